@@ -1,0 +1,94 @@
+//! Many arrays of one file written at once: each has its place in the file and a small buffer.
+
+use super::OutputError;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// One array of the file.
+struct Column {
+    /// Where the next buffer goes.
+    offset: u64,
+    /// One past its place; none for the last array of a file whose length shows only at its end.
+    end: Option<u64>,
+    buffer: Vec<u8>,
+    crc: crc32fast::Hasher,
+}
+
+/// Writes arrays side by side. Each is written in order; the arrays advance together.
+pub(crate) struct ColumnWriter<'a> {
+    file: &'a File,
+    path: &'a Path,
+    columns: Vec<Column>,
+    buffer_bytes: usize,
+}
+
+impl<'a> ColumnWriter<'a> {
+    pub(crate) fn new(file: &'a File, path: &'a Path, buffer_bytes: usize) -> Self {
+        Self { file, path, columns: Vec::new(), buffer_bytes: buffer_bytes.max(64) }
+    }
+
+    /// Adds an array at `offset` of `length` bytes (none: as many as come); returns its number. `before` is text in front of the
+    /// place that its checksum covers too.
+    pub(crate) fn add(&mut self, offset: u64, length: Option<u64>, before: &[u8]) -> usize {
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(before);
+        let end = length.map(|length| offset.saturating_add(length));
+        self.columns.push(Column { offset, end, buffer: Vec::with_capacity(self.buffer_bytes), crc });
+        self.columns.len() - 1
+    }
+
+    /// Appends to one array.
+    pub(crate) fn put(&mut self, column: usize, mut bytes: &[u8]) -> Result<(), OutputError> {
+        let (file, path, limit) = (self.file, self.path, self.buffer_bytes);
+        let column = &mut self.columns[column];
+        while !bytes.is_empty() {
+            if column.buffer.len() == limit {
+                column.flush(file, path)?;
+            }
+            let part = bytes.len().min(limit - column.buffer.len());
+            column.buffer.extend_from_slice(&bytes[..part]);
+            bytes = &bytes[part..];
+        }
+        Ok(())
+    }
+
+    /// Writes something at a fixed place, outside of any array.
+    pub(crate) fn put_at(&self, offset: u64, bytes: &[u8]) -> Result<(), OutputError> {
+        self.file.write_all_at(bytes, offset).map_err(|e| OutputError::io(self.path, "write", e))
+    }
+
+    /// Bytes appended to one array so far, with its place's begin: where it ends now.
+    pub(crate) fn position(&self, column: usize) -> u64 {
+        let column = &self.columns[column];
+        column.offset + column.buffer.len() as u64
+    }
+
+    /// Writes what is buffered and returns the checksum (crc32 of zip) of each array with its `before`.
+    pub(crate) fn finish(mut self) -> Result<Vec<u32>, OutputError> {
+        let mut checksums = Vec::with_capacity(self.columns.len());
+        for column in &mut self.columns {
+            column.flush(self.file, self.path)?;
+            if column.end.is_some_and(|end| end != column.offset) {
+                // The lengths were counted when the lines came: this is a defect here, and a file must not come of it.
+                return Err(OutputError::Layout(format!(
+                    "{}: an array ended at byte {} instead of its planned end",
+                    self.path.display(),
+                    column.offset
+                )));
+            }
+            checksums.push(std::mem::take(&mut column.crc).finalize());
+        }
+        Ok(checksums)
+    }
+}
+
+impl Column {
+    fn flush(&mut self, file: &File, path: &Path) -> Result<(), OutputError> {
+        file.write_all_at(&self.buffer, self.offset).map_err(|e| OutputError::io(path, "write", e))?;
+        self.crc.update(&self.buffer);
+        self.offset += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,90 @@
+//! Why an output cannot be written.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why lines or a surface cannot be kept or written.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// The disk is full.
+    #[error(
+        "cannot write {path}: no space left on device{}; free some space or write elsewhere",
+        if *spill { " (results that do not fit in memory wait there; TMPDIR names another directory)" } else { "" },
+        path = path.display()
+    )]
+    NoSpace {
+        /// The file or directory.
+        path: PathBuf,
+        /// True when it is the temporary file of results that do not fit in memory.
+        spill: bool,
+    },
+    /// The system refused.
+    #[error("cannot {action} {path}: {source}", path = path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The target cannot be an output.
+    #[error("cannot write {path}: {reason}", path = path.display())]
+    Target {
+        /// The path asked for.
+        path: PathBuf,
+        /// What is wrong with it and what would be right.
+        reason: String,
+    },
+    /// The arrays asked for make no sense.
+    #[error("{0}")]
+    Layout(String),
+    /// The budget does not hold the least that is needed.
+    #[error("the memory limit leaves too little for results: {needs} bytes are needed")]
+    Memory {
+        /// The bytes that would do.
+        needs: u64,
+    },
+    /// A line that does not fit the layout, or comes twice.
+    #[error("the line of seed {seed}: {reason}")]
+    Line {
+        /// The seed's index.
+        seed: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Ctrl-C while the file was written; nothing is left of it.
+    #[error("interrupted while {path} was written", path = path.display())]
+    Cancelled {
+        /// The file that would have been.
+        path: PathBuf,
+    },
+    /// A complete result was asked for, but lines are missing.
+    #[error("{missing} of {seeds} seeds have no line (the first is seed {first}); write it as a partial result")]
+    Incomplete {
+        /// How many are missing.
+        missing: u64,
+        /// Of how many.
+        seeds: u64,
+        /// The first one.
+        first: u64,
+    },
+}
+
+impl OutputError {
+    /// An error of the system about `path`; a full disk gets its own words.
+    pub(crate) fn io(path: &Path, action: &'static str, source: io::Error) -> Self {
+        match source.raw_os_error() {
+            Some(libc::ENOSPC | libc::EDQUOT) => Self::NoSpace { path: path.to_path_buf(), spill: false },
+            _ => Self::Io { path: path.to_path_buf(), action, source },
+        }
+    }
+
+    /// The same for the temporary file of a log.
+    pub(crate) fn spill(path: &Path, action: &'static str, source: io::Error) -> Self {
+        match Self::io(path, action, source) {
+            Self::NoSpace { path, .. } => Self::NoSpace { path, spill: true },
+            other => other,
+        }
+    }
+}

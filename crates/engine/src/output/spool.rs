@@ -1,0 +1,468 @@
+//! Finished lines on their way from the tasks, in any order, to a file in seed order.
+
+use super::columns::ColumnWriter;
+use super::log::{ByteLog, Held};
+use super::target::anonymous;
+use super::{
+    array_names, csv, npz, vtp, Charge, FieldSpec, FieldType, FieldValues, LineArrays, LineColumn, OutputError, OutputFile,
+    OutputFormat, Provenance, Reason,
+};
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Names of our own arrays; a field with such a name gets the prefix `field_`.
+const RESERVED: [&str; 11] = [
+    "points", "offsets", "reason", "reason_backward", "reason_code", "reason_code_backward", "time", "zone", "seed", "partial",
+    "meta",
+];
+
+/// Bytes of an index entry: place (8), points (4), the two reasons (2), state (1), nothing (1).
+const ENTRY_BYTES: usize = 16;
+
+/// What every line of a run has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineLayout {
+    /// Fields sampled at each point, in the order of [`FinishedLine::fields`].
+    pub fields: Vec<FieldSpec>,
+    /// True when lines run both ways from their seed: then each end has its own reason.
+    pub both: bool,
+}
+
+/// Where finished lines are kept until the end.
+#[derive(Clone, Debug)]
+pub struct SpoolOptions {
+    /// Seeds of the run; lines are numbered `0..seeds`.
+    pub seeds: u64,
+    /// What every line has.
+    pub layout: LineLayout,
+    /// Bytes of memory at most (an eighth of the ledger, by the design); what is above goes to disk.
+    pub budget_bytes: usize,
+    /// Where the file without a name goes when it is needed. See [`SpoolOptions::spill_directory`].
+    pub directory: PathBuf,
+}
+
+impl SpoolOptions {
+    /// Where temporary files belong: `$TMPDIR` if it is set, else beside the output (which must have room for the result anyway),
+    /// else `/var/tmp`, which unlike `/tmp` is never kept in memory.
+    pub fn spill_directory(output: Option<&OutputFile>) -> PathBuf {
+        if let Some(chosen) = std::env::var_os("TMPDIR").filter(|value| !value.is_empty()) {
+            return PathBuf::from(chosen);
+        }
+        if let Some(output) = output {
+            return output.directory();
+        }
+        let kept = PathBuf::from("/var/tmp");
+        if kept.is_dir() {
+            kept
+        } else {
+            std::env::temp_dir()
+        }
+    }
+}
+
+/// One finished line. All slices are of its `n` points in order along the line, from the backward end to the forward end.
+#[derive(Clone, Copy, Debug)]
+pub struct FinishedLine<'a> {
+    /// The seed's index.
+    pub seed: u64,
+    /// Positions in physical space, `n` of them; none when the seed is outside.
+    pub points: &'a [[f64; 3]],
+    /// Time along the line at each point, 0 at the seed.
+    pub time: &'a [f64],
+    /// The zone of each point, numbered as the outputs shall show it.
+    pub zone: &'a [i32],
+    /// Fields sampled at each point, as the layout lists them.
+    pub fields: &'a [FieldValues<'a>],
+    /// Why the line ended: the forward end, or the only end.
+    pub reason: Reason,
+    /// Why the backward end ended; counted only when the layout says `both`.
+    pub reason_backward: Reason,
+}
+
+/// What a spool did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpoolStats {
+    /// Lines kept, those without points too.
+    pub lines: u64,
+    /// Their points.
+    pub points: u64,
+    /// Bytes that went to the temporary file.
+    pub spilled_bytes: u64,
+    /// Bytes of memory held.
+    pub held_bytes: u64,
+}
+
+/// Where a line lies and how it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) offset: u64,
+    pub(crate) points: u64,
+    pub(crate) reason: Reason,
+    pub(crate) reason_backward: Reason,
+}
+
+impl Entry {
+    /// Of a seed whose line never came.
+    const NONE: Self =
+        Self { offset: 0, points: 0, reason: Reason::Unfinished, reason_backward: Reason::Unfinished };
+}
+
+/// Sixteen bytes a seed, in memory or, when that would take too much of the budget, in a sparse file.
+enum Index {
+    Memory(Vec<[u8; ENTRY_BYTES]>),
+    File(File),
+}
+
+/// Keeps finished lines in bounded memory and writes them in seed order.
+pub struct LineSpool {
+    options: SpoolOptions,
+    names: Vec<String>,
+    index: Index,
+    log: ByteLog,
+    /// The index in memory and the buffers of the writing at the end: charged before the run, so that the end cannot fail for
+    /// want of memory.
+    reserved: Held,
+    buffer_bytes: usize,
+    /// Where a line is encoded, a piece at a time.
+    scratch: Vec<u8>,
+    /// Sums over the lines kept, from which the writers plan.
+    pub(crate) totals: Totals,
+}
+
+/// Sums over the lines kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    /// Lines that came, with points or without.
+    pub(crate) lines: u64,
+    pub(crate) points: u64,
+    /// Lines with at least one point.
+    pub(crate) drawn: u64,
+    /// Characters of the reasons of the drawn lines, with one terminator each.
+    pub(crate) reason_bytes: u64,
+    pub(crate) reason_backward_bytes: u64,
+}
+
+impl LineSpool {
+    /// An empty spool.
+    ///
+    /// # Errors
+    /// [`OutputError::Layout`] for fields that cannot be written, [`OutputError::Memory`] when the budget or the charge do not hold
+    /// the buffers (about 4 KiB an array).
+    pub fn new(options: SpoolOptions, charge: Box<dyn Charge>) -> Result<Self, OutputError> {
+        let names = array_names(&options.layout.fields, &RESERVED)?;
+        // Three arrays of points, eight of lines, one more as the transfer buffer.
+        let buffers = options.layout.fields.len() + 12;
+        let buffer_bytes = (options.budget_bytes / 8 / buffers).clamp(4 << 10, 256 << 10);
+        let mut reserved = Held::new(charge);
+        let least = (buffers + 1) * buffer_bytes + ByteLog::chunk_bytes(options.budget_bytes);
+        if least > options.budget_bytes || !reserved.grow((buffers + 1) * buffer_bytes) {
+            return Err(OutputError::Memory { needs: least as u64 });
+        }
+        let index_bytes = usize::try_from(options.seeds).ok().and_then(|n| n.checked_mul(ENTRY_BYTES));
+        let index = match index_bytes {
+            Some(bytes) if bytes <= options.budget_bytes / 4 && reserved.grow(bytes) => {
+                Index::Memory(vec![[0; ENTRY_BYTES]; bytes / ENTRY_BYTES])
+            }
+            _ => Index::File(anonymous(&options.directory).map_err(|e| {
+                OutputError::spill(&options.directory, "make a temporary file in", e)
+            })?),
+        };
+        let for_log = options.budget_bytes - reserved.bytes();
+        let log = ByteLog::new(&options.directory, for_log, reserved.sibling())?;
+        let scratch = Vec::with_capacity(buffer_bytes);
+        Ok(Self { options, names, index, log, reserved, buffer_bytes, scratch, totals: Totals::default() })
+    }
+
+    /// Keeps a line. Lines come in any order, each seed's once.
+    ///
+    /// # Errors
+    /// [`OutputError::Line`] for a line that does not fit the layout or comes twice; others when it must go to disk and cannot.
+    pub fn add(&mut self, line: &FinishedLine) -> Result<(), OutputError> {
+        self.check(line)?;
+        if self.entry(line.seed)?.is_some() {
+            return Err(OutputError::Line { seed: line.seed, reason: "it came twice".into() });
+        }
+        let offset = self.log.len();
+        append(&mut self.log, &mut self.scratch, line.points.as_flattened(), |v| v.to_le_bytes())?;
+        append(&mut self.log, &mut self.scratch, line.time, |v| v.to_le_bytes())?;
+        append(&mut self.log, &mut self.scratch, line.zone, |v| v.to_le_bytes())?;
+        for field in line.fields {
+            match field {
+                FieldValues::F32(values) => append(&mut self.log, &mut self.scratch, values, |v| v.to_le_bytes())?,
+                FieldValues::F64(values) => append(&mut self.log, &mut self.scratch, values, |v| v.to_le_bytes())?,
+            }
+        }
+        let reason_backward = if self.options.layout.both { line.reason_backward } else { Reason::Unfinished };
+        let mut bytes = [0; ENTRY_BYTES];
+        bytes[..8].copy_from_slice(&offset.to_le_bytes());
+        bytes[8..12].copy_from_slice(&(line.points.len() as u32).to_le_bytes());
+        bytes[12..15].copy_from_slice(&[line.reason.code(), reason_backward.code(), 1]);
+        match &mut self.index {
+            Index::Memory(entries) => entries[line.seed as usize] = bytes,
+            Index::File(file) => file
+                .write_all_at(&bytes, line.seed * ENTRY_BYTES as u64)
+                .map_err(|e| OutputError::spill(&self.options.directory, "write results to a temporary file in", e))?,
+        }
+        self.totals.lines += 1;
+        self.totals.points += line.points.len() as u64;
+        if !line.points.is_empty() {
+            self.totals.drawn += 1;
+            self.totals.reason_bytes += line.reason.name().len() as u64 + 1;
+            self.totals.reason_backward_bytes += reason_backward.name().len() as u64 + 1;
+        }
+        Ok(())
+    }
+
+    fn check(&self, line: &FinishedLine) -> Result<(), OutputError> {
+        let wrong = |reason: String| Err(OutputError::Line { seed: line.seed, reason });
+        // The offset of an index entry's place must not overflow either.
+        if line.seed >= self.options.seeds || line.seed > u64::MAX / (2 * ENTRY_BYTES as u64) {
+            return wrong(format!("there are only {} seeds", self.options.seeds));
+        }
+        let n = line.points.len();
+        if u32::try_from(n).is_err() {
+            return wrong(format!("it has {n} points, more than a line can have"));
+        }
+        if line.time.len() != n || line.zone.len() != n || line.fields.len() != self.options.layout.fields.len() {
+            return wrong("its arrays do not have the same length".into());
+        }
+        for (spec, values) in self.options.layout.fields.iter().zip(line.fields) {
+            let dtype = match values {
+                FieldValues::F32(_) => FieldType::F32,
+                FieldValues::F64(_) => FieldType::F64,
+            };
+            if values.len() != n * spec.components || dtype != spec.dtype {
+                return wrong(format!("field '{}' is not {n} x {} of {:?}", spec.name, spec.components, spec.dtype));
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes the budget during a run; what is above goes to disk.
+    ///
+    /// # Errors
+    /// [`OutputError`] when it cannot.
+    pub fn set_budget(&mut self, budget_bytes: usize) -> Result<(), OutputError> {
+        self.options.budget_bytes = budget_bytes;
+        self.log.set_budget(budget_bytes.saturating_sub(self.reserved.bytes()))
+    }
+
+    /// What it holds now.
+    pub fn stats(&self) -> SpoolStats {
+        SpoolStats {
+            lines: self.totals.lines,
+            points: self.totals.points,
+            spilled_bytes: self.log.spilled_bytes(),
+            held_bytes: (self.log.held_bytes() + self.reserved.bytes()) as u64,
+        }
+    }
+
+    /// Writes all lines in seed order and gives the file its name. A `partial` result may lack lines: its arrays say so, and a
+    /// seed without a line has the reason `unfinished`. `watch` is told of lines written and of how many, now and then; when it
+    /// breaks, nothing is left of the file. The spool can be written again, to another file.
+    ///
+    /// # Errors
+    /// [`OutputError::Incomplete`] when lines are missing and `partial` is false; others when the file cannot be written.
+    pub fn write(
+        &self,
+        output: OutputFile,
+        provenance: &Provenance,
+        partial: bool,
+        watch: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
+    ) -> Result<SpoolStats, OutputError> {
+        if !partial {
+            self.check_complete()?;
+        }
+        match output.format() {
+            OutputFormat::Npz => npz::write(self, &output, provenance, partial, watch)?,
+            OutputFormat::Vtp => vtp::write(self, &output, provenance, partial, watch)?,
+            OutputFormat::Csv => csv::write(self, &output, watch)?,
+        }
+        output.commit()?;
+        Ok(self.stats())
+    }
+
+    /// All lines in seed order, in memory that is the caller's and not charged here.
+    ///
+    /// # Errors
+    /// As [`LineSpool::write`].
+    pub fn arrays(&self, partial: bool) -> Result<LineArrays, OutputError> {
+        if !partial {
+            self.check_complete()?;
+        }
+        let mut arrays = LineArrays::with_capacity(
+            self.options.seeds,
+            self.totals.points,
+            &self.options.layout.fields,
+            self.options.layout.both,
+        )?;
+        let mut bytes = vec![0; self.buffer_bytes];
+        for seed in 0..self.options.seeds {
+            let entry = self.entry(seed)?.unwrap_or(Entry::NONE);
+            self.for_parts(&entry, &mut bytes, |part, bytes| {
+                match part {
+                    0 => arrays.points.extend(numbers(bytes, f64::from_le_bytes)),
+                    1 => arrays.time.extend(numbers(bytes, f64::from_le_bytes)),
+                    2 => arrays.zone.extend(numbers(bytes, i32::from_le_bytes)),
+                    field => match &mut arrays.fields[field - 3].1 {
+                        LineColumn::F32(values) => values.extend(numbers(bytes, f32::from_le_bytes)),
+                        LineColumn::F64(values) => values.extend(numbers(bytes, f64::from_le_bytes)),
+                    },
+                }
+                Ok(())
+            })?;
+            arrays.end_line(entry.points, entry.reason, entry.reason_backward);
+        }
+        Ok(arrays)
+    }
+
+    fn check_complete(&self) -> Result<(), OutputError> {
+        if self.totals.lines == self.options.seeds {
+            return Ok(());
+        }
+        let mut first = 0;
+        while first < self.options.seeds && self.entry(first)?.is_some() {
+            first += 1;
+        }
+        let missing = self.options.seeds - self.totals.lines;
+        Err(OutputError::Incomplete { missing, seeds: self.options.seeds, first })
+    }
+
+    pub(crate) fn layout(&self) -> &LineLayout {
+        &self.options.layout
+    }
+
+    pub(crate) fn seeds(&self) -> u64 {
+        self.options.seeds
+    }
+
+    /// The names that the fields' arrays get.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Bytes of one array's buffer.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.buffer_bytes
+    }
+
+    /// Bytes a point of each part of a line: points, time, zone, fields.
+    pub(crate) fn part_bytes(&self) -> Vec<u64> {
+        let mut parts = vec![24, 8, 4];
+        parts.extend(self.options.layout.fields.iter().map(FieldSpec::bytes));
+        parts
+    }
+
+    /// The entry of a seed, if its line came.
+    pub(crate) fn entry(&self, seed: u64) -> Result<Option<Entry>, OutputError> {
+        let mut bytes = [0; ENTRY_BYTES];
+        match &self.index {
+            Index::Memory(entries) => bytes = entries[seed as usize],
+            Index::File(file) => {
+                // The file ends behind the last entry written: what is behind it was never written either.
+                let mut read = 0;
+                while read < ENTRY_BYTES {
+                    let part = file.read_at(&mut bytes[read..], seed * ENTRY_BYTES as u64 + read as u64);
+                    match part {
+                        Ok(0) => break,
+                        Ok(part) => read += part,
+                        Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                        Err(e) => return Err(OutputError::spill(&self.options.directory, "read back results from", e)),
+                    }
+                }
+            }
+        }
+        if bytes[14] == 0 {
+            return Ok(None);
+        }
+        let reason = |code| Reason::from_code(code).unwrap_or(Reason::Failed);
+        let mut offset = [0; 8];
+        offset.copy_from_slice(&bytes[..8]);
+        Ok(Some(Entry {
+            offset: u64::from_le_bytes(offset),
+            points: u64::from(u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]])),
+            reason: reason(bytes[12]),
+            reason_backward: reason(bytes[13]),
+        }))
+    }
+
+    /// Gives a line's bytes, part after part, in pieces that fit `buffer` and hold whole numbers.
+    pub(crate) fn for_parts(
+        &self,
+        entry: &Entry,
+        buffer: &mut [u8],
+        mut take: impl FnMut(usize, &[u8]) -> Result<(), OutputError>,
+    ) -> Result<(), OutputError> {
+        let mut at = entry.offset;
+        let piece_bytes = buffer.len() / 8 * 8;
+        for (part, bytes) in self.part_bytes().into_iter().enumerate() {
+            let mut left = entry.points * bytes;
+            while left > 0 {
+                let piece = left.min(piece_bytes as u64) as usize;
+                self.log.read_at(at, &mut buffer[..piece])?;
+                take(part, &buffer[..piece])?;
+                at += piece as u64;
+                left -= piece as u64;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one part of some of a line's points: `into` is `count * part_bytes[part]` long.
+    pub(crate) fn read_part(&self, entry: &Entry, part: usize, first: u64, into: &mut [u8]) -> Result<(), OutputError> {
+        let parts = self.part_bytes();
+        let before: u64 = parts[..part].iter().map(|bytes| bytes * entry.points).sum();
+        self.log.read_at(entry.offset + before + first * parts[part], into)
+    }
+
+    /// Passes over the seeds in order: copies the parts of each line to the columns of the same order beginning at column 0, and lets
+    /// `per_line` write the rest, with the number of the line's first point.
+    pub(crate) fn pass(
+        &self,
+        columns: &mut ColumnWriter,
+        path: &Path,
+        watch: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
+        mut per_line: impl FnMut(&mut ColumnWriter, u64, &Entry, u64) -> Result<(), OutputError>,
+    ) -> Result<(), OutputError> {
+        let mut buffer = vec![0; self.buffer_bytes];
+        let mut first_point = 0;
+        for seed in 0..self.options.seeds {
+            // Often enough that a key press is answered at once, seldom enough that it costs nothing.
+            if seed % 256 == 0 && watch(seed, self.options.seeds).is_break() {
+                return Err(OutputError::Cancelled { path: path.to_path_buf() });
+            }
+            let entry = self.entry(seed)?.unwrap_or(Entry::NONE);
+            self.for_parts(&entry, &mut buffer, |part, bytes| columns.put(part, bytes))?;
+            per_line(columns, seed, &entry, first_point)?;
+            first_point += entry.points;
+        }
+        let _ = watch(self.options.seeds, self.options.seeds);
+        Ok(())
+    }
+}
+
+/// Encodes numbers into the log through `scratch`, in pieces of its capacity.
+fn append<T: Copy, const B: usize>(
+    log: &mut ByteLog,
+    scratch: &mut Vec<u8>,
+    values: &[T],
+    encode: impl Fn(T) -> [u8; B],
+) -> Result<(), OutputError> {
+    for piece in values.chunks((scratch.capacity() / B).max(1)) {
+        scratch.clear();
+        scratch.extend(piece.iter().flat_map(|value| encode(*value)));
+        log.append(scratch)?;
+    }
+    Ok(())
+}
+
+/// The numbers in whole bytes of them.
+pub(crate) fn numbers<T, const B: usize>(bytes: &[u8], decode: fn([u8; B]) -> T) -> impl Iterator<Item = T> + '_ {
+    bytes.chunks_exact(B).map(move |chunk| {
+        let mut word = [0; B];
+        word.copy_from_slice(chunk);
+        decode(word)
+    })
+}

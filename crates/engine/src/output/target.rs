@@ -1,0 +1,242 @@
+//! The file that a result is written to: it appears under its name when it is whole, or not at all.
+
+use super::OutputError;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What kind of file a result is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputFormat {
+    /// NumPy's archive of arrays.
+    Npz,
+    /// VTK's XML PolyData.
+    Vtp,
+    /// Comma-separated points.
+    Csv,
+}
+
+impl OutputFormat {
+    /// The format of a path, from its extension.
+    ///
+    /// # Errors
+    /// [`OutputError::Target`] for any other extension.
+    pub fn of(path: &Path) -> Result<Self, OutputError> {
+        let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
+        match extension.as_deref() {
+            Some("npz") => Ok(Self::Npz),
+            Some("vtp") => Ok(Self::Vtp),
+            Some("csv") => Ok(Self::Csv),
+            _ => Err(OutputError::Target {
+                path: path.to_path_buf(),
+                reason: "the name must end in .vtp, .npz or .csv".into(),
+            }),
+        }
+    }
+}
+
+/// A result file in the making. Dropped before [`OutputFile::commit`], it leaves nothing.
+#[derive(Debug)]
+pub struct OutputFile {
+    /// Where it will lie; links are followed, so that a link stays one.
+    target: PathBuf,
+    /// Where it lies now, in the same directory so that the rename is atomic; none after the commit.
+    temporary: Option<PathBuf>,
+    file: File,
+    format: OutputFormat,
+}
+
+impl OutputFile {
+    /// Makes the temporary file beside `path`. Meant to be called before the work, so that a path that cannot be written ends
+    /// the run at its start.
+    ///
+    /// # Errors
+    /// [`OutputError`] when the extension is unknown, the directory is missing or cannot be written, or `path` is something
+    /// other than a file.
+    pub fn create(path: &Path) -> Result<Self, OutputError> {
+        let format = OutputFormat::of(path)?;
+        let refused = |reason: String| OutputError::Target { path: path.to_path_buf(), reason };
+        let target = match fs::metadata(path) {
+            Ok(known) if known.is_dir() => return Err(refused("it is a directory".into())),
+            // Renaming over a device or a pipe would replace it.
+            Ok(known) if !known.is_file() => return Err(refused("it is not a regular file".into())),
+            Ok(_) => fs::canonicalize(path).map_err(|e| OutputError::io(path, "write", e))?,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => path.to_path_buf(),
+            Err(e) => return Err(OutputError::io(path, "write", e)),
+        };
+        let directory = directory_of(&target);
+        if !directory.is_dir() {
+            return Err(refused(format!("there is no directory {}", directory.display())));
+        }
+        let name = target.file_name().ok_or_else(|| refused("it has no file name".into()))?;
+        // Names are unique within the process by the counter and between processes by the id; a leftover of a killed process
+        // that had the same id is passed over.
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        for _ in 0..1000 {
+            let mut temporary = std::ffi::OsString::from(".");
+            // A name may have 255 bytes on most file systems; the suffix has to fit too.
+            temporary.push(std::ffi::OsStr::from_bytes(&name.as_bytes()[..name.len().min(200)]));
+            temporary.push(format!(".part-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
+            let temporary = directory.join(temporary);
+            match OpenOptions::new().read(true).write(true).create_new(true).open(&temporary) {
+                Ok(file) => return Ok(Self { target, temporary: Some(temporary), file, format }),
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
+                Err(e) => return Err(OutputError::io(path, "write", e)),
+            }
+        }
+        Err(refused("too many temporary files beside it".into()))
+    }
+
+    /// The format, from the extension.
+    pub fn format(&self) -> OutputFormat {
+        self.format
+    }
+
+    /// The path it will have.
+    pub fn path(&self) -> &Path {
+        &self.target
+    }
+
+    /// The directory it will lie in.
+    pub fn directory(&self) -> PathBuf {
+        directory_of(&self.target)
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Puts the bytes on disk and gives the file its name.
+    ///
+    /// # Errors
+    /// [`OutputError`] when the system refuses; the old file, if there was one, is then still there.
+    pub fn commit(mut self) -> Result<(), OutputError> {
+        self.file.sync_all().map_err(|e| OutputError::io(&self.target, "write", e))?;
+        if let Some(temporary) = self.temporary.take() {
+            if let Err(e) = fs::rename(&temporary, &self.target) {
+                // Put back so that the drop removes it.
+                self.temporary = Some(temporary);
+                return Err(OutputError::io(&self.target, "write", e));
+            }
+            // The name is in the directory: that has to reach the disk too. Some file systems refuse to sync a
+            // directory; the file is whole there all the same.
+            if let Ok(directory) = File::open(directory_of(&self.target)) {
+                let _ = directory.sync_all();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for OutputFile {
+    fn drop(&mut self) {
+        if let Some(temporary) = self.temporary.take() {
+            // Nothing can be done if it is gone already.
+            let _ = fs::remove_file(temporary);
+        }
+    }
+}
+
+fn directory_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// A file without a name in `directory`: it is gone when it is closed, however the process ends.
+pub(crate) fn anonymous(directory: &Path) -> io::Result<File> {
+    let unnamed =
+        OpenOptions::new().read(true).write(true).custom_flags(libc::O_TMPFILE).mode(0o600).open(directory);
+    match unnamed {
+        Ok(file) => Ok(file),
+        // Network and older overlay file systems have no files without names: make one and take its name away.
+        Err(e) if matches!(e.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL | libc::ENOENT)) => {
+            static COUNTER: AtomicU64 = AtomicU64::new(0);
+            let name =
+                format!(".farfield-spill-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
+            let path = directory.join(name);
+            let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+            fs::remove_file(&path)?;
+            Ok(file)
+        }
+        Err(e) => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::testing::TestDir;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn a_file_appears_whole_or_not_at_all() {
+        let dir = TestDir::new("target");
+        let path = dir.path("a.npz");
+        let output = OutputFile::create(&path).unwrap();
+        output.file().write_all(b"half").unwrap();
+        drop(output);
+        assert_eq!(dir.names(), Vec::<String>::new());
+
+        fs::write(&path, b"old").unwrap();
+        let output = OutputFile::create(&path).unwrap();
+        output.file().write_all(b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        output.commit().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(dir.names(), ["a.npz"]);
+    }
+
+    #[test]
+    fn a_link_stays_a_link() {
+        let dir = TestDir::new("target-link");
+        fs::write(dir.path("real.vtp"), b"old").unwrap();
+        std::os::unix::fs::symlink(dir.path("real.vtp"), dir.path("link.vtp")).unwrap();
+        let output = OutputFile::create(&dir.path("link.vtp")).unwrap();
+        output.file().write_all(b"new").unwrap();
+        output.commit().unwrap();
+        assert!(fs::symlink_metadata(dir.path("link.vtp")).unwrap().is_symlink());
+        assert_eq!(fs::read(dir.path("real.vtp")).unwrap(), b"new");
+    }
+
+    #[test]
+    fn bad_targets_are_refused_at_the_start() {
+        let dir = TestDir::new("target-bad");
+        let message = |p: &Path| OutputFile::create(p).unwrap_err().to_string();
+        assert!(message(&dir.path("a.txt")).contains(".vtp, .npz or .csv"));
+        assert!(message(&dir.path("none/a.vtp")).contains("no directory"));
+        fs::create_dir(dir.path("d.vtp")).unwrap();
+        assert!(message(&dir.path("d.vtp")).contains("directory"));
+        let long = dir.path(&format!("{}.vtp", "x".repeat(240)));
+        OutputFile::create(&long).unwrap().commit().unwrap();
+        assert!(long.exists());
+    }
+
+    #[test]
+    fn anonymous_files_leave_no_name() {
+        let dir = TestDir::new("anonymous");
+        let mut file = anonymous(&dir.path("")).unwrap();
+        file.write_all(b"abc").unwrap();
+        assert!(dir.names().is_empty());
+        let mut back = Vec::new();
+        use std::io::Seek;
+        file.rewind().unwrap();
+        file.read_to_end(&mut back).unwrap();
+        assert_eq!(back, b"abc");
+    }
+
+    #[test]
+    fn a_full_disk_is_said_in_words() {
+        let full = OpenOptions::new().write(true).open("/dev/full");
+        if let Ok(mut full) = full {
+            let refused = full.write_all(b"x").unwrap_err();
+            let error = OutputError::io(Path::new("/data/lines.vtp"), "write", refused);
+            assert!(error.to_string().contains("no space left on device"));
+            assert!(error.to_string().contains("/data/lines.vtp"));
+        }
+    }
+}

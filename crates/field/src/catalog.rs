@@ -1,0 +1,134 @@
+//! What a dataset holds, in words that every format shares. Nothing here is read lazily and nothing here grows with the
+//! number of points: a catalog is what `info` prints.
+
+use crate::error::FieldError;
+use serde::{Deserialize, Serialize};
+
+/// Element type of an array as it lies in frames (native byte order).
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DType {
+    /// 8-bit unsigned integer.
+    Uint8,
+    /// 32-bit signed integer.
+    Int32,
+    /// IEEE single precision.
+    Float32,
+    /// IEEE double precision.
+    Float64,
+}
+
+impl DType {
+    /// Bytes an element.
+    pub const fn size(self) -> usize {
+        match self {
+            Self::Uint8 => 1,
+            Self::Int32 | Self::Float32 => 4,
+            Self::Float64 => 8,
+        }
+    }
+    /// NumPy's and Zarr's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Uint8 => "uint8",
+            Self::Int32 => "int32",
+            Self::Float32 => "float32",
+            Self::Float64 => "float64",
+        }
+    }
+}
+
+/// What an array is for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Node positions, 3 components (2-D datasets have a third component of zeros that is not stored: 2 components).
+    Coordinates,
+    /// PLOT3D iblank, one int32 component.
+    Iblank,
+    /// A field at the nodes.
+    Field,
+}
+
+/// One array of one zone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArrayInfo {
+    /// `xyz`, `iblank`, `density`, `momentum`, `energy`, ...
+    pub name: String,
+    /// What it is for.
+    pub role: Role,
+    /// 1 for scalars, 2 or 3 for vectors.
+    pub components: usize,
+    /// Element type.
+    pub dtype: DType,
+    /// UDUNITS spelling, `1` where non-dimensional.
+    pub units: String,
+    /// CF standard name, empty if there is none.
+    pub standard_name: String,
+    /// A few words for a label.
+    pub long_name: String,
+}
+
+/// Numbers of a q file's header, one set a zone. NaN where the file does not give them.
+#[derive(Copy, Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowHeader {
+    /// Free-stream Mach number.
+    pub mach: f64,
+    /// Angle of attack, degrees.
+    pub alpha: f64,
+    /// Reynolds number.
+    pub reynolds: f64,
+    /// Time in L / a_inf.
+    pub time: f64,
+    /// Ratio of specific heats, 1.4 unless the file says otherwise.
+    pub gamma: f64,
+}
+
+/// One zone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ZoneInfo {
+    /// `zone1`, `zone2`, ... unless the file names it.
+    pub name: String,
+    /// Points along i, j, k; 1 along a collapsed direction.
+    pub dims: [usize; 3],
+    /// Arrays, coordinates first, then iblank, then fields in file order.
+    pub arrays: Vec<ArrayInfo>,
+    /// Header numbers by step.
+    pub headers: Vec<FlowHeader>,
+}
+
+/// Everything that is known about a dataset without reading its pages.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Catalog {
+    /// e.g. `PLOT3D, Fortran unformatted, little-endian, float32` or `Farfield store (Zarr v3)`.
+    pub format: String,
+    /// What was guessed from content, one sentence each.
+    pub guessed: Vec<String>,
+    /// 2 or 3: number of coordinates of a position.
+    pub dimension: usize,
+    /// The zones in file order.
+    pub zones: Vec<ZoneInfo>,
+    /// Time of each step.
+    pub times: Vec<f64>,
+    /// Unit of the times.
+    pub time_units: String,
+    /// The `NAME.p3d.json` that applies, as parsed (null if none): reference values, scales.
+    pub settings: serde_json::Value,
+}
+
+/// Reads whole rows of one array straight from its file, in order, for converters and index builders: large sequential
+/// reads that pass the pager by. `out` is caller's memory, charged by the caller.
+pub trait Rows: Send + Sync {
+    /// Fills `out` with rows `j0..j1` (all i) of plane `k` of component `c` at `step`, native byte order.
+    ///
+    /// # Errors
+    /// Names the file, and what is wrong with it.
+    fn read_rows(
+        &self,
+        step: usize,
+        c: usize,
+        k: usize,
+        j: std::ops::Range<usize>,
+        out: &mut [u8],
+    ) -> Result<(), FieldError>;
+}

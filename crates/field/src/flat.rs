@@ -1,0 +1,110 @@
+//! Nodes over flat arrays in memory: the rival that paging is measured against, and the in-core truth of its tests.
+
+use crate::boxes::BoxPyramid;
+use crate::catalog::DType;
+use crate::nodes::{corner_steps, Grain, Miss, Nodes, Zone};
+use crate::simd::V4;
+use pager::error::PageError;
+use pager::id::PageId;
+use std::sync::Arc;
+
+/// A whole array `[component][k][j][i]`.
+#[derive(Clone, Debug)]
+pub enum FlatArray {
+    /// Single precision.
+    F32(Vec<f32>),
+    /// Double precision.
+    F64(Vec<f64>),
+    /// Integers (iblank).
+    I32(Vec<i32>),
+}
+
+impl FlatArray {
+    fn base(&self) -> (*const u8, DType, usize) {
+        match self {
+            Self::F32(v) => (v.as_ptr().cast(), DType::Float32, v.len()),
+            Self::F64(v) => (v.as_ptr().cast(), DType::Float64, v.len()),
+            Self::I32(v) => (v.as_ptr().cast(), DType::Int32, v.len()),
+        }
+    }
+}
+
+/// The data of one zone.
+#[derive(Clone, Debug)]
+pub struct FlatZone {
+    /// One for each array of the zone.
+    pub arrays: Vec<FlatArray>,
+    /// Boxes of blocks of cells, all levels.
+    pub boxes: BoxPyramid,
+}
+
+/// A dataset wholly in memory. Cheap to clone: workers share the arrays.
+#[derive(Clone)]
+pub struct FlatNodes {
+    zones: Arc<[Zone]>,
+    data: Arc<[FlatZone]>,
+    missing: Vec<PageId>,
+}
+
+impl FlatNodes {
+    /// From zones (whose page boxes are the whole zone) and their arrays.
+    ///
+    /// # Panics
+    /// When an array does not have the length that its zone says: the loaders rely on it.
+    pub fn new(zones: Arc<[Zone]>, data: Arc<[FlatZone]>) -> Self {
+        for (z, d) in zones.iter().zip(data.iter()) {
+            for (slot, a) in z.arrays.iter().zip(&d.arrays) {
+                let (_, dtype, len) = a.base();
+                assert!(dtype == slot.dtype && len == z.translation.component * slot.components, "{}/{}", z.name, slot.name);
+                assert_eq!(z.translation.page, z.translation.dims, "a flat zone is one page");
+            }
+        }
+        Self { zones, data, missing: Vec::new() }
+    }
+
+    #[inline(always)]
+    fn grain(&self, zone: usize, array: usize) -> Grain {
+        let t = &self.zones[zone].translation;
+        let (base, dtype, _) = self.data[zone].arrays[array].base();
+        let (stride_j, stride_k) = t.strides();
+        Grain { base, dtype, component: t.component, stride_j, stride_k }
+    }
+
+    #[inline(always)]
+    fn element(&self, zone: usize, cell: [u32; 3]) -> usize {
+        let d = self.zones[zone].translation.dims;
+        (cell[2] as usize * d[1] as usize + cell[1] as usize) * d[0] as usize + cell[0] as usize
+    }
+}
+
+impl Nodes for FlatNodes {
+    fn zones(&self) -> &[Zone] {
+        &self.zones
+    }
+    #[inline(always)]
+    fn vector(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [V4; 8]) -> Result<(), Miss> {
+        let components = self.zones[zone].arrays[array].components;
+        let steps = corner_steps(self.zones[zone].translation.dims);
+        // SAFETY: cells are within the zone and `new` checked the lengths.
+        unsafe { self.grain(zone, array).vector(self.element(zone, cell), components, steps, out) };
+        Ok(())
+    }
+    #[inline(always)]
+    fn scalar(&mut self, zone: usize, array: usize, component: usize, cell: [u32; 3], out: &mut [f64; 8]) -> Result<(), Miss> {
+        let t = &self.zones[zone].translation;
+        let steps = corner_steps(t.dims);
+        let n = self.element(zone, cell) + component * t.component;
+        // SAFETY: as above.
+        unsafe { self.grain(zone, array).scalar(n, steps, out) };
+        Ok(())
+    }
+    fn block(&mut self, zone: usize, level: usize, block: [u32; 3]) -> Result<[f32; 6], Miss> {
+        Ok(self.data[zone].boxes.get(level, block))
+    }
+    fn missing(&mut self) -> &mut Vec<PageId> {
+        &mut self.missing
+    }
+    fn failure(&mut self) -> Option<PageError> {
+        None
+    }
+}

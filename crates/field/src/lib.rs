@@ -1,0 +1,15 @@
+//! Datasets: formats, grids, page maps, cell translation, point location, interpolation, derived fields.
+//!
+//! This crate knows cells and formats. It does not know algorithms or threads.
+
+pub mod boxes;
+pub mod catalog;
+pub mod cell;
+pub mod error;
+pub mod flat;
+pub mod nodes;
+pub mod paged;
+pub mod quantity;
+pub mod simd;
+pub mod space;
+pub mod translate;

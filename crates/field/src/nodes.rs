@@ -1,0 +1,189 @@
+//! Access by node and by 2x2x2 cell: one interface over pages and over flat arrays. What asks through it cannot tell
+//! which of the two answers, except that pages may be absent.
+
+use crate::catalog::DType;
+use crate::simd::V4;
+use crate::translate::Translation;
+use pager::error::PageError;
+use pager::id::{ArrayId, PageId};
+
+/// Why a value is not there. The pages or the error are kept by the [`Nodes`] that was asked.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Miss {
+    /// Pages are absent; they are listed in [`Nodes::missing`].
+    Absent,
+    /// A page failed; [`Nodes::failure`] says why.
+    Failed,
+}
+
+/// One array of a zone, as the accessors need it.
+#[derive(Clone, Debug)]
+pub struct ArraySlot {
+    /// Name within the zone.
+    pub name: String,
+    /// The pager's number for it.
+    pub id: ArrayId,
+    /// Components, 1 to 3 for what the accessors read.
+    pub components: usize,
+    /// Element type in the frame.
+    pub dtype: DType,
+}
+
+/// One level of the boxes of blocks of 4x4x4 cells (level 0) and of blocks twice as large at each further level.
+#[derive(Clone, Debug)]
+pub struct BoxLevel {
+    /// The pager's number for it.
+    pub id: ArrayId,
+    /// Blocks along i, j, k and how they are cut in pages; six float32 components.
+    pub translation: Translation,
+}
+
+/// What accessors know of a zone.
+#[derive(Clone, Debug)]
+pub struct Zone {
+    /// `zone1`, ...
+    pub name: String,
+    /// Cut of the zone's nodes.
+    pub translation: Translation,
+    /// Arrays in catalog order.
+    pub arrays: Vec<ArraySlot>,
+    /// Which array holds the coordinates.
+    pub xyz: usize,
+    /// Which array holds iblank.
+    pub iblank: Option<usize>,
+    /// Boxes, finest first; empty where none were made.
+    pub boxes: Vec<BoxLevel>,
+}
+
+impl Zone {
+    /// Points along i, j, k.
+    pub fn dims(&self) -> [u32; 3] {
+        self.translation.dims
+    }
+    /// Cells along i, j, k; a direction of one point counts as one layer of cells.
+    pub fn cells(&self) -> [u32; 3] {
+        self.dims().map(|n| n.max(2) - 1)
+    }
+    /// The array of that name.
+    pub fn array(&self, name: &str) -> Option<usize> {
+        self.arrays.iter().position(|a| a.name == name)
+    }
+}
+
+/// Access to the nodes of a dataset.
+pub trait Nodes {
+    /// The zones in file order.
+    fn zones(&self) -> &[Zone];
+    /// Values of a vector array (2 or 3 components; a missing third is 0) at the corners of a cell: bit 0 of the index is
+    /// i, bit 1 j, bit 2 k. In directions of one point both corners are the same node.
+    ///
+    /// # Errors
+    /// [`Miss`]; every absent page of the cell is listed.
+    fn vector(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [V4; 8]) -> Result<(), Miss>;
+    /// Values of one component at the corners of a cell.
+    ///
+    /// # Errors
+    /// [`Miss`]; every absent page of the cell is listed.
+    fn scalar(&mut self, zone: usize, array: usize, component: usize, cell: [u32; 3], out: &mut [f64; 8]) -> Result<(), Miss>;
+    /// Box (x, y, z low, x, y, z high) of a block at a level.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    fn block(&mut self, zone: usize, level: usize, block: [u32; 3]) -> Result<[f32; 6], Miss>;
+    /// Pages found absent since it was last cleared.
+    fn missing(&mut self) -> &mut Vec<PageId>;
+    /// The error behind [`Miss::Failed`].
+    fn failure(&mut self) -> Option<PageError>;
+    /// Called before a restartable step: nothing that earlier calls returned is referenced any more.
+    fn begin_step(&mut self) {}
+}
+
+/// A page or a whole zone as the loaders see it: component 0 of element 0, and the distances between things.
+#[derive(Copy, Clone)]
+pub(crate) struct Grain {
+    pub base: *const u8,
+    pub dtype: DType,
+    pub component: usize,
+    pub stride_j: usize,
+    pub stride_k: usize,
+}
+
+impl Grain {
+    /// One element as a double.
+    ///
+    /// # Safety
+    /// The element lies within the memory behind `base`.
+    #[inline(always)]
+    pub unsafe fn element(&self, n: usize) -> f64 {
+        unsafe {
+            match self.dtype {
+                DType::Float32 => f64::from(*self.base.cast::<f32>().add(n)),
+                DType::Float64 => *self.base.cast::<f64>().add(n),
+                DType::Int32 => f64::from(*self.base.cast::<i32>().add(n)),
+                DType::Uint8 => f64::from(*self.base.add(n)),
+            }
+        }
+    }
+
+    /// A node of up to three components.
+    ///
+    /// # Safety
+    /// As [`Self::element`].
+    #[inline(always)]
+    pub unsafe fn node(&self, n: usize, components: usize) -> V4 {
+        unsafe {
+            V4::new(
+                self.element(n),
+                if components > 1 { self.element(n + self.component) } else { 0.0 },
+                if components > 2 { self.element(n + 2 * self.component) } else { 0.0 },
+                0.0,
+            )
+        }
+    }
+
+    /// All corners of a cell that lies wholly in this grain; `step` is 0 along directions of one point.
+    ///
+    /// # Safety
+    /// As [`Self::element`] for the cell's eight corners.
+    #[inline(always)]
+    pub unsafe fn vector(&self, n: usize, components: usize, step: [usize; 3], out: &mut [V4; 8]) {
+        if self.dtype == DType::Float32 && components == 3 && step[0] == 1 {
+            let p = self.base.cast::<f32>();
+            for (row, pair) in out.chunks_exact_mut(2).enumerate() {
+                let at = n + (row & 1) * step[1] * self.stride_j + (row >> 1) * step[2] * self.stride_k;
+                // SAFETY: the pair is two corners of the cell.
+                let [a, b] = unsafe { V4::pair_f32([p.add(at), p.add(at + self.component), p.add(at + 2 * self.component)]) };
+                pair[0] = a;
+                pair[1] = b;
+            }
+        } else {
+            for (c, v) in out.iter_mut().enumerate() {
+                // SAFETY: a corner of the cell.
+                *v = unsafe { self.node(n + self.corner(c, step), components) };
+            }
+        }
+    }
+
+    /// One component at all corners.
+    ///
+    /// # Safety
+    /// As [`Self::vector`].
+    #[inline(always)]
+    pub unsafe fn scalar(&self, n: usize, step: [usize; 3], out: &mut [f64; 8]) {
+        for (c, v) in out.iter_mut().enumerate() {
+            // SAFETY: a corner of the cell.
+            *v = unsafe { self.element(n + self.corner(c, step)) };
+        }
+    }
+
+    #[inline(always)]
+    fn corner(&self, c: usize, step: [usize; 3]) -> usize {
+        (c & 1) * step[0] + ((c >> 1) & 1) * step[1] * self.stride_j + (c >> 2) * step[2] * self.stride_k
+    }
+}
+
+/// 1 along directions that have a second corner, 0 along those of one point.
+#[inline(always)]
+pub(crate) fn corner_steps(dims: [u32; 3]) -> [usize; 3] {
+    dims.map(|n| usize::from(n > 1))
+}

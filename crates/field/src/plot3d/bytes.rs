@@ -1,0 +1,102 @@
+//! Where the bytes of a file come from while it is sniffed: a file, or memory in tests and fuzzers.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Random access to the bytes of one file. Nothing here is buffered: sniffing reads a few dozen headers.
+pub trait ByteSource {
+    /// Length in bytes.
+    fn size(&self) -> u64;
+    /// Fills `buf` from byte `offset`.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` past the end, else what the system says.
+    fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()>;
+}
+
+impl ByteSource for &[u8] {
+    fn size(&self) -> u64 {
+        self.len() as u64
+    }
+    fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        let from = usize::try_from(offset).ok();
+        let part = from.and_then(|a| a.checked_add(buf.len()).and_then(|b| self.get(a..b)));
+        match part {
+            Some(part) => {
+                buf.copy_from_slice(part);
+                Ok(())
+            }
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+/// A file with the length that it had when it was opened.
+#[derive(Debug)]
+pub struct FileBytes {
+    file: File,
+    size: u64,
+}
+
+impl FileBytes {
+    /// Opens `path`; a directory is refused.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn open(path: &std::path::Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let meta = file.metadata()?;
+        if meta.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        Ok(Self { file, size: meta.len() })
+    }
+}
+
+impl ByteSource for FileBytes {
+    fn size(&self) -> u64 {
+        self.size
+    }
+    fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(buf, offset)
+    }
+}
+
+/// Four bytes as an integer.
+pub(super) fn int32(bytes: [u8; 4], big_endian: bool) -> i32 {
+    if big_endian {
+        i32::from_be_bytes(bytes)
+    } else {
+        i32::from_le_bytes(bytes)
+    }
+}
+
+/// Four or eight bytes as a number; other lengths are no number and give NaN.
+pub(super) fn real(bytes: &[u8], big_endian: bool) -> f64 {
+    if let Ok(four) = <[u8; 4]>::try_from(bytes) {
+        return f64::from(f32::from_bits(int32(four, big_endian).cast_unsigned()));
+    }
+    match <[u8; 8]>::try_from(bytes) {
+        Ok(eight) if big_endian => f64::from_be_bytes(eight),
+        Ok(eight) => f64::from_le_bytes(eight),
+        Err(_) => f64::NAN,
+    }
+}
+
+/// Reverses each element of `size` bytes in place.
+pub(super) fn swap(bytes: &mut [u8], size: usize) {
+    match size {
+        4 => {
+            for four in bytes.chunks_exact_mut(4) {
+                four.reverse();
+            }
+        }
+        8 => {
+            for eight in bytes.chunks_exact_mut(8) {
+                eight.reverse();
+            }
+        }
+        _ => {}
+    }
+}

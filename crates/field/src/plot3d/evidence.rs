@@ -1,0 +1,86 @@
+//! Which of several readings that add up is the likely one, from a sample of the values.
+//!
+//! Numbers of the wrong width, order or type look like noise: as floats they have random exponents, as iblank they are
+//! huge. A reading wins only if nearly all of its sample is plausible and every other reading's is clearly not. NaNs are
+//! data like any other when there is nothing to choose.
+
+use super::bytes::{int32, real, ByteSource};
+use super::options::{ByteOrder, Order};
+use super::reading::{read_spans, Reading};
+use std::io;
+
+/// Values looked at in each array: this many at its start, middle and end.
+const SAMPLE: u64 = 512;
+/// Zones looked at.
+const ZONES: usize = 4;
+/// A reading that wins has at least this share of plausible values in its worst array.
+const GOOD: f64 = 0.98;
+/// A reading that loses has at most this share.
+const BAD: f64 = 0.9;
+
+/// The index of the one plausible reading, if there is one.
+pub(super) fn most_plausible(source: &dyn ByteSource, readings: &[Reading]) -> io::Result<Option<usize>> {
+    let mut scores = Vec::with_capacity(readings.len());
+    for reading in readings {
+        scores.push(plausibility(source, reading)?);
+    }
+    let good: Vec<usize> = (0..scores.len()).filter(|&n| scores[n] >= GOOD).collect();
+    Ok(match good[..] {
+        [one] if scores.iter().enumerate().all(|(n, &s)| n == one || s <= BAD) => Some(one),
+        _ => None,
+    })
+}
+
+/// The share of plausible values in the least plausible array of the first zones.
+pub(super) fn plausibility(source: &dyn ByteSource, reading: &Reading) -> io::Result<f64> {
+    let e = &reading.encoding;
+    let width = e.precision.bytes();
+    let big = e.byte_order == ByteOrder::Big;
+    let mut worst = 1.0_f64;
+    for zone in reading.zones.iter().take(ZONES) {
+        // PLANES: the first plane's arrays stand for the zone's.
+        let points = match e.order {
+            Order::Whole => zone.points(),
+            Order::Planes => u64::from(zone.dims[0]) * u64::from(zone.dims[1]),
+        };
+        let arrays = u64::from(zone.variables) + u64::from(e.iblank);
+        for array in 0..arrays.min(16) {
+            let iblank = array == u64::from(zone.variables);
+            let size = if iblank { 4 } else { width };
+            let start = array * points * width;
+            let (mut seen, mut fine, mut zeros) = (0_u64, 0_u64, 0_u64);
+            for first in [0, (points / 2).saturating_sub(SAMPLE / 2), points.saturating_sub(SAMPLE)] {
+                let count = SAMPLE.min(points - first);
+                let mut bytes = vec![0_u8; (count * size) as usize];
+                read_spans(source, &zone.data, start + first * size, &mut bytes)?;
+                for value in bytes.chunks_exact(size as usize) {
+                    seen += 1;
+                    zeros += u64::from(value.iter().all(|&b| b == 0));
+                    fine += u64::from(if iblank {
+                        plausible_iblank(int32([value[0], value[1], value[2], value[3]], big))
+                    } else {
+                        plausible_real(real(value, big))
+                    });
+                }
+            }
+            if iblank && zeros == seen {
+                // Nobody keeps a grid that is one hole; a plane of coordinates that are all zero is common.
+                fine = 0;
+            }
+            if seen > 0 {
+                worst = worst.min(fine as f64 / seen as f64);
+            }
+        }
+    }
+    Ok(worst)
+}
+
+/// Lengths and flow quantities of anything that people compute lie well inside 1e-18 to 1e18.
+fn plausible_real(v: f64) -> bool {
+    v == 0.0 || (1e-18..1e18).contains(&v.abs())
+}
+
+/// Donor zones are negative zone numbers; no dataset has a hundred thousand.
+fn plausible_iblank(v: i32) -> bool {
+    (-100_000..1000).contains(&v)
+}

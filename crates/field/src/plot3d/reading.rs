@@ -1,0 +1,638 @@
+//! One way to read a file: what every byte of it is, if this way is right.
+//!
+//! **Theory.** A PLOT3D file does not say how it was written, but under each combination of format, byte order,
+//! precision, zone count, dimension and iblank its headers imply its size to the byte. So a reading is a hypothesis that
+//! [`check`] tests: it walks the headers (and all record marks of a Fortran file) and holds only if it ends exactly at
+//! the end of the file.
+//!
+//! **Practice.** A check costs a few small reads a zone, and a few dozen bytes of memory for each zone whose header is
+//! there and whose data still fit in the file, so that what a header merely claims is never allocated.
+//!
+//! OVERFLOW's layout is that of appendix A of its users' manual: dimensions are followed by NQ and NQC, and each zone's
+//! header is REFMACH, ALPHA, REY, TIME, GAMINF, BETA, TINF, IGAM (an integer), HTINF, HT1, HT2, RGAS(max(2, NQC)),
+//! FSMACH, TVREF, DTVREF.
+
+use super::bytes::{int32, real, ByteSource};
+use super::options::{ByteOrder, Dimension, Format, Kind, Order, Plot3dOptions, Precision, ZoneCount};
+use super::spans::{Spans, MAX_PIECES};
+use crate::catalog::FlowHeader;
+use std::io;
+
+/// More zones than this are refused, so that a crafted header cannot make a catalog of gigabytes.
+pub(super) const MAX_ZONES: u64 = 1 << 17;
+/// More variables a zone than this are refused.
+const MAX_VARIABLES: u64 = 4096;
+/// OVERFLOW header numbers beside the gas constants, IGAM not counted.
+const OVERFLOW_FIXED: u64 = 13;
+
+/// How the numbers of a file are written.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Encoding {
+    /// What it holds.
+    pub kind: Kind,
+    /// Records, plain, or text.
+    pub format: Format,
+    /// Bytes of a record mark: 4, or 8 as some old compilers wrote.
+    pub mark: u64,
+    /// Byte order (little for text).
+    pub byte_order: ByteOrder,
+    /// Width of the numbers (64 for text).
+    pub precision: Precision,
+    /// Coordinates.
+    pub dimension: Dimension,
+    /// Whether there is a zone count.
+    pub zones: ZoneCount,
+    /// Grids: whether iblank follows the coordinates.
+    pub iblank: bool,
+    /// Order within a zone.
+    pub order: Order,
+    /// Fortran: each plane is a record of its own.
+    pub plane_records: bool,
+    /// q files: OVERFLOW's longer headers.
+    pub overflow: bool,
+}
+
+impl Encoding {
+    /// Whether nothing here contradicts `options`.
+    pub fn allowed(&self, options: &Plot3dOptions) -> bool {
+        let text = self.format == Format::Ascii;
+        options.format.is_none_or(|f| f == self.format)
+            && options.byte_order.is_none_or(|b| text || b == self.byte_order)
+            && options.precision.is_none_or(|p| text || p == self.precision)
+            && options.dimension.is_none_or(|d| d == self.dimension)
+            && options.zones.is_none_or(|z| z == self.zones)
+            && options.iblank.is_none_or(|i| self.kind != Kind::Grid || i == self.iblank)
+            && options.order.map_or(self.order == Order::Whole || self.plane_records, |o| o == self.order)
+    }
+
+    /// The options that choose this encoding.
+    pub fn options(&self) -> Plot3dOptions {
+        let binary = self.format != Format::Ascii;
+        Plot3dOptions {
+            format: Some(self.format),
+            byte_order: binary.then_some(self.byte_order),
+            precision: binary.then_some(self.precision),
+            iblank: (self.kind == Kind::Grid).then_some(self.iblank),
+            zones: Some(self.zones),
+            dimension: Some(self.dimension),
+            order: Some(self.order),
+            kind: None,
+        }
+    }
+
+    /// For `info`, e.g. `Fortran unformatted, little-endian, 32-bit, zone count, no iblank`.
+    pub fn describe(&self) -> String {
+        let mut words = vec![match self.format {
+            Format::Fortran if self.mark == 8 => "Fortran unformatted (8-byte record marks)".to_owned(),
+            Format::Fortran => "Fortran unformatted".to_owned(),
+            Format::Binary => "plain binary".to_owned(),
+            Format::Ascii => "ASCII".to_owned(),
+        }];
+        if self.format != Format::Ascii {
+            words.push(format!("{}-endian", self.byte_order.word()));
+            words.push(format!("{}-bit", self.precision.word()));
+        }
+        words.push(format!("{}-D", self.dimension.word()));
+        words.push(if self.zones == ZoneCount::Multi { "with zone count" } else { "without zone count" }.to_owned());
+        if self.kind == Kind::Grid {
+            words.push(if self.iblank { "with iblank" } else { "without iblank" }.to_owned());
+        }
+        if self.order == Order::Planes {
+            words.push("PLANES order".to_owned());
+        }
+        if self.overflow {
+            words.push("OVERFLOW headers".to_owned());
+        }
+        words.join(", ")
+    }
+
+    fn big(&self) -> bool {
+        self.byte_order == ByteOrder::Big
+    }
+
+    /// Bytes of the data of one point.
+    fn point_bytes(&self, variables: u64) -> Option<u64> {
+        let real = variables.checked_mul(self.precision.bytes())?;
+        real.checked_add(if self.iblank { 4 } else { 0 })
+    }
+}
+
+/// One zone as a reading sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// Points along i, j, k.
+    pub dims: [u32; 3],
+    /// Floating-point variables a point.
+    pub variables: u32,
+    /// Where its header numbers lie (q files).
+    pub header: Spans,
+    /// Where its data lie.
+    pub data: Spans,
+}
+
+impl Zone {
+    /// Number of points; checked when the reading was made.
+    pub fn points(&self) -> u64 {
+        self.dims.iter().map(|&n| u64::from(n)).product()
+    }
+}
+
+/// A file read in one way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// How it is written.
+    pub encoding: Encoding,
+    /// Its zones.
+    pub zones: Vec<Zone>,
+    /// OVERFLOW: species.
+    pub species: u32,
+    /// What stands after the last zone, in words; empty if nothing.
+    pub tail: &'static str,
+}
+
+impl Reading {
+    /// The zones' dimensions.
+    pub fn dims(&self) -> impl Iterator<Item = [u32; 3]> + '_ {
+        self.zones.iter().map(|z| z.dims)
+    }
+
+    /// The header numbers of zone `n` of a q file.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn header(&self, source: &dyn ByteSource, n: usize) -> io::Result<FlowHeader> {
+        let e = &self.encoding;
+        let width = e.precision.bytes();
+        let Some(zone) = self.zones.get(n) else { return Err(io::ErrorKind::InvalidInput.into()) };
+        let number = |index: u64, shift: u64| -> io::Result<f64> {
+            let mut bytes = [0_u8; 8];
+            let part = &mut bytes[..if width == 8 { 8 } else { 4 }];
+            read_spans(source, &zone.header, index * width + shift, part)?;
+            Ok(real(part, e.big()))
+        };
+        let (mach, alpha, reynolds, mut time) = (number(0, 0)?, number(1, 0)?, number(2, 0)?, number(3, 0)?);
+        let mut gamma = 1.4;
+        if e.overflow {
+            gamma = number(4, 0)?;
+            // OVERFLOW keeps the iteration number in TIME; TVREF is the time in L / V_ref, so over the reference Mach
+            // number it is the time in L / a_inf. IGAM before it is four bytes, whatever the precision.
+            let reference = number(OVERFLOW_FIXED - 2 + u64::from(self.species.max(2)), 4)?;
+            if reference.is_finite() && reference > 0.0 && mach > 0.0 {
+                time = reference / mach;
+            }
+        }
+        Ok(FlowHeader { mach, alpha, reynolds, time, gamma })
+    }
+}
+
+/// What the grid says about the files that go with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// Points of each zone.
+    pub dims: Vec<[u32; 3]>,
+    /// Coordinates.
+    pub dimension: Dimension,
+}
+
+/// Why a reading does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Why {
+    /// How far it got; the reasons of those that got furthest are shown.
+    pub rank: u32,
+    /// In words.
+    pub text: String,
+    /// The encoding that was tried.
+    pub encoding: Encoding,
+}
+
+/// Why a check stopped.
+#[derive(Debug)]
+pub enum Stop {
+    /// The reading does not hold.
+    Why(Why),
+    /// The file cannot be read.
+    Io(io::Error),
+}
+
+impl From<io::Error> for Stop {
+    fn from(e: io::Error) -> Self {
+        Self::Io(e)
+    }
+}
+
+/// Walks the sections of a file: records in Fortran, plain runs of bytes in a binary file.
+struct Walk<'a> {
+    source: &'a dyn ByteSource,
+    encoding: Encoding,
+    size: u64,
+    pos: u64,
+    rank: u32,
+}
+
+impl Walk<'_> {
+    fn stop(&self, text: String) -> Stop {
+        Stop::Why(Why { rank: self.rank, text, encoding: self.encoding })
+    }
+
+    /// The record mark at `pos`, or `None` where the file ends before it.
+    fn mark(&self, pos: u64) -> io::Result<Option<i64>> {
+        let width = self.encoding.mark;
+        if pos.checked_add(width).is_none_or(|end| end > self.size) {
+            return Ok(None);
+        }
+        let mut bytes = [0_u8; 8];
+        let big = self.encoding.big();
+        Ok(Some(if width == 8 {
+            self.source.read_exact_at(pos, &mut bytes)?;
+            if big {
+                i64::from_be_bytes(bytes)
+            } else {
+                i64::from_le_bytes(bytes)
+            }
+        } else {
+            let mut four = [0_u8; 4];
+            self.source.read_exact_at(pos, &mut four)?;
+            i64::from(int32(four, big))
+        }))
+    }
+
+    /// Takes the next `len` bytes of content, which `what` names, and appends where they lie to `spans`.
+    fn section(&mut self, len: u64, what: &dyn Fn() -> String, spans: &mut Spans) -> Result<(), Stop> {
+        if self.encoding.format != Format::Fortran {
+            let end = self.pos.saturating_add(len);
+            if end > self.size {
+                return Err(self.stop(format!(
+                    "{} needs bytes {} to {end}, but the file has {} bytes (truncated?)",
+                    what(),
+                    self.pos,
+                    self.size
+                )));
+            }
+            if !spans.push(self.pos, len) {
+                return Err(self.stop(format!("{} is in more than {MAX_PIECES} pieces", what())));
+            }
+            self.pos = end;
+            return Ok(());
+        }
+        let width = self.encoding.mark;
+        let mut got = 0_u64;
+        for piece in 0.. {
+            let ends = |walk: &Self| {
+                walk.stop(format!(
+                    "the record of {} at byte {} needs {len} bytes, but the file has {} bytes (truncated?)",
+                    what(),
+                    walk.pos,
+                    walk.size
+                ))
+            };
+            if piece > MAX_PIECES {
+                return Err(self.stop(format!("{} is in more than {MAX_PIECES} sub-records", what())));
+            }
+            let Some(lead) = self.mark(self.pos)? else { return Err(ends(self)) };
+            let wants = len - got;
+            // A negative mark says that the record goes on in another sub-record. Writers that take marks as unsigned
+            // (records of 2 to 4 GiB, not split) are told apart by the mark behind.
+            let unsigned = width == 4 && piece == 0 && wants > 0x7fff_ffff && lead == (wants as i64) - (1 << 32);
+            let take = if unsigned { wants } else { lead.unsigned_abs() };
+            let more = lead < 0 && !unsigned;
+            if take > wants || (!more && take != wants) || (more && width == 8) {
+                return Err(self.stop(format!(
+                    "the record at byte {} has {take} bytes, but {} needs {wants}",
+                    self.pos,
+                    what()
+                )));
+            }
+            let start = self.pos + width;
+            let Some(end) = start.checked_add(take) else { return Err(ends(self)) };
+            let Some(trail) = self.mark(end)? else { return Err(ends(self)) };
+            if trail != lead && trail.unsigned_abs() != take {
+                return Err(self.stop(format!(
+                    "the record of {} at byte {} starts with the length {lead} but ends with {trail}",
+                    what(),
+                    self.pos
+                )));
+            }
+            if !spans.push(start, take) {
+                return Err(self.stop(format!("{} is in more than {MAX_PIECES} pieces", what())));
+            }
+            self.pos = end + width;
+            got += take;
+            if !more {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The integers of a section, a block at a time.
+    fn integers(&self, spans: &Spans, from: u64, out: &mut [i32]) -> io::Result<()> {
+        let mut bytes = vec![0_u8; out.len() * 4];
+        read_spans(self.source, spans, from * 4, &mut bytes)?;
+        for (n, four) in bytes.chunks_exact(4).enumerate() {
+            out[n] = int32([four[0], four[1], four[2], four[3]], self.encoding.big());
+        }
+        Ok(())
+    }
+}
+
+/// Fills `out` from byte `from` of a payload.
+pub(super) fn read_spans(source: &dyn ByteSource, spans: &Spans, from: u64, out: &mut [u8]) -> io::Result<()> {
+    let mut at = 0_usize;
+    let mut failed = None;
+    spans.runs(from, out.len() as u64, &mut |run| {
+        let end = at + run.len as usize;
+        if failed.is_none() {
+            failed = source.read_exact_at(run.offset, &mut out[at..end]).err();
+        }
+        at = end;
+    });
+    match failed {
+        Some(e) => Err(e),
+        None if at < out.len() => Err(io::ErrorKind::UnexpectedEof.into()),
+        None => Ok(()),
+    }
+}
+
+/// The header words of a file after the zone count: `(words a zone, words at the end)`.
+pub(super) fn header_words(e: &Encoding) -> (u64, u64) {
+    let dim = e.dimension.count() as u64;
+    (if e.kind == Kind::Function { dim + 1 } else { dim }, if e.overflow { 2 } else { 0 })
+}
+
+/// Bytes of a q file's header record for one zone.
+pub(super) fn flow_header_bytes(e: &Encoding, species: u32) -> u64 {
+    match (e.kind, e.overflow) {
+        (Kind::Q, false) => 4 * e.precision.bytes(),
+        (Kind::Q, true) => (OVERFLOW_FIXED + u64::from(species.max(2))) * e.precision.bytes() + 4,
+        _ => 0,
+    }
+}
+
+/// What the integer header of a file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    /// Dimensions and number of variables of each zone.
+    pub zones: Vec<([u32; 3], u32)>,
+    /// OVERFLOW: species.
+    pub species: u32,
+}
+
+/// Collects the zones of a header and refuses what does not fit in a file of `size` bytes as soon as that is known.
+pub(super) struct HeaderBuilder {
+    encoding: Encoding,
+    /// Bytes that the data of the zones so far need.
+    needs: u128,
+    variables: u32,
+    header: Header,
+}
+
+impl HeaderBuilder {
+    pub fn new(encoding: Encoding, overflow: Option<[i64; 2]>) -> Result<Self, String> {
+        let mut variables = match encoding.kind {
+            Kind::Grid | Kind::Function => encoding.dimension.count() as u32,
+            Kind::Q => encoding.dimension.count() as u32 + 2,
+        };
+        let mut species = 0;
+        if let Some([nq, nqc]) = overflow {
+            let fits = |v: i64, low: i64| u32::try_from(v).ok().filter(|_| v >= low && v <= MAX_VARIABLES as i64);
+            variables = fits(nq, 5).ok_or_else(|| format!("NQ is {nq}"))?;
+            species = fits(nqc, 0).filter(|&s| s <= variables).ok_or_else(|| format!("NQC is {nqc}"))?;
+        }
+        Ok(Self { encoding, needs: 0, variables, header: Header { zones: Vec::new(), species } })
+    }
+
+    /// One zone's words.
+    pub fn zone(&mut self, words: &[i64]) -> Result<(), String> {
+        let n = self.header.zones.len() + 1;
+        let dim = self.encoding.dimension.count();
+        let mut dims = [1_u32; 3];
+        for (slot, &word) in dims.iter_mut().zip(&words[..dim]) {
+            *slot = u32::try_from(word)
+                .ok()
+                .filter(|&w| w > 0 && w <= i32::MAX as u32)
+                .ok_or_else(|| format!("zone {n} would have {word} points along one direction"))?;
+        }
+        let variables = match words.get(dim) {
+            Some(&v) => u32::try_from(v)
+                .ok()
+                .filter(|&v| v > 0 && u64::from(v) <= MAX_VARIABLES)
+                .ok_or_else(|| format!("zone {n} would have {v} functions"))?,
+            None => self.variables,
+        };
+        // Three 31-bit factors and a small one fit in 128 bits.
+        let points: u128 = dims.iter().map(|&d| u128::from(d)).product();
+        let bytes = self.encoding.point_bytes(u64::from(variables)).unwrap_or(u64::MAX);
+        self.needs += points * u128::from(bytes);
+        self.header.zones.push((dims, variables));
+        Ok(())
+    }
+
+    /// Bytes (text: numbers) that the data and flow headers need beside the integer header.
+    pub fn needs(&self) -> u128 {
+        let flow = flow_header_bytes(&self.encoding, self.header.species);
+        self.needs + u128::from(flow) * self.header.zones.len() as u128
+    }
+
+    pub fn finish(self) -> Header {
+        self.header
+    }
+}
+
+/// Tests one reading. `expected` (for q and function files) is what the grid says.
+///
+/// # Errors
+/// [`Stop::Why`] if the file is not this, [`Stop::Io`] if it cannot be read.
+pub fn check(source: &dyn ByteSource, encoding: Encoding, expected: Option<&Expected>) -> Result<Reading, Stop> {
+    let size = source.size();
+    let mut walk = Walk { source, encoding, size, pos: 0, rank: 0 };
+    if expected.is_some_and(|e| e.dimension != encoding.dimension) {
+        return Err(walk.stop("the grid has another number of coordinates".to_owned()));
+    }
+    let mut count = 1_u64;
+    if encoding.zones == ZoneCount::Multi {
+        let mut spans = Spans::new();
+        walk.section(4, &|| "the zone count".to_owned(), &mut spans)?;
+        let mut word = [0_i32];
+        walk.integers(&spans, 0, &mut word)?;
+        count = u64::try_from(word[0]).unwrap_or(0);
+        if count == 0 {
+            return Err(walk.stop(format!("the zone count would be {}", word[0])));
+        }
+        if count > MAX_ZONES {
+            return Err(walk.stop(format!("the zone count would be {count}, more than {MAX_ZONES}")));
+        }
+        walk.rank += if encoding.format == Format::Fortran { 20 } else { 2 };
+    }
+    let header = integer_header(&mut walk, count)?;
+    if let Some(expected) = expected {
+        if !header.zones.iter().map(|z| &z.0).eq(&expected.dims) {
+            walk.rank += 1;
+            return Err(walk.stop(differing_zones(&header.zones, &expected.dims)));
+        }
+        walk.rank += 30;
+    }
+    let mut reading =
+        Reading { encoding, zones: Vec::with_capacity(header.zones.len()), species: header.species, tail: "" };
+    for (n, &(dims, variables)) in header.zones.iter().enumerate() {
+        let zone = zone_data(&mut walk, n, dims, variables, header.species)?;
+        reading.zones.push(zone);
+    }
+    if walk.pos != size && encoding.overflow {
+        reading.tail = tail(&mut walk, &header)?;
+    }
+    if walk.pos != size {
+        let over = size - walk.pos;
+        return Err(walk.stop(format!(
+            "expected {} bytes, the file has {size}: {over} bytes follow the last zone (padded?)",
+            walk.pos
+        )));
+    }
+    Ok(reading)
+}
+
+fn integer_header(walk: &mut Walk<'_>, count: u64) -> Result<Header, Stop> {
+    let e = walk.encoding;
+    let (per_zone, extra) = header_words(&e);
+    let words = count * per_zone + extra;
+    let mut spans = Spans::new();
+    walk.section(words * 4, &|| format!("the header of {count} zones"), &mut spans)?;
+    walk.rank += if e.format == Format::Fortran { 20 } else { 0 };
+    let overflow = if e.overflow {
+        let mut two = [0_i32; 2];
+        walk.integers(&spans, words - 2, &mut two)?;
+        Some(two.map(i64::from))
+    } else {
+        None
+    };
+    let mut builder = HeaderBuilder::new(e, overflow).map_err(|text| walk.stop(text))?;
+    // 256 zones at a time: the header may claim far more than ever turns out to be sane.
+    let mut block = [0_i32; 4 * 256];
+    let mut done = 0;
+    let left = u128::from(walk.size - walk.pos);
+    while done < count {
+        let zones = (count - done).min(256);
+        let part = &mut block[..(zones * per_zone) as usize];
+        walk.integers(&spans, done * per_zone, part)?;
+        for words in part.chunks_exact(per_zone as usize) {
+            let mut wide = [0_i64; 4];
+            for (w, &v) in wide.iter_mut().zip(words) {
+                *w = i64::from(v);
+            }
+            builder.zone(&wide[..words.len()]).map_err(|text| walk.stop(text))?;
+            if builder.needs() > left && !(done + zones == count && count <= 256) {
+                return Err(walk.stop(format!("the first zones of {count} already need {} bytes", builder.needs())));
+            }
+        }
+        done += zones;
+    }
+    walk.rank += if e.format == Format::Fortran { 5 } else { 3 };
+    if builder.needs() > left {
+        let total = builder.needs() + u128::from(walk.pos);
+        let absurd = total > 1000 * u128::from(walk.size.max(1));
+        walk.rank += if absurd { 0 } else { 20 };
+        let dims: Vec<String> =
+            builder.header.zones.iter().take(3).map(|z| dims_text(&z.0, e.dimension.count())).collect();
+        return Err(walk.stop(format!(
+            "{count} zone{} ({}{}) need{} at least {total} bytes, the file has {}: {}",
+            if count == 1 { "" } else { "s" },
+            dims.join(", "),
+            if count > 3 { ", ..." } else { "" },
+            if count == 1 { "s" } else { "" },
+            walk.size,
+            if absurd { "no sensible header" } else { "truncated?" }
+        )));
+    }
+    Ok(builder.finish())
+}
+
+/// `65 x 64 x 32`.
+pub(super) fn dims_text(dims: &[u32; 3], dimension: usize) -> String {
+    dims[..dimension].iter().map(u32::to_string).collect::<Vec<_>>().join(" x ")
+}
+
+pub(super) fn differing_zones(zones: &[([u32; 3], u32)], expected: &[[u32; 3]]) -> String {
+    if zones.len() != expected.len() {
+        return format!("it would have {} zones, the grid has {}", zones.len(), expected.len());
+    }
+    let differs = zones.iter().zip(expected).enumerate().find(|(_, (z, e))| z.0 != **e);
+    differs.map_or_else(String::new, |(n, (z, e))| {
+        format!("zone {} would be {}, the grid's is {}", n + 1, dims_text(&z.0, 3), dims_text(e, 3))
+    })
+}
+
+fn zone_data(walk: &mut Walk<'_>, n: usize, dims: [u32; 3], variables: u32, species: u32) -> Result<Zone, Stop> {
+    let e = walk.encoding;
+    let mut header = Spans::new();
+    let flow = flow_header_bytes(&e, species);
+    if flow > 0 {
+        walk.section(flow, &|| format!("the flow header of zone {}", n + 1), &mut header)?;
+        walk.rank += 10;
+    }
+    let plane = u64::from(dims[0]) * u64::from(dims[1]);
+    let planes = u64::from(dims[2]);
+    let bytes = e.point_bytes(u64::from(variables)).and_then(|b| b.checked_mul(plane));
+    let mut data = Spans::new();
+    let too_large = |walk: &Walk<'_>| walk.stop(format!("zone {} is too large for any file", n + 1));
+    let Some(bytes) = bytes else { return Err(too_large(walk)) };
+    if e.plane_records {
+        for k in 0..planes {
+            walk.section(bytes, &|| format!("plane {} of zone {}", k + 1, n + 1), &mut data)?;
+            if k == 0 {
+                walk.rank += 5;
+            }
+        }
+    } else {
+        let Some(bytes) = bytes.checked_mul(planes) else { return Err(too_large(walk)) };
+        walk.section(bytes, &|| format!("zone {}", n + 1), &mut data)?;
+    }
+    walk.rank = walk.rank.saturating_add(10);
+    Ok(Zone { dims, variables, header, data })
+}
+
+/// What OVERFLOW may write after the last zone: the previous time level (restart files), or one record with the number of
+/// averaged steps (`q.avg`).
+fn tail(walk: &mut Walk<'_>, header: &Header) -> Result<&'static str, Stop> {
+    let before = walk.pos;
+    let mut count = Spans::new();
+    if walk.section(4, &|| "the number of averaged steps".to_owned(), &mut count).is_ok() && walk.pos == walk.size {
+        return Ok(AVERAGED);
+    }
+    walk.pos = before;
+    for (n, &(dims, variables)) in header.zones.iter().enumerate() {
+        zone_data(walk, n, dims, variables, header.species)?;
+    }
+    Ok("a previous time level follows the last zone; it is not used")
+}
+
+/// The tail of OVERFLOW's averages.
+pub(super) const AVERAGED: &str = "the number of averaged steps follows the last zone";
+
+/// The reading of a plain little-endian binary file with 64-bit numbers and these zones: how converted text is laid out.
+pub(super) fn converted(text: &Encoding, header: &Header) -> Option<(Reading, u64)> {
+    let encoding = Encoding {
+        format: Format::Binary,
+        byte_order: ByteOrder::Little,
+        precision: Precision::Double,
+        zones: ZoneCount::Multi,
+        ..*text
+    };
+    let (per_zone, extra) = header_words(&encoding);
+    let mut pos = (header.zones.len() as u64).checked_mul(per_zone)?.checked_add(extra + 1)?.checked_mul(4)?;
+    let mut reading =
+        Reading { encoding, zones: Vec::with_capacity(header.zones.len()), species: header.species, tail: "" };
+    for &(dims, variables) in &header.zones {
+        let flow_len = flow_header_bytes(&encoding, header.species);
+        let mut flow = Spans::new();
+        flow.push(pos, flow_len);
+        pos = pos.checked_add(flow_len)?;
+        let mut bytes = encoding.point_bytes(u64::from(variables))?;
+        for d in dims {
+            bytes = bytes.checked_mul(u64::from(d))?;
+        }
+        let mut data = Spans::new();
+        data.push(pos, bytes);
+        pos = pos.checked_add(bytes)?;
+        reading.zones.push(Zone { dims, variables, header: flow, data });
+    }
+    Some((reading, pos))
+}

@@ -1,0 +1,289 @@
+//! From the bytes of one file to the one reading that fits.
+//!
+//! Every encoding that the options allow is tested ([`super::reading::check`]). None fits: an error that says what came
+//! nearest. One fits: that. More than one: the values themselves are looked at ([`super::evidence`]), and if they do
+//! not settle it, the error lists the readings with the options that choose.
+
+use super::ascii;
+use super::bytes::ByteSource;
+use super::evidence;
+use super::options::{ByteOrder, Dimension, Format, Kind, Order, Plot3dOptions, Precision, ZoneCount};
+use super::reading::{check, Encoding, Expected, Reading, Stop, Why};
+use crate::error::FieldError;
+use std::path::Path;
+
+/// How many near misses an error shows.
+const SHOWN: usize = 4;
+
+/// What one file turned out to be.
+#[derive(Clone, Debug)]
+pub struct Sniffed {
+    /// The reading.
+    pub reading: Reading,
+    /// What was decided by looking at values, and other remarks, one sentence each.
+    pub remarks: Vec<String>,
+}
+
+/// Every binary encoding of a kind.
+pub(super) fn encodings(kind: Kind) -> Vec<Encoding> {
+    let mut all = Vec::new();
+    let iblanks: &[bool] = if kind == Kind::Grid { &[false, true] } else { &[false] };
+    let overflows: &[bool] = if kind == Kind::Q { &[false, true] } else { &[false] };
+    for (format, mark) in [(Format::Fortran, 4), (Format::Binary, 4), (Format::Fortran, 8)] {
+        for byte_order in [ByteOrder::Little, ByteOrder::Big] {
+            for zones in [ZoneCount::Multi, ZoneCount::Single] {
+                for dimension in [Dimension::Three, Dimension::Two] {
+                    for &overflow in overflows {
+                        for &iblank in iblanks {
+                            for precision in [Precision::Single, Precision::Double] {
+                                let orders: &[(Order, bool)] = if format == Format::Fortran {
+                                    &[(Order::Whole, false), (Order::Planes, true), (Order::Planes, false)]
+                                } else {
+                                    &[(Order::Whole, false), (Order::Planes, false)]
+                                };
+                                for &(order, plane_records) in orders {
+                                    all.push(Encoding {
+                                        kind,
+                                        format,
+                                        mark,
+                                        byte_order,
+                                        precision,
+                                        dimension,
+                                        zones,
+                                        iblank,
+                                        order,
+                                        plane_records,
+                                        overflow,
+                                    });
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+/// The binary readings of `kind` that hold, and why the others do not.
+///
+/// # Errors
+/// If the file cannot be read.
+pub(super) fn binary_candidates(
+    source: &dyn ByteSource,
+    kind: Kind,
+    options: &Plot3dOptions,
+    expected: Option<&Expected>,
+) -> std::io::Result<(Vec<Reading>, Vec<Why>)> {
+    let mut fits: Vec<Reading> = Vec::new();
+    let mut not = Vec::new();
+    for encoding in encodings(kind) {
+        if !encoding.allowed(options) {
+            continue;
+        }
+        match check(source, encoding, expected) {
+            Ok(reading) => {
+                // Where every zone is one plane thick, WHOLE and PLANES are the same bytes.
+                let again = fits.iter().any(|r| {
+                    r.zones == reading.zones
+                        && Encoding { order: Order::Whole, plane_records: false, ..r.encoding }
+                            == Encoding { order: Order::Whole, plane_records: false, ..encoding }
+                        && (r.encoding.order == encoding.order || r.dims().all(|d| d[2] == 1))
+                });
+                if !again {
+                    fits.push(reading);
+                }
+            }
+            Err(Stop::Why(why)) => not.push(why),
+            Err(Stop::Io(e)) if e.kind() == std::io::ErrorKind::UnexpectedEof => {}
+            Err(Stop::Io(e)) => return Err(e),
+        }
+    }
+    Ok((fits, not))
+}
+
+/// All readings of one file as `kind`, text or binary.
+pub(super) fn candidates(
+    source: &dyn ByteSource,
+    path: &Path,
+    kind: Kind,
+    options: &Plot3dOptions,
+    expected: Option<&Expected>,
+    progress: ascii::Progress<'_>,
+) -> Result<(Vec<Reading>, Vec<Why>), FieldError> {
+    let io = |e| FieldError::io(path, e);
+    if source.size() == 0 {
+        return Err(FieldError::format(path, "the file is empty"));
+    }
+    let text = match options.format {
+        Some(format) => format == Format::Ascii,
+        None => ascii::looks_like_text(source).map_err(io)?,
+    };
+    if text {
+        return ascii::candidates(source, path, kind, options, expected, progress);
+    }
+    binary_candidates(source, kind, options, expected).map_err(io)
+}
+
+/// Finds the one reading of a file.
+///
+/// # Errors
+/// [`FieldError::Io`], [`FieldError::Format`] if no reading fits, [`FieldError::Ambiguous`] if several do.
+pub(super) fn sniff(
+    source: &dyn ByteSource,
+    path: &Path,
+    kind: Kind,
+    options: &Plot3dOptions,
+    expected: Option<&Expected>,
+    progress: ascii::Progress<'_>,
+) -> Result<Sniffed, FieldError> {
+    let (fits, not) = candidates(source, path, kind, options, expected, progress)?;
+    if fits.is_empty() {
+        return Err(nothing_fits(source, path, kind, options, expected, &not));
+    }
+    choose(source, path, fits)
+}
+
+/// Chooses among readings that all add up, by their values.
+pub(super) fn choose(source: &dyn ByteSource, path: &Path, mut fits: Vec<Reading>) -> Result<Sniffed, FieldError> {
+    let mut remarks = Vec::new();
+    if fits.len() > 1 && fits[0].encoding.format != Format::Ascii {
+        let plausible = evidence::most_plausible(source, &fits).map_err(|e| FieldError::io(path, e))?;
+        if let Some(winner) = plausible {
+            let chosen = fits.swap_remove(winner);
+            let others: Vec<String> = fits.iter().map(|r| r.encoding.describe()).collect();
+            remarks.push(format!(
+                "{}: the sizes also add up for {}; the values decided.",
+                file_name(path),
+                others.join("; or ")
+            ));
+            fits = vec![chosen];
+        }
+    }
+    if fits.len() > 1 {
+        return Err(FieldError::Ambiguous { path: path.to_owned(), readings: list(&fits) });
+    }
+    let Some(reading) = fits.pop() else {
+        return Err(FieldError::format(path, "no reading fits"));
+    };
+    if !reading.tail.is_empty() {
+        remarks.push(format!("{}: {}.", file_name(path), reading.tail));
+    }
+    Ok(Sniffed { reading, remarks })
+}
+
+/// Readings in words, each with the options in which it differs from the others.
+fn list(fits: &[Reading]) -> Vec<String> {
+    let words: Vec<_> = fits.iter().map(|r| r.encoding.options().words()).collect();
+    fits.iter()
+        .zip(&words)
+        .map(|(reading, mine)| {
+            let options: Vec<String> = mine
+                .iter()
+                .filter(|w| words.iter().any(|other| !other.contains(w)))
+                .map(|(k, w)| format!("--plot3d-{k} {w}"))
+                .collect();
+            format!("  {} ({}): {}", reading.encoding.describe(), zones_text(reading), options.join(" "))
+        })
+        .collect()
+}
+
+fn zones_text(reading: &Reading) -> String {
+    let dimension = reading.encoding.dimension.count();
+    let dims: Vec<String> =
+        reading.dims().take(3).map(|d| super::reading::dims_text(&d, dimension)).collect();
+    let n = reading.zones.len();
+    format!("{n} zone{}: {}{}", if n == 1 { "" } else { "s" }, dims.join(", "), if n > 3 { ", ..." } else { "" })
+}
+
+pub(super) fn file_name(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned())
+}
+
+/// The error for a file that is nothing, with the nearest misses and what else the file might be.
+fn nothing_fits(
+    source: &dyn ByteSource,
+    path: &Path,
+    kind: Kind,
+    options: &Plot3dOptions,
+    expected: Option<&Expected>,
+    not: &[Why],
+) -> FieldError {
+    let what = match kind {
+        Kind::Grid => "a PLOT3D grid",
+        Kind::Q => "a PLOT3D solution (q) file",
+        Kind::Function => "a PLOT3D function file",
+    };
+    let mut message = format!("this is not {what}: no reading of its {} bytes adds up", source.size());
+    let given = options.words();
+    if !given.is_empty() {
+        let words: Vec<String> = given.iter().map(|(k, w)| format!("--plot3d-{k} {w}")).collect();
+        message.push_str(&format!(" with {}", words.join(" ")));
+    }
+    message.push('.');
+    if let Some(other) = what_else(source, kind, options, expected) {
+        message.push_str(&format!(" {other}"));
+        return FieldError::format(path, message);
+    }
+    let mut near: Vec<&Why> = not.iter().collect();
+    near.sort_by_key(|w| std::cmp::Reverse(w.rank));
+    let best = near.first().map_or(0, |w| w.rank);
+    near.retain(|w| w.rank + 5 >= best);
+    let mut seen = Vec::new();
+    for why in near {
+        if !seen.iter().any(|(_, text)| *text == &why.text) {
+            seen.push((why.encoding.describe(), &why.text));
+        }
+        if seen.len() == SHOWN {
+            break;
+        }
+    }
+    let misses: Vec<String> = seen.iter().map(|(encoding, text)| format!("\n  as {encoding}: {text}")).collect();
+    if !misses.is_empty() {
+        message.push_str(&format!(" Nearest:{}", misses.concat()));
+    }
+    message.push_str(
+        "\nTried: Fortran unformatted, plain binary and ASCII, both byte orders, 32 and 64 bit, 2-D and 3-D, with and \
+         without zone count and iblank. If you know how it was written, say so with --plot3d-*, or check that the file \
+         is complete.",
+    );
+    FieldError::format(path, message)
+}
+
+/// A hint when the file would fit under other options or as another kind.
+fn what_else(
+    source: &dyn ByteSource,
+    kind: Kind,
+    options: &Plot3dOptions,
+    expected: Option<&Expected>,
+) -> Option<String> {
+    let free = Plot3dOptions::default();
+    let try_as = |kind: Kind, options: &Plot3dOptions, expected| {
+        binary_candidates(source, kind, options, expected).ok().and_then(|(fits, _)| fits.into_iter().next())
+    };
+    if let Some(reading) = (*options != free).then(|| try_as(kind, &free, expected)).flatten() {
+        return Some(format!("Without these options it reads as {}.", reading.encoding.describe()));
+    }
+    if let Some(reading) = expected.and_then(|_| try_as(kind, &free, None)) {
+        return Some(format!(
+            "By itself it reads as {} ({}), which does not go with the grid.",
+            reading.encoding.describe(),
+            zones_text(&reading)
+        ));
+    }
+    for other in [Kind::Grid, Kind::Q, Kind::Function] {
+        if other == kind {
+            continue;
+        }
+        if let Some(reading) = try_as(other, options, None) {
+            let does = match other {
+                Kind::Grid => "it reads as a grid",
+                Kind::Q => "it reads as a solution (q) file, which is opened with its grid: GRID+q=FILE",
+                Kind::Function => "it reads as a function file, which is opened with its grid: GRID+f=FILE",
+            };
+            return Some(format!("But {does} ({}, {}).", reading.encoding.describe(), zones_text(&reading)));
+        }
+    }
+    None
+}

@@ -1,0 +1,170 @@
+//! Where the payload of one zone lies in its file: one piece, equal pieces at equal distances (planes, the sub-records of
+//! a split record), or a list. Memory is bounded: a zone has at most [`MAX_PIECES`] irregular pieces.
+
+/// More irregular pieces than this are refused: 65,536 sub-records of 2 GiB are 128 TiB.
+pub(super) const MAX_PIECES: u64 = 1 << 16;
+
+/// A contiguous run of bytes in a file.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// First byte in the file.
+    pub offset: u64,
+    /// Number of bytes, never 0.
+    pub len: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Piece {
+    logical: u64,
+    run: Run,
+}
+
+/// Maps offsets within a payload to offsets within the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spans {
+    /// Payload length.
+    total: u64,
+    shape: Shape,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Shape {
+    Empty,
+    /// Piece n starts at `offset + n * stride` and has `piece` bytes, the last one what is left of `total`.
+    Regular {
+        offset: u64,
+        piece: u64,
+        stride: u64,
+    },
+    List(Vec<Piece>),
+}
+
+impl Spans {
+    /// Nothing yet.
+    pub(super) const fn new() -> Self {
+        Self { total: 0, shape: Shape::Empty }
+    }
+
+    /// Payload length in bytes.
+    pub fn len(&self) -> u64 {
+        self.total
+    }
+
+    /// Whether there is no payload.
+    pub fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+
+    /// Appends a piece of the file to the payload. False if there are too many irregular pieces.
+    pub(super) fn push(&mut self, offset: u64, len: u64) -> bool {
+        if len == 0 {
+            return true;
+        }
+        let total = self.total;
+        match &mut self.shape {
+            Shape::Empty => self.shape = Shape::Regular { offset, piece: len, stride: len },
+            Shape::Regular { offset: first, piece, stride } => {
+                let count = total.div_ceil(*piece);
+                if count == 1 && offset == *first + total {
+                    // Contiguous (planes of a plain binary file): one longer piece.
+                    *piece += len;
+                    *stride = *piece;
+                } else if count == 1 && len <= *piece {
+                    *stride = offset - *first;
+                } else if total % *piece != 0 || len > *piece || offset != *first + count * *stride {
+                    if count >= MAX_PIECES {
+                        return false;
+                    }
+                    let (first, piece, stride) = (*first, *piece, *stride);
+                    let mut list: Vec<Piece> = (0..count)
+                        .map(|n| Piece {
+                            logical: n * piece,
+                            run: Run { offset: first + n * stride, len: piece.min(total - n * piece) },
+                        })
+                        .collect();
+                    list.push(Piece { logical: total, run: Run { offset, len } });
+                    self.shape = Shape::List(list);
+                }
+            }
+            Shape::List(list) => {
+                if list.len() as u64 >= MAX_PIECES {
+                    return false;
+                }
+                list.push(Piece { logical: total, run: Run { offset, len } });
+            }
+        }
+        self.total += len;
+        true
+    }
+
+    /// `(offset, piece, stride)` where the payload is one piece or equal pieces at equal distances.
+    pub(super) fn regular(&self) -> Option<(u64, u64, u64)> {
+        match self.shape {
+            Shape::Regular { offset, piece, stride } => Some((offset, piece, stride)),
+            _ => None,
+        }
+    }
+
+    /// Calls `each` with the runs of the file that hold bytes `logical .. logical + len` of the payload, in order. What
+    /// lies past the payload's end is left out; callers stay inside it.
+    pub fn runs(&self, mut logical: u64, len: u64, each: &mut dyn FnMut(Run)) {
+        let end = logical.saturating_add(len).min(self.total);
+        match &self.shape {
+            Shape::Empty => {}
+            Shape::Regular { offset, piece, stride } => {
+                while logical < end {
+                    let (n, within) = (logical / piece, logical % piece);
+                    let take = (piece - within).min(end - logical);
+                    each(Run { offset: offset + n * stride + within, len: take });
+                    logical += take;
+                }
+            }
+            Shape::List(list) => {
+                let mut n = list.partition_point(|p| p.logical + p.run.len <= logical);
+                while let (Some(p), true) = (list.get(n), logical < end) {
+                    let within = logical - p.logical;
+                    let take = (p.run.len - within).min(end - logical);
+                    each(Run { offset: p.run.offset + within, len: take });
+                    logical += take;
+                    n += 1;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every byte of the payload maps where a plain list of pieces says.
+    fn check(pieces: &[(u64, u64)]) {
+        let mut spans = Spans::new();
+        let mut want = Vec::new();
+        for &(offset, len) in pieces {
+            assert!(spans.push(offset, len));
+            want.extend(offset..offset + len);
+        }
+        assert_eq!(spans.len(), want.len() as u64);
+        for a in 0..want.len() {
+            for len in [1, 2, 3, 7, want.len() - a] {
+                let len = len.min(want.len() - a);
+                let mut got = Vec::new();
+                spans.runs(a as u64, len as u64, &mut |r| got.extend(r.offset..r.offset + r.len));
+                assert_eq!(got, &want[a..a + len], "{pieces:?} {a} {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn shapes() {
+        check(&[(4, 10)]);
+        check(&[(4, 10), (14, 10), (24, 10)]);
+        check(&[(4, 10), (22, 10), (40, 10)]);
+        check(&[(4, 10), (22, 10), (40, 3)]);
+        check(&[(4, 10), (22, 3)]);
+        check(&[(4, 10), (22, 3), (33, 10), (51, 3)]);
+        check(&[(4, 3), (22, 10), (40, 2)]);
+        check(&[(4, 10), (14, 10), (30, 20), (60, 5), (70, 1)]);
+    }
+}

@@ -1,0 +1,278 @@
+//! Pointwise derived fields: PLOT3D's functions of density, momentum and energy at a node.
+//!
+//! They are evaluated at a cell's corners when the cell is loaded and interpolated as any stored field is. A page of
+//! derived values would cost a frame and a pass over all its nodes to save eight divisions a cell, so none is made.
+//!
+//! Normalisation is PLOT3D's: density by rho_inf, velocity by a_inf, energy by rho_inf a_inf^2, R = 1, so that
+//! p_inf = 1 / gamma and rho_inf = 1 (P. P. Walatka et al., PLOT3D User's Manual, NASA TM-101067, 1990). Numbers are those
+//! of the manual; `temperature` is p / (rho R) with R = 1, as VTK computes it, which is 1 / gamma in the free stream (the
+//! manual's own function 120 divides by that).
+
+use crate::nodes::Zone;
+
+/// What one node holds of the conserved variables.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Conserved {
+    /// Density.
+    pub density: f64,
+    /// Momentum a volume.
+    pub momentum: [f64; 3],
+    /// Total energy a volume.
+    pub energy: f64,
+    /// Ratio of specific heats here.
+    pub gamma: f64,
+}
+
+impl Conserved {
+    /// Velocity, as momentum times 1 / density: the kernels share one reciprocal between three components.
+    #[inline(always)]
+    pub fn velocity(&self) -> [f64; 3] {
+        let inv = 1.0 / self.density;
+        self.momentum.map(|m| m * inv)
+    }
+    /// Half the square of the speed.
+    #[inline(always)]
+    pub fn kinetic_energy(&self) -> f64 {
+        let v = self.velocity();
+        0.5 * (v[0] * v[0] + v[1] * v[1] + v[2] * v[2])
+    }
+    /// (gamma - 1) (e - rho V^2 / 2).
+    #[inline(always)]
+    pub fn pressure(&self) -> f64 {
+        (self.gamma - 1.0) * (self.energy - self.density * self.kinetic_energy())
+    }
+    /// sqrt(gamma p / rho).
+    #[inline(always)]
+    pub fn sound_speed(&self) -> f64 {
+        (self.gamma * self.pressure() / self.density).sqrt()
+    }
+}
+
+/// A derived scalar or vector.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the table below says it all
+pub enum Derived {
+    Velocity,
+    VelocityX,
+    VelocityY,
+    VelocityZ,
+    VelocityMagnitude,
+    Pressure,
+    PressureCoefficient,
+    Temperature,
+    Mach,
+    SoundSpeed,
+    Entropy,
+    InternalEnergy,
+    KineticEnergy,
+    StagnationEnergy,
+    Enthalpy,
+}
+
+/// A row of the table of derived fields.
+pub struct Definition {
+    /// Which.
+    pub derived: Derived,
+    /// The name to use.
+    pub name: &'static str,
+    /// Number in the PLOT3D manual, 0 where it has none.
+    pub number: u32,
+    /// Components.
+    pub components: usize,
+    /// CF standard name or empty.
+    pub standard_name: &'static str,
+    /// For labels.
+    pub long_name: &'static str,
+    /// The formula.
+    pub formula: &'static str,
+    /// Value that a diverging colour map is centred on, where the field is signed.
+    pub centre: Option<f64>,
+}
+
+/// Every derived field.
+pub const DEFINITIONS: &[Definition] = &[
+    def(Derived::Velocity, "velocity", 200, 3, "", "velocity / a_inf", "momentum / density", None),
+    def(Derived::VelocityX, "velocity_x", 0, 1, "", "x velocity / a_inf", "momentum_x / density", Some(0.0)),
+    def(Derived::VelocityY, "velocity_y", 0, 1, "", "y velocity / a_inf", "momentum_y / density", Some(0.0)),
+    def(Derived::VelocityZ, "velocity_z", 0, 1, "", "z velocity / a_inf", "momentum_z / density", Some(0.0)),
+    def(Derived::VelocityMagnitude, "velocity_magnitude", 153, 1, "", "speed / a_inf", "|momentum| / density", None),
+    def(Derived::Pressure, "pressure", 110, 1, "air_pressure", "pressure / (rho_inf a_inf^2)", "(gamma - 1)(energy - density V^2 / 2)", None),
+    def(Derived::PressureCoefficient, "pressure_coefficient", 111, 1, "", "pressure coefficient", "(pressure - 1/gamma) / (mach_inf^2 / 2)", Some(0.0)),
+    def(Derived::Temperature, "temperature", 120, 1, "air_temperature", "temperature, R = 1", "pressure / density", None),
+    def(Derived::Mach, "mach", 112, 1, "", "Mach number", "speed / sound_speed", None),
+    def(Derived::SoundSpeed, "sound_speed", 113, 1, "speed_of_sound_in_air", "speed of sound / a_inf", "sqrt(gamma pressure / density)", None),
+    def(Derived::Entropy, "entropy", 170, 1, "", "entropy, cv = 1 / (gamma - 1)", "cv ln(gamma pressure / density^gamma)", Some(0.0)),
+    def(Derived::InternalEnergy, "internal_energy", 140, 1, "", "internal energy a mass / a_inf^2", "energy / density - V^2 / 2", None),
+    def(Derived::KineticEnergy, "kinetic_energy", 144, 1, "", "kinetic energy a mass / a_inf^2", "V^2 / 2", None),
+    def(Derived::StagnationEnergy, "stagnation_energy", 163, 1, "", "total energy a mass / a_inf^2", "energy / density", None),
+    def(Derived::Enthalpy, "enthalpy", 130, 1, "", "enthalpy a mass / a_inf^2", "gamma internal_energy", None),
+];
+
+#[allow(clippy::too_many_arguments)] // a table row
+const fn def(
+    derived: Derived,
+    name: &'static str,
+    number: u32,
+    components: usize,
+    standard_name: &'static str,
+    long_name: &'static str,
+    formula: &'static str,
+    centre: Option<f64>,
+) -> Definition {
+    Definition { derived, name, number, components, standard_name, long_name, formula, centre }
+}
+
+impl Derived {
+    /// By name.
+    pub fn named(name: &str) -> Option<Self> {
+        DEFINITIONS.iter().find(|d| d.name == name).map(|d| d.derived)
+    }
+    /// Its row of the table.
+    pub fn definition(self) -> &'static Definition {
+        // Every variant has a row: tested below.
+        DEFINITIONS.iter().find(|d| d.derived == self).unwrap_or(&DEFINITIONS[0])
+    }
+    /// Whether total energy enters.
+    pub fn needs_energy(self) -> bool {
+        use Derived::*;
+        !matches!(self, Velocity | VelocityX | VelocityY | VelocityZ | VelocityMagnitude | KineticEnergy)
+    }
+    /// Whether momentum enters.
+    pub fn needs_momentum(self) -> bool {
+        self != Derived::StagnationEnergy
+    }
+    /// The value at a node; lanes beyond the components are 0. `mach_inf` is the header's free-stream Mach number.
+    pub fn value(self, q: &Conserved, mach_inf: f64) -> [f64; 3] {
+        use Derived::*;
+        let v = q.velocity();
+        let scalar = match self {
+            Velocity => return v,
+            VelocityX => v[0],
+            VelocityY => v[1],
+            VelocityZ => v[2],
+            VelocityMagnitude => (2.0 * q.kinetic_energy()).sqrt(),
+            Pressure => q.pressure(),
+            PressureCoefficient => (q.pressure() - 1.0 / q.gamma) / (0.5 * mach_inf * mach_inf),
+            Temperature => q.pressure() / q.density,
+            Mach => (2.0 * q.kinetic_energy()).sqrt() / q.sound_speed(),
+            SoundSpeed => q.sound_speed(),
+            Entropy => (q.gamma * q.pressure() / q.density.powf(q.gamma)).ln() / (q.gamma - 1.0),
+            InternalEnergy => q.energy / q.density - q.kinetic_energy(),
+            KineticEnergy => q.kinetic_energy(),
+            StagnationEnergy => q.energy / q.density,
+            Enthalpy => q.gamma * (q.energy / q.density - q.kinetic_energy()),
+        };
+        [scalar, 0.0, 0.0]
+    }
+}
+
+/// Where a zone keeps what derived fields are made of.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Sources {
+    /// Array number of `density`.
+    pub density: Option<usize>,
+    /// Array number of `momentum`.
+    pub momentum: Option<usize>,
+    /// Array number of `energy`.
+    pub energy: Option<usize>,
+    /// Array number of `gamma`, where it varies.
+    pub gamma: Option<usize>,
+}
+
+impl Sources {
+    /// Looks the names up in a zone.
+    pub fn of(zone: &Zone) -> Self {
+        let f = |n: &str| zone.array(n);
+        Self { density: f("density"), momentum: f("momentum"), energy: f("energy"), gamma: f("gamma") }
+    }
+    /// Whether a derived field can be made from what is there.
+    pub fn offer(&self, d: Derived) -> bool {
+        self.density.is_some() && (!d.needs_momentum() || self.momentum.is_some()) && (!d.needs_energy() || self.energy.is_some())
+    }
+}
+
+/// A field of one zone, resolved to arrays.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// A stored array, whole.
+    Stored {
+        /// Array number in the zone.
+        array: usize,
+        /// Its components.
+        components: usize,
+    },
+    /// One component of a stored array.
+    Component {
+        /// Array number in the zone.
+        array: usize,
+        /// Which component.
+        component: usize,
+    },
+    /// Made from the conserved variables.
+    Derived(Derived),
+}
+
+impl Quantity {
+    /// Resolves a name in a zone: stored arrays first, then derived fields, then `NAME_x`, `NAME_y`, `NAME_z`.
+    pub fn named(zone: &Zone, name: &str) -> Option<Self> {
+        if let Some(array) = zone.array(name) {
+            return Some(Self::Stored { array, components: zone.arrays[array].components });
+        }
+        let offer = Sources::of(zone);
+        if let Some(d) = Derived::named(name).filter(|&d| offer.offer(d)) {
+            return Some(Self::Derived(d));
+        }
+        let (stem, component) = [("_x", 0), ("_y", 1), ("_z", 2)].iter().find_map(|(s, c)| Some((name.strip_suffix(s)?, *c)))?;
+        let array = zone.array(stem)?;
+        (component < zone.arrays[array].components).then_some(Self::Component { array, component })
+    }
+    /// Number of components.
+    pub fn components(self) -> usize {
+        match self {
+            Self::Stored { components, .. } => components,
+            Self::Component { .. } => 1,
+            Self::Derived(d) => d.definition().components,
+        }
+    }
+    /// All names that [`Self::named`] knows in a zone, components aside.
+    pub fn names(zone: &Zone) -> Vec<String> {
+        let offer = Sources::of(zone);
+        let stored = zone.arrays.iter().enumerate().filter(|(n, _)| *n != zone.xyz && Some(*n) != zone.iblank).map(|(_, a)| a.name.clone());
+        let derived = DEFINITIONS.iter().filter(|d| offer.offer(d.derived)).map(|d| d.name.to_owned());
+        stored.chain(derived).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_stream_at_mach_two() {
+        // rho = 1, a = 1, p = 1 / gamma, u = M: every function has its textbook value.
+        let (g, m) = (1.4, 2.0);
+        let q = Conserved { density: 1.0, momentum: [m, 0.0, 0.0], energy: 1.0 / (g * (g - 1.0)) + 0.5 * m * m, gamma: g };
+        let v = |d: Derived| d.value(&q, m)[0];
+        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
+        near(v(Derived::Pressure), 1.0 / g);
+        near(v(Derived::Mach), m);
+        near(v(Derived::SoundSpeed), 1.0);
+        near(v(Derived::PressureCoefficient), 0.0);
+        near(v(Derived::Temperature), 1.0 / g);
+        near(v(Derived::Entropy), 0.0);
+        near(v(Derived::KineticEnergy), 2.0);
+        near(v(Derived::InternalEnergy), 1.0 / (g * (g - 1.0)));
+        near(v(Derived::Enthalpy), 1.0 / (g - 1.0));
+        near(v(Derived::StagnationEnergy), 1.0 / (g * (g - 1.0)) + 2.0);
+        near(v(Derived::VelocityMagnitude), 2.0);
+    }
+
+    #[test]
+    fn names_are_unique_and_have_rows() {
+        for (n, d) in DEFINITIONS.iter().enumerate() {
+            assert!(DEFINITIONS[..n].iter().all(|e| e.name != d.name));
+            assert_eq!(d.derived.definition().name, d.name);
+            assert_eq!(Derived::named(d.name), Some(d.derived));
+        }
+    }
+}

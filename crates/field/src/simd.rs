@@ -1,0 +1,315 @@
+//! Four double lanes. The cell map needs lane permutations that portable vector crates do not offer, so this is a thin
+//! shell over AVX2 + FMA where the build has them and over plain arrays elsewhere. Both round alike only on a machine
+//! with fused multiply-add: results are promised bit for bit for one build on one CPU.
+
+#[cfg(all(target_arch = "x86_64", target_feature = "avx2", target_feature = "fma"))]
+mod imp {
+    use core::arch::x86_64::*;
+
+    /// Four doubles; lanes are named x, y, z, w.
+    #[derive(Copy, Clone, Debug)]
+    #[repr(transparent)]
+    pub struct V4(__m256d);
+
+    // SAFETY of every block below: the intrinsics need AVX2 and FMA, which the cfg on this module guarantees.
+    impl V4 {
+        /// Lanes from values.
+        #[inline(always)]
+        pub fn new(x: f64, y: f64, z: f64, w: f64) -> Self {
+            Self(unsafe { _mm256_setr_pd(x, y, z, w) })
+        }
+        /// The same value in each lane.
+        #[inline(always)]
+        pub fn splat(x: f64) -> Self {
+            Self(unsafe { _mm256_set1_pd(x) })
+        }
+        /// Lanes as an array.
+        #[inline(always)]
+        pub fn to_array(self) -> [f64; 4] {
+            let mut a = [0.0; 4];
+            unsafe { _mm256_storeu_pd(a.as_mut_ptr(), self.0) };
+            a
+        }
+        /// `self + a * b`, rounded once.
+        #[inline(always)]
+        pub fn fma(self, a: Self, b: Self) -> Self {
+            Self(unsafe { _mm256_fmadd_pd(a.0, b.0, self.0) })
+        }
+        /// `self - a * b`, rounded once.
+        #[inline(always)]
+        pub fn fnma(self, a: Self, b: Self) -> Self {
+            Self(unsafe { _mm256_fnmadd_pd(a.0, b.0, self.0) })
+        }
+        /// Lanes (y, z, x, w).
+        #[inline(always)]
+        pub fn yzx(self) -> Self {
+            Self(unsafe { _mm256_permute4x64_pd::<0b11_00_10_01>(self.0) })
+        }
+        /// Lanes (z, x, y, w).
+        #[inline(always)]
+        pub fn zxy(self) -> Self {
+            Self(unsafe { _mm256_permute4x64_pd::<0b11_01_00_10>(self.0) })
+        }
+        /// Lane `N` in each lane.
+        #[inline(always)]
+        pub fn lane<const N: i32>(self) -> Self {
+            Self(unsafe {
+                match N {
+                    0 => _mm256_permute4x64_pd::<0b00_00_00_00>(self.0),
+                    1 => _mm256_permute4x64_pd::<0b01_01_01_01>(self.0),
+                    2 => _mm256_permute4x64_pd::<0b10_10_10_10>(self.0),
+                    _ => _mm256_permute4x64_pd::<0b11_11_11_11>(self.0),
+                }
+            })
+        }
+        /// First lane.
+        #[inline(always)]
+        pub fn first(self) -> f64 {
+            unsafe { _mm256_cvtsd_f64(self.0) }
+        }
+        /// Lane-wise minimum; the second operand where either is NaN.
+        #[inline(always)]
+        pub fn min(self, o: Self) -> Self {
+            Self(unsafe { _mm256_min_pd(self.0, o.0) })
+        }
+        /// Lane-wise maximum; the second operand where either is NaN.
+        #[inline(always)]
+        pub fn max(self, o: Self) -> Self {
+            Self(unsafe { _mm256_max_pd(self.0, o.0) })
+        }
+        /// Lane-wise absolute value.
+        #[inline(always)]
+        pub fn abs(self) -> Self {
+            Self(unsafe { _mm256_andnot_pd(_mm256_set1_pd(-0.0), self.0) })
+        }
+        /// Whether `self < o` in each of the lanes x, y, z (false for NaN).
+        #[inline(always)]
+        pub fn all_less_xyz(self, o: Self) -> bool {
+            unsafe { _mm256_movemask_pd(_mm256_cmp_pd::<_CMP_LT_OQ>(self.0, o.0)) & 7 == 7 }
+        }
+        /// Turns rows into columns.
+        #[inline(always)]
+        pub fn transpose(r: [Self; 4]) -> [Self; 4] {
+            unsafe {
+                let a = _mm256_unpacklo_pd(r[0].0, r[1].0);
+                let b = _mm256_unpackhi_pd(r[0].0, r[1].0);
+                let c = _mm256_unpacklo_pd(r[2].0, r[3].0);
+                let d = _mm256_unpackhi_pd(r[2].0, r[3].0);
+                [
+                    Self(_mm256_permute2f128_pd::<0x20>(a, c)),
+                    Self(_mm256_permute2f128_pd::<0x20>(b, d)),
+                    Self(_mm256_permute2f128_pd::<0x31>(a, c)),
+                    Self(_mm256_permute2f128_pd::<0x31>(b, d)),
+                ]
+            }
+        }
+        /// Two nodes that follow each other in i, from three component arrays: lanes (x, y, z, 0) of each.
+        ///
+        /// # Safety
+        /// `p[c]` and `p[c] + 1` must be readable.
+        #[inline(always)]
+        pub unsafe fn pair_f32(p: [*const f32; 3]) -> [Self; 2] {
+            unsafe {
+                let x = _mm_castpd_ps(_mm_load_sd(p[0].cast()));
+                let y = _mm_castpd_ps(_mm_load_sd(p[1].cast()));
+                let z = _mm_castpd_ps(_mm_load_sd(p[2].cast()));
+                let xy = _mm_unpacklo_ps(x, y);
+                let z0 = _mm_unpacklo_ps(z, _mm_setzero_ps());
+                [Self(_mm256_cvtps_pd(_mm_movelh_ps(xy, z0))), Self(_mm256_cvtps_pd(_mm_movehl_ps(z0, xy)))]
+            }
+        }
+    }
+    impl core::ops::Add for V4 {
+        type Output = Self;
+        #[inline(always)]
+        fn add(self, o: Self) -> Self {
+            Self(unsafe { _mm256_add_pd(self.0, o.0) })
+        }
+    }
+    impl core::ops::Sub for V4 {
+        type Output = Self;
+        #[inline(always)]
+        fn sub(self, o: Self) -> Self {
+            Self(unsafe { _mm256_sub_pd(self.0, o.0) })
+        }
+    }
+    impl core::ops::Mul for V4 {
+        type Output = Self;
+        #[inline(always)]
+        fn mul(self, o: Self) -> Self {
+            Self(unsafe { _mm256_mul_pd(self.0, o.0) })
+        }
+    }
+    impl core::ops::Div for V4 {
+        type Output = Self;
+        #[inline(always)]
+        fn div(self, o: Self) -> Self {
+            Self(unsafe { _mm256_div_pd(self.0, o.0) })
+        }
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_feature = "avx2", target_feature = "fma")))]
+mod imp {
+    /// Four doubles; lanes are named x, y, z, w.
+    #[derive(Copy, Clone, Debug)]
+    #[repr(C, align(32))]
+    pub struct V4([f64; 4]);
+
+    impl V4 {
+        /// Lanes from values.
+        #[inline(always)]
+        pub fn new(x: f64, y: f64, z: f64, w: f64) -> Self {
+            Self([x, y, z, w])
+        }
+        /// The same value in each lane.
+        #[inline(always)]
+        pub fn splat(x: f64) -> Self {
+            Self([x; 4])
+        }
+        /// Lanes as an array.
+        #[inline(always)]
+        pub fn to_array(self) -> [f64; 4] {
+            self.0
+        }
+        #[inline(always)]
+        fn zip(self, o: Self, f: impl Fn(f64, f64) -> f64) -> Self {
+            Self(core::array::from_fn(|n| f(self.0[n], o.0[n])))
+        }
+        /// `self + a * b`, rounded once.
+        #[inline(always)]
+        pub fn fma(self, a: Self, b: Self) -> Self {
+            Self(core::array::from_fn(|n| a.0[n].mul_add(b.0[n], self.0[n])))
+        }
+        /// `self - a * b`, rounded once.
+        #[inline(always)]
+        pub fn fnma(self, a: Self, b: Self) -> Self {
+            Self(core::array::from_fn(|n| (-a.0[n]).mul_add(b.0[n], self.0[n])))
+        }
+        /// Lanes (y, z, x, w).
+        #[inline(always)]
+        pub fn yzx(self) -> Self {
+            Self([self.0[1], self.0[2], self.0[0], self.0[3]])
+        }
+        /// Lanes (z, x, y, w).
+        #[inline(always)]
+        pub fn zxy(self) -> Self {
+            Self([self.0[2], self.0[0], self.0[1], self.0[3]])
+        }
+        /// Lane `N` in each lane.
+        #[inline(always)]
+        pub fn lane<const N: i32>(self) -> Self {
+            Self([self.0[N as usize]; 4])
+        }
+        /// First lane.
+        #[inline(always)]
+        pub fn first(self) -> f64 {
+            self.0[0]
+        }
+        /// Lane-wise minimum; the second operand where either is NaN.
+        #[inline(always)]
+        pub fn min(self, o: Self) -> Self {
+            self.zip(o, |a, b| if a < b { a } else { b })
+        }
+        /// Lane-wise maximum; the second operand where either is NaN.
+        #[inline(always)]
+        pub fn max(self, o: Self) -> Self {
+            self.zip(o, |a, b| if a > b { a } else { b })
+        }
+        /// Lane-wise absolute value.
+        #[inline(always)]
+        pub fn abs(self) -> Self {
+            Self(self.0.map(f64::abs))
+        }
+        /// Whether `self < o` in each of the lanes x, y, z (false for NaN).
+        #[inline(always)]
+        pub fn all_less_xyz(self, o: Self) -> bool {
+            (0..3).all(|n| self.0[n] < o.0[n])
+        }
+        /// Turns rows into columns.
+        #[inline(always)]
+        pub fn transpose(r: [Self; 4]) -> [Self; 4] {
+            core::array::from_fn(|c| Self(core::array::from_fn(|n| r[n].0[c])))
+        }
+        /// Two nodes that follow each other in i, from three component arrays: lanes (x, y, z, 0) of each.
+        ///
+        /// # Safety
+        /// `p[c]` and `p[c] + 1` must be readable.
+        #[inline(always)]
+        pub unsafe fn pair_f32(p: [*const f32; 3]) -> [Self; 2] {
+            core::array::from_fn(|n| unsafe {
+                Self([
+                    f64::from(p[0].add(n).read_unaligned()),
+                    f64::from(p[1].add(n).read_unaligned()),
+                    f64::from(p[2].add(n).read_unaligned()),
+                    0.0,
+                ])
+            })
+        }
+    }
+    impl core::ops::Add for V4 {
+        type Output = Self;
+        #[inline(always)]
+        fn add(self, o: Self) -> Self {
+            self.zip(o, |a, b| a + b)
+        }
+    }
+    impl core::ops::Sub for V4 {
+        type Output = Self;
+        #[inline(always)]
+        fn sub(self, o: Self) -> Self {
+            self.zip(o, |a, b| a - b)
+        }
+    }
+    impl core::ops::Mul for V4 {
+        type Output = Self;
+        #[inline(always)]
+        fn mul(self, o: Self) -> Self {
+            self.zip(o, |a, b| a * b)
+        }
+    }
+    impl core::ops::Div for V4 {
+        type Output = Self;
+        #[inline(always)]
+        fn div(self, o: Self) -> Self {
+            self.zip(o, |a, b| a / b)
+        }
+    }
+}
+
+pub use imp::V4;
+
+impl V4 {
+    /// Zero in each lane.
+    #[inline(always)]
+    pub fn zero() -> Self {
+        Self::splat(0.0)
+    }
+    /// Lanes x, y, z.
+    #[inline(always)]
+    pub fn xyz(self) -> [f64; 3] {
+        let a = self.to_array();
+        [a[0], a[1], a[2]]
+    }
+    /// (x, y, z, 0).
+    #[inline(always)]
+    pub fn from_xyz(p: [f64; 3]) -> Self {
+        Self::new(p[0], p[1], p[2], 0.0)
+    }
+    /// Cross product of the lanes x, y, z; lane w is w w' - w w' = 0.
+    #[inline(always)]
+    pub fn cross(self, o: Self) -> Self {
+        (self.yzx() * o.zxy()).fnma(self.zxy(), o.yzx())
+    }
+    /// Sum of the products of the lanes x, y, z.
+    #[inline(always)]
+    pub fn dot3(self, o: Self) -> f64 {
+        let p = (self * o).to_array();
+        p[0] + p[1] + p[2]
+    }
+    /// Euclidean length of the lanes x, y, z.
+    #[inline(always)]
+    pub fn length3(self) -> f64 {
+        self.dot3(self).sqrt()
+    }
+}

@@ -1,0 +1,600 @@
+//! Where things are: cells with their map, iblank and boxes, one worker's view.
+
+use crate::cell::{CellMap, Interpolant, Inverse, Rst, FACE_TOLERANCE};
+use crate::nodes::{Miss, Nodes};
+use crate::quantity::{Conserved, Derived, Quantity, Sources};
+use crate::simd::V4;
+
+/// A cell of a dataset.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
+pub struct CellId {
+    /// Zone number, 0-based.
+    pub zone: u32,
+    /// Low corner, 0-based.
+    pub ijk: [u32; 3],
+}
+
+/// A located point.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Spot {
+    /// The cell.
+    pub cell: CellId,
+    /// Fractions within it.
+    pub rst: Rst,
+}
+
+impl Spot {
+    /// Fractional index along i, j, k, 0-based.
+    pub fn index(&self) -> [f64; 3] {
+        core::array::from_fn(|a| f64::from(self.cell.ijk[a]) + self.rst[a])
+    }
+}
+
+/// A point may leave a surface (a zone one point thick) by this fraction of the local cell size: single precision.
+const SURFACE_TOLERANCE: f64 = 1e-6;
+
+/// What iblank says of a cell.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Blank {
+    /// No corner is 0 or negative.
+    Field,
+    /// A corner is negative: interpolated from that zone (0-based).
+    Fringe(u32),
+    /// A corner is 0 or not a number: there is no flow here.
+    Hole,
+}
+
+/// Geometry of a cell.
+#[derive(Copy, Clone, Debug)]
+pub struct Shape {
+    /// Corners; a direction of one point is extruded along the normal.
+    pub corners: [V4; 8],
+    /// Which directions have one point.
+    pub thin: [bool; 3],
+}
+
+impl Shape {
+    /// Loads the corners.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    #[inline(always)]
+    pub fn load<N: Nodes>(nodes: &mut N, cell: CellId) -> Result<Self, Miss> {
+        let zone = &nodes.zones()[cell.zone as usize];
+        let thin = zone.dims().map(|n| n == 1);
+        let xyz = zone.xyz;
+        let mut corners = [V4::zero(); 8];
+        nodes.vector(cell.zone as usize, xyz, cell.ijk, &mut corners)?;
+        let mut shape = Self { corners, thin };
+        if thin != [false; 3] {
+            shape.extrude();
+        }
+        Ok(shape)
+    }
+
+    /// Gives a surface cell a thickness of its own size, so that it has an inverse; a line or a point stays collapsed and
+    /// contains nothing.
+    #[cold]
+    fn extrude(&mut self) {
+        if self.thin.iter().filter(|t| **t).count() != 1 {
+            return;
+        }
+        let a = self.thin.iter().position(|t| *t).unwrap_or(2);
+        let (b, c) = (1usize << ((a + 1) % 3), 1usize << ((a + 2) % 3));
+        let p = &self.corners;
+        let u = (p[b] - p[0]) + (p[b | c] - p[c]);
+        let v = (p[c] - p[0]) + (p[b | c] - p[b]);
+        let n = u.cross(v);
+        let area4 = n.length3();
+        let normal = if area4 > 0.0 { n * V4::splat(0.5 / area4.sqrt()) } else { V4::zero() };
+        for k in 0..8 {
+            if k & (1 << a) != 0 {
+                self.corners[k] = self.corners[k] + normal;
+            }
+        }
+    }
+
+    /// Smallest and largest coordinates. The comparisons pass over NaN, which [`Self::finite`] finds.
+    #[inline(always)]
+    pub fn bounds(&self) -> (V4, V4) {
+        let mut lo = self.corners[0];
+        let mut hi = self.corners[0];
+        for p in &self.corners[1..] {
+            lo = lo.min(*p);
+            hi = hi.max(*p);
+        }
+        (lo, hi)
+    }
+
+    /// Whether every corner is a number.
+    #[inline(always)]
+    pub fn finite(&self) -> bool {
+        let s = self.corners.iter().fold(V4::zero(), |s, p| s + (*p - *p));
+        let s = s.xyz();
+        s[0] == 0.0 && s[1] == 0.0 && s[2] == 0.0
+    }
+
+    /// Whether fractions lie in the cell; along a direction of one point, on the surface.
+    #[inline(always)]
+    pub fn holds(thin: [bool; 3], q: Rst) -> bool {
+        if thin == [false; 3] {
+            return crate::cell::inside(q);
+        }
+        (0..3).all(|a| {
+            if thin[a] {
+                q[a].abs() <= SURFACE_TOLERANCE
+            } else {
+                q[a] >= -FACE_TOLERANCE && q[a] <= 1.0 + FACE_TOLERANCE
+            }
+        })
+    }
+
+    /// Whether a point may be in the cell: within its box, with the slack that [`Self::holds`] gives.
+    #[inline(always)]
+    fn may_hold(&self, p: V4) -> bool {
+        let (lo, hi) = self.bounds();
+        let pad = (hi - lo) * V4::splat(2.0 * FACE_TOLERANCE);
+        let (lo, hi) = ((lo - pad).xyz(), (hi + pad).xyz());
+        let p = p.xyz();
+        (0..3).all(|c| p[c] >= lo[c] && p[c] <= hi[c])
+    }
+}
+
+/// A cell with everything that a step in it needs.
+#[derive(Clone)]
+pub struct Loaded {
+    /// Which.
+    pub cell: CellId,
+    /// Directions of one point.
+    pub thin: [bool; 3],
+    /// What iblank says.
+    pub blank: Blank,
+    /// (r, s, t) to physical space.
+    pub map: CellMap,
+    /// The traced vector; meaningless until `full`.
+    pub vector: Interpolant,
+    /// Whether vector and sampled fields are loaded.
+    full: bool,
+    /// Corner values of the sampled fields, a row a component.
+    pub sampled: Vec<[f64; 8]>,
+}
+
+impl Loaded {
+    fn empty() -> Self {
+        let nowhere = CellId { zone: u32::MAX, ijk: [0; 3] };
+        let zero = [V4::zero(); 8];
+        let (map, vector) = (CellMap::new(&zero), Interpolant::new(&zero));
+        Self { cell: nowhere, thin: [false; 3], blank: Blank::Hole, map, vector, full: false, sampled: Vec::new() }
+    }
+    /// Whether fractions lie in the cell.
+    #[inline(always)]
+    pub fn holds(&self, q: Rst) -> bool {
+        Shape::holds(self.thin, q)
+    }
+}
+
+/// Loaded cells kept, direct mapped. The stages of a step visit few cells, in no fixed order; eight cells of 700 bytes stay
+/// in the first-level cache.
+const KEPT: usize = 8;
+
+/// Where the vector that is traced comes from in one zone.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum VectorSource {
+    /// A stored vector array.
+    Stored(usize),
+    /// Momentum over density: (momentum, density).
+    Quotient(usize, usize),
+    /// This zone has none.
+    None,
+}
+
+/// What is traced and what is sampled on the way, for one zone.
+#[derive(Clone, Debug)]
+pub struct ZoneFields {
+    /// The traced vector.
+    pub vector: VectorSource,
+    /// The sampled fields.
+    pub sampled: Vec<Quantity>,
+    /// What derived fields are made of.
+    pub sources: Sources,
+    /// Ratio of specific heats where there is no array of it.
+    pub gamma: f64,
+    /// Free-stream Mach number.
+    pub mach: f64,
+}
+
+/// One worker's view of a dataset: locates points and loads cells with the traced vector and the sampled fields. Values
+/// depend on what is asked, never on what was asked before, so any worker may continue any task.
+pub struct Space<N> {
+    /// Access to the nodes.
+    pub nodes: N,
+    fields: std::sync::Arc<[ZoneFields]>,
+    kept: Box<[Loaded; KEPT]>,
+    frontier: Vec<[u32; 3]>,
+    below: Vec<[u32; 3]>,
+}
+
+impl<N: Nodes> Space<N> {
+    /// `fields` says for each zone what is traced and sampled.
+    pub fn new(nodes: N, fields: std::sync::Arc<[ZoneFields]>) -> Self {
+        let kept = Box::new(core::array::from_fn(|_| Loaded::empty()));
+        Self { nodes, fields, kept, frontier: Vec::new(), below: Vec::new() }
+    }
+
+    /// What iblank says of a cell.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    #[inline(always)]
+    pub fn blank(&mut self, cell: CellId) -> Result<Blank, Miss> {
+        let Some(array) = self.nodes.zones()[cell.zone as usize].iblank else { return Ok(Blank::Field) };
+        let mut b = [0.0; 8];
+        self.nodes.scalar(cell.zone as usize, array, 0, cell.ijk, &mut b)?;
+        if b.contains(&0.0) {
+            return Ok(Blank::Hole);
+        }
+        Ok(b.iter().find(|v| **v < 0.0).map_or(Blank::Field, |v| Blank::Fringe((-v) as u32 - 1)))
+    }
+
+    #[inline(always)]
+    fn slot(cell: CellId) -> usize {
+        // Neighbours in any direction fall on different slots.
+        ((cell.ijk[0] & 1) | ((cell.ijk[1] & 1) << 1) | ((cell.ijk[2] & 1) << 2)) as usize % KEPT
+    }
+
+    /// Loads a cell's geometry.
+    #[inline(always)]
+    fn load(&mut self, cell: CellId) -> Result<usize, Miss> {
+        let n = Self::slot(cell);
+        if self.kept[n].cell == cell {
+            return Ok(n);
+        }
+        self.load_shape(cell, n)
+    }
+
+    #[inline(never)]
+    fn load_shape(&mut self, cell: CellId, n: usize) -> Result<usize, Miss> {
+        let shape = Shape::load(&mut self.nodes, cell);
+        let blank = self.blank(cell);
+        let (shape, blank) = match (shape, blank) {
+            (Ok(s), Ok(b)) => (s, b),
+            (s, b) => return Err(worst([s.err(), b.err(), None])),
+        };
+        let l = &mut self.kept[n];
+        l.cell = cell;
+        l.thin = shape.thin;
+        l.blank = if shape.finite() { blank } else { Blank::Hole };
+        l.map = CellMap::new(&shape.corners);
+        l.full = false;
+        Ok(n)
+    }
+
+    /// Loads a cell with its vector and sampled fields. Where anything is absent, everything that is absent is listed.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    #[inline(always)]
+    pub fn full(&mut self, cell: CellId) -> Result<&Loaded, Miss> {
+        let n = Self::slot(cell);
+        if !(self.kept[n].cell == cell && self.kept[n].full) {
+            self.load_full(cell, n)?;
+        }
+        Ok(&self.kept[n])
+    }
+
+    #[inline(never)]
+    fn load_full(&mut self, cell: CellId, n: usize) -> Result<(), Miss> {
+        let shape = self.load(cell).err();
+        let vector = self.vector_corners(cell);
+        let mut sampled = core::mem::take(&mut self.kept[n].sampled);
+        let fields = if self.fields[cell.zone as usize].sampled.is_empty() { None } else { self.sample_corners(cell, &mut sampled).err() };
+        let l = &mut self.kept[n];
+        l.sampled = sampled;
+        match vector {
+            Ok(v) if shape.is_none() && fields.is_none() => {
+                l.vector = Interpolant::new(&v);
+                l.full = true;
+                Ok(())
+            }
+            v => Err(worst([shape, fields, v.err()])),
+        }
+    }
+
+    /// Values of the sampled fields at the corners of a cell.
+    fn sample_corners(&mut self, cell: CellId, out: &mut Vec<[f64; 8]>) -> Result<(), Miss> {
+        out.clear();
+        let fields = self.fields.clone();
+        let f = &fields[cell.zone as usize];
+        let conserved = self.conserved(cell, f);
+        let mut miss = conserved.as_ref().err().copied();
+        for q in &f.sampled {
+            let rows = match *q {
+                Quantity::Derived(d) => {
+                    if let Ok(c) = &conserved {
+                        let values: [[f64; 3]; 8] = core::array::from_fn(|n| d.value(&c[n], f.mach));
+                        for k in 0..q.components() {
+                            out.push(core::array::from_fn(|n| values[n][k]));
+                        }
+                    }
+                    continue;
+                }
+                Quantity::Stored { array, components } => (array, 0..components),
+                Quantity::Component { array, component } => (array, component..component + 1),
+            };
+            for k in rows.1 {
+                let mut v = [0.0; 8];
+                match self.nodes.scalar(cell.zone as usize, rows.0, k, cell.ijk, &mut v) {
+                    Ok(()) => out.push(v),
+                    Err(m) => miss = Some(worst([miss, Some(m), None])),
+                }
+            }
+        }
+        miss.map_or(Ok(()), Err)
+    }
+
+    /// The conserved variables that the sampled fields are made of, at the corners of a cell.
+    fn conserved(&mut self, cell: CellId, f: &ZoneFields) -> Result<[Conserved; 8], Miss> {
+        let mut c = [Conserved { gamma: f.gamma, ..Conserved::default() }; 8];
+        let derived = || f.sampled.iter().filter_map(|q| if let Quantity::Derived(d) = q { Some(*d) } else { None });
+        if derived().next().is_none() {
+            return Ok(c);
+        }
+        let zone = cell.zone as usize;
+        let mut miss: Option<Miss> = None;
+        let mut scalar = |s: &mut Self, array: Option<usize>, put: &mut dyn FnMut(usize, f64)| {
+            let Some(array) = array else { return };
+            let mut v = [0.0; 8];
+            match s.nodes.scalar(zone, array, 0, cell.ijk, &mut v) {
+                Ok(()) => v.iter().enumerate().for_each(|(n, x)| put(n, *x)),
+                Err(m) => miss = Some(worst([miss, Some(m), None])),
+            }
+        };
+        scalar(self, f.sources.density, &mut |n, x| c[n].density = x);
+        if derived().any(Derived::needs_energy) {
+            scalar(self, f.sources.energy, &mut |n, x| c[n].energy = x);
+            scalar(self, f.sources.gamma, &mut |n, x| c[n].gamma = x);
+        }
+        if let (true, Some(m)) = (derived().any(Derived::needs_momentum), f.sources.momentum) {
+            let mut v = [V4::zero(); 8];
+            match self.nodes.vector(zone, m, cell.ijk, &mut v) {
+                Ok(()) => v.iter().enumerate().for_each(|(n, x)| c[n].momentum = x.xyz()),
+                Err(m) => miss = Some(worst([miss, Some(m), None])),
+            }
+        }
+        miss.map_or(Ok(c), Err)
+    }
+
+    #[inline(always)]
+    fn vector_corners(&mut self, cell: CellId) -> Result<[V4; 8], Miss> {
+        let mut v = [V4::zero(); 8];
+        let zone = cell.zone as usize;
+        match self.fields[zone].vector {
+            VectorSource::Stored(a) => self.nodes.vector(zone, a, cell.ijk, &mut v)?,
+            VectorSource::Quotient(m, d) => {
+                let mut rho = [0.0; 8];
+                let a = self.nodes.vector(zone, m, cell.ijk, &mut v);
+                let b = self.nodes.scalar(zone, d, 0, cell.ijk, &mut rho);
+                if a.is_err() || b.is_err() {
+                    return Err(worst([a.err(), b.err(), None]));
+                }
+                for (v, rho) in v.chunks_exact_mut(4).zip(rho.chunks_exact(4)) {
+                    let inv = V4::splat(1.0) / V4::new(rho[0], rho[1], rho[2], rho[3]);
+                    v[0] = v[0] * inv.lane::<0>();
+                    v[1] = v[1] * inv.lane::<1>();
+                    v[2] = v[2] * inv.lane::<2>();
+                    v[3] = v[3] * inv.lane::<3>();
+                }
+            }
+            VectorSource::None => {}
+        }
+        Ok(v)
+    }
+
+    /// Values of the sampled fields at a located point, appended to `out` component by component.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    pub fn sample(&mut self, spot: &Spot, out: &mut Vec<f64>) -> Result<(), Miss> {
+        let l = self.full(spot.cell)?;
+        out.extend(l.sampled.iter().map(|c| crate::cell::interpolate_scalar(c, spot.rst)));
+        Ok(())
+    }
+
+    /// What a cell's geometry says: its map, directions of one point, iblank.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    #[inline(always)]
+    pub fn shape(&mut self, cell: CellId) -> Result<&Loaded, Miss> {
+        let n = self.load(cell)?;
+        Ok(&self.kept[n])
+    }
+
+    /// Walks from a cell towards a point. The cell is found, or the walk ends at a zone's edge, in a hole, or in a circle.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    #[inline(always)]
+    pub fn walk(&mut self, from: &Spot, p: V4) -> Result<Walk, Miss> {
+        let mut cell = from.cell;
+        let mut start = from.rst;
+        for _ in 0..WALK_MAX {
+            let n = self.load(cell)?;
+            let l = &self.kept[n];
+            let q = match l.map.invert(p, start) {
+                Inverse::At(q) => q,
+                Inverse::None => return Ok(Walk::Lost),
+            };
+            if Shape::holds(l.thin, q) {
+                let spot = Spot { cell, rst: q };
+                return Ok(if l.blank == Blank::Hole { Walk::Hole(spot) } else { Walk::Found(spot) });
+            }
+            let cells = self.nodes.zones()[cell.zone as usize].cells();
+            let mut next = cell;
+            for a in 0..3 {
+                if l.thin[a] {
+                    continue;
+                }
+                // Several cells at once where the point is several away: the fractions extrapolate the local spacing.
+                let hop = if q[a] < -FACE_TOLERANCE {
+                    q[a].floor().max(-8.0) as i64
+                } else if q[a] > 1.0 + FACE_TOLERANCE {
+                    (q[a].ceil() - 1.0).clamp(1.0, 8.0) as i64
+                } else {
+                    0
+                };
+                let to = (i64::from(cell.ijk[a]) + hop).clamp(0, i64::from(cells[a]) - 1);
+                start[a] = (q[a] - (to - i64::from(cell.ijk[a])) as f64).clamp(0.0, 1.0);
+                next.ijk[a] = to as u32;
+            }
+            if next.ijk == cell.ijk {
+                return Ok(Walk::Edge(Spot { cell, rst: q }));
+            }
+            cell = next;
+        }
+        Ok(Walk::Lost)
+    }
+
+    /// Finds a point in a zone from nothing: the lowest (k, j, i) usable cell that contains it, with Newton from the cell's
+    /// centre. `None` is proven: every block of cells whose box holds the point was searched.
+    ///
+    /// # Errors
+    /// [`Miss`]; the pages of all blocks that may hold the point are listed at once.
+    pub fn find(&mut self, zone: usize, p: V4) -> Result<Option<Spot>, Miss> {
+        let x = p.xyz();
+        if !x.iter().all(|c| c.is_finite()) {
+            return Ok(None);
+        }
+        let levels = self.nodes.zones()[zone].boxes.len();
+        let cells = self.nodes.zones()[zone].cells();
+        let mut worst_miss: Option<Miss> = None;
+        let mut frontier = core::mem::take(&mut self.frontier);
+        let mut below = core::mem::take(&mut self.below);
+        frontier.clear();
+        for level in (0..levels).rev() {
+            let dims = self.nodes.zones()[zone].boxes[level].translation.dims;
+            below.clear();
+            if level + 1 == levels {
+                for k in 0..dims[2] {
+                    for j in 0..dims[1] {
+                        below.extend((0..dims[0]).map(|i| [i, j, k]));
+                    }
+                }
+            } else {
+                for b in &frontier {
+                    for c in 0..8u32 {
+                        let n = [b[0] * 2 + (c & 1), b[1] * 2 + ((c >> 1) & 1), b[2] * 2 + (c >> 2)];
+                        if (0..3).all(|a| n[a] < dims[a]) {
+                            below.push(n);
+                        }
+                    }
+                }
+            }
+            frontier.clear();
+            for b in &below {
+                match self.nodes.block(zone, level, *b) {
+                    Ok(bx) if box_holds(&bx, x) => frontier.push(*b),
+                    Ok(_) => {}
+                    Err(m) => worst_miss = Some(worst([worst_miss, Some(m), None])),
+                }
+            }
+        }
+        let mut best: Option<Spot> = None;
+        if levels > 0 {
+            // In the order of their first cells; a later block may still hold a lower cell, so all are searched.
+            frontier.sort_unstable_by_key(|b| [b[2], b[1], b[0]]);
+            for b in &frontier {
+                match self.find_in_block(zone, *b, cells, p, best) {
+                    Ok(s) => best = s,
+                    Err(m) => worst_miss = Some(worst([worst_miss, Some(m), None])),
+                }
+            }
+        }
+        self.frontier = frontier;
+        self.below = below;
+        match worst_miss {
+            Some(m) => Err(m),
+            None => Ok(best),
+        }
+    }
+
+    fn find_in_block(&mut self, zone: usize, block: [u32; 3], cells: [u32; 3], p: V4, mut best: Option<Spot>) -> Result<Option<Spot>, Miss> {
+        let lo: [u32; 3] = block.map(|b| b * BLOCK_CELLS);
+        let hi: [u32; 3] = core::array::from_fn(|a| (lo[a] + BLOCK_CELLS).min(cells[a]));
+        let mut miss = None;
+        for k in lo[2]..hi[2] {
+            for j in lo[1]..hi[1] {
+                for i in lo[0]..hi[0] {
+                    let cell = CellId { zone: zone as u32, ijk: [i, j, k] };
+                    if matches!(&best, Some(s) if [s.cell.ijk[2], s.cell.ijk[1], s.cell.ijk[0]] < [k, j, i]) {
+                        return miss.map_or(Ok(best), Err);
+                    }
+                    match self.try_cell(cell, p) {
+                        Ok(Some(s)) => best = Some(s),
+                        Ok(None) => {}
+                        Err(m) => miss = Some(worst([miss, Some(m), None])),
+                    }
+                }
+            }
+        }
+        miss.map_or(Ok(best), Err)
+    }
+
+    fn try_cell(&mut self, cell: CellId, p: V4) -> Result<Option<Spot>, Miss> {
+        let shape = Shape::load(&mut self.nodes, cell)?;
+        if !shape.may_hold(p) || !shape.finite() {
+            return Ok(None);
+        }
+        let Inverse::At(q) = CellMap::new(&shape.corners).invert(p, [0.5; 3]) else { return Ok(None) };
+        if !Shape::holds(shape.thin, q) || self.blank(cell)? == Blank::Hole {
+            return Ok(None);
+        }
+        Ok(Some(Spot { cell, rst: q }))
+    }
+
+    /// Volume of a cell.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    pub fn volume(&mut self, cell: CellId) -> Result<f64, Miss> {
+        Ok(CellMap::new(&Shape::load(&mut self.nodes, cell)?.corners).volume().abs())
+    }
+}
+
+/// Edge of the smallest blocks of cells that have a box.
+pub const BLOCK_CELLS: u32 = 4;
+
+/// Hops of a walk before it is given up for a search by boxes.
+const WALK_MAX: usize = 24;
+
+/// How a walk ended.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Walk {
+    /// In a usable cell that holds the point.
+    Found(Spot),
+    /// In a cell that holds the point but is not usable.
+    Hole(Spot),
+    /// At the zone's edge; the point lies beyond (if the zone does not fold back).
+    Edge(Spot),
+    /// Nowhere.
+    Lost,
+}
+
+/// A failure counts for more than an absence.
+#[inline]
+fn worst(m: [Option<Miss>; 3]) -> Miss {
+    if m.contains(&Some(Miss::Failed)) {
+        Miss::Failed
+    } else {
+        Miss::Absent
+    }
+}
+
+#[inline(always)]
+fn box_holds(b: &[f32; 6], x: [f64; 3]) -> bool {
+    (0..3).all(|c| {
+        let (lo, hi) = (f64::from(b[c]), f64::from(b[c + 3]));
+        let pad = (hi - lo) * (2.0 * FACE_TOLERANCE);
+        x[c] >= lo - pad && x[c] <= hi + pad
+    })
+}

@@ -1,0 +1,2 @@
+//! store
+pub mod codec;

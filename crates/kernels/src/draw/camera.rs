@@ -1,0 +1,341 @@
+//! Camera: where one looks from, and how to choose that from what there is to see.
+
+use super::geometry::Aabb;
+use glam::{DMat3, DVec3};
+use serde::{Deserialize, Serialize};
+
+/// Coordinates beyond this are not drawn: their squares, and the squares of their differences, have to stay finite.
+pub const MAX_COORDINATE: f64 = 1e150;
+
+/// How depth turns into a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Lens {
+    /// Central projection.
+    Perspective {
+        /// Angle from the lower to the upper edge of the picture, degrees, between 0.1 and 170.
+        fov_degrees: f64,
+    },
+    /// Parallel projection.
+    Orthographic {
+        /// Physical height that the picture shows, above 0.
+        height: f64,
+    },
+}
+
+/// A camera in physical space.
+///
+/// ```
+/// use kernels::draw::{Aabb, Camera, Frame, View};
+/// use glam::DVec3;
+/// let bounds = Aabb::of([DVec3::splat(-1.0), DVec3::splat(1.0)]);
+/// let camera = Camera::fit(&bounds, &View::of(&bounds), &Frame::new([1920, 1080]));
+/// assert!(camera.position[2] > 1.0);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Camera {
+    /// The eye.
+    pub position: [f64; 3],
+    /// The point looked at; it appears at `center`.
+    pub target: [f64; 3],
+    /// A direction that points up in the picture. One along the line of sight is replaced by the nearest axis that is not.
+    #[serde(default = "default_up")]
+    pub up: [f64; 3],
+    /// Projection.
+    pub lens: Lens,
+    /// Where `target` appears, as fractions of the picture's width (from the left) and height (from the top).
+    #[serde(default = "middle")]
+    pub center: [f64; 2],
+}
+
+fn middle() -> [f64; 2] {
+    [0.5, 0.5]
+}
+
+fn default_up() -> [f64; 3] {
+    [0.0, 0.0, 1.0]
+}
+
+/// Why a camera cannot be used.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CameraError {
+    /// A number is not finite, or too large.
+    #[error("the camera's {0} is not a finite number below 1e150")]
+    NotFinite(&'static str),
+    /// Position and target are the same point.
+    #[error("the camera's position and target are the same point")]
+    NoDirection,
+    /// The angle is out of range.
+    #[error("the camera's angle of {0} degrees is not between 0.1 and 170")]
+    BadAngle(f64),
+    /// The height is not positive.
+    #[error("the camera's height of {0} is not positive")]
+    BadHeight(f64),
+}
+
+/// A picture's size and the margins that drawing on top of it takes up, in pixels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Frame {
+    /// Width and height.
+    pub size: [u32; 2],
+    /// Left, top, right, bottom margins that the scene should stay out of.
+    pub insets: [f64; 4],
+}
+
+impl Frame {
+    /// A frame with nothing on top of it.
+    pub fn new(size: [u32; 2]) -> Frame {
+        Frame { size, insets: [0.0; 4] }
+    }
+}
+
+/// From which side to look, before the distance is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct View {
+    /// From what is seen towards the eye; any length.
+    pub direction: DVec3,
+    /// Up in the picture.
+    pub up: DVec3,
+    /// Angle of a perspective view in degrees, or `None` for a parallel one.
+    pub fov_degrees: Option<f64>,
+}
+
+/// Angle of the default view: long enough that a box's edges look parallel where they are short, near enough for depth to show.
+const DEFAULT_FOV: f64 = 28.0;
+
+/// A box thinner than this share of its longest edge counts as flat: it is shown face-on, as a plane.
+const FLAT: f64 = 1e-3;
+
+/// Share of the free rectangle that a fitted scene may fill; the rest is for the thickness of tubes and for the eye.
+const FILL: f64 = 0.92;
+
+impl View {
+    /// A good first side to see `bounds` from.
+    ///
+    /// Flat data is seen face-on in parallel projection, with its axes to the right and up. Everything else is seen from the side of
+    /// negative y, from above and somewhat upstream of x, so that x runs to the right and z up; a side of the box is turned to
+    /// the eye the more, the larger it is.
+    pub fn of(bounds: &Aabb) -> View {
+        let e = clamp_bounds(bounds).extent();
+        let longest = e.max_element();
+        let thin = |v: f64| v <= longest * FLAT;
+        let flat = [thin(e.x), thin(e.y), thin(e.z)];
+        if longest > 0.0 && flat.iter().filter(|f| **f).count() == 1 {
+            let (direction, up) = match flat {
+                [true, _, _] => (DVec3::X, DVec3::Z),
+                [_, true, _] => (DVec3::NEG_Y, DVec3::Z),
+                _ => (DVec3::Z, DVec3::Y),
+            };
+            return View { direction, up, fov_degrees: None };
+        }
+        // Areas of the sides, as shares of the largest, each with a floor so that no side is lost from view.
+        let e = e.max(DVec3::splat(longest * 0.05)).max(DVec3::splat(f64::MIN_POSITIVE));
+        let e = e / e.max_element();
+        let areas = DVec3::new(e.y * e.z, e.x * e.z, e.x * e.y);
+        let weight = |a: f64| (a / areas.max_element()).powf(0.4).max(0.28);
+        let direction = DVec3::new(-0.55 * weight(areas.x), -weight(areas.y), 0.55 * weight(areas.z));
+        View { direction: direction.normalize(), up: DVec3::Z, fov_degrees: Some(DEFAULT_FOV) }
+    }
+}
+
+/// Bounds within [`MAX_COORDINATE`], with some size in place of none.
+pub(crate) fn clamp_bounds(bounds: &Aabb) -> Aabb {
+    let limit = DVec3::splat(MAX_COORDINATE);
+    if bounds.is_empty() || !bounds.min.is_finite() || !bounds.max.is_finite() {
+        return Aabb { min: DVec3::splat(-0.5), max: DVec3::splat(0.5) };
+    }
+    Aabb { min: bounds.min.clamp(-limit, limit), max: bounds.max.clamp(-limit, limit) }
+}
+
+/// Half the diagonal, and something in proportion for a box that is one point.
+pub(crate) fn radius_of(bounds: &Aabb) -> f64 {
+    let r = bounds.extent().length() * 0.5;
+    // A millionth of its distance from the origin is the least that a box can measure and still be resolved in double precision.
+    let least = bounds.min.abs().max(bounds.max.abs()).max_element() * 1e-6;
+    if r > 0.0 {
+        r.max(least * 1e-3)
+    } else {
+        least.max(0.5)
+    }
+}
+
+impl Camera {
+    /// The camera that shows all of `bounds` from the side of `view`, as large as the frame's free rectangle allows.
+    ///
+    /// Theory: for a central projection with half-angle tangents tx, ty, a corner (x, y, w) of the box (w along the line of sight)
+    /// is inside when |x - ex| <= tx (w + D); both the distance D and the sideways step ex of the eye follow from the
+    /// extremes of x - tx w and of -x - tx w, without search.
+    pub fn fit(bounds: &Aabb, view: &View, frame: &Frame) -> Camera {
+        let mut bounds = clamp_bounds(bounds);
+        let radius = radius_of(&bounds);
+        if bounds.extent().length() == 0.0 {
+            bounds = Aabb { min: bounds.min - radius, max: bounds.max + radius };
+        }
+        let [width, height] = frame.size.map(|v| f64::from(v.max(1)));
+        let [left, top, right, bottom] = frame.insets;
+        // Whatever lies on top, the scene keeps at least a third of the picture.
+        let free_w = (width - left - right).max(width / 3.0);
+        let free_h = (height - top - bottom).max(height / 3.0);
+        let center_px = [left.min(width - free_w) + free_w * 0.5, top.min(height - free_h) + free_h * 0.5];
+        let axes = basis(-view.direction, view.up);
+        let middle = bounds.center();
+        let corners = bounds.corners().map(|c| axes.transpose() * (c - middle));
+        let fill = [free_w * FILL, free_h * FILL];
+        let extremes = |of: &dyn Fn(DVec3) -> f64| corners.iter().map(|c| of(*c)).fold(f64::NEG_INFINITY, f64::max);
+        let (offset, distance, lens) = match view.fov_degrees {
+            None => {
+                let half = [extremes(&|c| c.x.abs()), extremes(&|c| c.y.abs())];
+                // Physical height of one pixel, the larger of what the two directions ask for.
+                let pixel = (2.0 * half[0] / fill[0]).max(2.0 * half[1] / fill[1]).max(radius * 1e-9);
+                (DVec3::ZERO, radius * 2.0, Lens::Orthographic { height: pixel * height })
+            }
+            Some(fov) => {
+                let fov = fov.clamp(0.1, 170.0);
+                let tangent = (fov.to_radians() * 0.5).tan();
+                let [tx, ty] = fill.map(|f| tangent * f / height);
+                let (x_hi, x_lo) = (extremes(&|c| c.x - tx * c.z), extremes(&|c| -c.x - tx * c.z));
+                let (y_hi, y_lo) = (extremes(&|c| c.y - ty * c.z), extremes(&|c| -c.y - ty * c.z));
+                let nearest = extremes(&|c| -c.z);
+                let distance = ((x_hi + x_lo) / (2.0 * tx)).max((y_hi + y_lo) / (2.0 * ty)).max(nearest + 0.1 * radius);
+                (DVec3::new((x_hi - x_lo) * 0.5, (y_hi - y_lo) * 0.5, 0.0), distance, Lens::Perspective { fov_degrees: fov })
+            }
+        };
+        let target = middle + axes * offset;
+        let position = target - axes.z_axis * distance;
+        Camera {
+            position: position.to_array(),
+            target: target.to_array(),
+            up: axes.y_axis.to_array(),
+            lens,
+            center: [center_px[0] / width, center_px[1] / height],
+        }
+    }
+
+    /// Checks every number.
+    ///
+    /// # Errors
+    /// [`CameraError`] names what is wrong.
+    pub fn check(&self) -> Result<(), CameraError> {
+        let ok = |v: &[f64]| v.iter().all(|x| x.abs() <= MAX_COORDINATE);
+        for (values, name) in [(&self.position, "position"), (&self.target, "target"), (&self.up, "up")] {
+            if !ok(values) {
+                return Err(CameraError::NotFinite(name));
+            }
+        }
+        if !(ok(&self.center) && self.center.iter().all(|c| c.abs() <= 100.0)) {
+            return Err(CameraError::NotFinite("center"));
+        }
+        if self.position == self.target {
+            return Err(CameraError::NoDirection);
+        }
+        match self.lens {
+            Lens::Perspective { fov_degrees } if !(0.1..=170.0).contains(&fov_degrees) => Err(CameraError::BadAngle(fov_degrees)),
+            Lens::Orthographic { height } if !(height > 0.0 && height <= MAX_COORDINATE) => Err(CameraError::BadHeight(height)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Right, up and forward as columns.
+    pub(crate) fn axes(&self) -> DMat3 {
+        basis(DVec3::from_array(self.target) - DVec3::from_array(self.position), DVec3::from_array(self.up))
+    }
+}
+
+/// Right, up, forward of a line of sight, as columns of a matrix.
+fn basis(forward: DVec3, up: DVec3) -> DMat3 {
+    let forward = forward.try_normalize().unwrap_or(DVec3::Y);
+    let right = |up: DVec3| forward.cross(up.normalize_or_zero());
+    let mut r = right(up);
+    if r.length_squared() < 1e-12 {
+        // Looking straight along `up`: the axis that is farthest from the line of sight takes its place.
+        let a = forward.abs();
+        let axis = if a.z < 0.9 {
+            DVec3::Z
+        } else {
+            DVec3::Y
+        };
+        r = right(axis);
+    }
+    let r = r.normalize();
+    DMat3::from_cols(r, r.cross(forward), forward)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::projector::Projector;
+
+    fn boxed(x: f64, y: f64, z: f64) -> Aabb {
+        Aabb { min: DVec3::ZERO, max: DVec3::new(x, y, z) }
+    }
+
+    /// Box of the projected corners in pixels: x0, y0, x1, y1.
+    fn seen(camera: &Camera, bounds: &Aabb, size: [u32; 2]) -> [f64; 4] {
+        let p = Projector::new(camera, size, bounds).unwrap();
+        bounds.corners().iter().fold([1e9, 1e9, -1e9, -1e9], |s, c| {
+            let (x, y, _) = p.pixel_of(p.view(*c));
+            [s[0].min(x as f64), s[1].min(y as f64), s[2].max(x as f64), s[3].max(y as f64)]
+        })
+    }
+
+    #[test]
+    fn a_fitted_box_fills_the_free_rectangle_and_stays_inside() {
+        let size = [1600, 900];
+        let frame = Frame { size, insets: [10.0, 20.0, 200.0, 30.0] };
+        for bounds in [boxed(1.0, 1.0, 1.0), boxed(10.0, 1.0, 1.0), boxed(1.0, 9.0, 0.1), boxed(1e-9, 3e-9, 2e-9), boxed(3.0, 2.0, 0.0)] {
+            for fov in [None, Some(10.0), Some(60.0)] {
+                let view = View { fov_degrees: fov, ..View::of(&bounds) };
+                let camera = Camera::fit(&bounds, &view, &frame);
+                camera.check().unwrap();
+                let s = seen(&camera, &bounds, size);
+                assert!(s[0] >= 10.0 && s[1] >= 20.0 && s[2] <= 1400.0 && s[3] <= 870.0, "{bounds:?} {fov:?} {s:?}");
+                let used = ((s[2] - s[0]) / 1390.0).max((s[3] - s[1]) / 850.0);
+                assert!((0.9..0.93).contains(&used), "{bounds:?} {fov:?} {used}");
+            }
+        }
+    }
+
+    #[test]
+    fn flat_data_is_seen_face_on() {
+        let v = View::of(&boxed(2.0, 1.0, 0.0));
+        assert_eq!((v.direction, v.up, v.fov_degrees), (DVec3::Z, DVec3::Y, None));
+        let v = View::of(&boxed(2.0, 0.0, 1.0));
+        assert_eq!((v.direction, v.up), (DVec3::NEG_Y, DVec3::Z));
+        let v = View::of(&boxed(0.0, 1.0, 1.0));
+        assert_eq!((v.direction, v.up), (DVec3::X, DVec3::Z));
+        assert!(View::of(&boxed(1.0, 1.0, 1.0)).fov_degrees.is_some());
+    }
+
+    #[test]
+    fn odd_boxes_still_give_a_camera() {
+        let huge = Aabb { min: DVec3::splat(-1e300), max: DVec3::splat(1e300) };
+        let far = Aabb { min: DVec3::splat(1e30), max: DVec3::splat(1e30) };
+        let line = boxed(1.0, 0.0, 0.0);
+        for b in [Aabb::EMPTY, huge, far, line, boxed(0.0, 0.0, 0.0), Aabb { min: DVec3::NAN, max: DVec3::NAN }] {
+            let c = Camera::fit(&b, &View::of(&b), &Frame::new([320, 200]));
+            assert_eq!(c.check(), Ok(()), "{b:?}");
+        }
+    }
+
+    #[test]
+    fn bad_cameras_say_why() {
+        let good = Camera::fit(&Aabb::EMPTY, &View::of(&Aabb::EMPTY), &Frame::new([320, 200]));
+        let with = |f: &dyn Fn(&mut Camera)| {
+            let mut c = good;
+            f(&mut c);
+            c.check()
+        };
+        assert_eq!(with(&|c| c.target = c.position), Err(CameraError::NoDirection));
+        assert_eq!(with(&|c| c.up[0] = f64::NAN), Err(CameraError::NotFinite("up")));
+        assert_eq!(with(&|c| c.lens = Lens::Perspective { fov_degrees: 180.0 }), Err(CameraError::BadAngle(180.0)));
+        assert_eq!(with(&|c| c.lens = Lens::Orthographic { height: 0.0 }), Err(CameraError::BadHeight(0.0)));
+    }
+
+    #[test]
+    fn looking_along_up_is_no_trouble() {
+        let m = basis(DVec3::NEG_Z, DVec3::Z);
+        assert!((m.determinant().abs() - 1.0).abs() < 1e-12);
+        assert!(m.z_axis.dot(DVec3::NEG_Z) > 0.999);
+    }
+}

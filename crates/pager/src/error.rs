@@ -1,0 +1,55 @@
+//! Typed errors of the pager.
+
+use std::sync::Arc;
+
+/// Why a page cannot be had. Cheap to clone: it is kept beside the page's name so that every asker gets the same answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PageErrorKind {
+    /// The source ended before the page did (a truncated file, a file that shrank).
+    #[error("ends at byte {have} but the page needs bytes {offset} to {end}")]
+    Short {
+        /// First byte that was asked for.
+        offset: u64,
+        /// One past the last byte that was asked for.
+        end: u64,
+        /// Where the source ends.
+        have: u64,
+    },
+    /// A checksum does not hold.
+    #[error("checksum mismatch: stored {stored:#010x}, computed {computed:#010x}")]
+    Checksum {
+        /// The checksum beside the page.
+        stored: u32,
+        /// The checksum of the bytes read.
+        computed: u32,
+    },
+    /// The bytes do not decode to the page.
+    #[error("does not decode: {0}")]
+    Decode(String),
+    /// The operating system refused the read.
+    #[error("read failed: {0}")]
+    Io(String),
+    /// A file that must exist is missing.
+    #[error("missing")]
+    Missing,
+    /// The run was cancelled while the page was awaited.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+/// A page error with what it happened to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: {kind}")]
+pub struct PageError {
+    /// The file or URL and the page, as a person would name them.
+    pub what: Arc<str>,
+    /// What happened.
+    pub kind: PageErrorKind,
+}
+
+impl PageError {
+    /// An error about `what`.
+    pub fn new(what: impl Into<Arc<str>>, kind: PageErrorKind) -> Self {
+        Self { what: what.into(), kind }
+    }
+}

@@ -1,0 +1,210 @@
+//! Records of frames, and the chunked arrays that they and the workers' pins live in.
+//!
+//! A frame number stands for one resident page (or one that is being read). Its record says which page it is and where
+//! the bytes lie. Records are never moved or freed while the pager lives, so that they can be read without a lock.
+
+use crate::id::{ArrayId, PageId};
+use crate::os::Mapping;
+use crate::pool::Slot;
+use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
+use std::io;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering::*};
+
+/// Frames of one chunk: 16 KiB of records, so that a tiny limit is not eaten by tables.
+pub(crate) const CHUNK: usize = 256;
+/// Chunks at most: 2^26 frames, 256 GiB of the smallest ones. The directory is address space, not memory.
+const CHUNKS: usize = 1 << 18;
+
+/// Types of which all-zero bytes are a value, so that a zeroed allocation is an array of them.
+///
+/// # Safety
+/// Only for such types, and without drop glue.
+pub(crate) unsafe trait Zeroed {}
+// SAFETY: integers.
+unsafe impl Zeroed for AtomicU8 {}
+
+/// An array that grows by chunks, is read without a lock, and never moves its elements.
+pub(crate) struct Chunked<T: Zeroed> {
+    /// 1. A slot is null or points to `CHUNK` elements that live as long as `self`. It is set once, under the pager's lock,
+    ///    before the first number of that chunk is published (release), so whoever has a number also sees its chunk.
+    directory: Mapping,
+    _elements: PhantomData<T>,
+}
+
+impl<T: Zeroed> Chunked<T> {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { directory: Mapping::reserve(CHUNKS * size_of::<AtomicPtr<T>>())?, _elements: PhantomData })
+    }
+
+    fn slots(&self) -> &[AtomicPtr<T>] {
+        // SAFETY: the mapping holds CHUNKS zeroed (null) pointers, page aligned, for as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.directory.as_ptr().cast(), CHUNKS) }
+    }
+
+    fn layout() -> Layout {
+        // CHUNK times a small size: cannot overflow.
+        Layout::array::<T>(CHUNK).unwrap_or(Layout::new::<T>())
+    }
+
+    /// Makes chunk `c` exist. Called under the pager's lock.
+    pub(crate) fn grow(&self, c: usize) {
+        let slot = &self.slots()[c];
+        if slot.load(Relaxed).is_null() {
+            let layout = Self::layout();
+            // SAFETY: the layout is not empty.
+            let ptr = unsafe { alloc_zeroed(layout) }.cast::<T>();
+            if ptr.is_null() {
+                handle_alloc_error(layout);
+            }
+            slot.store(ptr, Release);
+        }
+    }
+
+    /// Element `i`, if its chunk exists.
+    #[inline]
+    pub(crate) fn get(&self, i: u32) -> Option<&T> {
+        let i = i as usize;
+        let chunk = self.slots().get(i / CHUNK)?.load(Acquire);
+        if chunk.is_null() {
+            return None;
+        }
+        // SAFETY: invariant 1; `i % CHUNK` is inside the chunk.
+        Some(unsafe { &*chunk.add(i % CHUNK) })
+    }
+}
+
+impl<T: Zeroed> Drop for Chunked<T> {
+    fn drop(&mut self) {
+        for slot in self.slots() {
+            let chunk = slot.load(Relaxed);
+            if chunk.is_null() {
+                // Chunks are made in order, so the rest of the directory was never touched: do not touch it now.
+                break;
+            }
+            // SAFETY: allocated in `grow` with this layout; `Zeroed` types have no drop glue.
+            unsafe { dealloc(chunk.cast(), Self::layout()) };
+        }
+    }
+}
+
+/// What a frame is doing.
+pub(crate) mod state {
+    /// No page.
+    pub(crate) const FREE: u32 = 0;
+    /// Reserved; its page is being read or decoded.
+    pub(crate) const LOADING: u32 = 1;
+    /// Holds its page.
+    pub(crate) const RESIDENT: u32 = 2;
+    /// The evictor looks whether anyone has it pinned.
+    pub(crate) const EVICTING: u32 = 3;
+}
+
+/// One frame. A line of its own: a worker that sets `referenced` on one page does not slow readers of its neighbours.
+#[repr(C, align(64))]
+pub(crate) struct Frame {
+    /// 1. Pinning: a worker stores its pin, fences, and then must read `RESIDENT` here and its page below. Evicting: the
+    ///    evictor (under the lock) stores `EVICTING`, fences, and then must read no pin. The two fences (both SeqCst) make
+    ///    at least one of them see the other.
+    pub(crate) state: AtomicU32,
+    /// 2. Used since the clock's hand last passed. A hint; written only when it is not set, so that a page that everyone
+    ///    uses is not a line that everyone writes.
+    pub(crate) referenced: AtomicU8,
+    /// 3. 0: was asked for. 1: was prefetched and not used yet. 2: was prefetched and used since.
+    pub(crate) prefetched: AtomicU8,
+    /// 4. Holds on the page; not evicted unless 0. Written under the lock only.
+    pub(crate) holds: AtomicU32,
+    /// 5. The page. Written only while `state` is not `RESIDENT`.
+    array: AtomicU32,
+    step: AtomicU32,
+    page: AtomicU64,
+    /// 6. Where the bytes lie and how many the page has. Written as 5.
+    ptr: AtomicPtr<u8>,
+    len: AtomicUsize,
+    /// 7. The pager's tick when a worker last pinned or released it. A hint, as 2.
+    pub(crate) stamp: AtomicU64,
+}
+
+// SAFETY: atomics of integers and a pointer: zero is a value of each. No drop glue.
+unsafe impl Zeroed for Frame {}
+
+impl Frame {
+    /// The page that the frame is for.
+    pub(crate) fn id(&self) -> PageId {
+        PageId::new(ArrayId(self.array.load(Relaxed)), self.step.load(Relaxed), self.page.load(Relaxed))
+    }
+
+    #[inline]
+    pub(crate) fn is(&self, id: PageId) -> bool {
+        self.page.load(Relaxed) == id.page
+            && self.array.load(Relaxed) == id.array.0
+            && self.step.load(Relaxed) == id.step
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&self) -> (*mut u8, usize) {
+        (self.ptr.load(Relaxed), self.len.load(Relaxed))
+    }
+
+    /// Prepares a frame for a page. Only while it is not resident, under the lock.
+    pub(crate) fn assign(&self, id: PageId, ptr: *mut u8, len: usize) {
+        self.array.store(id.array.0, Relaxed);
+        self.step.store(id.step, Relaxed);
+        self.page.store(id.page, Relaxed);
+        self.ptr.store(ptr, Relaxed);
+        self.len.store(len, Relaxed);
+        self.holds.store(0, Relaxed);
+        self.state.store(state::LOADING, Release);
+    }
+}
+
+/// Which frame numbers are free, and the slot behind each used one. Under the lock.
+#[derive(Default)]
+pub(crate) struct Numbers {
+    free: Vec<u32>,
+    slots: Vec<Option<Slot>>,
+}
+
+// SAFETY: slots are addresses in the pool; see there.
+unsafe impl Send for Numbers {}
+
+impl Numbers {
+    /// Whether the next number needs a new chunk, and which.
+    pub(crate) fn next_chunk(&self) -> Option<usize> {
+        (self.free.is_empty() && self.slots.len() % CHUNK == 0).then_some(self.slots.len() / CHUNK)
+    }
+
+    /// Whether there can be no more frames.
+    pub(crate) fn exhausted(&self) -> bool {
+        self.free.is_empty() && self.slots.len() >= CHUNK * CHUNKS
+    }
+
+    pub(crate) fn chunks(&self) -> usize {
+        self.slots.len().div_ceil(CHUNK)
+    }
+
+    pub(crate) fn take(&mut self, slot: Slot) -> u32 {
+        match self.free.pop() {
+            Some(n) => {
+                self.slots[n as usize] = Some(slot);
+                n
+            }
+            None => {
+                // At most CHUNK * CHUNKS = 2^26 numbers are ever made: `exhausted` is checked before.
+                let n = self.slots.len() as u32;
+                self.slots.push(Some(slot));
+                n
+            }
+        }
+    }
+
+    pub(crate) fn slot(&self, frame: u32) -> Option<Slot> {
+        self.slots.get(frame as usize).copied().flatten()
+    }
+
+    pub(crate) fn free(&mut self, frame: u32) -> Option<Slot> {
+        let slot = self.slots.get_mut(frame as usize)?.take()?;
+        self.free.push(frame);
+        Some(slot)
+    }
+}

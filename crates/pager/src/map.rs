@@ -1,0 +1,72 @@
+//! The second half of translation: from a page to the bytes that hold it. One trait hides every format from the pager.
+
+use crate::error::PageError;
+use crate::id::{PageId, SourceId};
+
+/// Where the bytes of a segment go.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Straight into the frame at this byte offset.
+    Frame(usize),
+    /// Into the encoded buffer at this byte offset.
+    Encoded(usize),
+}
+
+/// One run of bytes of a source and where it goes. Segments that follow each other in a source are read together.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The source.
+    pub source: SourceId,
+    /// First byte in the source.
+    pub offset: u64,
+    /// Number of bytes, never 0.
+    pub len: usize,
+    /// Where they go.
+    pub to: Target,
+}
+
+/// How to obtain one page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Located {
+    /// Read these segments, then call [`PageMap::decode`] with an encoded buffer of `encoded_len` bytes and a scratch
+    /// buffer of `scratch_len` bytes.
+    Extents {
+        /// What is read.
+        segments: Vec<Segment>,
+        /// Size of the encoded buffer, 0 if everything goes straight into the frame.
+        encoded_len: usize,
+        /// Bytes that `decode` needs beside frame and encoded buffer.
+        scratch_len: usize,
+    },
+    /// The format defines the page as never written: the frame gets the fill value by [`PageMap::fill`].
+    Fill,
+    /// Another page (an index) is needed first.
+    Need(PageId),
+    /// The page cannot be had.
+    Failed(PageError),
+}
+
+/// How the pages of one array lie in sources and how they are decoded.
+///
+/// Frames hold a page as `[component][k][j][i]`, native byte order, at least 64-byte aligned.
+pub trait PageMap: Send + Sync {
+    /// What errors, events and `info` call this array, e.g. `zone1/momentum`.
+    fn name(&self) -> &str;
+    /// Number of pages a step.
+    fn pages(&self) -> u64;
+    /// Decoded size of a page in bytes. Known without reading anything, never 0.
+    fn page_bytes(&self, page: PageId) -> usize;
+    /// Translates a page to segments. `index` gives the bytes of an index page that is resident; if it gives `None`,
+    /// answer [`Located::Need`] with that page, and `locate` is called again when it is resident.
+    fn locate(&self, page: PageId, index: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located;
+    /// Completes a page in `frame` (`page_bytes` long; segments with [`Target::Frame`] are already in place): checks the
+    /// checksum where the format has one, decodes, swaps bytes. Writes at most `frame`.
+    ///
+    /// # Errors
+    /// [`PageError`] when a checksum or length does not hold or the bytes do not decode to exactly the page.
+    fn decode(&self, page: PageId, encoded: &[u8], scratch: &mut [u8], frame: &mut [u8]) -> Result<(), PageError>;
+    /// Writes the fill value. Only called after [`Located::Fill`].
+    fn fill(&self, page: PageId, frame: &mut [u8]);
+    /// Whether pages carry a checksum that `decode` verifies.
+    fn checked(&self) -> bool;
+}

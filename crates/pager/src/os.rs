@@ -1,0 +1,75 @@
+//! The few system calls that the pool stands on.
+
+use std::io;
+use std::ptr::NonNull;
+
+/// Granularity of frames. Smaller than this nothing can be given back to the system.
+pub(crate) fn os_page() -> usize {
+    use std::sync::OnceLock;
+    static PAGE: OnceLock<usize> = OnceLock::new();
+    *PAGE.get_or_init(|| {
+        // SAFETY: sysconf has no preconditions.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        usize::try_from(page).unwrap_or(4096).max(4096)
+    })
+}
+
+/// Rounds up to whole system pages; `None` on overflow.
+pub(crate) fn round_up(bytes: usize) -> Option<usize> {
+    bytes.checked_next_multiple_of(os_page())
+}
+
+/// An anonymous mapping whose pages take no memory until they are touched.
+pub(crate) struct Mapping {
+    ptr: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping is memory; who may touch which part of it is the business of its owner.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Reserves `len` bytes of zeros. `NORESERVE`: what is untouched counts neither as memory nor as commit charge. No
+    /// huge pages: a touched frame must cost its own bytes and not two mebibytes.
+    pub(crate) fn reserve(len: usize) -> io::Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
+        let ptr = unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        if ptr == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let ptr = NonNull::new(ptr.cast::<u8>()).ok_or_else(|| io::Error::other("mmap gave the null page"))?;
+        // SAFETY: the range is the mapping just made. Both are hints; where they are unknown nothing is lost but thrift.
+        unsafe {
+            libc::madvise(ptr.as_ptr().cast(), len, libc::MADV_NOHUGEPAGE);
+            libc::madvise(ptr.as_ptr().cast(), len, libc::MADV_DONTDUMP);
+        }
+        Ok(Self { ptr, len })
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut u8 {
+        self.ptr.as_ptr()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `reserve` and is unmapped once.
+        unsafe { libc::munmap(self.ptr.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Gives the memory under `ptr..ptr + len` back to the system; it reads as zeros afterwards.
+///
+/// # Safety
+/// The range lies in a live [`Mapping`], is aligned to system pages, and nothing reads or writes it.
+pub(crate) unsafe fn give_back(ptr: *mut u8, len: usize) {
+    // SAFETY: the caller's promise. The call fails only on ranges that break it.
+    unsafe { libc::madvise(ptr.cast(), len, libc::MADV_DONTNEED) };
+}

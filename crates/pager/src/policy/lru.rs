@@ -1,0 +1,119 @@
+//! Least recently used, by the stamps that workers leave when they pin and release.
+
+use super::{Need, Policy, Probe};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A heap ordered by the stamp that a frame had when it was last looked at. Workers move stamps without a lock and without
+/// telling; a frame that comes up with a stamp older than its real one is put back under the real one. So a use costs
+/// nothing here and a victim costs a few heap operations.
+#[derive(Debug, Default)]
+pub struct Lru {
+    heap: BinaryHeap<Reverse<(u64, u32, u32)>>,
+    /// Generation of each frame number's entry; entries of older generations are dropped when they come up. Odd: present.
+    generation: Vec<u32>,
+    count: usize,
+}
+
+impl Lru {
+    fn clear(&mut self, frame: u32) {
+        if let Some(g) = self.generation.get_mut(frame as usize) {
+            if *g % 2 == 1 {
+                *g = g.wrapping_add(1);
+                self.count -= 1;
+            }
+        }
+    }
+}
+
+impl Policy for Lru {
+    fn name(&self) -> &'static str {
+        "lru"
+    }
+
+    fn inserted(&mut self, frame: u32, stamp: u64) {
+        let i = frame as usize;
+        if self.generation.len() <= i {
+            self.generation.resize(i + 1, 0);
+        }
+        self.clear(frame);
+        self.generation[i] = self.generation[i].wrapping_add(1);
+        self.count += 1;
+        self.heap.push(Reverse((stamp, frame, self.generation[i])));
+        if self.heap.len() > 64 + 2 * self.count {
+            // Entries of removed frames: dropped before they outnumber the living.
+            let generation = &self.generation;
+            self.heap.retain(|Reverse((_, f, g))| generation[*f as usize] == *g);
+        }
+    }
+
+    fn removed(&mut self, frame: u32) {
+        self.clear(frame);
+    }
+
+    fn victim(&mut self, need: Need, probe: &mut dyn Probe) -> Option<u32> {
+        // A pinned frame is in use now, so it goes behind all others; each is looked at no more than twice.
+        let mut looks = 2 * self.count;
+        // For a prefetch: last used before as many pages were published as there are now, that is a whole pool ago.
+        let old = probe.now().saturating_sub(self.count as u64);
+        let mut pinned = Vec::new();
+        let mut found = None;
+        while looks > 0 {
+            let Some(Reverse((stamp, frame, g))) = self.heap.pop() else { break };
+            if self.generation[frame as usize] != g {
+                continue;
+            }
+            looks -= 1;
+            let real = probe.stamp(frame);
+            if real > stamp {
+                self.heap.push(Reverse((real, frame, g)));
+            } else if need == Need::Prefetch && stamp >= old {
+                self.heap.push(Reverse((stamp, frame, g)));
+                break;
+            } else if probe.take(frame) {
+                found = Some(frame);
+                break;
+            } else {
+                pinned.push((frame, g));
+            }
+        }
+        for (frame, g) in pinned {
+            let stamp = if need == Need::Demand { probe.now() } else { probe.stamp(frame) };
+            self.heap.push(Reverse((stamp, frame, g)));
+        }
+        if let Some(frame) = found {
+            self.clear(frame);
+        }
+        found
+    }
+
+    fn bytes_per_frame(&self) -> usize {
+        // The heap holds up to twice the living entries, in a vector that may be half empty.
+        2 * 2 * 16 + 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::conformance::{check, Frames};
+    use super::*;
+    use crate::policy::PolicyKind;
+
+    #[test]
+    fn conforms() {
+        check(PolicyKind::Lru);
+    }
+
+    #[test]
+    fn takes_the_page_used_longest_ago() {
+        let (mut p, mut f) = (Lru::default(), Frames::default());
+        for i in 0..5 {
+            f.add(&mut p, i);
+        }
+        for i in [2, 0, 4, 1, 3, 2] {
+            f.use_page(i);
+        }
+        let order: Vec<_> = std::iter::from_fn(|| p.victim(Need::Demand, &mut f)).collect();
+        assert_eq!(order, [0, 4, 1, 3, 2]);
+    }
+}

@@ -1,0 +1,229 @@
+//! Memory for frames, encoded bytes and scratch: size classes in one anonymous mapping.
+//!
+//! A slot that is freed stays in its class and keeps its memory (*cached*) so that the next page of that size costs no
+//! system call; it is given back to the system when another class needs the room. The pool knows addresses, not charges: its
+//! caller charges the ledger before it takes a fresh slot, and takes the charge back after [`Pool::give_back`].
+
+use crate::os::{self, Mapping};
+use std::collections::HashMap;
+use std::io;
+
+/// Address space asked for first. Only touched pages take memory, so the size costs nothing; it is halved until the system
+/// grants it (address-space limits, strict overcommit).
+const RESERVATION: usize = if usize::BITS == 64 { 4 << 40 } else { 256 << 20 };
+
+/// Slots are carved from the mapping in runs of about this size, so that those of one class lie together.
+const RUN_BYTES: usize = 4 << 20;
+
+/// A size class of the pool.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClassId(u32);
+
+/// Memory taken from the pool.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Slot {
+    pub(crate) ptr: *mut u8,
+    pub(crate) class: ClassId,
+}
+
+struct Class {
+    bytes: usize,
+    /// 1. Free, memory behind it, charged. Last in, first out: what was used last is still in the processor's caches.
+    cached: Vec<*mut u8>,
+    /// 2. Free, given back to the system, not charged.
+    cold: Vec<*mut u8>,
+    /// 3. The part of the current run that was never handed out, not charged.
+    fresh: *mut u8,
+    fresh_left: usize,
+}
+
+/// See the module.
+pub(crate) struct Pool {
+    mappings: Vec<Mapping>,
+    /// Bytes of the last mapping that are carved.
+    carved: usize,
+    classes: Vec<Class>,
+    by_bytes: HashMap<usize, ClassId>,
+    cached_bytes: usize,
+}
+
+// SAFETY: the raw pointers are addresses in mappings that the pool owns; slots are handed out to one owner at a time.
+unsafe impl Send for Pool {}
+
+impl Pool {
+    pub(crate) fn new(at_least: usize) -> io::Result<Self> {
+        let mut len = RESERVATION;
+        let floor = os::round_up(at_least).unwrap_or(RUN_BYTES).max(RUN_BYTES);
+        let mapping = loop {
+            match Mapping::reserve(len) {
+                Ok(m) => break m,
+                Err(e) if len / 2 < floor => return Err(e),
+                Err(_) => len /= 2,
+            }
+        };
+        let mappings = vec![mapping];
+        Ok(Self { mappings, carved: 0, classes: Vec::new(), by_bytes: HashMap::new(), cached_bytes: 0 })
+    }
+
+    /// The class for exactly `bytes`, rounded up to system pages. `None` if that overflows.
+    pub(crate) fn class(&mut self, bytes: usize) -> Option<ClassId> {
+        let bytes = os::round_up(bytes.max(1))?;
+        if let Some(&c) = self.by_bytes.get(&bytes) {
+            return Some(c);
+        }
+        let id = ClassId(u32::try_from(self.classes.len()).ok()?);
+        let class = Class { bytes, cached: Vec::new(), cold: Vec::new(), fresh: std::ptr::null_mut(), fresh_left: 0 };
+        self.classes.push(class);
+        self.by_bytes.insert(bytes, id);
+        Some(id)
+    }
+
+    /// The class for a buffer whose size varies from page to page: steps of a quarter of a power of two, so that there are few
+    /// classes and at most a fifth is lost.
+    pub(crate) fn buffer_class(&mut self, bytes: usize) -> Option<ClassId> {
+        let bytes = os::round_up(bytes.max(1))?;
+        let step = (bytes.checked_next_power_of_two()? / 8).max(os::os_page());
+        self.class(bytes.checked_next_multiple_of(step)?)
+    }
+
+    /// Bytes of one slot.
+    pub(crate) fn bytes(&self, class: ClassId) -> usize {
+        self.classes[class.0 as usize].bytes
+    }
+
+    /// Free slots of a class that are charged already.
+    pub(crate) fn cached(&self, class: ClassId) -> usize {
+        self.classes[class.0 as usize].cached.len()
+    }
+
+    /// Bytes of all cached slots.
+    #[cfg(test)]
+    pub(crate) fn cached_bytes(&self) -> usize {
+        self.cached_bytes
+    }
+
+    /// Takes a slot: a cached one if there is one. The flag says whether it was.
+    pub(crate) fn take(&mut self, class: ClassId) -> io::Result<(Slot, bool)> {
+        let c = &mut self.classes[class.0 as usize];
+        if let Some(ptr) = c.cached.pop() {
+            self.cached_bytes -= c.bytes;
+            return Ok((Slot { ptr, class }, true));
+        }
+        if let Some(ptr) = c.cold.pop() {
+            return Ok((Slot { ptr, class }, false));
+        }
+        if c.fresh_left == 0 {
+            let slots = (RUN_BYTES / c.bytes).max(1);
+            let run = slots.checked_mul(c.bytes).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
+            let ptr = self.carve(run)?;
+            let c = &mut self.classes[class.0 as usize];
+            c.fresh = ptr;
+            c.fresh_left = slots;
+        }
+        let c = &mut self.classes[class.0 as usize];
+        let ptr = c.fresh;
+        // SAFETY: `fresh_left` slots of `bytes` bytes follow in the run.
+        c.fresh = unsafe { ptr.add(c.bytes) };
+        c.fresh_left -= 1;
+        Ok((Slot { ptr, class }, false))
+    }
+
+    fn carve(&mut self, bytes: usize) -> io::Result<*mut u8> {
+        let left = self.mappings.last().map_or(0, |m| m.len() - self.carved);
+        if left < bytes {
+            // A small reservation ran out of addresses: another mapping, of which again only touched pages count.
+            self.mappings.push(Mapping::reserve(bytes.max(64 << 20))?);
+            self.carved = 0;
+        }
+        let Some(m) = self.mappings.last() else { return Err(io::ErrorKind::OutOfMemory.into()) };
+        // SAFETY: `carved + bytes` is at most the length of the mapping.
+        let ptr = unsafe { m.as_ptr().add(self.carved) };
+        self.carved += bytes;
+        Ok(ptr)
+    }
+
+    /// A slot that nothing reads or writes any more becomes cached.
+    pub(crate) fn put(&mut self, slot: Slot) {
+        let c = &mut self.classes[slot.class.0 as usize];
+        c.cached.push(slot.ptr);
+        self.cached_bytes += c.bytes;
+    }
+
+    /// Gives at least `bytes` of cached slots back to the system if there are as many; keeps `keep(class)` slots of each
+    /// class. Returns the bytes given back.
+    pub(crate) fn give_back(&mut self, bytes: usize, keep: impl Fn(ClassId) -> usize) -> usize {
+        let mut given = 0;
+        for (i, c) in self.classes.iter_mut().enumerate() {
+            let keep = keep(ClassId(i as u32));
+            while given < bytes && c.cached.len() > keep {
+                // The oldest first: it is the coldest. `swap_remove` keeps this constant time; exact age does not matter.
+                let ptr = c.cached.swap_remove(0);
+                // SAFETY: the slot lies in a mapping of the pool, is aligned, and is free.
+                unsafe { os::give_back(ptr, c.bytes) };
+                c.cold.push(ptr);
+                given += c.bytes;
+            }
+        }
+        self.cached_bytes -= given;
+        given
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_reused_in_their_class_and_given_back() {
+        let mut p = Pool::new(1 << 20).unwrap();
+        let small = p.class(5000).unwrap();
+        let large = p.class(100_000).unwrap();
+        assert_eq!(p.bytes(small) % os::os_page(), 0);
+        let (a, cached) = p.take(small).unwrap();
+        assert!(!cached);
+        // SAFETY: the slot is ours.
+        unsafe { a.ptr.write_bytes(7, p.bytes(small)) };
+        p.put(a);
+        let (b, cached) = p.take(small).unwrap();
+        assert!(cached);
+        assert_eq!(a.ptr, b.ptr);
+        p.put(b);
+        assert_eq!(p.give_back(1, |c| if c == small { 1 } else { 0 }), 0);
+        assert_eq!(p.give_back(1, |_| 0), p.bytes(small));
+        assert_eq!(p.cached_bytes(), 0);
+        let (c, cached) = p.take(small).unwrap();
+        assert!(!cached && c.ptr == a.ptr);
+        // SAFETY: the slot is ours.
+        assert_eq!(unsafe { c.ptr.read() }, 0, "given back memory reads as zeros");
+        let (d, _) = p.take(large).unwrap();
+        assert_ne!(d.ptr, c.ptr);
+        assert_eq!(d.ptr as usize % 4096, 0);
+    }
+
+    #[test]
+    fn slots_do_not_overlap() {
+        let mut p = Pool::new(1 << 20).unwrap();
+        let mut taken = Vec::new();
+        for i in 0..600usize {
+            let class = p.class(4096 * (1 + i % 5)).unwrap();
+            let (s, _) = p.take(class).unwrap();
+            taken.push((s.ptr as usize, p.bytes(class)));
+        }
+        taken.sort_unstable();
+        assert!(taken.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0));
+    }
+
+    #[test]
+    fn few_buffer_classes() {
+        let mut p = Pool::new(1 << 20).unwrap();
+        let mut seen = std::collections::HashSet::new();
+        for b in (1..1_000_000usize).step_by(777) {
+            let c = p.buffer_class(b).unwrap();
+            assert!(p.bytes(c) >= b);
+            assert!(p.bytes(c) <= b.next_multiple_of(4096) * 5 / 4 + 4096);
+            seen.insert(c.0);
+        }
+        assert!(seen.len() < 60, "{}", seen.len());
+        assert!(p.class(usize::MAX).is_none() && p.buffer_class(usize::MAX - 10).is_none());
+    }
+}

@@ -1,0 +1,59 @@
+//! Where bytes come from. A source takes batches of reads and completes each exactly once, in any order, from any
+//! thread; a local file is one source among remote ones.
+
+use crate::error::PageErrorKind;
+use std::sync::Arc;
+
+/// A destination buffer. The pager guarantees that the memory stays valid and unshared until the read is completed.
+#[derive(Copy, Clone, Debug)]
+pub struct Buffer {
+    /// First byte.
+    pub ptr: *mut u8,
+    /// Length in bytes.
+    pub len: usize,
+}
+
+// SAFETY: a buffer is written by one reader at a time: it belongs to the read until its completion.
+unsafe impl Send for Buffer {}
+
+/// One contiguous range of a source, scattered over buffers in order.
+#[derive(Debug)]
+pub struct Read {
+    /// Handed back on completion.
+    pub token: u64,
+    /// First byte in the source.
+    pub offset: u64,
+    /// Where the bytes go, in order.
+    pub buffers: Vec<Buffer>,
+}
+
+impl Read {
+    /// Total bytes.
+    pub fn len(&self) -> usize {
+        self.buffers.iter().map(|b| b.len).sum()
+    }
+    /// Whether there is nothing to read.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Gets completions.
+pub trait Completion: Send + Sync {
+    /// Called exactly once for each read, from any thread. `Ok` means that every byte arrived.
+    fn complete(&self, token: u64, result: Result<(), PageErrorKind>);
+}
+
+/// A place that bytes are read from.
+pub trait Source: Send + Sync {
+    /// Path or URL, for messages.
+    fn describe(&self) -> String;
+    /// Size in bytes now.
+    ///
+    /// # Errors
+    /// [`PageErrorKind::Missing`] if it is not there (only ever for "not found"), `Io` for anything else.
+    fn size(&self) -> Result<u64, PageErrorKind>;
+    /// Starts reads; must not block for long. Short reads are continued by the source until all bytes are there or the
+    /// end is reached, which completes with [`PageErrorKind::Short`].
+    fn submit(&self, batch: Vec<Read>, done: &Arc<dyn Completion>);
+}

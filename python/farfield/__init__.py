@@ -1,0 +1,94 @@
+"""Farfield shows any part of a dataset that is far larger than memory.
+
+>>> import farfield as ff
+>>> ds = ff.open("demo:box", memory_limit="64MiB")
+>>> lines = ds.streamlines("velocity", seeds=ff.rake((0.6, 0.5, 0.3), (0.9, 0.5, 0.3), n_points=4), max_length=1.0)
+>>> len(lines)
+4
+
+Importing the package costs next to nothing: NumPy and the extension come with the first name that needs them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from farfield._version import __version__
+
+if TYPE_CHECKING:
+    from farfield.dataset import Dataset, Field, Probe, Zone, open
+    from farfield.errors import (
+        AccessError,
+        AmbiguousError,
+        DataError,
+        FarfieldError,
+        Interrupted,
+        MemoryLimitError,
+        UnknownName,
+        UsageError,
+    )
+    from farfield.lines import Lines
+    from farfield.runs import convert, extract_surface, render, validate
+    from farfield.scene import Scene
+    from farfield.seeds import rake
+
+_HOME = {
+    "AccessError": "errors",
+    "AmbiguousError": "errors",
+    "DataError": "errors",
+    "Dataset": "dataset",
+    "FarfieldError": "errors",
+    "Field": "dataset",
+    "Interrupted": "errors",
+    "Lines": "lines",
+    "MemoryLimitError": "errors",
+    "Probe": "dataset",
+    "Scene": "scene",
+    "UnknownName": "errors",
+    "UsageError": "errors",
+    "Zone": "dataset",
+    "convert": "runs",
+    "extract_surface": "runs",
+    "open": "dataset",
+    "rake": "seeds",
+    "render": "runs",
+    "validate": "runs",
+}
+
+__all__ = [
+    "AccessError",
+    "AmbiguousError",
+    "DataError",
+    "Dataset",
+    "FarfieldError",
+    "Field",
+    "Interrupted",
+    "Lines",
+    "MemoryLimitError",
+    "Probe",
+    "Scene",
+    "UnknownName",
+    "UsageError",
+    "Zone",
+    "__version__",
+    "convert",
+    "extract_surface",
+    "open",
+    "rake",
+    "render",
+    "validate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'farfield' has no attribute '{name}'")
+    value = getattr(importlib.import_module(f"farfield.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

@@ -1,0 +1,39 @@
+"""The extension's names, checked before they are handed on. Importing this loads the extension.
+
+`farfield._native` is imported here and nowhere else, so that a processor it was not built for, or a checkout that is not
+built, ends in one sentence and not in an illegal instruction or a traceback.
+"""
+
+from __future__ import annotations
+
+import platform
+
+from farfield.errors import FarfieldError
+
+# The kernels are compiled for x86-64-v3; `lzcnt` is called `abm` in /proc/cpuinfo.
+_NEEDED = ("avx2", "bmi1", "bmi2", "fma", "f16c", "movbe", "abm")
+
+
+def missing_cpu_features(cpuinfo: str = "/proc/cpuinfo") -> list[str]:
+    """Instructions that the build uses and this processor does not name. Empty where that cannot be known."""
+    if platform.machine() != "x86_64":
+        return []
+    try:
+        with open(cpuinfo, encoding="ascii", errors="replace") as file:
+            flags = next((set(line.split(":", 1)[1].split()) for line in file if line.startswith("flags")), None)
+    except OSError:
+        return []
+    return [] if flags is None else [name for name in _NEEDED if name not in flags]
+
+
+if _missing := missing_cpu_features():
+    raise FarfieldError(
+        f"this processor lacks {', '.join(_missing)}, which this build of Farfield uses; "
+        "change target-cpu in .cargo/config.toml and build it from source"
+    )
+try:
+    from farfield._native import Dataset, Lines, convert, read_points, render, resident_bytes, validate
+except ImportError as error:
+    raise FarfieldError(f"the compiled part of Farfield does not load ({error}); run 'make build'") from error
+
+__all__ = ["Dataset", "Lines", "convert", "missing_cpu_features", "read_points", "render", "resident_bytes", "validate"]

@@ -1,0 +1,296 @@
+"""The seam between Python and Rust: what the extension module gives.
+
+It is thin on purpose. Anything with a growing set of keys crosses as one JSON object (a `str`), so that a new option is
+one key, not a new signature; arrays cross as NumPy arrays. Everything the user sees (parsing of sources and sizes,
+configuration, defaults for people, messages around errors) is done in Python; the extension trusts types, not values.
+
+Rules that hold for every call
+------------------------------
+- Every error is one of the classes of `farfield.errors` (plain Python classes; the extension imports them when it first
+  raises one). The message is one complete sentence or two: it names the path, what was tried and what to do next.
+  `DataError` 1, `UsageError`, `UnknownName`, `AmbiguousError` 2, `MemoryLimitError` 4, `AccessError` 5, `Interrupted` 130.
+- Every call that may read pages releases the GIL, and at least ten times a second takes it for a moment to check signals
+  (so Ctrl-C raises `KeyboardInterrupt` from inside the call) and to call `progress` where one is given.
+- `progress(phase, done, total)` runs on the calling thread. `phase` is a short word (`"reading"`, `"tracing"`, ...), `total`
+  is 0.0 where it is not known. It returns True to go on, False to cancel: the call then raises `Interrupted`. An output
+  file that was not finished is removed.
+- An absent JSON key means the same as null, and both mean the extension's own default. An unknown key is a `UsageError`
+  that names it (so a misspelt key never passes in silence).
+- Paths are absolute or relative to the working directory, already free of `~`, globs, `+q=` and `demo:`.
+- i, j, k in JSON, and in everything that a person sees, are 1-based; in `read` they are 0-based, half open.
+- 2-D datasets: positions have three numbers with z = 0 everywhere; seeds may have shape (N, 2).
+
+Arguments that many calls share
+-------------------------------
+`q`, `function`   paths in order of time (several: one a step), or None.
+`memory_limit`    bytes, at least 1. Shares (50 %) are resolved in Python.
+`workers`         threads that compute; 0: as many as there are cores.
+`readers`         reads in flight; 0: the default for the source.
+`replacement`     "clock" or "lru".
+`events`          file that receives the Chrome trace when the dataset is closed (or the call ends), or None.
+`options`         JSON object; for `Dataset.open`, `convert` and `validate` it may hold
+    {"plot3d": {"form": "fortran" | "binary" | "ascii",
+                "byte_order": "little" | "big",
+                "precision": 32 | 64,
+                "zone_count": bool,              # the file starts with the number of zones
+                "iblank": bool,                  # the grid file holds iblank
+                "dimension": 2 | 3,
+                "ordering": "whole" | "planes",
+                "q_variables": int,              # 5 for plain q files, more for OVERFLOW
+                "q_header": "plot3d" | "overflow",
+                "record_marks": 4 | 8,
+                "names": path of a .nam file},   # the command line spells these --plot3d-byte-order and so on
+     "zone_order": [zone names],                 # instead of file order where a position is in several zones
+     "times": [number], "gamma": number, "function_names": [names],              # from VTK's .p3d files; they win over headers
+     "cache_dir": path}                          # where converted ASCII files, ranges and boxes of foreign data are kept
+
+JSON that comes back
+--------------------
+STATS = {"wall_s", "cpu_s", "wait_s": seconds since the dataset was opened,
+         "base_bytes": resident bytes before the first open, "peak_bytes": highest sum of the ledger,
+         "limit_bytes": the limit, "resident_peak_bytes": VmHWM,
+         "pages": {"total", "touched", "faults", "hits", "evictions", "prefetched", "prefetched_used"},
+         "bytes_read", "reads", "bytes_touched": bytes of the distinct pages touched,
+         "workers", "readers", "replacement", "transport": "io_uring" | "threads"}
+
+INFO = {"source": path, "format": text, "guessed": [sentence], "dimension": 2 | 3, "coordinates_dtype": "float32" | "float64",
+        "zones": [{"name", "dims": [ni, nj, nk], "iblank": bool, "points": int,
+                   "page": [pi, pj, pk], "pages": int,
+                   "box": [[x0, y0, z0], [x1, y1, z1]] | null,       # null until ranges are known
+                   "header": {"mach", "alpha", "reynolds", "time", "gamma"} | null,     # NaN is written null
+                   "iblank_values": {value: count} | null}],         # null until ranges are known
+        "fields": [{"name", "components", "dtype", "units", "standard_name", "long_name",
+                    "derived": bool, "definition": text | null,      # formula of a derived field
+                    "range": [low, high] | null,                     # of the magnitude where components > 1
+                    "center": number | null}],                       # reference value of a signed field, else null
+        "times": [number], "time_units": text,
+        "pages": {"total": int, "bytes": bytes of a page of one float component},
+        "bytes_disk": int, "bytes_memory": int,                      # all pages decoded
+        "checked": bool,                                             # pages carry checksums
+        "layout": "cubed" | "flat" | "in place", "codec": text | null,
+        "limit_least_bytes": int,                                    # the smallest memory limit a trace would run in
+        "walls": [{"zone", "axis": "i" | "j" | "k", "index": 1-based, "box"}] | null,    # faces all iblank 2 or all at rest;
+                                                                     # null until ranges are known
+        "settings": object | null}                                   # NAME.p3d.json as it applies
+
+SUMMARY of a trace = {"lines", "points", "reasons": {reason: count}, "outside": seeds in no zone, "partial": bool,
+                      "output": path | null, "bytes_written": int, "stats": STATS}
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Progress: TypeAlias = Callable[[str, float, float], bool]
+
+__version__: str
+
+@final
+class Dataset:
+    """An open dataset: catalog, pager and ledger."""
+
+    @staticmethod
+    def open(
+        source: str,
+        *,
+        q: Sequence[str] | None = None,
+        function: Sequence[str] | None = None,
+        options: str = "{}",
+        memory_limit: int,
+        workers: int = 0,
+        readers: int = 0,
+        replacement: str = "clock",
+        events: str | None = None,
+        progress: _Progress | None = None,
+    ) -> Dataset:
+        """Opens a PLOT3D grid (with `q` and `function` files) or a Farfield store. Reads headers only, except ASCII files,
+        which are converted into `cache_dir` first."""
+
+    def info(self, *, ranges: bool = False, progress: _Progress | None = None) -> str:
+        """INFO. With `ranges`, one bounded pass fills in what is null for want of it (and keeps it in the cache)."""
+
+    def probe(self, x: float, y: float, z: float, *, fields: Sequence[str] | None = None, step: int = 0) -> str:
+        """{"zone", "ijk": [i, j, k], "position": [x, y, z], "values": {name: number | [numbers]}, "units": {name: unit}}, or
+        {"outside": true}. `fields` None: all stored and all derived fields. ijk are 1-based and fractional."""
+
+    def probe_ijk(
+        self, zone: str, i: float, j: float, k: float, *, fields: Sequence[str] | None = None, step: int = 0
+    ) -> str:
+        """As `probe`, at a 1-based place of a zone's computational space, fractions allowed."""
+
+    def streamlines(self, options: str, *, seeds: NDArray[np.float64] | None = None, progress: _Progress | None = None) -> Lines:
+        """Traces into memory. `seeds` has shape (N, 3) or (N, 2), C order; None: `options["seeds"]` says them.
+
+        options = {"seeds": "point:... | line:... | plane:... | box:... | sphere:... | random:n:seed | ijk:..." | [[x, y, z], ...],
+                   "field": "velocity", "step": 0,
+                   "direction": "forward" | "backward" | "both",
+                   "integrator": "rk45" | "rk4" | "euler",
+                   "tolerance": number,            # local error, in units of length, relative to a cell's size as documented
+                   "initial_step": number,         # length, null: from the cell
+                   "max_step": number,             # length, null: from the cell; the step of rk4 and euler
+                   "max_length": number, "max_time": number, "max_steps": int,      # null: no bound (max_steps: 2000)
+                   "terminal_speed": number,       # 1e-12
+                   "scalars": [field names]}       # sampled along the lines, vectors too
+
+        One line a seed, in seed order. `both` gives one line from the backward end through the seed to the forward end, with
+        negative times before the seed. A seed outside every zone gives an empty line with reason `left`."""
+
+    def trace(
+        self, options: str, output: str, *, seeds: NDArray[np.float64] | None = None, progress: _Progress | None = None
+    ) -> str:
+        """As `streamlines`, streamed into `output` (.vtp or .npz by its suffix). SUMMARY."""
+
+    def extract_surface(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
+        """Writes grid surfaces to a .vtp or .npz.
+
+        options = {"surfaces": [{"zone": name, "axis": "i" | "j" | "k", "index": 1-based}] | null,    # null: all walls, that is
+                                                        # every zone face whose points are all iblank 2 or at rest
+                   "scalars": [field names], "step": 0}
+        Result: {"points", "cells", "surfaces": [{"zone", "axis", "index", "points"}], "output", "bytes_written", "stats": STATS}
+        """
+
+    def read(
+        self, field: str, zone: str, step: int, lo: tuple[int, int, int], hi: tuple[int, int, int]
+    ) -> NDArray[Any]:
+        """Points lo <= (i, j, k) < hi, 0-based, as a new array [k, j, i] or [component, k, j, i] in the field's dtype
+        (float32 or float64 for derived fields, as the stored ones). `xyz` and `iblank` are fields too."""
+
+    def stats(self) -> str:
+        """STATS."""
+
+    def set_memory_limit(self, memory_limit: int) -> None:
+        """Raises or lowers the limit of the open dataset."""
+
+    def close(self) -> None:
+        """Gives memory back and writes the events file. Twice is fine; any other call after it is a `UsageError`."""
+
+@final
+class Lines:
+    """Traced lines in memory that belongs to Python. Every property gives the same array each time."""
+
+    @property
+    def points(self) -> NDArray[np.float64]:
+        """(N, 3)."""
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """(L + 1,): line n is points[offsets[n]:offsets[n + 1]]."""
+
+    @property
+    def reason(self) -> list[str]:
+        """(L,) why each line ended at its last point: length, steps, time, speed, wall, left, hole, failed."""
+
+    @property
+    def reason_start(self) -> list[str] | None:
+        """(L,) why it ended at its first point, where it was traced in both directions."""
+
+    @property
+    def time(self) -> NDArray[np.float64]:
+        """(N,) integration time since the seed."""
+
+    @property
+    def zone(self) -> NDArray[np.int32]:
+        """(N,) number of the zone, 1 for the first of the file."""
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Sampled fields, (N,) or (N, components), float64."""
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Unit of each sampled field."""
+
+    @property
+    def summary(self) -> str:
+        """SUMMARY."""
+
+    def save(self, path: str) -> None:
+        """Writes .vtp or .npz, the same bytes as `Dataset.trace` would."""
+
+def read_points(path: str) -> NDArray[np.float64]:
+    """The points, (N, 3), of a .vtp file (ASCII, base64 or raw appended; compressed ones are refused with a word)."""
+
+def convert(
+    source: str,
+    destination: str,
+    *,
+    q: Sequence[str] | None = None,
+    function: Sequence[str] | None = None,
+    options: str = "{}",
+    memory_limit: int,
+    workers: int = 0,
+    readers: int = 0,
+    events: str | None = None,
+    progress: _Progress | None = None,
+) -> str:
+    """Streams a dataset into a Zarr v3 store.
+
+    options = {"plot3d", "zone_order", "cache_dir" as above,
+               "page": 4 | 8 | 16 | 32 | 64, "layout": "cubed" | "flat", "codec": "none" | "zstd" | "lz4",  # null: measured default
+               "resume": bool, "overwrite": bool, "dry_run": bool}
+    Result: {"destination", "dry_run": bool, "bytes_in", "bytes_out", "pages", "shards", "zones": [{"name", "dims", "page"}],
+             "page", "layout", "codec", "padding_disk": ratio, "padding_memory": ratio,
+             "seconds_estimated": number | null, "wall_s", "cpu_s", "base_bytes", "peak_bytes", "limit_bytes", "resumed": bool}
+    bytes_out is an estimate in a dry run. Interrupted, it leaves what `resume` completes.
+    """
+
+def validate(
+    source: str,
+    *,
+    q: Sequence[str] | None = None,
+    function: Sequence[str] | None = None,
+    options: str = "{}",
+    memory_limit: int,
+    workers: int = 0,
+    readers: int = 0,
+    events: str | None = None,
+    progress: _Progress | None = None,
+) -> str:
+    """Reads every page once: its checksum where it has one, its shape, its sizes.
+
+    Result: {"ok": bool, "pages", "unchecked": pages without a checksum, "failures": [{"what", "error"}] (the first 100),
+             "failed": count of all, "bytes_read", "stats": STATS}
+    """
+
+def render(
+    scene: str,
+    output: str,
+    *,
+    memory_limit: int,
+    workers: int = 0,
+    readers: int = 0,
+    replacement: str = "clock",
+    events: str | None = None,
+    progress: _Progress | None = None,
+) -> str:
+    """Draws a scene to a PNG.
+
+    scene = {"version": 1,
+      "source": {"path", "q": [paths] | null, "function": [paths] | null, "options": as Dataset.open} | null,
+      "step": 0,
+      "objects": [
+        {"kind": "lines", "file": path of .vtp or .npz, "map": map name | null, "rgb": [r, g, b], "radius": length | null},
+        {"kind": "lines", "trace": options of Dataset.streamlines with "seeds", "map", "rgb", "radius"},
+        {"kind": "surface", "zone": name, "axis": "i" | "j" | "k", "index": 1-based, "map", "rgb", "mesh": bool},
+        {"kind": "surface", "walls": true, "map", "rgb", "mesh"},    # every face all iblank 2 or all at rest; none: draws
+                                                                # nothing. mesh: the grid's lines are drawn on it
+        {"kind": "outline", "zone": name | null (all), "rgb", "width": pixels}],
+      "maps": {map name: {"field": name, "range": [low, high] | null, "center": number | null,
+                          "lut": [[r, g, b] x 256], "label": text | null, "units": text | null}},
+      "camera": {"direction": [x, y, z] from target to eye | null, "up": [x, y, z] | null, "target": [x, y, z] | null,
+                 "distance": length | null, "zoom": 1.0, "fov_deg": 30.0, "projection": "perspective" | "orthographic"},
+      "size": [width, height], "background": {"top": [r, g, b], "bottom": [r, g, b]}, "samples": 1 .. 4 (a side),
+      "bars": [map names], "axes": bool, "title": text | null}
+
+    Colours are 0..255 sRGB. `map` wins over `rgb`. A map's range null: from low to high of all that is drawn with it, made
+    symmetric about `center` where that is given; vectors are coloured by their magnitude. A `map` on lines from a file names
+    one of its arrays; on traced lines the field is sampled although `scalars` does not name it. Camera nulls are fitted to
+    what is drawn (outlines count only if nothing else is drawn). Rows go to the file tile by tile.
+    Result: {"output", "size", "maps": {name: {"field", "range", "units"}}, "drawn": [{"kind", "name", "primitives"}],
+             "camera": as above without nulls, "bytes_written", "stats": STATS}
+    """
+
+def resident_bytes() -> int:
+    """VmRSS of this process now."""

@@ -1,0 +1,446 @@
+"""Open datasets.
+
+Indices of arrays in Python count from 0 and run [k, j, i], as the arrays are stored and as xarray shows them; the `ijk` of
+`probe` and of the command line count from 1, as PLOT3D does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import EllipsisType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from farfield import _core, sources
+from farfield.errors import UnknownName, UsageError
+from farfield.lines import Lines
+from farfield.progress import Report, reporting
+from farfield.seeds import resolve
+from farfield.settings import Settings
+
+if TYPE_CHECKING:
+    Index = int | slice | EllipsisType
+
+Path = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What is at one place."""
+
+    zone: str
+    ijk: tuple[float, float, float]
+    """1-based, with fractions."""
+    position: tuple[float, float, float]
+    values: dict[str, Any]
+    units: dict[str, str]
+
+
+def open(
+    source: Path,
+    *,
+    q: Path | Iterable[Path] | None = None,
+    function: Path | Iterable[Path] | None = None,
+    memory_limit: str | int | None = None,
+    workers: int | None = None,
+    readers: int | None = None,
+    replacement: str | None = None,
+    events: Path | None = None,
+    plot3d: Mapping[str, Any] | None = None,
+    zone_order: Sequence[str] | None = None,
+    progress: bool | Report | None = None,
+) -> Dataset:
+    """Opens a dataset without reading its pages.
+
+    Args:
+        source: A grid file, a store's folder, a `.p3d` file, `grid.xyz+q=sol_*.q`, or `demo:NAME`.
+        q: Solution files, in order of time; patterns are fine.
+        function: Function files, likewise.
+        memory_limit: Bytes, `"2GiB"`, or a share of the machine or its cgroup, `"50%"`.
+        workers: Threads that compute; 0 for one a core.
+        readers: Reads in flight; 0 for what suits the source.
+        replacement: `"clock"` or `"lru"`.
+        events: A file that gets a Chrome trace of the run when the dataset is closed.
+        plot3d: What sniffing cannot tell: form, byte_order, precision, zone_count, iblank, dimension, ordering, q_variables,
+            q_header, record_marks, names.
+        zone_order: Zones in the order in which they are asked where several hold a position.
+        progress: A function `report(phase, done, total) -> bool`, True or False for a bar; None shows one on terminals.
+
+    What is None comes from `FARFIELD_*`, ./farfield.toml or the user's file, then the default.
+
+    Raises:
+        DataError: if a file is not there or is not what its format asks for.
+        AmbiguousError: if more than one reading of a file adds up; the message lists them.
+        UsageError: if an argument makes no sense.
+
+    >>> import farfield as ff
+    >>> with ff.open("demo:box") as ds:
+    ...     ds.zones["zone1"].dims
+    (49, 41, 33)
+    """
+    chosen = Settings(
+        {"memory_limit": memory_limit, "workers": workers, "readers": readers, "replacement": replacement}
+    )
+    found = sources.parse(source, q=q, function=function)
+    return open_source(found, chosen, events=events, plot3d=plot3d, zone_order=zone_order, progress=progress)
+
+
+def open_source(
+    source: sources.Source,
+    settings: Settings,
+    *,
+    events: Path | None = None,
+    plot3d: Mapping[str, Any] | None = None,
+    zone_order: Sequence[str] | None = None,
+    progress: bool | Report | None = None,
+) -> Dataset:
+    """As `open`, for a source that is already taken apart."""
+    source = source.with_options(
+        plot3d=dict(plot3d or {}),
+        zone_order=list(zone_order) if zone_order else None,
+        cache_dir=str(settings["cache_dir"]),
+    )
+    with reporting(progress) as report:
+        native = _core.Dataset.open(
+            source.path,
+            **source.native(),
+            memory_limit=settings.memory_limit(),
+            workers=settings["workers"],
+            readers=settings["readers"],
+            replacement=settings["replacement"],
+            events=None if events is None else os.fspath(events),
+            progress=report,
+        )
+    return Dataset(native, source)
+
+
+class Dataset:
+    """A dataset, or one time step of it. Nothing is read before it is needed; a `repr` reads nothing."""
+
+    def __init__(self, native: _core.Dataset, source: sources.Source, step: int | None = None) -> None:
+        self._native = native
+        self._source = source
+        self._step = step
+        self._info: dict[str, Any] | None = None
+
+    def info(self, *, ranges: bool = False, progress: bool | Report | None = None) -> dict[str, Any]:
+        """What `farfield info --json` prints. `ranges` True: one bounded pass finds ranges and boxes that are not known."""
+        if self._info is None or ranges:
+            with reporting(progress if ranges else False) as report:
+                self._info = json.loads(self._native.info(ranges=ranges, progress=report))
+        return self._info
+
+    @property
+    def zones(self) -> Mapping[str, Zone]:
+        """Zones by name, in file order."""
+        return {z["name"]: Zone(self, z) for z in self.info()["zones"]}
+
+    @property
+    def fields(self) -> list[str]:
+        """Names of stored and derived fields."""
+        return [f["name"] for f in self.info()["fields"]]
+
+    @property
+    def times(self) -> NDArray[np.float64]:
+        """Time of each step."""
+        return np.asarray(self.info()["times"], dtype=np.float64)
+
+    def __repr__(self) -> str:
+        info = self.info()
+        points = sum(int(np.prod(z["dims"])) for z in info["zones"])
+        rows = [f"<farfield.Dataset {self._source.text or self._source.path}: {info['format']}>"]
+        rows.append(f"  zones ({len(info['zones'])}, {points:,} points):")
+        for z in info["zones"][:8]:
+            blank = ", iblank" if z["iblank"] else ""
+            rows.append(f"    {z['name']:<12} {' x '.join(map(str, z['dims']))}{blank}")
+        if len(info["zones"]) > 8:
+            rows.append(f"    ... {len(info['zones']) - 8} more")
+        stored = [f["name"] for f in info["fields"] if not f.get("derived")]
+        derived = [f["name"] for f in info["fields"] if f.get("derived")]
+        rows.append(f"  fields: {', '.join(stored) or 'none'}")
+        if derived:
+            rows.append(f"  derived: {', '.join(derived)}")
+        step = "" if self._step is None else f", at step {self._step}"
+        rows.append(f"  times: {len(info['times'])}{step}")
+        return "\n".join(rows)
+
+    def isel(self, *, time: int) -> Dataset:
+        """One time step, by number.
+
+        Raises:
+            UsageError: if there is no such step.
+        """
+        count = max(1, len(self.info()["times"]))
+        if not -count <= time < count:
+            raise UsageError(f"there is no time step {time}; there are {count}, counted from 0")
+        view = Dataset(self._native, self._source, time % count)
+        view._info = self._info
+        return view
+
+    def sel(self, *, time: float, method: str | None = None) -> Dataset:
+        """One time step, by its time; `method="nearest"` takes the closest.
+
+        Raises:
+            UsageError: if no step has that time.
+        """
+        times = self.times
+        if len(times) == 0:
+            raise UsageError("the dataset has no times; it is steady")
+        if method not in (None, "nearest"):
+            raise UsageError(f"method is None or 'nearest', not {method!r}")
+        step = int(np.argmin(np.abs(times - time)))
+        if method is None and not np.isclose(times[step], time, rtol=1e-9, atol=0.0):
+            raise UsageError(f"no step has time {time}; the closest is {times[step]}: method='nearest' takes it")
+        return self.isel(time=step)
+
+    def probe(self, position: Sequence[float], *, fields: Sequence[str] | None = None) -> Probe | None:
+        """Values, units, zone and ijk at a position, or None where it is in no zone. `fields` None: all of them.
+
+        >>> import farfield as ff
+        >>> round(ff.open("demo:box").probe((0.5, 0.5, 0.5)).values["density"], 6)
+        1.2
+        """
+        where = np.asarray(position, dtype=np.float64)
+        if where.shape not in ((2,), (3,)) or not np.isfinite(where).all():
+            raise UsageError(f"a position is two or three finite numbers, not {position!r}")
+        x, y, z = (*where.tolist(), 0.0)[:3]
+        return _probe(self._native.probe(x, y, z, fields=fields, step=self._step or 0))
+
+    def probe_ijk(
+        self, zone: str, ijk: Sequence[float], *, fields: Sequence[str] | None = None
+    ) -> Probe | None:
+        """As `probe`, at a 1-based place of a zone's computational space; fractions are fine."""
+        where = np.asarray(ijk, dtype=np.float64)
+        if where.shape not in ((2,), (3,)) or not np.isfinite(where).all():
+            raise UsageError(f"ijk are two or three finite numbers, not {ijk!r}")
+        i, j, k = (*where.tolist(), 1.0)[:3]
+        return _probe(self._native.probe_ijk(zone, i, j, k, fields=fields, step=self._step or 0))
+
+    def streamlines(
+        self,
+        vectors: str = "velocity",
+        *,
+        seeds: ArrayLike | str | os.PathLike[str],
+        integration_direction: str = "both",
+        integrator: str = "rk45",
+        initial_step: float | None = None,
+        max_step: float | None = None,
+        max_steps: int | None = 2000,
+        max_length: float | None = None,
+        max_time: float | None = None,
+        tolerance: float = 1e-6,
+        terminal_speed: float = 1e-12,
+        scalars: Sequence[str] = (),
+        progress: bool | Report | None = None,
+    ) -> Lines:
+        """Traces streamlines.
+
+        Args:
+            vectors: The vector field.
+            seeds: An array (N, 3) or (N, 2), a `.npy`, `.csv` or `.vtp` file, or a specification as the command line takes:
+                `"random:100:1"`, `"line:0,0,0:0,1,0:50"`, `"ijk:zone1:1/9,2,1/5"`, ...
+            integration_direction: `"forward"`, `"backward"` or `"both"`.
+            integrator: `"rk45"` with step control, or `"rk4"` or `"euler"` with steps of `max_step`.
+            initial_step: Length of the first step; None takes it from the cell.
+            max_step: Longest step; None takes it from the cell.
+            max_steps: Steps of a line in one direction; None for no bound.
+            max_length: Length of a line in one direction; None for no bound.
+            max_time: Integration time in one direction; None for no bound.
+            tolerance: Local error that a step may make.
+            terminal_speed: A line stops where the speed is below it.
+            scalars: Fields sampled along the lines (vectors too).
+            progress: As in `farfield.open`.
+
+        Raises:
+            UnknownName: if a field does not exist.
+            UsageError: if an argument makes no sense.
+            MemoryLimitError: if the memory limit does not hold one step.
+
+        >>> import farfield as ff
+        >>> ds = ff.open("demo:box")
+        >>> lines = ds.streamlines(seeds=ff.rake((0.6, 0.5, 0.3), (0.8, 0.5, 0.3), n_points=3), max_length=0.2)
+        >>> sorted(set(lines.reason.tolist()))
+        ['length']
+        """
+        spec, array = resolve(seeds)
+        options = {
+            "seeds": spec,
+            "field": vectors,
+            "step": self._step or 0,
+            "direction": integration_direction,
+            "integrator": integrator,
+            "tolerance": tolerance,
+            "initial_step": initial_step,
+            "max_step": max_step,
+            "max_length": max_length,
+            "max_time": max_time,
+            "max_steps": max_steps,
+            "terminal_speed": terminal_speed,
+            "scalars": list(scalars),
+        }
+        with reporting(progress) as report:
+            return Lines(self._native.streamlines(json.dumps(options), seeds=array, progress=report))
+
+    def __getitem__(self, name: str) -> Field:
+        """A field of a dataset with one zone; otherwise ask a zone: `ds.zones["zone2"]["pressure"]`."""
+        zones = self.zones
+        if len(zones) != 1:
+            raise UsageError(
+                f"the dataset has {len(zones)} zones: say which, as in ds.zones['{next(iter(zones), 'zone1')}']['{name}']"
+            )
+        return next(iter(zones.values()))[name]
+
+    def stats(self) -> dict[str, Any]:
+        """What was read and held since the dataset was opened."""
+        found: dict[str, Any] = json.loads(self._native.stats())
+        return found
+
+    def set_memory_limit(self, limit: str | int) -> None:
+        """Raises or lowers the memory limit of the open dataset."""
+        from farfield.sizes import resolve_limit
+
+        self._native.set_memory_limit(resolve_limit(limit))
+
+    def close(self) -> None:
+        """Gives memory back; twice is fine."""
+        self._native.close()
+
+    def __enter__(self) -> Dataset:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def _probe(text: str) -> Probe | None:
+    found = json.loads(text)
+    if found.get("outside"):
+        return None
+    i, j, k = found["ijk"]
+    x, y, z = found["position"]
+    return Probe(found["zone"], (i, j, k), (x, y, z), found["values"], found.get("units", {}))
+
+
+class Zone:
+    """One zone: its name, its size, its fields."""
+
+    def __init__(self, dataset: Dataset, info: Mapping[str, Any]) -> None:
+        self._dataset = dataset
+        self.name: str = info["name"]
+        ni, nj, nk = info["dims"]
+        self.dims: tuple[int, int, int] = (ni, nj, nk)
+        self.iblank: bool = bool(info["iblank"])
+
+    def __repr__(self) -> str:
+        return f"<farfield.Zone {self.name}: {' x '.join(map(str, self.dims))}{', iblank' if self.iblank else ''}>"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._dataset.fields)
+
+    def __getitem__(self, name: str) -> Field:
+        """A field, `xyz` or `iblank`.
+
+        Raises:
+            UnknownName: if the dataset does not have it.
+        """
+        info = self._dataset.info()
+        if name == "xyz":
+            return Field(self._dataset, self, name, int(info["dimension"]), str(info["coordinates_dtype"]), "")
+        if name == "iblank" and self.iblank:
+            return Field(self._dataset, self, name, 1, "int32", "")
+        for f in info["fields"]:
+            if f["name"] == name:
+                return Field(self._dataset, self, name, int(f["components"]), f["dtype"], f["units"])
+        raise UnknownName(f"no field named '{name}'; there are: {', '.join(self._dataset.fields)}, xyz")
+
+
+class Field:
+    """One field of one zone, read when it is indexed: `[k, j, i]`, or `[component, k, j, i]` for vectors.
+
+    >>> import farfield as ff
+    >>> density = ff.open("demo:box")["density"]
+    >>> density.shape, density.dims
+    ((33, 41, 49), ('k', 'j', 'i'))
+    >>> density[10:20:5, :, 5].shape
+    (2, 41)
+    """
+
+    def __init__(self, dataset: Dataset, zone: Zone, name: str, components: int, dtype: str, units: str) -> None:
+        self._dataset = dataset
+        self._zone = zone
+        self.name = name
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.units = units
+        ni, nj, nk = zone.dims
+        self.shape: tuple[int, ...] = (nk, nj, ni) if components == 1 else (components, nk, nj, ni)
+        self.dims: tuple[str, ...] = ("k", "j", "i") if components == 1 else ("component", "k", "j", "i")
+
+    def __repr__(self) -> str:
+        shape = ", ".join(f"{d}: {n}" for d, n in zip(self.dims, self.shape, strict=True))
+        return f"<farfield.Field {self._zone.name}/{self.name} ({shape}) [{self.units}]>"
+
+    @property
+    def ndim(self) -> int:
+        """3 for scalars, 4 for vectors."""
+        return len(self.shape)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("a field lies on disk: an array of it is always a copy")
+        return np.asarray(self[...], dtype=dtype)
+
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> NDArray[Any]:
+        """A NumPy array; reads only the pages that hold the box around what is asked for.
+
+        Raises:
+            IndexError: if an index is out of range, or of a kind other than int, slice and `...`.
+        """
+        boxes, rest, shape = _box(index, self.shape)
+        if 0 in shape:
+            return np.empty(shape, dtype=self.dtype)
+        (k0, k1), (j0, j1), (i0, i1) = boxes[-3:]
+        dataset = self._dataset
+        array = dataset._native.read(self.name, self._zone.name, dataset._step or 0, (i0, j0, k0), (i1, j1, k1))
+        if len(boxes) == 4:
+            array = array[slice(*boxes[0])]
+        return array[tuple(rest)]
+
+
+def _box(
+    index: Index | tuple[Index, ...], shape: tuple[int, ...]
+) -> tuple[list[tuple[int, int]], list[int | slice], tuple[int, ...]]:
+    """Bounds of an index in each dimension, what is left to do within the box, and the shape of the result."""
+    given = index if isinstance(index, tuple) else (index,)
+    dots = [n for n, item in enumerate(given) if item is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError("an index holds '...' at most once")
+    at = dots[0] if dots else len(given)
+    middle = len(shape) - (len(given) - len(dots))
+    if middle < 0:
+        raise IndexError(f"{len(given) - len(dots)} indices for {len(shape)} dimensions")
+    full: list[Any] = [*given[:at], *[slice(None)] * middle, *given[at + 1 :]]
+    bounds: list[tuple[int, int]] = []
+    rest: list[int | slice] = []
+    result: list[int] = []
+    for n, (item, size) in enumerate(zip(full, shape, strict=True)):
+        if isinstance(item, slice):
+            places = range(*item.indices(size))
+            low, high = (min(places[0], places[-1]), max(places[0], places[-1]) + 1) if places else (0, 0)
+            bounds.append((low, high))
+            rest.append(slice(None, None, item.step))
+            result.append(len(places))
+        elif isinstance(item, int | np.integer) and not isinstance(item, bool):
+            if not -size <= item < size:
+                raise IndexError(f"index {item} is out of range for dimension {n} of {size}")
+            place = int(item) % size
+            bounds.append((place, place + 1))
+            rest.append(0)
+        else:
+            raise IndexError(f"an index is an int, a slice or '...', not {type(item).__name__}")
+    return bounds, rest, tuple(result)
+

@@ -1,0 +1,146 @@
+"""Traced lines as NumPy arrays."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farfield.errors import UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from farfield import _native
+
+
+class Lines:
+    """Streamlines in memory: `points[offsets[n]:offsets[n + 1]]` is line n, one line a seed, in seed order.
+
+    >>> import farfield as ff
+    >>> lines = ff.open("demo:box").streamlines(seeds=[(0.7, 0.5, 0.3)], max_length=0.5, scalars=["density"])
+    >>> lines.points.shape == (len(lines["density"]), 3)
+    True
+    """
+
+    def __init__(self, native: _native.Lines) -> None:
+        self._native = native
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{n} {why}" for why, n in self.summary["reasons"].items())
+        return f"<farfield.Lines: {len(self)} lines, {len(self.points)} points; {counts}; arrays: {', '.join(self.names)}>"
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __iter__(self) -> Iterator[NDArray[np.float64]]:
+        """The points of each line."""
+        for begin, end in zip(self.offsets[:-1], self.offsets[1:], strict=True):
+            yield self.points[begin:end]
+
+    @property
+    def points(self) -> NDArray[np.float64]:
+        """Positions, (N, 3)."""
+        return self._native.points
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where lines begin, (L + 1,)."""
+        return self._native.offsets
+
+    @functools.cached_property
+    def reason(self) -> NDArray[np.str_]:
+        """Why each line ended, (L,): length, steps, time, speed, wall, left, hole or failed."""
+        return np.array(self._native.reason, dtype=np.str_)
+
+    @functools.cached_property
+    def reason_start(self) -> NDArray[np.str_] | None:
+        """Why each line ended at its first point, (L,), where it was traced in both directions."""
+        reasons = self._native.reason_start
+        return None if reasons is None else np.array(reasons, dtype=np.str_)
+
+    @property
+    def time(self) -> NDArray[np.float64]:
+        """Integration time since the seed, (N,); negative before it."""
+        return self._native.time
+
+    @property
+    def zone(self) -> NDArray[np.int32]:
+        """Number of the zone at each point, (N,); the first zone is 1."""
+        return self._native.zone
+
+    @functools.cached_property
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return self._native.arrays
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the sampled fields."""
+        return list(self._arrays)
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Unit of each sampled field."""
+        return self._native.units
+
+    @functools.cached_property
+    def summary(self) -> dict[str, Any]:
+        """Counts, and what the run read and held."""
+        found: dict[str, Any] = json.loads(self._native.summary)
+        return found
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """A field sampled along the lines, (N,) or (N, components).
+
+        Raises:
+            UnknownName: if it was not sampled.
+        """
+        try:
+            return self._arrays[name]
+        except KeyError:
+            have = ", ".join(self._arrays) or "none"
+            raise UnknownName(f"'{name}' was not sampled along these lines; there are: {have}. Name it in scalars=[...]") from None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes `.vtp` or `.npz`, by the suffix.
+
+        Raises:
+            UsageError: for any other suffix.
+            DataError: if the file cannot be written.
+        """
+        target = os.fspath(path)
+        if os.path.splitext(target)[1].lower() not in (".vtp", ".npz"):
+            raise UsageError(f"{target}: lines are saved as .vtp or .npz")
+        self._native.save(target)
+
+    def to_pyvista(self) -> Any:
+        """A `pyvista.PolyData`; needs the `pyvista` extra.
+
+        Raises:
+            ImportError: if pyvista is not installed.
+        """
+        try:
+            import pyvista  # type: ignore[import-not-found,unused-ignore]
+        except ImportError as error:
+            raise ImportError("to_pyvista needs pyvista: pip install 'farfield[pyvista]'") from error
+        lengths = np.diff(self.offsets)
+        kept = np.flatnonzero(lengths > 0)
+        cells = np.empty(int(lengths.sum()) + len(kept), dtype=np.int64)
+        at = 0
+        for n in kept:
+            begin, end = int(self.offsets[n]), int(self.offsets[n + 1])
+            cells[at] = end - begin
+            cells[at + 1 : at + 1 + end - begin] = np.arange(begin, end)
+            at += 1 + end - begin
+        mesh = pyvista.PolyData()
+        mesh.points = self.points
+        mesh.lines = cells
+        for name, values in self._arrays.items():
+            mesh.point_data[name] = values
+        mesh.point_data["time"] = self.time
+        mesh.point_data["zone"] = self.zone
+        mesh.cell_data["reason"] = self.reason[kept]
+        return mesh

@@ -1,0 +1,281 @@
+"""Runs that need no open dataset: convert, validate, render; and grid surfaces of one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from farfield import sources
+from farfield.errors import UsageError
+from farfield.progress import Report, reporting
+from farfield.settings import Settings
+
+if TYPE_CHECKING:
+    from farfield.dataset import Dataset
+    from farfield.scene import Scene
+
+Path = str | os.PathLike[str]
+PICTURES = (".png",)
+TABLES = (".vtp", ".npz")
+
+
+def _suffix(path: Path, allowed: Sequence[str], what: str) -> str:
+    target = os.fspath(path)
+    if os.path.splitext(target)[1].lower() not in allowed:
+        raise UsageError(f"{target}: {what} are written as {' or '.join(allowed)}; end the name in one of these")
+    return target
+
+
+def _pool(settings: Settings, events: Path | None, *, replacement: bool = False) -> dict[str, Any]:
+    """Arguments of the extension that come from settings."""
+    chosen = {
+        "memory_limit": settings.memory_limit(),
+        "workers": settings["workers"],
+        "readers": settings["readers"],
+        "events": None if events is None else os.fspath(events),
+    }
+    return {**chosen, "replacement": settings["replacement"]} if replacement else chosen
+
+
+def _located(
+    source: Path,
+    q: Path | Iterable[Path] | None,
+    function: Path | Iterable[Path] | None,
+    settings: Settings,
+    **options: Any,
+) -> sources.Source:
+    found = sources.parse(source, q=q, function=function)
+    return found.with_options(cache_dir=str(settings["cache_dir"]), **options)
+
+
+def convert(
+    source: Path,
+    destination: Path,
+    *,
+    q: Path | Iterable[Path] | None = None,
+    function: Path | Iterable[Path] | None = None,
+    page: int | None = None,
+    layout: str | None = None,
+    codec: str | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    memory_limit: str | int | None = None,
+    workers: int | None = None,
+    readers: int | None = None,
+    events: Path | None = None,
+    plot3d: Mapping[str, Any] | None = None,
+    progress: bool | Report | None = None,
+) -> dict[str, Any]:
+    """Streams a dataset into a Zarr v3 store, in memory bounded by the limit; returns what `convert --json` prints.
+
+    Args:
+        source: As in `farfield.open`.
+        destination: The folder of the store.
+        q: As in `farfield.open`.
+        function: As in `farfield.open`.
+        page: Page edge in points: 4, 8, 16, 32 or 64.
+        layout: `"cubed"` or `"flat"`.
+        codec: `"none"`, `"zstd"` or `"lz4"`.
+        resume: Complete a store that an interrupted conversion left.
+        overwrite: Replace a store that is there, once the new one is whole.
+        dry_run: Only say what it would cost.
+        memory_limit: As in `farfield.open`.
+        workers: As in `farfield.open`.
+        readers: As in `farfield.open`.
+        events: As in `farfield.open`.
+        plot3d: As in `farfield.open`.
+        progress: As in `farfield.open`.
+
+    Raises:
+        DataError: if the source cannot be read, the destination exists, or the disk is full.
+        UsageError: if an argument makes no sense.
+
+    >>> import tempfile, farfield as ff
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ff.convert("demo:box", folder + "/box.zarr", page=8)["page"]
+    8
+    """
+    from farfield import _core
+
+    settings = Settings(
+        {
+            "memory_limit": memory_limit,
+            "workers": workers,
+            "readers": readers,
+            "page": page,
+            "layout": layout,
+            "codec": codec,
+        }
+    )
+    options = {
+        "plot3d": dict(plot3d or {}),
+        "page": settings["page"],
+        "layout": settings["layout"],
+        "codec": settings["codec"],
+        "resume": resume,
+        "overwrite": overwrite,
+        "dry_run": dry_run,
+    }
+    found = _located(source, q, function, settings, **options)
+    with reporting(progress) as report:
+        text = _core.convert(
+            found.path, os.fspath(destination), **found.native(), **_pool(settings, events), progress=report
+        )
+    return _object(text)
+
+
+def validate(
+    source: Path,
+    *,
+    q: Path | Iterable[Path] | None = None,
+    function: Path | Iterable[Path] | None = None,
+    memory_limit: str | int | None = None,
+    workers: int | None = None,
+    readers: int | None = None,
+    events: Path | None = None,
+    plot3d: Mapping[str, Any] | None = None,
+    progress: bool | Report | None = None,
+) -> dict[str, Any]:
+    """Reads every page once and checks its checksum, where it has one, and its shape; returns what `validate --json` prints.
+
+    A dataset that does not hold is an answer (`ok` False and a list of `failures`), not an error.
+
+    Raises:
+        DataError: if the dataset cannot be opened at all.
+
+    >>> import farfield as ff
+    >>> ff.validate("demo:box")["ok"]
+    True
+    """
+    from farfield import _core
+
+    settings = Settings({"memory_limit": memory_limit, "workers": workers, "readers": readers})
+    found = _located(source, q, function, settings, plot3d=dict(plot3d or {}))
+    with reporting(progress) as report:
+        text = _core.validate(found.path, **found.native(), **_pool(settings, events), progress=report)
+    return _object(text)
+
+
+def extract_surface(
+    dataset: Dataset,
+    output: Path,
+    *,
+    surfaces: Sequence[str] | None = None,
+    scalars: Sequence[str] = (),
+    progress: bool | Report | None = None,
+) -> dict[str, Any]:
+    """Writes grid surfaces, with fields on them, to a `.vtp` or `.npz` file.
+
+    Args:
+        dataset: An open dataset.
+        output: The file.
+        surfaces: `"zone1:k=1"` and so on, 1-based; None for all walls.
+        scalars: Fields to write.
+        progress: As in `farfield.open`.
+
+    Raises:
+        UnknownName: if a zone or field does not exist.
+        UsageError: if a surface does not lie in its zone, or the file's name does not end as it should.
+
+    >>> import tempfile, farfield as ff
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ff.extract_surface(ff.open("demo:box"), folder + "/face.vtp", surfaces=["zone1:k=1"])["points"]
+    2009
+    """
+    from farfield.surfaces import parse_surface
+
+    target = _suffix(output, TABLES, "surfaces")
+    listed = None if surfaces is None else [parse_surface(text).native() for text in surfaces]
+    options = {"surfaces": listed, "scalars": list(scalars), "step": dataset._step or 0}
+    with reporting(progress) as report:
+        return _object(dataset._native.extract_surface(json.dumps(options), target, progress=report))
+
+
+def render(
+    scene: Scene | Dataset | Path,
+    output: Path,
+    *,
+    size: tuple[int, int] | None = None,
+    memory_limit: str | int | None = None,
+    workers: int | None = None,
+    readers: int | None = None,
+    replacement: str | None = None,
+    events: Path | None = None,
+    progress: bool | Report | None = None,
+) -> dict[str, Any]:
+    """Draws a picture, in software, in charged tiles; returns what `render --json` prints.
+
+    Args:
+        scene: A `Scene`, the name of a scene file (`.json`), an open dataset, or a source: the last two give the default
+            picture.
+        output: The `.png` file.
+        size: Width and height in pixels; None for the scene's.
+        memory_limit: As in `farfield.open`.
+        workers: As in `farfield.open`.
+        readers: As in `farfield.open`.
+        replacement: As in `farfield.open`.
+        events: As in `farfield.open`.
+        progress: As in `farfield.open`.
+
+    Raises:
+        UsageError: if the scene makes no sense.
+        UnknownName: if it names what the dataset does not have.
+
+    >>> import tempfile, farfield as ff
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ff.render("demo:box", folder + "/box.png", size=(160, 90))["size"]
+    [160, 90]
+    """
+    from farfield import _core
+    from farfield.scene import Scene, default_scene, load_scene
+    from farfield.scene.native import to_native
+
+    target = _suffix(output, PICTURES, "pictures")
+    settings = Settings(
+        {"memory_limit": memory_limit, "workers": workers, "readers": readers, "replacement": replacement}
+    )
+    if isinstance(scene, Scene):
+        chosen = scene
+    elif isinstance(scene, str | os.PathLike):
+        name = os.fspath(scene)
+        chosen = load_scene(name) if is_scene_file(name) else default_scene(name, settings, progress=progress)
+    else:
+        chosen = default_scene(scene, settings, progress=progress)
+    if size is not None:
+        chosen = chosen.model_copy(update={"size": size})
+    document = to_native(chosen, settings, _catalog(chosen, settings, progress))
+    with reporting(progress) as report:
+        text = _core.render(
+            json.dumps(document),
+            target,
+            **_pool(settings, events, replacement=True),
+            progress=report,
+        )
+    return _object(text)
+
+
+def _catalog(scene: Scene, settings: Settings, progress: bool | Report | None) -> dict[str, Any] | None:
+    """What the scene's source holds; reads its headers."""
+    from farfield.dataset import open_source
+
+    if scene.source is None:
+        return None
+    with open_source(sources.parse(scene.source), settings, progress=progress) as dataset:
+        return dataset.info()
+
+
+def is_scene_file(name: str) -> bool:
+    """Whether a name means a scene and not a source.
+
+    >>> is_scene_file("wing.json"), is_scene_file("wing.p3d.json"), is_scene_file("wing.xyz+q=wing.q")
+    (True, False, False)
+    """
+    return name.endswith(".json") and not name.endswith(".p3d.json")
+
+
+def _object(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text)
+    return found

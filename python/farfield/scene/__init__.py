@@ -1,0 +1,27 @@
+"""Scenes: what a picture shows, as a document that can be saved, edited and drawn again.
+
+>>> scene = Scene(source="flow.xyz+q=flow.q", objects=[{"kind": "surface", "surface": "zone1:k=1", "color": "mach"}])
+>>> scene.objects[0].kind, scene.size
+('surface', (1600, 900))
+"""
+
+from __future__ import annotations
+
+from farfield.scene.defaults import default_scene
+from farfield.scene.files import json_schema, load_scene, save_scene
+from farfield.scene.models import Camera, ColorMap, Lines, Outline, Scene, Surface, Trace, Walls
+
+__all__ = [
+    "Camera",
+    "ColorMap",
+    "Lines",
+    "Outline",
+    "Scene",
+    "Surface",
+    "Trace",
+    "Walls",
+    "default_scene",
+    "json_schema",
+    "load_scene",
+    "save_scene",
+]

@@ -1,0 +1,66 @@
+"""Colours and colour maps, all from the `cmap` package.
+
+>>> rgb("#ff8000")
+(255, 128, 0)
+>>> len(lut("viridis")), lut("viridis")[0]
+(256, (68, 1, 84))
+"""
+
+from __future__ import annotations
+
+from farfield.errors import UnknownName
+
+SEQUENTIAL = "viridis"
+"""Perceptually even and dark at one end only, so that lit tubes stay readable on the dark background."""
+DIVERGING = "crameri:berlin"
+"""Perceptually even about a dark middle: on the dark background what departs from the reference value stands out."""
+
+LUT_SIZE = 256
+
+
+def rgb(color: str) -> tuple[int, int, int]:
+    """0..255 sRGB of a colour by name or hexadecimal.
+
+    Raises:
+        UnknownName: if there is no such colour.
+    """
+    found = find_color(color)
+    if found is None:
+        raise UnknownName(f"no colour named '{color}'; write it like '#ff8000' or 'tomato'")
+    return found
+
+
+def find_color(color: str) -> tuple[int, int, int] | None:
+    """As `rgb`, or None."""
+    from cmap import Color
+
+    try:
+        found = Color(color).rgba8
+    except (ValueError, TypeError, KeyError):
+        return None
+    return int(found.r), int(found.g), int(found.b)
+
+
+def lut(name: str) -> list[tuple[int, int, int]]:
+    """256 colours of a map.
+
+    Raises:
+        UnknownName: with the nearest names, if there is no such map.
+    """
+    import numpy as np
+    from cmap import Colormap
+
+    try:
+        table = Colormap(name).lut(LUT_SIZE)
+    except (ValueError, TypeError, KeyError):
+        raise UnknownName(f"no colour map named '{name}'{_like(name)}; `cmap` lists them all") from None
+    return [(int(r), int(g), int(b)) for r, g, b in np.rint(np.asarray(table)[:, :3] * 255.0).astype(int)]
+
+
+def _like(name: str) -> str:
+    import difflib
+
+    from cmap import Catalog
+
+    near = difflib.get_close_matches(name.split(":")[-1], list(Catalog().short_keys()), n=3)
+    return f"; did you mean {' or '.join(near)}?" if near else ""

@@ -1,0 +1,165 @@
+"""The picture of a dataset when nothing is said about it.
+
+What is worth looking at depends on what there is: with a velocity, lines through the surroundings of the body (or through
+the whole domain where there is none); two-dimensional data, its plane; fields without a velocity, three planes of each
+zone; a bare grid, its faces with their mesh.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from farfield import sources
+from farfield.progress import Report
+from farfield.scene.models import Camera, Lines, Outline, Scene, Surface, Trace, Vector, Walls
+from farfield.settings import Settings
+
+if TYPE_CHECKING:
+    from farfield.dataset import Dataset
+    from farfield.scene.models import Drawn
+
+SEEDS = 160
+"""Lines of a default picture: enough to show a wake, few enough to tell them apart at 1600 x 900."""
+MOST_ZONES = 64
+"""A picture of faces of more zones than this is a tangle; the first ones are drawn."""
+THREE_QUARTER_VIEW: Vector = (-0.42, -0.80, 0.43)
+"""x runs to the right and away, z up: how flow pictures are usually shown."""
+SPEED = "velocity_magnitude"
+_RANDOM_SEED = 1
+
+
+def default_scene(
+    dataset: Dataset | str | os.PathLike[str],
+    settings: Settings | None = None,
+    *,
+    progress: bool | Report | None = None,
+    lines: bool = True,
+) -> Scene:
+    """The default picture of an open dataset or a source. `lines` False: without traced lines.
+
+    Raises:
+        DataError: if the dataset cannot be read.
+
+    >>> [o.kind for o in default_scene("demo:box").objects]
+    ['outline', 'lines']
+    """
+    from farfield.dataset import Dataset, open_source
+
+    if isinstance(dataset, Dataset):
+        text, step = dataset._source.text or dataset._source.path, dataset._step or 0
+        return compose(dataset.info(ranges=True, progress=progress), text, step=step, lines=lines)
+    text = os.fspath(dataset)
+    with open_source(sources.parse(text), settings or Settings(), progress=progress) as opened:
+        return compose(opened.info(ranges=True, progress=progress), text, lines=lines)
+
+
+def compose(info: Mapping[str, Any], source: str, *, step: int = 0, lines: bool = True) -> Scene:
+    """The default scene of a dataset of which this is the `info`."""
+    names = [f["name"] for f in info["fields"]]
+    objects: list[Drawn]
+    if is_flat(info):
+        return _flat(info, names, source, step, lines)
+    objects = [Walls()] if info.get("walls") else []
+    if "velocity" in names:
+        objects.append(Outline())
+        if lines:
+            color = SPEED if SPEED in names else None
+            objects.append(Lines(trace=_trace(info), color=color))
+    elif names:
+        objects += [Surface(surface=s, color=_scalar(info)) for s in _planes(info["zones"], middle=True)]
+    elif not objects:
+        objects = [Surface(surface=s, mesh=True) for s in _planes(info["zones"], middle=False)]
+    return Scene(
+        source=source, step=step, objects=objects, camera=Camera(direction=THREE_QUARTER_VIEW, up=(0.0, 0.0, 1.0))
+    )
+
+
+def is_flat(info: Mapping[str, Any]) -> bool:
+    """Whether the dataset is one surface a zone."""
+    return info["dimension"] == 2 or all(min(z["dims"]) == 1 for z in info["zones"])
+
+
+def _flat(info: Mapping[str, Any], names: Sequence[str], source: str, step: int, lines: bool) -> Scene:
+    color = "mach" if "mach" in names else _scalar(info)
+    drawn: list[Drawn] = []
+    for zone in info["zones"]:
+        axis = "ijk"[2 - list(reversed(zone["dims"])).index(1)] if 1 in zone["dims"] else "k"
+        drawn.append(Surface(surface=f"{zone['name']}:{axis}=1", color=color, mesh=color is None))
+    planar = info["dimension"] == 2
+    if planar and lines and "velocity" in names:
+        drawn.append(Lines(trace=Trace(seeds=f"random:{SEEDS // 2}:{_RANDOM_SEED}")))
+    camera = (
+        Camera(direction=(0.0, 0.0, 1.0), up=(0.0, 1.0, 0.0), projection="orthographic")
+        if planar
+        else Camera(direction=THREE_QUARTER_VIEW, up=(0.0, 0.0, 1.0))
+    )
+    return Scene(source=source, step=step, objects=drawn, camera=camera)
+
+
+def _scalar(info: Mapping[str, Any]) -> str | None:
+    """The field that a picture without lines shows: pressure if there is one, else the first scalar, else the first."""
+    fields = info["fields"]
+    names = [f["name"] for f in fields]
+    if "pressure" in names:
+        return "pressure"
+    return next((f["name"] for f in fields if f["components"] == 1), names[0] if names else None)
+
+
+def _planes(zones: Sequence[Mapping[str, Any]], *, middle: bool) -> list[str]:
+    found = []
+    for zone in zones[:MOST_ZONES]:
+        for axis, points in zip("ijk", zone["dims"], strict=True):
+            if points > 1 or min(zone["dims"]) > 1:
+                found.append(f"{zone['name']}:{axis}={(points + 1) // 2 if middle else 1}")
+    return found
+
+
+def _trace(info: Mapping[str, Any]) -> Trace:
+    boxes = [z["box"] for z in info["zones"] if z.get("box")]
+    walls = [w["box"] for w in info.get("walls") or [] if w.get("box")]
+    if not boxes:
+        return Trace(seeds=f"random:{SEEDS}:{_RANDOM_SEED}")
+    low, high = _union(boxes)
+    size = sum((b - a) ** 2 for a, b in zip(low, high, strict=True)) ** 0.5
+    seeds: str | list[Vector] = f"random:{SEEDS}:{_RANDOM_SEED}"
+    if walls:
+        near_low, near_high = _near(_union(walls), (low, high))
+        seeds = _scatter(near_low, near_high)
+    return Trace(seeds=seeds, max_length=2.0 * size if size > 0 else None)
+
+
+def _union(boxes: Sequence[Sequence[Sequence[float]]]) -> tuple[list[float], list[float]]:
+    return (
+        [min(b[0][n] for b in boxes) for n in range(3)],
+        [max(b[1][n] for b in boxes) for n in range(3)],
+    )
+
+
+def _near(
+    body: tuple[list[float], list[float]], domain: tuple[list[float], list[float]]
+) -> tuple[list[float], list[float]]:
+    """The body's box, wider by its own mean width on each side, but not beyond the domain."""
+    widths = sorted(b - a for a, b in zip(*body, strict=True))
+    margin = 0.5 * (widths[0] + widths[1]) or 0.5 * widths[2]
+    low = [max(a - margin, d) for a, d in zip(body[0], domain[0], strict=True)]
+    high = [min(b + margin, d) for b, d in zip(body[1], domain[1], strict=True)]
+    return low, high
+
+
+def _scatter(low: Sequence[float], high: Sequence[float]) -> list[Vector]:
+    """Points that fill a box evenly (Halton's sequence, bases 2, 3 and 5), the same ones every time."""
+    return [
+        tuple(a + (b - a) * _halton(n + 1, base) for a, b, base in zip(low, high, (2, 3, 5), strict=True))  # type: ignore[misc]
+        for n in range(SEEDS)
+    ]
+
+
+def _halton(n: int, base: int) -> float:
+    value, part = 0.0, 1.0
+    while n:
+        part /= base
+        value += part * (n % base)
+        n //= base
+    return value

@@ -1,0 +1,104 @@
+"""From a scene to the object that the extension draws: every name resolved, every colour a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from farfield import sources
+from farfield.scene.colors import DIVERGING, SEQUENTIAL, find_color, lut, rgb
+from farfield.scene.models import ColorMap, Lines, Outline, Scene, Surface, Walls
+from farfield.settings import Settings
+from farfield.surfaces import parse_surface
+
+CENTERS = {"pressure_coefficient": 0.0, "entropy": 0.0}
+"""Reference values of signed fields where no dataset says them (lines drawn from a file alone)."""
+
+_PLAIN = {"lines": (232, 234, 238), "surface": (196, 202, 212), "walls": (196, 202, 212), "outline": (104, 114, 130)}
+
+
+def to_native(scene: Scene, settings: Settings, info: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The object that the extension's `render` takes. `info` is the dataset's, if it is at hand.
+
+    Raises:
+        UnknownName: if a colour or a colour map does not exist.
+        DataError: if the source is not there.
+    """
+    fields = {f["name"]: f for f in (info or {}).get("fields", [])}
+    maps: dict[str, ColorMap] = dict(scene.maps)
+    objects = [_object(drawn, maps, fields) for drawn in scene.objects]
+    used = list(dict.fromkeys(o["map"] for o in objects if o.get("map")))
+    chosen = settings["cmap"]
+    top, bottom = (scene.background,) * 2 if isinstance(scene.background, str) else scene.background
+    return {
+        "version": scene.version,
+        "source": _source(scene, settings),
+        "step": scene.step,
+        "objects": objects,
+        "maps": {name: _map(maps[name], fields.get(maps[name].field), chosen) for name in used},
+        "camera": scene.camera.model_dump(mode="json"),
+        "size": list(scene.size),
+        "background": {"top": rgb(top), "bottom": rgb(bottom)},
+        "samples": scene.samples,
+        "bars": used if scene.scalar_bar else [],
+        "axes": scene.axes,
+        "title": scene.title,
+    }
+
+
+def _source(scene: Scene, settings: Settings) -> dict[str, Any] | None:
+    if scene.source is None:
+        return None
+    found = sources.parse(scene.source).with_options(cache_dir=str(settings["cache_dir"]))
+    return {
+        "path": found.path,
+        "q": list(found.q) or None,
+        "function": list(found.function) or None,
+        "options": dict(found.options),
+    }
+
+
+def _object(drawn: Lines | Surface | Walls | Outline, maps: dict[str, ColorMap], fields: Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(drawn, Outline):
+        color = rgb(drawn.color) if drawn.color else _PLAIN["outline"]
+        return {"kind": "outline", "zone": drawn.zone, "rgb": color, "width": drawn.width}
+    paint = _paint(drawn.color, _PLAIN[drawn.kind], maps, fields)
+    if isinstance(drawn, Lines):
+        trace = None if drawn.trace is None else drawn.trace.model_dump(mode="json")
+        origin = {"file": drawn.file} if trace is None else {"trace": trace}
+        return {"kind": "lines", **origin, **paint, "radius": drawn.radius}
+    if isinstance(drawn, Walls):
+        return {"kind": "surface", "walls": True, **paint, "mesh": drawn.mesh}
+    return {"kind": "surface", **parse_surface(drawn.surface).native(), **paint, "mesh": drawn.mesh}
+
+
+def _paint(
+    color: str | None, plain: tuple[int, int, int], maps: dict[str, ColorMap], fields: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A map of the scene, then a field of the dataset, then a colour; anything else is an array of a lines file."""
+    if color is None:
+        return {"map": None, "rgb": plain}
+    if color not in maps and color not in fields:
+        fixed = find_color(color)
+        if fixed is not None:
+            return {"map": None, "rgb": fixed}
+    maps.setdefault(color, ColorMap(field=color))
+    return {"map": color, "rgb": plain}
+
+
+def _map(chosen: ColorMap, field: Mapping[str, Any] | None, preferred: str | None) -> dict[str, Any]:
+    known = CENTERS.get(chosen.field) if field is None else field.get("center")
+    center = chosen.center if chosen.center is not None else known
+    if center is None:
+        name = chosen.cmap or preferred or SEQUENTIAL
+    else:
+        name = chosen.cmap or DIVERGING
+    label = chosen.label or (field or {}).get("long_name") or chosen.field.replace("_", " ")
+    return {
+        "field": chosen.field,
+        "range": None if chosen.range is None else list(chosen.range),
+        "center": center,
+        "lut": lut(name),
+        "label": label,
+        "units": chosen.units or (field or {}).get("units") or None,
+    }

@@ -1,0 +1,177 @@
+"""What a source string means: `grid.xyz+q=sol_*.q`, a store's folder, a `.p3d` file, `demo:NAME`.
+
+>>> parse("flow.xyz+q=flow.q", check=False)
+Source(path='flow.xyz', q=('flow.q',), function=(), options={}, text='flow.xyz+q=flow.q')
+>>> sorted(["sol_10.q", "sol_9.q"], key=natural)
+['sol_9.q', 'sol_10.q']
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from farfield.errors import DataError, UsageError
+
+_PART = re.compile(r"\+(?=(?:q|f|function)=)")
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A dataset's files, with nothing left to expand."""
+
+    path: str
+    q: tuple[str, ...] = ()
+    function: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """As `Dataset.open` of the extension takes them."""
+    text: str = ""
+    """What the user wrote."""
+
+    def files(self) -> list[str]:
+        """All files, the grid first."""
+        return [self.path, *self.q, *self.function]
+
+    def native(self) -> dict[str, Any]:
+        """Keyword arguments that the extension's calls share."""
+        return {
+            "q": list(self.q) or None,
+            "function": list(self.function) or None,
+            "options": json.dumps(dict(self.options)),
+        }
+
+    def with_options(self, **options: Any) -> Source:
+        """The same files; options that are given win over those that are there."""
+        merged: dict[str, Any] = dict(self.options)
+        for key, value in options.items():
+            if value is None or value == {}:
+                continue
+            merged[key] = {**merged.get(key, {}), **value} if isinstance(value, dict) else value
+        return replace(self, options=merged)
+
+
+def natural(text: str) -> list[tuple[int, int, str]]:
+    """Sort key under which `sol_9` comes before `sol_10`."""
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", text) if part]
+
+
+def expand(pattern: str, *, check: bool = True) -> list[str]:
+    """Files that a pattern names, in natural order; a name without wildcards, or an existing one, is itself.
+
+    Raises:
+        DataError: if a pattern matches nothing or a file is not there.
+    """
+    name = os.path.expanduser(pattern)
+    if os.path.exists(name):
+        return [name]
+    if glob.has_magic(name):
+        found = sorted(glob.glob(name), key=natural)
+        if not found and check:
+            raise DataError(f"{pattern}: no file matches this pattern; check it with ls")
+        return found
+    if check:
+        raise DataError(f"{pattern}: there is no such file or folder; check the path (working folder: {os.getcwd()})")
+    return [name]
+
+
+def parse(
+    text: str | os.PathLike[str],
+    *,
+    q: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
+    function: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
+    check: bool = True,
+) -> Source:
+    """Takes a source string apart and finds its files. `check` False: without a look at the disk.
+
+    Raises:
+        UsageError: if the string makes no sense.
+        DataError: if a file is not there, or a `.p3d` file is broken.
+    """
+    whole = os.fspath(text)
+    if not whole:
+        raise UsageError("the source is empty; give a file, a store or demo:NAME")
+    if whole.startswith("demo:"):
+        from farfield.demo import source_of
+
+        return source_of(whole.removeprefix("demo:"))
+    if _SCHEME.match(whole):
+        scheme = whole.split("://")[0]
+        raise UsageError(f"{whole}: this version reads local files, not {scheme}:// addresses; copy the data here first")
+    exists = os.path.exists(os.path.expanduser(whole))
+    head, *parts = [whole] if exists else _PART.split(whole)
+    patterns: dict[str, list[str]] = {"q": _listed(q), "function": _listed(function)}
+    for part in parts:
+        key, _, value = part.partition("=")
+        if not value:
+            raise UsageError(f"{whole}: nothing stands after '+{key}='; write it like grid.xyz+q=sol_*.q")
+        patterns["q" if key == "q" else "function"].append(value)
+    paths = {key: tuple(f for p in listed for f in expand(p, check=check)) for key, listed in patterns.items()}
+    if not head:
+        raise UsageError(f"{whole}: the grid file is missing before '+'")
+    grid = os.path.expanduser(head)
+    if check and not os.path.exists(grid):
+        if glob.has_magic(grid):
+            raise UsageError(f"{head}: a grid is one file, not a pattern (only q and function files may be several)")
+        expand(head)
+    if grid.endswith(".p3d"):
+        if paths["q"] or paths["function"]:
+            raise UsageError(f"{grid}: a .p3d file names its q and function files itself; leave +q= away")
+        return replace(_read_p3d(Path(grid)), text=whole)
+    return Source(grid, paths["q"], paths["function"], {}, whole)
+
+
+def _listed(value: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None) -> list[str]:
+    if value is None:
+        return []
+    if isinstance(value, str | os.PathLike):
+        return [os.fspath(value)]
+    return [os.fspath(v) for v in value]
+
+
+_P3D_PLAIN = {"byte-order": "byte_order", "precision": "precision", "multi-grid": "zone_count", "blanking": "iblank"}
+
+
+def _read_p3d(path: Path) -> Source:
+    """VTK's meta file. https://docs.vtk.org: vtkPlot3DMetaReader. What it leaves out is sniffed as always."""
+    try:
+        meta = json.loads(path.read_text(encoding="utf-8"))
+        steps = meta["filenames"]
+        if not (isinstance(steps, list) and steps and all(isinstance(s, dict) and "xyz" in s for s in steps)):
+            raise TypeError("'filenames' is not a list of objects with 'xyz'")
+    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path}: not a readable .p3d file: {error!s}") from error
+    if len({s["xyz"] for s in steps}) > 1:
+        raise UsageError(f"{path}: the grid moves (several xyz files); this version reads fixed grids")
+
+    def near(name: str) -> str:
+        found = str(path.parent / name)
+        if not os.path.exists(found):
+            raise DataError(f"{found}: there is no such file; {path} names it")
+        return found
+
+    plot3d: dict[str, Any] = {ours: meta[theirs] for theirs, ours in _P3D_PLAIN.items() if theirs in meta}
+    if meta.get("format") == "ascii":
+        plot3d["form"] = "ascii"
+    elif "language" in meta:
+        plot3d["form"] = "fortran" if str(meta["language"]).lower() == "fortran" else "binary"
+    if "2D" in meta:
+        plot3d["dimension"] = 2 if meta["2D"] else 3
+    if meta.get("auto-detect-format"):
+        plot3d = {}
+    options: dict[str, Any] = {"plot3d": plot3d} if plot3d else {}
+    if all("time" in s for s in steps):
+        options["times"] = [float(s["time"]) for s in steps]
+    if "gamma" in meta:
+        options["gamma"] = float(meta["gamma"])
+    if meta.get("function-names"):
+        options["function_names"] = [str(n) for n in meta["function-names"]]
+    q = tuple(near(s["q"]) for s in steps if "q" in s)
+    function = tuple(near(s["function"]) for s in steps if "function" in s)
+    return Source(near(steps[0]["xyz"]), q, function, options, str(path))
