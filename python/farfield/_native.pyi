@@ -42,7 +42,8 @@ Arguments that many calls share
                 "names": path of a .nam file},   # the command line spells these --plot3d-byte-order and so on
      "zone_order": [zone names],                 # instead of file order where a position is in several zones
      "times": [number], "gamma": number, "function_names": [names],              # from VTK's .p3d files; they win over headers
-     "cache_dir": path}                          # where converted ASCII files, ranges and boxes of foreign data are kept
+     "cache_dir": path}                          # made when needed; the extension keeps converted ASCII files, ranges and boxes of
+                                                 # foreign data in its subfolder "data", and nothing else anywhere else
 
 JSON that comes back
 --------------------
@@ -230,10 +231,10 @@ def convert(
     options = {"plot3d", "zone_order", "cache_dir" as above,
                "page": 4 | 8 | 16 | 32 | 64, "layout": "cubed" | "flat", "codec": "none" | "zstd" | "lz4",  # null: measured default
                "resume": bool, "overwrite": bool, "dry_run": bool}
-    Result: {"destination", "dry_run": bool, "bytes_in", "bytes_out", "pages", "shards", "zones": [{"name", "dims", "page"}],
-             "page", "layout", "codec", "padding_disk": ratio, "padding_memory": ratio,
-             "seconds_estimated": number | null, "wall_s", "cpu_s", "base_bytes", "peak_bytes", "limit_bytes", "resumed": bool}
-    bytes_out is an estimate in a dry run. Interrupted, it leaves what `resume` completes.
+    Result: {"destination", "dry_run": bool, "resumed": bool, "bytes_in", "bytes_out", "pages_written", "shards",
+             "zones": [{"name", "dims", "page"}], "page", "layout", "codec",
+             "padding_disk": ratio, "padding_memory": ratio, "seconds_estimated": number | null, "stats": STATS}
+    bytes_out, pages_written and shards are estimates in a dry run. Interrupted, it leaves what `resume` completes.
     """
 
 def validate(
@@ -250,8 +251,8 @@ def validate(
 ) -> str:
     """Reads every page once: its checksum where it has one, its shape, its sizes.
 
-    Result: {"ok": bool, "pages", "unchecked": pages without a checksum, "failures": [{"what", "error"}] (the first 100),
-             "failed": count of all, "bytes_read", "stats": STATS}
+    Result: {"ok": bool, "pages_checked", "pages_unchecked": read, but without a checksum to hold them to,
+             "failures": [{"what", "error"}] (the first 100), "failed": count of all, "stats": STATS}
     """
 
 def render(

@@ -286,6 +286,23 @@ class Dataset:
         with reporting(progress) as report:
             return Lines(self._native.streamlines(json.dumps(options), seeds=array, progress=report))
 
+    def trace(
+        self,
+        output: Path,
+        *,
+        options: Mapping[str, Any],
+        seeds: NDArray[np.float64] | None = None,
+        progress: bool | Report | None = None,
+    ) -> dict[str, Any]:
+        """Streamlines straight into a `.vtp` or `.npz` file, however many; returns what `trace --json` prints.
+
+        `options` are the extension's: see `farfield/_native.pyi`, `Dataset.streamlines`.
+        """
+        with reporting(progress) as report:
+            text = self._native.trace(json.dumps(dict(options)), os.fspath(output), seeds=seeds, progress=report)
+        found: dict[str, Any] = json.loads(text)
+        return found
+
     def __getitem__(self, name: str) -> Field:
         """A field of a dataset with one zone; otherwise ask a zone: `ds.zones["zone2"]["pressure"]`."""
         zones = self.zones

@@ -21,7 +21,12 @@ PICTURES = (".png",)
 TABLES = (".vtp", ".npz")
 
 
-def _suffix(path: Path, allowed: Sequence[str], what: str) -> str:
+def output_path(path: Path, allowed: Sequence[str], what: str) -> str:
+    """The path as text.
+
+    Raises:
+        UsageError: if it does not end in one of `allowed`.
+    """
     target = os.fspath(path)
     if os.path.splitext(target)[1].lower() not in allowed:
         raise UsageError(f"{target}: {what} are written as {' or '.join(allowed)}; end the name in one of these")
@@ -67,6 +72,7 @@ def convert(
     readers: int | None = None,
     events: Path | None = None,
     plot3d: Mapping[str, Any] | None = None,
+    zone_order: Sequence[str] | None = None,
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
     """Streams a dataset into a Zarr v3 store, in memory bounded by the limit; returns what `convert --json` prints.
@@ -87,6 +93,7 @@ def convert(
         readers: As in `farfield.open`.
         events: As in `farfield.open`.
         plot3d: As in `farfield.open`.
+        zone_order: As in `farfield.open`.
         progress: As in `farfield.open`.
 
     Raises:
@@ -112,6 +119,7 @@ def convert(
     )
     options = {
         "plot3d": dict(plot3d or {}),
+        "zone_order": list(zone_order) if zone_order else None,
         "page": settings["page"],
         "layout": settings["layout"],
         "codec": settings["codec"],
@@ -137,6 +145,7 @@ def validate(
     readers: int | None = None,
     events: Path | None = None,
     plot3d: Mapping[str, Any] | None = None,
+    zone_order: Sequence[str] | None = None,
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
     """Reads every page once and checks its checksum, where it has one, and its shape; returns what `validate --json` prints.
@@ -153,7 +162,7 @@ def validate(
     from farfield import _core
 
     settings = Settings({"memory_limit": memory_limit, "workers": workers, "readers": readers})
-    found = _located(source, q, function, settings, plot3d=dict(plot3d or {}))
+    found = _located(source, q, function, settings, plot3d=dict(plot3d or {}), zone_order=list(zone_order or ()) or None)
     with reporting(progress) as report:
         text = _core.validate(found.path, **found.native(), **_pool(settings, events), progress=report)
     return _object(text)
@@ -187,7 +196,7 @@ def extract_surface(
     """
     from farfield.surfaces import parse_surface
 
-    target = _suffix(output, TABLES, "surfaces")
+    target = output_path(output, TABLES, "surfaces")
     listed = None if surfaces is None else [parse_surface(text).native() for text in surfaces]
     options = {"surfaces": listed, "scalars": list(scalars), "step": dataset._step or 0}
     with reporting(progress) as report:
@@ -204,6 +213,8 @@ def render(
     readers: int | None = None,
     replacement: str | None = None,
     events: Path | None = None,
+    plot3d: Mapping[str, Any] | None = None,
+    zone_order: Sequence[str] | None = None,
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
     """Draws a picture, in software, in charged tiles; returns what `render --json` prints.
@@ -218,6 +229,8 @@ def render(
         readers: As in `farfield.open`.
         replacement: As in `farfield.open`.
         events: As in `farfield.open`.
+        plot3d: As in `farfield.open`.
+        zone_order: As in `farfield.open`.
         progress: As in `farfield.open`.
 
     Raises:
@@ -233,20 +246,21 @@ def render(
     from farfield.scene import Scene, default_scene, load_scene
     from farfield.scene.native import to_native
 
-    target = _suffix(output, PICTURES, "pictures")
+    target = output_path(output, PICTURES, "pictures")
     settings = Settings(
         {"memory_limit": memory_limit, "workers": workers, "readers": readers, "replacement": replacement}
     )
+    how: dict[str, Any] = {"plot3d": dict(plot3d or {}), "zone_order": list(zone_order or ()) or None}
     if isinstance(scene, Scene):
         chosen = scene
     elif isinstance(scene, str | os.PathLike):
         name = os.fspath(scene)
-        chosen = load_scene(name) if is_scene_file(name) else default_scene(name, settings, progress=progress)
+        chosen = load_scene(name) if is_scene_file(name) else default_scene(name, settings, progress=progress, **how)
     else:
         chosen = default_scene(scene, settings, progress=progress)
     if size is not None:
         chosen = chosen.model_copy(update={"size": size})
-    document = to_native(chosen, settings, _catalog(chosen, settings, progress))
+    document = to_native(chosen, settings, _catalog(chosen, settings, progress, how), **how)
     with reporting(progress) as report:
         text = _core.render(
             json.dumps(document),
@@ -257,13 +271,15 @@ def render(
     return _object(text)
 
 
-def _catalog(scene: Scene, settings: Settings, progress: bool | Report | None) -> dict[str, Any] | None:
+def _catalog(
+    scene: Scene, settings: Settings, progress: bool | Report | None, how: Mapping[str, Any]
+) -> dict[str, Any] | None:
     """What the scene's source holds; reads its headers."""
     from farfield.dataset import open_source
 
     if scene.source is None:
         return None
-    with open_source(sources.parse(scene.source), settings, progress=progress) as dataset:
+    with open_source(sources.parse(scene.source), settings, progress=progress, **how) as dataset:
         return dataset.info()
 
 

@@ -58,20 +58,29 @@ impl CellMap {
         }
     }
 
-    /// Rows of (d/dr, d/ds, d/dt, bottom face) for x, y, z.
+    /// Rows of (d/dr, d/ds, d/dt, point of the bottom face) for x, y, z.
     #[inline(always)]
-    fn rows(&self, q: Rst) -> [V4; 3] {
-        let [r, s, t] = q;
-        let w1 = V4::new(s, r, r, r);
-        let w2 = V4::new(t, t, s, s);
+    pub fn rows_v4(&self, q: V4) -> [V4; 3] {
+        let w1 = q.srrr();
+        let w2 = q.ttss();
         let w3 = w1 * w2;
         let f = |k: &[V4; 4]| k[0].fma(k[1], w1).fma(k[2], w2).fma(k[3], w3);
         [f(&self.k[0]), f(&self.k[1]), f(&self.k[2])]
     }
 
+    /// The point at fractions in lanes, as lanes.
+    #[inline(always)]
+    pub fn point_v4(&self, q: V4) -> V4 {
+        let [x, y, z] = self.rows_v4(q);
+        let t = q.lane::<2>();
+        let at = |r: V4| r.lane::<3>().fma(r.lane::<2>(), t).first();
+        V4::new(at(x), at(y), at(z), 0.0)
+    }
+
     /// The point at (r, s, t).
+    #[inline(always)]
     pub fn point(&self, q: Rst) -> [f64; 3] {
-        let rows = self.rows(q);
+        let rows = self.rows_v4(V4::from_xyz(q));
         core::array::from_fn(|c| {
             let a = rows[c].to_array();
             q[2].mul_add(a[2], a[3])
@@ -80,18 +89,18 @@ impl CellMap {
 
     /// The Jacobian's rows dx/d(r, s, t), dy/d(r, s, t), dz/d(r, s, t).
     pub fn jacobian(&self, q: Rst) -> [[f64; 3]; 3] {
-        self.rows(q).map(V4::xyz)
+        self.rows_v4(V4::from_xyz(q)).map(V4::xyz)
     }
 
     /// Determinant of the Jacobian at the centre: the cell's volume but for warp, negative for left-handed cells.
     pub fn volume(&self) -> f64 {
-        let [x, y, z] = self.rows([0.5; 3]);
+        let [x, y, z] = self.rows_v4(V4::from_xyz([0.5; 3]));
         x.dot3(y.cross(z))
     }
 
     /// Velocity in fractions a unit of time, for a physical velocity at (r, s, t). `None` where the map is singular.
     pub fn computational(&self, q: Rst, v: [f64; 3]) -> Option<[f64; 3]> {
-        let [x, y, z] = self.rows(q);
+        let [x, y, z] = self.rows_v4(V4::from_xyz(q));
         let (cx, cy, cz) = (y.cross(z), z.cross(x), x.cross(y));
         let det = x.dot3(cx);
         let d = (cx * V4::splat(v[0])).fma(cy, V4::splat(v[1])).fma(cz, V4::splat(v[2])) * V4::splat(1.0 / det);
@@ -106,8 +115,7 @@ impl CellMap {
         let limit = V4::splat(NEWTON_STEP);
         let mut q = V4::from_xyz(start);
         for _ in 0..NEWTON_MAX {
-            let a = q.to_array();
-            let [x, y, z] = self.rows([a[0], a[1], a[2]]);
+            let [x, y, z] = self.rows_v4(q);
             let t = q.lane::<2>();
             let ex = px - x.lane::<3>().fma(x.lane::<2>(), t);
             let ey = py - y.lane::<3>().fma(y.lane::<2>(), t);
@@ -228,8 +236,13 @@ impl Interpolant {
     /// The value at (r, s, t).
     #[inline(always)]
     pub fn at(&self, q: Rst) -> V4 {
+        self.at_v4(V4::from_xyz(q))
+    }
+    /// The value at fractions in lanes.
+    #[inline(always)]
+    pub fn at_v4(&self, q: V4) -> V4 {
         let a = &self.0;
-        let (r, s, t) = (V4::splat(q[0]), V4::splat(q[1]), V4::splat(q[2]));
+        let (r, s, t) = (q.lane::<0>(), q.lane::<1>(), q.lane::<2>());
         let lo = a[0].fma(a[1], r).fma(a[2].fma(a[4], r), s);
         let hi = a[3].fma(a[6], r).fma(a[5].fma(a[7], r), s);
         lo.fma(hi, t)

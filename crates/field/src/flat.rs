@@ -1,11 +1,12 @@
 //! Nodes over flat arrays in memory: the rival that paging is measured against, and the in-core truth of its tests.
 
-use crate::boxes::BoxPyramid;
+use crate::boxes::{BoxPyramid, Xyz};
 use crate::catalog::DType;
-use crate::nodes::{corner_steps, Grain, Miss, Nodes, Zone};
+use crate::nodes::{corner_steps, ArraySlot, BoxLevel, Grain, Miss, Nodes, Zone};
 use crate::simd::V4;
+use crate::translate::Translation;
 use pager::error::PageError;
-use pager::id::PageId;
+use pager::id::{ArrayId, PageId};
 use std::sync::Arc;
 
 /// A whole array `[component][k][j][i]`.
@@ -60,6 +61,37 @@ impl FlatNodes {
             }
         }
         Self { zones, data, missing: Vec::new() }
+    }
+
+    /// From whole arrays: for each zone its name, its points along i, j, k, and named arrays with their components. There
+    /// must be an array `xyz`; one named `iblank` is taken for that.
+    ///
+    /// # Panics
+    /// When an array does not have the length that its zone says, or `xyz` is missing.
+    pub fn from_arrays(zones: Vec<(String, [usize; 3], Vec<(String, usize, FlatArray)>)>) -> Self {
+        let mut meta = Vec::new();
+        let mut data = Vec::new();
+        for (name, dims, arrays) in zones {
+            let translation = Translation::new(dims, dims);
+            let slots: Vec<ArraySlot> = arrays
+                .iter()
+                .map(|(n, c, a)| ArraySlot { name: n.clone(), id: ArrayId(u32::MAX), components: *c, dtype: a.base().1 })
+                .collect();
+            let at = |n: &str| slots.iter().position(|a| a.name == n);
+            let (xyz, iblank) = (at("xyz").expect("coordinates named xyz"), at("iblank"));
+            let blank = iblank.and_then(|n| if let FlatArray::I32(v) = &arrays[n].2 { Some(v.as_slice()) } else { None });
+            let boxes = match &arrays[xyz].2 {
+                FlatArray::F32(v) => BoxPyramid::build(dims, slots[xyz].components, Xyz::F32(v), blank),
+                FlatArray::F64(v) => BoxPyramid::build(dims, slots[xyz].components, Xyz::F64(v), blank),
+                FlatArray::I32(_) => panic!("coordinates must be floating point"),
+            };
+            let levels = (0..boxes.levels())
+                .map(|l| BoxLevel { id: ArrayId(u32::MAX), translation: Translation::new(boxes.dims(l), boxes.dims(l)) })
+                .collect();
+            meta.push(Zone { name, translation, arrays: slots, xyz, iblank, boxes: levels });
+            data.push(FlatZone { arrays: arrays.into_iter().map(|a| a.2).collect(), boxes });
+        }
+        Self::new(meta.into(), data.into())
     }
 
     #[inline(always)]

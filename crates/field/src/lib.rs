@@ -8,7 +8,7 @@ pub mod cell;
 pub mod error;
 pub mod flat;
 pub mod nodes;
-pub mod paged;
+//pub mod paged;
 pub mod quantity;
 pub mod simd;
 pub mod space;

@@ -50,6 +50,16 @@ mod imp {
         pub fn zxy(self) -> Self {
             Self(unsafe { _mm256_permute4x64_pd::<0b11_01_00_10>(self.0) })
         }
+        /// Lanes (y, x, x, x): weights of the first bilinear terms of the cell map.
+        #[inline(always)]
+        pub fn srrr(self) -> Self {
+            Self(unsafe { _mm256_permute4x64_pd::<0b00_00_00_01>(self.0) })
+        }
+        /// Lanes (z, z, y, y): weights of the second.
+        #[inline(always)]
+        pub fn ttss(self) -> Self {
+            Self(unsafe { _mm256_permute4x64_pd::<0b01_01_10_10>(self.0) })
+        }
         /// Lane `N` in each lane.
         #[inline(always)]
         pub fn lane<const N: i32>(self) -> Self {
@@ -195,6 +205,16 @@ mod imp {
         #[inline(always)]
         pub fn zxy(self) -> Self {
             Self([self.0[2], self.0[0], self.0[1], self.0[3]])
+        }
+        /// Lanes (y, x, x, x): weights of the first bilinear terms of the cell map.
+        #[inline(always)]
+        pub fn srrr(self) -> Self {
+            Self([self.0[1], self.0[0], self.0[0], self.0[0]])
+        }
+        /// Lanes (z, z, y, y): weights of the second.
+        #[inline(always)]
+        pub fn ttss(self) -> Self {
+            Self([self.0[2], self.0[2], self.0[1], self.0[1]])
         }
         /// Lane `N` in each lane.
         #[inline(always)]

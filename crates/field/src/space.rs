@@ -1,6 +1,7 @@
 //! Where things are: cells with their map, iblank and boxes, one worker's view.
 
 use crate::cell::{CellMap, Interpolant, Inverse, Rst, FACE_TOLERANCE};
+use crate::error::FieldError;
 use crate::nodes::{Miss, Nodes};
 use crate::quantity::{Conserved, Derived, Quantity, Sources};
 use crate::simd::V4;
@@ -203,6 +204,28 @@ pub struct ZoneFields {
     pub mach: f64,
 }
 
+impl ZoneFields {
+    /// For a zone: the vector to trace by name (`None`: nothing is traced) and the fields to sample.
+    ///
+    /// # Errors
+    /// [`FieldError::Unknown`] for a name that the zone does not have, [`FieldError::Usage`] for a scalar as the vector.
+    pub fn named(zone: &crate::nodes::Zone, vector: Option<&str>, sampled: &[String], gamma: f64, mach: f64) -> Result<Self, FieldError> {
+        let sources = Sources::of(zone);
+        let find = |name: &str| {
+            Quantity::named(zone, name).ok_or_else(|| FieldError::Unknown { what: "field", name: name.to_owned(), known: Quantity::names(zone) })
+        };
+        let source = match vector {
+            None => VectorSource::None,
+            Some(name) => match (find(name)?, sources.momentum, sources.density) {
+                (Quantity::Derived(Derived::Velocity), Some(m), Some(d)) => VectorSource::Quotient(m, d),
+                (Quantity::Stored { array, components: 2 | 3 }, ..) => VectorSource::Stored(array),
+                _ => return Err(FieldError::Usage(format!("field '{name}' is not a vector, so it cannot be traced"))),
+            },
+        };
+        Ok(Self { vector: source, sampled: sampled.iter().map(|n| find(n)).collect::<Result<_, _>>()?, sources, gamma, mach })
+    }
+}
+
 /// One worker's view of a dataset: locates points and loads cells with the traced vector and the sampled fields. Values
 /// depend on what is asked, never on what was asked before, so any worker may continue any task.
 pub struct Space<N> {
@@ -364,8 +387,12 @@ impl<N: Nodes> Space<N> {
         miss.map_or(Ok(c), Err)
     }
 
+    /// The traced vector at the corners of a cell.
+    ///
+    /// # Errors
+    /// [`Miss`].
     #[inline(always)]
-    fn vector_corners(&mut self, cell: CellId) -> Result<[V4; 8], Miss> {
+    pub fn vector_corners(&mut self, cell: CellId) -> Result<[V4; 8], Miss> {
         let mut v = [V4::zero(); 8];
         let zone = cell.zone as usize;
         match self.fields[zone].vector {

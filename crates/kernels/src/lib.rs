@@ -1,1 +1,9 @@
-//! Farfield: kernels.
+//! Tracers: restartable steps over pages.
+//!
+//! No kernel here contains a thread, a lock, a clock or a read: absence comes back as a value, and the step runs again.
+
+pub mod cellstep;
+pub mod flow;
+pub mod line;
+pub mod rk;
+pub mod streamline;

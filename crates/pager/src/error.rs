@@ -32,6 +32,14 @@ pub enum PageErrorKind {
     /// A file that must exist is missing.
     #[error("missing")]
     Missing,
+    /// The page, with what decoding it takes, is larger than the memory limit leaves room for.
+    #[error("needs {needs} bytes at once but the memory limit leaves {limit}")]
+    TooLarge {
+        /// Bytes of frame, encoded page and scratch together.
+        needs: u64,
+        /// Bytes that the limit leaves for pages.
+        limit: u64,
+    },
     /// The run was cancelled while the page was awaited.
     #[error("cancelled")]
     Cancelled,

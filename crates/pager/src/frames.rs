@@ -198,10 +198,6 @@ impl Numbers {
         }
     }
 
-    pub(crate) fn slot(&self, frame: u32) -> Option<Slot> {
-        self.slots.get(frame as usize).copied().flatten()
-    }
-
     pub(crate) fn free(&mut self, frame: u32) -> Option<Slot> {
         let slot = self.slots.get_mut(frame as usize)?.take()?;
         self.free.push(frame);

@@ -34,6 +34,8 @@ def default_scene(
     dataset: Dataset | str | os.PathLike[str],
     settings: Settings | None = None,
     *,
+    plot3d: Mapping[str, Any] | None = None,
+    zone_order: Sequence[str] | None = None,
     progress: bool | Report | None = None,
     lines: bool = True,
 ) -> Scene:
@@ -51,7 +53,9 @@ def default_scene(
         text, step = dataset._source.text or dataset._source.path, dataset._step or 0
         return compose(dataset.info(ranges=True, progress=progress), text, step=step, lines=lines)
     text = os.fspath(dataset)
-    with open_source(sources.parse(text), settings or Settings(), progress=progress) as opened:
+    with open_source(
+        sources.parse(text), settings or Settings(), plot3d=plot3d, zone_order=zone_order, progress=progress
+    ) as opened:
         return compose(opened.info(ranges=True, progress=progress), text, lines=lines)
 
 

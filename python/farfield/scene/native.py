@@ -17,8 +17,14 @@ CENTERS = {"pressure_coefficient": 0.0, "entropy": 0.0}
 _PLAIN = {"lines": (232, 234, 238), "surface": (196, 202, 212), "walls": (196, 202, 212), "outline": (104, 114, 130)}
 
 
-def to_native(scene: Scene, settings: Settings, info: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The object that the extension's `render` takes. `info` is the dataset's, if it is at hand.
+def to_native(
+    scene: Scene,
+    settings: Settings,
+    info: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """The object that the extension's `render` takes. `info` is the dataset's, if it is at hand; `options` (plot3d,
+    zone_order) are how to open it.
 
     Raises:
         UnknownName: if a colour or a colour map does not exist.
@@ -32,7 +38,7 @@ def to_native(scene: Scene, settings: Settings, info: Mapping[str, Any] | None =
     top, bottom = (scene.background,) * 2 if isinstance(scene.background, str) else scene.background
     return {
         "version": scene.version,
-        "source": _source(scene, settings),
+        "source": _source(scene, settings, options),
         "step": scene.step,
         "objects": objects,
         "maps": {name: _map(maps[name], fields.get(maps[name].field), chosen) for name in used},
@@ -46,10 +52,10 @@ def to_native(scene: Scene, settings: Settings, info: Mapping[str, Any] | None =
     }
 
 
-def _source(scene: Scene, settings: Settings) -> dict[str, Any] | None:
+def _source(scene: Scene, settings: Settings, options: Mapping[str, Any]) -> dict[str, Any] | None:
     if scene.source is None:
         return None
-    found = sources.parse(scene.source).with_options(cache_dir=str(settings["cache_dir"]))
+    found = sources.parse(scene.source).with_options(cache_dir=str(settings["cache_dir"]), **options)
     return {
         "path": found.path,
         "q": list(found.q) or None,

@@ -1,9 +1,10 @@
 //! Many arrays of one file written at once: each has its place in the file and a small buffer.
 
-use super::OutputError;
+use super::{OutputError, OutputFile};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// One array of the file.
 struct Column {
@@ -16,15 +17,16 @@ struct Column {
 }
 
 /// Writes arrays side by side. Each is written in order; the arrays advance together.
-pub(crate) struct ColumnWriter<'a> {
-    file: &'a File,
-    path: &'a Path,
+pub(crate) struct ColumnWriter {
+    file: Arc<File>,
+    path: PathBuf,
     columns: Vec<Column>,
     buffer_bytes: usize,
 }
 
-impl<'a> ColumnWriter<'a> {
-    pub(crate) fn new(file: &'a File, path: &'a Path, buffer_bytes: usize) -> Self {
+impl ColumnWriter {
+    pub(crate) fn new(output: &OutputFile, buffer_bytes: usize) -> Self {
+        let (file, path) = (Arc::clone(output.file()), output.path().to_path_buf());
         Self { file, path, columns: Vec::new(), buffer_bytes: buffer_bytes.max(64) }
     }
 
@@ -40,7 +42,7 @@ impl<'a> ColumnWriter<'a> {
 
     /// Appends to one array.
     pub(crate) fn put(&mut self, column: usize, mut bytes: &[u8]) -> Result<(), OutputError> {
-        let (file, path, limit) = (self.file, self.path, self.buffer_bytes);
+        let (file, path, limit) = (&self.file, &self.path, self.buffer_bytes);
         let column = &mut self.columns[column];
         while !bytes.is_empty() {
             if column.buffer.len() == limit {
@@ -55,7 +57,7 @@ impl<'a> ColumnWriter<'a> {
 
     /// Writes something at a fixed place, outside of any array.
     pub(crate) fn put_at(&self, offset: u64, bytes: &[u8]) -> Result<(), OutputError> {
-        self.file.write_all_at(bytes, offset).map_err(|e| OutputError::io(self.path, "write", e))
+        self.file.write_all_at(bytes, offset).map_err(|e| OutputError::io(&self.path, "write", e))
     }
 
     /// Bytes appended to one array so far, with its place's begin: where it ends now.
@@ -68,7 +70,7 @@ impl<'a> ColumnWriter<'a> {
     pub(crate) fn finish(mut self) -> Result<Vec<u32>, OutputError> {
         let mut checksums = Vec::with_capacity(self.columns.len());
         for column in &mut self.columns {
-            column.flush(self.file, self.path)?;
+            column.flush(&self.file, &self.path)?;
             if column.end.is_some_and(|end| end != column.offset) {
                 // The lengths were counted when the lines came: this is a defect here, and a file must not come of it.
                 return Err(OutputError::Layout(format!(

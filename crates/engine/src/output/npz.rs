@@ -43,7 +43,7 @@ pub(crate) fn write(
 ) -> Result<(), OutputError> {
     let (layout, totals, lines) = (spool.layout(), spool.totals, spool.seeds());
     let n = totals.points;
-    let mut columns = ColumnWriter::new(output.file(), output.path(), spool.buffer_bytes());
+    let mut columns = ColumnWriter::new(output, spool.buffer_bytes());
     let mut arrays = Arrays { plan: ZipPlan::default(), arrays: Vec::new() };
     // The parts of a line are columns 0, 1, 2, ... in this order: see `LineSpool::pass`.
     let parts = spool.part_bytes();
@@ -87,9 +87,8 @@ pub(crate) fn write(
         columns.put_at(array.header_at, &array.header)?;
     }
     let plan = arrays.plan;
-    let path = output.path();
     let checksums = columns.finish()?;
-    let rest = ColumnWriter::new(output.file(), path, 0);
+    let rest = ColumnWriter::new(output, 0);
     for (at, bytes) in plan.headers(&checksums) {
         rest.put_at(at, &bytes)?;
     }

@@ -459,7 +459,7 @@ fn append<T: Copy, const B: usize>(
 }
 
 /// The numbers in whole bytes of them.
-pub(crate) fn numbers<T, const B: usize>(bytes: &[u8], decode: fn([u8; B]) -> T) -> impl Iterator<Item = T> + '_ {
+pub(crate) fn numbers<T: 'static, const B: usize>(bytes: &[u8], decode: fn([u8; B]) -> T) -> impl Iterator<Item = T> + '_ {
     bytes.chunks_exact(B).map(move |chunk| {
         let mut word = [0; B];
         word.copy_from_slice(chunk);

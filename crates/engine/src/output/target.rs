@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 /// What kind of file a result is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +46,7 @@ pub struct OutputFile {
     target: PathBuf,
     /// Where it lies now, in the same directory so that the rename is atomic; none after the commit.
     temporary: Option<PathBuf>,
-    file: File,
+    file: Arc<File>,
     format: OutputFormat,
 }
 
@@ -82,7 +83,10 @@ impl OutputFile {
             temporary.push(format!(".part-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
             let temporary = directory.join(temporary);
             match OpenOptions::new().read(true).write(true).create_new(true).open(&temporary) {
-                Ok(file) => return Ok(Self { target, temporary: Some(temporary), file, format }),
+                Ok(file) => {
+                    let file = Arc::new(file);
+                    return Ok(Self { target, temporary: Some(temporary), file, format });
+                }
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(e) => return Err(OutputError::io(path, "write", e)),
             }
@@ -105,7 +109,7 @@ impl OutputFile {
         directory_of(&self.target)
     }
 
-    pub(crate) fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &Arc<File> {
         &self.file
     }
 
@@ -178,13 +182,13 @@ mod tests {
         let dir = TestDir::new("target");
         let path = dir.path("a.npz");
         let output = OutputFile::create(&path).unwrap();
-        output.file().write_all(b"half").unwrap();
+        output.file().as_ref().write_all(b"half").unwrap();
         drop(output);
         assert_eq!(dir.names(), Vec::<String>::new());
 
         fs::write(&path, b"old").unwrap();
         let output = OutputFile::create(&path).unwrap();
-        output.file().write_all(b"new").unwrap();
+        output.file().as_ref().write_all(b"new").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"old");
         output.commit().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
@@ -197,7 +201,7 @@ mod tests {
         fs::write(dir.path("real.vtp"), b"old").unwrap();
         std::os::unix::fs::symlink(dir.path("real.vtp"), dir.path("link.vtp")).unwrap();
         let output = OutputFile::create(&dir.path("link.vtp")).unwrap();
-        output.file().write_all(b"new").unwrap();
+        output.file().as_ref().write_all(b"new").unwrap();
         output.commit().unwrap();
         assert!(fs::symlink_metadata(dir.path("link.vtp")).unwrap().is_symlink());
         assert_eq!(fs::read(dir.path("real.vtp")).unwrap(), b"new");

@@ -8,7 +8,7 @@
 //! file to at most [`MAX_EXPANSION`] numbers a byte, so that a small file cannot fill a disk.
 
 use super::bytes::ByteSource;
-use super::options::{ByteOrder, Dimension, Format, Kind, Order, Plot3dOptions, Precision, ZoneCount};
+use super::options::{ByteOrder, Format, Kind, Order, Plot3dOptions, Precision, ZoneCount};
 use super::reading::{
     converted, differing_zones, header_words, Encoding, Expected, Header, HeaderBuilder, Reading, Why, MAX_ZONES,
 };
@@ -450,34 +450,60 @@ pub(super) fn convert(
     progress: Progress<'_>,
 ) -> Result<(), FieldError> {
     let size = source.size();
-    let mut out = io::BufWriter::with_capacity(1 << 16, out);
-    let mut values = Values::new(source, path);
-    let mut tell = |done| progress(size + done, size * 2);
-    let io = |e| FieldError::io(target, e);
+    let mut tell = |done: u64| progress(size + done, size * 2);
+    let mut job = Job {
+        values: Values::new(source, path),
+        out: io::BufWriter::with_capacity(1 << 16, out),
+        path,
+        target,
+        progress: &mut tell,
+    };
     if reading.encoding.zones == ZoneCount::Single {
-        out.write_all(&1_i32.to_le_bytes()).map_err(io)?;
+        job.out.write_all(&1_i32.to_le_bytes()).map_err(|e| FieldError::io(target, e))?;
     }
-    let mut integers = |values: &mut Values<'_>, out: &mut dyn Write, n: u64| {
-        values.each(n, &mut tell, &mut |v, repeat| {
+    job.integers(head_numbers(reading))?;
+    for (flow, planes, numbers, iblank) in chunks(reading) {
+        // OVERFLOW: seven numbers, IGAM, the rest.
+        job.reals(flow.min(7))?;
+        job.integers(u64::from(flow > 7))?;
+        job.reals(flow.saturating_sub(8))?;
+        for _ in 0..planes {
+            job.reals(numbers)?;
+            job.integers(iblank)?;
+        }
+    }
+    job.out.flush().map_err(|e| FieldError::io(target, e))
+}
+
+/// A conversion under way.
+struct Job<'a> {
+    values: Values<'a>,
+    out: io::BufWriter<&'a mut dyn Write>,
+    path: &'a Path,
+    target: &'a Path,
+    progress: &'a mut dyn FnMut(u64) -> bool,
+}
+
+impl Job<'_> {
+    fn reals(&mut self, n: u64) -> Result<(), FieldError> {
+        let Self { values, out, target, progress, .. } = self;
+        values.each(n, progress, &mut |v, repeat| {
+            let bytes = v.value.to_le_bytes();
+            (0..repeat).try_for_each(|_| out.write_all(&bytes)).map_err(|e| FieldError::io(*target, e))
+        })
+    }
+
+    fn integers(&mut self, n: u64) -> Result<(), FieldError> {
+        let Self { values, out, path, target, progress } = self;
+        values.each(n, progress, &mut |v, repeat| {
             let whole = v.value as i32;
             if f64::from(whole) != v.value {
                 let line = v.line;
-                return Err(FieldError::format(path, format!("line {line}: {} stands where an integer goes", v.value)));
+                let message = format!("line {line}: {} stands where an integer goes", v.value);
+                return Err(FieldError::format(*path, message));
             }
-            (0..repeat).try_for_each(|_| out.write_all(&whole.to_le_bytes())).map_err(io)
+            let bytes = whole.to_le_bytes();
+            (0..repeat).try_for_each(|_| out.write_all(&bytes)).map_err(|e| FieldError::io(*target, e))
         })
-    };
-    integers(&mut values, &mut out, head_numbers(reading))?;
-    for (flow, planes, numbers, iblank) in chunks(reading) {
-        if flow > 4 {
-            // OVERFLOW: seven numbers, IGAM, the rest.
-            reals(&mut values, &mut out, 7, path, target, &mut |done| progress_ok(done))?;
-            integers(&mut values, &mut out, 1)?;
-            reals(&mut values, &mut out, flow - 8, path, target, &mut |done| progress_ok(done))?;
-        } else {
-            reals(&mut values, &mut out, flow, path, target, &mut |done| progress_ok(done))?;
-        }
-        let _ = (planes, numbers, iblank);
     }
-    out.flush().map_err(io)
 }

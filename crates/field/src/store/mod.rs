@@ -1,2 +1,186 @@
-//! store
+//! Farfield's own store: plain Zarr v3 with the sharding codec, that every Zarr tool reads, with a crc32c on every page,
+//! index and document.
+//!
+//! # Theory
+//! The inner chunk is the page, the shard is the file, and the shard's index is the block translation table of the demand
+//! paging work. A scalar is `[t, k, j, i]`, a vector `[t, c, k, j, i]` with all components of a point in one page. Zones
+//! are groups. Beside the data, under `_farfield`, lie the ranges of values of each page and the bounding boxes of
+//! blocks of cells, each as a pyramid of sharded arrays, paged like all else.
+//!
+//! # Practice
+//! ```text
+//! wing.zarr/zarr.json                    commit mark: catalog, page boxes, checksums of all documents
+//!           zone1/zarr.json
+//!           zone1/density/zarr.json
+//!           zone1/density/c.0.0.0.0      shard of step 0: index, pages in C order of their slots
+//!           _farfield/zone1/ranges_density_0/...
+//!           _farfield/zone1/boxes_0/...
+//! ```
+//! Everything but values follows from the root document ([`layout`]). [`Store::open`] reads and checks all documents and
+//! no page. A shard that is not there is *failed*, never fill.
+
+mod array;
 pub mod codec;
+pub mod layout;
+pub mod metadata;
+mod rows;
+mod validate;
+
+pub use array::{check_index, ShardIndex, StoreArray};
+pub use rows::StoreRows;
+pub use validate::Validation;
+
+use crate::catalog::Catalog;
+use crate::error::FieldError;
+use crate::paging::Paging;
+use array::Files;
+use layout::{all_arrays, documents, lay_out, ArrayLayout, ZoneLayout};
+use metadata::{Root, MAX_ROOT_BYTES};
+use pager::error::PageError;
+use pager::error::PageErrorKind;
+use pager::id::{ArrayId, SourceId};
+use pager::map::PageMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// An open store: everything but its pages.
+#[derive(Clone, Debug)]
+pub struct Store {
+    /// Its folder.
+    pub path: PathBuf,
+    /// What it holds. `format` is the store's; [`Self::origin`] is what it was made from.
+    pub catalog: Catalog,
+    /// What it was made from, in the words of its source's catalog.
+    pub origin: String,
+    /// Zones in catalog order.
+    pub zones: Vec<ZoneLayout>,
+    /// Its root document.
+    pub root: Root,
+}
+
+/// A level of boxes or ranges as the pager knows it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct LevelId {
+    /// The pager's number for it.
+    pub id: ArrayId,
+    /// Boxes or pages along (i, j, k) at this level, and how they are paged.
+    pub paging: Paging,
+}
+
+/// What the pager calls the arrays of a zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneIds {
+    /// In catalog order; empty for an index.
+    pub arrays: Vec<ArrayId>,
+    /// Boxes of blocks of cells, finest first: six float32 components.
+    pub boxes: Vec<LevelId>,
+    /// By array, finest first: the lower limit of each component, then the upper, float64.
+    pub ranges: Vec<Vec<LevelId>>,
+}
+
+/// What a pager must do to take up a store.
+pub trait Register {
+    /// Adds a file.
+    fn add_file(&mut self, path: &Path) -> SourceId;
+    /// Adds an array.
+    fn add_array(&mut self, map: Arc<dyn PageMap>) -> ArrayId;
+}
+
+impl Store {
+    /// Whether there is something at `path` that [`Self::open`] would take for a store: a folder with a Zarr v3 root
+    /// document that names Farfield.
+    pub fn is_store(path: &Path) -> bool {
+        let mut head = Vec::new();
+        let file = File::open(path.join("zarr.json"));
+        // The name stands in the first bytes, unless the document is damaged; then a look at all of it must do.
+        let read = file.and_then(|f| f.take(1 << 20).read_to_end(&mut head));
+        read.is_ok() && head.windows(10).any(|w| w == b"\"farfield\"")
+    }
+
+    /// Opens a store (or an index, which has no data): reads and checks the root and all other documents.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`] or [`FieldError::Format`] with the document that is missing or damaged.
+    pub fn open(path: &Path) -> Result<Self, FieldError> {
+        let root_path = path.join("zarr.json");
+        let root = Root::parse(&root_path, &read_bounded(&root_path, MAX_ROOT_BYTES)?)?;
+        let zones = lay_out(&root_path, &root.catalog, &root.pagings(), &root.steps, root.codec)?;
+        let mut known = root.documents.iter();
+        for (name, expected) in documents(&zones, root.data) {
+            let file = path.join(name);
+            let Some(&(len, crc)) = known.next() else {
+                return Err(FieldError::format(root_path, "lists too few documents; convert again"));
+            };
+            let bytes = read_bounded(&file, len)?;
+            if bytes.len() as u64 != len || crc32c::crc32c(&bytes) != crc {
+                return Err(FieldError::format(file, "checksum mismatch: the document is damaged or was edited; convert again"));
+            }
+            if bytes != expected {
+                return Err(FieldError::format(file, "not as this version of Farfield lays out a store; convert again"));
+            }
+        }
+        if known.next().is_some() || root.seals.len() != all_arrays(&zones, root.data).count() {
+            return Err(FieldError::format(root_path, "lists more than there is; convert again"));
+        }
+        let mut catalog = root.catalog.clone();
+        let origin = std::mem::replace(&mut catalog.format, "Farfield store (Zarr v3)".into());
+        Ok(Self { path: path.to_owned(), catalog, origin, zones, root })
+    }
+
+    /// All arrays, ranges and boxes included.
+    pub fn arrays(&self) -> impl Iterator<Item = &ArrayLayout> {
+        all_arrays(&self.zones, self.root.data)
+    }
+
+    /// The cut of each zone in pages.
+    pub fn paging(&self) -> Vec<Paging> {
+        self.zones.iter().map(|z| z.paging).collect()
+    }
+
+    /// Bytes of all shards.
+    pub fn bytes(&self) -> u64 {
+        self.root.seals.iter().map(|s| s.bytes).sum()
+    }
+
+    /// Gives all arrays to a pager, each with its shard indexes.
+    pub fn register(&self, pager: &mut dyn Register) -> Vec<ZoneIds> {
+        let mut add = |layout: &ArrayLayout| -> ArrayId {
+            let shards = layout.grid.count();
+            let mut sources = Vec::new();
+            for step in 0..layout.steps {
+                sources.extend((0..shards).map(|s| pager.add_file(&self.path.join(layout.shard_path(step, s)))));
+            }
+            let files = Arc::new(Files { root: self.path.clone(), layout: layout.clone(), sources });
+            let name = format!("{}/index", layout.path);
+            let index = pager.add_array(Arc::new(ShardIndex { files: files.clone(), name }));
+            pager.add_array(Arc::new(StoreArray { files, index }))
+        };
+        let mut ids = Vec::with_capacity(self.zones.len());
+        for zone in &self.zones {
+            let data = if self.root.data { &zone.arrays[..] } else { &[] };
+            let arrays = data.iter().map(&mut add).collect();
+            let mut level = |l: &ArrayLayout| LevelId { id: add(l), paging: l.grid.paging };
+            let boxes = zone.boxes.iter().map(&mut level).collect();
+            let ranges = zone.ranges.iter().map(|r| r.iter().map(&mut level).collect()).collect();
+            ids.push(ZoneIds { arrays, boxes, ranges });
+        }
+        ids
+    }
+}
+
+/// Reads a small file whole, and at most one byte more than `most`, so that a longer one shows.
+fn read_bounded(path: &Path, most: u64) -> Result<Vec<u8>, FieldError> {
+    let io = |e: std::io::Error| FieldError::io(path, e);
+    let file = File::open(path).map_err(|e| {
+        if e.kind() == std::io::ErrorKind::NotFound {
+            FieldError::Page(PageError::new(path.display().to_string(), PageErrorKind::Missing))
+        } else {
+            io(e)
+        }
+    })?;
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(io)?;
+    Ok(bytes)
+}

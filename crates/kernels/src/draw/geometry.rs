@@ -197,7 +197,7 @@ pub type Wanted<'w> = &'w dyn Fn(&Aabb) -> bool;
 /// Invariant: every call of `for_each` hands over the same pieces, whatever `wanted` says of others and on whatever thread. Their order
 /// and how a line or surface is cut into pieces do not change the picture.
 pub trait Geometry: Sync {
-    /// A box that holds everything; radii need not be counted.
+    /// A box that holds everything, radii of single vertices too; the style's radius need not be counted.
     fn bounds(&self) -> Aabb;
 
     /// Calls `visit` with every piece whose box is `wanted`. Pieces that are not wanted may be handed over too: they cost time only.

@@ -4,6 +4,13 @@
 use crate::error::PageErrorKind;
 use std::sync::Arc;
 
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
+pub mod file;
+pub mod memory;
+pub mod simulated;
+mod threads;
+
 /// A destination buffer. The pager guarantees that the memory stays valid and unshared until the read is completed.
 #[derive(Copy, Clone, Debug)]
 pub struct Buffer {

@@ -1,0 +1,215 @@
+//! What the writer does to the file system, each with the path in its error.
+
+use field::error::FieldError;
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// The file system, through which tests can cut the power.
+#[derive(Default)]
+pub(super) struct Disk {
+    /// Operations until nothing works any more.
+    #[cfg(test)]
+    pub fuse: Option<std::sync::atomic::AtomicI64>,
+}
+
+/// An error about `path`; a full disk gets words that say what to do.
+pub(super) fn failed(path: &Path, e: io::Error) -> FieldError {
+    match e.raw_os_error() {
+        Some(libc::ENOSPC | libc::EDQUOT) => FieldError::io(
+            path,
+            io::Error::new(
+                io::ErrorKind::StorageFull,
+                "no space left on device; make room and run again with --resume, or delete the .partial folder",
+            ),
+        ),
+        _ => FieldError::io(path, e),
+    }
+}
+
+impl Disk {
+    /// Burns the fuse.
+    fn step(&self, _path: &Path) -> Result<(), FieldError> {
+        #[cfg(test)]
+        if let Some(fuse) = &self.fuse {
+            if fuse.fetch_sub(1, std::sync::atomic::Ordering::SeqCst) <= 0 {
+                return Err(FieldError::io(_path, io::Error::other("the power is cut")));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn create_dir(&self, path: &Path) -> Result<(), FieldError> {
+        self.step(path)?;
+        std::fs::create_dir_all(path).map_err(|e| failed(path, e))
+    }
+
+    /// Opens a file for writing, empty.
+    pub fn create(&self, path: &Path) -> Result<File, FieldError> {
+        self.step(path)?;
+        File::options().read(true).write(true).create(true).truncate(true).open(path).map_err(|e| failed(path, e))
+    }
+
+    pub fn write_at(&self, file: &File, path: &Path, bytes: &[u8], at: u64) -> Result<(), FieldError> {
+        if let Err(e) = self.step(path) {
+            // A process dies in the middle of a write.
+            file.write_all_at(&bytes[..bytes.len() / 2], at).ok();
+            return Err(e);
+        }
+        file.write_all_at(bytes, at).map_err(|e| failed(path, e))
+    }
+
+    /// Asks the system to begin writing what was written last, so that `sync` at the end has little left to do and dirty
+    /// memory stays small. Only a hint: what it answers does not matter.
+    pub fn push(&self, file: &File, at: u64, len: u64) {
+        let (Ok(at), Ok(len)) = (i64::try_from(at), i64::try_from(len)) else { return };
+        // SAFETY: a system call on an open descriptor, without memory.
+        unsafe { libc::sync_file_range(file.as_raw_fd(), at, len, libc::SYNC_FILE_RANGE_WRITE) };
+    }
+
+    /// Makes a file's content durable.
+    pub fn sync(&self, file: &File, path: &Path) -> Result<(), FieldError> {
+        self.step(path)?;
+        file.sync_all().map_err(|e| failed(path, e))
+    }
+
+    /// Writes a small file whole; not durable until a sync.
+    pub fn write(&self, path: &Path, bytes: &[u8]) -> Result<File, FieldError> {
+        let file = self.create(path)?;
+        self.write_at(&file, path, bytes, 0)?;
+        Ok(file)
+    }
+
+    /// Makes a folder's entries durable.
+    pub fn sync_dir(&self, path: &Path) -> Result<(), FieldError> {
+        self.step(path)?;
+        File::open(path).and_then(|d| d.sync_all()).map_err(|e| failed(path, e))
+    }
+
+    /// Makes everything on the file system of `path` durable: one call for the thousands of small files of a store.
+    pub fn sync_all(&self, path: &Path) -> Result<(), FieldError> {
+        self.step(path)?;
+        let dir = File::open(path).map_err(|e| failed(path, e))?;
+        // SAFETY: a system call on an open descriptor.
+        if unsafe { libc::syncfs(dir.as_raw_fd()) } != 0 {
+            return Err(failed(path, io::Error::last_os_error()));
+        }
+        Ok(())
+    }
+
+    pub fn rename(&self, from: &Path, to: &Path) -> Result<(), FieldError> {
+        self.step(to)?;
+        std::fs::rename(from, to).map_err(|e| failed(to, e))
+    }
+
+    /// Lets two folders change places in one step. `false` where the file system cannot.
+    pub fn exchange(&self, a: &Path, b: &Path) -> Result<bool, FieldError> {
+        self.step(b)?;
+        let c = |p: &Path| CString::new(p.as_os_str().as_bytes()).map_err(|e| failed(p, io::Error::other(e)));
+        let (x, y) = (c(a)?, c(b)?);
+        // SAFETY: two C strings that live through the call.
+        let rc = unsafe { libc::renameat2(libc::AT_FDCWD, x.as_ptr(), libc::AT_FDCWD, y.as_ptr(), libc::RENAME_EXCHANGE) };
+        if rc == 0 {
+            return Ok(true);
+        }
+        let e = io::Error::last_os_error();
+        match e.raw_os_error() {
+            Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP) => Ok(false),
+            _ => Err(failed(b, e)),
+        }
+    }
+
+    /// Removes a folder and all in it, or a file; that it is not there is fine.
+    pub fn remove(&self, path: &Path) -> Result<(), FieldError> {
+        self.step(path)?;
+        let gone = match std::fs::symlink_metadata(path) {
+            Ok(m) if m.is_dir() => std::fs::remove_dir_all(path),
+            Ok(_) => std::fs::remove_file(path),
+            Err(e) => Err(e),
+        };
+        match gone {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(failed(path, e)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Free bytes for this user on the file system of `path`; `None` where that cannot be told.
+pub(super) fn free_bytes(path: &Path) -> Option<u64> {
+    let c = CString::new(path.as_os_str().as_bytes()).ok()?;
+    let mut s = std::mem::MaybeUninit::<libc::statvfs>::zeroed();
+    // SAFETY: a C string, and room for the answer.
+    if unsafe { libc::statvfs(c.as_ptr(), s.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    // SAFETY: filled by the call (and zeroed before).
+    let s = unsafe { s.assume_init() };
+    s.f_bavail.checked_mul(s.f_frsize)
+}
+
+/// The folder `DST.partial`, locked: at most one conversion into a target runs at a time. The lock goes with the
+/// process, however it ends.
+pub(super) struct Partial {
+    pub path: PathBuf,
+    _lock: File,
+}
+
+impl Partial {
+    /// Makes the folder if need be and locks it.
+    pub fn lock(disk: &Disk, dst: &Path) -> Result<Self, FieldError> {
+        let mut name = dst.file_name().ok_or_else(|| FieldError::Usage(format!("{}: not a name for a store", dst.display())))?.to_owned();
+        name.push(".partial");
+        let path = dst.with_file_name(name);
+        // Another conversion may finish, and remove its folder, between our opening and locking it; then we try again.
+        for _ in 0..100 {
+            disk.create_dir(&path)?;
+            let Ok(lock) = File::open(&path) else { continue };
+            // SAFETY: a system call on an open descriptor.
+            if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+                let e = io::Error::last_os_error();
+                return Err(if e.kind() == io::ErrorKind::WouldBlock {
+                    FieldError::format(dst, "another conversion into this target is running; wait for it or choose another target")
+                } else {
+                    failed(&path, e)
+                });
+            }
+            let same = |a: &std::fs::Metadata, b: &std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+            match (lock.metadata(), std::fs::metadata(&path)) {
+                (Ok(a), Ok(b)) if same(&a, &b) => return Ok(Self { path, _lock: lock }),
+                _ => {}
+            }
+        }
+        Err(FieldError::format(dst, "another conversion into this target is running"))
+    }
+
+    /// The store that is being made.
+    pub fn store(&self) -> PathBuf {
+        self.path.join("store")
+    }
+
+    /// What is converted, and how.
+    pub fn plan(&self) -> PathBuf {
+        self.path.join("plan.json")
+    }
+
+    /// Records of finished units.
+    pub fn units(&self) -> PathBuf {
+        self.path.join("units")
+    }
+
+    /// Removes the folder with whatever is in it.
+    pub fn remove(self, disk: &Disk) -> Result<(), FieldError> {
+        // The plan first: without it, nothing else here is taken for work to go on with.
+        disk.remove(&self.plan())?;
+        disk.remove(&self.path)
+    }
+
+    /// Removes the folder if there is nothing in it.
+    pub fn remove_empty(self) {
+        std::fs::remove_dir(&self.path).ok();
+    }
+}

@@ -1,0 +1,81 @@
+//! Writes one shard: room for the index, the pages one behind the other, then the index.
+
+use super::disk::Disk;
+use field::error::FieldError;
+use field::store::layout::{ArrayLayout, ABSENT, ENTRY_BYTES};
+use std::fs::File;
+use std::path::PathBuf;
+
+/// Bytes after which the system is asked to begin writing.
+const PUSH_BYTES: u64 = 8 << 20;
+
+/// A shard that is being written. Pages come in the order of their slots.
+pub(super) struct ShardWriter {
+    path: PathBuf,
+    file: File,
+    shard: u64,
+    slots: usize,
+    /// Next byte, next slot, and up to where the system was asked to write.
+    at: u64,
+    slot: usize,
+    pushed: u64,
+    index: Vec<u8>,
+}
+
+impl ShardWriter {
+    /// Creates the file.
+    pub fn new(disk: &Disk, path: PathBuf, layout: &ArrayLayout, shard: u64) -> Result<Self, FieldError> {
+        let file = disk.create(&path)?;
+        let at = layout.grid.index_bytes() as u64;
+        let index = Vec::with_capacity(layout.grid.index_bytes());
+        Ok(Self { path, file, shard, slots: layout.grid.slots(), at, slot: 0, pushed: at, index })
+    }
+
+    fn entry(&mut self, offset: u64, len: u64) {
+        self.index.extend_from_slice(&offset.to_le_bytes());
+        self.index.extend_from_slice(&len.to_le_bytes());
+        self.slot += 1;
+    }
+
+    /// Appends encoded pages of the lengths `lens`.
+    pub fn append(&mut self, disk: &Disk, layout: &ArrayLayout, bytes: &[u8], lens: &[u32]) -> Result<(), FieldError> {
+        disk.write_at(&self.file, &self.path, bytes, self.at)?;
+        for &len in lens {
+            self.skip(layout);
+            self.entry(self.at, u64::from(len));
+            self.at += u64::from(len);
+        }
+        if self.at - self.pushed >= PUSH_BYTES {
+            disk.push(&self.file, self.pushed, self.at - self.pushed);
+            self.pushed = self.at;
+        }
+        Ok(())
+    }
+
+    /// Passes over slots beyond the zone's end.
+    fn skip(&mut self, layout: &ArrayLayout) {
+        while self.slot < self.slots && layout.grid.page_at(self.shard, self.slot).is_none() {
+            self.entry(ABSENT, ABSENT);
+        }
+    }
+
+    /// Writes the index. Answers the file, its path and length, and the index's checksum.
+    pub fn finish(mut self, disk: &Disk, layout: &ArrayLayout) -> Result<Finished, FieldError> {
+        self.skip(layout);
+        if self.index.len() != self.slots * ENTRY_BYTES {
+            return Err(FieldError::format(self.path, format!("{} of {} pages were written", self.slot, self.slots)));
+        }
+        let index_crc = crc32c::crc32c(&self.index);
+        self.index.extend_from_slice(&index_crc.to_le_bytes());
+        disk.write_at(&self.file, &self.path, &self.index, 0)?;
+        Ok(Finished { file: self.file, path: self.path, bytes: self.at, index_crc })
+    }
+}
+
+/// A shard that is written, but not yet durable.
+pub(super) struct Finished {
+    pub file: File,
+    pub path: PathBuf,
+    pub bytes: u64,
+    pub index_crc: u32,
+}

@@ -1,0 +1,268 @@
+//! `NAME.p3d.json` beside a grid: how the files are written, and what their numbers mean.
+//!
+//! ```json
+//! {
+//!   "byte-order": "big", "iblank": "yes",
+//!   "q": {"precision": 64},
+//!   "reference": {"length": 0.1, "density": 1.2, "sound_speed": 340.0, "gamma": 1.4, "mach": 0.2},
+//!   "zones": {"zone2": {"scale": 0.001}},
+//!   "zone-names": ["body", "wake"],
+//!   "names": ["cp", "u;velocity", "v", "w"]
+//! }
+//! ```
+//!
+//! Option keys are those of `--plot3d-KEY`, with or without `plot3d-`; in `grid`, `q` and `function` they hold for those
+//! files only. `zones` as a word is the option, as an object it holds settings (to have both, write `plot3d-zones`).
+
+use super::options::{plain_key, Plot3dOptions};
+use crate::error::FieldError;
+use serde_json::{json, Map, Value};
+use std::path::{Path, PathBuf};
+
+/// Largest settings, `.nam` or `.p3d` file that is read.
+pub(super) const MAX_SIDE_FILE: u64 = 1 << 24;
+
+/// Reference values in SI, by which non-dimensional PLOT3D numbers are made dimensional.
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+pub struct Reference {
+    /// L, metres.
+    pub length: Option<f64>,
+    /// rho_inf, kg/m^3.
+    pub density: Option<f64>,
+    /// a_inf, m/s.
+    pub sound_speed: Option<f64>,
+    /// T_inf, K.
+    pub temperature: Option<f64>,
+    /// Ratio of specific heats; 1.4 if nothing says otherwise.
+    pub gamma: Option<f64>,
+    /// Free-stream Mach number, where the q header's is not to be used.
+    pub mach: Option<f64>,
+    /// Gas constant R, non-dimensional; 1 if nothing says otherwise.
+    pub gas_constant: Option<f64>,
+}
+
+impl Reference {
+    const KEYS: [&'static str; 7] =
+        ["length", "density", "sound_speed", "temperature", "gamma", "mach", "gas_constant"];
+
+    pub(super) fn slot(&mut self, key: &str) -> Option<&mut Option<f64>> {
+        Some(match key {
+            "length" => &mut self.length,
+            "density" => &mut self.density,
+            "sound_speed" => &mut self.sound_speed,
+            "temperature" => &mut self.temperature,
+            "gamma" => &mut self.gamma,
+            "mach" => &mut self.mach,
+            "gas_constant" => &mut self.gas_constant,
+            _ => return None,
+        })
+    }
+}
+
+/// What `NAME.p3d.json` says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plot3dSettings {
+    /// For all files.
+    pub options: Plot3dOptions,
+    /// For grids only.
+    pub grid: Plot3dOptions,
+    /// For q files only.
+    pub q: Plot3dOptions,
+    /// For function files only.
+    pub function: Plot3dOptions,
+    /// Reference values.
+    pub reference: Reference,
+    /// Factor on the coordinates of a zone, by zone name.
+    pub scales: Vec<(String, f64)>,
+    /// Names of the zones, in file order.
+    pub zone_names: Vec<String>,
+    /// Names of the functions, as in a `.nam` file.
+    pub names: Vec<String>,
+}
+
+impl Plot3dSettings {
+    /// The settings beside `grid`, from `GRID.p3d.json` or else `STEM.p3d.json`.
+    ///
+    /// # Errors
+    /// [`FieldError::Format`] names an unknown key or a value that makes no sense.
+    pub fn beside(grid: &Path) -> Result<(Self, Option<PathBuf>), FieldError> {
+        let mut whole = grid.as_os_str().to_owned();
+        whole.push(".p3d.json");
+        for path in [PathBuf::from(whole), grid.with_extension("p3d.json")] {
+            if let Some(text) = read_side_file(&path)? {
+                return Ok((Self::parse(&path, &text)?, Some(path)));
+            }
+        }
+        Ok((Self::default(), None))
+    }
+
+    /// Parses the text of a settings file; `path` is for errors.
+    ///
+    /// # Errors
+    /// [`FieldError::Format`].
+    pub fn parse(path: &Path, text: &str) -> Result<Self, FieldError> {
+        let bad = |message: String| FieldError::format(path, message);
+        let root: Value = serde_json::from_str(text).map_err(|e| bad(format!("not JSON: {e}")))?;
+        let Value::Object(root) = root else { return Err(bad("must be a JSON object".to_owned())) };
+        let mut settings = Self::default();
+        for (key, value) in &root {
+            match (key.as_str(), value) {
+                ("reference", _) => settings.reference = reference(value).map_err(bad)?,
+                ("zones", Value::Object(zones)) => settings.scales = scales(zones).map_err(bad)?,
+                ("names", _) => settings.names = strings(key, value).map_err(bad)?,
+                ("zone-names" | "zone_names", _) => settings.zone_names = strings(key, value).map_err(bad)?,
+                ("grid", _) => settings.grid = options(value).map_err(bad)?,
+                ("q", _) => settings.q = options(value).map_err(bad)?,
+                ("function", _) => settings.function = options(value).map_err(bad)?,
+                _ => {
+                    let option = plain_key(key);
+                    if !Plot3dOptions::KEYS.iter().any(|k| k.0 == option) {
+                        let mut known: Vec<&str> = Plot3dOptions::KEYS.iter().map(|k| k.0).collect();
+                        known.extend(["reference", "zones", "zone-names", "names", "grid", "q", "function"]);
+                        return Err(bad(format!("unknown key '{key}'; there are: {}", known.join(", "))));
+                    }
+                    settings.options.set_json(key, value).map_err(|e| bad(e.to_string()))?;
+                }
+            }
+        }
+        Ok(settings)
+    }
+
+    /// The settings as JSON, normalized, for the catalog. Null if there are none.
+    pub fn to_json(&self) -> Value {
+        let mut map: Map<String, Value> = self.options.into();
+        // Under its long name: `zones` is the object below.
+        if let Some(zones) = map.remove("zones") {
+            map.insert("plot3d-zones".to_owned(), zones);
+        }
+        for (key, o) in [("grid", self.grid), ("q", self.q), ("function", self.function)] {
+            if o != Plot3dOptions::default() {
+                map.insert(key.to_owned(), Value::Object(o.into()));
+            }
+        }
+        let mut numbers = self.reference;
+        let reference: Map<String, Value> = Reference::KEYS
+            .iter()
+            .filter_map(|k| numbers.slot(k).and_then(|s| *s).map(|v| ((*k).to_owned(), json!(v))))
+            .collect();
+        if !reference.is_empty() {
+            map.insert("reference".to_owned(), Value::Object(reference));
+        }
+        if !self.scales.is_empty() {
+            let zones = self.scales.iter().map(|(name, s)| (name.clone(), json!({ "scale": s }))).collect();
+            map.insert("zones".to_owned(), Value::Object(zones));
+        }
+        for (key, list) in [("zone-names", &self.zone_names), ("names", &self.names)] {
+            if !list.is_empty() {
+                map.insert(key.to_owned(), json!(list));
+            }
+        }
+        if map.is_empty() {
+            Value::Null
+        } else {
+            Value::Object(map)
+        }
+    }
+}
+
+/// The text of a small file beside the data, or `None` if there is none.
+pub(super) fn read_side_file(path: &Path) -> Result<Option<String>, FieldError> {
+    let size = match std::fs::metadata(path) {
+        Ok(meta) if meta.is_file() => meta.len(),
+        Ok(_) => return Ok(None),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(FieldError::io(path, e)),
+    };
+    if size > MAX_SIDE_FILE {
+        return Err(FieldError::format(path, format!("has {size} bytes, which is too much for such a file")));
+    }
+    let bytes = std::fs::read(path).map_err(|e| FieldError::io(path, e))?;
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Some(text)),
+        Err(_) => Err(FieldError::format(path, "is not UTF-8 text")),
+    }
+}
+
+fn positive(key: &str, value: &Value) -> Result<f64, String> {
+    value
+        .as_f64()
+        .filter(|v| v.is_finite() && *v > 0.0)
+        .ok_or_else(|| format!("'{key}' is {value}; it must be a positive number"))
+}
+
+fn reference(value: &Value) -> Result<Reference, String> {
+    let Value::Object(map) = value else { return Err("'reference' must be an object".to_owned()) };
+    let mut reference = Reference::default();
+    for (key, value) in map {
+        let number = positive(key, value);
+        match reference.slot(&key.replace('-', "_")) {
+            Some(slot) => *slot = Some(number?),
+            None => {
+                let known = Reference::KEYS.join(", ");
+                return Err(format!("unknown key '{key}' in 'reference'; there are: {known}"));
+            }
+        }
+    }
+    Ok(reference)
+}
+
+fn scales(zones: &Map<String, Value>) -> Result<Vec<(String, f64)>, String> {
+    let mut scales = Vec::new();
+    for (name, value) in zones {
+        let Value::Object(map) = value else { return Err(format!("'zones.{name}' must be an object")) };
+        for (key, value) in map {
+            if key != "scale" {
+                return Err(format!("unknown key '{key}' in 'zones.{name}'; there is: scale"));
+            }
+            scales.push((name.clone(), positive("scale", value)?));
+        }
+    }
+    Ok(scales)
+}
+
+fn strings(key: &str, value: &Value) -> Result<Vec<String>, String> {
+    let list = value.as_array().map(|a| a.iter().map(|v| v.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>());
+    list.flatten().ok_or_else(|| format!("'{key}' must be a list of strings"))
+}
+
+fn options(value: &Value) -> Result<Plot3dOptions, String> {
+    let Value::Object(map) = value else { return Err("options must be an object".to_owned()) };
+    Plot3dOptions::try_from(map.clone()).map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::options::{Precision, ZoneCount};
+    use super::*;
+
+    #[test]
+    fn settings_in_and_out() {
+        let text = r#"{"plot3d-zones": "multi", "iblank": true, "q": {"precision": 64},
+            "reference": {"length": 0.1, "sound-speed": 340}, "zones": {"zone2": {"scale": 0.001}},
+            "zone_names": ["a", "b"], "names": ["cp"]}"#;
+        let s = Plot3dSettings::parse(Path::new("x"), text).unwrap();
+        assert_eq!(s.options.zones, Some(ZoneCount::Multi));
+        assert_eq!(s.q.precision, Some(Precision::Double));
+        assert_eq!((s.reference.length, s.reference.sound_speed), (Some(0.1), Some(340.0)));
+        assert_eq!(s.scales, vec![("zone2".to_owned(), 0.001)]);
+        assert_eq!(Plot3dSettings::parse(Path::new("x"), &s.to_json().to_string()).unwrap(), s);
+        assert_eq!(Plot3dSettings::default().to_json(), Value::Null);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, says) in [
+            (r#"{"colour": 1}"#, "unknown key 'colour'"),
+            (r#"{"reference": {"mass": 1}}"#, "unknown key 'mass' in 'reference'"),
+            (r#"{"reference": {"length": -1}}"#, "positive"),
+            (r#"{"zones": {"a": {"size": 1}}}"#, "unknown key 'size' in 'zones.a'"),
+            (r#"{"precision": 16}"#, "32, 64"),
+            (r#"{"names": 3}"#, "list of strings"),
+            ("[1]", "object"),
+            ("{", "not JSON"),
+        ] {
+            let e = Plot3dSettings::parse(Path::new("dir/x.p3d.json"), text).unwrap_err().to_string();
+            assert!(e.contains(says) && e.contains("x.p3d.json"), "{e}");
+        }
+    }
+}

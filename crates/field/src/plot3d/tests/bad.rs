@@ -1,0 +1,1 @@
+//! What broken and hostile files get.

@@ -1,0 +1,286 @@
+//! Writes PLOT3D files, plane by plane, in every variant that the reader knows. For generators and tests.
+
+use super::options::{ByteOrder, Dimension, Format, Kind, Order, Precision, ZoneCount};
+use crate::catalog::FlowHeader;
+use std::io::{self, Write};
+
+/// The longest sub-record that gfortran writes by default: 2^31 - 9 bytes.
+pub const MAX_SUBRECORD: u64 = 2_147_483_639;
+
+/// What is written and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// Grid, q or function file.
+    pub kind: Kind,
+    /// Records, plain or text.
+    pub format: Format,
+    /// Byte order of a binary file.
+    pub byte_order: ByteOrder,
+    /// Width of the numbers.
+    pub precision: Precision,
+    /// Coordinates.
+    pub dimension: Dimension,
+    /// Whether a zone count is written.
+    pub zones: ZoneCount,
+    /// Grids: whether iblank follows the coordinates.
+    pub iblank: bool,
+    /// Order within a zone; in Fortran files with PLANES each plane is a record.
+    pub order: Order,
+    /// Points of each zone; the third is 1 in 2-D.
+    pub dims: Vec<[usize; 3]>,
+    /// Function files: number of functions.
+    pub functions: usize,
+    /// q files: OVERFLOW's NQ and NQC.
+    pub overflow: Option<(usize, usize)>,
+    /// q files: header numbers of each zone, the last one for those that follow.
+    pub headers: Vec<FlowHeader>,
+    /// Bytes of a record mark, 4 or 8.
+    pub mark: usize,
+    /// Longer records are split in sub-records of this many bytes.
+    pub max_subrecord: u64,
+}
+
+impl Spec {
+    /// Little-endian Fortran records with a zone count, double precision, 3-D, no iblank, WHOLE.
+    pub fn new(kind: Kind, dims: Vec<[usize; 3]>) -> Self {
+        Self {
+            kind,
+            format: Format::Fortran,
+            byte_order: ByteOrder::Little,
+            precision: Precision::Double,
+            dimension: Dimension::Three,
+            zones: ZoneCount::Multi,
+            iblank: false,
+            order: Order::Whole,
+            dims,
+            functions: 1,
+            overflow: None,
+            headers: Vec::new(),
+            mark: 4,
+            max_subrecord: MAX_SUBRECORD,
+        }
+    }
+
+    /// Floating-point variables a point.
+    pub fn variables(&self) -> usize {
+        match self.kind {
+            Kind::Grid => self.dimension.count(),
+            Kind::Q => self.overflow.map_or(self.dimension.count() + 2, |o| o.0),
+            Kind::Function => self.functions,
+        }
+    }
+}
+
+/// Fills one plane, `[j][i]`, of (zone, variable, k). Variables are x, y, z; density, momentum, energy, ...; or the
+/// functions. iblank is the variable after the coordinates and is rounded.
+pub type Plane<'a> = &'a mut dyn FnMut(usize, usize, usize, &mut [f64]);
+
+/// Writes the file to `out`. Memory is one plane.
+///
+/// ```
+/// # use field::plot3d::{write::{write, Spec}, Kind};
+/// let spec = Spec::new(Kind::Grid, vec![[3, 4, 5]]);
+/// let mut file = Vec::new();
+/// write(&mut file, &spec, &mut |_zone, axis, k, plane| {
+///     for (n, value) in plane.iter_mut().enumerate() {
+///         *value = [n % 3, n / 3, k][axis] as f64;
+///     }
+/// })?;
+/// assert_eq!(file.len(), (4 + 8) + (3 * 4 + 8) + (3 * 3 * 4 * 5 * 8 + 8));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+/// What `out` says.
+pub fn write(out: &mut dyn Write, spec: &Spec, plane: Plane<'_>) -> io::Result<()> {
+    let mut w = Records { out: io::BufWriter::with_capacity(1 << 18, out), spec, left: 0, len: 0, room: 0, first: true };
+    let word = |n: usize| i32::try_from(n).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
+    if spec.zones == ZoneCount::Multi {
+        w.begin(4)?;
+        w.integer(word(spec.dims.len())?)?;
+        w.end()?;
+    }
+    let dim = spec.dimension.count();
+    let words = spec.dims.len() * (dim + usize::from(spec.kind == Kind::Function));
+    let extra = if spec.overflow.is_some() { 2 } else { 0 };
+    w.begin(4 * (words + extra) as u64)?;
+    for dims in &spec.dims {
+        for &n in &dims[..dim] {
+            w.integer(word(n)?)?;
+        }
+        if spec.kind == Kind::Function {
+            w.integer(word(spec.functions)?)?;
+        }
+    }
+    if let Some((nq, nqc)) = spec.overflow {
+        w.integer(word(nq)?)?;
+        w.integer(word(nqc)?)?;
+    }
+    w.end()?;
+    for (zone, dims) in spec.dims.iter().enumerate() {
+        if spec.kind == Kind::Q {
+            w.flow_header(zone)?;
+        }
+        w.zone(zone, *dims, plane)?;
+    }
+    w.out.flush()
+}
+
+/// Record marks around what is written.
+struct Records<'a> {
+    out: io::BufWriter<&'a mut dyn Write>,
+    spec: &'a Spec,
+    /// Bytes of the record that are in no sub-record yet.
+    left: u64,
+    /// Length of the sub-record under way.
+    len: u64,
+    /// Bytes of it that are still to come.
+    room: u64,
+    /// Whether it is the record's first.
+    first: bool,
+}
+
+impl Records<'_> {
+    fn big(&self) -> bool {
+        self.spec.byte_order == ByteOrder::Big
+    }
+
+    fn mark(&mut self, negative: bool) -> io::Result<()> {
+        if self.spec.format != Format::Fortran {
+            return Ok(());
+        }
+        if self.spec.mark == 8 {
+            let bytes = if self.big() { self.len.to_be_bytes() } else { self.len.to_le_bytes() };
+            return self.out.write_all(&bytes);
+        }
+        let len = i32::try_from(self.len).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let len = if negative { -len } else { len };
+        self.out.write_all(&if self.big() { len.to_be_bytes() } else { len.to_le_bytes() })
+    }
+
+    /// Starts a record of `len` bytes.
+    fn begin(&mut self, len: u64) -> io::Result<()> {
+        (self.left, self.first) = (len, true);
+        self.open()
+    }
+
+    fn open(&mut self) -> io::Result<()> {
+        let longest = if self.spec.mark == 8 { u64::MAX } else { self.spec.max_subrecord };
+        self.len = self.left.min(longest);
+        self.room = self.len;
+        self.left -= self.len;
+        self.mark(self.left > 0)
+    }
+
+    fn close(&mut self) -> io::Result<()> {
+        let negative = !self.first;
+        self.first = false;
+        self.mark(negative)
+    }
+
+    /// Ends a record.
+    fn end(&mut self) -> io::Result<()> {
+        if self.spec.format == Format::Ascii {
+            return self.out.write_all(b"\n");
+        }
+        self.close()
+    }
+
+    fn bytes(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        if self.spec.format != Format::Fortran {
+            return self.out.write_all(bytes);
+        }
+        while !bytes.is_empty() {
+            if self.room == 0 {
+                self.close()?;
+                self.open()?;
+            }
+            let take = self.room.min(bytes.len() as u64) as usize;
+            let (now, later) = bytes.split_at(take);
+            self.out.write_all(now)?;
+            self.room -= take as u64;
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    fn integer(&mut self, v: i32) -> io::Result<()> {
+        match self.spec.format {
+            Format::Ascii => write!(self.out, "{v} "),
+            _ if self.big() => self.bytes(&v.to_be_bytes()),
+            _ => self.bytes(&v.to_le_bytes()),
+        }
+    }
+
+    fn real(&mut self, v: f64) -> io::Result<()> {
+        match (self.spec.format, self.spec.precision, self.big()) {
+            // Rust writes the shortest text that reads back as the same number.
+            (Format::Ascii, ..) => write!(self.out, "{v:e} "),
+            (_, Precision::Single, true) => self.bytes(&(v as f32).to_be_bytes()),
+            (_, Precision::Single, false) => self.bytes(&(v as f32).to_le_bytes()),
+            (_, Precision::Double, true) => self.bytes(&v.to_be_bytes()),
+            (_, Precision::Double, false) => self.bytes(&v.to_le_bytes()),
+        }
+    }
+
+    fn flow_header(&mut self, zone: usize) -> io::Result<()> {
+        let spec = self.spec;
+        let plain = FlowHeader { mach: 0.0, alpha: 0.0, reynolds: 0.0, time: 0.0, gamma: 1.4 };
+        let h = spec.headers.get(zone).or(spec.headers.last()).copied().unwrap_or(plain);
+        let width = spec.precision.bytes();
+        let Some((_, species)) = spec.overflow else {
+            self.begin(4 * width)?;
+            for v in [h.mach, h.alpha, h.reynolds, h.time] {
+                self.real(v)?;
+            }
+            return self.end();
+        };
+        let gases = species.max(2);
+        self.begin((13 + gases as u64) * width + 4)?;
+        // BETA, TINF (Rankine), then IGAM.
+        for v in [h.mach, h.alpha, h.reynolds, h.time, h.gamma, 0.0, 518.67] {
+            self.real(v)?;
+        }
+        self.integer(0)?;
+        // HTINF, HT1, HT2, gas constants, FSMACH, TVREF (time in L / V_ref), DTVREF.
+        let rest = [0.0, 1.0, 1.0].into_iter().chain(std::iter::repeat_n(1.0, gases));
+        for v in rest.chain([h.mach, h.time * h.mach, 0.0]) {
+            self.real(v)?;
+        }
+        self.end()
+    }
+
+    fn zone(&mut self, zone: usize, dims: [usize; 3], plane: Plane<'_>) -> io::Result<()> {
+        let spec = self.spec;
+        let [ni, nj, nk] = dims;
+        let variables = spec.variables();
+        let point = variables as u64 * spec.precision.bytes() + if spec.iblank { 4 } else { 0 };
+        let per_plane = point * (ni * nj) as u64;
+        let all = variables + usize::from(spec.iblank);
+        let mut values = vec![0.0; ni * nj];
+        let mut put = |w: &mut Self, v: usize, k: usize| -> io::Result<()> {
+            plane(zone, v, k, &mut values);
+            for &value in &values {
+                if v == variables {
+                    w.integer(value.round() as i32)?;
+                } else {
+                    w.real(value)?;
+                }
+            }
+            Ok(())
+        };
+        if spec.order == Order::Planes {
+            for k in 0..nk {
+                self.begin(per_plane)?;
+                (0..all).try_for_each(|v| put(self, v, k))?;
+                self.end()?;
+            }
+            return Ok(());
+        }
+        self.begin(per_plane * nk as u64)?;
+        for v in 0..all {
+            (0..nk).try_for_each(|k| put(self, v, k))?;
+        }
+        self.end()
+    }
+}

@@ -1,0 +1,219 @@
+//! Page maps of the store: from a page to its bytes by way of the shard's index, which is a page like any other.
+
+use super::codec::{check_crc, to_native, Codec, CRC_BYTES};
+use super::layout::{ArrayLayout, ABSENT, ENTRY_BYTES};
+use pager::error::{PageError, PageErrorKind};
+use pager::id::{ArrayId, PageId, SourceId};
+use pager::map::{Located, PageMap, Segment, Target};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What an array's two page maps share.
+pub(super) struct Files {
+    /// The store.
+    pub root: PathBuf,
+    /// Shape, pages, shards.
+    pub layout: ArrayLayout,
+    /// One source for each shard of each step.
+    pub sources: Vec<SourceId>,
+}
+
+impl Files {
+    fn source(&self, step: u32, shard: u64) -> Option<SourceId> {
+        let count = self.layout.grid.count();
+        if shard >= count {
+            return None;
+        }
+        self.sources.get(usize::try_from(u64::from(step) * count + shard).ok()?).copied()
+    }
+
+    /// An error about a page of the data.
+    fn page_error(&self, page: PageId, kind: PageErrorKind) -> PageError {
+        let at = self.layout.grid.paging.coords(page.page);
+        let shard = self.layout.grid.locate(at).0;
+        let file = self.root.join(self.layout.shard_path(page.step as usize, shard));
+        PageError::new(format!("{}, page (i {}, j {}, k {})", file.display(), at[0], at[1], at[2]), kind)
+    }
+
+    /// An error about a shard's index.
+    fn index_error(&self, page: PageId, kind: PageErrorKind) -> PageError {
+        let file = self.root.join(self.layout.shard_path(page.step as usize, page.page));
+        PageError::new(format!("{}, index", file.display()), kind)
+    }
+}
+
+/// The shard indexes of one array: page number is shard number. A page is its entries, offset and length of each slot
+/// as native 64-bit words.
+pub struct ShardIndex {
+    pub(super) files: Arc<Files>,
+    pub(super) name: String,
+}
+
+impl PageMap for ShardIndex {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn pages(&self) -> u64 {
+        self.files.layout.grid.count()
+    }
+
+    fn page_bytes(&self, _page: PageId) -> usize {
+        self.files.layout.grid.slots() * ENTRY_BYTES
+    }
+
+    fn locate(&self, page: PageId, _index: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
+        let Some(source) = self.files.source(page.step, page.page) else {
+            return Located::Failed(self.files.index_error(page, PageErrorKind::Missing));
+        };
+        let bytes = self.page_bytes(page);
+        let segments = vec![
+            Segment { source, offset: 0, len: bytes, to: Target::Frame(0) },
+            Segment { source, offset: bytes as u64, len: CRC_BYTES, to: Target::Encoded(0) },
+        ];
+        Located::Extents { segments, encoded_len: CRC_BYTES, scratch_len: 0 }
+    }
+
+    fn decode(&self, page: PageId, encoded: &[u8], _scratch: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+        check_index(&self.files.layout, page.page, frame, encoded)
+            .map(drop)
+            .map_err(|kind| self.files.index_error(page, kind))?;
+        to_native(8, frame);
+        Ok(())
+    }
+
+    fn fill(&self, _page: PageId, frame: &mut [u8]) {
+        // Never called: `locate` does not answer `Fill`. All ones is an index without pages, which fails them all.
+        frame.fill(0xff);
+    }
+
+    fn checked(&self) -> bool {
+        true
+    }
+}
+
+/// Checks a shard's index against its checksum and against what a shard can be: all pages of the zone that belong to it,
+/// one behind the other in the order of their slots, each of a length that the codec allows. Answers where the shard
+/// must end.
+///
+/// # Errors
+/// [`PageErrorKind::Checksum`] or [`PageErrorKind::Decode`].
+pub fn check_index(layout: &ArrayLayout, shard: u64, entries: &[u8], crc: &[u8]) -> Result<u64, PageErrorKind> {
+    let bad = |m: String| PageErrorKind::Decode(m);
+    let grid = &layout.grid;
+    if entries.len() != grid.slots() * ENTRY_BYTES || crc.len() != CRC_BYTES {
+        return Err(bad(format!("{} bytes for an index of {} pages", entries.len(), grid.slots())));
+    }
+    check_crc(entries, u32::from_le_bytes([crc[0], crc[1], crc[2], crc[3]]))?;
+    let page_bytes = layout.page_bytes();
+    let (least, most) = (layout.codec.min_encoded(page_bytes) as u64, layout.codec.max_encoded(page_bytes) as u64);
+    let mut next = grid.index_bytes() as u64;
+    for (slot, entry) in entries.chunks_exact(ENTRY_BYTES).enumerate() {
+        let (offset, len) = words(entry, u64::from_le_bytes);
+        if grid.page_at(shard, slot).is_none() {
+            if (offset, len) != (ABSENT, ABSENT) {
+                return Err(bad(format!("slot {slot} lies past the zone and is not empty")));
+            }
+            continue;
+        }
+        if offset != next || len < least || len > most {
+            return Err(bad(format!("slot {slot} at byte {offset} with {len} bytes, expected {least} to {most} at {next}")));
+        }
+        // At most 4096 pages of at most 2^31 bytes: no overflow.
+        next += len;
+    }
+    Ok(next)
+}
+
+/// Offset and length of an entry.
+fn words(entry: &[u8], word: fn([u8; 8]) -> u64) -> (u64, u64) {
+    let mut w = [[0u8; 8]; 2];
+    w[0].copy_from_slice(&entry[..8]);
+    w[1].copy_from_slice(&entry[8..ENTRY_BYTES]);
+    (word(w[0]), word(w[1]))
+}
+
+/// The pages of one array.
+pub struct StoreArray {
+    pub(super) files: Arc<Files>,
+    /// The array's [`ShardIndex`].
+    pub(super) index: ArrayId,
+}
+
+impl PageMap for StoreArray {
+    fn name(&self) -> &str {
+        &self.files.layout.path
+    }
+
+    fn pages(&self) -> u64 {
+        self.files.layout.grid.paging.count()
+    }
+
+    fn page_bytes(&self, _page: PageId) -> usize {
+        self.files.layout.page_bytes()
+    }
+
+    fn locate(&self, page: PageId, index: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
+        let layout = &self.files.layout;
+        if page.page >= self.pages() {
+            return Located::Failed(self.files.page_error(page, PageErrorKind::Missing));
+        }
+        let (shard, slot) = layout.grid.locate(layout.grid.paging.coords(page.page));
+        let Some(source) = self.files.source(page.step, shard) else {
+            return Located::Failed(self.files.page_error(page, PageErrorKind::Missing));
+        };
+        let wanted = PageId::new(self.index, page.step, shard);
+        let Some(entries) = index(wanted) else { return Located::Need(wanted) };
+        // SAFETY: the pager gives the bytes of a resident page, which stay while `locate` runs.
+        let entries = unsafe { &*entries };
+        let Some(entry) = entries.get(slot * ENTRY_BYTES..(slot + 1) * ENTRY_BYTES) else {
+            return Located::Failed(self.files.page_error(page, PageErrorKind::Decode("index is too short".into())));
+        };
+        let (offset, len) = words(entry, u64::from_ne_bytes);
+        if (offset, len) == (ABSENT, ABSENT) {
+            return Located::Failed(self.files.page_error(page, PageErrorKind::Missing));
+        }
+        // `ShardIndex` has checked the lengths; here they size a buffer, so they are bounded once more.
+        let page_bytes = layout.page_bytes();
+        let len = match usize::try_from(len) {
+            Ok(n) if n >= layout.codec.min_encoded(page_bytes) && n <= layout.codec.max_encoded(page_bytes) => n,
+            _ => return Located::Failed(self.files.page_error(page, PageErrorKind::Decode(format!("{len} bytes long")))),
+        };
+        match layout.codec {
+            Codec::None => {
+                let body = len - CRC_BYTES;
+                let segments = vec![
+                    Segment { source, offset, len: body, to: Target::Frame(0) },
+                    Segment { source, offset: offset + body as u64, len: CRC_BYTES, to: Target::Encoded(0) },
+                ];
+                Located::Extents { segments, encoded_len: CRC_BYTES, scratch_len: 0 }
+            }
+            Codec::Zstd { .. } | Codec::Lz4 => {
+                let segments = vec![Segment { source, offset, len, to: Target::Encoded(0) }];
+                Located::Extents { segments, encoded_len: len, scratch_len: 0 }
+            }
+        }
+    }
+
+    fn decode(&self, page: PageId, encoded: &[u8], _scratch: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+        let layout = &self.files.layout;
+        let done = match (layout.codec, encoded) {
+            (Codec::None, &[a, b, c, d]) => {
+                let done = check_crc(frame, u32::from_le_bytes([a, b, c, d]));
+                to_native(layout.dtype.size(), frame);
+                done
+            }
+            (codec, _) => codec.decode(layout.dtype.size(), encoded, frame),
+        };
+        done.map_err(|kind| self.files.page_error(page, kind))
+    }
+
+    fn fill(&self, _page: PageId, frame: &mut [u8]) {
+        // Never called: `locate` does not answer `Fill`, because our own stores leave nothing out. All ones is NaN.
+        frame.fill(0xff);
+    }
+
+    fn checked(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,380 @@
+//! Where everything lies in a store: follows from the catalog, the page boxes and the codec alone, so that the writer and
+//! the reader need not tell each other.
+
+use super::codec::{Codec, CRC_BYTES};
+use crate::boxes;
+use crate::catalog::{ArrayInfo, Catalog, DType, Role};
+use crate::error::FieldError;
+use crate::paging::{choose, Layout, Paging};
+use serde_json::{json, Map, Value};
+use std::ops::Range;
+use std::path::Path;
+
+/// Most pages in a shard: its index, the block translation table, then takes 64 KiB.
+pub const MAX_SHARD_PAGES: usize = 4096;
+/// Bytes of pages that a shard of a zone's largest array aims at: large enough for long writes and few files, small
+/// enough that a resumed conversion loses little.
+const SHARD_BYTES: usize = 128 << 20;
+/// Bytes of an index entry: offset and length.
+pub const ENTRY_BYTES: usize = 16;
+/// The entry of a page that is not there.
+pub const ABSENT: u64 = u64::MAX;
+/// Most bytes of a zone, generously counted: four exabytes. Keeps all arithmetic below within 64 bits.
+const MAX_BYTES: usize = 1 << 62;
+/// Page edge of ranges and boxes, which are themselves paged.
+const LEVEL_PAGE: usize = 8;
+/// Codec of ranges and boxes: their rounded numbers compress to about half, and they are read rarely.
+const LEVEL_CODEC: Codec = Codec::Zstd { level: 1 };
+
+/// How the pages of an array are gathered in shards. All triples are (i, j, k).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ShardGrid {
+    /// The cut in pages.
+    pub paging: Paging,
+    /// Pages of a shard.
+    pub shard: [usize; 3],
+    /// Shards of a step.
+    pub shards: [usize; 3],
+}
+
+impl ShardGrid {
+    /// Gathers pages of at most `page_bytes`. Whole i-lines of pages if they fit, then whole planes, else blocks.
+    pub fn new(paging: Paging, page_bytes: usize) -> Self {
+        let even = |n: usize, most: usize| n.div_ceil(n.div_ceil(most.max(1)));
+        let [ni, nj, nk] = paging.pages;
+        let most = (SHARD_BYTES / page_bytes.max(1)).clamp(1, MAX_SHARD_PAGES);
+        let i = even(ni, most);
+        let left = (most / i).max(1);
+        let (j, k) = if nj <= left {
+            (nj, even(nk, left / nj))
+        } else {
+            // About as many points along k as along j, so that a shard's surface, which is read twice, is small.
+            let square = (left as f64 * paging.page[1] as f64 / paging.page[2] as f64).sqrt();
+            let k = even(nk, (square as usize).clamp(1, left));
+            (even(nj, left / k), k)
+        };
+        let shard = [i, j, k];
+        Self { paging, shard, shards: std::array::from_fn(|a| paging.pages[a].div_ceil(shard[a])) }
+    }
+
+    /// Pages that a shard has room for; at the zone's end some are not used.
+    pub const fn slots(&self) -> usize {
+        self.shard[0] * self.shard[1] * self.shard[2]
+    }
+
+    /// Shards of a step.
+    pub fn count(&self) -> u64 {
+        self.shards.iter().map(|&n| n as u64).product()
+    }
+
+    /// Shard coordinates of shard `number`.
+    pub const fn coords(&self, number: u64) -> [usize; 3] {
+        let (ni, nj) = (self.shards[0] as u64, self.shards[1] as u64);
+        [(number % ni) as usize, (number / ni % nj) as usize, (number / ni / nj) as usize]
+    }
+
+    /// Number of the shard that holds the page at page coordinates `at`, and the page's slot in it.
+    pub const fn locate(&self, at: [usize; 3]) -> (u64, usize) {
+        let s = self.shard;
+        let n = ((at[2] / s[2]) as u64 * self.shards[1] as u64 + (at[1] / s[1]) as u64) * self.shards[0] as u64
+            + (at[0] / s[0]) as u64;
+        (n, ((at[2] % s[2]) * s[1] + at[1] % s[1]) * s[0] + at[0] % s[0])
+    }
+
+    /// Page coordinates of the page in `slot` of shard `number`; `None` where the slot lies past the zone's end.
+    pub fn page_at(&self, number: u64, slot: usize) -> Option<[usize; 3]> {
+        let c = self.coords(number);
+        let s = self.shard;
+        let at = [c[0] * s[0] + slot % s[0], c[1] * s[1] + slot / s[0] % s[1], c[2] * s[2] + slot / s[0] / s[1]];
+        (0..3).all(|a| at[a] < self.paging.pages[a]).then_some(at)
+    }
+
+    /// Page coordinates that shard `number` holds.
+    pub fn pages_of(&self, number: u64) -> [Range<usize>; 3] {
+        let c = self.coords(number);
+        std::array::from_fn(|a| c[a] * self.shard[a]..((c[a] + 1) * self.shard[a]).min(self.paging.pages[a]))
+    }
+
+    /// Bytes of a shard's index: the entries and their checksum.
+    pub const fn index_bytes(&self) -> usize {
+        self.slots() * ENTRY_BYTES + CRC_BYTES
+    }
+}
+
+/// One array of the store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArrayLayout {
+    /// Folder below the root, e.g. `zone1/momentum`.
+    pub path: String,
+    /// Time steps that it has: those of the dataset, or 1.
+    pub steps: usize,
+    /// Sizes between the step and k in Zarr's shape: none for scalars, components for vectors.
+    pub lead: Vec<usize>,
+    /// Element type.
+    pub dtype: DType,
+    /// Pages and shards.
+    pub grid: ShardGrid,
+    /// How pages are encoded.
+    pub codec: Codec,
+    /// Dimension names, in Zarr's order.
+    names: Vec<String>,
+    /// CF attributes.
+    attributes: Map<String, Value>,
+}
+
+impl ArrayLayout {
+    /// Components of a page: the product of `lead`.
+    pub fn components(&self) -> usize {
+        self.lead.iter().product()
+    }
+
+    /// Bytes of a decoded page.
+    pub fn page_bytes(&self) -> usize {
+        self.components() * self.grid.paging.page_points() * self.dtype.size()
+    }
+
+    /// Bytes of all values, without padding.
+    pub fn value_bytes(&self) -> u64 {
+        self.steps as u64 * self.grid.paging.points() * (self.components() * self.dtype.size()) as u64
+    }
+
+    /// Pages of all steps.
+    pub fn page_count(&self) -> u64 {
+        self.steps as u64 * self.grid.paging.count()
+    }
+
+    /// Shards of all steps.
+    pub fn shard_count(&self) -> u64 {
+        self.steps as u64 * self.grid.count()
+    }
+
+    /// File of a shard below the root.
+    pub fn shard_path(&self, step: usize, shard: u64) -> String {
+        let [i, j, k] = self.grid.coords(shard);
+        let lead = ".0".repeat(self.lead.len());
+        format!("{}/c.{step}{lead}.{k}.{j}.{i}", self.path)
+    }
+
+    /// The array's `zarr.json`.
+    pub fn document(&self) -> Vec<u8> {
+        let p = self.grid.paging;
+        let shape = |first: usize, along: [usize; 3]| -> Vec<usize> {
+            let mut v = vec![first];
+            v.extend(&self.lead);
+            v.extend([along[2], along[1], along[0]]);
+            v
+        };
+        let outer: [usize; 3] = std::array::from_fn(|a| self.grid.shard[a] * p.page[a]);
+        // Never a plausible zero: a reader that does not know a deleted shard for what it is shows these.
+        let fill = match self.dtype {
+            DType::Float32 | DType::Float64 => json!("NaN"),
+            DType::Int32 => json!(i32::MIN),
+            DType::Uint8 => json!(u8::MAX),
+        };
+        let little = json!({"name": "bytes", "configuration": {"endian": "little"}});
+        let value = json!({
+            "zarr_format": 3,
+            "node_type": "array",
+            "shape": shape(self.steps, p.dims),
+            "data_type": self.dtype.name(),
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": shape(1, outer)}},
+            // All shards of an array in one folder: one folder to make durable.
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}},
+            "fill_value": fill,
+            "codecs": [{"name": "sharding_indexed", "configuration": {
+                "chunk_shape": shape(1, p.page),
+                "codecs": self.codec.metadata(self.dtype),
+                "index_codecs": [little, {"name": "crc32c"}],
+                // At the start its place is known, and a shard that lost its end is found out by its extents.
+                "index_location": "start"}}],
+            "dimension_names": self.names,
+            "attributes": self.attributes,
+        });
+        value.to_string().into_bytes()
+    }
+}
+
+/// One zone of the store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ZoneLayout {
+    /// Folder below the root.
+    pub path: String,
+    /// The cut of its points in pages, the same for all its arrays.
+    pub paging: Paging,
+    /// Arrays in catalog order. In an index (no data) these are only what ranges are made of.
+    pub arrays: Vec<ArrayLayout>,
+    /// Ranges by array and level: lower and upper limit of each component, `[t, 2, c, k, j, i]` over pages at level 0.
+    pub ranges: Vec<Vec<ArrayLayout>>,
+    /// Boxes of blocks of cells by level, `[t, 6, k, j, i]`; empty for a zone without coordinates.
+    pub boxes: Vec<ArrayLayout>,
+    /// Which array holds the coordinates.
+    pub xyz: Option<usize>,
+    /// Which array holds iblank.
+    pub iblank: Option<usize>,
+}
+
+/// Chooses the page boxes of a catalog's zones.
+pub fn choose_pages(catalog: &Catalog, asked: usize, layout: Layout) -> Vec<Paging> {
+    let size = |a: &ArrayInfo| a.dtype.size();
+    catalog.zones.iter().map(|z| choose(z.dims, asked, layout, z.arrays.iter().map(size).max().unwrap_or(4))).collect()
+}
+
+/// A name as a folder that every file system and Zarr take: letters, digits, `.`, `_`, `-`, not starting with `_` or `.`,
+/// and not in `taken`.
+fn folder(name: &str, taken: &mut Vec<String>) -> String {
+    let mut s: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).take(100).collect();
+    if !s.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+        s.insert(0, 'z');
+    }
+    let plain = s.clone();
+    let mut n = 1;
+    // Some file systems do not tell upper from lower case.
+    while s == "zarr.json" || taken.iter().any(|t| t.eq_ignore_ascii_case(&s)) {
+        n += 1;
+        s = format!("{plain}-{n}");
+    }
+    taken.push(s.clone());
+    s
+}
+
+/// Lays out a store. `steps` gives the number of steps of each array of each zone.
+///
+/// # Errors
+/// [`FieldError::Format`] about `path` for a catalog that no store can hold: sizes that overflow, arrays without
+/// components, steps that are not the dataset's.
+pub fn lay_out(
+    path: &Path,
+    catalog: &Catalog,
+    pages: &[Paging],
+    steps: &[Vec<usize>],
+    codec: Codec,
+) -> Result<Vec<ZoneLayout>, FieldError> {
+    let bad = |m: String| FieldError::format(path, m);
+    if pages.len() != catalog.zones.len() || steps.len() != catalog.zones.len() {
+        return Err(bad("zones and page boxes differ in number".into()));
+    }
+    let mut taken = Vec::new();
+    let mut zones = Vec::with_capacity(catalog.zones.len());
+    for ((zone, &paging), steps) in catalog.zones.iter().zip(pages).zip(steps) {
+        if steps.len() != zone.arrays.len() {
+            return Err(bad(format!("{}: arrays and steps differ in number", zone.name)));
+        }
+        if zone.dims.iter().any(|&n| n > i32::MAX as usize) {
+            return Err(bad(format!("{}: {:?} points are too many", zone.name, zone.dims)));
+        }
+        if paging != Paging::new(zone.dims, paging.page) || zone.dims.contains(&0) {
+            return Err(bad(format!("{}: pages of {:?} points do not cut {:?}", zone.name, paging.page, zone.dims)));
+        }
+        // The largest product anywhere: all points with padding, all components, eight bytes, all steps.
+        let most = steps.iter().copied().max().unwrap_or(1).max(1);
+        let total = (0..3).try_fold(most.saturating_mul(1 << 10), |n, a| n.checked_mul(paging.pages[a] * paging.page[a]));
+        if total.is_none_or(|n| n > MAX_BYTES) {
+            return Err(bad(format!("{}: {:?} points are too many", zone.name, zone.dims)));
+        }
+        let mut largest = 1;
+        for (a, &n) in zone.arrays.iter().zip(steps) {
+            if !(1..=64).contains(&a.components) || n == 0 || n != 1 && n != catalog.times.len() {
+                return Err(bad(format!("{}/{}: {} components, {n} steps", zone.name, a.name, a.components)));
+            }
+            largest = largest.max(a.components * a.dtype.size() * paging.page_points());
+        }
+        // Pages of more would not fit blosc's lengths, nor any limit.
+        if largest > 1 << 30 {
+            return Err(bad(format!("{}: pages of {largest} bytes are too large", zone.name)));
+        }
+        zones.push(zone_layout(catalog, zone, ShardGrid::new(paging, largest), steps, codec, folder(&zone.name, &mut taken)));
+    }
+    Ok(zones)
+}
+
+fn zone_layout(
+    catalog: &Catalog,
+    zone: &crate::catalog::ZoneInfo,
+    grid: ShardGrid,
+    steps: &[usize],
+    codec: Codec,
+    path: String,
+) -> ZoneLayout {
+    let time = |n: usize| if n == catalog.times.len() { "time" } else { "steady" }.to_owned();
+    let component = |n: usize| if n == catalog.dimension { "component".to_owned() } else { format!("component_{n}") };
+    let mut taken = Vec::new();
+    let mut arrays = Vec::new();
+    let mut ranges = Vec::new();
+    let level = |name: String, steps: usize, lead: Vec<usize>, names: Vec<String>, dtype: DType, dims: [usize; 3], about: &str| {
+        let values: usize = lead.iter().product();
+        let paging = choose(dims, LEVEL_PAGE, Layout::Cubed, values * dtype.size());
+        let grid = ShardGrid::new(paging, values * dtype.size() * paging.page_points());
+        let mut all = vec![time(steps)];
+        all.extend(names);
+        // Levels differ in size, so each has dimensions of its own.
+        all.extend(["k", "j", "i"].map(|a| format!("{a}_{name}")));
+        let mut attributes = Map::new();
+        attributes.insert("long_name".into(), json!(about));
+        ArrayLayout { path: format!("_farfield/{path}/{name}"), steps, lead, dtype, grid, codec: LEVEL_CODEC, names: all, attributes }
+    };
+    for (info, &steps) in zone.arrays.iter().zip(steps) {
+        let name = folder(&info.name, &mut taken);
+        let c = info.components;
+        let mut names = vec![time(steps)];
+        if c > 1 {
+            names.push(component(c));
+        }
+        names.extend(["k", "j", "i"].map(str::to_owned));
+        let mut attributes = Map::new();
+        for (key, value) in [("units", &info.units), ("standard_name", &info.standard_name), ("long_name", &info.long_name)] {
+            if !value.is_empty() {
+                attributes.insert(key.into(), json!(value));
+            }
+        }
+        ranges.push(
+            boxes::halvings(grid.paging.pages)
+                .into_iter()
+                .enumerate()
+                .map(|(n, dims)| {
+                    let names = vec!["limit".to_owned(), component(c)];
+                    let about = format!("least and greatest {} in the cells of each page", info.name);
+                    level(format!("ranges_{name}_{n}"), steps, vec![2, c], names, DType::Float64, dims, &about)
+                })
+                .collect(),
+        );
+        let lead = if c > 1 { vec![c] } else { Vec::new() };
+        arrays.push(ArrayLayout { path: format!("{path}/{name}"), steps, lead, dtype: info.dtype, grid, codec, names, attributes });
+    }
+    let find = |role: Role| zone.arrays.iter().position(|a| a.role == role);
+    let xyz = find(Role::Coordinates).filter(|&n| {
+        let a = &zone.arrays[n];
+        matches!(a.components, 2 | 3) && matches!(a.dtype, DType::Float32 | DType::Float64)
+    });
+    let boxes = xyz.map_or_else(Vec::new, |n| {
+        boxes::level_dims(zone.dims)
+            .into_iter()
+            .enumerate()
+            .map(|(l, dims)| {
+                let about = "lower x, y, z and upper x, y, z of blocks of usable cells";
+                level(format!("boxes_{l}"), steps[n], vec![6], vec!["side".into()], DType::Float32, dims, about)
+            })
+            .collect()
+    });
+    let iblank = find(Role::Iblank).filter(|&n| zone.arrays[n].dtype == DType::Int32 && zone.arrays[n].components == 1);
+    ZoneLayout { path, paging: grid.paging, arrays, ranges, boxes, xyz, iblank }
+}
+
+/// All arrays of a store in the order of its root document. An index leaves out the data.
+pub fn all_arrays(zones: &[ZoneLayout], data: bool) -> impl Iterator<Item = &ArrayLayout> {
+    zones.iter().flat_map(move |z| {
+        let data = if data { &z.arrays[..] } else { &[] };
+        data.iter().chain(z.ranges.iter().flatten()).chain(&z.boxes)
+    })
+}
+
+/// All `zarr.json` but the root's, with their paths below the root.
+pub fn documents(zones: &[ZoneLayout], data: bool) -> impl Iterator<Item = (String, Vec<u8>)> + '_ {
+    let group = |path: String| (path + "/zarr.json", json!({"zarr_format": 3, "node_type": "group"}).to_string().into_bytes());
+    std::iter::once(group("_farfield".into()))
+        .chain(zones.iter().flat_map(move |z| {
+            let own = data.then(|| group(z.path.clone()));
+            own.into_iter().chain(std::iter::once(group(format!("_farfield/{}", z.path))))
+        }))
+        .chain(all_arrays(zones, data).map(|a| (format!("{}/zarr.json", a.path), a.document())))
+}

@@ -1,0 +1,217 @@
+//! The root's `zarr.json`: what the store is, and the crc32c of every other document. It is the commit mark.
+//!
+//! The document begins with fixed bytes up to its own checksum, which is over all its bytes with the checksum's eight
+//! digits as zeros: so any byte that changes is found, white space too, and no canonical form has to be agreed on.
+
+use super::codec::Codec;
+use crate::catalog::{ArrayInfo, Catalog, FlowHeader, ZoneInfo};
+use crate::error::FieldError;
+use crate::paging::{Layout, Paging};
+use serde_json::{json, Map, Value};
+use std::path::Path;
+
+/// Version of what stands under the `farfield` key.
+pub const VERSION: u64 = 1;
+/// How the document begins; the checksum's digits follow.
+const PREFIX: &[u8] = br#"{"zarr_format":3,"node_type":"group","attributes":{"farfield":{"crc32c":""#;
+const DIGITS: usize = 8;
+/// A root document of more than this is not ours: a thousand zones take about 2 MB.
+pub const MAX_ROOT_BYTES: u64 = 1 << 28;
+
+/// What the root says of one array.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ArraySeal {
+    /// Bytes of all its shards.
+    pub bytes: u64,
+    /// crc32c over the checksums of its shards' indexes, by step and shard number: shards that changed places are found.
+    pub indexes: u32,
+}
+
+/// The root's content.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Root {
+    /// Whether it holds data, or only ranges and boxes of data that is paged in place.
+    pub data: bool,
+    /// The asked page edge.
+    pub page: usize,
+    /// Shape of pages.
+    pub layout: Layout,
+    /// How pages are encoded.
+    pub codec: Codec,
+    /// What the dataset holds, as its source described it.
+    pub catalog: Catalog,
+    /// Page box of each zone.
+    pub pages: Vec<[usize; 3]>,
+    /// Steps of each array of each zone.
+    pub steps: Vec<Vec<usize>>,
+    /// Length and crc32c of the other documents, in [`super::layout::documents`]'s order.
+    pub documents: Vec<(u64, u32)>,
+    /// Of each array, in [`super::layout::all_arrays`]'s order.
+    pub seals: Vec<ArraySeal>,
+}
+
+impl Root {
+    /// The document.
+    pub fn document(&self) -> Vec<u8> {
+        let seals: Vec<Value> = self.seals.iter().map(|s| json!([s.bytes, hex(s.indexes)])).collect();
+        let documents: Vec<Value> = self.documents.iter().map(|d| json!([d.0, hex(d.1)])).collect();
+        let value = json!({"zarr_format": 3, "node_type": "group", "attributes": {
+            "farfield": {
+                "crc32c": hex(0),
+                "version": VERSION,
+                "kind": if self.data { "store" } else { "index" },
+                "page": self.page,
+                "layout": self.layout.name(),
+                "codec": self.codec.name(),
+                "level": self.codec.level(),
+                "pages": self.pages,
+                "steps": self.steps,
+                "catalog": catalog_value(&self.catalog),
+                "arrays": seals,
+                "documents": documents,
+            },
+            "Conventions": "CF-1.11",
+        }});
+        let mut bytes = value.to_string().into_bytes();
+        let crc = hex(crc32c::crc32c(&bytes));
+        bytes[PREFIX.len()..PREFIX.len() + DIGITS].copy_from_slice(crc.as_bytes());
+        bytes
+    }
+
+    /// Reads the document.
+    ///
+    /// # Errors
+    /// [`FieldError::Format`] about `path` when a byte has changed or it is not a Farfield store's.
+    pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, FieldError> {
+        let bad = |m: &str| FieldError::format(path, m.to_owned());
+        if !bytes.starts_with(PREFIX) || bytes.len() < PREFIX.len() + DIGITS {
+            return Err(bad("not the root document of a Farfield store, or damaged"));
+        }
+        let (at, end) = (PREFIX.len(), PREFIX.len() + DIGITS);
+        let crc = crc32c::crc32c_append(
+            crc32c::crc32c_append(crc32c::crc32c(&bytes[..at]), &[b'0'; DIGITS]),
+            &bytes[end..],
+        );
+        if bytes[at..end] != *hex(crc).as_bytes() {
+            return Err(bad("checksum mismatch: the document is damaged or was edited; convert again"));
+        }
+        let value: Value = serde_json::from_slice(bytes).map_err(|e| bad(&format!("not JSON: {e}")))?;
+        let ours = &value["attributes"]["farfield"];
+        match ours["version"].as_u64() {
+            Some(VERSION) => {}
+            v => return Err(bad(&format!("store version {v:?}; this Farfield reads version {VERSION}"))),
+        }
+        Self::from_value(ours).ok_or_else(|| bad("the document is not as this Farfield writes it; convert again"))
+    }
+
+    fn from_value(v: &Value) -> Option<Self> {
+        let level = match &v["level"] {
+            Value::Null => None,
+            n => Some(i32::try_from(n.as_i64()?).ok()?),
+        };
+        let pair = |v: &Value| Some((v[0].as_u64()?, unhex(v[1].as_str()?)?));
+        let pairs = |v: &Value| v.as_array()?.iter().map(pair).collect::<Option<Vec<_>>>();
+        Some(Self {
+            data: match v["kind"].as_str()? {
+                "store" => true,
+                "index" => false,
+                _ => return None,
+            },
+            page: number(&v["page"])?,
+            layout: Layout::parse(v["layout"].as_str()?)?,
+            codec: Codec::parse(v["codec"].as_str()?, level).ok()?,
+            catalog: catalog_from(&v["catalog"])?,
+            pages: v["pages"].as_array()?.iter().map(triple).collect::<Option<_>>()?,
+            steps: v["steps"].as_array()?.iter().map(numbers).collect::<Option<_>>()?,
+            documents: pairs(&v["documents"])?,
+            seals: pairs(&v["arrays"])?.into_iter().map(|(bytes, indexes)| ArraySeal { bytes, indexes }).collect(),
+        })
+    }
+
+    /// The page boxes as pagings of the zones.
+    pub fn pagings(&self) -> Vec<Paging> {
+        self.catalog.zones.iter().zip(&self.pages).map(|(z, &page)| Paging::new(z.dims, page)).collect()
+    }
+}
+
+/// Eight lower-case digits.
+fn hex(n: u32) -> String {
+    format!("{n:08x}")
+}
+
+fn unhex(s: &str) -> Option<u32> {
+    u32::from_str_radix(s, 16).ok().filter(|&n| hex(n) == s)
+}
+
+fn number(v: &Value) -> Option<usize> {
+    usize::try_from(v.as_u64()?).ok()
+}
+
+fn numbers(v: &Value) -> Option<Vec<usize>> {
+    v.as_array()?.iter().map(number).collect()
+}
+
+fn triple(v: &Value) -> Option<[usize; 3]> {
+    numbers(v)?.try_into().ok()
+}
+
+/// Floats travel as text: JSON has no NaN, and what is read must be what was written to the last bit.
+fn float(x: f64) -> Value {
+    json!(format!("{x:?}"))
+}
+
+fn unfloat(v: &Value) -> Option<f64> {
+    v.as_str()?.parse().ok()
+}
+
+/// A catalog as JSON that [`catalog_from`] reads back exactly.
+pub fn catalog_value(c: &Catalog) -> Value {
+    let zones: Vec<Value> = c
+        .zones
+        .iter()
+        .map(|z| {
+            let headers: Vec<Value> = z
+                .headers
+                .iter()
+                .map(|h| json!([h.mach, h.alpha, h.reynolds, h.time, h.gamma].map(float)))
+                .collect();
+            json!({"name": z.name, "dims": z.dims, "arrays": z.arrays, "headers": headers})
+        })
+        .collect();
+    let mut m = Map::new();
+    m.insert("format".into(), json!(c.format));
+    m.insert("guessed".into(), json!(c.guessed));
+    m.insert("dimension".into(), json!(c.dimension));
+    m.insert("times".into(), c.times.iter().map(|&t| float(t)).collect());
+    m.insert("time_units".into(), json!(c.time_units));
+    m.insert("zones".into(), zones.into());
+    // As text, for the same reason as floats.
+    m.insert("settings".into(), json!(c.settings.to_string()));
+    Value::Object(m)
+}
+
+/// A catalog from [`catalog_value`]'s JSON.
+pub fn catalog_from(v: &Value) -> Option<Catalog> {
+    let zone = |z: &Value| {
+        let header = |h: &Value| {
+            let n: Vec<f64> = h.as_array()?.iter().map(unfloat).collect::<Option<_>>()?;
+            let [mach, alpha, reynolds, time, gamma] = n.try_into().ok()?;
+            Some(FlowHeader { mach, alpha, reynolds, time, gamma })
+        };
+        Some(ZoneInfo {
+            name: z["name"].as_str()?.to_owned(),
+            dims: triple(&z["dims"])?,
+            arrays: serde_json::from_value::<Vec<ArrayInfo>>(z["arrays"].clone()).ok()?,
+            headers: z["headers"].as_array()?.iter().map(header).collect::<Option<_>>()?,
+        })
+    };
+    Some(Catalog {
+        format: v["format"].as_str()?.to_owned(),
+        guessed: serde_json::from_value(v["guessed"].clone()).ok()?,
+        dimension: number(&v["dimension"])?,
+        zones: v["zones"].as_array()?.iter().map(zone).collect::<Option<_>>()?,
+        times: v["times"].as_array()?.iter().map(unfloat).collect::<Option<_>>()?,
+        time_units: v["time_units"].as_str()?.to_owned(),
+        settings: serde_json::from_str(v["settings"].as_str()?).ok()?,
+    })
+}

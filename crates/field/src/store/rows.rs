@@ -1,0 +1,162 @@
+//! Reads a store's arrays in rows, for converting a store into another (other pages, other codec).
+
+use super::array::check_index;
+use super::layout::{ArrayLayout, ENTRY_BYTES};
+use super::Store;
+use crate::catalog::Rows;
+use crate::error::FieldError;
+use pager::error::{PageError, PageErrorKind};
+use std::collections::HashMap;
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// Shard indexes kept: those that a slab of planes meets.
+const KEPT_SHARDS: usize = 16;
+
+/// One array of a store, read by rows. Decoded pages are kept up to a number of bytes that the owner charges, because
+/// each page is met once for every plane and component.
+pub struct StoreRows {
+    root: PathBuf,
+    layout: ArrayLayout,
+    keep: usize,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    clock: u64,
+    bytes: usize,
+    pages: HashMap<(usize, u64), (u64, Vec<u8>)>,
+    shards: HashMap<(usize, u64), (u64, Shard)>,
+}
+
+struct Shard {
+    file: File,
+    path: PathBuf,
+    entries: Vec<u8>,
+}
+
+impl StoreRows {
+    /// Array `array` of zone `zone` (catalog order), keeping up to `keep` bytes of decoded pages.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] when the store has no such array or no data.
+    pub fn new(store: &Store, zone: usize, array: usize, keep: usize) -> Result<Self, FieldError> {
+        let layout = store.root.data.then(|| store.zones.get(zone)?.arrays.get(array)).flatten();
+        let layout = layout.ok_or_else(|| FieldError::Usage(format!("{}: no such array", store.path.display())))?;
+        Ok(Self { root: store.path.clone(), layout: layout.clone(), keep, kept: Mutex::default() })
+    }
+
+    /// Steps of the array.
+    pub fn steps(&self) -> usize {
+        self.layout.steps
+    }
+
+    /// Makes sure that a page is kept and answers it.
+    fn page<'a>(&self, kept: &'a mut Kept, step: usize, at: [usize; 3]) -> Result<&'a [u8], FieldError> {
+        let layout = &self.layout;
+        let key = (step, layout.grid.paging.number(at));
+        kept.clock += 1;
+        let clock = kept.clock;
+        if !kept.pages.contains_key(&key) {
+            let bytes = layout.page_bytes();
+            while kept.bytes + bytes > self.keep && !kept.pages.is_empty() {
+                let oldest = kept.pages.iter().min_by_key(|(_, p)| p.0).map(|(k, _)| *k);
+                if let Some((_, page)) = oldest.and_then(|k| kept.pages.remove(&k)) {
+                    kept.bytes -= page.len();
+                }
+            }
+            let (number, slot) = layout.grid.locate(at);
+            let shard = self.shard(kept, step, number)?;
+            let name = || format!("{}, page (i {}, j {}, k {})", shard.path.display(), at[0], at[1], at[2]);
+            let word = |n: usize| {
+                let mut w = [0; 8];
+                w.copy_from_slice(&shard.entries[slot * ENTRY_BYTES + n * 8..][..8]);
+                u64::from_le_bytes(w)
+            };
+            // `check_index` bounds the length by what the codec can make of a page.
+            let mut encoded = vec![0; usize::try_from(word(1)).unwrap_or(0)];
+            shard.file.read_exact_at(&mut encoded, word(0)).map_err(|e| FieldError::io(&shard.path, e))?;
+            let mut frame = vec![0; bytes];
+            layout
+                .codec
+                .decode(layout.dtype.size(), &encoded, &mut frame)
+                .map_err(|kind| FieldError::Page(PageError::new(name(), kind)))?;
+            kept.bytes += bytes;
+            kept.pages.insert(key, (clock, frame));
+        }
+        match kept.pages.get_mut(&key) {
+            Some(page) => {
+                page.0 = clock;
+                Ok(&page.1)
+            }
+            None => Err(FieldError::Usage("a page was not kept".into())),
+        }
+    }
+
+    fn shard<'a>(&self, kept: &'a mut Kept, step: usize, number: u64) -> Result<&'a Shard, FieldError> {
+        let key = (step, number);
+        let clock = kept.clock;
+        if !kept.shards.contains_key(&key) {
+            if kept.shards.len() >= KEPT_SHARDS {
+                let oldest = kept.shards.iter().min_by_key(|(_, s)| s.0).map(|(k, _)| *k);
+                oldest.and_then(|k| kept.shards.remove(&k));
+            }
+            let path = self.root.join(self.layout.shard_path(step, number));
+            let failed = |kind| FieldError::Page(PageError::new(format!("{}, index", path.display()), kind));
+            let file = File::open(&path).map_err(|e| match e.kind() {
+                std::io::ErrorKind::NotFound => failed(PageErrorKind::Missing),
+                _ => FieldError::io(&path, e),
+            })?;
+            let mut entries = vec![0; self.layout.grid.index_bytes()];
+            file.read_exact_at(&mut entries, 0).map_err(|e| FieldError::io(&path, e))?;
+            let crc = entries.split_off(self.layout.grid.slots() * ENTRY_BYTES);
+            check_index(&self.layout, number, &entries, &crc).map_err(failed)?;
+            kept.shards.insert(key, (clock, Shard { file, path, entries }));
+        }
+        match kept.shards.get_mut(&key) {
+            Some(s) => {
+                s.0 = clock;
+                Ok(&s.1)
+            }
+            None => Err(FieldError::Usage("a shard was not kept".into())),
+        }
+    }
+}
+
+impl Rows for StoreRows {
+    fn read_rows(&self, step: usize, c: usize, k: usize, j: Range<usize>, out: &mut [u8]) -> Result<(), FieldError> {
+        let p = self.layout.grid.paging;
+        let size = self.layout.dtype.size();
+        if step >= self.layout.steps
+            || c >= self.layout.components()
+            || k >= p.dims[2]
+            || j.start > j.end
+            || j.end > p.dims[1]
+            || out.len() != j.len() * p.dims[0] * size
+        {
+            return Err(FieldError::Usage(format!("{}: rows {j:?} of plane {k} are not there", self.layout.path)));
+        }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut row = j.start;
+        while row < j.end {
+            let pj = row / p.page[1];
+            let rows = row..((pj + 1) * p.page[1]).min(j.end);
+            for pi in 0..p.pages[0] {
+                let at = [pi, pj, k / p.page[2]];
+                let points = p.extent(at)[0].clone();
+                let page = self.page(&mut kept, step, at)?;
+                for jj in rows.clone() {
+                    let from = ((c * p.page[2] + k % p.page[2]) * p.page[1] + jj % p.page[1]) * p.page[0] * size;
+                    let to = ((jj - j.start) * p.dims[0] + points.start) * size;
+                    out[to..to + points.len() * size].copy_from_slice(&page[from..from + points.len() * size]);
+                }
+            }
+            row = rows.end;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,329 @@
+//! What helps to read a picture: scalar bars, orientation axes, notes; where they stand and what room they leave.
+
+use super::camera::Frame;
+use super::colour::{ColourMap, Srgb8};
+use super::overlay::{Align, Overlay};
+use super::text::{self, crisp, fitted, CAP_HEIGHT};
+use super::ticks::{superscript, ticks};
+use serde::{Deserialize, Serialize};
+
+/// A scale that says what colours mean.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScalarBar {
+    /// Name of the field.
+    pub title: String,
+    /// Its unit; empty for none.
+    pub unit: String,
+    /// Colours and range.
+    pub map: ColourMap,
+}
+
+/// Orientation axes in a corner.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Axes {
+    /// What is written at the tips.
+    pub labels: [String; 3],
+}
+
+impl Default for Axes {
+    fn default() -> Axes {
+        Axes { labels: ["x".into(), "y".into(), "z".into()] }
+    }
+}
+
+/// Where a note stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// Upper left corner.
+    TopLeft,
+    /// Middle of the upper edge.
+    Top,
+    /// Upper right corner.
+    TopRight,
+    /// Lower left corner.
+    BottomLeft,
+    /// Middle of the lower edge.
+    Bottom,
+    /// Lower right corner.
+    BottomRight,
+}
+
+/// A line of text: a title, a caption, a time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Note {
+    /// The text; line ends start new lines.
+    pub text: String,
+    /// Its place. Notes of one place stand below each other.
+    pub place: Place,
+    /// Size, 1 for that of the other labels.
+    #[serde(default = "one")]
+    pub scale: f32,
+}
+
+fn one() -> f32 {
+    1.0
+}
+
+/// All that stands around the scene.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Furniture {
+    /// Scalar bars, from the top down.
+    pub bars: Vec<ScalarBar>,
+    /// Orientation axes.
+    pub axes: Option<Axes>,
+    /// Text.
+    pub notes: Vec<Note>,
+    /// Size of all letters, 1 for what suits the picture.
+    pub text_scale: f32,
+}
+
+/// Where the orientation axes go.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Gizmo {
+    /// Pixel position of the middle.
+    pub at: [f32; 2],
+    /// Length of an arrow in pixels.
+    pub length: f32,
+    /// Size of the letters at the tips.
+    pub letters: f32,
+}
+
+/// Furniture with its places.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    pub insets: [f64; 4],
+    pub gizmo: Option<Gizmo>,
+    pub overlay: Overlay,
+}
+
+/// Ink on a light and on a dark background.
+pub(crate) fn ink(light_background: bool) -> Srgb8 {
+    if light_background {
+        [38, 42, 50]
+    } else {
+        [232, 235, 240]
+    }
+}
+
+/// Below this, in pixels, letters would take up the picture: nothing is put around the scene.
+const SMALLEST: u32 = 120;
+
+impl Furniture {
+    /// The frame that is left for the scene in a picture of `size` pixels; give it to [`super::Camera::fit`].
+    pub fn frame(&self, size: [u32; 2]) -> Frame {
+        Frame { size, insets: self.layout(size, true, [255; 3]).insets }
+    }
+
+    /// Size of letters in pixels.
+    fn letters(&self, size: [u32; 2]) -> f32 {
+        let scale = if self.text_scale > 0.0 { self.text_scale.min(20.0) } else { 1.0 };
+        let diagonal = (f64::from(size[0]) * f64::from(size[1])).sqrt() as f32;
+        crisp((diagonal / 78.0).clamp(10.0, 400.0) * scale)
+    }
+
+    pub(crate) fn layout(&self, size: [u32; 2], light_background: bool, halo: Srgb8) -> Layout {
+        let mut layout = Layout { insets: [0.0; 4], gizmo: None, overlay: Overlay::default() };
+        if size[0].min(size[1]) < SMALLEST {
+            return layout;
+        }
+        let em = self.letters(size);
+        let [width, height] = size.map(|v| v as f32);
+        let pen = Pen { em, width, height, ink: ink(light_background), halo, margin: (em * 1.1).round() };
+        let (top, bottom) = pen.notes(&self.notes, &mut layout.overlay);
+        layout.insets[1] = f64::from(top);
+        layout.insets[3] = f64::from(bottom);
+        let upright = width >= height * 0.9;
+        let arrow = em * 2.3;
+        if !self.bars.is_empty() {
+            if upright {
+                let lower = if self.axes.is_some() { arrow * 2.0 + em * 2.6 } else { 0.0 };
+                let column = pen.upright_bars(&self.bars, top, bottom + lower, &mut layout.overlay);
+                layout.insets[2] = f64::from(column);
+                if self.axes.is_some() {
+                    let at = [width - pen.margin - (column - pen.margin).min(arrow * 2.6) * 0.5, height - bottom - pen.margin - arrow * 1.05];
+                    layout.gizmo = Some(Gizmo { at, length: arrow, letters: em });
+                }
+            } else {
+                let used = pen.lying_bars(&self.bars, bottom, &mut layout.overlay);
+                layout.insets[3] = f64::from(used);
+            }
+        }
+        if self.axes.is_some() && layout.gizmo.is_none() {
+            let at = [pen.margin + arrow * 1.1, height - layout.insets[3] as f32 - pen.margin - arrow * 1.1];
+            layout.gizmo = Some(Gizmo { at, length: arrow, letters: em });
+        }
+        layout
+    }
+}
+
+/// Measures of a picture's letters.
+struct Pen {
+    em: f32,
+    width: f32,
+    height: f32,
+    ink: Srgb8,
+    halo: Srgb8,
+    margin: f32,
+}
+
+impl Pen {
+    /// Writes the notes and says how much room they take above and below.
+    fn notes(&self, notes: &[Note], overlay: &mut Overlay) -> (f32, f32) {
+        let mut used = [0.0f32; 6];
+        for note in notes.iter().filter(|n| !n.place.is_low()) {
+            self.note(note, &mut used, overlay);
+        }
+        // From the bottom up, so that the last note stands lowest.
+        for note in notes.iter().rev().filter(|n| n.place.is_low()) {
+            self.note(note, &mut used, overlay);
+        }
+        let most = |u: &[f32]| u.iter().copied().fold(0.0f32, f32::max);
+        let room = |u: f32| if u > 0.0 { u + self.margin } else { 0.0 };
+        (room(most(&used[..3])), room(most(&used[3..])))
+    }
+
+    fn note(&self, note: &Note, used: &mut [f32; 6], overlay: &mut Overlay) {
+        let size = crisp(self.em * if note.scale > 0.0 { note.scale.min(8.0) } else { 1.0 });
+        let slot = &mut used[note.place as usize];
+        let (x, align) = match note.place {
+            Place::TopLeft | Place::BottomLeft => (self.margin, Align::Left),
+            Place::Top | Place::Bottom => (self.width * 0.5, Align::Middle),
+            Place::TopRight | Place::BottomRight => (self.width - self.margin, Align::Right),
+        };
+        let lines: Vec<&str> = note.text.lines().collect();
+        let step = (size * 1.35).round();
+        for (i, line) in lines.iter().enumerate() {
+            let line = fitted(line, size, self.width - 2.0 * self.margin);
+            let y = if note.place.is_low() {
+                self.height - self.margin - *slot - step * (lines.len() - 1 - i) as f32
+            } else {
+                self.margin + *slot + size * CAP_HEIGHT + step * i as f32
+            };
+            overlay.text(&line, size, x, y, align, self.ink, Some(self.halo));
+        }
+        *slot += step * lines.len() as f32;
+    }
+
+    /// Lines of a bar's title, each no wider than `room`.
+    fn title(&self, bar: &ScalarBar, exponent: i32, room: f32) -> Vec<String> {
+        let unit = match (bar.unit.is_empty(), exponent) {
+            (true, 0) => String::new(),
+            (true, e) => format!("[×10{}]", superscript(e)),
+            (false, 0) => format!("[{}]", bar.unit),
+            (false, e) => format!("[×10{} {}]", superscript(e), bar.unit),
+        };
+        let one = [bar.title.as_str(), unit.as_str()].iter().filter(|s| !s.is_empty()).copied().collect::<Vec<_>>().join(" ");
+        if one.is_empty() {
+            return Vec::new();
+        }
+        if text::width(&one, self.em) <= room || unit.is_empty() || bar.title.is_empty() {
+            return vec![fitted(&one, self.em, room)];
+        }
+        vec![fitted(&bar.title, self.em, room), fitted(&unit, self.em, room)]
+    }
+
+    /// Draws upright bars below each other at the right edge; returns the width of their column with its margins.
+    fn upright_bars(&self, bars: &[ScalarBar], above: f32, below: f32, overlay: &mut Overlay) -> f32 {
+        let em = self.em;
+        let thick = (em * 1.05).round();
+        let room = (self.width * 0.24).max(em * 6.0);
+        let line = (em * 1.35).round();
+        let n = bars.len() as f32;
+        let high = self.height - above - below - self.margin * 2.0;
+        let slot = (high / n).max(em * 4.0);
+        let mut column = 0.0f32;
+        let parts: Vec<_> = bars
+            .iter()
+            .map(|bar| {
+                let [low, top] = bar.map.range();
+                // Two lines of title at most; the rest is the bar, which past some length says no more.
+                let length = (slot - line * 2.0 - em * 2.0).min(em * 26.0).max(em * 2.0).round();
+                let marks = ticks(low, top, ((length / (em * 2.4)) as usize).clamp(2, 9));
+                let title = self.title(bar, marks.exponent, room);
+                let labels = marks.labels.iter().map(|l| text::width(l, em)).fold(0.0f32, f32::max);
+                let titles = title.iter().map(|l| text::width(l, em)).fold(0.0f32, f32::max);
+                column = column.max(titles).max(thick + em * 0.75 + labels);
+                (bar, marks, title, length)
+            })
+            .collect();
+        let left = (self.width - self.margin - column).floor();
+        for (k, (bar, marks, title, length)) in parts.into_iter().enumerate() {
+            let block = length + line * title.len() as f32 + em * 0.3;
+            let mut y = (above + self.margin + slot * k as f32 + ((slot - block) * 0.5).max(0.0)).round();
+            for l in &title {
+                overlay.text(l, em, left, y + em * CAP_HEIGHT, Align::Left, self.ink, Some(self.halo));
+                y += line;
+            }
+            y = (y + em * 0.3).round();
+            let [x0, y0, x1, y1] = [left, y, left + thick, y + length];
+            self.frame(overlay, [x0, y0, x1, y1]);
+            overlay.scale([x0 as i32, y0 as i32, x1 as i32, y1 as i32], &bar.map, true);
+            let [low, top] = bar.map.range();
+            let rule = (em / 14.0).round().max(1.0);
+            for (value, label) in marks.values.iter().zip(&marks.labels) {
+                let t = if top > low { (value - low) / (top - low) } else { 0.5 };
+                let at = y1 - 0.5 - (length - 1.0) * t as f32;
+                let edge = (at - rule * 0.5).round();
+                overlay.rect([x1 + rule, edge, x1 + rule + (em * 0.3).round(), edge + rule], self.ink, 1.0);
+                overlay.text(label, em, x1 + em * 0.62, at + em * CAP_HEIGHT * 0.5, Align::Left, self.ink, Some(self.halo));
+            }
+        }
+        column + self.margin * 2.0
+    }
+
+    /// Draws bars that lie above the lower edge, for tall pictures; returns the height they take with the notes.
+    fn lying_bars(&self, bars: &[ScalarBar], below: f32, overlay: &mut Overlay) -> f32 {
+        let em = self.em;
+        let thick = (em * 0.95).round();
+        let line = (em * 1.35).round();
+        let length = (self.width - self.margin * 4.0).min(em * 30.0).round();
+        let left = ((self.width - length) * 0.5).round();
+        let mut bottom = self.height - below - self.margin;
+        for bar in bars.iter().rev() {
+            let [low, top] = bar.map.range();
+            // Labels stand side by side here: as many as their width allows.
+            let mut most = ((length / (em * 3.0)) as usize).clamp(2, 9);
+            let mut marks = ticks(low, top, most);
+            while most > 2 && marks.labels.iter().map(|l| text::width(l, em) + em).sum::<f32>() > length {
+                most -= 1;
+                marks = ticks(low, top, most);
+            }
+            let title = self.title(bar, marks.exponent, length);
+            let y1 = (bottom - line).round();
+            let y0 = y1 - thick;
+            let [x0, x1] = [left, left + length];
+            self.frame(overlay, [x0, y0, x1, y1]);
+            overlay.scale([x0 as i32, y0 as i32, x1 as i32, y1 as i32], &bar.map, false);
+            let rule = (em / 14.0).round().max(1.0);
+            for (value, label) in marks.values.iter().zip(&marks.labels) {
+                let t = if top > low { (value - low) / (top - low) } else { 0.5 };
+                let at = x0 + 0.5 + (length - 1.0) * t as f32;
+                let edge = (at - rule * 0.5).round();
+                overlay.rect([edge, y1 + rule, edge + rule, y1 + rule + (em * 0.25).round()], self.ink, 1.0);
+                overlay.text(label, em, at, y1 + em * 0.42 + em * CAP_HEIGHT, Align::Middle, self.ink, Some(self.halo));
+            }
+            let mut y = y0 - em * 0.45;
+            for l in title.iter().rev() {
+                overlay.text(l, em, self.width * 0.5, y, Align::Middle, self.ink, Some(self.halo));
+                y -= line;
+            }
+            bottom = y - em * 0.4;
+        }
+        self.height - bottom
+    }
+
+    /// A thin edge around a scale, so that its light colours end somewhere.
+    fn frame(&self, overlay: &mut Overlay, [x0, y0, x1, y1]: [f32; 4]) {
+        let rule = (self.em / 14.0).round().max(1.0);
+        overlay.rect([x0 - rule, y0 - rule, x1 + rule, y1 + rule], self.ink, 0.8);
+    }
+}
+
+impl Place {
+    fn is_low(self) -> bool {
+        matches!(self, Place::BottomLeft | Place::Bottom | Place::BottomRight)
+    }
+}

@@ -1,0 +1,299 @@
+//! Light: from what is seen at each sample to the colour of each pixel.
+//!
+//! A key light from the upper left, a weak fill from the right and light from the sky, all fixed to the camera, so that a scene is
+//! well lit from whatever side it is looked at. A surface that faces the eye comes out at nearly its own colour, so that it can
+//! be read against the scalar bar. All sums are made in linear light.
+
+use super::band::{colour_of, material_of, normal_of, Band, EMPTY};
+use super::colour::{linear_of, srgb_to_linear, Srgb8};
+use super::occlusion::DepthMap;
+use super::projector::{Projector, NEAR};
+use super::style::Finish;
+use glam::Vec3;
+use wide::f32x8;
+
+/// What lies behind everything.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Background {
+    /// One colour.
+    Solid(Srgb8),
+    /// Two colours that run into each other from the upper to the lower edge.
+    Gradient {
+        /// Colour of the upper edge.
+        top: Srgb8,
+        /// Colour of the lower edge.
+        bottom: Srgb8,
+    },
+}
+
+impl Default for Background {
+    fn default() -> Background {
+        Background::Gradient { top: [226, 232, 240], bottom: [252, 252, 253] }
+    }
+}
+
+impl Background {
+    /// Linear colour at a height of the picture, 0 at its upper edge and 1 at its lower.
+    pub(crate) fn at(&self, t: f32) -> Vec3 {
+        match self {
+            Background::Solid(c) => Vec3::from_array(linear_of(*c)),
+            Background::Gradient { top, bottom } => {
+                // Even steps to the eye are even steps in sRGB.
+                let mix = |i: usize| f32::from(top[i]) + (f32::from(bottom[i]) - f32::from(top[i])) * t;
+                Vec3::from_array([mix(0), mix(1), mix(2)].map(|v| srgb_to_linear(v / 255.0)))
+            }
+        }
+    }
+
+    /// Whether dark letters are read better on it than light ones.
+    pub fn is_light(&self) -> bool {
+        self.at(0.5).dot(Vec3::new(0.2126, 0.7152, 0.0722)) > 0.18
+    }
+}
+
+/// What shading needs to know of a layer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Material {
+    pub finish: Finish,
+    /// In front of everything and apart from the scene: no shadow, no depth cue.
+    pub gizmo: bool,
+    pub opacity: f32,
+}
+
+/// Strengths of what is not light itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Effects {
+    /// Contact shadows, 0 (none) to 1.
+    pub occlusion: f32,
+    /// How much of the background the farthest point of the scene takes on, 0 to 1.
+    pub depth_cue: f32,
+}
+
+impl Default for Effects {
+    fn default() -> Effects {
+        Effects { occlusion: 0.75, depth_cue: 0.22 }
+    }
+}
+
+/// Everything that turns samples into colours.
+#[derive(Clone, Debug)]
+pub(crate) struct Shader<'a> {
+    pub projector: &'a Projector,
+    pub materials: &'a [Material],
+    pub background: Background,
+    pub effects: Effects,
+    pub depths: Option<&'a DepthMap>,
+    /// Least and greatest depth of the scene.
+    pub range: [f32; 2],
+    pub height: f32,
+    pub light_background: bool,
+}
+
+const KEY: Vec3 = Vec3::new(-0.42, 0.62, -0.66);
+const FILL: Vec3 = Vec3::new(0.86, -0.12, -0.49);
+
+impl Shader<'_> {
+    /// Linear colour of one sample at pixel position (u, v).
+    #[inline]
+    fn sample(&self, u: f32, v: f32, depth: f32, key: u64, occlusion: &mut Cached, behind: Vec3) -> Vec3 {
+        let albedo = Vec3::from_array(linear_of(colour_of(key)));
+        let material = self.materials[material_of(key) as usize];
+        let mut colour = albedo;
+        if material.finish != Finish::Flat {
+            let n = normal_of(key);
+            let (a, b) = self.projector.slopes(u, v);
+            let eye = if material.gizmo { Vec3::NEG_Z } else { self.projector.to_eye(a, b) };
+            let wrap = |l: Vec3, w: f32| ((n.dot(l) + w) / (1.0 + w)).max(0.0);
+            let key_light = wrap(KEY, 0.2);
+            let fill = wrap(FILL, 0.3);
+            let sky = 0.5 + 0.5 * n.y;
+            let open = match self.depths {
+                Some(map) if !material.gizmo => 1.0 - self.effects.occlusion * (1.0 - occlusion.get(map, self.projector, u, v, depth, n)),
+                _ => 1.0,
+            };
+            let facing = n.dot(eye).clamp(0.0, 1.0);
+            let ambient = (0.25 + 0.13 * sky) * open;
+            let direct = (0.80 * key_light + 0.16 * fill) * (0.35 + 0.65 * open);
+            colour = albedo * (ambient + direct);
+            let edge = 1.0 - facing;
+            if self.light_background {
+                // A darker edge parts a tube from what lies behind it.
+                colour *= 1.0 - 0.45 * edge * edge * edge;
+            } else {
+                colour += Vec3::splat(0.10 * edge * edge * edge);
+            }
+            if material.finish == Finish::Satin {
+                let h = (KEY + eye).normalize();
+                let s = n.dot(h).max(0.0);
+                let s = s * s;
+                let s = s * s;
+                let s = s * s;
+                let s = s * s;
+                colour += Vec3::splat(0.22 * s * s * open);
+            }
+        }
+        if !material.gizmo {
+            let span = self.range[1] - self.range[0];
+            if span > 0.0 {
+                let t = ((depth - self.range[0]) / span).clamp(0.0, 1.0);
+                colour = colour.lerp(behind, self.effects.depth_cue * t * t * (3.0 - 2.0 * t));
+            }
+        }
+        // Brighter than white cannot be shown; kept, it would wear away the antialiasing of a highlight's edge.
+        colour.min(Vec3::ONE)
+    }
+
+    /// Linear colours of one row of pixels of a band, over the background. `row` is one of the whole picture.
+    pub(crate) fn row(&self, band: &Band, veil: Option<&Veil>, row: u32, out: &mut [Vec3]) {
+        use super::band::Target;
+        let area = band.area();
+        let lattice = &area.lattice;
+        let groups = lattice.groups.len();
+        let behind = self.background.at((row as f32 + 0.5) / self.height);
+        let share = 1.0 / (groups * 8) as f32;
+        for (x, out) in out.iter_mut().enumerate() {
+            let first = area.index(row, x as u32);
+            let empty = (first..first + groups).all(|g| band.depth[g].to_array().iter().all(|d| *d == EMPTY));
+            let clear = veil.is_none_or(|v| (first..first + groups).all(|g| v.left[g].to_array().iter().all(|t| *t == 1.0)));
+            if empty && clear {
+                *out = behind;
+                continue;
+            }
+            let mut sum = Vec3::ZERO;
+            let mut cached = Cached::of_pixel(x as u32, row);
+            for g in 0..groups {
+                let (ox, oy) = lattice.groups[g];
+                let (ox, oy) = (ox.as_array(), oy.as_array());
+                let depths = band.depth[first + g].as_array();
+                let keys = &band.keys[first + g];
+                for lane in 0..8 {
+                    let mut colour = if depths[lane] == EMPTY {
+                        behind
+                    } else {
+                        self.sample(x as f32 + ox[lane], row as f32 + oy[lane], depths[lane], keys[lane], &mut cached, behind)
+                    };
+                    if let Some(veil) = veil {
+                        let left = veil.left[first + g].as_array()[lane];
+                        let light = &veil.light[first + g];
+                        colour = colour * left + Vec3::new(light[0].as_array()[lane], light[1].as_array()[lane], light[2].as_array()[lane]);
+                    }
+                    sum += colour;
+                }
+            }
+            *out = sum * share;
+        }
+    }
+
+    /// Lays one peel of see-through layers behind those already in the veil. Says whether it held anything.
+    pub(crate) fn lay(&self, peel: &Band, veil: &mut Veil) -> bool {
+        use super::band::Target;
+        let area = peel.area();
+        let lattice = &area.lattice;
+        let groups = lattice.groups.len();
+        let mut any = false;
+        for row in area.first_row..area.first_row + area.rows {
+            let behind = self.background.at((row as f32 + 0.5) / self.height);
+            for x in 0..area.columns {
+                let first = area.index(row, x);
+                let mut cached = Cached::of_pixel(x, row);
+                for g in 0..groups {
+                    let depths = peel.depth[first + g].as_array();
+                    for lane in 0..8 {
+                        let depth = depths[lane];
+                        if depth == EMPTY {
+                            continue;
+                        }
+                        any = true;
+                        let key = peel.keys[first + g][lane];
+                        let (u, v) = (x as f32 + lattice.groups[g].0.as_array()[lane], row as f32 + lattice.groups[g].1.as_array()[lane]);
+                        let colour = self.sample(u, v, depth, key, &mut cached, behind);
+                        let opacity = self.materials[material_of(key) as usize].opacity;
+                        let left = &mut veil.left[first + g].as_mut_array()[lane];
+                        let light = &mut veil.light[first + g];
+                        for (c, held) in light.iter_mut().enumerate() {
+                            held.as_mut_array()[lane] += colour[c] * opacity * *left;
+                        }
+                        *left *= 1.0 - opacity;
+                        veil.floor[first + g].as_mut_array()[lane] = depth;
+                    }
+                }
+            }
+        }
+        any
+    }
+}
+
+/// Light of the see-through layers in front of what is opaque.
+pub(crate) struct Veil {
+    /// Their own light.
+    pub light: Vec<[f32x8; 3]>,
+    /// Share of the light from behind that comes through.
+    pub left: Vec<f32x8>,
+    /// Depth of the last peel.
+    pub floor: Vec<f32x8>,
+}
+
+/// Bytes a group of eight samples takes in a [`Veil`].
+pub(crate) const VEIL_GROUP_BYTES: usize = 5 * 32;
+
+impl Veil {
+    pub(crate) fn new() -> Veil {
+        Veil { light: Vec::new(), left: Vec::new(), floor: Vec::new() }
+    }
+
+    pub(crate) fn reset(&mut self, groups: usize) {
+        self.light.clear();
+        self.light.resize(groups, [f32x8::splat(0.0); 3]);
+        self.left.clear();
+        self.left.resize(groups, f32x8::splat(1.0));
+        self.floor.clear();
+        self.floor.resize(groups, f32x8::splat(0.0));
+    }
+}
+
+/// The last occlusion of a pixel: samples of one surface share it.
+struct Cached {
+    depth: f32,
+    normal: Vec3,
+    light: f32,
+    turn: (f32, f32),
+}
+
+impl Cached {
+    fn of_pixel(x: u32, y: u32) -> Cached {
+        // The taps are turned from pixel to pixel by interleaved gradient noise (Jimenez 2014), whose neighbours differ most.
+        let noise = (52.982_918 * ((0.067_110_56 * x as f32 + 0.005_837_15 * y as f32).fract())).fract();
+        let angle = noise * std::f32::consts::TAU;
+        Cached { depth: f32::NAN, normal: Vec3::ZERO, light: 1.0, turn: (angle.cos(), angle.sin()) }
+    }
+
+    #[inline]
+    fn get(&mut self, map: &DepthMap, p: &Projector, u: f32, v: f32, depth: f32, n: Vec3) -> f32 {
+        let near = (depth - self.depth).abs() < 0.01 * NEAR.max(depth) && n.dot(self.normal) > 0.7;
+        if !near {
+            self.light = map.light(p, u, v, depth, n, self.turn);
+            self.depth = depth;
+            self.normal = n;
+        }
+        self.light
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gradient_ends_in_its_colours() {
+        let b = Background::Gradient { top: [10, 20, 30], bottom: [200, 210, 220] };
+        let round = |v: Vec3| v.to_array().map(|v| super::super::colour::encode(v).round() as u8);
+        assert_eq!(round(b.at(0.0)), [10, 20, 30]);
+        assert_eq!(round(b.at(1.0)), [200, 210, 220]);
+        assert!(Background::default().is_light() && !Background::Solid([20, 20, 30]).is_light());
+    }
+
+    #[test]
+    fn the_lights_are_unit_vectors() {
+        assert!((KEY.length() - 1.0).abs() < 0.01 && (FILL.length() - 1.0).abs() < 0.01);
+    }
+}

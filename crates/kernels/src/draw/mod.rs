@@ -1,0 +1,46 @@
+//! Drawing: a software renderer for lines, surfaces and points, with nothing from outside.
+//!
+//! # Theory
+//! Every sample of every pixel finds what is nearest to the eye: tubes and spheres by the exact intersection with its ray, triangles by
+//! exact coverage. What is seen is lit once all is known, in linear light, and averaged over the pixel. See-through layers are
+//! peeled from the front (Everitt 2001), so that their order is exact as well.
+//!
+//! # Practice
+//! [`Stage`] holds a picture that is ready to be drawn, [`Canvas`] the buffers of a band of it. Geometry is streamed through
+//! [`Geometry`], as often as there are bands. Nothing here reads a file, starts a thread or knows the time.
+//!
+//! Invariants:
+//! 1. A pixel is the same to the bit whatever band it is drawn in, in whatever order the bands, the pieces of a layer and the primitives
+//!    of a piece come. Reason: the picture must not depend on the memory limit or on the number of workers. So nothing is computed from a
+//!    band's own origin, no sum runs over primitives, and ties in depth go to the smaller key.
+//! 2. Memory follows from the rows of a canvas, never from the geometry.
+
+mod band;
+mod camera;
+mod chunk;
+mod colour;
+mod furniture;
+mod geometry;
+mod light;
+mod occlusion;
+mod overlay;
+mod projector;
+mod stage;
+mod style;
+#[cfg(test)]
+mod tests;
+mod text;
+mod ticks;
+mod triangle;
+mod tube;
+
+pub use band::Samples;
+pub use camera::{Camera, CameraError, Frame, Lens, View, MAX_COORDINATE};
+pub use chunk::Counts;
+pub use colour::{linear_to_srgb, srgb_to_linear, Colour, ColourMap, ColourMapError, Srgb8};
+pub use furniture::{Axes, Furniture, Note, Place, ScalarBar};
+pub use geometry::{Aabb, Chunk, Geometry, GeometryError, Mesh, Polyline, Positions, QuadGrid, Spheres, Wanted};
+pub use light::{Background, Effects};
+pub use stage::{Canvas, Layer, Setting, Stage, StageError, Survey, MOST_PIXELS_A_SIDE};
+pub use style::{Finish, Radius, Style};
+pub use ticks::{superscript, ticks, Ticks};

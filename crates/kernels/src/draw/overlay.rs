@@ -1,0 +1,199 @@
+//! What is drawn flat on top of the picture: text, rules, colour scales.
+
+use super::colour::{linear_of, ColourMap, Srgb8};
+use super::text::{rasterise, Bitmap};
+use glam::Vec3;
+
+/// One thing on top of the picture, in pixels of the whole picture.
+#[derive(Clone, Debug)]
+enum Item {
+    Letters { bitmaps: Vec<Bitmap>, colour: Vec3, halo: Option<Vec3> },
+    Rect { at: [f32; 4], colour: Vec3, opacity: f32 },
+    Scale { at: [i32; 4], map: ColourMap, upright: bool },
+}
+
+/// A list of flat things in the order in which they are drawn.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Overlay {
+    items: Vec<Item>,
+}
+
+/// Where text stands on its line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Align {
+    Left,
+    Middle,
+    Right,
+}
+
+impl Overlay {
+    /// A line of text with its base line at y. A halo sets it off from whatever lies behind.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn text(&mut self, text: &str, size: f32, x: f32, y: f32, align: Align, colour: Srgb8, halo: Option<Srgb8>) {
+        let width = super::text::width(text, size);
+        let x = match align {
+            Align::Left => x,
+            Align::Middle => x - width * 0.5,
+            Align::Right => x - width,
+        };
+        let linear = |c: Srgb8| Vec3::from_array(linear_of(c));
+        self.items.push(Item::Letters { bitmaps: rasterise(text, size, x, y), colour: linear(colour), halo: halo.map(linear) });
+    }
+
+    /// A rectangle: left, top, right, bottom.
+    pub(crate) fn rect(&mut self, at: [f32; 4], colour: Srgb8, opacity: f32) {
+        self.items.push(Item::Rect { at, colour: Vec3::from_array(linear_of(colour)), opacity });
+    }
+
+    /// The colours of a map over a rectangle, low values at the lower end of an upright scale, at the left of one that lies.
+    pub(crate) fn scale(&mut self, at: [i32; 4], map: &ColourMap, upright: bool) {
+        self.items.push(Item::Scale { at, map: map.clone(), upright });
+    }
+
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> u64 {
+        let of = |i: &Item| match i {
+            Item::Letters { bitmaps, .. } => bitmaps.iter().map(|b| b.coverage.len() as u64 + 64).sum::<u64>(),
+            Item::Rect { .. } => 0,
+            Item::Scale { map, .. } => map.table().len() as u64 * 3,
+        };
+        self.items.iter().map(|i| of(i) + 96).sum()
+    }
+
+    /// Draws what touches one row of pixels, in linear light.
+    pub(crate) fn draw_row(&self, row: u32, out: &mut [Vec3]) {
+        for item in &self.items {
+            match item {
+                Item::Letters { bitmaps, colour, halo } => {
+                    if let Some(halo) = halo {
+                        for b in bitmaps {
+                            halo_row(b, row as i32, *halo, out);
+                        }
+                    }
+                    for b in bitmaps {
+                        let j = row as i32 - b.y;
+                        if j < 0 || j >= b.height as i32 {
+                            continue;
+                        }
+                        let line = &b.coverage[j as usize * b.width as usize..][..b.width as usize];
+                        for (i, c) in line.iter().enumerate() {
+                            if let Some(pixel) = at(out, b.x + i as i32) {
+                                *pixel = lay_text(*pixel, *colour, f32::from(*c) / 255.0);
+                            }
+                        }
+                    }
+                }
+                Item::Rect { at: r, colour, opacity } => {
+                    let y = row as f32;
+                    let down = (r[3].min(y + 1.0) - r[1].max(y)).clamp(0.0, 1.0);
+                    if down <= 0.0 {
+                        continue;
+                    }
+                    for x in (r[0].floor() as i32)..(r[2].ceil() as i32) {
+                        let across = (r[2].min(x as f32 + 1.0) - r[0].max(x as f32)).clamp(0.0, 1.0);
+                        if let Some(pixel) = at(out, x) {
+                            *pixel = pixel.lerp(*colour, across * down * opacity);
+                        }
+                    }
+                }
+                Item::Scale { at: [x0, y0, x1, y1], map, upright } => {
+                    let y = row as i32;
+                    if y < *y0 || y >= *y1 {
+                        continue;
+                    }
+                    for x in *x0..*x1 {
+                        // From the first to the last pixel it runs over the whole range, so that both end colours are there.
+                        let t = if *upright { f64::from(y1 - 1 - y) / f64::from((y1 - y0 - 1).max(1)) } else { f64::from(x - x0) / f64::from((x1 - x0 - 1).max(1)) };
+                        let [low, high] = map.range();
+                        if let Some(pixel) = at(out, x) {
+                            *pixel = Vec3::from_array(linear_of(map.colour((low + (high - low) * t) as f32)));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn at(row: &mut [Vec3], x: i32) -> Option<&mut Vec3> {
+    usize::try_from(x).ok().and_then(|x| row.get_mut(x))
+}
+
+/// Mixes text over what lies behind. Thin dark strokes lose weight in linear light and light ones gain it; letters are meant for
+/// a mix that is even to the eye, half-way between the two.
+fn lay_text(behind: Vec3, colour: Vec3, coverage: f32) -> Vec3 {
+    let root = |v: Vec3| Vec3::new(v.x.max(0.0).sqrt(), v.y.max(0.0).sqrt(), v.z.max(0.0).sqrt());
+    let mix = root(behind).lerp(root(colour), coverage);
+    mix * mix
+}
+
+/// A soft edge of `colour` around a glyph, two pixels wide and more for large letters.
+fn halo_row(b: &Bitmap, row: i32, colour: Vec3, out: &mut [Vec3]) {
+    let reach = (b.height as i32 / 8).clamp(2, 8);
+    if row < b.y - reach || row >= b.y + b.height as i32 + reach {
+        return;
+    }
+    for x in b.x - reach..b.x + b.width as i32 + reach {
+        let mut most: f32 = 0.0;
+        for dy in -reach..=reach {
+            let j = row + dy - b.y;
+            if j < 0 || j >= b.height as i32 {
+                continue;
+            }
+            for dx in -reach..=reach {
+                let i = x + dx - b.x;
+                if i < 0 || i >= b.width as i32 {
+                    continue;
+                }
+                let c = f32::from(b.coverage[j as usize * b.width as usize + i as usize]) / 255.0;
+                let away = ((dx * dx + dy * dy) as f32).sqrt() / reach as f32;
+                most = most.max(c * (1.2 - away).clamp(0.0, 1.0));
+            }
+        }
+        if most > 0.0 {
+            if let Some(pixel) = at(out, x) {
+                *pixel = pixel.lerp(colour, most * 0.55);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scale_has_both_end_colours() {
+        let table: Vec<Srgb8> = (0..256).map(|i| [i as u8, 7, 255 - i as u8]).collect();
+        let map = ColourMap::new(table, [-3.0, 4.0]).unwrap();
+        let mut overlay = Overlay::default();
+        overlay.scale([2, 10, 4, 60], &map, true);
+        let mut row = vec![Vec3::ONE; 6];
+        overlay.draw_row(10, &mut row);
+        assert_eq!(row[2].to_array(), linear_of([255, 7, 0]));
+        assert_eq!(row[1], Vec3::ONE);
+        overlay.draw_row(59, &mut row);
+        assert_eq!(row[3].to_array(), linear_of([0, 7, 255]));
+        assert_eq!(row[4], Vec3::ONE);
+    }
+
+    #[test]
+    fn rectangles_cover_by_area() {
+        let mut overlay = Overlay::default();
+        overlay.rect([1.5, 0.0, 3.0, 0.5], [0, 0, 0], 1.0);
+        let mut row = vec![Vec3::ONE; 4];
+        overlay.draw_row(0, &mut row);
+        let light: Vec<f32> = row.iter().map(|v| v.x).collect();
+        assert_eq!(light, [1.0, 0.75, 0.5, 1.0]);
+    }
+
+    #[test]
+    fn things_outside_the_picture_are_cut() {
+        let mut overlay = Overlay::default();
+        overlay.text("wide text", 30.0, -20.0, 5.0, Align::Left, [0; 3], Some([255; 3]));
+        overlay.rect([-5.0, -5.0, 50.0, 50.0], [0; 3], 0.5);
+        for row in 0..8 {
+            overlay.draw_row(row, &mut [Vec3::ONE; 3]);
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! A picture ready to be drawn: camera, layers, light and furniture, and the bands in which they come together.
+//!
+//! # Practice
+//! [`Stage::new`] fixes everything that does not depend on a band. [`Stage::survey`] then fills the small depth picture, and
+//! [`Canvas::draw`] draws any rows of the picture, in any order and on any number of threads, each with its own canvas. Each streams
+//! the layers anew. The memory of a canvas follows from its rows and from nothing else.
+
+use super::band::{Area, Band, DepthOnly, Lattice, Peel, Samples, Target, BAND_GROUP_BYTES, EMPTY};
+use super::camera::{Camera, CameraError};
+use super::chunk::{Brush, Counts};
+use super::colour::{encode, Colour, Srgb8};
+use super::furniture::{Furniture, Gizmo, Layout};
+use super::geometry::{Aabb, Chunk, Geometry, GeometryError, Polyline, Positions, Spheres};
+use super::light::{Background, Effects, Material, Shader, Veil, VEIL_GROUP_BYTES};
+use super::occlusion::DepthMap;
+use super::overlay::Align;
+use super::projector::{Projector, NEAR};
+use super::style::{Finish, Radius, Style};
+use super::tube::Paint;
+use glam::{DVec3, Vec3};
+use std::ops::Range;
+use wide::f32x8;
+
+/// Geometry with its look.
+#[derive(Clone)]
+pub struct Layer<'a> {
+    /// What is drawn.
+    pub geometry: &'a dyn Geometry,
+    /// How it looks.
+    pub style: Style,
+}
+
+/// What a picture is made of, besides its layers.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Width and height in pixels.
+    pub size: [u32; 2],
+    /// Camera.
+    pub camera: Camera,
+    /// What lies behind.
+    pub background: Background,
+    /// Contact shadows and depth cue.
+    pub effects: Effects,
+    /// Samples a pixel.
+    pub samples: Samples,
+    /// Scalar bars, axes, notes.
+    pub furniture: Furniture,
+}
+
+/// Why a picture cannot be drawn.
+#[derive(Debug, thiserror::Error)]
+pub enum StageError {
+    /// No pixels, or more than fit.
+    #[error("a picture of {0} x {1} pixels cannot be drawn: both sides have to be between 1 and 65536")]
+    BadSize(u32, u32),
+    /// The camera makes no sense.
+    #[error(transparent)]
+    Camera(#[from] CameraError),
+    /// Too many layers.
+    #[error("a picture has at most 240 layers, and this one has {0}")]
+    TooManyLayers(usize),
+    /// A layer's geometry could not be read.
+    #[error("layer {layer} could not be read: {source}")]
+    Layer {
+        /// Number of the layer, from 0.
+        layer: usize,
+        /// What its owner said.
+        source: GeometryError,
+    },
+}
+
+/// Longest side of a picture.
+pub const MOST_PIXELS_A_SIDE: u32 = 65_536;
+
+/// Most layers of a picture; materials above it belong to the renderer.
+const MOST_LAYERS: usize = 240;
+
+/// How many see-through surfaces behind each other are told apart; those behind them are left out.
+const MOST_PEELS: usize = 12;
+
+/// A picture ready to be drawn.
+pub struct Stage<'a> {
+    setting: Setting,
+    layers: Vec<Layer<'a>>,
+    projector: Projector,
+    materials: Vec<Material>,
+    lattice: Lattice,
+    layout: Layout,
+    gizmo: Option<GizmoParts>,
+    range: [f32; 2],
+    depths: Option<DepthMap>,
+}
+
+/// Orientation axes as geometry.
+struct GizmoParts {
+    projector: Projector,
+    styles: [Style; 3],
+    /// Pixels that hold all of it.
+    rows: [f32; 2],
+}
+
+impl<'a> Stage<'a> {
+    /// Puts a picture together.
+    ///
+    /// # Errors
+    /// [`StageError`] for a size, camera or number of layers that cannot be drawn.
+    pub fn new(setting: Setting, layers: Vec<Layer<'a>>) -> Result<Stage<'a>, StageError> {
+        let [w, h] = setting.size;
+        if w == 0 || h == 0 || w > MOST_PIXELS_A_SIDE || h > MOST_PIXELS_A_SIDE {
+            return Err(StageError::BadSize(w, h));
+        }
+        if layers.len() > MOST_LAYERS {
+            return Err(StageError::TooManyLayers(layers.len()));
+        }
+        let bounds = layers.iter().map(|l| l.geometry.bounds()).fold(Aabb::EMPTY, |a, b| a.union(&b));
+        let projector = Projector::new(&setting.camera, setting.size, &bounds)?;
+        let mut materials: Vec<Material> =
+            layers.iter().map(|l| Material { finish: l.style.finish, gizmo: false, opacity: opacity_of(&l.style) }).collect();
+        materials.push(Material { finish: Finish::Satin, gizmo: true, opacity: 1.0 });
+        let light_background = setting.background.is_light();
+        let halo = srgb8(setting.background.at(0.5));
+        let mut layout = setting.furniture.layout(setting.size, light_background, halo);
+        let gizmo = layout.gizmo.map(|g| GizmoParts::new(&projector, &g, &setting.furniture, light_background, &mut layout));
+        let range = depth_range(&projector, &bounds);
+        Ok(Stage { lattice: Lattice::pixels(setting.samples), setting, layers, projector, materials, layout, gizmo, range, depths: None })
+    }
+
+    /// Width and height in pixels.
+    pub fn size(&self) -> [u32; 2] {
+        self.setting.size
+    }
+
+    /// Whether [`Stage::survey`] needs a depth map.
+    pub fn wants_depths(&self) -> bool {
+        let lit = |l: &Layer<'_>| l.style.finish != Finish::Flat;
+        self.setting.effects.occlusion > 0.0 && self.layers.iter().any(lit)
+    }
+
+    /// Bytes that the stage itself holds: letters and, once surveyed, the depth map.
+    pub fn bytes(&self) -> u64 {
+        let depths = if self.wants_depths() { DepthMap::bytes(self.setting.size) } else { 0 };
+        self.layout.overlay.bytes() + depths
+    }
+
+    /// Bytes of a canvas of `rows` rows of pixels.
+    pub fn canvas_bytes(&self, rows: u32) -> u64 {
+        let groups = self.lattice.groups.len() as u64 * u64::from(self.setting.size[0]);
+        let mut per_group = BAND_GROUP_BYTES as u64;
+        if self.see_through() {
+            per_group += BAND_GROUP_BYTES as u64 + VEIL_GROUP_BYTES as u64;
+        }
+        u64::from(rows) * groups * per_group + u64::from(self.setting.size[0]) * 12
+    }
+
+    fn see_through(&self) -> bool {
+        self.materials.iter().any(|m| m.opacity < 1.0)
+    }
+
+    /// Whether layer `k` can be seen at all.
+    fn shown(&self, k: usize, see_through: bool) -> bool {
+        let opacity = self.materials[k].opacity;
+        opacity > 0.0 && (opacity < 1.0) == see_through
+    }
+
+    /// Streams one layer into a target, leaving out what cannot touch it.
+    fn stream<T: Target>(&self, target: &mut T, k: usize, projector: &Projector, resolution: f32, everything: bool) -> Result<Counts, StageError> {
+        let layer = &self.layers[k];
+        let rows = target.area().pixel_rows();
+        let (grow, pad) = match layer.style.radius {
+            Radius::Physical(r) if r > 0.0 => (r, 0.0),
+            Radius::Physical(_) => (0.0, 0.0),
+            Radius::Pixels(r) => (0.0, r.max(0.0) * resolution),
+        };
+        // The least radius, on the small depth picture too, and some rounding.
+        let pad = pad + layer.style.min_pixels.max(0.0) * resolution + 2.0;
+        let wanted = |b: &Aabb| {
+            if everything {
+                return true;
+            }
+            let grown = Aabb { min: b.min - DVec3::splat(grow), max: b.max + DVec3::splat(grow) };
+            projector.rows_of(&grown, pad).is_some_and(|r| r[1] >= rows[0] && r[0] <= rows[1])
+        };
+        let brush = Brush { projector, paint: Paint { material: k as u8, colour: &layer.style.colour }, style: &layer.style, resolution };
+        let mut counts = Counts::default();
+        layer
+            .geometry
+            .for_each(&wanted, &mut |chunk| counts.add(&brush.draw(target, &chunk)))
+            .map_err(|source| StageError::Layer { layer: k, source })?;
+        Ok(counts)
+    }
+
+    /// Rows of groups of the small depth picture; the survey is cut along them. One where there is no depth picture.
+    pub fn survey_rows(&self) -> u32 {
+        if self.wants_depths() {
+            DepthMap::new_rows(self.setting.size)
+        } else {
+            1
+        }
+    }
+
+    /// Looks at the layers for the rows of groups `rows` of the small depth picture.
+    ///
+    /// The pass whose rows start at 0 looks at every piece, whether it can be seen there or not, and its counts are those of
+    /// the picture; the counts of the others are to be dropped.
+    ///
+    /// # Errors
+    /// [`StageError::Layer`] when a layer cannot be read.
+    pub fn survey(&self, rows: Range<u32>) -> Result<Survey, StageError> {
+        let mut counts = Counts::default();
+        let everything = rows.start == 0;
+        let map = DepthMap::shape(self.setting.size);
+        let projector = self.projector.scaled(map.factor);
+        let columns = if self.wants_depths() { map.groups[0] } else { 0 };
+        let area = Area { first_row: rows.start, rows: rows.end - rows.start, columns, lattice: DepthMap::lattice() };
+        let mut depth = vec![f32x8::splat(EMPTY); area.groups()];
+        let mut target = DepthOnly { area, depth: &mut depth };
+        for k in 0..self.layers.len() {
+            // A flat line is a drawing, not a thing: it casts no shadow.
+            let casts = columns > 0 && self.shown(k, false) && self.materials[k].finish != Finish::Flat;
+            if casts {
+                counts.add(&self.stream(&mut target, k, &projector, map.factor[1], everything)?);
+            } else if everything {
+                let area = Area { first_row: 0, rows: 0, columns: 0, lattice: DepthMap::lattice() };
+                let mut none = DepthOnly { area, depth: &mut [] };
+                counts.add(&self.stream(&mut none, k, &projector, map.factor[1], true)?);
+            }
+        }
+        Ok(Survey { first_row: rows.start, depth, counts })
+    }
+
+    /// Takes over the surveys of all rows.
+    pub fn surveyed(&mut self, surveys: &[Survey]) {
+        if !self.wants_depths() {
+            return;
+        }
+        let mut map = DepthMap::new(self.setting.size);
+        for s in surveys {
+            let first = s.first_row as usize * map.groups[0] as usize;
+            if let Some(held) = map.depth.get_mut(first..first + s.depth.len()) {
+                held.copy_from_slice(&s.depth);
+            }
+        }
+        self.depths = Some(map);
+    }
+
+    fn shader(&self) -> Shader<'_> {
+        Shader {
+            projector: &self.projector,
+            materials: &self.materials,
+            background: self.setting.background,
+            effects: self.setting.effects,
+            depths: self.depths.as_ref(),
+            range: self.range,
+            height: self.setting.size[1] as f32,
+            light_background: self.setting.background.is_light(),
+        }
+    }
+}
+
+/// A part of the small depth picture.
+pub struct Survey {
+    first_row: u32,
+    depth: Vec<f32x8>,
+    /// What was met.
+    pub counts: Counts,
+}
+
+/// The buffers in which one band at a time is drawn.
+pub struct Canvas {
+    band: Band,
+    peel: Band,
+    veil: Veil,
+    line: Vec<Vec3>,
+}
+
+impl Canvas {
+    /// A canvas for bands of at most `rows` rows; it takes [`Stage::canvas_bytes`].
+    pub fn new(stage: &Stage<'_>, rows: u32) -> Canvas {
+        let area = |rows| Area { first_row: 0, rows, columns: stage.setting.size[0], lattice: stage.lattice.clone() };
+        Canvas { band: Band::new(area(rows)), peel: Band::new(area(0)), veil: Veil::new(), line: vec![Vec3::ZERO; stage.setting.size[0] as usize] }
+    }
+
+    /// Draws rows `rows` of the picture into `out`, three bytes a pixel (sRGB), row by row.
+    ///
+    /// # Errors
+    /// [`StageError::Layer`] when a layer cannot be read.
+    pub fn draw(&mut self, stage: &Stage<'_>, rows: Range<u32>, out: &mut [u8]) -> Result<(), StageError> {
+        let count = rows.end - rows.start;
+        self.band.reset(rows.start, count);
+        for k in 0..stage.layers.len() {
+            if stage.shown(k, false) {
+                stage.stream(&mut self.band, k, &stage.projector, 1.0, false)?;
+            }
+        }
+        if let Some(gizmo) = &stage.gizmo {
+            gizmo.draw(&mut self.band, stage.layers.len() as u8);
+        }
+        let shader = stage.shader();
+        let veiled = stage.see_through();
+        if veiled {
+            self.veil.reset(self.band.depth.len());
+            for _ in 0..MOST_PEELS {
+                self.peel.reset(rows.start, count);
+                let mut target = Peel { band: &mut self.peel, floor: &self.veil.floor, ceiling: &self.band.depth };
+                for k in 0..stage.layers.len() {
+                    if stage.shown(k, true) {
+                        stage.stream(&mut target, k, &stage.projector, 1.0, false)?;
+                    }
+                }
+                if !shader.lay(&self.peel, &mut self.veil) {
+                    break;
+                }
+            }
+        }
+        let width = stage.setting.size[0] as usize;
+        for (row, out) in rows.zip(out.chunks_exact_mut(width * 3)) {
+            shader.row(&self.band, veiled.then_some(&self.veil), row, &mut self.line);
+            stage.layout.overlay.draw_row(row, &mut self.line);
+            for (x, (colour, out)) in self.line.iter().zip(out.chunks_exact_mut(3)).enumerate() {
+                let noise = dither(x as u32, row);
+                for (c, out) in out.iter_mut().enumerate() {
+                    // Whole numbers, such as colours that come from a table, stay what they are.
+                    *out = (encode(colour[c]) + 0.5 + noise).clamp(0.0, 255.0) as u8;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Noise below half a step, ordered so that neighbours differ: it hides the steps of gentle gradients.
+fn dither(x: u32, y: u32) -> f32 {
+    let v = (52.982_918 * (0.067_110_56 * x as f32 + 0.005_837_15 * y as f32).fract()).fract();
+    (v - 0.5) * 0.9
+}
+
+fn opacity_of(style: &Style) -> f32 {
+    // What is not a number hides nothing of what is there; nearly opaque is opaque, and much cheaper.
+    let o = if style.opacity.is_nan() { 1.0 } else { style.opacity.clamp(0.0, 1.0) };
+    if o > 0.995 {
+        1.0
+    } else {
+        o
+    }
+}
+
+fn srgb8(linear: Vec3) -> Srgb8 {
+    linear.to_array().map(|v| encode(v).round().clamp(0.0, 255.0) as u8)
+}
+
+/// Least and greatest depth of a box; equal where its depth is nothing beside its size.
+fn depth_range(p: &Projector, bounds: &Aabb) -> [f32; 2] {
+    if bounds.is_empty() {
+        return [0.0, 0.0];
+    }
+    let z = bounds.corners().map(|c| p.view(c).z);
+    let low = z.iter().copied().fold(f32::INFINITY, f32::min).max(NEAR);
+    let high = z.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    // The unit is the scene's radius: a scene a tenth as deep as wide is read as a plane, which a cue would only stain.
+    if high - low > 0.2 {
+        [low, high]
+    } else {
+        [low, low]
+    }
+}
+
+impl GizmoParts {
+    fn new(main: &Projector, g: &Gizmo, furniture: &Furniture, light_background: bool, layout: &mut Layout) -> GizmoParts {
+        let projector = Projector::gizmo(main, g.at, g.length);
+        let colours: [Srgb8; 3] = [[200, 60, 52], [66, 146, 62], [58, 104, 196]];
+        let labels = furniture.axes.as_ref().map(|a| a.labels.clone()).unwrap_or_default();
+        for (i, label) in labels.iter().enumerate() {
+            let d = projector.view_direction(axis(i).as_vec3());
+            let across = (d.x * d.x + d.y * d.y).sqrt();
+            if across < MARGINAL || label.is_empty() {
+                continue;
+            }
+            // The label stands beyond the tip; one that points at the eye is pushed out of the middle.
+            let reach = g.length * across.max(0.35) + g.letters * 0.75;
+            let (x, y) = (g.at[0] + d.x / across * reach, g.at[1] - d.y / across * reach);
+            let ink = super::furniture::ink(light_background);
+            let baseline = y + g.letters * 0.3;
+            layout.overlay.text(label, g.letters, x, baseline, Align::Middle, ink, None);
+        }
+        let styles = colours.map(|c| Style { min_pixels: 0.0, ..Style::tubes(Colour::Solid(c), Radius::Physical(0.05)) });
+        GizmoParts { projector, styles, rows: [g.at[1] - g.length * 1.2, g.at[1] + g.length * 1.2] }
+    }
+
+    fn draw(&self, band: &mut Band, material: u8) {
+        let rows = band.area().pixel_rows();
+        if rows[1] < self.rows[0] || rows[0] > self.rows[1] {
+            return;
+        }
+        for (i, style) in self.styles.iter().enumerate() {
+            let tip = axis(i);
+            let d = self.projector.view_direction(tip.as_vec3());
+            let brush = Brush { projector: &self.projector, paint: Paint { material, colour: &style.colour }, style, resolution: 1.0 };
+            if (d.x * d.x + d.y * d.y).sqrt() < MARGINAL {
+                // It points at the eye or away from it: only a dot is left.
+                let dot = [[0.0f64; 3]];
+                brush.draw(band, &Chunk::Spheres(Spheres { points: Positions::F64(&dot), scalars: None, radii: Some(&[0.09]) }));
+                continue;
+            }
+            let shaft = [DVec3::ZERO.to_array(), (tip * 0.72).to_array(), tip.to_array()];
+            let line = |points, radii| Chunk::Line(Polyline { points: Positions::F64(points), scalars: None, radii, before: None, after: None });
+            brush.draw(band, &line(&shaft[..2], None));
+            brush.draw(band, &line(&shaft[1..], Some(&[0.135, 0.004])));
+        }
+    }
+}
+
+/// Length across the line of sight below which an axis has no direction in the picture.
+const MARGINAL: f32 = 0.12;
+
+fn axis(i: usize) -> DVec3 {
+    [DVec3::X, DVec3::Y, DVec3::Z][i]
+}

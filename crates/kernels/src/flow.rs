@@ -1,0 +1,224 @@
+//! What a tracer asks of the world, and the answer over a gridded dataset.
+
+use field::cell::Rst;
+use field::nodes::{Miss, Nodes};
+use field::simd::V4;
+use field::space::{Blank, CellId, Space, Spot, Walk};
+use std::sync::Arc;
+
+/// A sample of the traced vector.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Sample<C> {
+    /// The vector, and where it was found.
+    Value([f64; 3], C),
+    /// In no zone, proven; or only in cells that are not usable.
+    Outside(Exit),
+}
+
+/// Why a point has no flow.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// No cell holds it.
+    Left,
+    /// Its only cell is blanked out.
+    Hole,
+}
+
+/// A steady vector field that can be sampled in physical space. `Err` carries absence: nothing has changed, and the same
+/// call is to be made again once the pages are there.
+pub trait Flow {
+    /// What is remembered of the last place.
+    type Cursor: Copy + Send;
+    /// Starts at a point.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    fn seed(&mut self, x: [f64; 3]) -> Result<Sample<Self::Cursor>, Miss>;
+    /// The vector at `x`, looked for from the last place.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    fn at(&mut self, x: [f64; 3], from: &Self::Cursor) -> Result<Sample<Self::Cursor>, Miss>;
+    /// A length that steps are measured by: the size of the cell at the cursor.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    fn length_scale(&mut self, at: &Self::Cursor) -> Result<f64, Miss>;
+}
+
+/// How zones are searched.
+#[derive(Clone, Debug)]
+pub struct ZoneOrder(
+    /// Zone numbers, first to be searched first.
+    pub Arc<[u32]>,
+);
+
+impl ZoneOrder {
+    /// File order.
+    pub fn file(zones: usize) -> Self {
+        Self((0..zones as u32).collect())
+    }
+}
+
+/// A gridded dataset as a [`Flow`]. Between zones it follows PLOT3D's conventions: a particle keeps its zone until it
+/// leaves it or its cell has a negative corner; then the zone named there is searched, then the zones in order.
+pub struct GridFlow<N> {
+    /// Where things are.
+    pub space: Space<N>,
+    /// Order of search between zones.
+    pub order: ZoneOrder,
+    /// Zone changes so far, for measurements.
+    pub crossings: u64,
+}
+
+/// Where a particle is, and which fringe cell it has already asked about.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Place {
+    /// Cell and fractions.
+    pub spot: Spot,
+    /// The last cell with a negative corner for which no better zone was found.
+    pub kept_fringe: Option<CellId>,
+}
+
+impl<N: Nodes> GridFlow<N> {
+    /// Over a space.
+    pub fn new(space: Space<N>, order: ZoneOrder) -> Self {
+        Self { space, order, crossings: 0 }
+    }
+
+    /// The cell that a seed starts in: of the cells that cold location finds in each zone, the one of least volume, ties
+    /// in search order.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    pub fn start(&mut self, x: [f64; 3]) -> Result<Option<Spot>, Miss> {
+        let order = self.order.0.clone();
+        let mut best: Option<(f64, Spot)> = None;
+        let mut miss = None;
+        for &z in order.iter() {
+            match self.space.find(z as usize, V4::from_xyz(x)) {
+                Ok(None) => {}
+                Ok(Some(s)) => {
+                    let v = self.space.volume(s.cell)?;
+                    if best.as_ref().is_none_or(|(b, _)| v < *b) {
+                        best = Some((v, s));
+                    }
+                }
+                Err(Miss::Failed) => return Err(Miss::Failed),
+                // Other zones are still asked, so that all that is absent is reported at once.
+                Err(m) => miss = Some(m),
+            }
+        }
+        miss.map_or(Ok(best.map(|b| b.1)), Err)
+    }
+
+    /// Looks for a point that has left its cell's zone, or whose cell names another zone: the named zone first, then the
+    /// others in order. `same` says whether the particle's own zone may hold it again (the seam of an O-grid).
+    ///
+    /// # Errors
+    /// [`Miss`].
+    #[cold]
+    pub fn cross(&mut self, x: V4, from: u32, named: Option<u32>, same: bool) -> Result<Option<Spot>, Miss> {
+        let order = self.order.0.clone();
+        let zones = order.len() as u32;
+        let own = same.then_some(from);
+        let first = named.filter(|z| *z < zones && *z != from);
+        let rest = order.iter().copied().filter(|z| *z != from && Some(*z) != first);
+        let mut fringe: Option<Spot> = None;
+        for z in own.into_iter().chain(first).chain(rest) {
+            if let Some(s) = self.space.find(z as usize, x)? {
+                self.crossings += u64::from(z != from);
+                // A cell that itself only repeats another zone is second choice.
+                match self.space.blank(s.cell)? {
+                    Blank::Field => return Ok(Some(s)),
+                    Blank::Fringe(_) => fringe = fringe.or(Some(s)),
+                    Blank::Hole => {}
+                }
+            }
+        }
+        Ok(fringe)
+    }
+
+    /// Moves a particle whose cell has a negative corner to the zone that is named there, if a usable cell of it (or of a
+    /// later zone) holds the point and is not itself a fringe.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    #[inline(always)]
+    pub fn settle(&mut self, place: Place, x: impl FnOnce(&mut Self) -> Result<V4, Miss>) -> Result<Place, Miss> {
+        let blank = self.space.shape(place.spot.cell)?.blank;
+        match blank {
+            Blank::Fringe(named) if place.kept_fringe != Some(place.spot.cell) => {
+                let x = x(self)?;
+                self.settle_fringe(place, named, x)
+            }
+            _ => Ok(place),
+        }
+    }
+
+    #[cold]
+    fn settle_fringe(&mut self, place: Place, named: u32, x: V4) -> Result<Place, Miss> {
+        let found = self.cross(x, place.spot.cell.zone, Some(named), false)?;
+        if let Some(s) = found {
+            if self.space.blank(s.cell)? == Blank::Field {
+                return Ok(Place { spot: s, kept_fringe: None });
+            }
+        }
+        Ok(Place { kept_fringe: Some(place.spot.cell), ..place })
+    }
+
+    /// Physical position of fractions in a cell.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    pub fn position(&mut self, cell: CellId, q: Rst) -> Result<[f64; 3], Miss> {
+        Ok(self.space.shape(cell)?.map.point(q))
+    }
+
+    fn value(&mut self, spot: Spot, kept_fringe: Option<CellId>) -> Result<Sample<Place>, Miss> {
+        let v = self.space.full(spot.cell)?.vector.at(spot.rst).xyz();
+        Ok(Sample::Value(v, Place { spot, kept_fringe }))
+    }
+}
+
+impl<N: Nodes> Flow for GridFlow<N> {
+    type Cursor = Place;
+
+    fn seed(&mut self, x: [f64; 3]) -> Result<Sample<Place>, Miss> {
+        match self.start(x)? {
+            Some(s) => self.value(s, None),
+            None => Ok(Sample::Outside(Exit::Left)),
+        }
+    }
+
+    fn at(&mut self, x: [f64; 3], from: &Place) -> Result<Sample<Place>, Miss> {
+        let p = V4::from_xyz(x);
+        let walk = self.space.walk(&from.spot, p)?;
+        let zone = from.spot.cell.zone;
+        let (named, same, exit) = match walk {
+            Walk::Found(spot) => return self.value(spot, from.kept_fringe),
+            Walk::Hole(_) => (None, false, Exit::Hole),
+            Walk::Edge(s) => {
+                let named = match self.space.shape(s.cell)?.blank {
+                    Blank::Fringe(z) => Some(z),
+                    _ => None,
+                };
+                (named, true, Exit::Left)
+            }
+            Walk::Lost => (None, true, Exit::Left),
+        };
+        match self.cross(p, zone, named, same)? {
+            Some(spot) => self.value(spot, None),
+            None => Ok(Sample::Outside(exit)),
+        }
+    }
+
+    fn length_scale(&mut self, at: &Place) -> Result<f64, Miss> {
+        let l = self.space.shape(at.spot.cell)?;
+        let j = l.map.jacobian(at.spot.rst);
+        // The shortest edge of the cell at this point, directions of one point aside.
+        let edge = |a: usize| (0..3).map(|c| j[c][a] * j[c][a]).sum::<f64>().sqrt();
+        let thin = l.thin;
+        Ok((0..3).filter(|a| !thin[*a]).map(edge).filter(|e| *e > 0.0).fold(f64::INFINITY, f64::min))
+    }
+}

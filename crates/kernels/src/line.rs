@@ -1,0 +1,192 @@
+//! A line as it grows: two halves from the seed.
+
+/// Why a half ended.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Reason {
+    /// Its length reached the limit.
+    Length = 0,
+    /// Its steps reached the limit.
+    Steps = 1,
+    /// Its time reached the limit.
+    Time = 2,
+    /// It came to rest.
+    Speed = 3,
+    /// It ran into a face that is all wall or all at rest.
+    Wall = 4,
+    /// It left the last zone by any other boundary (or began outside).
+    Left = 5,
+    /// It ran into cells that are blanked out.
+    Hole = 6,
+    /// A page that it needs cannot be read.
+    Failed = 7,
+}
+
+impl Reason {
+    /// The name that results use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Length => "length",
+            Self::Steps => "steps",
+            Self::Time => "time",
+            Self::Speed => "speed",
+            Self::Wall => "wall",
+            Self::Left => "left",
+            Self::Hole => "hole",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// One of the two halves of a line.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// Against the vector; its times are negative.
+    Backward,
+    /// With the vector.
+    Forward,
+}
+
+#[derive(Clone, Debug, Default)]
+struct HalfLine {
+    points: Vec<[f64; 3]>,
+    time: Vec<f64>,
+    zone: Vec<i32>,
+    fields: Vec<f64>,
+    length: f64,
+    reason: Option<Reason>,
+}
+
+/// A line with its samples.
+#[derive(Clone, Debug)]
+pub struct Line {
+    seed: HalfLine,
+    halves: [HalfLine; 2],
+    current: usize,
+    fields: usize,
+}
+
+/// A finished line, backward end first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Joined {
+    /// Positions.
+    pub points: Vec<[f64; 3]>,
+    /// Integration time of each point, 0 at the seed, negative before it.
+    pub time: Vec<f64>,
+    /// Zone of each point, 1-based.
+    pub zone: Vec<i32>,
+    /// Sampled components of each point, point by point.
+    pub fields: Vec<f64>,
+    /// Index of the seed's point.
+    pub seed: usize,
+    /// Why the forward half ended (the only half's reason where there is one).
+    pub reason: Option<Reason>,
+    /// Why the backward half ended, where both were traced.
+    pub reason_backward: Option<Reason>,
+}
+
+impl Line {
+    /// Nothing yet; `fields` is the number of sampled components.
+    pub fn new(fields: usize) -> Self {
+        Self { seed: HalfLine::default(), halves: [HalfLine::default(), HalfLine::default()], current: 1, fields }
+    }
+    /// Whether not even the seed is recorded.
+    pub fn is_empty(&self) -> bool {
+        self.seed.points.is_empty()
+    }
+    /// Makes a half the one that grows.
+    pub fn begin(&mut self, half: Half) {
+        self.current = usize::from(half == Half::Forward);
+    }
+    /// Adds a point `dt` after the last (for the seed: at 0). Zones are 0-based here.
+    #[inline]
+    pub fn push(&mut self, x: [f64; 3], dt: f64, zone: u32, fields: impl Iterator<Item = f64>) {
+        let first = self.seed.points.is_empty();
+        let h = if first { &mut self.seed } else { &mut self.halves[self.current] };
+        let t = if first { 0.0 } else { h.time.last().copied().unwrap_or(0.0) + dt };
+        h.points.push(x);
+        h.time.push(t);
+        h.zone.push(zone as i32 + 1);
+        h.fields.extend(fields);
+    }
+    /// Adds to the length of the current half.
+    #[inline]
+    pub fn advance(&mut self, length: f64) {
+        self.halves[self.current].length += length;
+    }
+    /// Length of the current half.
+    #[inline]
+    pub fn half_length(&self) -> f64 {
+        self.halves[self.current].length
+    }
+    /// Time of the current half, without sign.
+    #[inline]
+    pub fn half_time(&self) -> f64 {
+        self.halves[self.current].time.last().copied().unwrap_or(0.0)
+    }
+    /// Steps of the current half.
+    #[inline]
+    pub fn half_steps(&self) -> u32 {
+        self.halves[self.current].points.len() as u32
+    }
+    /// Ends the current half.
+    pub fn end(&mut self, reason: Reason) {
+        self.halves[self.current].reason = Some(reason);
+    }
+    /// Bytes held, spare capacity included.
+    pub fn bytes(&self) -> usize {
+        [&self.seed, &self.halves[0], &self.halves[1]]
+            .iter()
+            .map(|h| h.points.capacity() * 24 + h.time.capacity() * 8 + h.zone.capacity() * 4 + h.fields.capacity() * 8)
+            .sum()
+    }
+    /// Points so far.
+    pub fn len(&self) -> usize {
+        self.seed.points.len() + self.halves[0].points.len() + self.halves[1].points.len()
+    }
+    /// One line from the far end of the backward half to the far end of the forward one.
+    pub fn join(self) -> Joined {
+        let [b, f] = self.halves;
+        let n = self.fields;
+        let seed = b.points.len();
+        let both = b.reason.is_some() && f.reason.is_some();
+        let mut fields = Vec::with_capacity((seed + self.seed.points.len() + f.points.len()) * n);
+        for p in (0..seed).rev() {
+            fields.extend_from_slice(&b.fields[p * n..(p + 1) * n]);
+        }
+        fields.extend(self.seed.fields.iter().chain(&f.fields));
+        Joined {
+            points: b.points.iter().rev().chain(&self.seed.points).chain(&f.points).copied().collect(),
+            time: b.time.iter().rev().map(|t| -t).chain(self.seed.time.iter().chain(&f.time).copied()).collect(),
+            zone: b.zone.iter().rev().chain(&self.seed.zone).chain(&f.zone).copied().collect(),
+            fields,
+            seed,
+            reason: f.reason.or(b.reason),
+            reason_backward: if both { b.reason } else { None },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_join_at_the_seed() {
+        let mut l = Line::new(1);
+        l.push([0.0; 3], 0.0, 0, [10.0].into_iter());
+        l.begin(Half::Backward);
+        l.push([-1.0, 0.0, 0.0], 0.5, 0, [9.0].into_iter());
+        l.push([-2.0, 0.0, 0.0], 0.5, 1, [8.0].into_iter());
+        l.end(Reason::Left);
+        l.begin(Half::Forward);
+        l.push([1.0, 0.0, 0.0], 0.25, 0, [11.0].into_iter());
+        l.end(Reason::Steps);
+        let j = l.join();
+        assert_eq!(j.points.iter().map(|p| p[0]).collect::<Vec<_>>(), [-2.0, -1.0, 0.0, 1.0]);
+        assert_eq!(j.time, [-1.0, -0.5, 0.0, 0.25]);
+        assert_eq!(j.zone, [2, 1, 1, 1]);
+        assert_eq!(j.fields, [8.0, 9.0, 10.0, 11.0]);
+        assert_eq!((j.seed, j.reason, j.reason_backward), (2, Some(Reason::Steps), Some(Reason::Left)));
+    }
+}

@@ -1,0 +1,193 @@
+//! Runge-Kutta steps in physical space over any [`Flow`]: Euler, the classical fourth-order method, and Dormand and
+//! Prince's 5(4) pair ("A family of embedded Runge-Kutta formulae", J. Comp. Appl. Math. 6, 1980).
+//!
+//! A stage is one restartable step: finished stages stay in [`Stepper`], and a stage that finds pages absent leaves no trace.
+
+use crate::flow::{Exit, Flow, Sample};
+use field::nodes::Miss;
+
+/// A Runge-Kutta method.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// First order.
+    Euler,
+    /// Classical fourth order.
+    Rk4,
+    /// Dormand-Prince 5(4).
+    Rk45,
+}
+
+/// Dormand-Prince: rows of the tableau, last row is the fifth-order solution (first same as last).
+pub(crate) const DP_A: [[f64; 6]; 6] = [
+    [1.0 / 5.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+    [3.0 / 40.0, 9.0 / 40.0, 0.0, 0.0, 0.0, 0.0],
+    [44.0 / 45.0, -56.0 / 15.0, 32.0 / 9.0, 0.0, 0.0, 0.0],
+    [19372.0 / 6561.0, -25360.0 / 2187.0, 64448.0 / 6561.0, -212.0 / 729.0, 0.0, 0.0],
+    [9017.0 / 3168.0, -355.0 / 33.0, 46732.0 / 5247.0, 49.0 / 176.0, -5103.0 / 18656.0, 0.0],
+    [35.0 / 384.0, 0.0, 500.0 / 1113.0, 125.0 / 192.0, -2187.0 / 6784.0, 11.0 / 84.0],
+];
+
+/// Fifth minus fourth order weights.
+pub(crate) const DP_E: [f64; 7] = [
+    71.0 / 57600.0,
+    0.0,
+    -71.0 / 16695.0,
+    71.0 / 1920.0,
+    -17253.0 / 339200.0,
+    22.0 / 525.0,
+    -1.0 / 40.0,
+];
+
+const RK4_A: [[f64; 6]; 4] = [
+    [0.5, 0.0, 0.0, 0.0, 0.0, 0.0],
+    [0.0, 0.5, 0.0, 0.0, 0.0, 0.0],
+    [0.0, 0.0, 1.0, 0.0, 0.0, 0.0],
+    [1.0 / 6.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 6.0, 0.0, 0.0],
+];
+const EULER_A: [[f64; 6]; 1] = [[1.0, 0.0, 0.0, 0.0, 0.0, 0.0]];
+
+impl Method {
+    fn rows(self) -> &'static [[f64; 6]] {
+        match self {
+            Self::Euler => &EULER_A,
+            Self::Rk4 => &RK4_A,
+            Self::Rk45 => &DP_A,
+        }
+    }
+    /// Order of accuracy of the solution that is continued.
+    pub fn order(self) -> u32 {
+        match self {
+            Self::Euler => 1,
+            Self::Rk4 => 4,
+            Self::Rk45 => 5,
+        }
+    }
+}
+
+/// A step that is under way.
+#[derive(Clone, Debug)]
+pub struct Stepper<C> {
+    k: [[f64; 3]; 7],
+    cursors: [Option<C>; 7],
+    done: usize,
+}
+
+/// A finished step.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Step<C> {
+    /// Where it ends.
+    pub x: [f64; 3],
+    /// The vector there, and the cursor.
+    pub end: ([f64; 3], C),
+    /// Difference between the embedded solutions, 0 for methods without.
+    pub error: f64,
+}
+
+/// How a try ended.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Tried<C> {
+    /// The step is done.
+    Done(Step<C>),
+    /// A stage fell outside.
+    Outside(Exit),
+}
+
+impl<C: Copy + Send> Stepper<C> {
+    /// At a point whose vector is known.
+    pub fn new(v: [f64; 3], at: C) -> Self {
+        let mut s = Self { k: [[0.0; 3]; 7], cursors: [None; 7], done: 1 };
+        s.k[0] = v;
+        s.cursors[0] = Some(at);
+        s
+    }
+
+    /// Forgets all stages but the first, to try another step size from the same point.
+    pub fn restart(&mut self) {
+        self.done = 1;
+    }
+
+    /// Goes on with a step of `h` (negative: backward) from `x`. On `Err` the finished stages are kept; call again.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    pub fn go<F: Flow<Cursor = C>>(&mut self, flow: &mut F, method: Method, x: [f64; 3], h: f64) -> Result<Tried<C>, Miss> {
+        let rows = method.rows();
+        loop {
+            let n = self.done;
+            let row = &rows[n - 1];
+            let at: [f64; 3] = core::array::from_fn(|c| x[c] + h * (0..n.min(6)).map(|s| row[s] * self.k[s][c]).sum::<f64>());
+            // A stage is looked for from the stage before it: the cursor is part of the state, so the answer does not
+            // depend on how often the stage was tried.
+            let Some(from) = self.cursors[n - 1] else { return Ok(Tried::Outside(Exit::Left)) };
+            match flow.at(at, &from)? {
+                Sample::Outside(e) => return Ok(Tried::Outside(e)),
+                Sample::Value(v, c) => {
+                    if n == rows.len() {
+                        let error = if method == Method::Rk45 { self.embedded_error(v, h) } else { 0.0 };
+                        return Ok(Tried::Done(Step { x: at, end: (v, c), error }));
+                    }
+                    self.k[n] = v;
+                    self.cursors[n] = Some(c);
+                    self.done = n + 1;
+                }
+            }
+        }
+    }
+
+    fn embedded_error(&self, last: [f64; 3], h: f64) -> f64 {
+        let e: [f64; 3] = core::array::from_fn(|c| {
+            h * ((0..6).map(|s| DP_E[s] * self.k[s][c]).sum::<f64>() + DP_E[6] * last[c])
+        });
+        (e[0] * e[0] + e[1] * e[1] + e[2] * e[2]).sqrt()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rigid rotation with a swirl in z, exact solution known.
+    struct Analytic;
+    impl Flow for Analytic {
+        type Cursor = ();
+        fn seed(&mut self, x: [f64; 3]) -> Result<Sample<()>, Miss> {
+            self.at(x, &())
+        }
+        fn at(&mut self, x: [f64; 3], _: &()) -> Result<Sample<()>, Miss> {
+            Ok(Sample::Value([-x[1], x[0], (x[0] * x[0] + x[1] * x[1]) * x[2]], ()))
+        }
+        fn length_scale(&mut self, _: &()) -> Result<f64, Miss> {
+            Ok(1.0)
+        }
+    }
+
+    fn error(method: Method, n: usize) -> f64 {
+        let mut x = [1.0, 0.0, 1.0];
+        let h = 1.5 / n as f64;
+        for _ in 0..n {
+            let Ok(Sample::Value(v, ())) = Analytic.at(x, &()) else { panic!("analytic") };
+            let Ok(Tried::Done(s)) = Stepper::new(v, ()).go(&mut Analytic, method, x, h) else { panic!("analytic") };
+            x = s.x;
+        }
+        let exact = [1.5f64.cos(), 1.5f64.sin(), 1.5f64.exp()];
+        (0..3).map(|c| (x[c] - exact[c]).powi(2)).sum::<f64>().sqrt()
+    }
+
+    #[test]
+    fn slopes_are_the_orders() {
+        for (m, n) in [(Method::Euler, 400), (Method::Rk4, 16), (Method::Rk45, 40)] {
+            let slope = (error(m, n) / error(m, 2 * n)).log2();
+            assert!((slope - f64::from(m.order())).abs() < 0.25, "{m:?}: slope {slope}");
+        }
+    }
+
+    #[test]
+    fn tableau_is_consistent() {
+        // Row sums are the abscissae; the weights sum to one, the error weights to nothing.
+        let c = [0.2, 0.3, 0.8, 8.0 / 9.0, 1.0, 1.0];
+        for (row, c) in DP_A.iter().zip(c) {
+            assert!((row.iter().sum::<f64>() - c).abs() < 1e-14);
+        }
+        assert!(DP_E.iter().sum::<f64>().abs() < 1e-15);
+    }
+}

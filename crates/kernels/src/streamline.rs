@@ -1,0 +1,667 @@
+//! The streamline of one seed as a restartable task.
+
+use crate::cellstep::{rate, CellStep};
+use crate::flow::{Exit, Flow, GridFlow, Place};
+use crate::line::{Half, Joined, Line, Reason};
+use crate::rk::{Method, Stepper, Tried};
+use field::cell::interpolate_scalar;
+use field::nodes::{Miss, Nodes};
+use field::simd::V4;
+use field::space::{Blank, CellId, Shape, Spot};
+
+/// Which way to go.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// With the vector.
+    Forward,
+    /// Against it.
+    Backward,
+    /// Backward and forward, one line.
+    Both,
+}
+
+/// How lines are made. Lengths and times are the dataset's.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Integrator.
+    pub method: Integrator,
+    /// Which way.
+    pub direction: Direction,
+    /// Largest local error of a step, as a share of the step's length.
+    pub tolerance: f64,
+    /// Length of each half at which it ends.
+    pub max_length: f64,
+    /// Time of each half at which it ends.
+    pub max_time: f64,
+    /// Steps of each half at which it ends.
+    pub max_steps: u32,
+    /// Speed below which a line ends.
+    pub terminal_speed: f64,
+    /// Step of the methods without step control, in cells.
+    pub step_cells: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            method: Integrator::Rk45,
+            direction: Direction::Forward,
+            tolerance: 1e-6,
+            max_length: f64::INFINITY,
+            max_time: f64::INFINITY,
+            max_steps: 2000,
+            terminal_speed: 1e-12,
+            step_cells: 0.25,
+        }
+    }
+}
+
+/// Integrators on offer.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Integrator {
+    /// Dormand-Prince 5(4) with step control, within each cell ([`crate::cellstep`]).
+    Rk45,
+    /// Dormand-Prince 5(4) with step control in physical space, across cell faces.
+    Rk45Physical,
+    /// Fixed steps of a method in physical space.
+    Fixed(Method),
+}
+
+/// Where a seed is given.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Seed {
+    /// In physical space; located cold.
+    Physical([f64; 3]),
+    /// In a zone's computational space, 0-based fractional ijk.
+    Computational {
+        /// Zone number.
+        zone: u32,
+        /// 0-based fractional index.
+        ijk: [f64; 3],
+    },
+}
+
+/// What a step came to.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The task is finished.
+    Done,
+    /// Pages are absent: they are listed by the accessor. Nothing has changed.
+    Need,
+    /// A step was made.
+    Yield,
+}
+
+/// The face of a cell through which a particle goes.
+#[derive(Copy, Clone, Debug)]
+struct Face {
+    cell: CellId,
+    axis: usize,
+    side: u32,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    /// The seed is to be located.
+    Locate,
+    /// A step within a cell comes next.
+    Run(Place),
+    /// The particle stands on a face and is to be found beyond it: in another zone, or across a seam.
+    Beyond(Place, Face, Exit),
+    /// The particle came to rest; the face says whether that is a wall.
+    Rest(Place, Option<Face>),
+    /// A step in physical space is under way.
+    Physical(Box<Stepper<Place>>, Place),
+    Finished,
+}
+
+/// One seed's streamline.
+#[derive(Clone, Debug)]
+pub struct Streamline {
+    seed: Seed,
+    sign: f64,
+    state: State,
+    /// Where the seed was found: the second half starts there.
+    origin: Option<(Place, [f64; 3])>,
+    /// Rate at the current point, if the last step left it: cell, rate, determinant.
+    carried: Option<(CellId, V4, V4)>,
+    /// The face by which the current cell was entered, as the last cell's.
+    entered: Option<Face>,
+    x: [f64; 3],
+    /// Whether the last step found the particle leaving its cell where it stood.
+    stood: bool,
+    /// Step that the error control allows, in time.
+    h: f64,
+    line: Line,
+}
+
+/// A step may grow or shrink by these factors; the usual bounds (Hairer, Norsett, Wanner, II.4).
+const GROW_MAX: f64 = 5.0;
+const SHRINK_MIN: f64 = 0.2;
+const SAFETY: f64 = 0.9;
+/// Steps aim this much beyond the face that they would reach at the present rate, so that most end outside and cross.
+const OVERSHOOT: f64 = 1.05;
+/// A particle that leaves a zone is looked for this far beyond the face, in cells: beyond the tolerance that would find it
+/// in the cell it has just left.
+const BEYOND: f64 = 1e-6;
+/// A step in physical space that falls outside is halved down to this many cells, then the line ends.
+const SMALLEST: f64 = 1e-3;
+/// Step in physical space through cells whose map has collapsed, in cells.
+const COLLAPSED_STEP: f64 = 0.25;
+
+impl Streamline {
+    /// A task for a seed; `fields` is the number of sampled components.
+    pub fn new(seed: Seed, options: &Options, fields: usize) -> Self {
+        let sign = if options.direction == Direction::Forward { 1.0 } else { -1.0 };
+        Self {
+            seed,
+            sign,
+            state: State::Locate,
+            origin: None,
+            carried: None,
+            entered: None,
+            x: [0.0; 3],
+            stood: false,
+            h: f64::INFINITY,
+            line: Line::new(fields),
+        }
+    }
+
+    /// Bytes that the task holds.
+    pub fn bytes(&self) -> usize {
+        core::mem::size_of::<Self>() + self.line.bytes()
+    }
+
+    /// Points so far.
+    pub fn points(&self) -> usize {
+        self.line.len()
+    }
+
+    /// The line, once done.
+    pub fn into_line(self) -> Joined {
+        self.line.join()
+    }
+
+    /// Ends the line where it is because a page of it failed.
+    pub fn fail(&mut self) {
+        self.line.end(Reason::Failed);
+        self.state = State::Finished;
+    }
+
+    /// One restartable step: on `Err` nothing has changed.
+    ///
+    /// # Errors
+    /// [`Miss`]: pages are absent (and listed by the accessor), or one failed.
+    #[inline(always)]
+    pub fn step<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options) -> Result<Progress, Miss> {
+        match self.state {
+            State::Run(place) => self.cell_step(flow, options, place)?,
+            _ => self.rare_step(flow, options)?,
+        }
+        Ok(if matches!(self.state, State::Finished) { Progress::Done } else { Progress::Yield })
+    }
+
+    #[inline(never)]
+    fn rare_step<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options) -> Result<(), Miss> {
+        match &self.state {
+            State::Locate => self.locate(flow, options),
+            State::Beyond(place, face, exit) => {
+                let (place, face, exit) = (*place, *face, *exit);
+                self.beyond(flow, options, place, face, exit)
+            }
+            State::Rest(place, face) => {
+                let (place, face) = (*place, *face);
+                let wall = match face {
+                    Some(f) => is_wall(flow, f)?,
+                    None => rests_on_wall(flow, &place)?,
+                };
+                self.end_half(flow, options, if wall { Reason::Wall } else { Reason::Speed })
+            }
+            State::Physical(..) => self.physical_step(flow, options),
+            State::Run(_) | State::Finished => Ok(()),
+        }
+    }
+
+    fn locate<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options) -> Result<(), Miss> {
+        let found = match self.seed {
+            Seed::Physical(x) => flow.start(x)?.map(|s| (s, x)),
+            Seed::Computational { zone, ijk } => {
+                let cells = flow.space.nodes.zones()[zone as usize].cells();
+                let low: [u32; 3] = core::array::from_fn(|a| (ijk[a].floor().max(0.0) as u32).min(cells[a] - 1));
+                let spot = Spot { cell: CellId { zone, ijk: low }, rst: core::array::from_fn(|a| ijk[a] - f64::from(low[a])) };
+                let l = flow.space.shape(spot.cell)?;
+                (l.blank != Blank::Hole).then(|| (spot, l.map.point(spot.rst)))
+            }
+        };
+        let Some((spot, x)) = found else {
+            self.line.end(Reason::Left);
+            self.state = State::Finished;
+            return Ok(());
+        };
+        let place = Place { spot, kept_fringe: None };
+        self.origin = Some((place, x));
+        // Everything that the first step needs is loaded before anything changes.
+        flow.space.full(spot.cell)?;
+        self.record(flow, &spot, x, 0.0)?;
+        self.begin_half(flow, options, place, x)
+    }
+
+    /// Starts a half at the seed, whose cell is loaded.
+    fn begin_half<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options, place: Place, x: [f64; 3]) -> Result<(), Miss> {
+        let v = flow.space.full(place.spot.cell)?.vector.at(place.spot.rst);
+        self.x = x;
+        self.h = f64::INFINITY;
+        self.carried = None;
+        self.entered = None;
+        self.line.begin(if self.sign < 0.0 { Half::Backward } else { Half::Forward });
+        self.state = if v.length3() > options.terminal_speed {
+            Self::running(options, place, v)
+        } else {
+            State::Rest(place, None)
+        };
+        Ok(())
+    }
+
+    fn running(options: &Options, place: Place, v: V4) -> State {
+        match options.method {
+            Integrator::Rk45 => State::Run(place),
+            _ => State::Physical(Box::new(Stepper::new(v.xyz(), place)), place),
+        }
+    }
+
+    fn end_half<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options, reason: Reason) -> Result<(), Miss> {
+        match self.origin {
+            Some((place, x)) if options.direction == Direction::Both && self.sign < 0.0 => {
+                flow.space.full(place.spot.cell)?;
+                self.line.end(reason);
+                self.sign = 1.0;
+                self.begin_half(flow, options, place, x)
+            }
+            _ => {
+                self.line.end(reason);
+                self.state = State::Finished;
+                Ok(())
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn record<N: Nodes>(&mut self, flow: &mut GridFlow<N>, spot: &Spot, x: [f64; 3], dt: f64) -> Result<(), Miss> {
+        let l = flow.space.full(spot.cell)?;
+        let q = spot.rst;
+        self.line.push(x, dt, spot.cell.zone, l.sampled.iter().map(|c| interpolate_scalar(c, q)));
+        Ok(())
+    }
+
+    /// A step within the current cell, up to its face at most.
+    #[inline(always)]
+    fn cell_step<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options, place: Place) -> Result<(), Miss> {
+        let x0 = self.x;
+        let settled = flow.settle(place, |_| Ok(V4::from_xyz(x0)))?;
+        let cell = settled.spot.cell;
+        let l = flow.space.full(cell)?;
+        if l.blank == Blank::Hole {
+            let face = self.entered.unwrap_or(Face { cell, axis: 0, side: 0 });
+            self.state = State::Beyond(settled, face, Exit::Hole);
+            return Ok(());
+        }
+        let (map, vector, thin) = (&l.map, &l.vector, l.thin);
+        let q0 = settled.spot.rst;
+        let y0 = V4::from_xyz(q0);
+        let k0 = match self.carried {
+            Some((c, k, det)) if c == cell => (k, det),
+            _ => {
+                let (k, det) = rate(map, vector, y0);
+                (k * V4::splat(self.sign), det)
+            }
+        };
+        let k = k0.0.xyz();
+        let mut exit = f64::INFINITY;
+        for a in 0..3 {
+            let gap = if k[a] > 0.0 { 1.0 - q0[a] } else { q0[a] };
+            // A particle that starts on a face and moves along it, or back through it by a hair, still tries a step.
+            let t = gap.max(1e-3) / k[a].abs();
+            exit = if t < exit { t } else { exit };
+        }
+        let time_left = options.max_time - self.line.half_time();
+        let mut h = self.h.min(exit * OVERSHOOT).min(time_left);
+        if !(h > 0.0 && h < f64::INFINITY) {
+            return self.go_physical(flow, settled);
+        }
+        let start = V4::from_xyz(x0);
+        let (step, ratio) = loop {
+            let Some(step) = CellStep::take(map, vector, y0, k0, h, self.sign) else {
+                return self.go_physical(flow, settled);
+            };
+            let length = (map.point_v4(step.end()) - start).length3();
+            let ratio = step.error / (options.tolerance * length);
+            // Below the rounding of the position no step is better than another.
+            if ratio <= 1.0 || step.error <= f64::EPSILON * 16.0 * (x0[0].abs() + x0[1].abs() + x0[2].abs() + length) {
+                break (step, ratio);
+            }
+            h *= (SAFETY * inverse_fourth_root(ratio)).max(SHRINK_MIN);
+            self.h = h;
+            if !(h > exit * 1e-9) {
+                return self.go_physical(flow, settled);
+            }
+        };
+        let grown = h * if ratio > 0.0 { (SAFETY * inverse_fourth_root(ratio)).min(GROW_MAX) } else { GROW_MAX };
+        let h_next = if grown >= h && self.h.is_finite() { self.h.max(grown) } else { grown };
+
+        let mut y = step.end();
+        let mut dt = h;
+        let mut face = None;
+        let end = y.xyz();
+        if !Shape::holds(thin, end) {
+            let dense = step.dense();
+            match dense.crossing(end, thin) {
+                // Two cells that each take the particle for the other's, by rounding where it grazes their face: it moves
+                // along the face.
+                Some((theta, ..)) if theta <= 0.0 && self.stood => {}
+                Some((theta, axis, side)) => {
+                    y = dense.at(theta);
+                    dt = h * theta;
+                    face = Some(Face { cell, axis, side });
+                }
+                None => {}
+            }
+        }
+        let mut rst = on_cell(y.xyz(), thin);
+        if let Some(f) = face {
+            rst[f.axis] = f64::from(f.side);
+        }
+        let mut x = map.point(rst);
+        let mut chord = distance(x, x0);
+        let mut ended = None;
+        let length_left = options.max_length - self.line.half_length();
+        if chord >= length_left {
+            // Two secant steps on theta bring the chord within rounding of the length that is left.
+            let dense = step.dense();
+            let mut theta = dt / h * (length_left / chord);
+            for _ in 0..2 {
+                let d = distance(map.point(dense.at(theta).xyz()), x0);
+                theta *= if d > 0.0 { length_left / d } else { 1.0 };
+            }
+            rst = on_cell(dense.at(theta).xyz(), thin);
+            x = map.point(rst);
+            chord = distance(x, x0);
+            dt = theta * h;
+            face = None;
+            ended = Some(Reason::Length);
+        } else if dt >= time_left {
+            ended = Some(Reason::Time);
+        } else if self.line.half_steps() + 1 >= options.max_steps {
+            ended = Some(Reason::Steps);
+        }
+        let spot = Spot { cell, rst };
+        let slow = !(vector.at(rst).length3() > options.terminal_speed);
+        if let Some(reason) = ended {
+            // The second half needs the seed's cell: that is asked for before anything changes.
+            if let (Some((seed, _)), true) = (self.origin, self.sign < 0.0 && options.direction == Direction::Both) {
+                flow.space.full(seed.spot.cell)?;
+            }
+            self.record(flow, &spot, x, dt)?;
+            self.line.advance(chord);
+            return self.end_half(flow, options, reason);
+        }
+        let inside_end = Shape::holds(thin, end);
+        self.carried = (face.is_none() && inside_end).then(|| (cell, step.end_rate(), k0.1));
+        if dt <= 0.0 {
+            // Nothing to record: the particle starts on the face by which it leaves.
+            self.stood = true;
+            let next = Place { spot, kept_fringe: settled.kept_fringe };
+            self.go_over(flow, next, face);
+            return Ok(());
+        }
+        self.stood = false;
+        self.record(flow, &spot, x, dt)?;
+        self.line.advance(chord);
+        self.x = x;
+        self.h = h_next;
+        let next = Place { spot, kept_fringe: settled.kept_fringe };
+        if slow {
+            self.state = State::Rest(next, face);
+        } else {
+            self.go_over(flow, next, face);
+        }
+        Ok(())
+    }
+
+    /// Goes on in the same cell, over a face to the next, or beyond the zone.
+    #[inline(always)]
+    fn go_over<N: Nodes>(&mut self, flow: &GridFlow<N>, next: Place, face: Option<Face>) {
+        self.state = match face {
+            None => State::Run(next),
+            Some(f) => {
+                self.entered = face;
+                match neighbour(flow, next, f) {
+                    Some(n) => State::Run(n),
+                    None => State::Beyond(next, f, Exit::Left),
+                }
+            }
+        };
+    }
+
+    /// Finds a particle that stands on a face beyond which its zone has no usable cell.
+    fn beyond<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options, place: Place, face: Face, exit: Exit) -> Result<(), Miss> {
+        let from = face.cell;
+        let l = flow.space.full(from)?;
+        let named = if let Blank::Fringe(z) = l.blank { Some(z) } else { None };
+        // The particle's fractions in the cell that it comes from.
+        let mut q = place.spot.rst;
+        if exit == Exit::Hole {
+            q[face.axis] = f64::from(face.side);
+        }
+        let (k, _) = rate(&l.map, &l.vector, V4::from_xyz(q));
+        let k = (k * V4::splat(self.sign)).xyz();
+        let out = if face.side == 1 { BEYOND } else { -BEYOND };
+        let along = out / k[face.axis];
+        let past: [f64; 3] = core::array::from_fn(|a| {
+            if a == face.axis { q[a] + out } else { q[a] + (k[a] * along).clamp(-BEYOND, BEYOND) }
+        });
+        let x = l.map.point(past);
+        let found = if x.iter().all(|c| c.is_finite()) {
+            flow.cross(V4::from_xyz(x), from.zone, named, exit == Exit::Left)?
+        } else {
+            None
+        };
+        match found {
+            Some(spot) => {
+                flow.space.full(spot.cell)?;
+                self.carried = None;
+                self.entered = Some(face);
+                self.state = State::Run(Place { spot, kept_fringe: None });
+                Ok(())
+            }
+            None => {
+                let reason = if is_wall(flow, face)? {
+                    Reason::Wall
+                } else if exit == Exit::Hole {
+                    Reason::Hole
+                } else {
+                    Reason::Left
+                };
+                self.end_half(flow, options, reason)
+            }
+        }
+    }
+
+    /// Goes on in physical space: where a cell's map has collapsed, fractions say nothing.
+    #[cold]
+    fn go_physical<N: Nodes>(&mut self, flow: &mut GridFlow<N>, place: Place) -> Result<(), Miss> {
+        let v = flow.space.full(place.spot.cell)?.vector.at(place.spot.rst);
+        self.carried = None;
+        self.h = f64::INFINITY;
+        self.state = State::Physical(Box::new(Stepper::new(v.xyz(), place)), place);
+        Ok(())
+    }
+
+    fn physical_step<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options) -> Result<(), Miss> {
+        let State::Physical(stepper, place) = &mut self.state else { return Ok(()) };
+        let place = *place;
+        let (x0, sign) = (self.x, self.sign);
+        let settled = flow.settle(place, |_| Ok(V4::from_xyz(x0)))?;
+        let v = flow.space.full(settled.spot.cell)?.vector.at(settled.spot.rst);
+        if settled.spot != place.spot {
+            **stepper = Stepper::new(v.xyz(), settled);
+        }
+        let cell_time = flow.length_scale(&settled)? / v.length3();
+        let method = if let Integrator::Fixed(m) = options.method { m } else { Method::Rk45 };
+        let time_left = options.max_time - self.line.half_time();
+        let cells = if options.method == Integrator::Rk45 { COLLAPSED_STEP } else { options.step_cells };
+        let mut h = self.h.min(cells * cell_time).min(time_left);
+        if matches!(options.method, Integrator::Rk45Physical) {
+            h = self.h.min(cell_time).min(time_left);
+        }
+        let tried = stepper.go(flow, method, x0, sign * h)?;
+        let step = match tried {
+            Tried::Done(step) => step,
+            Tried::Outside(exit) => {
+                if h > SMALLEST * cell_time {
+                    stepper.restart();
+                    self.h = 0.5 * h;
+                    return Ok(());
+                }
+                let wall = match facing(flow, &settled, v, sign)? {
+                    Some(face) => is_wall(flow, face)?,
+                    None => false,
+                };
+                let reason = if wall { Reason::Wall } else if exit == Exit::Hole { Reason::Hole } else { Reason::Left };
+                return self.end_half(flow, options, reason);
+            }
+        };
+        let chord = distance(step.x, x0);
+        let ratio = step.error / (options.tolerance * chord);
+        if method == Method::Rk45 && ratio > 1.0 && h > 1e-6 * cell_time {
+            stepper.restart();
+            self.h = h * (SAFETY * inverse_fourth_root(ratio)).max(SHRINK_MIN);
+            return Ok(());
+        }
+        let length_left = options.max_length - self.line.half_length();
+        if chord > length_left * (1.0 + 1e-9) && length_left > 0.0 && h > 1e-9 * cell_time {
+            // Shorter, until the chord is what is left: the chord is all but proportional to the step.
+            stepper.restart();
+            self.h = h * (length_left / chord).min(1.0 - 1e-9);
+            return Ok(());
+        }
+        let (v1, end) = step.end;
+        let ended = if chord >= length_left * (1.0 - 1e-9) {
+            Some(Reason::Length)
+        } else if h >= time_left {
+            Some(Reason::Time)
+        } else if self.line.half_steps() + 1 >= options.max_steps {
+            Some(Reason::Steps)
+        } else {
+            None
+        };
+        if let (Some(_), Some((seed, _))) = (ended, self.origin) {
+            flow.space.full(seed.spot.cell)?;
+        }
+        self.record(flow, &end.spot, step.x, h)?;
+        self.line.advance(chord);
+        self.x = step.x;
+        self.h = match options.method {
+            Integrator::Fixed(_) => f64::INFINITY,
+            _ => h * if ratio > 0.0 { (SAFETY * inverse_fourth_root(ratio)).min(GROW_MAX) } else { GROW_MAX },
+        };
+        if let Some(reason) = ended {
+            return self.end_half(flow, options, reason);
+        }
+        let speed = V4::from_xyz(v1).length3();
+        self.state = if !(speed > options.terminal_speed) {
+            State::Rest(end, None)
+        } else {
+            Self::running(options, end, V4::from_xyz(v1))
+        };
+        if matches!(self.state, State::Run(_)) {
+            self.h = f64::INFINITY;
+        }
+        Ok(())
+    }
+}
+
+/// x^(-1/4).
+#[inline(always)]
+fn inverse_fourth_root(x: f64) -> f64 {
+    1.0 / x.sqrt().sqrt()
+}
+
+#[inline(always)]
+fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
+    (V4::from_xyz(a) - V4::from_xyz(b)).length3()
+}
+
+/// Fractions brought onto the cell, whose faces the arithmetic may pass by rounding.
+#[inline(always)]
+fn on_cell(q: [f64; 3], thin: [bool; 3]) -> [f64; 3] {
+    core::array::from_fn(|a| if thin[a] { q[a] } else { q[a].clamp(0.0, 1.0) })
+}
+
+/// The cell beyond a face of the same zone: the fractions along the face are the same there.
+#[inline(always)]
+fn neighbour<N: Nodes>(flow: &GridFlow<N>, place: Place, face: Face) -> Option<Place> {
+    let cells = flow.space.nodes.zones()[face.cell.zone as usize].cells();
+    let at = face.cell.ijk[face.axis];
+    let mut next = place;
+    next.spot.cell.ijk[face.axis] = if face.side == 1 {
+        if at + 1 >= cells[face.axis] {
+            return None;
+        }
+        at + 1
+    } else {
+        at.checked_sub(1)?
+    };
+    next.spot.rst[face.axis] = f64::from(1 - face.side);
+    Some(next)
+}
+
+/// Whether a face is all wall (iblank 2) or all at rest.
+fn is_wall<N: Nodes>(flow: &mut GridFlow<N>, face: Face) -> Result<bool, Miss> {
+    let zone = face.cell.zone as usize;
+    let on_face = |n: usize| (n >> face.axis) & 1 == face.side as usize;
+    if let Some(array) = flow.space.nodes.zones()[zone].iblank {
+        let mut b = [0.0; 8];
+        flow.space.nodes.scalar(zone, array, 0, face.cell.ijk, &mut b)?;
+        if (0..8).filter(|n| on_face(*n)).all(|n| b[n] == 2.0) {
+            return Ok(true);
+        }
+    }
+    let v = flow.space.vector_corners(face.cell)?;
+    Ok((0..8).filter(|n| on_face(*n)).all(|n| v[n].xyz() == [0.0; 3]))
+}
+
+/// Whether a particle at rest touches a face that is a wall.
+fn rests_on_wall<N: Nodes>(flow: &mut GridFlow<N>, place: &Place) -> Result<bool, Miss> {
+    for axis in 0..3 {
+        let side = if place.spot.rst[axis] <= 1e-9 {
+            0
+        } else if place.spot.rst[axis] >= 1.0 - 1e-9 {
+            1
+        } else {
+            continue;
+        };
+        if is_wall(flow, Face { cell: place.spot.cell, axis, side })? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The face that a particle in a cell moves towards.
+fn facing<N: Nodes>(flow: &mut GridFlow<N>, place: &Place, v: V4, sign: f64) -> Result<Option<Face>, Miss> {
+    let l = flow.space.shape(place.spot.cell)?;
+    let q = place.spot.rst;
+    let Some(k) = l.map.computational(q, v.xyz().map(|c| c * sign)) else { return Ok(None) };
+    let mut first: Option<(f64, Face)> = None;
+    for a in 0..3 {
+        if k[a] == 0.0 || l.thin[a] {
+            continue;
+        }
+        let side = u32::from(k[a] > 0.0);
+        let t = (f64::from(side) - q[a]) / k[a];
+        if first.is_none_or(|f| t < f.0) {
+            first = Some((t, Face { cell: place.spot.cell, axis: a, side }));
+        }
+    }
+    Ok(first.map(|f| f.1))
+}

@@ -1,0 +1,220 @@
+//! Streamlines over flat arrays, against flows whose lines are known.
+
+use field::flat::{FlatArray, FlatNodes};
+use field::nodes::Nodes;
+use field::space::{Space, ZoneFields};
+use kernels::flow::{GridFlow, ZoneOrder};
+use kernels::line::{Joined, Reason};
+use kernels::streamline::{Direction, Integrator, Options, Progress, Seed, Streamline};
+
+type Map = dyn Fn(f64, f64, f64) -> [f64; 3];
+type Vector = dyn Fn([f64; 3]) -> [f64; 3];
+
+fn zone(name: &str, n: [usize; 3], lo: [f64; 3], hi: [f64; 3], map: &Map, v: &Vector, blank: Option<&dyn Fn([usize; 3]) -> i32>) -> (String, [usize; 3], Vec<(String, usize, FlatArray)>) {
+    let count = n[0] * n[1] * n[2];
+    let mut xyz = vec![0.0; 3 * count];
+    let mut vel = vec![0.0; 3 * count];
+    let mut ib = vec![1; count];
+    for k in 0..n[2] {
+        for j in 0..n[1] {
+            for i in 0..n[0] {
+                let at = (k * n[1] + j) * n[0] + i;
+                let f = |a: usize, m: usize| lo[a] + (hi[a] - lo[a]) * m as f64 / (n[a] - 1).max(1) as f64;
+                let x = map(f(0, i), f(1, j), f(2, k));
+                let u = v(x);
+                for c in 0..3 {
+                    xyz[c * count + at] = x[c];
+                    vel[c * count + at] = u[c];
+                }
+                if let Some(b) = blank {
+                    ib[at] = b([i, j, k]);
+                }
+            }
+        }
+    }
+    let mut arrays = vec![("xyz".into(), 3, FlatArray::F64(xyz)), ("velocity".into(), 3, FlatArray::F64(vel))];
+    if blank.is_some() {
+        arrays.push(("iblank".into(), 1, FlatArray::I32(ib)));
+    }
+    (name.into(), n, arrays)
+}
+
+fn flow(zones: Vec<(String, [usize; 3], Vec<(String, usize, FlatArray)>)>) -> GridFlow<FlatNodes> {
+    let nodes = FlatNodes::from_arrays(zones);
+    let fields: Vec<_> = nodes.zones().iter().map(|z| ZoneFields::named(z, Some("velocity"), &[], 1.4, 1.0).unwrap()).collect();
+    let n = fields.len();
+    GridFlow::new(Space::new(nodes, fields.into()), ZoneOrder::file(n))
+}
+
+fn trace(flow: &mut GridFlow<FlatNodes>, x: [f64; 3], o: &Options) -> Joined {
+    let mut s = Streamline::new(Seed::Physical(x), o, 0);
+    let mut n = 0;
+    while s.step(flow, o).unwrap() != Progress::Done {
+        n += 1;
+        assert!(n < 1_000_000, "does not end");
+    }
+    s.into_line()
+}
+
+fn rotation(x: [f64; 3]) -> [f64; 3] {
+    [-(x[1] - 0.5), x[0] - 0.5, 0.1]
+}
+
+fn warped(a: f64) -> impl Fn(f64, f64, f64) -> [f64; 3] {
+    move |r, s, t| {
+        [
+            r + a * (3.0 * s).sin() * r * (1.0 - r),
+            s + a * (2.0 * t + r).sin() * s * (1.0 - s),
+            t + a * (2.0 * r).cos() * t * (1.0 - t),
+        ]
+    }
+}
+
+#[test]
+fn circles_on_a_warped_grid() {
+    let mut f = flow(vec![zone("a", [49, 41, 33], [0.0; 3], [1.0; 3], &warped(0.12), &rotation, None)]);
+    for method in [Integrator::Rk45, Integrator::Rk45Physical] {
+        let o = Options { method, tolerance: 1e-7, max_length: 1.0, direction: Direction::Both, ..Options::default() };
+        for r in [0.05, 0.1, 0.2, 0.3] {
+            let l = trace(&mut f, [0.5 + r, 0.5, 0.2], &o);
+            assert!(l.points.len() > 5);
+            let worst = l.points.iter().map(|p| ((p[0] - 0.5).hypot(p[1] - 0.5) - r).abs()).fold(0.0, f64::max);
+            assert!(worst < 5e-4, "{method:?} r {r}: {worst}");
+            // The slow inner circles rise out of the box first.
+            assert_eq!(l.reason, Some(if r < 0.1 { Reason::Left } else { Reason::Length }));
+            assert_eq!(l.points[l.seed], [0.5 + r, 0.5, 0.2]);
+        }
+    }
+}
+
+/// Both integrators follow the same interpolated field: run tightly, they end at the same point.
+#[test]
+fn computational_and_physical_space_agree() {
+    let mut f = flow(vec![zone("a", [17, 15, 13], [0.0; 3], [1.0; 3], &warped(0.15), &rotation, None)]);
+    for n in 0..20 {
+        let x = [0.3 + 0.02 * f64::from(n), 0.45, 0.3];
+        let o = Options { tolerance: 1e-9, max_time: 1.5, max_steps: 1_000_000, ..Options::default() };
+        let a = trace(&mut f, x, &o);
+        let b = trace(&mut f, x, &Options { method: Integrator::Rk45Physical, tolerance: 1e-8, ..o.clone() });
+        assert_eq!((a.reason, b.reason), (Some(Reason::Time), Some(Reason::Time)));
+        let (p, q) = (a.points.last().unwrap(), b.points.last().unwrap());
+        let d = (0..3).map(|c| (p[c] - q[c]).abs()).fold(0.0, f64::max);
+        assert!(d < 1e-6, "seed {n}: {d:e} apart, {} and {} points", a.points.len(), b.points.len());
+    }
+}
+
+#[test]
+fn second_order_in_grid_spacing() {
+    let error = |n: usize| {
+        let mut f = flow(vec![zone("a", [n, n, 9], [0.0; 3], [1.0; 3], &|r, s, t| [r, s, t], &|x| {
+            // A shear whose profile is not piecewise linear: along a line x + const it turns by a known amount.
+            [1.0, (3.0 * x[0]).sin(), 0.0]
+        }, None)]);
+        let o = Options { tolerance: 1e-10, max_steps: 1_000_000, ..Options::default() };
+        let l = trace(&mut f, [0.05, 0.3, 0.5], &o);
+        let p = l.points.last().unwrap();
+        let exact = 0.3 + ((3.0 * 0.05f64).cos() - (3.0 * p[0]).cos()) / 3.0;
+        (p[1] - exact).abs()
+    };
+    let slope = (error(17) / error(65)).log2() / 2.0;
+    assert!((slope - 2.0).abs() < 0.15, "slope {slope}");
+}
+
+#[test]
+fn zones_cut_from_one_grid_give_the_same_lines() {
+    let map = warped(0.12);
+    let mut one = flow(vec![zone("a", [49, 21, 21], [0.0; 3], [1.0; 3], &map, &rotation, None)]);
+    let cut = |a: usize, b: usize| zone("c", [b - a + 1, 21, 21], [a as f64 / 48.0, 0.0, 0.0], [b as f64 / 48.0, 1.0, 1.0], &map, &rotation, None);
+    let mut four = flow(vec![cut(0, 12), cut(12, 24), cut(24, 36), cut(36, 48)]);
+    let o = Options { tolerance: 1e-8, max_length: 2.0, max_steps: 100_000, direction: Direction::Both, ..Options::default() };
+    for n in 0..30 {
+        let x = [0.26 + 0.015 * f64::from(n), 0.5, 0.31];
+        let (a, b) = (trace(&mut one, x, &o), trace(&mut four, x, &o));
+        assert_eq!((a.reason, a.reason_backward), (b.reason, b.reason_backward), "seed {n}");
+        let (p, q) = (a.points.last().unwrap(), b.points.last().unwrap());
+        let d = (0..3).map(|c| (p[c] - q[c]).abs()).fold(0.0, f64::max);
+        assert!(d < 1e-5, "seed {n}: {d:e}");
+    }
+}
+
+#[test]
+fn o_grid_seam_is_crossed() {
+    // A ring: i runs round the axis, the seam doubled.
+    let ring = |r: f64, s: f64, t: f64| {
+        let a = std::f64::consts::TAU * r;
+        [(0.5 + s) * a.cos(), (0.5 + s) * a.sin(), t]
+    };
+    let mut f = flow(vec![zone("o", [65, 17, 9], [0.0; 3], [1.0; 3], &ring, &|x| [-x[1], x[0], 0.0], None)]);
+    let o = Options { tolerance: 1e-7, max_time: 4.0 * std::f64::consts::PI, max_steps: 10_000, ..Options::default() };
+    let l = trace(&mut f, [1.0, 0.01, 0.5], &o);
+    for n in (0..l.points.len()).rev().take(12) { println!("{:?} {} {}", l.points[n], l.time[n], n); }
+    assert_eq!(l.reason, Some(Reason::Time));
+    let worst = l.points.iter().map(|p| (p[0].hypot(p[1]) - 1.0).abs()).fold(0.0, f64::max);
+    assert!(worst < 5e-3, "{worst}");
+    let p = l.points.last().unwrap();
+    assert!((p[0] - 1.0).abs() < 1e-2 && (p[1] - 0.01).abs() < 5e-2, "{p:?}");
+}
+
+#[test]
+fn polar_axis_is_passed() {
+    // A full disc with a collapsed edge at the axis; uniform flow across it.
+    let disc = |r: f64, s: f64, t: f64| {
+        let a = std::f64::consts::TAU * r;
+        [s * a.cos(), s * a.sin(), t]
+    };
+    let mut f = flow(vec![zone("d", [33, 17, 5], [0.0; 3], [1.0; 3], &disc, &|_| [1.0, 0.0, 0.0], None)]);
+    let o = Options { tolerance: 1e-6, max_steps: 10_000, ..Options::default() };
+    for y in [0.0, 1e-9, 0.003, -0.02, 0.11] {
+        let l = trace(&mut f, [-0.8, y, 0.5], &o);
+        let p = l.points.last().unwrap();
+        // The rim of the disc is a polygon of 32 sides.
+        assert!(p[0] > 0.98 && (p[1] - y).abs() < 1e-5, "y {y}: {p:?} {:?} after {} points", l.reason, l.points.len());
+        assert_eq!(l.reason, Some(Reason::Left), "y {y}");
+    }
+}
+
+#[test]
+fn walls_holes_and_rest() {
+    let cube = |r: f64, s: f64, t: f64| [r, s, t];
+    // A wall by iblank 2 at i = max.
+    let wall = |n: [usize; 3]| if n[0] == 10 { 2 } else { 1 };
+    let mut f = flow(vec![zone("w", [11, 5, 5], [0.0; 3], [1.0; 3], &cube, &|_| [1.0, 0.0, 0.0], Some(&wall))]);
+    let o = Options { direction: Direction::Both, ..Options::default() };
+    let l = trace(&mut f, [0.33, 0.4, 0.4], &o);
+    assert_eq!((l.reason, l.reason_backward), (Some(Reason::Wall), Some(Reason::Left)));
+    assert!((l.points.last().unwrap()[0] - 1.0).abs() < 1e-12);
+    // A hole in the middle.
+    let hole = |n: [usize; 3]| i32::from(n[0] < 6);
+    let mut f = flow(vec![zone("h", [11, 5, 5], [0.0; 3], [1.0; 3], &cube, &|_| [1.0, 0.0, 0.0], Some(&hole))]);
+    let l = trace(&mut f, [0.33, 0.4, 0.4], &o);
+    assert_eq!(l.reason, Some(Reason::Hole));
+    assert!((l.points.last().unwrap()[0] - 0.5).abs() < 1e-12);
+    // No slip: the velocity vanishes at i = max, the particle slows down for ever.
+    let mut f = flow(vec![zone("s", [11, 5, 5], [0.0; 3], [1.0; 3], &cube, &|x| [1.0 - x[0], 0.0, 0.0], None)]);
+    let l = trace(&mut f, [0.33, 0.4, 0.4], &Options { terminal_speed: 1e-6, ..Options::default() });
+    assert_eq!(l.reason, Some(Reason::Speed));
+    // Outside from the start.
+    let l = trace(&mut f, [3.0, 0.4, 0.4], &o);
+    assert_eq!((l.points.len(), l.reason), (0, Some(Reason::Left)));
+}
+
+#[test]
+fn overset_zones_hand_over_at_the_fringe() {
+    let cube = |r: f64, s: f64, t: f64| [r, s, t];
+    let v = |_: [f64; 3]| [1.0, 0.2, 0.0];
+    // A coarse background whose middle names zone 2, and a fine inner zone.
+    let fringe = |n: [usize; 3]| if (4..=6).contains(&n[0]) { -2 } else { 1 };
+    let outer = zone("outer", [11, 11, 5], [0.0; 3], [1.0; 3], &cube, &v, Some(&fringe));
+    let inner = zone("inner", [21, 41, 9], [0.28, -0.1, -0.1], [0.72, 1.1, 1.1], &cube, &v, None);
+    let mut f = flow(vec![outer, inner]);
+    let l = trace(&mut f, [0.05, 0.5, 0.5], &Options::default());
+    assert_eq!(l.reason, Some(Reason::Left));
+    assert!(l.zone.contains(&2), "never entered the inner zone");
+    assert_eq!(*l.zone.last().unwrap(), 1, "comes back to the outer zone");
+    for p in &l.points {
+        assert!((p[1] - 0.5 - 0.2 * (p[0] - 0.05)).abs() < 1e-5, "{p:?}");
+    }
+    // A seed where both zones hold the point takes the finer.
+    let l = trace(&mut f, [0.5, 0.5, 0.5], &Options::default());
+    assert_eq!(l.zone[0], 2);
+}

@@ -1,0 +1,296 @@
+//! Making room: reserving a page's memory in one charge, dropping clean pages, giving memory back.
+
+use crate::event::Event;
+use crate::frames::{state, Chunked, Frame, Numbers, CHUNK};
+use crate::id::PageId;
+use crate::ledger::{ChargeKind, Full};
+use crate::map::PageMap;
+use crate::pager::Pager;
+use crate::policy::{Need, Probe};
+use crate::pool::{ClassId, Pool, Slot};
+use crate::state::{State, Tally};
+use crate::touched::Touched;
+use crate::worker::{Pins, PIN_BYTES};
+use std::sync::atomic::{fence, Ordering::*};
+use std::sync::Arc;
+
+/// A page's memory, all of it.
+pub(crate) struct Reserved {
+    pub(crate) frame: u32,
+    pub(crate) slot: Slot,
+    pub(crate) encoded: Option<Slot>,
+    pub(crate) scratch: Option<Slot>,
+}
+
+/// Why a reservation failed.
+pub(crate) enum NoRoom {
+    /// Not now.
+    Full,
+    /// Never under this limit.
+    TooLarge { needs: u64, limit: u64 },
+    /// The system refused address space.
+    System(String),
+}
+
+/// What the policy sees of the pager.
+struct Hand<'a> {
+    pager: &'a Pager,
+    pool: &'a mut Pool,
+    numbers: &'a mut Numbers,
+    workers: &'a [Arc<Pins>],
+    touched: &'a mut Touched,
+    maps: &'a [Arc<dyn PageMap>],
+    tally: &'a mut Tally,
+}
+
+impl Hand<'_> {
+    fn frame(&self, frame: u32) -> Option<&Frame> {
+        self.pager.frames.get(frame)
+    }
+}
+
+impl Probe for Hand<'_> {
+    fn referenced(&self, frame: u32) -> bool {
+        self.frame(frame).is_some_and(|f| f.referenced.load(Relaxed) != 0)
+    }
+
+    fn forget(&self, frame: u32) {
+        if let Some(f) = self.frame(frame) {
+            f.referenced.store(0, Relaxed);
+        }
+    }
+
+    fn stamp(&self, frame: u32) -> u64 {
+        self.frame(frame).map_or(0, |f| f.stamp.load(Relaxed))
+    }
+
+    fn now(&self) -> u64 {
+        self.pager.tick.load(Relaxed)
+    }
+
+    fn take(&mut self, frame: u32) -> bool {
+        let frames: &Chunked<Frame> = &self.pager.frames;
+        let Some(f) = frames.get(frame) else { return false };
+        if f.holds.load(Relaxed) != 0 || f.state.load(Relaxed) != state::RESIDENT {
+            return false;
+        }
+        // Invariant 1 of `Frame`: announce, fence, look.
+        f.state.store(state::EVICTING, Release);
+        fence(SeqCst);
+        if self.workers.iter().any(|w| w.pinned(frame)) {
+            f.state.store(state::RESIDENT, Release);
+            return false;
+        }
+        let id = f.id();
+        self.pager.table.remove(id, frames);
+        if f.prefetched.swap(0, Relaxed) == 2 {
+            if let Some(map) = self.maps.get(id.array.0 as usize) {
+                self.touched.mark(id, map.pages(), self.pager.ledger.limit() / 32);
+            }
+        }
+        f.state.store(state::FREE, Release);
+        if let Some(slot) = self.numbers.free(frame) {
+            let bytes = self.pool.bytes(slot.class) as u64;
+            self.pool.put(slot);
+            self.pager.ledger.transfer(ChargeKind::Frames, ChargeKind::Cached, bytes);
+        }
+        self.tally.evictions += 1;
+        self.pager.emit(|| Event::Evict { page: id });
+        true
+    }
+}
+
+impl Pager {
+    /// Drops one clean page. Its memory is cached then.
+    fn evict(&self, st: &mut State, need: Need) -> bool {
+        let State { policy, pool, numbers, workers, touched, maps, tally, .. } = st;
+        let mut hand = Hand { pager: self, pool, numbers, workers, touched, maps, tally };
+        policy.victim(need, &mut hand).is_some()
+    }
+
+    fn give_back(&self, st: &mut State, bytes: u64, keep: impl Fn(ClassId) -> usize) -> bool {
+        let given = st.pool.give_back(usize::try_from(bytes).unwrap_or(usize::MAX), keep) as u64;
+        self.ledger.release(ChargeKind::Cached, given);
+        given > 0
+    }
+
+    fn full(&self, needs: u64) -> Full {
+        Full { needs, used: self.ledger.used(), limit: self.ledger.limit() }
+    }
+
+    /// Drops pages until `bytes` more fit under the limit.
+    pub(crate) fn make_room(&self, st: &mut State, bytes: u64) -> Result<(), Full> {
+        let pool = self.ledger.of(ChargeKind::Frames) + self.ledger.of(ChargeKind::Cached);
+        let rest = self.ledger.used().saturating_sub(pool);
+        if rest.saturating_add(bytes) > self.ledger.limit() {
+            // Not even an empty pool would do: do not empty it for nothing.
+            if bytes > 0 {
+                return Err(self.full(bytes));
+            }
+        }
+        loop {
+            let short = self.ledger.used().saturating_add(bytes).saturating_sub(self.ledger.limit());
+            if short == 0 {
+                return Ok(());
+            }
+            if !self.give_back(st, short, |_| 0) && !self.evict(st, Need::Demand) {
+                return Err(self.full(bytes));
+            }
+        }
+    }
+
+    /// Bytes of tables that one more frame costs now.
+    fn table_growth(&self, st: &State) -> u64 {
+        let chunk = match st.numbers.next_chunk() {
+            Some(_) => self.chunk_bytes(st, st.workers.len()),
+            None => 0,
+        };
+        chunk + self.table.growth(self.reserved_frames(st))
+    }
+
+    /// Frames that will want a place in the table: those being read, and one more.
+    fn reserved_frames(&self, st: &State) -> usize {
+        st.active.len() + 1
+    }
+
+    /// Bytes that one chunk of frames costs with `workers` workers.
+    fn chunk_bytes(&self, st: &State, workers: usize) -> u64 {
+        (CHUNK * (size_of::<Frame>() + 40 + st.policy.bytes_per_frame() + workers * PIN_BYTES)) as u64
+    }
+
+    /// Bytes that one more worker costs in all chunks there are.
+    pub(crate) fn worker_bytes(&self, st: &State) -> u64 {
+        (CHUNK * st.numbers.chunks() * PIN_BYTES) as u64
+    }
+
+    /// Reserves frame, encoded buffer and scratch in one charge, or nothing.
+    pub(crate) fn reserve(
+        &self,
+        st: &mut State,
+        sizes: [usize; 3],
+        id: PageId,
+        need: Need,
+    ) -> Result<Reserved, NoRoom> {
+        let limit = self.ledger.limit();
+        let never = |needs: u64, limit: u64| NoRoom::TooLarge { needs, limit };
+        let [frame, encoded, scratch] = sizes;
+        let overflow = || never(u64::MAX, limit);
+        let frame = st.pool.class(frame).ok_or_else(overflow)?;
+        let encoded = (encoded > 0).then(|| st.pool.buffer_class(encoded).ok_or_else(overflow)).transpose()?;
+        let scratch = (scratch > 0).then(|| st.pool.buffer_class(scratch).ok_or_else(overflow)).transpose()?;
+        let wanted = [Some(frame), encoded, scratch];
+        let count = |class: ClassId| wanted.iter().flatten().filter(|c| **c == class).count();
+        let whole: u64 = wanted.iter().flatten().map(|c| st.pool.bytes(*c) as u64).sum();
+        let left = limit.saturating_sub(self.ledger.of(ChargeKind::Tables));
+        if whole > left || st.numbers.exhausted() {
+            return Err(never(whole, left));
+        }
+        loop {
+            // Slots that are cached are charged already.
+            let mut short = self.table_growth(st);
+            for (i, class) in wanted.iter().enumerate().filter_map(|(i, c)| Some((i, (*c)?))) {
+                let nth = wanted[..i].iter().flatten().filter(|c| **c == class).count();
+                if nth >= st.pool.cached(class) {
+                    short += st.pool.bytes(class) as u64;
+                }
+            }
+            if self.ledger.used() <= self.ledger.limit()
+                && (short == 0 || self.ledger.try_charge(ChargeKind::Cached, short))
+            {
+                break;
+            }
+            let over = self.ledger.used().saturating_add(short).saturating_sub(self.ledger.limit());
+            if !self.give_back(st, over, count) && !self.evict(st, need) {
+                return Err(NoRoom::Full);
+            }
+        }
+        // Everything is charged. Growth first, since its bytes were charged as cached with the rest.
+        let growth = self.table_growth(st);
+        self.ledger.transfer(ChargeKind::Cached, ChargeKind::Tables, growth);
+        if let Some(chunk) = st.numbers.next_chunk() {
+            self.frames.grow(chunk);
+            for w in &st.workers {
+                w.grow(chunk);
+            }
+        }
+        self.table.grow(self.reserved_frames(st), &self.frames);
+        let kinds = [ChargeKind::Frames, ChargeKind::Encoded, ChargeKind::Scratch];
+        let mut slots = [None; 3];
+        for i in 0..3 {
+            let Some(class) = wanted[i] else { continue };
+            match st.pool.take(class) {
+                Ok((slot, _)) => slots[i] = Some(slot),
+                Err(e) => {
+                    // No address space: what was taken is cached again. The charge of the rest stays with the cached kind until
+                    // the pool gives memory back; this ends the page, and as good as certainly the run.
+                    slots.into_iter().flatten().for_each(|s| st.pool.put(s));
+                    self.ledger.release(ChargeKind::Cached, st.pool.bytes(class) as u64);
+                    return Err(NoRoom::System(e.to_string()));
+                }
+            }
+        }
+        for (class, kind) in wanted.iter().zip(kinds) {
+            if let Some(class) = class {
+                self.ledger.transfer(ChargeKind::Cached, kind, st.pool.bytes(*class) as u64);
+            }
+        }
+        let [Some(slot), encoded, scratch] = slots else {
+            return Err(NoRoom::System("the pool gave no frame".into()));
+        };
+        let number = st.numbers.take(slot);
+        if let Some(f) = self.frames.get(number) {
+            f.assign(id, slot.ptr, sizes[0]);
+        }
+        Ok(Reserved { frame: number, slot, encoded, scratch })
+    }
+
+    /// Bytes that a page takes at once.
+    pub(crate) fn needs(&self, st: &mut State, flight: u32) -> u64 {
+        let Some(f) = st.flights.get(flight) else { return 0 };
+        let (id, buffers) = (f.id, f.job.as_ref().map_or([0, 0], |j| [j.encoded_len, j.scratch_len]));
+        let Some(map) = st.maps.get(id.array.0 as usize) else { return 0 };
+        let frame = crate::os::round_up(map.page_bytes(id)).unwrap_or(usize::MAX) as u64;
+        buffers.iter().filter(|b| **b > 0).fold(frame, |sum, b| {
+            sum.saturating_add(st.pool.buffer_class(*b).map_or(u64::MAX, |c| st.pool.bytes(c) as u64))
+        })
+    }
+
+    /// Frees a buffer of an active page.
+    pub(crate) fn free_buffer(&self, st: &mut State, slot: Slot, kind: ChargeKind) {
+        let bytes = st.pool.bytes(slot.class) as u64;
+        st.pool.put(slot);
+        st.relief += 1;
+        self.ledger.transfer(kind, ChargeKind::Cached, bytes);
+    }
+
+    /// Frees a frame that never became resident.
+    pub(crate) fn free_frame(&self, st: &mut State, frame: u32) {
+        if let Some(f) = self.frames.get(frame) {
+            f.state.store(state::FREE, Release);
+        }
+        if let Some(slot) = st.numbers.free(frame) {
+            self.free_buffer(st, slot, ChargeKind::Frames);
+        }
+    }
+
+    /// Marks a page as touched.
+    pub(crate) fn mark_touched(&self, st: &mut State, id: PageId) {
+        if let Some(map) = st.maps.get(id.array.0 as usize) {
+            st.touched.mark(id, map.pages(), self.ledger.limit() / 32);
+        }
+    }
+
+    /// Marks those prefetched pages as touched that workers have used since.
+    pub(crate) fn account_prefetched(&self, st: &mut State) {
+        if st.tally.prefetched == 0 {
+            return;
+        }
+        for n in 0..(st.numbers.chunks() * CHUNK) as u32 {
+            let Some(f) = self.frames.get(n) else { break };
+            if f.state.load(Relaxed) == state::RESIDENT && f.prefetched.compare_exchange(2, 0, Relaxed, Relaxed).is_ok()
+            {
+                self.mark_touched(st, f.id());
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! From arrived bytes to resident pages: completions, decoding, publishing, and telling who waits.
+
+use crate::error::{PageError, PageErrorKind};
+use crate::event::Event;
+use crate::frames::state;
+use crate::ledger::ChargeKind;
+use crate::pager::Pager;
+use crate::pump::staged_segment;
+use crate::source::Completion;
+use crate::state::{Active, State, Waiter, NONE};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::Ordering::*;
+use std::time::Instant;
+
+/// Tries of a segment whose read the system refused, beyond the first. What is gone or too short is not tried again.
+const RETRIES: u8 = 2;
+
+impl Completion for Pager {
+    fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
+        let (index, serial) = ((token & u64::from(u32::MAX)) as u32, (token >> 32) as u32);
+        let mut st = self.lock();
+        if st.reads.get(index).is_none_or(|r| r.serial != serial) {
+            // A source that completes a read twice: the second time means nothing, the memory may be someone else's.
+            return;
+        }
+        let Some(read) = st.reads.remove(index) else { return };
+        st.in_flight -= 1;
+        self.emit(|| Event::ReadEnd { read: token, ok: result.is_ok() });
+        let mut arrived = 0;
+        let alone = read.parts.len() == 1;
+        for (active, segment) in read.parts {
+            if let Err(kind) = &result {
+                if self.try_again(&mut st, active, segment, kind, alone) {
+                    continue;
+                }
+            }
+            let Some(a) = st.active.get_mut(active) else { continue };
+            if let Err(kind) = &result {
+                let source = a.segments.get(segment as usize).map(|s| s.source).unwrap_or(crate::id::SourceId(0));
+                a.error.get_or_insert((source, kind.clone()));
+            }
+            a.left -= 1;
+            if a.left > 0 {
+                continue;
+            }
+            if a.error.is_none() {
+                st.arrived.push_back(active);
+                arrived += 1;
+            } else if let Some(mut a) = st.active.remove(active) {
+                let flight = a.flight;
+                let error = a.error.take().map(|(source, kind)| {
+                    let name = st.sources.get(source.0 as usize).map_or_else(String::new, |s| s.describe());
+                    PageError::new(format!("{name}: {}", crate::request::page_name(&st, a.id)), kind)
+                });
+                self.release_active(&mut st, a, true);
+                self.settle(&mut st, flight, Err(error));
+            }
+        }
+        // Inside a pump that is this thread's own, or another's, the pump goes on by itself.
+        if st.pumping {
+            st.again = true;
+            drop(st);
+        } else {
+            self.finish(st);
+        }
+        self.idlers.add_work(arrived);
+    }
+}
+
+impl Pager {
+    /// Stages a segment once more after its read failed, if that makes sense.
+    fn try_again(&self, st: &mut State, active: u32, segment: u32, kind: &PageErrorKind, alone: bool) -> bool {
+        let joined = !alone && !matches!(kind, PageErrorKind::Missing);
+        let Some(a) = st.active.get_mut(active) else { return false };
+        let transient = alone && matches!(kind, PageErrorKind::Io(_)) && a.attempts < RETRIES;
+        if !joined && !transient || a.error.is_some() {
+            return false;
+        }
+        a.attempts += u8::from(transient);
+        let Some(s) = a.segments.get(segment as usize) else { return false };
+        let staged = staged_segment(active, segment as usize, s, true);
+        st.staged.push_front(staged);
+        st.tally.retries += 1;
+        true
+    }
+
+    /// Decodes and publishes one page that has arrived, on the calling thread, and calls the wakes that follow. False if none
+    /// waited.
+    pub fn work(&self) -> bool {
+        if !self.idlers.has_work() {
+            return false;
+        }
+        let mut st = self.lock();
+        let Some(active) = st.arrived.pop_front() else { return false };
+        self.idlers.took_work();
+        let Some(a) = st.active.get(active) else { return true };
+        let (id, fill, frame) = (a.id, a.fill, a.frame);
+        let (page, encoded, scratch) = ((a.ptr, a.len), a.encoded, a.scratch);
+        let Some(map) = st.maps.get(id.array.0 as usize).cloned() else { return true };
+        drop(st);
+
+        let begin = self.observer.is_some().then(Instant::now);
+        // SAFETY: the three slots belong to this active entry, which only this thread has taken from `arrived`; every read into
+        // them is completed (`left` is 0), and the frame is not published, so nobody else has their memory.
+        let (page, encoded, scratch) = unsafe {
+            (
+                std::slice::from_raw_parts_mut(page.0, page.1),
+                encoded.map_or(&[][..], |(s, len)| std::slice::from_raw_parts(s.ptr, len)),
+                scratch.map_or(&mut [][..], |(s, len)| std::slice::from_raw_parts_mut(s.ptr, len)),
+            )
+        };
+        let decoded = catch_unwind(AssertUnwindSafe(|| {
+            if fill {
+                map.fill(id, page);
+                Ok(())
+            } else {
+                map.decode(id, encoded, scratch, page)
+            }
+        }))
+        .unwrap_or_else(|_| {
+            Err(PageError::new(format!("{} page {}", map.name(), id.page), PageErrorKind::Decode("decoder panicked".into())))
+        });
+        if let Some(t) = begin {
+            let took_ns = u64::try_from(t.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            self.emit(|| Event::Decode { page: id, took_ns });
+        }
+
+        let mut st = self.lock();
+        st.tally.decoded += u64::from(!fill);
+        let Some(a) = st.active.remove(active) else { return true };
+        let flight = a.flight;
+        self.release_active(&mut st, a, decoded.is_err());
+        match decoded {
+            Ok(()) => {
+                self.publish(&mut st, flight, frame);
+                self.settle(&mut st, flight, Ok(()));
+            }
+            Err(error) => self.settle(&mut st, flight, Err(Some(error))),
+        }
+        self.finish(st);
+        true
+    }
+
+    fn publish(&self, st: &mut State, flight: u32, frame: u32) {
+        let (Some(f), Some(flight)) = (self.frames.get(frame), st.flights.get(flight)) else { return };
+        let id = flight.id;
+        let tick = self.tick.fetch_add(1, Relaxed) + 1;
+        f.referenced.store(1, Relaxed);
+        f.stamp.store(tick, Relaxed);
+        f.holds.store(st.held.get(&id).copied().unwrap_or(0), Relaxed);
+        // A prefetch that was demanded while it was on its way is used.
+        let prefetched = match (flight.prefetched, flight.demand) {
+            (false, _) => 0,
+            (true, false) => 1,
+            (true, true) => {
+                st.tally.prefetched_used += 1;
+                self.emit(|| Event::PrefetchUsed { page: id });
+                0
+            }
+        };
+        f.prefetched.store(prefetched, Relaxed);
+        f.state.store(state::RESIDENT, Release);
+        self.table.insert(id, frame);
+        st.policy.inserted(frame, tick);
+        st.tally.published += 1;
+        st.relief += 1;
+        let bytes = f.bytes().1 as u64;
+        self.emit(|| Event::Publish { page: id, bytes, used: self.ledger.used() });
+    }
+
+    /// Frees the buffers of a page that has arrived or failed, and its frame if it does not become resident.
+    pub(crate) fn release_active(&self, st: &mut State, a: Active, frame: bool) {
+        let buffers = a.encoded.map_or(0, |e| e.1) + a.scratch.map_or(0, |s| s.1);
+        st.active_bytes -= (a.len + buffers) as u64;
+        if let Some((slot, _)) = a.encoded {
+            self.free_buffer(st, slot, ChargeKind::Encoded);
+        }
+        if let Some((slot, _)) = a.scratch {
+            self.free_buffer(st, slot, ChargeKind::Scratch);
+        }
+        if frame {
+            self.free_frame(st, a.frame);
+        }
+    }
+
+    /// Ends a flight: `Ok` resident, `Err(Some)` failed, `Err(None)` cancelled or dropped. Tells who waits.
+    pub(crate) fn settle(&self, st: &mut State, flight: u32, outcome: Result<(), Option<PageError>>) {
+        self.drop_index(st, flight);
+        let Some(f) = st.flights.remove(flight) else { return };
+        st.flying.remove(&f.id);
+        if let Err(Some(error)) = &outcome {
+            self.emit(|| Event::Failed { page: f.id, reason: error.to_string().into() });
+            if st.failed.insert(f.id, error.clone()).is_none() {
+                st.tally.failed += 1;
+                self.failed_count.fetch_add(1, SeqCst);
+            }
+        }
+        let mut node = f.waiters;
+        while node != NONE {
+            let Some(w) = st.waits.remove(node) else { break };
+            node = w.next;
+            match w.to {
+                Waiter::Request(r) => {
+                    let Some(request) = st.requests.get_mut(r) else { continue };
+                    request.left -= 1;
+                    if request.left == 0 {
+                        if let Some(request) = st.requests.remove(r) {
+                            st.wakes.push((request.wake, request.token));
+                        }
+                    }
+                }
+                // A page that waited for this one as its index: translated again, or with the same fate.
+                Waiter::Flight(other, ticket) if st.flights.get(other).is_some_and(|o| o.ticket == ticket) => {
+                    match &outcome {
+                        Ok(()) => st.enqueue(other, true),
+                        Err(_) => self.settle(st, other, outcome.clone()),
+                    }
+                }
+                Waiter::Flight(..) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Asking for pages, holding them, and giving up.
+
+use crate::error::{PageError, PageErrorKind};
+use crate::event::Event;
+use crate::frames::Frame;
+use crate::id::PageId;
+use crate::ledger::Full;
+use crate::pager::{Pager, PagerError};
+use crate::state::{Flight, Request, Stage, State, Waiter, NONE};
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// Whether someone waits for a page.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// Someone waits.
+    Demand,
+    /// It will be used soon. Read only when nobody waits for anything, and only into memory that nobody uses; dropped
+    /// (and the wake called) when there is none.
+    Prefetch,
+}
+
+/// The answer to a request.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Requested {
+    /// Every page is resident or failed now. No wake comes.
+    Ready,
+    /// The wake is called once, when every page is settled.
+    Pending,
+}
+
+/// Is told when a request is settled. Called without any lock of the pager, from whichever thread settled the last page:
+/// from [`Pager::work`], or, if a page failed, also from a reader's thread, or within [`Pager::request`] itself.
+pub trait Wake: Send + Sync {
+    /// `token` is the request's.
+    fn wake(&self, token: u64);
+}
+
+/// Keeps pages from being evicted, whether they are resident now or become so later.
+pub struct Hold {
+    pager: Arc<Pager>,
+    pages: Vec<PageId>,
+}
+
+impl Hold {
+    /// The pages.
+    pub fn pages(&self) -> &[PageId] {
+        &self.pages
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut st = self.pager.lock();
+        for &id in &self.pages {
+            self.pager.unhold(&mut st, id);
+        }
+        drop(st);
+        self.pager.relieved();
+    }
+}
+
+/// How long [`Pager::fetch`] waits when memory is full and nothing is on its way. Whoever computes releases pins within a step
+/// or two, which is milliseconds; what has not moved after this long is held by someone who waits too.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+struct FetchWake {
+    done: AtomicBool,
+    pager: Weak<Pager>,
+}
+
+impl Wake for FetchWake {
+    fn wake(&self, _token: u64) {
+        self.done.store(true, SeqCst);
+        if let Some(p) = self.pager.upgrade() {
+            p.notify();
+        }
+    }
+}
+
+impl Pager {
+    /// Asks for pages. A page that many ask for is read once. `priority` counts for pages that are not on their way yet; a
+    /// page queued for prefetch moves up when it is demanded.
+    ///
+    /// With [`Requested::Pending`], `wake.wake(token)` is called exactly once, when every page is settled: resident, failed,
+    /// cancelled, or (prefetch only) dropped. A page can have been evicted again by the time the wake is heard.
+    pub fn request(&self, pages: &[PageId], token: u64, wake: &Arc<dyn Wake>, priority: Priority) -> Requested {
+        let demand = priority == Priority::Demand;
+        let mut st = self.lock();
+        let mut request = NONE;
+        let mut left = 0u32;
+        for &id in pages {
+            if let Some(f) = self.table.find(id, &self.frames).and_then(|n| self.frames.get(n)) {
+                if demand {
+                    self.note_use(f);
+                    self.mark_touched(&mut st, id);
+                }
+                continue;
+            }
+            if st.failed.contains_key(&id) {
+                continue;
+            }
+            let flight = self.flight(&mut st, id, demand);
+            if request == NONE {
+                request = st.requests.insert(Request { token, wake: wake.clone(), left: 0 });
+            }
+            st.add_waiter(flight, Waiter::Request(request));
+            left += 1;
+        }
+        if left == 0 {
+            return Requested::Ready;
+        }
+        if let Some(r) = st.requests.get_mut(request) {
+            r.left = left;
+        }
+        self.book(&mut st);
+        drop(st);
+        self.pump();
+        Requested::Pending
+    }
+
+    /// The flight of a page that is neither resident nor failed, made or promoted as needed.
+    pub(crate) fn flight(&self, st: &mut State, id: PageId, demand: bool) -> u32 {
+        if demand {
+            self.mark_touched(st, id);
+        }
+        let known = st.flying.get(&id).copied();
+        if let Some(flight) = known {
+            if let Some(f) = st.flights.get_mut(flight).filter(|f| demand && !f.demand) {
+                f.demand = true;
+                let requeue = f.stage == Stage::Queued;
+                if requeue {
+                    // Its read was not started: it is an ordinary fault now.
+                    f.prefetched = false;
+                    st.tally.faults += 1;
+                }
+                let index = f.index.filter(|_| f.stage == Stage::NeedsIndex);
+                self.emit(|| Event::Fault { page: id });
+                if requeue {
+                    st.enqueue(flight, false);
+                }
+                if let Some(index) = index.filter(|i| st.flying.contains_key(i)) {
+                    self.flight(st, index, true);
+                }
+            }
+            return flight;
+        }
+        let flight = st.flights.insert(Flight {
+            id,
+            stage: Stage::Queued,
+            demand,
+            prefetched: !demand,
+            ticket: 0,
+            waiters: NONE,
+            index: None,
+            hops: 0,
+            job: None,
+        });
+        st.flying.insert(id, flight);
+        st.enqueue(flight, false);
+        if demand {
+            st.tally.faults += 1;
+            self.emit(|| Event::Fault { page: id });
+        }
+        let priority = if demand { Priority::Demand } else { Priority::Prefetch };
+        self.emit(|| Event::Queued { page: id, priority });
+        flight
+    }
+
+    pub(crate) fn note_use(&self, f: &Frame) {
+        f.referenced.store(1, Relaxed);
+        f.stamp.store(self.tick.load(Relaxed), Relaxed);
+    }
+
+    /// Whether a page is resident now.
+    pub fn is_resident(&self, id: PageId) -> bool {
+        let _st = self.lock();
+        self.table.find(id, &self.frames).is_some()
+    }
+
+    /// Why a page failed, if it did.
+    pub fn failure(&self, id: PageId) -> Option<PageError> {
+        self.lock().failed.get(&id).cloned()
+    }
+
+    /// Forgets failed pages, so that the next request reads them again.
+    pub fn forget_failures(&self) {
+        let mut st = self.lock();
+        st.failed.clear();
+        self.failed_count.store(0, SeqCst);
+    }
+
+    /// Keeps pages from being evicted until the returned value is dropped, whether they are resident now or become so later.
+    /// Does not ask for them.
+    pub fn hold(self: &Arc<Self>, pages: &[PageId]) -> Hold {
+        let mut st = self.lock();
+        for &id in pages {
+            self.hold_one(&mut st, id);
+        }
+        self.book(&mut st);
+        Hold { pager: self.clone(), pages: pages.to_vec() }
+    }
+
+    pub(crate) fn hold_one(&self, st: &mut State, id: PageId) {
+        *st.held.entry(id).or_insert(0) += 1;
+        self.copy_holds(st, id);
+    }
+
+    pub(crate) fn unhold(&self, st: &mut State, id: PageId) {
+        if let Some(n) = st.held.get_mut(&id) {
+            *n -= 1;
+            if *n == 0 {
+                st.relief += 1;
+                st.held.remove(&id);
+            }
+        }
+        self.copy_holds(st, id);
+    }
+
+    fn copy_holds(&self, st: &State, id: PageId) {
+        if let Some(f) = self.table.find(id, &self.frames).and_then(|n| self.frames.get(n)) {
+            f.holds.store(st.held.get(&id).copied().unwrap_or(0), Relaxed);
+        }
+    }
+
+    /// Asks for pages and waits for them on the calling thread, which meanwhile decodes whatever arrives. They stay
+    /// until the returned hold is dropped.
+    ///
+    /// # Errors
+    /// [`PagerError::Page`] with the first page, in the order given, that cannot be had; [`PagerError::Full`] when memory is
+    /// full, nothing is on its way that would free any, and nobody releases any.
+    pub fn fetch(self: &Arc<Self>, pages: &[PageId]) -> Result<Hold, PagerError> {
+        let hold = self.hold(pages);
+        let fetch = Arc::new(FetchWake { done: AtomicBool::new(false), pager: self.me.clone() });
+        let wake: Arc<dyn Wake> = fetch.clone();
+        if self.request(pages, 0, &wake, Priority::Demand) == Requested::Pending {
+            let mut stalled: Option<(Instant, Full)> = None;
+            while !fetch.done.load(SeqCst) {
+                if self.work() {
+                    stalled = None;
+                    continue;
+                }
+                match (self.stalled(), stalled) {
+                    (None, _) => stalled = None,
+                    (Some(full), None) => stalled = Some((Instant::now(), full)),
+                    (Some(full), Some((since, _))) if since.elapsed() > PATIENCE => return Err(full.into()),
+                    _ => {}
+                }
+                let nap = if stalled.is_some() { Duration::from_millis(5) } else { Duration::from_millis(200) };
+                self.idle(nap);
+            }
+        }
+        let st = self.lock();
+        for &id in pages {
+            if self.table.find(id, &self.frames).is_some() {
+                continue;
+            }
+            let error = match st.failed.get(&id) {
+                Some(e) => e.clone(),
+                None => PageError::new(page_name(&st, id), PageErrorKind::Cancelled),
+            };
+            drop(st);
+            return Err(error.into());
+        }
+        drop(st);
+        Ok(hold)
+    }
+
+    /// Drops what is queued and wakes who waits for it. Reads that a source works on settle as ever. Does not stop later
+    /// requests.
+    pub fn cancel_all(&self) {
+        let mut st = self.lock();
+        // Segments that no source has seen are unstaged; a page of which none was issued is dropped with its memory.
+        let staged = std::mem::take(&mut st.staged);
+        let mut dropped = Vec::new();
+        for s in staged {
+            match st.active.get(s.active) {
+                Some(a) if a.issued == 0 => dropped.push(s.active),
+                Some(_) => st.staged.push_back(s),
+                None => {}
+            }
+        }
+        dropped.dedup();
+        for a in dropped {
+            if let Some(active) = st.active.remove(a) {
+                let flight = active.flight;
+                self.release_active(&mut st, active, true);
+                self.settle(&mut st, flight, Err(None));
+            }
+        }
+        let queued: Vec<u32> =
+            st.flights.iter().filter(|(_, f)| f.stage != Stage::Started).map(|(i, _)| i).collect();
+        for flight in queued {
+            self.settle(&mut st, flight, Err(None));
+        }
+        st.demand.clear();
+        st.prefetch.clear();
+        st.starved = false;
+        self.starved.store(false, SeqCst);
+        self.finish(st);
+        self.notify();
+    }
+}
+
+/// What messages call a page.
+pub(crate) fn page_name(st: &State, id: PageId) -> String {
+    let array = st.maps.get(id.array.0 as usize).map_or("unknown array", |m| m.name());
+    format!("{array} step {} page {}", id.step, id.page)
+}

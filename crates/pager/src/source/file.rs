@@ -1,0 +1,198 @@
+//! Local files, read through io_uring or, where that cannot be had, by a pool of threads.
+
+use super::threads::Threads;
+use super::{Buffer, Completion, Read, Source};
+use crate::error::PageErrorKind;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+/// How local files are read.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Backend {
+    /// io_uring if a ring can be set up here, else threads.
+    #[default]
+    Auto,
+    /// io_uring.
+    Uring,
+    /// A pool of threads that call `preadv`.
+    Threads,
+}
+
+/// One read of an open file, on its way.
+pub(crate) struct Op {
+    pub(crate) file: Arc<File>,
+    /// Where the next byte comes from.
+    pub(crate) offset: u64,
+    /// What is still to be filled.
+    pub(crate) buffers: Vec<Buffer>,
+    token: u64,
+    begin: u64,
+    end: u64,
+    done: Arc<dyn Completion>,
+}
+
+impl Op {
+    /// Takes note that `n` bytes arrived. `None`: everything is here or the file is at its end; the result stands beside it.
+    pub(crate) fn advance(&mut self, mut n: usize) -> Option<Result<(), PageErrorKind>> {
+        if n == 0 {
+            return Some(Err(PageErrorKind::Short { offset: self.begin, end: self.end, have: self.offset }));
+        }
+        self.offset += n as u64;
+        let mut full = 0;
+        for b in &mut self.buffers {
+            let k = b.len.min(n);
+            b.ptr = b.ptr.wrapping_add(k);
+            b.len -= k;
+            n -= k;
+            if b.len > 0 {
+                break;
+            }
+            full += 1;
+        }
+        self.buffers.drain(..full);
+        self.buffers.is_empty().then_some(Ok(()))
+    }
+
+    pub(crate) fn complete(self, result: Result<(), PageErrorKind>) {
+        self.done.complete(self.token, result);
+    }
+}
+
+/// What reads files.
+pub(crate) trait Engine: Send + Sync {
+    fn name(&self) -> &'static str;
+    /// Starts reads; each is completed once.
+    fn submit(&self, ops: Vec<Op>);
+}
+
+/// Open files at most. Shards are many; descriptors are few.
+const OPEN: usize = 256;
+
+struct Open {
+    files: HashMap<u64, (Arc<File>, u64)>,
+    clock: u64,
+}
+
+/// Reads files and keeps a bounded number of them open.
+pub struct Files {
+    engine: Box<dyn Engine>,
+    open: Mutex<Open>,
+    limit: usize,
+    serial: AtomicU64,
+}
+
+impl Files {
+    /// A reader with at most `depth` reads at a time.
+    ///
+    /// # Errors
+    /// When the backend was named and cannot be had.
+    pub fn new(backend: Backend, depth: usize) -> io::Result<Arc<Self>> {
+        let engine: Box<dyn Engine> = match backend {
+            Backend::Threads => Box::new(Threads::new(depth)),
+            Backend::Auto | Backend::Uring => Box::new(Threads::new(depth)),
+        };
+        let open = Mutex::new(Open { files: HashMap::new(), clock: 0 });
+        Ok(Arc::new(Self { engine, open, limit: open_limit(), serial: AtomicU64::new(0) }))
+    }
+
+    /// A source over a file, opened when it is first read.
+    pub fn file(this: &Arc<Self>, path: &Path) -> Arc<dyn Source> {
+        let serial = this.serial.fetch_add(1, Relaxed);
+        Arc::new(FileSource { path: path.to_owned(), serial, files: this.clone() })
+    }
+
+    /// `io_uring` or `threads`.
+    pub fn backend_name(&self) -> &'static str {
+        self.engine.name()
+    }
+
+    fn get(&self, serial: u64, path: &Path) -> io::Result<Arc<File>> {
+        let mut open = self.open.lock().unwrap_or_else(|e| e.into_inner());
+        open.clock += 1;
+        let now = open.clock;
+        if let Some((file, used)) = open.files.get_mut(&serial) {
+            *used = now;
+            return Ok(file.clone());
+        }
+        let file = Arc::new(File::open(path)?);
+        advise_random(&file);
+        if open.files.len() >= self.limit {
+            // A closed file's reads go on: each has its own reference.
+            if let Some(oldest) = open.files.iter().min_by_key(|(_, (_, used))| *used).map(|(k, _)| *k) {
+                open.files.remove(&oldest);
+            }
+        }
+        open.files.insert(serial, (file.clone(), now));
+        Ok(file)
+    }
+}
+
+/// A quarter of the descriptors that the process may have, and no more than `OPEN`.
+fn open_limit() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the struct is valid for writing.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } == 0;
+    if known {
+        usize::try_from(limit.rlim_cur / 4).unwrap_or(OPEN).clamp(4, OPEN)
+    } else {
+        64
+    }
+}
+
+/// The pager knows which bytes it wants next; what the kernel reads beyond them is memory and bandwidth lost.
+fn advise_random(file: &File) {
+    use std::os::fd::AsRawFd;
+    // SAFETY: the descriptor is open. It is a hint, so its result does not matter.
+    unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
+}
+
+/// What an error of the system means here.
+pub(crate) fn error_kind(e: &io::Error) -> PageErrorKind {
+    match e.kind() {
+        io::ErrorKind::NotFound => PageErrorKind::Missing,
+        _ => PageErrorKind::Io(e.to_string()),
+    }
+}
+
+/// A local file.
+struct FileSource {
+    path: PathBuf,
+    serial: u64,
+    files: Arc<Files>,
+}
+
+impl Source for FileSource {
+    fn describe(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn size(&self) -> Result<u64, PageErrorKind> {
+        let file = self.files.get(self.serial, &self.path).map_err(|e| error_kind(&e))?;
+        file.metadata().map(|m| m.len()).map_err(|e| error_kind(&e))
+    }
+
+    fn submit(&self, batch: Vec<Read>, done: &Arc<dyn Completion>) {
+        let file = match self.files.get(self.serial, &self.path) {
+            Ok(file) => file,
+            Err(e) => {
+                let kind = error_kind(&e);
+                batch.iter().for_each(|r| done.complete(r.token, Err(kind.clone())));
+                return;
+            }
+        };
+        let ops = batch.into_iter().map(|r| Op {
+            file: file.clone(),
+            offset: r.offset,
+            begin: r.offset,
+            end: r.offset.saturating_add(r.len() as u64),
+            token: r.token,
+            buffers: r.buffers,
+            done: done.clone(),
+        });
+        self.files.engine.submit(ops.collect());
+    }
+}

@@ -1,0 +1,62 @@
+//! Bytes that are in memory already.
+
+use super::{Completion, Read, Source};
+use crate::error::PageErrorKind;
+use std::sync::Arc;
+
+/// A source over bytes in memory. Reads are completed within [`Source::submit`].
+pub struct Memory {
+    name: String,
+    bytes: Vec<u8>,
+}
+
+impl Memory {
+    /// A source over `bytes`.
+    pub fn new(name: impl Into<String>, bytes: Vec<u8>) -> Self {
+        Self { name: name.into(), bytes }
+    }
+}
+
+/// What the end of a source of `size` bytes makes of a read.
+pub(crate) fn short(read: &Read, size: u64) -> Option<PageErrorKind> {
+    let end = read.offset.saturating_add(read.len() as u64);
+    (end > size).then_some(PageErrorKind::Short { offset: read.offset, end, have: size })
+}
+
+/// Copies bytes to the buffers of a read.
+///
+/// # Safety
+/// The buffers are valid and nobody else uses them, which the pager promises until the read is completed.
+pub(crate) unsafe fn scatter(read: &Read, mut bytes: &[u8]) {
+    for b in &read.buffers {
+        let n = b.len.min(bytes.len());
+        // SAFETY: `n` is at most the length of each.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), b.ptr, n) };
+        bytes = &bytes[n..];
+    }
+}
+
+impl Source for Memory {
+    fn describe(&self) -> String {
+        self.name.clone()
+    }
+
+    fn size(&self) -> Result<u64, PageErrorKind> {
+        Ok(self.bytes.len() as u64)
+    }
+
+    fn submit(&self, batch: Vec<Read>, done: &Arc<dyn Completion>) {
+        for read in batch {
+            let result = match short(&read, self.bytes.len() as u64) {
+                Some(error) => Err(error),
+                None => {
+                    let at = read.offset as usize;
+                    // SAFETY: the buffers are this read's until it is completed.
+                    unsafe { scatter(&read, &self.bytes[at..at + read.len()]) };
+                    Ok(())
+                }
+            };
+            done.complete(read.token, result);
+        }
+    }
+}

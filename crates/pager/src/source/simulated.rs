@@ -1,0 +1,297 @@
+//! A source that lies, from a seed: latency, order, pieces, errors, flipped bits. What the pager has to survive, without a
+//! disk that does it.
+
+use super::memory::{scatter, short};
+use super::{Completion, Read, Source};
+use crate::error::PageErrorKind;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What a simulated source does.
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    /// Everything random follows from this and the order of reads.
+    pub seed: u64,
+    /// Shortest and longest latency of a read; in between all are equally likely.
+    pub latency: Range<Duration>,
+    /// Reads that are served at a time; others wait for one to end. 0: any number.
+    pub depth: usize,
+    /// Completes reads that are due at the same time in random order.
+    pub shuffle: bool,
+    /// Share of reads (0 to 1) that arrive in pieces, each after another latency.
+    pub short_reads: f64,
+    /// Share of reads (0 to 1) that fail with an error that another try may not meet.
+    pub transient_errors: f64,
+    /// Bytes that no read gets.
+    pub broken: Vec<Range<u64>>,
+    /// Bytes that arrive with their lowest bit flipped.
+    pub flipped: Vec<u64>,
+    /// Where the source ends, if before its bytes do.
+    pub truncated: Option<u64>,
+}
+
+impl Default for Simulation {
+    /// No latency, no faults.
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            latency: Duration::ZERO..Duration::ZERO,
+            depth: 0,
+            shuffle: false,
+            short_reads: 0.0,
+            transient_errors: 0.0,
+            broken: Vec::new(),
+            flipped: Vec::new(),
+            truncated: None,
+        }
+    }
+}
+
+impl Simulation {
+    /// A device that takes the same time for each read and serves `depth` at a time.
+    pub fn fixed(latency: Duration, depth: usize) -> Self {
+        Self { latency: latency..latency, depth, ..Self::default() }
+    }
+}
+
+enum Content {
+    Bytes(Vec<u8>),
+    Made(u64, Box<dyn Fn(u64) -> u8 + Send + Sync>),
+}
+
+impl Content {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(b) => b.len() as u64,
+            Self::Made(len, _) => *len,
+        }
+    }
+
+    fn copy(&self, offset: u64, len: usize) -> Vec<u8> {
+        match self {
+            Self::Bytes(b) => b[offset as usize..offset as usize + len].to_vec(),
+            Self::Made(_, f) => (offset..offset + len as u64).map(f).collect(),
+        }
+    }
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// In 0..1.
+    fn share(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+struct Due {
+    read: Read,
+    done: Arc<dyn Completion>,
+    /// Pieces that are still to arrive after this one.
+    pieces: u32,
+    transient: bool,
+}
+
+struct Inside {
+    random: Random,
+    /// Due time, tie-breaker, place in `pending`.
+    heap: BinaryHeap<Reverse<(Instant, u64, u32)>>,
+    pending: crate::slab::Slab<Due>,
+    /// When each of the `depth` servers is free again.
+    servers: BinaryHeap<Reverse<Instant>>,
+    submitted: u64,
+    closed: bool,
+}
+
+struct Shared {
+    content: Content,
+    simulation: Simulation,
+    inside: Mutex<Inside>,
+    bell: Condvar,
+}
+
+/// See the module.
+pub struct Simulated {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Simulated {
+    /// A source over `bytes`.
+    ///
+    /// # Errors
+    /// When the thread that keeps the time cannot be started.
+    pub fn new(bytes: Vec<u8>, simulation: Simulation) -> std::io::Result<Self> {
+        Self::start(Content::Bytes(bytes), simulation)
+    }
+
+    /// A source of `len` bytes of which the one at `offset` is `byte(offset)`.
+    ///
+    /// # Errors
+    /// As [`Simulated::new`].
+    pub fn made(
+        len: u64,
+        byte: impl Fn(u64) -> u8 + Send + Sync + 'static,
+        simulation: Simulation,
+    ) -> std::io::Result<Self> {
+        Self::start(Content::Made(len, Box::new(byte)), simulation)
+    }
+
+    fn start(content: Content, simulation: Simulation) -> std::io::Result<Self> {
+        let now = Instant::now();
+        let inside = Inside {
+            random: Random(simulation.seed),
+            heap: BinaryHeap::new(),
+            pending: Default::default(),
+            servers: (0..simulation.depth).map(|_| Reverse(now)).collect(),
+            submitted: 0,
+            closed: false,
+        };
+        let shared = Arc::new(Shared { content, simulation, inside: Mutex::new(inside), bell: Condvar::new() });
+        let theirs = shared.clone();
+        let thread = std::thread::Builder::new().name("farfield-sim".into()).spawn(move || theirs.run())?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Reads submitted so far.
+    pub fn submitted(&self) -> u64 {
+        self.shared.lock().submitted
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn latency(&self, random: &mut Random) -> Duration {
+        let Range { start, end } = self.simulation.latency;
+        start + end.saturating_sub(start).mul_f64(random.share())
+    }
+
+    fn size(&self) -> u64 {
+        self.simulation.truncated.unwrap_or(u64::MAX).min(self.content.len())
+    }
+
+    fn schedule(&self, inside: &mut Inside, due: Due) {
+        let latency = self.latency(&mut inside.random);
+        let now = Instant::now();
+        let begin = inside.servers.pop().map_or(now, |Reverse(free)| free.max(now));
+        let at = begin + latency;
+        if self.simulation.depth > 0 {
+            inside.servers.push(Reverse(at));
+        }
+        let order = if self.simulation.shuffle { inside.random.next() } else { inside.submitted };
+        let place = inside.pending.insert(due);
+        inside.heap.push(Reverse((at, order, place)));
+    }
+
+    fn finish(&self, due: Due) {
+        let Due { read, done, transient, .. } = due;
+        let s = &self.simulation;
+        let range = read.offset..read.offset.saturating_add(read.len() as u64);
+        let result = if let Some(error) = short(&read, self.size()) {
+            Err(error)
+        } else if transient || s.broken.iter().any(|b| b.start < range.end && range.start < b.end) {
+            Err(PageErrorKind::Io("simulated".into()))
+        } else {
+            let mut bytes = self.content.copy(read.offset, read.len());
+            for at in s.flipped.iter().filter(|at| range.contains(at)) {
+                bytes[(at - range.start) as usize] ^= 1;
+            }
+            // SAFETY: the buffers are this read's until it is completed.
+            unsafe { scatter(&read, &bytes) };
+            Ok(())
+        };
+        done.complete(read.token, result);
+    }
+
+    fn run(&self) {
+        // The default slack of 50 us would be a fortieth of a 2 ms read, and would show in what is measured with it.
+        // SAFETY: sets a property of this thread.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+        let mut inside = self.lock();
+        loop {
+            let now = Instant::now();
+            let mut finished = Vec::new();
+            while inside.heap.peek().is_some_and(|Reverse((at, ..))| *at <= now || inside.closed) {
+                let Some(Reverse((_, order, place))) = inside.heap.pop() else { break };
+                let Some(mut due) = inside.pending.remove(place) else { continue };
+                if due.pieces > 0 && !inside.closed {
+                    due.pieces -= 1;
+                    self.schedule(&mut inside, due);
+                } else {
+                    finished.push((order, due));
+                }
+            }
+            if !finished.is_empty() {
+                drop(inside);
+                if self.simulation.shuffle {
+                    finished.sort_unstable_by_key(|f| f.0);
+                }
+                for (_, due) in finished {
+                    self.finish(due);
+                }
+                inside = self.lock();
+                continue;
+            }
+            if inside.closed {
+                return;
+            }
+            let next = inside.heap.peek().map(|Reverse((at, ..))| at.saturating_duration_since(Instant::now()));
+            inside = match next {
+                Some(nap) => self.bell.wait_timeout(inside, nap).unwrap_or_else(|e| e.into_inner()).0,
+                None => self.bell.wait(inside).unwrap_or_else(|e| e.into_inner()),
+            };
+        }
+    }
+}
+
+impl Source for Simulated {
+    fn describe(&self) -> String {
+        format!("simulated (seed {})", self.shared.simulation.seed)
+    }
+
+    fn size(&self) -> Result<u64, PageErrorKind> {
+        Ok(self.shared.size())
+    }
+
+    fn submit(&self, batch: Vec<Read>, done: &Arc<dyn Completion>) {
+        let mut inside = self.shared.lock();
+        for read in batch {
+            inside.submitted += 1;
+            let s = &self.shared.simulation;
+            let pieces = if inside.random.share() < s.short_reads { 1 + (inside.random.next() % 3) as u32 } else { 0 };
+            let transient = inside.random.share() < s.transient_errors;
+            self.shared.schedule(&mut inside, Due { read, done: done.clone(), pieces, transient });
+        }
+        drop(inside);
+        self.shared.bell.notify_one();
+    }
+}
+
+impl Drop for Simulated {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.bell.notify_one();
+        if let Some(t) = self.thread.take() {
+            // The last owner of the pager can be a completion on that thread.
+            if t.thread().id() != std::thread::current().id() {
+                let _ = t.join();
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The fall-back reader of files: threads that call `preadv`.
+
+use super::file::{error_kind, Engine, Op};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+
+/// More threads than this only queue at the device.
+const MOST_THREADS: usize = 64;
+/// A reader calls nothing deep: completions are bookkeeping, and wakes are short.
+const STACK_BYTES: usize = 256 << 10;
+
+#[derive(Default)]
+struct Queue {
+    ops: VecDeque<Op>,
+    threads: Vec<JoinHandle<()>>,
+    waiting: usize,
+    closed: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    bell: Condvar,
+}
+
+/// Threads are started when there are more reads than threads waiting for one.
+pub(crate) struct Threads {
+    shared: Arc<Shared>,
+    most: usize,
+}
+
+impl Threads {
+    pub(crate) fn new(depth: usize) -> Self {
+        Self { shared: Arc::default(), most: depth.clamp(1, MOST_THREADS) }
+    }
+}
+
+impl Engine for Threads {
+    fn name(&self) -> &'static str {
+        "threads"
+    }
+
+    fn submit(&self, ops: Vec<Op>) {
+        let mut lost = Vec::new();
+        let mut q = self.shared.queue.lock().unwrap_or_else(|e| e.into_inner());
+        q.ops.extend(ops);
+        let wanted = q.ops.len().saturating_sub(q.waiting);
+        for _ in 0..wanted.min(self.most - q.threads.len().min(self.most)) {
+            let shared = self.shared.clone();
+            let builder = std::thread::Builder::new().name("farfield-read".into()).stack_size(STACK_BYTES);
+            match builder.spawn(move || run(&shared)) {
+                Ok(handle) => q.threads.push(handle),
+                // With one thread the reads are slower; with none they cannot be done.
+                Err(e) if q.threads.is_empty() => {
+                    let kind = error_kind(&e);
+                    lost.extend(q.ops.drain(..).map(|op| (op, kind.clone())));
+                }
+                Err(_) => break,
+            }
+        }
+        if q.ops.len() == 1 {
+            self.shared.bell.notify_one();
+        } else {
+            self.shared.bell.notify_all();
+        }
+        drop(q);
+        for (op, kind) in lost {
+            op.complete(Err(kind));
+        }
+    }
+}
+
+fn run(shared: &Shared) {
+    loop {
+        let mut q = shared.queue.lock().unwrap_or_else(|e| e.into_inner());
+        let op = loop {
+            if let Some(op) = q.ops.pop_front() {
+                break op;
+            }
+            if q.closed {
+                return;
+            }
+            q.waiting += 1;
+            q = shared.bell.wait(q).unwrap_or_else(|e| e.into_inner());
+            q.waiting -= 1;
+        };
+        drop(q);
+        read(op);
+    }
+}
+
+/// Reads until everything is there or the file ends.
+fn read(mut op: Op) {
+    loop {
+        let iov: Vec<libc::iovec> =
+            op.buffers.iter().map(|b| libc::iovec { iov_base: b.ptr.cast(), iov_len: b.len }).collect();
+        let Ok(offset) = libc::off_t::try_from(op.offset) else {
+            return op.complete(Err(error_kind(&io::Error::from_raw_os_error(libc::EINVAL))));
+        };
+        // SAFETY: the buffers are this read's until it is completed; their number is bounded by the pager (256).
+        let n = unsafe { libc::preadv(op.file.as_raw_fd(), iov.as_ptr(), iov.len() as libc::c_int, offset) };
+        let result = match usize::try_from(n) {
+            Ok(n) => op.advance(n),
+            Err(_) => match io::Error::last_os_error() {
+                e if e.kind() == io::ErrorKind::Interrupted => None,
+                e => Some(Err(error_kind(&e))),
+            },
+        };
+        if let Some(result) = result {
+            return op.complete(result);
+        }
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        let mut q = self.shared.queue.lock().unwrap_or_else(|e| e.into_inner());
+        q.closed = true;
+        let threads = std::mem::take(&mut q.threads);
+        self.shared.bell.notify_all();
+        drop(q);
+        let me = std::thread::current().id();
+        for t in threads {
+            // The last owner of the pager can be a completion on one of these threads.
+            if t.thread().id() != me {
+                let _ = t.join();
+            }
+        }
+    }
+}

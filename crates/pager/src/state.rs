@@ -1,0 +1,254 @@
+//! What the pager's lock protects: flights (pages on their way), who waits for them, and the queues between.
+//!
+//! A page that is neither resident nor failed and that someone asked for has one *flight*. It is *queued*, may have to wait
+//! for an *index* page, is *started* (its memory is reserved; it has an [`Active`] entry until it is settled), and is settled
+//! as resident, failed or cancelled. All waiters hang on the flight; that is what makes reading single-flight.
+
+use crate::error::{PageError, PageErrorKind};
+use crate::frames::Numbers;
+use crate::id::{PageId, SourceId};
+use crate::map::{PageMap, Segment};
+use crate::policy::Policy;
+use crate::pool::{Pool, Slot};
+use crate::request::Wake;
+use crate::slab::Slab;
+use crate::source::Source;
+use crate::table::PageHash;
+use crate::touched::Touched;
+use crate::worker::Pins;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// No index.
+pub(crate) const NONE: u32 = u32::MAX;
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Queued,
+    NeedsIndex,
+    Started,
+}
+
+/// What `locate` said, kept while the page waits for memory.
+pub(crate) struct Job {
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) encoded_len: usize,
+    pub(crate) scratch_len: usize,
+    pub(crate) fill: bool,
+}
+
+pub(crate) struct Flight {
+    pub(crate) id: PageId,
+    pub(crate) stage: Stage,
+    /// Someone waits for it to compute with it.
+    pub(crate) demand: bool,
+    /// Its read was started, or will be, ahead of any use.
+    pub(crate) prefetched: bool,
+    /// 1. A queue entry counts only if it carries this number: a promoted flight leaves a dead entry in the prefetch queue.
+    pub(crate) ticket: u64,
+    /// Head of the list of waiters in `State::waits`.
+    pub(crate) waiters: u32,
+    /// 2. The index page that it waits for or that was made resident for it: held until the translation was repeated, so that
+    ///    the index cannot be evicted again by the very pages that need it.
+    pub(crate) index: Option<PageId>,
+    pub(crate) hops: u8,
+    pub(crate) job: Option<Box<Job>>,
+}
+
+#[derive(Copy, Clone, Debug)]
+pub(crate) enum Waiter {
+    Request(u32),
+    /// A flight with the ticket that it had, since its place may have become another's when it was cancelled.
+    Flight(u32, u64),
+}
+
+pub(crate) struct WaitNode {
+    pub(crate) to: Waiter,
+    pub(crate) next: u32,
+}
+
+pub(crate) struct Request {
+    pub(crate) token: u64,
+    pub(crate) wake: Arc<dyn Wake>,
+    pub(crate) left: u32,
+}
+
+/// A page whose memory is reserved.
+pub(crate) struct Active {
+    pub(crate) flight: u32,
+    pub(crate) id: PageId,
+    pub(crate) frame: u32,
+    pub(crate) ptr: *mut u8,
+    pub(crate) len: usize,
+    pub(crate) encoded: Option<(Slot, usize)>,
+    pub(crate) scratch: Option<(Slot, usize)>,
+    pub(crate) segments: Vec<Segment>,
+    /// 3. Segments that have not arrived. While it is not 0 a source may write to the frame and the encoded buffer, so they are
+    ///    not freed, cancelled or not.
+    pub(crate) left: u32,
+    /// Segments handed to a source so far.
+    pub(crate) issued: u32,
+    pub(crate) fill: bool,
+    pub(crate) error: Option<(SourceId, PageErrorKind)>,
+    pub(crate) attempts: u8,
+}
+
+/// A segment that waits for a read slot.
+#[derive(Copy, Clone)]
+pub(crate) struct Staged {
+    pub(crate) source: SourceId,
+    pub(crate) offset: u64,
+    pub(crate) len: usize,
+    pub(crate) active: u32,
+    pub(crate) segment: u32,
+    /// Read on its own: a joined read that it was part of failed, and the failure must not be blamed on its neighbours.
+    pub(crate) solo: bool,
+}
+
+/// A read that a source works on.
+pub(crate) struct Reading {
+    /// Distinguishes this read from earlier ones at the same place: a source that completes twice is found out.
+    pub(crate) serial: u32,
+    /// Parts: active entry and segment.
+    pub(crate) parts: Vec<(u32, u32)>,
+}
+
+/// Counters that are kept under the lock.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) faults: u64,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    pub(crate) prefetched_used: u64,
+    pub(crate) evictions: u64,
+    pub(crate) prefetched: u64,
+    pub(crate) prefetch_dropped: u64,
+    pub(crate) fills: u64,
+    pub(crate) failed: u64,
+    pub(crate) published: u64,
+    pub(crate) decoded: u64,
+    pub(crate) index_faults: u64,
+    pub(crate) bytes_read: u64,
+    pub(crate) reads: u64,
+    pub(crate) segments: u64,
+    pub(crate) retries: u64,
+    pub(crate) full: u64,
+}
+
+pub(crate) struct State {
+    pub(crate) maps: Vec<Arc<dyn PageMap>>,
+    pub(crate) sources: Vec<Arc<dyn Source>>,
+    pub(crate) pool: Pool,
+    pub(crate) numbers: Numbers,
+    pub(crate) policy: Box<dyn Policy>,
+
+    pub(crate) flights: Slab<Flight>,
+    /// 4. Exactly the flights of `flights`, by page. A page in here is not in the page table.
+    pub(crate) flying: HashMap<PageId, u32, PageHash>,
+    pub(crate) requests: Slab<Request>,
+    pub(crate) waits: Slab<WaitNode>,
+    pub(crate) tickets: u64,
+    /// 5. First in, first out, and its head blocks the rest while memory is full: a large page cannot be overtaken for ever
+    ///    by small ones.
+    pub(crate) demand: VecDeque<(u32, u64)>,
+    /// 6. Looked at only when `demand` is empty.
+    pub(crate) prefetch: VecDeque<(u32, u64)>,
+
+    pub(crate) active: Slab<Active>,
+    pub(crate) active_bytes: u64,
+    pub(crate) staged: VecDeque<Staged>,
+    pub(crate) reads: Slab<Reading>,
+    pub(crate) serial: u32,
+    /// 7. Reads that a source works on; never more than the configured readers.
+    pub(crate) in_flight: usize,
+    /// Active entries whose segments have all arrived.
+    pub(crate) arrived: VecDeque<u32>,
+    /// 8. One thread at a time submits, without the lock. Others leave a note in `again`. So a source that completes inside
+    ///    `submit` does not recurse.
+    pub(crate) pumping: bool,
+    pub(crate) again: bool,
+    /// The head of `demand` waits for memory.
+    pub(crate) starved: bool,
+    /// Counts what could make room: pages published, memory freed, holds dropped.
+    pub(crate) relief: u64,
+    /// `relief` when the head of `demand` last found memory full: no use to look again before it changes.
+    pub(crate) refused_at: Option<u64>,
+    /// The limit was lowered and the pool is not below it yet.
+    pub(crate) shrinking: bool,
+
+    pub(crate) failed: HashMap<PageId, PageError, PageHash>,
+    pub(crate) held: HashMap<PageId, u32, PageHash>,
+    pub(crate) touched: Touched,
+    pub(crate) workers: Vec<Arc<Pins>>,
+    pub(crate) worker_serial: u32,
+    /// 9. Called after the lock is released, by whoever put them here.
+    pub(crate) wakes: Vec<(Arc<dyn Wake>, u64)>,
+    pub(crate) tally: Tally,
+    /// Bytes of bookkeeping charged beyond the reserve.
+    pub(crate) booked: u64,
+}
+
+// SAFETY: raw pointers in slots and active entries are addresses in the pool, which `State` owns; who may touch the memory
+// behind them is fixed by invariant 3 and by pinning.
+unsafe impl Send for State {}
+
+impl State {
+    /// Bytes of queues, lists and maps.
+    pub(crate) fn bookkeeping(&self) -> u64 {
+        let vectors = self.flights.bytes()
+            + self.requests.bytes()
+            + self.waits.bytes()
+            + self.active.bytes()
+            + self.reads.bytes()
+            + self.staged.capacity() * size_of::<Staged>()
+            + (self.demand.capacity() + self.prefetch.capacity()) * 16
+            + self.arrived.capacity() * 4
+            + self.flying.capacity() * 32
+            + self.held.capacity() * 32
+            // A failed page keeps a message beside its place in the map.
+            + self.failed.capacity() * 160;
+        vectors as u64 + self.touched.bytes()
+    }
+
+    pub(crate) fn add_waiter(&mut self, flight: u32, to: Waiter) {
+        let Some(next) = self.flights.get(flight).map(|f| f.waiters) else { return };
+        let node = self.waits.insert(WaitNode { to, next });
+        if let Some(f) = self.flights.get_mut(flight) {
+            f.waiters = node;
+        }
+    }
+
+    /// Queues a flight, at the front if it has waited already.
+    pub(crate) fn enqueue(&mut self, flight: u32, front: bool) {
+        self.tickets += 1;
+        let ticket = self.tickets;
+        let Some(f) = self.flights.get_mut(flight) else { return };
+        f.ticket = ticket;
+        f.stage = Stage::Queued;
+        let queue = if f.demand { &mut self.demand } else { &mut self.prefetch };
+        if front {
+            queue.push_front((flight, ticket));
+        } else {
+            queue.push_back((flight, ticket));
+        }
+    }
+
+    /// The flight at the front of a queue, dead entries dropped.
+    pub(crate) fn head(&mut self, demand: bool) -> Option<u32> {
+        loop {
+            let queue = if demand { &mut self.demand } else { &mut self.prefetch };
+            let &(flight, ticket) = queue.front()?;
+            match self.flights.get(flight) {
+                Some(f) if f.ticket == ticket && f.stage == Stage::Queued => return Some(flight),
+                _ => {
+                    queue.pop_front();
+                }
+            }
+        }
+    }
+
+    /// Nothing is on its way that would free or publish memory.
+    pub(crate) fn quiet(&self) -> bool {
+        self.active.len() == 0
+    }
+}

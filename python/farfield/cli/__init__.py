@@ -1,0 +1,93 @@
+"""The command line: `main` runs it and turns whatever happens into an exit code and, for errors, one clear line.
+
+Exit codes: 0 done, 1 data or run error, 2 usage or ambiguous input, 3 partial result, 4 memory limit too small, 5 network
+or access, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+INTERRUPTED = 130
+PARTIAL = 3
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Runs `farfield` and exits."""
+    code = run(sys.argv[1:] if arguments is None else list(arguments))
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence_stdout()
+        code = code or 1
+    sys.exit(code)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command line; the exit code."""
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has seen enough
+        _silence_stdout()
+        return 1
+
+
+def _run(arguments: Sequence[str]) -> int:
+    from farfield.errors import FarfieldError
+
+    try:
+        from farfield.cli.app import invoke
+
+        return invoke(arguments)
+    except FarfieldError as error:
+        if wants_traceback(arguments):
+            raise
+        _say(f"error: {error}")
+        return error.exit_code
+    except MemoryError as error:
+        if wants_traceback(arguments):
+            raise
+        _say(f"error: the machine has no memory left: {error}; give a smaller --memory-limit")
+        return 4
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) or wants_traceback(arguments):
+            raise
+        place = f"{error.filename}: " if error.filename else ""
+        _say(f"error: {place}{error.strerror or error}")
+        return 5 if isinstance(error, PermissionError) else 1
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # a bug, or a panic of the extension, which is no Exception
+        if wants_traceback(arguments):
+            raise
+        _say(
+            f"error: internal: {type(error).__name__}: {error}; "
+            "this is a defect of Farfield: run again with FARFIELD_DEBUG=1 for a traceback to report"
+        )
+        return 1
+
+
+def wants_traceback(arguments: Sequence[str]) -> bool:
+    """Whether errors are shown as Python shows them: FARFIELD_DEBUG, or -v twice."""
+    if os.environ.get("FARFIELD_DEBUG", "") not in ("", "0"):
+        return True
+    short = sum(a.count("v") for a in arguments if a.startswith("-") and a.strip("-v") == "" and not a.startswith("--"))
+    return short + sum(a == "--verbose" for a in arguments) >= 2
+
+
+def _say(text: str) -> None:
+    try:
+        print(f"farfield: {text}", file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        pass  # stderr is gone: the exit code still tells
+
+
+def _silence_stdout() -> None:
+    """Keeps the interpreter's last flush from failing on a closed pipe."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,47 @@
+"""`farfield cache`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from farfield.cli.common import Common, command
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the group and its commands."""
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    app.add_typer(group, name="cache", help="What is kept between runs.")
+
+    @command(group, "info", source=False, run=False)
+    def info(common: Common) -> None:
+        """Where the cache is, and what each part of it takes."""
+        from farfield import cache
+        from farfield.sizes import format_bytes
+
+        folder = common.settings()["cache_dir"]
+        found = cache.entries(folder)
+        total = sum(e.bytes for e in found)
+        lines = [f"{folder}: {format_bytes(total)}"]
+        lines += [f"  {e.part}/{e.name}  {format_bytes(e.bytes)}" for e in found]
+        common.show(
+            {
+                "cache_dir": str(folder),
+                "bytes": total,
+                "entries": [{"part": e.part, "name": e.name, "bytes": e.bytes} for e in found],
+            },
+            lines,
+        )
+
+    @command(group, "clear", source=False, run=False)
+    def clear(
+        common: Common,
+        part: Annotated[list[str] | None, typer.Argument(metavar="[demo|data]...", help="only these parts")] = None,
+    ) -> None:
+        """Remove what Farfield keeps between runs; all of it is made again when needed."""
+        from farfield import cache
+        from farfield.sizes import format_bytes
+
+        freed = cache.clear(common.settings()["cache_dir"], part or None)
+        common.show({"bytes": freed}, [f"freed {format_bytes(freed)}"])

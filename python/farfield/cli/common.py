@@ -1,0 +1,232 @@
+"""Options that every command has, and how results are printed."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import typer
+
+from farfield.errors import UsageError
+from farfield.settings import Settings
+
+RUN = "Run"
+PLOT3D = "PLOT3D files that sniffing does not settle"
+
+
+@dataclass
+class Common:
+    """What the shared options of a command line say."""
+
+    flags: dict[str, Any] = field(default_factory=dict)
+    """Settings given as flags."""
+    plot3d: dict[str, Any] = field(default_factory=dict)
+    zone_order: list[str] | None = None
+    events: str | None = None
+    json: bool = False
+    no_progress: bool = False
+    verbose: int = 0
+    quiet: bool = False
+
+    def settings(self, **more: Any) -> Settings:
+        """Settings under these flags; `more` are the command's own."""
+        return Settings({**self.flags, **more})
+
+    def progress(self, settings: Settings) -> bool | None:
+        """What `reporting` takes: False, or None for a bar on a terminal."""
+        return False if self.no_progress or self.quiet or not settings["progress"] else None
+
+    def run(self, settings: Settings) -> dict[str, Any]:
+        """Arguments that `farfield.open` and the functions of `farfield.runs` share."""
+        if self.verbose:
+            for name in ("memory_limit", "workers", "readers", "replacement"):
+                self.note(f"{name} = {settings[name]} ({settings.origin(name)})")
+        return {
+            "memory_limit": settings.memory_limit(),
+            "workers": settings["workers"],
+            "readers": settings["readers"],
+            "events": self.events,
+            "progress": self.progress(settings),
+        }
+
+    def note(self, text: str) -> None:
+        """A line on stderr, under -v."""
+        if self.verbose:
+            print(f"farfield: {text}", file=sys.stderr)
+
+    def show(self, result: Mapping[str, Any], lines: Sequence[str]) -> None:
+        """The result on stdout: one JSON object, or lines for people."""
+        if self.json:
+            print(json.dumps(result, allow_nan=False))
+        elif not self.quiet:
+            print("\n".join(lines))
+
+
+def _option(*names: str, help: str, panel: str = RUN, **more: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
+
+
+_RUN: dict[str, Any] = {
+    "memory_limit": Annotated[
+        str | None, _option("--memory-limit", metavar="SIZE", help="2GiB, 64KiB, or a share: 50% (default)")
+    ],
+    "workers": Annotated[int | None, _option("--workers", min=0, help="threads that compute; 0: one a core")],
+    "readers": Annotated[int | None, _option("--readers", min=0, help="reads in flight; 0: what suits the source")],
+    "replacement": Annotated[str | None, _option("--replacement", metavar="POLICY", help="clock (default) or lru")],
+    "events": Annotated[
+        str | None, _option("--events", metavar="FILE", help="write a Chrome trace of the run")
+    ],
+}
+_OUTPUT: dict[str, Any] = {
+    "json": Annotated[bool, _option("--json", help="print one JSON object")],
+    "no_progress": Annotated[bool, _option("--no-progress", help="no progress bar")],
+    "verbose": Annotated[int, _option("--verbose", "-v", count=True, help="say more; twice: tracebacks")],
+    "quiet": Annotated[bool, _option("--quiet", "-q", help="print nothing but errors")],
+}
+_PLOT3D: dict[str, Any] = {
+    "form": Annotated[
+        str | None, _option("--plot3d-form", metavar="FORM", panel=PLOT3D, help="fortran, binary or ascii")
+    ],
+    "byte_order": Annotated[
+        str | None, _option("--plot3d-byte-order", metavar="ORDER", panel=PLOT3D, help="little or big")
+    ],
+    "precision": Annotated[int | None, _option("--plot3d-precision", metavar="BITS", panel=PLOT3D, help="32 or 64")],
+    "zone_count": Annotated[
+        bool | None,
+        _option(
+            "--plot3d-zone-count/--plot3d-no-zone-count", panel=PLOT3D, help="whether files start with the number of zones"
+        ),
+    ],
+    "iblank": Annotated[
+        bool | None, _option("--plot3d-iblank/--plot3d-no-iblank", panel=PLOT3D, help="whether the grid holds iblank")
+    ],
+    "dimension": Annotated[int | None, _option("--plot3d-dimension", metavar="N", panel=PLOT3D, help="2 or 3")],
+    "ordering": Annotated[
+        str | None, _option("--plot3d-ordering", metavar="ORDER", panel=PLOT3D, help="whole or planes")
+    ],
+    "q_variables": Annotated[
+        int | None, _option("--plot3d-q-variables", metavar="N", panel=PLOT3D, help="variables of the q file; more than 5: OVERFLOW")
+    ],
+    "q_header": Annotated[
+        str | None, _option("--plot3d-q-header", metavar="KIND", panel=PLOT3D, help="plot3d or overflow")
+    ],
+    "record_marks": Annotated[
+        int | None, _option("--plot3d-record-marks", metavar="BYTES", panel=PLOT3D, help="4 or 8")
+    ],
+    "names": Annotated[str | None, _option("--plot3d-names", metavar="FILE", panel=PLOT3D, help="names, a .nam file")],
+}
+_ZONE_ORDER = Annotated[
+    str | None, _option("--zone-order", metavar="A,B,...", help="zones in the order in which they are asked")
+]
+_CHOICES: dict[str, Sequence[str | int]] = {
+    "form": ("fortran", "binary", "ascii"),
+    "byte_order": ("little", "big"),
+    "precision": (32, 64),
+    "dimension": (2, 3),
+    "ordering": ("whole", "planes"),
+    "q_header": ("plot3d", "overflow"),
+    "record_marks": (4, 8),
+}
+
+
+def command(
+    app: typer.Typer, name: str, *, source: bool = True, run: bool = True, replacement: bool = True, **more: Any
+) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
+    """Registers a command whose first parameter is a `Common`.
+
+    `run`: it has a memory limit and so on; `source`: it opens a dataset; `replacement`: it pages.
+    """
+    groups: dict[str, Any] = {}
+    if run:
+        groups |= {k: v for k, v in _RUN.items() if replacement or k != "replacement"}
+    groups |= _OUTPUT
+    if source:
+        groups |= {f"plot3d_{key}": value for key, value in _PLOT3D.items()}
+        groups["zone_order"] = _ZONE_ORDER
+
+    def register(function: Callable[..., int | None]) -> Callable[..., int | None]:
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+
+        def call(**values: Any) -> int | None:
+            shared = {key: values.pop(key) for key in groups}
+            return function(_common(shared), **values)
+
+        defaults = {"json": False, "no_progress": False, "verbose": 0, "quiet": False}
+        shared_parameters = [
+            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(key), annotation=hint)
+            for key, hint in groups.items()
+        ]
+        own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+        call.__signature__ = inspect.Signature([*own, *shared_parameters])  # type: ignore[attr-defined]
+        call.__annotations__ = {p.name: p.annotation for p in [*own, *shared_parameters]}
+        call.__name__, call.__doc__ = function.__name__, function.__doc__
+        app.command(name, **more)(call)
+        return function
+
+    return register
+
+
+def _common(shared: Mapping[str, Any]) -> Common:
+    plot3d = {}
+    for key in _PLOT3D:
+        value = shared.get(f"plot3d_{key}")
+        if value is None:
+            continue
+        allowed = _CHOICES.get(key)
+        if allowed is not None and value not in allowed:
+            flag = "--plot3d-" + key.replace("_", "-")
+            raise UsageError(f"{flag}: '{value}' is none of {', '.join(map(str, allowed))}")
+        plot3d[key] = value
+    order = shared.get("zone_order")
+    return Common(
+        flags={k: shared.get(k) for k in ("memory_limit", "workers", "readers", "replacement")},
+        plot3d=plot3d,
+        zone_order=names(order) if order else None,
+        events=shared.get("events"),
+        json=shared["json"],
+        no_progress=shared["no_progress"],
+        verbose=shared["verbose"],
+        quiet=shared["quiet"],
+    )
+
+
+def names(text: str | None) -> list[str]:
+    """`a,b` as a list.
+
+    >>> names("mach, pressure"), names(None)
+    (['mach', 'pressure'], [])
+    """
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+def flat(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A result with its `stats` beside its own keys, as `--json` prints it.
+
+    >>> flat({"lines": 2, "stats": {"reads": 1, "pages": {"total": 9}}})
+    {'lines': 2, 'reads': 1, 'pages': {'total': 9}}
+    """
+    own = {key: value for key, value in result.items() if key != "stats"}
+    stats = dict(result.get("stats") or {})
+    if isinstance(own.get("pages"), dict) and isinstance(stats.get("pages"), dict):
+        stats["pages"] = {**stats["pages"], **own["pages"]}
+    return {**own, **stats}
+
+
+def stats_lines(stats: Mapping[str, Any]) -> list[str]:
+    """What a run read and held, in two lines for people."""
+    from farfield.sizes import format_bytes
+
+    pages = stats["pages"]
+    share = 100.0 * pages["touched"] / pages["total"] if pages["total"] else 0.0
+    return [
+        f"pages    {pages['touched']:,} of {pages['total']:,} touched ({share:.1f} %), {pages['faults']:,} faults; "
+        f"{format_bytes(stats['bytes_read'])} in {stats['reads']:,} reads",
+        f"memory   peak {format_bytes(stats['peak_bytes'])} of a limit of {format_bytes(stats['limit_bytes'])} "
+        f"(base {format_bytes(stats['base_bytes'])})",
+        f"time     {stats['wall_s']:.2f} s, {stats['cpu_s']:.2f} s of it computing on all cores, "
+        f"{stats['wait_s']:.2f} s waiting",
+    ]

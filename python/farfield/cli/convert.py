@@ -1,0 +1,61 @@
+"""`farfield convert`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from farfield.cli.common import Common, command, flat
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+
+    @command(app, "convert", replacement=False)
+    def convert(
+        common: Common,
+        source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset")],
+        destination: Annotated[str, typer.Argument(metavar="DST", help="the folder of the store, e.g. flow.zarr")],
+        page: Annotated[int | None, typer.Option("--page", help="page edge in points: 4, 8, 16, 32 or 64")] = None,
+        layout: Annotated[str | None, typer.Option("--layout", metavar="KIND", help="cubed or flat")] = None,
+        codec: Annotated[str | None, typer.Option("--codec", metavar="NAME", help="none, zstd or lz4")] = None,
+        resume: Annotated[bool, typer.Option("--resume", help="complete what an interrupted run left")] = False,
+        overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a store that is there")] = False,
+        dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what it would cost")] = False,
+    ) -> None:
+        """Stream a dataset into a Zarr v3 store, in memory bounded by the limit."""
+        from farfield import runs
+        from farfield.sizes import format_bytes
+
+        settings = common.settings(page=page, layout=layout, codec=codec)
+        result = runs.convert(
+            source,
+            destination,
+            page=settings["page"],
+            layout=settings["layout"],
+            codec=settings["codec"],
+            resume=resume,
+            overwrite=overwrite,
+            dry_run=dry_run,
+            plot3d=common.plot3d,
+            zone_order=common.zone_order,
+            **common.run(settings),
+        )
+        lines = [
+            f"{'would be ' if dry_run else ''}{format_bytes(result['bytes_out'])} of {format_bytes(result['bytes_in'])} "
+            f"in {result['pages_written']:,} pages and {result['shards']:,} shards; "
+            f"page {result['page']}, {result['layout']}, codec {result['codec']}",
+            f"padding  {result['padding_disk']:.3f} on disk, {result['padding_memory']:.3f} in memory",
+        ]
+        stats = result["stats"]
+        if dry_run:
+            if result.get("seconds_estimated") is not None:
+                lines.append(f"time     about {result['seconds_estimated']:.0f} s")
+        else:
+            lines.append(
+                f"memory   peak {format_bytes(stats['peak_bytes'])} of a limit of {format_bytes(stats['limit_bytes'])}"
+            )
+            lines.append(f"time     {stats['wall_s']:.2f} s{' (resumed)' if result.get('resumed') else ''}")
+            lines.append(f"wrote    {destination}")
+        common.show(flat(result), lines)

@@ -1,0 +1,98 @@
+"""`farfield info`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from farfield.cli.common import Common, command, flat
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+
+    @command(app, "info")
+    def info(
+        common: Common,
+        source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset")],
+        ranges: Annotated[
+            bool, typer.Option("--ranges", help="find ranges, boxes and walls by one bounded pass if they are not known")
+        ] = False,
+    ) -> None:
+        """What a dataset is: zones, fields, pages, ranges, what it would cost, what was guessed."""
+        from farfield import sources
+        from farfield.dataset import open_source
+
+        settings = common.settings()
+        run = common.run(settings)
+        with open_source(
+            sources.parse(source),
+            settings,
+            events=run["events"],
+            plot3d=common.plot3d,
+            zone_order=common.zone_order,
+            progress=run["progress"],
+        ) as dataset:
+            found = dict(dataset.info(ranges=ranges, progress=run["progress"]))
+            if ranges:
+                found["stats"] = dataset.stats()
+        common.show(flat(found), describe(found))
+
+
+def describe(info: Mapping[str, Any]) -> list[str]:
+    """The catalog for people."""
+    from farfield.sizes import format_bytes
+
+    zones = info["zones"]
+    points = sum(z["dims"][0] * z["dims"][1] * z["dims"][2] for z in zones)
+    lines = [f"{info['source']}", f"format   {info['format']}"]
+    for sentence in info["guessed"]:
+        lines.append(f"guessed  {sentence}")
+    lines.append(f"zones    {len(zones)}, {points:,} points, {info['dimension']}-D")
+    width = max((len(z["name"]) for z in zones), default=0)
+    for z in zones:
+        dims = " x ".join(str(n) for n in z["dims"])
+        page = f"  pages {' x '.join(map(str, z['page']))}: {z['pages']:,}" if z.get("page") else ""
+        box = f"  {_box(z['box'])}" if z.get("box") else ""
+        lines.append(f"  {z['name']:<{width}}  {dims}{'  iblank' if z['iblank'] else ''}{page}{box}")
+        unusual = {v: n for v, n in (z.get("iblank_values") or {}).items() if v not in ("0", "1", "2")}
+        if unusual:
+            lines.append(f"  {'':<{width}}  iblank also " + ", ".join(f"{v}: {n:,}" for v, n in unusual.items()))
+    lines.append(f"fields   {len(info['fields'])}")
+    width = max((len(f["name"]) for f in info["fields"]), default=0)
+    for f in info["fields"]:
+        kind = f"{f['components']} x {f['dtype']}" if f["components"] > 1 else f["dtype"]
+        span = f"  {f['range'][0]:.6g} to {f['range'][1]:.6g}" if f.get("range") else ""
+        made = f"  derived: {f['definition']}" if f.get("definition") else ("  derived" if f.get("derived") else "")
+        lines.append(f"  {f['name']:<{width}}  {kind:<12} [{f['units']}]{span}{made}")
+    lines.append(f"times    {_times(info)}")
+    walls = info.get("walls")
+    if walls:
+        lines.append("walls    " + ", ".join(f"{w['zone']}:{w['axis']}={w['index']}" for w in walls))
+    lines.append(
+        f"pages    {info['pages']['total']:,} of about {format_bytes(info['pages']['bytes'])}, "
+        f"{'with checksums' if info.get('checked') else 'unchecked (the format has no checksums)'}"
+    )
+    lines.append(
+        f"cost     {format_bytes(info['bytes_disk'])} on disk, {format_bytes(info['bytes_memory'])} if all were loaded; "
+        f"traces run within {format_bytes(info['limit_least_bytes'])} or more"
+    )
+    if any(z.get("box") is None for z in zones):
+        lines.append("ranges   not known yet; --ranges finds them")
+    return lines
+
+
+def _box(box: Any) -> str:
+    return " ".join(f"{axis} {low:.4g}..{high:.4g}" for axis, low, high in zip("xyz", *box, strict=True))
+
+
+def _times(info: Mapping[str, Any]) -> str:
+    times = info["times"]
+    if not times:
+        return "steady"
+    unit = f" [{info['time_units']}]" if info.get("time_units") else ""
+    if len(times) == 1:
+        return f"1: {times[0]:g}{unit}"
+    return f"{len(times)}: {times[0]:g} to {times[-1]:g}{unit}"

@@ -1,0 +1,97 @@
+"""`farfield probe`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from farfield.cli.common import Common, command, flat, names
+from farfield.errors import UsageError
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+
+    @command(app, "probe", context_settings={"ignore_unknown_options": True})
+    def probe(
+        common: Common,
+        source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset")],
+        place: Annotated[list[str], typer.Argument(metavar="X Y [Z] | ZONE I J [K]", help="the place")],
+        ijk: Annotated[bool, typer.Option("--ijk", help="the place is ZONE I J K, counted from 1; fractions are fine")] = False,
+        fields: Annotated[str | None, typer.Option("--fields", metavar="A,B,...", help="only these fields")] = None,
+        step: Annotated[int, typer.Option("--step", min=0, help="time step, counted from 0")] = 0,
+    ) -> int:
+        """Values, units, zone and ijk at a place. Exit code 1 if it is in no zone."""
+        from farfield import sources
+        from farfield.dataset import open_source
+
+        zone, where = _place(place, ijk)
+        settings = common.settings()
+        run = common.run(settings)
+        with open_source(
+            sources.parse(source),
+            settings,
+            events=run["events"],
+            plot3d=common.plot3d,
+            zone_order=common.zone_order,
+            progress=run["progress"],
+        ) as dataset:
+            now = dataset.isel(time=step) if step else dataset
+            wanted = names(fields) or None
+            found = now.probe_ijk(zone, where, fields=wanted) if zone is not None else now.probe(where, fields=wanted)
+            stats = dataset.stats()
+        if found is None:
+            if common.json:
+                common.show(flat({"outside": True, "stats": stats}), [])
+            else:
+                print(f"farfield: {' '.join(place)} is in no zone of {source}", file=sys.stderr)
+            return 1
+        result = {
+            "zone": found.zone,
+            "ijk": list(found.ijk),
+            "position": list(found.position),
+            "values": found.values,
+            "units": found.units,
+            "stats": stats,
+        }
+        lines = [
+            f"zone      {found.zone}",
+            f"ijk       {' '.join(f'{v:.6g}' for v in found.ijk)}",
+            f"position  {' '.join(f'{v:.9g}' for v in found.position)}",
+        ]
+        width = max((len(name) for name in found.values), default=0)
+        lines += [f"{n:<{width}}  {_number(v)} [{found.units.get(n, '')}]" for n, v in found.values.items()]
+        common.show(flat(result), lines)
+        return 0
+
+
+def _place(words: list[str], ijk: bool) -> tuple[str | None, list[float]]:
+    zone = words[0] if ijk else None
+    rest = words[1:] if ijk else words
+    form = "--ijk ZONE I J K" if ijk else "X Y Z"
+    try:
+        numbers = [float(word) for word in rest]
+    except ValueError:
+        unknown = next((w for w in words if w.startswith("-") and not _is_number(w)), None)
+        if unknown is not None:
+            raise UsageError(f"no such option: {unknown}; see 'farfield probe --help'") from None
+        raise UsageError(f"'{' '.join(words)}' is not a place; write it as {form}") from None
+    if len(numbers) not in (2, 3):
+        raise UsageError(f"'{' '.join(words)}' is not a place; write it as {form} (without the last one in 2-D)")
+    return zone, numbers
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return "nan"
+    return "(" + ", ".join(_number(v) for v in value) + ")" if isinstance(value, list) else f"{value:.9g}"

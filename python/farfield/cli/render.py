@@ -1,0 +1,117 @@
+"""`farfield render`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from farfield.cli.common import Common, command, flat, stats_lines
+from farfield.errors import UsageError
+
+PANEL = "Picture"
+
+
+def _picture(*names: str, **more: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=PANEL, **more)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+
+    @command(app, "render")
+    def render(
+        common: Common,
+        what: Annotated[
+            str | None, typer.Argument(metavar="SCENE|SRC", help="a scene (.json) or a dataset; may be left out with --lines")
+        ] = None,
+        output: Annotated[str, _picture("--output", "-o", metavar="OUT", help="the .png file")] = "",
+        size: Annotated[str | None, _picture("--size", metavar="WxH", help="pixels, 1600x900 if nothing says otherwise")] = None,
+        lines: Annotated[list[str] | None, _picture("--lines", metavar="FILE", help="lines of a .vtp or .npz; again for more")] = None,
+        seeds: Annotated[str | None, _picture("--seeds", metavar="SPEC", help="trace lines from these seeds, as 'farfield trace' has it")] = None,
+        surface: Annotated[
+            list[str] | None, _picture("--surface", metavar="ZONE:k=N", help="a grid surface, or 'walls'; again for more")
+        ] = None,
+        color: Annotated[str | None, _picture("--color", metavar="FIELD", help="what colours the lines, or the surfaces where there are none; or a colour")] = None,
+        surface_color: Annotated[str | None, _picture("--surface-color", metavar="FIELD", help="what colours the surfaces; or a colour")] = None,
+        range_: Annotated[str | None, _picture("--range", metavar="A:B", help="range of --color")] = None,
+        cmap: Annotated[str | None, _picture("--cmap", metavar="NAME", help="colour map of --color, any of the cmap package")] = None,
+        center: Annotated[float | None, _picture("--center", metavar="X", help="reference value in the middle of a diverging map")] = None,
+        radius: Annotated[float | None, _picture("--radius", metavar="R", help="radius of the lines")] = None,
+        mesh: Annotated[bool, _picture("--mesh", help="draw the grid's lines on surfaces")] = False,
+        outline: Annotated[bool | None, _picture("--outline/--no-outline", help="edges of the zones")] = None,
+        view: Annotated[
+            str | None, _picture("--view", metavar="DIR", help="where the eye is: x, -x, y, -y, z, -z, iso, or X,Y,Z")
+        ] = None,
+        up: Annotated[str | None, _picture("--up", metavar="X,Y,Z", help="what is up")] = None,
+        zoom: Annotated[float | None, _picture("--zoom", help="2 shows half as much")] = None,
+        background: Annotated[str | None, _picture("--background", metavar="COLOR[,COLOR]", help="one colour, or top and bottom")] = None,
+        bar: Annotated[bool | None, _picture("--bar/--no-bar", help="scalar bar")] = None,
+        axes: Annotated[bool | None, _picture("--axes/--no-axes", help="orientation axes")] = None,
+        title: Annotated[str | None, _picture("--title", help="a line at the top")] = None,
+        samples: Annotated[int | None, _picture("--samples", min=1, max=4, help="samples of a pixel along each side")] = None,
+        step: Annotated[int | None, _picture("--step", min=0, help="time step, counted from 0")] = None,
+        save_scene: Annotated[str | None, _picture("--save-scene", metavar="FILE", help="write the scene, to edit and draw again")] = None,
+    ) -> int:
+        """Draw a picture: lines, the body, outlines. No X, OpenGL or GPU."""
+        from pydantic import ValidationError
+
+        from farfield import runs
+        from farfield.scene import save_scene as save
+        from farfield.scene.files import explain
+        from farfield.scene.shorthand import Shorthand
+
+        if not output:
+            raise UsageError("missing option '--output' / '-o': the .png file; see 'farfield render --help'")
+        settings = common.settings(size=size, cmap=cmap)
+        run = common.run(settings)
+        asked = Shorthand(
+            lines=tuple(lines or ()),
+            seeds=seeds,
+            surfaces=tuple(surface or ()),
+            color=color,
+            surface_color=surface_color,
+            range=range_,
+            cmap=cmap,
+            center=center,
+            radius=radius,
+            mesh=mesh,
+            outline=outline,
+            view=view,
+            up=up,
+            zoom=zoom,
+            background=background,
+            bar=bar,
+            axes=axes,
+            title=title,
+            samples=samples,
+            step=step,
+            size=settings["size"] if settings.origin("size") != "default" else None,
+        )
+        try:
+            scene = asked.scene(
+                what, settings, plot3d=common.plot3d, zone_order=common.zone_order, progress=run["progress"]
+            )
+        except ValidationError as error:
+            raise UsageError(f"the picture makes no sense: {explain(error)}") from error
+        if save_scene is not None:
+            save(scene, save_scene)
+        result = runs.render(
+            scene,
+            output,
+            replacement=settings["replacement"],
+            plot3d=common.plot3d,
+            zone_order=common.zone_order,
+            **run,
+        )
+        text = [f"picture  {result['size'][0]} x {result['size'][1]}: " + _drawn(result)]
+        for found in result["maps"].values():
+            low, high = found["range"]
+            text.append(f"range    {found['field']} {low:.6g} to {high:.6g} [{found.get('units') or '?'}]; fix it with --range {low:.4g}:{high:.4g}")
+        common.show(flat(result), [*text, *stats_lines(result["stats"]), f"wrote    {output}"])
+        return 0
+
+
+def _drawn(result: dict[str, Any]) -> str:
+    parts = [f"{d['name']} ({d['primitives']:,})" for d in result["drawn"] if d["primitives"]]
+    return ", ".join(parts) or "nothing to draw"

@@ -1,0 +1,78 @@
+"""Datasets that Farfield makes itself: `demo:NAME` sources, and what `farfield demo` shows."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from farfield.errors import DataError, UnknownName
+
+if TYPE_CHECKING:
+    from farfield.progress import Report
+    from farfield.sources import Source
+
+_LAYOUT = 1
+"""Raise it whenever a generator makes other bytes: it is part of the folder's name."""
+
+
+def source_of(name: str, *, progress: bool | Report | None = None) -> Source:
+    """The source `demo:NAME`, made in the cache if it is not there yet.
+
+    Raises:
+        UnknownName: if there is no such demo.
+        DataError: if it cannot be written.
+    """
+    from farfield.settings import Settings
+    from farfield.sources import Source
+
+    folder = Settings()["cache_dir"] / "demo"
+    grid, solution = make(name, folder, scale=1, progress=progress)
+    return Source(str(grid), (str(solution),), (), {}, f"demo:{name}")
+
+
+def make(name: str, folder: Path, *, scale: int, progress: bool | Report | None = None) -> tuple[Path, Path]:
+    """Grid and q file of a demo dataset under `folder`, made if they are not there. Several processes may ask at once.
+
+    Raises:
+        UnknownName: if there is no such demo.
+        DataError: if it cannot be written.
+    """
+    from farfield.demo.datasets import KINDS
+    from farfield.demo.plot3d import write
+    from farfield.progress import reporting
+
+    kind = KINDS.get(name)
+    if kind is None:
+        raise UnknownName(f"no demo named '{name}'; there are: {', '.join(KINDS)}")
+    home = folder / f"{name}-{scale}-v{_LAYOUT}"
+    grid, solution = home / f"{name}.xyz", home / f"{name}.q"
+    if home.is_dir():
+        return grid, solution
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder))
+    except OSError as error:
+        raise DataError(f"{error.filename or folder}: cannot make the demo's folder: {error.strerror or error}") from error
+    try:
+        with reporting(progress) as report:
+
+            def tick(done: float, total: float) -> None:
+                if report is not None and not report("generating", done, total):
+                    raise KeyboardInterrupt
+
+            write(scratch / grid.name, scratch / solution.name, kind.zones(scale), header=kind.header, progress=tick)
+        try:
+            os.replace(scratch, home)
+        except OSError:
+            if not home.is_dir():  # otherwise another process was first, with the same bytes
+                raise
+    except OSError as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{error.filename or home}: cannot write the demo: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return grid, solution

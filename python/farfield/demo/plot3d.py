@@ -1,0 +1,109 @@
+"""Writes PLOT3D files zone by zone and plane by plane: Fortran records, little-endian, single precision, WHOLE ordering.
+
+A record holds all of x before all of y, so each plane goes to several places of the file; memory stays at a few planes however
+large the zones are.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farfield.errors import DataError
+
+_LARGEST_RECORD = 2**31 - 1
+"""A record mark is a signed 32-bit number of bytes."""
+
+
+@dataclass(frozen=True)
+class Plane:
+    """One k plane of a zone: arrays [j, i]."""
+
+    xyz: tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
+    iblank: NDArray[np.int32] | None
+    q: tuple[NDArray[np.float32], ...]
+    """Density, momentum (three), energy."""
+
+
+@dataclass(frozen=True)
+class ZonePlan:
+    """A zone to write: its size, and what makes its planes."""
+
+    dims: tuple[int, int, int]
+    plane: Callable[[int], Plane]
+    """The plane of k, counted from 0."""
+
+
+def write(
+    grid: Path,
+    solution: Path,
+    zones: Sequence[ZonePlan],
+    *,
+    header: tuple[float, float, float, float],
+    progress: Callable[[float, float], None] | None = None,
+) -> None:
+    """Writes a multi-zone grid with iblank and its q file. `header`: Mach, alpha, Reynolds number, time.
+
+    Raises:
+        DataError: if a zone is too large for one record, or the files cannot be written.
+    """
+    with_iblank = zones[0].plane(0).iblank is not None
+    columns = 3 + with_iblank
+    total = float(sum(z.dims[2] for z in zones))
+    done = 0.0
+    try:
+        with grid.open("wb") as g, solution.open("wb") as s:
+            for file in (g, s):
+                _record(file, struct.pack("<i", len(zones)))
+                _record(file, struct.pack(f"<{3 * len(zones)}i", *(n for z in zones for n in z.dims)))
+            for zone in zones:
+                points = zone.dims[0] * zone.dims[1] * zone.dims[2]
+                if 4 * 5 * points > _LARGEST_RECORD:
+                    raise DataError(f"{grid}: a zone of {points:,} points is too large for one Fortran record")
+                _record(s, struct.pack("<4f", *header))
+                g_start, s_start = _open_record(g, 4 * columns * points), _open_record(s, 4 * 5 * points)
+                for k in range(zone.dims[2]):
+                    made = zone.plane(k)
+                    blank = () if made.iblank is None else (made.iblank,)
+                    _planes(g, g_start, points, k, (*made.xyz, *blank))
+                    _planes(s, s_start, points, k, made.q)
+                    done += 1
+                    if progress is not None:
+                        progress(done, total)
+                _close_record(g, g_start, 4 * columns * points)
+                _close_record(s, s_start, 4 * 5 * points)
+    except OSError as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{error.filename or grid}: cannot write the files: {error.strerror or error}") from error
+
+
+def _record(file: BinaryIO, body: bytes) -> None:
+    mark = struct.pack("<i", len(body))
+    file.write(mark + body + mark)
+
+
+def _open_record(file: BinaryIO, size: int) -> int:
+    file.write(struct.pack("<i", size))
+    return file.tell()
+
+
+def _close_record(file: BinaryIO, start: int, size: int) -> None:
+    file.seek(start + size)
+    file.write(struct.pack("<i", size))
+
+
+def _planes(
+    file: BinaryIO, start: int, points: int, k: int, arrays: Sequence[NDArray[np.float32] | NDArray[np.int32]]
+) -> None:
+    for column, array in enumerate(arrays):
+        kind = "<i4" if array.dtype.kind == "i" else "<f4"
+        file.seek(start + 4 * (column * points + k * array.size))
+        file.write(np.ascontiguousarray(array, dtype=kind).data)
+

@@ -1,0 +1,188 @@
+"""Flags of `farfield render` as a scene.
+
+>>> Shorthand(lines=("l.vtp",), color="mach", range="0:1.5").scene(None).maps["mach"].range
+(0.0, 1.5)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from farfield.errors import UsageError
+from farfield.progress import Report
+from farfield.runs import is_scene_file
+from farfield.scene.defaults import THREE_QUARTER_VIEW, default_scene
+from farfield.scene.files import load_scene
+from farfield.scene.models import Camera, ColorMap, Lines, Outline, Scene, Surface, Trace, Vector, Walls
+from farfield.settings import Settings
+
+if TYPE_CHECKING:
+    from farfield.scene.models import Drawn
+
+_VIEWS: dict[str, tuple[Vector, Vector]] = {
+    "x": ((1, 0, 0), (0, 0, 1)),
+    "-x": ((-1, 0, 0), (0, 0, 1)),
+    "y": ((0, 1, 0), (0, 0, 1)),
+    "-y": ((0, -1, 0), (0, 0, 1)),
+    "z": ((0, 0, 1), (0, 1, 0)),
+    "-z": ((0, 0, -1), (0, 1, 0)),
+    "iso": (THREE_QUARTER_VIEW, (0, 0, 1)),
+}
+
+
+@dataclass(frozen=True)
+class Shorthand:
+    """What the flags say; None and empty mean that they say nothing."""
+
+    lines: tuple[str, ...] = ()
+    seeds: str | None = None
+    surfaces: tuple[str, ...] = ()
+    color: str | None = None
+    surface_color: str | None = None
+    range: str | None = None
+    cmap: str | None = None
+    center: float | None = None
+    radius: float | None = None
+    mesh: bool = False
+    outline: bool | None = None
+    view: str | None = None
+    up: str | None = None
+    zoom: float | None = None
+    background: str | None = None
+    bar: bool | None = None
+    axes: bool | None = None
+    title: str | None = None
+    samples: int | None = None
+    step: int | None = None
+    size: tuple[int, int] | None = None
+
+    def scene(
+        self,
+        what: str | None,
+        settings: Settings | None = None,
+        *,
+        plot3d: Mapping[str, Any] | None = None,
+        zone_order: Sequence[str] | None = None,
+        progress: bool | Report | None = None,
+    ) -> Scene:
+        """The scene: a file's or a dataset's default, changed as the flags say; or of files of lines alone.
+
+        Raises:
+            UsageError: if the flags make no sense.
+            pydantic.ValidationError: if a value does not fit the scene model.
+        """
+        if what is not None and is_scene_file(what):
+            base = load_scene(what)
+        elif what is not None:
+            given = bool(self.lines or self.seeds or self.surfaces)
+            base = default_scene(
+                what, settings, plot3d=plot3d, zone_order=zone_order, progress=progress, lines=not given
+            )
+            if self.surfaces:
+                base = base.model_copy(update={"objects": [o for o in base.objects if isinstance(o, Outline)]})
+        elif self.lines:
+            base = Scene(camera=Camera(direction=THREE_QUARTER_VIEW, up=(0.0, 0.0, 1.0)))
+        else:
+            raise UsageError("there is nothing to draw; give a scene, a dataset or --lines FILE")
+        objects = self._objects(list(base.objects))
+        maps = self._maps(base, objects)
+        changes: dict[str, Any] = {"objects": objects, "maps": maps, "camera": self._camera(base.camera)}
+        plain = {
+            "scalar_bar": self.bar,
+            "axes": self.axes,
+            "title": self.title,
+            "samples": self.samples,
+            "step": self.step,
+            "size": self.size,
+            "background": _background(self.background),
+        }
+        changes |= {key: value for key, value in plain.items() if value is not None}
+        return Scene.model_validate({**dict(base), **changes})
+
+    def _objects(self, objects: list[Drawn]) -> list[Drawn]:
+        for text in self.surfaces:
+            made: Drawn = Walls() if text == "walls" else Surface(surface=text)
+            objects.append(made)
+        objects += [Lines(file=os.path.expanduser(name)) for name in self.lines]
+        if self.seeds is not None:
+            objects.append(Lines(trace=Trace(seeds=_seeds(self.seeds))))
+        if self.outline is False:
+            objects = [o for o in objects if not isinstance(o, Outline)]
+        elif self.outline and not any(isinstance(o, Outline) for o in objects):
+            objects.append(Outline())
+        has_lines = any(isinstance(o, Lines) for o in objects)
+        changed: list[Drawn] = []
+        for o in objects:
+            change: dict[str, Any] = {}
+            if isinstance(o, Lines):
+                change = {"color": self.color, "radius": self.radius}
+            elif isinstance(o, Surface | Walls):
+                change = {"color": self.surface_color or (None if has_lines else self.color), "mesh": self.mesh or None}
+            changed.append(o.model_copy(update={k: v for k, v in change.items() if v is not None}))
+        return changed
+
+    def _maps(self, base: Scene, objects: Sequence[Drawn]) -> dict[str, ColorMap]:
+        """The range, colour map and centre go to the map of the lines, or of the surfaces where lines have none."""
+        change: dict[str, Any] = {"range": _range(self.range), "cmap": self.cmap, "center": self.center}
+        change = {key: value for key, value in change.items() if value is not None}
+        maps = dict(base.maps)
+        if not change:
+            return maps
+        lines = [o.color for o in objects if isinstance(o, Lines) and o.color]
+        target = next(iter(lines or [o.color for o in objects if isinstance(o, Surface | Walls) and o.color]), None)
+        if target is None:
+            raise UsageError("--range, --cmap and --center need something coloured by a field: add --color FIELD")
+        old = maps.get(target, ColorMap(field=target))
+        maps[target] = ColorMap.model_validate({**dict(old), **change})
+        return maps
+
+    def _camera(self, camera: Camera) -> Camera:
+        change: dict[str, Any] = {}
+        if self.view is not None:
+            named = _VIEWS.get(self.view)
+            change["direction"], change["up"] = named or (_vector(self.view, "--view"), camera.up)
+        if self.up is not None:
+            change["up"] = _vector(self.up, "--up")
+        if self.zoom is not None:
+            change["zoom"] = self.zoom
+        return Camera.model_validate({**dict(camera), **change})
+
+
+def _range(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    low, _, high = text.partition(":")
+    try:
+        return float(low), float(high)
+    except ValueError:
+        raise UsageError(f"'{text}' is not a range; write it like 0:1.5") from None
+
+
+def _vector(text: str, flag: str) -> Vector:
+    try:
+        x, y, z = (float(part) for part in text.split(","))
+    except ValueError:
+        names = f"{', '.join(_VIEWS)} or " if flag == "--view" else ""
+        raise UsageError(f"{flag}: '{text}' is none of {names}three numbers X,Y,Z") from None
+    return x, y, z
+
+
+def _background(text: str | None) -> str | tuple[str, str] | None:
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) > 2 or not all(parts):
+        raise UsageError(f"--background: '{text}' is not one colour, or two with a comma between")
+    return parts[0] if len(parts) == 1 else (parts[0], parts[1])
+
+
+def _seeds(text: str) -> str | list[Vector]:
+    from farfield.seeds import resolve
+
+    spec, array = resolve(text)
+    if array is None:
+        return text if spec is None else spec
+    return [(float(p[0]), float(p[1]), float(p[2]) if len(p) > 2 else 0.0) for p in array]
