@@ -121,7 +121,9 @@ class Dataset:
     ) -> str:
         """As `probe`, at a 1-based place of a zone's computational space, fractions allowed."""
 
-    def streamlines(self, options: str, *, seeds: NDArray[np.float64] | None = None, progress: _Progress | None = None) -> Lines:
+    def streamlines(
+        self, options: str, *, seeds: NDArray[np.float64] | None = None, progress: _Progress | None = None
+    ) -> Lines:
         """Traces into memory. `seeds` has shape (N, 3) or (N, 2), C order; None: `options["seeds"]` says them.
 
         options = {"seeds": "point:... | line:... | plane:... | box:... | sphere:... | random:n:seed | ijk:..." | [[x, y, z], ...],

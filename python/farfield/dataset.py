@@ -211,9 +211,7 @@ class Dataset:
         x, y, z = (*where.tolist(), 0.0)[:3]
         return _probe(self._native.probe(x, y, z, fields=fields, step=self._step or 0))
 
-    def probe_ijk(
-        self, zone: str, ijk: Sequence[float], *, fields: Sequence[str] | None = None
-    ) -> Probe | None:
+    def probe_ijk(self, zone: str, ijk: Sequence[float], *, fields: Sequence[str] | None = None) -> Probe | None:
         """As `probe`, at a 1-based place of a zone's computational space; fractions are fine."""
         where = np.asarray(ijk, dtype=np.float64)
         if where.shape not in ((2,), (3,)) or not np.isfinite(where).all():
@@ -330,7 +328,9 @@ class Dataset:
     def __enter__(self) -> Dataset:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 
@@ -460,4 +460,3 @@ def _box(
         else:
             raise IndexError(f"an index is an int, a slice or '...', not {type(item).__name__}")
     return bounds, rest, tuple(result)
-

@@ -50,7 +50,7 @@ class AmbiguousError(UsageError):
     """More than one reading of a file adds up; the message lists each with the options that choose it."""
 
 
-class UnknownName(FarfieldError, KeyError):
+class UnknownName(FarfieldError, KeyError):  # noqa: N818 - says what it is
     """A field, zone, option or file array that does not exist; the message lists what there is."""
 
     exit_code = 2
@@ -62,7 +62,7 @@ class MemoryLimitError(FarfieldError, MemoryError):
     exit_code = 4
 
 
-class Interrupted(FarfieldError):
+class Interrupted(FarfieldError):  # noqa: N818 - not a mistake of anyone
     """The run was cancelled."""
 
     exit_code = 130

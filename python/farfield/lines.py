@@ -31,7 +31,9 @@ class Lines:
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{n} {why}" for why, n in self.summary["reasons"].items())
-        return f"<farfield.Lines: {len(self)} lines, {len(self.points)} points; {counts}; arrays: {', '.join(self.names)}>"
+        return (
+            f"<farfield.Lines: {len(self)} lines, {len(self.points)} points; {counts}; arrays: {', '.join(self.names)}>"
+        )
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -102,7 +104,9 @@ class Lines:
             return self._arrays[name]
         except KeyError:
             have = ", ".join(self._arrays) or "none"
-            raise UnknownName(f"'{name}' was not sampled along these lines; there are: {have}. Name it in scalars=[...]") from None
+            raise UnknownName(
+                f"'{name}' was not sampled along these lines; there are: {have}. Name it in scalars=[...]"
+            ) from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes `.vtp` or `.npz`, by the suffix.

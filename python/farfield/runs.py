@@ -162,7 +162,9 @@ def validate(
     from farfield import _core
 
     settings = Settings({"memory_limit": memory_limit, "workers": workers, "readers": readers})
-    found = _located(source, q, function, settings, plot3d=dict(plot3d or {}), zone_order=list(zone_order or ()) or None)
+    found = _located(
+        source, q, function, settings, plot3d=dict(plot3d or {}), zone_order=list(zone_order or ()) or None
+    )
     with reporting(progress) as report:
         text = _core.validate(found.path, **found.native(), **_pool(settings, events), progress=report)
     return _object(text)

@@ -103,7 +103,9 @@ def parse(
         return source_of(whole.removeprefix("demo:"))
     if _SCHEME.match(whole):
         scheme = whole.split("://")[0]
-        raise UsageError(f"{whole}: this version reads local files, not {scheme}:// addresses; copy the data here first")
+        raise UsageError(
+            f"{whole}: this version reads local files, not {scheme}:// addresses; copy the data here first"
+        )
     exists = os.path.exists(os.path.expanduser(whole))
     head, *parts = [whole] if exists else _PART.split(whole)
     patterns: dict[str, list[str]] = {"q": _listed(q), "function": _listed(function)}

@@ -56,6 +56,9 @@ pub enum FieldError {
     /// A page failed.
     #[error(transparent)]
     Page(#[from] PageError),
+    /// A result cannot be written; the message names the file.
+    #[error("{0}")]
+    Output(String),
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,

@@ -75,7 +75,7 @@ impl FlatNodes {
             let translation = Translation::new(dims, dims);
             let slots: Vec<ArraySlot> = arrays
                 .iter()
-                .map(|(n, c, a)| ArraySlot { name: n.clone(), id: ArrayId(u32::MAX), components: *c, dtype: a.base().1 })
+                .map(|(n, c, a)| ArraySlot { name: n.clone(), id: ArrayId(u32::MAX), components: *c, dtype: a.base().1, steady: true })
                 .collect();
             let at = |n: &str| slots.iter().position(|a| a.name == n);
             let (xyz, iblank) = (at("xyz").expect("coordinates named xyz"), at("iblank"));

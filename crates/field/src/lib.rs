@@ -5,11 +5,16 @@
 pub mod boxes;
 pub mod catalog;
 pub mod cell;
+pub mod dataset;
 pub mod error;
 pub mod flat;
+pub mod inplace;
 pub mod nodes;
-//pub mod paged;
+pub mod paged;
+pub mod paging;
+pub mod plot3d;
 pub mod quantity;
 pub mod simd;
 pub mod space;
+pub mod store;
 pub mod translate;

@@ -27,6 +27,8 @@ pub struct ArraySlot {
     pub components: usize,
     /// Element type in the frame.
     pub dtype: DType,
+    /// The same at every time step.
+    pub steady: bool,
 }
 
 /// One level of the boxes of blocks of 4x4x4 cells (level 0) and of blocks twice as large at each further level.

@@ -6,7 +6,7 @@ use crate::simd::V4;
 use crate::translate::Translation;
 use pager::error::PageError;
 use pager::id::{ArrayId, PageId};
-use pager::worker::{Lookup, Worker};
+use pager::{Lookup, Worker};
 use std::sync::Arc;
 
 /// One worker's access to the pages of a dataset at one time step.
@@ -65,18 +65,18 @@ impl PagedNodes {
     #[inline(never)]
     fn across(
         &mut self,
-        id: ArrayId,
+        id: (ArrayId, u32),
         shape: (DType, usize),
         t: &Translation,
         cell: [u32; 3],
         mut each: impl FnMut(usize, Grain, usize),
     ) -> Result<(), Miss> {
-        let step = corner_steps(t.dims);
+        let corner = corner_steps(t.dims);
         let mut result = Ok(());
         for c in 0..8usize {
-            let node = core::array::from_fn(|a| cell[a] + (((c >> a) & 1) * step[a]) as u32);
+            let node = core::array::from_fn(|a| cell[a] + (((c >> a) & 1) * corner[a]) as u32);
             let at = t.node(node);
-            match Self::page(&self.worker, PageId::new(id, self.step, at.page), &mut self.missing, &mut self.failure) {
+            match Self::page(&self.worker, PageId::new(id.0, id.1, at.page), &mut self.missing, &mut self.failure) {
                 Ok(bytes) => each(c, Self::grain(t, bytes, shape.0, shape.1), at.element),
                 // A failed page ends the line whatever else is absent.
                 Err(Miss::Failed) => result = Err(Miss::Failed),
@@ -96,15 +96,16 @@ impl Nodes for PagedNodes {
     fn vector(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [V4; 8]) -> Result<(), Miss> {
         let z = &self.zones[zone];
         let a = &z.arrays[array];
+        let step = if a.steady { 0 } else { self.step };
         let (at, whole) = z.translation.cell(cell);
         if whole {
-            let bytes = Self::page(&self.worker, PageId::new(a.id, self.step, at.page), &mut self.missing, &mut self.failure)?;
+            let bytes = Self::page(&self.worker, PageId::new(a.id, step, at.page), &mut self.missing, &mut self.failure)?;
             let g = Self::grain(&z.translation, bytes, a.dtype, a.components);
             // SAFETY: `whole` says that the eight corners lie in this page, which holds a full page box.
             unsafe { g.vector(at.element, a.components, corner_steps(z.translation.dims), out) };
             return Ok(());
         }
-        let (t, id, shape) = (z.translation, a.id, (a.dtype, a.components));
+        let (t, id, shape) = (z.translation, (a.id, step), (a.dtype, a.components));
         // SAFETY: `across` gives the grain of the corner's own page and its element there.
         self.across(id, shape, &t, cell, |c, g, n| out[c] = unsafe { g.node(n, shape.1) })
     }
@@ -113,16 +114,17 @@ impl Nodes for PagedNodes {
     fn scalar(&mut self, zone: usize, array: usize, component: usize, cell: [u32; 3], out: &mut [f64; 8]) -> Result<(), Miss> {
         let z = &self.zones[zone];
         let a = &z.arrays[array];
+        let step = if a.steady { 0 } else { self.step };
         let (at, whole) = z.translation.cell(cell);
         let skip = component * z.translation.component;
         if whole {
-            let bytes = Self::page(&self.worker, PageId::new(a.id, self.step, at.page), &mut self.missing, &mut self.failure)?;
+            let bytes = Self::page(&self.worker, PageId::new(a.id, step, at.page), &mut self.missing, &mut self.failure)?;
             let g = Self::grain(&z.translation, bytes, a.dtype, a.components);
             // SAFETY: as in `vector`; component < components.
             unsafe { g.scalar(at.element + skip, corner_steps(z.translation.dims), out) };
             return Ok(());
         }
-        let (t, id, shape) = (z.translation, a.id, (a.dtype, a.components));
+        let (t, id, shape) = (z.translation, (a.id, step), (a.dtype, a.components));
         // SAFETY: as in `vector`.
         self.across(id, shape, &t, cell, |c, g, n| out[c] = unsafe { g.element(n + skip) })
     }

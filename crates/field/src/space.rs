@@ -205,6 +205,28 @@ pub struct ZoneFields {
 }
 
 impl ZoneFields {
+    /// Arrays that a step reads besides coordinates and iblank.
+    pub fn arrays(&self) -> Vec<usize> {
+        let mut used = match self.vector {
+            VectorSource::Stored(a) => vec![a],
+            VectorSource::Quotient(a, b) => vec![a, b],
+            VectorSource::None => Vec::new(),
+        };
+        for q in &self.sampled {
+            match *q {
+                Quantity::Stored { array, .. } | Quantity::Component { array, .. } => used.push(array),
+                Quantity::Derived(d) => {
+                    let s = &self.sources;
+                    used.extend(s.density);
+                    used.extend(s.momentum.filter(|_| d.needs_momentum()));
+                    used.extend(s.energy.filter(|_| d.needs_energy()));
+                    used.extend(s.gamma.filter(|_| d.needs_energy()));
+                }
+            }
+        }
+        used
+    }
+
     /// For a zone: the vector to trace by name (`None`: nothing is traced) and the fields to sample.
     ///
     /// # Errors

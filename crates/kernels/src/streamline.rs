@@ -68,7 +68,7 @@ pub enum Integrator {
 }
 
 /// Where a seed is given.
-#[derive(Copy, Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Seed {
     /// In physical space; located cold.
     Physical([f64; 3]),
@@ -79,6 +79,8 @@ pub enum Seed {
         /// 0-based fractional index.
         ijk: [f64; 3],
     },
+    /// The first of these places in computational space (zone, 0-based ijk) whose cell is usable: random seeds.
+    FirstUsable(Box<[(u32, [f64; 3])]>),
 }
 
 /// What a step came to.
@@ -223,14 +225,18 @@ impl Streamline {
     }
 
     fn locate<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options) -> Result<(), Miss> {
-        let found = match self.seed {
-            Seed::Physical(x) => flow.start(x)?.map(|s| (s, x)),
-            Seed::Computational { zone, ijk } => {
-                let cells = flow.space.nodes.zones()[zone as usize].cells();
-                let low: [u32; 3] = core::array::from_fn(|a| (ijk[a].floor().max(0.0) as u32).min(cells[a] - 1));
-                let spot = Spot { cell: CellId { zone, ijk: low }, rst: core::array::from_fn(|a| ijk[a] - f64::from(low[a])) };
-                let l = flow.space.shape(spot.cell)?;
-                (l.blank != Blank::Hole).then(|| (spot, l.map.point(spot.rst)))
+        let found = match &self.seed {
+            Seed::Physical(x) => flow.start(*x)?.map(|s| (s, *x)),
+            Seed::Computational { zone, ijk } => usable_place(flow, *zone, *ijk)?,
+            Seed::FirstUsable(places) => {
+                let mut found = None;
+                for (zone, ijk) in places {
+                    found = usable_place(flow, *zone, *ijk)?;
+                    if found.is_some() {
+                        break;
+                    }
+                }
+                found
             }
         };
         let Some((spot, x)) = found else {
@@ -578,6 +584,15 @@ impl Streamline {
         }
         Ok(())
     }
+}
+
+/// A place in computational space, unless its cell is not usable.
+fn usable_place<N: Nodes>(flow: &mut GridFlow<N>, zone: u32, ijk: [f64; 3]) -> Result<Option<(Spot, [f64; 3])>, Miss> {
+    let cells = flow.space.nodes.zones()[zone as usize].cells();
+    let low: [u32; 3] = core::array::from_fn(|a| (ijk[a].floor().max(0.0) as u32).min(cells[a] - 1));
+    let spot = Spot { cell: CellId { zone, ijk: low }, rst: core::array::from_fn(|a| ijk[a] - f64::from(low[a])) };
+    let l = flow.space.shape(spot.cell)?;
+    Ok((l.blank != Blank::Hole).then(|| (spot, l.map.point(spot.rst))))
 }
 
 /// x^(-1/4).

@@ -1,6 +1,13 @@
 //! Where threads with nothing to do wait.
+//!
+//! One of them, the leader, sleeps on the ring of the file reader and completes what arrives, without another thread in
+//! between; the others sleep on a condition variable. When the leader leaves, another takes its place.
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use crate::source::file::Files;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -14,7 +21,6 @@ struct Inside {
 }
 
 /// See the module.
-#[derive(Default)]
 pub(crate) struct Idlers {
     inside: Mutex<Inside>,
     bell: Condvar,
@@ -23,9 +29,32 @@ pub(crate) struct Idlers {
     waiting: AtomicUsize,
     /// Pages that wait for a decoder.
     work: AtomicUsize,
+    /// 2. Somebody sleeps on the ring and `alarm`. Set and cleared under the lock.
+    leader: AtomicBool,
+    /// An eventfd that ends the leader's sleep.
+    alarm: File,
 }
 
 impl Idlers {
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: makes a new descriptor, which `File` then owns.
+        let alarm = unsafe {
+            let fd = libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            File::from_raw_fd(fd)
+        };
+        Ok(Self {
+            inside: Mutex::default(),
+            bell: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+            work: AtomicUsize::new(0),
+            leader: AtomicBool::new(false),
+            alarm,
+        })
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -38,16 +67,25 @@ impl Idlers {
         self.work.fetch_sub(1, SeqCst);
     }
 
+    fn wake_leader(&self) {
+        if self.leader.load(SeqCst) {
+            // Fails only if the counter is full, and then the leader wakes anyway.
+            let _ = (&self.alarm).write(&1u64.to_ne_bytes());
+        }
+    }
+
     pub(crate) fn add_work(&self, n: usize) {
         if n == 0 {
             return;
         }
         self.work.fetch_add(n, SeqCst);
-        if self.waiting.load(SeqCst) > 0 {
+        let waiting = self.waiting.load(SeqCst);
+        if waiting > 0 {
             let _inside = self.lock();
-            for _ in 0..n.min(self.waiting.load(SeqCst)) {
+            for _ in 0..n.min(waiting) {
                 self.bell.notify_one();
             }
+            self.wake_leader();
         }
     }
 
@@ -55,10 +93,21 @@ impl Idlers {
         let mut inside = self.lock();
         inside.permits = workers.max(1);
         inside.notices += 1;
-        self.bell.notify_all();
+        if self.waiting.load(SeqCst) > 0 {
+            self.bell.notify_all();
+            self.wake_leader();
+        }
     }
 
-    pub(crate) fn wait(&self, timeout: Duration) {
+    /// Reads were started: if everyone idle sleeps on the condition variable, one should sleep on the ring.
+    pub(crate) fn lead(&self, files: &Files) {
+        if self.waiting.load(SeqCst) > 0 && !self.leader.load(SeqCst) && files.wait_fd().is_some() {
+            let _inside = self.lock();
+            self.bell.notify_one();
+        }
+    }
+
+    pub(crate) fn wait(&self, timeout: Duration, files: &Files) {
         let until = Instant::now().checked_add(timeout);
         let mut inside = self.lock();
         let notices = inside.notices;
@@ -78,8 +127,35 @@ impl Idlers {
             if left.is_zero() {
                 break;
             }
-            inside = self.bell.wait_timeout(inside, left).unwrap_or_else(|e| e.into_inner()).0;
+            match files.wait_fd().filter(|_| !self.leader.load(SeqCst)) {
+                Some(ring) => {
+                    self.leader.store(true, SeqCst);
+                    drop(inside);
+                    self.sleep_on(ring, left);
+                    files.poll();
+                    inside = self.lock();
+                    self.leader.store(false, SeqCst);
+                }
+                None => inside = self.bell.wait_timeout(inside, left).unwrap_or_else(|e| e.into_inner()).0,
+            }
         }
-        self.waiting.fetch_sub(1, SeqCst);
+        if self.waiting.fetch_sub(1, SeqCst) > 1 && !self.leader.load(SeqCst) && files.wait_fd().is_some() {
+            // One of those still here leads from now on.
+            self.bell.notify_one();
+        }
+    }
+
+    fn sleep_on(&self, ring: RawFd, timeout: Duration) {
+        let mut fds = [ring, self.alarm.as_raw_fd()].map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+        let timeout = libc::timespec {
+            tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+            // Below 10^9.
+            tv_nsec: timeout.subsec_nanos() as _,
+        };
+        // SAFETY: the array and the time are valid during the call.
+        unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, &timeout, std::ptr::null()) };
+        if fds[1].revents != 0 {
+            let _ = (&self.alarm).read(&mut [0; 8]);
+        }
     }
 }

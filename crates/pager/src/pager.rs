@@ -146,6 +146,7 @@ impl Pager {
             booked: 0,
         };
         let frames = Chunked::new()?;
+        let idlers = Idlers::new()?;
         let files = Files::new(config.backend, readers)?;
         Ok(Arc::new_cyclic(|me| Pager {
             me: me.clone(),
@@ -155,7 +156,7 @@ impl Pager {
             started: Instant::now(),
             frames,
             table: Table::new(),
-            idlers: Idlers::default(),
+            idlers,
             tick: AtomicU64::new(1),
             pressure: AtomicU64::new(0),
             starved: AtomicBool::new(false),
@@ -355,7 +356,7 @@ impl Pager {
     /// Waits until there is something to [`Pager::work`] on, someone calls [`Pager::notify`], or the time is over. Release the
     /// worker's pins first: pins of a sleeping worker keep memory from those who wait for it.
     pub fn idle(&self, timeout: std::time::Duration) {
-        self.idlers.wait(timeout);
+        self.idlers.wait(timeout, &self.files);
     }
 
     /// Wakes idlers.

@@ -87,6 +87,8 @@ impl Pager {
     /// Decodes and publishes one page that has arrived, on the calling thread, and calls the wakes that follow. False if none
     /// waited.
     pub fn work(&self) -> bool {
+        // Keeps the device busy, and finds what has arrived: a look at a shared word if nothing has.
+        self.files.poll();
         if !self.idlers.has_work() {
             return false;
         }

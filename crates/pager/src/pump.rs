@@ -62,6 +62,7 @@ impl Pager {
                     for (source, reads) in batches {
                         source.submit(reads, &done);
                     }
+                    self.idlers.lead(&self.files);
                 }
             }
             self.call(wakes);

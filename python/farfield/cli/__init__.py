@@ -39,9 +39,19 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
+    from farfield.cli.table import check_command, help_text
     from farfield.errors import FarfieldError
 
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(help_text())
+        return 0
+    if arguments[0] == "--version":
+        from farfield._version import __version__
+
+        print(f"farfield {__version__}")
+        return 0
     try:
+        check_command(arguments[0])
         from farfield.cli.app import invoke
 
         return invoke(arguments)

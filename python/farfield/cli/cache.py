@@ -11,7 +11,7 @@ from farfield.cli.common import Common, command
 
 def register(app: typer.Typer) -> None:
     """Adds the group and its commands."""
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    group = typer.Typer(rich_markup_mode=None)
     app.add_typer(group, name="cache", help="What is kept between runs.")
 
     @command(group, "info", source=False, run=False)

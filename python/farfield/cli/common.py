@@ -62,7 +62,7 @@ class Common:
         """The result on stdout: one JSON object, or lines for people."""
         if self.json:
             print(json.dumps(result, allow_nan=False))
-        elif not self.quiet:
+        elif lines and not self.quiet:
             print("\n".join(lines))
 
 
@@ -77,9 +77,7 @@ _RUN: dict[str, Any] = {
     "workers": Annotated[int | None, _option("--workers", min=0, help="threads that compute; 0: one a core")],
     "readers": Annotated[int | None, _option("--readers", min=0, help="reads in flight; 0: what suits the source")],
     "replacement": Annotated[str | None, _option("--replacement", metavar="POLICY", help="clock (default) or lru")],
-    "events": Annotated[
-        str | None, _option("--events", metavar="FILE", help="write a Chrome trace of the run")
-    ],
+    "events": Annotated[str | None, _option("--events", metavar="FILE", help="write a Chrome trace of the run")],
 }
 _OUTPUT: dict[str, Any] = {
     "json": Annotated[bool, _option("--json", help="print one JSON object")],
@@ -98,7 +96,9 @@ _PLOT3D: dict[str, Any] = {
     "zone_count": Annotated[
         bool | None,
         _option(
-            "--plot3d-zone-count/--plot3d-no-zone-count", panel=PLOT3D, help="whether files start with the number of zones"
+            "--plot3d-zone-count/--plot3d-no-zone-count",
+            panel=PLOT3D,
+            help="whether files start with the number of zones",
         ),
     ],
     "iblank": Annotated[
@@ -109,7 +109,10 @@ _PLOT3D: dict[str, Any] = {
         str | None, _option("--plot3d-ordering", metavar="ORDER", panel=PLOT3D, help="whole or planes")
     ],
     "q_variables": Annotated[
-        int | None, _option("--plot3d-q-variables", metavar="N", panel=PLOT3D, help="variables of the q file; more than 5: OVERFLOW")
+        int | None,
+        _option(
+            "--plot3d-q-variables", metavar="N", panel=PLOT3D, help="variables of the q file; more than 5: OVERFLOW"
+        ),
     ],
     "q_header": Annotated[
         str | None, _option("--plot3d-q-header", metavar="KIND", panel=PLOT3D, help="plot3d or overflow")

@@ -11,7 +11,7 @@ from farfield.cli.common import Common, command
 
 def register(app: typer.Typer) -> None:
     """Adds the group and its commands."""
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    group = typer.Typer(rich_markup_mode=None)
     app.add_typer(group, name="config", help="Settings, and where they come from.")
 
     @command(group, "list", source=False, run=False)
@@ -24,7 +24,10 @@ def register(app: typer.Typer) -> None:
         lines = [f"{name:<14} {value:<24} {origin:<28} {about}" for name, (value, origin, about) in rows.items()]
         lines.append(f"A flag wins over FARFIELD_NAME, that over ./{PROJECT_FILE}, that over {user_file()}.")
         common.show(
-            {name: {"value": value or None, "origin": origin, "help": about} for name, (value, origin, about) in rows.items()},
+            {
+                name: {"value": value or None, "origin": origin, "help": about}
+                for name, (value, origin, about) in rows.items()
+            },
             lines,
         )
 

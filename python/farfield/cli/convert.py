@@ -24,7 +24,10 @@ def register(app: typer.Typer) -> None:
         overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a store that is there")] = False,
         dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what it would cost")] = False,
     ) -> None:
-        """Stream a dataset into a Zarr v3 store, in memory bounded by the limit."""
+        """Stream a dataset into a store of pages (Zarr v3).
+
+        Memory stays within the limit however large the dataset is.
+        """
         from farfield import runs
         from farfield.sizes import format_bytes
 

@@ -11,7 +11,7 @@ from farfield.cli.common import Common, command, flat, names, stats_lines
 
 def register(app: typer.Typer) -> None:
     """Adds the group and its commands."""
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    group = typer.Typer(rich_markup_mode=None)
     app.add_typer(group, name="extract", help="Write a part of a dataset as geometry.")
 
     @command(group, "grid-surface")
@@ -21,12 +21,21 @@ def register(app: typer.Typer) -> None:
         output: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="a .vtp or .npz file")],
         surface: Annotated[
             list[str] | None,
-            typer.Option("--surface", metavar="ZONE:k=N", help="a surface (i, j or k; from 1); again for more; default: all walls"),
+            typer.Option(
+                "--surface",
+                metavar="ZONE:k=N",
+                help="a surface (i, j or k; from 1); again for more; default: all walls",
+            ),
         ] = None,
-        scalars: Annotated[str | None, typer.Option("--scalars", metavar="A,B,...", help="fields written on it")] = None,
+        scalars: Annotated[
+            str | None, typer.Option("--scalars", metavar="A,B,...", help="fields written on it")
+        ] = None,
         step: Annotated[int, typer.Option("--step", min=0, help="time step, counted from 0")] = 0,
     ) -> None:
-        """Grid surfaces with fields on them; without --surface every face all iblank 2 or all at rest."""
+        """Write grid surfaces with fields on them.
+
+        Without --surface: every zone face whose points are all iblank 2 or all at rest.
+        """
         from farfield import runs, sources
         from farfield.dataset import open_source
 
@@ -50,7 +59,8 @@ def register(app: typer.Typer) -> None:
             )
         drawn = ", ".join(f"{s['zone']}:{s['axis']}={s['index']}" for s in result["surfaces"])
         lines = [
-            f"surfaces {len(result['surfaces']):,} with {result['points']:,} points and {result['cells']:,} cells: {drawn or 'none'}",
+            f"surfaces {len(result['surfaces']):,} with {result['points']:,} points and {result['cells']:,} cells",
+            f"which    {drawn or 'none'}",
             *stats_lines(result["stats"]),
             f"wrote    {target}",
         ]

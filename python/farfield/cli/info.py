@@ -18,10 +18,14 @@ def register(app: typer.Typer) -> None:
         common: Common,
         source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset")],
         ranges: Annotated[
-            bool, typer.Option("--ranges", help="find ranges, boxes and walls by one bounded pass if they are not known")
+            bool,
+            typer.Option("--ranges", help="find ranges, boxes and walls by one bounded pass if they are not known"),
         ] = False,
     ) -> None:
-        """What a dataset is: zones, fields, pages, ranges, what it would cost, what was guessed."""
+        """Say what a dataset is.
+
+        Its zones, fields, pages and ranges, what it would cost, and what was guessed about its files.
+        """
         from farfield import sources
         from farfield.dataset import open_source
 

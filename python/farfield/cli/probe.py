@@ -19,11 +19,16 @@ def register(app: typer.Typer) -> None:
         common: Common,
         source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset")],
         place: Annotated[list[str], typer.Argument(metavar="X Y [Z] | ZONE I J [K]", help="the place")],
-        ijk: Annotated[bool, typer.Option("--ijk", help="the place is ZONE I J K, counted from 1; fractions are fine")] = False,
+        ijk: Annotated[
+            bool, typer.Option("--ijk", help="the place is ZONE I J K, counted from 1; fractions are fine")
+        ] = False,
         fields: Annotated[str | None, typer.Option("--fields", metavar="A,B,...", help="only these fields")] = None,
         step: Annotated[int, typer.Option("--step", min=0, help="time step, counted from 0")] = 0,
     ) -> int:
-        """Values, units, zone and ijk at a place. Exit code 1 if it is in no zone."""
+        """Say what is at a place: values, zone, ijk.
+
+        Exit code 1 if it is in no zone.
+        """
         from farfield import sources
         from farfield.dataset import open_source
 

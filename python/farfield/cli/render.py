@@ -23,20 +23,42 @@ def register(app: typer.Typer) -> None:
     def render(
         common: Common,
         what: Annotated[
-            str | None, typer.Argument(metavar="SCENE|SRC", help="a scene (.json) or a dataset; may be left out with --lines")
+            str | None,
+            typer.Argument(metavar="SCENE|SRC", help="a scene (.json) or a dataset; may be left out with --lines"),
         ] = None,
         output: Annotated[str, _picture("--output", "-o", metavar="OUT", help="the .png file")] = "",
-        size: Annotated[str | None, _picture("--size", metavar="WxH", help="pixels, 1600x900 if nothing says otherwise")] = None,
-        lines: Annotated[list[str] | None, _picture("--lines", metavar="FILE", help="lines of a .vtp or .npz; again for more")] = None,
-        seeds: Annotated[str | None, _picture("--seeds", metavar="SPEC", help="trace lines from these seeds, as 'farfield trace' has it")] = None,
-        surface: Annotated[
-            list[str] | None, _picture("--surface", metavar="ZONE:k=N", help="a grid surface, or 'walls'; again for more")
+        size: Annotated[
+            str | None, _picture("--size", metavar="WxH", help="pixels, 1600x900 if nothing says otherwise")
         ] = None,
-        color: Annotated[str | None, _picture("--color", metavar="FIELD", help="what colours the lines, or the surfaces where there are none; or a colour")] = None,
-        surface_color: Annotated[str | None, _picture("--surface-color", metavar="FIELD", help="what colours the surfaces; or a colour")] = None,
+        lines: Annotated[
+            list[str] | None, _picture("--lines", metavar="FILE", help="lines of a .vtp or .npz; again for more")
+        ] = None,
+        seeds: Annotated[
+            str | None,
+            _picture("--seeds", metavar="SPEC", help="trace lines from these seeds, as 'farfield trace' has it"),
+        ] = None,
+        surface: Annotated[
+            list[str] | None,
+            _picture("--surface", metavar="ZONE:k=N", help="a grid surface, or 'walls'; again for more"),
+        ] = None,
+        color: Annotated[
+            str | None,
+            _picture(
+                "--color",
+                metavar="FIELD",
+                help="what colours the lines, or the surfaces where there are none; or a colour",
+            ),
+        ] = None,
+        surface_color: Annotated[
+            str | None, _picture("--surface-color", metavar="FIELD", help="what colours the surfaces; or a colour")
+        ] = None,
         range_: Annotated[str | None, _picture("--range", metavar="A:B", help="range of --color")] = None,
-        cmap: Annotated[str | None, _picture("--cmap", metavar="NAME", help="colour map of --color, any of the cmap package")] = None,
-        center: Annotated[float | None, _picture("--center", metavar="X", help="reference value in the middle of a diverging map")] = None,
+        cmap: Annotated[
+            str | None, _picture("--cmap", metavar="NAME", help="colour map of --color, any of the cmap package")
+        ] = None,
+        center: Annotated[
+            float | None, _picture("--center", metavar="X", help="reference value in the middle of a diverging map")
+        ] = None,
         radius: Annotated[float | None, _picture("--radius", metavar="R", help="radius of the lines")] = None,
         mesh: Annotated[bool, _picture("--mesh", help="draw the grid's lines on surfaces")] = False,
         outline: Annotated[bool | None, _picture("--outline/--no-outline", help="edges of the zones")] = None,
@@ -45,15 +67,25 @@ def register(app: typer.Typer) -> None:
         ] = None,
         up: Annotated[str | None, _picture("--up", metavar="X,Y,Z", help="what is up")] = None,
         zoom: Annotated[float | None, _picture("--zoom", help="2 shows half as much")] = None,
-        background: Annotated[str | None, _picture("--background", metavar="COLOR[,COLOR]", help="one colour, or top and bottom")] = None,
+        background: Annotated[
+            str | None, _picture("--background", metavar="COLOR[,COLOR]", help="one colour, or top and bottom")
+        ] = None,
         bar: Annotated[bool | None, _picture("--bar/--no-bar", help="scalar bar")] = None,
         axes: Annotated[bool | None, _picture("--axes/--no-axes", help="orientation axes")] = None,
         title: Annotated[str | None, _picture("--title", help="a line at the top")] = None,
-        samples: Annotated[int | None, _picture("--samples", min=1, max=4, help="samples of a pixel along each side")] = None,
+        samples: Annotated[
+            int | None, _picture("--samples", min=1, max=4, help="samples of a pixel along each side")
+        ] = None,
         step: Annotated[int | None, _picture("--step", min=0, help="time step, counted from 0")] = None,
-        save_scene: Annotated[str | None, _picture("--save-scene", metavar="FILE", help="write the scene, to edit and draw again")] = None,
+        save_scene: Annotated[
+            str | None, _picture("--save-scene", metavar="FILE", help="write the scene, to edit and draw again")
+        ] = None,
     ) -> int:
-        """Draw a picture: lines, the body, outlines. No X, OpenGL or GPU."""
+        """Draw a picture.
+
+        Lines as tubes, the body, grid surfaces, outlines; in software, with no X, OpenGL or GPU. A dataset alone gives its
+        default picture.
+        """
         from pydantic import ValidationError
 
         from farfield import runs
@@ -107,7 +139,10 @@ def register(app: typer.Typer) -> None:
         text = [f"picture  {result['size'][0]} x {result['size'][1]}: " + _drawn(result)]
         for found in result["maps"].values():
             low, high = found["range"]
-            text.append(f"range    {found['field']} {low:.6g} to {high:.6g} [{found.get('units') or '?'}]; fix it with --range {low:.4g}:{high:.4g}")
+            unit = f" [{found['units']}]" if found.get("units") else ""
+            text.append(
+                f"range    {found['field']} {low:.6g} to {high:.6g}{unit}; --range {low:.4g}:{high:.4g} fixes it"
+            )
         common.show(flat(result), [*text, *stats_lines(result["stats"]), f"wrote    {output}"])
         return 0
 

@@ -31,7 +31,9 @@ def register(app: typer.Typer) -> None:
         integrator: Annotated[str, typer.Option("--integrator", help="rk45, rk4 or euler")] = "rk45",
         tolerance: Annotated[float, typer.Option("--tolerance", help="local error that a step may make")] = 1e-6,
         initial_step: Annotated[float | None, typer.Option("--initial-step", help="length of the first step")] = None,
-        max_step: Annotated[float | None, typer.Option("--max-step", help="longest step; the step of rk4 and euler")] = None,
+        max_step: Annotated[
+            float | None, typer.Option("--max-step", help="longest step; the step of rk4 and euler")
+        ] = None,
         max_length: Annotated[float | None, typer.Option("--max-length", help="length in one direction")] = None,
         max_time: Annotated[float | None, typer.Option("--max-time", help="time in one direction")] = None,
         max_steps: Annotated[int, typer.Option("--max-steps", min=1, help="steps in one direction")] = 2000,
@@ -41,7 +43,10 @@ def register(app: typer.Typer) -> None:
         ] = None,
         step: Annotated[int, typer.Option("--step", min=0, help="time step, counted from 0")] = 0,
     ) -> int:
-        """Trace streamlines inside the memory limit. Exit code 3 if pages failed and lines stop there."""
+        """Trace streamlines inside the memory limit.
+
+        Exit code 3 if pages failed and lines stop there.
+        """
         from farfield import sources
         from farfield.cli import PARTIAL
         from farfield.dataset import open_source

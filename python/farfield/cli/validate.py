@@ -18,14 +18,19 @@ def register(app: typer.Typer) -> None:
         common: Common,
         source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset")],
     ) -> int:
-        """Read every page once: its checksum, its shape, its size. Exit code 1 if one does not hold."""
+        """Check every page.
+
+        Its checksum where it has one, its shape, its size. Exit code 1 if one does not hold.
+        """
         from farfield import runs
 
         settings = common.settings()
         result = runs.validate(source, plot3d=common.plot3d, zone_order=common.zone_order, **common.run(settings))
         checked, unchecked = result["pages_checked"], result["pages_unchecked"]
         verdict = "holds" if result["ok"] else f"{result['failed']:,} failed"
-        lines = [f"{source}: {verdict}; {checked:,} pages checked" + (f", {unchecked:,} read unchecked" if unchecked else "")]
+        lines = [
+            f"{source}: {verdict}; {checked:,} pages checked" + (f", {unchecked:,} read unchecked" if unchecked else "")
+        ]
         common.show(flat(result), lines)
         for failure in result["failures"]:
             print(f"farfield: error: {failure['what']}: {failure['error']}", file=sys.stderr)

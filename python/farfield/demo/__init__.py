@@ -55,7 +55,9 @@ def make(name: str, folder: Path, *, scale: int, progress: bool | Report | None 
         folder.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder))
     except OSError as error:
-        raise DataError(f"{error.filename or folder}: cannot make the demo's folder: {error.strerror or error}") from error
+        raise DataError(
+            f"{error.filename or folder}: cannot make the demo's folder: {error.strerror or error}"
+        ) from error
     try:
         with reporting(progress) as report:
 

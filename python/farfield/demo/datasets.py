@@ -42,7 +42,11 @@ class Kind:
 
 def taper_zones(scale: int) -> list[ZonePlan]:
     """The six zones; points grow with the cube of `scale` (1: 0.2 million, 4: 10 million)."""
-    return [*(_quarter(n, scale) for n in range(QUARTERS)), _box(WAKE_BOX, scale, fine=True), _box(FAR_BOX, scale, fine=False)]
+    return [
+        *(_quarter(n, scale) for n in range(QUARTERS)),
+        _box(WAKE_BOX, scale, fine=True),
+        _box(FAR_BOX, scale, fine=False),
+    ]
 
 
 def _heights(cells: int) -> Array:
@@ -50,7 +54,7 @@ def _heights(cells: int) -> Array:
 
 
 def _quarter(number: int, scale: int) -> ZonePlan:
-    """i around the body, j away from it (j = 1 is the wall), k along the span."""
+    """I around the body, j away from it (j = 1 is the wall), k along the span."""
     ni, nj, nk = 12 * scale + 1, 20 * scale + 1, 48 * scale + 1
     angle = np.linspace(0.0, 0.5 * math.pi, ni) + 0.5 * math.pi * number - 0.25 * math.pi
     # Cells at the wall are a twelfth of those at the outer edge.
@@ -72,7 +76,9 @@ def _quarter(number: int, scale: int) -> ZonePlan:
 
 
 def _box(sides: tuple[tuple[float, float], tuple[float, float]], scale: int, *, fine: bool) -> ZonePlan:
-    ni, nj, nk = (72 * scale + 1, 32 * scale + 1, 48 * scale + 1) if fine else (24 * scale + 1, 16 * scale + 1, 16 * scale + 1)
+    ni, nj, nk = (
+        (72 * scale + 1, 32 * scale + 1, 48 * scale + 1) if fine else (24 * scale + 1, 16 * scale + 1, 16 * scale + 1)
+    )
     x = np.broadcast_to(np.linspace(*sides[0], ni, dtype=np.float32)[np.newaxis, :], (nj, ni))
     y = np.broadcast_to(np.linspace(*sides[1], nj, dtype=np.float32)[:, np.newaxis], (nj, ni))
     heights = _heights(nk - 1)
@@ -86,7 +92,7 @@ def _box(sides: tuple[tuple[float, float], tuple[float, float]], scale: int, *, 
 
 
 def _covered(x: Array, y: Array, z: float) -> NDArray[np.int32]:
-    """iblank of the coarse box: holes in the body, the number of the finer zone where one lies well over the point."""
+    """Iblank of the coarse box: holes in the body, the number of the finer zone where one lies well over the point."""
     radius = 0.5 * wake.diameter(z)
     r = np.hypot(x, y)
     quarter = np.floor((np.arctan2(y, x) + 0.25 * math.pi) / (0.5 * math.pi)).astype(np.int32) % QUARTERS
@@ -124,7 +130,9 @@ def box_zones(scale: int) -> list[ZonePlan]:
         density = np.full_like(x, 1.2)
         u, v, w = 0.5 - y, x - 0.5, np.full_like(x, 0.1)
         energy = 0.8 / 0.4 + 0.5 * density * (u * u + v * v + w * w)
-        return Plane((x, y, z), np.ones(x.shape, dtype=np.int32), (density, density * u, density * v, density * w, energy))
+        return Plane(
+            (x, y, z), np.ones(x.shape, dtype=np.int32), (density, density * u, density * v, density * w, energy)
+        )
 
     return [ZonePlan((ni, nj, nk), plane)]
 

@@ -106,4 +106,3 @@ def _planes(
         kind = "<i4" if array.dtype.kind == "i" else "<f4"
         file.seek(start + 4 * (column * points + k * array.size))
         file.write(np.ascontiguousarray(array, dtype=kind).data)
-

@@ -8,8 +8,8 @@ z it is a stream function, hence free of divergence in that plane:
 
 P is the potential flow about the local circle; G brings it to rest at the wall (psi grows with the square of the distance, the
 velocity linearly); B leaves a slow, partly reversed region behind the body; the second term is von Karman's double row
-of vortices, smoothed cores in closed form, faded in behind the body by E. Along the span fluid runs up and down the cores, in cells,
-against each other in the two rows, a little more up than down.
+of vortices, smoothed cores in closed form, faded in behind the body by E. Along the span fluid runs up
+and down the cores, in cells, against each other in the two rows, a little more up than down.
 The state follows from constant total enthalpy and entropy, with the pressure lowered in the cores.
 
 All lengths are in diameters of the thick end, velocities in the speed of sound far away.

@@ -64,7 +64,9 @@ def _source(scene: Scene, settings: Settings, options: Mapping[str, Any]) -> dic
     }
 
 
-def _object(drawn: Lines | Surface | Walls | Outline, maps: dict[str, ColorMap], fields: Mapping[str, Any]) -> dict[str, Any]:
+def _object(
+    drawn: Lines | Surface | Walls | Outline, maps: dict[str, ColorMap], fields: Mapping[str, Any]
+) -> dict[str, Any]:
     if isinstance(drawn, Outline):
         color = rgb(drawn.color) if drawn.color else _PLAIN["outline"]
         return {"kind": "outline", "zone": drawn.zone, "rgb": color, "width": drawn.width}
@@ -95,10 +97,7 @@ def _paint(
 def _map(chosen: ColorMap, field: Mapping[str, Any] | None, preferred: str | None) -> dict[str, Any]:
     known = CENTERS.get(chosen.field) if field is None else field.get("center")
     center = chosen.center if chosen.center is not None else known
-    if center is None:
-        name = chosen.cmap or preferred or SEQUENTIAL
-    else:
-        name = chosen.cmap or DIVERGING
+    name = chosen.cmap or (DIVERGING if center is not None else preferred or SEQUENTIAL)
     label = chosen.label or (field or {}).get("long_name") or chosen.field.replace("_", " ")
     return {
         "field": chosen.field,

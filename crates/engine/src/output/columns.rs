@@ -60,12 +60,6 @@ impl ColumnWriter {
         self.file.write_all_at(bytes, offset).map_err(|e| OutputError::io(&self.path, "write", e))
     }
 
-    /// Bytes appended to one array so far, with its place's begin: where it ends now.
-    pub(crate) fn position(&self, column: usize) -> u64 {
-        let column = &self.columns[column];
-        column.offset + column.buffer.len() as u64
-    }
-
     /// Writes what is buffered and returns the checksum (crc32 of zip) of each array with its `before`.
     pub(crate) fn finish(mut self) -> Result<Vec<u32>, OutputError> {
         let mut checksums = Vec::with_capacity(self.columns.len());

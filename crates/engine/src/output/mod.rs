@@ -32,10 +32,13 @@ pub(crate) mod testing;
 mod vtp;
 mod zip;
 
+#[cfg(test)]
+mod tests;
+
 pub use arrays::{LineArrays, LineColumn};
 pub use error::OutputError;
 pub use log::{ByteLog, Held};
-pub use read::{LineArrayInfo, LineArrayOn, LineChunk, LineFile, ReadError};
+pub use read::{fuzz_lines, LineArrayInfo, LineArrayOn, LineChunk, LineFile, ReadError};
 pub use reason::Reason;
 pub use spool::{FinishedLine, LineLayout, LineSpool, SpoolOptions, SpoolStats};
 pub use surface::{Patch, SurfaceLayout, SurfaceStats, SurfaceWriter};

@@ -157,7 +157,7 @@ impl FieldData {
         add("program", None, string(&provenance.program));
         add("source", None, string(&provenance.source));
         // Its value is known only at the end.
-        add(PARTIAL, Some("UInt8"), vec![0]);
+        add(PARTIAL, Some("Int32"), 0i32.to_le_bytes().to_vec());
         for (name, count) in counts {
             add(name, Some("Int64"), count.to_le_bytes().to_vec());
         }
@@ -186,7 +186,7 @@ impl FieldData {
         partial: bool,
     ) -> Result<(), OutputError> {
         for (name, _, block, bytes) in &self.arrays {
-            let flag = [u8::from(partial)];
+            let flag = i32::from(partial).to_le_bytes();
             let bytes = if name == PARTIAL { &flag[..] } else { bytes };
             columns.put_at(blocks.data_at(*block, text_bytes), bytes)?;
         }

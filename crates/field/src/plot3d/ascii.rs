@@ -10,8 +10,9 @@
 use super::bytes::ByteSource;
 use super::options::{ByteOrder, Format, Kind, Order, Plot3dOptions, Precision, ZoneCount};
 use super::reading::{
-    converted, differing_zones, header_words, Encoding, Expected, Header, HeaderBuilder, Reading, Why, MAX_ZONES,
+    converted, differing_zones, header_words, Encoding, Expected, Header, HeaderBuilder, Reading, MAX_ZONES,
 };
+use super::walk::Why;
 use crate::error::FieldError;
 use std::io::{self, Write};
 use std::path::Path;

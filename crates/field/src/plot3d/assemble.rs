@@ -266,7 +266,7 @@ fn series(
     let mut blocks = vec![Vec::new(); zones];
     // One file for all steps, however it is given, is kept once.
     let steady = list.iter().all(|o| o.part.path == list[0].part.path);
-    let order: &[usize] = if steady { &order[..list.len().min(1)] } else { order };
+    let order = if steady { &[0][..] } else { order };
     for &step in order {
         let Some(opened) = list.get(step) else { continue };
         let path = &opened.part.path;

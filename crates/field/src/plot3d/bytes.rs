@@ -75,7 +75,7 @@ pub(super) fn int32(bytes: [u8; 4], big_endian: bool) -> i32 {
 /// Four or eight bytes as a number; other lengths are no number and give NaN.
 pub(super) fn real(bytes: &[u8], big_endian: bool) -> f64 {
     if let Ok(four) = <[u8; 4]>::try_from(bytes) {
-        return f64::from(f32::from_bits(int32(four, big_endian).cast_unsigned()));
+        return f64::from(if big_endian { f32::from_be_bytes(four) } else { f32::from_le_bytes(four) });
     }
     match <[u8; 8]>::try_from(bytes) {
         Ok(eight) if big_endian => f64::from_be_bytes(eight),

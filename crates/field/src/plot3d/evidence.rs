@@ -6,7 +6,8 @@
 
 use super::bytes::{int32, real, ByteSource};
 use super::options::{ByteOrder, Order};
-use super::reading::{read_spans, Reading};
+use super::reading::Reading;
+use super::walk::read_spans;
 use std::io;
 
 /// Values looked at in each array: this many at its start, middle and end.

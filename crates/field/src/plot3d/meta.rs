@@ -70,6 +70,7 @@ impl MetaFile {
             let set = |o: &mut Plot3dOptions, key: &str, word: &str| o.set(key, word).map_err(|e| bad(e.to_string()));
             let word = value.as_str().unwrap_or("");
             let wrong = || bad(format!("'{key}' is {value}, which it cannot be"));
+            let positive = value.as_f64().filter(|v| v.is_finite() && *v > 0.0);
             let truth = value.as_bool().or_else(|| value.as_i64().map(|v| v != 0)).ok_or_else(wrong);
             match key.as_str() {
                 "auto-detect-format" => meta.binding = !truth?,
@@ -88,8 +89,8 @@ impl MetaFile {
                 "multi-grid" => set(&mut options, "zones", if truth? { "multi" } else { "single" })?,
                 "blanking" => set(&mut options, "iblank", if truth? { "yes" } else { "no" })?,
                 "2D" => set(&mut options, "dimension", if truth? { "2" } else { "3" })?,
-                "R" => meta.settings.reference.gas_constant = Some(value.as_f64().ok_or_else(wrong)?),
-                "gamma" => meta.settings.reference.gamma = Some(value.as_f64().ok_or_else(wrong)?),
+                "R" => meta.settings.reference.gas_constant = Some(positive.ok_or_else(wrong)?),
+                "gamma" => meta.settings.reference.gamma = Some(positive.ok_or_else(wrong)?),
                 // Numbers of functions that VTK computes at once; here they are computed when asked for.
                 "functions" => {}
                 "function-names" => {

@@ -34,6 +34,7 @@ mod sniff;
 mod spans;
 #[cfg(test)]
 mod tests;
+mod walk;
 pub mod write;
 
 pub use ascii::Progress;

@@ -140,7 +140,7 @@ pub(super) fn open(
 }
 
 impl Opener<'_> {
-    /// The first grid. Where it can be read in several ways, the file beside it may have only one that goes with it.
+    /// The first grid. Where it can be read in several ways, the file beside it may go with only one of them.
     fn grid(&mut self) -> Result<Opened, FieldError> {
         let path = &self.plan.grids[0];
         let options = self.plan.options(Kind::Grid);
@@ -148,35 +148,39 @@ impl Opener<'_> {
             return Ok(opened);
         }
         let source = FileBytes::open(path).map_err(|e| FieldError::io(path, e))?;
-        let (fits, _) = sniff::candidates(&source, path, Kind::Grid, &options, None, self.progress)?;
-        if fits.len() < 2 {
-            return self.file(path, Kind::Grid, &options, None);
-        }
+        let mut fits = sniff::some_fit(&source, path, Kind::Grid, &options, None, self.progress)?;
         let mate = [(Kind::Q, self.plan.q.first()), (Kind::Function, self.plan.functions.first())];
         let mate = mate.into_iter().find_map(|(kind, path)| path.map(|p| (kind, p)));
-        let Some((kind, mate)) = mate else { return self.file(path, Kind::Grid, &options, None) };
-        let beside = FileBytes::open(mate).map_err(|e| FieldError::io(mate, e))?;
-        let mut kept = Vec::new();
-        for reading in fits {
-            let expected = Expected { dims: reading.dims().collect(), dimension: reading.encoding.dimension };
-            let its = self.plan.options(kind);
-            let (goes, _) = sniff::candidates(&beside, mate, kind, &its, Some(&expected), self.progress)?;
-            if !goes.is_empty() {
-                kept.push(reading);
+        let mut remark = None;
+        if let (true, Some((kind, mate))) = (fits.len() > 1, mate) {
+            let goes = self.that_go_with(&fits, kind, mate)?;
+            if let [one] = goes[..] {
+                fits = vec![fits.swap_remove(one)];
+                remark = Some(format!(
+                    "{}: its size fits several readings; {} goes with one of them.",
+                    file_name(path),
+                    file_name(mate)
+                ));
             }
         }
-        if let [one] = &kept[..] {
-            let options = options.over(&one.encoding.options());
-            let remark = format!(
-                "{}: its size fits several readings; {} goes with one of them.",
-                file_name(path),
-                file_name(mate)
-            );
-            let opened = self.file(path, Kind::Grid, &options, None)?;
-            self.guessed.push(remark);
-            return Ok(opened);
+        let opened = self.finish(&source, path, &options, fits)?;
+        self.guessed.extend(remark);
+        Ok(opened)
+    }
+
+    /// Which of the readings of a grid the file `mate` goes with.
+    fn that_go_with(&mut self, fits: &[Reading], kind: Kind, mate: &Path) -> Result<Vec<usize>, FieldError> {
+        let source = FileBytes::open(mate).map_err(|e| FieldError::io(mate, e))?;
+        let options = self.plan.options(kind);
+        let mut goes = Vec::new();
+        for (n, reading) in fits.iter().enumerate() {
+            let expected = Expected { dims: reading.dims().collect(), dimension: reading.encoding.dimension };
+            let (its, _) = sniff::candidates(&source, mate, kind, &options, Some(&expected), self.progress)?;
+            if !its.is_empty() {
+                goes.push(n);
+            }
         }
-        self.file(path, Kind::Grid, &options, None)
+        Ok(goes)
     }
 
     /// The files of a list that are not open yet. The first found decides how the next are tried first.
@@ -188,7 +192,6 @@ impl Opener<'_> {
         opened: &mut Vec<Opened>,
     ) -> Result<(), FieldError> {
         let options = self.plan.options(kind);
-        let mut alike = opened.len();
         for path in &paths[opened.len()..] {
             // A run writes all its steps alike; only where that fails is a file looked at afresh.
             if let Some(last) = opened.last() {
@@ -202,7 +205,6 @@ impl Opener<'_> {
                     if let Ok(file) = self.file(path, kind, &as_last, Some(expected)) {
                         if file.text == last.text {
                             self.guessed.truncate(remarks);
-                            alike += 1;
                         }
                         opened.push(file);
                         continue;
@@ -212,8 +214,9 @@ impl Opener<'_> {
             let file = self.file(path, kind, &options, Some(expected))?;
             opened.push(file);
         }
-        if let (true, Some(first)) = (alike > 1, paths.first()) {
-            self.guessed.push(format!("{} files are written like {}.", alike, file_name(first)));
+        let alike = opened.iter().skip(1).filter(|o| o.text == opened[0].text).count();
+        if let (true, Some(first)) = (alike > 0, paths.first()) {
+            self.guessed.push(format!("{alike} more files are written like {}.", file_name(first)));
         }
         Ok(())
     }
@@ -230,18 +233,30 @@ impl Opener<'_> {
             return Ok(opened);
         }
         let source = FileBytes::open(path).map_err(|e| FieldError::io(path, e))?;
-        let mut result = sniff::sniff(&source, path, kind, options, expected, self.progress);
-        if matches!(result, Err(FieldError::Ambiguous { .. })) && self.plan.hints != Plot3dOptions::default() {
-            let hinted = options.over(&self.plan.hints);
-            result = sniff::sniff(&source, path, kind, &hinted, expected, self.progress);
-        }
-        let sniffed = result?;
+        let fits = sniff::some_fit(&source, path, kind, options, expected, self.progress)?;
+        self.finish(&source, path, options, fits)
+    }
+
+    /// Chooses among the readings of a file, by its values or by what the `.p3d` file says, and converts text.
+    fn finish(
+        &mut self,
+        source: &FileBytes,
+        path: &Path,
+        options: &Plot3dOptions,
+        fits: Vec<Reading>,
+    ) -> Result<Opened, FieldError> {
+        let hinted: Vec<Reading> = fits.iter().filter(|r| r.encoding.allowed(&self.plan.hints)).cloned().collect();
+        let sniffed = match sniff::choose(source, path, fits) {
+            Err(FieldError::Ambiguous { .. }) if hinted.len() == 1 => sniff::choose(source, path, hinted)?,
+            other => other?,
+        };
+        let kind = sniffed.reading.encoding.kind;
         if sniffed.reading.encoding.format == Format::Ascii {
-            let done = cache::make(&source, path, sniffed, options, self.cache_dir, self.progress)?;
+            let done = cache::make(source, path, sniffed, options, self.cache_dir, self.progress)?;
             return Ok(self.opened(path, &done.sniffed, options, Part { path: done.path, reading: done.binary }));
         }
         if kind == Kind::Grid {
-            let share = evidence::plausibility(&source, &sniffed.reading).map_err(|e| FieldError::io(path, e))?;
+            let share = evidence::plausibility(source, &sniffed.reading).map_err(|e| FieldError::io(path, e))?;
             if share < ABSURD {
                 self.guessed.push(format!(
                     "{}: the sizes add up, but most of its numbers do not look like coordinates.",

@@ -12,9 +12,10 @@
 //! header is REFMACH, ALPHA, REY, TIME, GAMINF, BETA, TINF, IGAM (an integer), HTINF, HT1, HT2, RGAS(max(2, NQC)),
 //! FSMACH, TVREF, DTVREF.
 
-use super::bytes::{int32, real, ByteSource};
+use super::bytes::{real, ByteSource};
 use super::options::{ByteOrder, Dimension, Format, Kind, Order, Plot3dOptions, Precision, ZoneCount};
-use super::spans::{Spans, MAX_PIECES};
+use super::spans::Spans;
+use super::walk::{read_spans, Stop, Walk};
 use crate::catalog::FlowHeader;
 use std::io;
 
@@ -106,7 +107,7 @@ impl Encoding {
         words.join(", ")
     }
 
-    fn big(&self) -> bool {
+    pub(super) fn big(&self) -> bool {
         self.byte_order == ByteOrder::Big
     }
 
@@ -164,19 +165,20 @@ impl Reading {
         let e = &self.encoding;
         let width = e.precision.bytes();
         let Some(zone) = self.zones.get(n) else { return Err(io::ErrorKind::InvalidInput.into()) };
-        let number = |index: u64, shift: u64| -> io::Result<f64> {
-            let mut bytes = [0_u8; 8];
-            let part = &mut bytes[..if width == 8 { 8 } else { 4 }];
-            read_spans(source, &zone.header, index * width + shift, part)?;
-            Ok(real(part, e.big()))
+        // At most a few thousand numbers, which the check has seen to be there.
+        let mut bytes = vec![0_u8; zone.header.len() as usize];
+        read_spans(source, &zone.header, 0, &mut bytes)?;
+        let number = |index: u64, shift: u64| {
+            let from = (index * width + shift) as usize;
+            bytes.get(from..from + width as usize).map_or(f64::NAN, |b| real(b, e.big()))
         };
-        let (mach, alpha, reynolds, mut time) = (number(0, 0)?, number(1, 0)?, number(2, 0)?, number(3, 0)?);
+        let (mach, alpha, reynolds, mut time) = (number(0, 0), number(1, 0), number(2, 0), number(3, 0));
         let mut gamma = 1.4;
         if e.overflow {
-            gamma = number(4, 0)?;
+            gamma = number(4, 0);
             // OVERFLOW keeps the iteration number in TIME; TVREF is the time in L / V_ref, so over the reference Mach
             // number it is the time in L / a_inf. IGAM before it is four bytes, whatever the precision.
-            let reference = number(OVERFLOW_FIXED - 2 + u64::from(self.species.max(2)), 4)?;
+            let reference = number(OVERFLOW_FIXED - 2 + u64::from(self.species.max(2)), 4);
             if reference.is_finite() && reference > 0.0 && mach > 0.0 {
                 time = reference / mach;
             }
@@ -192,165 +194,6 @@ pub struct Expected {
     pub dims: Vec<[u32; 3]>,
     /// Coordinates.
     pub dimension: Dimension,
-}
-
-/// Why a reading does not hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Why {
-    /// How far it got; the reasons of those that got furthest are shown.
-    pub rank: u32,
-    /// In words.
-    pub text: String,
-    /// The encoding that was tried.
-    pub encoding: Encoding,
-}
-
-/// Why a check stopped.
-#[derive(Debug)]
-pub enum Stop {
-    /// The reading does not hold.
-    Why(Why),
-    /// The file cannot be read.
-    Io(io::Error),
-}
-
-impl From<io::Error> for Stop {
-    fn from(e: io::Error) -> Self {
-        Self::Io(e)
-    }
-}
-
-/// Walks the sections of a file: records in Fortran, plain runs of bytes in a binary file.
-struct Walk<'a> {
-    source: &'a dyn ByteSource,
-    encoding: Encoding,
-    size: u64,
-    pos: u64,
-    rank: u32,
-}
-
-impl Walk<'_> {
-    fn stop(&self, text: String) -> Stop {
-        Stop::Why(Why { rank: self.rank, text, encoding: self.encoding })
-    }
-
-    /// The record mark at `pos`, or `None` where the file ends before it.
-    fn mark(&self, pos: u64) -> io::Result<Option<i64>> {
-        let width = self.encoding.mark;
-        if pos.checked_add(width).is_none_or(|end| end > self.size) {
-            return Ok(None);
-        }
-        let mut bytes = [0_u8; 8];
-        let big = self.encoding.big();
-        Ok(Some(if width == 8 {
-            self.source.read_exact_at(pos, &mut bytes)?;
-            if big {
-                i64::from_be_bytes(bytes)
-            } else {
-                i64::from_le_bytes(bytes)
-            }
-        } else {
-            let mut four = [0_u8; 4];
-            self.source.read_exact_at(pos, &mut four)?;
-            i64::from(int32(four, big))
-        }))
-    }
-
-    /// Takes the next `len` bytes of content, which `what` names, and appends where they lie to `spans`.
-    fn section(&mut self, len: u64, what: &dyn Fn() -> String, spans: &mut Spans) -> Result<(), Stop> {
-        if self.encoding.format != Format::Fortran {
-            let end = self.pos.saturating_add(len);
-            if end > self.size {
-                return Err(self.stop(format!(
-                    "{} needs bytes {} to {end}, but the file has {} bytes (truncated?)",
-                    what(),
-                    self.pos,
-                    self.size
-                )));
-            }
-            if !spans.push(self.pos, len) {
-                return Err(self.stop(format!("{} is in more than {MAX_PIECES} pieces", what())));
-            }
-            self.pos = end;
-            return Ok(());
-        }
-        let width = self.encoding.mark;
-        let mut got = 0_u64;
-        for piece in 0.. {
-            let ends = |walk: &Self| {
-                walk.stop(format!(
-                    "the record of {} at byte {} needs {len} bytes, but the file has {} bytes (truncated?)",
-                    what(),
-                    walk.pos,
-                    walk.size
-                ))
-            };
-            if piece > MAX_PIECES {
-                return Err(self.stop(format!("{} is in more than {MAX_PIECES} sub-records", what())));
-            }
-            let Some(lead) = self.mark(self.pos)? else { return Err(ends(self)) };
-            let wants = len - got;
-            // A negative mark says that the record goes on in another sub-record. Writers that take marks as unsigned
-            // (records of 2 to 4 GiB, not split) are told apart by the mark behind.
-            let unsigned = width == 4 && piece == 0 && wants > 0x7fff_ffff && lead == (wants as i64) - (1 << 32);
-            let take = if unsigned { wants } else { lead.unsigned_abs() };
-            let more = lead < 0 && !unsigned;
-            if take > wants || (!more && take != wants) || (more && width == 8) {
-                return Err(self.stop(format!(
-                    "the record at byte {} has {take} bytes, but {} needs {wants}",
-                    self.pos,
-                    what()
-                )));
-            }
-            let start = self.pos + width;
-            let Some(end) = start.checked_add(take) else { return Err(ends(self)) };
-            let Some(trail) = self.mark(end)? else { return Err(ends(self)) };
-            if trail != lead && trail.unsigned_abs() != take {
-                return Err(self.stop(format!(
-                    "the record of {} at byte {} starts with the length {lead} but ends with {trail}",
-                    what(),
-                    self.pos
-                )));
-            }
-            if !spans.push(start, take) {
-                return Err(self.stop(format!("{} is in more than {MAX_PIECES} pieces", what())));
-            }
-            self.pos = end + width;
-            got += take;
-            if !more {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// The integers of a section, a block at a time.
-    fn integers(&self, spans: &Spans, from: u64, out: &mut [i32]) -> io::Result<()> {
-        let mut bytes = vec![0_u8; out.len() * 4];
-        read_spans(self.source, spans, from * 4, &mut bytes)?;
-        for (n, four) in bytes.chunks_exact(4).enumerate() {
-            out[n] = int32([four[0], four[1], four[2], four[3]], self.encoding.big());
-        }
-        Ok(())
-    }
-}
-
-/// Fills `out` from byte `from` of a payload.
-pub(super) fn read_spans(source: &dyn ByteSource, spans: &Spans, from: u64, out: &mut [u8]) -> io::Result<()> {
-    let mut at = 0_usize;
-    let mut failed = None;
-    spans.runs(from, out.len() as u64, &mut |run| {
-        let end = at + run.len as usize;
-        if failed.is_none() {
-            failed = source.read_exact_at(run.offset, &mut out[at..end]).err();
-        }
-        at = end;
-    });
-    match failed {
-        Some(e) => Err(e),
-        None if at < out.len() => Err(io::ErrorKind::UnexpectedEof.into()),
-        None => Ok(()),
-    }
 }
 
 /// The header words of a file after the zone count: `(words a zone, words at the end)`.
@@ -444,7 +287,7 @@ impl HeaderBuilder {
 /// [`Stop::Why`] if the file is not this, [`Stop::Io`] if it cannot be read.
 pub fn check(source: &dyn ByteSource, encoding: Encoding, expected: Option<&Expected>) -> Result<Reading, Stop> {
     let size = source.size();
-    let mut walk = Walk { source, encoding, size, pos: 0, rank: 0 };
+    let mut walk = Walk::new(source, encoding);
     if expected.is_some_and(|e| e.dimension != encoding.dimension) {
         return Err(walk.stop("the grid has another number of coordinates".to_owned()));
     }
@@ -526,9 +369,10 @@ fn integer_header(walk: &mut Walk<'_>, count: u64) -> Result<Header, Stop> {
         done += zones;
     }
     walk.rank += if e.format == Format::Fortran { 5 } else { 3 };
-    if builder.needs() > left {
-        let total = builder.needs() + u128::from(walk.pos);
-        let absurd = total > 1000 * u128::from(walk.size.max(1));
+    let total = builder.needs() + u128::from(walk.pos);
+    let absurd = total > 1000 * u128::from(walk.size.max(1));
+    // Record marks tell more exactly where a Fortran file ends early.
+    if builder.needs() > left && (absurd || e.format != Format::Fortran || count > 256) {
         walk.rank += if absurd { 0 } else { 20 };
         let dims: Vec<String> =
             builder.header.zones.iter().take(3).map(|z| dims_text(&z.0, e.dimension.count())).collect();

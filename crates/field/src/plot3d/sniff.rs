@@ -8,10 +8,13 @@ use super::ascii;
 use super::bytes::ByteSource;
 use super::evidence;
 use super::options::{ByteOrder, Dimension, Format, Kind, Order, Plot3dOptions, Precision, ZoneCount};
-use super::reading::{check, Encoding, Expected, Reading, Stop, Why};
+use super::reading::{check, Encoding, Expected, Reading};
+use super::walk::{Stop, Why};
 use crate::error::FieldError;
 use std::path::Path;
 
+/// A reading that gets less far than this has no header that makes sense.
+const HEADER: u32 = 20;
 /// How many near misses an error shows.
 const SHOWN: usize = 4;
 
@@ -138,11 +141,27 @@ pub(super) fn sniff(
     expected: Option<&Expected>,
     progress: ascii::Progress<'_>,
 ) -> Result<Sniffed, FieldError> {
+    let fits = some_fit(source, path, kind, options, expected, progress)?;
+    choose(source, path, fits)
+}
+
+/// The readings of a file, at least one.
+///
+/// # Errors
+/// [`FieldError::Io`], [`FieldError::Format`] if no reading fits.
+pub(super) fn some_fit(
+    source: &dyn ByteSource,
+    path: &Path,
+    kind: Kind,
+    options: &Plot3dOptions,
+    expected: Option<&Expected>,
+    progress: ascii::Progress<'_>,
+) -> Result<Vec<Reading>, FieldError> {
     let (fits, not) = candidates(source, path, kind, options, expected, progress)?;
     if fits.is_empty() {
         return Err(nothing_fits(source, path, kind, options, expected, &not));
     }
-    choose(source, path, fits)
+    Ok(fits)
 }
 
 /// Chooses among readings that all add up, by their values.
@@ -230,6 +249,10 @@ fn nothing_fits(
     near.sort_by_key(|w| std::cmp::Reverse(w.rank));
     let best = near.first().map_or(0, |w| w.rank);
     near.retain(|w| w.rank + 5 >= best);
+    if best < HEADER {
+        message.push_str(" Nothing in it looks like the header of one.");
+        near.truncate(1);
+    }
     let mut seen = Vec::new();
     for why in near {
         if !seen.iter().any(|(_, text)| *text == &why.text) {

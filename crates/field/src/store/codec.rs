@@ -308,6 +308,33 @@ impl Encoder {
         out.extend_from_slice(&crc.to_le_bytes());
         Ok(out.len() - start)
     }
+
+    /// As [`Self::encode`] for a page of `len` bytes in native order that `fill` writes: straight into `out` where the
+    /// codec changes nothing, else into `scratch`. Every byte must be written.
+    ///
+    /// # Errors
+    /// What the codec says.
+    pub fn encode_with(
+        &mut self,
+        len: usize,
+        scratch: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> std::io::Result<usize> {
+        if self.codec != Codec::None {
+            scratch.resize(len, 0);
+            fill(scratch);
+            to_native(self.typesize, scratch);
+            return self.encode(scratch, out);
+        }
+        let start = out.len();
+        out.resize(start + len, 0);
+        fill(&mut out[start..]);
+        to_native(self.typesize, &mut out[start..]);
+        let crc = crc32c::crc32c(&out[start..]);
+        out.extend_from_slice(&crc.to_le_bytes());
+        Ok(len + CRC_BYTES)
+    }
 }
 
 #[cfg(test)]

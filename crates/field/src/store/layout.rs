@@ -14,7 +14,7 @@ use std::path::Path;
 pub const MAX_SHARD_PAGES: usize = 4096;
 /// Bytes of pages that a shard of a zone's largest array aims at: large enough for long writes and few files, small
 /// enough that a resumed conversion loses little.
-const SHARD_BYTES: usize = 128 << 20;
+const SHARD_BYTES: usize = 64 << 20;
 /// Bytes of an index entry: offset and length.
 pub const ENTRY_BYTES: usize = 16;
 /// The entry of a page that is not there.

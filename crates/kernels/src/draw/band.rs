@@ -11,7 +11,7 @@
 //! sample alone: so a sample comes out the same to the bit in whatever band, on whatever thread and in whatever order.
 
 use glam::Vec3;
-use wide::{f32x8, CmpLe, CmpLt};
+use wide::f32x8;
 
 /// Depth of a sample where nothing is.
 pub(crate) const EMPTY: f32 = f32::INFINITY;

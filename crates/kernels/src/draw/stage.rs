@@ -136,9 +136,10 @@ impl<'a> Stage<'a> {
         self.setting.effects.occlusion > 0.0 && self.layers.iter().any(lit)
     }
 
-    /// Bytes that the stage itself holds: letters and, once surveyed, the depth map.
-    pub fn bytes(&self) -> u64 {
-        let depths = if self.wants_depths() { DepthMap::bytes(self.setting.size) } else { 0 };
+    /// Bytes that the stage itself holds at most: letters, and the depth map, of which there are two while the parts of the survey
+    /// are put together.
+    pub fn survey_bytes(&self) -> u64 {
+        let depths = if self.wants_depths() { DepthMap::bytes(self.setting.size) * 2 } else { 0 };
         self.layout.overlay.bytes() + depths
     }
 

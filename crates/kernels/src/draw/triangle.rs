@@ -9,7 +9,7 @@ use super::band::Target;
 use super::projector::{Projector, NEAR};
 use super::tube::Paint;
 use glam::Vec3;
-use wide::{f32x8, CmpGe, CmpLt};
+use wide::f32x8;
 
 /// A vertex in view space.
 #[derive(Clone, Copy, Debug)]

@@ -15,7 +15,7 @@ use super::band::{key, Target};
 use super::colour::Colour;
 use super::projector::{Projector, NEAR};
 use glam::Vec3;
-use wide::{f32x8, CmpGt, CmpLt};
+use wide::f32x8;
 
 /// What a primitive needs to know to make its key.
 pub(crate) struct Paint<'a> {

@@ -153,21 +153,24 @@ pub(crate) mod conformance {
             assert!(gone.insert(v), "{v} went twice");
         }
         assert!(f.present.is_empty() && gone.len() == 40);
-        // A page that is used all the time outlives a scan.
-        let mut survived = 0;
+        // Pages that are used all the time outlive a scan, but for the start, when all look alike.
+        let mut lost = 0;
         for i in 0..8 {
             f.add(p.as_mut(), i);
         }
         for i in 8..1000 {
             f.use_page(0);
             f.use_page(1);
-            let v = p.victim(Need::Demand, &mut f);
-            assert!(v.is_some());
-            if f.present.contains(&0) && f.present.contains(&1) {
-                survived = i;
+            assert!(p.victim(Need::Demand, &mut f).is_some());
+            for hot in 0..2 {
+                if !f.present.contains(&hot) {
+                    lost += 1;
+                    f.add(p.as_mut(), hot);
+                    p.victim(Need::Demand, &mut f);
+                }
             }
             f.add(p.as_mut(), i);
         }
-        assert_eq!(survived, 999);
+        assert!(lost <= 4, "{lost}");
     }
 }

@@ -1,11 +1,13 @@
 //! Local files, read through io_uring or, where that cannot be had, by a pool of threads.
 
 use super::threads::Threads;
+use super::uring::Uring;
 use super::{Buffer, Completion, Read, Source};
 use crate::error::PageErrorKind;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -67,6 +69,14 @@ pub(crate) trait Engine: Send + Sync {
     fn name(&self) -> &'static str;
     /// Starts reads; each is completed once.
     fn submit(&self, ops: Vec<Op>);
+    /// Completes what has arrived, if this engine leaves that to its callers. False if nothing had.
+    fn poll(&self) -> bool {
+        false
+    }
+    /// What to sleep on for the next arrival, if there are reads in flight and their completion is left to callers.
+    fn wait_fd(&self) -> Option<RawFd> {
+        None
+    }
 }
 
 /// Open files at most. Shards are many; descriptors are few.
@@ -93,7 +103,11 @@ impl Files {
     pub fn new(backend: Backend, depth: usize) -> io::Result<Arc<Self>> {
         let engine: Box<dyn Engine> = match backend {
             Backend::Threads => Box::new(Threads::new(depth)),
-            Backend::Auto | Backend::Uring => Box::new(Threads::new(depth)),
+            Backend::Uring => Box::new(Uring::new(depth)?),
+            Backend::Auto => match Uring::new(depth) {
+                Ok(ring) => Box::new(ring),
+                Err(_) => Box::new(Threads::new(depth)),
+            },
         };
         let open = Mutex::new(Open { files: HashMap::new(), clock: 0 });
         Ok(Arc::new(Self { engine, open, limit: open_limit(), serial: AtomicU64::new(0) }))
@@ -108,6 +122,16 @@ impl Files {
     /// `io_uring` or `threads`.
     pub fn backend_name(&self) -> &'static str {
         self.engine.name()
+    }
+
+    /// Completes reads that have arrived. False if none had.
+    pub(crate) fn poll(&self) -> bool {
+        self.engine.poll()
+    }
+
+    /// See [`Engine::wait_fd`].
+    pub(crate) fn wait_fd(&self) -> Option<RawFd> {
+        self.engine.wait_fd()
     }
 
     fn get(&self, serial: u64, path: &Path) -> io::Result<Arc<File>> {

@@ -9,7 +9,10 @@ pub mod conformance;
 pub mod file;
 pub mod memory;
 pub mod simulated;
+#[cfg(test)]
+mod tests;
 mod threads;
+mod uring;
 
 /// A destination buffer. The pager guarantees that the memory stays valid and unshared until the read is completed.
 #[derive(Copy, Clone, Debug)]

@@ -11,8 +11,8 @@ mod source;
 mod tags;
 mod vtp;
 
-pub(crate) use column::Column;
-pub(crate) use source::{FileBytes, ReadAt};
+pub(crate) use column::{Column, Storage};
+pub(crate) use source::{FileBytes, ReadAt, Section};
 pub(crate) use vtp::{open as open_vtp, Want};
 
 use super::log::{ByteLog, Held};
@@ -68,6 +68,18 @@ pub struct LineChunk {
     pub continues: bool,
     /// True when the last line goes on in the next chunk.
     pub to_be_continued: bool,
+}
+
+/// For fuzzing: bytes that are read as a file of lines may do nothing but give chunks or fail.
+pub fn fuzz_lines(bytes: &[u8]) {
+    let Ok(file) = LineFile::from_source(Arc::new(bytes.to_vec()), Path::new("fuzz")) else { return };
+    let names: Vec<String> = file.arrays.iter().map(|array| array.name.clone()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let _ = file.bounds();
+    for name in &names {
+        let _ = file.range(name);
+    }
+    let _ = file.for_each_chunk(&names, 16, |_| ControlFlow::Continue(()));
 }
 
 /// An array of a piece.

@@ -36,6 +36,11 @@ impl Drop for Folder {
     }
 }
 
+/// Cases of a property test; `PROPTEST_CASES` asks for more.
+pub(super) fn cases(usual: u32) -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse().ok()).unwrap_or(usual)
+}
+
 /// The value that tests write at a place: smooth, and different everywhere. iblank is a small integer.
 pub(super) fn value(spec: &Spec, zone: usize, variable: usize, k: usize, j: usize, i: usize) -> f64 {
     if spec.kind == Kind::Grid && variable == spec.dimension.count() {

@@ -109,7 +109,7 @@ fn same_grid(of: &Spec, mut s: Spec) -> Spec {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, rng_seed: prop::test_runner::RngSeed::Fixed(0x504c_4f54), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(400), failure_persistence: None, rng_seed: prop::test_runner::RngSeed::Fixed(0x504c_4f54), ..ProptestConfig::default() })]
 
     #[test]
     fn every_variant(grid in spec(Kind::Grid), q in spec(Kind::Q), f in spec(Kind::Function)) {
@@ -284,7 +284,7 @@ fn vtk_meta_file() {
 #[test]
 fn text_as_people_write_it() {
     let folder = Folder::new();
-    let text = b"2\n2 2 1, 2*2 , 1\n 4*0.5 1.0D+00 .25d0 -1.5-103,2*2.\n 3*1 1\n 1e0,1 1 1 4*2\n8*3.5 -4 0 1 2\n";
+    let text = b"2\n2 2 1, 2*2 , 1\n 4*0.5 1.0D+00 .25d0 -1.5-103,2*2.\n 3*1 1\n 1e0,1 1 4*2\n8*3.5 -4 0 1 2\n";
     let g = folder.file("a.xyz", text);
     let open = folder.open(&g, &[], &[]).unwrap();
     assert_eq!(open.catalog.zones.len(), 2);

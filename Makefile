@@ -1,0 +1,85 @@
+# One entry point: build, test, demo, bench. CI runs what people run (.ci/run).
+#
+#   make build        a release build in .venv, whose command is .venv/bin/farfield
+#   make test         formatters, linters, type checkers, all tests of both languages
+#   make demo         a flow larger than the limit: convert, trace, draw
+#   make bench        all experiments; make bench-NAME one of them (.venv/bin/farfield bench list)
+#   make soak         the tests that look for trouble at random, for SOAK_S seconds each
+#   make clean        removes what these make, except the demo's data
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+CARGO := cargo
+SOAK_S ?= 3600
+DEMO_DIR ?= demo-data
+
+# The first Python that is new enough; version managers leave names behind that do not run.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+
+RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock .cargo/config.toml
+
+# The extension links to whatever Python loads it, so it has no test binary of its own; its tests are in tests/.
+CRATES := --workspace --exclude farfield-python
+
+.PHONY: build test test-rust test-python demo bench soak clean
+build: $(VENV)/.built
+
+# The packages of one of pyproject's extras, without building the project a second time.
+define install
+$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['$(1)'], sep='\n')" \
+	| $(BIN)/python -m pip install --quiet --disable-pip-version-check -r /dev/stdin
+endef
+
+$(VENV)/.made: pyproject.toml
+	@[ -n "$(PYTHON)" ] || { echo "Farfield needs Python 3.11 or newer, and no python3 here is: install one, or say make PYTHON=..." >&2; exit 1; }
+	@command -v $(CARGO) >/dev/null || { echo "Farfield needs Rust (cargo) to build: install it with rustup, or from your distribution (1.85 or newer)" >&2; exit 1; }
+	[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
+	$(call install,dev)
+	touch $@
+
+$(VENV)/.built: $(VENV)/.made $(RUST)
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
+	touch $@
+
+$(VENV)/.peers: $(VENV)/.made
+	$(call install,peers)
+	touch $@
+
+test: test-rust test-python
+
+test-rust: $(VENV)/.built
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	$(CARGO) test --release --quiet $(CRATES)
+
+test-python: $(VENV)/.built $(VENV)/.peers
+	$(BIN)/ruff format --check python tests
+	$(BIN)/ruff check python tests
+	$(BIN)/mypy
+	$(BIN)/stubtest farfield._native
+	$(BIN)/python -m pytest
+
+demo: build
+	$(BIN)/farfield demo --dir $(DEMO_DIR)
+
+bench: build $(VENV)/.peers
+	$(BIN)/farfield bench run all
+	$(BIN)/farfield bench report
+
+bench-%: build $(VENV)/.peers
+	$(BIN)/farfield bench run $*
+	$(BIN)/farfield bench report
+
+soak: build $(VENV)/.peers
+	FARFIELD_SOAK_S=$(SOAK_S) $(CARGO) test --release $(CRATES)
+	FARFIELD_SOAK_S=$(SOAK_S) $(BIN)/python -m pytest
+
+clean:
+	rm -rf $(VENV) target .mypy_cache .ruff_cache .pytest_cache bench-data
+	find python tests -name __pycache__ -prune -exec rm -rf {} +
+	rm -f python/farfield/_native*.so

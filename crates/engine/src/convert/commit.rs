@@ -1,0 +1,262 @@
+//! Beginning and ending: lock, plan, resumption, the commit mark, the change of names.
+
+use super::disk::{failed, free_bytes, Disk, Partial};
+use super::pipeline::Places;
+use super::plan::Plan;
+use super::record::Record;
+use super::ConvertOptions;
+use field::error::FieldError;
+use field::store::codec::{Codec, CRC_BYTES};
+use field::store::layout::{all_arrays, documents, ENTRY_BYTES};
+use field::store::metadata::{catalog_value, ArraySeal, Root};
+use field::store::Store;
+use serde_json::{json, Value};
+use std::fs::{File, Metadata};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+/// Whether there is anything to do.
+pub(super) enum Begun {
+    /// Work in this folder.
+    Work(Partial),
+    /// The target is what it would become.
+    Done {
+        /// Bytes of its shards.
+        bytes: u64,
+    },
+}
+
+/// What the plan is, as far as the store's bytes depend on it, and which files it is for.
+fn plan_document(plan: &Plan<'_>, dst: &Path, options: &ConvertOptions) -> Result<String, FieldError> {
+    let mut files = Vec::new();
+    for path in &plan.input.files {
+        let m = std::fs::metadata(path).map_err(|e| FieldError::io(path, e))?;
+        files.push(json!([path.to_string_lossy(), m.len(), m.mtime(), m.mtime_nsec(), m.ino()]));
+    }
+    let root = root_of(plan, options, Vec::new(), Vec::new());
+    let root = String::from_utf8(root.document()).map_err(|_| FieldError::format(dst, "the catalog is not text"))?;
+    let value: Value = json!({"version": 1, "files": files, "root": root});
+    Ok(value.to_string())
+}
+
+fn root_of(plan: &Plan<'_>, options: &ConvertOptions, documents: Vec<(u64, u32)>, seals: Vec<ArraySeal>) -> Root {
+    Root {
+        data: plan.data,
+        page: options.page,
+        layout: options.layout,
+        codec: options.codec,
+        catalog: plan.input.catalog.clone(),
+        pages: plan.zones.iter().map(|z| z.paging.page).collect(),
+        steps: plan.zones.iter().map(|z| z.arrays.iter().map(|a| a.steps).collect()).collect(),
+        documents,
+        seals,
+    }
+}
+
+/// Whether the store at `path` is what this plan makes, from sources that are not newer than it.
+fn is_made(plan: &Plan<'_>, path: &Path, options: &ConvertOptions) -> Option<u64> {
+    let store = Store::open(path).ok()?;
+    let want = root_of(plan, options, Vec::new(), Vec::new());
+    let r = &store.root;
+    let same = (r.data, r.layout, r.codec) == (want.data, want.layout, want.codec)
+        && (!r.data || r.page == want.page)
+        && (&r.pages, &r.steps) == (&want.pages, &want.steps)
+        // As text: NaN in a header equals itself there.
+        && catalog_value(&r.catalog) == catalog_value(&want.catalog);
+    let written = std::fs::metadata(path.join("zarr.json")).and_then(|m| m.modified()).ok()?;
+    let older = |p: &std::path::PathBuf| std::fs::metadata(p).and_then(|m| m.modified()).is_ok_and(|t| t <= written);
+    (same && plan.input.files.iter().all(older)).then(|| store.bytes())
+}
+
+/// What stands at the target.
+enum Target {
+    Nothing,
+    Store,
+}
+
+/// Looks at the target before anything is touched.
+fn look(dst: &Path, options: &ConvertOptions) -> Result<Target, FieldError> {
+    let meta: Metadata = match std::fs::symlink_metadata(dst) {
+        Ok(m) => m,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Target::Nothing),
+        Err(e) => return Err(FieldError::io(dst, e)),
+    };
+    let empty = || std::fs::read_dir(dst).is_ok_and(|mut d| d.next().is_none());
+    if meta.is_dir() && empty() {
+        return Ok(Target::Nothing);
+    }
+    let zarr = ["zarr.json", ".zgroup", ".zarray"].iter().any(|n| dst.join(n).exists());
+    if options.overwrite {
+        return if meta.is_dir() && zarr {
+            Ok(Target::Store)
+        } else {
+            Err(FieldError::format(dst, "is there and is no Zarr store, so --overwrite leaves it alone; remove it or choose another target"))
+        };
+    }
+    let hint = if options.resume {
+        "exists and was made from another source or with other options; --overwrite replaces it"
+    } else {
+        "exists; --overwrite replaces it"
+    };
+    Err(FieldError::format(dst, hint))
+}
+
+/// Locks the target and finds out what is left of earlier work.
+pub(super) fn begin(plan: &Plan<'_>, disk: &Disk, dst: &Path, options: &ConvertOptions) -> Result<Begun, FieldError> {
+    if let Some(parent) = dst.parent().filter(|p| !p.as_os_str().is_empty()) {
+        disk.create_dir(parent)?;
+    }
+    let partial = Partial::lock(disk, dst)?;
+    // From here on nobody else changes the target.
+    if options.resume {
+        if let Some(bytes) = is_made(plan, dst, options) {
+            // It may have died between the change of names and cleaning up.
+            partial.remove(disk)?;
+            return Ok(Begun::Done { bytes });
+        }
+    }
+    if let Err(e) = look(dst, options) {
+        partial.remove_empty();
+        return Err(e);
+    }
+    let document = match plan_document(plan, dst, options) {
+        Ok(d) => d,
+        Err(e) => {
+            partial.remove_empty();
+            return Err(e);
+        }
+    };
+    let left = std::fs::read_to_string(partial.plan()).ok().and_then(|s| check_plan(&s));
+    let go_on = match (&left, options.resume) {
+        (Some(left), true) if *left == document => true,
+        // An index is a cache: what does not fit is made anew without asking.
+        (Some(_), true) if plan.data => {
+            return Err(FieldError::format(
+                &partial.path,
+                "was begun from another source, or the source has changed, or with other options; \
+                 use the same ones, or leave out --resume to start anew",
+            ));
+        }
+        _ => false,
+    };
+    if !go_on {
+        disk.remove(&partial.plan())?;
+        disk.remove(&partial.units())?;
+        disk.remove(&partial.store())?;
+        for entry in std::fs::read_dir(&partial.path).map_err(|e| failed(&partial.path, e))? {
+            disk.remove(&entry.map_err(|e| failed(&partial.path, e))?.path())?;
+        }
+    }
+    if let Err(e) = check_room(plan, &partial.path, go_on) {
+        partial.remove_empty();
+        return Err(e);
+    }
+    disk.create_dir(&partial.units())?;
+    disk.create_dir(&partial.store())?;
+    for layout in all_arrays(&plan.zones, plan.data) {
+        disk.create_dir(&partial.store().join(&layout.path))?;
+    }
+    if !go_on {
+        // Last, so that a plan means that the folders are there and empty of other work.
+        let sealed = format!("{:08x}{document}", crc32c::crc32c(document.as_bytes()));
+        let file = disk.write(&partial.plan(), sealed.as_bytes())?;
+        disk.sync(&file, &partial.plan())?;
+        disk.sync_dir(&partial.path)?;
+    }
+    Ok(Begun::Work(partial))
+}
+
+/// The plan's document if it is whole.
+fn check_plan(sealed: &str) -> Option<String> {
+    let (crc, document) = sealed.split_at_checked(8)?;
+    (u32::from_str_radix(crc, 16).ok()? == crc32c::crc32c(document.as_bytes())).then(|| document.to_owned())
+}
+
+/// Says at once, where the size is known beforehand, that a store cannot fit.
+fn check_room(plan: &Plan<'_>, path: &Path, go_on: bool) -> Result<(), FieldError> {
+    if plan.codec != Codec::None || !plan.data || go_on {
+        return Ok(());
+    }
+    let needs: u64 = plan.zones.iter().flat_map(|z| &z.arrays).map(|a| a.page_count() * (a.page_bytes() + CRC_BYTES) as u64).sum();
+    match free_bytes(path) {
+        Some(free) if free < needs => Err(failed(path, std::io::Error::from_raw_os_error(libc::ENOSPC)))
+            .map_err(|e: FieldError| match e {
+                FieldError::Io { path, .. } => FieldError::io(
+                    path,
+                    std::io::Error::new(
+                        std::io::ErrorKind::StorageFull,
+                        format!("no space left on device: the store needs {needs} bytes and {free} are free; make room or use --codec zstd"),
+                    ),
+                ),
+                e => e,
+            }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a unit's record is whole and its shard is the one that the record speaks of.
+pub(super) fn is_done(plan: &Plan<'_>, places: &Places<'_>, number: usize) -> bool {
+    let unit = &plan.units[number];
+    let (ranges, boxes) = plan.record_sizes(unit);
+    let Some(record) = Record::read(&places.record(number), number as u64, ranges, boxes) else { return false };
+    if !plan.data {
+        return true;
+    }
+    let layout = plan.layout(unit);
+    let crc = || -> std::io::Result<(u64, u32)> {
+        let file = File::open(places.store.join(layout.shard_path(unit.step, unit.shard)))?;
+        let mut crc = [0; CRC_BYTES];
+        file.read_exact_at(&mut crc, (layout.grid.slots() * ENTRY_BYTES) as u64)?;
+        Ok((file.metadata()?.len(), u32::from_le_bytes(crc)))
+    };
+    crc().is_ok_and(|found| found == (record.shard_bytes, record.index_crc))
+}
+
+/// Writes the documents, makes everything durable, writes the root, and gives the store its name.
+pub(super) fn finish(
+    plan: &Plan<'_>,
+    disk: &Disk,
+    dst: &Path,
+    options: &ConvertOptions,
+    partial: Partial,
+    seals: Vec<ArraySeal>,
+) -> Result<(), FieldError> {
+    let store = partial.store();
+    let root_path = store.join("zarr.json");
+    // A root from an earlier try must not vouch for what is written now.
+    disk.remove(&root_path)?;
+    let mut known = Vec::new();
+    for (name, bytes) in documents(&plan.zones, plan.data) {
+        let path = store.join(name);
+        if let Some(parent) = path.parent() {
+            disk.create_dir(parent)?;
+        }
+        disk.write(&path, &bytes)?;
+        known.push((bytes.len() as u64, crc32c::crc32c(&bytes)));
+    }
+    // The source is looked at again: pages from before and after a change do not belong together.
+    let now = plan_document(plan, dst, options)?;
+    let then = std::fs::read_to_string(partial.plan()).ok().and_then(|s| check_plan(&s));
+    if then.as_ref() != Some(&now) {
+        let name = plan.input.files.first().map_or(dst, |p| p.as_path());
+        return Err(FieldError::format(name, "changed while it was converted; convert it again"));
+    }
+    disk.sync_all(&store)?;
+    let root = root_of(plan, options, known, seals);
+    let file = disk.write(&root_path, &root.document())?;
+    disk.sync(&file, &root_path)?;
+    disk.sync_dir(&store)?;
+    match look(dst, options)? {
+        Target::Nothing => disk.rename(&store, dst)?,
+        Target::Store => {
+            if !disk.exchange(&store, dst)? {
+                let old = partial.path.join("old");
+                disk.remove(&old)?;
+                disk.rename(dst, &old)?;
+                disk.rename(&store, dst)?;
+            }
+        }
+    }
+    disk.sync_dir(dst.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
+    partial.remove(disk)
+}

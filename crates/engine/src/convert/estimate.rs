@@ -1,0 +1,111 @@
+//! What a conversion would cost, without writing anything.
+
+use super::plan::Plan;
+use super::{Charge, ConvertInput, ConvertOptions};
+use field::error::FieldError;
+use field::store::codec::{Codec, Encoder};
+use field::store::layout::{documents, ArrayLayout};
+use std::path::Path;
+use std::time::Instant;
+
+/// Bytes of each array that are read and encoded to measure.
+const SAMPLE_BYTES: usize = 2 << 20;
+/// What a disk is taken to write in a second, because a dry run does not write.
+const WRITE_RATE: f64 = 400e6;
+/// What ranges and boxes take over their values, compressed, and their indexes.
+const LEVEL_SHARE: f64 = 0.6;
+
+/// What a conversion would cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DryRun {
+    /// Bytes of the source's values.
+    pub source_bytes: u64,
+    /// Bytes of the store: exact but for ranges and boxes with codec none, else by a sample.
+    pub store_bytes: u64,
+    /// Of those, ranges, boxes, indexes and documents.
+    pub overhead_bytes: u64,
+    /// Pages of the data.
+    pub pages: u64,
+    /// Padded bytes on disk (with codec none) over bytes of values; 1 is none.
+    pub padding_disk: f64,
+    /// Padded bytes in memory over bytes of values when all pages are resident.
+    pub padding_memory: f64,
+    /// Page box (i, j, k) of each zone.
+    pub page_boxes: Vec<[usize; 3]>,
+    /// Files that would be written.
+    pub files: u64,
+    /// Memory that the conversion would charge.
+    pub memory: u64,
+    /// Seconds it may take: reading and encoding by a sample, writing by a guess.
+    pub seconds: f64,
+}
+
+/// Says what [`super::convert`] would do. Reads a few megabytes.
+///
+/// # Errors
+/// As [`super::convert`], as far as the source and the limit go.
+pub fn dry_run(input: &ConvertInput, dst: &Path, options: &ConvertOptions, charge: &Charge<'_>) -> Result<DryRun, FieldError> {
+    let plan = Plan::new(input, dst, options, None)?;
+    let _charged = charge(plan.memory)?;
+    let arrays = || plan.zones.iter().flat_map(|z| &z.arrays);
+    let source_bytes = plan.source_bytes();
+    let padded: u64 = arrays().map(|a| a.page_count() * a.page_bytes() as u64).sum();
+    let levels = || plan.zones.iter().flat_map(|z| z.ranges.iter().flatten().chain(&z.boxes));
+    let level_values: u64 = levels().map(|a| a.page_count() * a.page_bytes() as u64).sum();
+    let index = |a: &ArrayLayout| a.shard_count() * a.grid.index_bytes() as u64;
+    let (mut document_count, mut document_bytes) = (1, 2048);
+    for (_, bytes) in documents(&plan.zones, true) {
+        document_count += 1;
+        document_bytes += bytes.len() as u64 + 16;
+    }
+    let overhead_bytes = (level_values as f64 * LEVEL_SHARE) as u64
+        + arrays().map(index).sum::<u64>()
+        + levels().map(index).sum::<u64>()
+        + arrays().map(|a| a.page_count() * 4).sum::<u64>()
+        + document_bytes;
+    let (ratio, rate) = sample(&plan)?;
+    let data = (padded as f64 * ratio) as u64;
+    let padding = padded as f64 / source_bytes.max(1) as f64;
+    let seconds = source_bytes as f64 / rate.max(1.0) / 2.0 + (data + overhead_bytes) as f64 / WRITE_RATE;
+    Ok(DryRun {
+        source_bytes,
+        store_bytes: data + overhead_bytes,
+        overhead_bytes,
+        pages: arrays().map(ArrayLayout::page_count).sum(),
+        padding_disk: padding,
+        padding_memory: padding,
+        page_boxes: plan.zones.iter().map(|z| z.paging.page).collect(),
+        files: document_count + arrays().chain(levels()).map(ArrayLayout::shard_count).sum::<u64>(),
+        memory: plan.memory,
+        seconds,
+    })
+}
+
+/// Encoded over raw bytes, and bytes a second of reading and encoding, by rows from the middle of each array of the
+/// largest zone. Rows stand for pages: they compress a little worse.
+fn sample(plan: &Plan<'_>) -> Result<(f64, f64), FieldError> {
+    let Some((z, zone)) = plan.zones.iter().enumerate().max_by_key(|(_, z)| z.paging.points()) else { return Ok((1.0, 1.0)) };
+    let started = Instant::now();
+    let (mut raw, mut encoded) = (0u64, 0u64);
+    let mut out = Vec::new();
+    for (a, layout) in zone.arrays.iter().enumerate() {
+        let [ni, nj, nk] = zone.paging.dims;
+        let row = ni * layout.dtype.size();
+        let rows = (SAMPLE_BYTES.min(plan.slab_bytes) / row).clamp(1, nj);
+        let mut bytes = vec![0; rows * row];
+        let middle = (nj - rows) / 2;
+        plan.input.arrays[z][a].rows.read_rows(0, 0, nk / 2, middle..middle + rows, &mut bytes)?;
+        let fail = |e| FieldError::io(&layout.path, e);
+        let mut encoder = Encoder::new(layout.codec, layout.dtype.size()).map_err(fail)?;
+        let page = (layout.page_bytes() / layout.components()).clamp(1, bytes.len());
+        for page in bytes.chunks(page) {
+            out.clear();
+            raw += page.len() as u64;
+            // Checksums are counted with the overhead.
+            encoded += encoder.encode(page, &mut out).map_err(fail)? as u64 - 4;
+        }
+    }
+    let rate = raw as f64 / started.elapsed().as_secs_f64().max(1e-6);
+    let ratio = if plan.codec == Codec::None { 1.0 } else { encoded as f64 / raw.max(1) as f64 };
+    Ok((ratio, rate))
+}

@@ -1,0 +1,218 @@
+//! Converts any dataset into Farfield's store, in bounded memory, so that it can be killed at any moment.
+//!
+//! # Theory
+//! A *unit* is one shard. Units are independent and their bytes follow from the input and the options alone, whatever
+//! the memory limit, the number of workers, or how often the work was interrupted. Everything happens in a folder
+//! `DST.partial` beside the target, under a lock. A unit counts as done when its record is whole, and the record is written
+//! after its shard is durable. When all units are done, ranges and boxes are gathered, everything is made durable, the
+//! root document is written and made durable, and the finished folder takes the target's name in one step. So there is
+//! never a store that reads wrong: at any moment there is the old one, none, or the new one.
+//!
+//! # Practice
+//! [`convert`] does all that, [`dry_run`] says what it would cost, [`build_index`] makes only ranges and boxes, for data
+//! that is paged where it lies.
+
+mod commit;
+mod disk;
+mod estimate;
+mod levels;
+mod piece;
+mod pipeline;
+mod plan;
+mod record;
+mod shard;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use estimate::{dry_run, DryRun};
+
+use commit::{begin, finish, Begun};
+use disk::Disk;
+use field::catalog::{Catalog, Rows};
+use field::error::FieldError;
+use field::paging::{Layout, Paging};
+use field::store::codec::Codec;
+use pipeline::Places;
+use plan::Plan;
+use std::any::Any;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// One array to convert.
+#[derive(Clone)]
+pub struct ArraySource {
+    /// Where its rows come from.
+    pub rows: Arc<dyn Rows>,
+    /// Steps that it has: 1 (steady), or those of the dataset.
+    pub steps: usize,
+}
+
+/// What is converted.
+#[derive(Clone)]
+pub struct ConvertInput {
+    /// What it holds.
+    pub catalog: Catalog,
+    /// The arrays of each zone, in catalog order.
+    pub arrays: Vec<Vec<ArraySource>>,
+    /// The files it comes from: if one of them changes, nothing half done is used.
+    pub files: Vec<PathBuf>,
+}
+
+/// How it is converted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConvertOptions {
+    /// Asked page edge, 16 unless the user says otherwise.
+    pub page: usize,
+    /// Shape of pages.
+    pub layout: Layout,
+    /// How pages are encoded.
+    pub codec: Codec,
+    /// Goes on with what an interrupted conversion left.
+    pub resume: bool,
+    /// Replaces a store that is there.
+    pub overwrite: bool,
+    /// Bytes that the conversion may hold.
+    pub memory_limit: u64,
+    /// Threads that encode.
+    pub workers: usize,
+}
+
+impl Default for ConvertOptions {
+    fn default() -> Self {
+        Self {
+            page: 16,
+            layout: Layout::Cubed,
+            codec: Codec::None,
+            resume: false,
+            overwrite: false,
+            memory_limit: 256 << 20,
+            workers: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+/// How far it is.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the source that are converted.
+    pub done: u64,
+    /// Bytes of the source in all.
+    pub total: u64,
+}
+
+/// What was done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConvertReport {
+    /// Bytes of the source's values.
+    pub source_bytes: u64,
+    /// Bytes of the store's shards.
+    pub store_bytes: u64,
+    /// Pages of the data.
+    pub pages: u64,
+    /// Units that an earlier run had finished.
+    pub resumed_units: u64,
+    /// Units in all.
+    pub units: u64,
+    /// Bytes that were charged.
+    pub memory: u64,
+}
+
+/// Charges memory to the ledger before it is used; what it answers gives it back when dropped. The error says what
+/// limit would do.
+pub type Charge<'a> = dyn Fn(u64) -> Result<Box<dyn Any>, FieldError> + 'a;
+
+/// Converts `input` into a store at `dst`. `progress` is called often, on the calling thread, and answers whether to go
+/// on.
+///
+/// # Errors
+/// [`FieldError::Io`] with "no space left on device" on a full disk; [`FieldError::Format`] if there is a store already, if
+/// another conversion into `dst` is running, if what is to be resumed was begun with other options or another source, or
+/// if the source changes meanwhile; [`FieldError::LimitTooSmall`]; [`FieldError::Interrupted`]; and what the source says.
+/// Whatever is done stays in `DST.partial` for `resume`.
+pub fn convert(
+    input: &ConvertInput,
+    dst: &Path,
+    options: &ConvertOptions,
+    charge: &Charge<'_>,
+    progress: &mut dyn FnMut(Progress) -> bool,
+) -> Result<ConvertReport, FieldError> {
+    run(input, dst, options, None, &Disk::default(), charge, progress)
+}
+
+/// Makes ranges and boxes of data that stays where it is, cut in pages as `pages` says, as a store without data at `dst`
+/// (which [`field::store::Store::open`] opens). Goes on with what an interrupted run left and replaces what is out of
+/// date.
+///
+/// # Errors
+/// As [`convert`].
+pub fn build_index(
+    input: &ConvertInput,
+    pages: &[Paging],
+    dst: &Path,
+    memory_limit: u64,
+    workers: usize,
+    charge: &Charge<'_>,
+    progress: &mut dyn FnMut(Progress) -> bool,
+) -> Result<ConvertReport, FieldError> {
+    let options = ConvertOptions { resume: true, overwrite: true, memory_limit, workers, ..ConvertOptions::default() };
+    run(input, dst, &options, Some(pages), &Disk::default(), charge, progress)
+}
+
+fn run(
+    input: &ConvertInput,
+    dst: &Path,
+    options: &ConvertOptions,
+    pages: Option<&[Paging]>,
+    disk: &Disk,
+    charge: &Charge<'_>,
+    progress: &mut dyn FnMut(Progress) -> bool,
+) -> Result<ConvertReport, FieldError> {
+    if input.arrays.len() != input.catalog.zones.len() {
+        return Err(FieldError::Usage("zones and arrays differ in number".into()));
+    }
+    let plan = Plan::new(input, dst, options, pages)?;
+    let total = plan.source_bytes();
+    let mut report = ConvertReport {
+        source_bytes: total,
+        pages: plan.zones.iter().flat_map(|z| &z.arrays).map(field::store::layout::ArrayLayout::page_count).sum(),
+        units: plan.units.len() as u64,
+        memory: plan.memory,
+        ..ConvertReport::default()
+    };
+    let _charged = charge(plan.memory)?;
+    let partial = match begin(&plan, disk, dst, options)? {
+        Begun::Work(partial) => partial,
+        Begun::Done { bytes } => {
+            report.store_bytes = bytes;
+            report.resumed_units = report.units;
+            progress(Progress { done: total, total });
+            return Ok(report);
+        }
+    };
+    let (store, units) = (partial.store(), partial.units());
+    let places = Places { store: &store, units: &units };
+    let mut todo = Vec::new();
+    let mut before = 0;
+    for (n, unit) in plan.units.iter().enumerate() {
+        if commit::is_done(&plan, &places, n) {
+            report.resumed_units += 1;
+            let layout = plan.layout(unit);
+            let share: u64 = layout.grid.pages_of(unit.shard).iter().map(|r| r.len() as u64).product();
+            before += (layout.value_bytes() / layout.page_count().max(1)).saturating_mul(share);
+        } else {
+            todo.push(n);
+        }
+    }
+    let before = before.min(total);
+    if !progress(Progress { done: before, total }) {
+        return Err(FieldError::Interrupted);
+    }
+    // Slabs overlap a little, so what was read is more than what is done.
+    let mut tell = |read: u64| progress(Progress { done: (before + read).min(total), total });
+    pipeline::run(&plan, disk, &places, &todo, &mut tell)?;
+    let seals = levels::write_all(&plan, disk, &places, &mut || tell(total))?;
+    report.store_bytes = seals.iter().map(|s| s.bytes).sum();
+    finish(&plan, disk, dst, options, partial, seals)?;
+    Ok(report)
+}

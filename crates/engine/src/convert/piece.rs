@@ -1,0 +1,233 @@
+//! Turns a slab of points into encoded pages, limits and boxes.
+
+use super::plan::{Plan, Slab};
+use super::record::Record;
+use super::words::Values;
+use field::boxes::{self, add_block_row, Bounds, Lines, BLOCK};
+use field::error::FieldError;
+use field::store::codec::Encoder;
+use field::store::layout::ArrayLayout;
+use std::ops::Range;
+use std::path::PathBuf;
+
+/// Encoded pages in the order of their slots: the bytes, and the length of each.
+#[derive(Default)]
+pub(super) struct Encoded {
+    pub bytes: Vec<u8>,
+    pub lens: Vec<u32>,
+}
+
+/// What one thread keeps from piece to piece.
+#[derive(Default)]
+struct Scratch {
+    page: Vec<u8>,
+    lines: Lines,
+}
+
+/// One row of pages (all along i of the unit) and where its limits go.
+struct PageRow<'r> {
+    j: usize,
+    k: usize,
+    limits: &'r mut [f64],
+}
+
+/// One row of blocks, the cells of it that the piece has, and where its boxes go.
+struct BlockRow<'r> {
+    cells_j: Range<usize>,
+    cells_k: Range<usize>,
+    boxes: &'r mut [Bounds],
+}
+
+/// A piece with its bytes.
+pub(super) struct Work<'a> {
+    pub plan: &'a Plan<'a>,
+    pub unit: usize,
+    pub pages_j: Range<usize>,
+    pub pages_k: Range<usize>,
+    pub slab: Slab,
+    pub bytes: &'a [u8],
+}
+
+impl Work<'_> {
+    /// Encodes the pages into `out` (one entry for each worker, in order), and enters limits and boxes in the unit's
+    /// record. What comes out does not depend on the number of workers.
+    pub fn run(&self, record: &mut Record, out: &mut Vec<Encoded>) -> Result<(), FieldError> {
+        let plan = self.plan;
+        let unit = &plan.units[self.unit];
+        let layout = plan.layout(unit);
+        let pages = layout.grid.pages_of(unit.shard);
+        let limits = 2 * layout.components() * pages[0].len();
+        let mut rows: Vec<PageRow<'_>> = Vec::new();
+        for (n, limits) in record.ranges.chunks_exact_mut(limits).enumerate() {
+            let (j, k) = (pages[1].start + n % pages[1].len(), pages[2].start + n / pages[1].len());
+            if self.pages_j.contains(&j) && self.pages_k.contains(&k) {
+                rows.push(PageRow { j, k, limits });
+            }
+        }
+        let mut blocks: Vec<BlockRow<'_>> = Vec::new();
+        if !record.boxes.is_empty() {
+            let (bj, bk, ni) = plan.blocks(unit);
+            let paging = &layout.grid.paging;
+            let (cj, ck) = (Plan::cells_of(paging, 1, &self.pages_j), Plan::cells_of(paging, 2, &self.pages_k));
+            let meet = |b: usize, c: &Range<usize>| (b * BLOCK).max(c.start)..((b + 1) * BLOCK).min(c.end);
+            for (n, boxes) in record.boxes.chunks_exact_mut(ni).enumerate() {
+                let cells_j = meet(bj.start + n % bj.len(), &cj);
+                let cells_k = meet(bk.start + n / bj.len(), &ck);
+                if !cells_j.is_empty() && !cells_k.is_empty() {
+                    blocks.push(BlockRow { cells_j, cells_k, boxes });
+                }
+            }
+        }
+        let workers = plan.workers.min(rows.len()).max(1);
+        out.truncate(workers);
+        out.resize_with(workers, Encoded::default);
+        let (share, block_share) = (rows.len().div_ceil(workers), blocks.len().div_ceil(workers).max(1));
+        let mut done = Ok(());
+        std::thread::scope(|scope| {
+            let mut rows = rows.chunks_mut(share.max(1));
+            let mut blocks = blocks.chunks_mut(block_share);
+            let mut others = Vec::new();
+            let mut own = None;
+            for out in out.iter_mut() {
+                let (rows, blocks) = (rows.next().unwrap_or_default(), blocks.next().unwrap_or_default());
+                if own.is_none() {
+                    own = Some((rows, blocks, out));
+                } else {
+                    others.push(scope.spawn(|| self.share(layout, rows, blocks, out)));
+                }
+            }
+            if let Some((rows, blocks, out)) = own {
+                done = self.share(layout, rows, blocks, out);
+            }
+            for t in others {
+                let result = t.join().unwrap_or_else(|_| Err(FieldError::Usage("an encoder stopped".into())));
+                if done.is_ok() {
+                    done = result;
+                }
+            }
+        });
+        done
+    }
+
+    /// One worker's share.
+    fn share(&self, layout: &ArrayLayout, rows: &mut [PageRow<'_>], blocks: &mut [BlockRow<'_>], out: &mut Encoded) -> Result<(), FieldError> {
+        let failed = |e: std::io::Error| FieldError::io(PathBuf::from(&layout.path), e);
+        let unit = &self.plan.units[self.unit];
+        let pages_i = layout.grid.pages_of(unit.shard)[0].clone();
+        let mut scratch = Scratch::default();
+        out.bytes.clear();
+        out.lens.clear();
+        let mut encoder = Encoder::new(layout.codec, layout.dtype.size()).map_err(failed)?;
+        let values = Values::of(layout.dtype, &self.bytes[..self.slab.values]);
+        for row in rows {
+            match values {
+                Values::U8(v) => self.limits(layout, v, (u8::MAX, u8::MIN), &pages_i, row),
+                Values::I32(v) => self.limits(layout, v, (i32::MAX, i32::MIN), &pages_i, row),
+                Values::F32(v) => self.limits(layout, v, (f32::INFINITY, f32::NEG_INFINITY), &pages_i, row),
+                Values::F64(v) => self.limits(layout, v, (f64::INFINITY, f64::NEG_INFINITY), &pages_i, row),
+            }
+            if !self.plan.data {
+                continue;
+            }
+            for i in pages_i.clone() {
+                let len = encoder
+                    .encode_with(layout.page_bytes(), &mut scratch.page, &mut out.bytes, |page| self.gather(layout, [i, row.j, row.k], page))
+                    .map_err(failed)?;
+                out.lens.push(u32::try_from(len).map_err(|e| failed(std::io::Error::other(e)))?);
+            }
+        }
+        if let Some(xyz) = values.xyz().filter(|_| !blocks.is_empty()) {
+            let behind = self.bytes.get(self.slab.values.next_multiple_of(8)..self.slab.bytes).unwrap_or_default();
+            let iblank = match Values::of(field::catalog::DType::Int32, behind) {
+                Values::I32(v) if self.slab.iblank => Some(v),
+                _ => None,
+            };
+            let slab = boxes::Slab {
+                xyz,
+                components: layout.components(),
+                iblank,
+                size: self.slab.size,
+                j0: self.slab.j.start,
+                k0: self.slab.k.start,
+            };
+            for b in blocks {
+                add_block_row(&slab, b.cells_j.clone(), b.cells_k.clone(), &mut scratch.lines, b.boxes);
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies one page out of the slab. Where the zone ends inside the page, the last value goes on: it compresses to
+    /// nothing, and no reader mistakes it for something else.
+    fn gather(&self, layout: &ArrayLayout, at: [usize; 3], page: &mut [u8]) {
+        let p = &layout.grid.paging;
+        let size = layout.dtype.size();
+        let e = p.extent(at);
+        let [ni, nj, nk] = self.slab.size;
+        let (j0, k0) = (e[1].start - self.slab.j.start, e[2].start - self.slab.k.start);
+        let (row, plane) = (p.page[0] * size, p.page[0] * p.page[1] * size);
+        let used = e[0].len() * size;
+        for c in 0..layout.components() {
+            for k in 0..p.page[2] {
+                let to = (c * p.page[2] + k) * plane;
+                if k >= e[2].len() {
+                    page.copy_within(to - plane..to, to);
+                    continue;
+                }
+                let from = (((c * nk + k0 + k) * nj + j0) * ni + e[0].start) * size;
+                for j in 0..p.page[1] {
+                    let to = to + j * row;
+                    if j >= e[1].len() {
+                        page.copy_within(to - row..to, to);
+                        continue;
+                    }
+                    let from = from + j * ni * size;
+                    page[to..to + used].copy_from_slice(&self.bytes[from..from + used]);
+                    for n in (used..row).step_by(size) {
+                        page.copy_within(to + n - size..to + n, to + n);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Limits of a row of pages over all cells with low corners in it. NaN compares with nothing and is passed over; a
+    /// page of nothing else keeps +inf, -inf.
+    fn limits<T: Copy + PartialOrd + Into<f64>>(
+        &self,
+        layout: &ArrayLayout,
+        values: &[T],
+        (largest, smallest): (T, T),
+        pages_i: &Range<usize>,
+        row: &mut PageRow<'_>,
+    ) {
+        let p = &layout.grid.paging;
+        let [ni, nj, nk] = self.slab.size;
+        let nc = layout.components();
+        let e = p.extent([0, row.j, row.k]);
+        let local = |points: &Range<usize>, start: usize, most: usize| points.start - start..(points.end - start + 1).min(most);
+        let (js, ks) = (local(&e[1], self.slab.j.start, nj), local(&e[2], self.slab.k.start, nk));
+        let mut lo = vec![largest; ni];
+        let mut hi = vec![smallest; ni];
+        for c in 0..nc {
+            lo.fill(largest);
+            hi.fill(smallest);
+            for k in ks.clone() {
+                for j in js.clone() {
+                    let line = &values[((c * nk + k) * nj + j) * ni..][..ni];
+                    for ((&x, lo), hi) in line.iter().zip(&mut lo).zip(&mut hi) {
+                        *lo = if x < *lo { x } else { *lo };
+                        *hi = if x > *hi { x } else { *hi };
+                    }
+                }
+            }
+            for (n, i) in pages_i.clone().enumerate() {
+                let points = i * p.page[0]..((i + 1) * p.page[0] + 1).min(ni);
+                let least = lo[points.clone()].iter().fold(largest, |m, &x| if x < m { x } else { m });
+                let most = hi[points].iter().fold(smallest, |m, &x| if x > m { x } else { m });
+                row.limits[n * 2 * nc + c] = least.into();
+                row.limits[n * 2 * nc + nc + c] = most.into();
+            }
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Reading, encoding, writing and making durable, each while the others go on.
+//!
+//! One thread fills slabs (with helpers, so that a disk has several reads to work on), the caller's thread and its
+//! workers encode, one thread writes, two wait for the disk. Buffers travel in circles: who has none waits, so memory is
+//! what the plan says however slow any part is.
+
+use super::disk::Disk;
+use super::piece::{Encoded, Work};
+use super::plan::{Piece, Plan, Slab, BUFFERS};
+use super::record::Record;
+use super::shard::{Finished, ShardWriter};
+use super::words::Words;
+use field::error::FieldError;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{channel, sync_channel, Receiver, Sender, SyncSender};
+use std::sync::{Mutex, PoisonError};
+use std::thread::scope;
+
+/// Reads that are under way at once, for disks that answer several faster than one.
+const READS: usize = 4;
+/// Threads that wait for the disk.
+const COMMITTERS: usize = 2;
+/// A read is not cut in parts below this.
+const READ_BYTES: usize = 256 << 10;
+
+/// The first error stops everything.
+#[derive(Default)]
+struct Failure {
+    stop: AtomicBool,
+    first: Mutex<Option<FieldError>>,
+}
+
+impl Failure {
+    fn set(&self, e: FieldError) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+    }
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+    /// The value, or `None` after noting the error.
+    fn check<T>(&self, r: Result<T, FieldError>) -> Option<T> {
+        r.map_err(|e| self.set(e)).ok()
+    }
+}
+
+/// A slab that was read.
+struct Filled {
+    piece: Piece,
+    slab: Slab,
+    words: Words,
+}
+
+/// A piece that was encoded.
+struct Ready {
+    unit: usize,
+    first: bool,
+    pages: Vec<Encoded>,
+    /// On the unit's last piece.
+    record: Option<Record>,
+}
+
+/// A unit that waits to become durable.
+struct Closing {
+    shard: Option<Finished>,
+    record: Record,
+}
+
+/// Where things lie.
+pub(super) struct Places<'a> {
+    pub store: &'a Path,
+    pub units: &'a Path,
+}
+
+impl Places<'_> {
+    /// A unit's record.
+    pub fn record(&self, unit: usize) -> std::path::PathBuf {
+        self.units.join(unit.to_string())
+    }
+}
+
+/// Does the units of `todo`. `progress` gets bytes of the source done since the start of this call and answers whether to
+/// go on.
+pub(super) fn run(
+    plan: &Plan<'_>,
+    disk: &Disk,
+    places: &Places<'_>,
+    todo: &[usize],
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<(), FieldError> {
+    let failure = Failure::default();
+    let read = AtomicU64::new(0);
+    let (fill, filled) = sync_channel::<Filled>(BUFFERS);
+    let (return_slab, slabs) = channel::<Words>();
+    let (ready, to_write) = sync_channel::<Ready>(BUFFERS);
+    let (return_pages, pages) = channel::<Vec<Encoded>>();
+    let (close, closing) = sync_channel::<Closing>(0);
+    let closing = Mutex::new(closing);
+    for _ in 0..BUFFERS {
+        // Receivers live until the end of this function, so nothing is lost.
+        return_slab.send(Words::default()).ok();
+        return_pages.send(Vec::new()).ok();
+    }
+    scope(|threads| {
+        threads.spawn(|| read_all(plan, todo, &failure, slabs, fill));
+        threads.spawn(|| write_all(plan, disk, places, &failure, to_write, &return_pages, close));
+        for _ in 0..COMMITTERS {
+            threads.spawn(|| commit_all(disk, places, &failure, &closing));
+        }
+        encode_all(plan, &failure, filled, return_slab, &pages, ready, &read, progress);
+    });
+    match failure.first.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(e) => Err(e),
+        None => Ok(()),
+    }
+}
+
+fn read_all(plan: &Plan<'_>, todo: &[usize], failure: &Failure, slabs: Receiver<Words>, fill: SyncSender<Filled>) {
+    for &unit in todo {
+        for piece in plan.pieces(unit) {
+            let Ok(mut words) = slabs.recv() else { return };
+            if failure.stopped() {
+                return;
+            }
+            let u = &plan.units[unit];
+            let slab = plan.slab(u.zone, u.array, &piece.pages_j, &piece.pages_k);
+            if words.bytes().len() < slab.bytes {
+                // The old one goes first.
+                drop(words);
+                words = Words::new(plan.slab_bytes.max(slab.bytes));
+            }
+            if failure.check(read_slab(plan, unit, &slab, words.bytes_mut())).is_none() {
+                return;
+            }
+            if fill.send(Filled { piece, slab, words }).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Reads all components' planes of a slab, several at once.
+fn read_slab(plan: &Plan<'_>, unit: usize, slab: &Slab, bytes: &mut [u8]) -> Result<(), FieldError> {
+    let u = &plan.units[unit];
+    let size = plan.layout(u).dtype.size();
+    let arrays = &plan.input.arrays[u.zone];
+    let row = slab.size[0] * size;
+    let plane = row * slab.size[1];
+    let planes = slab.size[2];
+    // One plane of one component a part: component, plane, rows. Long planes are cut so that reads can go side by side.
+    let mut parts = Vec::new();
+    let (values, behind) = bytes.split_at_mut(slab.values.next_multiple_of(8));
+    let rows = (READ_BYTES.max(plane.div_ceil(READS)) / row).max(1);
+    for (n, out) in values[..slab.values].chunks_exact_mut(plane).enumerate() {
+        for (m, out) in out.chunks_mut(rows * row).enumerate() {
+            parts.push((u.array, u.step, n / planes, n % planes, m * rows, out.len() / row, out));
+        }
+    }
+    if let (true, Some(iblank)) = (slab.iblank, plan.boxes_of(u.zone, u.array).1) {
+        let step = plan.iblank_step(u.zone, iblank, u.step);
+        let row = slab.size[0] * 4;
+        for (n, out) in behind[..slab.bytes - slab.values.next_multiple_of(8)].chunks_exact_mut(row * slab.size[1]).enumerate() {
+            parts.push((iblank, step, 0, n, 0, slab.size[1], out));
+        }
+    }
+    let total: usize = parts.iter().map(|p| p.6.len()).sum();
+    let readers = READS.min(total / READ_BYTES).min(parts.len());
+    let one = |p: &mut (usize, usize, usize, usize, usize, usize, &mut [u8])| {
+        let (array, step, c, k, j, rows, ref mut out) = *p;
+        let j = slab.j.start + j;
+        arrays[array].rows.read_rows(step, c, slab.k.start + k, j..j + rows, out)
+    };
+    if readers <= 1 {
+        return parts.iter_mut().try_for_each(one);
+    }
+    // In the order of the file, whoever is free: the system's read-ahead sees one stream.
+    let parts: Vec<Mutex<_>> = parts.into_iter().map(Mutex::new).collect();
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<(), FieldError> {
+        while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Err(e) = one(&mut part.lock().unwrap_or_else(PoisonError::into_inner)) {
+                next.store(usize::MAX / 2, Ordering::Relaxed);
+                return Err(e);
+            }
+        }
+        Ok(())
+    };
+    scope(|threads| {
+        let others: Vec<_> = (1..readers).map(|_| threads.spawn(work)).collect();
+        let mut done = work();
+        for t in others {
+            let result = t.join().unwrap_or_else(|_| Err(FieldError::Usage("a reader stopped".into())));
+            if done.is_ok() {
+                done = result;
+            }
+        }
+        done
+    })
+}
+
+#[allow(clippy::too_many_arguments)]
+fn encode_all(
+    plan: &Plan<'_>,
+    failure: &Failure,
+    filled: Receiver<Filled>,
+    return_slab: Sender<Words>,
+    pages: &Receiver<Vec<Encoded>>,
+    ready: SyncSender<Ready>,
+    read: &AtomicU64,
+    progress: &mut dyn FnMut(u64) -> bool,
+) {
+    let mut record = Record::default();
+    while let Ok(Filled { piece, slab, words }) = filled.recv() {
+        let unit = &plan.units[piece.unit];
+        if piece.first {
+            let (ranges, boxes) = plan.record_sizes(unit);
+            record = Record { unit: piece.unit as u64, ranges: vec![0.0; ranges], boxes: vec![field::boxes::EMPTY; boxes], ..Record::default() };
+        }
+        let Ok(mut out) = pages.recv() else { break };
+        let done = slab.values as u64;
+        let bytes = words.bytes();
+        let work = Work { plan, unit: piece.unit, pages_j: piece.pages_j, pages_k: piece.pages_k, slab, bytes };
+        if failure.check(work.run(&mut record, &mut out)).is_none() {
+            break;
+        }
+        return_slab.send(words).ok();
+        let record = piece.last.then(|| std::mem::take(&mut record));
+        if ready.send(Ready { unit: piece.unit, first: piece.first, pages: out, record }).is_err() {
+            break;
+        }
+        if !progress(read.fetch_add(done, Ordering::Relaxed) + done) {
+            failure.set(FieldError::Interrupted);
+        }
+        if failure.stopped() {
+            break;
+        }
+    }
+}
+
+fn write_all(
+    plan: &Plan<'_>,
+    disk: &Disk,
+    places: &Places<'_>,
+    failure: &Failure,
+    to_write: Receiver<Ready>,
+    return_pages: &Sender<Vec<Encoded>>,
+    close: SyncSender<Closing>,
+) {
+    let mut shard: Option<ShardWriter> = None;
+    while let Ok(Ready { unit, first, pages, record }) = to_write.recv() {
+        let u = &plan.units[unit];
+        let layout = plan.layout(u);
+        if plan.data {
+            if first {
+                let path = places.store.join(layout.shard_path(u.step, u.shard));
+                let Some(new) = failure.check(ShardWriter::new(disk, path, layout, u.shard)) else { return };
+                shard = Some(new);
+            }
+            for part in &pages {
+                let Some(shard) = &mut shard else { return };
+                if failure.check(shard.append(disk, layout, &part.bytes, &part.lens)).is_none() {
+                    return;
+                }
+            }
+        }
+        return_pages.send(pages).ok();
+        let Some(record) = record else { continue };
+        let finished = match shard.take() {
+            Some(s) => match failure.check(s.finish(disk, layout)) {
+                Some(f) => Some(f),
+                None => return,
+            },
+            None => None,
+        };
+        if close.send(Closing { shard: finished, record }).is_err() {
+            return;
+        }
+    }
+}
+
+fn commit_all(disk: &Disk, places: &Places<'_>, failure: &Failure, closing: &Mutex<Receiver<Closing>>) {
+    loop {
+        let next = closing.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Closing { shard, mut record }) = next else { return };
+        if let Some(s) = shard {
+            // The record vouches for the shard, so the shard must be on disk first.
+            if failure.check(disk.sync(&s.file, &s.path)).is_none() {
+                return;
+            }
+            record.shard_bytes = s.bytes;
+            record.index_crc = s.index_crc;
+        }
+        let path = places.record(usize::try_from(record.unit).unwrap_or(usize::MAX));
+        if failure.check(record.write(disk, &path)).is_none() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! What is to be done: units (one shard each), the pieces that a unit is read in, and the memory for them.
+
+use super::{ConvertInput, ConvertOptions};
+use field::boxes::{cells, Bounds, BLOCK};
+use field::error::FieldError;
+use field::paging::Paging;
+use field::store::codec::Codec;
+use field::store::layout::{choose_pages, lay_out, ArrayLayout, ZoneLayout};
+use std::ops::Range;
+use std::path::Path;
+
+/// More memory in one buffer does not make anything faster.
+const MAX_SLAB: usize = 32 << 20;
+/// Buffers of each kind: one is filled while the other is used.
+pub(super) const BUFFERS: usize = 2;
+/// Records that exist at once: one growing, one with the writer, two with the committers, and one as bytes.
+const RECORDS: usize = 5;
+/// What a zstd context takes for pages of our sizes at low levels.
+const CONTEXT: usize = 2 << 20;
+
+/// One shard of one array at one step. The smallest thing that a resumed conversion does not do again.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Unit {
+    pub zone: usize,
+    pub array: usize,
+    pub step: usize,
+    pub shard: u64,
+}
+
+/// A part of a unit that is read at once: some rows of pages, all along i.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub unit: usize,
+    pub pages_j: Range<usize>,
+    pub pages_k: Range<usize>,
+    pub first: bool,
+    pub last: bool,
+}
+
+/// The points that a piece's slab holds: its own and, where the zone goes on, one more row and plane, which belong to
+/// cells whose low corners are the piece's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Slab {
+    pub j: Range<usize>,
+    pub k: Range<usize>,
+    /// Points along i, rows, planes.
+    pub size: [usize; 3],
+    /// Bytes of the array's components; iblank follows at the next multiple of 8.
+    pub values: usize,
+    /// Bytes in all.
+    pub bytes: usize,
+    /// Whether iblank is there too (for boxes).
+    pub iblank: bool,
+}
+
+/// A conversion, thought through.
+pub(super) struct Plan<'a> {
+    pub input: &'a ConvertInput,
+    pub zones: Vec<ZoneLayout>,
+    pub codec: Codec,
+    /// Whether shards of data are written, or only ranges and boxes.
+    pub data: bool,
+    /// In the order of the work.
+    pub units: Vec<Unit>,
+    /// Number of the unit of zone, array, and step * shards + shard.
+    pub numbers: Vec<Vec<Vec<usize>>>,
+    /// Bytes of a slab buffer, of an output buffer, and of everything.
+    pub slab_bytes: usize,
+    pub out_bytes: usize,
+    pub memory: u64,
+    pub workers: usize,
+}
+
+impl<'a> Plan<'a> {
+    /// Plans a conversion (or, with the pages given, an index of data that stays where it is).
+    pub fn new(
+        input: &'a ConvertInput,
+        dst: &Path,
+        options: &ConvertOptions,
+        pages: Option<&[Paging]>,
+    ) -> Result<Self, FieldError> {
+        let steps: Vec<Vec<usize>> = input.arrays.iter().map(|z| z.iter().map(|a| a.steps).collect()).collect();
+        let chosen = pages.map_or_else(|| choose_pages(&input.catalog, options.page, options.layout), <[Paging]>::to_vec);
+        let zones = lay_out(dst, &input.catalog, &chosen, &steps, options.codec)?;
+        let mut plan = Self {
+            input,
+            zones,
+            codec: options.codec,
+            data: pages.is_none(),
+            units: Vec::new(),
+            numbers: Vec::new(),
+            slab_bytes: 0,
+            out_bytes: 0,
+            memory: 0,
+            workers: options.workers.clamp(1, 64),
+        };
+        plan.list_units();
+        plan.find_memory(options.memory_limit)?;
+        Ok(plan)
+    }
+
+    /// Coordinates and iblank take turns, shard by shard: boxes need both, and the second reading of iblank then comes
+    /// from the system's cache.
+    fn list_units(&mut self) {
+        for (z, zone) in self.zones.iter().enumerate() {
+            let shards = |a: usize| zone.arrays[a].shard_count();
+            let together: Vec<usize> = match (zone.xyz, zone.iblank) {
+                (Some(x), Some(b)) if zone.arrays[x].steps == zone.arrays[b].steps => vec![x, b],
+                _ => Vec::new(),
+            };
+            let mut numbers: Vec<Vec<usize>> = vec![Vec::new(); zone.arrays.len()];
+            let mut add = |array: usize, n: u64| {
+                let count = zone.arrays[array].grid.count();
+                numbers[array].push(self.units.len());
+                // Fits: steps are a usize.
+                self.units.push(Unit { zone: z, array, step: (n / count) as usize, shard: n % count });
+            };
+            if let Some(&first) = together.first() {
+                for n in 0..shards(first) {
+                    together.iter().for_each(|&a| add(a, n));
+                }
+            }
+            for a in (0..zone.arrays.len()).filter(|a| !together.contains(a)) {
+                (0..shards(a)).for_each(|n| add(a, n));
+            }
+            self.numbers.push(numbers);
+        }
+    }
+
+    pub fn layout(&self, unit: &Unit) -> &ArrayLayout {
+        &self.zones[unit.zone].arrays[unit.array]
+    }
+
+    /// Whether boxes are made of this array, and with which iblank.
+    pub fn boxes_of(&self, zone: usize, array: usize) -> (bool, Option<usize>) {
+        let z = &self.zones[zone];
+        if z.xyz == Some(array) {
+            (true, z.iblank)
+        } else {
+            (false, None)
+        }
+    }
+
+    /// Low corners of cells, along axis `a`, among points of pages `pages`.
+    pub fn cells_of(paging: &Paging, a: usize, pages: &Range<usize>) -> Range<usize> {
+        let most = cells(paging.dims)[a];
+        (pages.start * paging.page[a]).min(most)..(pages.end * paging.page[a]).min(most)
+    }
+
+    /// Rows of blocks (along j, along k) that a unit has cells of, and blocks along i.
+    pub fn blocks(&self, unit: &Unit) -> (Range<usize>, Range<usize>, usize) {
+        let grid = &self.layout(unit).grid;
+        let pages = grid.pages_of(unit.shard);
+        let along = |a: usize| {
+            let c = Self::cells_of(&grid.paging, a, &pages[a]);
+            c.start / BLOCK..if c.is_empty() { c.start / BLOCK } else { c.end.div_ceil(BLOCK) }
+        };
+        (along(1), along(2), cells(grid.paging.dims)[0].div_ceil(BLOCK))
+    }
+
+    /// Numbers of limits and of boxes in a unit's record.
+    pub fn record_sizes(&self, unit: &Unit) -> (usize, usize) {
+        let layout = self.layout(unit);
+        let pages: usize = layout.grid.pages_of(unit.shard).iter().map(ExactSizeIterator::len).product();
+        let boxes = if self.boxes_of(unit.zone, unit.array).0 {
+            let (j, k, ni) = self.blocks(unit);
+            j.len() * k.len() * ni
+        } else {
+            0
+        };
+        (pages * 2 * layout.components(), boxes)
+    }
+
+    /// The slab of rows of pages.
+    pub fn slab(&self, zone: usize, array: usize, pages_j: &Range<usize>, pages_k: &Range<usize>) -> Slab {
+        let layout = &self.zones[zone].arrays[array];
+        let p = &layout.grid.paging;
+        let along = |a: usize, pages: &Range<usize>| pages.start * p.page[a]..(pages.end * p.page[a] + 1).min(p.dims[a]);
+        let (j, k) = (along(1, pages_j), along(2, pages_k));
+        let points = p.dims[0] * j.len() * k.len();
+        let values = points * layout.components() * layout.dtype.size();
+        let iblank = self.boxes_of(zone, array).1.is_some();
+        let bytes = values.next_multiple_of(8) + if iblank { points * 4 } else { 0 };
+        Slab { size: [p.dims[0], j.len(), k.len()], j, k, values, bytes, iblank }
+    }
+
+    /// The pieces of a unit.
+    pub fn pieces(&self, unit: usize) -> Vec<Piece> {
+        let u = &self.units[unit];
+        let pages = self.layout(u).grid.pages_of(u.shard);
+        let mut out = self.split(u.zone, u.array, &pages, self.slab_bytes);
+        let last = out.len().saturating_sub(1);
+        for (n, p) in out.iter_mut().enumerate() {
+            p.unit = unit;
+            p.first = n == 0;
+            p.last = n == last;
+        }
+        out
+    }
+
+    /// Cuts pages in pieces whose slabs take at most `most` bytes, but at least one row of pages. Their order is that of
+    /// the pages' slots, whatever `most` is, so the limit does not change the store.
+    fn split(&self, zone: usize, array: usize, pages: &[Range<usize>; 3], most: usize) -> Vec<Piece> {
+        let fits = |nj: usize, nk: usize| {
+            // At the zone's low end, where a slab is never cut short by its high end.
+            self.slab(zone, array, &(0..nj), &(0..nk)).bytes <= most
+        };
+        let (nj, nk) = (pages[1].len(), pages[2].len());
+        let planes = (1..=nk).take_while(|&n| fits(nj, n)).last();
+        let (step_j, step_k) = match planes {
+            Some(n) => (nj, n),
+            None => ((1..=nj).take_while(|&n| fits(n, 1)).last().unwrap_or(1), 1),
+        };
+        let mut out = Vec::new();
+        for k in pages[2].clone().step_by(step_k) {
+            for j in pages[1].clone().step_by(step_j) {
+                let pages_j = j..(j + step_j).min(pages[1].end);
+                let pages_k = k..(k + step_k).min(pages[2].end);
+                out.push(Piece { unit: 0, pages_j, pages_k, first: false, last: false });
+            }
+        }
+        out
+    }
+
+    /// Bytes that a piece's pages may take when encoded.
+    fn piece_out(&self, zone: usize, array: usize, piece: &Piece) -> usize {
+        let layout = &self.zones[zone].arrays[array];
+        let rows = piece.pages_j.len() * piece.pages_k.len();
+        rows * layout.grid.shard[0] * self.codec.max_encoded(layout.page_bytes())
+    }
+
+    fn find_memory(&mut self, limit: u64) -> Result<(), FieldError> {
+        let mut fixed = 0;
+        let mut kinds = Vec::new();
+        for (z, zone) in self.zones.iter().enumerate() {
+            for (a, layout) in zone.arrays.iter().enumerate() {
+                let unit = Unit { zone: z, array: a, step: 0, shard: 0 };
+                let (ranges, boxes) = self.record_sizes(&unit);
+                let record = ranges * 8 + boxes * size_of::<Bounds>();
+                let scratch = 2 * layout.page_bytes() + (2 * layout.components() + 2) * layout.grid.paging.dims[0] * 8 + CONTEXT;
+                fixed = fixed.max(RECORDS * record + self.workers * scratch);
+                // Shards at the zone's ends are smaller, so their pieces may have another shape.
+                let [ni, nj, nk] = layout.grid.shards;
+                for n in 0..8 {
+                    let at = [(n & 1) * (ni - 1), (n >> 1 & 1) * (nj - 1), (n >> 2) * (nk - 1)];
+                    kinds.push((z, a, layout.grid.pages_of(((at[2] * nj + at[1]) * ni + at[0]) as u64)));
+                }
+                kinds.dedup();
+            }
+        }
+        let measure = |most: usize| {
+            let (mut slab, mut out) = (0, 0);
+            for (z, a, pages) in &kinds {
+                for piece in self.split(*z, *a, pages, most) {
+                    slab = slab.max(self.slab(*z, *a, &piece.pages_j, &piece.pages_k).bytes);
+                    out = out.max(if self.data { self.piece_out(*z, *a, &piece) } else { 0 });
+                }
+            }
+            (slab, out, (BUFFERS * (slab + out) + fixed) as u64)
+        };
+        // Buffers for reading and for writing share what is left evenly; padding and the codec's worst case may take
+        // more than planned, so smaller slabs are tried until everything fits.
+        let room = usize::try_from(limit).unwrap_or(usize::MAX).saturating_sub(fixed);
+        let mut most = (room / (2 * BUFFERS)).min(MAX_SLAB);
+        loop {
+            // Where one row of pages of some array is larger than `most`, the others may use as much.
+            let (slab, out, total) = measure(measure(most).0);
+            if total <= limit {
+                (self.slab_bytes, self.out_bytes, self.memory) = (slab, out, total);
+                return Ok(());
+            }
+            if most == 0 {
+                return Err(FieldError::LimitTooSmall { limit, needs: total, what: "converting one row of pages".into() });
+            }
+            most = if most < 4096 { 0 } else { most / 4 * 3 };
+        }
+    }
+
+    /// Bytes that will be read from the source, the second readings of iblank and of slabs' edges left out.
+    pub fn source_bytes(&self) -> u64 {
+        self.zones.iter().flat_map(|z| &z.arrays).map(ArrayLayout::value_bytes).sum()
+    }
+
+    /// The step of iblank that belongs to a step of the coordinates.
+    pub fn iblank_step(&self, zone: usize, iblank: usize, step: usize) -> usize {
+        step.min(self.zones[zone].arrays[iblank].steps - 1)
+    }
+}

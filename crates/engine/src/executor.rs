@@ -1,0 +1,419 @@
+//! Runs many restartable tasks on a few threads: a step that finds pages absent parks its task under them, and the thread
+//! goes on with another.
+//!
+//! # What keeps it from starving
+//! 1. How many tasks are active follows from what fits ([`Load::active`]); a task's state is made when it is admitted.
+//! 2. A parked task holds no pins, except the *elder*: one task at a time whose step was restarted three times for pages
+//!    that had gone again. Its pages are held until the step succeeds, out of a reserve that is checked before the run.
+//! 3. When nothing moves (no task is ready, no page is on its way, memory is full) the run ends with what it needs.
+//!
+//! # Practice
+//! Several tasks take turns on a thread ([`LANES`]), so that one's cache lines travel while another computes.
+
+use field::error::FieldError;
+use kernels::streamline::Progress;
+use pager::{Charge, ChargeKind, Hold, PageId, Pager, Priority, Requested, Wake, Worker};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Tasks that take turns on a thread.
+const LANES: usize = 4;
+/// Steps of a turn: enough to pay for the turn, few enough that lines loaded ahead are still in the first-level cache.
+const TURN: usize = 1;
+/// Turns before a thread looks for completed reads, other tasks, or a stop.
+const ROUNDS: usize = 64;
+/// Restarts of one step before its task may become the elder.
+const PATIENCE: u32 = 3;
+/// A task's state is charged anew when it has grown by this much.
+const CHARGE_STEP: usize = 64 << 10;
+
+/// A kind of task.
+pub trait Work: Sync {
+    /// The task.
+    type Task: Send;
+    /// What a thread needs to step tasks.
+    type Context;
+    /// Makes a thread's context.
+    fn context(&self, worker: Worker) -> Self::Context;
+    /// The pager's part of a context.
+    fn worker<'c>(&self, context: &'c mut Self::Context) -> &'c mut Worker;
+    /// Makes task number `n` in the order of admission.
+    ///
+    /// # Errors
+    /// Anything; it ends the run.
+    fn admit(&self, n: u64) -> Result<Self::Task, FieldError>;
+    /// One restartable step; absent pages go to `missing`.
+    fn step(&self, context: &mut Self::Context, task: &mut Self::Task, missing: &mut Vec<PageId>) -> Progress;
+    /// Bytes that a task holds now.
+    fn bytes(&self, task: &Self::Task) -> usize;
+    /// Takes a finished task's result.
+    ///
+    /// # Errors
+    /// Anything; it ends the run.
+    fn finish(&self, task: Self::Task) -> Result<(), FieldError>;
+}
+
+/// How much may be under way.
+#[derive(Copy, Clone, Debug)]
+pub struct Load {
+    /// Number of tasks.
+    pub tasks: u64,
+    /// Threads.
+    pub workers: usize,
+    /// Tasks active at most.
+    pub active: usize,
+}
+
+/// What a run took.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct RunStats {
+    /// Wall time.
+    pub wall_s: f64,
+    /// Time in which threads had nothing to do, a thread.
+    pub wait_s: f64,
+    /// Steps that found pages absent.
+    pub restarts: u64,
+    /// Times that a task became the elder.
+    pub elders: u64,
+    /// Steps.
+    pub steps: u64,
+}
+
+struct Slot<T> {
+    task: T,
+    charge: Charge,
+    charged: usize,
+    /// Restarts of the present step, and the pages that it has asked for.
+    restarts: u32,
+    wanted: Vec<PageId>,
+    hold: Option<Hold>,
+}
+
+struct Queue<T> {
+    ready: VecDeque<Box<Slot<T>>>,
+    /// By token.
+    parked: Vec<Option<Box<Slot<T>>>>,
+    free: Vec<usize>,
+    error: Option<FieldError>,
+}
+
+struct Shared<T> {
+    queue: Mutex<Queue<T>>,
+    pager: Arc<Pager>,
+    next: AtomicU64,
+    active: AtomicUsize,
+    done: AtomicU64,
+    stop: AtomicBool,
+    /// Threads that have tasks in their lanes, which may release pins.
+    running: AtomicUsize,
+    elder: AtomicBool,
+    waited_us: AtomicU64,
+    restarts: AtomicU64,
+    elders: AtomicU64,
+    steps: AtomicU64,
+}
+
+impl<T> Shared<T> {
+    fn lock(&self) -> MutexGuard<'_, Queue<T>> {
+        // A panic on another thread is carried to the caller by the scope; the queue itself is never left half changed.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn fail(&self, e: FieldError) {
+        self.lock().error.get_or_insert(e);
+        self.stop.store(true, SeqCst);
+        self.pager.notify();
+    }
+}
+
+impl<T: Send> Wake for Shared<T> {
+    fn wake(&self, token: u64) {
+        let mut q = self.lock();
+        // Tasks are parked before their pages are asked for, so it is there.
+        if let Some(slot) = q.parked.get_mut(token as usize).and_then(Option::take) {
+            q.free.push(token as usize);
+            q.ready.push_back(slot);
+        }
+        drop(q);
+        self.pager.notify();
+    }
+}
+
+/// Runs all tasks of `work`. `watch` is called on the calling thread about ten times a second with the number of finished
+/// tasks; when it returns false the run stops.
+///
+/// # Errors
+/// The first error of a task; [`FieldError::LimitTooSmall`] when a step does not fit; [`FieldError::Interrupted`].
+pub fn run<W: Work>(
+    work: &W,
+    pager: &Arc<Pager>,
+    load: Load,
+    watch: &mut dyn FnMut(u64) -> bool,
+) -> Result<RunStats, FieldError>
+where
+    W::Task: 'static,
+{
+    let began = Instant::now();
+    let shared: Arc<Shared<W::Task>> = Arc::new(Shared {
+        queue: Mutex::new(Queue { ready: VecDeque::new(), parked: Vec::new(), free: Vec::new(), error: None }),
+        pager: pager.clone(),
+        next: AtomicU64::new(0),
+        active: AtomicUsize::new(0),
+        done: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+        running: AtomicUsize::new(0),
+        elder: AtomicBool::new(false),
+        waited_us: AtomicU64::new(0),
+        restarts: AtomicU64::new(0),
+        elders: AtomicU64::new(0),
+        steps: AtomicU64::new(0),
+    });
+    let workers = load.workers.max(1);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers)
+            .map(|n| {
+                let shared = shared.clone();
+                let worker = pager.worker();
+                std::thread::Builder::new()
+                    .name(format!("farfield-{n}"))
+                    .spawn_scoped(scope, move || Thread::new(work, &shared, worker, load).run())
+            })
+            .collect();
+        let mut live = Vec::new();
+        for t in threads {
+            match t {
+                Ok(t) => live.push(t),
+                Err(e) => shared.fail(FieldError::Usage(format!("cannot start a thread: {e}"))),
+            }
+        }
+        let mut looked = Instant::now();
+        while live.iter().any(|t| !t.is_finished()) {
+            // Short runs end without a wait of their own; long ones are looked at now and then.
+            std::thread::park_timeout(if began.elapsed().as_millis() < 20 { Duration::from_micros(200) } else { Duration::from_millis(10) });
+            if looked.elapsed() >= Duration::from_millis(80) {
+                looked = Instant::now();
+                if !watch(shared.done.load(Relaxed)) {
+                    shared.fail(FieldError::Interrupted);
+                }
+            }
+        }
+    });
+    pager.cancel_all();
+    let mut q = shared.lock();
+    if let Some(e) = q.error.take() {
+        return Err(e);
+    }
+    Ok(RunStats {
+        wall_s: began.elapsed().as_secs_f64(),
+        wait_s: shared.waited_us.load(Relaxed) as f64 * 1e-6 / workers as f64,
+        restarts: shared.restarts.load(Relaxed),
+        elders: shared.elders.load(Relaxed),
+        steps: shared.steps.load(Relaxed),
+    })
+}
+
+struct Thread<'a, W: Work> {
+    work: &'a W,
+    shared: &'a Arc<Shared<W::Task>>,
+    wake: Arc<dyn Wake>,
+    context: W::Context,
+    load: Load,
+    lanes: Vec<Box<Slot<W::Task>>>,
+    missing: Vec<PageId>,
+    steps: u64,
+}
+
+impl<'a, W: Work> Thread<'a, W>
+where
+    W::Task: 'static,
+{
+    fn new(work: &'a W, shared: &'a Arc<Shared<W::Task>>, worker: Worker, load: Load) -> Self {
+        let wake: Arc<dyn Wake> = shared.clone();
+        let context = work.context(worker);
+        Self { work, shared, wake, context, load, lanes: Vec::with_capacity(LANES), missing: Vec::new(), steps: 0 }
+    }
+
+    fn run(&mut self) {
+        let s = self.shared;
+        while !s.stop.load(Relaxed) {
+            while s.pager.work() {}
+            while self.lanes.len() < LANES {
+                match self.take() {
+                    Some(slot) => self.lanes.push(slot),
+                    None => break,
+                }
+            }
+            if self.lanes.is_empty() {
+                if s.done.load(SeqCst) >= self.load.tasks {
+                    break;
+                }
+                self.wait();
+                continue;
+            }
+            s.running.fetch_add(1, SeqCst);
+            self.turns();
+            s.running.fetch_sub(1, SeqCst);
+        }
+        s.steps.fetch_add(self.steps, Relaxed);
+        self.lanes.clear();
+        self.work.worker(&mut self.context).release();
+        s.pager.notify();
+    }
+
+    /// A ready task, or a new one while there is room for its state.
+    fn take(&mut self) -> Option<Box<Slot<W::Task>>> {
+        let s = self.shared;
+        if let Some(slot) = s.lock().ready.pop_front() {
+            return Some(slot);
+        }
+        if s.next.load(Relaxed) >= self.load.tasks {
+            return None;
+        }
+        let mut n = self.load.tasks;
+        if s.active.fetch_add(1, SeqCst) < self.load.active.max(1) {
+            n = s.next.fetch_add(1, SeqCst);
+        }
+        if n >= self.load.tasks {
+            s.active.fetch_sub(1, SeqCst);
+            return None;
+        }
+        let made = self.work.admit(n).and_then(|task| {
+            let bytes = self.work.bytes(&task);
+            let charge = s.pager.charge(ChargeKind::Tasks, bytes as u64).map_err(|f| too_small(f, "the state of the tasks"))?;
+            Ok(Box::new(Slot { task, charge, charged: bytes, restarts: 0, wanted: Vec::new(), hold: None }))
+        });
+        match made {
+            Ok(slot) => Some(slot),
+            Err(e) => {
+                s.fail(e);
+                None
+            }
+        }
+    }
+
+    fn wait(&mut self) {
+        let s = self.shared;
+        self.work.worker(&mut self.context).release();
+        let began = Instant::now();
+        if let Some(full) = s.pager.stalled() {
+            // Asked twice: a release may have been on its way.
+            s.pager.idle(Duration::from_millis(20));
+            let idle = s.running.load(SeqCst) == 0 && s.lock().ready.is_empty();
+            if idle && s.pager.stalled().is_some() && s.active.load(SeqCst) > 0 {
+                s.fail(too_small(full, "the largest step"));
+            }
+        } else {
+            s.pager.idle(Duration::from_millis(50));
+        }
+        s.waited_us.fetch_add(began.elapsed().as_micros() as u64, Relaxed);
+    }
+
+    fn turns(&mut self) {
+        for _ in 0..ROUNDS {
+            let mut n = 0;
+            while n < self.lanes.len() {
+                if self.turn(n) {
+                    n += 1;
+                } else {
+                    let slot = self.lanes.swap_remove(n);
+                    self.leave(slot);
+                }
+            }
+            if self.lanes.len() < LANES.min(2) {
+                return;
+            }
+        }
+    }
+
+    /// Steps of one lane; false when it cannot go on here: it is done, or lacks pages (then `missing` lists them).
+    #[inline(always)]
+    fn turn(&mut self, lane: usize) -> bool {
+        for _ in 0..TURN {
+            self.work.worker(&mut self.context).begin_step();
+            let slot = &mut self.lanes[lane];
+            self.missing.clear();
+            self.steps += 1;
+            match self.work.step(&mut self.context, &mut slot.task, &mut self.missing) {
+                Progress::Yield => {
+                    if slot.restarts > 0 {
+                        slot.restarts = 0;
+                        slot.wanted.clear();
+                        if slot.hold.take().is_some() {
+                            self.shared.elder.store(false, SeqCst);
+                        }
+                    }
+                    let bytes = self.work.bytes(&slot.task);
+                    if bytes > slot.charged + CHARGE_STEP {
+                        if let Err(full) = slot.charge.grow(bytes as u64) {
+                            self.shared.fail(too_small(full, "the lines under way"));
+                            return false;
+                        }
+                        slot.charged = bytes;
+                    }
+                }
+                Progress::Need | Progress::Done => return false,
+            }
+        }
+        true
+    }
+
+    fn leave(&mut self, mut slot: Box<Slot<W::Task>>) {
+        let s = self.shared;
+        if s.stop.load(Relaxed) {
+            return;
+        }
+        if self.missing.is_empty() {
+            if slot.hold.take().is_some() {
+                s.elder.store(false, SeqCst);
+            }
+            s.active.fetch_sub(1, SeqCst);
+            if let Err(e) = self.work.finish(slot.task) {
+                s.fail(e);
+            }
+            if s.done.fetch_add(1, SeqCst) + 1 >= self.load.tasks {
+                s.pager.notify();
+            }
+            return;
+        }
+        s.restarts.fetch_add(1, Relaxed);
+        slot.restarts += 1;
+        for p in &self.missing {
+            if !slot.wanted.contains(p) {
+                slot.wanted.push(*p);
+            }
+        }
+        if slot.hold.is_some() {
+            slot.hold = Some(s.pager.hold(&slot.wanted));
+        } else if slot.restarts > PATIENCE && !s.elder.swap(true, SeqCst) {
+            s.elders.fetch_add(1, Relaxed);
+            slot.hold = Some(s.pager.hold(&slot.wanted));
+        }
+        let pages = core::mem::take(&mut self.missing);
+        // Parked before the pages are asked for: the wake may come at once, from any thread.
+        let token = {
+            let mut q = s.lock();
+            let at = match q.free.pop() {
+                Some(n) => n,
+                None => {
+                    q.parked.push(None);
+                    q.parked.len() - 1
+                }
+            };
+            q.parked[at] = Some(slot);
+            at
+        };
+        if s.pager.request(&pages, token as u64, &self.wake, Priority::Demand) == Requested::Ready {
+            let mut q = s.lock();
+            if let Some(slot) = q.parked[token].take() {
+                q.free.push(token);
+                q.ready.push_front(slot);
+            }
+        }
+        self.missing = pages;
+    }
+}
+
+fn too_small(full: pager::Full, what: &str) -> FieldError {
+    FieldError::LimitTooSmall { limit: full.limit, needs: full.limit.saturating_add(full.needs), what: what.to_owned() }
+}

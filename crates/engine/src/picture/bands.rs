@@ -1,0 +1,244 @@
+//! Bands: how many, who draws which, and in what order they are handed over.
+
+use super::{Budget, PictureError, Report};
+use kernels::draw::{Canvas, Counts, Layer, Setting, Stage, StageError, Survey};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Bands a worker draws where memory allows any number: enough that the workers end together.
+const BANDS_A_WORKER: u32 = 6;
+
+/// Finished bands that may wait for the writer, a worker.
+const WAITING_A_WORKER: u32 = 2;
+
+/// Rows below which a band costs more in streaming than it saves in waiting.
+const LEAST_ROWS: u32 = 16;
+
+/// How often the caller is told, and asked whether to go on.
+const TELL_EVERY: Duration = Duration::from_millis(100);
+
+/// Share of the work that the survey counts for in progress.
+const SURVEY_SHARE: f32 = 0.15;
+
+/// How a picture is cut.
+struct Plan {
+    rows: u32,
+    bands: u32,
+    workers: u32,
+    bytes: u64,
+}
+
+/// Chooses workers and rows so that everything fits into the budget.
+fn plan(stage: &Stage<'_>, budget: u64, reserved: u64, workers: usize) -> Result<Plan, PictureError> {
+    let [width, height] = stage.size();
+    let fixed = stage.survey_bytes().saturating_add(reserved);
+    let row_out = u64::from(width) * 3;
+    // One canvas and the finished bands of a worker.
+    let per_worker = |rows: u32| stage.canvas_bytes(rows) + u64::from(rows) * row_out * u64::from(WAITING_A_WORKER + 1);
+    let needed = |rows: u32, workers: u32| fixed.saturating_add(per_worker(rows).saturating_mul(u64::from(workers)));
+    let mut workers = u32::try_from(workers.clamp(1, 1024)).unwrap_or(1).min(height);
+    // Bands of a few rows on all workers stream the geometry over and over: rather fewer workers with more rows.
+    while workers > 1 && needed(LEAST_ROWS.min(height), workers) > budget {
+        workers -= 1;
+    }
+    if needed(1, workers) > budget {
+        return Err(PictureError::TooSmall { width, height, needed: needed(1, 1), budget });
+    }
+    let wanted = height.div_ceil(workers * BANDS_A_WORKER).max(LEAST_ROWS).min(height);
+    let (mut low, mut high) = (1, wanted);
+    while low < high {
+        let middle = high - (high - low) / 2;
+        if needed(middle, workers) <= budget {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    Ok(Plan { rows: low, bands: height.div_ceil(low), workers, bytes: needed(low, workers) })
+}
+
+/// What workers and writer share.
+#[derive(Default)]
+struct Shared {
+    finished: BTreeMap<u32, Vec<u8>>,
+    /// Buffers to be used again.
+    spare: Vec<Vec<u8>>,
+    /// Next band that the writer waits for.
+    next: u32,
+    error: Option<StageError>,
+    /// Workers that have not ended.
+    alive: u32,
+}
+
+/// Takes the lock; a worker that panicked while it held it has left whole bands only.
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn render_rows(
+    setting: Setting,
+    layers: Vec<Layer<'_>>,
+    budget: Budget<'_>,
+    reserved: u64,
+    workers: usize,
+    progress: &mut dyn FnMut(f32) -> bool,
+    sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
+) -> Result<Report, PictureError> {
+    let mut stage = Stage::new(setting, layers)?;
+    let plan = plan(&stage, budget.bytes, reserved, workers)?;
+    let _guard = (budget.charge)(plan.bytes).map_err(PictureError::Refused)?;
+    let counts = survey(&mut stage, plan.workers, progress)?;
+    draw(&stage, &plan, progress, sink)?;
+    Ok(Report { counts, bands: plan.bands, band_rows: plan.rows, charged_bytes: plan.bytes, workers: plan.workers })
+}
+
+/// Fills the small depth picture on all workers.
+fn survey(stage: &mut Stage<'_>, workers: u32, progress: &mut dyn FnMut(f32) -> bool) -> Result<Counts, PictureError> {
+    let rows = stage.survey_rows();
+    let parts = workers.min(rows).max(1);
+    // The part that starts at row 0 also counts, so it is the smallest.
+    let cut = |k: u32| (u64::from(rows) * u64::from(k) / u64::from(parts)) as u32;
+    if !progress(0.0) {
+        return Err(PictureError::Interrupted);
+    }
+    let shared: &Stage<'_> = stage;
+    let parts: Vec<Result<Survey, PictureError>> = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..parts).map(|k| scope.spawn(move || shared.survey(cut(k)..cut(k + 1)))).collect();
+        handles.into_iter().map(|h| h.join().map_err(|_| PictureError::WorkerLost).and_then(|r| Ok(r?))).collect()
+    });
+    let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let counts = parts.first().map(|p| p.counts).unwrap_or_default();
+    stage.surveyed(&parts);
+    Ok(counts)
+}
+
+fn draw(
+    stage: &Stage<'_>,
+    plan: &Plan,
+    progress: &mut dyn FnMut(f32) -> bool,
+    sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
+) -> Result<(), PictureError> {
+    let shared = Mutex::new(Shared { alive: plan.workers, ..Shared::default() });
+    let changed = Condvar::new();
+    let ticket = AtomicU32::new(0);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..plan.workers {
+            scope.spawn(|| {
+                // Says that the worker is gone however it ends, so that the writer cannot wait for it for ever.
+                let _leave = Leave { shared: &shared, changed: &changed };
+                work(stage, plan, &shared, &changed, &ticket, &stop);
+            });
+        }
+        let result = write(plan, &shared, &changed, progress, sink);
+        stop.store(true, Ordering::Relaxed);
+        changed.notify_all();
+        result
+    })
+}
+
+struct Leave<'a> {
+    shared: &'a Mutex<Shared>,
+    changed: &'a Condvar,
+}
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        lock(self.shared).alive -= 1;
+        self.changed.notify_all();
+    }
+}
+
+/// Draws bands in the order of their tickets until there are none.
+fn work(stage: &Stage<'_>, plan: &Plan, shared: &Mutex<Shared>, changed: &Condvar, ticket: &AtomicU32, stop: &AtomicBool) {
+    let [width, height] = stage.size();
+    let mut canvas = Canvas::new(stage, plan.rows);
+    loop {
+        let band = ticket.fetch_add(1, Ordering::Relaxed);
+        if band >= plan.bands {
+            return;
+        }
+        let mut out = {
+            let mut state = lock(shared);
+            // Every ticket below this one is held by some worker, and the lowest of them is never kept waiting, so the writer
+            // always gets on.
+            while band >= state.next.saturating_add(plan.workers * WAITING_A_WORKER) && !stop.load(Ordering::Relaxed) {
+                state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            state.spare.pop().unwrap_or_default()
+        };
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let first = band * plan.rows;
+        let rows = first..(first + plan.rows).min(height);
+        out.clear();
+        out.resize(rows.len() * width as usize * 3, 0);
+        let drawn = canvas.draw(stage, rows, &mut out);
+        let mut state = lock(shared);
+        match drawn {
+            Ok(()) => {
+                state.finished.insert(band, out);
+            }
+            Err(error) => {
+                state.error.get_or_insert(error);
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+        changed.notify_all();
+    }
+}
+
+/// Hands over finished bands in order.
+fn write(
+    plan: &Plan,
+    shared: &Mutex<Shared>,
+    changed: &Condvar,
+    progress: &mut dyn FnMut(f32) -> bool,
+    sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
+) -> Result<(), PictureError> {
+    let mut told = std::time::Instant::now();
+    for band in 0..plan.bands {
+        let rows = loop {
+            let mut state = lock(shared);
+            if let Some(error) = state.error.take() {
+                return Err(error.into());
+            }
+            if let Some(rows) = state.finished.remove(&band) {
+                break rows;
+            }
+            if state.alive == 0 {
+                return Err(PictureError::WorkerLost);
+            }
+            drop(changed.wait_timeout(state, TELL_EVERY));
+            tell(&mut told, plan, band, progress)?;
+        };
+        sink(&rows)?;
+        {
+            let mut state = lock(shared);
+            state.next = band + 1;
+            state.spare.push(rows);
+        }
+        changed.notify_all();
+        tell(&mut told, plan, band + 1, progress)?;
+    }
+    if !progress(1.0) {
+        return Err(PictureError::Interrupted);
+    }
+    Ok(())
+}
+
+fn tell(told: &mut std::time::Instant, plan: &Plan, done: u32, progress: &mut dyn FnMut(f32) -> bool) -> Result<(), PictureError> {
+    if told.elapsed() < TELL_EVERY {
+        return Ok(());
+    }
+    *told = std::time::Instant::now();
+    let share = SURVEY_SHARE + (1.0 - SURVEY_SHARE) * done as f32 / plan.bands as f32;
+    if progress(share) {
+        Ok(())
+    } else {
+        Err(PictureError::Interrupted)
+    }
+}

@@ -1,0 +1,24 @@
+//! PNG, row by row.
+
+use std::io::{self, Write};
+
+/// Bytes that compression holds whatever the picture: window, tables, output chunk.
+const DEFLATE_BYTES: u64 = 1 << 20;
+
+/// Bytes of compressed data that are written at a time.
+pub(super) const CHUNK_BYTES: usize = 1 << 16;
+
+/// Bytes that the encoder of a picture takes: the compressor and a few rows for the filters.
+pub(super) fn bytes(width: u32) -> u64 {
+    DEFLATE_BYTES + u64::from(width) * 3 * 8
+}
+
+/// Writes the head of a PNG of `size` pixels, 8 bits a channel, sRGB.
+pub(super) fn begin<W: Write>(out: W, size: [u32; 2]) -> io::Result<png::Writer<W>> {
+    let mut encoder = png::Encoder::new(out, size[0], size[1]);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    encoder.set_source_srgb(png::SrgbRenderingIntent::Perceptual);
+    encoder.set_compression(png::Compression::Fast);
+    Ok(encoder.write_header()?)
+}

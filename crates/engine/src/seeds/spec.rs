@@ -1,0 +1,230 @@
+//! Seeds as a user writes them.
+
+use super::{file, Dimension, IjkRange, SeedError, Seeds};
+use std::path::Path;
+
+/// All forms, for help texts and messages.
+pub const FORMS: &str = "point:x,y,z | line:x,y,z:x,y,z:n | plane:ORIGIN:CORNER:CORNER:n1:n2 | box:LOW:HIGH:n1:n2:n3 | \
+     sphere:CENTRE:RADIUS:n | random:n:seed | ijk:ZONE:i0[-i1[/n]],j...,k... | FILE.csv | FILE.npy | FILE.vtp";
+
+/// The forms of the shapes in 3-D and 2-D.
+const SHAPES: [(&str, &str, &str); 7] = [
+    ("point", "point:x,y,z", "point:x,y"),
+    ("line", "line:x,y,z:x,y,z:n", "line:x,y:x,y:n"),
+    ("plane", "plane:x,y,z:x,y,z:x,y,z:n1:n2 (a corner, and the two corners next to it)", "plane:x,y:x,y:x,y:n1:n2"),
+    ("box", "box:x,y,z:x,y,z:n1:n2:n3 (the lowest and the highest corner)", "box:x,y:x,y:n1:n2"),
+    ("sphere", "sphere:x,y,z:radius:n", "sphere:x,y:radius:n"),
+    ("random", "random:n:seed", "random:n:seed"),
+    (
+        "ijk",
+        "ijk:ZONE:i,j,k with i, j, k each a number from 1 on, a range 1-5, or 1-5/n for n values",
+        "ijk:ZONE:i,j with i, j each a number from 1 on, a range 1-5, or 1-5/n for n values",
+    ),
+];
+
+/// More seeds than this cannot be numbered in every output (offsets are signed 64-bit, and sums of them must be too).
+const MAX_SEEDS: u64 = 1 << 40;
+
+/// Parses a shape or opens a file.
+pub(crate) fn parse(spec: &str, dimension: Dimension) -> Result<Seeds, SeedError> {
+    if let Some(parsed) = parse_shape(spec, dimension) {
+        return parsed;
+    }
+    let path = Path::new(spec);
+    let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
+    if matches!(extension.as_deref(), Some("csv" | "npy" | "vtp")) {
+        return file::open(path, dimension);
+    }
+    let reason = if path.is_file() {
+        "a file of seeds ends in .csv, .npy or .vtp".to_owned()
+    } else {
+        match spec.split_once(':') {
+            Some((word, _)) => format!("'{word}' is no shape of seeds"),
+            None => "it is neither a shape nor a file".to_owned(),
+        }
+    };
+    Err(SeedError::Unknown { spec: shown(spec), reason })
+}
+
+/// Parses a shape; none when the spec does not begin like one.
+pub(crate) fn parse_shape(spec: &str, dimension: Dimension) -> Option<Result<Seeds, SeedError>> {
+    let (word, rest) = spec.split_once(':').unwrap_or((spec, ""));
+    let (_, form3, form2) = SHAPES.iter().find(|(name, ..)| *name == word)?;
+    let parsed = shape(word, rest, dimension).and_then(|seeds| match seeds.len() {
+        // The lengths saturate, so an overflow is above the limit too.
+        n if n > MAX_SEEDS => Err(format!("{n} seeds are more than can be numbered")),
+        _ => Ok(seeds),
+    });
+    let form = if dimension == Dimension::Two { form2 } else { form3 };
+    Some(parsed.map_err(|reason| SeedError::Shape { spec: shown(spec), reason, form }))
+}
+
+/// A spec as messages show it.
+fn shown(spec: &str) -> String {
+    let mut short: String = spec.chars().take(200).map(|c| if c.is_control() { '?' } else { c }).collect();
+    if spec.chars().nth(200).is_some() {
+        short.push_str("...");
+    }
+    short
+}
+
+fn shape(word: &str, rest: &str, dimension: Dimension) -> Result<Seeds, String> {
+    if word == "ijk" {
+        return ijk(rest, dimension);
+    }
+    let parts: Vec<&str> = rest.split(':').collect();
+    let axes = if dimension == Dimension::Two { 2 } else { 3 };
+    let due = match word {
+        "point" => 1,
+        "line" | "sphere" => 3,
+        "plane" => 5,
+        "box" => 2 + axes,
+        _ => 2,
+    };
+    if parts.len() != due {
+        return Err(format!("it has {} parts behind '{word}' where {due} are due", parts.len()));
+    }
+    let position = |at: usize| position(parts[at], dimension);
+    let count = |at: usize| count(parts[at]);
+    Ok(match word {
+        "point" => Seeds::Point(position(0)?),
+        "line" => Seeds::Line { from: position(0)?, to: position(1)?, count: count(2)? },
+        "plane" => Seeds::Plane {
+            origin: position(0)?,
+            first: position(1)?,
+            second: position(2)?,
+            counts: [count(3)?, count(4)?],
+        },
+        "box" => {
+            let (low, high) = (position(0)?, position(1)?);
+            if low.iter().zip(&high).any(|(low, high)| low > high) {
+                return Err("its second corner is not the highest".into());
+            }
+            let third = if dimension == Dimension::Two { 1 } else { count(4)? };
+            Seeds::Box { low, high, counts: [count(2)?, count(3)?, third] }
+        }
+        "sphere" => {
+            let (centre, radius, count) = (position(0)?, number(parts[1])?, count(2)?);
+            if radius < 0.0 {
+                return Err(format!("its radius {radius} is negative"));
+            }
+            match dimension {
+                Dimension::Two => Seeds::Circle { centre, radius, count },
+                Dimension::Three => Seeds::Sphere { centre, radius, count },
+            }
+        }
+        _ => {
+            let seed = parts[1].trim().parse();
+            let seed = seed.map_err(|_| format!("'{}' is not a whole number from 0 on", shown(parts[1])))?;
+            Seeds::Random { count: count(0)?, seed }
+        }
+    })
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    let value: f64 = text.trim().parse().map_err(|_| match text.trim() {
+        "" => "a number is missing".to_owned(),
+        text => format!("'{}' is not a number", shown(text)),
+    })?;
+    if !value.is_finite() {
+        return Err(format!("'{}' is not a finite number", shown(text)));
+    }
+    Ok(value)
+}
+
+fn count(text: &str) -> Result<u64, String> {
+    match text.trim().parse::<u64>() {
+        Ok(0) => Err("a count must be at least 1".into()),
+        Ok(n) => Ok(n),
+        Err(_) => Err(format!("'{}' is not a count (a whole number from 1 on)", shown(text.trim()))),
+    }
+}
+
+fn position(text: &str, dimension: Dimension) -> Result<[f64; 3], String> {
+    let numbers = text.split(',').map(number).collect::<Result<Vec<_>, _>>()?;
+    planar(&numbers, dimension).ok_or_else(|| match dimension {
+        Dimension::Two if numbers.len() == 3 => {
+            format!("'{}' has a z that is not 0, but the data is 2-D", shown(text))
+        }
+        Dimension::Two => format!("'{}' has {} coordinates; the data is 2-D and takes x,y", shown(text), numbers.len()),
+        Dimension::Three => {
+            format!("'{}' has {} coordinates; the data is 3-D and takes x,y,z", shown(text), numbers.len())
+        }
+    })
+}
+
+/// A position from its coordinates, if they are as many as the dataset has; 2-D data also takes a z of 0.
+pub(crate) fn planar(numbers: &[f64], dimension: Dimension) -> Option<[f64; 3]> {
+    match (numbers, dimension) {
+        ([x, y], Dimension::Two) => Some([*x, *y, 0.0]),
+        ([x, y, z], Dimension::Two) if *z == 0.0 => Some([*x, *y, 0.0]),
+        ([x, y, z], Dimension::Three) => Some([*x, *y, *z]),
+        _ => None,
+    }
+}
+
+fn ijk(rest: &str, dimension: Dimension) -> Result<Seeds, String> {
+    // Zone names may hold colons: the last one counts.
+    let (zone, axes) = rest.rsplit_once(':').ok_or("it has no zone")?;
+    if zone.trim().is_empty() {
+        return Err("it has no zone".into());
+    }
+    let ranges = axes.split(',').map(range).collect::<Result<Vec<_>, _>>()?;
+    let flat = IjkRange { first: 0.0, last: 0.0, count: 1 };
+    let axes = match (&ranges[..], dimension) {
+        ([i, j, k], _) => [*i, *j, *k],
+        ([i, j], Dimension::Two) => [*i, *j, flat],
+        _ => return Err(format!("it has {} indices", ranges.len())),
+    };
+    Ok(Seeds::Ijk { zone: zone.trim().to_owned(), axes })
+}
+
+/// `2.5`, `1-33` or `1-33/5`, 1-based as users count.
+fn range(text: &str) -> Result<IjkRange, String> {
+    let text = text.trim();
+    let (ends, count_text) = match text.split_once('/') {
+        Some((ends, n)) => (ends, Some(n)),
+        None => (text, None),
+    };
+    let (first, last) = match ends.split_once('-') {
+        Some((first, last)) => (index(first)?, Some(index(last)?)),
+        None => (index(ends)?, None),
+    };
+    let count = match (last, count_text) {
+        (None, None) => 1,
+        (None, Some(_)) => return Err(format!("'{}' has a count but no range", shown(text))),
+        (Some(_), Some(n)) => count(n)?,
+        // Every step of one index; a range over less than that is its first end. Both ends are below 2^53, so exact.
+        (Some(last), None) => (last - first).abs().floor() as u64 + 1,
+    };
+    let last = match (last, count_text) {
+        (Some(last), Some(_)) => last,
+        (Some(last), None) => first + (last - first).abs().floor().copysign(last - first),
+        (None, _) => first,
+    };
+    Ok(IjkRange { first: first - 1.0, last: last - 1.0, count })
+}
+
+fn index(text: &str) -> Result<f64, String> {
+    let text = text.trim();
+    let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let value = if plain { text.parse::<f64>().ok() } else { None };
+    match value {
+        // Above 2^53 neighbours are no longer told apart, and no zone is as long.
+        Some(value) if (1.0..9_007_199_254_740_992.0).contains(&value) => Ok(value),
+        Some(value) => Err(format!("index {value} is below 1 or beyond any zone")),
+        None => Err(format!("'{}' is not an index", shown(text))),
+    }
+}
+
+/// For fuzzing: no spec may do anything but parse or fail, and every seed of what parses must be had. Shapes only: no file is opened.
+pub fn fuzz_spec(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    for dimension in [Dimension::Two, Dimension::Three] {
+        if let Some(Ok(seeds)) = parse_shape(text, dimension) {
+            for index in [0, seeds.len() / 2, seeds.len().saturating_sub(1)] {
+                let _ = seeds.get(index);
+            }
+        }
+    }
+}

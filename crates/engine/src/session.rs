@@ -1,0 +1,249 @@
+//! An open dataset with its pager: what a command or a Python object holds.
+
+use crate::convert::{self, ArraySource, ConvertInput};
+use field::dataset::{Dataset, Origin};
+use field::error::FieldError;
+use field::paging::Paging;
+use field::plot3d::{Plot3d, Plot3dOptions};
+use field::store::Store;
+use pager::{Backend, ChargeKind, Observer, Pager, PagerConfig, PagerError, PolicyKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// What is opened.
+#[derive(Clone, Debug, Default)]
+pub struct SourceSpec {
+    /// A store's folder, a PLOT3D grid, or VTK's `.p3d` file.
+    pub path: PathBuf,
+    /// q files, one a step.
+    pub q: Vec<PathBuf>,
+    /// Function files, one a step.
+    pub function: Vec<PathBuf>,
+    /// How PLOT3D files are to be read.
+    pub plot3d: Plot3dOptions,
+    /// Where converted text and indexes of foreign data are kept.
+    pub cache_dir: PathBuf,
+    /// Names of zones in the order in which they are searched.
+    pub zone_order: Vec<String>,
+}
+
+/// The means that a run has.
+#[derive(Clone)]
+pub struct Means {
+    /// Memory limit in bytes.
+    pub memory_limit: u64,
+    /// Threads that compute; 0: one a core.
+    pub workers: usize,
+    /// Reads in flight; 0: 16.
+    pub readers: usize,
+    /// Replacement policy.
+    pub replacement: PolicyKind,
+    /// Who gets events.
+    pub observer: Option<Arc<dyn Observer>>,
+}
+
+impl Means {
+    /// Threads that compute.
+    pub fn threads(&self) -> usize {
+        match self.workers {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            n => n,
+        }
+    }
+    fn pager(&self) -> Result<Arc<Pager>, FieldError> {
+        let readers = if self.readers == 0 { DEFAULT_READERS } else { self.readers };
+        let config = PagerConfig {
+            limit: self.memory_limit,
+            policy: self.replacement,
+            readers,
+            backend: Backend::Auto,
+            observer: self.observer.clone(),
+        };
+        Pager::new(config).map_err(pager_error)
+    }
+}
+
+/// Reads in flight where nobody says otherwise: a local disk is saturated by fewer, a network by about as many.
+pub const DEFAULT_READERS: usize = 16;
+
+/// Called with a phase, how much is done and how much there is (0: unknown); false cancels.
+pub type Watch<'a> = dyn FnMut(&str, f64, f64) -> bool + 'a;
+
+/// A dataset, its pager, and when it was opened.
+pub struct Session {
+    /// The pager: one a process.
+    pub pager: Arc<Pager>,
+    /// What was opened.
+    pub spec: SourceSpec,
+    /// With what.
+    pub means: Means,
+    dataset: Mutex<Arc<Dataset>>,
+    /// Resident bytes before the first page.
+    pub base_bytes: u64,
+    opened: Instant,
+    cpu_at_open_s: f64,
+    waited_s: Mutex<f64>,
+}
+
+impl Session {
+    /// Opens a dataset. Reads headers only, except ASCII files, which are converted into the cache first.
+    ///
+    /// # Errors
+    /// [`FieldError`]: what the format's reader says, or a limit that does not hold the pager itself.
+    pub fn open(spec: SourceSpec, means: Means, watch: &mut Watch<'_>) -> Result<Self, FieldError> {
+        let base_bytes = crate::process::resident_bytes();
+        let (opened, cpu_at_open_s) = (Instant::now(), crate::process::cpu_seconds());
+        let pager = means.pager()?;
+        let dataset = open_dataset(&spec, &pager, watch)?;
+        for name in &spec.zone_order {
+            dataset.zone_named(name)?;
+        }
+        Ok(Self {
+            pager,
+            spec,
+            means,
+            dataset: Mutex::new(Arc::new(dataset)),
+            base_bytes,
+            opened,
+            cpu_at_open_s,
+            waited_s: Mutex::new(0.0),
+        })
+    }
+
+    /// The dataset as it is known now.
+    pub fn dataset(&self) -> Arc<Dataset> {
+        self.dataset.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The dataset with the boxes that location needs: for data paged in place they are built by one bounded pass when they
+    /// are first needed, and kept in the cache.
+    ///
+    /// # Errors
+    /// [`FieldError`], [`FieldError::Interrupted`] if `watch` says so.
+    pub fn located(&self, watch: &mut Watch<'_>) -> Result<Arc<Dataset>, FieldError> {
+        let mut held = self.dataset.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.zones.iter().all(|z| !z.boxes.is_empty()) {
+            return Ok(held.clone());
+        }
+        let Origin::Plot3d(files) = &held.origin else { return Ok(held.clone()) };
+        let input = convert_input(&held)?;
+        let pages: Vec<Paging> = held.zones.iter().map(|z| Paging::new(as_usize(z.translation.dims), as_usize(z.translation.page))).collect();
+        let folder = self.spec.cache_dir.join("data");
+        std::fs::create_dir_all(&folder).map_err(|e| FieldError::io(&folder, e))?;
+        let at = folder.join(format!("{}.index", index_key(&input, files)));
+        let ready = Store::open(&at).is_ok();
+        if !ready {
+            let charge = |bytes: u64| charge_other(&self.pager, bytes);
+            let mut progress = |p: convert::Progress| watch("indexing", p.done as f64, p.total as f64);
+            convert::build_index(&input, &pages, &at, self.pager.ledger().limit(), self.means.threads(), &charge, &mut progress)?;
+        }
+        let index = Store::open(&at)?;
+        let again = open_plot3d(&self.spec, watch)?;
+        *held = Arc::new(Dataset::from_plot3d(again, Some(&index), &self.pager)?);
+        Ok(held.clone())
+    }
+
+    /// Adds to the time in which threads had nothing to do.
+    pub fn add_wait(&self, seconds: f64) {
+        *self.waited_s.lock().unwrap_or_else(PoisonError::into_inner) += seconds;
+    }
+
+    /// The numbers that every run reports.
+    pub fn stats(&self) -> serde_json::Value {
+        let c = self.pager.counters();
+        let waited = *self.waited_s.lock().unwrap_or_else(PoisonError::into_inner);
+        serde_json::json!({
+            "wall_s": self.opened.elapsed().as_secs_f64(),
+            "cpu_s": crate::process::cpu_seconds() - self.cpu_at_open_s,
+            "wait_s": waited,
+            "base_bytes": self.base_bytes,
+            "peak_bytes": c.peak_bytes,
+            "limit_bytes": c.limit_bytes,
+            "resident_peak_bytes": crate::process::peak_resident_bytes(),
+            "pages": {
+                "total": c.total, "touched": c.touched, "touched_exact": c.touched_exact, "faults": c.faults, "hits": c.hits,
+                "evictions": c.evictions, "prefetched": c.prefetched, "prefetched_used": c.prefetched_used,
+                "failed": c.failed, "fills": c.fills,
+            },
+            "bytes_read": c.bytes_read,
+            "reads": c.reads,
+            "workers": self.means.threads(),
+            "readers": self.pager.readers(),
+            "replacement": match self.means.replacement { PolicyKind::Clock => "clock", PolicyKind::Lru => "lru" },
+            "transport": self.pager.reader_name(),
+        })
+    }
+}
+
+fn as_usize(n: [u32; 3]) -> [usize; 3] {
+    n.map(|v| v as usize)
+}
+
+/// An error of the pager as the engine's callers see it.
+pub fn pager_error(e: PagerError) -> FieldError {
+    match e {
+        PagerError::LimitTooSmall { limit, needs } => FieldError::LimitTooSmall { limit, needs, what: "the page pool".into() },
+        PagerError::Page(p) => FieldError::Page(p),
+        PagerError::Full(f) => FieldError::LimitTooSmall { limit: f.limit, needs: f.limit.saturating_add(f.needs), what: "this".into() },
+        PagerError::Map(e) => FieldError::Io { path: PathBuf::from("memory"), source: e },
+    }
+}
+
+/// Charges bytes of a converter or the like to the ledger.
+pub(crate) fn charge_other(pager: &Arc<Pager>, bytes: u64) -> Result<Box<dyn std::any::Any>, FieldError> {
+    match pager.charge(ChargeKind::Other, bytes) {
+        Ok(c) => Ok(Box::new(c)),
+        Err(f) => Err(FieldError::LimitTooSmall { limit: f.limit, needs: f.used.saturating_add(bytes), what: "the conversion".into() }),
+    }
+}
+
+fn open_plot3d(spec: &SourceSpec, watch: &mut Watch<'_>) -> Result<Plot3d, FieldError> {
+    let folder = spec.cache_dir.join("data");
+    let mut progress = |done: u64, total: u64| watch("converting text", done as f64, total as f64);
+    Plot3d::open_with_progress(&spec.path, &spec.q, &spec.function, &spec.plot3d, &folder, &mut progress)
+}
+
+fn open_dataset(spec: &SourceSpec, pager: &Arc<Pager>, watch: &mut Watch<'_>) -> Result<Dataset, FieldError> {
+    if spec.path.is_dir() {
+        if !spec.q.is_empty() || !spec.function.is_empty() {
+            return Err(FieldError::Usage(format!("{}: a store holds its fields; it takes no q or function files", spec.path.display())));
+        }
+        return Dataset::from_store(Store::open(&spec.path)?, pager);
+    }
+    Dataset::from_plot3d(open_plot3d(spec, watch)?, None, pager)
+}
+
+/// What a converter takes of a dataset.
+///
+/// # Errors
+/// [`FieldError`] if its rows cannot be had.
+pub fn convert_input(dataset: &Dataset) -> Result<ConvertInput, FieldError> {
+    let rows = dataset.rows()?;
+    let steps = dataset.catalog.times.len().max(1);
+    let arrays = rows.into_iter().zip(dataset.zones.iter()).map(|(rows, z)| {
+        let each = rows.into_iter().zip(&z.arrays);
+        each.map(|(rows, a)| ArraySource { rows, steps: if a.steady { 1 } else { steps } }).collect()
+    });
+    let files = match &dataset.origin {
+        Origin::Plot3d(p) => p.files().paths().to_vec(),
+        Origin::Store(s) => vec![s.path.join("zarr.json")],
+    };
+    Ok(ConvertInput { catalog: dataset.catalog.clone(), arrays: arrays.collect(), files })
+}
+
+/// Names the index of files by what they are: path, size and time of change of each, and how they are read.
+fn index_key(input: &ConvertInput, files: &Plot3d) -> String {
+    let mut text = format!("{} {:?}", input.catalog.format, files.catalog.zones.iter().map(|z| z.dims).collect::<Vec<_>>());
+    for p in &input.files {
+        let meta = std::fs::metadata(p);
+        let stamp = meta.as_ref().ok().and_then(|m| m.modified().ok());
+        let path = std::fs::canonicalize(p).unwrap_or_else(|_| Path::new(p).to_path_buf());
+        text.push_str(&format!("|{}|{}|{:?}", path.display(), meta.map(|m| m.len()).unwrap_or(0), stamp));
+    }
+    let name = input.files.first().and_then(|p| p.file_stem()).and_then(|s| s.to_str()).unwrap_or("data");
+    let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).take(40).collect();
+    // Two checksums of different parts: 64 bits that do not change between runs or versions of the compiler.
+    let reversed: Vec<u8> = text.bytes().rev().collect();
+    format!("{name}-{:08x}{:08x}", crc32c::crc32c(text.as_bytes()), crc32c::crc32c(&reversed))
+}

@@ -1,0 +1,430 @@
+//! Streamlines of many seeds: seeds to tasks, tasks to the executor, lines to the spool.
+
+use crate::executor::{self, Load, RunStats, Work};
+use crate::output::{self, FieldSpec, FieldType, FieldValues, FinishedLine, LineArrays, LineLayout, LineSpool, OutputError, OutputFile, Provenance, SpoolOptions};
+use crate::seeds::{SeedError, SeedPoint, Seeds};
+use crate::session::{Session, Watch};
+use field::dataset::Dataset;
+use field::error::FieldError;
+use field::nodes::{Miss, Nodes, Zone};
+use field::paged::PagedNodes;
+use field::space::{Space, ZoneFields};
+use kernels::flow::{GridFlow, ZoneOrder};
+use kernels::line::Joined;
+use kernels::streamline::{Direction, Options, Progress, Seed, Streamline};
+use pager::{Charge, ChargeKind, PageId, Pager, Worker};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What is traced.
+#[derive(Clone, Debug)]
+pub struct TraceSpec {
+    /// Where lines begin.
+    pub seeds: Seeds,
+    /// The vector.
+    pub field: String,
+    /// Time step.
+    pub step: usize,
+    /// Fields sampled along the lines.
+    pub scalars: Vec<String>,
+    /// How.
+    pub options: Options,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct TraceReport {
+    /// Seeds.
+    pub lines: u64,
+    /// Points of all lines.
+    pub points: u64,
+    /// Lines by reason, names as in the outputs.
+    pub reasons: Vec<(&'static str, u64)>,
+    /// Seeds that lie in no zone.
+    pub outside: u64,
+    /// Lines that met a page that cannot be read.
+    pub failed: u64,
+    /// The first such page, in words.
+    pub failure: Option<String>,
+    /// What the run took.
+    pub run: RunStats,
+    /// Bytes of lines that went through a temporary file.
+    pub spilled_bytes: u64,
+}
+
+/// A share of the ledger for something that asks in small amounts.
+pub struct LedgerShare {
+    pager: Arc<Pager>,
+    held: Vec<Charge>,
+    spare: usize,
+}
+
+/// Charges are taken from the ledger in pieces of this size.
+const PIECE: usize = 64 << 10;
+
+impl LedgerShare {
+    /// Nothing yet.
+    pub fn new(pager: Arc<Pager>) -> Self {
+        Self { pager, held: Vec::new(), spare: 0 }
+    }
+}
+
+impl output::Charge for LedgerShare {
+    fn try_charge(&mut self, bytes: usize) -> bool {
+        if bytes > self.spare {
+            let more = (bytes - self.spare).div_ceil(PIECE) * PIECE;
+            match self.pager.charge(ChargeKind::Results, more as u64) {
+                Ok(c) => {
+                    self.held.push(c);
+                    self.spare += more;
+                }
+                Err(_) => return false,
+            }
+        }
+        self.spare -= bytes;
+        true
+    }
+    fn release(&mut self, bytes: usize) {
+        self.spare += bytes;
+        while let Some(last) = self.held.last() {
+            let size = last.bytes() as usize;
+            if size > self.spare {
+                break;
+            }
+            self.spare -= size;
+            self.held.pop();
+        }
+    }
+}
+
+struct Tracing<'a> {
+    spec: &'a TraceSpec,
+    zones: Arc<[Zone]>,
+    fields: Arc<[ZoneFields]>,
+    order: ZoneOrder,
+    /// Cells of all zones up to and with each, for random seeds.
+    cells: Vec<u64>,
+    seed_zone: Option<u32>,
+    layout: LineLayout,
+    components: usize,
+    sink: Mutex<Sink>,
+}
+
+struct Sink {
+    spool: LineSpool,
+    reasons: [u64; 16],
+    outside: u64,
+    failed: u64,
+    failure: Option<String>,
+}
+
+/// One line in the making.
+pub struct LineTask {
+    number: u64,
+    line: Streamline,
+    failure: Option<String>,
+}
+
+/// Draws of a random seed before it is given up: with half of the cells blanked out, one seed in four thousand million.
+const DRAWS: usize = 32;
+
+impl Tracing<'_> {
+    fn seed(&self, n: u64) -> Result<Seed, FieldError> {
+        Ok(match self.spec.seeds.get(n).map_err(seed_error)? {
+            SeedPoint::Physical(x) => Seed::Physical(x),
+            SeedPoint::Computational { ijk, .. } => Seed::Computational { zone: self.seed_zone.unwrap_or(0), ijk },
+            SeedPoint::Random(mut stream) => {
+                let total = self.cells.last().copied().unwrap_or(0);
+                let draw = |_| {
+                    let n = ((stream.next_f64() * total as f64) as u64).min(total.saturating_sub(1));
+                    let zone = self.cells.partition_point(|c| *c <= n).min(self.zones.len() - 1);
+                    let c = self.zones[zone].cells().map(u64::from);
+                    let n = n - if zone == 0 { 0 } else { self.cells[zone - 1] };
+                    let low = [n % c[0], n / c[0] % c[1], n / c[0] / c[1]];
+                    let dims = self.zones[zone].dims();
+                    let ijk = core::array::from_fn(|a| low[a] as f64 + if dims[a] > 1 { stream.next_f64() } else { 0.0 });
+                    (zone as u32, ijk)
+                };
+                Seed::FirstUsable((0..DRAWS).map(draw).collect())
+            }
+        })
+    }
+}
+
+impl Work for Tracing<'_> {
+    type Task = LineTask;
+    type Context = GridFlow<PagedNodes>;
+
+    fn context(&self, worker: Worker) -> Self::Context {
+        let nodes = PagedNodes::new(self.zones.clone(), worker, self.spec.step as u32);
+        GridFlow::new(Space::new(nodes, self.fields.clone()), self.order.clone())
+    }
+    #[inline(always)]
+    fn worker<'c>(&self, flow: &'c mut Self::Context) -> &'c mut Worker {
+        flow.space.nodes.worker()
+    }
+    fn admit(&self, n: u64) -> Result<LineTask, FieldError> {
+        let line = Streamline::new(self.seed(n)?, &self.spec.options, self.components);
+        Ok(LineTask { number: n, line, failure: None })
+    }
+    #[inline(always)]
+    fn step(&self, flow: &mut Self::Context, task: &mut LineTask, missing: &mut Vec<PageId>) -> Progress {
+        match task.line.step(flow, &self.spec.options) {
+            Ok(p) => p,
+            Err(Miss::Absent) => {
+                missing.append(flow.space.nodes.missing());
+                Progress::Need
+            }
+            Err(Miss::Failed) => {
+                flow.space.nodes.missing().clear();
+                task.failure = flow.space.nodes.failure().map(|e| e.to_string());
+                task.line.fail();
+                Progress::Done
+            }
+        }
+    }
+    #[inline(always)]
+    fn bytes(&self, task: &LineTask) -> usize {
+        task.line.bytes()
+    }
+    fn finish(&self, task: LineTask) -> Result<(), FieldError> {
+        let j: Joined = task.line.into_line();
+        let columns = split(&j.fields, &self.layout.fields, j.points.len());
+        let values: Vec<FieldValues<'_>> = columns.iter().map(|c| FieldValues::F64(c)).collect();
+        let code = |r: Option<kernels::line::Reason>| {
+            r.and_then(|r| output::Reason::from_code(r as u8)).unwrap_or(output::Reason::Left)
+        };
+        let line = FinishedLine {
+            seed: task.number,
+            points: &j.points,
+            time: &j.time,
+            zone: &j.zone,
+            fields: &values,
+            reason: code(j.reason),
+            reason_backward: code(j.reason_backward.or(j.reason)),
+        };
+        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        sink.reasons[usize::from(line.reason.code())] += 1;
+        sink.outside += u64::from(j.points.is_empty() && task.failure.is_none());
+        if let Some(f) = task.failure {
+            sink.failed += 1;
+            sink.failure.get_or_insert(f);
+        }
+        sink.spool.add(&line).map_err(output_error)
+    }
+}
+
+/// From point by point to field by field.
+fn split(values: &[f64], fields: &[FieldSpec], points: usize) -> Vec<Vec<f64>> {
+    let stride: usize = fields.iter().map(|f| f.components).sum();
+    let mut at = 0;
+    let column = |f: &FieldSpec| {
+        let column = (0..points).flat_map(|p| values[p * stride + at..p * stride + at + f.components].iter().copied()).collect();
+        at += f.components;
+        column
+    };
+    fields.iter().map(column).collect()
+}
+
+/// An error of the outputs as the engine's callers see it.
+pub fn output_error(e: OutputError) -> FieldError {
+    match e {
+        OutputError::Cancelled { .. } => FieldError::Interrupted,
+        OutputError::Memory { needs } => FieldError::LimitTooSmall { limit: 0, needs, what: "the results".into() },
+        OutputError::Target { path, reason } => FieldError::Usage(format!("{}: {reason}", path.display())),
+        e => FieldError::Output(e.to_string()),
+    }
+}
+
+/// An error of the seeds as the engine's callers see it.
+pub fn seed_error(e: SeedError) -> FieldError {
+    FieldError::Usage(e.to_string())
+}
+
+/// Where the lines go.
+pub enum Destination<'a> {
+    /// Into memory that is the caller's.
+    Memory,
+    /// Into a file; the format follows from its name.
+    File(&'a Path),
+}
+
+/// Traces and hands the lines over.
+///
+/// # Errors
+/// [`FieldError`]: unknown fields and bad seeds before any page is read; a limit that does not hold the largest step; what
+/// cannot be written.
+pub fn trace(session: &Session, spec: &TraceSpec, to: Destination<'_>, watch: &mut Watch<'_>) -> Result<(TraceReport, Option<LineArrays>), FieldError> {
+    let file = match to {
+        Destination::File(p) => Some(OutputFile::create(p).map_err(output_error)?),
+        Destination::Memory => None,
+    };
+    // Names are checked before an index is built for them.
+    session.dataset().fields(Some(&spec.field), &spec.scalars, spec.step)?;
+    let dataset = session.located(watch)?;
+    let fields = dataset.fields(Some(&spec.field), &spec.scalars, spec.step)?;
+    let pager = &session.pager;
+    let limit = pager.ledger().limit();
+    let step_bytes = dataset.step_bytes(&fields, pager);
+    // The elder's pages beside an eighth for results, and the bookkeeping.
+    let least = (step_bytes + step_bytes / 4).max(LEAST) * 8 / 7;
+    if limit < least {
+        return Err(FieldError::LimitTooSmall { limit, needs: least, what: "the largest step of a streamline with its results".into() });
+    }
+    let layout = line_layout(&dataset, spec);
+    let components = layout.fields.iter().map(|f| f.components).sum();
+    let count = spec.seeds.len();
+    let options = SpoolOptions {
+        seeds: count,
+        layout: layout.clone(),
+        budget_bytes: (limit / 8) as usize,
+        directory: SpoolOptions::spill_directory(file.as_ref()),
+    };
+    let spool = LineSpool::new(options, Box::new(LedgerShare::new(pager.clone()))).map_err(|e| match output_error(e) {
+        FieldError::LimitTooSmall { needs, what, .. } => FieldError::LimitTooSmall { limit, needs: needs * 8, what },
+        e => e,
+    })?;
+    let order = zone_order(&dataset, &session.spec.zone_order)?;
+    let seed_zone = spec.seeds.zone().map(|z| zone_of_seeds(&dataset, z)).transpose()?;
+    let mut cells = Vec::with_capacity(dataset.zones.len());
+    let mut total = 0u64;
+    for z in dataset.zones.iter() {
+        total += z.cells().iter().map(|n| u64::from(*n)).product::<u64>();
+        cells.push(total);
+    }
+    let work = Tracing {
+        spec,
+        zones: dataset.zones.clone(),
+        fields,
+        order,
+        cells,
+        seed_zone,
+        layout,
+        components,
+        sink: Mutex::new(Sink { spool, reasons: [0; 16], outside: 0, failed: 0, failure: None }),
+    };
+    let workers = session.means.threads();
+    // A line under way uses a page or two of each array that it reads; half of the memory is for pages in use.
+    let each = (step_bytes / 4).max(64 << 10);
+    let active = (limit / 2 / each).clamp(workers as u64 * 2, 4096) as usize;
+    let load = Load { tasks: count, workers, active };
+    let run = executor::run(&work, pager, load, &mut |done| watch("tracing", done as f64, count as f64))?;
+    session.add_wait(run.wait_s);
+    let sink = work.sink.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let stats = sink.spool.stats();
+    let reasons = output::Reason::ALL.iter().map(|r| (r.name(), sink.reasons[usize::from(r.code())])).filter(|(_, n)| *n > 0);
+    let report = TraceReport {
+        lines: count,
+        points: stats.points,
+        reasons: reasons.collect(),
+        outside: sink.outside,
+        failed: sink.failed,
+        failure: sink.failure,
+        run,
+        spilled_bytes: stats.spilled_bytes,
+    };
+    let partial = report.failed > 0;
+    let arrays = match file {
+        Some(file) => {
+            let provenance = provenance(session, spec);
+            let mut told = |done: u64, total: u64| {
+                if watch("writing", done as f64, total as f64) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            };
+            sink.spool.write(file, &provenance, partial, &mut told).map_err(output_error)?;
+            None
+        }
+        None => Some(sink.spool.arrays(partial).map_err(output_error)?),
+    };
+    Ok((report, arrays))
+}
+
+/// Least memory for a run whatever the data: buffers of the outputs, tables, a few tasks.
+const LEAST: u64 = 512 << 10;
+
+fn provenance(session: &Session, spec: &TraceSpec) -> Provenance {
+    let unit = "grid unit";
+    Provenance {
+        program: concat!("farfield ", env!("CARGO_PKG_VERSION")).to_owned(),
+        source: session.spec.path.display().to_string(),
+        length_unit: unit.to_owned(),
+        time_unit: session.dataset().catalog.time_units.clone(),
+        notes: vec![
+            ("field".into(), spec.field.clone()),
+            ("tolerance".into(), format!("{:e}", spec.options.tolerance)),
+        ],
+    }
+}
+
+/// What every line of a trace has.
+pub fn line_layout(dataset: &Dataset, spec: &TraceSpec) -> LineLayout {
+    let fields = spec.scalars.iter().map(|name| FieldSpec {
+        name: name.clone(),
+        components: dataset.quantity(0, name).map_or(1, |q| q.components()),
+        dtype: FieldType::F64,
+        unit: dataset.units(name),
+    });
+    LineLayout { fields: fields.collect(), both: spec.options.direction == Direction::Both }
+}
+
+/// The order of search between zones: those named first, then the others in file order.
+pub(crate) fn zone_order(dataset: &Dataset, names: &[String]) -> Result<ZoneOrder, FieldError> {
+    let mut order = Vec::with_capacity(dataset.zones.len());
+    for n in names {
+        let z = dataset.zone_named(n)? as u32;
+        if !order.contains(&z) {
+            order.push(z);
+        }
+    }
+    for z in 0..dataset.zones.len() as u32 {
+        if !order.contains(&z) {
+            order.push(z);
+        }
+    }
+    Ok(ZoneOrder(order.into()))
+}
+
+fn zone_of_seeds(dataset: &Dataset, name: &str) -> Result<u32, FieldError> {
+    if let Ok(z) = dataset.zone_named(name) {
+        return Ok(z as u32);
+    }
+    match name.parse::<usize>() {
+        Ok(n) if n >= 1 && n <= dataset.zones.len() => Ok(n as u32 - 1),
+        _ => dataset.zone_named(name).map(|z| z as u32),
+    }
+}
+
+/// A flow over a dataset for one thread that waits: for probes.
+pub(crate) fn blocking_flow(session: &Session, dataset: &Dataset, fields: Arc<[ZoneFields]>, step: usize) -> Result<GridFlow<PagedNodes>, FieldError> {
+    let nodes = PagedNodes::new(dataset.zones.clone(), session.pager.worker(), step as u32);
+    Ok(GridFlow::new(Space::new(nodes, fields), zone_order(dataset, &session.spec.zone_order)?))
+}
+
+/// Repeats a restartable piece of work, waiting for the pages that it lacks. They are held until it is done.
+pub(crate) fn until_here<T>(
+    session: &Session,
+    flow: &mut GridFlow<PagedNodes>,
+    mut work: impl FnMut(&mut GridFlow<PagedNodes>) -> Result<T, Miss>,
+) -> Result<T, FieldError> {
+    let mut wanted: Vec<PageId> = Vec::new();
+    let mut _hold = None;
+    loop {
+        flow.space.nodes.missing().clear();
+        match work(flow) {
+            Ok(v) => return Ok(v),
+            Err(Miss::Failed) => {
+                return Err(match flow.space.nodes.failure() {
+                    Some(e) => FieldError::Page(e),
+                    None => FieldError::Usage("a page failed".into()),
+                })
+            }
+            Err(Miss::Absent) => {
+                wanted.append(flow.space.nodes.missing());
+                wanted.sort_unstable();
+                wanted.dedup();
+                flow.space.nodes.worker().release();
+                _hold = Some(session.pager.fetch(&wanted).map_err(crate::session::pager_error)?);
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! PLOT3D arrays paged where they lie: a page is a run of whole i-rows of one plane, with all components, which a file
+//! holds in one extent a component.
+
+use crate::catalog::DType;
+use crate::plot3d::ArrayLayout;
+use crate::translate::Translation;
+use pager::error::{PageError, PageErrorKind};
+use pager::id::{PageId, SourceId};
+use pager::map::{Located, PageMap, Segment, Target};
+use std::sync::Arc;
+
+/// Points of a page aimed at: as many as a cube of 16, the default of the store.
+const PAGE_POINTS: usize = 4096;
+
+/// Points of a page along i, j, k for a zone that is paged in place.
+pub fn page_box(dims: [usize; 3]) -> [usize; 3] {
+    let rows = (PAGE_POINTS / dims[0].max(1)).clamp(1, dims[1].max(1));
+    [dims[0].max(1), rows, 1]
+}
+
+/// One array of one zone in its PLOT3D files.
+pub struct InPlace {
+    layout: Arc<ArrayLayout>,
+    /// One a file of the dataset.
+    sources: Arc<[SourceId]>,
+    translation: Translation,
+    name: String,
+}
+
+impl InPlace {
+    /// `sources` are the dataset's files in the order of [`crate::plot3d::Files::paths`].
+    pub fn new(layout: Arc<ArrayLayout>, sources: Arc<[SourceId]>) -> Self {
+        let dims = layout.dims();
+        let name = layout.name().to_owned();
+        Self { layout, sources, translation: Translation::new(dims, page_box(dims)), name }
+    }
+}
+
+impl PageMap for InPlace {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn pages(&self) -> u64 {
+        self.translation.count()
+    }
+    fn page_bytes(&self, _: PageId) -> usize {
+        self.translation.component * self.layout.components() * self.layout.dtype().size()
+    }
+    fn locate(&self, page: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
+        let t = &self.translation;
+        let step = page.step as usize;
+        let plane_pages = u64::from(t.pages[1]);
+        let (k, jp) = ((page.page / plane_pages) as usize, (page.page % plane_pages) as usize);
+        let j0 = jp * t.page[1] as usize;
+        let j1 = (j0 + t.page[1] as usize).min(t.dims[1] as usize);
+        let component_bytes = t.component * self.layout.dtype().size();
+        let Some(&source) = self.sources.get(self.layout.file(step)) else {
+            return Located::Failed(PageError::new(self.name.as_str(), PageErrorKind::Missing));
+        };
+        let mut segments = Vec::with_capacity(self.layout.components());
+        for c in 0..self.layout.components() {
+            let mut at = c * component_bytes;
+            self.layout.extents(step, c, k, j0..j1, &mut |run| {
+                let len = run.len as usize;
+                segments.push(Segment { source, offset: run.offset, len, to: Target::Frame(at) });
+                at += len;
+            });
+        }
+        Located::Extents { segments, encoded_len: 0, scratch_len: 0 }
+    }
+    fn decode(&self, page: PageId, _: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+        if self.layout.big_endian(page.step as usize) != cfg!(target_endian = "big") {
+            match self.layout.dtype() {
+                DType::Float32 | DType::Int32 => frame.chunks_exact_mut(4).for_each(|b| b.reverse()),
+                DType::Float64 => frame.chunks_exact_mut(8).for_each(|b| b.reverse()),
+                DType::Uint8 => {}
+            }
+        }
+        Ok(())
+    }
+    fn fill(&self, _: PageId, frame: &mut [u8]) {
+        frame.fill(0);
+    }
+    fn checked(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,179 @@
+//! Every source of this crate under the one suite, and what only files do.
+
+use super::conformance::{bytes, check};
+use super::file::{Backend, Files};
+use super::memory::Memory;
+use super::simulated::{Simulated, Simulation};
+use super::{Buffer, Completion, Read, Source};
+use crate::error::PageErrorKind;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::{mpsc, Arc, Mutex};
+use std::time::Duration;
+
+/// A file that is removed when the test ends.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(content: &[u8]) -> Self {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        let name = format!("farfield-pager-{}-{}", std::process::id(), SERIAL.fetch_add(1, SeqCst));
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, content).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+struct Sender(Mutex<mpsc::Sender<(u64, Result<(), PageErrorKind>)>>);
+
+impl Completion for Sender {
+    fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
+        let _ = self.0.lock().unwrap().send((token, result));
+    }
+}
+
+fn read_one(source: &dyn Source, offset: u64, len: usize) -> (Result<(), PageErrorKind>, Vec<u8>) {
+    let (tx, rx) = mpsc::channel();
+    let done: Arc<dyn Completion> = Arc::new(Sender(Mutex::new(tx)));
+    let mut memory = vec![0u8; len];
+    let buffers = vec![Buffer { ptr: memory.as_mut_ptr(), len }];
+    source.submit(vec![Read { token: 7, offset, buffers }], &done);
+    let (token, result) = rx.recv_timeout(Duration::from_secs(10)).unwrap();
+    assert_eq!(token, 7);
+    (result, memory)
+}
+
+#[test]
+fn memory_conforms() {
+    check(|b| Arc::new(Memory::new("memory", b)));
+}
+
+#[test]
+fn simulated_conforms() {
+    let simulations = [
+        Simulation::default(),
+        Simulation { shuffle: true, short_reads: 0.5, latency: Duration::ZERO..Duration::from_millis(1), ..Simulation::default() },
+        Simulation { depth: 2, seed: 9, ..Simulation::fixed(Duration::from_micros(200), 2) },
+    ];
+    for s in simulations {
+        check(|b| Arc::new(Simulated::new(b, s.clone()).unwrap()));
+    }
+    check(|b| {
+        let len = b.len() as u64;
+        Arc::new(Simulated::made(len, move |at| b[at as usize], Simulation::default()).unwrap())
+    });
+}
+
+#[test]
+fn simulated_lies_as_told() {
+    let b = bytes(10_000);
+    let s = Simulated::new(
+        b.clone(),
+        Simulation { broken: vec![100..200], flipped: vec![500, 9_000], truncated: Some(8_000), ..Simulation::default() },
+    )
+    .unwrap();
+    assert_eq!(s.size(), Ok(8_000));
+    assert!(matches!(read_one(&s, 150, 1).0, Err(PageErrorKind::Io(_))));
+    assert!(matches!(read_one(&s, 0, 101).0, Err(PageErrorKind::Io(_))));
+    assert_eq!(read_one(&s, 0, 100), (Ok(()), b[..100].to_vec()));
+    let (result, got) = read_one(&s, 400, 200);
+    assert_eq!(result, Ok(()));
+    let different: Vec<usize> = (0..200).filter(|i| got[*i] != b[400 + i]).collect();
+    assert_eq!(different, [100]);
+    assert!(matches!(read_one(&s, 7_999, 2).0, Err(PageErrorKind::Short { have: 8_000, .. })));
+    assert_eq!(s.submitted(), 5);
+}
+
+#[test]
+fn simulated_takes_its_time() {
+    let s = Simulated::new(bytes(1000), Simulation::fixed(Duration::from_millis(3), 2)).unwrap();
+    let (tx, rx) = mpsc::channel();
+    let done: Arc<dyn Completion> = Arc::new(Sender(Mutex::new(tx)));
+    let mut memory = vec![0u8; 10];
+    let begin = std::time::Instant::now();
+    let reads = memory.chunks_mut(1).enumerate().map(|(i, b)| Read {
+        token: i as u64,
+        offset: i as u64,
+        buffers: vec![Buffer { ptr: b.as_mut_ptr(), len: 1 }],
+    });
+    s.submit(reads.collect(), &done);
+    for _ in 0..10 {
+        assert_eq!(rx.recv_timeout(Duration::from_secs(10)).unwrap().1, Ok(()));
+    }
+    // Ten reads, two at a time.
+    assert!(begin.elapsed() >= Duration::from_millis(15), "{:?}", begin.elapsed());
+}
+
+fn backends() -> Vec<Arc<Files>> {
+    let mut all = vec![Files::new(Backend::Threads, 4).unwrap(), Files::new(Backend::Threads, 1).unwrap()];
+    for depth in [1, 16] {
+        match Files::new(Backend::Uring, depth) {
+            Ok(files) => {
+                assert_eq!(files.backend_name(), "io_uring");
+                all.push(files);
+            }
+            Err(e) => eprintln!("no io_uring here: {e}"),
+        }
+    }
+    all.push(Files::new(Backend::Auto, 4).unwrap());
+    all
+}
+
+#[test]
+fn files_conform() {
+    for files in backends() {
+        let made = Mutex::new(Vec::new());
+        check(|b| {
+            let scratch = Scratch::new(&b);
+            let source = Files::file(&files, &scratch.0);
+            made.lock().unwrap().push(scratch);
+            source
+        });
+    }
+}
+
+#[test]
+fn only_not_found_is_missing() {
+    for files in backends() {
+        let gone = Files::file(&files, &std::env::temp_dir().join("farfield-no-such-file"));
+        assert_eq!(gone.size(), Err(PageErrorKind::Missing));
+        assert_eq!(read_one(gone.as_ref(), 0, 1).0, Err(PageErrorKind::Missing));
+        let directory = Files::file(&files, &std::env::temp_dir());
+        assert!(matches!(read_one(directory.as_ref(), 0, 1).0, Err(PageErrorKind::Io(_))));
+    }
+}
+
+#[test]
+fn a_file_that_shrinks_is_short() {
+    for files in backends() {
+        let scratch = Scratch::new(&bytes(20_000));
+        let source = Files::file(&files, &scratch.0);
+        assert_eq!(read_one(source.as_ref(), 10_000, 100).0, Ok(()));
+        std::fs::OpenOptions::new().write(true).open(&scratch.0).unwrap().set_len(10_050).unwrap();
+        let short = PageErrorKind::Short { offset: 10_000, end: 10_100, have: 10_050 };
+        assert_eq!(read_one(source.as_ref(), 10_000, 100).0, Err(short));
+    }
+}
+
+#[test]
+fn many_files_few_descriptors() {
+    let open = || std::fs::read_dir("/proc/self/fd").map_or(0, |d| d.count());
+    for files in [Files::new(Backend::Threads, 4).unwrap(), Files::new(Backend::Auto, 4).unwrap()] {
+        let scratch: Vec<_> = (0..400u32).map(|i| Scratch::new(&i.to_le_bytes())).collect();
+        let sources: Vec<_> = scratch.iter().map(|s| Files::file(&files, &s.0)).collect();
+        let before = open();
+        for round in 0..2 {
+            for (i, s) in sources.iter().enumerate() {
+                assert_eq!(read_one(s.as_ref(), 0, 4), (Ok(()), (i as u32).to_le_bytes().to_vec()), "round {round}");
+            }
+        }
+        // Other tests of this process have a few files open too.
+        assert!(open() < before + 300, "{} descriptors", open());
+    }
+}

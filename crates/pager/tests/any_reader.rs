@@ -1,0 +1,56 @@
+//! Invariant 4 as far as the pager can hold it: whatever the limit, policy, readers, latency, order and pieces, the bytes of
+//! a page are the page's.
+
+mod common;
+use common::*;
+use pager::source::simulated::Simulation;
+use pager::*;
+use proptest::prelude::*;
+use std::time::Duration;
+
+fn specs() -> impl Strategy<Value = Vec<Spec>> {
+    let kind = prop_oneof![(1usize..5).prop_map(Kind::Plain), Just(Kind::Coded), Just(Kind::Indexed)];
+    let spec = (kind, 1u32..3, 1u64..60, prop_oneof![Just(64usize), Just(4096), 1usize..20_000], 0u64..6)
+        .prop_map(|(kind, steps, pages, bytes, holes)| Spec { kind, steps, pages, bytes: bytes.max(8), holes });
+    proptest::collection::vec(spec, 1..4)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 40, max_shrink_iters: 20, rng_seed: proptest::test_runner::RngSeed::Fixed(42), failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+    #[test]
+    fn pages_are_the_truth(
+        specs in specs(),
+        seed in 1u64..1000,
+        limit in prop_oneof![Just(900u64 << 10), Just(2 << 20), Just(64 << 20)],
+        policy in prop_oneof![Just(PolicyKind::Clock), Just(PolicyKind::Lru)],
+        readers in 1usize..20,
+        latency_us in 0u64..300,
+        depth in 0usize..5,
+        short_reads in prop_oneof![Just(0.0), Just(0.3)],
+        transient_errors in prop_oneof![Just(0.0), Just(0.02)],
+        threads in 1usize..4,
+    ) {
+        let written = write(seed, &specs);
+        let simulation = Simulation {
+            seed, latency: Duration::ZERO..Duration::from_micros(latency_us), depth, shuffle: true, short_reads,
+            transient_errors, ..Simulation::default()
+        };
+        let config = PagerConfig { limit, policy, readers, ..PagerConfig::default() };
+        let o = written.simulated(config, simulation);
+        std::thread::scope(|s| {
+            for t in 0..threads {
+                let o = &o;
+                s.spawn(move || tasks(o, seed * 31 + t as u64, 60, 6));
+            }
+        });
+        let c = o.pager.counters();
+        prop_assert_eq!(o.pager.ledger().overdraft(), 0, "{:?}", c);
+        prop_assert!(c.peak_bytes <= limit);
+        prop_assert!(c.touched <= c.total);
+        prop_assert!(c.published >= c.touched.min(1));
+        prop_assert_eq!(c.failed, 0);
+    }
+}

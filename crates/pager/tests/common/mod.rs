@@ -1,0 +1,363 @@
+//! A small format with everything that formats do to a pager: pages in pieces, encoded pages with a checksum, index pages,
+//! pages never written; and tasks that ask for pages as the executor does.
+#![allow(dead_code)]
+
+use pager::source::simulated::{Simulated, Simulation};
+use pager::source::Source;
+use pager::*;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.next() % n.max(1)
+    }
+}
+
+/// The truth: byte `i` of a page.
+pub fn truth(seed: u64, step: u32, page: u64, i: usize) -> u8 {
+    let x = (seed << 48) ^ (u64::from(step) << 40) ^ (page << 20) ^ (i as u64 / 8);
+    (x.wrapping_mul(0xD6E8_FEB8_6659_FD93) >> (8 * (i % 8))) as u8
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Straight into the frame, in this many segments.
+    Plain(usize),
+    /// Every byte flipped, crc32c behind.
+    Coded,
+    /// As `Coded`, places in an index page.
+    Indexed,
+}
+
+/// One array of the test format.
+pub struct Map {
+    pub name: String,
+    pub seed: u64,
+    pub kind: Kind,
+    pub steps: u32,
+    pub pages: u64,
+    pub bytes: usize,
+    pub source: SourceId,
+    /// Place of each page, by step and page; `None`: never written.
+    pub places: Vec<Option<u64>>,
+    /// The array of index pages, whose pages hold 16 places each.
+    pub index: Option<ArrayId>,
+    pub located: AtomicU64,
+    pub decoded: AtomicU64,
+}
+
+pub const PER_INDEX: u64 = 16;
+
+impl Map {
+    fn place(&self, id: PageId) -> usize {
+        (u64::from(id.step) * self.pages + id.page) as usize
+    }
+}
+
+impl PageMap for Map {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn pages(&self) -> u64 {
+        self.pages
+    }
+    fn page_bytes(&self, _: PageId) -> usize {
+        self.bytes
+    }
+    fn locate(&self, id: PageId, index: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
+        self.located.fetch_add(1, SeqCst);
+        let place = match self.index {
+            None => self.places[self.place(id)],
+            Some(array) => {
+                let page = PageId::new(array, id.step, id.page / PER_INDEX);
+                let Some(bytes) = index(page) else { return Located::Need(page) };
+                let at = (id.page % PER_INDEX) as usize * 8;
+                // SAFETY: the pager keeps the page during this call.
+                let bytes = unsafe { &*bytes };
+                let place = u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+                (place != u64::MAX).then_some(place)
+            }
+        };
+        let Some(place) = place else { return Located::Fill };
+        match self.kind {
+            Kind::Plain(n) => {
+                let cut = |i: usize| self.bytes * i / n;
+                let segments = (0..n).map(|i| Segment {
+                    source: self.source,
+                    offset: place + cut(i) as u64,
+                    len: cut(i + 1) - cut(i),
+                    to: Target::Frame(cut(i)),
+                });
+                Located::Extents { segments: segments.collect(), encoded_len: 0, scratch_len: 0 }
+            }
+            _ => {
+                let len = self.bytes + 4;
+                let segments = vec![Segment { source: self.source, offset: place, len, to: Target::Encoded(0) }];
+                Located::Extents { segments, encoded_len: len, scratch_len: self.bytes }
+            }
+        }
+    }
+    fn decode(&self, id: PageId, encoded: &[u8], scratch: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+        self.decoded.fetch_add(1, SeqCst);
+        if let Kind::Plain(_) = self.kind {
+            return Ok(());
+        }
+        let (body, sum) = encoded.split_at(self.bytes);
+        let stored = u32::from_le_bytes(sum.try_into().unwrap());
+        let computed = crc32c::crc32c(body);
+        if stored != computed {
+            return Err(PageError::new(
+                format!("{} page {}", self.name, id.page),
+                PageErrorKind::Checksum { stored, computed },
+            ));
+        }
+        scratch.copy_from_slice(body);
+        frame.iter_mut().zip(scratch).for_each(|(f, b)| *f = !*b);
+        Ok(())
+    }
+    fn fill(&self, _: PageId, frame: &mut [u8]) {
+        frame.fill(0xF1);
+    }
+    fn checked(&self) -> bool {
+        !matches!(self.kind, Kind::Plain(_))
+    }
+}
+
+/// What an array is made from.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    pub kind: Kind,
+    pub steps: u32,
+    pub pages: u64,
+    pub bytes: usize,
+    /// One page in so many was never written; 0: all were.
+    pub holes: u64,
+}
+
+/// Arrays written into one blob, in an order that is not that of their pages.
+pub struct Written {
+    pub blob: Vec<u8>,
+    maps: Vec<(Spec, Vec<Option<u64>>, Vec<u64>)>,
+    seed: u64,
+}
+
+pub fn write(seed: u64, specs: &[Spec]) -> Written {
+    let mut rng = Rng(seed);
+    let mut blob = vec![0xEE; 1 + rng.below(5000) as usize];
+    let mut maps = Vec::new();
+    for (a, s) in specs.iter().enumerate() {
+        let n = u64::from(s.steps) * s.pages;
+        let mut order: Vec<u64> = (0..n).collect();
+        // Mostly in order, with some pairs swapped: joins happen, but not always.
+        for i in 1..n as usize {
+            if rng.below(4) == 0 {
+                order.swap(i - 1, i);
+            }
+        }
+        let mut places = vec![None; n as usize];
+        for p in order {
+            if s.holes > 0 && p % s.holes == s.holes - 1 {
+                continue;
+            }
+            places[p as usize] = Some(blob.len() as u64);
+            let (step, page) = ((p / s.pages) as u32, p % s.pages);
+            let body: Vec<u8> = (0..s.bytes).map(|i| truth(seed + a as u64, step, page, i)).collect();
+            match s.kind {
+                Kind::Plain(_) => blob.extend(body),
+                _ => {
+                    let coded: Vec<u8> = body.iter().map(|b| !b).collect();
+                    blob.extend(&coded);
+                    blob.extend(crc32c::crc32c(&coded).to_le_bytes());
+                }
+            }
+        }
+        let mut index = Vec::new();
+        if s.kind == Kind::Indexed {
+            let per_step = s.pages.div_ceil(PER_INDEX);
+            for i in 0..u64::from(s.steps) * per_step {
+                let (step, block) = (i / per_step, i % per_step);
+                index.push(blob.len() as u64);
+                for k in 0..PER_INDEX {
+                    let page = block * PER_INDEX + k;
+                    let place = (page < s.pages).then(|| places[(step * s.pages + page) as usize]).flatten();
+                    blob.extend(place.unwrap_or(u64::MAX).to_le_bytes());
+                }
+            }
+        }
+        maps.push((s.clone(), places, index));
+    }
+    Written { blob, maps, seed }
+}
+
+pub struct Opened {
+    pub pager: Arc<Pager>,
+    pub arrays: Vec<ArrayId>,
+    pub maps: Vec<Arc<Map>>,
+    pub seed: u64,
+}
+
+impl Written {
+    pub fn open(&self, config: PagerConfig, source: impl FnOnce(Vec<u8>) -> Arc<dyn Source>) -> Opened {
+        let pager = Pager::new(config).unwrap();
+        let source = pager.add_source(source(self.blob.clone()));
+        let (mut arrays, mut maps) = (Vec::new(), Vec::new());
+        for (a, (s, places, index)) in self.maps.iter().enumerate() {
+            let mut map = Map {
+                name: format!("array{a}"),
+                seed: self.seed + a as u64,
+                kind: s.kind,
+                steps: s.steps,
+                pages: s.pages,
+                bytes: s.bytes,
+                source,
+                places: places.clone(),
+                index: None,
+                located: AtomicU64::new(0),
+                decoded: AtomicU64::new(0),
+            };
+            if s.kind == Kind::Indexed {
+                map.index = Some(pager.add_array(Arc::new(Map {
+                    name: format!("array{a}/index"),
+                    seed: 0,
+                    kind: Kind::Plain(1),
+                    steps: s.steps,
+                    pages: s.pages.div_ceil(PER_INDEX),
+                    bytes: PER_INDEX as usize * 8,
+                    source,
+                    places: index.iter().map(|p| Some(*p)).collect(),
+                    index: None,
+                    located: AtomicU64::new(0),
+                    decoded: AtomicU64::new(0),
+                })));
+            }
+            let map = Arc::new(map);
+            arrays.push(pager.add_array(map.clone()));
+            maps.push(map);
+        }
+        Opened { pager, arrays, maps, seed: self.seed }
+    }
+
+    pub fn simulated(&self, config: PagerConfig, simulation: Simulation) -> Opened {
+        self.open(config, |blob| Arc::new(Simulated::new(blob, simulation).unwrap()))
+    }
+}
+
+impl Opened {
+    pub fn random_page(&self, rng: &mut Rng) -> PageId {
+        let a = rng.below(self.arrays.len() as u64) as usize;
+        let m = &self.maps[a];
+        PageId::new(self.arrays[a], rng.below(u64::from(m.steps)) as u32, rng.below(m.pages))
+    }
+
+    /// Whether the bytes are the page's.
+    pub fn verify(&self, id: PageId, bytes: &[u8]) {
+        let a = self.arrays.iter().position(|x| *x == id.array).unwrap();
+        let m = &self.maps[a];
+        assert_eq!(bytes.len(), m.bytes);
+        assert_eq!(bytes.as_ptr() as usize % 64, 0);
+        let hole = m.places[m.place(id)].is_none();
+        for (i, b) in bytes.iter().enumerate() {
+            let want = if hole { 0xF1 } else { truth(m.seed, id.step, id.page, i) };
+            assert_eq!(*b, want, "{id:?} byte {i}");
+        }
+    }
+}
+
+/// Counts wakes and remembers their tokens.
+#[derive(Default)]
+pub struct Bell {
+    pub tokens: Mutex<Vec<u64>>,
+    pub pager: Mutex<Option<Arc<Pager>>>,
+}
+
+impl Wake for Bell {
+    fn wake(&self, token: u64) {
+        self.tokens.lock().unwrap().push(token);
+        let pager = self.pager.lock().unwrap().clone();
+        if let Some(p) = pager {
+            p.notify();
+        }
+    }
+}
+
+impl Bell {
+    pub fn new(pager: &Arc<Pager>) -> (Arc<Bell>, Arc<dyn Wake>) {
+        let bell = Arc::new(Bell { tokens: Mutex::default(), pager: Mutex::new(Some(pager.clone())) });
+        (bell.clone(), bell)
+    }
+    pub fn rang(&self) -> usize {
+        self.tokens.lock().unwrap().len()
+    }
+}
+
+/// Works and idles until `done`. Panics after 60 seconds.
+pub fn drive(pager: &Arc<Pager>, done: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        if !pager.work() {
+            pager.idle(Duration::from_millis(20));
+        }
+        assert!(Instant::now() < end, "nothing moves: {:?} stalled {:?}", pager.counters(), pager.stalled());
+    }
+}
+
+/// One task after another on this thread: each looks at a few pages at once, restarts until all are here, and checks them.
+pub fn tasks(o: &Opened, seed: u64, count: usize, most_pages: u64) {
+    let mut rng = Rng(seed);
+    let mut worker = o.pager.worker();
+    let (bell, wake) = Bell::new(&o.pager);
+    let mut rung = 0;
+    for token in 0..count as u64 {
+        let pages: Vec<PageId> = (0..1 + rng.below(most_pages)).map(|_| o.random_page(&mut rng)).collect();
+        if rng.below(4) == 0 {
+            let ahead: Vec<PageId> = (0..3).map(|_| o.random_page(&mut rng)).collect();
+            let (_, silent) = Bell::new(&o.pager);
+            o.pager.request(&ahead, 0, &silent, Priority::Prefetch);
+        }
+        let mut elder = None;
+        let mut restarts = 0;
+        loop {
+            worker.begin_step();
+            let mut absent = Vec::new();
+            {
+                let mut here = Vec::new();
+                for &id in &pages {
+                    match worker.page(id) {
+                        Lookup::Here(bytes) => here.push((id, bytes)),
+                        Lookup::Absent => absent.push(id),
+                        Lookup::Failed(e) => panic!("{e}"),
+                    }
+                }
+                // All of them at once, as a kernel would.
+                here.iter().for_each(|(id, bytes)| o.verify(*id, bytes));
+            }
+            if absent.is_empty() {
+                break;
+            }
+            worker.release();
+            restarts += 1;
+            if restarts == 3 {
+                elder = Some(o.pager.hold(&pages));
+            }
+            if o.pager.request(&absent, token, &wake, Priority::Demand) == Requested::Pending {
+                rung += 1;
+                drive(&o.pager, || bell.rang() >= rung);
+                assert_eq!(bell.tokens.lock().unwrap()[rung - 1], token);
+            }
+        }
+        drop(elder);
+    }
+    assert_eq!(bell.rang(), rung, "a wake too many");
+    *bell.pager.lock().unwrap() = None;
+}

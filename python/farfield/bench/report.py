@@ -1,0 +1,85 @@
+"""docs/benchmarks.md, made from results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from farfield.bench.result import Arm, Result
+from farfield.sizes import format_bytes
+
+
+def report(results: Sequence[Result]) -> str:
+    """The whole page.
+
+    >>> report([]).splitlines()[0]
+    '# Benchmarks'
+    """
+    lines = [
+        "# Benchmarks",
+        "",
+        "Made by `farfield bench report` from the JSON files in `docs/benchmarks/`; run one again with `make bench-NAME`, all with",
+        "`make bench`. Figures are medians; the spread is the largest less the smallest value, as a share of the median. Arms of",
+        "one table were measured side by side in one run.",
+        "",
+    ]
+    for result in results:
+        lines += _section(result)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _section(result: Result) -> list[str]:
+    m = result.machine
+    lines = [f"## {result.title}", "", f"`make bench-{result.name}`", ""]
+    if result.about:
+        lines += [result.about, ""]
+    if result.quick:
+        lines += ["**A quick run on small data: not figures to quote.**", ""]
+    if result.claims:
+        lines += ["| must hold | measured | bound | |", "|---|---|---|---|"]
+        for claim in result.claims:
+            unit = f" {claim.unit}" if claim.unit else ""
+            verdict = "holds" if claim.holds else "**missed**"
+            lines.append(
+                f"| {claim.text} | {_number(claim.value)}{unit} | {claim.relation} {_number(claim.bound)}{unit} | {verdict} |"
+            )
+        lines.append("")
+    lines += _arms(result.arms)
+    for table in result.tables:
+        lines += [f"{table.title}", "", "| " + " | ".join(table.columns) + " |", "|" + "---|" * len(table.columns)]
+        lines += ["| " + " | ".join(v if isinstance(v, str) else _number(v) for v in row) + " |" for row in table.rows]
+        lines.append("")
+    lines += [f"- {note}" for note in result.notes] + ([""] if result.notes else [])
+    lines += [
+        f"<sub>{result.started}, commit {result.commit or 'unknown'}, {result.seconds:.0f} s; {m.cpu}, {m.cores} cores, "
+        f"{format_bytes(m.memory_bytes)}, {m.disk}, Linux {m.kernel}, Python {m.python}</sub>",
+        "",
+    ]
+    return lines
+
+
+def _arms(arms: Sequence[Arm]) -> list[str]:
+    if not arms:
+        return []
+    settings = list(dict.fromkeys(key for arm in arms for key in arm.settings))
+    keys = list(dict.fromkeys(key for arm in arms for key in arm.median))
+    lines = [
+        "| " + " | ".join(["arm", *settings, *keys, "runs"]) + " |",
+        "|" + "---|" * (len(settings) + len(keys) + 2),
+    ]
+    for arm in arms:
+        cells = [arm.name, *(arm.settings.get(key, "") for key in settings)]
+        for key in keys:
+            cells.append(_quantity(key, arm.median[key], arm.spread[key]) if key in arm.median else "")
+        lines.append("| " + " | ".join([*cells, str(len(arm.runs))]) + " |")
+    return [*lines, ""]
+
+
+def _quantity(key: str, value: float, spread: float) -> str:
+    text = format_bytes(value) if key.endswith("_bytes") else _number(value)
+    return f"{text} ± {50 * spread:.0f} %" if spread >= 0.01 else text
+
+
+def _number(value: float) -> str:
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"

@@ -1,0 +1,197 @@
+"""The result of an experiment: one JSON document, the same schema for all.
+
+>>> recorder = Recorder("demo", "A demonstration", runs=3)
+>>> for seconds in (1.0, 1.2, 1.1):
+...     recorder.run("farfield", wall_s=seconds)
+>>> recorder.claim("fast enough", recorder.median("farfield", "wall_s"), "<=", 1.5, unit="s")
+True
+>>> recorder.result().arms[0].median
+{'wall_s': 1.1}
+"""
+
+from __future__ import annotations
+
+import operator
+import statistics
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from farfield.bench.machine import Machine, describe_machine
+from farfield.errors import DataError, UsageError
+
+Relation = Literal["<=", ">=", "=="]
+_HOLDS = {"<=": operator.le, ">=": operator.ge, "==": operator.eq}
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Arm(_Document):
+    """One way of doing the work, measured several times."""
+
+    name: str
+    settings: dict[str, str] = {}
+    """What sets it apart, for the table."""
+    runs: list[dict[str, float]]
+    median: dict[str, float]
+    spread: dict[str, float]
+    """Largest less smallest value of each quantity, as a share of its median."""
+
+
+class Claim(_Document):
+    """A figure that must hold, and whether it does."""
+
+    text: str
+    value: float
+    relation: Relation
+    bound: float
+    unit: str = ""
+    holds: bool
+
+
+class Table(_Document):
+    """Figures that are not medians of arms: counts by zone, errors by line."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[str | float | int]]
+
+
+class Result(_Document):
+    """One run of an experiment."""
+
+    schema_version: Literal[1] = 1
+    name: str
+    title: str
+    about: str = ""
+    started: str
+    """UTC, ISO 8601."""
+    seconds: float
+    commit: str | None
+    """Of the checkout; null outside one. A `+` at its end: with changes that are not committed."""
+    machine: Machine
+    quick: bool
+    """Smaller data and fewer runs, to see that it works: not figures to quote."""
+    arms: list[Arm]
+    claims: list[Claim]
+    tables: list[Table]
+    notes: list[str]
+
+
+class Recorder:
+    """What an experiment writes its measurements to."""
+
+    def __init__(
+        self, name: str, title: str, *, about: str = "", runs: int = 5, quick: bool = False, work: Path = Path()
+    ) -> None:
+        from datetime import UTC, datetime
+
+        self.runs = runs
+        """How often each arm is to be run."""
+        self.quick = quick
+        self.work = work
+        """A folder for data, kept between runs."""
+        self._name, self._title, self._about = name, title, about
+        self._started = datetime.now(UTC)
+        self._arms: dict[str, list[dict[str, float]]] = {}
+        self._settings: dict[str, dict[str, str]] = {}
+        self._claims: list[Claim] = []
+        self._tables: list[Table] = []
+        self._notes: list[str] = []
+
+    def run(self, arm: str, *, settings: dict[str, str] | None = None, **quantities: float) -> None:
+        """Records one run of an arm. Names carry units: wall_s, peak_bytes, error_length."""
+        self._arms.setdefault(arm, []).append({key: float(value) for key, value in quantities.items()})
+        self._settings.setdefault(arm, {}).update(settings or {})
+
+    def median(self, arm: str, quantity: str) -> float:
+        """The median of a quantity over the runs of an arm.
+
+        Raises:
+            UsageError: if it was not recorded.
+        """
+        values = [run[quantity] for run in self._arms.get(arm, []) if quantity in run]
+        if not values:
+            raise UsageError(f"the experiment '{self._name}' recorded no {quantity} of '{arm}'")
+        return statistics.median(values)
+
+    def claim(self, text: str, value: float, relation: Relation, bound: float, *, unit: str = "") -> bool:
+        """Records a figure that must hold; whether it does."""
+        holds = bool(_HOLDS[relation](value, bound))
+        self._claims.append(Claim(text=text, value=value, relation=relation, bound=bound, unit=unit, holds=holds))
+        return holds
+
+    def table(self, title: str, columns: list[str], rows: list[list[str | float | int]]) -> None:
+        """Records a table."""
+        self._tables.append(Table(title=title, columns=columns, rows=rows))
+
+    def note(self, text: str) -> None:
+        """Records a sentence: what was left out, what disturbs the figure."""
+        self._notes.append(text)
+
+    def result(self) -> Result:
+        """Everything so far."""
+        from datetime import UTC, datetime
+
+        from farfield.bench.machine import commit
+
+        return Result(
+            name=self._name,
+            title=self._title,
+            about=self._about,
+            started=self._started.isoformat(timespec="seconds"),
+            seconds=(datetime.now(UTC) - self._started).total_seconds(),
+            commit=commit(),
+            machine=describe_machine(),
+            quick=self.quick,
+            arms=[_arm(name, runs, self._settings.get(name, {})) for name, runs in self._arms.items()],
+            claims=self._claims,
+            tables=self._tables,
+            notes=self._notes,
+        )
+
+
+def _arm(name: str, runs: list[dict[str, float]], settings: dict[str, str]) -> Arm:
+    keys = list(dict.fromkeys(key for run in runs for key in run))
+    values = {key: [run[key] for run in runs if key in run] for key in keys}
+    median = {key: statistics.median(v) for key, v in values.items()}
+    spread = {key: (max(v) - min(v)) / abs(median[key]) if median[key] else 0.0 for key, v in values.items()}
+    return Arm(name=name, settings=settings, runs=runs, median=median, spread=spread)
+
+
+def write_result(result: Result, folder: Path) -> Path:
+    """Writes `NAME.json` into a folder; its path.
+
+    Raises:
+        DataError: if it cannot be written.
+    """
+    path = folder / f"{result.name}.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(result.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{error.filename or path}: cannot write the result: {error.strerror or error}") from error
+    return path
+
+
+def read_results(folder: Path) -> list[Result]:
+    """All results of a folder, by name.
+
+    Raises:
+        DataError: if one cannot be read.
+    """
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            found.append(Result.model_validate_json(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
+            raise DataError(f"{path}: not a benchmark result: {error}") from error
+    return found
+
+
+def result_schema() -> dict[str, Any]:
+    """The JSON Schema of results."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Result.model_json_schema()}

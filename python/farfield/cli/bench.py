@@ -1,0 +1,91 @@
+"""`farfield bench`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from farfield.cli.common import Common, command
+
+RESULTS = "docs/benchmarks"
+REPORT = "docs/benchmarks.md"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the group and its commands."""
+    group = typer.Typer(rich_markup_mode=None)
+    app.add_typer(group, name="bench", help="The experiments.")
+
+    @command(group, "list", source=False, run=False)
+    def list_(common: Common) -> None:
+        """Which experiments there are."""
+        from farfield.bench import load
+
+        found = load()
+        lines = [f"{name:<14} {e.title}" for name, e in found.items()] or ["there are no experiments in this build"]
+        common.show({name: {"title": e.title, "about": e.about} for name, e in found.items()}, lines)
+
+    @command(group, "run", source=False, run=False)
+    def run(
+        common: Common,
+        names: Annotated[
+            list[str], typer.Argument(metavar="NAME... | all", help="experiments of 'farfield bench list'")
+        ],
+        runs: Annotated[int, typer.Option("--runs", min=1, help="how often each arm is run")] = 5,
+        quick: Annotated[bool, typer.Option("--quick", help="small data, to see that it works")] = False,
+        work: Annotated[
+            str, typer.Option("--work", metavar="DIR", help="folder for data, kept between runs")
+        ] = "bench-data",
+        results: Annotated[str, typer.Option("--results", metavar="DIR", help="folder for NAME.json")] = RESULTS,
+    ) -> int:
+        """Run experiments and write their results. Exit code 1 if a figure that must hold does not."""
+        import sys
+        from pathlib import Path
+
+        from farfield.bench import Recorder, find, load
+        from farfield.bench.result import write_result
+
+        chosen = list(load().values()) if names == ["all"] else [find(name) for name in names]
+        missed = 0
+        documents = {}
+        for e in chosen:
+            if not common.quiet:
+                print(f"farfield: running {e.name}: {e.title}", file=sys.stderr, flush=True)
+            folder = Path(work)
+            folder.mkdir(parents=True, exist_ok=True)
+            recorder = Recorder(e.name, e.title, about=e.about, runs=runs, quick=quick, work=folder)
+            e.measure(recorder)
+            result = recorder.result()
+            path = write_result(result, Path(results))
+            documents[e.name] = result.model_dump(mode="json")
+            missed += sum(not claim.holds for claim in result.claims)
+            lines = [f"{e.name}: {path}"]
+            for claim in result.claims:
+                verdict = "holds " if claim.holds else "MISSED"
+                lines.append(
+                    f"  {verdict} {claim.text}: {claim.value:.4g} {claim.relation} {claim.bound:.4g} {claim.unit}"
+                )
+            if not common.json:
+                common.show({}, lines)
+        if common.json:
+            common.show(documents, [])
+        return 1 if missed else 0
+
+    @command(group, "report", source=False, run=False)
+    def report(
+        common: Common,
+        results: Annotated[str, typer.Option("--results", metavar="DIR", help="folder of NAME.json")] = RESULTS,
+        output: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="the page")] = REPORT,
+    ) -> None:
+        """Make docs/benchmarks.md from the results."""
+        from pathlib import Path
+
+        from farfield.bench.report import report as page
+        from farfield.bench.result import read_results
+
+        found = read_results(Path(results))
+        Path(output).write_text(page(found), encoding="utf-8")
+        common.show(
+            {"output": output, "results": [r.name for r in found]}, [f"wrote {output} from {len(found)} results"]
+        )

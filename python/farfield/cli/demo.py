@@ -1,0 +1,40 @@
+"""`farfield demo`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from farfield.cli.common import Common, command
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+
+    @command(app, "demo", source=False, run=False)
+    def demo(
+        common: Common,
+        folder: Annotated[
+            str | None, typer.Option("--dir", metavar="DIR", help="where its files go; otherwise the cache")
+        ] = None,
+        small: Annotated[bool, typer.Option("--small", help="with a hundredth of the data")] = False,
+    ) -> None:
+        """Show it all on a flow made here.
+
+        Makes a flow several times larger than the limit, converts it, traces a rake, draws it, and says how little was read
+        and held.
+        """
+        from pathlib import Path
+
+        from farfield.demo.story import Story
+
+        settings = common.settings()
+        where = Path(folder).expanduser() if folder else settings["cache_dir"] / "demo"
+        silent = common.json or common.quiet
+        story = Story(where, (lambda text: None) if silent else _say, common.progress(settings), quick=small)
+        common.show(story.tell(), [])
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)

@@ -1,0 +1,66 @@
+"""The commands by name, and what the top of the command line says. Nothing here imports anything, so that `farfield --help`
+costs what Python's start costs; a command's own module is imported when it is asked for."""
+
+from __future__ import annotations
+
+from farfield.errors import UnknownName, UsageError
+
+COMMANDS = {
+    "info": "Say what a dataset is.",
+    "convert": "Stream a dataset into a store of pages (Zarr v3).",
+    "validate": "Check every page.",
+    "probe": "Say what is at a place: values, zone, ijk.",
+    "trace": "Trace streamlines inside the memory limit.",
+    "extract": "Write a part of a dataset as geometry.",
+    "render": "Draw a picture.",
+    "demo": "Show it all on a flow made here.",
+    "cache": "What is kept between runs.",
+    "config": "Settings, and where they come from.",
+    "bench": "The experiments.",
+}
+"""Each has a module of its name beside this one, with `register(app)`."""
+
+
+def help_text() -> str:
+    """What `farfield --help` prints."""
+    width = max(map(len, COMMANDS))
+    rows = [f"  {name:<{width}}  {about}" for name, about in COMMANDS.items()]
+    return "\n".join(
+        [
+            "Usage: farfield COMMAND ...",
+            "",
+            "  Shows any part of a dataset that is far larger than memory.",
+            "",
+            "Commands:",
+            *rows,
+            "",
+            "Options:",
+            "  --version   Print the version.",
+            "  -h, --help  Print this; after a command, its own help.",
+            "",
+            "A dataset (SRC) is a grid file, 'grid.xyz+q=sol_*.q', a store, a .p3d file or demo:NAME.",
+            "Every command has --json, -v and -q; those that read data --memory-limit 2GiB|50% and more.",
+            "Exit codes: 0 done, 1 data or run error, 2 usage or ambiguous input, 3 partial result,",
+            "4 memory limit too small, 5 network or access, 130 interrupted.",
+            "",
+            "Begin with: farfield demo",
+        ]
+    )
+
+
+def check_command(word: str) -> str:
+    """The word, if it is a command.
+
+    Raises:
+        UsageError: if it is an option, which comes after the command.
+        UnknownName: with the nearest command, if it is neither.
+    """
+    if word in COMMANDS:
+        return word
+    if word.startswith("-"):
+        raise UsageError(f"no such option: {word}; options come after the command: see 'farfield --help'")
+    import difflib
+
+    near = difflib.get_close_matches(word, COMMANDS, n=1)
+    like = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(COMMANDS)}"
+    raise UnknownName(f"no command '{word}'; {like}")

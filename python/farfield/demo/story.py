@@ -1,0 +1,138 @@
+"""What `farfield demo` does: make a flow several times larger than the limit, convert it, trace a rake, draw it, and say how
+little was read and held. Each step is a command of its own process, so that its peak is its own and anyone can repeat it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from farfield.errors import DataError, FarfieldError, Interrupted, MemoryLimitError
+from farfield.sizes import format_bytes
+
+LIMIT = "64MiB"
+SCALE = 4
+"""10 million points, 380 MB: six times the limit, and made in seconds."""
+RAKE = "plane:-2.2,-0.45,0.4:-2.2,0.45,0.4:-2.2,-0.45,7.6:4:40"
+"""Four columns just before the cylinder, close enough to its middle to be drawn into the wake."""
+SCALARS = "velocity_magnitude,pressure"
+_ROOM = 1.2
+"""The store is about as large as the files; a little to spare beside it."""
+
+
+@dataclass
+class Story:
+    """One telling of the demo."""
+
+    folder: Path
+    say: Callable[[str], None]
+    progress: bool | None = None
+    """As `reporting` takes it."""
+    quick: bool = False
+    """A hundredth of the data, for tests."""
+
+    def tell(self) -> dict[str, Any]:
+        """Runs every step; the figures.
+
+        Raises:
+            DataError: if the disk has no room, or a step fails.
+        """
+        from farfield import demo
+
+        scale, limit = (1, "8MiB") if self.quick else (SCALE, LIMIT)
+        begun = time.monotonic()
+        self._room(450_000_000 if not self.quick else 10_000_000)
+        self.say("A tapered cylinder sheds vortices, faster at its thin end: six zones, as PLOT3D files.")
+        grid, solution = demo.make("taper", self.folder, scale=scale, progress=self.progress)
+        size = grid.stat().st_size + solution.stat().st_size
+        self.say(f"   {grid}\n   {solution}\n   {format_bytes(size)}, generated in {time.monotonic() - begun:.1f} s")
+        self.say(f"\nEverything from here on runs within {limit}: {size / _bytes(limit):.1f} times less than the data.")
+        store = self.folder / "taper.zarr"
+        lines, picture = self.folder / "taper.vtp", self.folder / "taper.png"
+        common = ["--memory-limit", limit]
+        self.say("\n1. Convert it to a store of pages (optional: PLOT3D files are paged where they lie, too)")
+        converted = self._run("convert", f"{grid}+q={solution}", store, "--overwrite", *common)
+        self.say(
+            f"   {format_bytes(converted['bytes_out'])} in {converted['wall_s']:.1f} s, holding "
+            f"{format_bytes(converted['peak_bytes'])} at most"
+        )
+        self.say("\n2. Trace a rake through it")
+        traced = self._run("trace", store, "--seeds", RAKE, "--scalars", SCALARS, "-o", lines, *common)
+        pages = traced["pages"]
+        share = 100.0 * pages["touched"] / max(1, pages["total"])
+        self.say(
+            f"   {traced['lines']} lines with {traced['points']:,} points in {traced['wall_s']:.2f} s\n"
+            f"   touched {pages['touched']:,} of {pages['total']:,} pages ({share:.1f} %), read "
+            f"{format_bytes(traced['bytes_read'])} of {format_bytes(size)}\n"
+            f"   held {format_bytes(traced['peak_bytes'])} at most, under a limit of {format_bytes(traced['limit_bytes'])}"
+        )
+        self.say("\n3. Draw the lines beside the body")
+        drawn = self._run("render", store, "--lines", lines, "--color", "velocity_magnitude", "-o", picture, *common)
+        self.say(f"   {picture}: {drawn['size'][0]} x {drawn['size'][1]}, drawn in {drawn['wall_s']:.1f} s")
+        self.say(f"\nDone in {time.monotonic() - begun:.0f} s. Look at {picture}, then try:")
+        for words in self._next(store):
+            self.say("   " + shlex.join(words))
+        return {
+            "folder": str(self.folder),
+            "bytes": size,
+            "convert": converted,
+            "trace": traced,
+            "render": drawn,
+            "wall_s": time.monotonic() - begun,
+        }
+
+    def _next(self, store: Path) -> list[list[str]]:
+        return [
+            ["farfield", "info", str(store)],
+            ["farfield", "probe", str(store), "2", "0.5", "4"],
+            ["farfield", "trace", str(store), "--seeds", "random:2000:1", "--memory-limit", "32MiB", "-o", "lines.npz"],
+            ["farfield", "render", str(store), "--size", "3840x2160", "--view", "-y", "-o", "side.png"],
+            ["python", "-c", f"import farfield as ff; print(ff.open({str(store)!r}))"],
+        ]
+
+    def _room(self, needed: int) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            free = shutil.disk_usage(self.folder).free
+        except OSError as error:
+            raise DataError(f"{self.folder}: cannot use this folder: {error.strerror or error}") from error
+        if free < needed * 2 * _ROOM:
+            raise DataError(
+                f"{self.folder}: the demo needs {format_bytes(needed * 2 * _ROOM)} of disk space and there are "
+                f"{format_bytes(free)}; name another folder with --dir"
+            )
+
+    def _run(self, *words: str | os.PathLike[str]) -> dict[str, Any]:
+        arguments = [os.fspath(w) for w in words]
+        self.say("   $ " + shlex.join(["farfield", *arguments]))
+        quiet = ["--no-progress"] if self.progress is False else []
+        done = subprocess.run(
+            [sys.executable, "-m", "farfield", *arguments, "--json", *quiet],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise _failure(done.returncode, arguments)
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+
+def _failure(code: int, arguments: Sequence[str]) -> FarfieldError:
+    """The step has said on stderr what was wrong; its exit code becomes ours."""
+    text = f"farfield {arguments[0]} ended with exit code {code}; its own message stands above"
+    return {4: MemoryLimitError(text), 130: Interrupted(text)}.get(code, DataError(text))
+
+
+def _bytes(limit: str) -> int:
+    from farfield.sizes import parse_bytes
+
+    return parse_bytes(limit)
