@@ -16,7 +16,8 @@ Rules that hold for every call
   file that was not finished is removed.
 - An absent JSON key means the same as null, and both mean the extension's own default. An unknown key is a `UsageError`
   that names it (so a misspelt key never passes in silence).
-- Paths are absolute or relative to the working directory, already free of `~`, globs, `+q=` and `demo:`.
+- Paths are absolute or relative to the working directory, already free of `~`, globs, `+q=` and `demo:`. VTK's `.p3d` files
+  are read by the extension.
 - i, j, k in JSON, and in everything that a person sees, are 1-based; in `read` they are 0-based, half open.
 - 2-D datasets: positions have three numbers with z = 0 everywhere; seeds may have shape (N, 2).
 
@@ -29,19 +30,11 @@ Arguments that many calls share
 `replacement`     "clock" or "lru".
 `events`          file that receives the Chrome trace when the dataset is closed (or the call ends), or None.
 `options`         JSON object; for `Dataset.open`, `convert` and `validate` it may hold
-    {"plot3d": {"form": "fortran" | "binary" | "ascii",
-                "byte_order": "little" | "big",
-                "precision": 32 | 64,
-                "zone_count": bool,              # the file starts with the number of zones
-                "iblank": bool,                  # the grid file holds iblank
-                "dimension": 2 | 3,
-                "ordering": "whole" | "planes",
-                "q_variables": int,              # 5 for plain q files, more for OVERFLOW
-                "q_header": "plot3d" | "overflow",
-                "record_marks": 4 | 8,
-                "names": path of a .nam file},   # the command line spells these --plot3d-byte-order and so on
+    {"plot3d": {"format": "fortran" | "binary" | "ascii", "byte_order": "little" | "big", "precision": "32" | "64",
+                "zones": "single" | "multi",     # whether the file starts with the number of zones
+                "iblank": "yes" | "no", "dimension": "2" | "3", "order": "whole" | "planes",
+                "kind": "grid" | "q" | "function"},              # the command line spells these --plot3d-byte-order and so on
      "zone_order": [zone names],                 # instead of file order where a position is in several zones
-     "times": [number], "gamma": number, "function_names": [names],              # from VTK's .p3d files; they win over headers
      "cache_dir": path}                          # made when needed; the extension keeps converted ASCII files, ranges and boxes of
                                                  # foreign data in its subfolder "data", and nothing else anywhere else
 

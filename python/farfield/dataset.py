@@ -66,8 +66,8 @@ def open(
         readers: Reads in flight; 0 for what suits the source.
         replacement: `"clock"` or `"lru"`.
         events: A file that gets a Chrome trace of the run when the dataset is closed.
-        plot3d: What sniffing cannot tell: form, byte_order, precision, zone_count, iblank, dimension, ordering, q_variables,
-            q_header, record_marks, names.
+        plot3d: What sniffing cannot tell, as the options `--plot3d-...` have it: format, byte_order, precision, zones, iblank,
+            dimension, order, kind.
         zone_order: Zones in the order in which they are asked where several hold a position.
         progress: A function `report(phase, done, total) -> bool`, True or False for a bar; None shows one on terminals.
 

@@ -14,7 +14,6 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from farfield.errors import DataError, UsageError
@@ -92,7 +91,7 @@ def parse(
 
     Raises:
         UsageError: if the string makes no sense.
-        DataError: if a file is not there, or a `.p3d` file is broken.
+        DataError: if a file is not there.
     """
     whole = os.fspath(text)
     if not whole:
@@ -122,10 +121,8 @@ def parse(
         if glob.has_magic(grid):
             raise UsageError(f"{head}: a grid is one file, not a pattern (only q and function files may be several)")
         expand(head)
-    if grid.endswith(".p3d"):
-        if paths["q"] or paths["function"]:
-            raise UsageError(f"{grid}: a .p3d file names its q and function files itself; leave +q= away")
-        return replace(_read_p3d(Path(grid)), text=whole)
+    if grid.endswith(".p3d") and (paths["q"] or paths["function"]):
+        raise UsageError(f"{grid}: a .p3d file names its q and function files itself; leave +q= away")
     return Source(grid, paths["q"], paths["function"], {}, whole)
 
 
@@ -135,45 +132,3 @@ def _listed(value: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | N
     if isinstance(value, str | os.PathLike):
         return [os.fspath(value)]
     return [os.fspath(v) for v in value]
-
-
-_P3D_PLAIN = {"byte-order": "byte_order", "precision": "precision", "multi-grid": "zone_count", "blanking": "iblank"}
-
-
-def _read_p3d(path: Path) -> Source:
-    """VTK's meta file. https://docs.vtk.org: vtkPlot3DMetaReader. What it leaves out is sniffed as always."""
-    try:
-        meta = json.loads(path.read_text(encoding="utf-8"))
-        steps = meta["filenames"]
-        if not (isinstance(steps, list) and steps and all(isinstance(s, dict) and "xyz" in s for s in steps)):
-            raise TypeError("'filenames' is not a list of objects with 'xyz'")
-    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path}: not a readable .p3d file: {error!s}") from error
-    if len({s["xyz"] for s in steps}) > 1:
-        raise UsageError(f"{path}: the grid moves (several xyz files); this version reads fixed grids")
-
-    def near(name: str) -> str:
-        found = str(path.parent / name)
-        if not os.path.exists(found):
-            raise DataError(f"{found}: there is no such file; {path} names it")
-        return found
-
-    plot3d: dict[str, Any] = {ours: meta[theirs] for theirs, ours in _P3D_PLAIN.items() if theirs in meta}
-    if meta.get("format") == "ascii":
-        plot3d["form"] = "ascii"
-    elif "language" in meta:
-        plot3d["form"] = "fortran" if str(meta["language"]).lower() == "fortran" else "binary"
-    if "2D" in meta:
-        plot3d["dimension"] = 2 if meta["2D"] else 3
-    if meta.get("auto-detect-format"):
-        plot3d = {}
-    options: dict[str, Any] = {"plot3d": plot3d} if plot3d else {}
-    if all("time" in s for s in steps):
-        options["times"] = [float(s["time"]) for s in steps]
-    if "gamma" in meta:
-        options["gamma"] = float(meta["gamma"])
-    if meta.get("function-names"):
-        options["function_names"] = [str(n) for n in meta["function-names"]]
-    q = tuple(near(s["q"]) for s in steps if "q" in s)
-    function = tuple(near(s["function"]) for s in steps if "function" in s)
-    return Source(near(steps[0]["xyz"]), q, function, options, str(path))

@@ -2,8 +2,15 @@
 
 pub mod convert;
 pub mod executor;
+pub mod info;
 pub mod output;
 pub mod process;
 pub mod seeds;
 pub mod session;
+pub mod surfaces;
 pub mod trace;
+pub mod validate;
+pub mod values;
+
+/// Codec of new stores unless the user says otherwise; chosen by the measurements in `docs/benchmarks.md`.
+pub const DEFAULT_CODEC: &str = "none";

@@ -198,6 +198,22 @@ pub(crate) fn charge_other(pager: &Arc<Pager>, bytes: u64) -> Result<Box<dyn std
     }
 }
 
+/// [`charge_other`] for a session, as converters take it.
+pub fn charge_for(session: &Session) -> impl Fn(u64) -> Result<Box<dyn std::any::Any>, FieldError> + '_ {
+    move |bytes| charge_other(&session.pager, bytes)
+}
+
+/// The numbers of a run that reads no pages.
+pub fn idle_stats(means: &Means) -> serde_json::Value {
+    serde_json::json!({
+        "wall_s": 0.0, "cpu_s": crate::process::cpu_seconds(), "wait_s": 0.0,
+        "base_bytes": crate::process::resident_bytes(), "peak_bytes": 0, "limit_bytes": means.memory_limit,
+        "resident_peak_bytes": crate::process::peak_resident_bytes(),
+        "pages": {"total": 0, "touched": 0, "faults": 0, "hits": 0, "evictions": 0, "prefetched": 0, "prefetched_used": 0},
+        "bytes_read": 0, "reads": 0,
+    })
+}
+
 fn open_plot3d(spec: &SourceSpec, watch: &mut Watch<'_>) -> Result<Plot3d, FieldError> {
     let folder = spec.cache_dir.join("data");
     let mut progress = |done: u64, total: u64| watch("converting text", done as f64, total as f64);

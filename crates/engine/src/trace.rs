@@ -267,8 +267,7 @@ pub fn trace(session: &Session, spec: &TraceSpec, to: Destination<'_>, watch: &m
     let pager = &session.pager;
     let limit = pager.ledger().limit();
     let step_bytes = dataset.step_bytes(&fields, pager);
-    // The elder's pages beside an eighth for results, and the bookkeeping.
-    let least = (step_bytes + step_bytes / 4).max(LEAST) * 8 / 7;
+    let least = least_limit(step_bytes);
     if limit < least {
         return Err(FieldError::LimitTooSmall { limit, needs: least, what: "the largest step of a streamline with its results".into() });
     }
@@ -339,10 +338,16 @@ pub fn trace(session: &Session, spec: &TraceSpec, to: Destination<'_>, watch: &m
     Ok((report, arrays))
 }
 
+/// The smallest limit for a largest step of so many bytes: the elder's pages beside an eighth for results, and the bookkeeping.
+pub fn least_limit(step_bytes: u64) -> u64 {
+    (step_bytes + step_bytes / 4).max(LEAST) * 8 / 7
+}
+
 /// Least memory for a run whatever the data: buffers of the outputs, tables, a few tasks.
 const LEAST: u64 = 512 << 10;
 
-fn provenance(session: &Session, spec: &TraceSpec) -> Provenance {
+/// What is written beside the lines.
+pub fn provenance(session: &Session, spec: &TraceSpec) -> Provenance {
     let unit = "grid unit";
     Provenance {
         program: concat!("farfield ", env!("CARGO_PKG_VERSION")).to_owned(),

@@ -66,6 +66,21 @@ impl Zone {
     pub fn cells(&self) -> [u32; 3] {
         self.dims().map(|n| n.max(2) - 1)
     }
+    /// Element `n` of a component of an array, out of one of its pages.
+    pub fn element(&self, array: usize, page: &[u8], component: usize, n: usize) -> f64 {
+        let a = &self.arrays[array];
+        let size = a.dtype.size();
+        let at = (component * self.translation.component + n) * size;
+        let Some(b) = page.get(at..at + size) else { return f64::NAN };
+        match (a.dtype, b) {
+            (DType::Float32, &[a, b, c, d]) => f64::from(f32::from_ne_bytes([a, b, c, d])),
+            (DType::Int32, &[a, b, c, d]) => f64::from(i32::from_ne_bytes([a, b, c, d])),
+            (DType::Float64, &[a, b, c, d, e, f, g, h]) => f64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+            (DType::Uint8, &[a]) => f64::from(a),
+            // The slice has the length of the type.
+            _ => f64::NAN,
+        }
+    }
     /// The array of that name.
     pub fn array(&self, name: &str) -> Option<usize> {
         self.arrays.iter().position(|a| a.name == name)

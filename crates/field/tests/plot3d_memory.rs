@@ -97,7 +97,8 @@ fn a_kilobyte_costs_less_than_a_megabyte() {
             let mut bytes = start.clone();
             for _ in 0..round.min(8) {
                 let at = random.below(bytes.len());
-                bytes[at] = if random.below(2) == 0 { random.next() as u8 } else { [0, 1, 0x7f, 0xff][random.below(4)] };
+                bytes[at] =
+                    if random.below(2) == 0 { random.next() as u8 } else { [0, 1, 0x7f, 0xff][random.below(4)] };
             }
             bytes.truncate(1024);
             let used = peak(|| fuzz_sniff(&bytes));

@@ -65,16 +65,16 @@ impl CellStep {
         let (mut lo, mut hi) = (k0.1, k0.1);
         let hv = V4::splat(h);
         let sv = V4::splat(sign);
-        let mut y1 = y0;
         macro_rules! stage {
             ($n:literal, $($s:literal),*) => {{
                 let row = &DP_A[$n - 1];
                 let sum = V4::zero()$(.fma(V4::splat(row[$s]), k[$s]))*;
-                y1 = y0.fma(hv, sum);
-                let (r, det) = rate(map, vector, y1);
+                let y = y0.fma(hv, sum);
+                let (r, det) = rate(map, vector, y);
                 k[$n] = r * sv;
                 lo = lo.min(det);
                 hi = hi.max(det);
+                y
             }};
         }
         stage!(1, 0);
@@ -82,7 +82,7 @@ impl CellStep {
         stage!(3, 0, 1, 2);
         stage!(4, 0, 1, 2, 3);
         stage!(5, 0, 1, 2, 3, 4);
-        stage!(6, 0, 2, 3, 4, 5);
+        let y1 = stage!(6, 0, 2, 3, 4, 5);
         let (a, b) = (lo.first(), hi.first());
         // One sign throughout, and of one order of magnitude. (NaN fails both.)
         if !((a > 0.0 && b < a * COLLAPSE) || (b < 0.0 && a > b * COLLAPSE)) {

@@ -37,7 +37,11 @@ pub struct Options {
     pub max_steps: u32,
     /// Speed below which a line ends.
     pub terminal_speed: f64,
-    /// Step of the methods without step control, in cells.
+    /// First step, length; `None`: from the cell.
+    pub initial_step: Option<f64>,
+    /// Longest step, length; the step of methods without step control. `None`: from the cell.
+    pub max_step: Option<f64>,
+    /// Step of the methods without step control where `max_step` says nothing, in cells.
     pub step_cells: f64,
 }
 
@@ -51,6 +55,8 @@ impl Default for Options {
             max_time: f64::INFINITY,
             max_steps: 2000,
             terminal_speed: 1e-12,
+            initial_step: None,
+            max_step: None,
             step_cells: 0.25,
         }
     }
@@ -256,7 +262,7 @@ impl Streamline {
     fn begin_half<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options, place: Place, x: [f64; 3]) -> Result<(), Miss> {
         let v = flow.space.full(place.spot.cell)?.vector.at(place.spot.rst);
         self.x = x;
-        self.h = f64::INFINITY;
+        self.h = options.initial_step.map_or(f64::INFINITY, |s| s / v.length3());
         self.carried = None;
         self.entered = None;
         self.line.begin(if self.sign < 0.0 { Half::Backward } else { Half::Forward });
@@ -331,6 +337,9 @@ impl Streamline {
         }
         let time_left = options.max_time - self.line.half_time();
         let mut h = self.h.min(exit * OVERSHOOT).min(time_left);
+        if let Some(longest) = options.max_step {
+            h = h.min(longest / vector.at(q0).length3());
+        }
         if !(h > 0.0 && h < f64::INFINITY) {
             return self.go_physical(flow, settled);
         }
@@ -518,6 +527,10 @@ impl Streamline {
         let mut h = self.h.min(cells * cell_time).min(time_left);
         if matches!(options.method, Integrator::Rk45Physical) {
             h = self.h.min(cell_time).min(time_left);
+        }
+        if let Some(longest) = options.max_step {
+            let t = longest / v.length3();
+            h = if matches!(options.method, Integrator::Fixed(_)) { self.h.min(t).min(time_left) } else { h.min(t) };
         }
         let tried = stepper.go(flow, method, x0, sign * h)?;
         let step = match tried {

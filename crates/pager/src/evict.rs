@@ -9,10 +9,14 @@ use crate::pager::Pager;
 use crate::policy::{Need, Probe};
 use crate::pool::{ClassId, Pool, Slot};
 use crate::state::{State, Tally};
+use crate::table::Table;
 use crate::touched::Touched;
 use crate::worker::{Pins, PIN_BYTES};
 use std::sync::atomic::{fence, Ordering::*};
 use std::sync::Arc;
+
+/// Free slots that wait for a page of their size keep at most one part in this many of the limit from pages of other sizes.
+const CACHED_SHARE: u64 = 32;
 
 /// A page's memory, all of it.
 pub(crate) struct Reserved {
@@ -158,6 +162,11 @@ impl Pager {
         (CHUNK * (size_of::<Frame>() + 40 + st.policy.bytes_per_frame() + workers * PIN_BYTES)) as u64
     }
 
+    /// Bytes of tables without which not even one page can be resident.
+    fn least_tables(&self, st: &State) -> u64 {
+        self.reserve + Table::first_bytes() + self.chunk_bytes(st, st.workers.len())
+    }
+
     /// Bytes that one more worker costs in all chunks there are.
     pub(crate) fn worker_bytes(&self, st: &State) -> u64 {
         (CHUNK * st.numbers.chunks() * PIN_BYTES) as u64
@@ -181,7 +190,7 @@ impl Pager {
         let wanted = [Some(frame), encoded, scratch];
         let count = |class: ClassId| wanted.iter().flatten().filter(|c| **c == class).count();
         let whole: u64 = wanted.iter().flatten().map(|c| st.pool.bytes(*c) as u64).sum();
-        let left = limit.saturating_sub(self.ledger.of(ChargeKind::Tables));
+        let left = limit.saturating_sub(self.least_tables(st));
         if whole > left || st.numbers.exhausted() {
             return Err(never(whole, left));
         }
@@ -200,7 +209,14 @@ impl Pager {
                 break;
             }
             let over = self.ledger.used().saturating_add(short).saturating_sub(self.ledger.limit());
-            if !self.give_back(st, over, count) && !self.evict(st, need) {
+            // A page dropped is most often of the size that is wanted and serves at once. Free slots of other sizes are kept up
+            // to a share of the limit: buffers that the next page wants again should not go to the system and back each time.
+            let slack = limit / CACHED_SHARE;
+            let excess = self.ledger.of(ChargeKind::Cached).saturating_sub(slack);
+            if excess > 0 && self.give_back(st, over.min(excess), count) {
+                continue;
+            }
+            if !self.evict(st, need) && !self.give_back(st, over, count) {
                 return Err(NoRoom::Full);
             }
         }

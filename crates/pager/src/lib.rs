@@ -25,6 +25,7 @@ mod slab;
 mod state;
 mod table;
 mod touched;
+mod trace;
 mod worker;
 
 pub use counters::Counters;
@@ -37,4 +38,5 @@ pub use pager::{Pager, PagerConfig, PagerError, SMALLEST_LIMIT};
 pub use policy::PolicyKind;
 pub use request::{Hold, Priority, Requested, Wake};
 pub use source::file::Backend;
+pub use trace::ChromeTrace;
 pub use worker::{Lookup, Worker};

@@ -89,7 +89,7 @@ pub struct Pager {
     pub(crate) failed_count: AtomicUsize,
     pub(crate) worker_count: AtomicUsize,
     pub(crate) files: Arc<Files>,
-    reserve: u64,
+    pub(crate) reserve: u64,
     /// 5. Locked after nothing and before `idlers`; never held while a source, a decoder or a wake is called.
     pub(crate) state: Mutex<State>,
 }
@@ -275,9 +275,12 @@ impl Pager {
         Ok(Charge { ledger: self.ledger.clone(), pager: self.me.clone(), kind, bytes })
     }
 
-    /// Charges what the bookkeeping has grown by, beyond what was charged ahead.
+    /// Charges what the bookkeeping has grown by, beyond what was charged ahead, or takes back what it has shrunk by.
     pub(crate) fn book(&self, st: &mut State) {
-        let now = st.bookkeeping().saturating_sub(self.reserve);
+        let mut now = st.bookkeeping().saturating_sub(self.reserve);
+        if now > 0 && st.trim() {
+            now = st.bookkeeping().saturating_sub(self.reserve);
+        }
         if now > st.booked {
             let more = now - st.booked;
             if !self.ledger.try_charge(ChargeKind::Tables, more) {
@@ -286,8 +289,10 @@ impl Pager {
                 // shows as overdraft: a request cannot be refused half way.
                 self.ledger.force(ChargeKind::Tables, more);
             }
-            st.booked = now;
+        } else {
+            self.ledger.release(ChargeKind::Tables, st.booked - now);
         }
+        st.booked = now;
     }
 
     /// Something was released: whoever waits for memory gets another try.

@@ -405,8 +405,8 @@ impl Pager {
             st.enqueue(flight, true);
             return Start::Moved;
         }
-        st.tally.index_faults += 1;
         let known = st.flying.contains_key(&page);
+        st.tally.index_faults += u64::from(!known);
         let index = self.flight(st, page, demand);
         let ticket = st.flights.get(flight).map_or(0, |f| f.ticket);
         st.add_waiter(index, Waiter::Flight(flight, ticket));

@@ -136,8 +136,8 @@ impl Pager {
                     st.tally.faults += 1;
                 }
                 let index = f.index.filter(|_| f.stage == Stage::NeedsIndex);
-                self.emit(|| Event::Fault { page: id });
                 if requeue {
+                    self.emit(|| Event::Fault { page: id });
                     st.enqueue(flight, false);
                 }
                 if let Some(index) = index.filter(|i| st.flying.contains_key(i)) {

@@ -210,6 +210,22 @@ impl State {
         vectors as u64 + self.touched.bytes()
     }
 
+    /// Gives the room of lists back that a burst of requests has left, if they are empty now. False if they are not.
+    pub(crate) fn trim(&mut self) -> bool {
+        if self.flights.len() > 0 || self.requests.len() > 0 || self.waits.len() > 0 || self.active.len() > 0 {
+            return false;
+        }
+        self.flights = Slab::default();
+        self.flying = HashMap::default();
+        self.requests = Slab::default();
+        self.waits = Slab::default();
+        self.active = Slab::default();
+        self.demand = VecDeque::new();
+        self.prefetch = VecDeque::new();
+        self.held.shrink_to_fit();
+        true
+    }
+
     pub(crate) fn add_waiter(&mut self, flight: u32, to: Waiter) {
         let Some(next) = self.flights.get(flight).map(|f| f.waiters) else { return };
         let node = self.waits.insert(WaitNode { to, next });

@@ -1,1 +1,31 @@
-//! Farfield: python.
+//! `farfield._native`: thin classes over the engine, one file a noun. What crosses, and in which shape, is fixed by
+//! `python/farfield/_native.pyi`.
+
+mod arguments;
+mod convert;
+mod dataset;
+mod errors;
+mod lines;
+mod render;
+mod watch;
+
+use pyo3::prelude::*;
+
+/// VmRSS of this process now.
+#[pyfunction]
+fn resident_bytes() -> u64 {
+    engine::process::resident_bytes()
+}
+
+#[pymodule]
+fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    m.add_class::<dataset::PyDataset>()?;
+    m.add_class::<lines::PyLines>()?;
+    m.add_function(wrap_pyfunction!(convert::convert, m)?)?;
+    m.add_function(wrap_pyfunction!(convert::validate, m)?)?;
+    m.add_function(wrap_pyfunction!(render::render, m)?)?;
+    m.add_function(wrap_pyfunction!(lines::read_points, m)?)?;
+    m.add_function(wrap_pyfunction!(resident_bytes, m)?)?;
+    Ok(())
+}

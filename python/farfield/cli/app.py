@@ -37,7 +37,11 @@ def invoke(arguments: Sequence[str]) -> int:
     """
     command = typer.main.get_command(build(arguments[:1]))
     try:
-        result = command.main(list(arguments), prog_name="farfield", standalone_mode=False)
+        # Not `command.main`: it would turn Ctrl-C and closed pipes into exits of its own.
+        with command.make_context("farfield", list(arguments)) as context:
+            result = command.invoke(context)
+    except typer.Exit as done:
+        return done.exit_code
     except Exception as error:
         usage = _usage(error)
         if usage is None:

@@ -85,55 +85,28 @@ _OUTPUT: dict[str, Any] = {
     "verbose": Annotated[int, _option("--verbose", "-v", count=True, help="say more; twice: tracebacks")],
     "quiet": Annotated[bool, _option("--quiet", "-q", help="print nothing but errors")],
 }
-_PLOT3D: dict[str, Any] = {
-    "form": Annotated[
-        str | None, _option("--plot3d-form", metavar="FORM", panel=PLOT3D, help="fortran, binary or ascii")
-    ],
-    "byte_order": Annotated[
-        str | None, _option("--plot3d-byte-order", metavar="ORDER", panel=PLOT3D, help="little or big")
-    ],
-    "precision": Annotated[int | None, _option("--plot3d-precision", metavar="BITS", panel=PLOT3D, help="32 or 64")],
-    "zone_count": Annotated[
-        bool | None,
-        _option(
-            "--plot3d-zone-count/--plot3d-no-zone-count",
-            panel=PLOT3D,
-            help="whether files start with the number of zones",
-        ),
-    ],
-    "iblank": Annotated[
-        bool | None, _option("--plot3d-iblank/--plot3d-no-iblank", panel=PLOT3D, help="whether the grid holds iblank")
-    ],
-    "dimension": Annotated[int | None, _option("--plot3d-dimension", metavar="N", panel=PLOT3D, help="2 or 3")],
-    "ordering": Annotated[
-        str | None, _option("--plot3d-ordering", metavar="ORDER", panel=PLOT3D, help="whole or planes")
-    ],
-    "q_variables": Annotated[
-        int | None,
-        _option(
-            "--plot3d-q-variables", metavar="N", panel=PLOT3D, help="variables of the q file; more than 5: OVERFLOW"
-        ),
-    ],
-    "q_header": Annotated[
-        str | None, _option("--plot3d-q-header", metavar="KIND", panel=PLOT3D, help="plot3d or overflow")
-    ],
-    "record_marks": Annotated[
-        int | None, _option("--plot3d-record-marks", metavar="BYTES", panel=PLOT3D, help="4 or 8")
-    ],
-    "names": Annotated[str | None, _option("--plot3d-names", metavar="FILE", panel=PLOT3D, help="names, a .nam file")],
+_PLOT3D: dict[str, tuple[tuple[str, ...], str]] = {
+    "format": (("fortran", "binary", "ascii"), "how numbers are written"),
+    "byte_order": (("little", "big"), "byte order"),
+    "precision": (("32", "64"), "bits of a number"),
+    "zones": (("single", "multi"), "whether files start with the number of zones"),
+    "iblank": (("yes", "no"), "whether the grid holds iblank"),
+    "dimension": (("2", "3"), "coordinates of a point"),
+    "order": (("whole", "planes"), "all x, then all y; or plane by plane"),
+    "kind": (("grid", "q", "function"), "what the file holds, where that is in doubt"),
 }
+"""The options of the PLOT3D reader with their words, as its own messages name them."""
+
+
+def _plot3d_option(key: str) -> Any:
+    words, about = _PLOT3D[key]
+    flag = "--plot3d-" + key.replace("_", "-")
+    return Annotated[str | None, _option(flag, metavar="|".join(words), panel=PLOT3D, help=about)]
+
+
 _ZONE_ORDER = Annotated[
     str | None, _option("--zone-order", metavar="A,B,...", help="zones in the order in which they are asked")
 ]
-_CHOICES: dict[str, Sequence[str | int]] = {
-    "form": ("fortran", "binary", "ascii"),
-    "byte_order": ("little", "big"),
-    "precision": (32, 64),
-    "dimension": (2, 3),
-    "ordering": ("whole", "planes"),
-    "q_header": ("plot3d", "overflow"),
-    "record_marks": (4, 8),
-}
 
 
 def command(
@@ -148,7 +121,7 @@ def command(
         groups |= {k: v for k, v in _RUN.items() if replacement or k != "replacement"}
     groups |= _OUTPUT
     if source:
-        groups |= {f"plot3d_{key}": value for key, value in _PLOT3D.items()}
+        groups |= {f"plot3d_{key}": _plot3d_option(key) for key in _PLOT3D}
         groups["zone_order"] = _ZONE_ORDER
 
     def register(function: Callable[..., int | None]) -> Callable[..., int | None]:
@@ -175,14 +148,12 @@ def command(
 
 def _common(shared: Mapping[str, Any]) -> Common:
     plot3d = {}
-    for key in _PLOT3D:
+    for key, (words, _) in _PLOT3D.items():
         value = shared.get(f"plot3d_{key}")
         if value is None:
             continue
-        allowed = _CHOICES.get(key)
-        if allowed is not None and value not in allowed:
-            flag = "--plot3d-" + key.replace("_", "-")
-            raise UsageError(f"{flag}: '{value}' is none of {', '.join(map(str, allowed))}")
+        if value not in words:
+            raise UsageError(f"--plot3d-{key.replace('_', '-')}: '{value}' is none of {', '.join(words)}")
         plot3d[key] = value
     order = shared.get("zone_order")
     return Common(

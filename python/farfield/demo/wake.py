@@ -106,7 +106,7 @@ def velocity(x: Plane, y: Plane, z: float) -> tuple[Plane, Plane, Plane, Plane]:
     kappa = 2 * math.pi / (_SPACING * d)
     phase = kappa * (x - _IN_STEP_X)
     cosine, sine = np.cos(phase), np.sin(phase)
-    spread = 0.5 * np.square(kappa) * ((_CORE * d) ** 2 + 0.012 * d * np.maximum(x, 0))
+    spread = 0.5 * kappa * kappa * ((_CORE * d) ** 2 + 0.012 * d * np.maximum(x, 0))
     half = 0.5 * _ROWS_APART * d
     above, below = np.clip(kappa * (y - half), -40, 40), np.clip(kappa * (y + half), -40, 40)
     d_upper = np.cosh(above) - cosine + spread

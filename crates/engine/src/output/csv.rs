@@ -22,9 +22,9 @@ pub(crate) fn write(
     let mut head = String::from("seed,x,y,z,time,zone");
     for (field, name) in layout.fields.iter().zip(spool.names()) {
         for component in 0..field.components {
-            let column = match field.components {
-                1 => name.clone(),
-                2 | 3 => format!("{name}_{}", AXES[component]),
+            let column = match (field.components, AXES.get(component)) {
+                (1, _) => name.clone(),
+                (2 | 3, Some(axis)) => format!("{name}_{axis}"),
                 _ => format!("{name}_{component}"),
             };
             if column.contains([',', '"']) {
@@ -45,9 +45,13 @@ pub(crate) fn write(
     let mut text = String::new();
     for seed in 0..spool.seeds() {
         if seed % 256 == 0 && watch(seed, spool.seeds()).is_break() {
-            return Err(OutputError::Cancelled { path: output.path().to_path_buf() });
+            return Err(OutputError::Cancelled {
+                path: output.path().to_path_buf(),
+            });
         }
-        let Some(entry) = spool.entry(seed)? else { continue };
+        let Some(entry) = spool.entry(seed)? else {
+            continue;
+        };
         let mut first = 0;
         while first < entry.points {
             let count = rows.min(entry.points - first);
@@ -58,14 +62,18 @@ pub(crate) fn write(
             for row in 0..count as usize {
                 text.clear();
                 let _ = write!(text, "{seed}");
-                let cell = |part: usize| &blocks[part][row * parts[part] as usize..][..parts[part] as usize];
+                let cell = |part: usize| {
+                    &blocks[part][row * parts[part] as usize..][..parts[part] as usize]
+                };
                 numbers(cell(0), f64::from_le_bytes).for_each(|v| push(&mut text, v));
                 numbers(cell(1), f64::from_le_bytes).for_each(|v| push(&mut text, v));
                 numbers(cell(2), i32::from_le_bytes).for_each(|v| push(&mut text, v));
                 for (part, field) in layout.fields.iter().enumerate() {
                     match field.dtype {
-                        FieldType::F32 => numbers(cell(part + 3), f32::from_le_bytes).for_each(|v| push(&mut text, v)),
-                        FieldType::F64 => numbers(cell(part + 3), f64::from_le_bytes).for_each(|v| push(&mut text, v)),
+                        FieldType::F32 => numbers(cell(part + 3), f32::from_le_bytes)
+                            .for_each(|v| push(&mut text, v)),
+                        FieldType::F64 => numbers(cell(part + 3), f64::from_le_bytes)
+                            .for_each(|v| push(&mut text, v)),
                     }
                 }
                 text.push('\n');

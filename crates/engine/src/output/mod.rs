@@ -13,6 +13,37 @@
 //! [`LineSpool::add`] for each line, [`LineSpool::write`] at the end. An output file appears under its name only when it is
 //! whole and on disk. [`LineFile`] reads `.vtp` and `.npz` lines back in bounded chunks. [`SurfaceWriter`] takes rows of grid
 //! points.
+//!
+//! ```
+//! use engine::output::{Budget, FinishedLine, LineFile, LineLayout, LineSpool, OutputFile, Provenance, Reason, SpoolOptions};
+//! use std::ops::ControlFlow;
+//!
+//! let path = std::env::temp_dir().join(format!("farfield-example-{}.vtp", std::process::id()));
+//! let output = OutputFile::create(&path)?;
+//! let options = SpoolOptions {
+//!     seeds: 2,
+//!     layout: LineLayout { fields: vec![], both: false },
+//!     budget_bytes: 1 << 20,
+//!     directory: SpoolOptions::spill_directory(Some(&output)),
+//! };
+//! let mut spool = LineSpool::new(options, Box::new(Budget::new(1 << 20)))?;
+//! for seed in [1, 0] {
+//!     spool.add(&FinishedLine {
+//!         seed,
+//!         points: &[[0.0, seed as f64, 0.0], [1.0, seed as f64, 0.0]],
+//!         time: &[0.0, 0.5],
+//!         zone: &[1, 1],
+//!         fields: &[],
+//!         reason: Reason::Left,
+//!         reason_backward: Reason::Unfinished,
+//!     })?;
+//! }
+//! spool.write(output, &Provenance::default(), false, &mut |_done, _of| ControlFlow::Continue(()))?;
+//! let lines = LineFile::open(&path)?;
+//! assert_eq!((lines.line_count(), lines.point_count()), (2, 4));
+//! # std::fs::remove_file(&path)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod arrays;
 mod columns;
@@ -20,9 +51,9 @@ mod csv;
 mod error;
 mod log;
 pub(crate) mod npy;
-pub(crate) mod number;
 mod npz;
-pub mod read;
+pub(crate) mod number;
+pub(crate) mod read;
 mod reason;
 mod spool;
 mod surface;
@@ -64,7 +95,10 @@ pub struct Budget {
 impl Budget {
     /// A budget of `limit_bytes`.
     pub fn new(limit_bytes: usize) -> Self {
-        Self { limit_bytes, used_bytes: 0 }
+        Self {
+            limit_bytes,
+            used_bytes: 0,
+        }
     }
 }
 
@@ -119,12 +153,22 @@ pub struct FieldSpec {
 impl FieldSpec {
     /// A scalar of 64-bit numbers.
     pub fn scalar(name: impl Into<String>, unit: impl Into<String>) -> Self {
-        Self { name: name.into(), components: 1, dtype: FieldType::F64, unit: unit.into() }
+        Self {
+            name: name.into(),
+            components: 1,
+            dtype: FieldType::F64,
+            unit: unit.into(),
+        }
     }
 
     /// A vector of three 64-bit numbers.
     pub fn vector(name: impl Into<String>, unit: impl Into<String>) -> Self {
-        Self { name: name.into(), components: 3, dtype: FieldType::F64, unit: unit.into() }
+        Self {
+            name: name.into(),
+            components: 3,
+            dtype: FieldType::F64,
+            unit: unit.into(),
+        }
     }
 
     /// Bytes a point.
@@ -174,7 +218,10 @@ pub struct Provenance {
 
 /// Checks the fields of an output and returns the names that its arrays get. A field whose name is taken by an array of our own
 /// (`points`, `time`, ...) is written as `field_NAME`, so that no array hides another.
-pub(crate) fn array_names(fields: &[FieldSpec], reserved: &[&str]) -> Result<Vec<String>, OutputError> {
+pub(crate) fn array_names(
+    fields: &[FieldSpec],
+    reserved: &[&str],
+) -> Result<Vec<String>, OutputError> {
     let mut names: Vec<String> = Vec::with_capacity(fields.len());
     for field in fields {
         if !(1..=9).contains(&field.components) {
@@ -184,16 +231,25 @@ pub(crate) fn array_names(fields: &[FieldSpec], reserved: &[&str]) -> Result<Vec
             )));
         }
         // 1,000 bytes: far below the 65,535 that a zip entry's name can have, far above any name that a person reads.
-        if field.name.is_empty() || field.name.len() > 1000 || field.name.chars().any(char::is_control) {
+        if field.name.is_empty()
+            || field.name.len() > 1000
+            || field.name.chars().any(char::is_control)
+        {
             return Err(OutputError::Layout(format!(
                 "{:?} cannot be the name of an array: it must have 1 to 1000 bytes and no control characters",
                 field.name.chars().take(60).collect::<String>()
             )));
         }
-        let name =
-            if reserved.contains(&field.name.as_str()) { format!("field_{}", field.name) } else { field.name.clone() };
+        let name = if reserved.contains(&field.name.as_str()) {
+            format!("field_{}", field.name)
+        } else {
+            field.name.clone()
+        };
         if names.contains(&name) {
-            return Err(OutputError::Layout(format!("field '{}' is asked for twice", field.name)));
+            return Err(OutputError::Layout(format!(
+                "field '{}' is asked for twice",
+                field.name
+            )));
         }
         names.push(name);
     }

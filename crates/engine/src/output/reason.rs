@@ -1,6 +1,7 @@
 //! Why a line ended.
 
-/// Why a line ended, as the outputs name it.
+/// Why a line ended, as the outputs name it. Codes 0 to 7 are those of the tracer; the last two are no end of a line but the want
+/// of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reason {

@@ -1,8 +1,9 @@
 //! Bands: how many, who draws which, and in what order they are handed over.
 
 use super::{Budget, PictureError, Report};
-use kernels::draw::{Canvas, Counts, Layer, Setting, Stage, StageError, Survey};
+use kernels::draw::{Canvas, Counts, Layer, Setting, Stage, StageError};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -94,24 +95,31 @@ pub(super) fn render_rows(
     Ok(Report { counts, bands: plan.bands, band_rows: plan.rows, charged_bytes: plan.bytes, workers: plan.workers })
 }
 
-/// Fills the small depth picture on all workers.
+/// Fills the small picture of depth and contact shadows on all workers.
 fn survey(stage: &mut Stage<'_>, workers: u32, progress: &mut dyn FnMut(f32) -> bool) -> Result<Counts, PictureError> {
+    let mut go_on = |share: f32| if progress(share) { Ok(()) } else { Err(PictureError::Interrupted) };
+    go_on(0.0)?;
     let rows = stage.survey_rows();
-    let parts = workers.min(rows).max(1);
-    // The part that starts at row 0 also counts, so it is the smallest.
-    let cut = |k: u32| (u64::from(rows) * u64::from(k) / u64::from(parts)) as u32;
-    if !progress(0.0) {
-        return Err(PictureError::Interrupted);
-    }
-    let shared: &Stage<'_> = stage;
-    let parts: Vec<Result<Survey, PictureError>> = std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..parts).map(|k| scope.spawn(move || shared.survey(cut(k)..cut(k + 1)))).collect();
-        handles.into_iter().map(|h| h.join().map_err(|_| PictureError::WorkerLost).and_then(|r| Ok(r?))).collect()
-    });
-    let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let counts = parts.first().map(|p| p.counts).unwrap_or_default();
-    stage.surveyed(&parts);
+    let surveys = in_parts(rows, workers, |rows| stage.survey(rows))?.into_iter().collect::<Result<Vec<_>, _>>()?;
+    // The part that starts at row 0 looks at everything.
+    let counts = surveys.first().map(|p| p.counts).unwrap_or_default();
+    stage.surveyed(surveys);
+    go_on(SURVEY_SHARE * 0.6)?;
+    let shadows = in_parts(rows, workers, |rows| stage.contacts(rows))?;
+    stage.shadowed(shadows);
+    go_on(SURVEY_SHARE)?;
     Ok(counts)
+}
+
+/// Does a work on `rows` rows, cut among workers; results are in the order of the rows.
+fn in_parts<T: Send>(rows: u32, workers: u32, work: impl Fn(Range<u32>) -> T + Sync) -> Result<Vec<T>, PictureError> {
+    let parts = workers.min(rows).max(1);
+    let cut = |k: u32| (u64::from(rows) * u64::from(k) / u64::from(parts)) as u32;
+    let work = &work;
+    std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..parts).map(|k| scope.spawn(move || work(cut(k)..cut(k + 1)))).collect();
+        handles.into_iter().map(|h| h.join().map_err(|_| PictureError::WorkerLost)).collect()
+    })
 }
 
 fn draw(

@@ -20,9 +20,10 @@ mod png_rows;
 #[cfg(test)]
 mod tests;
 
-pub use arrays::{LineSet, PointSet, SurfaceGrid, TriangleSet};
+pub use arrays::{ArrayError, LineSet, PointSet, SurfaceGrid, TriangleSet};
 pub use kernels::draw::{
-    ticks, Aabb, Axes, Background, Camera, CameraError, Chunk, Colour, ColourMap, ColourMapError, Counts, Effects, Finish, Frame, Furniture,
+    bounds_of, fit_layers, ticks, Aabb, Axes, Background, Camera, CameraError, Chunk, Colour, ColourMap, ColourMapError, Counts, Effects,
+    Finish, Fit, Frame, Furniture,
     Geometry, GeometryError, Layer, Lens, Mesh, Note, Place, Polyline, Positions, QuadGrid, Radius, Samples, ScalarBar, Setting, Spheres,
     Stage, StageError, Style, View, Wanted,
 };

@@ -333,7 +333,8 @@ fn chunks(reading: &Reading) -> impl Iterator<Item = (u64, u64, u64, u64)> + '_ 
     })
 }
 
-/// Which of several readings is meant, by where integers stand: iblank is written without a decimal point.
+/// Which of several readings is meant, by where integers stand: headers and iblank are written without a decimal point,
+/// coordinates mostly with one.
 fn decide(source: &dyn ByteSource, path: &Path, fits: &[Reading]) -> Result<Option<usize>, FieldError> {
     /// Values seen of one kind.
     #[derive(Default)]
@@ -369,18 +370,18 @@ fn decide(source: &dyn ByteSource, path: &Path, fits: &[Reading]) -> Result<Opti
             }
         }
         let possible = blanks.broken == 0;
-        let certain = possible && blanks.nonzero > 0 && reals.whole == 0;
-        found.push((reading.encoding.iblank, possible, certain));
+        let clean = possible && reals.whole == 0 && (blanks.nonzero > 0 || !reading.encoding.iblank);
+        found.push((possible, clean));
     }
-    let pick = |f: &dyn Fn(&(bool, bool, bool)) -> bool| {
-        let hits: Vec<usize> = (0..found.len()).filter(|&n| f(&found[n])).collect();
+    let only = |hit: &dyn Fn(&(bool, bool)) -> bool| {
+        let hits: Vec<usize> = (0..found.len()).filter(|&n| hit(&found[n])).collect();
         if let [one] = hits[..] {
             Some(one)
         } else {
             None
         }
     };
-    Ok(pick(&|f| f.0 && f.2).or_else(|| pick(&|f| f.1)))
+    Ok(only(&|f| f.1).or_else(|| only(&|f| f.0)))
 }
 
 /// A value of the text.

@@ -256,12 +256,7 @@ fn times(parts: &mut Parts, headers: &[Vec<FlowHeader>]) -> (Vec<f64>, Vec<usize
     (order.iter().map(|&s| times[s]).collect(), order)
 }
 
-fn series(
-    list: &[Opened],
-    order: &[usize],
-    paths: &mut Vec<PathBuf>,
-    numbers: &mut HashMap<PathBuf, usize>,
-) -> Series {
+fn series(list: &[Opened], order: &[usize], paths: &mut Vec<PathBuf>, numbers: &mut HashMap<PathBuf, usize>) -> Series {
     let zones = list.first().map_or(0, |o| o.part.reading.zones.len());
     let mut blocks = vec![Vec::new(); zones];
     // One file for all steps, however it is given, is kept once.

@@ -23,13 +23,24 @@ const BAD: f64 = 0.9;
 pub(super) fn most_plausible(source: &dyn ByteSource, readings: &[Reading]) -> io::Result<Option<usize>> {
     let mut scores = Vec::with_capacity(readings.len());
     for reading in readings {
-        scores.push(plausibility(source, reading)?);
+        scores.push(if starts_well(source, reading)? { plausibility(source, reading)? } else { 0.0 });
     }
     let good: Vec<usize> = (0..scores.len()).filter(|&n| scores[n] >= GOOD).collect();
     Ok(match good[..] {
         [one] if scores.iter().enumerate().all(|(n, &s)| n == one || s <= BAD) => Some(one),
         _ => None,
     })
+}
+
+/// Whether the first numbers of the first zone are plausible. A reading that takes a header for shorter than it is has
+/// integers there, which are no floating-point numbers that anyone writes.
+fn starts_well(source: &dyn ByteSource, reading: &Reading) -> io::Result<bool> {
+    let e = &reading.encoding;
+    let Some(zone) = reading.zones.first() else { return Ok(false) };
+    let width = e.precision.bytes();
+    let mut bytes = vec![0_u8; (zone.points().min(4) * width) as usize];
+    read_spans(source, &zone.data, 0, &mut bytes)?;
+    Ok(bytes.chunks_exact(width as usize).all(|v| plausible_real(real(v, e.byte_order == ByteOrder::Big))))
 }
 
 /// The share of plausible values in the least plausible array of the first zones.

@@ -189,15 +189,7 @@ impl ArrayLayout {
     }
 
     /// Like [`Self::extents`] for part of one row: elements `i` of row `j`.
-    pub fn row_extents(
-        &self,
-        step: usize,
-        c: usize,
-        k: usize,
-        j: usize,
-        i: Range<usize>,
-        each: &mut dyn FnMut(Run),
-    ) {
+    pub fn row_extents(&self, step: usize, c: usize, k: usize, j: usize, i: Range<usize>, each: &mut dyn FnMut(Run)) {
         let b = self.block(step);
         let (start, size) = self.logical(b, c as u64, k as u64, j as u64);
         b.data.runs(start + i.start as u64 * size, i.len() as u64 * size, each);
@@ -227,14 +219,7 @@ impl ArrayLayout {
 }
 
 impl Rows for ArrayLayout {
-    fn read_rows(
-        &self,
-        step: usize,
-        c: usize,
-        k: usize,
-        j: Range<usize>,
-        out: &mut [u8],
-    ) -> Result<(), FieldError> {
+    fn read_rows(&self, step: usize, c: usize, k: usize, j: Range<usize>, out: &mut [u8]) -> Result<(), FieldError> {
         let [ni, nj, nk] = self.dims();
         let size = self.dtype.size();
         let fits = c < self.components() && k < nk && j.start <= j.end && j.end <= nj;

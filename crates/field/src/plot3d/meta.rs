@@ -134,7 +134,11 @@ impl MetaFile {
                     "xyz" => &mut entry[0],
                     "q" => &mut entry[1],
                     "function" => &mut entry[2],
-                    _ => return Err(format!("unknown key '{key}' in 'filenames[{n}]'; there are: time, xyz, q, function")),
+                    _ => {
+                        return Err(format!(
+                            "unknown key '{key}' in 'filenames[{n}]'; there are: time, xyz, q, function"
+                        ))
+                    }
                 };
                 let name = value.as_str().ok_or_else(|| format!("'filenames[{n}].{key}' must be a string"))?;
                 *slot = Some(folder.join(name));
@@ -147,7 +151,11 @@ impl MetaFile {
         }
         for (what, list) in [("q", &self.q), ("function", &self.functions)] {
             if !list.is_empty() && list.len() != steps.len() {
-                return Err(format!("only {} of {} entries of 'filenames' name a {what} file", list.len(), steps.len()));
+                return Err(format!(
+                    "only {} of {} entries of 'filenames' name a {what} file",
+                    list.len(),
+                    steps.len()
+                ));
             }
         }
         Ok(())

@@ -39,8 +39,7 @@ pub(super) fn group(names: &[String], count: usize, dimension: usize) -> Vec<Nam
         let (name, vector) = &parts[n];
         let (label, components) = match vector {
             Some(vector) if n + dimension <= count => {
-                let labels: Vec<Option<&str>> =
-                    parts[n..n + dimension].iter().map(|p| p.1.as_deref()).collect();
+                let labels: Vec<Option<&str>> = parts[n..n + dimension].iter().map(|p| p.1.as_deref()).collect();
                 match common_label(&labels) {
                     Some(label) => (label, dimension),
                     None if labels[1..].iter().all(Option::is_none) => (vector.clone(), dimension),
@@ -116,7 +115,10 @@ mod tests {
             list.iter().map(|&(n, f, c)| (n.to_owned(), f, c)).collect()
         };
         assert_eq!(grouped("", 2, 3), own(&[("f1", 0, 1), ("f2", 1, 1)]));
-        assert_eq!(grouped("\u{feff}cp\r\n\r\nu ; velocity\r\nv\r\nw\r\n", 4, 3), own(&[("cp", 0, 1), ("velocity", 1, 3)]));
+        assert_eq!(
+            grouped("\u{feff}cp\r\n\r\nu ; velocity\r\nv\r\nw\r\n", 4, 3),
+            own(&[("cp", 0, 1), ("velocity", 1, 3)])
+        );
         assert_eq!(grouped("u;velocity\nv\ncp", 3, 2), own(&[("velocity", 0, 2), ("cp", 2, 1)]));
         assert_eq!(
             grouped("u; X-Velocity\nv; Y-Velocity\nw; Z-Velocity\np", 5, 3),

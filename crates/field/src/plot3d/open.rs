@@ -32,12 +32,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(
-        grid: &Path,
-        q: &[PathBuf],
-        functions: &[PathBuf],
-        options: &Plot3dOptions,
-    ) -> Result<Self, FieldError> {
+    fn new(grid: &Path, q: &[PathBuf], functions: &[PathBuf], options: &Plot3dOptions) -> Result<Self, FieldError> {
         let (settings, _) = Plot3dSettings::beside(grid)?;
         if let Some(kind @ (Kind::Q | Kind::Function)) = options.kind {
             return Err(FieldError::Usage(format!(
@@ -85,7 +80,8 @@ impl Plan {
         let steps = self.grids.len().max(self.q.len()).max(self.functions.len());
         for (what, list) in [("grid", &self.grids), ("q", &self.q), ("function", &self.functions)] {
             if list.len() > 1 && list.len() != steps {
-                let message = format!("there are {} {what} files for {steps} steps: give one, or one a step", list.len());
+                let message =
+                    format!("there are {} {what} files for {steps} steps: give one, or one a step", list.len());
                 return Err(FieldError::Usage(message));
             }
         }
@@ -123,10 +119,8 @@ pub(super) fn open(
     let plan = Plan::new(grid, q, functions, options)?;
     let mut opener = Opener { plan: &plan, cache_dir, progress, guessed: Vec::new() };
     let first = opener.grid()?;
-    let expected = Expected {
-        dims: first.part.reading.dims().collect(),
-        dimension: first.part.reading.encoding.dimension,
-    };
+    let expected =
+        Expected { dims: first.part.reading.dims().collect(), dimension: first.part.reading.encoding.dimension };
     let mut grids = vec![first];
     opener.rest(Kind::Grid, &plan.grids, &expected, &mut grids)?;
     let mut q = Vec::new();

@@ -284,7 +284,8 @@ mod tests {
             assert!(e.contains(words[0]), "{e}");
         }
         assert!(Plot3dOptions::default().set("color", "red").unwrap_err().to_string().contains("byte-order"));
-        let o: Plot3dOptions = serde_json::from_str(r#"{"precision": 64, "iblank": true, "byte_order": "big"}"#).unwrap();
+        let o: Plot3dOptions =
+            serde_json::from_str(r#"{"precision": 64, "iblank": true, "byte_order": "big"}"#).unwrap();
         assert_eq!((o.precision, o.iblank, o.byte_order), (Some(Precision::Double), Some(true), Some(ByteOrder::Big)));
     }
 }

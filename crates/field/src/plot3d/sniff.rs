@@ -159,7 +159,7 @@ pub(super) fn some_fit(
 ) -> Result<Vec<Reading>, FieldError> {
     let (fits, not) = candidates(source, path, kind, options, expected, progress)?;
     if fits.is_empty() {
-        return Err(nothing_fits(source, path, kind, options, expected, &not));
+        return Err(nothing_fits(source, path, kind, options, expected, &not, progress));
     }
     Ok(fits)
 }
@@ -210,8 +210,7 @@ fn list(fits: &[Reading]) -> Vec<String> {
 
 fn zones_text(reading: &Reading) -> String {
     let dimension = reading.encoding.dimension.count();
-    let dims: Vec<String> =
-        reading.dims().take(3).map(|d| super::reading::dims_text(&d, dimension)).collect();
+    let dims: Vec<String> = reading.dims().take(3).map(|d| super::reading::dims_text(&d, dimension)).collect();
     let n = reading.zones.len();
     format!("{n} zone{}: {}{}", if n == 1 { "" } else { "s" }, dims.join(", "), if n > 3 { ", ..." } else { "" })
 }
@@ -228,6 +227,7 @@ fn nothing_fits(
     options: &Plot3dOptions,
     expected: Option<&Expected>,
     not: &[Why],
+    progress: ascii::Progress<'_>,
 ) -> FieldError {
     let what = match kind {
         Kind::Grid => "a PLOT3D grid",
@@ -241,7 +241,7 @@ fn nothing_fits(
         message.push_str(&format!(" with {}", words.join(" ")));
     }
     message.push('.');
-    if let Some(other) = what_else(source, kind, options, expected) {
+    if let Some(other) = what_else(source, path, kind, options, expected, progress) {
         message.push_str(&format!(" {other}"));
         return FieldError::format(path, message);
     }
@@ -277,13 +277,16 @@ fn nothing_fits(
 /// A hint when the file would fit under other options or as another kind.
 fn what_else(
     source: &dyn ByteSource,
+    path: &Path,
     kind: Kind,
     options: &Plot3dOptions,
     expected: Option<&Expected>,
+    progress: ascii::Progress<'_>,
 ) -> Option<String> {
     let free = Plot3dOptions::default();
-    let try_as = |kind: Kind, options: &Plot3dOptions, expected| {
-        binary_candidates(source, kind, options, expected).ok().and_then(|(fits, _)| fits.into_iter().next())
+    let mut try_as = |kind: Kind, options: &Plot3dOptions, expected| {
+        let found = candidates(source, path, kind, options, expected, progress);
+        found.ok().and_then(|(fits, _)| fits.into_iter().next())
     };
     if let Some(reading) = (*options != free).then(|| try_as(kind, &free, expected)).flatten() {
         return Some(format!("Without these options it reads as {}.", reading.encoding.describe()));

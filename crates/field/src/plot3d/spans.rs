@@ -71,7 +71,7 @@ impl Spans {
                     *stride = *piece;
                 } else if count == 1 && len <= *piece {
                     *stride = offset - *first;
-                } else if total % *piece != 0 || len > *piece || offset != *first + count * *stride {
+                } else if count * *piece != total || len > *piece || offset != *first + count * *stride {
                     if count >= MAX_PIECES {
                         return false;
                     }

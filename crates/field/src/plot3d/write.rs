@@ -93,7 +93,8 @@ pub type Plane<'a> = &'a mut dyn FnMut(usize, usize, usize, &mut [f64]);
 /// # Errors
 /// What `out` says.
 pub fn write(out: &mut dyn Write, spec: &Spec, plane: Plane<'_>) -> io::Result<()> {
-    let mut w = Records { out: io::BufWriter::with_capacity(1 << 18, out), spec, left: 0, len: 0, room: 0, first: true };
+    let mut w =
+        Records { out: io::BufWriter::with_capacity(1 << 18, out), spec, left: 0, len: 0, room: 0, first: true };
     let word = |n: usize| i32::try_from(n).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
     if spec.zones == ZoneCount::Multi {
         w.begin(4)?;

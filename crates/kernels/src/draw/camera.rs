@@ -4,8 +4,12 @@ use super::geometry::Aabb;
 use glam::{DMat3, DVec3};
 use serde::{Deserialize, Serialize};
 
-/// Coordinates beyond this are not drawn: their squares, and the squares of their differences, have to stay finite.
-pub const MAX_COORDINATE: f64 = 1e150;
+/// Coordinates beyond this are not drawn: their squares, and the squares of their differences, have to stay finite, for a camera that
+/// stands far off as well.
+pub const MAX_COORDINATE: f64 = 1e140;
+
+/// Bound of a camera's own numbers.
+const CAMERA_LIMIT: f64 = 1e150;
 
 /// How depth turns into a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -162,54 +166,17 @@ pub(crate) fn radius_of(bounds: &Aabb) -> f64 {
 
 impl Camera {
     /// The camera that shows all of `bounds` from the side of `view`, as large as the frame's free rectangle allows.
-    ///
-    /// Theory: for a central projection with half-angle tangents tx, ty, a corner (x, y, w) of the box (w along the line of sight)
-    /// is inside when |x - ex| <= tx (w + D); both the distance D and the sideways step ex of the eye follow from the
-    /// extremes of x - tx w and of -x - tx w, without search.
     pub fn fit(bounds: &Aabb, view: &View, frame: &Frame) -> Camera {
         let mut bounds = clamp_bounds(bounds);
-        let radius = radius_of(&bounds);
         if bounds.extent().length() == 0.0 {
+            let radius = radius_of(&bounds);
             bounds = Aabb { min: bounds.min - radius, max: bounds.max + radius };
         }
-        let [width, height] = frame.size.map(|v| f64::from(v.max(1)));
-        let [left, top, right, bottom] = frame.insets;
-        // Whatever lies on top, the scene keeps at least a third of the picture.
-        let free_w = (width - left - right).max(width / 3.0);
-        let free_h = (height - top - bottom).max(height / 3.0);
-        let center_px = [left.min(width - free_w) + free_w * 0.5, top.min(height - free_h) + free_h * 0.5];
-        let axes = basis(-view.direction, view.up);
-        let middle = bounds.center();
-        let corners = bounds.corners().map(|c| axes.transpose() * (c - middle));
-        let fill = [free_w * FILL, free_h * FILL];
-        let extremes = |of: &dyn Fn(DVec3) -> f64| corners.iter().map(|c| of(*c)).fold(f64::NEG_INFINITY, f64::max);
-        let (offset, distance, lens) = match view.fov_degrees {
-            None => {
-                let half = [extremes(&|c| c.x.abs()), extremes(&|c| c.y.abs())];
-                // Physical height of one pixel, the larger of what the two directions ask for.
-                let pixel = (2.0 * half[0] / fill[0]).max(2.0 * half[1] / fill[1]).max(radius * 1e-9);
-                (DVec3::ZERO, radius * 2.0, Lens::Orthographic { height: pixel * height })
-            }
-            Some(fov) => {
-                let fov = fov.clamp(0.1, 170.0);
-                let tangent = (fov.to_radians() * 0.5).tan();
-                let [tx, ty] = fill.map(|f| tangent * f / height);
-                let (x_hi, x_lo) = (extremes(&|c| c.x - tx * c.z), extremes(&|c| -c.x - tx * c.z));
-                let (y_hi, y_lo) = (extremes(&|c| c.y - ty * c.z), extremes(&|c| -c.y - ty * c.z));
-                let nearest = extremes(&|c| -c.z);
-                let distance = ((x_hi + x_lo) / (2.0 * tx)).max((y_hi + y_lo) / (2.0 * ty)).max(nearest + 0.1 * radius);
-                (DVec3::new((x_hi - x_lo) * 0.5, (y_hi - y_lo) * 0.5, 0.0), distance, Lens::Perspective { fov_degrees: fov })
-            }
-        };
-        let target = middle + axes * offset;
-        let position = target - axes.z_axis * distance;
-        Camera {
-            position: position.to_array(),
-            target: target.to_array(),
-            up: axes.y_axis.to_array(),
-            lens,
-            center: [center_px[0] / width, center_px[1] / height],
+        let mut fit = Fit::new(&bounds, view, frame);
+        for corner in bounds.corners() {
+            fit.include(corner, 0.0);
         }
+        fit.camera()
     }
 
     /// Checks every number.
@@ -217,7 +184,7 @@ impl Camera {
     /// # Errors
     /// [`CameraError`] names what is wrong.
     pub fn check(&self) -> Result<(), CameraError> {
-        let ok = |v: &[f64]| v.iter().all(|x| x.abs() <= MAX_COORDINATE);
+        let ok = |v: &[f64]| v.iter().all(|x| x.abs() <= CAMERA_LIMIT);
         for (values, name) in [(&self.position, "position"), (&self.target, "target"), (&self.up, "up")] {
             if !ok(values) {
                 return Err(CameraError::NotFinite(name));
@@ -231,7 +198,7 @@ impl Camera {
         }
         match self.lens {
             Lens::Perspective { fov_degrees } if !(0.1..=170.0).contains(&fov_degrees) => Err(CameraError::BadAngle(fov_degrees)),
-            Lens::Orthographic { height } if !(height > 0.0 && height <= MAX_COORDINATE) => Err(CameraError::BadHeight(height)),
+            Lens::Orthographic { height } if !(height > 0.0 && height <= CAMERA_LIMIT) => Err(CameraError::BadHeight(height)),
             _ => Ok(()),
         }
     }
@@ -239,6 +206,92 @@ impl Camera {
     /// Right, up and forward as columns.
     pub(crate) fn axes(&self) -> DMat3 {
         basis(DVec3::from_array(self.target) - DVec3::from_array(self.position), DVec3::from_array(self.up))
+    }
+}
+
+/// Fits a camera to points one by one, closer than to their box.
+///
+/// Theory: for a central projection with half-angle tangents tx, ty, a point (x, y, w) (w along the line of sight) is inside
+/// when |x - ex| <= tx (w + D); both the distance D and the sideways step ex of the eye follow from the extremes of x - tx w
+/// and of -x - tx w, without search. These are linear, so the points can be streamed in any order and number.
+#[derive(Clone, Debug)]
+pub struct Fit {
+    axes: DMat3,
+    middle: DVec3,
+    radius: f64,
+    size: [f64; 2],
+    center: [f64; 2],
+    /// Pixels that may be filled.
+    fill: [f64; 2],
+    /// Angle in degrees and half-angle tangents of the pixels to be filled, or `None` for parallel rays.
+    central: Option<(f64, [f64; 2])>,
+    /// Extremes of x - tx w, -x - tx w, y - ty w, -y - ty w and -w; tx and ty are 0 for parallel rays.
+    most: [f64; 5],
+}
+
+impl Fit {
+    /// A fit with no points yet. `bounds` says where they are, for scale and as a fall-back.
+    pub fn new(bounds: &Aabb, view: &View, frame: &Frame) -> Fit {
+        let bounds = clamp_bounds(bounds);
+        let [width, height] = frame.size.map(|v| f64::from(v.max(1)));
+        let [left, top, right, bottom] = frame.insets;
+        // Whatever lies on top, the scene keeps at least a third of the picture.
+        let free = [(width - left - right).max(width / 3.0), (height - top - bottom).max(height / 3.0)];
+        let center = [left.min(width - free[0]) + free[0] * 0.5, top.min(height - free[1]) + free[1] * 0.5];
+        let fill = free.map(|f| f * FILL);
+        let central = view.fov_degrees.map(|fov| {
+            let fov = fov.clamp(0.1, 170.0);
+            let tangent = (fov.to_radians() * 0.5).tan();
+            (fov, fill.map(|f| tangent * f / height))
+        });
+        let axes = basis(-view.direction, view.up);
+        let (middle, radius) = (bounds.center(), radius_of(&bounds));
+        Fit { axes, middle, radius, size: [width, height], center, fill, central, most: [f64::NEG_INFINITY; 5] }
+    }
+
+    /// Takes in a sphere; one whose centre is not a number that can be drawn is left out.
+    pub fn include(&mut self, center: DVec3, radius: f64) {
+        if !(center.abs().max_element() <= MAX_COORDINATE) {
+            return;
+        }
+        let c = self.axes.transpose() * (center - self.middle);
+        let t = self.central.map_or([0.0; 2], |(_, t)| t);
+        let grow = t.map(|t| radius.max(0.0) * (1.0 + t * t).sqrt());
+        let values = [
+            c.x - t[0] * c.z + grow[0],
+            -c.x - t[0] * c.z + grow[0],
+            c.y - t[1] * c.z + grow[1],
+            -c.y - t[1] * c.z + grow[1],
+            radius.max(0.0) - c.z,
+        ];
+        for (most, value) in self.most.iter_mut().zip(values) {
+            *most = most.max(value);
+        }
+    }
+
+    /// The camera that shows all that was taken in, as large as the frame's free rectangle allows.
+    pub fn camera(&self) -> Camera {
+        let [x_hi, x_lo, y_hi, y_lo, nearest] = if self.most[0].is_finite() { self.most } else { [self.radius; 5] };
+        let offset = DVec3::new((x_hi - x_lo) * 0.5, (y_hi - y_lo) * 0.5, 0.0);
+        let (distance, lens) = match self.central {
+            None => {
+                // Physical height of one pixel, the larger of what the two directions ask for; a millionth of the scene at least.
+                let pixel = ((x_hi + x_lo) / self.fill[0]).max((y_hi + y_lo) / self.fill[1]).max(self.radius * 1e-6 / self.size[1]);
+                (self.radius * 2.0, Lens::Orthographic { height: pixel * self.size[1] })
+            }
+            Some((fov_degrees, [tx, ty])) => {
+                let distance = ((x_hi + x_lo) / (2.0 * tx)).max((y_hi + y_lo) / (2.0 * ty)).max(nearest + 0.1 * self.radius);
+                (distance, Lens::Perspective { fov_degrees })
+            }
+        };
+        let target = self.middle + self.axes * offset;
+        Camera {
+            position: (target - self.axes.z_axis * distance).to_array(),
+            target: target.to_array(),
+            up: self.axes.y_axis.to_array(),
+            lens,
+            center: [self.center[0] / self.size[0], self.center[1] / self.size[1]],
+        }
     }
 }
 

@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(map.colour(-1e30), [0, 0, 255]);
         assert_eq!(map.colour(f32::INFINITY), [255, 0, 0]);
         assert_eq!(map.colour(f32::NAN), [150, 150, 150]);
-        assert_eq!(map.colour(0.4), [127, 0, 128]);
+        assert_eq!(map.colour(0.401), [128, 0, 127]);
     }
 
     #[test]

@@ -136,14 +136,15 @@ impl Furniture {
         layout.insets[1] = f64::from(top);
         layout.insets[3] = f64::from(bottom);
         let upright = width >= height * 0.9;
-        let arrow = em * 2.3;
+        // In a small picture the arrows take less, so that the bar above them keeps its marks.
+        let arrow = (em * 2.6).min(height * 0.1).max(em * 1.2);
         if !self.bars.is_empty() {
             if upright {
-                let lower = if self.axes.is_some() { arrow * 2.0 + em * 2.6 } else { 0.0 };
-                let column = pen.upright_bars(&self.bars, top, bottom + lower, &mut layout.overlay);
+                let across = if self.axes.is_some() { (arrow + em) * 2.0 } else { 0.0 };
+                let column = pen.upright_bars(&self.bars, top, bottom + across, across, &mut layout.overlay);
                 layout.insets[2] = f64::from(column);
                 if self.axes.is_some() {
-                    let at = [width - pen.margin - (column - pen.margin).min(arrow * 2.6) * 0.5, height - bottom - pen.margin - arrow * 1.05];
+                    let at = [width - pen.margin - across * 0.5, height - bottom - pen.margin - across * 0.5];
                     layout.gizmo = Some(Gizmo { at, length: arrow, letters: em });
                 }
             } else {
@@ -152,7 +153,7 @@ impl Furniture {
             }
         }
         if self.axes.is_some() && layout.gizmo.is_none() {
-            let at = [pen.margin + arrow * 1.1, height - layout.insets[3] as f32 - pen.margin - arrow * 1.1];
+            let at = [pen.margin + arrow + em, height - layout.insets[3] as f32 - pen.margin - arrow - em];
             layout.gizmo = Some(Gizmo { at, length: arrow, letters: em });
         }
         layout
@@ -225,24 +226,25 @@ impl Pen {
         vec![fitted(&bar.title, self.em, room), fitted(&unit, self.em, room)]
     }
 
-    /// Draws upright bars below each other at the right edge; returns the width of their column with its margins.
-    fn upright_bars(&self, bars: &[ScalarBar], above: f32, below: f32, overlay: &mut Overlay) -> f32 {
+    /// Draws upright bars below each other at the right edge; returns the width of their column, of at least `least`, with its margins.
+    fn upright_bars(&self, bars: &[ScalarBar], above: f32, below: f32, least: f32, overlay: &mut Overlay) -> f32 {
         let em = self.em;
         let thick = (em * 1.05).round();
-        let room = (self.width * 0.24).max(em * 6.0);
+        let room = (self.width * 0.24).max((em * 11.0).min(self.width * 0.36));
         let line = (em * 1.35).round();
         let n = bars.len() as f32;
         let high = self.height - above - below - self.margin * 2.0;
         let slot = (high / n).max(em * 4.0);
-        let mut column = 0.0f32;
+        let mut column = least;
         let parts: Vec<_> = bars
             .iter()
             .map(|bar| {
                 let [low, top] = bar.map.range();
-                // Two lines of title at most; the rest is the bar, which past some length says no more.
-                let length = (slot - line * 2.0 - em * 2.0).min(em * 26.0).max(em * 2.0).round();
-                let marks = ticks(low, top, ((length / (em * 2.4)) as usize).clamp(2, 9));
-                let title = self.title(bar, marks.exponent, room);
+                // The exponent does not depend on how many marks there are, and the title has to be known first.
+                let title = self.title(bar, ticks(low, top, 5).exponent, room);
+                // The rest is the bar, which past some length says no more.
+                let length = (slot - line * title.len() as f32 - em * 1.2).min(em * 26.0).max(em * 2.0).round();
+                let marks = ticks(low, top, ((length / (em * 2.0)) as usize).clamp(2, 9));
                 let labels = marks.labels.iter().map(|l| text::width(l, em)).fold(0.0f32, f32::max);
                 let titles = title.iter().map(|l| text::width(l, em)).fold(0.0f32, f32::max);
                 column = column.max(titles).max(thick + em * 0.75 + labels);

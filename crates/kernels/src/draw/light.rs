@@ -7,7 +7,7 @@
 use super::band::{colour_of, material_of, normal_of, Band, EMPTY};
 use super::colour::{linear_of, srgb_to_linear, Srgb8};
 use super::occlusion::DepthMap;
-use super::projector::{Projector, NEAR};
+use super::projector::Projector;
 use super::style::Finish;
 use glam::Vec3;
 use wide::f32x8;
@@ -87,6 +87,20 @@ pub(crate) struct Shader<'a> {
     pub range: [f32; 2],
     pub height: f32,
     pub light_background: bool,
+    pub gain: f32,
+}
+
+/// Light from the sky and from the lights on a surface with the unit normal `n`.
+#[inline]
+fn lights(n: Vec3) -> (f32, f32) {
+    let wrap = |l: Vec3, w: f32| ((n.dot(l) + w) / (1.0 + w)).max(0.0);
+    (0.33 + 0.11 * n.y, 0.78 * wrap(KEY, 0.12) + 0.17 * wrap(FILL, 0.3))
+}
+
+/// By what all light is multiplied so that a surface that faces the eye shows its own colour exactly.
+pub(crate) fn gain() -> f32 {
+    let (ambient, direct) = lights(Vec3::NEG_Z);
+    1.0 / (ambient + direct)
 }
 
 const KEY: Vec3 = Vec3::new(-0.42, 0.62, -0.66);
@@ -103,18 +117,14 @@ impl Shader<'_> {
             let n = normal_of(key);
             let (a, b) = self.projector.slopes(u, v);
             let eye = if material.gizmo { Vec3::NEG_Z } else { self.projector.to_eye(a, b) };
-            let wrap = |l: Vec3, w: f32| ((n.dot(l) + w) / (1.0 + w)).max(0.0);
-            let key_light = wrap(KEY, 0.2);
-            let fill = wrap(FILL, 0.3);
-            let sky = 0.5 + 0.5 * n.y;
             let open = match self.depths {
-                Some(map) if !material.gizmo => 1.0 - self.effects.occlusion * (1.0 - occlusion.get(map, self.projector, u, v, depth, n)),
+                Some(map) if !material.gizmo => 1.0 - self.effects.occlusion * (1.0 - occlusion.get(map, self.projector, u, v, depth)),
                 _ => 1.0,
             };
             let facing = n.dot(eye).clamp(0.0, 1.0);
-            let ambient = (0.25 + 0.13 * sky) * open;
-            let direct = (0.80 * key_light + 0.16 * fill) * (0.35 + 0.65 * open);
-            colour = albedo * (ambient + direct);
+            let (ambient, direct) = lights(n);
+            // The sky is hidden by what is near, the lights less so.
+            colour = albedo * ((ambient * open + direct * (0.4 + 0.6 * open)) * self.gain);
             let edge = 1.0 - facing;
             if self.light_background {
                 // A darker edge parts a tube from what lies behind it.
@@ -136,7 +146,10 @@ impl Shader<'_> {
             let span = self.range[1] - self.range[0];
             if span > 0.0 {
                 let t = ((depth - self.range[0]) / span).clamp(0.0, 1.0);
-                colour = colour.lerp(behind, self.effects.depth_cue * t * t * (3.0 - 2.0 * t));
+                // Even to the eye rather than in light: little white light would drown dark colours.
+                let root = |v: Vec3| Vec3::new(v.x.sqrt(), v.y.sqrt(), v.z.sqrt());
+                let mix = root(colour).lerp(root(behind), self.effects.depth_cue * t * t * (3.0 - 2.0 * t));
+                colour = mix * mix;
             }
         }
         // Brighter than white cannot be shown; kept, it would wear away the antialiasing of a highlight's edge.
@@ -160,7 +173,7 @@ impl Shader<'_> {
                 continue;
             }
             let mut sum = Vec3::ZERO;
-            let mut cached = Cached::of_pixel(x as u32, row);
+            let mut cached = Cached::NONE;
             for g in 0..groups {
                 let (ox, oy) = lattice.groups[g];
                 let (ox, oy) = (ox.as_array(), oy.as_array());
@@ -195,7 +208,7 @@ impl Shader<'_> {
             let behind = self.background.at((row as f32 + 0.5) / self.height);
             for x in 0..area.columns {
                 let first = area.index(row, x);
-                let mut cached = Cached::of_pixel(x, row);
+                let mut cached = Cached::NONE;
                 for g in 0..groups {
                     let depths = peel.depth[first + g].as_array();
                     for lane in 0..8 {
@@ -254,26 +267,18 @@ impl Veil {
 /// The last occlusion of a pixel: samples of one surface share it.
 struct Cached {
     depth: f32,
-    normal: Vec3,
     light: f32,
-    turn: (f32, f32),
 }
 
 impl Cached {
-    fn of_pixel(x: u32, y: u32) -> Cached {
-        // The taps are turned from pixel to pixel by interleaved gradient noise (Jimenez 2014), whose neighbours differ most.
-        let noise = (52.982_918 * ((0.067_110_56 * x as f32 + 0.005_837_15 * y as f32).fract())).fract();
-        let angle = noise * std::f32::consts::TAU;
-        Cached { depth: f32::NAN, normal: Vec3::ZERO, light: 1.0, turn: (angle.cos(), angle.sin()) }
-    }
+    const NONE: Cached = Cached { depth: f32::NAN, light: 1.0 };
 
     #[inline]
-    fn get(&mut self, map: &DepthMap, p: &Projector, u: f32, v: f32, depth: f32, n: Vec3) -> f32 {
-        let near = (depth - self.depth).abs() < 0.01 * NEAR.max(depth) && n.dot(self.normal) > 0.7;
-        if !near {
-            self.light = map.light(p, u, v, depth, n, self.turn);
+    fn get(&mut self, map: &DepthMap, p: &Projector, u: f32, v: f32, depth: f32) -> f32 {
+        // Within a pixel's width in depth; not a number is never near.
+        if !((depth - self.depth).abs() * p.scale_at(depth) < 1.0) {
+            self.light = map.light(p, u, v, depth);
             self.depth = depth;
-            self.normal = n;
         }
         self.light
     }
@@ -290,6 +295,19 @@ mod tests {
         assert_eq!(round(b.at(0.0)), [10, 20, 30]);
         assert_eq!(round(b.at(1.0)), [200, 210, 220]);
         assert!(Background::default().is_light() && !Background::Solid([20, 20, 30]).is_light());
+    }
+
+    #[test]
+    fn what_faces_the_eye_shows_its_own_colour() {
+        let (ambient, direct) = lights(Vec3::NEG_Z);
+        assert!(((ambient + direct) * gain() - 1.0).abs() < 1e-6);
+        // Nowhere is it brighter by much, or dark.
+        for i in 0..1000 {
+            let (a, z) = (i as f32 * 2.4, -(i as f32 + 0.5) / 1000.0);
+            let r = (1.0 - z * z).sqrt();
+            let (ambient, direct) = lights(Vec3::new(r * a.cos(), r * a.sin(), z));
+            assert!((0.2..1.3).contains(&((ambient + direct) * gain())));
+        }
     }
 
     #[test]

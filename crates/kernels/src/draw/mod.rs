@@ -35,12 +35,12 @@ mod triangle;
 mod tube;
 
 pub use band::Samples;
-pub use camera::{Camera, CameraError, Frame, Lens, View, MAX_COORDINATE};
+pub use camera::{Camera, CameraError, Fit, Frame, Lens, View, MAX_COORDINATE};
 pub use chunk::Counts;
 pub use colour::{linear_to_srgb, srgb_to_linear, Colour, ColourMap, ColourMapError, Srgb8};
 pub use furniture::{Axes, Furniture, Note, Place, ScalarBar};
 pub use geometry::{Aabb, Chunk, Geometry, GeometryError, Mesh, Polyline, Positions, QuadGrid, Spheres, Wanted};
 pub use light::{Background, Effects};
-pub use stage::{Canvas, Layer, Setting, Stage, StageError, Survey, MOST_PIXELS_A_SIDE};
+pub use stage::{bounds_of, fit_layers, Canvas, Layer, Setting, Stage, StageError, Survey, MOST_PIXELS_A_SIDE};
 pub use style::{Finish, Radius, Style};
 pub use ticks::{superscript, ticks, Ticks};

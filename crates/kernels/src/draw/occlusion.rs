@@ -2,121 +2,222 @@
 //!
 //! # Theory
 //! Screen-space ambient occlusion (Mittring 2007; the weighting is that of McGuire et al. 2011): points around a pixel that rise above
-//! the plane of its surface, near to it, take away light.
+//! the plane of its surface, near to it, take away light. The points looked at are turned from pixel to pixel in a pattern of 4 x 4,
+//! and a mean over 4 x 4 pixels of the same surface then removes the pattern.
 //!
 //! # Practice
-//! Depth is kept for the whole picture at a lower resolution, in memory that does not grow with the picture. So a band needs
-//! nothing of its neighbours, and its pixels come out the same wherever the bands are cut.
+//! Depth and shadow are kept for the whole picture at a lower resolution, in memory that does not grow with the picture. So a band
+//! needs nothing of its neighbours, and its pixels come out the same wherever the bands are cut.
 
 use super::band::{Lattice, EMPTY};
 use super::projector::Projector;
 use glam::Vec3;
+use std::ops::Range;
 use wide::f32x8;
 
-/// Most pixels of the small picture. At 640 x 360 a contact shadow is some twenty pixels wide, and the picture takes a megabyte.
-const MOST_PIXELS: f64 = 640.0 * 400.0;
+/// Most pixels of the small picture. At 720 x 400 a contact shadow is some twenty pixels wide, and depth takes a megabyte.
+const MOST_PIXELS: f64 = 720.0 * 400.0;
 
 /// Points looked at around each pixel.
-const TAPS: usize = 16;
+const TAPS: usize = 20;
 
 /// Radius of the neighbourhood as a share of the scene's radius.
 const REACH: f32 = 0.10;
 
-/// Depths of the whole picture at low resolution.
+/// The whole picture at low resolution: depths, then the light that contact leaves.
 #[derive(Clone, Debug)]
-pub struct DepthMap {
+pub(crate) struct DepthMap {
     /// Groups of 4 x 2 pixels, row by row.
-    pub(crate) depth: Vec<f32x8>,
+    depth: Vec<f32x8>,
+    /// Light, 0..=255, a byte a pixel, row by row. Empty until it is known.
+    light: Vec<u8>,
     /// Groups across and down.
-    pub(crate) groups: [u32; 2],
-    /// Its pixels for one of the picture, across and down.
-    pub(crate) factor: [f32; 2],
-    taps: Vec<[f32; 2]>,
-}
-
-/// Groups of eight pixels of the small picture for a picture of `size`.
-fn plan(size: [u32; 2]) -> ([u32; 2], f64) {
-    let [w, h] = size.map(|v| f64::from(v.max(1)));
-    let factor = (MOST_PIXELS / (w * h)).sqrt().min(0.5);
-    let groups = [((w * factor / 4.0).ceil() as u32).max(1), ((h * factor / 2.0).ceil() as u32).max(1)];
-    (groups, factor)
+    pub groups: [u32; 2],
+    /// Its pixels for one of the picture.
+    pub factor: f32,
 }
 
 impl DepthMap {
-    /// Bytes of the map for a picture of `size` pixels.
-    pub fn bytes(size: [u32; 2]) -> u64 {
-        let (groups, _) = plan(size);
-        u64::from(groups[0]) * u64::from(groups[1]) * 32
+    /// The map of a picture of `size` pixels, with nothing in it yet.
+    pub(crate) fn new(size: [u32; 2]) -> DepthMap {
+        let [w, h] = size.map(|v| f64::from(v.max(1)));
+        let factor = (MOST_PIXELS / (w * h)).sqrt().min(0.5);
+        let groups = [((w * factor / 4.0).ceil() as u32).max(1), ((h * factor / 2.0).ceil() as u32).max(1)];
+        DepthMap { depth: Vec::new(), light: Vec::new(), groups, factor: factor as f32 }
     }
 
-    /// An empty map for a picture of `size` pixels.
-    pub fn new(size: [u32; 2]) -> DepthMap {
-        let (groups, factor) = plan(size);
-        // Vogel's spiral: even over the disc, with no direction that stands out.
-        let taps = (0..TAPS)
-            .map(|i| {
-                let (r, a) = (((i as f32 + 0.5) / TAPS as f32).sqrt(), i as f32 * 2.399_963_2);
-                [r * a.cos(), r * a.sin()]
-            })
-            .collect();
-        let n = groups[0] as usize * groups[1] as usize;
-        DepthMap { depth: vec![f32x8::splat(EMPTY); n], groups, factor: [factor as f32; 2], taps }
-    }
-
-    /// A map without its depths, for its measures.
-    pub(crate) fn shape(size: [u32; 2]) -> DepthMap {
-        let (groups, factor) = plan(size);
-        DepthMap { depth: Vec::new(), groups, factor: [factor as f32; 2], taps: Vec::new() }
-    }
-
-    /// Rows of groups of the map of a picture.
-    pub(crate) fn new_rows(size: [u32; 2]) -> u32 {
-        plan(size).0[1]
+    /// Bytes of the map at most: depths twice while its parts are put together, light twice while it is smoothed.
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::from(self.groups[0]) * u64::from(self.groups[1]) * (32 * 2 + 8 * 2)
     }
 
     pub(crate) fn lattice() -> Lattice {
         Lattice::plain()
     }
 
-    #[inline]
-    fn at(&self, x: f32, y: f32) -> Option<f32> {
-        if !(x >= 0.0 && y >= 0.0) {
-            return None;
+    /// Takes over depths, which begin with row `first_row` of groups.
+    pub(crate) fn fill(&mut self, first_row: u32, depth: &[f32x8]) {
+        self.depth.resize(self.groups[0] as usize * self.groups[1] as usize, f32x8::splat(EMPTY));
+        let first = first_row as usize * self.groups[0] as usize;
+        if let Some(held) = self.depth.get_mut(first..first + depth.len()) {
+            held.copy_from_slice(depth);
         }
-        let (x, y) = (x as usize, y as usize);
-        let (gx, gy) = (x / 4, y / 2);
-        if gx >= self.groups[0] as usize || gy >= self.groups[1] as usize {
-            return None;
-        }
-        let depth = self.depth[gy * self.groups[0] as usize + gx].as_array()[(y % 2) * 4 + x % 4];
-        (depth != EMPTY).then_some(depth)
     }
 
-    /// Share of light, 0..=1, that reaches a point seen at the pixel position (u, v), with the unit normal `n`, at depth z.
-    pub(crate) fn light(&self, p: &Projector, u: f32, v: f32, z: f32, n: Vec3, turn: (f32, f32)) -> f32 {
-        let (a, b) = p.slopes(u, v);
-        let here = p.at(a, b, z);
-        let scale = p.scale_at(z);
+    fn width(&self) -> usize {
+        self.groups[0] as usize * 4
+    }
+
+    fn height(&self) -> usize {
+        self.groups[1] as usize * 2
+    }
+
+    /// Depth of a pixel of the map; [`EMPTY`] outside.
+    #[inline]
+    fn at(&self, x: isize, y: isize) -> f32 {
+        let (Ok(x), Ok(y)) = (usize::try_from(x), usize::try_from(y)) else { return EMPTY };
+        if x >= self.width() || y >= self.height() {
+            return EMPTY;
+        }
+        self.depth[(y / 2) * self.groups[0] as usize + x / 4].as_array()[(y % 2) * 4 + x % 4]
+    }
+
+    /// View position of what a pixel shows.
+    #[inline]
+    fn place(&self, p: &Projector, x: isize, y: isize, depth: f32) -> Vec3 {
+        let (a, b) = p.slopes((x as f32 + 0.5) / self.factor, (y as f32 + 0.5) / self.factor);
+        p.at(a, b, depth)
+    }
+
+    /// Light of the rows of pixels that belong to the rows of groups `rows`. All depths have to be there.
+    pub(crate) fn contacts(&self, p: &Projector, rows: Range<u32>) -> Vec<u8> {
+        let tiles: Vec<Vec<[f32; 2]>> = (0..16).map(|k| taps(std::f32::consts::TAU * k as f32 / 16.0)).collect();
+        let (first, end) = (rows.start as isize * 2, rows.end as isize * 2);
+        let mut out = Vec::with_capacity((end - first) as usize * self.width());
+        for y in first..end {
+            for x in 0..self.width() as isize {
+                // A magic square of 4 x 4, so that neighbours are turned by very different angles.
+                const ORDER: [usize; 16] = [0, 7, 13, 10, 14, 9, 3, 4, 11, 12, 6, 1, 5, 2, 8, 15];
+                let tile = &tiles[ORDER[(y as usize % 4) * 4 + x as usize % 4]];
+                out.push((self.contact(p, x, y, tile) * 255.0).round() as u8);
+            }
+        }
+        out
+    }
+
+    /// Slope of depth at a pixel along one direction, as the difference of view positions to the neighbour nearer in depth.
+    fn slope(&self, p: &Projector, here: Vec3, x: isize, y: isize, dx: isize, dy: isize) -> Option<Vec3> {
+        let side = |s: isize| {
+            let depth = self.at(x + dx * s, y + dy * s);
+            (depth != EMPTY).then(|| (self.place(p, x + dx * s, y + dy * s, depth) - here) * s as f32)
+        };
+        match (side(-1), side(1)) {
+            (Some(a), Some(b)) => Some(if a.z.abs() < b.z.abs() { a } else { b }),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn contact(&self, p: &Projector, x: isize, y: isize, taps: &[[f32; 2]]) -> f32 {
+        let depth = self.at(x, y);
+        if depth == EMPTY {
+            return 1.0;
+        }
+        let here = self.place(p, x, y, depth);
+        let scale = p.scale_at(depth) * self.factor;
         // Not narrower than a few pixels of the map, which could not resolve it, nor so wide that contact is lost.
-        let reach_px = (REACH * scale * self.factor[0]).clamp(6.0, 40.0);
-        let reach = reach_px / (scale * self.factor[0]);
-        let (x, y) = (u * self.factor[0], v * self.factor[1]);
+        let reach_px = (REACH * scale).clamp(6.0, 36.0);
+        let reach = reach_px / scale;
+        let pixel = reach / reach_px;
+        let slopes = self.slope(p, here, x, y, 1, 0).zip(self.slope(p, here, x, y, 0, 1));
+        // Steeper than this, a neighbour is another thing, and the pixel is as good as a line: it faces the eye.
+        let flat = slopes.filter(|(a, b)| a.z.abs().max(b.z.abs()) < 4.0 * pixel);
+        let normal = flat.and_then(|(a, b)| a.cross(b).try_normalize()).map_or(Vec3::NEG_Z, |n| if n.z > 0.0 { -n } else { n });
         let mut sum = 0.0;
-        // One pixel of the map, in view units: what lies within it of the plane is the surface itself.
-        let grain = 1.5 * reach / reach_px;
-        for t in &self.taps {
-            let (dx, dy) = (t[0] * turn.0 - t[1] * turn.1, t[0] * turn.1 + t[1] * turn.0);
-            let (tx, ty) = ((x + dx * reach_px).floor(), (y + dy * reach_px).floor());
-            let Some(depth) = self.at(tx, ty) else { continue };
-            let (a, b) = p.slopes((tx + 0.5) / self.factor[0], (ty + 0.5) / self.factor[1]);
-            let away = p.at(a, b, depth) - here;
-            let square = away.length_squared();
-            let height = away.dot(n) - grain;
-            let near = (1.0 - square / (reach * reach * 4.0)).max(0.0);
+        for t in taps {
+            let (tx, ty) = (x + (t[0] * reach_px).round() as isize, y + (t[1] * reach_px).round() as isize);
+            let depth = self.at(tx, ty);
+            if depth == EMPTY {
+                continue;
+            }
+            let away = self.place(p, tx, ty, depth) - here;
+            // What lies within a pixel of the plane is the surface itself.
+            let height = away.dot(normal) - pixel;
             if height > 0.0 {
+                let square = away.length_squared();
+                let near = (1.0 - square / (reach * reach * 4.0)).max(0.0);
                 sum += height / square.sqrt().max(1e-12) * near * near;
             }
         }
-        (1.0 - sum * (2.2 / TAPS as f32)).clamp(0.0, 1.0)
+        (1.0 - sum * (2.0 / taps.len() as f32)).clamp(0.0, 1.0)
     }
+
+    /// Takes over the light of all rows in order and smooths it.
+    pub(crate) fn take_light(&mut self, parts: &[Vec<u8>], p: &Projector) {
+        let raw: Vec<u8> = parts.concat();
+        let (w, h) = (self.width(), self.height());
+        if raw.len() != w * h {
+            return;
+        }
+        let mut out = Vec::with_capacity(raw.len());
+        for y in 0..h as isize {
+            for x in 0..w as isize {
+                let depth = self.at(x, y);
+                if depth == EMPTY {
+                    out.push(255);
+                    continue;
+                }
+                let near = 3.0 / (p.scale_at(depth) * self.factor);
+                let (mut sum, mut n) = (0u32, 0u32);
+                for dy in -2..2 {
+                    for dx in -2..2 {
+                        let (tx, ty) = (x + dx, y + dy);
+                        // Written so that an empty pixel, infinitely far, is left out.
+                        if (self.at(tx, ty) - depth).abs() < near {
+                            sum += u32::from(raw[ty as usize * w + tx as usize]);
+                            n += 1;
+                        }
+                    }
+                }
+                out.push(((sum + n / 2) / n.max(1)) as u8);
+            }
+        }
+        self.light = out;
+    }
+
+    /// Share of light, 0..=1, that reaches what is seen at the pixel position (u, v) of the picture at a depth.
+    #[inline]
+    pub(crate) fn light(&self, p: &Projector, u: f32, v: f32, depth: f32) -> f32 {
+        if self.light.is_empty() {
+            return 1.0;
+        }
+        let (x, y) = (u * self.factor - 0.5, v * self.factor - 0.5);
+        let (fx, fy) = (x - x.floor(), y - y.floor());
+        let (x, y) = (x.floor() as isize, y.floor() as isize);
+        let grain = 2.0 / (p.scale_at(depth) * self.factor);
+        let (mut sum, mut weight) = (0.0, 1e-6);
+        for (dx, dy, w) in [(0, 0, (1.0 - fx) * (1.0 - fy)), (1, 0, fx * (1.0 - fy)), (0, 1, (1.0 - fx) * fy), (1, 1, fx * fy)] {
+            let there = self.at(x + dx, y + dy);
+            if there == EMPTY {
+                continue;
+            }
+            // Pixels of the map that show another thing say nothing of this one.
+            let off = (there - depth) / grain;
+            let w = (w + 0.01) / (1.0 + off * off * off * off);
+            sum += w * f32::from(self.light[(y + dy) as usize * self.width() + (x + dx) as usize]);
+            weight += w;
+        }
+        // A thing too thin to be in the map is in the light.
+        ((sum + 1e-6 * 255.0) / (weight * 255.0)).min(1.0)
+    }
+}
+
+/// Places around a pixel in units of the radius, turned by an angle: Vogel's spiral, even over the disc, with no direction
+/// that stands out.
+fn taps(turn: f32) -> Vec<[f32; 2]> {
+    (0..TAPS)
+        .map(|i| {
+            let (r, a) = (((i as f32 + 0.5) / TAPS as f32).sqrt(), turn + i as f32 * 2.399_963_2);
+            [r * a.cos(), r * a.sin()]
+        })
+        .collect()
 }

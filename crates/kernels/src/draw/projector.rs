@@ -85,9 +85,8 @@ impl Projector {
     }
 
     /// The same view at another resolution: `factor` pixels of it for one of this.
-    pub(crate) fn scaled(&self, factor: [f32; 2]) -> Projector {
-        // Only equal factors keep circles round, so the callers choose sizes by one factor and the rest is rounding.
-        Projector { scale: self.scale * factor[1], center: [self.center[0] * factor[0], self.center[1] * factor[1]], ..self.clone() }
+    pub(crate) fn scaled(&self, factor: f32) -> Projector {
+        Projector { scale: self.scale * factor, center: self.center.map(|c| c * factor), ..self.clone() }
     }
 
     /// View position of a physical point, or NaNs for one that cannot be drawn.

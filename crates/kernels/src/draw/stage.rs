@@ -6,12 +6,12 @@
 //! the layers anew. The memory of a canvas follows from its rows and from nothing else.
 
 use super::band::{Area, Band, DepthOnly, Lattice, Peel, Samples, Target, BAND_GROUP_BYTES, EMPTY};
-use super::camera::{Camera, CameraError};
+use super::camera::{Camera, CameraError, Fit, Frame, View};
 use super::chunk::{Brush, Counts};
 use super::colour::{encode, Colour, Srgb8};
 use super::furniture::{Furniture, Gizmo, Layout};
 use super::geometry::{Aabb, Chunk, Geometry, GeometryError, Polyline, Positions, Spheres};
-use super::light::{Background, Effects, Material, Shader, Veil, VEIL_GROUP_BYTES};
+use super::light::{gain, Background, Effects, Material, Shader, Veil, VEIL_GROUP_BYTES};
 use super::occlusion::DepthMap;
 use super::overlay::Align;
 use super::projector::{Projector, NEAR};
@@ -69,6 +69,40 @@ pub enum StageError {
     },
 }
 
+/// The camera that shows all of `layers` from the side of `view`, as large as the frame's free rectangle allows. It looks at every
+/// point once, and so fits closer than [`Camera::fit`] does to their boxes.
+///
+/// # Errors
+/// [`StageError::Layer`] when a layer cannot be read.
+pub fn fit_layers(layers: &[Layer<'_>], view: &View, frame: &Frame) -> Result<Camera, StageError> {
+    let bounds = bounds_of(layers);
+    if bounds.extent() == DVec3::ZERO {
+        return Ok(Camera::fit(&bounds, view, frame));
+    }
+    let mut fit = Fit::new(&bounds, view, frame);
+    for (k, layer) in layers.iter().enumerate() {
+        let radius = if let Radius::Physical(r) = layer.style.radius { r } else { 0.0 };
+        let mut each = |points: Positions<'_>, radii: Option<&[f32]>, radius: f64| {
+            for i in 0..points.len() {
+                fit.include(points.get(i), radii.and_then(|r| r.get(i)).map_or(radius, |r| f64::from(*r)));
+            }
+        };
+        let mut visit = |chunk: Chunk<'_>| match chunk {
+            Chunk::Line(l) => each(l.points, l.radii, radius),
+            Chunk::Spheres(s) => each(s.points, s.radii, radius),
+            Chunk::Mesh(m) => each(m.points, None, 0.0),
+            Chunk::Quads(q) => each(q.points, None, 0.0),
+        };
+        layer.geometry.for_each(&|_| true, &mut visit).map_err(|source| StageError::Layer { layer: k, source })?;
+    }
+    Ok(fit.camera())
+}
+
+/// A box that holds all layers.
+pub fn bounds_of(layers: &[Layer<'_>]) -> Aabb {
+    layers.iter().map(|l| l.geometry.bounds()).fold(Aabb::EMPTY, |a, b| a.union(&b))
+}
+
 /// Longest side of a picture.
 pub const MOST_PIXELS_A_SIDE: u32 = 65_536;
 
@@ -88,7 +122,8 @@ pub struct Stage<'a> {
     layout: Layout,
     gizmo: Option<GizmoParts>,
     range: [f32; 2],
-    depths: Option<DepthMap>,
+    depths: DepthMap,
+    contacts: bool,
 }
 
 /// Orientation axes as geometry.
@@ -112,7 +147,7 @@ impl<'a> Stage<'a> {
         if layers.len() > MOST_LAYERS {
             return Err(StageError::TooManyLayers(layers.len()));
         }
-        let bounds = layers.iter().map(|l| l.geometry.bounds()).fold(Aabb::EMPTY, |a, b| a.union(&b));
+        let bounds = bounds_of(&layers);
         let projector = Projector::new(&setting.camera, setting.size, &bounds)?;
         let mut materials: Vec<Material> =
             layers.iter().map(|l| Material { finish: l.style.finish, gizmo: false, opacity: opacity_of(&l.style) }).collect();
@@ -122,7 +157,8 @@ impl<'a> Stage<'a> {
         let mut layout = setting.furniture.layout(setting.size, light_background, halo);
         let gizmo = layout.gizmo.map(|g| GizmoParts::new(&projector, &g, &setting.furniture, light_background, &mut layout));
         let range = depth_range(&projector, &bounds);
-        Ok(Stage { lattice: Lattice::pixels(setting.samples), setting, layers, projector, materials, layout, gizmo, range, depths: None })
+        let (lattice, depths) = (Lattice::pixels(setting.samples), DepthMap::new(setting.size));
+        Ok(Stage { lattice, setting, layers, projector, materials, layout, gizmo, range, depths, contacts: false })
     }
 
     /// Width and height in pixels.
@@ -139,7 +175,7 @@ impl<'a> Stage<'a> {
     /// Bytes that the stage itself holds at most: letters, and the depth map, of which there are two while the parts of the survey
     /// are put together.
     pub fn survey_bytes(&self) -> u64 {
-        let depths = if self.wants_depths() { DepthMap::bytes(self.setting.size) * 2 } else { 0 };
+        let depths = if self.wants_depths() { self.depths.bytes() } else { 0 };
         self.layout.overlay.bytes() + depths
     }
 
@@ -193,7 +229,7 @@ impl<'a> Stage<'a> {
     /// Rows of groups of the small depth picture; the survey is cut along them. One where there is no depth picture.
     pub fn survey_rows(&self) -> u32 {
         if self.wants_depths() {
-            DepthMap::new_rows(self.setting.size)
+            self.depths.groups[1]
         } else {
             1
         }
@@ -209,7 +245,7 @@ impl<'a> Stage<'a> {
     pub fn survey(&self, rows: Range<u32>) -> Result<Survey, StageError> {
         let mut counts = Counts::default();
         let everything = rows.start == 0;
-        let map = DepthMap::shape(self.setting.size);
+        let map = &self.depths;
         let projector = self.projector.scaled(map.factor);
         let columns = if self.wants_depths() { map.groups[0] } else { 0 };
         let area = Area { first_row: rows.start, rows: rows.end - rows.start, columns, lattice: DepthMap::lattice() };
@@ -219,29 +255,40 @@ impl<'a> Stage<'a> {
             // A flat line is a drawing, not a thing: it casts no shadow.
             let casts = columns > 0 && self.shown(k, false) && self.materials[k].finish != Finish::Flat;
             if casts {
-                counts.add(&self.stream(&mut target, k, &projector, map.factor[1], everything)?);
+                counts.add(&self.stream(&mut target, k, &projector, map.factor, everything)?);
             } else if everything {
                 let area = Area { first_row: 0, rows: 0, columns: 0, lattice: DepthMap::lattice() };
                 let mut none = DepthOnly { area, depth: &mut [] };
-                counts.add(&self.stream(&mut none, k, &projector, map.factor[1], true)?);
+                counts.add(&self.stream(&mut none, k, &projector, map.factor, true)?);
             }
         }
         Ok(Survey { first_row: rows.start, depth, counts })
     }
 
     /// Takes over the surveys of all rows.
-    pub fn surveyed(&mut self, surveys: &[Survey]) {
-        if !self.wants_depths() {
-            return;
-        }
-        let mut map = DepthMap::new(self.setting.size);
-        for s in surveys {
-            let first = s.first_row as usize * map.groups[0] as usize;
-            if let Some(held) = map.depth.get_mut(first..first + s.depth.len()) {
-                held.copy_from_slice(&s.depth);
+    pub fn surveyed(&mut self, surveys: Vec<Survey>) {
+        if self.wants_depths() {
+            for s in &surveys {
+                self.depths.fill(s.first_row, &s.depth);
             }
         }
-        self.depths = Some(map);
+    }
+
+    /// Contact shadows for the rows of groups `rows` of the small picture, after [`Stage::surveyed`].
+    pub fn contacts(&self, rows: Range<u32>) -> Vec<u8> {
+        if self.wants_depths() {
+            self.depths.contacts(&self.projector, rows)
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Takes over the contact shadows of all rows, in order.
+    pub fn shadowed(&mut self, parts: Vec<Vec<u8>>) {
+        if self.wants_depths() {
+            self.depths.take_light(&parts, &self.projector);
+            self.contacts = true;
+        }
     }
 
     fn shader(&self) -> Shader<'_> {
@@ -250,10 +297,11 @@ impl<'a> Stage<'a> {
             materials: &self.materials,
             background: self.setting.background,
             effects: self.setting.effects,
-            depths: self.depths.as_ref(),
+            depths: self.contacts.then_some(&self.depths),
             range: self.range,
             height: self.setting.size[1] as f32,
             light_background: self.setting.background.is_light(),
+            gain: gain(),
         }
     }
 }
@@ -317,22 +365,14 @@ impl Canvas {
         for (row, out) in rows.zip(out.chunks_exact_mut(width * 3)) {
             shader.row(&self.band, veiled.then_some(&self.veil), row, &mut self.line);
             stage.layout.overlay.draw_row(row, &mut self.line);
-            for (x, (colour, out)) in self.line.iter().zip(out.chunks_exact_mut(3)).enumerate() {
-                let noise = dither(x as u32, row);
+            for (colour, out) in self.line.iter().zip(out.chunks_exact_mut(3)) {
                 for (c, out) in out.iter_mut().enumerate() {
-                    // Whole numbers, such as colours that come from a table, stay what they are.
-                    *out = (encode(colour[c]) + 0.5 + noise).clamp(0.0, 255.0) as u8;
+                    *out = (encode(colour[c]) + 0.5).clamp(0.0, 255.0) as u8;
                 }
             }
         }
         Ok(())
     }
-}
-
-/// Noise below half a step, ordered so that neighbours differ: it hides the steps of gentle gradients.
-fn dither(x: u32, y: u32) -> f32 {
-    let v = (52.982_918 * (0.067_110_56 * x as f32 + 0.005_837_15 * y as f32).fract()).fract();
-    (v - 0.5) * 0.9
 }
 
 fn opacity_of(style: &Style) -> f32 {

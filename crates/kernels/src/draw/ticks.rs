@@ -14,7 +14,7 @@ pub struct Ticks {
 /// Greatest number of digits that a label may have before a power of ten is taken out of all of them.
 const PLAIN_DIGITS: i32 = 5;
 
-/// At most `most` marks (but at least room for two) on the range from `low` to `high`.
+/// At most `most` marks on the range from `low` to `high`; a few more where only so there are two.
 ///
 /// A range without extent gets one mark, its value in four digits.
 ///
@@ -34,10 +34,10 @@ pub fn ticks(low: f64, high: f64, most: usize) -> Ticks {
         let exponent = power_of(largest);
         let exponent = if (-3..PLAIN_DIGITS).contains(&exponent) { 0 } else { exponent };
         let value = low / 10f64.powi(exponent);
-        let decimals = (3 - power_of(value)).clamp(0, 9) as usize;
+        let decimals = (3 - if exponent == 0 { power_of(value) } else { 0 }).clamp(0, 9) as usize;
         return Ticks { values: vec![low], labels: vec![written(value, decimals)], exponent };
     }
-    let (factor, power) = step(span / (most.max(2) - 1) as f64, span, most.max(2));
+    let (factor, power) = step(low, high, most.max(2));
     let size = factor as f64;
     // Steps are counted in whole multiples, so that no tick carries the rounding of the ones before it.
     let unit = |i: f64| if power < 0 { i * size / 10f64.powi(-power) } else { i * size * 10f64.powi(power) };
@@ -61,32 +61,35 @@ pub fn ticks(low: f64, high: f64, most: usize) -> Ticks {
     Ticks { values, labels, exponent }
 }
 
-/// The least step of 1, 2 or 5 times a power of ten, not below `least`, that leaves at most `most` marks.
-fn step(least: f64, span: f64, most: usize) -> (u32, i32) {
-    let mut power = power_of(least) - 1;
+/// The least step of 1, 2 or 5 times a power of ten that leaves at most `most` marks; one less where that leaves a single mark or none.
+fn step(low: f64, high: f64, most: usize) -> (u32, i32) {
+    let marks = |(factor, power): (u32, i32)| {
+        let width = f64::from(factor) * 10f64.powi(power);
+        ((high / width + 1e-6).floor() - (low / width - 1e-6).ceil() + 1.0).max(0.0)
+    };
+    let mut finer = (5, power_of((high - low) / most as f64) - 2);
     loop {
-        for factor in [1u32, 2, 5] {
-            let width = f64::from(factor) * 10f64.powi(power);
-            if width >= least * (1.0 - 1e-9) && (span / width).floor() + 1.0 <= most as f64 + 1e-9 {
-                return (factor, power);
-            }
+        let next = match finer {
+            (1, p) => (2, p),
+            (2, p) => (5, p),
+            (_, p) => (1, p + 1),
+        };
+        let n = marks(next);
+        if n <= most as f64 {
+            return if n < 2.0 { finer } else { next };
         }
-        power += 1;
+        finer = next;
     }
 }
 
 /// The power of ten of a number's first digit; 0 for zero.
 fn power_of(v: f64) -> i32 {
-    if v == 0.0 || !v.is_finite() {
+    if !v.is_finite() {
         return 0;
     }
-    let p = v.abs().log10().floor() as i32;
-    // The logarithm of 1000 is a hair below 3.
-    if 10f64.powi(p + 1) <= v.abs() {
-        p + 1
-    } else {
-        p
-    }
+    // Written out, since the logarithm of 1000 is a hair below 3.
+    let written = format!("{v:e}");
+    written.split_once('e').and_then(|(_, power)| power.parse().ok()).unwrap_or(0)
 }
 
 fn written(v: f64, decimals: usize) -> String {
@@ -147,8 +150,8 @@ mod tests {
             let high = low + random() * size;
             let most = 2 + (random() * 9.0) as usize;
             let t = ticks(low, high, most);
-            assert!(!t.values.is_empty() || most < 4, "{low} {high} {most}");
-            assert!(t.values.len() <= most && t.values.len() == t.labels.len());
+            assert!(t.values.len() >= 2 && t.values.len() <= most.max(5), "{low} {high} {most} {t:?}");
+            assert_eq!(t.values.len(), t.labels.len());
             assert!(t.values.iter().all(|v| (low..=high).contains(v)));
             assert!(t.values.windows(2).all(|w| w[0] < w[1]), "{low} {high} {most}");
             let mut labels = t.labels.clone();

@@ -361,3 +361,21 @@ pub fn tasks(o: &Opened, seed: u64, count: usize, most_pages: u64) {
     assert_eq!(bell.rang(), rung, "a wake too many");
     *bell.pager.lock().unwrap() = None;
 }
+
+impl Written {
+    /// The same arrays with the pages of each in the order of their numbers.
+    pub fn in_order(self) -> Written {
+        let mut blob = Vec::new();
+        let mut maps = self.maps;
+        for (spec, places, index) in &mut maps {
+            assert!(index.is_empty());
+            let len = spec.bytes + if matches!(spec.kind, Kind::Plain(_)) { 0 } else { 4 };
+            for place in places.iter_mut().flatten() {
+                let at = *place as usize;
+                *place = blob.len() as u64;
+                blob.extend_from_slice(&self.blob[at..at + len]);
+            }
+        }
+        Written { blob, maps, seed: self.seed }
+    }
+}

@@ -58,11 +58,16 @@ fn padded() {
 fn swapped_header() {
     // Header in one order, data in the other: it adds up, and the remark says what is odd.
     let little = bytes(&Spec { format: Format::Binary, ..Spec::new(Kind::Grid, vec![[7, 6, 5]]) });
-    let big = bytes(&Spec { format: Format::Binary, byte_order: ByteOrder::Big, ..Spec::new(Kind::Grid, vec![[7, 6, 5]]) });
+    let big =
+        bytes(&Spec { format: Format::Binary, byte_order: ByteOrder::Big, ..Spec::new(Kind::Grid, vec![[7, 6, 5]]) });
     let mixed = [&big[..16], &little[16..]].concat();
     let folder = Folder::new();
     let open = folder.open(&folder.file("a.xyz", &mixed), &[], &[]).unwrap();
-    assert!(open.catalog.guessed.iter().any(|s| s.contains("do not look like coordinates")), "{:?}", open.catalog.guessed);
+    assert!(
+        open.catalog.guessed.iter().any(|s| s.contains("do not look like coordinates")),
+        "{:?}",
+        open.catalog.guessed
+    );
 }
 
 #[test]
@@ -132,6 +137,9 @@ fn other_kinds_are_named() {
     assert!(e.contains("function file"), "{e}");
     let e = folder.open(&g, &[g.clone()], &[]).unwrap_err().to_string();
     assert!(e.contains("it reads as a grid"), "{e}");
+    let text = Spec { kind: Kind::Q, format: Format::Ascii, ..Spec::new(Kind::Grid, vec![[7, 6, 5]]) };
+    let e = folder.open(&folder.file("c.q", &bytes(&text)), &[], &[]).unwrap_err().to_string();
+    assert!(e.contains("it reads as a solution (q) file"), "{e}");
     let kind = Plot3dOptions { kind: Some(Kind::Q), ..Plot3dOptions::default() };
     assert!(matches!(Plot3d::open(&q, &[], &[], &kind, &folder.0), Err(FieldError::Usage(_))));
     let other = Spec { kind: Kind::Q, ..Spec::new(Kind::Grid, vec![[7, 5, 6]]) };
@@ -267,7 +275,9 @@ fn seeds() -> Vec<Vec<u8>> {
             }
         }
     }
-    all.push(br#"{"filenames": [{"time": 0, "xyz": "b.xyz"}], "names": ["a;b"], "zones": {"z": {"scale": 2}}}"#.to_vec());
+    all.push(
+        br#"{"filenames": [{"time": 0, "xyz": "b.xyz"}], "names": ["a;b"], "zones": {"z": {"scale": 2}}}"#.to_vec(),
+    );
     all
 }
 
@@ -303,5 +313,16 @@ proptest! {
         let mut small: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
         small.extend_from_slice(&bytes);
         fuzz_sniff(&small);
+    }
+}
+
+/// Three plane zones whose header and data also add up as one zone in space: integers tell where the header ends.
+#[test]
+fn headers_are_integers() {
+    for format in [Format::Ascii, Format::Binary] {
+        let spec = Spec { format, dimension: Dimension::Two, ..Spec::new(Kind::Grid, vec![[2, 6, 1], [5, 6, 1], [2, 5, 1]]) };
+        let folder = Folder::new();
+        let open = folder.open(&folder.file("a.xyz", &bytes(&spec)), &[], &[]).unwrap();
+        assert_eq!((open.catalog.dimension, open.catalog.zones.len()), (2, 3));
     }
 }

@@ -1,5 +1,8 @@
 //! Tests of the PLOT3D reader: every variant there and back, bad input, real files.
 
+// Lists of one path read better as lists.
+#![allow(clippy::cloned_ref_to_slice_refs)]
+
 mod bad;
 mod real;
 mod variants;
@@ -102,7 +105,8 @@ pub(super) fn check_layout(layout: &ArrayLayout, step: usize, spec: &Spec, zone:
                     part.extend_from_slice(&file[run.offset as usize..(run.offset + run.len) as usize]);
                 });
                 if let Some(f) = affine {
-                    let at = f.base + c as u64 * f.component + k as u64 * f.plane + j as u64 * f.row + a as u64 * f.element;
+                    let at =
+                        f.base + c as u64 * f.component + k as u64 * f.plane + j as u64 * f.row + a as u64 * f.element;
                     assert_eq!(part, &file[at as usize..at as usize + (b - a) * size], "affine, {spec:?}");
                 }
                 if swapped {

@@ -132,7 +132,14 @@ fn the_plain_product() {
             for precision in [Precision::Single, Precision::Double] {
                 for iblank in [false, true] {
                     for (many, zones) in [(1, ZoneCount::Multi), (1, ZoneCount::Single), (3, ZoneCount::Multi)] {
-                        let grid = Spec { format, byte_order, precision, iblank, zones, ..Spec::new(Kind::Grid, all[..many].to_vec()) };
+                        let grid = Spec {
+                            format,
+                            byte_order,
+                            precision,
+                            iblank,
+                            zones,
+                            ..Spec::new(Kind::Grid, all[..many].to_vec())
+                        };
                         let q = Spec { kind: Kind::Q, iblank: false, headers: vec![header(3.25)], ..grid.clone() };
                         round_trip(&grid, Some(&q), None);
                         round_trip(&grid, None, None);
@@ -147,7 +154,8 @@ fn the_plain_product() {
 fn planes_of_a_plain_binary_file_need_the_option() {
     let folder = Folder::new();
     for format in [Format::Binary, Format::Ascii] {
-        let grid = Spec { format, iblank: true, order: Order::Planes, ..Spec::new(Kind::Grid, vec![[4, 3, 5], [3, 3, 2]]) };
+        let grid =
+            Spec { format, iblank: true, order: Order::Planes, ..Spec::new(Kind::Grid, vec![[4, 3, 5], [3, 3, 2]]) };
         let q = Spec { kind: Kind::Q, iblank: false, headers: vec![header(1.5)], ..grid.clone() };
         let (g, s) = (folder.file("a.xyz", &bytes(&grid)), folder.file("a.q", &bytes(&q)));
         let mut options = Plot3dOptions::default();
@@ -185,9 +193,11 @@ fn steps_by_time() {
     let grid = Spec::new(Kind::Grid, vec![[4, 3, 5], [3, 3, 2]]);
     let g = folder.file("a.xyz", &bytes(&grid));
     let times = [2.0, 3.5, 1.0];
-    let mut specs: Vec<Spec> = times.iter().map(|&t| Spec { kind: Kind::Q, headers: vec![header(t)], ..grid.clone() }).collect();
+    let mut specs: Vec<Spec> =
+        times.iter().map(|&t| Spec { kind: Kind::Q, headers: vec![header(t)], ..grid.clone() }).collect();
     specs[1].byte_order = ByteOrder::Big;
-    let paths: Vec<PathBuf> = specs.iter().enumerate().map(|(n, s)| folder.file(&format!("s{n}.q"), &bytes(s))).collect();
+    let paths: Vec<PathBuf> =
+        specs.iter().enumerate().map(|(n, s)| folder.file(&format!("s{n}.q"), &bytes(s))).collect();
     let open = folder.open(&g, &paths, &[]).unwrap();
     assert_eq!(open.catalog.times, [1.0, 2.0, 3.5]);
     let momentum = open.layout(1, 2).unwrap();
@@ -226,7 +236,9 @@ fn overflow_names_time_and_tails() {
     let mut averaged = bytes(&mean);
     averaged.extend([4_i32, 200, 4].iter().flat_map(|v| v.to_le_bytes()));
     let open = folder.open(&g, &[folder.file("a.q", &averaged)], &[]).unwrap();
-    assert!(names(&open).ends_with("gamma density_variance velocity_x_variance velocity_y_variance velocity_z_variance pressure_variance"));
+    assert!(names(&open).ends_with(
+        "gamma density_variance velocity_x_variance velocity_y_variance velocity_z_variance pressure_variance"
+    ));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Lines and surfaces from the spool to the file and back.
+//! Lines from the spool to the file and back.
 
 use super::read::ReadAt;
 use super::testing::{mutations, Lcg, TestDir};
@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
+
+mod surface;
 
 const GO_ON: fn(u64, u64) -> ControlFlow<()> = |_, _| ControlFlow::Continue(());
 
@@ -38,20 +40,38 @@ fn made(seed: u64) -> Made {
         time: (0..n).map(|i| i as f64 * 0.25).collect(),
         zone: (0..n).map(|i| (i / 7) as i32 % 4 + 1).collect(),
         density: points.iter().map(|p| p[0] + 1.0).collect(),
-        velocity: points.iter().flat_map(|p| [p[1] as f32, 1.5, -2.0]).collect(),
+        velocity: points
+            .iter()
+            .flat_map(|p| [p[1] as f32, 1.5, -2.0])
+            .collect(),
         points,
-        reason: if n == 0 { Reason::Outside } else { Reason::ALL[(seed % 8) as usize] },
+        reason: if n == 0 {
+            Reason::Outside
+        } else {
+            Reason::ALL[(seed % 8) as usize]
+        },
         reason_backward: Reason::ALL[(seed / 8 % 8) as usize],
     }
 }
 
 fn layout(both: bool) -> LineLayout {
-    let velocity = FieldSpec { dtype: FieldType::F32, ..FieldSpec::vector("velocity <a&b>", "a_inf") };
-    LineLayout { fields: vec![FieldSpec::scalar("density", "rho_inf"), velocity], both }
+    let velocity = FieldSpec {
+        dtype: FieldType::F32,
+        ..FieldSpec::vector("velocity <a&b>", "a_inf")
+    };
+    LineLayout {
+        fields: vec![FieldSpec::scalar("density", "rho_inf"), velocity],
+        both,
+    }
 }
 
 fn spool(dir: &TestDir, seeds: u64, budget_bytes: usize, both: bool) -> LineSpool {
-    let options = SpoolOptions { seeds, layout: layout(both), budget_bytes, directory: dir.at().to_path_buf() };
+    let options = SpoolOptions {
+        seeds,
+        layout: layout(both),
+        budget_bytes,
+        directory: dir.at().to_path_buf(),
+    };
     LineSpool::new(options, Box::new(Budget::new(budget_bytes))).unwrap()
 }
 
@@ -62,7 +82,10 @@ fn add(spool: &mut LineSpool, seed: u64) -> Result<(), OutputError> {
         points: &line.points,
         time: &line.time,
         zone: &line.zone,
-        fields: &[FieldValues::F64(&line.density), FieldValues::F32(&line.velocity)],
+        fields: &[
+            FieldValues::F64(&line.density),
+            FieldValues::F32(&line.velocity),
+        ],
         reason: line.reason,
         reason_backward: line.reason_backward,
     })
@@ -79,7 +102,14 @@ fn provenance() -> Provenance {
 }
 
 fn written(spool: &LineSpool, path: &Path, partial: bool) -> Vec<u8> {
-    spool.write(OutputFile::create(path).unwrap(), &provenance(), partial, &mut GO_ON.clone()).unwrap();
+    spool
+        .write(
+            OutputFile::create(path).unwrap(),
+            &provenance(),
+            partial,
+            &mut GO_ON.clone(),
+        )
+        .unwrap();
     fs::read(path).unwrap()
 }
 
@@ -98,7 +128,10 @@ fn order_and_budget_do_not_show_in_the_bytes() {
     }
     let mut reference: BTreeMap<(&str, bool), Vec<u8>> = BTreeMap::new();
     let mut spilled = 0;
-    for (order, budget) in orders.iter().zip([64 << 20, 75_000, 100_000, 300_000, 1 << 20, 90_000]) {
+    for (order, budget) in orders
+        .iter()
+        .zip([64 << 20, 75_000, 100_000, 300_000, 1 << 20, 90_000])
+    {
         for both in [true, false] {
             let mut spool = spool(&dir, SEEDS, budget, both);
             for seed in order {
@@ -108,7 +141,13 @@ fn order_and_budget_do_not_show_in_the_bytes() {
             spilled += u64::from(spool.stats().spilled_bytes > 0);
             for name in ["a.npz", "a.vtp", "a.csv"] {
                 let bytes = written(&spool, &dir.path(name), false);
-                assert_eq!(reference.entry((name, both)).or_insert_with(|| bytes.clone()), &bytes, "{name} {budget}");
+                assert_eq!(
+                    reference
+                        .entry((name, both))
+                        .or_insert_with(|| bytes.clone()),
+                    &bytes,
+                    "{name} {budget}"
+                );
             }
         }
     }
@@ -120,20 +159,34 @@ fn order_and_budget_do_not_show_in_the_bytes() {
 fn arrays_in_memory_are_the_lines_and_write_the_same_file() {
     let dir = TestDir::new("spool-arrays");
     let mut first = spool(&dir, 30, 80_000, true);
-    (0..30).rev().for_each(|seed| add(&mut first, seed).unwrap());
+    (0..30)
+        .rev()
+        .for_each(|seed| add(&mut first, seed).unwrap());
     let arrays = first.arrays(false).unwrap();
     assert_eq!(arrays.line_count(), 30);
     for seed in 0..30usize {
         let line = made(seed as u64);
         let range = arrays.offsets[seed] as usize..arrays.offsets[seed + 1] as usize;
-        let same = |a: &[f64], b: &[f64]| a.iter().map(|v| v.to_bits()).eq(b.iter().map(|v| v.to_bits()));
-        assert!(same(&arrays.points[3 * range.start..3 * range.end], line.points.as_flattened()));
+        let same = |a: &[f64], b: &[f64]| {
+            a.iter()
+                .map(|v| v.to_bits())
+                .eq(b.iter().map(|v| v.to_bits()))
+        };
+        assert!(same(
+            &arrays.points[3 * range.start..3 * range.end],
+            line.points.as_flattened()
+        ));
         assert!(same(&arrays.time[range.clone()], &line.time));
         assert_eq!(arrays.zone[range.clone()], line.zone);
         assert_eq!(arrays.reason[seed], line.reason);
-        let LineColumn::F32(velocity) = &arrays.fields[1].1 else { panic!("velocity is 32-bit") };
+        let LineColumn::F32(velocity) = &arrays.fields[1].1 else {
+            panic!("velocity is 32-bit")
+        };
         let velocity = &velocity[3 * range.start..3 * range.end];
-        assert!(velocity.iter().map(|v| v.to_bits()).eq(line.velocity.iter().map(|v| v.to_bits())));
+        assert!(velocity
+            .iter()
+            .map(|v| v.to_bits())
+            .eq(line.velocity.iter().map(|v| v.to_bits())));
     }
     let options = SpoolOptions {
         seeds: 30,
@@ -143,7 +196,10 @@ fn arrays_in_memory_are_the_lines_and_write_the_same_file() {
     };
     let mut second = LineSpool::new(options, Box::new(Budget::new(1 << 20))).unwrap();
     arrays.add_to(&mut second).unwrap();
-    assert_eq!(written(&first, &dir.path("a.vtp"), false), written(&second, &dir.path("b.vtp"), false));
+    assert_eq!(
+        written(&first, &dir.path("a.vtp"), false),
+        written(&second, &dir.path("b.vtp"), false)
+    );
 }
 
 #[test]
@@ -155,23 +211,41 @@ fn what_is_written_is_read_back_in_chunks_of_any_size() {
         written(&spool, &dir.path(name), false);
         let file = LineFile::open(&dir.path(name)).unwrap();
         // A line without points is a line of the archive, not of VTK.
-        let kept: Vec<u64> = (0..40).filter(|seed| name == "a.npz" || !made(*seed).points.is_empty()).collect();
+        let kept: Vec<u64> = (0..40)
+            .filter(|seed| name == "a.npz" || !made(*seed).points.is_empty())
+            .collect();
         assert_eq!(file.line_count(), kept.len() as u64);
-        let velocity = file.arrays().iter().find(|array| array.name == "velocity <a&b>").unwrap();
-        assert_eq!((velocity.components, velocity.unit.as_deref()), (3, Some("a_inf")));
+        let velocity = file
+            .arrays()
+            .iter()
+            .find(|array| array.name == "velocity <a&b>")
+            .unwrap();
+        assert_eq!(
+            (velocity.components, velocity.unit.as_deref()),
+            (3, Some("a_inf"))
+        );
         let range = file.range("density").unwrap().unwrap();
         assert!(range[0] >= -4.0 && range[1] <= 15.0 && range[0] < range[1]);
         assert_eq!(file.bounds().unwrap().unwrap()[0].len(), 3);
-        assert!(file.range("pressure").unwrap_err().to_string().contains("there are: "));
+        assert!(file
+            .range("pressure")
+            .unwrap_err()
+            .to_string()
+            .contains("there are: "));
         for max_points in [2, 3, 17, 1000, 1_000_000] {
             let mut lines: Vec<(Vec<[f64; 3]>, Vec<f64>)> = Vec::new();
             let mut goes_on = false;
             file.for_each_chunk(&["density"], max_points, |chunk| {
-                assert!(chunk.points.len() <= max_points && chunk.values[0].len() == chunk.points.len());
+                assert!(
+                    chunk.points.len() <= max_points && chunk.values[0].len() == chunk.points.len()
+                );
                 assert_eq!(chunk.continues, goes_on);
                 goes_on = chunk.to_be_continued;
                 for (l, window) in chunk.offsets.windows(2).enumerate() {
-                    let (points, values) = (&chunk.points[window[0]..window[1]], &chunk.values[0][window[0]..window[1]]);
+                    let (points, values) = (
+                        &chunk.points[window[0]..window[1]],
+                        &chunk.values[0][window[0]..window[1]],
+                    );
                     if l == 0 && chunk.continues {
                         let line = lines.last_mut().unwrap();
                         assert_eq!(line.0.last().map(bits), points.first().map(bits));
@@ -189,8 +263,14 @@ fn what_is_written_is_read_back_in_chunks_of_any_size() {
             assert_eq!(lines.len(), kept.len());
             for (seed, (points, values)) in kept.iter().zip(&lines) {
                 let line = made(*seed);
-                assert!(points.iter().map(bits).eq(line.points.iter().map(bits)), "{name} {max_points} {seed}");
-                assert!(values.iter().map(|v| v.to_bits()).eq(line.density.iter().map(|v| v.to_bits())));
+                assert!(
+                    points.iter().map(bits).eq(line.points.iter().map(bits)),
+                    "{name} {max_points} {seed}"
+                );
+                assert!(values
+                    .iter()
+                    .map(|v| v.to_bits())
+                    .eq(line.density.iter().map(|v| v.to_bits())));
             }
         }
     }
@@ -207,17 +287,37 @@ fn a_partial_result_says_so() {
     for seed in [19, 7, 2, 11] {
         add(&mut spool, seed).unwrap();
     }
-    let refused = spool.write(OutputFile::create(&dir.path("a.vtp")).unwrap(), &provenance(), false, &mut GO_ON.clone());
+    let refused = spool.write(
+        OutputFile::create(&dir.path("a.vtp")).unwrap(),
+        &provenance(),
+        false,
+        &mut GO_ON.clone(),
+    );
     let message = refused.unwrap_err().to_string();
-    assert!(message.contains("16 of 20 seeds have no line (the first is seed 0)"), "{message}");
+    assert!(
+        message.contains("16 of 20 seeds have no line (the first is seed 0)"),
+        "{message}"
+    );
     assert!(dir.names().is_empty());
     let arrays = spool.arrays(true).unwrap();
-    assert_eq!(arrays.reason.iter().filter(|reason| **reason == Reason::Unfinished).count(), 16);
+    assert_eq!(
+        arrays
+            .reason
+            .iter()
+            .filter(|reason| **reason == Reason::Unfinished)
+            .count(),
+        16
+    );
     let archive = written(&spool, &dir.path("a.npz"), true);
     let entries = zip::list(&archive).unwrap();
-    let flag = entries.iter().find(|entry| entry.name == "partial.npy").unwrap();
+    let flag = entries
+        .iter()
+        .find(|entry| entry.name == "partial.npy")
+        .unwrap();
     let mut last = [0];
-    archive.read_at(flag.data_at + flag.bytes - 1, &mut last).unwrap();
+    archive
+        .read_at(flag.data_at + flag.bytes - 1, &mut last)
+        .unwrap();
     assert_eq!(last, [1]);
     assert_eq!(LineFile::open(&dir.path("a.npz")).unwrap().line_count(), 20);
     written(&spool, &dir.path("a.vtp"), true);
@@ -229,8 +329,14 @@ fn wrong_lines_are_refused() {
     let dir = TestDir::new("spool-wrong");
     let mut spool = spool(&dir, 5, 1 << 20, false);
     add(&mut spool, 1).unwrap();
-    assert!(add(&mut spool, 1).unwrap_err().to_string().contains("twice"));
-    assert!(add(&mut spool, 5).unwrap_err().to_string().contains("only 5 seeds"));
+    assert!(add(&mut spool, 1)
+        .unwrap_err()
+        .to_string()
+        .contains("twice"));
+    assert!(add(&mut spool, 5)
+        .unwrap_err()
+        .to_string()
+        .contains("only 5 seeds"));
     let (density, wrong) = ([0.0], [0.0f32; 3]);
     let base = FinishedLine {
         seed: 2,
@@ -241,9 +347,20 @@ fn wrong_lines_are_refused() {
         reason: Reason::Left,
         reason_backward: Reason::Left,
     };
-    assert!(spool.add(&FinishedLine { time: &[], ..base }).unwrap_err().to_string().contains("same length"));
+    assert!(spool
+        .add(&FinishedLine { time: &[], ..base })
+        .unwrap_err()
+        .to_string()
+        .contains("same length"));
     let swapped = [FieldValues::F32(&wrong), FieldValues::F64(&density)];
-    assert!(spool.add(&FinishedLine { fields: &swapped, ..base }).unwrap_err().to_string().contains("density"));
+    assert!(spool
+        .add(&FinishedLine {
+            fields: &swapped,
+            ..base
+        })
+        .unwrap_err()
+        .to_string()
+        .contains("density"));
     spool.add(&base).unwrap();
     assert_eq!(spool.stats().lines, 2);
 }
@@ -256,14 +373,23 @@ fn names_that_are_taken_get_a_prefix() {
     assert!(array_names(&[field("a"), field("a")], &[]).is_err());
     assert!(array_names(&[field("")], &[]).is_err());
     assert!(array_names(&[field("a\0")], &[]).is_err());
-    assert!(array_names(&[FieldSpec { components: 0, ..field("a") }], &[]).is_err());
+    assert!(array_names(
+        &[FieldSpec {
+            components: 0,
+            ..field("a")
+        }],
+        &[]
+    )
+    .is_err());
 }
 
 #[test]
 fn interrupted_writing_leaves_nothing() {
     let dir = TestDir::new("spool-interrupt");
     let mut spool = spool(&dir, 1000, 1 << 20, false);
-    (0..1000).filter(|seed| seed % 10 != 5).for_each(|seed| add(&mut spool, seed).unwrap());
+    (0..1000)
+        .filter(|seed| seed % 10 != 5)
+        .for_each(|seed| add(&mut spool, seed).unwrap());
     for name in ["a.npz", "a.vtp", "a.csv"] {
         let output = OutputFile::create(&dir.path(name)).unwrap();
         let mut asked = 0;
@@ -293,8 +419,16 @@ fn millions_of_seeds_fit_a_small_budget() {
     assert!(add(&mut spool, 5_000_000).is_err());
     assert!(spool.stats().held_bytes <= 1 << 20);
     assert_eq!(spool.entry(1).unwrap(), None);
-    assert_eq!(spool.entry(9_999_999).unwrap().unwrap().points, made(9_999_999).points.len() as u64);
-    let refused = SpoolOptions { seeds: 1, layout: layout(true), budget_bytes: 10_000, directory: dir.at().to_path_buf() };
+    assert_eq!(
+        spool.entry(9_999_999).unwrap().unwrap().points,
+        made(9_999_999).points.len() as u64
+    );
+    let refused = SpoolOptions {
+        seeds: 1,
+        layout: layout(true),
+        budget_bytes: 10_000,
+        directory: dir.at().to_path_buf(),
+    };
     let refused = LineSpool::new(refused, Box::new(Budget::new(1 << 30)));
     assert!(matches!(refused, Err(OutputError::Memory { needs }) if needs > 10_000));
 }
@@ -352,85 +486,15 @@ fn damaged_files_of_lines_do_not_panic() {
         let bytes = written(&spool, &dir.path(name), false);
         fuzz_lines(&bytes);
         mutations(&bytes, 1500, fuzz_lines);
-        let cut = LineFile::from_source(std::sync::Arc::new(bytes[..bytes.len() / 2].to_vec()), Path::new(name));
+        let cut = LineFile::from_source(
+            std::sync::Arc::new(bytes[..bytes.len() / 2].to_vec()),
+            Path::new(name),
+        );
         assert!(cut.is_err(), "{name}");
     }
-    assert!(LineFile::open(&dir.path("none.vtp")).err().unwrap().to_string().contains("none.vtp"));
-}
-
-/// Rows of two patches with a hole.
-fn surface(path: &Path, partial: bool) -> Result<SurfaceStats, OutputError> {
-    let patches = vec![
-        Patch { zone: 1, ni: 4, nj: 3 },
-        Patch { zone: 2, ni: 0, nj: 9 },
-        Patch { zone: 3, ni: 1, nj: 2 },
-        Patch { zone: 4, ni: 9000, nj: 3 },
-    ];
-    let layout = SurfaceLayout {
-        patches: patches.clone(),
-        fields: vec![FieldSpec::scalar("pressure", "p"), FieldSpec { dtype: FieldType::F32, ..FieldSpec::vector("v", "") }],
-        positions: FieldType::F32,
-    };
-    let mut writer = SurfaceWriter::new(OutputFile::create(path)?, layout, provenance(), Box::new(Budget::new(1 << 20)))?;
-    for patch in &patches {
-        for j in 0..if patch.ni == 0 { 0 } else { patch.nj } {
-            if partial && patch.zone == 4 && j == 1 {
-                return writer.finish(true);
-            }
-            let points: Vec<[f64; 3]> = (0..patch.ni).map(|i| [i as f64, j as f64, 0.5]).collect();
-            let pressure: Vec<f64> = (0..patch.ni).map(|i| (i * j) as f64).collect();
-            let velocity = vec![1.0f32; 3 * patch.ni];
-            let usable: Vec<bool> = (0..patch.ni).map(|i| (i, j) != (0, 1)).collect();
-            writer.push_row(&points, &[FieldValues::F64(&pressure), FieldValues::F32(&velocity)], Some(&usable))?;
-        }
-    }
-    writer.finish(partial)
-}
-
-#[test]
-fn surfaces_leave_out_cells_at_holes() {
-    let dir = TestDir::new("surface");
-    for name in ["a.vtp", "a.npz"] {
-        let stats = surface(&dir.path(name), false).unwrap();
-        // Of 3 x 2 and 8999 x 2 cells, the two at the unusable point of each patch are missing.
-        assert_eq!(stats, SurfaceStats { points: 12 + 2 + 27_000, quads: 6 - 2 + 17_998 - 2 });
-        let partial = surface(&dir.path(&format!("p{name}")), true).unwrap();
-        assert_eq!(partial, SurfaceStats { points: 12 + 2 + 27_000, quads: 4 });
-    }
-    let archive = fs::read(dir.path("a.npz")).unwrap();
-    for entry in zip::list(&archive).unwrap() {
-        let bytes = &archive[entry.data_at as usize..][..entry.bytes as usize];
-        let header = npy::parse(bytes).unwrap();
-        assert_eq!(header.data_at + header.data_bytes().unwrap(), entry.bytes, "{}", entry.name);
-        if entry.name == "quads.npy" {
-            assert_eq!(header.shape, [18_000, 4]);
-        }
-    }
-    assert!(surface(&dir.path("a.csv"), false).is_err());
-    assert_eq!(dir.names(), ["a.npz", "a.vtp", "pa.npz", "pa.vtp"]);
-}
-
-#[test]
-fn surfaces_refuse_wrong_rows() {
-    let dir = TestDir::new("surface-wrong");
-    let make = || {
-        let layout = SurfaceLayout {
-            patches: vec![Patch { zone: 1, ni: 2, nj: 2 }],
-            fields: vec![],
-            positions: FieldType::F64,
-        };
-        let output = OutputFile::create(&dir.path("a.vtp")).unwrap();
-        SurfaceWriter::new(output, layout, provenance(), Box::new(Budget::new(1 << 20))).unwrap()
-    };
-    let row = [[0.0; 3], [1.0, 0.0, 0.0]];
-    let mut writer = make();
-    assert!(writer.push_row(&row[..1], &[], None).is_err());
-    assert!(writer.push_row(&row, &[FieldValues::F64(&[0.0; 2])], None).is_err());
-    writer.push_row(&row, &[], None).unwrap();
-    assert!(writer.finish(false).unwrap_err().to_string().contains("rows of the surface of zone 1 are missing"));
-    let mut writer = make();
-    writer.push_row(&row, &[], None).unwrap();
-    writer.push_row(&row, &[], None).unwrap();
-    assert!(writer.push_row(&row, &[], None).is_err());
-    assert_eq!(writer.finish(false).unwrap(), SurfaceStats { points: 4, quads: 1 });
+    assert!(LineFile::open(&dir.path("none.vtp"))
+        .err()
+        .unwrap()
+        .to_string()
+        .contains("none.vtp"));
 }

@@ -1,0 +1,185 @@
+//! What a dataset is, as `info` prints it.
+
+use crate::session::{Session, Watch};
+use crate::surfaces::AXES;
+use crate::values::{visit_box, walls, NodeBox};
+use field::dataset::{Dataset, Origin};
+use field::error::FieldError;
+use field::plot3d::iblank::Blank;
+use field::quantity::{Quantity, DEFINITIONS};
+use serde_json::{json, Map, Value};
+
+/// A number, or null where it is none.
+fn finite(x: f64) -> Value {
+    if x.is_finite() {
+        json!(x)
+    } else {
+        Value::Null
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    ranges: Map<String, Value>,
+    boxes: Vec<Value>,
+    blanks: Vec<Value>,
+    walls: Value,
+}
+
+/// Ranges and boxes by reading everything once, in bounded memory.
+fn survey(session: &Session, dataset: &Dataset, watch: &mut Watch<'_>) -> Result<Found, FieldError> {
+    let mut found = Found::default();
+    let mut ranges: Vec<(String, f64, f64)> = Vec::new();
+    for (zone, z) in dataset.zones.iter().enumerate() {
+        let names: Vec<String> = Quantity::names(z);
+        let mut fields = vec![Quantity::Stored { array: z.xyz, components: z.arrays[z.xyz].components }];
+        fields.extend(z.iblank.map(|array| Quantity::Stored { array, components: 1 }));
+        let first = fields.iter().map(|q| q.components()).sum::<usize>();
+        let planar = z.arrays[z.xyz].components < 3;
+        for n in &names {
+            fields.push(dataset.quantity(zone, n)?);
+        }
+        let widths: Vec<usize> = names.iter().map(|n| dataset.quantity(zone, n).map(|q| q.components())).collect::<Result<_, _>>()?;
+        let mut bounds = [[f64::INFINITY; 3], [f64::NEG_INFINITY; 3]];
+        let mut low = vec![f64::INFINITY; names.len()];
+        let mut high = vec![f64::NEG_INFINITY; names.len()];
+        let mut blanks: Vec<(i32, u64)> = Vec::new();
+        let whole = NodeBox { zone, step: 0, lo: [0; 3], hi: z.dims() };
+        visit_box(session, dataset, whole, &fields, watch, &mut |_, v| {
+            for c in 0..if planar { 2 } else { 3 } {
+                bounds[0][c] = bounds[0][c].min(v[c]);
+                bounds[1][c] = bounds[1][c].max(v[c]);
+            }
+            let mut hole = false;
+            if z.iblank.is_some() {
+                let b = v[first - 1] as i32;
+                hole = b == 0;
+                match blanks.iter_mut().find(|(k, _)| *k == b) {
+                    Some((_, n)) => *n += 1,
+                    None if blanks.len() < 64 => blanks.push((b, 1)),
+                    None => {}
+                }
+            }
+            let mut at = first;
+            for (n, w) in widths.iter().enumerate() {
+                let x = if *w == 1 { v[at] } else { v[at..at + w].iter().map(|c| c * c).sum::<f64>().sqrt() };
+                at += w;
+                if !hole && x.is_finite() {
+                    low[n] = low[n].min(x);
+                    high[n] = high[n].max(x);
+                }
+            }
+            true
+        })?;
+        if planar {
+            (bounds[0][2], bounds[1][2]) = (0.0, 0.0);
+        }
+        found.boxes.push(json!(bounds));
+        blanks.sort_unstable();
+        found.blanks.push(if z.iblank.is_some() {
+            Value::Object(blanks.iter().map(|(k, n)| (k.to_string(), json!(n))).collect())
+        } else {
+            Value::Null
+        });
+        for (n, name) in names.into_iter().enumerate() {
+            match ranges.iter_mut().find(|r| r.0 == name) {
+                Some(r) => {
+                    r.1 = r.1.min(low[n]);
+                    r.2 = r.2.max(high[n]);
+                }
+                None => ranges.push((name, low[n], high[n])),
+            }
+        }
+    }
+    for (name, lo, hi) in ranges {
+        found.ranges.insert(name, if lo <= hi { json!([lo, hi]) } else { Value::Null });
+    }
+    found.walls = walls_json(session, dataset, watch)?;
+    Ok(found)
+}
+
+fn walls_json(session: &Session, dataset: &Dataset, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+    let faces = walls(session, dataset, 0, watch)?;
+    Ok(faces
+        .iter()
+        .map(|f| json!({"zone": dataset.zones[f.zone].name, "axis": AXES[f.axis], "index": f.index + 1}))
+        .collect())
+}
+
+/// INFO as `_native.pyi` fixes it. With `ranges`, one pass over the data fills in what is null without it.
+///
+/// # Errors
+/// [`FieldError`]; without `ranges` no page is read.
+pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+    let dataset = session.dataset();
+    let c = &dataset.catalog;
+    let found = if ranges { survey(session, &dataset, watch)? } else { Found::default() };
+    let null = Value::Null;
+    let zones: Vec<Value> = c
+        .zones
+        .iter()
+        .zip(dataset.zones.iter())
+        .enumerate()
+        .map(|(n, (z, d))| {
+            let header = z.headers.first().map_or(Value::Null, |h| {
+                json!({"mach": finite(h.mach), "alpha": finite(h.alpha), "reynolds": finite(h.reynolds),
+                       "time": finite(h.time), "gamma": finite(h.gamma)})
+            });
+            let blanks = found.blanks.get(n).unwrap_or(&null);
+            let unknown: Vec<&String> = match blanks {
+                Value::Object(m) => m.keys().filter(|k| k.parse::<i32>().is_ok_and(|v| matches!(Blank::of(v, c.zones.len()), Blank::Unknown(_)))).collect(),
+                _ => Vec::new(),
+            };
+            json!({
+                "name": z.name, "dims": z.dims, "iblank": d.iblank.is_some(), "points": z.dims.iter().product::<usize>(),
+                "page": d.translation.page, "pages": d.translation.count(), "box": found.boxes.get(n).unwrap_or(&null),
+                "header": header, "iblank_values": blanks, "iblank_unknown": unknown,
+            })
+        })
+        .collect();
+    let mut fields = Vec::new();
+    if let Some(z) = dataset.zones.first() {
+        for name in Quantity::names(z) {
+            let Some(q) = Quantity::named(z, &name) else { continue };
+            let stored = c.zones[0].arrays.iter().find(|a| a.name == name);
+            let d = DEFINITIONS.iter().find(|d| d.name == name && stored.is_none());
+            let dtype = stored.map_or_else(|| z.array("density").map_or("float64", |a| z.arrays[a].dtype.name()), |a| a.dtype.name());
+            fields.push(json!({
+                "name": name, "components": q.components(), "dtype": dtype, "units": dataset.units(&name),
+                "standard_name": stored.map(|a| a.standard_name.as_str()).or(d.map(|d| d.standard_name)).unwrap_or(""),
+                "long_name": dataset.long_name(&name), "derived": d.is_some(),
+                "definition": d.map(|d| if d.number > 0 { format!("{} (PLOT3D function {})", d.formula, d.number) } else { d.formula.to_owned() }),
+                "range": found.ranges.get(&name).unwrap_or(&null), "center": d.and_then(|d| d.centre),
+            }));
+        }
+    }
+    let (mut disk, mut memory, mut pages) = (0u64, 0u64, 0u64);
+    let steps = c.times.len().max(1) as u64;
+    for (z, info) in dataset.zones.iter().zip(&c.zones) {
+        for a in &z.arrays {
+            let n = if a.steady { 1 } else { steps };
+            pages += n * z.translation.count();
+            memory += n * z.translation.count() * (z.translation.component * a.components * a.dtype.size()) as u64;
+            disk += n * (info.dims.iter().product::<usize>() * a.components * a.dtype.size()) as u64;
+        }
+    }
+    let (layout, codec) = match &dataset.origin {
+        Origin::Plot3d(_) => ("in place", Value::Null),
+        Origin::Store(s) => {
+            disk = s.bytes();
+            let flat = s.zones.iter().all(|z| z.paging.page[2] == 1 && z.paging.page[0] == z.paging.dims[0]);
+            (if flat { "flat" } else { "cubed" }, json!(s.root.codec.name()))
+        }
+    };
+    let page_bytes = dataset.zones.first().map_or(0, |z| z.translation.component * z.arrays[z.xyz].dtype.size());
+    let fields_traced = dataset.fields(Some("velocity"), &[], 0).or_else(|_| dataset.fields(None, &[], 0))?;
+    Ok(json!({
+        "source": session.spec.path, "format": c.format, "guessed": c.guessed, "dimension": c.dimension,
+        "coordinates_dtype": dataset.zones.first().map_or("float64", |z| z.arrays[z.xyz].dtype.name()),
+        "zones": zones, "fields": fields, "times": c.times, "time_units": c.time_units,
+        "pages": {"total": pages, "bytes": page_bytes}, "bytes_disk": disk, "bytes_memory": memory,
+        "checked": dataset.checked(), "layout": layout, "codec": codec,
+        "limit_least_bytes": crate::trace::least_limit(dataset.step_bytes(&fields_traced, &session.pager)),
+        "walls": if ranges { found.walls } else { Value::Null }, "settings": c.settings,
+    }))
+}

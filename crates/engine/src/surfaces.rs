@@ -1,0 +1,181 @@
+//! Grid surfaces: whole faces or inner planes of zones, with fields, to a file.
+
+use crate::output::{FieldSpec, FieldType, FieldValues, OutputFile, Patch, SurfaceLayout, SurfaceWriter};
+use crate::session::{Session, Watch};
+use crate::trace::{output_error, LedgerShare};
+use crate::values::{read_box, walls, GridFace, NodeBox};
+use field::catalog::DType;
+use field::dataset::Dataset;
+use field::error::FieldError;
+use field::quantity::Quantity;
+use serde_json::{json, Value};
+use std::path::Path;
+
+/// What is extracted.
+#[derive(Clone, Debug)]
+pub struct SurfaceSpec {
+    /// `[{"zone", "axis", "index"}]`, or nothing for all walls.
+    pub surfaces: Option<Value>,
+    /// Fields at the points.
+    pub scalars: Vec<String>,
+    /// Time step.
+    pub step: usize,
+}
+
+/// Names of the axes of computational space.
+pub const AXES: [&str; 3] = ["i", "j", "k"];
+
+/// One surface out of JSON: zone by name, axis i, j or k, index 1-based.
+///
+/// # Errors
+/// [`FieldError::Usage`], [`FieldError::Unknown`].
+pub fn face_of(dataset: &Dataset, v: &Value) -> Result<GridFace, FieldError> {
+    let name = v["zone"].as_str().ok_or_else(|| FieldError::Usage("a surface needs the name of its zone".into()))?;
+    let zone = dataset.zone_named(name)?;
+    let axis = match v["axis"].as_str() {
+        Some("i") => 0,
+        Some("j") => 1,
+        Some("k") => 2,
+        _ => return Err(FieldError::Usage("the axis of a surface is i, j or k".into())),
+    };
+    let n = dataset.zones[zone].dims()[axis];
+    let index = v["index"].as_u64().filter(|i| (1..=u64::from(n)).contains(i)).ok_or_else(|| {
+        FieldError::Usage(format!("{name}: {} = {} is not within 1 to {n}", v["axis"].as_str().unwrap_or("index"), v["index"]))
+    })?;
+    Ok(GridFace { zone, axis, index: index as u32 - 1 })
+}
+
+/// The two axes along a face, the faster first.
+pub fn along(axis: usize) -> [usize; 2] {
+    match axis {
+        0 => [1, 2],
+        1 => [0, 2],
+        _ => [0, 1],
+    }
+}
+
+/// Points of a face along its two axes.
+pub fn face_points(dataset: &Dataset, f: &GridFace) -> [usize; 2] {
+    let d = dataset.zones[f.zone].dims();
+    along(f.axis).map(|a| d[a] as usize)
+}
+
+/// Rows of a face (constant second axis), a strip of pages at a time: position, then the fields' components, then whether
+/// iblank lets the point be used.
+///
+/// # Errors
+/// A page that cannot be had, [`FieldError::Interrupted`], and what `row` says.
+pub fn face_rows(
+    session: &Session,
+    dataset: &Dataset,
+    face: &GridFace,
+    step: usize,
+    fields: &[Quantity],
+    watch: &mut Watch<'_>,
+    row: &mut dyn FnMut(usize, &[[f64; 3]], &[&[f64]], &[bool]) -> Result<(), FieldError>,
+) -> Result<(), FieldError> {
+    let z = &dataset.zones[face.zone];
+    let [a, b] = along(face.axis);
+    let [ni, nj] = face_points(dataset, face);
+    let whole = face.nodes(z.dims(), step);
+    let mut wanted = vec![Quantity::Stored { array: z.xyz, components: z.arrays[z.xyz].components }];
+    wanted.extend(z.iblank.map(|array| Quantity::Stored { array, components: 1 }));
+    wanted.extend_from_slice(fields);
+    let planar = z.arrays[z.xyz].components < 3;
+    let strip = z.translation.page[b];
+    let mut from = 0;
+    while from < nj as u32 {
+        let to = ((from / strip + 1) * strip).min(nj as u32);
+        let (mut lo, mut hi) = (whole.lo, whole.hi);
+        lo[b] = from;
+        hi[b] = to;
+        debug_assert_eq!(hi[a] as usize, ni);
+        let at = NodeBox { lo, hi, ..whole };
+        let n = at.count();
+        let _charged = crate::session::charge_other(&session.pager, (n * 8 * (wanted.len() * 3 + 4)) as u64)?;
+        let v = read_box(session, dataset, at, &wanted, watch)?;
+        let column = |c: usize, r: usize| &v[c * n + r * ni..c * n + (r + 1) * ni];
+        for r in 0..(to - from) as usize {
+            let points: Vec<[f64; 3]> = (0..ni)
+                .map(|i| [column(0, r)[i], column(1, r)[i], if planar { 0.0 } else { column(2, r)[i] }])
+                .collect();
+            let mut at = if planar { 2 } else { 3 };
+            let usable: Vec<bool> = match z.iblank {
+                Some(_) => {
+                    at += 1;
+                    column(at - 1, r).iter().map(|b| *b != 0.0).collect()
+                }
+                None => vec![true; ni],
+            };
+            let columns: Vec<&[f64]> = (at..v.len() / n).map(|c| column(c, r)).collect();
+            row(from as usize + r, &points, &columns, &usable)?;
+        }
+        from = to;
+    }
+    Ok(())
+}
+
+/// Writes surfaces to a .vtp or .npz.
+///
+/// # Errors
+/// [`FieldError`].
+pub fn extract(session: &Session, spec: &SurfaceSpec, output: &Path, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+    let file = OutputFile::create(output).map_err(output_error)?;
+    let dataset = session.dataset();
+    let faces = match &spec.surfaces {
+        Some(Value::Array(list)) => list.iter().map(|v| face_of(&dataset, v)).collect::<Result<Vec<_>, _>>()?,
+        Some(_) => return Err(FieldError::Usage("surfaces must be a list".into())),
+        None => walls(session, &dataset, spec.step, watch)?,
+    };
+    if faces.is_empty() {
+        return Err(FieldError::Usage(
+            "no zone has a face that is all wall (iblank 2) or all at rest; name a surface, for example --surface zone1:k=1".into(),
+        ));
+    }
+    let first = &dataset.zones[faces[0].zone];
+    let positions = if first.arrays[first.xyz].dtype == DType::Float32 { FieldType::F32 } else { FieldType::F64 };
+    let specs: Vec<FieldSpec> = spec
+        .scalars
+        .iter()
+        .map(|name| {
+            let components = dataset.quantity(faces[0].zone, name)?.components();
+            Ok(FieldSpec { name: name.clone(), components, dtype: FieldType::F64, unit: dataset.units(name) })
+        })
+        .collect::<Result<_, FieldError>>()?;
+    let patches = faces.iter().map(|f| {
+        let [ni, nj] = face_points(&dataset, f);
+        Patch { zone: f.zone as i32 + 1, ni, nj }
+    });
+    let layout = SurfaceLayout { patches: patches.collect(), fields: specs.clone(), positions };
+    let provenance = crate::output::Provenance {
+        program: concat!("farfield ", env!("CARGO_PKG_VERSION")).to_owned(),
+        source: session.spec.path.display().to_string(),
+        ..Default::default()
+    };
+    let share = Box::new(LedgerShare::new(session.pager.clone()));
+    let mut writer = SurfaceWriter::new(file, layout, provenance, share).map_err(output_error)?;
+    let mut listed = Vec::new();
+    for f in &faces {
+        let fields: Vec<Quantity> = spec.scalars.iter().map(|n| dataset.quantity(f.zone, n)).collect::<Result<_, _>>()?;
+        face_rows(session, &dataset, f, spec.step, &fields, watch, &mut |_, points, columns, usable| {
+            let mut at = 0;
+            let interleaved: Vec<Vec<f64>> = specs
+                .iter()
+                .map(|s| {
+                    let mine = &columns[at..at + s.components];
+                    at += s.components;
+                    (0..points.len()).flat_map(|p| mine.iter().map(move |c| c[p])).collect()
+                })
+                .collect();
+            let values: Vec<FieldValues<'_>> = interleaved.iter().map(|v| FieldValues::F64(v)).collect();
+            writer.push_row(points, &values, Some(usable)).map_err(output_error)
+        })?;
+        let [ni, nj] = face_points(&dataset, f);
+        listed.push(json!({
+            "zone": dataset.zones[f.zone].name, "axis": AXES[f.axis], "index": f.index + 1, "points": ni * nj,
+        }));
+    }
+    let stats = writer.finish(false).map_err(output_error)?;
+    let bytes = std::fs::metadata(output).map_or(0, |m| m.len());
+    Ok(json!({"points": stats.points, "cells": stats.quads, "surfaces": listed, "output": output, "bytes_written": bytes}))
+}

@@ -1,0 +1,328 @@
+//! Values at nodes: boxes of a zone as arrays, walls, probes.
+
+use crate::session::{pager_error, Session, Watch};
+use crate::trace::{blocking_flow, until_here};
+use field::dataset::Dataset;
+use field::error::FieldError;
+use field::nodes::{Nodes, Zone};
+use field::quantity::{Conserved, Quantity};
+use field::space::{Blank, CellId, Spot, ZoneFields};
+use pager::{Lookup, PageId};
+use std::sync::Arc;
+
+/// A box of nodes of a zone, 0-based, half open, along i, j, k.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct NodeBox {
+    /// Zone number.
+    pub zone: usize,
+    /// Time step.
+    pub step: usize,
+    /// First node.
+    pub lo: [u32; 3],
+    /// One past the last.
+    pub hi: [u32; 3],
+}
+
+impl NodeBox {
+    /// Nodes.
+    pub fn count(&self) -> usize {
+        (0..3).map(|a| (self.hi[a] - self.lo[a]) as usize).product()
+    }
+}
+
+/// Reads fields at the nodes of a box, `[component of all fields][k][j][i]`, into memory that is the caller's. Only pages
+/// that the box meets are read, some at a time.
+///
+/// # Errors
+/// [`FieldError`]: a box outside of the zone, a page that cannot be had.
+pub fn read_box(session: &Session, dataset: &Dataset, at: NodeBox, fields: &[Quantity], watch: &mut Watch<'_>) -> Result<Vec<f64>, FieldError> {
+    let z = &dataset.zones[at.zone];
+    let dims = z.dims();
+    if (0..3).any(|a| at.lo[a] >= at.hi[a] || at.hi[a] > dims[a]) {
+        return Err(FieldError::Usage(format!("{}: nodes {:?} to {:?} are not within {:?}", z.name, at.lo, at.hi, dims)));
+    }
+    let components: usize = fields.iter().map(|q| q.components()).sum();
+    let n = at.count();
+    let mut out = vec![0.0; components.checked_mul(n).ok_or_else(|| FieldError::Usage("too many values".into()))?];
+    visit_box(session, dataset, at, fields, watch, &mut |ijk, values| {
+        let o: [usize; 3] = core::array::from_fn(|a| (ijk[a] - at.lo[a]) as usize);
+        let (ni, nj) = ((at.hi[0] - at.lo[0]) as usize, (at.hi[1] - at.lo[1]) as usize);
+        let m = (o[2] * nj + o[1]) * ni + o[0];
+        for (c, v) in values.iter().enumerate() {
+            out[c * n + m] = *v;
+        }
+        true
+    })?;
+    Ok(out)
+}
+
+/// Calls `each` with every node of a box and the fields there, page by page; it answers whether to go on. Returns whether it
+/// always did.
+///
+/// # Errors
+/// A page that cannot be had; [`FieldError::Interrupted`].
+pub fn visit_box(
+    session: &Session,
+    dataset: &Dataset,
+    at: NodeBox,
+    fields: &[Quantity],
+    watch: &mut Watch<'_>,
+    each: &mut dyn FnMut([u32; 3], &[f64]) -> bool,
+) -> Result<bool, FieldError> {
+    let z = &dataset.zones[at.zone];
+    let reader = NodeReader::new(dataset, at, fields)?;
+    let t = &z.translation;
+    let page_lo: [u32; 3] = core::array::from_fn(|a| at.lo[a] / t.page[a]);
+    let page_hi: [u32; 3] = core::array::from_fn(|a| (at.hi[a] - 1) / t.page[a] + 1);
+    let mut boxes = Vec::new();
+    for k in page_lo[2]..page_hi[2] {
+        for j in page_lo[1]..page_hi[1] {
+            boxes.extend((page_lo[0]..page_hi[0]).map(|i| [i, j, k]));
+        }
+    }
+    let page_bytes: u64 = reader.arrays.iter().map(|a| (t.component * z.arrays[*a].components * z.arrays[*a].dtype.size()) as u64).sum();
+    // Enough at once to keep the readers busy, within an eighth of the limit.
+    let batch = (session.pager.ledger().limit() / 8 / page_bytes.max(1)).clamp(1, 4 * session.pager.readers() as u64) as usize;
+    let mut values = vec![0.0; fields.iter().map(|q| q.components()).sum()];
+    let mut worker = session.pager.worker();
+    for (n, some) in boxes.chunks(batch).enumerate() {
+        if !watch("reading", (n * batch) as f64, boxes.len() as f64) {
+            return Err(FieldError::Interrupted);
+        }
+        let ids: Vec<PageId> = some.iter().flat_map(|b| reader.arrays.iter().map(|a| reader.page(z, *a, *b))).collect();
+        let _hold = session.pager.fetch(&ids).map_err(pager_error)?;
+        for b in some {
+            let mut pages: Vec<Option<&[u8]>> = vec![None; z.arrays.len()];
+            for a in &reader.arrays {
+                match worker.page(reader.page(z, *a, *b)) {
+                    Lookup::Here(p) => pages[*a] = Some(p),
+                    Lookup::Failed(e) => return Err(e.into()),
+                    // Held: it cannot have gone.
+                    Lookup::Absent => return Err(FieldError::Usage("a held page is absent".into())),
+                }
+            }
+            let lo: [u32; 3] = core::array::from_fn(|a| at.lo[a].max(b[a] * t.page[a]));
+            let hi: [u32; 3] = core::array::from_fn(|a| at.hi[a].min((b[a] + 1) * t.page[a]));
+            for k in lo[2]..hi[2] {
+                for j in lo[1]..hi[1] {
+                    for i in lo[0]..hi[0] {
+                        reader.eval(z, &pages, t.node([i, j, k]).element, &mut values);
+                        if !each([i, j, k], &values) {
+                            return Ok(false);
+                        }
+                    }
+                }
+            }
+        }
+        worker.release();
+    }
+    Ok(true)
+}
+
+struct NodeReader<'a> {
+    fields: &'a [Quantity],
+    info: ZoneFields,
+    arrays: Vec<usize>,
+    step: u32,
+}
+
+impl<'a> NodeReader<'a> {
+    fn new(dataset: &Dataset, at: NodeBox, fields: &'a [Quantity]) -> Result<Self, FieldError> {
+        let all = dataset.fields(None, &[], at.step)?;
+        let mut info = all[at.zone].clone();
+        info.sampled = fields.to_vec();
+        let mut arrays = info.arrays();
+        arrays.sort_unstable();
+        arrays.dedup();
+        Ok(Self { fields, info, arrays, step: at.step as u32 })
+    }
+
+    fn page(&self, z: &Zone, array: usize, b: [u32; 3]) -> PageId {
+        let t = &z.translation;
+        let number = (u64::from(b[2]) * u64::from(t.pages[1]) + u64::from(b[1])) * u64::from(t.pages[0]) + u64::from(b[0]);
+        PageId::new(z.arrays[array].id, if z.arrays[array].steady { 0 } else { self.step }, number)
+    }
+
+    fn eval(&self, z: &Zone, pages: &[Option<&[u8]>], n: usize, out: &mut [f64]) {
+        let one = |array: Option<usize>, component: usize| -> f64 {
+            let Some((a, page)) = array.and_then(|a| pages[a].map(|p| (a, p))) else { return 0.0 };
+            z.element(a, page, component, n)
+        };
+        let s = &self.info.sources;
+        let mut at = 0;
+        for q in self.fields {
+            match *q {
+                Quantity::Stored { array, components } => {
+                    for c in 0..components {
+                        out[at + c] = one(Some(array), c);
+                    }
+                }
+                Quantity::Component { array, component } => out[at] = one(Some(array), component),
+                Quantity::Derived(d) => {
+                    let planar = s.momentum.is_some_and(|m| z.arrays[m].components < 3);
+                    let q = Conserved {
+                        density: one(s.density, 0),
+                        momentum: [one(s.momentum, 0), one(s.momentum, 1), if planar { 0.0 } else { one(s.momentum, 2) }],
+                        energy: one(s.energy, 0),
+                        gamma: if s.gamma.is_some() && d.needs_energy() { one(s.gamma, 0) } else { self.info.gamma },
+                    };
+                    let v = d.value(&q, self.info.mach);
+                    let n = d.definition().components;
+                    out[at..at + n].copy_from_slice(&v[..n]);
+                }
+            }
+            at += q.components();
+        }
+    }
+}
+
+/// What a probe finds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Probed {
+    /// Zone number.
+    pub zone: usize,
+    /// Fractional index along i, j, k, 0-based.
+    pub index: [f64; 3],
+    /// Physical position.
+    pub position: [f64; 3],
+    /// iblank of the cell, in words where it is not plain field.
+    pub note: Option<String>,
+    /// Values by name.
+    pub values: Vec<(String, Vec<f64>)>,
+}
+
+/// All fields that every zone offers: stored, then derived.
+pub fn field_names(dataset: &Dataset) -> Vec<String> {
+    dataset.zones.first().map(Quantity::names).unwrap_or_default()
+}
+
+/// Values at a point in physical space; `None` where no usable cell holds it.
+///
+/// # Errors
+/// [`FieldError`].
+pub fn probe(session: &Session, x: [f64; 3], names: Option<&[String]>, step: usize, watch: &mut Watch<'_>) -> Result<Option<Probed>, FieldError> {
+    let dataset = session.located(watch)?;
+    let (names, fields) = probe_fields(&dataset, names, step)?;
+    let mut flow = blocking_flow(session, &dataset, fields, step)?;
+    let Some(spot) = until_here(session, &mut flow, |f| f.start(x))? else { return Ok(None) };
+    let mut values = Vec::new();
+    until_here(session, &mut flow, |f| {
+        values.clear();
+        f.space.sample(&spot, &mut values)
+    })?;
+    Ok(Some(probed(&dataset, spot, x, None, &names, &values)))
+}
+
+/// Values at a place of a zone's computational space, 0-based; fractions are interpolated, whole numbers give the node's own
+/// values.
+///
+/// # Errors
+/// [`FieldError`]; a place outside of the zone is a usage error.
+pub fn probe_ijk(session: &Session, zone: usize, ijk: [f64; 3], names: Option<&[String]>, step: usize) -> Result<Probed, FieldError> {
+    let dataset = session.dataset();
+    let z = &dataset.zones[zone];
+    let dims = z.dims();
+    for (a, name) in ["i", "j", "k"].iter().enumerate() {
+        if !(ijk[a] >= 0.0 && ijk[a] <= f64::from(dims[a] - 1)) {
+            return Err(FieldError::Usage(format!("{name} = {} is not within 1 to {} of {}", ijk[a] + 1.0, dims[a], z.name)));
+        }
+    }
+    let (names, fields) = probe_fields(&dataset, names, step)?;
+    let cells = z.cells();
+    let low: [u32; 3] = core::array::from_fn(|a| (ijk[a].floor() as u32).min(cells[a] - 1));
+    let spot = Spot { cell: CellId { zone: zone as u32, ijk: low }, rst: core::array::from_fn(|a| ijk[a] - f64::from(low[a])) };
+    let mut flow = blocking_flow(session, &dataset, fields, step)?;
+    let (x, blank) = until_here(session, &mut flow, |f| {
+        let l = f.space.shape(spot.cell)?;
+        Ok((l.map.point(spot.rst), l.blank))
+    })?;
+    let mut values = Vec::new();
+    until_here(session, &mut flow, |f| {
+        values.clear();
+        f.space.sample(&spot, &mut values)
+    })?;
+    let note = match blank {
+        Blank::Field => None,
+        Blank::Fringe(z) => Some(format!("a corner of the cell is interpolated from zone {}", z + 1)),
+        Blank::Hole => Some("the cell is blanked out".to_owned()),
+    };
+    Ok(probed(&dataset, spot, x, note, &names, &values))
+}
+
+fn probe_fields(dataset: &Dataset, names: Option<&[String]>, step: usize) -> Result<(Vec<String>, Arc<[ZoneFields]>), FieldError> {
+    let names = match names {
+        Some(n) => n.to_vec(),
+        // What some zone lacks is left out; asked for by name it is an error.
+        None => {
+            let every = |n: &String| dataset.zones.iter().all(|z| Quantity::named(z, n).is_some());
+            field_names(dataset).into_iter().filter(every).collect()
+        }
+    };
+    let fields = dataset.fields(None, &names, step)?;
+    Ok((names, fields))
+}
+
+fn probed(dataset: &Dataset, spot: Spot, position: [f64; 3], note: Option<String>, names: &[String], values: &[f64]) -> Probed {
+    let zone = spot.cell.zone as usize;
+    let mut at = 0;
+    let each = names.iter().map(|n| {
+        let c = dataset.quantity(zone, n).map_or(1, |q| q.components());
+        at += c;
+        (n.clone(), values[at - c..at].to_vec())
+    });
+    let values = each.collect();
+    Probed { zone, index: spot.index(), position, note, values }
+}
+
+/// A face of a zone: all nodes with one index fixed.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct GridFace {
+    /// Zone number.
+    pub zone: usize,
+    /// 0 i, 1 j, 2 k.
+    pub axis: usize,
+    /// The fixed index, 0-based.
+    pub index: u32,
+}
+
+impl GridFace {
+    /// Its nodes.
+    pub fn nodes(&self, dims: [u32; 3], step: usize) -> NodeBox {
+        let (mut lo, mut hi) = ([0; 3], dims);
+        lo[self.axis] = self.index;
+        hi[self.axis] = self.index + 1;
+        NodeBox { zone: self.zone, step, lo, hi }
+    }
+}
+
+/// The outer faces of zones whose nodes are all wall (iblank 2) or all at rest.
+///
+/// # Errors
+/// [`FieldError`].
+pub fn walls(session: &Session, dataset: &Dataset, step: usize, watch: &mut Watch<'_>) -> Result<Vec<GridFace>, FieldError> {
+    let mut found = Vec::new();
+    for (zone, z) in dataset.zones.iter().enumerate() {
+        let dims = z.dims();
+        let motion = z.array("momentum").or_else(|| z.array("velocity"));
+        for axis in 0..3 {
+            // A face of one point across is an edge, not a surface.
+            if (0..3).any(|a| a != axis && dims[a] == 1) {
+                continue;
+            }
+            let mut sides = vec![0, dims[axis] - 1];
+            sides.dedup();
+            for index in sides {
+                let face = GridFace { zone, axis, index };
+                let all = |array: Option<usize>, is: fn(&[f64]) -> bool, watch: &mut Watch<'_>| -> Result<bool, FieldError> {
+                    let Some(array) = array else { return Ok(false) };
+                    let q = [Quantity::Stored { array, components: z.arrays[array].components }];
+                    visit_box(session, dataset, face.nodes(dims, step), &q, watch, &mut |_, v| is(v))
+                };
+                if all(z.iblank, |v| v[0] == 2.0, watch)? || all(motion, |v| v.iter().all(|c| *c == 0.0), watch)? {
+                    found.push(face);
+                }
+            }
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,156 @@
+//! What a page costs: asked for again, pinned for the first time, and read from a warm file, beside `pread` and crc32c.
+//!
+//! `cargo run --release -p farfield-pager --example page_bench [MiB] [PAGE KiB] [DEPTH] [ONLY]`
+
+use pager::*;
+use std::fs::File;
+use std::hint::black_box;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Pages with a crc32c behind each; the page goes straight into the frame.
+struct Shard {
+    source: SourceId,
+    pages: u64,
+    bytes: usize,
+}
+
+impl PageMap for Shard {
+    fn name(&self) -> &str {
+        "bench"
+    }
+    fn pages(&self) -> u64 {
+        self.pages
+    }
+    fn page_bytes(&self, _: PageId) -> usize {
+        self.bytes
+    }
+    fn locate(&self, id: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
+        let offset = id.page * (self.bytes as u64 + 4);
+        let page = Segment { source: self.source, offset, len: self.bytes, to: Target::Frame(0) };
+        let sum = Segment { source: self.source, offset: offset + self.bytes as u64, len: 4, to: Target::Encoded(0) };
+        Located::Extents { segments: vec![page, sum], encoded_len: 4, scratch_len: 0 }
+    }
+    fn decode(&self, id: PageId, encoded: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+        let stored = encoded.try_into().map(u32::from_le_bytes).unwrap_or(0);
+        let computed = crc32c::crc32c(frame);
+        if stored == computed {
+            Ok(())
+        } else {
+            Err(PageError::new(format!("page {}", id.page), PageErrorKind::Checksum { stored, computed }))
+        }
+    }
+    fn fill(&self, _: PageId, frame: &mut [u8]) {
+        frame.fill(0);
+    }
+    fn checked(&self) -> bool {
+        true
+    }
+}
+
+fn order(n: u64) -> Vec<u64> {
+    let mut v: Vec<u64> = (0..n).collect();
+    let mut x = 12345u64;
+    for i in (1..v.len()).rev() {
+        x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        v.swap(i, (x >> 33) as usize % (i + 1));
+    }
+    v
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arg = |i: usize, or: usize| std::env::args().nth(i).and_then(|a| a.parse().ok()).unwrap_or(or);
+    let (mib, kib, depth) = (arg(1, 256), arg(2, 16), arg(3, 16));
+    let bytes = kib << 10;
+    let only = std::env::args().nth(4).unwrap_or_default();
+    let pages = (mib << 20) as u64 / bytes as u64;
+    let path = std::env::temp_dir().join(format!("farfield-page-bench-{}", std::process::id()));
+    let mut file = std::io::BufWriter::new(File::create(&path)?);
+    for p in 0..pages {
+        let page: Vec<u8> = (0..bytes as u64).map(|i| (p.wrapping_mul(31) ^ i.wrapping_mul(17)) as u8).collect();
+        file.write_all(&page)?;
+        file.write_all(&crc32c::crc32c(&page).to_le_bytes())?;
+    }
+    file.flush()?;
+    drop(file);
+    let order = order(pages);
+
+    let mut best = f64::MAX;
+    for _ in 0..5 {
+        let file = File::open(&path)?;
+        let mut buffer = vec![0u8; bytes + 4];
+        let begin = Instant::now();
+        for &p in &order {
+            file.read_exact_at(&mut buffer, p * (bytes as u64 + 4))?;
+            assert_eq!(crc32c::crc32c(&buffer[..bytes]).to_le_bytes(), buffer[bytes..]);
+        }
+        best = best.min(begin.elapsed().as_secs_f64());
+    }
+    let base = best / pages as f64 * 1e6;
+    println!("pread + crc32c          {base:8.2} us a page of {kib} KiB, {pages} pages");
+
+    for backend in [Backend::Uring, Backend::Threads] {
+        for (limit, name) in [(mib / 8, "evicting"), (mib * 2, "all fits")] {
+            for batch in [64usize, 16, 1] {
+                let what = format!("{backend:?}, {name}, by {batch:2}");
+                if !what.contains(&only) {
+                    continue;
+                }
+                let mut best = f64::MAX;
+                for _ in 0..3 {
+                    let config = PagerConfig { limit: (limit << 20) as u64, backend, readers: depth, ..Default::default() };
+                    let pager = Pager::new(config)?;
+                    let source = pager.add_file(&path);
+                    let array = pager.add_array(Arc::new(Shard { source, pages, bytes }));
+                    if name == "evicting" {
+                        // Steady state: every frame has been used before.
+                        for c in order.chunks(64).take(limit * 1024 / kib / 64 + 1) {
+                            pager.fetch(&c.iter().map(|p| PageId::new(array, 1, *p)).collect::<Vec<_>>())?;
+                        }
+                    }
+                    let begin = Instant::now();
+                    for c in order.chunks(batch) {
+                        let ids: Vec<PageId> = c.iter().map(|p| PageId::new(array, 0, *p)).collect();
+                        black_box(pager.fetch(&ids)?);
+                    }
+                    best = best.min(begin.elapsed().as_secs_f64());
+                }
+                let us = best / pages as f64 * 1e6;
+                println!("fetch {what} {us:8.2} us a page, {:.2} x", us / base);
+            }
+        }
+    }
+
+    let pager = Pager::new(PagerConfig { limit: (mib as u64) << 21, ..Default::default() })?;
+    let source = pager.add_file(&path);
+    let array = pager.add_array(Arc::new(Shard { source, pages, bytes }));
+    let some: Vec<PageId> = (0..pages.min(64)).map(|p| PageId::new(array, 0, p)).collect();
+    drop(pager.fetch(&some)?);
+    let mut worker = pager.worker();
+    let rounds = 400_000;
+    let begin = Instant::now();
+    let mut sum = 0usize;
+    for _ in 0..rounds {
+        for &id in &some {
+            if let Lookup::Here(b) = worker.page(black_box(id)) {
+                sum = sum.wrapping_add(b.len());
+            }
+        }
+    }
+    let ns = begin.elapsed().as_secs_f64() * 1e9 / (rounds * some.len()) as f64;
+    println!("page asked for again    {ns:8.2} ns ({sum})");
+    let rounds = 20_000;
+    let begin = Instant::now();
+    for _ in 0..rounds {
+        worker.release();
+        for &id in &some {
+            black_box(worker.page(black_box(id)));
+        }
+    }
+    let ns = begin.elapsed().as_secs_f64() * 1e9 / (rounds * some.len()) as f64;
+    println!("page pinned, released   {ns:8.2} ns");
+    std::fs::remove_file(&path)?;
+    Ok(())
+}

@@ -1,0 +1,411 @@
+//! What the pager promises, one thing at a time.
+
+mod common;
+use common::*;
+use pager::source::memory::Memory;
+use pager::source::simulated::{Simulated, Simulation};
+use pager::*;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+fn plain(pages: u64, bytes: usize) -> Spec {
+    Spec { kind: Kind::Plain(1), steps: 1, pages, bytes, holes: 0 }
+}
+
+fn config(limit: u64) -> PagerConfig {
+    PagerConfig { limit, ..PagerConfig::default() }
+}
+
+fn in_memory(written: &Written, config: PagerConfig) -> Opened {
+    written.open(config, |b| Arc::new(Memory::new("memory", b)))
+}
+
+fn ids(o: &Opened, pages: std::ops::Range<u64>) -> Vec<PageId> {
+    pages.map(|p| PageId::new(o.arrays[0], 0, p)).collect()
+}
+
+fn check(o: &Opened, worker: &Worker, pages: &[PageId]) {
+    for &id in pages {
+        match worker.page(id) {
+            Lookup::Here(bytes) => o.verify(id, bytes),
+            other => panic!("{id:?}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_page_asked_for_by_many_is_read_once() {
+    let written = write(3, &[plain(40, 4096), Spec { kind: Kind::Indexed, ..plain(40, 3000) }]);
+    let o = written.simulated(config(8 << 20), Simulation::fixed(Duration::from_millis(2), 4));
+    let all: Vec<PageId> = o.arrays.iter().flat_map(|a| (0..40).map(|p| PageId::new(*a, 0, p))).collect();
+    std::thread::scope(|s| {
+        for t in 0..4 {
+            let (o, all) = (&o, &all);
+            s.spawn(move || {
+                let mut pages = all.clone();
+                pages.rotate_left(t * 17);
+                let _hold = o.pager.fetch(&pages).unwrap();
+                check(o, &o.pager.worker(), &pages);
+            });
+        }
+        // And a thousand tasks on this thread.
+        let (bell, wake) = Bell::new(&o.pager);
+        let mut pending = 0;
+        for token in 0..1000 {
+            let page = all[token as usize % all.len()];
+            pending += usize::from(o.pager.request(&[page], token, &wake, Priority::Demand) == Requested::Pending);
+        }
+        drive(&o.pager, || bell.rang() == pending);
+        *bell.pager.lock().unwrap() = None;
+    });
+    let c = o.pager.counters();
+    let decoded: u64 = o.maps.iter().map(|m| m.decoded.load(SeqCst)).sum();
+    assert_eq!((decoded, c.published, c.evictions), (80, 83, 0), "80 pages and 3 index pages: {c:?}");
+    assert_eq!((c.faults, c.index_faults, c.touched, c.total), (83, 3, 83, 83));
+    assert_eq!(c.bytes_read, 40 * 4096 + 40 * 3004 + 3 * 128);
+}
+
+#[test]
+fn neighbours_are_read_together() {
+    let mut written = write(5, &[plain(64, 4096)]);
+    // All in order: what is asked for together lies together.
+    written = Written::in_order(written);
+    let o = in_memory(&written, config(8 << 20));
+    let _hold = o.pager.fetch(&ids(&o, 0..64)).unwrap();
+    let c = o.pager.counters();
+    assert_eq!(c.segments, 64);
+    assert!(c.reads <= 2, "{} reads for 64 neighbours", c.reads);
+    // Asked for in any order.
+    let o = in_memory(&written, config(8 << 20));
+    let mut pages = ids(&o, 0..32);
+    pages.reverse();
+    let _hold = o.pager.fetch(&pages).unwrap();
+    assert_eq!(o.pager.counters().reads, 1);
+}
+
+#[test]
+fn reads_in_flight_are_bounded() {
+    struct Counting(Simulated, std::sync::atomic::AtomicUsize, Arc<std::sync::atomic::AtomicUsize>);
+    struct Count(Arc<dyn source::Completion>, Arc<std::sync::atomic::AtomicUsize>);
+    impl source::Completion for Count {
+        fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
+            self.1.fetch_sub(1, SeqCst);
+            self.0.complete(token, result);
+        }
+    }
+    impl source::Source for Counting {
+        fn describe(&self) -> String {
+            "counting".into()
+        }
+        fn size(&self) -> Result<u64, PageErrorKind> {
+            self.0.size()
+        }
+        fn submit(&self, batch: Vec<source::Read>, done: &Arc<dyn source::Completion>) {
+            let n = self.2.fetch_add(batch.len(), SeqCst) + batch.len();
+            self.1.fetch_max(n, SeqCst);
+            let done: Arc<dyn source::Completion> = Arc::new(Count(done.clone(), self.2.clone()));
+            self.0.submit(batch, &done);
+        }
+    }
+    let written = write(5, &[plain(400, 4096)]);
+    let kept = std::sync::Mutex::new(None);
+    let o = written.open(PagerConfig { readers: 6, ..config(8 << 20) }, |b| {
+        let simulation = Simulation::fixed(Duration::from_micros(300), 0);
+        let s = Arc::new(Counting(Simulated::new(b, simulation).unwrap(), Default::default(), Default::default()));
+        *kept.lock().unwrap() = Some(s.clone());
+        s
+    });
+    let scattered: Vec<PageId> = ids(&o, 0..400).into_iter().step_by(3).collect();
+    let _hold = o.pager.fetch(&scattered).unwrap();
+    let most = kept.lock().unwrap().as_ref().unwrap().1.load(SeqCst);
+    assert_eq!(most, 6, "as many as allowed, and no more");
+}
+
+#[test]
+fn pinned_pages_stay() {
+    let written = write(11, &[plain(300, 4096), Spec { kind: Kind::Coded, ..plain(300, 9000) }]);
+    for policy in [PolicyKind::Clock, PolicyKind::Lru] {
+        let o = in_memory(&written, PagerConfig { policy, ..config(1 << 20) });
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|s| {
+            for t in 0..3u64 {
+                let (o, stop) = (&o, &stop);
+                s.spawn(move || {
+                    let mut rng = Rng(t);
+                    let mut worker = o.pager.worker();
+                    let (bell, wake) = Bell::new(&o.pager);
+                    let mut rung = 0;
+                    while !stop.load(SeqCst) {
+                        let pages: Vec<PageId> = (0..8).map(|_| o.random_page(&mut rng)).collect();
+                        if o.pager.request(&pages, 0, &wake, Priority::Demand) == Requested::Pending {
+                            rung += 1;
+                            drive(&o.pager, || bell.rang() == rung);
+                        }
+                        {
+                            let here: Vec<_> = pages
+                                .iter()
+                                .filter_map(|&id| match worker.page(id) {
+                                    Lookup::Here(b) => Some((id, b)),
+                                    _ => None,
+                                })
+                                .collect();
+                            // Looked at twice, with the others evicting in between.
+                            for _ in 0..2 {
+                                here.iter().for_each(|(id, b)| o.verify(*id, b));
+                                while o.pager.work() {}
+                            }
+                        }
+                        worker.release();
+                    }
+                    *bell.pager.lock().unwrap() = None;
+                });
+            }
+            std::thread::sleep(Duration::from_millis(700));
+            stop.store(true, SeqCst);
+        });
+        let c = o.pager.counters();
+        assert!(c.evictions > 1000, "{c:?}");
+        assert!(c.peak_bytes <= 1 << 20 && o.pager.ledger().overdraft() == 0, "{c:?}");
+        assert!(c.hits > 1000, "{c:?}");
+    }
+}
+
+#[test]
+fn held_pages_stay_and_published_ones_are_held() {
+    let written = write(13, &[plain(400, 4096)]);
+    let o = in_memory(&written, config(512 << 10));
+    let held = ids(&o, 0..20);
+    let hold = o.pager.hold(&held);
+    drop(o.pager.fetch(&ids(&o, 0..10)).unwrap());
+    for p in 20..400 {
+        drop(o.pager.fetch(&ids(&o, p..p + 1)).unwrap());
+        if p == 200 {
+            drop(o.pager.fetch(&ids(&o, 10..20)).unwrap());
+        }
+    }
+    assert!(held.iter().all(|p| o.pager.is_resident(*p)));
+    assert!(o.pager.counters().evictions > 200);
+    drop(hold);
+    for p in 100..400 {
+        drop(o.pager.fetch(&ids(&o, p..p + 1)).unwrap());
+    }
+    assert!(!held.iter().any(|p| o.pager.is_resident(*p)));
+}
+
+#[test]
+fn full_is_an_error_and_not_a_wait_for_ever() {
+    let written = write(17, &[plain(400, 4096)]);
+    let o = in_memory(&written, config(512 << 10));
+    let begin = Instant::now();
+    let error = o.pager.fetch(&ids(&o, 0..300)).map(|_| ()).unwrap_err();
+    assert!(matches!(error, PagerError::Full(Full { needs: 4096, .. })), "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(20));
+    o.pager.cancel_all();
+    drop(o.pager.fetch(&ids(&o, 300..350)).unwrap());
+    // A charge that cannot be had is refused at once, and one that can makes room.
+    let all = o.pager.fetch(&ids(&o, 0..50)).unwrap();
+    assert!(o.pager.charge(ChargeKind::Results, 480 << 10).is_err());
+    let charge = o.pager.charge(ChargeKind::Results, 150 << 10).unwrap();
+    assert!(ids(&o, 0..50).iter().all(|p| o.pager.is_resident(*p)));
+    drop((all, charge));
+    assert_eq!(o.pager.ledger().of(ChargeKind::Results), 0);
+}
+
+#[test]
+fn pins_are_given_up_under_pressure() {
+    let written = write(19, &[plain(400, 4096)]);
+    let o = in_memory(&written, config(512 << 10));
+    let mut worker = o.pager.worker();
+    let mut pinned = 0;
+    for p in ids(&o, 0..400) {
+        let (bell, wake) = Bell::new(&o.pager);
+        worker.begin_step();
+        while matches!(worker.page(p), Lookup::Absent) {
+            // Not released before it is waited for: begin_step has to see that someone waits.
+            if o.pager.request(&[p], 0, &wake, Priority::Demand) == Requested::Pending {
+                let end = Instant::now() + Duration::from_secs(10);
+                while bell.rang() == 0 {
+                    assert!(Instant::now() < end);
+                    if !o.pager.work() {
+                        worker.begin_step();
+                    }
+                }
+            }
+        }
+        pinned = pinned.max(worker.pinned_bytes());
+    }
+    assert!(pinned > 100 << 10, "{pinned}");
+    assert_eq!(o.pager.stalled(), None);
+}
+
+#[test]
+fn failures_are_reported_with_their_reason() {
+    let specs = [Spec { kind: Kind::Coded, ..plain(30, 5000) }, plain(30, 4096)];
+    let written = Written::in_order(write(23, &specs));
+    let at = |o: &Opened, a: usize, p: usize| o.maps[a].places[p].unwrap();
+    let probe = in_memory(&written, config(4 << 20));
+    let simulation = Simulation {
+        flipped: vec![at(&probe, 0, 3) + 77],
+        broken: vec![at(&probe, 0, 5)..at(&probe, 0, 5) + 1],
+        truncated: Some(at(&probe, 1, 28) + 10),
+        transient_errors: 0.1,
+        ..Simulation::default()
+    };
+    let o = written.simulated(config(4 << 20), simulation);
+    let page = |a: usize, p: u64| PageId::new(o.arrays[a], 0, p);
+    let kind = |id: PageId| match o.pager.fetch(&[id]) {
+        Err(PagerError::Page(e)) => {
+            assert!(e.what.contains("array"), "{e}");
+            e.kind
+        }
+        other => panic!("{:?}", other.map(|_| ())),
+    };
+    // All together first, so that reads are joined and failures have to be told apart.
+    let all: Vec<PageId> = (0..2).flat_map(|a| (0..30).map(move |p| (a, p))).map(|(a, p)| page(a, p)).collect();
+    assert!(o.pager.fetch(&all).is_err());
+    assert!(matches!(kind(page(0, 3)), PageErrorKind::Checksum { .. }));
+    assert!(matches!(kind(page(0, 5)), PageErrorKind::Io(_)));
+    assert!(matches!(kind(page(1, 28)), PageErrorKind::Short { .. }));
+    assert!(matches!(kind(page(1, 29)), PageErrorKind::Short { .. }));
+    assert!(matches!(kind(page(1, 30)), PageErrorKind::Decode(_)), "there is no such page");
+    let worker = o.pager.worker();
+    assert!(matches!(worker.page(page(0, 5)), Lookup::Failed(_)));
+    let bad = [page(0, 3), page(0, 5), page(1, 28), page(1, 29)];
+    let good: Vec<PageId> = all.into_iter().filter(|p| !bad.contains(p)).collect();
+    let _hold = o.pager.fetch(&good).unwrap();
+    check(&o, &worker, &good);
+    let c = o.pager.counters();
+    assert_eq!(c.failed, 5);
+    assert!(c.retries > 0);
+    o.pager.forget_failures();
+    assert!(matches!(worker.page(page(0, 5)), Lookup::Absent));
+    assert!(matches!(kind(page(0, 5)), PageErrorKind::Io(_)));
+}
+
+#[test]
+fn a_page_too_large_says_what_it_needs() {
+    let written = write(29, &[plain(2, 600 << 10)]);
+    let o = in_memory(&written, config(512 << 10));
+    match o.pager.fetch(&ids(&o, 0..1)).map(|_| ()) {
+        Err(PagerError::Page(PageError { kind: PageErrorKind::TooLarge { needs, limit }, .. })) => {
+            assert!(needs >= 600 << 10 && limit <= 512 << 10);
+        }
+        other => panic!("{other:?}"),
+    }
+    o.pager.set_limit(2 << 20);
+    drop(o.pager.fetch(&ids(&o, 0..2)).unwrap());
+    assert!(matches!(
+        Pager::new(config(1000)).map(|_| ()),
+        Err(PagerError::LimitTooSmall { limit: 1000, needs: SMALLEST_LIMIT })
+    ));
+}
+
+#[test]
+fn the_limit_can_be_lowered_and_raised() {
+    let written = write(31, &[plain(900, 4096)]);
+    let o = in_memory(&written, config(8 << 20));
+    drop(o.pager.fetch(&ids(&o, 0..900)).unwrap());
+    assert!(o.pager.ledger().used() > 3 << 20);
+    let mut worker = o.pager.worker();
+    let mine = ids(&o, 0..200);
+    check(&o, &worker, &mine);
+    o.pager.set_limit(1 << 20);
+    // Pinned pages are above any limit until they are released.
+    check(&o, &worker, &mine);
+    let pinned = o.pager.ledger().used();
+    worker.begin_step();
+    assert!(worker.pinned_bytes() == 0);
+    assert!(o.pager.ledger().used() <= 1 << 20, "{} {pinned}", o.pager.ledger().used());
+    drop(o.pager.fetch(&ids(&o, 0..100)).unwrap());
+    assert!(o.pager.ledger().used() <= 1 << 20);
+    o.pager.set_limit(8 << 20);
+    let _hold = o.pager.fetch(&ids(&o, 0..900)).unwrap();
+    assert!(o.pager.ledger().used() > 3 << 20);
+}
+
+#[test]
+fn cancelled_requests_are_woken_and_can_be_made_again() {
+    let written = write(37, &[plain(300, 4096), Spec { kind: Kind::Indexed, ..plain(300, 4096) }]);
+    let simulation = Simulation::fixed(Duration::from_millis(20), 2);
+    let o = written.simulated(PagerConfig { readers: 2, ..config(8 << 20) }, simulation);
+    let (bell, wake) = Bell::new(&o.pager);
+    let mut pending = 0;
+    let all: Vec<PageId> = o.arrays.iter().flat_map(|a| (0..300).map(|p| PageId::new(*a, 0, p))).collect();
+    for (token, page) in all.iter().enumerate().step_by(5) {
+        pending += usize::from(o.pager.request(&[*page], token as u64, &wake, Priority::Demand) == Requested::Pending);
+    }
+    let begin = Instant::now();
+    o.pager.cancel_all();
+    assert!(bell.rang() >= pending - 10, "{} of {pending}", bell.rang());
+    drive(&o.pager, || bell.rang() == pending);
+    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    *bell.pager.lock().unwrap() = None;
+    let _hold = o.pager.fetch(&all[290..310]).unwrap();
+    check(&o, &o.pager.worker(), &all[290..310]);
+    assert_eq!(o.pager.counters().failed, 0);
+}
+
+#[test]
+fn prefetch_comes_after_demand_and_takes_nothing_in_use() {
+    let written = write(41, &[plain(400, 4096)]);
+    let o = in_memory(&written, config(512 << 10));
+    let (bell, wake) = Bell::new(&o.pager);
+    assert_eq!(o.pager.request(&ids(&o, 0..10), 1, &wake, Priority::Prefetch), Requested::Pending);
+    drive(&o.pager, || bell.rang() == 1);
+    let mut worker = o.pager.worker();
+    check(&o, &worker, &ids(&o, 0..4));
+    let c = o.pager.counters();
+    assert_eq!((c.prefetched, c.prefetched_used, c.touched, c.faults), (10, 4, 4, 0));
+    // Fill the memory with pages in use; prefetches then find nothing.
+    let hold = o.pager.fetch(&ids(&o, 20..90)).unwrap();
+    worker.release();
+    assert_eq!(o.pager.request(&ids(&o, 100..400), 2, &wake, Priority::Prefetch), Requested::Pending);
+    drive(&o.pager, || bell.rang() == 2);
+    let c = o.pager.counters();
+    assert!(c.prefetch_dropped > 200, "{c:?}");
+    assert!(ids(&o, 20..90).iter().all(|p| o.pager.is_resident(*p)));
+    drop(hold);
+    *bell.pager.lock().unwrap() = None;
+}
+
+#[test]
+fn index_pages_are_paged_like_others() {
+    // Room for a few pages only: index pages come and go, and each page still finds its own.
+    let written = write(43, &[Spec { kind: Kind::Indexed, holes: 5, ..plain(600, 20_000) }]);
+    let o = in_memory(&written, PagerConfig { readers: 2, ..config(512 << 10) });
+    let mut rng = Rng(1);
+    for _ in 0..300 {
+        let id = o.random_page(&mut rng);
+        let hold = o.pager.fetch(&[id]).unwrap();
+        check(&o, &o.pager.worker(), &[id]);
+        drop(hold);
+    }
+    let c = o.pager.counters();
+    assert!(c.fills > 20 && c.index_faults > 38, "{c:?}");
+}
+
+#[test]
+fn events_tell_the_life_of_a_page() {
+    let path = std::env::temp_dir().join(format!("farfield-trace-{}.json", std::process::id()));
+    let trace = Arc::new(ChromeTrace::create(&path).unwrap());
+    let written = write(47, &[Spec { kind: Kind::Coded, ..plain(200, 4096) }]);
+    let o = in_memory(&written, PagerConfig { observer: Some(trace.clone()), ..config(512 << 10) });
+    tasks(&o, 5, 200, 4);
+    trace.span("a \"step\"", 1, 2);
+    trace.close().unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let events: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let events = events.as_array().unwrap();
+    let count = |name: &str| events.iter().filter(|e| e["name"] == name).count() as u64;
+    let c = o.pager.counters();
+    assert_eq!(count("fault"), c.faults);
+    assert_eq!(count("publish"), c.published);
+    assert_eq!(count("decode"), c.decoded);
+    assert_eq!(count("evict"), c.evictions);
+    assert_eq!(count("read"), 2 * c.reads);
+    assert_eq!(count("a \"step\""), 1);
+    assert!(count("pin") > 0 && count("resume") > 0);
+    assert!(events.iter().any(|e| e["args"]["array"] == "array0"));
+}

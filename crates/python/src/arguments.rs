@@ -1,0 +1,197 @@
+//! From JSON and keyword arguments to what the engine takes.
+
+use engine::seeds::{Dimension, Seeds};
+use engine::session::{Means, SourceSpec};
+use engine::trace::TraceSpec;
+use field::error::FieldError;
+use kernels::rk::Method;
+use kernels::streamline::{Direction, Integrator, Options};
+use pager::PolicyKind;
+use serde_json::{Map, Value};
+use std::path::PathBuf;
+
+fn usage(message: impl Into<String>) -> FieldError {
+    FieldError::Usage(message.into())
+}
+
+/// A JSON object whose keys are all read: one that nobody asks for is an error.
+pub struct Object {
+    map: Map<String, Value>,
+    what: &'static str,
+}
+
+impl Object {
+    /// Parses text.
+    pub fn parse(text: &str, what: &'static str) -> Result<Self, FieldError> {
+        match serde_json::from_str(text) {
+            Ok(Value::Object(map)) => Ok(Self { map, what }),
+            Ok(_) => Err(usage(format!("{what}: not a JSON object"))),
+            Err(e) => Err(usage(format!("{what}: {e}"))),
+        }
+    }
+    /// Wraps a value.
+    pub fn of(value: Value, what: &'static str) -> Result<Self, FieldError> {
+        match value {
+            Value::Object(map) => Ok(Self { map, what }),
+            _ => Err(usage(format!("{what}: not a JSON object"))),
+        }
+    }
+    /// Takes a key; null is as good as absent.
+    pub fn take(&mut self, key: &str) -> Option<Value> {
+        self.map.remove(key).filter(|v| !v.is_null())
+    }
+    fn wrong(&self, key: &str, form: &str) -> FieldError {
+        usage(format!("{}: '{key}' must be {form}", self.what))
+    }
+    /// Takes a number.
+    pub fn number(&mut self, key: &str) -> Result<Option<f64>, FieldError> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(v) => v.as_f64().map(Some).ok_or_else(|| self.wrong(key, "a number")),
+        }
+    }
+    /// Takes a number that must be positive.
+    pub fn positive(&mut self, key: &str) -> Result<Option<f64>, FieldError> {
+        match self.number(key)? {
+            Some(v) if !(v > 0.0) => Err(self.wrong(key, "a positive number")),
+            v => Ok(v),
+        }
+    }
+    /// Takes a whole number.
+    pub fn whole(&mut self, key: &str) -> Result<Option<u64>, FieldError> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(v) => v.as_u64().map(Some).ok_or_else(|| self.wrong(key, "a whole number, 0 or more")),
+        }
+    }
+    /// Takes a truth value.
+    pub fn truth(&mut self, key: &str) -> Result<bool, FieldError> {
+        match self.take(key) {
+            None => Ok(false),
+            Some(v) => v.as_bool().ok_or_else(|| self.wrong(key, "true or false")),
+        }
+    }
+    /// Takes text.
+    pub fn text(&mut self, key: &str) -> Result<Option<String>, FieldError> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(Value::String(s)) => Ok(Some(s)),
+            Some(_) => Err(self.wrong(key, "text")),
+        }
+    }
+    /// Takes a list of texts.
+    pub fn texts(&mut self, key: &str) -> Result<Vec<String>, FieldError> {
+        let Some(v) = self.take(key) else { return Ok(Vec::new()) };
+        let list = v.as_array().ok_or_else(|| self.wrong(key, "a list of texts"))?;
+        list.iter().map(|s| s.as_str().map(str::to_owned).ok_or_else(|| self.wrong(key, "a list of texts"))).collect()
+    }
+    /// Ends the reading.
+    pub fn done(self) -> Result<(), FieldError> {
+        match self.map.iter().find(|(_, v)| !v.is_null()) {
+            None => Ok(()),
+            Some((k, _)) => Err(usage(format!("{}: there is no option '{k}'", self.what))),
+        }
+    }
+}
+
+/// The source part of `options`.
+pub fn source(path: &str, q: Option<Vec<String>>, function: Option<Vec<String>>, options: &mut Object) -> Result<SourceSpec, FieldError> {
+    let plot3d = match options.take("plot3d") {
+        None => Default::default(),
+        Some(v) => serde_json::from_value(v).map_err(|e| usage(e.to_string()))?,
+    };
+    let paths = |v: Option<Vec<String>>| v.unwrap_or_default().into_iter().map(PathBuf::from).collect();
+    let cache_dir = match options.text("cache_dir")? {
+        Some(d) => PathBuf::from(d),
+        None => std::env::temp_dir().join("farfield-cache"),
+    };
+    Ok(SourceSpec {
+        path: PathBuf::from(path),
+        q: paths(q),
+        function: paths(function),
+        plot3d,
+        cache_dir,
+        zone_order: options.texts("zone_order")?,
+    })
+}
+
+/// The means of a run.
+pub fn means(memory_limit: u64, workers: usize, readers: usize, replacement: &str) -> Result<Means, FieldError> {
+    let replacement = match replacement {
+        "clock" => PolicyKind::Clock,
+        "lru" => PolicyKind::Lru,
+        other => return Err(usage(format!("no replacement policy '{other}'; there are: clock, lru"))),
+    };
+    Ok(Means { memory_limit, workers, readers, replacement, observer: None })
+}
+
+/// What is traced. `points` win over `options["seeds"]`.
+pub fn trace(options: &str, points: Option<Vec<[f64; 3]>>, planar: bool) -> Result<TraceSpec, FieldError> {
+    let mut o = Object::parse(options, "trace options")?;
+    let spec = trace_object(&mut o, points, planar)?;
+    o.done()?;
+    Ok(spec)
+}
+
+/// As [`trace`], from an object that may hold more.
+pub fn trace_object(o: &mut Object, points: Option<Vec<[f64; 3]>>, planar: bool) -> Result<TraceSpec, FieldError> {
+    let dimension = if planar { Dimension::Two } else { Dimension::Three };
+    let seeds = match (points, o.take("seeds")) {
+        (Some(p), _) => Seeds::from_points(p),
+        (None, Some(Value::String(s))) => Seeds::parse(&s, dimension).map_err(engine::trace::seed_error)?,
+        (None, Some(Value::Array(rows))) => Seeds::from_points(rows.iter().map(position).collect::<Result<_, _>>()?),
+        (None, _) => return Err(usage("no seeds: give a shape such as line:0,0,0:1,0,0:20, a file, or an array")),
+    };
+    let direction = match o.text("direction")?.as_deref() {
+        None | Some("forward") => Direction::Forward,
+        Some("backward") => Direction::Backward,
+        Some("both") => Direction::Both,
+        Some(d) => return Err(usage(format!("no direction '{d}'; there are: forward, backward, both"))),
+    };
+    let method = match o.text("integrator")?.as_deref() {
+        None | Some("rk45") => Integrator::Rk45,
+        Some("rk45-physical") => Integrator::Rk45Physical,
+        Some("rk4") => Integrator::Fixed(Method::Rk4),
+        Some("euler") => Integrator::Fixed(Method::Euler),
+        Some(m) => return Err(usage(format!("no integrator '{m}'; there are: rk45, rk45-physical, rk4, euler"))),
+    };
+    let d = Options::default();
+    let options = Options {
+        method,
+        direction,
+        tolerance: o.positive("tolerance")?.unwrap_or(d.tolerance),
+        max_length: o.positive("max_length")?.unwrap_or(f64::INFINITY),
+        max_time: o.positive("max_time")?.unwrap_or(f64::INFINITY),
+        max_steps: o.whole("max_steps")?.map_or(d.max_steps, |n| u32::try_from(n).unwrap_or(u32::MAX)),
+        terminal_speed: o.number("terminal_speed")?.unwrap_or(d.terminal_speed),
+        initial_step: o.positive("initial_step")?,
+        max_step: o.positive("max_step")?,
+        step_cells: d.step_cells,
+    };
+    Ok(TraceSpec {
+        seeds,
+        field: o.text("field")?.unwrap_or_else(|| "velocity".into()),
+        step: o.whole("step")?.unwrap_or(0) as usize,
+        scalars: o.texts("scalars")?,
+        options,
+    })
+}
+
+fn position(v: &Value) -> Result<[f64; 3], FieldError> {
+    let wrong = || usage("seeds: each must be two or three numbers");
+    let row = v.as_array().filter(|r| r.len() == 2 || r.len() == 3).ok_or_else(wrong)?;
+    let mut p = [0.0; 3];
+    for (p, v) in p.iter_mut().zip(row) {
+        *p = v.as_f64().ok_or_else(wrong)?;
+    }
+    Ok(p)
+}
+
+/// The writer of the Chrome trace, where one is asked for.
+pub fn observer(events: Option<&str>) -> Result<Option<std::sync::Arc<dyn pager::Observer>>, FieldError> {
+    let Some(path) = events else { return Ok(None) };
+    match pager::ChromeTrace::create(std::path::Path::new(path)) {
+        Ok(t) => Ok(Some(std::sync::Arc::new(t))),
+        Err(e) => Err(FieldError::io(path, e)),
+    }
+}

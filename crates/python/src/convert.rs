@@ -1,0 +1,133 @@
+//! Conversion and validation.
+
+use crate::arguments::{self, Object};
+use crate::watch::watched;
+use engine::convert::{self as converter, ConvertOptions};
+use engine::session::{charge_for, convert_input, Session};
+use field::error::FieldError;
+use field::paging::Layout;
+use field::store::codec::Codec;
+use field::store::Store;
+use pyo3::prelude::*;
+use serde_json::json;
+use std::path::Path;
+
+#[pyfunction]
+#[pyo3(signature = (source, destination, *, q=None, function=None, options="{}", memory_limit, workers=0, readers=0, events=None, progress=None))]
+#[allow(clippy::too_many_arguments)] // keywords of one call
+pub fn convert(
+    py: Python<'_>,
+    source: &str,
+    destination: &str,
+    q: Option<Vec<String>>,
+    function: Option<Vec<String>>,
+    options: &str,
+    memory_limit: u64,
+    workers: usize,
+    readers: usize,
+    events: Option<&str>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    watched(py, progress, |watch| {
+        let mut o = Object::parse(options, "convert options")?;
+        let spec = arguments::source(source, q, function, &mut o)?;
+        let mut means = arguments::means(memory_limit, workers, readers, "clock")?;
+        means.observer = arguments::observer(events)?;
+        let page = o.whole("page")?.map_or(converter::ConvertOptions::default().page, |p| p as usize);
+        if !(2..=256).contains(&page) {
+            return Err(FieldError::Usage(format!("a page edge of {page} is not between 2 and 256; 4, 8, 16, 32 and 64 are usual")));
+        }
+        let layout_name = o.text("layout")?.unwrap_or_else(|| "cubed".into());
+        let layout = Layout::parse(&layout_name).ok_or_else(|| FieldError::Usage(format!("no layout '{layout_name}'; there are: cubed, flat")))?;
+        let codec_name = o.text("codec")?.unwrap_or_else(|| engine::DEFAULT_CODEC.into());
+        let codec = Codec::parse(&codec_name, None)?;
+        let (resume, overwrite, dry) = (o.truth("resume")?, o.truth("overwrite")?, o.truth("dry_run")?);
+        o.done()?;
+        let session = Session::open(spec, means, watch)?;
+        let options = ConvertOptions { page, layout, codec, resume, overwrite, memory_limit, workers: session.means.threads() };
+        let input = convert_input(&session.dataset())?;
+        let dst = Path::new(destination);
+        let charge = charge_for(&session);
+        let zone = |z: &field::catalog::ZoneInfo, page: [usize; 3]| json!({"name": z.name, "dims": z.dims, "page": page});
+        let mut result = json!({
+            "destination": destination, "dry_run": dry, "resumed": false, "page": page, "layout": layout_name, "codec": codec_name,
+        });
+        if dry {
+            let d = converter::dry_run(&input, dst, &options, &charge)?;
+            result["bytes_in"] = d.source_bytes.into();
+            result["bytes_out"] = d.store_bytes.into();
+            result["pages_written"] = d.pages.into();
+            result["shards"] = d.files.into();
+            result["padding_disk"] = d.padding_disk.into();
+            result["padding_memory"] = d.padding_memory.into();
+            result["seconds_estimated"] = d.seconds.into();
+            result["memory_bytes"] = d.memory.into();
+            result["zones"] = input.catalog.zones.iter().zip(&d.page_boxes).map(|(z, p)| zone(z, *p)).collect();
+        } else {
+            let mut told = |p: converter::Progress| watch("converting", p.done as f64, p.total as f64);
+            let report = converter::convert(&input, dst, &options, &charge, &mut told)?;
+            let store = Store::open(dst)?;
+            let values: u64 = report.source_bytes.max(1);
+            let pages = store.paging();
+            let padded: u64 = store.zones.iter().flat_map(|z| &z.arrays).map(|a| a.page_count() * a.page_bytes() as u64).sum();
+            result["resumed"] = (report.resumed_units > 0).into();
+            result["bytes_in"] = report.source_bytes.into();
+            result["bytes_out"] = report.store_bytes.into();
+            result["pages_written"] = report.pages.into();
+            result["shards"] = report.units.into();
+            result["padding_disk"] = (report.store_bytes as f64 / values as f64).into();
+            result["padding_memory"] = (padded as f64 / values as f64).into();
+            result["seconds_estimated"] = serde_json::Value::Null;
+            result["zones"] = input.catalog.zones.iter().zip(&pages).map(|(z, p)| zone(z, p.page)).collect();
+        }
+        result["stats"] = session.stats();
+        Ok(result.to_string())
+    })
+}
+
+#[pyfunction]
+#[pyo3(signature = (source, *, q=None, function=None, options="{}", memory_limit, workers=0, readers=0, events=None, progress=None))]
+#[allow(clippy::too_many_arguments)] // keywords of one call
+pub fn validate(
+    py: Python<'_>,
+    source: &str,
+    q: Option<Vec<String>>,
+    function: Option<Vec<String>>,
+    options: &str,
+    memory_limit: u64,
+    workers: usize,
+    readers: usize,
+    events: Option<&str>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    watched(py, progress, |watch| {
+        let mut o = Object::parse(options, "validate options")?;
+        let spec = arguments::source(source, q, function, &mut o)?;
+        o.done()?;
+        let mut means = arguments::means(memory_limit, workers, readers, "clock")?;
+        means.observer = arguments::observer(events)?;
+        if spec.path.is_dir() {
+            let mut told = |done: u64, total: u64| watch("validating", done as f64, total as f64);
+            let v = Store::validate(&spec.path, &mut told)?;
+            let split = |p: &String| match p.split_once(": ") {
+                Some((what, error)) => json!({"what": what, "error": error}),
+                None => json!({"what": p, "error": ""}),
+            };
+            let failures: Vec<_> = v.problems.iter().map(split).collect();
+            // No page went through the pager: the numbers of an empty run beside the store's own.
+            return Ok(json!({
+                "ok": v.is_ok(), "pages_checked": v.pages, "pages_unchecked": 0, "failures": failures,
+                "failed": v.problem_count, "stats": engine::session::idle_stats(&means),
+            })
+            .to_string());
+        }
+        let session = Session::open(spec, means, watch)?;
+        let v = engine::validate::read_all(&session, watch)?;
+        let failures: Vec<_> = v.failures.iter().take(100).map(|(what, error)| json!({"what": what, "error": error})).collect();
+        Ok(json!({
+            "ok": v.failures.is_empty(), "pages_checked": 0, "pages_unchecked": v.pages, "failures": failures,
+            "failed": v.failures.len(), "stats": session.stats(),
+        })
+        .to_string())
+    })
+}

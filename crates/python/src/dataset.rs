@@ -1,0 +1,240 @@
+//! An open dataset.
+
+use crate::arguments::{self, Object};
+use crate::errors::{raise, to_python};
+use crate::lines::PyLines;
+use crate::watch::watched;
+use engine::info;
+use engine::session::Session;
+use engine::surfaces;
+use engine::trace::{self, Destination, TraceReport};
+use engine::values::{self, NodeBox};
+use field::catalog::DType;
+use field::error::FieldError;
+use field::quantity::Quantity;
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use serde_json::{json, Value};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Catalog, pager and ledger.
+#[pyclass(name = "Dataset", module = "farfield._native", frozen)]
+pub struct PyDataset {
+    session: Mutex<Option<Arc<Session>>>,
+}
+
+impl PyDataset {
+    fn session(&self, py: Python<'_>) -> PyResult<Arc<Session>> {
+        let held = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        held.clone().ok_or_else(|| raise(py, "UsageError", "this dataset is closed; open it again".into()))
+    }
+}
+
+/// Rows of two or three numbers.
+fn rows(py: Python<'_>, seeds: Option<PyReadonlyArray2<'_, f64>>) -> PyResult<Option<Vec<[f64; 3]>>> {
+    let Some(a) = seeds else { return Ok(None) };
+    let shape = a.shape();
+    if shape[1] != 2 && shape[1] != 3 {
+        return Err(raise(py, "UsageError", format!("seeds must have shape (N, 3), or (N, 2) for 2-D data, not {shape:?}")));
+    }
+    let a = a.as_array();
+    Ok(Some(a.rows().into_iter().map(|r| [r[0], r[1], if r.len() > 2 { r[2] } else { 0.0 }]).collect()))
+}
+
+/// SUMMARY.
+fn summary(session: &Session, r: &TraceReport, output: Option<&str>) -> Value {
+    let mut reasons = serde_json::Map::new();
+    for (name, n) in &r.reasons {
+        let name = if *name == "outside" { "left" } else { name };
+        let sum = reasons.get(name).and_then(Value::as_u64).unwrap_or(0) + n;
+        reasons.insert(name.to_owned(), sum.into());
+    }
+    let written = output.and_then(|p| std::fs::metadata(p).ok()).map_or(0, |m| m.len());
+    json!({
+        "lines": r.lines, "points": r.points, "reasons": reasons, "outside": r.outside, "partial": r.failed > 0,
+        "failed": r.failed, "failure": r.failure, "output": output, "bytes_written": written,
+        "steps": r.run.steps, "restarts": r.run.restarts, "elders": r.run.elders, "trace_s": r.run.wall_s,
+        "spilled_bytes": r.spilled_bytes, "stats": session.stats(),
+    })
+}
+
+fn probed(session: &Session, p: Option<values::Probed>) -> String {
+    let Some(p) = p else { return json!({"outside": true}).to_string() };
+    let dataset = session.dataset();
+    let mut values = serde_json::Map::new();
+    let mut units = serde_json::Map::new();
+    for (name, v) in &p.values {
+        values.insert(name.clone(), if v.len() == 1 { json!(v[0]) } else { json!(v) });
+        units.insert(name.clone(), dataset.units(name).into());
+    }
+    json!({
+        "zone": dataset.zones[p.zone].name, "ijk": p.index.map(|c| c + 1.0), "position": p.position,
+        "note": p.note, "values": values, "units": units,
+    })
+    .to_string()
+}
+
+#[pymethods]
+impl PyDataset {
+    #[staticmethod]
+    #[pyo3(signature = (source, *, q=None, function=None, options="{}", memory_limit, workers=0, readers=0, replacement="clock", events=None, progress=None))]
+    #[allow(clippy::too_many_arguments)] // keywords of one call
+    fn open(
+        py: Python<'_>,
+        source: &str,
+        q: Option<Vec<String>>,
+        function: Option<Vec<String>>,
+        options: &str,
+        memory_limit: u64,
+        workers: usize,
+        readers: usize,
+        replacement: &str,
+        events: Option<&str>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let session = watched(py, progress, |watch| {
+            let mut o = Object::parse(options, "options")?;
+            let spec = arguments::source(source, q, function, &mut o)?;
+            o.done()?;
+            let mut means = arguments::means(memory_limit, workers, readers, replacement)?;
+            means.observer = arguments::observer(events)?;
+            Session::open(spec, means, watch)
+        })?;
+        Ok(Self { session: Mutex::new(Some(Arc::new(session))) })
+    }
+
+    #[pyo3(signature = (*, ranges=false, progress=None))]
+    fn info(&self, py: Python<'_>, ranges: bool, progress: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
+        let session = self.session(py)?;
+        watched(py, progress, |watch| info::info(&session, ranges, watch).map(|v| v.to_string()))
+    }
+
+    #[pyo3(signature = (x, y, z, *, fields=None, step=0))]
+    fn probe(&self, py: Python<'_>, x: f64, y: f64, z: f64, fields: Option<Vec<String>>, step: usize) -> PyResult<String> {
+        let session = self.session(py)?;
+        watched(py, None, |watch| {
+            let p = values::probe(&session, [x, y, z], fields.as_deref(), step, watch)?;
+            Ok(probed(&session, p))
+        })
+    }
+
+    #[pyo3(signature = (zone, i, j, k, *, fields=None, step=0))]
+    #[allow(clippy::too_many_arguments)] // keywords of one call
+    fn probe_ijk(&self, py: Python<'_>, zone: &str, i: f64, j: f64, k: f64, fields: Option<Vec<String>>, step: usize) -> PyResult<String> {
+        let session = self.session(py)?;
+        watched(py, None, |_| {
+            let zone = session.dataset().zone_named(zone)?;
+            let p = values::probe_ijk(&session, zone, [i - 1.0, j - 1.0, k - 1.0], fields.as_deref(), step)?;
+            Ok(probed(&session, Some(p)))
+        })
+    }
+
+    #[pyo3(signature = (options, *, seeds=None, progress=None))]
+    fn streamlines(
+        &self,
+        py: Python<'_>,
+        options: &str,
+        seeds: Option<PyReadonlyArray2<'_, f64>>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyLines> {
+        let session = self.session(py)?;
+        let points = rows(py, seeds)?;
+        watched(py, progress, |watch| {
+            let spec = arguments::trace(options, points, session.dataset().catalog.dimension == 2)?;
+            let (report, arrays) = trace::trace(&session, &spec, Destination::Memory, watch)?;
+            let arrays = arrays.ok_or_else(|| FieldError::Usage("no lines came back".into()))?;
+            let text = summary(&session, &report, None).to_string();
+            Ok(PyLines::new(arrays, text, trace::provenance(&session, &spec)))
+        })
+    }
+
+    #[pyo3(signature = (options, output, *, seeds=None, progress=None))]
+    fn trace(
+        &self,
+        py: Python<'_>,
+        options: &str,
+        output: &str,
+        seeds: Option<PyReadonlyArray2<'_, f64>>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<String> {
+        let session = self.session(py)?;
+        let points = rows(py, seeds)?;
+        watched(py, progress, |watch| {
+            let spec = arguments::trace(options, points, session.dataset().catalog.dimension == 2)?;
+            let (report, _) = trace::trace(&session, &spec, Destination::File(Path::new(output)), watch)?;
+            Ok(summary(&session, &report, Some(output)).to_string())
+        })
+    }
+
+    #[pyo3(signature = (options, output, *, progress=None))]
+    fn extract_surface(&self, py: Python<'_>, options: &str, output: &str, progress: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
+        let session = self.session(py)?;
+        watched(py, progress, |watch| {
+            let mut o = Object::parse(options, "surface options")?;
+            let spec = surfaces::SurfaceSpec {
+                surfaces: o.take("surfaces"),
+                scalars: o.texts("scalars")?,
+                step: o.whole("step")?.unwrap_or(0) as usize,
+            };
+            o.done()?;
+            let mut v = surfaces::extract(&session, &spec, Path::new(output), watch)?;
+            v["stats"] = session.stats();
+            Ok(v.to_string())
+        })
+    }
+
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        field: &str,
+        zone: &str,
+        step: usize,
+        lo: (u32, u32, u32),
+        hi: (u32, u32, u32),
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let session = self.session(py)?;
+        let at = |zone| NodeBox { zone, step, lo: [lo.0, lo.1, lo.2], hi: [hi.0, hi.1, hi.2] };
+        let (data, components, dtype) = watched(py, None, |watch| {
+            let dataset = session.dataset();
+            let zone = dataset.zone_named(zone)?;
+            let q = dataset.quantity(zone, field)?;
+            let z = &dataset.zones[zone];
+            let dtype = match q {
+                Quantity::Stored { array, .. } | Quantity::Component { array, .. } => z.arrays[array].dtype,
+                Quantity::Derived(_) => z.array("density").map_or(DType::Float64, |a| z.arrays[a].dtype),
+            };
+            Ok((values::read_box(&session, &dataset, at(zone), &[q], watch)?, q.components(), dtype))
+        })?;
+        let n: [usize; 3] = [hi.0 - lo.0, hi.1 - lo.1, hi.2 - lo.2].map(|v| v as usize);
+        let flat = match dtype {
+            DType::Float32 => PyArray1::from_iter(py, data.iter().map(|v| *v as f32)).into_any(),
+            DType::Int32 => PyArray1::from_iter(py, data.iter().map(|v| *v as i32)).into_any(),
+            DType::Uint8 => PyArray1::from_iter(py, data.iter().map(|v| *v as u8)).into_any(),
+            DType::Float64 => PyArray1::from_vec(py, data).into_any(),
+        };
+        if components == 1 {
+            flat.call_method1("reshape", ((n[2], n[1], n[0]),))
+        } else {
+            flat.call_method1("reshape", ((components, n[2], n[1], n[0]),))
+        }
+    }
+
+    fn stats(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.session(py)?.stats().to_string())
+    }
+
+    fn set_memory_limit(&self, py: Python<'_>, memory_limit: u64) -> PyResult<()> {
+        let session = self.session(py)?;
+        if memory_limit < pager::SMALLEST_LIMIT {
+            return Err(to_python(py, FieldError::LimitTooSmall { limit: memory_limit, needs: pager::SMALLEST_LIMIT, what: "the page pool".into() }));
+        }
+        py.detach(|| session.pager.set_limit(memory_limit));
+        Ok(())
+    }
+
+    fn close(&self, py: Python<'_>) {
+        let taken = self.session.lock().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| drop(taken));
+    }
+}

@@ -1,0 +1,48 @@
+//! From the engine's errors to the classes of `farfield.errors`.
+
+use field::error::FieldError;
+use pager::PageErrorKind;
+use pyo3::prelude::*;
+use std::io::ErrorKind;
+
+/// Makes an exception of a class of `farfield.errors`.
+pub fn raise(py: Python<'_>, class: &str, message: String) -> PyErr {
+    let made = py.import("farfield.errors").and_then(|m| m.getattr(class)).and_then(|c| c.call1((message,)));
+    match made {
+        Ok(e) => PyErr::from_value(e),
+        Err(e) => e,
+    }
+}
+
+/// The exception for an error of the engine.
+pub fn to_python(py: Python<'_>, e: FieldError) -> PyErr {
+    let class = match &e {
+        FieldError::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => "AccessError",
+        FieldError::Io { .. } | FieldError::Format { .. } | FieldError::Page(_) | FieldError::Output(_) => "DataError",
+        FieldError::Ambiguous { .. } => "AmbiguousError",
+        FieldError::Unknown { .. } => "UnknownName",
+        FieldError::Usage(_) => "UsageError",
+        FieldError::LimitTooSmall { .. } => "MemoryLimitError",
+        FieldError::Interrupted => "Interrupted",
+    };
+    let message = match &e {
+        FieldError::LimitTooSmall { limit, needs, what } => format!(
+            "the memory limit of {} is too small: {what} needs about {}; raise --memory-limit to that",
+            size(*limit),
+            size(*needs)
+        ),
+        FieldError::Page(p) if p.kind == PageErrorKind::Missing => format!("{}: this file is missing; the data are damaged", p.what),
+        FieldError::Page(p) => format!("{p}; the data are damaged or were changed while they were read: `farfield validate` lists what is wrong"),
+        FieldError::Interrupted => "interrupted".to_owned(),
+        e => e.to_string(),
+    };
+    raise(py, class, message)
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        b if b >= 1 << 30 => format!("{:.2} GiB", b as f64 / (1u64 << 30) as f64),
+        b if b >= 1 << 20 => format!("{:.1} MiB", b as f64 / (1u64 << 20) as f64),
+        b => format!("{} KiB", b.div_ceil(1024)),
+    }
+}

@@ -1,0 +1,44 @@
+//! Progress and Ctrl-C while the engine works without the GIL.
+
+use crate::errors::to_python;
+use field::error::FieldError;
+use pyo3::prelude::*;
+use std::time::{Duration, Instant};
+
+/// Runs `work` without the GIL. It gets a function that calls `progress` and checks signals, at most about ten times a second;
+/// an exception from either comes out instead of the engine's `Interrupted`.
+pub fn watched<T: Send>(
+    py: Python<'_>,
+    progress: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce(&mut engine::session::Watch<'_>) -> Result<T, FieldError> + Send,
+) -> PyResult<T> {
+    let callback: Option<Py<PyAny>> = progress.filter(|p| !p.is_none()).map(|p| p.clone().unbind());
+    let (result, raised) = py.detach(move || {
+        let mut raised: Option<PyErr> = None;
+        let mut last: Option<(String, Instant)> = None;
+        let result = work(&mut |phase: &str, done: f64, total: f64| {
+            // The first and the last word of a phase always get through.
+            let soon = last.as_ref().is_some_and(|(p, t)| p == phase && t.elapsed() < Duration::from_millis(80));
+            if soon && !(total > 0.0 && done >= total) {
+                return true;
+            }
+            last = Some((phase.to_owned(), Instant::now()));
+            Python::attach(|py| {
+                let go_on = py.check_signals().and_then(|()| match &callback {
+                    Some(c) => c.call1(py, (phase, done, total))?.is_truthy(py),
+                    None => Ok(true),
+                });
+                go_on.unwrap_or_else(|e| {
+                    raised = Some(e);
+                    false
+                })
+            })
+        });
+        (result, raised)
+    });
+    match (result, raised) {
+        (_, Some(e)) => Err(e),
+        (Ok(v), None) => Ok(v),
+        (Err(e), None) => Err(to_python(py, e)),
+    }
+}

@@ -1,0 +1,104 @@
+"""What tests share: a home of their own, the command line as a process, small flows."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import fake_native
+from plot3d_files import Block, box, write
+
+ROOT = Path(__file__).resolve().parent.parent
+KEPT = ("FARFIELD_DATA", "FARFIELD_SOAK_S", "FARFIELD_UPDATE_SNAPSHOTS")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Settings and caches of whoever runs the tests stay out of them, and theirs out of the tests. Doctests, too."""
+    home = tmp_path_factory.mktemp("home")
+    old = dict(os.environ)
+    for name in [n for n in os.environ if n.startswith("FARFIELD_") and n not in KEPT]:
+        del os.environ[name]
+    os.environ |= {"XDG_CONFIG_HOME": str(home / "config"), "XDG_CACHE_HOME": str(home / "cache")}
+    yield home
+    os.environ.clear()
+    os.environ |= old
+
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def ff() -> Command:
+    """Runs `farfield` as a process; `ok` are the exit codes that the test expects."""
+
+    def call(
+        *words: object, ok: tuple[int, ...] = (0,), env: dict[str, str] | None = None, cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "farfield", *map(str, words)],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **(env or {})},
+            cwd=cwd,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode in ok, f"{words}: exit {done.returncode}: {done.stderr}"
+        assert "Traceback" not in done.stderr and "panicked" not in done.stderr, done.stderr
+        return done
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def ff_json(ff: Command) -> Callable[..., Any]:
+    """Runs `farfield ... --json`; the object that it prints."""
+    return lambda *words, **more: json.loads(ff(*words, "--json", **more).stdout)
+
+
+@pytest.fixture(scope="session")
+def flow_blocks() -> list[Block]:
+    """Three abutting zones, cut along i out of one warped box."""
+    whole = box(25, 15, 13)
+    cuts = [(0, 9), (8, 17), (16, 25)]
+    return [Block([c[:, :, a:b] for c in whole.xyz], [c[:, :, a:b] for c in whole.q]) for a, b in cuts]
+
+
+@pytest.fixture(scope="session")
+def flow(flow_blocks: list[Block], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The source string of those zones."""
+    grid, solution = write(tmp_path_factory.mktemp("flow"), flow_blocks)
+    return f"{grid}+q={solution}"
+
+
+@pytest.fixture(scope="session")
+def store(flow: str, ff: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, converted, with small pages."""
+    target = tmp_path_factory.mktemp("store") / "flow.zarr"
+    ff("convert", flow, target, "--page", 8)
+    return target
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> fake_native.Calls:
+    """In place of the extension, one that records what it is asked and answers in the right shape."""
+    import farfield
+    import farfield.dataset
+
+    calls = fake_native.Calls()
+    core = fake_native.module(calls)
+    monkeypatch.setitem(sys.modules, "farfield._core", core)
+    monkeypatch.setattr(farfield, "_core", core, raising=False)
+    monkeypatch.setattr(farfield.dataset, "_core", core)
+    return calls

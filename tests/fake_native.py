@@ -1,0 +1,133 @@
+"""A stand-in for the extension that records calls: for tests of what the Python side asks for, not of what comes of it."""
+
+from __future__ import annotations
+
+import json
+import types
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+STATS = {
+    "wall_s": 0.5, "cpu_s": 0.4, "wait_s": 0.1, "base_bytes": 1, "peak_bytes": 2, "limit_bytes": 3,
+    "pages": {"total": 10, "touched": 2, "faults": 2, "hits": 8, "evictions": 0, "prefetched": 0, "prefetched_used": 0},
+    "bytes_read": 100, "reads": 2,
+}  # fmt: skip
+
+INFO = {
+    "source": "fake", "format": "fake", "guessed": [], "dimension": 3, "coordinates_dtype": "float64",
+    "zones": [
+        {"name": "zone1", "dims": [5, 4, 3], "iblank": True, "points": 60, "page": [5, 4, 3], "pages": 1,
+         "box": [[0, 0, 0], [4, 3, 2]], "header": None, "iblank_values": {"1": 59, "-3": 1}},
+    ],
+    "fields": [
+        {"name": "density", "components": 1, "dtype": "float32", "units": "1", "standard_name": "", "long_name": "density",
+         "derived": False, "definition": None, "range": [0, 59], "center": None},
+        {"name": "velocity", "components": 3, "dtype": "float32", "units": "1", "standard_name": "", "long_name": "velocity",
+         "derived": True, "definition": "momentum / density", "range": None, "center": None},
+        {"name": "pressure_coefficient", "components": 1, "dtype": "float32", "units": "1", "standard_name": "",
+         "long_name": "pressure coefficient", "derived": True, "definition": None, "range": None, "center": 0.0},
+    ],
+    "times": [0.0, 0.5, 1.5], "time_units": "L/a", "pages": {"total": 10, "bytes": 4096},
+    "bytes_disk": 1, "bytes_memory": 2, "checked": False, "layout": "in place", "codec": None,
+    "limit_least_bytes": 1000, "walls": [{"zone": "zone1", "axis": "j", "index": 1, "box": [[1, 1, 0], [2, 2, 2]]}],
+    "settings": None,
+}  # fmt: skip
+
+
+@dataclass
+class Calls:
+    """What was asked, in order: (name, arguments)."""
+
+    made: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    answers: dict[str, Any] = field(default_factory=dict)
+    """Result, or exception, by the call's name, where a test wants another than the usual one."""
+
+    def note(self, call: str, usual: Any, **arguments: Any) -> Any:
+        for key in ("options", "scene"):
+            if isinstance(arguments.get(key), str):
+                arguments[key] = json.loads(arguments[key])
+        self.made.append((call, arguments))
+        answer = self.answers.get(call, usual)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer if isinstance(answer, np.ndarray) else json.dumps(answer)
+
+    def last(self, name: str) -> dict[str, Any]:
+        """The arguments of the last call of that name."""
+        return next(arguments for made, arguments in reversed(self.made) if made == name)
+
+
+def module(calls: Calls) -> types.ModuleType:
+    """A module with the names of `farfield._core`."""
+
+    class Dataset:
+        def info(self, **k: Any) -> str:
+            return str(calls.note("info", INFO, **k))
+
+        def probe(self, x: float, y: float, z: float, **k: Any) -> str:
+            where = {"zone": "zone1", "ijk": [1, 2, 3], "position": [x, y, z], "values": {"density": 1.2}, "units": {}}
+            return str(calls.note("probe", where, at=(x, y, z), **k))
+
+        def probe_ijk(self, zone: str, i: float, j: float, k: float, **more: Any) -> str:
+            where = {"zone": zone, "ijk": [i, j, k], "position": [0, 0, 0], "values": {}, "units": {}}
+            return str(calls.note("probe_ijk", where, zone=zone, at=(i, j, k), **more))
+
+        def trace(self, options: str, output: str, **k: Any) -> str:
+            done = {"lines": 2, "points": 9, "reasons": {"left": 2}, "outside": 0, "partial": False, "output": output,
+                    "bytes_written": 5, "stats": STATS}  # fmt: skip
+            return str(calls.note("trace", done, options=options, output=output, **k))
+
+        def extract_surface(self, options: str, output: str, **k: Any) -> str:
+            done = {"points": 4, "cells": 1, "surfaces": [], "output": output, "bytes_written": 5, "stats": STATS}
+            return str(calls.note("extract_surface", done, options=options, output=output, **k))
+
+        def read(self, name: str, zone: str, step: int, lo: Any, hi: Any) -> np.ndarray[Any, Any]:
+            calls.note("read", None, name=name, zone=zone, step=step, lo=lo, hi=hi)
+            shape = (3, 3, 4, 5) if name == "velocity" else (3, 4, 5)
+            whole = np.arange(np.prod(shape), dtype="f4").reshape(shape)
+            return whole[..., lo[2] : hi[2], lo[1] : hi[1], lo[0] : hi[0]].copy()
+
+        def stats(self) -> str:
+            return json.dumps(STATS)
+
+        def set_memory_limit(self, memory_limit: int) -> None:
+            calls.note("set_memory_limit", None, memory_limit=memory_limit)
+
+        def close(self) -> None:
+            calls.note("close", None)
+
+        @staticmethod
+        def open(source: str, **k: Any) -> Dataset:
+            calls.note("open", None, source=source, **k)
+            return Dataset()
+
+    def convert(source: str, destination: str, **k: Any) -> str:
+        done = {"destination": destination, "dry_run": False, "resumed": False, "bytes_in": 10, "bytes_out": 11,
+                "pages_written": 2, "shards": 1, "zones": [], "page": 16, "layout": "cubed", "codec": "none",
+                "padding_disk": 1.0, "padding_memory": 1.0, "seconds_estimated": None, "stats": STATS}  # fmt: skip
+        return str(calls.note("convert", done, source=source, destination=destination, **k))
+
+    def validate(source: str, **k: Any) -> str:
+        done = {"ok": True, "pages_checked": 3, "pages_unchecked": 0, "failures": [], "failed": 0, "stats": STATS}
+        return str(calls.note("validate", done, source=source, **k))
+
+    def render(scene: str, output: str, **k: Any) -> str:
+        Path(output).write_bytes(b"")
+        document = json.loads(scene)
+        maps = {
+            name: {"field": m["field"], "range": m["range"] or [0, 1], "units": "1"}
+            for name, m in document["maps"].items()
+        }
+        done = {"output": output, "size": document["size"], "maps": maps, "drawn": [], "camera": {}, "bytes_written": 0,
+                "stats": STATS}  # fmt: skip
+        return str(calls.note("render", done, scene=scene, output=output, **k))
+
+    made = types.ModuleType("farfield._core")
+    made.__dict__.update(
+        Dataset=Dataset, convert=convert, validate=validate, render=render,
+        read_points=lambda path: np.zeros((2, 3)), resident_bytes=lambda: 1,
+    )  # fmt: skip
+    return made

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from farfield.bench import Recorder, load
+from farfield.bench.arms import evict, run
+from farfield.bench.machine import commit, describe_machine
+from farfield.bench.report import report
+from farfield.bench.result import read_results, write_result
+from farfield.errors import DataError, UsageError
+
+
+def recorded(name: str = "example") -> Recorder:
+    recorder = Recorder(name, "An example", about="What it shows.", runs=3)
+    for seconds, peak in ((1.0, 100), (3.0, 100), (1.5, 100)):
+        recorder.run("farfield", settings={"layout": "cubed"}, wall_s=seconds, peak_bytes=peak * 2**20)
+    recorder.run("peer", wall_s=10.0)
+    recorder.claim("times faster", recorder.median("peer", "wall_s") / recorder.median("farfield", "wall_s"), ">=", 8)
+    recorder.table("By zone", ["zone", "pages"], [["zone1", 12], ["zone2", 3.25]])
+    recorder.note("A note.")
+    return recorder
+
+
+def test_medians_spreads_and_claims() -> None:
+    result = recorded().result()
+    farfield = result.arms[0]
+    assert farfield.median == {"wall_s": 1.5, "peak_bytes": 100 * 2**20}
+    assert farfield.spread["wall_s"] == pytest.approx(2 / 1.5) and farfield.spread["peak_bytes"] == 0
+    assert not result.claims[0].holds
+    with pytest.raises(UsageError):
+        recorded().median("peer", "cpu_s")
+
+
+def test_results_survive_their_file_and_make_a_page(tmp_path: Path) -> None:
+    result = recorded().result()
+    write_result(result, tmp_path / "deep")
+    assert read_results(tmp_path / "deep") == [result]
+    page = report([result])
+    for words in ("## An example", "make bench-example", "**missed**", "100.0 MiB", "| zone2 | 3.25 |", "- A note."):
+        assert words in page, words
+    (tmp_path / "deep" / "x.json").write_text("{}")
+    with pytest.raises(DataError, match=r"x\.json"):
+        read_results(tmp_path / "deep")
+
+
+def test_the_machine_is_described() -> None:
+    machine = describe_machine()
+    assert machine.cores >= 1 and machine.memory_bytes > 2**20 and machine.cpu
+    assert commit(Path("/")) is None
+
+
+def test_every_experiment_says_what_it_shows() -> None:
+    for found in load().values():
+        assert found.title and found.about and "|" not in found.about, found.name
+
+
+def test_arms_are_measured(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.write_bytes(bytes(10**6))
+    evict([tmp_path])
+    done = run([sys.executable, "-c", "x = bytearray(50 << 20); print(len(x))"], cold=[data])
+    assert done.code == 0 and done.stdout == f"{50 << 20}\n" and done.resident_peak_bytes > 50 << 20
+    assert 0 < done.cpu_s <= done.wall_s * 4 and not done.killed
+    slow = run([sys.executable, "-c", "import time; time.sleep(60)"], timeout_s=0.5)
+    assert slow.killed and slow.wall_s < 10

@@ -1,0 +1,178 @@
+"""What holds the house together: the chain of crates, the size of files, the public surfaces, the schemas, the version.
+
+Snapshots are in tests/snapshots and docs/; FARFIELD_UPDATE_SNAPSHOTS=1 writes them anew, and the change is then read in review.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SNAPSHOTS = ROOT / "tests" / "snapshots"
+LINES_AT_MOST = 600
+
+# pager <- field <- kernels <- engine <- python; a crate may use those below it.
+CHAIN = ["pager", "field", "kernels", "engine", "python"]
+
+
+def sources(*suffixes: str) -> Iterator[Path]:
+    for top in ("crates", "python", "tests"):
+        for path in sorted((ROOT / top).rglob("*")):
+            if path.suffix in suffixes and "target" not in path.parts and "__pycache__" not in path.parts:
+                yield path
+
+
+def snapshot(path: Path, text: str) -> None:
+    if os.environ.get("FARFIELD_UPDATE_SNAPSHOTS"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert path.exists() and path.read_text(encoding="utf-8") == text, (
+        f"{path.relative_to(ROOT)} is not what the code has; if that is meant, FARFIELD_UPDATE_SNAPSHOTS=1 writes it anew"
+    )
+
+
+@pytest.mark.parametrize("crate", CHAIN)
+def test_crates_form_a_chain(crate: str) -> None:
+    manifest = tomllib.loads((ROOT / "crates" / crate / "Cargo.toml").read_text())
+    assert manifest["package"]["name"] == f"farfield-{crate}"
+    below = set(CHAIN[: CHAIN.index(crate)])
+    for table in ("dependencies", "dev-dependencies", "build-dependencies"):
+        ours = {name for name in manifest.get(table, {}) if name in CHAIN}
+        assert ours <= below, f"{crate} uses {ours - below}"
+
+
+@pytest.mark.parametrize(
+    ("crate", "words"),
+    [
+        ("pager", r"iblank|plot3d|curvilinear|streamline"),
+        ("field", r"std::thread|crossbeam|rayon"),
+        ("kernels", r"std::fs|std::io\b|std::thread|std::net|std::time|Mutex|RwLock|\basync\b|\.await"),
+        ("engine", r"pyo3|numpy::"),
+    ],
+)
+def test_crates_do_not_know_what_they_must_not(crate: str, words: str) -> None:
+    found = []
+    for path in sorted((ROOT / "crates" / crate / "src").rglob("*.rs")):
+        code = path.read_text().split("#[cfg(test)]")[0]
+        for n, line in enumerate(code.splitlines(), 1):
+            text = line.split("//")[0]
+            if "tests" not in path.parts and re.search(words, text):
+                found.append(f"{path.relative_to(ROOT)}:{n}: {line.strip()}")
+    assert not found, "\n".join(found)
+
+
+def test_files_stay_small() -> None:
+    long = {
+        str(p.relative_to(ROOT)): n
+        for p in sources(".rs", ".py", ".pyi")
+        if (n := len(p.read_text().splitlines())) > LINES_AT_MOST
+    }
+    assert not long, f"split by noun: {long}"
+
+
+def test_nothing_is_left_unfinished() -> None:
+    marks = re.compile(
+        "|".join(
+            ["TO" + "DO", "FIX" + "ME", "XX" + "X", "todo" + "!", "unimplemented" + "!", "NotImplemented" + "Error"]
+        )
+    )
+    found = [f"{p.relative_to(ROOT)}" for p in sources(".rs", ".py", ".pyi") if marks.search(p.read_text())]
+    assert not found
+
+
+def test_one_version() -> None:
+    from farfield import __version__
+
+    manifest = tomllib.loads((ROOT / "Cargo.toml").read_text())
+    assert manifest["workspace"]["package"]["version"] == __version__
+
+
+def test_overflow_is_checked_in_release() -> None:
+    assert tomllib.loads((ROOT / "Cargo.toml").read_text())["profile"]["release"]["overflow-checks"] is True
+
+
+def test_python_surface() -> None:
+    import farfield
+
+    rows = []
+    for name in sorted(farfield.__all__):
+        thing = getattr(farfield, name)
+        if inspect.isclass(thing):
+            rows.append(f"class {name}({', '.join(b.__name__ for b in thing.__bases__)})")
+            for member, value in sorted(vars(thing).items()):
+                if not member.startswith("_") and callable(getattr(value, "__func__", value)):
+                    rows.append(f"    {member}{_signature(getattr(thing, member))}")
+                elif isinstance(value, property) or type(value).__name__ == "cached_property":
+                    rows.append(f"    {member}")
+        elif callable(thing):
+            rows.append(f"def {name}{_signature(thing)}")
+        else:
+            rows.append(name)
+    snapshot(SNAPSHOTS / "package.txt", "\n".join(rows) + "\n")
+
+
+def _signature(thing: object) -> str:
+    signature = inspect.signature(thing)  # type: ignore[arg-type]
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
+    return str(signature.replace(parameters=plain, return_annotation=inspect.Signature.empty))
+
+
+def test_command_line_surface() -> None:
+    import typer
+
+    from farfield.cli.app import build
+    from farfield.cli.table import COMMANDS
+
+    rows: list[str] = []
+
+    def walk(command: object, path: str) -> None:
+        children = getattr(command, "commands", {})
+        for name, child in children.items():
+            walk(child, f"{path} {name}")
+        if not children:
+            for p in command.params:  # type: ignore[attr-defined]
+                rows.append(f"{path}: {' '.join([*p.opts, *p.secondary_opts])}")
+
+    walk(typer.main.get_command(build(list(COMMANDS))), "farfield")
+    snapshot(SNAPSHOTS / "command_line.txt", "\n".join(rows) + "\n")
+
+
+PUBLIC = re.compile(
+    r"^\s*pub (?:const |unsafe |extern \"C\" )*(fn|struct|enum|trait|type|const|static|mod|union)\s+([A-Za-z_][A-Za-z0-9_]*)"
+)
+
+
+@pytest.mark.parametrize("crate", CHAIN)
+def test_rust_surface(crate: str) -> None:
+    """Every `pub` item by file. `pub(crate)` is not surface."""
+    top = ROOT / "crates" / crate / "src"
+    rows = []
+    for path in sorted(top.rglob("*.rs")):
+        if "tests" in path.relative_to(top).parts or path.stem == "tests":
+            continue
+        for line in path.read_text().split("#[cfg(test)]")[0].splitlines():
+            if match := PUBLIC.match(line):
+                rows.append(f"{path.relative_to(top)}: {match[1]} {match[2]}")
+    snapshot(SNAPSHOTS / f"crate-{crate}.txt", "\n".join(rows) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "maker"),
+    [
+        ("docs/scene.schema.json", "farfield.scene.files:json_schema"),
+        ("docs/benchmark.schema.json", "farfield.bench.result:result_schema"),
+    ],
+)
+def test_schemas(path: str, maker: str) -> None:
+    module, _, name = maker.partition(":")
+    schema = getattr(importlib.import_module(module), name)()
+    snapshot(ROOT / path, json.dumps(schema, indent=2) + "\n")
