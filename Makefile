@@ -58,8 +58,8 @@ test-rust: $(VENV)/.built
 	$(CARGO) test --release --quiet $(CRATES)
 
 test-python: $(VENV)/.built $(VENV)/.peers
-	$(BIN)/ruff format --check python tests
-	$(BIN)/ruff check python tests
+	$(BIN)/ruff format --check python tests conftest.py
+	$(BIN)/ruff check python tests conftest.py
 	$(BIN)/mypy
 	$(BIN)/stubtest farfield._native
 	$(BIN)/python -m pytest

@@ -1,4 +1,4 @@
-"""What tests share: a home of their own, the command line as a process, small flows."""
+"""What tests share: the command line as a process, small flows, a stand-in for the extension."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +18,6 @@ import fake_native
 from plot3d_files import Block, box, write
 
 ROOT = Path(__file__).resolve().parent.parent
-KEPT = ("FARFIELD_DATA", "FARFIELD_SOAK_S", "FARFIELD_UPDATE_SNAPSHOTS")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Settings and caches of whoever runs the tests stay out of them, and theirs out of the tests. Doctests, too."""
-    home = tmp_path_factory.mktemp("home")
-    old = dict(os.environ)
-    for name in [n for n in os.environ if n.startswith("FARFIELD_") and n not in KEPT]:
-        del os.environ[name]
-    os.environ |= {"XDG_CONFIG_HOME": str(home / "config"), "XDG_CACHE_HOME": str(home / "cache")}
-    yield home
-    os.environ.clear()
-    os.environ |= old
-
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -54,8 +54,8 @@ fn survey(session: &Session, dataset: &Dataset, watch: &mut Watch<'_>) -> Result
             if z.iblank.is_some() {
                 let b = v[first - 1] as i32;
                 hole = b == 0;
-                match blanks.iter_mut().find(|(k, _)| *k == b) {
-                    Some((_, n)) => *n += 1,
+                match blanks.iter().position(|(k, _)| *k == b) {
+                    Some(n) => blanks[n].1 += 1,
                     None if blanks.len() < 64 => blanks.push((b, 1)),
                     None => {}
                 }

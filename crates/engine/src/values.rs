@@ -4,7 +4,7 @@ use crate::session::{pager_error, Session, Watch};
 use crate::trace::{blocking_flow, until_here};
 use field::dataset::Dataset;
 use field::error::FieldError;
-use field::nodes::{Nodes, Zone};
+use field::nodes::Zone;
 use field::quantity::{Conserved, Quantity};
 use field::space::{Blank, CellId, Spot, ZoneFields};
 use pager::{Lookup, PageId};

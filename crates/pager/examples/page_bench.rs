@@ -50,6 +50,14 @@ impl PageMap for Shard {
     }
 }
 
+/// Processor time of this process, in seconds: what stays the same when others use the machine too.
+fn cpu() -> f64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the struct is valid for writing.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut t) };
+    t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
+}
+
 fn order(n: u64) -> Vec<u64> {
     let mut v: Vec<u64> = (0..n).collect();
     let mut x = 12345u64;
@@ -77,19 +85,25 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     drop(file);
     let order = order(pages);
 
-    let mut best = f64::MAX;
-    for _ in 0..5 {
+    // Into one buffer that stays in the processor's cache, and into as much memory as the pool below has: the second is what
+    // keeping pages costs whoever keeps them.
+    let mut base = 0.0;
+    for (buffers, name) in [(1, "one buffer"), (mib * 1024 / 8 / kib, "kept pages")] {
+        let mut best = f64::MAX;
         let file = File::open(&path)?;
-        let mut buffer = vec![0u8; bytes + 4];
-        let begin = Instant::now();
-        for &p in &order {
-            file.read_exact_at(&mut buffer, p * (bytes as u64 + 4))?;
-            assert_eq!(crc32c::crc32c(&buffer[..bytes]).to_le_bytes(), buffer[bytes..]);
+        let mut memory = vec![vec![1u8; bytes + 4]; buffers];
+        for _ in 0..5 {
+            let begin = cpu();
+            for (i, &p) in order.iter().enumerate() {
+                let buffer = &mut memory[i % buffers];
+                file.read_exact_at(buffer, p * (bytes as u64 + 4))?;
+                assert_eq!(crc32c::crc32c(&buffer[..bytes]).to_le_bytes(), buffer[bytes..]);
+            }
+            best = best.min(cpu() - begin);
         }
-        best = best.min(begin.elapsed().as_secs_f64());
+        base = best / pages as f64 * 1e6;
+        println!("pread + crc32c, {name} {base:8.2} us (processor time) a page of {kib} KiB, {pages} pages");
     }
-    let base = best / pages as f64 * 1e6;
-    println!("pread + crc32c          {base:8.2} us a page of {kib} KiB, {pages} pages");
 
     for backend in [Backend::Uring, Backend::Threads] {
         for (limit, name) in [(mib / 8, "evicting"), (mib * 2, "all fits")] {
@@ -98,7 +112,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 if !what.contains(&only) {
                     continue;
                 }
-                let mut best = f64::MAX;
+                let (mut best, mut best_wall) = (f64::MAX, f64::MAX);
                 for _ in 0..3 {
                     let config = PagerConfig { limit: (limit << 20) as u64, backend, readers: depth, ..Default::default() };
                     let pager = Pager::new(config)?;
@@ -110,15 +124,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                             pager.fetch(&c.iter().map(|p| PageId::new(array, 1, *p)).collect::<Vec<_>>())?;
                         }
                     }
-                    let begin = Instant::now();
+                    let (wall, begin) = (Instant::now(), cpu());
                     for c in order.chunks(batch) {
                         let ids: Vec<PageId> = c.iter().map(|p| PageId::new(array, 0, *p)).collect();
                         black_box(pager.fetch(&ids)?);
                     }
-                    best = best.min(begin.elapsed().as_secs_f64());
+                    best = best.min(cpu() - begin);
+                    best_wall = best_wall.min(wall.elapsed().as_secs_f64());
                 }
                 let us = best / pages as f64 * 1e6;
-                println!("fetch {what} {us:8.2} us a page, {:.2} x", us / base);
+                let wall = best_wall / pages as f64 * 1e6;
+                println!("fetch {what} {us:8.2} us a page, {:.2} x, wall {wall:8.2} us", us / base);
             }
         }
     }

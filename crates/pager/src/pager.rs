@@ -130,6 +130,7 @@ impl Pager {
             serial: 0,
             in_flight: 0,
             arrived: Default::default(),
+            backlog: false,
             pumping: false,
             again: false,
             starved: false,

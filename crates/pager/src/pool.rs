@@ -10,7 +10,7 @@ use std::io;
 
 /// Address space asked for first. Only touched pages take memory, so the size costs nothing; it is halved until the system
 /// grants it (address-space limits, strict overcommit).
-const RESERVATION: usize = if usize::BITS == 64 { 4 << 40 } else { 256 << 20 };
+const RESERVATION: usize = if usize::BITS == 64 { 1 << 40 } else { 256 << 20 };
 
 /// Slots are carved from the mapping in runs of about this size, so that those of one class lie together.
 const RUN_BYTES: usize = 4 << 20;

@@ -94,9 +94,16 @@ impl Pager {
         if st.shrinking {
             self.shrink(st);
         }
-        loop {
-            // With a backlog of pages to decode, decoding comes first: whoever pumps is a worker.
-            if st.in_flight >= self.readers || st.arrived.len() > WINDOW_PER_READER * self.readers + 32 {
+        // With a backlog of pages to decode, decoding comes first: whoever pumps is a worker, and what was just read is still in
+        // its caches. Between the two bounds reads are started in groups rather than one by one.
+        let most = self.readers.max(8);
+        if st.arrived.len() >= most {
+            st.backlog = true;
+        } else if st.arrived.len() <= most / 2 {
+            st.backlog = false;
+        }
+        while !st.backlog {
+            if st.in_flight >= self.readers {
                 break;
             }
             if st.staged.is_empty() && !self.stage(st) {

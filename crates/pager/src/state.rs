@@ -163,6 +163,8 @@ pub(crate) struct State {
     pub(crate) in_flight: usize,
     /// Active entries whose segments have all arrived.
     pub(crate) arrived: VecDeque<u32>,
+    /// No reads are started until some of `arrived` are decoded.
+    pub(crate) backlog: bool,
     /// 8. One thread at a time submits, without the lock. Others leave a note in `again`. So a source that completes inside
     ///    `submit` does not recurse.
     pub(crate) pumping: bool,

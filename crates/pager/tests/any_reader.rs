@@ -17,7 +17,7 @@ fn specs() -> impl Strategy<Value = Vec<Spec>> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 40, max_shrink_iters: 20, rng_seed: proptest::test_runner::RngSeed::Fixed(42), failure_persistence: None,
+        cases: std::env::var("FARFIELD_CASES").ok().and_then(|c| c.parse().ok()).unwrap_or(60), max_shrink_iters: 20, rng_seed: proptest::test_runner::RngSeed::Fixed(42), failure_persistence: None,
         ..ProptestConfig::default()
     })]
     #[test]
@@ -53,4 +53,31 @@ proptest! {
         prop_assert!(c.published >= c.touched.min(1));
         prop_assert_eq!(c.failed, 0);
     }
+}
+
+#[test]
+fn files_are_the_truth_through_every_backend() {
+    let specs = [
+        Spec { kind: Kind::Plain(3), steps: 2, pages: 120, bytes: 16_384, holes: 0 },
+        Spec { kind: Kind::Indexed, steps: 1, pages: 200, bytes: 10_000, holes: 7 },
+        Spec { kind: Kind::Coded, steps: 1, pages: 100, bytes: 5_000, holes: 0 },
+    ];
+    let written = write(77, &specs);
+    let path = std::env::temp_dir().join(format!("farfield-files-{}", std::process::id()));
+    std::fs::write(&path, &written.blob).unwrap();
+    for backend in [Backend::Auto, Backend::Threads] {
+        for (readers, limit) in [(1, 1 << 20), (16, 1 << 20), (4, 64 << 20)] {
+            let o = written.open_file(PagerConfig { limit, readers, backend, ..PagerConfig::default() }, &path);
+            std::thread::scope(|s| {
+                for t in 0..3 {
+                    let o = &o;
+                    s.spawn(move || tasks(o, 99 + t, 300, 6));
+                }
+            });
+            let c = o.pager.counters();
+            assert!(c.peak_bytes <= limit && o.pager.ledger().overdraft() == 0, "{c:?}");
+            assert!(limit > 1 << 20 || c.evictions > 100, "{c:?}");
+        }
+    }
+    std::fs::remove_file(&path).unwrap();
 }

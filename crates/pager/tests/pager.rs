@@ -57,7 +57,6 @@ fn a_page_asked_for_by_many_is_read_once() {
             pending += usize::from(o.pager.request(&[page], token, &wake, Priority::Demand) == Requested::Pending);
         }
         drive(&o.pager, || bell.rang() == pending);
-        *bell.pager.lock().unwrap() = None;
     });
     let c = o.pager.counters();
     let decoded: u64 = o.maps.iter().map(|m| m.decoded.load(SeqCst)).sum();
@@ -158,7 +157,6 @@ fn pinned_pages_stay() {
                         }
                         worker.release();
                     }
-                    *bell.pager.lock().unwrap() = None;
                 });
             }
             std::thread::sleep(Duration::from_millis(700));
@@ -340,7 +338,6 @@ fn cancelled_requests_are_woken_and_can_be_made_again() {
     assert!(bell.rang() >= pending - 10, "{} of {pending}", bell.rang());
     drive(&o.pager, || bell.rang() == pending);
     assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
-    *bell.pager.lock().unwrap() = None;
     let _hold = o.pager.fetch(&all[290..310]).unwrap();
     check(&o, &o.pager.worker(), &all[290..310]);
     assert_eq!(o.pager.counters().failed, 0);
@@ -366,7 +363,6 @@ fn prefetch_comes_after_demand_and_takes_nothing_in_use() {
     assert!(c.prefetch_dropped > 200, "{c:?}");
     assert!(ids(&o, 20..90).iter().all(|p| o.pager.is_resident(*p)));
     drop(hold);
-    *bell.pager.lock().unwrap() = None;
 }
 
 #[test]
@@ -408,4 +404,32 @@ fn events_tell_the_life_of_a_page() {
     assert_eq!(count("a \"step\""), 1);
     assert!(count("pin") > 0 && count("resume") > 0);
     assert!(events.iter().any(|e| e["args"]["array"] == "array0"));
+}
+
+#[test]
+fn a_pager_goes_when_its_last_owner_does() {
+    let written = write(53, &[plain(300, 4096)]);
+    let path = std::env::temp_dir().join(format!("farfield-gone-{}", std::process::id()));
+    std::fs::write(&path, &written.blob).unwrap();
+    for backend in [Backend::Auto, Backend::Threads] {
+        for latency in [false, true] {
+            let config = PagerConfig { backend, ..config(2 << 20) };
+            let o = if latency {
+                written.simulated(config, Simulation::fixed(Duration::from_millis(3), 4))
+            } else {
+                written.open_file(config, &path)
+            };
+            let (_, wake) = Bell::new(&o.pager);
+            // Reads in flight, pages that nobody decodes, requests that nobody waits for.
+            o.pager.request(&ids(&o, 0..300), 1, &wake, Priority::Demand);
+            let weak = Arc::downgrade(&o.pager);
+            drop((o, wake));
+            let end = Instant::now() + Duration::from_secs(10);
+            while weak.upgrade().is_some() {
+                assert!(Instant::now() < end, "still there");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+    std::fs::remove_file(&path).unwrap();
 }

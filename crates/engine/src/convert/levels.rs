@@ -137,11 +137,11 @@ pub(super) fn write_all(
     for (z, zone) in plan.zones.iter().enumerate() {
         if plan.data {
             for (a, layout) in zone.arrays.iter().enumerate() {
-                let mut seal = ArraySeal { bytes: 0, indexes: 0 };
+                let mut seal = ArraySeal { bytes: 0, pages: 0 };
                 for &unit in &plan.numbers[z][a] {
                     let record = read(plan, places, unit)?;
                     seal.bytes += record.shard_bytes;
-                    seal.indexes = crc32c::crc32c_append(seal.indexes, &record.index_crc.to_le_bytes());
+                    seal.pages = crc32c::crc32c_append(seal.pages, &record.seal.to_le_bytes());
                 }
                 debug_assert_eq!(plan.numbers[z][a].len() as u64, layout.shard_count());
                 seals.push(seal);
@@ -227,7 +227,7 @@ fn pyramid(
 ) -> Result<(), FieldError> {
     let Some(base) = levels.first() else { return Ok(()) };
     let from = seals.len();
-    seals.resize(from + levels.len(), ArraySeal { bytes: 0, indexes: 0 });
+    seals.resize(from + levels.len(), ArraySeal { bytes: 0, pages: 0 });
     let scratch = |level: usize| places.units.join(format!("level{level}"));
     for step in 0..base.steps {
         let mut grid = Grid::new(disk, &scratch(0), base.grid.paging.dims, base.components(), most)?;
@@ -292,7 +292,7 @@ fn write_level(disk: &Disk, store: &Path, layout: &ArrayLayout, step: usize, gri
         }
         let done = shard.finish(disk, layout)?;
         seal.bytes += done.bytes;
-        seal.indexes = crc32c::crc32c_append(seal.indexes, &done.index_crc.to_le_bytes());
+        seal.pages = crc32c::crc32c_append(seal.pages, &done.seal.to_le_bytes());
     }
     Ok(())
 }

@@ -12,9 +12,9 @@ use super::shard::{Finished, ShardWriter};
 use super::words::Words;
 use field::error::FieldError;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, sync_channel, Receiver, Sender, SyncSender};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::scope;
 
 /// Reads that are under way at once, for disks that answer several faster than one.
@@ -90,25 +90,28 @@ pub(super) fn run(
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<(), FieldError> {
     let failure = Failure::default();
-    let read = AtomicU64::new(0);
     let (fill, filled) = sync_channel::<Filled>(BUFFERS);
     let (return_slab, slabs) = channel::<Words>();
     let (ready, to_write) = sync_channel::<Ready>(BUFFERS);
     let (return_pages, pages) = channel::<Vec<Encoded>>();
     let (close, closing) = sync_channel::<Closing>(0);
-    let closing = Mutex::new(closing);
+    // Each end of a channel belongs to the threads that use it, so whoever stops early is noticed by those who wait.
+    let closing = Arc::new(Mutex::new(closing));
     for _ in 0..BUFFERS {
-        // Receivers live until the end of this function, so nothing is lost.
+        // The receivers are there, so nothing is lost.
         return_slab.send(Words::default()).ok();
         return_pages.send(Vec::new()).ok();
     }
     scope(|threads| {
-        threads.spawn(|| read_all(plan, todo, &failure, slabs, fill));
-        threads.spawn(|| write_all(plan, disk, places, &failure, to_write, &return_pages, close));
+        let failure = &failure;
+        threads.spawn(move || read_all(plan, todo, failure, slabs, fill));
+        threads.spawn(move || write_all(plan, disk, places, failure, to_write, return_pages, close));
         for _ in 0..COMMITTERS {
-            threads.spawn(|| commit_all(disk, places, &failure, &closing));
+            let closing = closing.clone();
+            threads.spawn(move || commit_all(disk, places, failure, &closing));
         }
-        encode_all(plan, &failure, filled, return_slab, &pages, ready, &read, progress);
+        drop(closing);
+        encode_all(plan, failure, filled, return_slab, pages, ready, progress);
     });
     match failure.first.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(e) => Err(e),
@@ -205,12 +208,12 @@ fn encode_all(
     failure: &Failure,
     filled: Receiver<Filled>,
     return_slab: Sender<Words>,
-    pages: &Receiver<Vec<Encoded>>,
+    pages: Receiver<Vec<Encoded>>,
     ready: SyncSender<Ready>,
-    read: &AtomicU64,
     progress: &mut dyn FnMut(u64) -> bool,
 ) {
     let mut record = Record::default();
+    let mut read = 0;
     while let Ok(Filled { piece, slab, words }) = filled.recv() {
         let unit = &plan.units[piece.unit];
         if piece.first {
@@ -229,7 +232,8 @@ fn encode_all(
         if ready.send(Ready { unit: piece.unit, first: piece.first, pages: out, record }).is_err() {
             break;
         }
-        if !progress(read.fetch_add(done, Ordering::Relaxed) + done) {
+        read += done;
+        if !progress(read) {
             failure.set(FieldError::Interrupted);
         }
         if failure.stopped() {
@@ -244,7 +248,7 @@ fn write_all(
     places: &Places<'_>,
     failure: &Failure,
     to_write: Receiver<Ready>,
-    return_pages: &Sender<Vec<Encoded>>,
+    return_pages: Sender<Vec<Encoded>>,
     close: SyncSender<Closing>,
 ) {
     let mut shard: Option<ShardWriter> = None;
@@ -290,6 +294,7 @@ fn commit_all(disk: &Disk, places: &Places<'_>, failure: &Failure, closing: &Mut
             }
             record.shard_bytes = s.bytes;
             record.index_crc = s.index_crc;
+            record.seal = s.seal;
         }
         let path = places.record(usize::try_from(record.unit).unwrap_or(usize::MAX));
         if failure.check(record.write(disk, &path)).is_none() {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// First bytes of a record.
 const MAGIC: &[u8; 8] = b"FFunit01";
-const HEADER: usize = 48;
+const HEADER: usize = 56;
 
 /// One unit's record. Written after its shard is durable; protected by a crc32c, so a torn one does not count.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +18,8 @@ pub(super) struct Record {
     pub shard_bytes: u64,
     /// Checksum of its shard's index.
     pub index_crc: u32,
+    /// Checksum of its pages' and its index's checksums.
+    pub seal: u32,
     /// Limits by page row and page: `[pk][pj][pi][lower, upper][c]`.
     pub ranges: Vec<f64>,
     /// Boxes of the blocks that it has cells of: `[bk][bj][bi]`.
@@ -28,7 +30,8 @@ impl Record {
     fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEADER + self.ranges.len() * 8 + self.boxes.len() * 24 + 4);
         out.extend_from_slice(MAGIC);
-        for n in [self.unit, self.shard_bytes, u64::from(self.index_crc), self.ranges.len() as u64, self.boxes.len() as u64] {
+        let (index_crc, seal) = (u64::from(self.index_crc), u64::from(self.seal));
+        for n in [self.unit, self.shard_bytes, index_crc, seal, self.ranges.len() as u64, self.boxes.len() as u64] {
             out.extend_from_slice(&n.to_le_bytes());
         }
         self.ranges.iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes()));
@@ -59,7 +62,7 @@ impl Record {
             w.copy_from_slice(&body[8 + n * 8..][..8]);
             u64::from_le_bytes(w)
         };
-        if (word(0), word(3), word(4)) != (unit, ranges as u64, boxes as u64) {
+        if (word(0), word(4), word(5)) != (unit, ranges as u64, boxes as u64) {
             return None;
         }
         let (values, rest) = body[HEADER..].split_at(ranges * 8);
@@ -71,6 +74,7 @@ impl Record {
             unit,
             shard_bytes: word(1),
             index_crc: u32::try_from(word(2)).ok()?,
+            seal: u32::try_from(word(3)).ok()?,
             ranges: f64s.collect(),
             boxes: boxes.collect(),
         })
@@ -84,7 +88,7 @@ mod tests {
     #[test]
     fn round_trip_and_damage() {
         let dir = std::env::temp_dir().join(format!("ff-record-{}", std::process::id()));
-        let r = Record { unit: 7, shard_bytes: 99, index_crc: 3, ranges: vec![1.0, f64::INFINITY], boxes: vec![[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]] };
+        let r = Record { unit: 7, shard_bytes: 99, index_crc: 3, seal: 4, ranges: vec![1.0, f64::INFINITY], boxes: vec![[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]] };
         r.write(&Disk::default(), &dir).unwrap();
         assert_eq!(Record::read(&dir, 7, 2, 1), Some(r.clone()));
         assert_eq!(Record::read(&dir, 8, 2, 1), None);

@@ -2,6 +2,7 @@
 
 use super::disk::Disk;
 use field::error::FieldError;
+use field::store::codec::CRC_BYTES;
 use field::store::layout::{ArrayLayout, ABSENT, ENTRY_BYTES};
 use std::fs::File;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ pub(super) struct ShardWriter {
     slot: usize,
     pushed: u64,
     index: Vec<u8>,
+    seal: u32,
 }
 
 impl ShardWriter {
@@ -28,7 +30,7 @@ impl ShardWriter {
         let file = disk.create(&path)?;
         let at = layout.grid.index_bytes() as u64;
         let index = Vec::with_capacity(layout.grid.index_bytes());
-        Ok(Self { path, file, shard, slots: layout.grid.slots(), at, slot: 0, pushed: at, index })
+        Ok(Self { path, file, shard, slots: layout.grid.slots(), at, slot: 0, pushed: at, index, seal: 0 })
     }
 
     fn entry(&mut self, offset: u64, len: u64) {
@@ -40,7 +42,11 @@ impl ShardWriter {
     /// Appends encoded pages of the lengths `lens`.
     pub fn append(&mut self, disk: &Disk, layout: &ArrayLayout, bytes: &[u8], lens: &[u32]) -> Result<(), FieldError> {
         disk.write_at(&self.file, &self.path, bytes, self.at)?;
+        let mut end = 0;
         for &len in lens {
+            end += len as usize;
+            let crc = end.checked_sub(CRC_BYTES).and_then(|from| bytes.get(from..end)).unwrap_or_default();
+            self.seal = crc32c::crc32c_append(self.seal, crc);
             self.skip(layout);
             self.entry(self.at, u64::from(len));
             self.at += u64::from(len);
@@ -68,7 +74,8 @@ impl ShardWriter {
         let index_crc = crc32c::crc32c(&self.index);
         self.index.extend_from_slice(&index_crc.to_le_bytes());
         disk.write_at(&self.file, &self.path, &self.index, 0)?;
-        Ok(Finished { file: self.file, path: self.path, bytes: self.at, index_crc })
+        let seal = crc32c::crc32c_append(self.seal, &index_crc.to_le_bytes());
+        Ok(Finished { file: self.file, path: self.path, bytes: self.at, index_crc, seal })
     }
 }
 
@@ -78,4 +85,6 @@ pub(super) struct Finished {
     pub path: PathBuf,
     pub bytes: u64,
     pub index_crc: u32,
+    /// Checksum of the pages' checksums, in the order of their slots, and the index's.
+    pub seal: u32,
 }

@@ -140,9 +140,9 @@ pub fn render(
         return Err(StageError::BadSize(size[0], size[1]).into());
     }
     let mut png = png_rows::begin(out, size)?;
-    let mut stream = png.stream_writer_with_size(png_rows::CHUNK_BYTES).map_err(std::io::Error::from)?;
+    let mut stream = png.stream_writer_with_size(png_rows::CHUNK_BYTES).map_err(png_rows::plain)?;
     let report = bands::render_rows(setting, layers, budget, reserved, workers, progress, &mut |rows| stream.write_all(rows))?;
-    stream.finish().map_err(std::io::Error::from)?;
+    stream.finish().map_err(png_rows::plain)?;
     Ok(report)
 }
 

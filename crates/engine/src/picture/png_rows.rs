@@ -20,5 +20,13 @@ pub(super) fn begin<W: Write>(out: W, size: [u32; 2]) -> io::Result<png::Writer<
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_source_srgb(png::SrgbRenderingIntent::Perceptual);
     encoder.set_compression(png::Compression::Fast);
-    Ok(encoder.write_header()?)
+    encoder.write_header().map_err(plain)
+}
+
+/// The error of the writer itself, where it is one: the encoder's own wrapping loses its kind.
+pub(super) fn plain(error: png::EncodingError) -> io::Error {
+    match error {
+        png::EncodingError::IoError(error) => error,
+        other => io::Error::other(other),
+    }
 }

@@ -23,8 +23,9 @@ pub const MAX_ROOT_BYTES: u64 = 1 << 28;
 pub struct ArraySeal {
     /// Bytes of all its shards.
     pub bytes: u64,
-    /// crc32c over the checksums of its shards' indexes, by step and shard number: shards that changed places are found.
-    pub indexes: u32,
+    /// crc32c over its shards' seals, by step and shard number. A shard's seal is the crc32c of its pages' checksums, in
+    /// the order of their slots, and its index's: so shards that changed places are found by a validation.
+    pub pages: u32,
 }
 
 /// The root's content.
@@ -53,7 +54,7 @@ pub struct Root {
 impl Root {
     /// The document.
     pub fn document(&self) -> Vec<u8> {
-        let seals: Vec<Value> = self.seals.iter().map(|s| json!([s.bytes, hex(s.indexes)])).collect();
+        let seals: Vec<Value> = self.seals.iter().map(|s| json!([s.bytes, hex(s.pages)])).collect();
         let documents: Vec<Value> = self.documents.iter().map(|d| json!([d.0, hex(d.1)])).collect();
         let value = json!({"zarr_format": 3, "node_type": "group", "attributes": {
             "farfield": {
@@ -124,7 +125,7 @@ impl Root {
             pages: v["pages"].as_array()?.iter().map(triple).collect::<Option<_>>()?,
             steps: v["steps"].as_array()?.iter().map(numbers).collect::<Option<_>>()?,
             documents: pairs(&v["documents"])?,
-            seals: pairs(&v["arrays"])?.into_iter().map(|(bytes, indexes)| ArraySeal { bytes, indexes }).collect(),
+            seals: pairs(&v["arrays"])?.into_iter().map(|(bytes, pages)| ArraySeal { bytes, pages }).collect(),
         })
     }
 

@@ -1,6 +1,7 @@
 //! Proves a store whole: every byte of every file is vouched for by a checksum, and there is no file too many or too few.
 
 use super::array::check_index;
+use super::codec::CRC_BYTES;
 use super::layout::{all_arrays, documents, ArrayLayout, ENTRY_BYTES};
 use super::metadata::ArraySeal;
 use super::Store;
@@ -65,7 +66,7 @@ impl Store {
         }
         let mut buffers = Buffers::default();
         for (layout, seal) in all_arrays(&store.zones, store.root.data).zip(&store.root.seals) {
-            let mut sum = ArraySeal { bytes: 0, indexes: 0 };
+            let mut sum = ArraySeal { bytes: 0, pages: 0 };
             let before = found.problem_count;
             for step in 0..layout.steps {
                 for shard in 0..layout.grid.count() {
@@ -123,7 +124,6 @@ fn check_shard(
     index.resize(index_bytes, 0);
     file.read_exact_at(index, 0).map_err(io)?;
     let (entries, crc) = index.split_at(layout.grid.slots() * ENTRY_BYTES);
-    sum.indexes = crc32c::crc32c_append(sum.indexes, crc);
     let end = check_index(layout, shard, entries, crc)?;
     found.bytes += index_bytes as u64;
     if have < end {
@@ -136,6 +136,7 @@ fn check_shard(
     // Pages follow each other, so they are read many at a time.
     let mut at = index_bytes as u64;
     let mut held = 0u64..0u64;
+    let mut pages_seal = 0;
     for (slot, entry) in entries.chunks_exact(ENTRY_BYTES).enumerate() {
         let Some(page) = layout.grid.page_at(shard, slot) else { continue };
         let mut len = [0; 8];
@@ -152,9 +153,13 @@ fn check_shard(
         if let Err(e) = layout.codec.decode(layout.dtype.size(), &encoded[from..from + len as usize], frame) {
             found.problem(path, format_args!("page (i {}, j {}, k {}): {e}", page[0], page[1], page[2]));
         }
+        // `check_index` has made sure that a page is longer than its checksum.
+        pages_seal = crc32c::crc32c_append(pages_seal, &encoded[from + len as usize - CRC_BYTES..from + len as usize]);
         found.pages += 1;
         at += len;
     }
+    let shard_seal = crc32c::crc32c_append(pages_seal, crc);
+    sum.pages = crc32c::crc32c_append(sum.pages, &shard_seal.to_le_bytes());
     found.bytes += end - index_bytes as u64;
     Ok(())
 }

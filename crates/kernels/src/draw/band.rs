@@ -50,8 +50,9 @@ impl Lattice {
             Samples::Sixteen => &SIXTEEN,
         };
         let place = |v: i8| 0.5 + f32::from(v) / 16.0;
-        let groups = places.as_chunks::<8>().0.iter();
-        Lattice { cell: [1, 1], groups: groups.map(|g| (f32x8::from(g.map(|p| place(p.0))), f32x8::from(g.map(|p| place(p.1))))).collect() }
+        let eight = |from: usize, pick: fn((i8, i8)) -> i8| f32x8::from(std::array::from_fn(|k| place(pick(places[from + k]))));
+        let groups = (0..places.len() / 8).map(|g| (eight(g * 8, |p| p.0), eight(g * 8, |p| p.1))).collect();
+        Lattice { cell: [1, 1], groups }
     }
 
     /// One sample in the middle of each pixel.

@@ -251,7 +251,7 @@ impl Fit {
 
     /// Takes in a sphere; one whose centre is not a number that can be drawn is left out.
     pub fn include(&mut self, center: DVec3, radius: f64) {
-        if !(center.abs().max_element() <= MAX_COORDINATE) {
+        if !center.abs().cmple(DVec3::splat(MAX_COORDINATE)).all() {
             return;
         }
         let c = self.axes.transpose() * (center - self.middle);

@@ -30,7 +30,7 @@ impl Aabb {
     /// The box that holds nothing.
     pub const EMPTY: Aabb = Aabb { min: DVec3::INFINITY, max: DVec3::NEG_INFINITY };
 
-    /// The box of the finite points among `points`.
+    /// The box of the points among `points` that can be drawn.
     pub fn of(points: impl IntoIterator<Item = DVec3>) -> Aabb {
         let mut all = Aabb::EMPTY;
         for p in points {
@@ -39,9 +39,10 @@ impl Aabb {
         all
     }
 
-    /// Grows to hold `p`. A point that is not finite changes nothing.
+    /// Grows to hold `p`. A point that cannot be drawn (not finite, or beyond [`super::MAX_COORDINATE`]) changes nothing: one wild
+    /// number must not shrink the rest to a dot.
     pub fn include(&mut self, p: DVec3) {
-        if p.is_finite() {
+        if p.abs().cmple(DVec3::splat(super::MAX_COORDINATE)).all() {
             self.min = self.min.min(p);
             self.max = self.max.max(p);
         }

@@ -92,7 +92,7 @@ impl Projector {
     /// View position of a physical point, or NaNs for one that cannot be drawn.
     #[inline]
     pub fn view(&self, p: DVec3) -> Vec3 {
-        if p.abs().max_element() <= MAX_COORDINATE {
+        if p.abs().cmple(DVec3::splat(MAX_COORDINATE)).all() {
             (self.rows * (p - self.eye)).as_vec3()
         } else {
             Vec3::NAN

@@ -289,16 +289,25 @@ impl Solid {
         let a1 = dot(w, ray) - u0 * along * inv_g;
         let a0 = dot(w, w) - r0 * r0 - u0 * u0 * inv_g;
         let disc = a1 * a1 - a2 * a0;
-        // Looking along the axis, inside the cone's own angle: only the end that faces the eye can be seen.
+        // Looking along the axis, inside the cone's own angle.
         let end_on = a2.simd_lt(dd * s(1e-5));
         let possible = disc.simd_gt(zero) | end_on;
         if possible.to_bitmask() == 0 {
             return;
         }
-        let t1 = (-a1 - disc.max(zero).sqrt()) / a2;
-        let step = (t1 * along + u0) * inv_g;
-        let share = s0 + step;
-        let share = end_on.select(along.simd_gt(zero).select(s(-1.0), s(2.0)), share);
+        let root = disc.max(zero).sqrt();
+        let mut t1 = (-a1 - root) / a2;
+        let mut step = (t1 * along + u0) * inv_g;
+        let mut share = s0 + step;
+        if end_on.to_bitmask() != 0 {
+            // The side is seen only where the tube widens away from the eye; the root's other form survives a2 = 0. Otherwise the end
+            // that faces the eye is all there is.
+            let side = disc.simd_gt(zero) & (along * s(self.dr)).simd_gt(zero);
+            t1 = (end_on & a1.simd_lt(zero)).select(a0 / (root - a1), t1);
+            step = (t1 * along + u0) * inv_g;
+            let facing = along.simd_gt(zero).select(s(-1.0), s(2.0));
+            share = (end_on & !side).select(facing, s0 + step);
+        }
         let before = share.simd_lt(zero);
         let beyond = share.simd_gt(s(1.0));
         let capped = before | beyond;

@@ -6,7 +6,7 @@ use pager::source::simulated::{Simulated, Simulation};
 use pager::source::Source;
 use pager::*;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 pub struct Rng(pub u64);
@@ -209,8 +209,17 @@ pub struct Opened {
 
 impl Written {
     pub fn open(&self, config: PagerConfig, source: impl FnOnce(Vec<u8>) -> Arc<dyn Source>) -> Opened {
+        self.open_with(config, |pager| pager.add_source(source(self.blob.clone())))
+    }
+
+    /// `path` is a file that holds the blob.
+    pub fn open_file(&self, config: PagerConfig, path: &std::path::Path) -> Opened {
+        self.open_with(config, |pager| pager.add_file(path))
+    }
+
+    fn open_with(&self, config: PagerConfig, source: impl FnOnce(&Pager) -> SourceId) -> Opened {
         let pager = Pager::new(config).unwrap();
-        let source = pager.add_source(source(self.blob.clone()));
+        let source = source(&pager);
         let (mut arrays, mut maps) = (Vec::new(), Vec::new());
         for (a, (s, places, index)) in self.maps.iter().enumerate() {
             let mut map = Map {
@@ -275,17 +284,16 @@ impl Opened {
 }
 
 /// Counts wakes and remembers their tokens.
-#[derive(Default)]
 pub struct Bell {
     pub tokens: Mutex<Vec<u64>>,
-    pub pager: Mutex<Option<Arc<Pager>>>,
+    /// Weak: a pager owns the wakes of its pending requests.
+    pub pager: Weak<Pager>,
 }
 
 impl Wake for Bell {
     fn wake(&self, token: u64) {
         self.tokens.lock().unwrap().push(token);
-        let pager = self.pager.lock().unwrap().clone();
-        if let Some(p) = pager {
+        if let Some(p) = self.pager.upgrade() {
             p.notify();
         }
     }
@@ -293,7 +301,7 @@ impl Wake for Bell {
 
 impl Bell {
     pub fn new(pager: &Arc<Pager>) -> (Arc<Bell>, Arc<dyn Wake>) {
-        let bell = Arc::new(Bell { tokens: Mutex::default(), pager: Mutex::new(Some(pager.clone())) });
+        let bell = Arc::new(Bell { tokens: Mutex::default(), pager: Arc::downgrade(pager) });
         (bell.clone(), bell)
     }
     pub fn rang(&self) -> usize {
@@ -359,7 +367,6 @@ pub fn tasks(o: &Opened, seed: u64, count: usize, most_pages: u64) {
         drop(elder);
     }
     assert_eq!(bell.rang(), rung, "a wake too many");
-    *bell.pager.lock().unwrap() = None;
 }
 
 impl Written {
