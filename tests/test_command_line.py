@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fake_native import Calls
+from fake_native import INFO, Calls
 from farfield import cli
 from farfield.cli.app import build
 from farfield.cli.table import COMMANDS, help_text
@@ -180,6 +180,9 @@ def test_probe(fake: Calls, grid: str, capsys: Any) -> None:
     assert json.loads(capsys.readouterr().out)["values"] == {"density": 1.2}
     assert cli.run(["probe", grid, "--ijk", "zone1", "2", "3", "1.5"]) == 0
     assert fake.last("probe_ijk")["at"] == (2.0, 3.0, 1.5)
+    assert cli.run(["probe", grid, "1", "2"]) == 2 == cli.run(["probe", grid, "--ijk", "zone1", "1", "2"])
+    assert "3-D" in capsys.readouterr().err
+    fake.answers["info"] = {**INFO, "dimension": 2}
     assert cli.run(["probe", grid, "1", "2"]) == 0 and fake.last("probe")["at"] == (1.0, 2.0, 0.0)
     capsys.readouterr()
     fake.answers["probe"] = {"outside": True}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,14 @@ def test_what_makes_no_sense(files: Path, text: str) -> None:
         sources.parse(text)
 
 
+def test_what_is_neither_a_file_nor_a_store(files: Path) -> None:
+    (files / "folder").mkdir()
+    os.mkfifo(files / "pipe")
+    for name, word in (("folder", "no store"), ("pipe", "neither"), ("wing.xyz+q=pipe", "neither")):
+        with pytest.raises(DataError, match=word):
+            sources.parse(name)
+
+
 def test_a_p3d_file_goes_to_the_extension_as_it_is(files: Path) -> None:
     (files / "run.p3d").write_text("{}")
     assert sources.parse("run.p3d") == sources.Source("run.p3d", text="run.p3d")
@@ -66,7 +75,7 @@ def test_demo_sources() -> None:
 def test_seed_arrays() -> None:
     assert as_seeds((1, 2, 3)).shape == (1, 3)
     assert as_seeds(np.zeros((4, 2), "i2")).dtype == np.float64
-    for bad in (np.zeros((3, 4)), np.zeros(5), [[np.nan, 0, 0]], "words", np.zeros((2, 2, 3))):
+    for bad in (np.zeros((3, 4)), np.zeros(5), [[np.nan, 0, 0]], [[1j, 0, 0]], "words", np.zeros((2, 2, 3))):
         with pytest.raises(UsageError):
             as_seeds(bad)  # type: ignore[arg-type]
     with pytest.raises(UsageError):
@@ -82,6 +91,11 @@ def test_seed_files(tmp_path: Path) -> None:
     (tmp_path / "plain.csv").write_text("# seeds\n0, 1, 2\n\n3, 4, 5\n")
     for name in ("s.npy", "s.csv", "plain.csv"):
         assert np.array_equal(load(str(tmp_path / name)), want), name
+    (tmp_path / "paraview.csv").write_text('\ufeff"mach","Points:0","Points:1","Points:2"\n9,0,1,2\n9,3,4,5\n')
+    assert np.array_equal(load(str(tmp_path / "paraview.csv")), want)
+    (tmp_path / "other.csv").write_text("id,u,v\n1,2,3\n")
+    with pytest.raises(DataError, match="id, u, v"):
+        resolve(str(tmp_path / "other.csv"))
     (tmp_path / "bad.csv").write_text("0,1,2\n3,oh,5\n")
     (tmp_path / "bad.npy").write_bytes(b"no")
     for name in ("bad.csv", "bad.npy", "none.npy"):

@@ -19,7 +19,7 @@ Rules that hold for every call
 - Paths are absolute or relative to the working directory, already free of `~`, globs, `+q=` and `demo:`. VTK's `.p3d` files
   are read by the extension.
 - i, j, k in JSON, and in everything that a person sees, are 1-based; in `read` they are 0-based, half open.
-- 2-D datasets: positions have three numbers with z = 0 everywhere; seeds may have shape (N, 2).
+- 2-D datasets: positions have three numbers with z = 0 everywhere; seeds may have shape (N, 2), which in 3-D is a `UsageError`.
 
 Arguments that many calls share
 -------------------------------
@@ -79,6 +79,17 @@ from numpy.typing import NDArray
 
 _Progress: TypeAlias = Callable[[str, float, float], bool]
 
+__all__ = [
+    "__version__",
+    "Dataset",
+    "Lines",
+    "convert",
+    "validate",
+    "render",
+    "read_points",
+    "resident_bytes",
+]
+
 __version__: str
 
 @final
@@ -117,7 +128,8 @@ class Dataset:
     def streamlines(
         self, options: str, *, seeds: NDArray[np.float64] | None = None, progress: _Progress | None = None
     ) -> Lines:
-        """Traces into memory. `seeds` has shape (N, 3) or (N, 2), C order; None: `options["seeds"]` says them.
+        """Traces into memory. `seeds` has shape (N, 3), or (N, 2) where the data are 2-D, C order; None: `options["seeds"]`
+        says them.
 
         options = {"seeds": "point:... | line:... | plane:... | box:... | sphere:... | random:n:seed | ijk:..." | [[x, y, z], ...],
                    "field": "velocity", "step": 0,
@@ -137,6 +149,10 @@ class Dataset:
         self, options: str, output: str, *, seeds: NDArray[np.float64] | None = None, progress: _Progress | None = None
     ) -> str:
         """As `streamlines`, streamed into `output` (.vtp or .npz by its suffix). SUMMARY."""
+
+    def look(self, *, step: int = 0, progress: _Progress | None = None) -> str:
+        """{"zones": [{"name", "box"}], "walls": [{"zone", "axis", "index", "box"}]}: where the zones and the body lie, without
+        reading any field as a whole. A box is [[x0, y0, z0], [x1, y1, z1]], or null where there is no usable cell."""
 
     def extract_surface(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
         """Writes grid surfaces to a .vtp or .npz.

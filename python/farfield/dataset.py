@@ -7,6 +7,7 @@ Indices of arrays in Python count from 0 and run [k, j, i], as the arrays are st
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -177,7 +178,9 @@ class Dataset:
         """
         count = max(1, len(self.info()["times"]))
         if not -count <= time < count:
-            raise UsageError(f"there is no time step {time}; there are {count}, counted from 0")
+            raise UsageError(
+                f"there is no time step {time}; there {'is 1' if count == 1 else f'are {count}'}, counted from 0"
+            )
         view = Dataset(self._native, self._source, time % count)
         view._info = self._info
         return view
@@ -208,6 +211,7 @@ class Dataset:
         where = np.asarray(position, dtype=np.float64)
         if where.shape not in ((2,), (3,)) or not np.isfinite(where).all():
             raise UsageError(f"a position is two or three finite numbers, not {position!r}")
+        self._need_all_three(where, "X Y Z")
         x, y, z = (*where.tolist(), 0.0)[:3]
         return _probe(self._native.probe(x, y, z, fields=fields, step=self._step or 0))
 
@@ -216,8 +220,13 @@ class Dataset:
         where = np.asarray(ijk, dtype=np.float64)
         if where.shape not in ((2,), (3,)) or not np.isfinite(where).all():
             raise UsageError(f"ijk are two or three finite numbers, not {ijk!r}")
+        self._need_all_three(where, "I J K")
         i, j, k = (*where.tolist(), 1.0)[:3]
         return _probe(self._native.probe_ijk(zone, i, j, k, fields=fields, step=self._step or 0))
+
+    def _need_all_three(self, where: NDArray[np.float64], form: str) -> None:
+        if len(where) == 2 and self.info()["dimension"] == 3:
+            raise UsageError(f"the data are 3-D: a place in them is {form}, not {where.tolist()}")
 
     def streamlines(
         self,
@@ -279,10 +288,10 @@ class Dataset:
             "max_time": max_time,
             "max_steps": max_steps,
             "terminal_speed": terminal_speed,
-            "scalars": list(scalars),
+            "scalars": [scalars] if isinstance(scalars, str) else list(scalars),
         }
         with reporting(progress) as report:
-            return Lines(self._native.streamlines(json.dumps(options), seeds=array, progress=report))
+            return Lines(self._native.streamlines(_options(options), seeds=array, progress=report))
 
     def trace(
         self,
@@ -297,7 +306,7 @@ class Dataset:
         `options` are the extension's: see `farfield/_native.pyi`, `Dataset.streamlines`.
         """
         with reporting(progress) as report:
-            text = self._native.trace(json.dumps(dict(options)), os.fspath(output), seeds=seeds, progress=report)
+            text = self._native.trace(_options(options), os.fspath(output), seeds=seeds, progress=report)
         found: dict[str, Any] = json.loads(text)
         return found
 
@@ -332,6 +341,15 @@ class Dataset:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _options(options: Mapping[str, Any]) -> str:
+    """Options as JSON, NumPy's numbers among them."""
+    plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in options.items()}
+    for key, value in plain.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageError(f"{key} is {value}; it must be a finite number (None where there is to be no bound)")
+    return json.dumps(plain)
 
 
 def _probe(text: str) -> Probe | None:

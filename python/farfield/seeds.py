@@ -47,7 +47,10 @@ def as_seeds(seeds: ArrayLike) -> NDArray[np.float64]:
     import numpy as np
 
     try:
-        array = np.ascontiguousarray(seeds, dtype=np.float64)
+        given = np.asarray(seeds)
+        if given.dtype.kind == "c":  # NumPy would drop the imaginary part with no more than a warning
+            raise TypeError("complex numbers are no positions")
+        array = np.ascontiguousarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise UsageError(f"seeds are an array of numbers of shape (N, 3): {error}") from error
     if array.ndim == 1 and array.shape[0] in (2, 3):
@@ -81,7 +84,8 @@ def resolve(seeds: Any) -> tuple[str | None, NDArray[np.float64] | None]:
 
 
 def load(path: str) -> NDArray[np.float64]:
-    """Seeds of a .npy, .csv (a header line is fine; columns x, y, z or the first three) or .vtp file.
+    """Seeds of a .npy, .csv or .vtp file. The columns of a .csv are x, y, z (or x, y), or what its header calls so
+    (`Points:0` and so on, as ParaView writes them, are x and so on).
 
     Raises:
         DataError: if the file does not hold seeds.
@@ -109,12 +113,15 @@ def load(path: str) -> NDArray[np.float64]:
         raise DataError(f"{path}: not readable as seeds: {error}") from error
 
 
+_COLUMNS = {"points:0": "x", "points:1": "y", "points:2": "z", "points_0": "x", "points_1": "y", "points_2": "z"}
+
+
 def _load_csv(path: str) -> NDArray[np.float64]:
     import csv
 
     import numpy as np
 
-    with open(path, newline="", encoding="utf-8") as file:
+    with open(path, newline="", encoding="utf-8-sig") as file:
         rows = [[cell.strip() for cell in row] for row in csv.reader(file) if any(c.strip() for c in row)]
     rows = [row for row in rows if not row[0].startswith("#")]
     if not rows:
@@ -122,10 +129,12 @@ def _load_csv(path: str) -> NDArray[np.float64]:
     columns: list[int] = list(range(min(3, len(rows[0]))))
     try:
         [float(rows[0][c]) for c in columns]
-    except ValueError:  # a header line
-        names = [name.lower() for name in rows.pop(0)]
-        if "x" in names and "y" in names:
-            columns = [names.index(n) for n in ("x", "y", "z") if n in names]
+    except ValueError as error:  # a header line
+        header = rows.pop(0)
+        names = [_COLUMNS.get(name.strip("\"'").lower(), name.lower()) for name in header]
+        if "x" not in names or "y" not in names:
+            raise ValueError(f"the header names no columns x and y, but {', '.join(header)}") from error
+        columns = [names.index(n) for n in ("x", "y", "z") if n in names]
     if any(len(row) <= max(columns) for row in rows):
         raise ValueError("the rows differ in length")
     return np.array([[float(row[c]) for c in columns] for row in rows]).reshape(len(rows), len(columns))

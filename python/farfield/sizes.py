@@ -24,6 +24,8 @@ _UNITS = {
     **{u: 1024 ** (n + 1) for n, u in enumerate("kmgtp")},
 }
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-zA-Z]*|%)\s*")
+_MOST = (1 << 64) - 1
+"""What the extension counts bytes in."""
 _UNLIMITED_V1 = 1 << 60
 """cgroup v1 says "no limit" with a number just below 2^63; nothing real is above an exbibyte."""
 
@@ -41,6 +43,8 @@ def parse_bytes(text: str) -> int:
     value = int(float(match[1]) * factor)
     if value < 1:
         raise UsageError(f"'{text}' is less than one byte")
+    if value > _MOST:
+        raise UsageError(f"'{text}' is more than any machine has")
     return value
 
 
@@ -51,7 +55,7 @@ def resolve_limit(text: str | int, available: int | None = None) -> int:
         UsageError: if it is neither.
     """
     if isinstance(text, int):
-        if text < 1:
+        if not 1 <= text <= _MOST:
             raise UsageError(f"a memory limit of {text} bytes makes no sense")
         return text
     match = _NUMBER.fullmatch(text)

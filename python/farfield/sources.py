@@ -121,9 +121,21 @@ def parse(
         if glob.has_magic(grid):
             raise UsageError(f"{head}: a grid is one file, not a pattern (only q and function files may be several)")
         expand(head)
+    if check:
+        for name in (grid, *paths["q"], *paths["function"]):
+            _readable(name)
     if grid.endswith(".p3d") and (paths["q"] or paths["function"]):
         raise UsageError(f"{grid}: a .p3d file names its q and function files itself; leave +q= away")
     return Source(grid, paths["q"], paths["function"], {}, whole)
+
+
+def _readable(name: str) -> None:
+    """A pipe would be waited for for ever; a folder that is no store is not damaged: it is none."""
+    if os.path.isdir(name):
+        if not os.path.exists(os.path.join(name, "zarr.json")):
+            raise DataError(f"{name}: this folder is no store (it holds no zarr.json); give a grid file or a store")
+    elif os.path.exists(name) and not os.path.isfile(name):
+        raise DataError(f"{name}: this is neither a file nor a folder; copy what it gives into a file first")
 
 
 def _listed(value: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None) -> list[str]:

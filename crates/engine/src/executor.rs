@@ -213,6 +213,18 @@ where
     })
 }
 
+/// A thread that panics takes its tasks with it: the others must not wait for them.
+struct StopOnPanic<'a, T>(&'a Shared<T>);
+
+impl<T> Drop for StopOnPanic<'_, T> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop.store(true, SeqCst);
+            self.0.pager.notify();
+        }
+    }
+}
+
 struct Thread<'a, W: Work> {
     work: &'a W,
     shared: &'a Arc<Shared<W::Task>>,
@@ -236,6 +248,7 @@ where
 
     fn run(&mut self) {
         let s = self.shared;
+        let _guard = StopOnPanic(s);
         while !s.stop.load(Relaxed) {
             while s.pager.work() {}
             while self.lanes.len() < LANES {

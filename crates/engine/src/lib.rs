@@ -1,10 +1,13 @@
 //! Executor, admission, conversion, outputs, pictures: what a command does, without CPython.
 
+pub mod bench;
 pub mod convert;
 pub mod executor;
 pub mod info;
 pub mod output;
+pub mod picture;
 pub mod process;
+pub mod scene;
 pub mod seeds;
 pub mod session;
 pub mod surfaces;

@@ -103,9 +103,7 @@ struct Tracing<'a> {
     zones: Arc<[Zone]>,
     fields: Arc<[ZoneFields]>,
     order: ZoneOrder,
-    /// Cells of all zones up to and with each, for random seeds.
-    cells: Vec<u64>,
-    seed_zone: Option<u32>,
+    seeds: SeedRule<'a>,
     layout: LineLayout,
     components: usize,
     sink: Mutex<Sink>,
@@ -129,11 +127,40 @@ pub struct LineTask {
 /// Draws of a random seed before it is given up: with half of the cells blanked out, one seed in four thousand million.
 const DRAWS: usize = 32;
 
-impl Tracing<'_> {
-    fn seed(&self, n: u64) -> Result<Seed, FieldError> {
-        Ok(match self.spec.seeds.get(n).map_err(seed_error)? {
+/// Where the lines of a trace begin, as tasks take it.
+pub(crate) struct SeedRule<'a> {
+    seeds: &'a Seeds,
+    zones: Arc<[Zone]>,
+    /// Cells of all zones up to and with each, for random seeds.
+    cells: Vec<u64>,
+    /// The zone of seeds in computational space.
+    zone: Option<u32>,
+}
+
+impl<'a> SeedRule<'a> {
+    /// For the zones of a dataset.
+    ///
+    /// # Errors
+    /// [`FieldError::Unknown`] if the seeds name a zone that is not there.
+    pub(crate) fn new(seeds: &'a Seeds, dataset: &Dataset) -> Result<Self, FieldError> {
+        let mut cells = Vec::with_capacity(dataset.zones.len());
+        let mut total = 0u64;
+        for z in dataset.zones.iter() {
+            total += z.cells().iter().map(|n| u64::from(*n)).product::<u64>();
+            cells.push(total);
+        }
+        let zone = seeds.zone().map(|z| zone_of_seeds(dataset, z)).transpose()?;
+        Ok(Self { seeds, zones: dataset.zones.clone(), cells, zone })
+    }
+
+    /// Seed number `n`.
+    ///
+    /// # Errors
+    /// What [`Seeds::get`] says.
+    pub(crate) fn seed(&self, n: u64) -> Result<Seed, FieldError> {
+        Ok(match self.seeds.get(n).map_err(seed_error)? {
             SeedPoint::Physical(x) => Seed::Physical(x),
-            SeedPoint::Computational { ijk, .. } => Seed::Computational { zone: self.seed_zone.unwrap_or(0), ijk },
+            SeedPoint::Computational { ijk, .. } => Seed::Computational { zone: self.zone.unwrap_or(0), ijk },
             SeedPoint::Random(mut stream) => {
                 let total = self.cells.last().copied().unwrap_or(0);
                 let draw = |_| {
@@ -165,7 +192,7 @@ impl Work for Tracing<'_> {
         flow.space.nodes.worker()
     }
     fn admit(&self, n: u64) -> Result<LineTask, FieldError> {
-        let line = Streamline::new(self.seed(n)?, &self.spec.options, self.components);
+        let line = Streamline::new(self.seeds.seed(n)?, &self.spec.options, self.components);
         Ok(LineTask { number: n, line, failure: None })
     }
     #[inline(always)]
@@ -285,29 +312,19 @@ pub fn trace(session: &Session, spec: &TraceSpec, to: Destination<'_>, watch: &m
         e => e,
     })?;
     let order = zone_order(&dataset, &session.spec.zone_order)?;
-    let seed_zone = spec.seeds.zone().map(|z| zone_of_seeds(&dataset, z)).transpose()?;
-    let mut cells = Vec::with_capacity(dataset.zones.len());
-    let mut total = 0u64;
-    for z in dataset.zones.iter() {
-        total += z.cells().iter().map(|n| u64::from(*n)).product::<u64>();
-        cells.push(total);
-    }
+    let seeds = SeedRule::new(&spec.seeds, &dataset)?;
     let work = Tracing {
         spec,
         zones: dataset.zones.clone(),
         fields,
         order,
-        cells,
-        seed_zone,
+        seeds,
         layout,
         components,
         sink: Mutex::new(Sink { spool, reasons: [0; 16], outside: 0, failed: 0, failure: None }),
     };
     let workers = session.means.threads();
-    // A line under way uses a page or two of each array that it reads; half of the memory is for pages in use.
-    let each = (step_bytes / 4).max(64 << 10);
-    let active = (limit / 2 / each).clamp(workers as u64 * 2, 4096) as usize;
-    let load = Load { tasks: count, workers, active };
+    let load = Load { tasks: count, workers, active: active_lines(limit, step_bytes, workers) };
     let run = executor::run(&work, pager, load, &mut |done| watch("tracing", done as f64, count as f64))?;
     session.add_wait(run.wait_s);
     let sink = work.sink.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -338,6 +355,12 @@ pub fn trace(session: &Session, spec: &TraceSpec, to: Destination<'_>, watch: &m
     Ok((report, arrays))
 }
 
+/// Lines under way at a time: each uses a page or two of each array that it reads; half of the memory is for pages in use.
+pub(crate) fn active_lines(limit: u64, step_bytes: u64, workers: usize) -> usize {
+    let each = (step_bytes / 4).max(64 << 10);
+    (limit / 2 / each).clamp(workers as u64 * 2, 4096) as usize
+}
+
 /// The smallest limit for a largest step of so many bytes: the elder's pages beside an eighth for results, and the bookkeeping.
 pub fn least_limit(step_bytes: u64) -> u64 {
     (step_bytes + step_bytes / 4).max(LEAST) * 8 / 7
@@ -346,12 +369,12 @@ pub fn least_limit(step_bytes: u64) -> u64 {
 /// Least memory for a run whatever the data: buffers of the outputs, tables, a few tasks.
 const LEAST: u64 = 512 << 10;
 
-/// What is written beside the lines.
+/// What is written beside the lines. Not where the data lay: the same data give the same bytes from any layout and place.
 pub fn provenance(session: &Session, spec: &TraceSpec) -> Provenance {
     let unit = "grid unit";
     Provenance {
         program: concat!("farfield ", env!("CARGO_PKG_VERSION")).to_owned(),
-        source: session.spec.path.display().to_string(),
+        source: String::new(),
         length_unit: unit.to_owned(),
         time_unit: session.dataset().catalog.time_units.clone(),
         notes: vec![

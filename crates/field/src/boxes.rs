@@ -116,7 +116,7 @@ pub enum Xyz<'a> {
     F64(&'a [f64]),
 }
 
-/// Points of a zone: all i, some rows j, some planes k.
+/// Points of a zone: some columns i, rows j and planes k.
 #[derive(Copy, Clone, Debug)]
 pub struct Slab<'a> {
     /// Coordinates.
@@ -125,12 +125,10 @@ pub struct Slab<'a> {
     pub components: usize,
     /// iblank `[k][j][i]`, if the zone has it.
     pub iblank: Option<&'a [i32]>,
-    /// Points along i, rows and planes in the slab.
+    /// Columns, rows and planes in the slab.
     pub size: [usize; 3],
-    /// First row of the slab in the zone.
-    pub j0: usize,
-    /// First plane of the slab in the zone.
-    pub k0: usize,
+    /// Its first point (i, j, k) in the zone.
+    pub low: [usize; 3],
 }
 
 /// Lines that the sweep over a block row needs; keep one a thread.
@@ -141,19 +139,20 @@ pub struct Lines {
     hole: Vec<i32>,
 }
 
-/// Grows the boxes of a row of blocks (all along i) by the usable cells with low corners in rows `j` and planes `k` of the
-/// zone, which must lie in one row of blocks. The slab must hold the cells' upper corners, too, where the zone has them.
-/// Boxes are rounded outward to float32, not [`widen`]ed.
-pub fn add_block_row(slab: &Slab<'_>, j: Range<usize>, k: Range<usize>, lines: &mut Lines, row: &mut [Bounds]) {
+/// Grows the boxes of a row of blocks by the usable cells with low corners in `cells` (columns, rows, planes of the
+/// zone); rows and planes must lie in one row of blocks, and `row` begins with the block of the first column. The slab
+/// must hold the cells' upper corners, too, where the zone has them. Boxes are rounded outward to float32, not
+/// [`widen`]ed.
+pub fn add_block_row(slab: &Slab<'_>, cells: &[Range<usize>; 3], lines: &mut Lines, row: &mut [Bounds]) {
     let Lines { f32, f64, hole } = lines;
     match slab.xyz {
-        Xyz::F32(v) => sweep(v, slab, j, k, f32, hole, row),
-        Xyz::F64(v) => sweep(v, slab, j, k, f64, hole, row),
+        Xyz::F32(v) => sweep(v, slab, cells, f32, hole, row),
+        Xyz::F64(v) => sweep(v, slab, cells, f64, hole, row),
     }
 }
 
 /// What the sweep needs of a float type.
-trait Real: Copy + PartialOrd + std::ops::Sub<Output = Self> + std::ops::AddAssign + Default {
+trait Real: Copy + PartialOrd + std::ops::Mul<Output = Self> + std::ops::AddAssign + Default {
     const LARGEST: Self;
     const SMALLEST: Self;
     fn low(self) -> f32;
@@ -185,8 +184,7 @@ impl Real for f64 {
 fn sweep<T: Real>(
     xyz: &[T],
     slab: &Slab<'_>,
-    j: Range<usize>,
-    k: Range<usize>,
+    [i, j, k]: &[Range<usize>; 3],
     lines: &mut Vec<T>,
     hole: &mut Vec<i32>,
     row: &mut [Bounds],
@@ -196,8 +194,8 @@ fn sweep<T: Real>(
     let component = plane * nk;
     let nc = slab.components;
     // Local rows and planes of the corners; past the last point there is none (a thin direction, or the zone's end).
-    let js = j.start - slab.j0..(j.end - slab.j0 + 1).min(nj);
-    let ks = k.start - slab.k0..(k.end - slab.k0 + 1).min(nk);
+    let js = j.start - slab.low[1]..(j.end - slab.low[1] + 1).min(nj);
+    let ks = k.start - slab.low[2]..(k.end - slab.low[2] + 1).min(nk);
     // For each component a line of minima and one of maxima, and one that is zero where all values are finite.
     lines.clear();
     for c in 0..nc {
@@ -217,8 +215,8 @@ fn sweep<T: Real>(
                 for (((&x, lo), hi), odd) in v.iter().zip(lo).zip(hi).zip(odd.iter_mut()) {
                     *lo = if x < *lo { x } else { *lo };
                     *hi = if x > *hi { x } else { *hi };
-                    // x - x is 0 for a finite number and NaN for any other.
-                    *odd += x - x;
+                    // 0 for a finite number and NaN for any other.
+                    *odd += x * T::default();
                 }
             }
             if let Some(ib) = slab.iblank {
@@ -228,11 +226,11 @@ fn sweep<T: Real>(
             }
         }
     }
-    let ci = ni.max(2) - 1;
+    let first = i.start / BLOCK;
     for (b, bounds) in row.iter_mut().enumerate() {
-        let low = b * BLOCK;
-        let cells = low..(low + BLOCK).min(ci);
-        let points = low..(cells.end + 1).min(ni);
+        let low = (first + b) * BLOCK;
+        let cells = low.max(i.start) - slab.low[0]..(low + BLOCK).min(i.end) - slab.low[0];
+        let points = cells.start..(cells.end + 1).min(ni);
         let usable = points.clone().all(|i| hole[i] == 0 && odd[i] == T::default());
         if usable {
             let mut found = EMPTY;
@@ -278,7 +276,7 @@ fn add_cell<T: Real>(xyz: &[T], slab: &Slab<'_>, at: usize, up: [bool; 3], bound
         }
         for c in 0..slab.components {
             let x = xyz[c * component + p];
-            if x - x != T::default() {
+            if x * T::default() != T::default() {
                 return;
             }
             lo[c] = if x < lo[c] { x } else { lo[c] };
@@ -312,7 +310,7 @@ impl BoxPyramid {
     /// # Panics
     /// When an array is shorter than `dims` says.
     pub fn build(dims: [usize; 3], components: usize, xyz: Xyz<'_>, iblank: Option<&[i32]>) -> Self {
-        let slab = Slab { xyz, components, iblank, size: dims, j0: 0, k0: 0 };
+        let slab = Slab { xyz, components, iblank, size: dims, low: [0; 3] };
         let shapes = level_dims(dims);
         let count = cells(dims);
         let n = shapes[0];
@@ -321,7 +319,7 @@ impl BoxPyramid {
         for (number, row) in first.chunks_exact_mut(n[0]).enumerate() {
             let (bj, bk) = (number % n[1], number / n[1]);
             let along = |b: usize, a: usize| b * BLOCK..((b + 1) * BLOCK).min(count[a]);
-            add_block_row(&slab, along(bj, 1), along(bk, 2), &mut lines, row);
+            add_block_row(&slab, &[0..count[0], along(bj, 1), along(bk, 2)], &mut lines, row);
         }
         first.iter_mut().for_each(|b| *b = widen(*b));
         let mut levels = vec![(n, first)];
@@ -426,12 +424,17 @@ mod tests {
             }
             // Pieces in any order give the same boxes.
             let n = level_dims(d)[0];
-            let slab = Slab { xyz: values, components: nc, iblank: ib, size: d, j0: 0, k0: 0 };
+            let slab = Slab { xyz: values, components: nc, iblank: ib, size: d, low: [0; 3] };
             let mut pieces = vec![EMPTY; n[0] * n[1] * n[2]];
             let c = cells(d);
             for k in (0..c[2]).rev() {
                 for j in 0..c[1] {
-                    add_block_row(&slab, j..j + 1, k..k + 1, &mut Lines::default(), &mut pieces[((k / 4) * n[1] + j / 4) * n[0]..][..n[0]]);
+                    let row = &mut pieces[((k / 4) * n[1] + j / 4) * n[0]..][..n[0]];
+                    let cut = (random() as usize) % (c[0] + 1);
+                    for i in [cut..c[0], 0..cut] {
+                        let blocks = i.start / 4..if i.is_empty() { i.start / 4 } else { i.end.div_ceil(4) };
+                        add_block_row(&slab, &[i, j..j + 1, k..k + 1], &mut Lines::default(), &mut row[blocks]);
+                    }
                 }
             }
             prop_assert_eq!(pieces, want);

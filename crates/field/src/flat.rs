@@ -94,6 +94,15 @@ impl FlatNodes {
         Self::new(meta.into(), data.into())
     }
 
+    /// Bytes of element `n` (components one after the other) of an array, to cut it in pages.
+    pub fn raw(&self, zone: usize, array: usize, n: usize) -> Vec<u8> {
+        match &self.data[zone].arrays[array] {
+            FlatArray::F32(v) => v[n].to_ne_bytes().to_vec(),
+            FlatArray::F64(v) => v[n].to_ne_bytes().to_vec(),
+            FlatArray::I32(v) => v[n].to_ne_bytes().to_vec(),
+        }
+    }
+
     #[inline(always)]
     fn grain(&self, zone: usize, array: usize) -> Grain {
         let t = &self.zones[zone].translation;
@@ -129,6 +138,11 @@ impl Nodes for FlatNodes {
         // SAFETY: as above.
         unsafe { self.grain(zone, array).scalar(n, steps, out) };
         Ok(())
+    }
+    #[inline(always)]
+    fn prefetch(&self, zone: usize, array: usize, cell: [u32; 3]) {
+        let steps = corner_steps(self.zones[zone].translation.dims);
+        self.grain(zone, array).prefetch(self.element(zone, cell), self.zones[zone].arrays[array].components, steps);
     }
     fn block(&mut self, zone: usize, level: usize, block: [u32; 3]) -> Result<[f32; 6], Miss> {
         Ok(self.data[zone].boxes.get(level, block))

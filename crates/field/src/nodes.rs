@@ -111,6 +111,11 @@ pub trait Nodes {
     fn missing(&mut self) -> &mut Vec<PageId>;
     /// The error behind [`Miss::Failed`].
     fn failure(&mut self) -> Option<PageError>;
+    /// Asks the processor to load the cache lines of an array's values at the corners of a cell, if they are in memory. Only a
+    /// hint: the answer of no other call depends on it.
+    fn prefetch(&self, zone: usize, array: usize, cell: [u32; 3]) {
+        let _ = (zone, array, cell);
+    }
     /// Called before a restartable step: nothing that earlier calls returned is referenced any more.
     fn begin_step(&mut self) {}
 }
@@ -191,6 +196,26 @@ impl Grain {
             // SAFETY: a corner of the cell.
             *v = unsafe { self.element(n + self.corner(c, step)) };
         }
+    }
+
+    /// Hints that the corners of a cell are wanted soon.
+    #[inline(always)]
+    pub fn prefetch(&self, n: usize, components: usize, step: [usize; 3]) {
+        #[cfg(target_arch = "x86_64")]
+        for c in 0..components {
+            for row in 0..4 {
+                let at = n + c * self.component + (row & 1) * step[1] * self.stride_j + (row >> 1) * step[2] * self.stride_k;
+                let first = self.base.wrapping_add(at * self.dtype.size());
+                // SAFETY: a prefetch of any address is harmless. The second covers pairs that straddle two lines.
+                unsafe {
+                    use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+                    _mm_prefetch::<_MM_HINT_T0>(first.cast());
+                    _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(2 * self.dtype.size() - 1).cast());
+                }
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (n, components, step);
     }
 
     #[inline(always)]

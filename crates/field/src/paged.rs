@@ -129,6 +129,20 @@ impl Nodes for PagedNodes {
         self.across(id, shape, &t, cell, |c, g, n| out[c] = unsafe { g.element(n + skip) })
     }
 
+    #[inline(always)]
+    fn prefetch(&self, zone: usize, array: usize, cell: [u32; 3]) {
+        let z = &self.zones[zone];
+        let a = &z.arrays[array];
+        let (at, whole) = z.translation.cell(cell);
+        // Cells across pages are few, and finding their pages costs more than it hides.
+        if whole {
+            let id = PageId::new(a.id, if a.steady { 0 } else { self.step }, at.page);
+            if let Lookup::Here(bytes) = self.worker.page(id) {
+                let g = Self::grain(&z.translation, bytes, a.dtype, a.components);
+                g.prefetch(at.element, a.components, corner_steps(z.translation.dims));
+            }
+        }
+    }
     fn block(&mut self, zone: usize, level: usize, block: [u32; 3]) -> Result<[f32; 6], Miss> {
         let l = &self.zones[zone].boxes[level];
         let at = l.translation.node(block);

@@ -287,6 +287,22 @@ impl<N: Nodes> Space<N> {
         ((cell.ijk[0] & 1) | ((cell.ijk[1] & 1) << 1) | ((cell.ijk[2] & 1) << 2)) as usize % KEPT
     }
 
+    /// Asks the processor to load what a step in a cell will read, while others compute.
+    #[inline(always)]
+    pub fn prefetch(&self, cell: CellId) {
+        let zone = cell.zone as usize;
+        let z = &self.nodes.zones()[zone];
+        self.nodes.prefetch(zone, z.xyz, cell.ijk);
+        match self.fields[zone].vector {
+            VectorSource::Stored(a) => self.nodes.prefetch(zone, a, cell.ijk),
+            VectorSource::Quotient(a, b) => {
+                self.nodes.prefetch(zone, a, cell.ijk);
+                self.nodes.prefetch(zone, b, cell.ijk);
+            }
+            VectorSource::None => {}
+        }
+    }
+
     /// Loads a cell's geometry.
     #[inline(always)]
     fn load(&mut self, cell: CellId) -> Result<usize, Miss> {
@@ -329,6 +345,8 @@ impl<N: Nodes> Space<N> {
 
     #[inline(never)]
     fn load_full(&mut self, cell: CellId, n: usize) -> Result<(), Miss> {
+        // Whatever cell is kept here, its samples are about to be overwritten, also if this load comes to nothing.
+        self.kept[n].full = false;
         let shape = self.load(cell).err();
         let vector = self.vector_corners(cell);
         let mut sampled = core::mem::take(&mut self.kept[n].sampled);

@@ -450,7 +450,10 @@ impl Streamline {
             Some(f) => {
                 self.entered = face;
                 match neighbour(flow, next, f) {
-                    Some(n) => State::Run(n),
+                    Some(n) => {
+                        flow.space.prefetch(n.spot.cell);
+                        State::Run(n)
+                    }
                     None => State::Beyond(next, f, Exit::Left),
                 }
             }

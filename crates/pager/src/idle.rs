@@ -107,7 +107,8 @@ impl Idlers {
         }
     }
 
-    pub(crate) fn wait(&self, timeout: Duration, files: &Files) {
+    /// `arrivals` completes what has arrived, and says in how long more will, if that is known.
+    pub(crate) fn wait(&self, timeout: Duration, files: &Files, arrivals: impl Fn() -> Option<Duration>) {
         let until = Instant::now().checked_add(timeout);
         let mut inside = self.lock();
         let notices = inside.notices;
@@ -117,22 +118,26 @@ impl Idlers {
                 inside.permits -= 1;
                 break;
             }
-            if self.has_work() || inside.notices != notices {
+            // Called without the lock: completing takes it.
+            drop(inside);
+            let due = arrivals();
+            inside = self.lock();
+            if self.has_work() || inside.permits > 0 || inside.notices != notices {
                 break;
             }
-            let left = match until {
+            let mut left = match until {
                 Some(t) => t.saturating_duration_since(Instant::now()),
                 None => Duration::from_secs(3600),
             };
             if left.is_zero() {
                 break;
             }
+            left = due.map_or(left, |d| left.min(d));
             match files.wait_fd().filter(|_| !self.leader.load(SeqCst)) {
                 Some(ring) => {
                     self.leader.store(true, SeqCst);
                     drop(inside);
                     self.sleep_on(ring, left);
-                    files.poll();
                     inside = self.lock();
                     self.leader.store(false, SeqCst);
                 }

@@ -100,7 +100,7 @@ impl Ledger {
         self.peak.load(Relaxed)
     }
 
-    /// Most bytes by which the use ever exceeded the limit through [`Ledger::force`].
+    /// Most bytes by which the use ever exceeded the limit: bookkeeping that could not be refused.
     pub fn overdraft(&self) -> u64 {
         self.overdraft.load(Relaxed)
     }

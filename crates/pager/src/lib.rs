@@ -2,6 +2,63 @@
 //!
 //! The pager knows sources, extents, codecs (through [`map::PageMap`]), frames, residency and replacement. It does not
 //! know cells, grids, or formats of datasets.
+//!
+//! *Theory.* Application-controlled demand paging (Cox and Ellsworth 1997; Ellsworth 2001), with absence as a value: a
+//! worker looks a page up ([`Worker::page`]), and if it is absent the task that wanted it asks ([`Pager::request`]) and is told
+//! when it is here, while the worker computes something else. There is no thread, lock or wait in who computes.
+//!
+//! *Practice.* A page goes through these places, each a module: `request` (one flight for each page on its way, whoever asks),
+//! `pump` (translated, its memory reserved in one charge, its segments sorted and joined with their neighbours', at most so
+//! many reads in flight), a [`source`], `publish` (decoded by whichever worker has time: [`Pager::work`]), the lock-free
+//! `table`, the `worker`s that pin it, and `evict` with a [`policy`]. All memory comes from the `pool` and is counted in the
+//! [`Ledger`].
+//!
+//! ```
+//! use pager::source::memory::Memory;
+//! use pager::*;
+//! use std::sync::Arc;
+//!
+//! /// Pages of 8 bytes, one after the other.
+//! struct Plain(SourceId);
+//!
+//! impl PageMap for Plain {
+//!     fn name(&self) -> &str {
+//!         "plain"
+//!     }
+//!     fn pages(&self) -> u64 {
+//!         4
+//!     }
+//!     fn page_bytes(&self, _: PageId) -> usize {
+//!         8
+//!     }
+//!     fn locate(&self, id: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
+//!         let segment = Segment { source: self.0, offset: id.page * 8, len: 8, to: Target::Frame(0) };
+//!         Located::Extents { segments: vec![segment], encoded_len: 0, scratch_len: 0 }
+//!     }
+//!     fn decode(&self, _: PageId, _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
+//!         Ok(())
+//!     }
+//!     fn fill(&self, _: PageId, frame: &mut [u8]) {
+//!         frame.fill(0);
+//!     }
+//!     fn checked(&self) -> bool {
+//!         false
+//!     }
+//! }
+//!
+//! let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() })?;
+//! let source = pager.add_source(Arc::new(Memory::new("memory", (0..32).collect())));
+//! let array = pager.add_array(Arc::new(Plain(source)));
+//! let page = PageId::new(array, 0, 2);
+//!
+//! let worker = pager.worker();
+//! assert!(matches!(worker.page(page), Lookup::Absent));
+//! let hold = pager.fetch(&[page])?;
+//! let Lookup::Here(bytes) = worker.page(page) else { panic!("held, so it is here") };
+//! assert_eq!(bytes, [16, 17, 18, 19, 20, 21, 22, 23]);
+//! # drop(hold);
+//! # Ok::<(), PagerError>(())
+//! ```
 
 pub mod error;
 pub mod id;

@@ -89,6 +89,8 @@ pub struct Pager {
     pub(crate) failed_count: AtomicUsize,
     pub(crate) worker_count: AtomicUsize,
     pub(crate) files: Arc<Files>,
+    /// Sources for which idle workers watch the clock. Hardly ever any: only simulated ones so far.
+    timed: Mutex<Vec<Arc<dyn Source>>>,
     pub(crate) reserve: u64,
     /// 5. Locked after nothing and before `idlers`; never held while a source, a decoder or a wake is called.
     pub(crate) state: Mutex<State>,
@@ -125,6 +127,7 @@ impl Pager {
             prefetch: Default::default(),
             active: Default::default(),
             active_bytes: 0,
+            segment_bytes: 0,
             staged: Default::default(),
             reads: Default::default(),
             serial: 0,
@@ -165,6 +168,7 @@ impl Pager {
             failed_count: AtomicUsize::new(0),
             worker_count: AtomicUsize::new(0),
             files,
+            timed: Mutex::default(),
             reserve,
             state: Mutex::new(state),
         }))
@@ -191,6 +195,12 @@ impl Pager {
         self.files.backend_name()
     }
 
+    /// Whether local files are read past the page cache where offset, lengths and frame are multiples of 4 KiB. A page is then
+    /// in memory once and not twice, and is not copied; but what was read before is not found there either. Off at first.
+    pub fn set_direct(&self, on: bool) {
+        self.files.set_direct(on);
+    }
+
     /// Reads in flight at most.
     pub fn readers(&self) -> usize {
         self.readers
@@ -199,6 +209,9 @@ impl Pager {
     /// Registers a source.
     pub fn add_source(&self, source: Arc<dyn Source>) -> SourceId {
         let name = source.describe();
+        if source.timed() {
+            self.timed.lock().unwrap_or_else(|e| e.into_inner()).push(source.clone());
+        }
         let mut st = self.lock();
         let id = SourceId(st.sources.len() as u32);
         st.sources.push(source);
@@ -362,7 +375,11 @@ impl Pager {
     /// Waits until there is something to [`Pager::work`] on, someone calls [`Pager::notify`], or the time is over. Release the
     /// worker's pins first: pins of a sleeping worker keep memory from those who wait for it.
     pub fn idle(&self, timeout: std::time::Duration) {
-        self.idlers.wait(timeout, &self.files);
+        self.idlers.wait(timeout, &self.files, || {
+            self.reap();
+            let timed = self.timed.lock().unwrap_or_else(|e| e.into_inner()).clone();
+            timed.iter().filter_map(|s| s.due()).min()
+        });
     }
 
     /// Wakes idlers.

@@ -4,6 +4,7 @@ use crate::error::{PageError, PageErrorKind};
 use crate::event::Event;
 use crate::frames::state;
 use crate::ledger::ChargeKind;
+use crate::map::Segment;
 use crate::pager::Pager;
 use crate::pump::staged_segment;
 use crate::source::Completion;
@@ -88,7 +89,7 @@ impl Pager {
     /// waited.
     pub fn work(&self) -> bool {
         // Keeps the device busy, and finds what has arrived: a look at a shared word if nothing has.
-        self.files.poll();
+        self.reap();
         if !self.idlers.has_work() {
             return false;
         }
@@ -174,6 +175,7 @@ impl Pager {
     pub(crate) fn release_active(&self, st: &mut State, a: Active, frame: bool) {
         let buffers = a.encoded.map_or(0, |e| e.1) + a.scratch.map_or(0, |s| s.1);
         st.active_bytes -= (a.len + buffers) as u64;
+        st.segment_bytes -= (a.segments.capacity() * size_of::<Segment>()) as u64;
         if let Some((slot, _)) = a.encoded {
             self.free_buffer(st, slot, ChargeKind::Encoded);
         }

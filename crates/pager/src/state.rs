@@ -156,6 +156,8 @@ pub(crate) struct State {
 
     pub(crate) active: Slab<Active>,
     pub(crate) active_bytes: u64,
+    /// Bytes of the segment lists of `active`: a page of a file in another order can have hundreds.
+    pub(crate) segment_bytes: u64,
     pub(crate) staged: VecDeque<Staged>,
     pub(crate) reads: Slab<Reading>,
     pub(crate) serial: u32,
@@ -209,7 +211,7 @@ impl State {
             + self.held.capacity() * 32
             // A failed page keeps a message beside its place in the map.
             + self.failed.capacity() * 160;
-        vectors as u64 + self.touched.bytes()
+        vectors as u64 + self.segment_bytes + self.touched.bytes()
     }
 
     /// Gives the room of lists back that a burst of requests has left, if they are empty now. False if they are not.

@@ -2,7 +2,7 @@
 
 use crate::id::{ArrayId, PageId};
 use crate::table::PageHash;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Pages of one block: 256 bytes.
 const BLOCK: u64 = 2048;
@@ -13,7 +13,7 @@ pub(crate) const BLOCK_BYTES: u64 = 256 + 2 * 33;
 #[derive(Default)]
 pub(crate) struct Touched {
     blocks: HashMap<PageId, Box<[u64; 32]>, PageHash>,
-    seen: HashMap<(ArrayId, u32), (), PageHash>,
+    seen: HashSet<(ArrayId, u32), PageHash>,
     pub(crate) touched: u64,
     pub(crate) total: u64,
     /// Some page could not be noted: `touched` is a lower bound.
@@ -28,8 +28,7 @@ impl Touched {
     /// Notes a page of an array that has `pages` pages a step. A new block is only made while all blocks take less than
     /// `share` bytes.
     pub(crate) fn mark(&mut self, id: PageId, pages: u64, share: u64) {
-        if !self.seen.contains_key(&(id.array, id.step)) {
-            self.seen.insert((id.array, id.step), ());
+        if self.seen.insert((id.array, id.step)) {
             self.total = self.total.saturating_add(pages);
         }
         let key = PageId { page: id.page / BLOCK, ..id };

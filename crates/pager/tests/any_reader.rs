@@ -6,6 +6,7 @@ use common::*;
 use pager::source::simulated::Simulation;
 use pager::*;
 use proptest::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 fn specs() -> impl Strategy<Value = Vec<Spec>> {
@@ -80,4 +81,64 @@ fn files_are_the_truth_through_every_backend() {
         }
     }
     std::fs::remove_file(&path).unwrap();
+}
+
+/// Everything at once: the limit moves, others charge, requests are cancelled, policies differ, and pages stay what they are.
+#[test]
+fn pages_are_the_truth_while_everything_changes() {
+    let specs = [
+        Spec { kind: Kind::Plain(2), steps: 2, pages: 150, bytes: 9_000, holes: 0 },
+        Spec { kind: Kind::Indexed, steps: 1, pages: 200, bytes: 4_000, holes: 9 },
+        Spec { kind: Kind::Coded, steps: 1, pages: 60, bytes: 40_000, holes: 0 },
+    ];
+    let written = write(83, &specs);
+    for (seed, policy) in [(1, PolicyKind::Clock), (2, PolicyKind::Lru), (3, PolicyKind::Clock)] {
+        let simulation = Simulation {
+            seed,
+            latency: Duration::ZERO..Duration::from_micros(400),
+            depth: 5,
+            shuffle: true,
+            short_reads: 0.2,
+            transient_errors: 0.02,
+            ..Simulation::default()
+        };
+        let most = 4u64 << 20;
+        let o = written.simulated(PagerConfig { limit: most, policy, readers: 8, ..PagerConfig::default() }, simulation);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|s| {
+            let tasks: Vec<_> = (0..3)
+                .map(|t| {
+                    let o = &o;
+                    s.spawn(move || tasks(o, seed * 7 + t, 250, 6))
+                })
+                .collect();
+            s.spawn(|| {
+                let mut rng = Rng(seed);
+                while !stop.load(SeqCst) {
+                    match rng.below(4) {
+                        0 => o.pager.set_limit((1 << 20) + rng.below(most - (1 << 20))),
+                        1 => o.pager.cancel_all(),
+                        _ => {
+                            let charge = o.pager.charge(ChargeKind::Results, rng.below(400 << 10));
+                            std::thread::sleep(Duration::from_micros(rng.below(500)));
+                            drop(charge);
+                        }
+                    }
+                    std::thread::sleep(Duration::from_micros(rng.below(1500)));
+                }
+            });
+            let results: Vec<_> = tasks.into_iter().map(|t| t.join()).collect();
+            stop.store(true, SeqCst);
+            assert!(results.iter().all(Result::is_ok));
+        });
+        let c = o.pager.counters();
+        assert!(c.peak_bytes <= most && c.failed == 0 && c.evictions > 100, "{c:?}");
+        // Nothing is left charged that nothing is behind.
+        o.pager.set_limit(most);
+        for kind in [ChargeKind::Encoded, ChargeKind::Scratch, ChargeKind::Results] {
+            drive(&o.pager, || o.pager.ledger().of(kind) == 0);
+        }
+        let sum: u64 = CHARGE_KINDS.iter().map(|k| o.pager.ledger().of(*k)).sum();
+        assert_eq!(sum, o.pager.ledger().used());
+    }
 }

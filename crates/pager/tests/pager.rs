@@ -245,7 +245,7 @@ fn failures_are_reported_with_their_reason() {
     let probe = in_memory(&written, config(4 << 20));
     let simulation = Simulation {
         flipped: vec![at(&probe, 0, 3) + 77],
-        broken: vec![at(&probe, 0, 5)..at(&probe, 0, 5) + 1],
+        broken: std::iter::once(at(&probe, 0, 5)..at(&probe, 0, 5) + 1).collect(),
         truncated: Some(at(&probe, 1, 28) + 10),
         transient_errors: 0.1,
         ..Simulation::default()

@@ -139,7 +139,7 @@ pub fn trace_object(o: &mut Object, points: Option<Vec<[f64; 3]>>, planar: bool)
     let seeds = match (points, o.take("seeds")) {
         (Some(p), _) => Seeds::from_points(p),
         (None, Some(Value::String(s))) => Seeds::parse(&s, dimension).map_err(engine::trace::seed_error)?,
-        (None, Some(Value::Array(rows))) => Seeds::from_points(rows.iter().map(position).collect::<Result<_, _>>()?),
+        (None, Some(Value::Array(rows))) => Seeds::from_points(rows.iter().map(|v| position(v, planar)).collect::<Result<_, _>>()?),
         (None, _) => return Err(usage("no seeds: give a shape such as line:0,0,0:1,0,0:20, a file, or an array")),
     };
     let direction = match o.text("direction")?.as_deref() {
@@ -177,9 +177,9 @@ pub fn trace_object(o: &mut Object, points: Option<Vec<[f64; 3]>>, planar: bool)
     })
 }
 
-fn position(v: &Value) -> Result<[f64; 3], FieldError> {
-    let wrong = || usage("seeds: each must be two or three numbers");
-    let row = v.as_array().filter(|r| r.len() == 2 || r.len() == 3).ok_or_else(wrong)?;
+fn position(v: &Value, planar: bool) -> Result<[f64; 3], FieldError> {
+    let wrong = || usage(if planar { "seeds: each must be two or three numbers" } else { "seeds: each must be three numbers" });
+    let row = v.as_array().filter(|r| r.len() == 3 || (planar && r.len() == 2)).ok_or_else(wrong)?;
     let mut p = [0.0; 3];
     for (p, v) in p.iter_mut().zip(row) {
         *p = v.as_f64().ok_or_else(wrong)?;

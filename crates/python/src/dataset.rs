@@ -12,7 +12,7 @@ use engine::values::{self, NodeBox};
 use field::catalog::DType;
 use field::error::FieldError;
 use field::quantity::Quantity;
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use serde_json::{json, Value};
 use std::path::Path;
@@ -22,21 +22,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[pyclass(name = "Dataset", module = "farfield._native", frozen)]
 pub struct PyDataset {
     session: Mutex<Option<Arc<Session>>>,
+    /// Who opened it. A forked child has none of its threads, nor its frames.
+    process: u32,
 }
 
 impl PyDataset {
     fn session(&self, py: Python<'_>) -> PyResult<Arc<Session>> {
+        if self.process != std::process::id() {
+            return Err(raise(py, "UsageError", "this dataset was opened before this process was forked; open it again here".into()));
+        }
         let held = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         held.clone().ok_or_else(|| raise(py, "UsageError", "this dataset is closed; open it again".into()))
     }
 }
 
-/// Rows of two or three numbers.
-fn rows(py: Python<'_>, seeds: Option<PyReadonlyArray2<'_, f64>>) -> PyResult<Option<Vec<[f64; 3]>>> {
+/// Rows of three numbers, or of two where the data lie in a plane.
+fn rows(py: Python<'_>, seeds: Option<PyReadonlyArray2<'_, f64>>, planar: bool) -> PyResult<Option<Vec<[f64; 3]>>> {
     let Some(a) = seeds else { return Ok(None) };
     let shape = a.shape();
-    if shape[1] != 2 && shape[1] != 3 {
-        return Err(raise(py, "UsageError", format!("seeds must have shape (N, 3), or (N, 2) for 2-D data, not {shape:?}")));
+    // Two coordinates in space would silently mean z = 0, which is seldom where anyone wants to start.
+    if shape[1] != 3 && !(planar && shape[1] == 2) {
+        let form = if planar { "(N, 2) or (N, 3)" } else { "(N, 3), for these data are 3-D" };
+        return Err(raise(py, "UsageError", format!("seeds must have shape {form}; they have ({}, {})", shape[0], shape[1])));
     }
     let a = a.as_array();
     Ok(Some(a.rows().into_iter().map(|r| [r[0], r[1], if r.len() > 2 { r[2] } else { 0.0 }]).collect()))
@@ -101,7 +108,7 @@ impl PyDataset {
             means.observer = arguments::observer(events)?;
             Session::open(spec, means, watch)
         })?;
-        Ok(Self { session: Mutex::new(Some(Arc::new(session))) })
+        Ok(Self { session: Mutex::new(Some(Arc::new(session))), process: std::process::id() })
     }
 
     #[pyo3(signature = (*, ranges=false, progress=None))]
@@ -139,9 +146,10 @@ impl PyDataset {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PyLines> {
         let session = self.session(py)?;
-        let points = rows(py, seeds)?;
+        let planar = session.dataset().catalog.dimension == 2;
+        let points = rows(py, seeds, planar)?;
         watched(py, progress, |watch| {
-            let spec = arguments::trace(options, points, session.dataset().catalog.dimension == 2)?;
+            let spec = arguments::trace(options, points, planar)?;
             let (report, arrays) = trace::trace(&session, &spec, Destination::Memory, watch)?;
             let arrays = arrays.ok_or_else(|| FieldError::Usage("no lines came back".into()))?;
             let text = summary(&session, &report, None).to_string();
@@ -159,12 +167,19 @@ impl PyDataset {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<String> {
         let session = self.session(py)?;
-        let points = rows(py, seeds)?;
+        let planar = session.dataset().catalog.dimension == 2;
+        let points = rows(py, seeds, planar)?;
         watched(py, progress, |watch| {
-            let spec = arguments::trace(options, points, session.dataset().catalog.dimension == 2)?;
+            let spec = arguments::trace(options, points, planar)?;
             let (report, _) = trace::trace(&session, &spec, Destination::File(Path::new(output)), watch)?;
             Ok(summary(&session, &report, Some(output)).to_string())
         })
+    }
+
+    #[pyo3(signature = (*, step=0, progress=None))]
+    fn look(&self, py: Python<'_>, step: usize, progress: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
+        let session = self.session(py)?;
+        watched(py, progress, |watch| Ok(engine::scene::look(&session, step, watch)?.to_string()))
     }
 
     #[pyo3(signature = (options, output, *, progress=None))]
@@ -235,6 +250,18 @@ impl PyDataset {
 
     fn close(&self, py: Python<'_>) {
         let taken = self.session.lock().unwrap_or_else(PoisonError::into_inner).take();
-        py.detach(|| drop(taken));
+        if self.process == std::process::id() {
+            py.detach(|| drop(taken));
+        } else {
+            std::mem::forget(taken); // its threads, which dropping it would wait for, are the parent's
+        }
+    }
+}
+
+impl Drop for PyDataset {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            std::mem::forget(self.session.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        }
     }
 }

@@ -1,8 +1,34 @@
 //! Pictures.
 
-use crate::arguments;
+use crate::arguments::{self, Object};
 use crate::watch::watched;
+use engine::scene::{self, Reader};
+use engine::session::SourceSpec;
+use engine::trace::TraceSpec;
+use field::error::FieldError;
 use pyo3::prelude::*;
+use serde_json::Value;
+use std::path::Path;
+
+/// The source of a scene: `{"path", "q", "function", "options"}`.
+fn source(value: Value) -> Result<SourceSpec, FieldError> {
+    let mut o = Object::of(value, "scene: source")?;
+    let path = o.text("path")?.ok_or_else(|| FieldError::Usage("scene: source: there is no 'path'".into()))?;
+    let (q, function) = (o.texts("q")?, o.texts("function")?);
+    let mut options = Object::of(o.take("options").unwrap_or_else(|| serde_json::json!({})), "scene: source: options")?;
+    let spec = arguments::source(&path, Some(q), Some(function), &mut options)?;
+    options.done()?;
+    o.done()?;
+    Ok(spec)
+}
+
+/// Options of a trace in a scene.
+fn trace(value: Value, planar: bool) -> Result<TraceSpec, FieldError> {
+    let mut o = Object::of(value, "scene: trace")?;
+    let spec = arguments::trace_object(&mut o, None, planar)?;
+    o.done()?;
+    Ok(spec)
+}
 
 #[pyfunction]
 #[pyo3(signature = (scene, output, *, memory_limit, workers=0, readers=0, replacement="clock", events=None, progress=None))]
@@ -18,10 +44,10 @@ pub fn render(
     events: Option<&str>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
-    let _ = (scene, output, readers);
-    watched(py, progress, |_| {
+    watched(py, progress, |watch| {
         let mut means = arguments::means(memory_limit, workers, readers, replacement)?;
         means.observer = arguments::observer(events)?;
-        Err(field::error::FieldError::Usage("no pictures yet".into()))
+        let reader = Reader { source: &source, trace: &trace };
+        scene::render(scene, Path::new(output), means, &reader, watch).map(|v| v.to_string())
     })
 }

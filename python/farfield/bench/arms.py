@@ -6,15 +6,19 @@ A memory cgroup charges the page cache to the process that reads, so that an arm
 
 from __future__ import annotations
 
+import json
 import os
-import resource
 import subprocess
+import sys
+import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from farfield.errors import AccessError, DataError
 
@@ -28,8 +32,9 @@ class Run:
     wall_s: float
     cpu_s: float
     resident_peak_bytes: int
+    """As the kernel counts it for the child; includes what the parent held when the child was started."""
     read_bytes: int
-    """From the disk, as the cgroup or the kernel counts them; -1 where they are not counted."""
+    """From the disk, as the kernel counts them."""
     stdout: str
     stderr: str
 
@@ -37,6 +42,39 @@ class Run:
     def killed(self) -> bool:
         """Whether it was killed (as by the memory limit) or ran out of time."""
         return self.code < 0
+
+    def json(self) -> dict[str, Any]:
+        """The object that it printed.
+
+        Raises:
+            DataError: if it failed, with what it said.
+        """
+        try:
+            if self.code not in (0, 3):
+                raise ValueError(f"exit code {self.code}")
+            found = json.loads(self.stdout.strip().splitlines()[-1] if "\n" in self.stdout.strip() else self.stdout)
+            if not isinstance(found, dict):
+                raise ValueError("not an object")
+            return found
+        except (ValueError, IndexError) as error:
+            said = self.stderr.strip().splitlines()[-5:]
+            raise DataError(f"an arm failed ({error}): {' '.join(said) or self.stdout[:200]}") from error
+
+
+def farfield(*words: str | os.PathLike[str]) -> list[str]:
+    """The command line of this Farfield, as a command."""
+    return [sys.executable, "-m", "farfield", *(os.fspath(w) for w in words)]
+
+
+def inside(**options: Any) -> list[str]:
+    """A command that runs `farfield._native.bench` in a process of its own and prints what it gives."""
+    code = "import sys; from farfield import _native; print(_native.bench(sys.argv[1]))"
+    return [sys.executable, "-c", code, json.dumps(options)]
+
+
+def peer(name: str, **options: Any) -> list[str]:
+    """A command that runs a function of `farfield.bench.peers` in a process of its own and prints what it gives."""
+    return [sys.executable, "-m", "farfield.bench.peers", name, json.dumps(options)]
 
 
 def evict(paths: Iterable[Path]) -> None:
@@ -60,6 +98,16 @@ def evict(paths: Iterable[Path]) -> None:
                 os.close(number)
 
 
+def warm(paths: Iterable[Path]) -> None:
+    """Brings files into the page cache."""
+    for path in paths:
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file():
+                with file.open("rb", buffering=0) as f:
+                    while f.read(1 << 20):
+                        pass
+
+
 def run(
     command: Sequence[str | os.PathLike[str]],
     *,
@@ -75,8 +123,7 @@ def run(
         AccessError: if a cgroup is asked for and cannot be made (it needs root).
     """
     evict(cold)
-    with _group(memory_bytes) as group:
-        begun = time.monotonic()
+    with _group(memory_bytes) as group, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
 
         def enter() -> None:  # in the child, before it becomes the command
             if group is not None:
@@ -84,30 +131,41 @@ def run(
             if cores is not None:
                 os.sched_setaffinity(0, cores)
 
+        begun = time.monotonic()
         child = subprocess.Popen(
-            [os.fspath(word) for word in command],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=enter,
+            [os.fspath(word) for word in command], stdin=subprocess.DEVNULL, stdout=out, stderr=err, preexec_fn=enter
         )
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        late = threading.Timer(timeout_s, child.kill)
+        late.start()
         try:
-            out, err = child.communicate(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            out, err = child.communicate()
+            # Not `wait`: only this says what this one child used.
+            _, status, used = os.wait4(child.pid, 0)
+        finally:
+            late.cancel()
         wall = time.monotonic() - begun
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read().decode(errors="replace"))
     return Run(
         code=child.returncode,
         wall_s=wall,
-        cpu_s=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-        resident_peak_bytes=after.ru_maxrss * 1024,
-        read_bytes=(after.ru_inblock - before.ru_inblock) * 512,
-        stdout=out,
-        stderr=err,
+        cpu_s=used.ru_utime + used.ru_stime,
+        resident_peak_bytes=used.ru_maxrss * 1024,
+        read_bytes=used.ru_inblock * 512,
+        stdout=texts[0],
+        stderr=texts[1],
     )
+
+
+def can_limit_memory() -> bool:
+    """Whether memory cgroups can be made here."""
+    try:
+        with _group(1 << 30):
+            return True
+    except AccessError:
+        return False
 
 
 @contextmanager

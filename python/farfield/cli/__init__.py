@@ -7,6 +7,7 @@ or access, 130 interrupted.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -17,6 +18,7 @@ PARTIAL = 3
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs `farfield` and exits."""
+    _stop_in_order()
     code = run(sys.argv[1:] if arguments is None else list(arguments))
     try:
         sys.stdout.flush()
@@ -24,6 +26,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _silence_stdout()
         code = code or 1
     sys.exit(code)
+
+
+def _stop_in_order() -> None:
+    """A polite request to end, as job schedulers and closing terminals make it, is Ctrl-C: half-written files go."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # not where nohup has it ignored
+            signal.signal(number, signal.default_int_handler)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from farfield.cli.common import Common, command
+from farfield.errors import UnknownName
 
 
 def register(app: typer.Typer) -> None:
@@ -15,6 +16,7 @@ def register(app: typer.Typer) -> None:
     @command(app, "demo", source=False, run=False)
     def demo(
         common: Common,
+        name: Annotated[str, typer.Argument(metavar="[NAME]", help="which one: taper")] = "taper",
         folder: Annotated[
             str | None, typer.Option("--dir", metavar="DIR", help="where its files go; otherwise the cache")
         ] = None,
@@ -29,6 +31,8 @@ def register(app: typer.Typer) -> None:
 
         from farfield.demo.story import Story
 
+        if name != "taper":
+            raise UnknownName(f"no demo named '{name}'; there is: taper (demo:box is a source for trying commands)")
         settings = common.settings()
         where = Path(folder).expanduser() if folder else settings["cache_dir"] / "demo"
         silent = common.json or common.quiet

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from farfield.cli.common import Common, command, flat, names, stats_lines
+from farfield.errors import UsageError
 
 
 def register(app: typer.Typer) -> None:
@@ -26,6 +27,7 @@ def register(app: typer.Typer) -> None:
             ),
         ],
         output: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="a .vtp or .npz file")],
+        kind: Annotated[str, typer.Option("--kind", help="streamline")] = "streamline",
         field: Annotated[str, typer.Option("--field", help="the vector field")] = "velocity",
         direction: Annotated[str, typer.Option("--direction", help="forward, backward or both")] = "both",
         integrator: Annotated[str, typer.Option("--integrator", help="rk45, rk4 or euler")] = "rk45",
@@ -53,6 +55,8 @@ def register(app: typer.Typer) -> None:
         from farfield.runs import TABLES, output_path
         from farfield.seeds import resolve
 
+        if kind != "streamline":
+            raise UsageError(f"--kind: this version traces lines of kind streamline, not '{kind}'")
         target = output_path(output, TABLES, "lines")
         spec, array = resolve(seeds)
         settings = common.settings()
@@ -65,6 +69,7 @@ def register(app: typer.Typer) -> None:
             zone_order=common.zone_order,
             progress=run["progress"],
         ) as dataset:
+            dataset.isel(time=step)  # says what steps there are, before anything is read
             result = dataset.trace(
                 target,
                 options={
@@ -91,6 +96,8 @@ def register(app: typer.Typer) -> None:
             lines.append(f"outside  {result['outside']:,} seeds are in no zone; their lines are empty")
         if result["partial"]:
             lines.append("partial  pages failed: lines that end by 'failed' stop where their data does")
+            if result.get("failure"):
+                lines.append(f"failure  {result['failure']}")
         lines += [*stats_lines(result["stats"]), f"wrote    {target}"]
         common.show(flat(result), lines)
         return PARTIAL if result["partial"] else 0

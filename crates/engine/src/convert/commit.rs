@@ -11,6 +11,7 @@ use field::store::layout::{all_arrays, documents, ENTRY_BYTES};
 use field::store::metadata::{catalog_value, ArraySeal, Root};
 use field::store::Store;
 use serde_json::{json, Value};
+use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -226,12 +227,25 @@ pub(super) fn finish(
     // A root from an earlier try must not vouch for what is written now.
     disk.remove(&root_path)?;
     let mut known = Vec::new();
+    // Shards of data are durable already; what is not are documents, ranges and boxes, and the names of all of them.
+    let mut paths = Vec::new();
+    let mut folders = BTreeSet::from([store.clone()]);
+    for layout in all_arrays(&plan.zones, plan.data) {
+        folders.insert(store.join(&layout.path));
+    }
+    for layout in plan.zones.iter().flat_map(|z| z.ranges.iter().flatten().chain(&z.boxes)) {
+        for step in 0..layout.steps {
+            paths.extend((0..layout.grid.count()).map(|n| store.join(layout.shard_path(step, n))));
+        }
+    }
     for (name, bytes) in documents(&plan.zones, plan.data) {
         let path = store.join(name);
         if let Some(parent) = path.parent() {
             disk.create_dir(parent)?;
+            folders.insert(parent.to_owned());
         }
         disk.write(&path, &bytes)?;
+        paths.push(path);
         known.push((bytes.len() as u64, crc32c::crc32c(&bytes)));
     }
     // The source is looked at again: pages from before and after a change do not belong together.
@@ -241,7 +255,8 @@ pub(super) fn finish(
         let name = plan.input.files.first().map_or(dst, |p| p.as_path());
         return Err(FieldError::format(name, "changed while it was converted; convert it again"));
     }
-    disk.sync_all(&store)?;
+    paths.extend(folders);
+    disk.sync_paths(&store, &paths)?;
     let root = root_of(plan, options, known, seals);
     let file = disk.write(&root_path, &root.document())?;
     disk.sync(&file, &root_path)?;

@@ -9,6 +9,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+/// Files that are made durable one by one.
+const SYNC_EACH: usize = 4000;
+/// How many at once.
+const SYNC_THREADS: usize = 8;
+
 /// The file system, through which tests can cut the power.
 #[derive(Default)]
 pub(super) struct Disk {
@@ -74,7 +79,18 @@ impl Disk {
     /// Makes a file's content durable.
     pub fn sync(&self, file: &File, path: &Path) -> Result<(), FieldError> {
         self.step(path)?;
+        if self.is_simulated() {
+            return Ok(());
+        }
         file.sync_all().map_err(|e| failed(path, e))
+    }
+
+    /// A test's process that is "killed" loses nothing that was written, so it need not wait for the disk.
+    fn is_simulated(&self) -> bool {
+        #[cfg(test)]
+        return self.fuse.is_some();
+        #[cfg(not(test))]
+        false
     }
 
     /// Writes a small file whole; not durable until a sync.
@@ -86,12 +102,25 @@ impl Disk {
 
     /// Makes a folder's entries durable.
     pub fn sync_dir(&self, path: &Path) -> Result<(), FieldError> {
-        self.step(path)?;
-        File::open(path).and_then(|d| d.sync_all()).map_err(|e| failed(path, e))
+        let dir = File::open(path).map_err(|e| failed(path, e))?;
+        self.sync(&dir, path)
     }
 
-    /// Makes everything on the file system of `path` durable: one call for the thousands of small files of a store.
-    pub fn sync_all(&self, path: &Path) -> Result<(), FieldError> {
+    /// Makes many small files and folders durable, side by side, so that the file system can join their commits. Above
+    /// some thousands the whole file system at once is cheaper, although that waits for everybody else's data, too.
+    pub fn sync_paths(&self, root: &Path, paths: &[PathBuf]) -> Result<(), FieldError> {
+        if paths.len() > SYNC_EACH {
+            return self.sync_file_system(root);
+        }
+        let one = |p: &PathBuf| -> Result<(), FieldError> { File::open(p).map_err(|e| failed(p, e)).and_then(|f| self.sync(&f, p)) };
+        std::thread::scope(|scope| {
+            let share = paths.len().div_ceil(SYNC_THREADS).max(1);
+            let threads: Vec<_> = paths.chunks(share).map(|c| scope.spawn(move || c.iter().try_for_each(one))).collect();
+            threads.into_iter().try_for_each(|t| t.join().unwrap_or_else(|_| Err(FieldError::Usage("a thread stopped".into()))))
+        })
+    }
+
+    fn sync_file_system(&self, path: &Path) -> Result<(), FieldError> {
         self.step(path)?;
         let dir = File::open(path).map_err(|e| failed(path, e))?;
         // SAFETY: a system call on an open descriptor.

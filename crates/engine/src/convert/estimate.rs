@@ -1,15 +1,17 @@
 //! What a conversion would cost, without writing anything.
 
+use super::piece::Work;
+use super::pipeline::read_slab;
 use super::plan::Plan;
-use super::{Charge, ConvertInput, ConvertOptions};
+use super::record::Record;
+use super::words::Words;
+use super::{plan_within, Charge, ConvertInput, ConvertOptions};
 use field::error::FieldError;
-use field::store::codec::{Codec, Encoder};
+use field::store::codec::CRC_BYTES;
 use field::store::layout::{documents, ArrayLayout};
 use std::path::Path;
 use std::time::Instant;
 
-/// Bytes of each array that are read and encoded to measure.
-const SAMPLE_BYTES: usize = 2 << 20;
 /// What a disk is taken to write in a second, because a dry run does not write.
 const WRITE_RATE: f64 = 400e6;
 /// What ranges and boxes take over their values, compressed, and their indexes.
@@ -45,8 +47,7 @@ pub struct DryRun {
 /// # Errors
 /// As [`super::convert`], as far as the source and the limit go.
 pub fn dry_run(input: &ConvertInput, dst: &Path, options: &ConvertOptions, charge: &Charge<'_>) -> Result<DryRun, FieldError> {
-    let plan = Plan::new(input, dst, options, None)?;
-    let _charged = charge(plan.memory)?;
+    let (plan, _charged) = plan_within(input, dst, options, None, charge)?;
     let arrays = || plan.zones.iter().flat_map(|z| &z.arrays);
     let source_bytes = plan.source_bytes();
     let padded: u64 = arrays().map(|a| a.page_count() * a.page_bytes() as u64).sum();
@@ -81,31 +82,33 @@ pub fn dry_run(input: &ConvertInput, dst: &Path, options: &ConvertOptions, charg
     })
 }
 
-/// Encoded over raw bytes, and bytes a second of reading and encoding, by rows from the middle of each array of the
-/// largest zone. Rows stand for pages: they compress a little worse.
+/// Encoded over raw bytes, and bytes a second of reading and encoding, by a row of pages from the middle of each array of
+/// the largest zone.
 fn sample(plan: &Plan<'_>) -> Result<(f64, f64), FieldError> {
-    let Some((z, zone)) = plan.zones.iter().enumerate().max_by_key(|(_, z)| z.paging.points()) else { return Ok((1.0, 1.0)) };
-    let started = Instant::now();
-    let (mut raw, mut encoded) = (0u64, 0u64);
-    let mut out = Vec::new();
-    for (a, layout) in zone.arrays.iter().enumerate() {
-        let [ni, nj, nk] = zone.paging.dims;
-        let row = ni * layout.dtype.size();
-        let rows = (SAMPLE_BYTES.min(plan.slab_bytes) / row).clamp(1, nj);
-        let mut bytes = vec![0; rows * row];
-        let middle = (nj - rows) / 2;
-        plan.input.arrays[z][a].rows.read_rows(0, 0, nk / 2, middle..middle + rows, &mut bytes)?;
-        let fail = |e| FieldError::io(&layout.path, e);
-        let mut encoder = Encoder::new(layout.codec, layout.dtype.size()).map_err(fail)?;
-        let page = (layout.page_bytes() / layout.components()).clamp(1, bytes.len());
-        for page in bytes.chunks(page) {
-            out.clear();
-            raw += page.len() as u64;
-            // Checksums are counted with the overhead.
-            encoded += encoder.encode(page, &mut out).map_err(fail)? as u64 - 4;
-        }
+    let Some((zone, layout)) = plan.zones.iter().enumerate().max_by_key(|(_, z)| z.paging.points()) else { return Ok((1.0, 1.0)) };
+    let (mut raw, mut encoded, mut seconds) = (0u64, 0u64, 0.0);
+    for (array, layout) in layout.arrays.iter().enumerate() {
+        let started = Instant::now();
+        let [_, nj, nk] = layout.grid.paging.pages;
+        let (shard, _) = layout.grid.locate([0, nj / 2, nk / 2]);
+        let count = usize::try_from(shard).unwrap_or(0);
+        let unit = plan.numbers[zone][array].get(count).copied().unwrap_or(0);
+        let pages = layout.grid.pages_of(shard);
+        let row = [pages[0].clone(), nj / 2..nj / 2 + 1, nk / 2..nk / 2 + 1];
+        let Some(piece) = plan.split(zone, array, &row, plan.slab_bytes).into_iter().next() else { continue };
+        let slab = plan.slab(zone, array, &piece.pages);
+        let mut words = Words::new(slab.bytes);
+        read_slab(plan, unit, &slab, words.bytes_mut())?;
+        let (ranges, boxes) = plan.record_sizes(&plan.units[unit]);
+        let mut record = Record { ranges: vec![0.0; ranges], boxes: vec![field::boxes::EMPTY; boxes], ..Record::default() };
+        let mut out = Vec::new();
+        let read = slab.values as u64;
+        Work { plan, unit, pages: piece.pages, slab, bytes: words.bytes() }.run(&mut record, &mut out)?;
+        let pages: usize = out.iter().map(|e| e.lens.len()).sum();
+        raw += (pages * layout.page_bytes()) as u64;
+        // Checksums are counted with the overhead.
+        encoded += out.iter().map(|e| (e.bytes.len() - CRC_BYTES * e.lens.len()) as u64).sum::<u64>();
+        seconds += started.elapsed().as_secs_f64() * (raw as f64 / read.max(1) as f64).min(1.0);
     }
-    let rate = raw as f64 / started.elapsed().as_secs_f64().max(1e-6);
-    let ratio = if plan.codec == Codec::None { 1.0 } else { encoded as f64 / raw.max(1) as f64 };
-    Ok((ratio, rate))
+    Ok((encoded as f64 / raw.max(1) as f64, raw as f64 / seconds.max(1e-6)))
 }

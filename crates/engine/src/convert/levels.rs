@@ -193,11 +193,11 @@ fn limits(plan: &Plan<'_>, disk: &Disk, places: &Places<'_>, of: (usize, usize, 
 fn boxes(plan: &Plan<'_>, disk: &Disk, places: &Places<'_>, of: (usize, usize, usize), grid: &mut Grid) -> Result<(), FieldError> {
     for (number, unit) in units_of(plan, of) {
         let record = read(plan, places, number)?;
-        let (bj, bk, ni) = plan.blocks(unit);
-        let mut row = vec![0.0; ni * 6];
-        for (n, from) in record.boxes.chunks_exact(ni).enumerate() {
+        let [bi, bj, bk] = plan.blocks(unit);
+        let mut row = vec![0.0; bi.len() * 6];
+        for (n, from) in record.boxes.chunks_exact(bi.len().max(1)).enumerate() {
             row.iter_mut().zip(from.iter().flatten()).for_each(|(x, &b)| *x = f64::from(b));
-            grid.join(disk, bj.start + n % bj.len(), bk.start + n / bj.len(), 0, &row)?;
+            grid.join(disk, bj.start + n % bj.len(), bk.start + n / bj.len(), bi.start, &row)?;
         }
     }
     let mut row = vec![0.0; grid.dims[0] * 6];

@@ -159,6 +159,32 @@ pub fn build_index(
     run(input, dst, &options, Some(pages), &Disk::default(), charge, progress)
 }
 
+/// A plan whose memory could be charged: others may hold some of the limit, so smaller plans are tried, too.
+fn plan_within<'a>(
+    input: &'a ConvertInput,
+    dst: &Path,
+    options: &ConvertOptions,
+    pages: Option<&[Paging]>,
+    charge: &Charge<'_>,
+) -> Result<(Plan<'a>, Box<dyn Any>), FieldError> {
+    let mut limit = options.memory_limit;
+    let mut refused = None;
+    loop {
+        let plan = match Plan::new(input, dst, options, pages, limit) {
+            Ok(plan) => plan,
+            Err(e) => return Err(refused.unwrap_or(e)),
+        };
+        match charge(plan.memory) {
+            Ok(charged) => return Ok((plan, charged)),
+            Err(e) => {
+                // What is short is what the smallest plan lacks; the last refusal says so.
+                limit = plan.memory.saturating_sub(1) / 4 * 3;
+                refused = Some(e);
+            }
+        }
+    }
+}
+
 fn run(
     input: &ConvertInput,
     dst: &Path,
@@ -171,7 +197,7 @@ fn run(
     if input.arrays.len() != input.catalog.zones.len() {
         return Err(FieldError::Usage("zones and arrays differ in number".into()));
     }
-    let plan = Plan::new(input, dst, options, pages)?;
+    let (plan, _charged) = plan_within(input, dst, options, pages, charge)?;
     let total = plan.source_bytes();
     let mut report = ConvertReport {
         source_bytes: total,
@@ -180,7 +206,6 @@ fn run(
         memory: plan.memory,
         ..ConvertReport::default()
     };
-    let _charged = charge(plan.memory)?;
     let partial = match begin(&plan, disk, dst, options)? {
         Begun::Work(partial) => partial,
         Begun::Done { bytes } => {

@@ -24,7 +24,7 @@ struct Scratch {
     lines: Lines,
 }
 
-/// One row of pages (all along i of the unit) and where its limits go.
+/// One row of pages (those along i of the piece) and where its limits go.
 struct PageRow<'r> {
     j: usize,
     k: usize,
@@ -33,8 +33,7 @@ struct PageRow<'r> {
 
 /// One row of blocks, the cells of it that the piece has, and where its boxes go.
 struct BlockRow<'r> {
-    cells_j: Range<usize>,
-    cells_k: Range<usize>,
+    cells: [Range<usize>; 3],
     boxes: &'r mut [Bounds],
 }
 
@@ -42,8 +41,8 @@ struct BlockRow<'r> {
 pub(super) struct Work<'a> {
     pub plan: &'a Plan<'a>,
     pub unit: usize,
-    pub pages_j: Range<usize>,
-    pub pages_k: Range<usize>,
+    /// Page coordinates along i, j, k.
+    pub pages: [Range<usize>; 3],
     pub slab: Slab,
     pub bytes: &'a [u8],
 }
@@ -56,25 +55,26 @@ impl Work<'_> {
         let unit = &plan.units[self.unit];
         let layout = plan.layout(unit);
         let pages = layout.grid.pages_of(unit.shard);
-        let limits = 2 * layout.components() * pages[0].len();
+        let one = 2 * layout.components();
+        // The piece's part of a row of the unit's limits.
+        let own = (self.pages[0].start - pages[0].start) * one..(self.pages[0].end - pages[0].start) * one;
         let mut rows: Vec<PageRow<'_>> = Vec::new();
-        for (n, limits) in record.ranges.chunks_exact_mut(limits).enumerate() {
+        for (n, limits) in record.ranges.chunks_exact_mut(one * pages[0].len()).enumerate() {
             let (j, k) = (pages[1].start + n % pages[1].len(), pages[2].start + n / pages[1].len());
-            if self.pages_j.contains(&j) && self.pages_k.contains(&k) {
-                rows.push(PageRow { j, k, limits });
+            if self.pages[1].contains(&j) && self.pages[2].contains(&k) {
+                rows.push(PageRow { j, k, limits: &mut limits[own.clone()] });
             }
         }
         let mut blocks: Vec<BlockRow<'_>> = Vec::new();
         if !record.boxes.is_empty() {
-            let (bj, bk, ni) = plan.blocks(unit);
-            let paging = &layout.grid.paging;
-            let (cj, ck) = (Plan::cells_of(paging, 1, &self.pages_j), Plan::cells_of(paging, 2, &self.pages_k));
+            let [bi, bj, bk] = plan.blocks(unit);
+            let own: [Range<usize>; 3] = std::array::from_fn(|a| Plan::cells_of(&layout.grid.paging, a, &self.pages[a]));
             let meet = |b: usize, c: &Range<usize>| (b * BLOCK).max(c.start)..((b + 1) * BLOCK).min(c.end);
-            for (n, boxes) in record.boxes.chunks_exact_mut(ni).enumerate() {
-                let cells_j = meet(bj.start + n % bj.len(), &cj);
-                let cells_k = meet(bk.start + n / bj.len(), &ck);
-                if !cells_j.is_empty() && !cells_k.is_empty() {
-                    blocks.push(BlockRow { cells_j, cells_k, boxes });
+            let along_i = own[0].start / BLOCK - bi.start..own[0].end.div_ceil(BLOCK).max(bi.start) - bi.start;
+            for (n, boxes) in record.boxes.chunks_exact_mut(bi.len()).enumerate() {
+                let cells = [own[0].clone(), meet(bj.start + n % bj.len(), &own[1]), meet(bk.start + n / bj.len(), &own[2])];
+                if cells.iter().all(|c| !c.is_empty()) {
+                    blocks.push(BlockRow { cells, boxes: &mut boxes[along_i.clone()] });
                 }
             }
         }
@@ -112,8 +112,7 @@ impl Work<'_> {
     /// One worker's share.
     fn share(&self, layout: &ArrayLayout, rows: &mut [PageRow<'_>], blocks: &mut [BlockRow<'_>], out: &mut Encoded) -> Result<(), FieldError> {
         let failed = |e: std::io::Error| FieldError::io(PathBuf::from(&layout.path), e);
-        let unit = &self.plan.units[self.unit];
-        let pages_i = layout.grid.pages_of(unit.shard)[0].clone();
+        let pages_i = self.pages[0].clone();
         let mut scratch = Scratch::default();
         out.bytes.clear();
         out.lens.clear();
@@ -147,11 +146,10 @@ impl Work<'_> {
                 components: layout.components(),
                 iblank,
                 size: self.slab.size,
-                j0: self.slab.j.start,
-                k0: self.slab.k.start,
+                low: [0, 1, 2].map(|a| self.slab.points[a].start),
             };
             for b in blocks {
-                add_block_row(&slab, b.cells_j.clone(), b.cells_k.clone(), &mut scratch.lines, b.boxes);
+                add_block_row(&slab, &b.cells, &mut scratch.lines, b.boxes);
             }
         }
         Ok(())
@@ -164,7 +162,7 @@ impl Work<'_> {
         let size = layout.dtype.size();
         let e = p.extent(at);
         let [ni, nj, nk] = self.slab.size;
-        let (j0, k0) = (e[1].start - self.slab.j.start, e[2].start - self.slab.k.start);
+        let [i0, j0, k0] = [0, 1, 2].map(|a| e[a].start - self.slab.points[a].start);
         let (row, plane) = (p.page[0] * size, p.page[0] * p.page[1] * size);
         let used = e[0].len() * size;
         for c in 0..layout.components() {
@@ -174,7 +172,7 @@ impl Work<'_> {
                     page.copy_within(to - plane..to, to);
                     continue;
                 }
-                let from = (((c * nk + k0 + k) * nj + j0) * ni + e[0].start) * size;
+                let from = (((c * nk + k0 + k) * nj + j0) * ni + i0) * size;
                 for j in 0..p.page[1] {
                     let to = to + j * row;
                     if j >= e[1].len() {
@@ -206,7 +204,7 @@ impl Work<'_> {
         let nc = layout.components();
         let e = p.extent([0, row.j, row.k]);
         let local = |points: &Range<usize>, start: usize, most: usize| points.start - start..(points.end - start + 1).min(most);
-        let (js, ks) = (local(&e[1], self.slab.j.start, nj), local(&e[2], self.slab.k.start, nk));
+        let (js, ks) = (local(&e[1], self.slab.points[1].start, nj), local(&e[2], self.slab.points[2].start, nk));
         let mut lo = vec![largest; ni];
         let mut hi = vec![smallest; ni];
         for c in 0..nc {
@@ -222,7 +220,8 @@ impl Work<'_> {
                 }
             }
             for (n, i) in pages_i.clone().enumerate() {
-                let points = i * p.page[0]..((i + 1) * p.page[0] + 1).min(ni);
+                let low = self.slab.points[0].start;
+                let points = i * p.page[0] - low..((i + 1) * p.page[0] + 1 - low).min(ni);
                 let least = lo[points.clone()].iter().fold(largest, |m, &x| if x < m { x } else { m });
                 let most = hi[points].iter().fold(smallest, |m, &x| if x > m { x } else { m });
                 row.limits[n * 2 * nc + c] = least.into();

@@ -18,11 +18,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::scope;
 
 /// Reads that are under way at once, for disks that answer several faster than one.
-const READS: usize = 4;
+pub(super) const READS: usize = 4;
 /// Threads that wait for the disk.
 const COMMITTERS: usize = 2;
 /// A read is not cut in parts below this.
-const READ_BYTES: usize = 256 << 10;
+pub(super) const READ_BYTES: usize = 256 << 10;
 
 /// The first error stops everything.
 #[derive(Default)]
@@ -127,7 +127,7 @@ fn read_all(plan: &Plan<'_>, todo: &[usize], failure: &Failure, slabs: Receiver<
                 return;
             }
             let u = &plan.units[unit];
-            let slab = plan.slab(u.zone, u.array, &piece.pages_j, &piece.pages_k);
+            let slab = plan.slab(u.zone, u.array, &piece.pages);
             if words.bytes().len() < slab.bytes {
                 // The old one goes first.
                 drop(words);
@@ -143,37 +143,66 @@ fn read_all(plan: &Plan<'_>, todo: &[usize], failure: &Failure, slabs: Receiver<
     }
 }
 
+/// Some rows of one plane of one component.
+struct Part<'b> {
+    array: usize,
+    step: usize,
+    component: usize,
+    k: usize,
+    j: usize,
+    out: &'b mut [u8],
+}
+
 /// Reads all components' planes of a slab, several at once.
-fn read_slab(plan: &Plan<'_>, unit: usize, slab: &Slab, bytes: &mut [u8]) -> Result<(), FieldError> {
+pub(super) fn read_slab(plan: &Plan<'_>, unit: usize, slab: &Slab, bytes: &mut [u8]) -> Result<(), FieldError> {
     let u = &plan.units[unit];
     let size = plan.layout(u).dtype.size();
+    let dims = plan.zones[u.zone].paging.dims;
     let arrays = &plan.input.arrays[u.zone];
-    let row = slab.size[0] * size;
-    let plane = row * slab.size[1];
-    let planes = slab.size[2];
-    // One plane of one component a part: component, plane, rows. Long planes are cut so that reads can go side by side.
+    let [ni, nj, nk] = slab.size;
     let mut parts = Vec::new();
     let (values, behind) = bytes.split_at_mut(slab.values.next_multiple_of(8));
-    let rows = (READ_BYTES.max(plane.div_ceil(READS)) / row).max(1);
-    for (n, out) in values[..slab.values].chunks_exact_mut(plane).enumerate() {
+    // Long planes are cut so that reads can go side by side.
+    let row = ni * size;
+    let rows = (READ_BYTES.max((row * nj).div_ceil(READS)) / row).max(1);
+    for (n, out) in values[..slab.values].chunks_exact_mut(row * nj).enumerate() {
         for (m, out) in out.chunks_mut(rows * row).enumerate() {
-            parts.push((u.array, u.step, n / planes, n % planes, m * rows, out.len() / row, out));
+            let (k, j) = (slab.points[2].start + n % nk, slab.points[1].start + m * rows);
+            parts.push(Part { array: u.array, step: u.step, component: n / nk, k, j, out });
         }
     }
-    if let (true, Some(iblank)) = (slab.iblank, plan.boxes_of(u.zone, u.array).1) {
-        let step = plan.iblank_step(u.zone, iblank, u.step);
-        let row = slab.size[0] * 4;
-        for (n, out) in behind[..slab.bytes - slab.values.next_multiple_of(8)].chunks_exact_mut(row * slab.size[1]).enumerate() {
-            parts.push((iblank, step, 0, n, 0, slab.size[1], out));
+    if let (true, Some(array)) = (slab.iblank, plan.boxes_of(u.zone, u.array).1) {
+        let step = plan.iblank_step(u.zone, array, u.step);
+        let len = slab.bytes - slab.values.next_multiple_of(8);
+        for (n, out) in behind[..len].chunks_exact_mut(ni * nj * 4).enumerate() {
+            let (k, j) = (slab.points[2].start + n, slab.points[1].start);
+            parts.push(Part { array, step, component: 0, k, j, out });
         }
     }
-    let total: usize = parts.iter().map(|p| p.6.len()).sum();
-    let readers = READS.min(total / READ_BYTES).min(parts.len());
-    let one = |p: &mut (usize, usize, usize, usize, usize, usize, &mut [u8])| {
-        let (array, step, c, k, j, rows, ref mut out) = *p;
-        let j = slab.j.start + j;
-        arrays[array].rows.read_rows(step, c, slab.k.start + k, j..j + rows, out)
+    let one = |p: &mut Part<'_>| -> Result<(), FieldError> {
+        let source = &arrays[p.array].rows;
+        let size = plan.zones[u.zone].arrays[p.array].dtype.size();
+        let (row, whole) = (ni * size, dims[0] * size);
+        let count = p.out.len() / row;
+        if ni == dims[0] {
+            return source.read_rows(p.step, p.component, p.k, p.j..p.j + count, p.out);
+        }
+        // Only some columns: whole rows pass through a small buffer.
+        let most = (READ_BYTES / whole).max(1);
+        let mut buffer = vec![0; most.min(count) * whole];
+        let skip = slab.points[0].start * size;
+        for (n, out) in p.out.chunks_mut(most * row).enumerate() {
+            let buffer = &mut buffer[..out.len() / row * whole];
+            let j = p.j + n * most;
+            source.read_rows(p.step, p.component, p.k, j..j + out.len() / row, buffer)?;
+            for (out, from) in out.chunks_exact_mut(row).zip(buffer.chunks_exact(whole)) {
+                out.copy_from_slice(&from[skip..skip + row]);
+            }
+        }
+        Ok(())
     };
+    let total: usize = parts.iter().map(|p| p.out.len()).sum();
+    let readers = READS.min(total / READ_BYTES).min(parts.len());
     if readers <= 1 {
         return parts.iter_mut().try_for_each(one);
     }
@@ -223,7 +252,7 @@ fn encode_all(
         let Ok(mut out) = pages.recv() else { break };
         let done = slab.values as u64;
         let bytes = words.bytes();
-        let work = Work { plan, unit: piece.unit, pages_j: piece.pages_j, pages_k: piece.pages_k, slab, bytes };
+        let work = Work { plan, unit: piece.unit, pages: piece.pages, slab, bytes };
         if failure.check(work.run(&mut record, &mut out)).is_none() {
             break;
         }

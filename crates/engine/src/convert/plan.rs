@@ -6,6 +6,7 @@ use field::error::FieldError;
 use field::paging::Paging;
 use field::store::codec::Codec;
 use field::store::layout::{choose_pages, lay_out, ArrayLayout, ZoneLayout};
+use super::pipeline::{READS, READ_BYTES};
 use std::ops::Range;
 use std::path::Path;
 
@@ -27,23 +28,24 @@ pub(super) struct Unit {
     pub shard: u64,
 }
 
-/// A part of a unit that is read at once: some rows of pages, all along i.
+/// A part of a unit that is read at once: several planes of pages, or several rows of one plane, or (where memory is
+/// tight) several pages of one row; then the file's rows are read once for each part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub unit: usize,
-    pub pages_j: Range<usize>,
-    pub pages_k: Range<usize>,
+    /// Page coordinates along i, j, k.
+    pub pages: [Range<usize>; 3],
     pub first: bool,
     pub last: bool,
 }
 
-/// The points that a piece's slab holds: its own and, where the zone goes on, one more row and plane, which belong to
-/// cells whose low corners are the piece's own.
+/// The points that a piece's slab holds: its own and, where the zone goes on, one more column, row and plane, which
+/// belong to cells whose low corners are the piece's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Slab {
-    pub j: Range<usize>,
-    pub k: Range<usize>,
-    /// Points along i, rows, planes.
+    /// Columns, rows, planes of the zone.
+    pub points: [Range<usize>; 3],
+    /// How many of each.
     pub size: [usize; 3],
     /// Bytes of the array's components; iblank follows at the next multiple of 8.
     pub values: usize,
@@ -78,6 +80,7 @@ impl<'a> Plan<'a> {
         dst: &Path,
         options: &ConvertOptions,
         pages: Option<&[Paging]>,
+        limit: u64,
     ) -> Result<Self, FieldError> {
         let steps: Vec<Vec<usize>> = input.arrays.iter().map(|z| z.iter().map(|a| a.steps).collect()).collect();
         let chosen = pages.map_or_else(|| choose_pages(&input.catalog, options.page, options.layout), <[Paging]>::to_vec);
@@ -95,7 +98,7 @@ impl<'a> Plan<'a> {
             workers: options.workers.clamp(1, 64),
         };
         plan.list_units();
-        plan.find_memory(options.memory_limit)?;
+        plan.find_memory(limit)?;
         Ok(plan)
     }
 
@@ -147,15 +150,14 @@ impl<'a> Plan<'a> {
         (pages.start * paging.page[a]).min(most)..(pages.end * paging.page[a]).min(most)
     }
 
-    /// Rows of blocks (along j, along k) that a unit has cells of, and blocks along i.
-    pub fn blocks(&self, unit: &Unit) -> (Range<usize>, Range<usize>, usize) {
+    /// Blocks along i, j, k that a unit has cells of.
+    pub fn blocks(&self, unit: &Unit) -> [Range<usize>; 3] {
         let grid = &self.layout(unit).grid;
         let pages = grid.pages_of(unit.shard);
-        let along = |a: usize| {
+        std::array::from_fn(|a| {
             let c = Self::cells_of(&grid.paging, a, &pages[a]);
             c.start / BLOCK..if c.is_empty() { c.start / BLOCK } else { c.end.div_ceil(BLOCK) }
-        };
-        (along(1), along(2), cells(grid.paging.dims)[0].div_ceil(BLOCK))
+        })
     }
 
     /// Numbers of limits and of boxes in a unit's record.
@@ -163,25 +165,25 @@ impl<'a> Plan<'a> {
         let layout = self.layout(unit);
         let pages: usize = layout.grid.pages_of(unit.shard).iter().map(ExactSizeIterator::len).product();
         let boxes = if self.boxes_of(unit.zone, unit.array).0 {
-            let (j, k, ni) = self.blocks(unit);
-            j.len() * k.len() * ni
+            self.blocks(unit).iter().map(ExactSizeIterator::len).product()
         } else {
             0
         };
         (pages * 2 * layout.components(), boxes)
     }
 
-    /// The slab of rows of pages.
-    pub fn slab(&self, zone: usize, array: usize, pages_j: &Range<usize>, pages_k: &Range<usize>) -> Slab {
+    /// The slab of a box of pages.
+    pub fn slab(&self, zone: usize, array: usize, pages: &[Range<usize>; 3]) -> Slab {
         let layout = &self.zones[zone].arrays[array];
         let p = &layout.grid.paging;
-        let along = |a: usize, pages: &Range<usize>| pages.start * p.page[a]..(pages.end * p.page[a] + 1).min(p.dims[a]);
-        let (j, k) = (along(1, pages_j), along(2, pages_k));
-        let points = p.dims[0] * j.len() * k.len();
-        let values = points * layout.components() * layout.dtype.size();
+        let points: [Range<usize>; 3] =
+            std::array::from_fn(|a| pages[a].start * p.page[a]..(pages[a].end * p.page[a] + 1).min(p.dims[a]));
+        let size = [points[0].len(), points[1].len(), points[2].len()];
+        let count = size[0] * size[1] * size[2];
+        let values = count * layout.components() * layout.dtype.size();
         let iblank = self.boxes_of(zone, array).1.is_some();
-        let bytes = values.next_multiple_of(8) + if iblank { points * 4 } else { 0 };
-        Slab { size: [p.dims[0], j.len(), k.len()], j, k, values, bytes, iblank }
+        let bytes = values.next_multiple_of(8) + if iblank { count * 4 } else { 0 };
+        Slab { points, size, values, bytes, iblank }
     }
 
     /// The pieces of a unit.
@@ -198,25 +200,27 @@ impl<'a> Plan<'a> {
         out
     }
 
-    /// Cuts pages in pieces whose slabs take at most `most` bytes, but at least one row of pages. Their order is that of
+    /// Cuts pages in pieces whose slabs take at most `most` bytes, but at least one page. Their order is that of
     /// the pages' slots, whatever `most` is, so the limit does not change the store.
-    fn split(&self, zone: usize, array: usize, pages: &[Range<usize>; 3], most: usize) -> Vec<Piece> {
-        let fits = |nj: usize, nk: usize| {
+    pub fn split(&self, zone: usize, array: usize, pages: &[Range<usize>; 3], most: usize) -> Vec<Piece> {
+        let fits = |n: [usize; 3]| {
             // At the zone's low end, where a slab is never cut short by its high end.
-            self.slab(zone, array, &(0..nj), &(0..nk)).bytes <= most
+            self.slab(zone, array, &n.map(|n| 0..n)).bytes <= most
         };
-        let (nj, nk) = (pages[1].len(), pages[2].len());
-        let planes = (1..=nk).take_while(|&n| fits(nj, n)).last();
-        let (step_j, step_k) = match planes {
-            Some(n) => (nj, n),
-            None => ((1..=nj).take_while(|&n| fits(n, 1)).last().unwrap_or(1), 1),
+        let [ni, nj, nk] = [pages[0].len(), pages[1].len(), pages[2].len()];
+        let largest = |n: usize, fits: &dyn Fn(usize) -> bool| (1..=n).take_while(|&n| fits(n)).last();
+        let step = if let Some(n) = largest(nk, &|n| fits([ni, nj, n])) {
+            [ni, nj, n]
+        } else if let Some(n) = largest(nj, &|n| fits([ni, n, 1])) {
+            [ni, n, 1]
+        } else {
+            [largest(ni, &|n| fits([n, 1, 1])).unwrap_or(1), 1, 1]
         };
+        let parts = |a: usize| pages[a].clone().step_by(step[a]).map(move |n| n..(n + step[a]).min(pages[a].end));
         let mut out = Vec::new();
-        for k in pages[2].clone().step_by(step_k) {
-            for j in pages[1].clone().step_by(step_j) {
-                let pages_j = j..(j + step_j).min(pages[1].end);
-                let pages_k = k..(k + step_k).min(pages[2].end);
-                out.push(Piece { unit: 0, pages_j, pages_k, first: false, last: false });
+        for k in parts(2) {
+            for j in parts(1) {
+                out.extend(parts(0).map(|i| Piece { unit: 0, pages: [i, j.clone(), k.clone()], first: false, last: false }));
             }
         }
         out
@@ -225,11 +229,22 @@ impl<'a> Plan<'a> {
     /// Bytes that a piece's pages may take when encoded.
     fn piece_out(&self, zone: usize, array: usize, piece: &Piece) -> usize {
         let layout = &self.zones[zone].arrays[array];
-        let rows = piece.pages_j.len() * piece.pages_k.len();
-        rows * layout.grid.shard[0] * self.codec.max_encoded(layout.page_bytes())
+        let pages: usize = piece.pages.iter().map(ExactSizeIterator::len).product();
+        pages * self.codec.max_encoded(layout.page_bytes())
     }
 
+    /// Finds buffer sizes that fit the limit; with fewer workers if need be, because each has a page of its own.
     fn find_memory(&mut self, limit: u64) -> Result<(), FieldError> {
+        loop {
+            match self.find_buffers(limit) {
+                Err(FieldError::LimitTooSmall { .. }) if self.workers > 1 => self.workers /= 2,
+                done => return done,
+            }
+        }
+    }
+
+    fn find_buffers(&mut self, limit: u64) -> Result<(), FieldError> {
+        let context = if matches!(self.codec, Codec::Zstd { .. }) { CONTEXT } else { 0 };
         let mut fixed = 0;
         let mut kinds = Vec::new();
         for (z, zone) in self.zones.iter().enumerate() {
@@ -237,8 +252,9 @@ impl<'a> Plan<'a> {
                 let unit = Unit { zone: z, array: a, step: 0, shard: 0 };
                 let (ranges, boxes) = self.record_sizes(&unit);
                 let record = ranges * 8 + boxes * size_of::<Bounds>();
-                let scratch = 2 * layout.page_bytes() + (2 * layout.components() + 2) * layout.grid.paging.dims[0] * 8 + CONTEXT;
-                fixed = fixed.max(RECORDS * record + self.workers * scratch);
+                let scratch = 2 * layout.page_bytes() + (2 * layout.components() + 2) * layout.grid.paging.dims[0] * 8 + context;
+                let reads = READS * READ_BYTES.max(layout.grid.paging.dims[0] * layout.dtype.size());
+                fixed = fixed.max(RECORDS * record + self.workers * scratch + reads);
                 // Shards at the zone's ends are smaller, so their pieces may have another shape.
                 let [ni, nj, nk] = layout.grid.shards;
                 for n in 0..8 {
@@ -252,7 +268,7 @@ impl<'a> Plan<'a> {
             let (mut slab, mut out) = (0, 0);
             for (z, a, pages) in &kinds {
                 for piece in self.split(*z, *a, pages, most) {
-                    slab = slab.max(self.slab(*z, *a, &piece.pages_j, &piece.pages_k).bytes);
+                    slab = slab.max(self.slab(*z, *a, &piece.pages).bytes);
                     out = out.max(if self.data { self.piece_out(*z, *a, &piece) } else { 0 });
                 }
             }
@@ -263,14 +279,15 @@ impl<'a> Plan<'a> {
         let room = usize::try_from(limit).unwrap_or(usize::MAX).saturating_sub(fixed);
         let mut most = (room / (2 * BUFFERS)).min(MAX_SLAB);
         loop {
-            // Where one row of pages of some array is larger than `most`, the others may use as much.
+            // Where one page of some array is larger than `most`, the others may use as much. A quarter of the limit is
+            // left to others, unless nothing smaller will do.
             let (slab, out, total) = measure(measure(most).0);
-            if total <= limit {
+            if total <= limit / 4 * 3 || most == 0 && total <= limit {
                 (self.slab_bytes, self.out_bytes, self.memory) = (slab, out, total);
                 return Ok(());
             }
             if most == 0 {
-                return Err(FieldError::LimitTooSmall { limit, needs: total, what: "converting one row of pages".into() });
+                return Err(FieldError::LimitTooSmall { limit, needs: total, what: "converting a page at a time".into() });
             }
             most = if most < 4096 { 0 } else { most / 4 * 3 };
         }

@@ -360,9 +360,30 @@ fn the_bytes_do_not_depend_on_limit_or_workers() {
             }
         }
     }
-    let tiny = ConvertOptions { memory_limit: 1000, ..options(8, Layout::Cubed, Codec::None) };
-    assert!(matches!(convert(&c.input, &dir.join("t"), &tiny, &free, &mut |_| true), Err(FieldError::LimitTooSmall { .. })));
-    assert!(!dir.join("t.partial").exists());
+    // The least that the error asks for does, whatever is larger than that: pages are then read one at a time.
+    for layout in [Layout::Cubed, Layout::Flat] {
+        let mut o = options(32, layout, Codec::None);
+        convert(&c.input, &dir.join("t"), &o, &free, &mut |_| true).unwrap();
+        let whole = digest(&dir.join("t"));
+        o.memory_limit = 1000;
+        o.overwrite = true;
+        let Err(FieldError::LimitTooSmall { needs, .. }) = convert(&c.input, &dir.join("t2"), &o, &free, &mut |_| true) else { panic!() };
+        assert!(!dir.join("t2.partial").exists());
+        o.memory_limit = needs;
+        assert_eq!(convert(&c.input, &dir.join("t2"), &o, &free, &mut |_| true).unwrap().memory, needs);
+        assert!(digest(&dir.join("t2")) == whole);
+        // Part of the limit is in use elsewhere.
+        o.memory_limit = 1 << 30;
+        let used = |n: u64| -> Result<Box<dyn Any>, FieldError> {
+            if n > needs * 2 {
+                return Err(FieldError::LimitTooSmall { limit: needs * 2, needs: n, what: "x".into() });
+            }
+            Ok(Box::new(()))
+        };
+        assert!(convert(&c.input, &dir.join("t2"), &o, &used, &mut |_| true).unwrap().memory <= needs * 2);
+        assert!(digest(&dir.join("t2")) == whole);
+        std::fs::remove_dir_all(dir.join("t")).unwrap();
+    }
 }
 
 #[test]
@@ -389,9 +410,9 @@ fn killed_anywhere_it_resumes_to_the_same_bytes() {
         }
         let mut seed = 77;
         let mut kills = 0;
-        for round in 0..60 {
+        for round in 0..16 {
             // One fuse a round, or a short one again and again until it is through.
-            let mut fuse = 1 + (random(&mut seed) % if round % 3 == 0 { 40 } else { 700 }) as i64;
+            let mut fuse = 1 + (random(&mut seed) % if round % 4 == 0 { 40 } else { 900 }) as i64;
             loop {
                 let disk = Disk { fuse: Some(AtomicI64::new(fuse)) };
                 let o = ConvertOptions { resume: true, ..o.clone() };
@@ -409,7 +430,7 @@ fn killed_anywhere_it_resumes_to_the_same_bytes() {
                             (true, None) => assert!(digest(&dst) == whole),
                             (false, old) => assert!(old.is_none(), "the old store is gone"),
                         }
-                        fuse += 25 + (random(&mut seed) % 60) as i64;
+                        fuse += 40 + (random(&mut seed) % 100) as i64;
                     }
                 }
             }
@@ -420,7 +441,7 @@ fn killed_anywhere_it_resumes_to_the_same_bytes() {
                 copy(&keep, &dst);
             }
         }
-        assert!(kills > 60, "{kills}");
+        assert!(kills > 15, "{kills}");
         std::fs::remove_dir_all(&dst).ok();
     }
 }

@@ -3,7 +3,7 @@
 //! Memory is the caller's to charge: [`LineSet::bytes`] and its like say how much there is.
 
 use super::{Aabb, Chunk, Geometry, GeometryError, Mesh, Polyline, Positions, QuadGrid, Spheres, Wanted};
-use glam::DVec3;
+use kernels::draw::DVec3;
 
 /// Why arrays do not fit together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -22,10 +22,9 @@ mod tests;
 
 pub use arrays::{ArrayError, LineSet, PointSet, SurfaceGrid, TriangleSet};
 pub use kernels::draw::{
-    bounds_of, fit_layers, ticks, Aabb, Axes, Background, Camera, CameraError, Chunk, Colour, ColourMap, ColourMapError, Counts, Effects,
-    Finish, Fit, Frame, Furniture,
-    Geometry, GeometryError, Layer, Lens, Mesh, Note, Place, Polyline, Positions, QuadGrid, Radius, Samples, ScalarBar, Setting, Spheres,
-    Stage, StageError, Style, View, Wanted,
+    bounds_of, fit_layers, pixel_scale, ticks, Aabb, Axes, Background, Camera, CameraError, Chunk, Colour, ColourMap, ColourMapError,
+    Counts, Effects, Finish, Fit, Frame, Furniture, Geometry, GeometryError, Layer, Lens, Mesh, Note, Place, Polyline, Positions,
+    QuadGrid, Radius, Samples, ScalarBar, Setting, Spheres, Stage, StageError, Style, View, Wanted, MOST_PIXELS_A_SIDE,
 };
 
 use std::any::Any;

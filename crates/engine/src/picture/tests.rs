@@ -254,7 +254,7 @@ fn long_lines_come_in_pieces_that_share_their_ends() {
     let mut seen = Vec::new();
     let mut visit = |chunk: Chunk<'_>| {
         let Chunk::Line(l) = chunk else { panic!("lines only") };
-        let x = |p: glam::DVec3| p.x;
+        let x = |p: kernels::draw::DVec3| p.x;
         seen.push((l.before.map(x), l.points.get(0).x, l.points.get(l.points.len() - 1).x, l.after.map(x)));
     };
     lines.for_each(&|_| true, &mut visit).unwrap();

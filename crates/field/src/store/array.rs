@@ -217,3 +217,50 @@ impl PageMap for StoreArray {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::DType;
+    use crate::paging::Paging;
+    use crate::store::layout::ShardGrid;
+    use proptest::prelude::*;
+
+    fn layout(codec: Codec) -> ArrayLayout {
+        let grid = ShardGrid::new(Paging::new([21, 9, 6], [5, 4, 3]), 240);
+        ArrayLayout::plain("zone1/density", DType::Float32, grid, codec)
+    }
+
+    /// An index of pages of the given lengths.
+    fn index(layout: &ArrayLayout, lens: impl Fn(usize) -> u64) -> Vec<u8> {
+        let mut at = layout.grid.index_bytes() as u64;
+        let mut out = Vec::new();
+        for slot in 0..layout.grid.slots() {
+            let (offset, len) = if layout.grid.page_at(0, slot).is_some() { (at, lens(slot)) } else { (ABSENT, ABSENT) };
+            at = at.wrapping_add(if offset == ABSENT { 0 } else { len });
+            out.extend_from_slice(&offset.to_le_bytes());
+            out.extend_from_slice(&len.to_le_bytes());
+        }
+        out
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+        /// With the checksum made right, an index passes only if every page lies where the one before ends and has a length
+        /// that the codec allows.
+        #[test]
+        fn forged_indexes_are_refused(codec in prop::sample::select(vec![Codec::None, Codec::Zstd { level: 1 }, Codec::Lz4]), at in 0usize..10_000, to: u64, small: bool) {
+            let l = layout(codec);
+            let good = index(&l, |_| l.codec.max_encoded(l.page_bytes()) as u64);
+            let crc = |b: &[u8]| crc32c::crc32c(b).to_le_bytes();
+            prop_assert!(check_index(&l, 0, &good, &crc(&good)).is_ok());
+            let mut bad = good.clone();
+            let word = at % (good.len() / 8);
+            let value = if small { to % 2000 } else { to };
+            bad[word * 8..word * 8 + 8].copy_from_slice(&value.to_le_bytes());
+            prop_assert_eq!(check_index(&l, 0, &bad, &crc(&bad)).is_ok(), bad == good || word == good.len() / 8 - 1 && value >= l.codec.min_encoded(l.page_bytes()) as u64 && value <= l.codec.max_encoded(l.page_bytes()) as u64);
+            prop_assert!(check_index(&l, 0, &bad, &crc(&good)).is_err() || bad == good);
+            prop_assert!(check_index(&l, 0, &good[..good.len() - 1], &crc(&good)).is_err());
+        }
+    }
+}

@@ -123,6 +123,13 @@ pub struct ArrayLayout {
 }
 
 impl ArrayLayout {
+    /// A scalar of one step, for tests.
+    #[cfg(test)]
+    pub(crate) fn plain(path: &str, dtype: DType, grid: ShardGrid, codec: Codec) -> Self {
+        let (lead, names, attributes) = (Vec::new(), Vec::new(), Map::new());
+        Self { path: path.into(), steps: 1, lead, dtype, grid, codec, names, attributes }
+    }
+
     /// Components of a page: the product of `lead`.
     pub fn components(&self) -> usize {
         self.lead.iter().product()
@@ -172,7 +179,7 @@ impl ArrayLayout {
             DType::Uint8 => json!(u8::MAX),
         };
         let little = json!({"name": "bytes", "configuration": {"endian": "little"}});
-        let value = json!({
+        let mut value = json!({
             "zarr_format": 3,
             "node_type": "array",
             "shape": shape(self.steps, p.dims),
@@ -188,8 +195,11 @@ impl ArrayLayout {
                 // At the start its place is known, and a shard that lost its end is found out by its extents.
                 "index_location": "start"}}],
             "dimension_names": self.names,
-            "attributes": self.attributes,
         });
+        // Documents are most of what a small zone costs beside its values.
+        if !self.attributes.is_empty() {
+            value["attributes"] = self.attributes.clone().into();
+        }
         value.to_string().into_bytes()
     }
 }
@@ -301,7 +311,7 @@ fn zone_layout(
     let mut taken = Vec::new();
     let mut arrays = Vec::new();
     let mut ranges = Vec::new();
-    let level = |name: String, steps: usize, lead: Vec<usize>, names: Vec<String>, dtype: DType, dims: [usize; 3], about: &str| {
+    let level = |name: String, steps: usize, lead: Vec<usize>, names: Vec<String>, dtype: DType, dims: [usize; 3]| {
         let values: usize = lead.iter().product();
         let paging = choose(dims, LEVEL_PAGE, Layout::Cubed, values * dtype.size());
         let grid = ShardGrid::new(paging, values * dtype.size() * paging.page_points());
@@ -309,9 +319,8 @@ fn zone_layout(
         all.extend(names);
         // Levels differ in size, so each has dimensions of its own.
         all.extend(["k", "j", "i"].map(|a| format!("{a}_{name}")));
-        let mut attributes = Map::new();
-        attributes.insert("long_name".into(), json!(about));
-        ArrayLayout { path: format!("_farfield/{path}/{name}"), steps, lead, dtype, grid, codec: LEVEL_CODEC, names: all, attributes }
+        let path = format!("_farfield/{path}/{name}");
+        ArrayLayout { path, steps, lead, dtype, grid, codec: LEVEL_CODEC, names: all, attributes: Map::new() }
     };
     for (info, &steps) in zone.arrays.iter().zip(steps) {
         let name = folder(&info.name, &mut taken);
@@ -333,8 +342,7 @@ fn zone_layout(
                 .enumerate()
                 .map(|(n, dims)| {
                     let names = vec!["limit".to_owned(), component(c)];
-                    let about = format!("least and greatest {} in the cells of each page", info.name);
-                    level(format!("ranges_{name}_{n}"), steps, vec![2, c], names, DType::Float64, dims, &about)
+                    level(format!("ranges_{name}_{n}"), steps, vec![2, c], names, DType::Float64, dims)
                 })
                 .collect(),
         );
@@ -351,8 +359,7 @@ fn zone_layout(
             .into_iter()
             .enumerate()
             .map(|(l, dims)| {
-                let about = "lower x, y, z and upper x, y, z of blocks of usable cells";
-                level(format!("boxes_{l}"), steps[n], vec![6], vec!["side".into()], DType::Float32, dims, about)
+                level(format!("boxes_{l}"), steps[n], vec![6], vec!["side".into()], DType::Float32, dims)
             })
             .collect()
     });
@@ -371,7 +378,10 @@ pub fn all_arrays(zones: &[ZoneLayout], data: bool) -> impl Iterator<Item = &Arr
 /// All `zarr.json` but the root's, with their paths below the root.
 pub fn documents(zones: &[ZoneLayout], data: bool) -> impl Iterator<Item = (String, Vec<u8>)> + '_ {
     let group = |path: String| (path + "/zarr.json", json!({"zarr_format": 3, "node_type": "group"}).to_string().into_bytes());
-    std::iter::once(group("_farfield".into()))
+    let about = json!({"zarr_format": 3, "node_type": "group", "attributes": {
+        "ranges": "least and greatest value of each component in the cells whose low corners lie in a page (level 0) or in 2x2x2 entries of the level before",
+        "boxes": "least x, y, z and greatest x, y, z of the usable cells in 4x4x4 cells (level 0) or in 2x2x2 boxes of the level before"}});
+    std::iter::once(("_farfield/zarr.json".into(), about.to_string().into_bytes()))
         .chain(zones.iter().flat_map(move |z| {
             let own = data.then(|| group(z.path.clone()));
             own.into_iter().chain(std::iter::once(group(format!("_farfield/{}", z.path))))

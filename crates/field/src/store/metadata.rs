@@ -176,7 +176,12 @@ pub fn catalog_value(c: &Catalog) -> Value {
                 .iter()
                 .map(|h| json!([h.mach, h.alpha, h.reynolds, h.time, h.gamma].map(float)))
                 .collect();
-            json!({"name": z.name, "dims": z.dims, "arrays": z.arrays, "headers": headers})
+            let arrays: Vec<Value> = z
+                .arrays
+                .iter()
+                .map(|a| json!([a.name, a.role, a.components, a.dtype, a.units, a.standard_name, a.long_name]))
+                .collect();
+            json!({"name": z.name, "dims": z.dims, "arrays": arrays, "headers": headers})
         })
         .collect();
     let mut m = Map::new();
@@ -186,9 +191,23 @@ pub fn catalog_value(c: &Catalog) -> Value {
     m.insert("times".into(), c.times.iter().map(|&t| float(t)).collect());
     m.insert("time_units".into(), json!(c.time_units));
     m.insert("zones".into(), zones.into());
-    // As text, for the same reason as floats.
+    // As text, whatever it holds: it is the user's, not ours.
     m.insert("settings".into(), json!(c.settings.to_string()));
     Value::Object(m)
+}
+
+/// One array of a zone: name, role, components, type, units, standard name, long name.
+fn array_from(v: &Value) -> Option<ArrayInfo> {
+    let text = |n: usize| v[n].as_str().map(str::to_owned);
+    Some(ArrayInfo {
+        name: text(0)?,
+        role: serde_json::from_value(v[1].clone()).ok()?,
+        components: number(&v[2])?,
+        dtype: serde_json::from_value(v[3].clone()).ok()?,
+        units: text(4)?,
+        standard_name: text(5)?,
+        long_name: text(6)?,
+    })
 }
 
 /// A catalog from [`catalog_value`]'s JSON.
@@ -202,7 +221,7 @@ pub fn catalog_from(v: &Value) -> Option<Catalog> {
         Some(ZoneInfo {
             name: z["name"].as_str()?.to_owned(),
             dims: triple(&z["dims"])?,
-            arrays: serde_json::from_value::<Vec<ArrayInfo>>(z["arrays"].clone()).ok()?,
+            arrays: z["arrays"].as_array()?.iter().map(array_from).collect::<Option<_>>()?,
             headers: z["headers"].as_array()?.iter().map(header).collect::<Option<_>>()?,
         })
     };
@@ -215,4 +234,128 @@ pub fn catalog_from(v: &Value) -> Option<Catalog> {
         time_units: v["time_units"].as_str()?.to_owned(),
         settings: serde_json::from_str(v["settings"].as_str()?).ok()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::{DType, Role};
+    use crate::store::layout::{documents, lay_out};
+    use proptest::prelude::*;
+
+    fn root() -> Root {
+        let array = |name: &str, role, components| ArrayInfo {
+            name: name.into(),
+            role,
+            components,
+            dtype: DType::Float32,
+            units: "1".into(),
+            standard_name: "x\"y".into(),
+            long_name: "\u{3c1} in kg".into(),
+        };
+        let header = FlowHeader { mach: 0.1 + 0.2, alpha: f64::NAN, reynolds: f64::INFINITY, time: -0.0, gamma: 5e-324 };
+        let zone = ZoneInfo {
+            name: "wing / upper".into(),
+            dims: [33, 17, 9],
+            arrays: vec![array("xyz", Role::Coordinates, 3), array("density", Role::Field, 1)],
+            headers: vec![header],
+        };
+        let catalog = Catalog {
+            format: "f".into(),
+            guessed: vec!["g".into()],
+            dimension: 3,
+            zones: vec![zone.clone(), zone],
+            times: vec![1.0 / 3.0],
+            time_units: "s".into(),
+            settings: json!({"gamma": 1.4000000000000001, "a": [1, null]}),
+        };
+        Root {
+            data: true,
+            page: 16,
+            layout: Layout::Cubed,
+            codec: Codec::Zstd { level: 3 },
+            catalog,
+            pages: vec![[11, 17, 9], [11, 9, 9]],
+            steps: vec![vec![1, 1], vec![1, 1]],
+            documents: vec![(3, 9), (u64::from(u32::MAX), u32::MAX)],
+            seals: vec![ArraySeal { bytes: 1 << 60, pages: 1 }],
+        }
+    }
+
+    #[test]
+    fn round_trip_and_every_bit() {
+        let r = root();
+        let bytes = r.document();
+        let back = Root::parse(Path::new("p"), &bytes).unwrap();
+        assert_eq!(catalog_value(&back.catalog), catalog_value(&r.catalog));
+        assert_eq!(back.document(), bytes);
+        let mut bad = bytes.clone();
+        for bit in 0..bytes.len() * 8 {
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(Root::parse(Path::new("p"), &bad).is_err(), "bit {bit}");
+            bad[bit / 8] ^= 1 << (bit % 8);
+        }
+        for n in 0..bytes.len() {
+            assert!(Root::parse(Path::new("p"), &bytes[..n]).is_err());
+        }
+    }
+
+    #[test]
+    fn zones_of_one_name_get_folders_of_their_own() {
+        let r = root();
+        let zones = lay_out(Path::new("p"), &r.catalog, &r.pagings(), &r.steps, r.codec).unwrap();
+        assert_eq!((zones[0].path.as_str(), zones[1].path.as_str()), ("wing___upper", "wing___upper-2"));
+        let mut names: Vec<String> = documents(&zones, true).map(|d| d.0).collect();
+        let n = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), n);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+        /// A forger knows the checksum: numbers are changed and the document sealed again. Nothing may panic, overflow or
+        /// ask for much memory.
+        #[test]
+        fn forged_numbers_are_survived(at in 0usize..200, n in prop::sample::select(vec!["0", "1", "7", "64", "65", "4096", "2147483647", "4294967296", "9223372036854775807", "18446744073709551615", "-1", "1e300"])) {
+            let bytes = root().document();
+            let text = String::from_utf8(bytes).unwrap();
+            // The at-th run of digits outside of the checksum becomes n.
+            let body = PREFIX.len() + DIGITS;
+            let mut runs = Vec::new();
+            let mut last = None;
+            for (i, c) in text.char_indices().skip_while(|(i, _)| *i < body) {
+                match (c.is_ascii_digit(), last) {
+                    (true, None) => last = Some(i),
+                    (false, Some(s)) => { runs.push(s..i); last = None; }
+                    _ => {}
+                }
+            }
+            let run = runs[at % runs.len()].clone();
+            let mut forged = text.clone();
+            forged.replace_range(run, n);
+            forged.replace_range(PREFIX.len()..body, &hex(0));
+            let crc = hex(crc32c::crc32c(forged.as_bytes()));
+            forged.replace_range(PREFIX.len()..body, &crc);
+            if let Ok(r) = Root::parse(Path::new("p"), forged.as_bytes()) {
+                if let Ok(zones) = lay_out(Path::new("p"), &r.catalog, &r.pagings(), &r.steps, r.codec) {
+                    let size: usize = documents(&zones, r.data).map(|d| d.1.len()).sum();
+                    prop_assert!(size < 1 << 20);
+                    for a in crate::store::layout::all_arrays(&zones, r.data) {
+                        prop_assert!(a.shard_count() > 0 && a.page_bytes() > 0 && a.value_bytes() > 0);
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn noise_is_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..400), prefix: bool) {
+            if prefix {
+                let mut b = PREFIX.to_vec();
+                b.append(&mut bytes);
+                bytes = b;
+            }
+            prop_assert!(Root::parse(Path::new("p"), &bytes).is_err());
+        }
+    }
 }

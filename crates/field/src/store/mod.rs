@@ -45,6 +45,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// More shards than this in an array (some hundred gigabytes) are counted before they are believed.
+const MANY_SHARDS: u64 = 10_000;
+
 /// An open store: everything but its pages.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -123,6 +126,16 @@ impl Store {
         }
         if known.next().is_some() || root.seals.len() != all_arrays(&zones, root.data).count() {
             return Err(FieldError::format(root_path, "lists more than there is; convert again"));
+        }
+        for layout in all_arrays(&zones, root.data) {
+            // Every shard gets a source later, so their number must not come from a document alone.
+            if layout.shard_count() > MANY_SHARDS {
+                let folder = path.join(&layout.path);
+                let entries = std::fs::read_dir(&folder).map_err(|e| FieldError::io(&folder, e))?.count() as u64;
+                if entries < layout.shard_count() / 2 {
+                    return Err(FieldError::format(folder, format!("holds {entries} files where {} shards should be", layout.shard_count())));
+                }
+            }
         }
         let mut catalog = root.catalog.clone();
         let origin = std::mem::replace(&mut catalog.format, "Farfield store (Zarr v3)".into());

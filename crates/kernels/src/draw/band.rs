@@ -11,13 +11,15 @@
 //! sample alone: so a sample comes out the same to the bit in whatever band, on whatever thread and in whatever order.
 
 use glam::Vec3;
+use serde::{Deserialize, Serialize};
 use wide::f32x8;
 
 /// Depth of a sample where nothing is.
 pub(crate) const EMPTY: f32 = f32::INFINITY;
 
 /// How many samples each pixel has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Samples {
     /// Eight: the default.
     #[default]

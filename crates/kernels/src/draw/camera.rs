@@ -105,8 +105,8 @@ pub struct View {
     pub fov_degrees: Option<f64>,
 }
 
-/// Angle of the default view: long enough that a box's edges look parallel where they are short, near enough for depth to show.
-const DEFAULT_FOV: f64 = 28.0;
+/// Angle of the default view: from so far off that tubes keep their thickness from front to back, near enough for depth to show.
+const DEFAULT_FOV: f64 = 18.0;
 
 /// A box thinner than this share of its longest edge counts as flat: it is shown face-on, as a plane.
 const FLAT: f64 = 1e-3;

@@ -99,6 +99,39 @@ impl Brush<'_> {
         counts
     }
 
+    /// Draws the line between two vertices that know their tangents: straight, or where it bends a little along the cubic that
+    /// has these tangents, so that the long steps of a tracer do not show as corners.
+    fn piece<T: Target>(&self, target: &mut T, a: &Node, b: &Node) {
+        let chord = b.center - a.center;
+        let length = chord.length();
+        let (ta, tb) = (a.tangent.normalize_or_zero(), b.tangent.normalize_or_zero());
+        let least = ta.dot(chord).min(tb.dot(chord)) / length;
+        let lift = self.lift(b.center.z);
+        if !(SHARP < least && least < STRAIGHT) {
+            // A bend of more than that is a corner of the line itself.
+            draw_piece(target, self.projector, &self.paint, a, b, lift);
+            return;
+        }
+        let n = ((1.0 - least).sqrt() * PARTS_A_ROOT).ceil().clamp(2.0, 8.0) as u32;
+        let mut from = *a;
+        for k in 1..=n {
+            let mut to = *b;
+            if k < n {
+                let t = k as f32 / n as f32;
+                let (u, mix) = (1.0 - t, |a: f32, b: f32| a + (b - a) * t);
+                // Hermite's cubic, with tangents as long as the chord.
+                let ends = a.center * (u * u * (1.0 + 2.0 * t)) + b.center * (t * t * (1.0 + 2.0 * u));
+                let center = ends + (ta * (u * u * t) - tb * (t * t * u)) * length;
+                let slope = (chord * (6.0 * t * u)) + (ta * (u * (1.0 - 3.0 * t)) + tb * (t * (3.0 * t - 2.0))) * length;
+                to = Node::new(self.projector, center, mix(a.radius, b.radius), mix(a.scalar, b.scalar));
+                to.tangent = slope;
+                to.end = false;
+            }
+            draw_piece(target, self.projector, &self.paint, &from, &to, lift);
+            from = to;
+        }
+    }
+
     fn spheres<T: Target>(&self, target: &mut T, spheres: &Spheres<'_>) -> Counts {
         let mut counts = Counts::default();
         for i in 0..spheres.points.len() {
@@ -185,6 +218,15 @@ impl Brush<'_> {
     }
 }
 
+/// Cosine of the angle between chord and tangent above which a piece is as good as straight: 2 degrees.
+const STRAIGHT: f32 = 0.9994;
+
+/// Cosine below which a bend is a corner and stays one: 30 degrees to the chord, 60 in all.
+const SHARP: f32 = 0.866;
+
+/// Parts of a bent piece over the square root of 1 - cosine, so that each turns by some 4 degrees.
+const PARTS_A_ROOT: f32 = 20.0;
+
 /// A polyline on its way: the last two vertices, of which the second does not know yet where the line goes on.
 struct Run {
     last: Option<Node>,
@@ -216,7 +258,7 @@ impl Run {
         next.end = false;
         if let Some(last) = &self.last {
             counts.segments += 1;
-            draw_piece(target, brush.projector, &brush.paint, last, now, brush.lift(now.center.z));
+            brush.piece(target, last, now);
         }
         self.last = self.now.replace(next);
         self.into = direction;
@@ -237,7 +279,7 @@ impl Run {
         match self.last.take() {
             Some(last) => {
                 counts.segments += 1;
-                draw_piece(target, brush.projector, &brush.paint, &last, &now, brush.lift(now.center.z));
+                brush.piece(target, &last, &now);
             }
             None => {
                 counts.spheres += 1;

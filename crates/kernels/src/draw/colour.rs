@@ -49,7 +49,8 @@ fn encode_table() -> &'static [f32; ENCODE_STEPS + 2] {
 #[inline]
 pub(crate) fn encode(linear: f32) -> f32 {
     let table = encode_table();
-    // `max` first: it also turns a NaN into black rather than into an index.
+    // `max` also turns a NaN into black rather than into an index, as `clamp` would not.
+    #[allow(clippy::manual_clamp)]
     let x = linear.max(0.0).min(1.0).sqrt() * ENCODE_STEPS as f32;
     let i = x as usize;
     let f = x - i as f32;

@@ -114,7 +114,7 @@ const SMALLEST: u32 = 120;
 impl Furniture {
     /// The frame that is left for the scene in a picture of `size` pixels; give it to [`super::Camera::fit`].
     pub fn frame(&self, size: [u32; 2]) -> Frame {
-        Frame { size, insets: self.layout(size, true, [255; 3]).insets }
+        Frame { size, insets: self.layout(size, true).insets }
     }
 
     /// Size of letters in pixels.
@@ -124,14 +124,14 @@ impl Furniture {
         crisp((diagonal / 78.0).clamp(10.0, 400.0) * scale)
     }
 
-    pub(crate) fn layout(&self, size: [u32; 2], light_background: bool, halo: Srgb8) -> Layout {
+    pub(crate) fn layout(&self, size: [u32; 2], light_background: bool) -> Layout {
         let mut layout = Layout { insets: [0.0; 4], gizmo: None, overlay: Overlay::default() };
         if size[0].min(size[1]) < SMALLEST {
             return layout;
         }
         let em = self.letters(size);
         let [width, height] = size.map(|v| v as f32);
-        let pen = Pen { em, width, height, ink: ink(light_background), halo, margin: (em * 1.1).round() };
+        let pen = Pen { em, width, height, ink: ink(light_background), margin: (em * 1.1).round() };
         let (top, bottom) = pen.notes(&self.notes, &mut layout.overlay);
         layout.insets[1] = f64::from(top);
         layout.insets[3] = f64::from(bottom);
@@ -141,7 +141,7 @@ impl Furniture {
         if !self.bars.is_empty() {
             if upright {
                 let across = if self.axes.is_some() { (arrow + em) * 2.0 } else { 0.0 };
-                let column = pen.upright_bars(&self.bars, top, bottom + across, across, &mut layout.overlay);
+                let column = pen.upright_bars(&self.bars, top, bottom + across + if across > 0.0 { em } else { 0.0 }, across, &mut layout.overlay);
                 layout.insets[2] = f64::from(column);
                 if self.axes.is_some() {
                     let at = [width - pen.margin - across * 0.5, height - bottom - pen.margin - across * 0.5];
@@ -166,7 +166,6 @@ struct Pen {
     width: f32,
     height: f32,
     ink: Srgb8,
-    halo: Srgb8,
     margin: f32,
 }
 
@@ -203,7 +202,7 @@ impl Pen {
             } else {
                 self.margin + *slot + size * CAP_HEIGHT + step * i as f32
             };
-            overlay.text(&line, size, x, y, align, self.ink, Some(self.halo));
+            overlay.text(&line, size, [x, y], align, self.ink, true);
         }
         *slot += step * lines.len() as f32;
     }
@@ -255,8 +254,9 @@ impl Pen {
         for (k, (bar, marks, title, length)) in parts.into_iter().enumerate() {
             let block = length + line * title.len() as f32 + em * 0.3;
             let mut y = (above + self.margin + slot * k as f32 + ((slot - block) * 0.5).max(0.0)).round();
+            overlay.panel([left - em * 0.3, y, left + column, y + block + em * 0.4], em);
             for l in &title {
-                overlay.text(l, em, left, y + em * CAP_HEIGHT, Align::Left, self.ink, Some(self.halo));
+                overlay.text(l, em, [left, y + em * CAP_HEIGHT], Align::Left, self.ink, true);
                 y += line;
             }
             y = (y + em * 0.3).round();
@@ -270,7 +270,7 @@ impl Pen {
                 let at = y1 - 0.5 - (length - 1.0) * t as f32;
                 let edge = (at - rule * 0.5).round();
                 overlay.rect([x1 + rule, edge, x1 + rule + (em * 0.3).round(), edge + rule], self.ink, 1.0);
-                overlay.text(label, em, x1 + em * 0.62, at + em * CAP_HEIGHT * 0.5, Align::Left, self.ink, Some(self.halo));
+                overlay.text(label, em, [x1 + em * 0.62, at + em * CAP_HEIGHT * 0.5], Align::Left, self.ink, true);
             }
         }
         column + self.margin * 2.0
@@ -305,11 +305,11 @@ impl Pen {
                 let at = x0 + 0.5 + (length - 1.0) * t as f32;
                 let edge = (at - rule * 0.5).round();
                 overlay.rect([edge, y1 + rule, edge + rule, y1 + rule + (em * 0.25).round()], self.ink, 1.0);
-                overlay.text(label, em, at, y1 + em * 0.42 + em * CAP_HEIGHT, Align::Middle, self.ink, Some(self.halo));
+                overlay.text(label, em, [at, y1 + em * 0.42 + em * CAP_HEIGHT], Align::Middle, self.ink, true);
             }
             let mut y = y0 - em * 0.45;
             for l in title.iter().rev() {
-                overlay.text(l, em, self.width * 0.5, y, Align::Middle, self.ink, Some(self.halo));
+                overlay.text(l, em, [self.width * 0.5, y], Align::Middle, self.ink, true);
                 y -= line;
             }
             bottom = y - em * 0.4;

@@ -10,10 +10,12 @@ use super::occlusion::DepthMap;
 use super::projector::Projector;
 use super::style::Finish;
 use glam::Vec3;
+use serde::{Deserialize, Serialize};
 use wide::f32x8;
 
 /// What lies behind everything.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Background {
     /// One colour.
     Solid(Srgb8),
@@ -52,7 +54,7 @@ impl Background {
 }
 
 /// What shading needs to know of a layer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Material {
     pub finish: Finish,
     /// In front of everything and apart from the scene: no shadow, no depth cue.
@@ -61,7 +63,8 @@ pub(crate) struct Material {
 }
 
 /// Strengths of what is not light itself.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Effects {
     /// Contact shadows, 0 (none) to 1.
     pub occlusion: f32,
@@ -156,13 +159,18 @@ impl Shader<'_> {
         colour.min(Vec3::ONE)
     }
 
+    /// Linear colour of the background in a row of pixels of the whole picture.
+    pub(crate) fn behind(&self, row: u32) -> Vec3 {
+        self.background.at((row as f32 + 0.5) / self.height)
+    }
+
     /// Linear colours of one row of pixels of a band, over the background. `row` is one of the whole picture.
     pub(crate) fn row(&self, band: &Band, veil: Option<&Veil>, row: u32, out: &mut [Vec3]) {
         use super::band::Target;
         let area = band.area();
         let lattice = &area.lattice;
         let groups = lattice.groups.len();
-        let behind = self.background.at((row as f32 + 0.5) / self.height);
+        let behind = self.behind(row);
         let share = 1.0 / (groups * 8) as f32;
         for (x, out) in out.iter_mut().enumerate() {
             let first = area.index(row, x as u32);
@@ -205,14 +213,13 @@ impl Shader<'_> {
         let groups = lattice.groups.len();
         let mut any = false;
         for row in area.first_row..area.first_row + area.rows {
-            let behind = self.background.at((row as f32 + 0.5) / self.height);
+            let behind = self.behind(row);
             for x in 0..area.columns {
                 let first = area.index(row, x);
                 let mut cached = Cached::NONE;
                 for g in 0..groups {
                     let depths = peel.depth[first + g].as_array();
-                    for lane in 0..8 {
-                        let depth = depths[lane];
+                    for (lane, depth) in depths.iter().copied().enumerate() {
                         if depth == EMPTY {
                             continue;
                         }

@@ -15,6 +15,9 @@
 //!    band's own origin, no sum runs over primitives, and ties in depth go to the smaller key.
 //! 2. Memory follows from the rows of a canvas, never from the geometry.
 
+// `!(a > b)` is how a NaN is sent the way of what is out of range, all over this module.
+#![allow(clippy::neg_cmp_op_on_partial_ord)]
+
 mod band;
 mod camera;
 mod chunk;
@@ -39,8 +42,9 @@ pub use camera::{Camera, CameraError, Fit, Frame, Lens, View, MAX_COORDINATE};
 pub use chunk::Counts;
 pub use colour::{linear_to_srgb, srgb_to_linear, Colour, ColourMap, ColourMapError, Srgb8};
 pub use furniture::{Axes, Furniture, Note, Place, ScalarBar};
+pub use glam::DVec3;
 pub use geometry::{Aabb, Chunk, Geometry, GeometryError, Mesh, Polyline, Positions, QuadGrid, Spheres, Wanted};
 pub use light::{Background, Effects};
-pub use stage::{bounds_of, fit_layers, Canvas, Layer, Setting, Stage, StageError, Survey, MOST_PIXELS_A_SIDE};
+pub use stage::{bounds_of, fit_layers, pixel_scale, Canvas, Layer, Setting, Stage, StageError, Survey, MOST_PIXELS_A_SIDE};
 pub use style::{Finish, Radius, Style};
 pub use ticks::{superscript, ticks, Ticks};

@@ -7,7 +7,8 @@ use glam::Vec3;
 /// One thing on top of the picture, in pixels of the whole picture.
 #[derive(Clone, Debug)]
 enum Item {
-    Letters { bitmaps: Vec<Bitmap>, colour: Vec3, halo: Option<Vec3> },
+    Letters { bitmaps: Vec<Bitmap>, colour: Vec3, halo: bool },
+    Panel { at: [f32; 4], soft: f32 },
     Rect { at: [f32; 4], colour: Vec3, opacity: f32 },
     Scale { at: [i32; 4], map: ColourMap, upright: bool },
 }
@@ -27,17 +28,23 @@ pub(crate) enum Align {
 }
 
 impl Overlay {
-    /// A line of text with its base line at y. A halo sets it off from whatever lies behind.
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) fn text(&mut self, text: &str, size: f32, x: f32, y: f32, align: Align, colour: Srgb8, halo: Option<Srgb8>) {
+    /// A line of text with its base line at `at`. A halo in the background's colour sets it off from whatever lies behind.
+    pub(crate) fn text(&mut self, text: &str, size: f32, at: [f32; 2], align: Align, colour: Srgb8, halo: bool) {
+        let [x, y] = at;
         let width = super::text::width(text, size);
         let x = match align {
             Align::Left => x,
             Align::Middle => x - width * 0.5,
             Align::Right => x - width,
         };
-        let linear = |c: Srgb8| Vec3::from_array(linear_of(c));
-        self.items.push(Item::Letters { bitmaps: rasterise(text, size, x, y), colour: linear(colour), halo: halo.map(linear) });
+        let colour = Vec3::from_array(linear_of(colour));
+        self.items.push(Item::Letters { bitmaps: rasterise(text, size, x, y), colour, halo });
+    }
+
+    /// A veil in the background's colour over a rectangle, fading out over `soft` pixels: what stands on it can be read wherever
+    /// the scene reaches, and where it does not the veil cannot be seen.
+    pub(crate) fn panel(&mut self, at: [f32; 4], soft: f32) {
+        self.items.push(Item::Panel { at, soft });
     }
 
     /// A rectangle: left, top, right, bottom.
@@ -54,21 +61,19 @@ impl Overlay {
     pub(crate) fn bytes(&self) -> u64 {
         let of = |i: &Item| match i {
             Item::Letters { bitmaps, .. } => bitmaps.iter().map(|b| b.coverage.len() as u64 + 64).sum::<u64>(),
-            Item::Rect { .. } => 0,
+            Item::Rect { .. } | Item::Panel { .. } => 0,
             Item::Scale { map, .. } => map.table().len() as u64 * 3,
         };
         self.items.iter().map(|i| of(i) + 96).sum()
     }
 
-    /// Draws what touches one row of pixels, in linear light.
-    pub(crate) fn draw_row(&self, row: u32, out: &mut [Vec3]) {
+    /// Draws what touches one row of pixels, in linear light; `behind` is the colour of the background there.
+    pub(crate) fn draw_row(&self, row: u32, behind: Vec3, out: &mut [Vec3]) {
         for item in &self.items {
             match item {
                 Item::Letters { bitmaps, colour, halo } => {
-                    if let Some(halo) = halo {
-                        for b in bitmaps {
-                            halo_row(b, row as i32, *halo, out);
-                        }
+                    for b in bitmaps.iter().filter(|_| *halo) {
+                        halo_row(b, row as i32, behind, out);
                     }
                     for b in bitmaps {
                         let j = row as i32 - b.y;
@@ -80,6 +85,20 @@ impl Overlay {
                             if let Some(pixel) = at(out, b.x + i as i32) {
                                 *pixel = lay_text(*pixel, *colour, f32::from(*c) / 255.0);
                             }
+                        }
+                    }
+                }
+                Item::Panel { at: r, soft } => {
+                    let outside = |v: f32, low: f32, high: f32| (low - v).max(v - high).max(0.0) / soft.max(1.0);
+                    let down = outside(row as f32 + 0.5, r[1], r[3]);
+                    if down >= 1.0 {
+                        continue;
+                    }
+                    for x in ((r[0] - soft).floor() as i32)..((r[2] + soft).ceil() as i32) {
+                        let across = outside(x as f32 + 0.5, r[0], r[2]);
+                        let veil = 1.0 - (down * down + across * across).sqrt().min(1.0);
+                        if let Some(pixel) = at(out, x) {
+                            *pixel = pixel.lerp(behind, veil * 0.82);
                         }
                     }
                 }
@@ -103,7 +122,8 @@ impl Overlay {
                     }
                     for x in *x0..*x1 {
                         // From the first to the last pixel it runs over the whole range, so that both end colours are there.
-                        let t = if *upright { f64::from(y1 - 1 - y) / f64::from((y1 - y0 - 1).max(1)) } else { f64::from(x - x0) / f64::from((x1 - x0 - 1).max(1)) };
+                        let (step, steps) = if *upright { (y1 - 1 - y, y1 - y0 - 1) } else { (x - x0, x1 - x0 - 1) };
+                        let t = f64::from(step) / f64::from(steps.max(1));
                         let [low, high] = map.range();
                         if let Some(pixel) = at(out, x) {
                             *pixel = Vec3::from_array(linear_of(map.colour((low + (high - low) * t) as f32)));
@@ -169,10 +189,10 @@ mod tests {
         let mut overlay = Overlay::default();
         overlay.scale([2, 10, 4, 60], &map, true);
         let mut row = vec![Vec3::ONE; 6];
-        overlay.draw_row(10, &mut row);
+        overlay.draw_row(10, Vec3::ONE, &mut row);
         assert_eq!(row[2].to_array(), linear_of([255, 7, 0]));
         assert_eq!(row[1], Vec3::ONE);
-        overlay.draw_row(59, &mut row);
+        overlay.draw_row(59, Vec3::ONE, &mut row);
         assert_eq!(row[3].to_array(), linear_of([0, 7, 255]));
         assert_eq!(row[4], Vec3::ONE);
     }
@@ -182,7 +202,7 @@ mod tests {
         let mut overlay = Overlay::default();
         overlay.rect([1.5, 0.0, 3.0, 0.5], [0, 0, 0], 1.0);
         let mut row = vec![Vec3::ONE; 4];
-        overlay.draw_row(0, &mut row);
+        overlay.draw_row(0, Vec3::ONE, &mut row);
         let light: Vec<f32> = row.iter().map(|v| v.x).collect();
         assert_eq!(light, [1.0, 0.75, 0.5, 1.0]);
     }
@@ -190,10 +210,11 @@ mod tests {
     #[test]
     fn things_outside_the_picture_are_cut() {
         let mut overlay = Overlay::default();
-        overlay.text("wide text", 30.0, -20.0, 5.0, Align::Left, [0; 3], Some([255; 3]));
+        overlay.text("wide text", 30.0, [-20.0, 5.0], Align::Left, [0; 3], true);
+        overlay.panel([-4.0, 2.0, 9.0, 90.0], 3.0);
         overlay.rect([-5.0, -5.0, 50.0, 50.0], [0; 3], 0.5);
         for row in 0..8 {
-            overlay.draw_row(row, &mut [Vec3::ONE; 3]);
+            overlay.draw_row(row, Vec3::ZERO, &mut [Vec3::ONE; 3]);
         }
     }
 }

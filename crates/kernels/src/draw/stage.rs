@@ -56,9 +56,9 @@ pub enum StageError {
     /// The camera makes no sense.
     #[error(transparent)]
     Camera(#[from] CameraError),
-    /// Too many layers.
-    #[error("a picture has at most 240 layers, and this one has {0}")]
-    TooManyLayers(usize),
+    /// Too many kinds of material.
+    #[error("a picture has at most 250 pairs of finish and opacity, and this one has {0}")]
+    TooManyMaterials(usize),
     /// A layer's geometry could not be read.
     #[error("layer {layer} could not be read: {source}")]
     Layer {
@@ -103,11 +103,20 @@ pub fn bounds_of(layers: &[Layer<'_>]) -> Aabb {
     layers.iter().map(|l| l.geometry.bounds()).fold(Aabb::EMPTY, |a, b| a.union(&b))
 }
 
+/// How many pixels of a picture of `size` make one of a picture of 1440 x 1000: multiply radii and widths in pixels by it, and
+/// they look the same at any size.
+pub fn pixel_scale(size: [u32; 2]) -> f32 {
+    ((f64::from(size[0]) * f64::from(size[1])).sqrt() as f32 / 1200.0).max(0.3)
+}
+
 /// Longest side of a picture.
 pub const MOST_PIXELS_A_SIDE: u32 = 65_536;
 
-/// Most layers of a picture; materials above it belong to the renderer.
-const MOST_LAYERS: usize = 240;
+/// Most materials of a picture: a sample has eight bits for them. Layers that look alike share one, so there may be any number of layers.
+const MOST_MATERIALS: usize = 250;
+
+/// Material of the orientation axes.
+const GIZMO_MATERIAL: u8 = 0;
 
 /// How many see-through surfaces behind each other are told apart; those behind them are left out.
 const MOST_PEELS: usize = 12;
@@ -118,6 +127,8 @@ pub struct Stage<'a> {
     layers: Vec<Layer<'a>>,
     projector: Projector,
     materials: Vec<Material>,
+    /// Material of each layer.
+    worn: Vec<u8>,
     lattice: Lattice,
     layout: Layout,
     gizmo: Option<GizmoParts>,
@@ -144,21 +155,29 @@ impl<'a> Stage<'a> {
         if w == 0 || h == 0 || w > MOST_PIXELS_A_SIDE || h > MOST_PIXELS_A_SIDE {
             return Err(StageError::BadSize(w, h));
         }
-        if layers.len() > MOST_LAYERS {
-            return Err(StageError::TooManyLayers(layers.len()));
-        }
         let bounds = bounds_of(&layers);
         let projector = Projector::new(&setting.camera, setting.size, &bounds)?;
-        let mut materials: Vec<Material> =
-            layers.iter().map(|l| Material { finish: l.style.finish, gizmo: false, opacity: opacity_of(&l.style) }).collect();
-        materials.push(Material { finish: Finish::Satin, gizmo: true, opacity: 1.0 });
+        // The first is that of the orientation axes.
+        let mut materials = vec![Material { finish: Finish::Satin, gizmo: true, opacity: 1.0 }];
+        let mut worn = Vec::with_capacity(layers.len());
+        for layer in &layers {
+            let material = Material { finish: layer.style.finish, gizmo: false, opacity: opacity_of(&layer.style) };
+            let known = materials.iter().position(|m| *m == material);
+            worn.push(known.unwrap_or(materials.len()));
+            if known.is_none() {
+                materials.push(material);
+            }
+        }
+        if materials.len() > MOST_MATERIALS {
+            return Err(StageError::TooManyMaterials(materials.len()));
+        }
+        let worn = worn.into_iter().map(|m| m as u8).collect();
         let light_background = setting.background.is_light();
-        let halo = srgb8(setting.background.at(0.5));
-        let mut layout = setting.furniture.layout(setting.size, light_background, halo);
+        let mut layout = setting.furniture.layout(setting.size, light_background);
         let gizmo = layout.gizmo.map(|g| GizmoParts::new(&projector, &g, &setting.furniture, light_background, &mut layout));
         let range = depth_range(&projector, &bounds);
         let (lattice, depths) = (Lattice::pixels(setting.samples), DepthMap::new(setting.size));
-        Ok(Stage { lattice, setting, layers, projector, materials, layout, gizmo, range, depths, contacts: false })
+        Ok(Stage { lattice, setting, layers, projector, materials, worn, layout, gizmo, range, depths, contacts: false })
     }
 
     /// Width and height in pixels.
@@ -193,9 +212,13 @@ impl<'a> Stage<'a> {
         self.materials.iter().any(|m| m.opacity < 1.0)
     }
 
+    fn material(&self, k: usize) -> Material {
+        self.materials[usize::from(self.worn[k])]
+    }
+
     /// Whether layer `k` can be seen at all.
     fn shown(&self, k: usize, see_through: bool) -> bool {
-        let opacity = self.materials[k].opacity;
+        let opacity = self.material(k).opacity;
         opacity > 0.0 && (opacity < 1.0) == see_through
     }
 
@@ -217,7 +240,7 @@ impl<'a> Stage<'a> {
             let grown = Aabb { min: b.min - DVec3::splat(grow), max: b.max + DVec3::splat(grow) };
             projector.rows_of(&grown, pad).is_some_and(|r| r[1] >= rows[0] && r[0] <= rows[1])
         };
-        let brush = Brush { projector, paint: Paint { material: k as u8, colour: &layer.style.colour }, style: &layer.style, resolution };
+        let brush = Brush { projector, paint: Paint { material: self.worn[k], colour: &layer.style.colour }, style: &layer.style, resolution };
         let mut counts = Counts::default();
         layer
             .geometry
@@ -253,7 +276,7 @@ impl<'a> Stage<'a> {
         let mut target = DepthOnly { area, depth: &mut depth };
         for k in 0..self.layers.len() {
             // A flat line is a drawing, not a thing: it casts no shadow.
-            let casts = columns > 0 && self.shown(k, false) && self.materials[k].finish != Finish::Flat;
+            let casts = columns > 0 && self.shown(k, false) && self.material(k).finish != Finish::Flat;
             if casts {
                 counts.add(&self.stream(&mut target, k, &projector, map.factor, everything)?);
             } else if everything {
@@ -342,7 +365,7 @@ impl Canvas {
             }
         }
         if let Some(gizmo) = &stage.gizmo {
-            gizmo.draw(&mut self.band, stage.layers.len() as u8);
+            gizmo.draw(&mut self.band, GIZMO_MATERIAL);
         }
         let shader = stage.shader();
         let veiled = stage.see_through();
@@ -364,7 +387,7 @@ impl Canvas {
         let width = stage.setting.size[0] as usize;
         for (row, out) in rows.zip(out.chunks_exact_mut(width * 3)) {
             shader.row(&self.band, veiled.then_some(&self.veil), row, &mut self.line);
-            stage.layout.overlay.draw_row(row, &mut self.line);
+            stage.layout.overlay.draw_row(row, shader.behind(row), &mut self.line);
             for (colour, out) in self.line.iter().zip(out.chunks_exact_mut(3)) {
                 for (c, out) in out.iter_mut().enumerate() {
                     *out = (encode(colour[c]) + 0.5).clamp(0.0, 255.0) as u8;
@@ -383,10 +406,6 @@ fn opacity_of(style: &Style) -> f32 {
     } else {
         o
     }
-}
-
-fn srgb8(linear: Vec3) -> Srgb8 {
-    linear.to_array().map(|v| encode(v).round().clamp(0.0, 255.0) as u8)
 }
 
 /// Least and greatest depth of a box; equal where its depth is nothing beside its size.
@@ -421,7 +440,7 @@ impl GizmoParts {
             let (x, y) = (g.at[0] + d.x / across * reach, g.at[1] - d.y / across * reach);
             let ink = super::furniture::ink(light_background);
             let baseline = y + g.letters * 0.3;
-            layout.overlay.text(label, g.letters, x, baseline, Align::Middle, ink, None);
+            layout.overlay.text(label, g.letters, [x, baseline], Align::Middle, ink, true);
         }
         let styles = colours.map(|c| Style { min_pixels: 0.0, ..Style::tubes(Colour::Solid(c), Radius::Physical(0.05)) });
         GizmoParts { projector, styles, rows: [g.at[1] - g.length * 1.2, g.at[1] + g.length * 1.2] }

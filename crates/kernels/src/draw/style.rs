@@ -1,9 +1,11 @@
 //! How a layer looks.
 
 use super::colour::Colour;
+use serde::{Deserialize, Serialize};
 
 /// Radius of tubes and spheres.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Radius {
     /// In the units of the data.
     Physical(f64),
@@ -12,7 +14,8 @@ pub enum Radius {
 }
 
 /// How a surface answers to light.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Finish {
     /// No highlight: for bodies, where colour is to be read.
     #[default]

@@ -317,7 +317,8 @@ fn pieces_of_a_grid_meet_without_a_seam() {
 fn pieces_of_a_line_meet_without_a_seam() {
     let p: Vec<[f64; 3]> = (0..60).map(|i| (i as f64 * 0.2, i as f64 / 30.0 - 1.0)).map(|(a, y)| [0.7 * a.cos(), y, 0.7 * a.sin()]).collect();
     let one = line(p.clone());
-    let many = Given(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
+    // The box is the scene's scale, so it has to be the same for the bits to be.
+    let many = Given(one.bounds(), |visit: &mut dyn FnMut(Chunk<'_>)| {
         for first in (0..59).rev().step_by(7) {
             let last = (first + 7).min(59);
             let at = |i: usize| DVec3::from_array(p[i]);
@@ -329,8 +330,9 @@ fn pieces_of_a_line_meet_without_a_seam() {
                 after: (last < 59).then(|| at(last + 1)),
             }));
         }
-        let first = (0..59).rev().step_by(7).last().unwrap();
-        visit(Chunk::Line(Polyline { points: Positions::F64(&p[..=first]), scalars: None, radii: None, before: None, after: Some(DVec3::from_array(p[first + 1])) }));
+        // The steps end at vertex 2.
+        let after = Some(DVec3::from_array(p[3]));
+        visit(Chunk::Line(Polyline { points: Positions::F64(&p[..=2]), scalars: None, radii: None, before: None, after }));
     });
     let style = Style::tubes(Colour::Solid([200, 90, 40]), Radius::Physical(0.12));
     let camera = Camera { position: [4.0, 2.0, 9.0], ..front(None, 20.0) };
@@ -406,7 +408,8 @@ fn bad_numbers_are_left_out_and_counted() {
     // One piece, and two points left alone by their neighbours.
     assert_eq!(d.counts, Counts { segments: 1, spheres: 2, skipped: 2, triangles: 0 });
     assert!(d.at(40, 30) == [0; 3] && d.at(60, 30) == [255; 3]);
-    let mesh = triangles(vec![[0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [f32::INFINITY, 0.0, 0.0]], vec![[0, 1, 2], [0, 1, 3], [0, 1, 9], [1, 1, 2]]);
+    let corners = vec![[0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [f32::INFINITY, 0.0, 0.0]];
+    let mesh = triangles(corners, vec![[0, 1, 2], [0, 1, 3], [0, 1, 9], [1, 1, 2]]);
     let d = draw(plain([60, 60], front(Some(3.0), 0.0)), vec![Layer { geometry: &mesh, style: Style::surface(BLACK) }]);
     assert_eq!(d.counts, Counts { triangles: 2, skipped: 2, ..Counts::default() });
     let p = [[0.0f32, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [f32::NAN, 1.0, 0.0]];
@@ -482,6 +485,9 @@ fn stages_that_make_no_sense_say_why() {
     let bad = Camera { lens: Lens::Perspective { fov_degrees: f64::NAN }, ..camera };
     assert!(matches!(Stage::new(plain([5, 5], bad), vec![]), Err(StageError::Camera(_))));
     let dot = line(vec![[0.0; 3]]);
-    let many = vec![Layer { geometry: &dot as &dyn Geometry, style: flat(BLACK, Radius::Pixels(1.0)) }; 241];
-    assert!(matches!(Stage::new(plain([5, 5], camera), many), Err(StageError::TooManyLayers(241))));
+    // Any number of layers that look alike, but not of looks.
+    let layer = |opacity| Layer { geometry: &dot as &dyn Geometry, style: Style { opacity, ..flat(BLACK, Radius::Pixels(1.0)) } };
+    assert!(Stage::new(plain([5, 5], camera), vec![layer(1.0); 2000]).is_ok());
+    let many = (0..300).map(|i| layer(i as f32 / 400.0)).collect();
+    assert!(matches!(Stage::new(plain([5, 5], camera), many), Err(StageError::TooManyMaterials(301))));
 }

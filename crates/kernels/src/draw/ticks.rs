@@ -50,7 +50,7 @@ pub fn ticks(low: f64, high: f64, most: usize) -> Ticks {
         i += 1.0;
     }
     let top = power_of(largest);
-    let exponent = if top >= PLAIN_DIGITS || top < -3 { top } else { 0 };
+    let exponent = if (-3..PLAIN_DIGITS).contains(&top) { 0 } else { top };
     let decimals = (exponent - power).clamp(0, 15) as usize;
     let scale = 10f64.powi(exponent.abs());
     let labels = (0..values.len()).map(|k| {

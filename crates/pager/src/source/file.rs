@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 /// How local files are read.
@@ -35,9 +35,28 @@ pub(crate) struct Op {
     begin: u64,
     end: u64,
     done: Arc<dyn Completion>,
+    /// The same file without `O_DIRECT`, if `file` has it.
+    buffered: Option<Arc<File>>,
 }
 
 impl Op {
+    /// Whether the read goes past the page cache.
+    pub(crate) fn direct(&self) -> bool {
+        self.buffered.is_some()
+    }
+
+    /// After an error: whether the read can go on through the page cache. What is not aligned cannot be read directly, and the
+    /// end of a file hardly ever is.
+    pub(crate) fn fall_back(&mut self, error: i32) -> bool {
+        match self.buffered.take().filter(|_| error == libc::EINVAL) {
+            Some(file) => {
+                self.file = file;
+                true
+            }
+            None => false,
+        }
+    }
+
     /// Takes note that `n` bytes arrived. `None`: everything is here or the file is at its end; the result stands beside it.
     pub(crate) fn advance(&mut self, mut n: usize) -> Option<Result<(), PageErrorKind>> {
         if n == 0 {
@@ -69,10 +88,12 @@ pub(crate) trait Engine: Send + Sync {
     fn name(&self) -> &'static str;
     /// Starts reads; each is completed once.
     fn submit(&self, ops: Vec<Op>);
-    /// Completes what has arrived, if this engine leaves that to its callers. False if nothing had.
-    fn poll(&self) -> bool {
+    /// Whether something has arrived that [`Engine::poll`] would complete.
+    fn ready(&self) -> bool {
         false
     }
+    /// Completes what has arrived, if this engine leaves that to its callers.
+    fn poll(&self) {}
     /// What to sleep on for the next arrival, if there are reads in flight and their completion is left to callers.
     fn wait_fd(&self) -> Option<RawFd> {
         None
@@ -82,8 +103,12 @@ pub(crate) trait Engine: Send + Sync {
 /// Open files at most. Shards are many; descriptors are few.
 const OPEN: usize = 256;
 
+/// What `O_DIRECT` wants offsets, lengths and addresses to be multiples of, on any device seen.
+const ALIGNMENT: u64 = 4096;
+
 struct Open {
-    files: HashMap<u64, (Arc<File>, u64)>,
+    /// By file and whether it goes past the page cache, with the time of the last use.
+    files: HashMap<(u64, bool), (Arc<File>, u64)>,
     clock: u64,
 }
 
@@ -93,6 +118,7 @@ pub struct Files {
     open: Mutex<Open>,
     limit: usize,
     serial: AtomicU64,
+    direct: AtomicBool,
 }
 
 impl Files {
@@ -110,7 +136,7 @@ impl Files {
             },
         };
         let open = Mutex::new(Open { files: HashMap::new(), clock: 0 });
-        Ok(Arc::new(Self { engine, open, limit: open_limit(), serial: AtomicU64::new(0) }))
+        Ok(Arc::new(Self { engine, open, limit: open_limit(), serial: AtomicU64::new(0), direct: AtomicBool::new(false) }))
     }
 
     /// A source over a file, opened when it is first read.
@@ -124,9 +150,14 @@ impl Files {
         self.engine.name()
     }
 
-    /// Completes reads that have arrived. False if none had.
-    pub(crate) fn poll(&self) -> bool {
-        self.engine.poll()
+    /// See [`Engine::ready`].
+    pub(crate) fn ready(&self) -> bool {
+        self.engine.ready()
+    }
+
+    /// See [`Engine::poll`].
+    pub(crate) fn poll(&self) {
+        self.engine.poll();
     }
 
     /// See [`Engine::wait_fd`].
@@ -134,15 +165,26 @@ impl Files {
         self.engine.wait_fd()
     }
 
-    fn get(&self, serial: u64, path: &Path) -> io::Result<Arc<File>> {
+    /// Whether reads that are aligned go past the page cache (`O_DIRECT`): a page is then in memory once and not twice, and is
+    /// not copied, but nothing is left behind for the next run. Off at first.
+    pub fn set_direct(&self, on: bool) {
+        self.direct.store(on, Relaxed);
+    }
+
+    fn get(&self, serial: u64, path: &Path, direct: bool) -> io::Result<Arc<File>> {
         let mut open = self.open.lock().unwrap_or_else(|e| e.into_inner());
         open.clock += 1;
         let now = open.clock;
-        if let Some((file, used)) = open.files.get_mut(&serial) {
+        if let Some((file, used)) = open.files.get_mut(&(serial, direct)) {
             *used = now;
             return Ok(file.clone());
         }
-        let file = Arc::new(File::open(path)?);
+        let mut options = File::options();
+        options.read(true);
+        if direct {
+            std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_DIRECT);
+        }
+        let file = Arc::new(options.open(path)?);
         advise_random(&file);
         if open.files.len() >= self.limit {
             // A closed file's reads go on: each has its own reference.
@@ -150,7 +192,7 @@ impl Files {
                 open.files.remove(&oldest);
             }
         }
-        open.files.insert(serial, (file.clone(), now));
+        open.files.insert((serial, direct), (file.clone(), now));
         Ok(file)
     }
 }
@@ -195,12 +237,12 @@ impl Source for FileSource {
     }
 
     fn size(&self) -> Result<u64, PageErrorKind> {
-        let file = self.files.get(self.serial, &self.path).map_err(|e| error_kind(&e))?;
+        let file = self.files.get(self.serial, &self.path, false).map_err(|e| error_kind(&e))?;
         file.metadata().map(|m| m.len()).map_err(|e| error_kind(&e))
     }
 
     fn submit(&self, batch: Vec<Read>, done: &Arc<dyn Completion>) {
-        let file = match self.files.get(self.serial, &self.path) {
+        let file = match self.files.get(self.serial, &self.path, false) {
             Ok(file) => file,
             Err(e) => {
                 let kind = error_kind(&e);
@@ -208,15 +250,24 @@ impl Source for FileSource {
                 return;
             }
         };
-        let ops = batch.into_iter().map(|r| Op {
-            file: file.clone(),
-            offset: r.offset,
-            begin: r.offset,
-            end: r.offset.saturating_add(r.len() as u64),
-            token: r.token,
-            buffers: r.buffers,
-            done: done.clone(),
+        // Where direct reads are not to be had, the page cache will do.
+        let wanted = self.files.direct.load(Relaxed) && batch.iter().any(aligned);
+        let direct = wanted.then(|| self.files.get(self.serial, &self.path, true).ok()).flatten();
+        let ops = batch.into_iter().map(|r| {
+            let direct = direct.clone().filter(|_| aligned(&r));
+            let (file, buffered) = match direct {
+                Some(direct) => (direct, Some(file.clone())),
+                None => (file.clone(), None),
+            };
+            let (begin, end) = (r.offset, r.offset.saturating_add(r.len() as u64));
+            Op { file, buffered, offset: begin, begin, end, token: r.token, buffers: r.buffers, done: done.clone() }
         });
         self.files.engine.submit(ops.collect());
     }
+}
+
+/// Whether a read can go past the page cache.
+fn aligned(read: &Read) -> bool {
+    read.offset % ALIGNMENT == 0
+        && read.buffers.iter().all(|b| b.len as u64 % ALIGNMENT == 0 && b.ptr as u64 % ALIGNMENT == 0)
 }

@@ -66,4 +66,14 @@ pub trait Source: Send + Sync {
     /// Starts reads; must not block for long. Short reads are continued by the source until all bytes are there or the
     /// end is reached, which completes with [`PageErrorKind::Short`].
     fn submit(&self, batch: Vec<Read>, done: &Arc<dyn Completion>);
+    /// For a source whose reads arrive by the clock: completes, on the calling thread, what is due, and says how long until
+    /// more is. An idle worker then sleeps just as long and needs no other thread to wake it. A source must complete its
+    /// reads without these calls too.
+    fn due(&self) -> Option<std::time::Duration> {
+        None
+    }
+    /// Whether [`Source::due`] is worth calling. Never changes.
+    fn timed(&self) -> bool {
+        false
+    }
 }

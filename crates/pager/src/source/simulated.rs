@@ -5,7 +5,7 @@ use super::memory::{scatter, short};
 use super::{Completion, Read, Source};
 use crate::error::PageErrorKind;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
@@ -24,7 +24,7 @@ pub struct Simulation {
     pub shuffle: bool,
     /// Share of reads (0 to 1) that arrive in pieces, each after another latency.
     pub short_reads: f64,
-    /// Share of reads (0 to 1) that fail with an error that another try may not meet.
+    /// Share of reads (0 to 1) that fail with an error that the next try at the same offset does not meet.
     pub transient_errors: f64,
     /// Bytes that no read gets.
     pub broken: Vec<Range<u64>>,
@@ -113,6 +113,8 @@ struct Inside {
     /// When each of the `depth` servers is free again.
     servers: BinaryHeap<Reverse<Instant>>,
     submitted: u64,
+    /// Offsets at which the last read met a transient error.
+    troubled: HashSet<u64>,
     closed: bool,
 }
 
@@ -158,6 +160,7 @@ impl Simulated {
             pending: Default::default(),
             servers: (0..simulation.depth).map(|_| Reverse(now)).collect(),
             submitted: 0,
+            troubled: HashSet::new(),
             closed: false,
         };
         let shared = Arc::new(Shared { content, simulation, inside: Mutex::new(inside), bell: Condvar::new() });
@@ -223,40 +226,50 @@ impl Shared {
         // The default slack of 50 us would be a fortieth of a 2 ms read, and would show in what is measured with it.
         // SAFETY: sets a property of this thread.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-        let mut inside = self.lock();
         loop {
-            let now = Instant::now();
-            let mut finished = Vec::new();
-            while inside.heap.peek().is_some_and(|Reverse((at, ..))| *at <= now || inside.closed) {
-                let Some(Reverse((_, order, place))) = inside.heap.pop() else { break };
-                let Some(mut due) = inside.pending.remove(place) else { continue };
-                if due.pieces > 0 && !inside.closed {
-                    due.pieces -= 1;
-                    self.schedule(&mut inside, due);
-                } else {
-                    finished.push((order, due));
-                }
-            }
-            if !finished.is_empty() {
-                drop(inside);
-                if self.simulation.shuffle {
-                    finished.sort_unstable_by_key(|f| f.0);
-                }
-                for (_, due) in finished {
-                    self.finish(due);
-                }
-                inside = self.lock();
-                continue;
-            }
-            if inside.closed {
+            self.complete_due();
+            let inside = self.lock();
+            if inside.closed && inside.heap.is_empty() {
                 return;
             }
-            let next = inside.heap.peek().map(|Reverse((at, ..))| at.saturating_duration_since(Instant::now()));
-            inside = match next {
-                Some(nap) => self.bell.wait_timeout(inside, nap).unwrap_or_else(|e| e.into_inner()).0,
-                None => self.bell.wait(inside).unwrap_or_else(|e| e.into_inner()),
-            };
+            // Looked at under the lock: what is submitted from now on rings.
+            match inside.wait(Instant::now()) {
+                Some(nap) if nap.is_zero() || inside.closed => {}
+                Some(nap) => drop(self.bell.wait_timeout(inside, nap)),
+                None => drop(self.bell.wait(inside)),
+            }
         }
+    }
+
+    /// Completes what is due, on this thread.
+    fn complete_due(&self) {
+        let mut inside = self.lock();
+        let now = Instant::now();
+        let mut finished = Vec::new();
+        while inside.heap.peek().is_some_and(|Reverse((at, ..))| *at <= now || inside.closed) {
+            let Some(Reverse((_, order, place))) = inside.heap.pop() else { break };
+            let Some(mut due) = inside.pending.remove(place) else { continue };
+            if due.pieces > 0 && !inside.closed {
+                due.pieces -= 1;
+                self.schedule(&mut inside, due);
+            } else {
+                finished.push((order, due));
+            }
+        }
+        drop(inside);
+        if self.simulation.shuffle {
+            finished.sort_unstable_by_key(|f| f.0);
+        }
+        for (_, due) in finished {
+            self.finish(due);
+        }
+    }
+}
+
+impl Inside {
+    /// How long until the next read is due.
+    fn wait(&self, now: Instant) -> Option<Duration> {
+        self.heap.peek().map(|Reverse((at, ..))| at.saturating_duration_since(now))
     }
 }
 
@@ -275,11 +288,24 @@ impl Source for Simulated {
             inside.submitted += 1;
             let s = &self.shared.simulation;
             let pieces = if inside.random.share() < s.short_reads { 1 + (inside.random.next() % 3) as u32 } else { 0 };
-            let transient = inside.random.share() < s.transient_errors;
+            let unlucky = inside.random.share() < s.transient_errors;
+            let transient = if inside.troubled.remove(&read.offset) { false } else { unlucky };
+            if transient {
+                inside.troubled.insert(read.offset);
+            }
             self.shared.schedule(&mut inside, Due { read, done: done.clone(), pieces, transient });
         }
         drop(inside);
         self.shared.bell.notify_one();
+    }
+
+    fn due(&self) -> Option<Duration> {
+        self.shared.complete_due();
+        self.shared.lock().wait(Instant::now())
+    }
+
+    fn timed(&self) -> bool {
+        true
     }
 }
 

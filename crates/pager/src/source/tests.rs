@@ -75,7 +75,7 @@ fn simulated_lies_as_told() {
     let b = bytes(10_000);
     let s = Simulated::new(
         b.clone(),
-        Simulation { broken: vec![100..200], flipped: vec![500, 9_000], truncated: Some(8_000), ..Simulation::default() },
+        Simulation { broken: std::iter::once(100..200).collect(), flipped: vec![500, 9_000], truncated: Some(8_000), ..Simulation::default() },
     )
     .unwrap();
     assert_eq!(s.size(), Ok(8_000));
@@ -95,7 +95,7 @@ fn simulated_takes_its_time() {
     let s = Simulated::new(bytes(1000), Simulation::fixed(Duration::from_millis(3), 2)).unwrap();
     let (tx, rx) = mpsc::channel();
     let done: Arc<dyn Completion> = Arc::new(Sender(Mutex::new(tx)));
-    let mut memory = vec![0u8; 10];
+    let mut memory = [0u8; 10];
     let begin = std::time::Instant::now();
     let reads = memory.chunks_mut(1).enumerate().map(|(i, b)| Read {
         token: i as u64,
@@ -122,6 +122,11 @@ fn backends() -> Vec<Arc<Files>> {
         }
     }
     all.push(Files::new(Backend::Auto, 4).unwrap());
+    for backend in [Backend::Auto, Backend::Threads] {
+        let files = Files::new(backend, 4).unwrap();
+        files.set_direct(true);
+        all.push(files);
+    }
     all
 }
 
@@ -135,6 +140,32 @@ fn files_conform() {
             made.lock().unwrap().push(scratch);
             source
         });
+    }
+}
+
+#[test]
+fn direct_reads_end_where_the_file_does() {
+    #[repr(align(4096))]
+    struct Aligned([u8; 16_384]);
+    for files in backends() {
+        let truth = bytes(20_481);
+        let scratch = Scratch::new(&truth);
+        let source = Files::file(&files, &scratch.0);
+        // Inside; then over an end that is not aligned.
+        for (offset, result) in [
+            (4096, Ok(())),
+            (8192, Err(PageErrorKind::Short { offset: 8192, end: 24_576, have: 20_481 })),
+        ] {
+            let mut memory = Box::new(Aligned([0; 16_384]));
+            let (tx, rx) = mpsc::channel();
+            let done: Arc<dyn Completion> = Arc::new(Sender(Mutex::new(tx)));
+            let (a, b) = memory.0.split_at_mut(4096);
+            let buffers = [a, b].map(|b| Buffer { ptr: b.as_mut_ptr(), len: b.len() });
+            source.submit(vec![Read { token: 7, offset, buffers: buffers.to_vec() }], &done);
+            assert_eq!(rx.recv_timeout(Duration::from_secs(10)).unwrap(), (7, result));
+            let n = truth.len().min(offset as usize + 16_384) - offset as usize;
+            assert!(memory.0[..n] == truth[offset as usize..][..n]);
+        }
     }
 }
 

@@ -1,9 +1,11 @@
-//! The fall-back reader of files: threads that call `preadv`.
+//! The fall-back reader of files: threads that call `preadv`. What is in the page cache is copied by whoever asks, without a
+//! switch to another thread, where the system can tell (`RWF_NOWAIT`).
 
 use super::file::{error_kind, Engine, Op};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
@@ -30,11 +32,13 @@ struct Shared {
 pub(crate) struct Threads {
     shared: Arc<Shared>,
     most: usize,
+    /// Reads that do not wait can be asked for here.
+    nowait: AtomicBool,
 }
 
 impl Threads {
     pub(crate) fn new(depth: usize) -> Self {
-        Self { shared: Arc::default(), most: depth.clamp(1, MOST_THREADS) }
+        Self { shared: Arc::default(), most: depth.clamp(1, MOST_THREADS), nowait: AtomicBool::new(true) }
     }
 }
 
@@ -44,6 +48,10 @@ impl Engine for Threads {
     }
 
     fn submit(&self, ops: Vec<Op>) {
+        let ops: Vec<Op> = ops.into_iter().filter_map(|op| self.at_once(op)).collect();
+        if ops.is_empty() {
+            return;
+        }
         let mut lost = Vec::new();
         let mut q = self.shared.queue.lock().unwrap_or_else(|e| e.into_inner());
         q.ops.extend(ops);
@@ -73,6 +81,42 @@ impl Engine for Threads {
     }
 }
 
+impl Threads {
+    /// Copies what the page cache has; gives back what needs a thread.
+    fn at_once(&self, mut op: Op) -> Option<Op> {
+        loop {
+            if op.direct() || !self.nowait.load(Relaxed) {
+                return Some(op);
+            }
+            let iov = iovecs(&op);
+            let Ok(offset) = libc::off_t::try_from(op.offset) else { return Some(op) };
+            let fd = op.file.as_raw_fd();
+            // SAFETY: as in `read`.
+            let n = unsafe { libc::preadv2(fd, iov.as_ptr(), iov.len() as libc::c_int, offset, libc::RWF_NOWAIT) };
+            match usize::try_from(n) {
+                Ok(n) => {
+                    if let Some(result) = op.advance(n) {
+                        op.complete(result);
+                        return None;
+                    }
+                }
+                Err(_) => {
+                    let e = io::Error::last_os_error().raw_os_error();
+                    if matches!(e, Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL)) {
+                        // This system or file system cannot tell: not asked again.
+                        self.nowait.store(false, Relaxed);
+                    }
+                    return Some(op);
+                }
+            }
+        }
+    }
+}
+
+fn iovecs(op: &Op) -> Vec<libc::iovec> {
+    op.buffers.iter().map(|b| libc::iovec { iov_base: b.ptr.cast(), iov_len: b.len }).collect()
+}
+
 fn run(shared: &Shared) {
     loop {
         let mut q = shared.queue.lock().unwrap_or_else(|e| e.into_inner());
@@ -95,8 +139,7 @@ fn run(shared: &Shared) {
 /// Reads until everything is there or the file ends.
 fn read(mut op: Op) {
     loop {
-        let iov: Vec<libc::iovec> =
-            op.buffers.iter().map(|b| libc::iovec { iov_base: b.ptr.cast(), iov_len: b.len }).collect();
+        let iov = iovecs(&op);
         let Ok(offset) = libc::off_t::try_from(op.offset) else {
             return op.complete(Err(error_kind(&io::Error::from_raw_os_error(libc::EINVAL))));
         };
@@ -106,6 +149,7 @@ fn read(mut op: Op) {
             Ok(n) => op.advance(n),
             Err(_) => match io::Error::last_os_error() {
                 e if e.kind() == io::ErrorKind::Interrupted => None,
+                e if op.fall_back(e.raw_os_error().unwrap_or(0)) => None,
                 e => Some(Err(error_kind(&e))),
             },
         };

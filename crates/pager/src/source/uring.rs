@@ -128,8 +128,12 @@ impl Engine for Uring {
         }
     }
 
-    fn poll(&self) -> bool {
-        self.ring.ready() && self.ring.reap()
+    fn ready(&self) -> bool {
+        self.ring.ready()
+    }
+
+    fn poll(&self) {
+        self.ring.reap();
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
@@ -191,14 +195,13 @@ impl Ring {
         }
     }
 
-    /// Completes what has arrived. False if nothing had.
-    fn reap(&self) -> bool {
-        let mut any = false;
+    /// Completes what has arrived.
+    fn reap(&self) {
         loop {
             let mut arrived: [(u32, i32); 32] = [(0, 0); 32];
             let mut n = 0;
             {
-                let Ok(_guard) = self.completion.try_lock() else { return any };
+                let Ok(_guard) = self.completion.try_lock() else { return };
                 // SAFETY: the guard is invariant 3.
                 let mut queue = unsafe { self.ring.completion_shared() };
                 while n < arrived.len() {
@@ -208,9 +211,8 @@ impl Ring {
                 }
             }
             if n == 0 {
-                return any;
+                return;
             }
-            any = true;
             let mut again = false;
             for &(key, result) in &arrived[..n] {
                 let Some(Kernel { mut op, .. }) = lock(&self.ops).kernel.remove(key) else { continue };
@@ -219,6 +221,7 @@ impl Ring {
                     Err(_) => match -result {
                         // Cancelled: the thread that submitted it has ended. Not ours to give up.
                         libc::EINTR | libc::EAGAIN | libc::ECANCELED => None,
+                        code if op.fall_back(code) => None,
                         code => Some(Err(error_kind(&io::Error::from_raw_os_error(code)))),
                     },
                 };

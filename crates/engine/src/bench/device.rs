@@ -1,0 +1,158 @@
+//! A device of known latency over local files, as a source of the pager and as blocking reads.
+
+use pager::source::{Buffer, Completion, Read, Source};
+use pager::PageErrorKind;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+struct Job {
+    due: Instant,
+    file: Arc<File>,
+    read: Read,
+    done: Arc<dyn Completion>,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// In order of `due`: all reads take the same time.
+    jobs: VecDeque<Job>,
+    closed: bool,
+}
+
+struct Shared {
+    latency: Duration,
+    queue: Mutex<Queue>,
+    bell: Condvar,
+    reads: AtomicU64,
+    /// By how much reads were completed late, because this thread was woken late.
+    late_us: AtomicU64,
+}
+
+/// Completes each read so long after it was asked for, however many there are: the pager bounds how many are in flight.
+pub(super) struct Device {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Device {
+    pub fn new(latency: Duration) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared { latency, queue: Mutex::default(), bell: Condvar::new(), reads: AtomicU64::new(0), late_us: AtomicU64::new(0) });
+        let theirs = shared.clone();
+        let thread = std::thread::Builder::new().name("farfield-device".into()).spawn(move || theirs.run())?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// A file on the device.
+    pub fn file(&self, path: &Path) -> Arc<dyn Source> {
+        Arc::new(OnDevice { shared: self.shared.clone(), path: path.to_owned(), file: Mutex::new(None) })
+    }
+
+    /// Reads so far.
+    pub fn reads(&self) -> u64 {
+        self.shared.reads.load(Relaxed)
+    }
+
+    /// Seconds that a read took on average, its copy aside.
+    pub fn latency_s(&self) -> f64 {
+        let late = self.shared.late_us.load(Relaxed) as f64 * 1e-6 / self.reads().max(1) as f64;
+        self.shared.latency.as_secs_f64() + late
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.bell.notify_all();
+        if let Some(t) = self.thread.take() {
+            // A panic there has been reported on its own.
+            let _ = t.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        // SAFETY: sets a property of this thread.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+        let mut queue = self.lock();
+        loop {
+            let now = Instant::now();
+            match queue.jobs.front().map(|j| j.due) {
+                None if queue.closed => return,
+                None => queue = self.bell.wait(queue).unwrap_or_else(PoisonError::into_inner),
+                Some(due) if due <= now || queue.closed => {
+                    if let Some(job) = queue.jobs.pop_front() {
+                        drop(queue);
+                        let late_us = (now - job.due).as_micros() as u64;
+                        self.late_us.fetch_add(late_us, Relaxed);
+                        let result = fill(&job.file, job.read.offset, &job.read.buffers);
+                        job.done.complete(job.read.token, result);
+                        queue = self.lock();
+                    }
+                }
+                Some(due) => queue = self.bell.wait_timeout(queue, due - now).unwrap_or_else(PoisonError::into_inner).0,
+            }
+        }
+    }
+}
+
+fn fill(file: &File, offset: u64, buffers: &[Buffer]) -> Result<(), PageErrorKind> {
+    let mut at = offset;
+    for b in buffers {
+        // SAFETY: the buffers are this read's until it is completed.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(b.ptr, b.len) };
+        file.read_exact_at(bytes, at).map_err(|e| PageErrorKind::Io(e.to_string()))?;
+        at += b.len as u64;
+    }
+    Ok(())
+}
+
+struct OnDevice {
+    shared: Arc<Shared>,
+    path: PathBuf,
+    file: Mutex<Option<Arc<File>>>,
+}
+
+impl OnDevice {
+    fn open(&self) -> Result<Arc<File>, PageErrorKind> {
+        let mut held = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(f) = &*held {
+            return Ok(f.clone());
+        }
+        let file = Arc::new(File::open(&self.path).map_err(|e| PageErrorKind::Io(e.to_string()))?);
+        *held = Some(file.clone());
+        Ok(file)
+    }
+}
+
+impl Source for OnDevice {
+    fn describe(&self) -> String {
+        self.path.display().to_string()
+    }
+    fn size(&self) -> Result<u64, PageErrorKind> {
+        let file = self.open()?;
+        file.metadata().map(|m| m.len()).map_err(|e| PageErrorKind::Io(e.to_string()))
+    }
+    fn submit(&self, batch: Vec<Read>, done: &Arc<dyn Completion>) {
+        let file = match self.open() {
+            Ok(f) => f,
+            Err(e) => return batch.iter().for_each(|r| done.complete(r.token, Err(e.clone()))),
+        };
+        let mut queue = self.shared.lock();
+        let due = Instant::now() + self.shared.latency;
+        self.shared.reads.fetch_add(batch.len() as u64, Relaxed);
+        queue.jobs.extend(batch.into_iter().map(|read| Job { due, file: file.clone(), read, done: done.clone() }));
+        drop(queue);
+        self.shared.bell.notify_one();
+    }
+}

@@ -1,0 +1,17 @@
+//! Arms of the experiments that need the kernel in this process: flat arrays, mapped files, resident pages, a reader of known
+//! latency, pages at random. What they report is JSON; what they mean is said by `farfield bench`.
+
+mod crossings;
+mod device;
+mod lines;
+mod mmap;
+mod overlap;
+mod pages;
+mod trace;
+mod watcher;
+
+pub use crossings::crossings;
+pub use mmap::Whole;
+pub use overlap::{overlap, overlap_disk, Overlap};
+pub use pages::{page_reads, PageReads};
+pub use trace::{trace, Arm, TraceArm};

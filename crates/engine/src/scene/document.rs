@@ -1,0 +1,336 @@
+//! The scene as it comes: one JSON object, read strictly.
+//!
+//! A key that nobody knows is an error that names it, at every level: a misspelt one would otherwise draw something else in
+//! silence. A key that is null is as good as absent.
+
+use field::error::FieldError;
+use serde::de::DeserializeOwned;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::path::PathBuf;
+
+/// Colour, 0..255 sRGB.
+pub type Rgb = [u8; 3];
+
+/// A whole scene.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// Source of the dataset, to be read by the caller's own reader; `None` where only files of lines are drawn.
+    pub source: Option<Value>,
+    /// Time step.
+    pub step: usize,
+    /// What is drawn, in order.
+    pub objects: Vec<Object>,
+    /// Colour maps by name.
+    pub maps: Vec<(String, MapSpec)>,
+    /// Camera.
+    pub camera: CameraSpec,
+    /// Width and height in pixels.
+    pub size: [u32; 2],
+    /// Colours of the upper and lower edge.
+    pub background: [Rgb; 2],
+    /// Samples of a pixel along each side, 1 to 4.
+    pub samples: u32,
+    /// Names of the maps that get a scalar bar.
+    pub bars: Vec<String>,
+    /// Whether orientation axes are drawn.
+    pub axes: bool,
+    /// A line at the top.
+    pub title: Option<String>,
+}
+
+/// One thing that is drawn.
+#[derive(Clone, Debug)]
+pub enum Object {
+    /// Lines as tubes.
+    Lines {
+        /// Where they come from.
+        from: LinesFrom,
+        /// Colour.
+        paint: Paint,
+        /// Radius in units of length; `None`: from the picture.
+        radius: Option<f64>,
+    },
+    /// Grid surfaces.
+    Surface {
+        /// `{"zone", "axis", "index"}`, or `None` for every wall.
+        face: Option<Value>,
+        /// Colour.
+        paint: Paint,
+        /// Whether the grid's lines are drawn on it.
+        mesh: bool,
+    },
+    /// The edges of zones.
+    Outline {
+        /// Name of the zone; `None`: all.
+        zone: Option<String>,
+        /// Colour.
+        rgb: Rgb,
+        /// Pixels.
+        width: f32,
+    },
+}
+
+/// Where lines come from.
+#[derive(Clone, Debug)]
+pub enum LinesFrom {
+    /// A `.vtp` or `.npz` file.
+    File(PathBuf),
+    /// Options of a trace, to be read by the caller's own reader.
+    Trace(Value),
+}
+
+/// Colour of an object: by a map, or one colour.
+#[derive(Clone, Debug)]
+pub struct Paint {
+    /// Name of a map; wins over `rgb`.
+    pub map: Option<String>,
+    /// One colour.
+    pub rgb: Rgb,
+}
+
+/// How values become colours.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MapSpec {
+    /// The field, or an array of a file of lines.
+    pub field: String,
+    /// Lowest and highest value; `None`: of what is drawn.
+    pub range: Option<[f64; 2]>,
+    /// Value in the middle of an automatic range.
+    pub center: Option<f64>,
+    /// Colours from low to high.
+    pub lut: Vec<Rgb>,
+    /// Title of the bar.
+    pub label: Option<String>,
+    /// Unit.
+    pub units: Option<String>,
+}
+
+/// Where the picture is taken from; what is `None` is fitted to what is drawn.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CameraSpec {
+    /// From the target to the eye, any length.
+    pub direction: Option<[f64; 3]>,
+    /// Up in the picture.
+    pub up: Option<[f64; 3]>,
+    /// The point looked at.
+    pub target: Option<[f64; 3]>,
+    /// From the target to the eye; in a parallel view, where an eye with `fov_deg` would see as much.
+    pub distance: Option<f64>,
+    /// 2 shows half as much.
+    pub zoom: Option<f64>,
+    /// Angle from the lower to the upper edge in degrees.
+    pub fov_deg: Option<f64>,
+    /// Projection; `None`: perspective, and parallel for flat data whose direction is not said.
+    pub projection: Option<Projection>,
+}
+
+/// How depth turns into a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Projection {
+    /// Central.
+    Perspective,
+    /// Parallel.
+    Orthographic,
+}
+
+/// Angle of view where the scene says none.
+pub const DEFAULT_FOV_DEG: f64 = 30.0;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawScene {
+    version: Option<u64>,
+    source: Option<Value>,
+    step: Option<usize>,
+    objects: Option<Vec<Map<String, Value>>>,
+    maps: Option<Map<String, Value>>,
+    camera: Option<Value>,
+    size: [u32; 2],
+    background: Option<RawBackground>,
+    samples: Option<u32>,
+    bars: Option<Vec<String>>,
+    axes: Option<bool>,
+    title: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawBackground {
+    top: Rgb,
+    bottom: Rgb,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawLines {
+    file: Option<PathBuf>,
+    trace: Option<Value>,
+    map: Option<String>,
+    rgb: Option<Rgb>,
+    radius: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSurface {
+    walls: Option<bool>,
+    zone: Option<String>,
+    axis: Option<String>,
+    index: Option<u64>,
+    map: Option<String>,
+    rgb: Option<Rgb>,
+    mesh: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawOutline {
+    zone: Option<String>,
+    rgb: Option<Rgb>,
+    width: Option<f32>,
+}
+
+/// Colour of what says none.
+const PLAIN: Rgb = [196, 202, 212];
+
+fn usage(message: impl Into<String>) -> FieldError {
+    FieldError::Usage(message.into())
+}
+
+fn read<T: DeserializeOwned>(value: Value, place: &str) -> Result<T, FieldError> {
+    serde_json::from_value(value).map_err(|e| usage(format!("{place}: {e}")))
+}
+
+impl Document {
+    /// Reads a scene.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] that names the key.
+    pub fn parse(text: &str) -> Result<Self, FieldError> {
+        let raw: RawScene = serde_json::from_str(text).map_err(|e| usage(format!("scene: {e}")))?;
+        if raw.version.is_some_and(|v| v != 1) {
+            return Err(usage(format!("scene: version {} is not known; there is 1", raw.version.unwrap_or(0))));
+        }
+        let objects = raw.objects.unwrap_or_default().into_iter().enumerate().map(|(n, o)| object(o, &format!("scene: objects[{n}]")));
+        let objects = objects.collect::<Result<Vec<_>, _>>()?;
+        let maps = raw.maps.unwrap_or_default().into_iter().map(|(name, v)| {
+            let place = format!("scene: maps.{name}");
+            let map: MapSpec = read(v, &place)?;
+            check_map(&map, &place)?;
+            Ok((name, map))
+        });
+        let maps = maps.collect::<Result<Vec<_>, FieldError>>()?;
+        let bars = raw.bars.unwrap_or_default();
+        let painted = objects.iter().filter_map(|o| match o {
+            Object::Lines { paint, .. } | Object::Surface { paint, .. } => paint.map.as_ref(),
+            Object::Outline { .. } => None,
+        });
+        for name in painted.chain(&bars) {
+            if !maps.iter().any(|(known, _)| known == name) {
+                return Err(FieldError::Unknown { what: "map", name: name.clone(), known: maps.iter().map(|(n, _)| n.clone()).collect() });
+            }
+        }
+        let camera = raw.camera.map(|c| read::<CameraSpec>(c, "scene: camera")).transpose()?.unwrap_or_default();
+        check_camera(&camera)?;
+        let samples = raw.samples.unwrap_or(2);
+        if !(1..=4).contains(&samples) {
+            return Err(usage(format!("scene: samples must be 1 to 4, not {samples}")));
+        }
+        if raw.source.is_none() {
+            let needy = objects.iter().any(|o| !matches!(o, Object::Lines { from: LinesFrom::File(_), .. }));
+            if needy {
+                return Err(usage("scene: only lines from files can be drawn without a source"));
+            }
+        }
+        let b = raw.background.unwrap_or(RawBackground { top: [32, 36, 44], bottom: [11, 13, 17] });
+        Ok(Self {
+            source: raw.source,
+            step: raw.step.unwrap_or(0),
+            objects,
+            maps,
+            camera,
+            size: raw.size,
+            background: [b.top, b.bottom],
+            samples,
+            bars,
+            axes: raw.axes.unwrap_or(true),
+            title: raw.title.filter(|t| !t.is_empty()),
+        })
+    }
+
+    /// A map by name; every name that a parsed scene uses is there.
+    pub fn map(&self, name: &str) -> Option<&MapSpec> {
+        self.maps.iter().find(|(n, _)| n == name).map(|(_, m)| m)
+    }
+}
+
+fn object(mut fields: Map<String, Value>, place: &str) -> Result<Object, FieldError> {
+    let kind = fields.remove("kind");
+    let rest = Value::Object(fields);
+    match kind.as_ref().and_then(Value::as_str) {
+        Some("lines") => {
+            let raw: RawLines = read(rest, place)?;
+            let from = match (raw.file, raw.trace) {
+                (Some(f), None) => LinesFrom::File(f),
+                (None, Some(t)) => LinesFrom::Trace(t),
+                _ => return Err(usage(format!("{place}: lines come from a 'file' or from a 'trace': give one of the two"))),
+            };
+            if raw.radius.is_some_and(|r| !(r > 0.0 && r.is_finite())) {
+                return Err(usage(format!("{place}: 'radius' must be a positive number")));
+            }
+            Ok(Object::Lines { from, paint: Paint { map: raw.map, rgb: raw.rgb.unwrap_or(PLAIN) }, radius: raw.radius })
+        }
+        Some("surface") => {
+            let raw: RawSurface = read(rest, place)?;
+            let face = match (raw.walls.unwrap_or(false), raw.zone) {
+                (true, None) if raw.axis.is_none() && raw.index.is_none() => None,
+                (false, Some(zone)) => Some(serde_json::json!({"zone": zone, "axis": raw.axis, "index": raw.index})),
+                _ => return Err(usage(format!("{place}: a surface is either 'walls' or a 'zone' with 'axis' and 'index'"))),
+            };
+            Ok(Object::Surface { face, paint: Paint { map: raw.map, rgb: raw.rgb.unwrap_or(PLAIN) }, mesh: raw.mesh.unwrap_or(false) })
+        }
+        Some("outline") => {
+            let raw: RawOutline = read(rest, place)?;
+            let width = raw.width.unwrap_or(1.0);
+            if !(width > 0.0 && width.is_finite()) {
+                return Err(usage(format!("{place}: 'width' must be a positive number of pixels")));
+            }
+            Ok(Object::Outline { zone: raw.zone, rgb: raw.rgb.unwrap_or([104, 114, 130]), width })
+        }
+        _ => Err(usage(format!("{place}: 'kind' must be lines, surface or outline"))),
+    }
+}
+
+fn check_map(map: &MapSpec, place: &str) -> Result<(), FieldError> {
+    if map.lut.is_empty() {
+        return Err(usage(format!("{place}: 'lut' has no colours")));
+    }
+    if let Some([low, high]) = map.range {
+        if !(low.is_finite() && high.is_finite() && low <= high) {
+            return Err(usage(format!("{place}: 'range' goes from the lower to the higher value, not {low} to {high}")));
+        }
+    }
+    Ok(())
+}
+
+fn check_camera(c: &CameraSpec) -> Result<(), FieldError> {
+    let length = |v: &[f64; 3]| v.iter().map(|x| x * x).sum::<f64>().sqrt();
+    for (v, name) in [(&c.direction, "direction"), (&c.up, "up")] {
+        if v.as_ref().is_some_and(|v| !(length(v) > 0.0 && length(v).is_finite())) {
+            return Err(usage(format!("scene: camera: '{name}' has no length")));
+        }
+    }
+    for (v, name) in [(c.distance, "distance"), (c.zoom, "zoom"), (c.fov_deg, "fov_deg")] {
+        if v.is_some_and(|v| !(v > 0.0 && v.is_finite())) {
+            return Err(usage(format!("scene: camera: '{name}' must be a positive number")));
+        }
+    }
+    if c.fov_deg.is_some_and(|v| v >= 170.0) {
+        return Err(usage("scene: camera: 'fov_deg' must be below 170"));
+    }
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! From a scene's objects to geometry in the arena.
+
+use super::document::{Document, LinesFrom, MapSpec, Object, Paint};
+use super::faces::{FaceBuilder, FaceStore};
+use super::pieces::{Arena, LineBuilder, LineStore, Range};
+use super::target::ScratchFile;
+use super::Reader;
+use crate::output::{LineFile, ReadError};
+use crate::session::{Session, Watch};
+use crate::surfaces::{face_of, face_points, face_rows, AXES};
+use crate::trace::{self, Destination};
+use crate::values::{visit_box, walls, GridFace, NodeBox};
+use field::dataset::Dataset;
+use field::error::FieldError;
+use field::quantity::Quantity;
+use serde_json::Value;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+/// Points of lines that are read from a file at once.
+const CHUNK_POINTS: usize = 4096;
+
+/// What became of one object.
+pub(crate) struct Gathered {
+    /// `lines`, `surface` or `outline`.
+    pub(crate) kind: &'static str,
+    /// For people.
+    pub(crate) name: String,
+    pub(crate) shape: Shape,
+}
+
+/// Geometry of an object.
+pub(crate) enum Shape {
+    Lines(LineStore),
+    Faces(Vec<FaceStore>),
+    Edges(LineStore),
+}
+
+impl Gathered {
+    /// Pieces of lines or quads.
+    pub(crate) fn primitives(&self) -> u64 {
+        match &self.shape {
+            Shape::Lines(l) | Shape::Edges(l) => l.segments,
+            Shape::Faces(f) => f.iter().map(|f| f.quads).sum(),
+        }
+    }
+
+    /// Range of the values.
+    pub(crate) fn range(&self) -> Range {
+        match &self.shape {
+            Shape::Lines(l) | Shape::Edges(l) => l.range,
+            Shape::Faces(f) => f.iter().fold(Range::EMPTY, |r, f| r.union(f.range)),
+        }
+    }
+}
+
+/// Where geometry is gathered from, and into what.
+pub(crate) struct Gatherer<'a> {
+    pub(crate) document: &'a Document,
+    pub(crate) session: Option<&'a Session>,
+    pub(crate) reader: &'a Reader<'a>,
+    pub(crate) arena: &'a mut Arena,
+}
+
+impl<'a> Gatherer<'a> {
+    /// Gathers one object.
+    ///
+    /// # Errors
+    /// [`FieldError`]: names that do not exist, what cannot be read, too small a limit, an interruption.
+    pub(crate) fn gather(&mut self, object: &Object, watch: &mut Watch<'_>) -> Result<Gathered, FieldError> {
+        match object {
+            Object::Lines { from: LinesFrom::File(path), paint, .. } => {
+                let name = path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
+                let lines = self.line_file(path, self.map(paint).map(|m| m.field.as_str()), watch)?;
+                Ok(Gathered { kind: "lines", name, shape: Shape::Lines(lines) })
+            }
+            Object::Lines { from: LinesFrom::Trace(options), paint, .. } => {
+                let lines = self.traced(options.clone(), self.map(paint).map(|m| m.field.clone()), watch)?;
+                Ok(Gathered { kind: "lines", name: "streamlines".into(), shape: Shape::Lines(lines) })
+            }
+            Object::Surface { face, paint, .. } => {
+                let session = self.session()?;
+                let dataset = session.dataset();
+                let (name, faces) = match face {
+                    Some(v) => {
+                        let f = face_of(&dataset, v)?;
+                        (format!("{}:{}={}", dataset.zones[f.zone].name, AXES[f.axis], f.index + 1), vec![f])
+                    }
+                    None => ("walls".to_owned(), walls(session, &dataset, self.document.step, watch)?),
+                };
+                let field = self.map(paint).map(|m| m.field.clone());
+                let faces = faces.iter().map(|f| self.face(session, &dataset, f, field.as_deref(), watch));
+                let faces = faces.collect::<Result<Vec<_>, _>>()?;
+                Ok(Gathered { kind: "surface", name, shape: Shape::Faces(faces) })
+            }
+            Object::Outline { zone, .. } => {
+                let session = self.session()?;
+                let dataset = session.dataset();
+                let zones = match zone {
+                    Some(name) => vec![dataset.zone_named(name)?],
+                    None => (0..dataset.zones.len()).collect(),
+                };
+                let edges = self.edges(session, &dataset, &zones, watch)?;
+                let name = zone.clone().unwrap_or_else(|| "outline".into());
+                Ok(Gathered { kind: "outline", name, shape: Shape::Edges(edges) })
+            }
+        }
+    }
+
+    fn map(&self, paint: &Paint) -> Option<&'a MapSpec> {
+        paint.map.as_ref().and_then(|name| self.document.map(name))
+    }
+
+    /// The session; a scene that needs one and has none is refused when it is parsed.
+    fn session(&self) -> Result<&'a Session, FieldError> {
+        self.session.ok_or_else(|| FieldError::Usage("the scene has no source".into()))
+    }
+
+    fn line_file(&mut self, path: &Path, field: Option<&str>, watch: &mut Watch<'_>) -> Result<LineStore, FieldError> {
+        let file = LineFile::open(path).map_err(|e| unread(path, e))?;
+        self.lines(&file, path, field, watch)
+    }
+
+    /// Traces into a file without a name that lasts as long as it takes to gather it: results may be larger than memory.
+    fn traced(&mut self, options: Value, field: Option<String>, watch: &mut Watch<'_>) -> Result<LineStore, FieldError> {
+        let session = self.session()?;
+        let dataset = session.dataset();
+        let mut spec = (self.reader.trace)(options, dataset.catalog.dimension == 2)?;
+        spec.step = self.document.step;
+        // Time and zone come with every line, whether the dataset has a field of that name or not.
+        let own = field.as_deref().filter(|f| LINE_ARRAYS.contains(f) && dataset.quantity(0, f).is_err());
+        let named = match (&field, own) {
+            (Some(f), None) => {
+                if !spec.scalars.contains(f) {
+                    spec.scalars.push(f.clone());
+                }
+                Some(if LINE_ARRAYS.contains(&f.as_str()) { format!("field_{f}") } else { f.clone() })
+            }
+            (f, _) => f.clone(),
+        };
+        let scratch = ScratchFile::new("npz");
+        trace::trace(session, &spec, Destination::File(&scratch.path), watch)?;
+        let file = LineFile::open(&scratch.path).map_err(|e| unread(&scratch.path, e))?;
+        // It is open: the name is not needed any more, and a run that is killed leaves nothing.
+        let path = scratch.path.clone();
+        drop(scratch);
+        self.lines(&file, &path, named.as_deref(), watch)
+    }
+
+    fn lines(&mut self, file: &LineFile, path: &Path, field: Option<&str>, watch: &mut Watch<'_>) -> Result<LineStore, FieldError> {
+        if let Some(name) = field {
+            if !file.arrays().iter().any(|a| a.name == name) {
+                let known = file.arrays().iter().map(|a| a.name.clone()).collect();
+                return Err(FieldError::Unknown { what: "array of the lines", name: name.to_owned(), known });
+            }
+        }
+        let names: Vec<&str> = field.into_iter().collect();
+        let mut builder = LineBuilder::new(self.arena, field.is_some());
+        let (mut done, total) = (0u64, file.point_count() as f64);
+        let mut failed = None;
+        let read = file.for_each_chunk(&names, CHUNK_POINTS, |chunk| {
+            let mut each = || {
+                if !watch("gathering lines", done as f64, total) {
+                    return Err(FieldError::Interrupted);
+                }
+                done += chunk.points.len() as u64;
+                for (n, w) in chunk.offsets.windows(2).enumerate() {
+                    // The first point of a line that goes on is the last one of the chunk before.
+                    let skip = usize::from(n == 0 && chunk.continues);
+                    for at in (w[0] + skip)..w[1] {
+                        builder.point(chunk.points[at], chunk.values.first().map_or(f64::NAN, |v| v[at]))?;
+                    }
+                    if !(chunk.to_be_continued && n + 2 == chunk.offsets.len()) {
+                        builder.end_line()?;
+                    }
+                }
+                Ok(())
+            };
+            match each() {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(e) => {
+                    failed = Some(e);
+                    ControlFlow::Break(())
+                }
+            }
+        });
+        if let Some(e) = failed {
+            return Err(e);
+        }
+        read.map_err(|e| unread(path, e))?;
+        builder.finish()
+    }
+
+    fn face(&mut self, session: &Session, dataset: &Dataset, face: &GridFace, field: Option<&str>, watch: &mut Watch<'_>) -> Result<FaceStore, FieldError> {
+        let fields: Vec<Quantity> = field.map(|f| dataset.quantity(face.zone, f)).transpose()?.into_iter().collect();
+        let mut builder = FaceBuilder::new(self.arena, face_points(dataset, face), field.is_some())?;
+        face_rows(session, dataset, face, self.document.step, &fields, watch, &mut |_, points, columns, usable| {
+            let value = |i: usize| match columns {
+                [one] => one[i],
+                many => many.iter().map(|c| c[i] * c[i]).sum::<f64>().sqrt(),
+            };
+            builder.push_row(points, &value, usable)
+        })?;
+        builder.finish()
+    }
+
+    /// The curved edges of zones: all nodes with two indices at an end, twelve of them where the zone is a block.
+    fn edges(&mut self, session: &Session, dataset: &Dataset, zones: &[usize], watch: &mut Watch<'_>) -> Result<LineStore, FieldError> {
+        let mut builder = LineBuilder::new(self.arena, false);
+        for &zone in zones {
+            let z = &dataset.zones[zone];
+            let dims = z.dims();
+            let position = [Quantity::Stored { array: z.xyz, components: z.arrays[z.xyz].components }];
+            let mut edges: Vec<NodeBox> = Vec::new();
+            for axis in (0..3).filter(|a| dims[*a] > 1) {
+                for corner in 0..4u32 {
+                    let (mut lo, mut hi) = ([0; 3], dims);
+                    for (bit, other) in (0..3).filter(|a| *a != axis).enumerate() {
+                        let at = if corner >> bit & 1 == 0 { 0 } else { dims[other] - 1 };
+                        (lo[other], hi[other]) = (at, at + 1);
+                    }
+                    let edge = NodeBox { zone, step: self.document.step, lo, hi };
+                    // In a zone one point thick edges fall together.
+                    if !edges.contains(&edge) {
+                        edges.push(edge);
+                    }
+                }
+            }
+            for edge in edges {
+                let mut failed = None;
+                visit_box(session, dataset, edge, &position, watch, &mut |_, v| {
+                    let z = if v.len() > 2 { v[2] } else { 0.0 };
+                    let pushed = builder.point([v[0], v[1], z], f64::NAN);
+                    failed = pushed.err();
+                    failed.is_none()
+                })?;
+                if let Some(e) = failed {
+                    return Err(e);
+                }
+                builder.end_line()?;
+            }
+        }
+        builder.finish()
+    }
+}
+
+/// Arrays that every file of traced lines has beside the fields; a field of such a name is written as `field_NAME`.
+const LINE_ARRAYS: [&str; 2] = ["time", "zone"];
+
+fn unread(path: &Path, e: ReadError) -> FieldError {
+    FieldError::format(path, e.message)
+}

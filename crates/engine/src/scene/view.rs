@@ -1,0 +1,77 @@
+//! The camera: what the scene says of it, and for the rest a fit to what is drawn.
+
+use super::document::{CameraSpec, Projection, DEFAULT_FOV_DEG};
+use crate::picture::{bounds_of, fit_layers, Camera, Frame, Layer, Lens, StageError, View};
+use glam::DVec3;
+use serde_json::{json, Value};
+
+/// A camera with the numbers that a scene would say it with.
+pub(crate) struct Chosen {
+    pub(crate) camera: Camera,
+    /// From target to eye, of length 1.
+    direction: DVec3,
+    distance: f64,
+    zoom: f64,
+    fov_deg: f64,
+}
+
+impl Chosen {
+    /// Length in space of a pixel at the target.
+    pub(crate) fn pixel(&self, height: u32) -> f64 {
+        let seen = match self.camera.lens {
+            Lens::Perspective { fov_degrees } => 2.0 * self.distance * (fov_degrees.to_radians() * 0.5).tan(),
+            Lens::Orthographic { height } => height,
+        };
+        seen / f64::from(height.max(1))
+    }
+
+    /// As a scene says it, without nulls.
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "direction": self.direction.to_array(), "up": self.camera.up, "target": self.camera.target, "distance": self.distance,
+            "zoom": self.zoom, "fov_deg": self.fov_deg,
+            "projection": match self.camera.lens { Lens::Perspective { .. } => "perspective", Lens::Orthographic { .. } => "orthographic" },
+        })
+    }
+}
+
+/// Chooses the camera for `layers`, which it reads once.
+///
+/// # Errors
+/// [`StageError`] when a layer cannot be read.
+pub(crate) fn choose(spec: &CameraSpec, layers: &[Layer<'_>], frame: &Frame) -> Result<Chosen, StageError> {
+    let natural = View::of(&bounds_of(layers));
+    let fov_deg = spec.fov_deg.unwrap_or(DEFAULT_FOV_DEG);
+    let parallel = match (spec.projection, spec.direction) {
+        (Some(p), _) => p == Projection::Orthographic,
+        (None, None) => natural.fov_degrees.is_none(),
+        (None, Some(_)) => false,
+    };
+    let view = View {
+        direction: spec.direction.map_or(natural.direction, DVec3::from_array).normalize(),
+        // An up that belongs to another direction would tilt the picture.
+        up: spec.up.map_or(if spec.direction.is_some() { DVec3::Z } else { natural.up }, DVec3::from_array),
+        fov_degrees: (!parallel).then_some(fov_deg),
+    };
+    let mut camera = fit_layers(layers, &view, frame)?;
+    let tangent = (fov_deg.to_radians() * 0.5).tan();
+    let target = spec.target.map_or(DVec3::from_array(camera.target), DVec3::from_array);
+    let fitted = match camera.lens {
+        Lens::Perspective { .. } => (DVec3::from_array(camera.position) - DVec3::from_array(camera.target)).length(),
+        Lens::Orthographic { height } => height / (2.0 * tangent),
+    };
+    let distance = spec.distance.unwrap_or(fitted);
+    let zoom = spec.zoom.unwrap_or(1.0);
+    let eye = match camera.lens {
+        Lens::Perspective { .. } => distance,
+        // Only the direction counts; the eye stays where the fit put it, well away from what is drawn.
+        Lens::Orthographic { .. } => (DVec3::from_array(camera.position) - DVec3::from_array(camera.target)).length(),
+    };
+    camera.lens = match camera.lens {
+        Lens::Perspective { .. } => Lens::Perspective { fov_degrees: 2.0 * (tangent / zoom).atan().to_degrees() },
+        Lens::Orthographic { .. } => Lens::Orthographic { height: 2.0 * distance * tangent / zoom },
+    };
+    camera.target = target.to_array();
+    camera.position = (target + view.direction * eye).to_array();
+    Ok(Chosen { camera, direction: view.direction, distance, zoom, fov_deg })
+}

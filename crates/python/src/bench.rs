@@ -1,0 +1,110 @@
+//! Arms of the experiments that run in this process.
+
+use crate::arguments::{self, Object};
+use crate::watch::watched;
+use engine::bench::{self as arms, Arm, Overlap, PageReads, TraceArm, Whole};
+use engine::session::{Means, SourceSpec, Watch};
+use engine::trace::TraceSpec;
+use field::error::FieldError;
+use pyo3::prelude::*;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::time::Duration;
+
+fn needs(what: &str) -> FieldError {
+    FieldError::Usage(format!("bench options: '{what}' is missing"))
+}
+
+fn source(o: &mut Object) -> Result<SourceSpec, FieldError> {
+    let path = o.text("source")?.ok_or_else(|| needs("source"))?;
+    let q = o.texts("q")?;
+    arguments::source(&path, Some(q), None, o)
+}
+
+fn means(o: &mut Object) -> Result<Means, FieldError> {
+    let limit = o.whole("memory_limit")?.ok_or_else(|| needs("memory_limit"))?;
+    let whole = |v: Option<u64>| v.unwrap_or(0) as usize;
+    let (workers, readers) = (whole(o.whole("workers")?), whole(o.whole("readers")?));
+    arguments::means(limit, workers, readers, o.text("replacement")?.as_deref().unwrap_or("clock"))
+}
+
+fn traces(o: &mut Object) -> Result<Vec<TraceSpec>, FieldError> {
+    let list = match o.take("traces") {
+        Some(Value::Array(list)) => list,
+        _ => return Err(needs("traces")),
+    };
+    let each = |v| {
+        let mut t = Object::of(v, "trace options")?;
+        let spec = arguments::trace_object(&mut t, None, false)?;
+        t.done()?;
+        Ok(spec)
+    };
+    list.into_iter().map(each).collect()
+}
+
+fn run(options: &str, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+    let mut o = Object::parse(options, "bench options")?;
+    let kind = o.text("arm")?.ok_or_else(|| needs("arm"))?;
+    let arm = match kind.as_str() {
+        "flat" => Some(Arm::Flat),
+        "flat_turns" => Some(Arm::FlatTurns),
+        "mmap" => Some(Arm::Whole(Whole::Mapped)),
+        "mmap_random" => Some(Arm::Whole(Whole::MappedRandom)),
+        "read" => Some(Arm::Whole(Whole::Read)),
+        "paged" => Some(Arm::Paged),
+        _ => None,
+    };
+    if let Some(arm) = arm {
+        let touched = o.truth("touched")?;
+        let spec = TraceArm { means: means(&mut o)?, traces: traces(&mut o)?, source: source(&mut o)?, arm, touched };
+        o.done()?;
+        return arms::trace(&spec, watch);
+    }
+    match kind.as_str() {
+        "crossings" => {
+            let (means, traces, source) = (means(&mut o)?, traces(&mut o)?, source(&mut o)?);
+            o.done()?;
+            let first = traces.first().ok_or_else(|| needs("traces"))?;
+            arms::crossings(source, means, first, watch)
+        }
+        "overlap" => {
+            let spec = Overlap {
+                store: PathBuf::from(o.text("source")?.ok_or_else(|| needs("source"))?),
+                trace: traces(&mut o)?.into_iter().next().ok_or_else(|| needs("traces"))?,
+                means: means(&mut o)?,
+                latency: Duration::from_secs_f64(o.positive("latency_s")?.ok_or_else(|| needs("latency_s"))?),
+                active: o.whole("active")?.unwrap_or(0) as usize,
+            };
+            o.done()?;
+            arms::overlap(&spec, watch)
+        }
+        "overlap_disk" => {
+            let store = PathBuf::from(o.text("source")?.ok_or_else(|| needs("source"))?);
+            let (means, traces) = (means(&mut o)?, traces(&mut o)?);
+            o.done()?;
+            arms::overlap_disk(&store, traces.first().ok_or_else(|| needs("traces"))?, &means, watch)
+        }
+        "page_reads" => {
+            let spec = PageReads {
+                store: PathBuf::from(o.text("source")?.ok_or_else(|| needs("source"))?),
+                zone: o.whole("zone")?.unwrap_or(0) as usize,
+                array: o.text("array")?.ok_or_else(|| needs("array"))?,
+                batch: o.whole("batch")?.unwrap_or(64) as usize,
+                count: o.whole("count")?.ok_or_else(|| needs("count"))? as usize,
+                seed: o.whole("seed")?.unwrap_or(1),
+                rounds: o.whole("rounds")?.unwrap_or(1) as usize,
+                pread_buffers: o.whole("pread_buffers")?.unwrap_or(0) as usize,
+            };
+            let means = means(&mut o)?;
+            o.done()?;
+            arms::page_reads(&spec, &means)
+        }
+        other => Err(FieldError::Usage(format!("no arm '{other}'"))),
+    }
+}
+
+/// Runs one arm; what it takes and gives is said in the stubs.
+#[pyfunction]
+pub fn bench(py: Python<'_>, options: &str) -> PyResult<String> {
+    watched(py, None, |watch| run(options, watch).map(|v| v.to_string()))
+}
