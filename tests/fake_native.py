@@ -67,6 +67,10 @@ def module(calls: Calls) -> types.ModuleType:
         def info(self, **k: Any) -> str:
             return str(calls.note("info", INFO, **k))
 
+        def look(self, **k: Any) -> str:
+            found = {"zones": [{"name": "zone1", "box": [[0, 0, 0], [4, 3, 2]]}], "walls": INFO["walls"]}
+            return str(calls.note("look", found, **k))
+
         def probe(self, x: float, y: float, z: float, **k: Any) -> str:
             where = {"zone": "zone1", "ijk": [1, 2, 3], "position": [x, y, z], "values": {"density": 1.2}, "units": {}}
             return str(calls.note("probe", where, at=(x, y, z), **k))

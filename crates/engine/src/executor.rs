@@ -170,11 +170,14 @@ where
         steps: AtomicU64::new(0),
     });
     let workers = load.workers.max(1);
+    // All of them before the first thread fills the memory: what a worker costs is charged when it is made.
+    let pins: Vec<Worker> = (0..workers).map(|_| pager.worker()).collect();
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..workers)
-            .map(|n| {
+        let threads: Vec<_> = pins
+            .into_iter()
+            .enumerate()
+            .map(|(n, worker)| {
                 let shared = shared.clone();
-                let worker = pager.worker();
                 std::thread::Builder::new()
                     .name(format!("farfield-{n}"))
                     .spawn_scoped(scope, move || Thread::new(work, &shared, worker, load).run())

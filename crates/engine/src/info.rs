@@ -98,6 +98,79 @@ fn survey(session: &Session, dataset: &Dataset, watch: &mut Watch<'_>) -> Result
     Ok(found)
 }
 
+/// Ranges of stored scalars and boxes of zones out of the coarsest levels that `convert` or an index keeps: a few pages.
+fn known(session: &Session, dataset: &Dataset) -> Result<Found, FieldError> {
+    let mut found = Found { walls: Value::Null, ..Found::default() };
+    let mut worker = session.pager.worker();
+    let mut ranges: Vec<(String, f64, f64)> = Vec::new();
+    for (n, z) in dataset.zones.iter().enumerate() {
+        let mut bounds: Option<[[f64; 3]; 2]> = None;
+        if let Some(top) = z.boxes.last() {
+            each_of_level(session, &mut worker, top.id, &top.translation, 6, &mut |c| {
+                let b = bounds.get_or_insert([[f64::INFINITY; 3], [f64::NEG_INFINITY; 3]]);
+                for a in 0..3 {
+                    b[0][a] = b[0][a].min(c[a]);
+                    b[1][a] = b[1][a].max(c[a + 3]);
+                }
+            })?;
+        }
+        let finite = bounds.filter(|b| b.as_flattened().iter().all(|v| v.is_finite()));
+        found.boxes.push(finite.map_or(Value::Null, |b| json!(b)));
+        let levels = dataset.ranges.get(n).map_or(&[][..], |l| &l[..]);
+        for (array, level) in z.arrays.iter().zip(levels) {
+            let Some(top) = level.last().filter(|_| array.components == 1) else { continue };
+            let t = field::translate::Translation::new(top.paging.dims, top.paging.page);
+            let (mut lo, mut hi) = (f64::INFINITY, f64::NEG_INFINITY);
+            each_of_level(session, &mut worker, top.id, &t, 2, &mut |c| {
+                lo = lo.min(c[0]);
+                hi = hi.max(c[1]);
+            })?;
+            match ranges.iter_mut().find(|r| r.0 == array.name) {
+                Some(r) => (r.1, r.2) = (r.1.min(lo), r.2.max(hi)),
+                None => ranges.push((array.name.clone(), lo, hi)),
+            }
+        }
+    }
+    for (name, lo, hi) in ranges {
+        found.ranges.insert(name, if lo <= hi { json!([lo, hi]) } else { Value::Null });
+    }
+    Ok(found)
+}
+
+/// Calls `each` with the components of every element of a level: float32 for boxes (six), float64 for ranges (two).
+fn each_of_level(
+    session: &Session,
+    worker: &mut pager::Worker,
+    id: pager::ArrayId,
+    t: &field::translate::Translation,
+    components: usize,
+    each: &mut dyn FnMut(&[f64]),
+) -> Result<(), FieldError> {
+    for page in 0..t.count() {
+        let page_id = pager::PageId::new(id, 0, page);
+        let _hold = session.pager.fetch(&[page_id]).map_err(crate::session::pager_error)?;
+        if let pager::Lookup::Here(bytes) = worker.page(page_id) {
+            let size = bytes.len() / (t.component * components);
+            let value = |n: usize| match bytes.get(n * size..(n + 1) * size) {
+                Some(&[a, b, c, d]) => f64::from(f32::from_ne_bytes([a, b, c, d])),
+                Some(&[a, b, c, d, e, f, g, h]) => f64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+                _ => f64::NAN,
+            };
+            let first = [page % u64::from(t.pages[0]), page / u64::from(t.pages[0]) % u64::from(t.pages[1]), page / u64::from(t.pages[0]) / u64::from(t.pages[1])];
+            for n in 0..t.component {
+                let o = [n as u32 % t.page[0], n as u32 / t.page[0] % t.page[1], n as u32 / t.page[0] / t.page[1]];
+                // Edge pages are padded.
+                if (0..3).all(|a| first[a] as u32 * t.page[a] + o[a] < t.dims[a]) {
+                    let v: Vec<f64> = (0..components).map(|c| value(c * t.component + n)).collect();
+                    each(&v);
+                }
+            }
+        }
+        worker.release();
+    }
+    Ok(())
+}
+
 fn walls_json(session: &Session, dataset: &Dataset, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
     let faces = walls(session, dataset, 0, watch)?;
     Ok(faces
@@ -109,11 +182,11 @@ fn walls_json(session: &Session, dataset: &Dataset, watch: &mut Watch<'_>) -> Re
 /// INFO as `_native.pyi` fixes it. With `ranges`, one pass over the data fills in what is null without it.
 ///
 /// # Errors
-/// [`FieldError`]; without `ranges` no page is read.
+/// [`FieldError`]; without `ranges` only the coarsest ranges of a store are read.
 pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
     let dataset = session.dataset();
     let c = &dataset.catalog;
-    let found = if ranges { survey(session, &dataset, watch)? } else { Found::default() };
+    let found = if ranges { survey(session, &dataset, watch)? } else { known(session, &dataset)? };
     let null = Value::Null;
     let zones: Vec<Value> = c
         .zones

@@ -1,5 +1,6 @@
 //! Executor, admission, conversion, outputs, pictures: what a command does, without CPython.
 
+mod admission;
 pub mod bench;
 pub mod convert;
 pub mod executor;

@@ -23,3 +23,14 @@ pub fn cpu_seconds() -> f64 {
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut t) };
     t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
 }
+
+/// Bytes of all files below a folder.
+pub fn folder_bytes(path: &std::path::Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(path) else { return 0 };
+    let each = entries.flatten().map(|e| match e.metadata() {
+        Ok(m) if m.is_dir() => folder_bytes(&e.path()),
+        Ok(m) => m.len(),
+        Err(_) => 0,
+    });
+    each.sum()
+}

@@ -2,7 +2,9 @@
 
 use crate::executor::{self, Load, RunStats, Work};
 use crate::output::{self, FieldSpec, FieldType, FieldValues, FinishedLine, LineArrays, LineLayout, LineSpool, OutputError, OutputFile, Provenance, SpoolOptions};
-use crate::seeds::{SeedError, SeedPoint, Seeds};
+pub(crate) use crate::admission::SeedRule;
+use crate::admission::SeedOrder;
+use crate::seeds::{SeedError, Seeds};
 use crate::session::{Session, Watch};
 use field::dataset::Dataset;
 use field::error::FieldError;
@@ -11,7 +13,7 @@ use field::paged::PagedNodes;
 use field::space::{Space, ZoneFields};
 use kernels::flow::{GridFlow, ZoneOrder};
 use kernels::line::Joined;
-use kernels::streamline::{Direction, Options, Progress, Seed, Streamline};
+use kernels::streamline::{Direction, Options, Progress, Streamline};
 use pager::{Charge, ChargeKind, PageId, Pager, Worker};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -104,6 +106,8 @@ struct Tracing<'a> {
     fields: Arc<[ZoneFields]>,
     order: ZoneOrder,
     seeds: SeedRule<'a>,
+    /// Seeds in the order of admission, where sorting them fits.
+    sorted: Option<SeedOrder>,
     layout: LineLayout,
     components: usize,
     sink: Mutex<Sink>,
@@ -124,61 +128,6 @@ pub struct LineTask {
     failure: Option<String>,
 }
 
-/// Draws of a random seed before it is given up: with half of the cells blanked out, one seed in four thousand million.
-const DRAWS: usize = 32;
-
-/// Where the lines of a trace begin, as tasks take it.
-pub(crate) struct SeedRule<'a> {
-    seeds: &'a Seeds,
-    zones: Arc<[Zone]>,
-    /// Cells of all zones up to and with each, for random seeds.
-    cells: Vec<u64>,
-    /// The zone of seeds in computational space.
-    zone: Option<u32>,
-}
-
-impl<'a> SeedRule<'a> {
-    /// For the zones of a dataset.
-    ///
-    /// # Errors
-    /// [`FieldError::Unknown`] if the seeds name a zone that is not there.
-    pub(crate) fn new(seeds: &'a Seeds, dataset: &Dataset) -> Result<Self, FieldError> {
-        let mut cells = Vec::with_capacity(dataset.zones.len());
-        let mut total = 0u64;
-        for z in dataset.zones.iter() {
-            total += z.cells().iter().map(|n| u64::from(*n)).product::<u64>();
-            cells.push(total);
-        }
-        let zone = seeds.zone().map(|z| zone_of_seeds(dataset, z)).transpose()?;
-        Ok(Self { seeds, zones: dataset.zones.clone(), cells, zone })
-    }
-
-    /// Seed number `n`.
-    ///
-    /// # Errors
-    /// What [`Seeds::get`] says.
-    pub(crate) fn seed(&self, n: u64) -> Result<Seed, FieldError> {
-        Ok(match self.seeds.get(n).map_err(seed_error)? {
-            SeedPoint::Physical(x) => Seed::Physical(x),
-            SeedPoint::Computational { ijk, .. } => Seed::Computational { zone: self.zone.unwrap_or(0), ijk },
-            SeedPoint::Random(mut stream) => {
-                let total = self.cells.last().copied().unwrap_or(0);
-                let draw = |_| {
-                    let n = ((stream.next_f64() * total as f64) as u64).min(total.saturating_sub(1));
-                    let zone = self.cells.partition_point(|c| *c <= n).min(self.zones.len() - 1);
-                    let c = self.zones[zone].cells().map(u64::from);
-                    let n = n - if zone == 0 { 0 } else { self.cells[zone - 1] };
-                    let low = [n % c[0], n / c[0] % c[1], n / c[0] / c[1]];
-                    let dims = self.zones[zone].dims();
-                    let ijk = core::array::from_fn(|a| low[a] as f64 + if dims[a] > 1 { stream.next_f64() } else { 0.0 });
-                    (zone as u32, ijk)
-                };
-                Seed::FirstUsable((0..DRAWS).map(draw).collect())
-            }
-        })
-    }
-}
-
 impl Work for Tracing<'_> {
     type Task = LineTask;
     type Context = GridFlow<PagedNodes>;
@@ -192,6 +141,7 @@ impl Work for Tracing<'_> {
         flow.space.nodes.worker()
     }
     fn admit(&self, n: u64) -> Result<LineTask, FieldError> {
+        let n = self.sorted.as_ref().map_or(n, |order| order.get(n));
         let line = Streamline::new(self.seeds.seed(n)?, &self.spec.options, self.components);
         Ok(LineTask { number: n, line, failure: None })
     }
@@ -287,6 +237,11 @@ pub fn trace(session: &Session, spec: &TraceSpec, to: Destination<'_>, watch: &m
         Destination::File(p) => Some(OutputFile::create(p).map_err(output_error)?),
         Destination::Memory => None,
     };
+    session.dataset().check_step(spec.step)?;
+    let wrong = |o: &f64| !(*o >= 0.0);
+    if wrong(&spec.options.terminal_speed) {
+        return Err(FieldError::Usage("the terminal speed must be 0 or more".into()));
+    }
     // Names are checked before an index is built for them.
     session.dataset().fields(Some(&spec.field), &spec.scalars, spec.step)?;
     let dataset = session.located(watch)?;
@@ -313,12 +268,14 @@ pub fn trace(session: &Session, spec: &TraceSpec, to: Destination<'_>, watch: &m
     })?;
     let order = zone_order(&dataset, &session.spec.zone_order)?;
     let seeds = SeedRule::new(&spec.seeds, &dataset)?;
+    let sorted = SeedOrder::near(&seeds, pager)?;
     let work = Tracing {
         spec,
         zones: dataset.zones.clone(),
         fields,
         order,
         seeds,
+        sorted,
         layout,
         components,
         sink: Mutex::new(Sink { spool, reasons: [0; 16], outside: 0, failed: 0, failure: None }),
@@ -363,7 +320,7 @@ pub(crate) fn active_lines(limit: u64, step_bytes: u64, workers: usize) -> usize
 
 /// The smallest limit for a largest step of so many bytes: the elder's pages beside an eighth for results, and the bookkeeping.
 pub fn least_limit(step_bytes: u64) -> u64 {
-    (step_bytes + step_bytes / 4).max(LEAST) * 8 / 7
+    ((step_bytes + step_bytes / 4).max(LEAST) * 8 / 7).div_ceil(64 << 10) * (64 << 10) + (64 << 10)
 }
 
 /// Least memory for a run whatever the data: buffers of the outputs, tables, a few tasks.
@@ -410,16 +367,6 @@ pub(crate) fn zone_order(dataset: &Dataset, names: &[String]) -> Result<ZoneOrde
         }
     }
     Ok(ZoneOrder(order.into()))
-}
-
-fn zone_of_seeds(dataset: &Dataset, name: &str) -> Result<u32, FieldError> {
-    if let Ok(z) = dataset.zone_named(name) {
-        return Ok(z as u32);
-    }
-    match name.parse::<usize>() {
-        Ok(n) if n >= 1 && n <= dataset.zones.len() => Ok(n as u32 - 1),
-        _ => dataset.zone_named(name).map(|z| z as u32),
-    }
 }
 
 /// A flow over a dataset for one thread that waits: for probes.

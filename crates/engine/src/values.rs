@@ -36,6 +36,7 @@ impl NodeBox {
 /// # Errors
 /// [`FieldError`]: a box outside of the zone, a page that cannot be had.
 pub fn read_box(session: &Session, dataset: &Dataset, at: NodeBox, fields: &[Quantity], watch: &mut Watch<'_>) -> Result<Vec<f64>, FieldError> {
+    dataset.check_step(at.step)?;
     let z = &dataset.zones[at.zone];
     let dims = z.dims();
     if (0..3).any(|a| at.lo[a] >= at.hi[a] || at.hi[a] > dims[a]) {
@@ -201,6 +202,7 @@ pub fn field_names(dataset: &Dataset) -> Vec<String> {
 /// # Errors
 /// [`FieldError`].
 pub fn probe(session: &Session, x: [f64; 3], names: Option<&[String]>, step: usize, watch: &mut Watch<'_>) -> Result<Option<Probed>, FieldError> {
+    session.dataset().check_step(step)?;
     let dataset = session.located(watch)?;
     let (names, fields) = probe_fields(&dataset, names, step)?;
     let mut flow = blocking_flow(session, &dataset, fields, step)?;
@@ -220,6 +222,7 @@ pub fn probe(session: &Session, x: [f64; 3], names: Option<&[String]>, step: usi
 /// [`FieldError`]; a place outside of the zone is a usage error.
 pub fn probe_ijk(session: &Session, zone: usize, ijk: [f64; 3], names: Option<&[String]>, step: usize) -> Result<Probed, FieldError> {
     let dataset = session.dataset();
+    dataset.check_step(step)?;
     let z = &dataset.zones[zone];
     let dims = z.dims();
     for (a, name) in ["i", "j", "k"].iter().enumerate() {

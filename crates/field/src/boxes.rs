@@ -361,7 +361,19 @@ mod tests {
 
     #[test]
     fn rounding_is_outward() {
-        for x in [0.1f64, -0.1, 1.0, 1e-60, -1e-60, 1e60, -1e60, 16_777_217.0, -16_777_217.0, f64::from(f32::MAX) * 1.0000001, 0.0] {
+        for x in [
+            0.1f64,
+            -0.1,
+            1.0,
+            1e-60,
+            -1e-60,
+            1e60,
+            -1e60,
+            16_777_217.0,
+            -16_777_217.0,
+            f64::from(f32::MAX) * 1.0000001,
+            0.0,
+        ] {
             assert!(f64::from(below(x)) <= x && f64::from(above(x)) >= x, "{x}");
         }
         assert_eq!(below(1e60), f32::MAX);
@@ -380,11 +392,18 @@ mod tests {
                 for i in 0..c[0] {
                     let mut points = Vec::new();
                     for q in 0..8 {
-                        let p = [(i + (q & 1)).min(d[0] - 1), (j + (q >> 1 & 1)).min(d[1] - 1), (k + (q >> 2)).min(d[2] - 1)];
+                        let p = [
+                            (i + (q & 1)).min(d[0] - 1),
+                            (j + (q >> 1 & 1)).min(d[1] - 1),
+                            (k + (q >> 2)).min(d[2] - 1),
+                        ];
                         points.push((p[2] * d[1] + p[1]) * d[0] + p[0]);
                     }
                     let total = d[0] * d[1] * d[2];
-                    if points.iter().any(|&p| ib.is_some_and(|b| b[p] == 0) || (0..nc).any(|m| !xyz[m * total + p].is_finite())) {
+                    if points
+                        .iter()
+                        .any(|&p| ib.is_some_and(|b| b[p] == 0) || (0..nc).any(|m| !xyz[m * total + p].is_finite()))
+                    {
                         continue;
                     }
                     let b = &mut out[((k / 4) * n[1] + j / 4) * n[0] + i / 4];

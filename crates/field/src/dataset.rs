@@ -119,8 +119,8 @@ impl Dataset {
             let boxes = index_ids.as_ref().map_or(&[][..], |i| &i[n].boxes[..]);
             zones.push(zone(&catalog, n, page_box(z.dims), slots(&catalog, n, &ids, |a| steps[a]), boxes)?);
         }
-        let ranges = index_ids.map_or_else(Vec::new, |i| i.into_iter().map(|z| z.ranges).collect());
-        Ok(Self { catalog, origin: Origin::Plot3d(Box::new(files)), zones: zones.into(), ranges })
+        // The index is made of geometry alone: it knows no ranges of fields.
+        Ok(Self { catalog, origin: Origin::Plot3d(Box::new(files)), zones: zones.into(), ranges: Vec::new() })
     }
 
     /// Whole rows of the arrays, zone by zone in catalog order, for converters.
@@ -143,6 +143,18 @@ impl Dataset {
             all.push(zone);
         }
         Ok(all)
+    }
+
+    /// Refuses a time step that there is not.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`].
+    pub fn check_step(&self, step: usize) -> Result<(), FieldError> {
+        let steps = self.catalog.times.len().max(1);
+        if step < steps {
+            return Ok(());
+        }
+        Err(FieldError::Usage(format!("there is no time step {step}; there are {steps}, counted from 0")))
     }
 
     /// Number of a zone.

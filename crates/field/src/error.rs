@@ -31,7 +31,7 @@ pub enum FieldError {
         readings: Vec<String>,
     },
     /// A name that the dataset does not have.
-    #[error("no {what} named '{name}'; there are: {}", known.join(", "))]
+    #[error("no {what} named '{name}'; there are: {}", if known.is_empty() { "none (a PLOT3D grid alone has no fields: add +q=FILE)".to_owned() } else { known.join(", ") })]
     Unknown {
         /// `field`, `zone`, ...
         what: &'static str,

@@ -14,8 +14,10 @@ const PAGE_POINTS: usize = 4096;
 
 /// Points of a page along i, j, k for a zone that is paged in place.
 pub fn page_box(dims: [usize; 3]) -> [usize; 3] {
-    let rows = (PAGE_POINTS / dims[0].max(1)).clamp(1, dims[1].max(1));
-    [dims[0].max(1), rows, 1]
+    let most = (PAGE_POINTS / dims[0].max(1)).clamp(1, dims[1].max(1));
+    // As many pages as that takes, of about equal rows: the last one is not left with a few.
+    let pages = dims[1].max(1).div_ceil(most);
+    [dims[0].max(1), dims[1].max(1).div_ceil(pages), 1]
 }
 
 /// One array of one zone in its PLOT3D files.

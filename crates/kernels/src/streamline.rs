@@ -1,13 +1,17 @@
 //! The streamline of one seed as a restartable task.
 
+mod physical;
+mod walls;
+
 use crate::cellstep::{rate, CellStep};
-use crate::flow::{Exit, Flow, GridFlow, Place};
+use crate::flow::{Exit, GridFlow, Place};
 use crate::line::{Half, Joined, Line, Reason};
-use crate::rk::{Method, Stepper, Tried};
+use crate::rk::{Method, Stepper};
 use field::cell::interpolate_scalar;
 use field::nodes::{Miss, Nodes};
 use field::simd::V4;
 use field::space::{Blank, CellId, Shape, Spot};
+use walls::{is_wall, rests_on_wall};
 
 /// Which way to go.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -152,10 +156,6 @@ const OVERSHOOT: f64 = 1.05;
 /// A particle that leaves a zone is looked for this far beyond the face, in cells: beyond the tolerance that would find it
 /// in the cell it has just left.
 const BEYOND: f64 = 1e-6;
-/// A step in physical space that falls outside is halved down to this many cells, then the line ends.
-const SMALLEST: f64 = 1e-3;
-/// Step in physical space through cells whose map has collapsed, in cells.
-const COLLAPSED_STEP: f64 = 0.25;
 
 impl Streamline {
     /// A task for a seed; `fields` is the number of sampled components.
@@ -503,103 +503,6 @@ impl Streamline {
             }
         }
     }
-
-    /// Goes on in physical space: where a cell's map has collapsed, fractions say nothing.
-    #[cold]
-    fn go_physical<N: Nodes>(&mut self, flow: &mut GridFlow<N>, place: Place) -> Result<(), Miss> {
-        let v = flow.space.full(place.spot.cell)?.vector.at(place.spot.rst);
-        self.carried = None;
-        self.h = f64::INFINITY;
-        self.state = State::Physical(Box::new(Stepper::new(v.xyz(), place)), place);
-        Ok(())
-    }
-
-    fn physical_step<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options) -> Result<(), Miss> {
-        let State::Physical(stepper, place) = &mut self.state else { return Ok(()) };
-        let place = *place;
-        let (x0, sign) = (self.x, self.sign);
-        let settled = flow.settle(place, |_| Ok(V4::from_xyz(x0)))?;
-        let v = flow.space.full(settled.spot.cell)?.vector.at(settled.spot.rst);
-        if settled.spot != place.spot {
-            **stepper = Stepper::new(v.xyz(), settled);
-        }
-        let cell_time = flow.length_scale(&settled)? / v.length3();
-        let method = if let Integrator::Fixed(m) = options.method { m } else { Method::Rk45 };
-        let time_left = options.max_time - self.line.half_time();
-        let cells = if options.method == Integrator::Rk45 { COLLAPSED_STEP } else { options.step_cells };
-        let mut h = self.h.min(cells * cell_time).min(time_left);
-        if matches!(options.method, Integrator::Rk45Physical) {
-            h = self.h.min(cell_time).min(time_left);
-        }
-        if let Some(longest) = options.max_step {
-            let t = longest / v.length3();
-            h = if matches!(options.method, Integrator::Fixed(_)) { self.h.min(t).min(time_left) } else { h.min(t) };
-        }
-        let tried = stepper.go(flow, method, x0, sign * h)?;
-        let step = match tried {
-            Tried::Done(step) => step,
-            Tried::Outside(exit) => {
-                if h > SMALLEST * cell_time {
-                    stepper.restart();
-                    self.h = 0.5 * h;
-                    return Ok(());
-                }
-                let wall = match facing(flow, &settled, v, sign)? {
-                    Some(face) => is_wall(flow, face)?,
-                    None => false,
-                };
-                let reason = if wall { Reason::Wall } else if exit == Exit::Hole { Reason::Hole } else { Reason::Left };
-                return self.end_half(flow, options, reason);
-            }
-        };
-        let chord = distance(step.x, x0);
-        let ratio = step.error / (options.tolerance * chord);
-        if method == Method::Rk45 && ratio > 1.0 && h > 1e-6 * cell_time {
-            stepper.restart();
-            self.h = h * (SAFETY * inverse_fourth_root(ratio)).max(SHRINK_MIN);
-            return Ok(());
-        }
-        let length_left = options.max_length - self.line.half_length();
-        if chord > length_left * (1.0 + 1e-9) && length_left > 0.0 && h > 1e-9 * cell_time {
-            // Shorter, until the chord is what is left: the chord is all but proportional to the step.
-            stepper.restart();
-            self.h = h * (length_left / chord).min(1.0 - 1e-9);
-            return Ok(());
-        }
-        let (v1, end) = step.end;
-        let ended = if chord >= length_left * (1.0 - 1e-9) {
-            Some(Reason::Length)
-        } else if h >= time_left {
-            Some(Reason::Time)
-        } else if self.line.half_steps() + 1 >= options.max_steps {
-            Some(Reason::Steps)
-        } else {
-            None
-        };
-        if let (Some(_), Some((seed, _))) = (ended, self.origin) {
-            flow.space.full(seed.spot.cell)?;
-        }
-        self.record(flow, &end.spot, step.x, h)?;
-        self.line.advance(chord);
-        self.x = step.x;
-        self.h = match options.method {
-            Integrator::Fixed(_) => f64::INFINITY,
-            _ => h * if ratio > 0.0 { (SAFETY * inverse_fourth_root(ratio)).min(GROW_MAX) } else { GROW_MAX },
-        };
-        if let Some(reason) = ended {
-            return self.end_half(flow, options, reason);
-        }
-        let speed = V4::from_xyz(v1).length3();
-        self.state = if !(speed > options.terminal_speed) {
-            State::Rest(end, None)
-        } else {
-            Self::running(options, end, V4::from_xyz(v1))
-        };
-        if matches!(self.state, State::Run(_)) {
-            self.h = f64::INFINITY;
-        }
-        Ok(())
-    }
 }
 
 /// A place in computational space, unless its cell is not usable.
@@ -644,55 +547,4 @@ fn neighbour<N: Nodes>(flow: &GridFlow<N>, place: Place, face: Face) -> Option<P
     };
     next.spot.rst[face.axis] = f64::from(1 - face.side);
     Some(next)
-}
-
-/// Whether a face is all wall (iblank 2) or all at rest.
-fn is_wall<N: Nodes>(flow: &mut GridFlow<N>, face: Face) -> Result<bool, Miss> {
-    let zone = face.cell.zone as usize;
-    let on_face = |n: usize| (n >> face.axis) & 1 == face.side as usize;
-    if let Some(array) = flow.space.nodes.zones()[zone].iblank {
-        let mut b = [0.0; 8];
-        flow.space.nodes.scalar(zone, array, 0, face.cell.ijk, &mut b)?;
-        if (0..8).filter(|n| on_face(*n)).all(|n| b[n] == 2.0) {
-            return Ok(true);
-        }
-    }
-    let v = flow.space.vector_corners(face.cell)?;
-    Ok((0..8).filter(|n| on_face(*n)).all(|n| v[n].xyz() == [0.0; 3]))
-}
-
-/// Whether a particle at rest touches a face that is a wall.
-fn rests_on_wall<N: Nodes>(flow: &mut GridFlow<N>, place: &Place) -> Result<bool, Miss> {
-    for axis in 0..3 {
-        let side = if place.spot.rst[axis] <= 1e-9 {
-            0
-        } else if place.spot.rst[axis] >= 1.0 - 1e-9 {
-            1
-        } else {
-            continue;
-        };
-        if is_wall(flow, Face { cell: place.spot.cell, axis, side })? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// The face that a particle in a cell moves towards.
-fn facing<N: Nodes>(flow: &mut GridFlow<N>, place: &Place, v: V4, sign: f64) -> Result<Option<Face>, Miss> {
-    let l = flow.space.shape(place.spot.cell)?;
-    let q = place.spot.rst;
-    let Some(k) = l.map.computational(q, v.xyz().map(|c| c * sign)) else { return Ok(None) };
-    let mut first: Option<(f64, Face)> = None;
-    for a in 0..3 {
-        if k[a] == 0.0 || l.thin[a] {
-            continue;
-        }
-        let side = u32::from(k[a] > 0.0);
-        let t = (f64::from(side) - q[a]) / k[a];
-        if first.is_none_or(|f| t < f.0) {
-            first = Some((t, Face { cell: place.spot.cell, axis: a, side }));
-        }
-    }
-    Ok(first.map(|f| f.1))
 }

@@ -72,7 +72,7 @@ pub fn convert(
             let padded: u64 = store.zones.iter().flat_map(|z| &z.arrays).map(|a| a.page_count() * a.page_bytes() as u64).sum();
             result["resumed"] = (report.resumed_units > 0).into();
             result["bytes_in"] = report.source_bytes.into();
-            result["bytes_out"] = report.store_bytes.into();
+            result["bytes_out"] = engine::process::folder_bytes(dst).into();
             result["pages_written"] = report.pages.into();
             result["shards"] = report.units.into();
             result["padding_disk"] = (report.store_bytes as f64 / values as f64).into();
@@ -108,7 +108,12 @@ pub fn validate(
         means.observer = arguments::observer(events)?;
         if spec.path.is_dir() {
             let mut told = |done: u64, total: u64| watch("validating", done as f64, total as f64);
+            let began = std::time::Instant::now();
             let v = Store::validate(&spec.path, &mut told)?;
+            let mut stats = engine::session::idle_stats(&means);
+            stats["wall_s"] = began.elapsed().as_secs_f64().into();
+            stats["bytes_read"] = v.bytes.into();
+            stats["reads"] = v.files.into();
             let split = |p: &String| match p.split_once(": ") {
                 Some((what, error)) => json!({"what": what, "error": error}),
                 None => json!({"what": p, "error": ""}),
@@ -117,7 +122,7 @@ pub fn validate(
             // No page went through the pager: the numbers of an empty run beside the store's own.
             return Ok(json!({
                 "ok": v.is_ok(), "pages_checked": v.pages, "pages_unchecked": 0, "failures": failures,
-                "failed": v.problem_count, "stats": engine::session::idle_stats(&means),
+                "failed": v.problem_count, "stats": stats,
             })
             .to_string());
         }

@@ -74,6 +74,11 @@ def convert(
     return arms.run(arms.farfield(*words), **how)
 
 
+def remove(path: Path) -> None:
+    """Removes a store that was made to be measured."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
 def trace(
     source: str | Path,
     seeds: str | Path,

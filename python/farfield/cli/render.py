@@ -139,9 +139,9 @@ def register(app: typer.Typer) -> None:
         text = [f"picture  {result['size'][0]} x {result['size'][1]}: " + _drawn(result)]
         for found in result["maps"].values():
             low, high = found["range"]
-            unit = f" [{found['units']}]" if found.get("units") else ""
+            unit = f" [{found['units']}]" if found.get("units", "1") not in (None, "1") else ""
             text.append(
-                f"range    {found['field']} {low:.6g} to {high:.6g}{unit}; --range {low:.4g}:{high:.4g} fixes it"
+                f"range    {found['field']} {low:.6g} to {high:.6g}{unit}; --range {low:.6g}:{high:.6g} fixes it"
             )
         common.show(flat(result), [*text, *stats_lines(result["stats"]), f"wrote    {output}"])
         return 0

@@ -7,12 +7,14 @@ zone; a bare grid, its faces with their mesh.
 
 from __future__ import annotations
 
+import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from farfield import sources
-from farfield.progress import Report
+from farfield.progress import Report, reporting
 from farfield.scene.models import Camera, Lines, Outline, Scene, Surface, Trace, Vector, Walls
 from farfield.settings import Settings
 
@@ -51,12 +53,28 @@ def default_scene(
 
     if isinstance(dataset, Dataset):
         text, step = dataset._source.text or dataset._source.path, dataset._step or 0
-        return compose(dataset.info(ranges=True, progress=progress), text, step=step, lines=lines)
+        return compose(_first_look(dataset, step, progress), text, step=step, lines=lines)
     text = os.fspath(dataset)
     with open_source(
         sources.parse(text), settings or Settings(), plot3d=plot3d, zone_order=zone_order, progress=progress
     ) as opened:
-        return compose(opened.info(ranges=True, progress=progress), text, lines=lines)
+        return compose(_first_look(opened, 0, progress), text, lines=lines)
+
+
+def _first_look(dataset: Dataset, step: int, progress: bool | Report | None) -> dict[str, Any]:
+    """The dataset's `info` with the boxes of its zones and its body, which do not need a pass over the fields."""
+    info = dict(dataset.info())
+    if not any(f["name"] in ("velocity", "momentum") for f in info["fields"]) and not any(
+        z["iblank"] for z in info["zones"]
+    ):
+        return info
+    with reporting(progress) as report:
+        found = json.loads(dataset._native.look(step=step, progress=report))
+    boxes = {z["name"]: z["box"] for z in found["zones"]}
+    return info | {
+        "zones": [zone | {"box": boxes.get(zone["name"])} for zone in info["zones"]],
+        "walls": found["walls"],
+    }
 
 
 def compose(info: Mapping[str, Any], source: str, *, step: int = 0, lines: bool = True) -> Scene:
@@ -70,7 +88,7 @@ def compose(info: Mapping[str, Any], source: str, *, step: int = 0, lines: bool 
         objects.append(Outline())
         if lines:
             color = SPEED if SPEED in names else None
-            objects.append(Lines(trace=_trace(info), color=color))
+            objects += [Lines(trace=trace, color=color) for trace in _traces(info)]
     elif names:
         objects += [Surface(surface=s, color=_scalar(info)) for s in _planes(info["zones"], middle=True)]
     elif not objects:
@@ -120,18 +138,29 @@ def _planes(zones: Sequence[Mapping[str, Any]], *, middle: bool) -> list[str]:
     return found
 
 
-def _trace(info: Mapping[str, Any]) -> Trace:
+def _traces(info: Mapping[str, Any]) -> list[Trace]:
+    """Lines through the surroundings of the body, from there on into its wake, and a little way back; where there is no body,
+    lines through seeds in the whole domain."""
+    anywhere = f"random:{SEEDS}:{_RANDOM_SEED}"
     boxes = [z["box"] for z in info["zones"] if z.get("box")]
-    walls = [w["box"] for w in info.get("walls") or [] if w.get("box")]
     if not boxes:
-        return Trace(seeds=f"random:{SEEDS}:{_RANDOM_SEED}")
-    low, high = _union(boxes)
-    size = sum((b - a) ** 2 for a, b in zip(low, high, strict=True)) ** 0.5
-    seeds: str | list[Vector] = f"random:{SEEDS}:{_RANDOM_SEED}"
-    if walls:
-        near_low, near_high = _near(_union(walls), (low, high))
-        seeds = _scatter(near_low, near_high)
-    return Trace(seeds=seeds, max_length=2.0 * size if size > 0 else None)
+        return [Trace(seeds=anywhere)]
+    domain = _union(boxes)
+    walls = [w["box"] for w in info.get("walls") or [] if w.get("box")]
+    if not walls:
+        return [Trace(seeds=anywhere, max_length=_diagonal(domain) or None)]
+    body = _union(walls)
+    margin = _margin(body)
+    seeds = _scatter(*_near(body, margin, domain))
+    ahead, back = 0.75 * _diagonal(body) + 2.0 * margin, margin
+    return [
+        Trace(seeds=seeds, direction="forward", max_length=ahead or None),
+        Trace(seeds=seeds, direction="backward", max_length=back or None),
+    ]
+
+
+def _diagonal(box: tuple[list[float], list[float]]) -> float:
+    return math.dist(*box)
 
 
 def _union(boxes: Sequence[Sequence[Sequence[float]]]) -> tuple[list[float], list[float]]:
@@ -141,12 +170,16 @@ def _union(boxes: Sequence[Sequence[Sequence[float]]]) -> tuple[list[float], lis
     )
 
 
-def _near(
-    body: tuple[list[float], list[float]], domain: tuple[list[float], list[float]]
-) -> tuple[list[float], list[float]]:
-    """The body's box, wider by its own mean width on each side, but not beyond the domain."""
+def _margin(body: tuple[list[float], list[float]]) -> float:
+    """The mean of the two smaller widths of the body's box: what flows by within it has felt the body."""
     widths = sorted(b - a for a, b in zip(*body, strict=True))
-    margin = 0.5 * (widths[0] + widths[1]) or 0.5 * widths[2]
+    return 0.5 * (widths[0] + widths[1]) or 0.5 * widths[2]
+
+
+def _near(
+    body: tuple[list[float], list[float]], margin: float, domain: tuple[list[float], list[float]]
+) -> tuple[list[float], list[float]]:
+    """The body's box, wider by `margin` on each side, but not beyond the domain."""
     low = [max(a - margin, d) for a, d in zip(body[0], domain[0], strict=True)]
     high = [min(b + margin, d) for b, d in zip(body[1], domain[1], strict=True)]
     return low, high

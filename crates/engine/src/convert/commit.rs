@@ -91,7 +91,10 @@ fn look(dst: &Path, options: &ConvertOptions) -> Result<Target, FieldError> {
         return if meta.is_dir() && zarr {
             Ok(Target::Store)
         } else {
-            Err(FieldError::format(dst, "is there and is no Zarr store, so --overwrite leaves it alone; remove it or choose another target"))
+            Err(FieldError::format(
+                dst,
+                "is there and is no Zarr store, so --overwrite leaves it alone; remove it or choose another target",
+            ))
         };
     }
     let hint = if options.resume {
@@ -178,7 +181,8 @@ fn check_room(plan: &Plan<'_>, path: &Path, go_on: bool) -> Result<(), FieldErro
     if plan.codec != Codec::None || !plan.data || go_on {
         return Ok(());
     }
-    let needs: u64 = plan.zones.iter().flat_map(|z| &z.arrays).map(|a| a.page_count() * (a.page_bytes() + CRC_BYTES) as u64).sum();
+    let needs: u64 =
+        plan.zones.iter().flat_map(|z| &z.arrays).map(|a| a.page_count() * (a.page_bytes() + CRC_BYTES) as u64).sum();
     match free_bytes(path) {
         Some(free) if free < needs => Err(failed(path, std::io::Error::from_raw_os_error(libc::ENOSPC)))
             .map_err(|e: FieldError| match e {

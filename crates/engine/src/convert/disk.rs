@@ -112,11 +112,16 @@ impl Disk {
         if paths.len() > SYNC_EACH {
             return self.sync_file_system(root);
         }
-        let one = |p: &PathBuf| -> Result<(), FieldError> { File::open(p).map_err(|e| failed(p, e)).and_then(|f| self.sync(&f, p)) };
+        let one = |p: &PathBuf| -> Result<(), FieldError> {
+            File::open(p).map_err(|e| failed(p, e)).and_then(|f| self.sync(&f, p))
+        };
         std::thread::scope(|scope| {
             let share = paths.len().div_ceil(SYNC_THREADS).max(1);
-            let threads: Vec<_> = paths.chunks(share).map(|c| scope.spawn(move || c.iter().try_for_each(one))).collect();
-            threads.into_iter().try_for_each(|t| t.join().unwrap_or_else(|_| Err(FieldError::Usage("a thread stopped".into()))))
+            let threads: Vec<_> =
+                paths.chunks(share).map(|c| scope.spawn(move || c.iter().try_for_each(one))).collect();
+            threads
+                .into_iter()
+                .try_for_each(|t| t.join().unwrap_or_else(|_| Err(FieldError::Usage("a thread stopped".into()))))
         })
     }
 
@@ -141,7 +146,8 @@ impl Disk {
         let c = |p: &Path| CString::new(p.as_os_str().as_bytes()).map_err(|e| failed(p, io::Error::other(e)));
         let (x, y) = (c(a)?, c(b)?);
         // SAFETY: two C strings that live through the call.
-        let rc = unsafe { libc::renameat2(libc::AT_FDCWD, x.as_ptr(), libc::AT_FDCWD, y.as_ptr(), libc::RENAME_EXCHANGE) };
+        let rc =
+            unsafe { libc::renameat2(libc::AT_FDCWD, x.as_ptr(), libc::AT_FDCWD, y.as_ptr(), libc::RENAME_EXCHANGE) };
         if rc == 0 {
             return Ok(true);
         }
@@ -190,7 +196,10 @@ pub(super) struct Partial {
 impl Partial {
     /// Makes the folder if need be and locks it.
     pub fn lock(disk: &Disk, dst: &Path) -> Result<Self, FieldError> {
-        let mut name = dst.file_name().ok_or_else(|| FieldError::Usage(format!("{}: not a name for a store", dst.display())))?.to_owned();
+        let mut name = dst
+            .file_name()
+            .ok_or_else(|| FieldError::Usage(format!("{}: not a name for a store", dst.display())))?
+            .to_owned();
         name.push(".partial");
         let path = dst.with_file_name(name);
         // Another conversion may finish, and remove its folder, between our opening and locking it; then we try again.
@@ -201,7 +210,10 @@ impl Partial {
             if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
                 let e = io::Error::last_os_error();
                 return Err(if e.kind() == io::ErrorKind::WouldBlock {
-                    FieldError::format(dst, "another conversion into this target is running; wait for it or choose another target")
+                    FieldError::format(
+                        dst,
+                        "another conversion into this target is running; wait for it or choose another target",
+                    )
                 } else {
                     failed(&path, e)
                 });

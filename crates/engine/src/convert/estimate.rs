@@ -46,7 +46,12 @@ pub struct DryRun {
 ///
 /// # Errors
 /// As [`super::convert`], as far as the source and the limit go.
-pub fn dry_run(input: &ConvertInput, dst: &Path, options: &ConvertOptions, charge: &Charge<'_>) -> Result<DryRun, FieldError> {
+pub fn dry_run(
+    input: &ConvertInput,
+    dst: &Path,
+    options: &ConvertOptions,
+    charge: &Charge<'_>,
+) -> Result<DryRun, FieldError> {
     let (plan, _charged) = plan_within(input, dst, options, None, charge)?;
     let arrays = || plan.zones.iter().flat_map(|z| &z.arrays);
     let source_bytes = plan.source_bytes();
@@ -85,7 +90,9 @@ pub fn dry_run(input: &ConvertInput, dst: &Path, options: &ConvertOptions, charg
 /// Encoded over raw bytes, and bytes a second of reading and encoding, by a row of pages from the middle of each array of
 /// the largest zone.
 fn sample(plan: &Plan<'_>) -> Result<(f64, f64), FieldError> {
-    let Some((zone, layout)) = plan.zones.iter().enumerate().max_by_key(|(_, z)| z.paging.points()) else { return Ok((1.0, 1.0)) };
+    let Some((zone, layout)) = plan.zones.iter().enumerate().max_by_key(|(_, z)| z.paging.points()) else {
+        return Ok((1.0, 1.0));
+    };
     let (mut raw, mut encoded, mut seconds) = (0u64, 0u64, 0.0);
     for (array, layout) in layout.arrays.iter().enumerate() {
         let started = Instant::now();
@@ -100,7 +107,8 @@ fn sample(plan: &Plan<'_>) -> Result<(f64, f64), FieldError> {
         let mut words = Words::new(slab.bytes);
         read_slab(plan, unit, &slab, words.bytes_mut())?;
         let (ranges, boxes) = plan.record_sizes(&plan.units[unit]);
-        let mut record = Record { ranges: vec![0.0; ranges], boxes: vec![field::boxes::EMPTY; boxes], ..Record::default() };
+        let mut record =
+            Record { ranges: vec![0.0; ranges], boxes: vec![field::boxes::EMPTY; boxes], ..Record::default() };
         let mut out = Vec::new();
         let read = slab.values as u64;
         Work { plan, unit, pages: piece.pages, slab, bytes: words.bytes() }.run(&mut record, &mut out)?;

@@ -151,13 +151,17 @@ pub(super) fn write_all(
             if !go_on() {
                 return Err(FieldError::Interrupted);
             }
-            pyramid(plan, disk, places, levels, most, &mut seals, |step, grid| limits(plan, disk, places, (z, a, step), grid))?;
+            pyramid(plan, disk, places, levels, most, &mut seals, |step, grid| {
+                limits(plan, disk, places, (z, a, step), grid)
+            })?;
         }
         if let Some(xyz) = zone.xyz {
             if !go_on() {
                 return Err(FieldError::Interrupted);
             }
-            pyramid(plan, disk, places, &zone.boxes, most, &mut seals, |step, grid| boxes(plan, disk, places, (z, xyz, step), grid))?;
+            pyramid(plan, disk, places, &zone.boxes, most, &mut seals, |step, grid| {
+                boxes(plan, disk, places, (z, xyz, step), grid)
+            })?;
         }
     }
     Ok(seals)
@@ -172,12 +176,21 @@ fn read(plan: &Plan<'_>, places: &Places<'_>, unit: usize) -> Result<Record, Fie
 }
 
 /// The units of a step.
-fn units_of<'p>(plan: &'p Plan<'_>, (zone, array, step): (usize, usize, usize)) -> impl Iterator<Item = (usize, &'p Unit)> {
+fn units_of<'p>(
+    plan: &'p Plan<'_>,
+    (zone, array, step): (usize, usize, usize),
+) -> impl Iterator<Item = (usize, &'p Unit)> {
     plan.numbers[zone][array].iter().map(|&n| (n, &plan.units[n])).filter(move |(_, u)| u.step == step)
 }
 
 /// Level 0 of ranges: one entry for each page.
-fn limits(plan: &Plan<'_>, disk: &Disk, places: &Places<'_>, of: (usize, usize, usize), grid: &mut Grid) -> Result<(), FieldError> {
+fn limits(
+    plan: &Plan<'_>,
+    disk: &Disk,
+    places: &Places<'_>,
+    of: (usize, usize, usize),
+    grid: &mut Grid,
+) -> Result<(), FieldError> {
     for (number, unit) in units_of(plan, of) {
         let record = read(plan, places, number)?;
         let pages = plan.layout(unit).grid.pages_of(unit.shard);
@@ -190,7 +203,13 @@ fn limits(plan: &Plan<'_>, disk: &Disk, places: &Places<'_>, of: (usize, usize, 
 }
 
 /// Level 0 of boxes: units share blocks, so they are joined, and rounded when all are there.
-fn boxes(plan: &Plan<'_>, disk: &Disk, places: &Places<'_>, of: (usize, usize, usize), grid: &mut Grid) -> Result<(), FieldError> {
+fn boxes(
+    plan: &Plan<'_>,
+    disk: &Disk,
+    places: &Places<'_>,
+    of: (usize, usize, usize),
+    grid: &mut Grid,
+) -> Result<(), FieldError> {
     for (number, unit) in units_of(plan, of) {
         let record = read(plan, places, number)?;
         let [bi, bj, bk] = plan.blocks(unit);
@@ -245,7 +264,14 @@ fn pyramid(
 }
 
 /// Writes one level of one step.
-fn write_level(disk: &Disk, store: &Path, layout: &ArrayLayout, step: usize, grid: &Grid, seal: &mut ArraySeal) -> Result<(), FieldError> {
+fn write_level(
+    disk: &Disk,
+    store: &Path,
+    layout: &ArrayLayout,
+    step: usize,
+    grid: &Grid,
+    seal: &mut ArraySeal,
+) -> Result<(), FieldError> {
     let p = layout.grid.paging;
     let nc = layout.components();
     let size = layout.dtype.size();
@@ -261,7 +287,8 @@ fn write_level(disk: &Disk, store: &Path, layout: &ArrayLayout, step: usize, gri
                 // Rows of this row of pages; past the end the last one goes on.
                 for k in 0..p.page[2] {
                     for j in 0..p.page[1] {
-                        let (gj, gk) = ((pj * p.page[1] + j).min(p.dims[1] - 1), (pk * p.page[2] + k).min(p.dims[2] - 1));
+                        let (gj, gk) =
+                            ((pj * p.page[1] + j).min(p.dims[1] - 1), (pk * p.page[2] + k).min(p.dims[2] - 1));
                         grid.get(gj, gk, 0, &mut strip[(k * p.page[1] + j) * p.dims[0] * nc..][..p.dims[0] * nc])?;
                     }
                 }

@@ -68,11 +68,13 @@ impl Work<'_> {
         let mut blocks: Vec<BlockRow<'_>> = Vec::new();
         if !record.boxes.is_empty() {
             let [bi, bj, bk] = plan.blocks(unit);
-            let own: [Range<usize>; 3] = std::array::from_fn(|a| Plan::cells_of(&layout.grid.paging, a, &self.pages[a]));
+            let own: [Range<usize>; 3] =
+                std::array::from_fn(|a| Plan::cells_of(&layout.grid.paging, a, &self.pages[a]));
             let meet = |b: usize, c: &Range<usize>| (b * BLOCK).max(c.start)..((b + 1) * BLOCK).min(c.end);
             let along_i = own[0].start / BLOCK - bi.start..own[0].end.div_ceil(BLOCK).max(bi.start) - bi.start;
             for (n, boxes) in record.boxes.chunks_exact_mut(bi.len()).enumerate() {
-                let cells = [own[0].clone(), meet(bj.start + n % bj.len(), &own[1]), meet(bk.start + n / bj.len(), &own[2])];
+                let cells =
+                    [own[0].clone(), meet(bj.start + n % bj.len(), &own[1]), meet(bk.start + n / bj.len(), &own[2])];
                 if cells.iter().all(|c| !c.is_empty()) {
                     blocks.push(BlockRow { cells, boxes: &mut boxes[along_i.clone()] });
                 }
@@ -110,7 +112,13 @@ impl Work<'_> {
     }
 
     /// One worker's share.
-    fn share(&self, layout: &ArrayLayout, rows: &mut [PageRow<'_>], blocks: &mut [BlockRow<'_>], out: &mut Encoded) -> Result<(), FieldError> {
+    fn share(
+        &self,
+        layout: &ArrayLayout,
+        rows: &mut [PageRow<'_>],
+        blocks: &mut [BlockRow<'_>],
+        out: &mut Encoded,
+    ) -> Result<(), FieldError> {
         let failed = |e: std::io::Error| FieldError::io(PathBuf::from(&layout.path), e);
         let pages_i = self.pages[0].clone();
         let mut scratch = Scratch::default();
@@ -130,7 +138,9 @@ impl Work<'_> {
             }
             for i in pages_i.clone() {
                 let len = encoder
-                    .encode_with(layout.page_bytes(), &mut scratch.page, &mut out.bytes, |page| self.gather(layout, [i, row.j, row.k], page))
+                    .encode_with(layout.page_bytes(), &mut scratch.page, &mut out.bytes, |page| {
+                        self.gather(layout, [i, row.j, row.k], page)
+                    })
                     .map_err(failed)?;
                 out.lens.push(u32::try_from(len).map_err(|e| failed(std::io::Error::other(e)))?);
             }
@@ -203,7 +213,8 @@ impl Work<'_> {
         let [ni, nj, nk] = self.slab.size;
         let nc = layout.components();
         let e = p.extent([0, row.j, row.k]);
-        let local = |points: &Range<usize>, start: usize, most: usize| points.start - start..(points.end - start + 1).min(most);
+        let local =
+            |points: &Range<usize>, start: usize, most: usize| points.start - start..(points.end - start + 1).min(most);
         let (js, ks) = (local(&e[1], self.slab.points[1].start, nj), local(&e[2], self.slab.points[2].start, nk));
         let mut lo = vec![largest; ni];
         let mut hi = vec![smallest; ni];

@@ -247,7 +247,12 @@ fn encode_all(
         let unit = &plan.units[piece.unit];
         if piece.first {
             let (ranges, boxes) = plan.record_sizes(unit);
-            record = Record { unit: piece.unit as u64, ranges: vec![0.0; ranges], boxes: vec![field::boxes::EMPTY; boxes], ..Record::default() };
+            record = Record {
+                unit: piece.unit as u64,
+                ranges: vec![0.0; ranges],
+                boxes: vec![field::boxes::EMPTY; boxes],
+                ..Record::default()
+            };
         }
         let Ok(mut out) = pages.recv() else { break };
         let done = slab.values as u64;

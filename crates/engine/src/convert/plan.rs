@@ -1,12 +1,12 @@
 //! What is to be done: units (one shard each), the pieces that a unit is read in, and the memory for them.
 
+use super::pipeline::{READS, READ_BYTES};
 use super::{ConvertInput, ConvertOptions};
 use field::boxes::{cells, Bounds, BLOCK};
 use field::error::FieldError;
 use field::paging::Paging;
 use field::store::codec::Codec;
 use field::store::layout::{choose_pages, lay_out, ArrayLayout, ZoneLayout};
-use super::pipeline::{READS, READ_BYTES};
 use std::ops::Range;
 use std::path::Path;
 
@@ -83,7 +83,8 @@ impl<'a> Plan<'a> {
         limit: u64,
     ) -> Result<Self, FieldError> {
         let steps: Vec<Vec<usize>> = input.arrays.iter().map(|z| z.iter().map(|a| a.steps).collect()).collect();
-        let chosen = pages.map_or_else(|| choose_pages(&input.catalog, options.page, options.layout), <[Paging]>::to_vec);
+        let chosen =
+            pages.map_or_else(|| choose_pages(&input.catalog, options.page, options.layout), <[Paging]>::to_vec);
         let zones = lay_out(dst, &input.catalog, &chosen, &steps, options.codec)?;
         let mut plan = Self {
             input,
@@ -220,7 +221,12 @@ impl<'a> Plan<'a> {
         let mut out = Vec::new();
         for k in parts(2) {
             for j in parts(1) {
-                out.extend(parts(0).map(|i| Piece { unit: 0, pages: [i, j.clone(), k.clone()], first: false, last: false }));
+                out.extend(parts(0).map(|i| Piece {
+                    unit: 0,
+                    pages: [i, j.clone(), k.clone()],
+                    first: false,
+                    last: false,
+                }));
             }
         }
         out
@@ -252,7 +258,8 @@ impl<'a> Plan<'a> {
                 let unit = Unit { zone: z, array: a, step: 0, shard: 0 };
                 let (ranges, boxes) = self.record_sizes(&unit);
                 let record = ranges * 8 + boxes * size_of::<Bounds>();
-                let scratch = 2 * layout.page_bytes() + (2 * layout.components() + 2) * layout.grid.paging.dims[0] * 8 + context;
+                let scratch =
+                    2 * layout.page_bytes() + (2 * layout.components() + 2) * layout.grid.paging.dims[0] * 8 + context;
                 let reads = READS * READ_BYTES.max(layout.grid.paging.dims[0] * layout.dtype.size());
                 fixed = fixed.max(RECORDS * record + self.workers * scratch + reads);
                 // Shards at the zone's ends are smaller, so their pieces may have another shape.
@@ -287,7 +294,11 @@ impl<'a> Plan<'a> {
                 return Ok(());
             }
             if most == 0 {
-                return Err(FieldError::LimitTooSmall { limit, needs: total, what: "converting a page at a time".into() });
+                return Err(FieldError::LimitTooSmall {
+                    limit,
+                    needs: total,
+                    what: "converting a page at a time".into(),
+                });
             }
             most = if most < 4096 { 0 } else { most / 4 * 3 };
         }

@@ -67,9 +67,9 @@ impl Record {
         }
         let (values, rest) = body[HEADER..].split_at(ranges * 8);
         let f64s = values.chunks_exact(8).map(|b| f64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]));
-        let boxes = rest.chunks_exact(24).map(|b| {
-            std::array::from_fn(|c| f32::from_le_bytes([b[c * 4], b[c * 4 + 1], b[c * 4 + 2], b[c * 4 + 3]]))
-        });
+        let boxes = rest
+            .chunks_exact(24)
+            .map(|b| std::array::from_fn(|c| f32::from_le_bytes([b[c * 4], b[c * 4 + 1], b[c * 4 + 2], b[c * 4 + 3]])));
         Some(Self {
             unit,
             shard_bytes: word(1),
@@ -88,7 +88,14 @@ mod tests {
     #[test]
     fn round_trip_and_damage() {
         let dir = std::env::temp_dir().join(format!("ff-record-{}", std::process::id()));
-        let r = Record { unit: 7, shard_bytes: 99, index_crc: 3, seal: 4, ranges: vec![1.0, f64::INFINITY], boxes: vec![[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]] };
+        let r = Record {
+            unit: 7,
+            shard_bytes: 99,
+            index_crc: 3,
+            seal: 4,
+            ranges: vec![1.0, f64::INFINITY],
+            boxes: vec![[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]],
+        };
         r.write(&Disk::default(), &dir).unwrap();
         assert_eq!(Record::read(&dir, 7, 2, 1), Some(r.clone()));
         assert_eq!(Record::read(&dir, 8, 2, 1), None);

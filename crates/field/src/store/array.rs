@@ -117,7 +117,9 @@ pub fn check_index(layout: &ArrayLayout, shard: u64, entries: &[u8], crc: &[u8])
             continue;
         }
         if offset != next || len < least || len > most {
-            return Err(bad(format!("slot {slot} at byte {offset} with {len} bytes, expected {least} to {most} at {next}")));
+            return Err(bad(format!(
+                "slot {slot} at byte {offset} with {len} bytes, expected {least} to {most} at {next}"
+            )));
         }
         // At most 4096 pages of at most 2^31 bytes: no overflow.
         next += len;
@@ -177,7 +179,9 @@ impl PageMap for StoreArray {
         let page_bytes = layout.page_bytes();
         let len = match usize::try_from(len) {
             Ok(n) if n >= layout.codec.min_encoded(page_bytes) && n <= layout.codec.max_encoded(page_bytes) => n,
-            _ => return Located::Failed(self.files.page_error(page, PageErrorKind::Decode(format!("{len} bytes long")))),
+            _ => {
+                return Located::Failed(self.files.page_error(page, PageErrorKind::Decode(format!("{len} bytes long"))))
+            }
         };
         match layout.codec {
             Codec::None => {
@@ -236,7 +240,8 @@ mod tests {
         let mut at = layout.grid.index_bytes() as u64;
         let mut out = Vec::new();
         for slot in 0..layout.grid.slots() {
-            let (offset, len) = if layout.grid.page_at(0, slot).is_some() { (at, lens(slot)) } else { (ABSENT, ABSENT) };
+            let (offset, len) =
+                if layout.grid.page_at(0, slot).is_some() { (at, lens(slot)) } else { (ABSENT, ABSENT) };
             at = at.wrapping_add(if offset == ABSENT { 0 } else { len });
             out.extend_from_slice(&offset.to_le_bytes());
             out.extend_from_slice(&len.to_le_bytes());

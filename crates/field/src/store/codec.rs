@@ -234,7 +234,12 @@ fn blosc_decode(typesize: usize, body: &[u8], frame: &mut [u8]) -> Result<(), Pa
     // SAFETY: the header says that `body` is `cbytes` long and decodes to `frame.len()` bytes (checked above), the block
     // table lies inside, and blosc is told the size of the destination, beyond which it does not write.
     let n = unsafe {
-        blosc_src::blosc_decompress_ctx(body.as_ptr().cast::<c_void>(), frame.as_mut_ptr().cast::<c_void>(), frame.len(), 1)
+        blosc_src::blosc_decompress_ctx(
+            body.as_ptr().cast::<c_void>(),
+            frame.as_mut_ptr().cast::<c_void>(),
+            frame.len(),
+            1,
+        )
     };
     if usize::try_from(n) == Ok(frame.len()) {
         Ok(())
@@ -351,7 +356,9 @@ mod tests {
     fn round_trip() {
         for codec in ALL {
             for n in [4, 8, 64, 500, 8788, 16384, 65536, 3 * 64 * 64 * 64 * 4] {
-                for p in [page(n), vec![0; n], (0..n as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()] {
+                for p in
+                    [page(n), vec![0; n], (0..n as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()]
+                {
                     let mut e = Encoder::new(codec, 4).unwrap();
                     let mut out = vec![7; 3];
                     let len = e.encode(&p, &mut out).unwrap();

@@ -278,7 +278,8 @@ pub fn lay_out(
         }
         // The largest product anywhere: all points with padding, all components, eight bytes, all steps.
         let most = steps.iter().copied().max().unwrap_or(1).max(1);
-        let total = (0..3).try_fold(most.saturating_mul(1 << 10), |n, a| n.checked_mul(paging.pages[a] * paging.page[a]));
+        let total =
+            (0..3).try_fold(most.saturating_mul(1 << 10), |n, a| n.checked_mul(paging.pages[a] * paging.page[a]));
         if total.is_none_or(|n| n > MAX_BYTES) {
             return Err(bad(format!("{}: {:?} points are too many", zone.name, zone.dims)));
         }
@@ -293,7 +294,14 @@ pub fn lay_out(
         if largest > 1 << 30 {
             return Err(bad(format!("{}: pages of {largest} bytes are too large", zone.name)));
         }
-        zones.push(zone_layout(catalog, zone, ShardGrid::new(paging, largest), steps, codec, folder(&zone.name, &mut taken)));
+        zones.push(zone_layout(
+            catalog,
+            zone,
+            ShardGrid::new(paging, largest),
+            steps,
+            codec,
+            folder(&zone.name, &mut taken),
+        ));
     }
     Ok(zones)
 }
@@ -331,7 +339,9 @@ fn zone_layout(
         }
         names.extend(["k", "j", "i"].map(str::to_owned));
         let mut attributes = Map::new();
-        for (key, value) in [("units", &info.units), ("standard_name", &info.standard_name), ("long_name", &info.long_name)] {
+        for (key, value) in
+            [("units", &info.units), ("standard_name", &info.standard_name), ("long_name", &info.long_name)]
+        {
             if !value.is_empty() {
                 attributes.insert(key.into(), json!(value));
             }
@@ -347,7 +357,16 @@ fn zone_layout(
                 .collect(),
         );
         let lead = if c > 1 { vec![c] } else { Vec::new() };
-        arrays.push(ArrayLayout { path: format!("{path}/{name}"), steps, lead, dtype: info.dtype, grid, codec, names, attributes });
+        arrays.push(ArrayLayout {
+            path: format!("{path}/{name}"),
+            steps,
+            lead,
+            dtype: info.dtype,
+            grid,
+            codec,
+            names,
+            attributes,
+        });
     }
     let find = |role: Role| zone.arrays.iter().position(|a| a.role == role);
     let xyz = find(Role::Coordinates).filter(|&n| {
@@ -358,9 +377,7 @@ fn zone_layout(
         boxes::level_dims(zone.dims)
             .into_iter()
             .enumerate()
-            .map(|(l, dims)| {
-                level(format!("boxes_{l}"), steps[n], vec![6], vec!["side".into()], DType::Float32, dims)
-            })
+            .map(|(l, dims)| level(format!("boxes_{l}"), steps[n], vec![6], vec!["side".into()], DType::Float32, dims))
             .collect()
     });
     let iblank = find(Role::Iblank).filter(|&n| zone.arrays[n].dtype == DType::Int32 && zone.arrays[n].components == 1);
@@ -377,7 +394,8 @@ pub fn all_arrays(zones: &[ZoneLayout], data: bool) -> impl Iterator<Item = &Arr
 
 /// All `zarr.json` but the root's, with their paths below the root.
 pub fn documents(zones: &[ZoneLayout], data: bool) -> impl Iterator<Item = (String, Vec<u8>)> + '_ {
-    let group = |path: String| (path + "/zarr.json", json!({"zarr_format": 3, "node_type": "group"}).to_string().into_bytes());
+    let group =
+        |path: String| (path + "/zarr.json", json!({"zarr_format": 3, "node_type": "group"}).to_string().into_bytes());
     let about = json!({"zarr_format": 3, "node_type": "group", "attributes": {
         "ranges": "least and greatest value of each component in the cells whose low corners lie in a page (level 0) or in 2x2x2 entries of the level before",
         "boxes": "least x, y, z and greatest x, y, z of the usable cells in 4x4x4 cells (level 0) or in 2x2x2 boxes of the level before"}});

@@ -89,10 +89,8 @@ impl Root {
             return Err(bad("not the root document of a Farfield store, or damaged"));
         }
         let (at, end) = (PREFIX.len(), PREFIX.len() + DIGITS);
-        let crc = crc32c::crc32c_append(
-            crc32c::crc32c_append(crc32c::crc32c(&bytes[..at]), &[b'0'; DIGITS]),
-            &bytes[end..],
-        );
+        let crc =
+            crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(&bytes[..at]), &[b'0'; DIGITS]), &bytes[end..]);
         if bytes[at..end] != *hex(crc).as_bytes() {
             return Err(bad("checksum mismatch: the document is damaged or was edited; convert again"));
         }
@@ -171,11 +169,8 @@ pub fn catalog_value(c: &Catalog) -> Value {
         .zones
         .iter()
         .map(|z| {
-            let headers: Vec<Value> = z
-                .headers
-                .iter()
-                .map(|h| json!([h.mach, h.alpha, h.reynolds, h.time, h.gamma].map(float)))
-                .collect();
+            let headers: Vec<Value> =
+                z.headers.iter().map(|h| json!([h.mach, h.alpha, h.reynolds, h.time, h.gamma].map(float))).collect();
             let arrays: Vec<Value> = z
                 .arrays
                 .iter()
@@ -253,7 +248,8 @@ mod tests {
             standard_name: "x\"y".into(),
             long_name: "\u{3c1} in kg".into(),
         };
-        let header = FlowHeader { mach: 0.1 + 0.2, alpha: f64::NAN, reynolds: f64::INFINITY, time: -0.0, gamma: 5e-324 };
+        let header =
+            FlowHeader { mach: 0.1 + 0.2, alpha: f64::NAN, reynolds: f64::INFINITY, time: -0.0, gamma: 5e-324 };
         let zone = ZoneInfo {
             name: "wing / upper".into(),
             dims: [33, 17, 9],

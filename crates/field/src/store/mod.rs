@@ -118,10 +118,16 @@ impl Store {
             };
             let bytes = read_bounded(&file, len)?;
             if bytes.len() as u64 != len || crc32c::crc32c(&bytes) != crc {
-                return Err(FieldError::format(file, "checksum mismatch: the document is damaged or was edited; convert again"));
+                return Err(FieldError::format(
+                    file,
+                    "checksum mismatch: the document is damaged or was edited; convert again",
+                ));
             }
             if bytes != expected {
-                return Err(FieldError::format(file, "not as this version of Farfield lays out a store; convert again"));
+                return Err(FieldError::format(
+                    file,
+                    "not as this version of Farfield lays out a store; convert again",
+                ));
             }
         }
         if known.next().is_some() || root.seals.len() != all_arrays(&zones, root.data).count() {
@@ -133,7 +139,10 @@ impl Store {
                 let folder = path.join(&layout.path);
                 let entries = std::fs::read_dir(&folder).map_err(|e| FieldError::io(&folder, e))?.count() as u64;
                 if entries < layout.shard_count() / 2 {
-                    return Err(FieldError::format(folder, format!("holds {entries} files where {} shards should be", layout.shard_count())));
+                    return Err(FieldError::format(
+                        folder,
+                        format!("holds {entries} files where {} shards should be", layout.shard_count()),
+                    ));
                 }
             }
         }

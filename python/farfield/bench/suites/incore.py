@@ -11,7 +11,7 @@ from farfield.bench import arms, common, data
 from farfield.bench.registry import experiment
 from farfield.bench.result import Recorder
 
-LENGTH = 1.0
+LENGTH = 2.0
 STEPS = 10_000
 TOLERANCES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 TIGHTER = 1000.0

@@ -1,0 +1,140 @@
+//! A cell's place and shape: its corners, which directions have one point, whether fractions lie in it.
+
+use crate::cell::{Rst, FACE_TOLERANCE};
+use crate::nodes::{Miss, Nodes};
+use crate::simd::V4;
+
+/// A cell of a dataset.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
+pub struct CellId {
+    /// Zone number, 0-based.
+    pub zone: u32,
+    /// Low corner, 0-based.
+    pub ijk: [u32; 3],
+}
+
+/// A located point.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Spot {
+    /// The cell.
+    pub cell: CellId,
+    /// Fractions within it.
+    pub rst: Rst,
+}
+
+impl Spot {
+    /// Fractional index along i, j, k, 0-based.
+    pub fn index(&self) -> [f64; 3] {
+        core::array::from_fn(|a| f64::from(self.cell.ijk[a]) + self.rst[a])
+    }
+}
+
+/// A point may leave a surface (a zone one point thick) by this fraction of the local cell size: single precision.
+const SURFACE_TOLERANCE: f64 = 1e-6;
+
+/// What iblank says of a cell.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Blank {
+    /// No corner is 0 or negative.
+    Field,
+    /// A corner is negative: interpolated from that zone (0-based).
+    Fringe(u32),
+    /// A corner is 0 or not a number: there is no flow here.
+    Hole,
+}
+
+/// Geometry of a cell.
+#[derive(Copy, Clone, Debug)]
+pub struct Shape {
+    /// Corners; a direction of one point is extruded along the normal.
+    pub corners: [V4; 8],
+    /// Which directions have one point.
+    pub thin: [bool; 3],
+}
+
+impl Shape {
+    /// Loads the corners.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    #[inline(always)]
+    pub fn load<N: Nodes>(nodes: &mut N, cell: CellId) -> Result<Self, Miss> {
+        let zone = &nodes.zones()[cell.zone as usize];
+        let thin = zone.dims().map(|n| n == 1);
+        let xyz = zone.xyz;
+        let mut corners = [V4::zero(); 8];
+        nodes.vector(cell.zone as usize, xyz, cell.ijk, &mut corners)?;
+        let mut shape = Self { corners, thin };
+        if thin != [false; 3] {
+            shape.extrude();
+        }
+        Ok(shape)
+    }
+
+    /// Gives a surface cell a thickness of its own size, so that it has an inverse; a line or a point stays collapsed and
+    /// contains nothing.
+    #[cold]
+    fn extrude(&mut self) {
+        if self.thin.iter().filter(|t| **t).count() != 1 {
+            return;
+        }
+        let a = self.thin.iter().position(|t| *t).unwrap_or(2);
+        let (b, c) = (1usize << ((a + 1) % 3), 1usize << ((a + 2) % 3));
+        let p = &self.corners;
+        let u = (p[b] - p[0]) + (p[b | c] - p[c]);
+        let v = (p[c] - p[0]) + (p[b | c] - p[b]);
+        let n = u.cross(v);
+        let area4 = n.length3();
+        let normal = if area4 > 0.0 { n * V4::splat(0.5 / area4.sqrt()) } else { V4::zero() };
+        for k in 0..8 {
+            if k & (1 << a) != 0 {
+                self.corners[k] = self.corners[k] + normal;
+            }
+        }
+    }
+
+    /// Smallest and largest coordinates. The comparisons pass over NaN, which [`Self::finite`] finds.
+    #[inline(always)]
+    pub fn bounds(&self) -> (V4, V4) {
+        let mut lo = self.corners[0];
+        let mut hi = self.corners[0];
+        for p in &self.corners[1..] {
+            lo = lo.min(*p);
+            hi = hi.max(*p);
+        }
+        (lo, hi)
+    }
+
+    /// Whether every corner is a number.
+    #[inline(always)]
+    pub fn finite(&self) -> bool {
+        let s = self.corners.iter().fold(V4::zero(), |s, p| s + (*p - *p));
+        let s = s.xyz();
+        s[0] == 0.0 && s[1] == 0.0 && s[2] == 0.0
+    }
+
+    /// Whether fractions lie in the cell; along a direction of one point, on the surface.
+    #[inline(always)]
+    pub fn holds(thin: [bool; 3], q: Rst) -> bool {
+        if thin == [false; 3] {
+            return crate::cell::inside(q);
+        }
+        (0..3).all(|a| {
+            if thin[a] {
+                q[a].abs() <= SURFACE_TOLERANCE
+            } else {
+                q[a] >= -FACE_TOLERANCE && q[a] <= 1.0 + FACE_TOLERANCE
+            }
+        })
+    }
+
+    /// Whether a point may be in the cell: within its box, with the slack that [`Self::holds`] gives.
+    #[inline(always)]
+    pub(crate) fn may_hold(&self, p: V4) -> bool {
+        let (lo, hi) = self.bounds();
+        let pad = (hi - lo) * V4::splat(2.0 * FACE_TOLERANCE);
+        let (lo, hi) = ((lo - pad).xyz(), (hi + pad).xyz());
+        let p = p.xyz();
+        (0..3).all(|c| p[c] >= lo[c] && p[c] <= hi[c])
+    }
+}
