@@ -304,5 +304,32 @@ def render(
              "camera": as above without nulls, "bytes_written", "stats": STATS}
     """
 
+def bench(options: str) -> str:
+    """Runs one arm of an experiment in this process; `farfield.bench` calls it in processes of their own. `arm` says which.
+
+    "flat", "flat_turns": the kernel over whole arrays in memory, one line after another, or by the executor; "mmap", "mmap_random",
+    "read": over PLOT3D files mapped, mapped without reading ahead, or read whole; "paged": over pages.
+        {"arm", "source", "q": [paths], "plot3d", "cache_dir", "memory_limit", "workers", "readers", "replacement",
+         "traces": [as Dataset.streamlines, with "seeds"],    # one after another over the same open dataset
+         "touched": bool}                                     # also list the pages that were read, which costs time
+        Result: {"opened": {"wall_s", "cpu_s"}, "base_bytes", "peak_bytes", "resident_peak_bytes", "transport", "threads",
+                 "runs": [RUN, with "touched": {"total", "arrays": {name: {"pages", "bytes", "reads"}}, "again": pages of earlier
+                          runs read again}]}
+    "crossings": one thread, the first trace; for each step that changed the zone, pages of coordinates, iblank and boxes asked for.
+        Result: {"lines", "points", "crossings", "coordinates": [int], "iblank": [int], "boxes": [int], "pages_touched",
+                 "pages_total"}
+    "overlap": a store behind a device that takes "latency_s" a read, at most "readers" at a time, "active" tasks (0: as a trace).
+        Result: {"paged": RUN, nothing resident, "resident": RUN, the same again, "waiting": RUN, a plain loop that waits for each
+                 page, "readers", "workers", "latency_s", "latency_seen_s"}; each RUN with "device_reads"
+    "overlap_disk": {"paged": RUN, "resident": RUN, "reading": RUN, the same pages only read, "pages", ...}
+    "page_reads": {"arm", "source": a store, "zone": 0-based, "array", "count", "batch", "rounds", "seed", "memory_limit", "readers",
+                   "pread_buffers": 0, or by pread and crc32c into so many buffers}
+        Result: {"rounds": [{"wall_s", "cpu_s", "bytes_read", "reads", "faults"}], "pages", "page_bytes", "stored_bytes",
+                 "spanned_bytes": of 4 KiB blocks, mean, "transport", "path"}
+    RUN = {"wall_s", "cpu_s", "lines", "points", "steps", "reasons", "digest": of all positions and times, "restarts",
+           "rounds_most": most times that one line had to stop for pages, "wait_s", "faults", "evictions", "bytes_read", "reads",
+           "index_faults"}
+    """
+
 def resident_bytes() -> int:
     """VmRSS of this process now."""

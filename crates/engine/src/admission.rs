@@ -42,7 +42,10 @@ impl<'a> SeedRule<'a> {
             for ((r, n), axis) in axes.iter().zip(z.dims()).zip(AXES) {
                 if ![r.first, r.last].iter().all(|v| (0.0..=f64::from(n - 1)).contains(v)) {
                     let (a, b) = (r.first + 1.0, r.last + 1.0);
-                    return Err(FieldError::Usage(format!("seeds: {axis} = {a} to {b} is not within 1 to {n} of {}", z.name)));
+                    return Err(FieldError::Usage(format!(
+                        "seeds: {axis} = {a} to {b} is not within 1 to {n} of {}",
+                        z.name
+                    )));
                 }
             }
         }
@@ -66,7 +69,8 @@ impl<'a> SeedRule<'a> {
                     let n = n - if zone == 0 { 0 } else { self.cells[zone - 1] };
                     let low = [n % c[0], n / c[0] % c[1], n / c[0] / c[1]];
                     let dims = self.zones[zone].dims();
-                    let ijk = core::array::from_fn(|a| low[a] as f64 + if dims[a] > 1 { stream.next_f64() } else { 0.0 });
+                    let ijk =
+                        core::array::from_fn(|a| low[a] as f64 + if dims[a] > 1 { stream.next_f64() } else { 0.0 });
                     (zone as u32, ijk)
                 };
                 Seed::FirstUsable((0..DRAWS).map(draw).collect())

@@ -193,7 +193,11 @@ where
         let mut looked = Instant::now();
         while live.iter().any(|t| !t.is_finished()) {
             // Short runs end without a wait of their own; long ones are looked at now and then.
-            std::thread::park_timeout(if began.elapsed().as_millis() < 20 { Duration::from_micros(200) } else { Duration::from_millis(10) });
+            std::thread::park_timeout(if began.elapsed().as_millis() < 20 {
+                Duration::from_micros(200)
+            } else {
+                Duration::from_millis(10)
+            });
             if looked.elapsed() >= Duration::from_millis(80) {
                 looked = Instant::now();
                 if !watch(shared.done.load(Relaxed)) {
@@ -296,7 +300,8 @@ where
         }
         let made = self.work.admit(n).and_then(|task| {
             let bytes = self.work.bytes(&task);
-            let charge = s.pager.charge(ChargeKind::Tasks, bytes as u64).map_err(|f| too_small(f, "the state of the tasks"))?;
+            let charge =
+                s.pager.charge(ChargeKind::Tasks, bytes as u64).map_err(|f| too_small(f, "the state of the tasks"))?;
             Ok(Box::new(Slot { task, charge, charged: bytes, restarts: 0, wanted: Vec::new(), hold: None }))
         });
         match made {

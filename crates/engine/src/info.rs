@@ -39,7 +39,8 @@ fn survey(session: &Session, dataset: &Dataset, watch: &mut Watch<'_>) -> Result
         for n in &names {
             fields.push(dataset.quantity(zone, n)?);
         }
-        let widths: Vec<usize> = names.iter().map(|n| dataset.quantity(zone, n).map(|q| q.components())).collect::<Result<_, _>>()?;
+        let widths: Vec<usize> =
+            names.iter().map(|n| dataset.quantity(zone, n).map(|q| q.components())).collect::<Result<_, _>>()?;
         let mut bounds = [[f64::INFINITY; 3], [f64::NEG_INFINITY; 3]];
         let mut low = vec![f64::INFINITY; names.len()];
         let mut high = vec![f64::NEG_INFINITY; names.len()];
@@ -156,7 +157,11 @@ fn each_of_level(
                 Some(&[a, b, c, d, e, f, g, h]) => f64::from_ne_bytes([a, b, c, d, e, f, g, h]),
                 _ => f64::NAN,
             };
-            let first = [page % u64::from(t.pages[0]), page / u64::from(t.pages[0]) % u64::from(t.pages[1]), page / u64::from(t.pages[0]) / u64::from(t.pages[1])];
+            let first = [
+                page % u64::from(t.pages[0]),
+                page / u64::from(t.pages[0]) % u64::from(t.pages[1]),
+                page / u64::from(t.pages[0]) / u64::from(t.pages[1]),
+            ];
             for n in 0..t.component {
                 let o = [n as u32 % t.page[0], n as u32 / t.page[0] % t.page[1], n as u32 / t.page[0] / t.page[1]];
                 // Edge pages are padded.
@@ -216,7 +221,8 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
             let Some(q) = Quantity::named(z, &name) else { continue };
             let stored = c.zones[0].arrays.iter().find(|a| a.name == name);
             let d = DEFINITIONS.iter().find(|d| d.name == name && stored.is_none());
-            let dtype = stored.map_or_else(|| z.array("density").map_or("float64", |a| z.arrays[a].dtype.name()), |a| a.dtype.name());
+            let dtype = stored
+                .map_or_else(|| z.array("density").map_or("float64", |a| z.arrays[a].dtype.name()), |a| a.dtype.name());
             fields.push(json!({
                 "name": name, "components": q.components(), "dtype": dtype, "units": dataset.units(&name),
                 "standard_name": stored.map(|a| a.standard_name.as_str()).or(d.map(|d| d.standard_name)).unwrap_or(""),

@@ -140,7 +140,11 @@ impl Session {
         }
         let Origin::Plot3d(files) = &held.origin else { return Ok(held.clone()) };
         let input = only_geometry(convert_input(&held)?);
-        let pages: Vec<Paging> = held.zones.iter().map(|z| Paging::new(as_usize(z.translation.dims), as_usize(z.translation.page))).collect();
+        let pages: Vec<Paging> = held
+            .zones
+            .iter()
+            .map(|z| Paging::new(as_usize(z.translation.dims), as_usize(z.translation.page)))
+            .collect();
         let folder = self.spec.cache_dir.join("data");
         std::fs::create_dir_all(&folder).map_err(|e| FieldError::io(&folder, e))?;
         let at = folder.join(format!("{}.index", index_key(&input, files)));
@@ -148,7 +152,15 @@ impl Session {
         if !ready {
             let charge = |bytes: u64| charge_other(&self.pager, bytes);
             let mut progress = |p: convert::Progress| watch("indexing", p.done as f64, p.total as f64);
-            convert::build_index(&input, &pages, &at, self.pager.ledger().limit(), self.means.threads(), &charge, &mut progress)?;
+            convert::build_index(
+                &input,
+                &pages,
+                &at,
+                self.pager.ledger().limit(),
+                self.means.threads(),
+                &charge,
+                &mut progress,
+            )?;
         }
         let index = Store::open(&at)?;
         let again = open_plot3d(&self.spec, watch)?;
@@ -195,9 +207,13 @@ fn as_usize(n: [u32; 3]) -> [usize; 3] {
 /// An error of the pager as the engine's callers see it.
 pub fn pager_error(e: PagerError) -> FieldError {
     match e {
-        PagerError::LimitTooSmall { limit, needs } => FieldError::LimitTooSmall { limit, needs, what: "the page pool".into() },
+        PagerError::LimitTooSmall { limit, needs } => {
+            FieldError::LimitTooSmall { limit, needs, what: "the page pool".into() }
+        }
         PagerError::Page(p) => FieldError::Page(p),
-        PagerError::Full(f) => FieldError::LimitTooSmall { limit: f.limit, needs: f.limit.saturating_add(f.needs), what: "this".into() },
+        PagerError::Full(f) => {
+            FieldError::LimitTooSmall { limit: f.limit, needs: f.limit.saturating_add(f.needs), what: "this".into() }
+        }
         PagerError::Map(e) => FieldError::Io { path: PathBuf::from("memory"), source: e },
     }
 }
@@ -206,7 +222,11 @@ pub fn pager_error(e: PagerError) -> FieldError {
 pub(crate) fn charge_other(pager: &Arc<Pager>, bytes: u64) -> Result<Box<dyn std::any::Any>, FieldError> {
     match pager.charge(ChargeKind::Other, bytes) {
         Ok(c) => Ok(Box::new(c)),
-        Err(f) => Err(FieldError::LimitTooSmall { limit: f.limit, needs: f.used.saturating_add(bytes), what: "the conversion".into() }),
+        Err(f) => Err(FieldError::LimitTooSmall {
+            limit: f.limit,
+            needs: f.used.saturating_add(bytes),
+            what: "the conversion".into(),
+        }),
     }
 }
 
@@ -235,7 +255,10 @@ fn open_plot3d(spec: &SourceSpec, watch: &mut Watch<'_>) -> Result<Plot3d, Field
 fn open_dataset(spec: &SourceSpec, pager: &Arc<Pager>, watch: &mut Watch<'_>) -> Result<Dataset, FieldError> {
     if spec.path.is_dir() {
         if !spec.q.is_empty() || !spec.function.is_empty() {
-            return Err(FieldError::Usage(format!("{}: a store holds its fields; it takes no q or function files", spec.path.display())));
+            return Err(FieldError::Usage(format!(
+                "{}: a store holds its fields; it takes no q or function files",
+                spec.path.display()
+            )));
         }
         return Dataset::from_store(Store::open(&spec.path)?, pager);
     }
@@ -274,7 +297,8 @@ pub fn convert_input(dataset: &Dataset) -> Result<ConvertInput, FieldError> {
 
 /// Names the index of files by what they are: path, size and time of change of each, and how they are read.
 fn index_key(input: &ConvertInput, files: &Plot3d) -> String {
-    let mut text = format!("{} {:?}", input.catalog.format, files.catalog.zones.iter().map(|z| z.dims).collect::<Vec<_>>());
+    let mut text =
+        format!("{} {:?}", input.catalog.format, files.catalog.zones.iter().map(|z| z.dims).collect::<Vec<_>>());
     for p in &input.files {
         let meta = std::fs::metadata(p);
         let stamp = meta.as_ref().ok().and_then(|m| m.modified().ok());

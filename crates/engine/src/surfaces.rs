@@ -40,7 +40,11 @@ pub fn face_of(dataset: &Dataset, v: &Value) -> Result<GridFace, FieldError> {
     };
     let n = dataset.zones[zone].dims()[axis];
     let index = v["index"].as_u64().filter(|i| (1..=u64::from(n)).contains(i)).ok_or_else(|| {
-        FieldError::Usage(format!("{name}: {} = {} is not within 1 to {n}", v["axis"].as_str().unwrap_or("index"), v["index"]))
+        FieldError::Usage(format!(
+            "{name}: {} = {} is not within 1 to {n}",
+            v["axis"].as_str().unwrap_or("index"),
+            v["index"]
+        ))
     })?;
     Ok(GridFace { zone, axis, index: index as u32 - 1 })
 }
@@ -60,6 +64,9 @@ pub fn face_points(dataset: &Dataset, f: &GridFace) -> [usize; 2] {
     along(f.axis).map(|a| d[a] as usize)
 }
 
+/// Takes a row of a face: its number, positions, columns of the fields' components, and which points iblank lets be used.
+pub type TakeRow<'a> = dyn FnMut(usize, &[[f64; 3]], &[&[f64]], &[bool]) -> Result<(), FieldError> + 'a;
+
 /// Rows of a face (constant second axis), a strip of pages at a time: position, then the fields' components, then whether
 /// iblank lets the point be used.
 ///
@@ -72,7 +79,7 @@ pub fn face_rows(
     step: usize,
     fields: &[Quantity],
     watch: &mut Watch<'_>,
-    row: &mut dyn FnMut(usize, &[[f64; 3]], &[&[f64]], &[bool]) -> Result<(), FieldError>,
+    row: &mut TakeRow<'_>,
 ) -> Result<(), FieldError> {
     let z = &dataset.zones[face.zone];
     let [a, b] = along(face.axis);
@@ -119,7 +126,12 @@ pub fn face_rows(
 ///
 /// # Errors
 /// [`FieldError`].
-pub fn extract(session: &Session, spec: &SurfaceSpec, output: &Path, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+pub fn extract(
+    session: &Session,
+    spec: &SurfaceSpec,
+    output: &Path,
+    watch: &mut Watch<'_>,
+) -> Result<Value, FieldError> {
     let file = OutputFile::create(output).map_err(output_error)?;
     let dataset = session.dataset();
     let faces = match &spec.surfaces {
@@ -156,7 +168,8 @@ pub fn extract(session: &Session, spec: &SurfaceSpec, output: &Path, watch: &mut
     let mut writer = SurfaceWriter::new(file, layout, provenance, share).map_err(output_error)?;
     let mut listed = Vec::new();
     for f in &faces {
-        let fields: Vec<Quantity> = spec.scalars.iter().map(|n| dataset.quantity(f.zone, n)).collect::<Result<_, _>>()?;
+        let fields: Vec<Quantity> =
+            spec.scalars.iter().map(|n| dataset.quantity(f.zone, n)).collect::<Result<_, _>>()?;
         face_rows(session, &dataset, f, spec.step, &fields, watch, &mut |_, points, columns, usable| {
             let mut at = 0;
             let interleaved: Vec<Vec<f64>> = specs
@@ -177,5 +190,7 @@ pub fn extract(session: &Session, spec: &SurfaceSpec, output: &Path, watch: &mut
     }
     let stats = writer.finish(false).map_err(output_error)?;
     let bytes = std::fs::metadata(output).map_or(0, |m| m.len());
-    Ok(json!({"points": stats.points, "cells": stats.quads, "surfaces": listed, "output": output, "bytes_written": bytes}))
+    Ok(
+        json!({"points": stats.points, "cells": stats.quads, "surfaces": listed, "output": output, "bytes_written": bytes}),
+    )
 }

@@ -1,9 +1,12 @@
 //! Streamlines of many seeds: seeds to tasks, tasks to the executor, lines to the spool.
 
-use crate::executor::{self, Load, RunStats, Work};
-use crate::output::{self, FieldSpec, FieldType, FieldValues, FinishedLine, LineArrays, LineLayout, LineSpool, OutputError, OutputFile, Provenance, SpoolOptions};
-pub(crate) use crate::admission::SeedRule;
 use crate::admission::SeedOrder;
+pub(crate) use crate::admission::SeedRule;
+use crate::executor::{self, Load, RunStats, Work};
+use crate::output::{
+    self, FieldSpec, FieldType, FieldValues, FinishedLine, LineArrays, LineLayout, LineSpool, OutputError, OutputFile,
+    Provenance, SpoolOptions,
+};
 use crate::seeds::{SeedError, Seeds};
 use crate::session::{Session, Watch};
 use field::dataset::Dataset;
@@ -197,7 +200,8 @@ fn split(values: &[f64], fields: &[FieldSpec], points: usize) -> Vec<Vec<f64>> {
     let stride: usize = fields.iter().map(|f| f.components).sum();
     let mut at = 0;
     let column = |f: &FieldSpec| {
-        let column = (0..points).flat_map(|p| values[p * stride + at..p * stride + at + f.components].iter().copied()).collect();
+        let column =
+            (0..points).flat_map(|p| values[p * stride + at..p * stride + at + f.components].iter().copied()).collect();
         at += f.components;
         column
     };
@@ -232,7 +236,12 @@ pub enum Destination<'a> {
 /// # Errors
 /// [`FieldError`]: unknown fields and bad seeds before any page is read; a limit that does not hold the largest step; what
 /// cannot be written.
-pub fn trace(session: &Session, spec: &TraceSpec, to: Destination<'_>, watch: &mut Watch<'_>) -> Result<(TraceReport, Option<LineArrays>), FieldError> {
+pub fn trace(
+    session: &Session,
+    spec: &TraceSpec,
+    to: Destination<'_>,
+    watch: &mut Watch<'_>,
+) -> Result<(TraceReport, Option<LineArrays>), FieldError> {
     let file = match to {
         Destination::File(p) => Some(OutputFile::create(p).map_err(output_error)?),
         Destination::Memory => None,
@@ -251,7 +260,11 @@ pub fn trace(session: &Session, spec: &TraceSpec, to: Destination<'_>, watch: &m
     let step_bytes = dataset.step_bytes(&fields, pager);
     let least = least_limit(step_bytes);
     if limit < least {
-        return Err(FieldError::LimitTooSmall { limit, needs: least, what: "the largest step of a streamline with its results".into() });
+        return Err(FieldError::LimitTooSmall {
+            limit,
+            needs: least,
+            what: "the largest step of a streamline with its results".into(),
+        });
     }
     let layout = line_layout(&dataset, spec);
     let components = layout.fields.iter().map(|f| f.components).sum();
@@ -262,10 +275,13 @@ pub fn trace(session: &Session, spec: &TraceSpec, to: Destination<'_>, watch: &m
         budget_bytes: (limit / 8) as usize,
         directory: SpoolOptions::spill_directory(file.as_ref()),
     };
-    let spool = LineSpool::new(options, Box::new(LedgerShare::new(pager.clone()))).map_err(|e| match output_error(e) {
-        FieldError::LimitTooSmall { needs, what, .. } => FieldError::LimitTooSmall { limit, needs: needs * 8, what },
-        e => e,
-    })?;
+    let spool =
+        LineSpool::new(options, Box::new(LedgerShare::new(pager.clone()))).map_err(|e| match output_error(e) {
+            FieldError::LimitTooSmall { needs, what, .. } => {
+                FieldError::LimitTooSmall { limit, needs: needs * 8, what }
+            }
+            e => e,
+        })?;
     let order = zone_order(&dataset, &session.spec.zone_order)?;
     let seeds = SeedRule::new(&spec.seeds, &dataset)?;
     let sorted = SeedOrder::near(&seeds, pager)?;
@@ -286,7 +302,8 @@ pub fn trace(session: &Session, spec: &TraceSpec, to: Destination<'_>, watch: &m
     session.add_wait(run.wait_s);
     let sink = work.sink.into_inner().unwrap_or_else(PoisonError::into_inner);
     let stats = sink.spool.stats();
-    let reasons = output::Reason::ALL.iter().map(|r| (r.name(), sink.reasons[usize::from(r.code())])).filter(|(_, n)| *n > 0);
+    let reasons =
+        output::Reason::ALL.iter().map(|r| (r.name(), sink.reasons[usize::from(r.code())])).filter(|(_, n)| *n > 0);
     let report = TraceReport {
         lines: count,
         points: stats.points,
@@ -302,7 +319,11 @@ pub fn trace(session: &Session, spec: &TraceSpec, to: Destination<'_>, watch: &m
         Some(file) => {
             let provenance = provenance(session, spec);
             let mut told = |done: u64, total: u64| {
-                if watch("writing", done as f64, total as f64) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                if watch("writing", done as f64, total as f64) {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
             };
             sink.spool.write(file, &provenance, partial, &mut told).map_err(output_error)?;
             None
@@ -370,7 +391,12 @@ pub(crate) fn zone_order(dataset: &Dataset, names: &[String]) -> Result<ZoneOrde
 }
 
 /// A flow over a dataset for one thread that waits: for probes.
-pub(crate) fn blocking_flow(session: &Session, dataset: &Dataset, fields: Arc<[ZoneFields]>, step: usize) -> Result<GridFlow<PagedNodes>, FieldError> {
+pub(crate) fn blocking_flow(
+    session: &Session,
+    dataset: &Dataset,
+    fields: Arc<[ZoneFields]>,
+    step: usize,
+) -> Result<GridFlow<PagedNodes>, FieldError> {
     let nodes = PagedNodes::new(dataset.zones.clone(), session.pager.worker(), step as u32);
     Ok(GridFlow::new(Space::new(nodes, fields), zone_order(dataset, &session.spec.zone_order)?))
 }

@@ -35,12 +35,21 @@ impl NodeBox {
 ///
 /// # Errors
 /// [`FieldError`]: a box outside of the zone, a page that cannot be had.
-pub fn read_box(session: &Session, dataset: &Dataset, at: NodeBox, fields: &[Quantity], watch: &mut Watch<'_>) -> Result<Vec<f64>, FieldError> {
+pub fn read_box(
+    session: &Session,
+    dataset: &Dataset,
+    at: NodeBox,
+    fields: &[Quantity],
+    watch: &mut Watch<'_>,
+) -> Result<Vec<f64>, FieldError> {
     dataset.check_step(at.step)?;
     let z = &dataset.zones[at.zone];
     let dims = z.dims();
     if (0..3).any(|a| at.lo[a] >= at.hi[a] || at.hi[a] > dims[a]) {
-        return Err(FieldError::Usage(format!("{}: nodes {:?} to {:?} are not within {:?}", z.name, at.lo, at.hi, dims)));
+        return Err(FieldError::Usage(format!(
+            "{}: nodes {:?} to {:?} are not within {:?}",
+            z.name, at.lo, at.hi, dims
+        )));
     }
     let components: usize = fields.iter().map(|q| q.components()).sum();
     let n = at.count();
@@ -81,9 +90,11 @@ pub fn visit_box(
             boxes.extend((page_lo[0]..page_hi[0]).map(|i| [i, j, k]));
         }
     }
-    let page_bytes: u64 = reader.arrays.iter().map(|a| (t.component * z.arrays[*a].components * z.arrays[*a].dtype.size()) as u64).sum();
+    let page_bytes: u64 =
+        reader.arrays.iter().map(|a| (t.component * z.arrays[*a].components * z.arrays[*a].dtype.size()) as u64).sum();
     // Enough at once to keep the readers busy, within an eighth of the limit.
-    let batch = (session.pager.ledger().limit() / 8 / page_bytes.max(1)).clamp(1, 4 * session.pager.readers() as u64) as usize;
+    let batch =
+        (session.pager.ledger().limit() / 8 / page_bytes.max(1)).clamp(1, 4 * session.pager.readers() as u64) as usize;
     let mut values = vec![0.0; fields.iter().map(|q| q.components()).sum()];
     let mut worker = session.pager.worker();
     for (n, some) in boxes.chunks(batch).enumerate() {
@@ -140,7 +151,8 @@ impl<'a> NodeReader<'a> {
 
     fn page(&self, z: &Zone, array: usize, b: [u32; 3]) -> PageId {
         let t = &z.translation;
-        let number = (u64::from(b[2]) * u64::from(t.pages[1]) + u64::from(b[1])) * u64::from(t.pages[0]) + u64::from(b[0]);
+        let number =
+            (u64::from(b[2]) * u64::from(t.pages[1]) + u64::from(b[1])) * u64::from(t.pages[0]) + u64::from(b[0]);
         PageId::new(z.arrays[array].id, if z.arrays[array].steady { 0 } else { self.step }, number)
     }
 
@@ -163,7 +175,11 @@ impl<'a> NodeReader<'a> {
                     let planar = s.momentum.is_some_and(|m| z.arrays[m].components < 3);
                     let q = Conserved {
                         density: one(s.density, 0),
-                        momentum: [one(s.momentum, 0), one(s.momentum, 1), if planar { 0.0 } else { one(s.momentum, 2) }],
+                        momentum: [
+                            one(s.momentum, 0),
+                            one(s.momentum, 1),
+                            if planar { 0.0 } else { one(s.momentum, 2) },
+                        ],
                         energy: one(s.energy, 0),
                         gamma: if s.gamma.is_some() && d.needs_energy() { one(s.gamma, 0) } else { self.info.gamma },
                     };
@@ -201,7 +217,13 @@ pub fn field_names(dataset: &Dataset) -> Vec<String> {
 ///
 /// # Errors
 /// [`FieldError`].
-pub fn probe(session: &Session, x: [f64; 3], names: Option<&[String]>, step: usize, watch: &mut Watch<'_>) -> Result<Option<Probed>, FieldError> {
+pub fn probe(
+    session: &Session,
+    x: [f64; 3],
+    names: Option<&[String]>,
+    step: usize,
+    watch: &mut Watch<'_>,
+) -> Result<Option<Probed>, FieldError> {
     session.dataset().check_step(step)?;
     let dataset = session.located(watch)?;
     let (names, fields) = probe_fields(&dataset, names, step)?;
@@ -220,20 +242,34 @@ pub fn probe(session: &Session, x: [f64; 3], names: Option<&[String]>, step: usi
 ///
 /// # Errors
 /// [`FieldError`]; a place outside of the zone is a usage error.
-pub fn probe_ijk(session: &Session, zone: usize, ijk: [f64; 3], names: Option<&[String]>, step: usize) -> Result<Probed, FieldError> {
+pub fn probe_ijk(
+    session: &Session,
+    zone: usize,
+    ijk: [f64; 3],
+    names: Option<&[String]>,
+    step: usize,
+) -> Result<Probed, FieldError> {
     let dataset = session.dataset();
     dataset.check_step(step)?;
     let z = &dataset.zones[zone];
     let dims = z.dims();
     for (a, name) in ["i", "j", "k"].iter().enumerate() {
         if !(ijk[a] >= 0.0 && ijk[a] <= f64::from(dims[a] - 1)) {
-            return Err(FieldError::Usage(format!("{name} = {} is not within 1 to {} of {}", ijk[a] + 1.0, dims[a], z.name)));
+            return Err(FieldError::Usage(format!(
+                "{name} = {} is not within 1 to {} of {}",
+                ijk[a] + 1.0,
+                dims[a],
+                z.name
+            )));
         }
     }
     let (names, fields) = probe_fields(&dataset, names, step)?;
     let cells = z.cells();
     let low: [u32; 3] = core::array::from_fn(|a| (ijk[a].floor() as u32).min(cells[a] - 1));
-    let spot = Spot { cell: CellId { zone: zone as u32, ijk: low }, rst: core::array::from_fn(|a| ijk[a] - f64::from(low[a])) };
+    let spot = Spot {
+        cell: CellId { zone: zone as u32, ijk: low },
+        rst: core::array::from_fn(|a| ijk[a] - f64::from(low[a])),
+    };
     let mut flow = blocking_flow(session, &dataset, fields, step)?;
     let (x, blank) = until_here(session, &mut flow, |f| {
         let l = f.space.shape(spot.cell)?;
@@ -252,7 +288,11 @@ pub fn probe_ijk(session: &Session, zone: usize, ijk: [f64; 3], names: Option<&[
     Ok(probed(&dataset, spot, x, note, &names, &values))
 }
 
-fn probe_fields(dataset: &Dataset, names: Option<&[String]>, step: usize) -> Result<(Vec<String>, Arc<[ZoneFields]>), FieldError> {
+fn probe_fields(
+    dataset: &Dataset,
+    names: Option<&[String]>,
+    step: usize,
+) -> Result<(Vec<String>, Arc<[ZoneFields]>), FieldError> {
     let names = match names {
         Some(n) => n.to_vec(),
         // What some zone lacks is left out; asked for by name it is an error.
@@ -265,7 +305,14 @@ fn probe_fields(dataset: &Dataset, names: Option<&[String]>, step: usize) -> Res
     Ok((names, fields))
 }
 
-fn probed(dataset: &Dataset, spot: Spot, position: [f64; 3], note: Option<String>, names: &[String], values: &[f64]) -> Probed {
+fn probed(
+    dataset: &Dataset,
+    spot: Spot,
+    position: [f64; 3],
+    note: Option<String>,
+    names: &[String],
+    values: &[f64],
+) -> Probed {
     let zone = spot.cell.zone as usize;
     let mut at = 0;
     let each = names.iter().map(|n| {
@@ -302,7 +349,12 @@ impl GridFace {
 ///
 /// # Errors
 /// [`FieldError`].
-pub fn walls(session: &Session, dataset: &Dataset, step: usize, watch: &mut Watch<'_>) -> Result<Vec<GridFace>, FieldError> {
+pub fn walls(
+    session: &Session,
+    dataset: &Dataset,
+    step: usize,
+    watch: &mut Watch<'_>,
+) -> Result<Vec<GridFace>, FieldError> {
     let mut found = Vec::new();
     for (zone, z) in dataset.zones.iter().enumerate() {
         let dims = z.dims();
@@ -316,11 +368,12 @@ pub fn walls(session: &Session, dataset: &Dataset, step: usize, watch: &mut Watc
             sides.dedup();
             for index in sides {
                 let face = GridFace { zone, axis, index };
-                let all = |array: Option<usize>, is: fn(&[f64]) -> bool, watch: &mut Watch<'_>| -> Result<bool, FieldError> {
-                    let Some(array) = array else { return Ok(false) };
-                    let q = [Quantity::Stored { array, components: z.arrays[array].components }];
-                    visit_box(session, dataset, face.nodes(dims, step), &q, watch, &mut |_, v| is(v))
-                };
+                let all =
+                    |array: Option<usize>, is: fn(&[f64]) -> bool, watch: &mut Watch<'_>| -> Result<bool, FieldError> {
+                        let Some(array) = array else { return Ok(false) };
+                        let q = [Quantity::Stored { array, components: z.arrays[array].components }];
+                        visit_box(session, dataset, face.nodes(dims, step), &q, watch, &mut |_, v| is(v))
+                    };
                 if all(z.iblank, |v| v[0] == 2.0, watch)? || all(motion, |v| v.iter().all(|c| *c == 0.0), watch)? {
                     found.push(face);
                 }

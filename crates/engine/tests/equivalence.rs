@@ -12,7 +12,10 @@ use kernels::flow::{GridFlow, ZoneOrder};
 use kernels::line::{Joined, Reason};
 use kernels::streamline::{Direction, Integrator, Options, Progress, Seed, Streamline};
 use pager::source::simulated::{Simulated, Simulation};
-use pager::{Backend, Located, PageError, PageErrorKind, PageId, PageMap, Pager, PagerConfig, PolicyKind, Segment, SourceId, Target, Worker};
+use pager::{
+    Backend, Located, PageError, PageErrorKind, PageId, PageMap, Pager, PagerConfig, PolicyKind, Segment, SourceId,
+    Target, Worker,
+};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -98,10 +101,13 @@ fn flat() -> FlatNodes {
     FlatNodes::from_arrays(vec![zone("zone1", 0, 20, n), zone("zone2", 20, 40, n)])
 }
 
+/// An array that was cut: first byte, pages, bytes a page.
+type Cut = (u64, u64, usize);
+
 /// Cuts the flat data in pages of `edge` points, in a simulated source.
 fn paged(flat: &FlatNodes, edge: [usize; 3], pager: &Arc<Pager>, simulation: Simulation) -> Arc<[Zone]> {
     let mut bytes: Vec<u8> = Vec::new();
-    let mut made: Vec<(usize, Zone, Vec<(u64, u64, usize)>)> = Vec::new();
+    let mut made: Vec<(usize, Zone, Vec<Cut>)> = Vec::new();
     for (zi, z) in flat.zones().iter().enumerate() {
         let dims = z.dims().map(|d| d as usize);
         let translation = Translation::new(dims, core::array::from_fn(|a| edge[a].min(dims[a])));
@@ -139,7 +145,14 @@ fn paged(flat: &FlatNodes, edge: [usize; 3], pager: &Arc<Pager>, simulation: Sim
     zones.collect()
 }
 
-fn cut(bytes: &mut Vec<u8>, t: &Translation, dims: [usize; 3], components: usize, size: usize, value: &dyn Fn(usize, usize) -> Vec<u8>) -> (u64, u64, usize) {
+fn cut(
+    bytes: &mut Vec<u8>,
+    t: &Translation,
+    dims: [usize; 3],
+    components: usize,
+    size: usize,
+    value: &dyn Fn(usize, usize) -> Vec<u8>,
+) -> Cut {
     let first = bytes.len() as u64;
     let page_bytes = t.component * components * size;
     let mut pages = vec![vec![0u8; page_bytes]; t.count() as usize];
@@ -215,7 +228,9 @@ fn fields(zones: &[Zone]) -> Arc<[ZoneFields]> {
 
 fn seeds() -> Vec<[f64; 3]> {
     // Low discrepancy, some outside.
-    (0..60u32).map(|n| [0.618_034, 0.754_878, 0.569_84].map(|g: f64| (f64::from(n + 1) * g).fract() * 1.04 - 0.02)).collect()
+    (0..60u32)
+        .map(|n| [0.618_034, 0.754_878, 0.569_84].map(|g: f64| (f64::from(n + 1) * g).fract() * 1.04 - 0.02))
+        .collect()
 }
 
 fn in_core(flat: &FlatNodes, o: &Options) -> Vec<Joined> {
@@ -238,12 +253,23 @@ struct Arm {
     simulation: Simulation,
 }
 
-fn out_of_core(flat: &FlatNodes, o: &Options, arm: &Arm) -> (Vec<Joined>, u64, pager::Counters, engine::executor::RunStats) {
-    let config = PagerConfig { limit: arm.limit, policy: arm.policy, readers: arm.readers, backend: Backend::Threads, observer: None };
+fn out_of_core(
+    flat: &FlatNodes,
+    o: &Options,
+    arm: &Arm,
+) -> (Vec<Joined>, u64, pager::Counters, engine::executor::RunStats) {
+    let config = PagerConfig {
+        limit: arm.limit,
+        policy: arm.policy,
+        readers: arm.readers,
+        backend: Backend::Threads,
+        observer: None,
+    };
     let pager = Pager::new(config).unwrap();
     let zones = paged(flat, arm.edge, &pager, arm.simulation.clone());
     let seeds = seeds();
-    let work = Lines { fields: fields(&zones), zones, seeds: &seeds, options: o, out: Mutex::new(vec![None; seeds.len()]) };
+    let work =
+        Lines { fields: fields(&zones), zones, seeds: &seeds, options: o, out: Mutex::new(vec![None; seeds.len()]) };
     let load = Load { tasks: seeds.len() as u64, workers: arm.workers, active: arm.active };
     let stats = run(&work, &pager, load, &mut |_| true).unwrap();
     let out = work.out.into_inner().unwrap().into_iter().map(|l| l.expect("a line a seed")).collect();
@@ -257,7 +283,8 @@ fn same(a: &[Joined], b: &[Joined]) -> bool {
             bits(p.points.as_flattened()) == bits(q.points.as_flattened())
                 && bits(&p.time) == bits(&q.time)
                 && bits(&p.fields) == bits(&q.fields)
-                && (p.zone.clone(), p.seed, p.reason, p.reason_backward) == (q.zone.clone(), q.seed, q.reason, q.reason_backward)
+                && (p.zone.clone(), p.seed, p.reason, p.reason_backward)
+                    == (q.zone.clone(), q.seed, q.reason, q.reason_backward)
         })
 }
 
@@ -288,11 +315,51 @@ fn out_of_core_equals_in_core() {
         let reasons: Vec<_> = truth.iter().filter_map(|l| l.reason).collect();
         assert!(reasons.contains(&Reason::Hole) && reasons.contains(&Reason::Left), "{reasons:?}");
         let arms = [
-            Arm { edge: [8, 8, 8], limit: 64 << 20, policy: PolicyKind::Clock, workers: 1, readers: 1, active: 1, simulation: simulation(1) },
-            Arm { edge: [8, 8, 8], limit: 1500 << 10, policy: PolicyKind::Clock, workers: 2, readers: 8, active: 40, simulation: simulation(2) },
-            Arm { edge: [5, 7, 6], limit: 1300 << 10, policy: PolicyKind::Lru, workers: 3, readers: 4, active: 60, simulation: simulation(3) },
-            Arm { edge: [13, 13, 11], limit: 1800 << 10, policy: PolicyKind::Clock, workers: 2, readers: 16, active: 8, simulation: simulation(4) },
-            Arm { edge: [21, 4, 1], limit: 1500 << 10, policy: PolicyKind::Lru, workers: 5, readers: 33, active: 30, simulation: simulation(5) },
+            Arm {
+                edge: [8, 8, 8],
+                limit: 64 << 20,
+                policy: PolicyKind::Clock,
+                workers: 1,
+                readers: 1,
+                active: 1,
+                simulation: simulation(1),
+            },
+            Arm {
+                edge: [8, 8, 8],
+                limit: 1500 << 10,
+                policy: PolicyKind::Clock,
+                workers: 2,
+                readers: 8,
+                active: 40,
+                simulation: simulation(2),
+            },
+            Arm {
+                edge: [5, 7, 6],
+                limit: 1300 << 10,
+                policy: PolicyKind::Lru,
+                workers: 3,
+                readers: 4,
+                active: 60,
+                simulation: simulation(3),
+            },
+            Arm {
+                edge: [13, 13, 11],
+                limit: 1800 << 10,
+                policy: PolicyKind::Clock,
+                workers: 2,
+                readers: 16,
+                active: 8,
+                simulation: simulation(4),
+            },
+            Arm {
+                edge: [21, 4, 1],
+                limit: 1500 << 10,
+                policy: PolicyKind::Lru,
+                workers: 5,
+                readers: 33,
+                active: 30,
+                simulation: simulation(5),
+            },
         ];
         for (n, arm) in arms.iter().enumerate() {
             let (lines, peak, c, _) = out_of_core(&flat, &o, arm);
@@ -311,7 +378,15 @@ fn many_tasks_on_little_memory_end() {
     let truth = in_core(&flat, &o);
     let mut elders = 0;
     for seed in 0..4 {
-        let arm = Arm { edge: [8, 8, 8], limit: 640 << 10, policy: PolicyKind::Clock, workers: 2, readers: 8, active: 60, simulation: simulation(10 + seed) };
+        let arm = Arm {
+            edge: [8, 8, 8],
+            limit: 640 << 10,
+            policy: PolicyKind::Clock,
+            workers: 2,
+            readers: 8,
+            active: 60,
+            simulation: simulation(10 + seed),
+        };
         let (lines, peak, c, stats) = out_of_core(&flat, &o, &arm);
         assert!(same(&truth, &lines), "seed {seed}");
         assert!(peak <= arm.limit);
@@ -325,7 +400,15 @@ fn many_tasks_on_little_memory_end() {
 fn one_page_wanted_by_all_is_read_once() {
     let flat = flat();
     let o = options(Integrator::Rk45);
-    let arm = Arm { edge: [64, 64, 64], limit: 64 << 20, policy: PolicyKind::Clock, workers: 4, readers: 4, active: 60, simulation: simulation(20) };
+    let arm = Arm {
+        edge: [64, 64, 64],
+        limit: 64 << 20,
+        policy: PolicyKind::Clock,
+        workers: 4,
+        readers: 4,
+        active: 60,
+        simulation: simulation(20),
+    };
     let (_, _, c, _) = out_of_core(&flat, &o, &arm);
     assert_eq!(c.published, c.touched, "a page was read twice");
 }
@@ -337,14 +420,26 @@ fn failed_pages_end_lines_as_failed() {
     let truth = in_core(&flat, &o);
     // A flipped bit in the first array's pages somewhere in the middle of the data.
     let simulation = Simulation { flipped: vec![200_000], ..simulation(30) };
-    let arm = Arm { edge: [8, 8, 8], limit: 16 << 20, policy: PolicyKind::Clock, workers: 2, readers: 8, active: 20, simulation };
+    let arm = Arm {
+        edge: [8, 8, 8],
+        limit: 16 << 20,
+        policy: PolicyKind::Clock,
+        workers: 2,
+        readers: 8,
+        active: 20,
+        simulation,
+    };
     let (lines, _, c, _) = out_of_core(&flat, &o, &arm);
     assert_eq!(c.failed, 1);
-    let failed = lines.iter().filter(|l| l.reason == Some(Reason::Failed) || l.reason_backward == Some(Reason::Failed)).count();
+    let failed =
+        lines.iter().filter(|l| l.reason == Some(Reason::Failed) || l.reason_backward == Some(Reason::Failed)).count();
     assert!(failed > 0, "no line met the broken page");
     for (a, b) in truth.iter().zip(&lines) {
         if b.reason != Some(Reason::Failed) && b.reason_backward != Some(Reason::Failed) {
-            assert!(same(std::slice::from_ref(a), std::slice::from_ref(b)), "a line that never met the broken page differs");
+            assert!(
+                same(std::slice::from_ref(a), std::slice::from_ref(b)),
+                "a line that never met the broken page differs"
+            );
         }
     }
 }
@@ -357,7 +452,8 @@ fn a_limit_below_one_step_ends_with_what_it_needs() {
     let pager = Pager::new(config).unwrap();
     let zones = paged(&flat, [21, 21, 21], &pager, simulation(40));
     let seeds = seeds();
-    let work = Lines { fields: fields(&zones), zones, seeds: &seeds, options: &o, out: Mutex::new(vec![None; seeds.len()]) };
+    let work =
+        Lines { fields: fields(&zones), zones, seeds: &seeds, options: &o, out: Mutex::new(vec![None; seeds.len()]) };
     let e = run(&work, &pager, Load { tasks: 60, workers: 2, active: 4 }, &mut |_| true).unwrap_err();
     assert!(matches!(e, FieldError::LimitTooSmall { needs, limit, .. } if needs > limit), "{e}");
 }
@@ -366,11 +462,14 @@ fn a_limit_below_one_step_ends_with_what_it_needs() {
 fn a_run_can_be_stopped() {
     let flat = flat();
     let o = Options { max_steps: 1_000_000, ..options(Integrator::Rk45) };
-    let pager = Pager::new(PagerConfig { limit: 640 << 10, readers: 2, backend: Backend::Threads, ..PagerConfig::default() }).unwrap();
+    let pager =
+        Pager::new(PagerConfig { limit: 640 << 10, readers: 2, backend: Backend::Threads, ..PagerConfig::default() })
+            .unwrap();
     let slow = Simulation::fixed(Duration::from_millis(20), 1);
     let zones = paged(&flat, [8, 8, 8], &pager, slow);
     let seeds = seeds();
-    let work = Lines { fields: fields(&zones), zones, seeds: &seeds, options: &o, out: Mutex::new(vec![None; seeds.len()]) };
+    let work =
+        Lines { fields: fields(&zones), zones, seeds: &seeds, options: &o, out: Mutex::new(vec![None; seeds.len()]) };
     let began = std::time::Instant::now();
     let e = run(&work, &pager, Load { tasks: 60, workers: 2, active: 40 }, &mut |_| false).unwrap_err();
     assert!(matches!(e, FieldError::Interrupted), "{e}");

@@ -49,13 +49,7 @@ impl CellMap {
         let k1 = V4::transpose([a[4], a[4], a[6], a[1]]);
         let k2 = V4::transpose([a[6], a[5], a[5], a[2]]);
         let k3 = V4::transpose([a[7], a[7], a[7], a[4]]);
-        Self {
-            k: [
-                [k0[0], k1[0], k2[0], k3[0]],
-                [k0[1], k1[1], k2[1], k3[1]],
-                [k0[2], k1[2], k2[2], k3[2]],
-            ],
-        }
+        Self { k: [[k0[0], k1[0], k2[0], k3[0]], [k0[1], k1[1], k2[1], k3[1]], [k0[2], k1[2], k2[2], k3[2]]] }
     }
 
     /// Rows of (d/dr, d/ds, d/dt, point of the bottom face) for x, y, z.
@@ -287,7 +281,8 @@ mod tests {
 
     #[test]
     fn trilinear_function_is_reproduced() {
-        let f = |r: f64, s: f64, t: f64| 2.0 + r - 3.0 * s + 0.5 * t + r * s - 2.0 * s * t + 4.0 * r * t + 7.0 * r * s * t;
+        let f =
+            |r: f64, s: f64, t: f64| 2.0 + r - 3.0 * s + 0.5 * t + r * s - 2.0 * s * t + 4.0 * r * t + 7.0 * r * s * t;
         let c = core::array::from_fn(|n| f((n & 1) as f64, ((n >> 1) & 1) as f64, ((n >> 2) & 1) as f64));
         for q in [[0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.3, 0.6, 0.9], [-0.2, 1.1, 0.4]] {
             assert!((interpolate_scalar(&c, q) - f(q[0], q[1], q[2])).abs() < 1e-13);

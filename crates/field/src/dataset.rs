@@ -60,11 +60,18 @@ fn slots(catalog: &Catalog, zone: usize, ids: &[ArrayId], steps: impl Fn(usize) 
         .collect()
 }
 
-fn zone(catalog: &Catalog, n: usize, page: [usize; 3], arrays: Vec<ArraySlot>, boxes: &[LevelId]) -> Result<Zone, FieldError> {
+fn zone(
+    catalog: &Catalog,
+    n: usize,
+    page: [usize; 3],
+    arrays: Vec<ArraySlot>,
+    boxes: &[LevelId],
+) -> Result<Zone, FieldError> {
     let z = &catalog.zones[n];
     let role = |r: Role| z.arrays.iter().position(|a| a.role == r);
     let xyz = role(Role::Coordinates).ok_or_else(|| FieldError::Usage(format!("{} has no coordinates", z.name)))?;
-    let levels = boxes.iter().map(|l| BoxLevel { id: l.id, translation: Translation::new(l.paging.dims, l.paging.page) });
+    let levels =
+        boxes.iter().map(|l| BoxLevel { id: l.id, translation: Translation::new(l.paging.dims, l.paging.page) });
     Ok(Zone {
         name: z.name.clone(),
         translation: Translation::new(z.dims, page),
@@ -134,7 +141,8 @@ impl Dataset {
             for a in 0..z.arrays.len() {
                 match &self.origin {
                     Origin::Plot3d(p) => {
-                        let layout = p.layout(n, a).ok_or_else(|| FieldError::Usage(format!("no array {a} in {}", z.name)))?;
+                        let layout =
+                            p.layout(n, a).ok_or_else(|| FieldError::Usage(format!("no array {a} in {}", z.name)))?;
                         zone.push(layout);
                     }
                     Origin::Store(s) => zone.push(Arc::new(crate::store::StoreRows::new(s, n, a, ROWS_KEPT)?)),
@@ -185,7 +193,12 @@ impl Dataset {
     ///
     /// # Errors
     /// [`FieldError::Unknown`], [`FieldError::Usage`].
-    pub fn fields(&self, vector: Option<&str>, sampled: &[String], step: usize) -> Result<Arc<[ZoneFields]>, FieldError> {
+    pub fn fields(
+        &self,
+        vector: Option<&str>,
+        sampled: &[String],
+        step: usize,
+    ) -> Result<Arc<[ZoneFields]>, FieldError> {
         let each = self.zones.iter().zip(&self.catalog.zones).map(|(z, info)| {
             let header = info.headers.get(step).or(info.headers.last());
             let gamma = header.map(|h| h.gamma).filter(|g| g.is_finite()).unwrap_or(1.4);

@@ -30,6 +30,9 @@ impl FlatArray {
     }
 }
 
+/// A zone by name: points along i, j, k, and its arrays with name and number of components.
+pub type NamedZone = (String, [usize; 3], Vec<(String, usize, FlatArray)>);
+
 /// The data of one zone.
 #[derive(Clone, Debug)]
 pub struct FlatZone {
@@ -56,7 +59,12 @@ impl FlatNodes {
         for (z, d) in zones.iter().zip(data.iter()) {
             for (slot, a) in z.arrays.iter().zip(&d.arrays) {
                 let (_, dtype, len) = a.base();
-                assert!(dtype == slot.dtype && len == z.translation.component * slot.components, "{}/{}", z.name, slot.name);
+                assert!(
+                    dtype == slot.dtype && len == z.translation.component * slot.components,
+                    "{}/{}",
+                    z.name,
+                    slot.name
+                );
                 assert_eq!(z.translation.page, z.translation.dims, "a flat zone is one page");
             }
         }
@@ -68,25 +76,35 @@ impl FlatNodes {
     ///
     /// # Panics
     /// When an array does not have the length that its zone says, or `xyz` is missing.
-    pub fn from_arrays(zones: Vec<(String, [usize; 3], Vec<(String, usize, FlatArray)>)>) -> Self {
+    pub fn from_arrays(zones: Vec<NamedZone>) -> Self {
         let mut meta = Vec::new();
         let mut data = Vec::new();
         for (name, dims, arrays) in zones {
             let translation = Translation::new(dims, dims);
             let slots: Vec<ArraySlot> = arrays
                 .iter()
-                .map(|(n, c, a)| ArraySlot { name: n.clone(), id: ArrayId(u32::MAX), components: *c, dtype: a.base().1, steady: true })
+                .map(|(n, c, a)| ArraySlot {
+                    name: n.clone(),
+                    id: ArrayId(u32::MAX),
+                    components: *c,
+                    dtype: a.base().1,
+                    steady: true,
+                })
                 .collect();
             let at = |n: &str| slots.iter().position(|a| a.name == n);
             let (xyz, iblank) = (at("xyz").expect("coordinates named xyz"), at("iblank"));
-            let blank = iblank.and_then(|n| if let FlatArray::I32(v) = &arrays[n].2 { Some(v.as_slice()) } else { None });
+            let blank =
+                iblank.and_then(|n| if let FlatArray::I32(v) = &arrays[n].2 { Some(v.as_slice()) } else { None });
             let boxes = match &arrays[xyz].2 {
                 FlatArray::F32(v) => BoxPyramid::build(dims, slots[xyz].components, Xyz::F32(v), blank),
                 FlatArray::F64(v) => BoxPyramid::build(dims, slots[xyz].components, Xyz::F64(v), blank),
                 FlatArray::I32(_) => panic!("coordinates must be floating point"),
             };
             let levels = (0..boxes.levels())
-                .map(|l| BoxLevel { id: ArrayId(u32::MAX), translation: Translation::new(boxes.dims(l), boxes.dims(l)) })
+                .map(|l| BoxLevel {
+                    id: ArrayId(u32::MAX),
+                    translation: Translation::new(boxes.dims(l), boxes.dims(l)),
+                })
                 .collect();
             meta.push(Zone { name, translation, arrays: slots, xyz, iblank, boxes: levels });
             data.push(FlatZone { arrays: arrays.into_iter().map(|a| a.2).collect(), boxes });
@@ -131,7 +149,14 @@ impl Nodes for FlatNodes {
         Ok(())
     }
     #[inline(always)]
-    fn scalar(&mut self, zone: usize, array: usize, component: usize, cell: [u32; 3], out: &mut [f64; 8]) -> Result<(), Miss> {
+    fn scalar(
+        &mut self,
+        zone: usize,
+        array: usize,
+        component: usize,
+        cell: [u32; 3],
+        out: &mut [f64; 8],
+    ) -> Result<(), Miss> {
         let t = &self.zones[zone].translation;
         let steps = corner_steps(t.dims);
         let n = self.element(zone, cell) + component * t.component;

@@ -101,7 +101,14 @@ pub trait Nodes {
     ///
     /// # Errors
     /// [`Miss`]; every absent page of the cell is listed.
-    fn scalar(&mut self, zone: usize, array: usize, component: usize, cell: [u32; 3], out: &mut [f64; 8]) -> Result<(), Miss>;
+    fn scalar(
+        &mut self,
+        zone: usize,
+        array: usize,
+        component: usize,
+        cell: [u32; 3],
+        out: &mut [f64; 8],
+    ) -> Result<(), Miss>;
     /// Box (x, y, z low, x, y, z high) of a block at a level.
     ///
     /// # Errors
@@ -174,7 +181,8 @@ impl Grain {
             for (row, pair) in out.chunks_exact_mut(2).enumerate() {
                 let at = n + (row & 1) * step[1] * self.stride_j + (row >> 1) * step[2] * self.stride_k;
                 // SAFETY: the pair is two corners of the cell.
-                let [a, b] = unsafe { V4::pair_f32([p.add(at), p.add(at + self.component), p.add(at + 2 * self.component)]) };
+                let [a, b] =
+                    unsafe { V4::pair_f32([p.add(at), p.add(at + self.component), p.add(at + 2 * self.component)]) };
                 pair[0] = a;
                 pair[1] = b;
             }
@@ -204,7 +212,8 @@ impl Grain {
         #[cfg(target_arch = "x86_64")]
         for c in 0..components {
             for row in 0..4 {
-                let at = n + c * self.component + (row & 1) * step[1] * self.stride_j + (row >> 1) * step[2] * self.stride_k;
+                let at =
+                    n + c * self.component + (row & 1) * step[1] * self.stride_j + (row >> 1) * step[2] * self.stride_k;
                 let first = self.base.wrapping_add(at * self.dtype.size());
                 // SAFETY: a prefetch of any address is harmless. The second covers pairs that straddle two lines.
                 unsafe {

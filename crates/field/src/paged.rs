@@ -30,7 +30,12 @@ impl PagedNodes {
     }
 
     #[inline(always)]
-    fn page(worker: &Worker, id: PageId, missing: &mut Vec<PageId>, failure: &mut Option<PageError>) -> Result<*const [u8], Miss> {
+    fn page(
+        worker: &Worker,
+        id: PageId,
+        missing: &mut Vec<PageId>,
+        failure: &mut Option<PageError>,
+    ) -> Result<*const [u8], Miss> {
         match worker.page(id) {
             Lookup::Here(bytes) => Ok(bytes),
             other => Self::not_here(other, id, missing, failure),
@@ -38,7 +43,12 @@ impl PagedNodes {
     }
 
     #[cold]
-    fn not_here(l: Lookup<'_>, id: PageId, missing: &mut Vec<PageId>, failure: &mut Option<PageError>) -> Result<*const [u8], Miss> {
+    fn not_here(
+        l: Lookup<'_>,
+        id: PageId,
+        missing: &mut Vec<PageId>,
+        failure: &mut Option<PageError>,
+    ) -> Result<*const [u8], Miss> {
         match l {
             Lookup::Here(b) => Ok(b),
             Lookup::Absent => {
@@ -99,7 +109,8 @@ impl Nodes for PagedNodes {
         let step = if a.steady { 0 } else { self.step };
         let (at, whole) = z.translation.cell(cell);
         if whole {
-            let bytes = Self::page(&self.worker, PageId::new(a.id, step, at.page), &mut self.missing, &mut self.failure)?;
+            let bytes =
+                Self::page(&self.worker, PageId::new(a.id, step, at.page), &mut self.missing, &mut self.failure)?;
             let g = Self::grain(&z.translation, bytes, a.dtype, a.components);
             // SAFETY: `whole` says that the eight corners lie in this page, which holds a full page box.
             unsafe { g.vector(at.element, a.components, corner_steps(z.translation.dims), out) };
@@ -111,14 +122,22 @@ impl Nodes for PagedNodes {
     }
 
     #[inline(always)]
-    fn scalar(&mut self, zone: usize, array: usize, component: usize, cell: [u32; 3], out: &mut [f64; 8]) -> Result<(), Miss> {
+    fn scalar(
+        &mut self,
+        zone: usize,
+        array: usize,
+        component: usize,
+        cell: [u32; 3],
+        out: &mut [f64; 8],
+    ) -> Result<(), Miss> {
         let z = &self.zones[zone];
         let a = &z.arrays[array];
         let step = if a.steady { 0 } else { self.step };
         let (at, whole) = z.translation.cell(cell);
         let skip = component * z.translation.component;
         if whole {
-            let bytes = Self::page(&self.worker, PageId::new(a.id, step, at.page), &mut self.missing, &mut self.failure)?;
+            let bytes =
+                Self::page(&self.worker, PageId::new(a.id, step, at.page), &mut self.missing, &mut self.failure)?;
             let g = Self::grain(&z.translation, bytes, a.dtype, a.components);
             // SAFETY: as in `vector`; component < components.
             unsafe { g.scalar(at.element + skip, corner_steps(z.translation.dims), out) };

@@ -96,15 +96,78 @@ pub const DEFINITIONS: &[Definition] = &[
     def(Derived::VelocityY, "velocity_y", 0, 1, "", "y velocity / a_inf", "momentum_y / density", Some(0.0)),
     def(Derived::VelocityZ, "velocity_z", 0, 1, "", "z velocity / a_inf", "momentum_z / density", Some(0.0)),
     def(Derived::VelocityMagnitude, "velocity_magnitude", 153, 1, "", "speed / a_inf", "|momentum| / density", None),
-    def(Derived::Pressure, "pressure", 110, 1, "air_pressure", "pressure / (rho_inf a_inf^2)", "(gamma - 1)(energy - density V^2 / 2)", None),
-    def(Derived::PressureCoefficient, "pressure_coefficient", 111, 1, "", "pressure coefficient", "(pressure - 1/gamma) / (mach_inf^2 / 2)", Some(0.0)),
-    def(Derived::Temperature, "temperature", 120, 1, "air_temperature", "temperature, R = 1", "pressure / density", None),
+    def(
+        Derived::Pressure,
+        "pressure",
+        110,
+        1,
+        "air_pressure",
+        "pressure / (rho_inf a_inf^2)",
+        "(gamma - 1)(energy - density V^2 / 2)",
+        None,
+    ),
+    def(
+        Derived::PressureCoefficient,
+        "pressure_coefficient",
+        111,
+        1,
+        "",
+        "pressure coefficient",
+        "(pressure - 1/gamma) / (mach_inf^2 / 2)",
+        Some(0.0),
+    ),
+    def(
+        Derived::Temperature,
+        "temperature",
+        120,
+        1,
+        "air_temperature",
+        "temperature, R = 1",
+        "pressure / density",
+        None,
+    ),
     def(Derived::Mach, "mach", 112, 1, "", "Mach number", "speed / sound_speed", None),
-    def(Derived::SoundSpeed, "sound_speed", 113, 1, "speed_of_sound_in_air", "speed of sound / a_inf", "sqrt(gamma pressure / density)", None),
-    def(Derived::Entropy, "entropy", 170, 1, "", "entropy, cv = 1 / (gamma - 1)", "cv ln(gamma pressure / density^gamma)", Some(0.0)),
-    def(Derived::InternalEnergy, "internal_energy", 140, 1, "", "internal energy a mass / a_inf^2", "energy / density - V^2 / 2", None),
+    def(
+        Derived::SoundSpeed,
+        "sound_speed",
+        113,
+        1,
+        "speed_of_sound_in_air",
+        "speed of sound / a_inf",
+        "sqrt(gamma pressure / density)",
+        None,
+    ),
+    def(
+        Derived::Entropy,
+        "entropy",
+        170,
+        1,
+        "",
+        "entropy, cv = 1 / (gamma - 1)",
+        "cv ln(gamma pressure / density^gamma)",
+        Some(0.0),
+    ),
+    def(
+        Derived::InternalEnergy,
+        "internal_energy",
+        140,
+        1,
+        "",
+        "internal energy a mass / a_inf^2",
+        "energy / density - V^2 / 2",
+        None,
+    ),
     def(Derived::KineticEnergy, "kinetic_energy", 144, 1, "", "kinetic energy a mass / a_inf^2", "V^2 / 2", None),
-    def(Derived::StagnationEnergy, "stagnation_energy", 163, 1, "", "total energy a mass / a_inf^2", "energy / density", None),
+    def(
+        Derived::StagnationEnergy,
+        "stagnation_energy",
+        163,
+        1,
+        "",
+        "total energy a mass / a_inf^2",
+        "energy / density",
+        None,
+    ),
     def(Derived::Enthalpy, "enthalpy", 130, 1, "", "enthalpy a mass / a_inf^2", "gamma internal_energy", None),
 ];
 
@@ -187,7 +250,9 @@ impl Sources {
     }
     /// Whether a derived field can be made from what is there.
     pub fn offer(&self, d: Derived) -> bool {
-        self.density.is_some() && (!d.needs_momentum() || self.momentum.is_some()) && (!d.needs_energy() || self.energy.is_some())
+        self.density.is_some()
+            && (!d.needs_momentum() || self.momentum.is_some())
+            && (!d.needs_energy() || self.energy.is_some())
     }
 }
 
@@ -222,7 +287,8 @@ impl Quantity {
         if let Some(d) = Derived::named(name).filter(|&d| offer.offer(d)) {
             return Some(Self::Derived(d));
         }
-        let (stem, component) = [("_x", 0), ("_y", 1), ("_z", 2)].iter().find_map(|(s, c)| Some((name.strip_suffix(s)?, *c)))?;
+        let (stem, component) =
+            [("_x", 0), ("_y", 1), ("_z", 2)].iter().find_map(|(s, c)| Some((name.strip_suffix(s)?, *c)))?;
         let array = zone.array(stem)?;
         (component < zone.arrays[array].components).then_some(Self::Component { array, component })
     }
@@ -237,7 +303,12 @@ impl Quantity {
     /// All names that [`Self::named`] knows in a zone, components aside.
     pub fn names(zone: &Zone) -> Vec<String> {
         let offer = Sources::of(zone);
-        let stored = zone.arrays.iter().enumerate().filter(|(n, _)| *n != zone.xyz && Some(*n) != zone.iblank).map(|(_, a)| a.name.clone());
+        let stored = zone
+            .arrays
+            .iter()
+            .enumerate()
+            .filter(|(n, _)| *n != zone.xyz && Some(*n) != zone.iblank)
+            .map(|(_, a)| a.name.clone());
         let derived = DEFINITIONS.iter().filter(|d| offer.offer(d.derived)).map(|d| d.name.to_owned());
         stored.chain(derived).collect()
     }
@@ -251,7 +322,8 @@ mod tests {
     fn free_stream_at_mach_two() {
         // rho = 1, a = 1, p = 1 / gamma, u = M: every function has its textbook value.
         let (g, m) = (1.4, 2.0);
-        let q = Conserved { density: 1.0, momentum: [m, 0.0, 0.0], energy: 1.0 / (g * (g - 1.0)) + 0.5 * m * m, gamma: g };
+        let q =
+            Conserved { density: 1.0, momentum: [m, 0.0, 0.0], energy: 1.0 / (g * (g - 1.0)) + 0.5 * m * m, gamma: g };
         let v = |d: Derived| d.value(&q, m)[0];
         let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
         near(v(Derived::Pressure), 1.0 / g);

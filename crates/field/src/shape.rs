@@ -108,9 +108,8 @@ impl Shape {
     /// Whether every corner is a number.
     #[inline(always)]
     pub fn finite(&self) -> bool {
-        let s = self.corners.iter().fold(V4::zero(), |s, p| s + (*p - *p));
-        let s = s.xyz();
-        s[0] == 0.0 && s[1] == 0.0 && s[2] == 0.0
+        let beyond = V4::splat(f64::INFINITY);
+        self.corners.iter().all(|p| p.abs().all_less_xyz(beyond))
     }
 
     /// Whether fractions lie in the cell; along a direction of one point, on the surface.

@@ -4,8 +4,8 @@ use crate::cell::{CellMap, Interpolant, Inverse, Rst, FACE_TOLERANCE};
 use crate::nodes::{Miss, Nodes};
 use crate::quantity::{Conserved, Derived, Quantity};
 pub use crate::shape::{Blank, CellId, Shape, Spot};
-pub use crate::wanted::{VectorSource, ZoneFields};
 use crate::simd::V4;
+pub use crate::wanted::{VectorSource, ZoneFields};
 
 /// A cell with everything that a step in it needs.
 #[derive(Clone)]
@@ -146,7 +146,11 @@ impl<N: Nodes> Space<N> {
         let shape = self.load(cell).err();
         let vector = self.vector_corners(cell);
         let mut sampled = core::mem::take(&mut self.kept[n].sampled);
-        let fields = if self.fields[cell.zone as usize].sampled.is_empty() { None } else { self.sample_corners(cell, &mut sampled).err() };
+        let fields = if self.fields[cell.zone as usize].sampled.is_empty() {
+            None
+        } else {
+            self.sample_corners(cell, &mut sampled).err()
+        };
         let l = &mut self.kept[n];
         l.sampled = sampled;
         match vector {
@@ -171,9 +175,7 @@ impl<N: Nodes> Space<N> {
                 Quantity::Derived(d) => {
                     if let Ok(c) = &conserved {
                         let values: [[f64; 3]; 8] = core::array::from_fn(|n| d.value(&c[n], f.mach));
-                        for k in 0..q.components() {
-                            out.push(core::array::from_fn(|n| values[n][k]));
-                        }
+                        out.extend((0..q.components()).map(|k| values.map(|v| v[k])));
                     }
                     continue;
                 }
@@ -381,7 +383,14 @@ impl<N: Nodes> Space<N> {
         }
     }
 
-    fn find_in_block(&mut self, zone: usize, block: [u32; 3], cells: [u32; 3], p: V4, mut best: Option<Spot>) -> Result<Option<Spot>, Miss> {
+    fn find_in_block(
+        &mut self,
+        zone: usize,
+        block: [u32; 3],
+        cells: [u32; 3],
+        p: V4,
+        mut best: Option<Spot>,
+    ) -> Result<Option<Spot>, Miss> {
         let lo: [u32; 3] = block.map(|b| b * BLOCK_CELLS);
         let hi: [u32; 3] = core::array::from_fn(|a| (lo[a] + BLOCK_CELLS).min(cells[a]));
         let mut miss = None;

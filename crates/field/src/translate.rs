@@ -85,7 +85,8 @@ impl Translation {
 
     #[inline(always)]
     fn place(&self, p: [u32; 3], o: [u32; 3]) -> Place {
-        let page = (u64::from(p[2]) * u64::from(self.pages[1]) + u64::from(p[1])) * u64::from(self.pages[0]) + u64::from(p[0]);
+        let page =
+            (u64::from(p[2]) * u64::from(self.pages[1]) + u64::from(p[1])) * u64::from(self.pages[0]) + u64::from(p[0]);
         let element = (o[2] as usize * self.page[1] as usize + o[1] as usize) * self.page[0] as usize + o[0] as usize;
         Place { page, element }
     }

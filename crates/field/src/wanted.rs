@@ -57,10 +57,20 @@ impl ZoneFields {
     ///
     /// # Errors
     /// [`FieldError::Unknown`] for a name that the zone does not have, [`FieldError::Usage`] for a scalar as the vector.
-    pub fn named(zone: &Zone, vector: Option<&str>, sampled: &[String], gamma: f64, mach: f64) -> Result<Self, FieldError> {
+    pub fn named(
+        zone: &Zone,
+        vector: Option<&str>,
+        sampled: &[String],
+        gamma: f64,
+        mach: f64,
+    ) -> Result<Self, FieldError> {
         let sources = Sources::of(zone);
         let find = |name: &str| {
-            Quantity::named(zone, name).ok_or_else(|| FieldError::Unknown { what: "field", name: name.to_owned(), known: Quantity::names(zone) })
+            Quantity::named(zone, name).ok_or_else(|| FieldError::Unknown {
+                what: "field",
+                name: name.to_owned(),
+                known: Quantity::names(zone),
+            })
         };
         let source = match vector {
             None => VectorSource::None,
@@ -70,6 +80,12 @@ impl ZoneFields {
                 _ => return Err(FieldError::Usage(format!("field '{name}' is not a vector, so it cannot be traced"))),
             },
         };
-        Ok(Self { vector: source, sampled: sampled.iter().map(|n| find(n)).collect::<Result<_, _>>()?, sources, gamma, mach })
+        Ok(Self {
+            vector: source,
+            sampled: sampled.iter().map(|n| find(n)).collect::<Result<_, _>>()?,
+            sources,
+            gamma,
+            mach,
+        })
     }
 }

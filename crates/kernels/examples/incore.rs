@@ -31,7 +31,8 @@ fn main() {
     }
     let arrays = vec![("xyz".into(), 3, FlatArray::F32(xyz)), ("velocity".into(), 3, FlatArray::F32(vel))];
     let nodes = FlatNodes::from_arrays(vec![("zone1".into(), n, arrays)]);
-    let fields: Vec<_> = nodes.zones().iter().map(|z| ZoneFields::named(z, Some("velocity"), &[], 1.4, 1.0).unwrap()).collect();
+    let fields: Vec<_> =
+        nodes.zones().iter().map(|z| ZoneFields::named(z, Some("velocity"), &[], 1.4, 1.0).unwrap()).collect();
     let mut flow = GridFlow::new(Space::new(nodes, fields.into()), ZoneOrder::file(1));
     let o = Options { tolerance: 1e-6, max_steps: 2000, direction: Direction::Both, ..Options::default() };
     let lanes: usize = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(1);
@@ -39,7 +40,8 @@ fn main() {
         let t = cpu();
         let mut points = 0;
         let u = |s: u32, m: u32| f64::from(s.wrapping_mul(m) % 1009) / 1009.0 * 0.8 + 0.1;
-        let mut next = (0..1000u32).map(|s| Streamline::new(Seed::Physical([u(s, 7919), u(s, 104729), u(s, 1299709)]), &o, 0));
+        let mut next =
+            (0..1000u32).map(|s| Streamline::new(Seed::Physical([u(s, 7919), u(s, 104729), u(s, 1299709)]), &o, 0));
         let mut live: Vec<Streamline> = next.by_ref().take(lanes).collect();
         while !live.is_empty() {
             let mut n = 0;

@@ -28,15 +28,8 @@ pub(crate) const DP_A: [[f64; 6]; 6] = [
 ];
 
 /// Fifth minus fourth order weights.
-pub(crate) const DP_E: [f64; 7] = [
-    71.0 / 57600.0,
-    0.0,
-    -71.0 / 16695.0,
-    71.0 / 1920.0,
-    -17253.0 / 339200.0,
-    22.0 / 525.0,
-    -1.0 / 40.0,
-];
+pub(crate) const DP_E: [f64; 7] =
+    [71.0 / 57600.0, 0.0, -71.0 / 16695.0, 71.0 / 1920.0, -17253.0 / 339200.0, 22.0 / 525.0, -1.0 / 40.0];
 
 const RK4_A: [[f64; 6]; 4] = [
     [0.5, 0.0, 0.0, 0.0, 0.0, 0.0],
@@ -110,12 +103,19 @@ impl<C: Copy + Send> Stepper<C> {
     ///
     /// # Errors
     /// [`Miss`].
-    pub fn go<F: Flow<Cursor = C>>(&mut self, flow: &mut F, method: Method, x: [f64; 3], h: f64) -> Result<Tried<C>, Miss> {
+    pub fn go<F: Flow<Cursor = C>>(
+        &mut self,
+        flow: &mut F,
+        method: Method,
+        x: [f64; 3],
+        h: f64,
+    ) -> Result<Tried<C>, Miss> {
         let rows = method.rows();
         loop {
             let n = self.done;
             let row = &rows[n - 1];
-            let at: [f64; 3] = core::array::from_fn(|c| x[c] + h * (0..n.min(6)).map(|s| row[s] * self.k[s][c]).sum::<f64>());
+            let at: [f64; 3] =
+                core::array::from_fn(|c| x[c] + h * (0..n.min(6)).map(|s| row[s] * self.k[s][c]).sum::<f64>());
             // A stage is looked for from the stage before it: the cursor is part of the state, so the answer does not
             // depend on how often the stage was tried.
             let Some(from) = self.cursors[n - 1] else { return Ok(Tried::Outside(Exit::Left)) };
@@ -135,9 +135,8 @@ impl<C: Copy + Send> Stepper<C> {
     }
 
     fn embedded_error(&self, last: [f64; 3], h: f64) -> f64 {
-        let e: [f64; 3] = core::array::from_fn(|c| {
-            h * ((0..6).map(|s| DP_E[s] * self.k[s][c]).sum::<f64>() + DP_E[6] * last[c])
-        });
+        let e: [f64; 3] =
+            core::array::from_fn(|c| h * ((0..6).map(|s| DP_E[s] * self.k[s][c]).sum::<f64>() + DP_E[6] * last[c]));
         (e[0] * e[0] + e[1] * e[1] + e[2] * e[2]).sqrt()
     }
 }

@@ -259,7 +259,13 @@ impl Streamline {
     }
 
     /// Starts a half at the seed, whose cell is loaded.
-    fn begin_half<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options, place: Place, x: [f64; 3]) -> Result<(), Miss> {
+    fn begin_half<N: Nodes>(
+        &mut self,
+        flow: &mut GridFlow<N>,
+        options: &Options,
+        place: Place,
+        x: [f64; 3],
+    ) -> Result<(), Miss> {
         let v = flow.space.full(place.spot.cell)?.vector.at(place.spot.rst);
         self.x = x;
         self.h = options.initial_step.map_or(f64::INFINITY, |s| s / v.length3());
@@ -461,7 +467,14 @@ impl Streamline {
     }
 
     /// Finds a particle that stands on a face beyond which its zone has no usable cell.
-    fn beyond<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options, place: Place, face: Face, exit: Exit) -> Result<(), Miss> {
+    fn beyond<N: Nodes>(
+        &mut self,
+        flow: &mut GridFlow<N>,
+        options: &Options,
+        place: Place,
+        face: Face,
+        exit: Exit,
+    ) -> Result<(), Miss> {
         let from = face.cell;
         let l = flow.space.full(from)?;
         let named = if let Blank::Fringe(z) = l.blank { Some(z) } else { None };
@@ -475,7 +488,11 @@ impl Streamline {
         let out = if face.side == 1 { BEYOND } else { -BEYOND };
         let along = out / k[face.axis];
         let past: [f64; 3] = core::array::from_fn(|a| {
-            if a == face.axis { q[a] + out } else { q[a] + (k[a] * along).clamp(-BEYOND, BEYOND) }
+            if a == face.axis {
+                q[a] + out
+            } else {
+                q[a] + (k[a] * along).clamp(-BEYOND, BEYOND)
+            }
         });
         let x = l.map.point(past);
         let found = if x.iter().all(|c| c.is_finite()) {

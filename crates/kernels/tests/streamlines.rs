@@ -1,6 +1,6 @@
 //! Streamlines over flat arrays, against flows whose lines are known.
 
-use field::flat::{FlatArray, FlatNodes};
+use field::flat::{FlatArray, FlatNodes, NamedZone};
 use field::nodes::Nodes;
 use field::space::{Space, ZoneFields};
 use kernels::flow::{GridFlow, ZoneOrder};
@@ -10,7 +10,15 @@ use kernels::streamline::{Direction, Integrator, Options, Progress, Seed, Stream
 type Map = dyn Fn(f64, f64, f64) -> [f64; 3];
 type Vector = dyn Fn([f64; 3]) -> [f64; 3];
 
-fn zone(name: &str, n: [usize; 3], lo: [f64; 3], hi: [f64; 3], map: &Map, v: &Vector, blank: Option<&dyn Fn([usize; 3]) -> i32>) -> (String, [usize; 3], Vec<(String, usize, FlatArray)>) {
+fn zone(
+    name: &str,
+    n: [usize; 3],
+    lo: [f64; 3],
+    hi: [f64; 3],
+    map: &Map,
+    v: &Vector,
+    blank: Option<&dyn Fn([usize; 3]) -> i32>,
+) -> NamedZone {
     let count = n[0] * n[1] * n[2];
     let mut xyz = vec![0.0; 3 * count];
     let mut vel = vec![0.0; 3 * count];
@@ -39,9 +47,10 @@ fn zone(name: &str, n: [usize; 3], lo: [f64; 3], hi: [f64; 3], map: &Map, v: &Ve
     (name.into(), n, arrays)
 }
 
-fn flow(zones: Vec<(String, [usize; 3], Vec<(String, usize, FlatArray)>)>) -> GridFlow<FlatNodes> {
+fn flow(zones: Vec<NamedZone>) -> GridFlow<FlatNodes> {
     let nodes = FlatNodes::from_arrays(zones);
-    let fields: Vec<_> = nodes.zones().iter().map(|z| ZoneFields::named(z, Some("velocity"), &[], 1.4, 1.0).unwrap()).collect();
+    let fields: Vec<_> =
+        nodes.zones().iter().map(|z| ZoneFields::named(z, Some("velocity"), &[], 1.4, 1.0).unwrap()).collect();
     let n = fields.len();
     GridFlow::new(Space::new(nodes, fields.into()), ZoneOrder::file(n))
 }
@@ -106,10 +115,18 @@ fn computational_and_physical_space_agree() {
 #[test]
 fn second_order_in_grid_spacing() {
     let error = |n: usize| {
-        let mut f = flow(vec![zone("a", [n, n, 9], [0.0; 3], [1.0; 3], &|r, s, t| [r, s, t], &|x| {
-            // A shear whose profile is not piecewise linear: along a line x + const it turns by a known amount.
-            [1.0, (3.0 * x[0]).sin(), 0.0]
-        }, None)]);
+        let mut f = flow(vec![zone(
+            "a",
+            [n, n, 9],
+            [0.0; 3],
+            [1.0; 3],
+            &|r, s, t| [r, s, t],
+            &|x| {
+                // A shear whose profile is not piecewise linear: along a line x + const it turns by a known amount.
+                [1.0, (3.0 * x[0]).sin(), 0.0]
+            },
+            None,
+        )]);
         let o = Options { tolerance: 1e-10, max_steps: 1_000_000, ..Options::default() };
         let l = trace(&mut f, [0.05, 0.3, 0.5], &o);
         let p = l.points.last().unwrap();
@@ -124,9 +141,17 @@ fn second_order_in_grid_spacing() {
 fn zones_cut_from_one_grid_give_the_same_lines() {
     let map = warped(0.12);
     let mut one = flow(vec![zone("a", [49, 21, 21], [0.0; 3], [1.0; 3], &map, &rotation, None)]);
-    let cut = |a: usize, b: usize| zone("c", [b - a + 1, 21, 21], [a as f64 / 48.0, 0.0, 0.0], [b as f64 / 48.0, 1.0, 1.0], &map, &rotation, None);
+    let cut = |a: usize, b: usize| {
+        zone("c", [b - a + 1, 21, 21], [a as f64 / 48.0, 0.0, 0.0], [b as f64 / 48.0, 1.0, 1.0], &map, &rotation, None)
+    };
     let mut four = flow(vec![cut(0, 12), cut(12, 24), cut(24, 36), cut(36, 48)]);
-    let o = Options { tolerance: 1e-8, max_length: 2.0, max_steps: 100_000, direction: Direction::Both, ..Options::default() };
+    let o = Options {
+        tolerance: 1e-8,
+        max_length: 2.0,
+        max_steps: 100_000,
+        direction: Direction::Both,
+        ..Options::default()
+    };
     for n in 0..30 {
         let x = [0.26 + 0.015 * f64::from(n), 0.5, 0.31];
         let (a, b) = (trace(&mut one, x, &o), trace(&mut four, x, &o));
@@ -147,7 +172,9 @@ fn o_grid_seam_is_crossed() {
     let mut f = flow(vec![zone("o", [65, 17, 9], [0.0; 3], [1.0; 3], &ring, &|x| [-x[1], x[0], 0.0], None)]);
     let o = Options { tolerance: 1e-7, max_time: 4.0 * std::f64::consts::PI, max_steps: 10_000, ..Options::default() };
     let l = trace(&mut f, [1.0, 0.01, 0.5], &o);
-    for n in (0..l.points.len()).rev().take(12) { println!("{:?} {} {}", l.points[n], l.time[n], n); }
+    for n in (0..l.points.len()).rev().take(12) {
+        println!("{:?} {} {}", l.points[n], l.time[n], n);
+    }
     assert_eq!(l.reason, Some(Reason::Time));
     let worst = l.points.iter().map(|p| (p[0].hypot(p[1]) - 1.0).abs()).fold(0.0, f64::max);
     assert!(worst < 5e-3, "{worst}");

@@ -34,7 +34,12 @@ impl PageMap for Shard {
     }
     fn locate(&self, id: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
         if self.bare {
-            let page = Segment { source: self.source, offset: id.page * self.bytes as u64, len: self.bytes, to: Target::Frame(0) };
+            let page = Segment {
+                source: self.source,
+                offset: id.page * self.bytes as u64,
+                len: self.bytes,
+                to: Target::Frame(0),
+            };
             return Located::Extents { segments: vec![page], encoded_len: 0, scratch_len: 0 };
         }
         let offset = id.page * (self.bytes as u64 + 4);
@@ -90,7 +95,8 @@ fn forget(path: &Path) -> std::io::Result<()> {
 fn cold(path: &Path, order: &[u64], bytes: usize, depth: usize, only: &str) -> Result<(), Box<dyn std::error::Error>> {
     let order = &order[..order.len().min(8192)];
     let rate = |t: Instant, c: f64| {
-        let (rate, us) = ((order.len() * bytes) as f64 / t.elapsed().as_secs_f64() / 1e6, (cpu() - c) * 1e6 / order.len() as f64);
+        let (rate, us) =
+            ((order.len() * bytes) as f64 / t.elapsed().as_secs_f64() / 1e6, (cpu() - c) * 1e6 / order.len() as f64);
         format!("{rate:8.1} MB/s, {us:6.2} us of processor a page")
     };
     for _ in 0..2 {
@@ -180,7 +186,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 }
                 let (mut best, mut best_wall) = (f64::MAX, f64::MAX);
                 for _ in 0..3 {
-                    let config = PagerConfig { limit: (limit << 20) as u64, backend, readers: depth, ..Default::default() };
+                    let config =
+                        PagerConfig { limit: (limit << 20) as u64, backend, readers: depth, ..Default::default() };
                     let pager = Pager::new(config)?;
                     let source = pager.add_file(&path);
                     let array = pager.add_array(Arc::new(Shard { source, pages, bytes, bare: false }));

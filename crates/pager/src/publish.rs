@@ -121,7 +121,10 @@ impl Pager {
             }
         }))
         .unwrap_or_else(|_| {
-            Err(PageError::new(format!("{} page {}", map.name(), id.page), PageErrorKind::Decode("decoder panicked".into())))
+            Err(PageError::new(
+                format!("{} page {}", map.name(), id.page),
+                PageErrorKind::Decode("decoder panicked".into()),
+            ))
         });
         if let Some(t) = begin {
             let took_ns = u64::try_from(t.elapsed().as_nanos()).unwrap_or(u64::MAX);

@@ -289,8 +289,7 @@ impl Pager {
                 self.settle(&mut st, flight, Err(None));
             }
         }
-        let queued: Vec<u32> =
-            st.flights.iter().filter(|(_, f)| f.stage != Stage::Started).map(|(i, _)| i).collect();
+        let queued: Vec<u32> = st.flights.iter().filter(|(_, f)| f.stage != Stage::Started).map(|(i, _)| i).collect();
         for flight in queued {
             self.settle(&mut st, flight, Err(None));
         }

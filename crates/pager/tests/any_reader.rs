@@ -103,7 +103,8 @@ fn pages_are_the_truth_while_everything_changes() {
             ..Simulation::default()
         };
         let most = 4u64 << 20;
-        let o = written.simulated(PagerConfig { limit: most, policy, readers: 8, ..PagerConfig::default() }, simulation);
+        let o =
+            written.simulated(PagerConfig { limit: most, policy, readers: 8, ..PagerConfig::default() }, simulation);
         let stop = AtomicBool::new(false);
         std::thread::scope(|s| {
             let tasks: Vec<_> = (0..3)

@@ -95,7 +95,12 @@ impl Object {
 }
 
 /// The source part of `options`.
-pub fn source(path: &str, q: Option<Vec<String>>, function: Option<Vec<String>>, options: &mut Object) -> Result<SourceSpec, FieldError> {
+pub fn source(
+    path: &str,
+    q: Option<Vec<String>>,
+    function: Option<Vec<String>>,
+    options: &mut Object,
+) -> Result<SourceSpec, FieldError> {
     let plot3d = match options.take("plot3d") {
         None => Default::default(),
         Some(v) => serde_json::from_value(v).map_err(|e| usage(e.to_string()))?,
@@ -139,7 +144,9 @@ pub fn trace_object(o: &mut Object, points: Option<Vec<[f64; 3]>>, planar: bool)
     let seeds = match (points, o.take("seeds")) {
         (Some(p), _) => Seeds::from_points(p),
         (None, Some(Value::String(s))) => Seeds::parse(&s, dimension).map_err(engine::trace::seed_error)?,
-        (None, Some(Value::Array(rows))) => Seeds::from_points(rows.iter().map(|v| position(v, planar)).collect::<Result<_, _>>()?),
+        (None, Some(Value::Array(rows))) => {
+            Seeds::from_points(rows.iter().map(|v| position(v, planar)).collect::<Result<_, _>>()?)
+        }
         (None, _) => return Err(usage("no seeds: give a shape such as line:0,0,0:1,0,0:20, a file, or an array")),
     };
     let direction = match o.text("direction")?.as_deref() {
@@ -178,7 +185,8 @@ pub fn trace_object(o: &mut Object, points: Option<Vec<[f64; 3]>>, planar: bool)
 }
 
 fn position(v: &Value, planar: bool) -> Result<[f64; 3], FieldError> {
-    let wrong = || usage(if planar { "seeds: each must be two or three numbers" } else { "seeds: each must be three numbers" });
+    let wrong =
+        || usage(if planar { "seeds: each must be two or three numbers" } else { "seeds: each must be three numbers" });
     let row = v.as_array().filter(|r| r.len() == 3 || (planar && r.len() == 2)).ok_or_else(wrong)?;
     let mut p = [0.0; 3];
     for (p, v) in p.iter_mut().zip(row) {

@@ -35,20 +35,25 @@ pub fn convert(
         means.observer = arguments::observer(events)?;
         let page = o.whole("page")?.map_or(converter::ConvertOptions::default().page, |p| p as usize);
         if !(2..=256).contains(&page) {
-            return Err(FieldError::Usage(format!("a page edge of {page} is not between 2 and 256; 4, 8, 16, 32 and 64 are usual")));
+            return Err(FieldError::Usage(format!(
+                "a page edge of {page} is not between 2 and 256; 4, 8, 16, 32 and 64 are usual"
+            )));
         }
         let layout_name = o.text("layout")?.unwrap_or_else(|| "cubed".into());
-        let layout = Layout::parse(&layout_name).ok_or_else(|| FieldError::Usage(format!("no layout '{layout_name}'; there are: cubed, flat")))?;
+        let layout = Layout::parse(&layout_name)
+            .ok_or_else(|| FieldError::Usage(format!("no layout '{layout_name}'; there are: cubed, flat")))?;
         let codec_name = o.text("codec")?.unwrap_or_else(|| engine::DEFAULT_CODEC.into());
         let codec = Codec::parse(&codec_name, None)?;
         let (resume, overwrite, dry) = (o.truth("resume")?, o.truth("overwrite")?, o.truth("dry_run")?);
         o.done()?;
         let session = Session::open(spec, means, watch)?;
-        let options = ConvertOptions { page, layout, codec, resume, overwrite, memory_limit, workers: session.means.threads() };
+        let options =
+            ConvertOptions { page, layout, codec, resume, overwrite, memory_limit, workers: session.means.threads() };
         let input = convert_input(&session.dataset())?;
         let dst = Path::new(destination);
         let charge = charge_for(&session);
-        let zone = |z: &field::catalog::ZoneInfo, page: [usize; 3]| json!({"name": z.name, "dims": z.dims, "page": page});
+        let zone =
+            |z: &field::catalog::ZoneInfo, page: [usize; 3]| json!({"name": z.name, "dims": z.dims, "page": page});
         let mut result = json!({
             "destination": destination, "dry_run": dry, "resumed": false, "page": page, "layout": layout_name, "codec": codec_name,
         });
@@ -69,7 +74,8 @@ pub fn convert(
             let store = Store::open(dst)?;
             let values: u64 = report.source_bytes.max(1);
             let pages = store.paging();
-            let padded: u64 = store.zones.iter().flat_map(|z| &z.arrays).map(|a| a.page_count() * a.page_bytes() as u64).sum();
+            let padded: u64 =
+                store.zones.iter().flat_map(|z| &z.arrays).map(|a| a.page_count() * a.page_bytes() as u64).sum();
             result["resumed"] = (report.resumed_units > 0).into();
             result["bytes_in"] = report.source_bytes.into();
             result["bytes_out"] = engine::process::folder_bytes(dst).into();
@@ -128,7 +134,8 @@ pub fn validate(
         }
         let session = Session::open(spec, means, watch)?;
         let v = engine::validate::read_all(&session, watch)?;
-        let failures: Vec<_> = v.failures.iter().take(100).map(|(what, error)| json!({"what": what, "error": error})).collect();
+        let failures: Vec<_> =
+            v.failures.iter().take(100).map(|(what, error)| json!({"what": what, "error": error})).collect();
         Ok(json!({
             "ok": v.failures.is_empty(), "pages_checked": 0, "pages_unchecked": v.pages, "failures": failures,
             "failed": v.failures.len(), "stats": session.stats(),

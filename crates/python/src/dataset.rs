@@ -29,7 +29,11 @@ pub struct PyDataset {
 impl PyDataset {
     fn session(&self, py: Python<'_>) -> PyResult<Arc<Session>> {
         if self.process != std::process::id() {
-            return Err(raise(py, "UsageError", "this dataset was opened before this process was forked; open it again here".into()));
+            return Err(raise(
+                py,
+                "UsageError",
+                "this dataset was opened before this process was forked; open it again here".into(),
+            ));
         }
         let held = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         held.clone().ok_or_else(|| raise(py, "UsageError", "this dataset is closed; open it again".into()))
@@ -43,7 +47,11 @@ fn rows(py: Python<'_>, seeds: Option<PyReadonlyArray2<'_, f64>>, planar: bool) 
     // Two coordinates in space would silently mean z = 0, which is seldom where anyone wants to start.
     if shape[1] != 3 && !(planar && shape[1] == 2) {
         let form = if planar { "(N, 2) or (N, 3)" } else { "(N, 3), for these data are 3-D" };
-        return Err(raise(py, "UsageError", format!("seeds must have shape {form}; they have ({}, {})", shape[0], shape[1])));
+        return Err(raise(
+            py,
+            "UsageError",
+            format!("seeds must have shape {form}; they have ({}, {})", shape[0], shape[1]),
+        ));
     }
     let a = a.as_array();
     Ok(Some(a.rows().into_iter().map(|r| [r[0], r[1], if r.len() > 2 { r[2] } else { 0.0 }]).collect()))
@@ -118,7 +126,15 @@ impl PyDataset {
     }
 
     #[pyo3(signature = (x, y, z, *, fields=None, step=0))]
-    fn probe(&self, py: Python<'_>, x: f64, y: f64, z: f64, fields: Option<Vec<String>>, step: usize) -> PyResult<String> {
+    fn probe(
+        &self,
+        py: Python<'_>,
+        x: f64,
+        y: f64,
+        z: f64,
+        fields: Option<Vec<String>>,
+        step: usize,
+    ) -> PyResult<String> {
         let session = self.session(py)?;
         watched(py, None, |watch| {
             let p = values::probe(&session, [x, y, z], fields.as_deref(), step, watch)?;
@@ -128,7 +144,16 @@ impl PyDataset {
 
     #[pyo3(signature = (zone, i, j, k, *, fields=None, step=0))]
     #[allow(clippy::too_many_arguments)] // keywords of one call
-    fn probe_ijk(&self, py: Python<'_>, zone: &str, i: f64, j: f64, k: f64, fields: Option<Vec<String>>, step: usize) -> PyResult<String> {
+    fn probe_ijk(
+        &self,
+        py: Python<'_>,
+        zone: &str,
+        i: f64,
+        j: f64,
+        k: f64,
+        fields: Option<Vec<String>>,
+        step: usize,
+    ) -> PyResult<String> {
         let session = self.session(py)?;
         watched(py, None, |_| {
             let zone = session.dataset().zone_named(zone)?;
@@ -183,7 +208,13 @@ impl PyDataset {
     }
 
     #[pyo3(signature = (options, output, *, progress=None))]
-    fn extract_surface(&self, py: Python<'_>, options: &str, output: &str, progress: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
+    fn extract_surface(
+        &self,
+        py: Python<'_>,
+        options: &str,
+        output: &str,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<String> {
         let session = self.session(py)?;
         watched(py, progress, |watch| {
             let mut o = Object::parse(options, "surface options")?;
@@ -242,7 +273,14 @@ impl PyDataset {
     fn set_memory_limit(&self, py: Python<'_>, memory_limit: u64) -> PyResult<()> {
         let session = self.session(py)?;
         if memory_limit < pager::SMALLEST_LIMIT {
-            return Err(to_python(py, FieldError::LimitTooSmall { limit: memory_limit, needs: pager::SMALLEST_LIMIT, what: "the page pool".into() }));
+            return Err(to_python(
+                py,
+                FieldError::LimitTooSmall {
+                    limit: memory_limit,
+                    needs: pager::SMALLEST_LIMIT,
+                    what: "the page pool".into(),
+                },
+            ));
         }
         py.detach(|| session.pager.set_limit(memory_limit));
         Ok(())

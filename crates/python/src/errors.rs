@@ -31,8 +31,12 @@ pub fn to_python(py: Python<'_>, e: FieldError) -> PyErr {
             size(*limit),
             size(*needs)
         ),
-        FieldError::Page(p) if p.kind == PageErrorKind::Missing => format!("{}: this file is missing; the data are damaged", p.what),
-        FieldError::Page(p) => format!("{p}; the data are damaged or were changed while they were read: `farfield validate` lists what is wrong"),
+        FieldError::Page(p) if p.kind == PageErrorKind::Missing => {
+            format!("{}: this file is missing; the data are damaged", p.what)
+        }
+        FieldError::Page(p) => format!(
+            "{p}; the data are damaged or were changed while they were read: `farfield validate` lists what is wrong"
+        ),
         FieldError::Interrupted => "interrupted".to_owned(),
         e => e.to_string(),
     };

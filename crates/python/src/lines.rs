@@ -146,7 +146,8 @@ const SAVE_BUDGET: usize = 32 << 20;
 #[pyfunction]
 pub fn read_points<'py>(py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyArray2<f64>>> {
     let points = py.detach(|| -> Result<Vec<f64>, field::error::FieldError> {
-        let seeds = engine::seeds::Seeds::open(Path::new(path), engine::seeds::Dimension::Three).map_err(engine::trace::seed_error)?;
+        let seeds = engine::seeds::Seeds::open(Path::new(path), engine::seeds::Dimension::Three)
+            .map_err(engine::trace::seed_error)?;
         let mut out = Vec::new();
         for n in 0..seeds.len() {
             if let engine::seeds::SeedPoint::Physical(x) = seeds.get(n).map_err(engine::trace::seed_error)? {

@@ -173,7 +173,13 @@ def vtk_file(**o: Any) -> dict[str, Any]:
     row = _measured(tracer)
     if "save" in o:
         _save(tracer, o["save"], "Velocity")
-    return {**row, "read_s": read_s, "arrays": names, "resident_peak_bytes": resident_peak_bytes(), "version": version("vtk")}
+    return {
+        **row,
+        "read_s": read_s,
+        "arrays": names,
+        "resident_peak_bytes": resident_peak_bytes(),
+        "version": version("vtk"),
+    }
 
 
 def version(package: str) -> str:

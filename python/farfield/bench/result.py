@@ -129,8 +129,9 @@ class Recorder:
         self._tables.append(Table(title=title, columns=columns, rows=rows))
 
     def note(self, text: str) -> None:
-        """Records a sentence: what was left out, what disturbs the figure."""
-        self._notes.append(text)
+        """Records a sentence: what was left out, what disturbs the figure. The same one twice counts once."""
+        if text not in self._notes:
+            self._notes.append(text)
 
     def result(self) -> Result:
         """Everything so far."""

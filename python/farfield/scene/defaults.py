@@ -28,6 +28,8 @@ MOST_ZONES = 64
 """A picture of faces of more zones than this is a tangle; the first ones are drawn."""
 THREE_QUARTER_VIEW: Vector = (-0.42, -0.80, 0.43)
 """x runs to the right and away, z up: how flow pictures are usually shown."""
+OUTLINE_REACH = 1.7
+"""Zones that reach farther than so many times what is looked at are not outlined."""
 SPEED = "velocity_magnitude"
 _RANDOM_SEED = 1
 
@@ -85,7 +87,8 @@ def compose(info: Mapping[str, Any], source: str, *, step: int = 0, lines: bool 
         return _flat(info, names, source, step, lines)
     objects = [Walls()] if info.get("walls") else []
     if "velocity" in names:
-        objects.append(Outline())
+        if _near_enough(info):
+            objects.append(Outline())
         if lines:
             color = SPEED if SPEED in names else None
             objects += [Lines(trace=trace, color=color) for trace in _traces(info)]
@@ -150,13 +153,27 @@ def _traces(info: Mapping[str, Any]) -> list[Trace]:
     if not walls:
         return [Trace(seeds=anywhere, max_length=_diagonal(domain) or None)]
     body = _union(walls)
-    margin = _margin(body)
-    seeds = _scatter(*_near(body, margin, domain))
-    ahead, back = 0.75 * _diagonal(body) + 2.0 * margin, margin
+    seeds = _scatter(*_near(body, _margin(body), domain))
+    ahead, back = _reach(body)
     return [
         Trace(seeds=seeds, direction="forward", max_length=ahead or None),
         Trace(seeds=seeds, direction="backward", max_length=back or None),
     ]
+
+
+def _near_enough(info: Mapping[str, Any]) -> bool:
+    """Whether the edges of the zones are near what is looked at: far ones would only cross the picture."""
+    walls, boxes = ([x["box"] for x in info.get(key) or [] if x.get("box")] for key in ("walls", "zones"))
+    if not walls or not boxes:
+        return True
+    body = _union(walls)
+    return _diagonal(_union(boxes)) <= OUTLINE_REACH * (_reach(body)[0] + _diagonal(body))
+
+
+def _reach(body: tuple[list[float], list[float]]) -> tuple[float, float]:
+    """How far lines go on behind the body, and back before it."""
+    margin = _margin(body)
+    return 0.75 * _diagonal(body) + 2.0 * margin, margin
 
 
 def _diagonal(box: tuple[list[float], list[float]]) -> float:

@@ -42,7 +42,14 @@ impl Nodes for Counting {
         }
         self.nodes.vector(zone, array, cell, out)
     }
-    fn scalar(&mut self, zone: usize, array: usize, component: usize, cell: [u32; 3], out: &mut [f64; 8]) -> Result<(), Miss> {
+    fn scalar(
+        &mut self,
+        zone: usize,
+        array: usize,
+        component: usize,
+        cell: [u32; 3],
+        out: &mut [f64; 8],
+    ) -> Result<(), Miss> {
         let z = &self.nodes.zones()[zone];
         if Some(array) == z.iblank {
             Self::note(z, array, cell, &mut self.iblank);
@@ -69,12 +76,18 @@ impl Nodes for Counting {
 ///
 /// # Errors
 /// [`FieldError`] of opening and tracing.
-pub fn crossings(source: SourceSpec, means: Means, spec: &TraceSpec, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+pub fn crossings(
+    source: SourceSpec,
+    means: Means,
+    spec: &TraceSpec,
+    watch: &mut Watch<'_>,
+) -> Result<Value, FieldError> {
     let session = Session::open(source, means, watch)?;
     let dataset = session.located(watch)?;
     let job = Job::new(spec, &dataset)?;
     let nodes = PagedNodes::new(dataset.zones.clone(), session.pager.worker(), spec.step as u32);
-    let mut flow = job.flow(Counting { nodes, coordinates: HashSet::new(), iblank: HashSet::new(), boxes: HashSet::new() });
+    let mut flow =
+        job.flow(Counting { nodes, coordinates: HashSet::new(), iblank: HashSet::new(), boxes: HashSet::new() });
     let (mut coordinates, mut iblank, mut boxes) = (Vec::new(), Vec::new(), Vec::new());
     let mut points = 0;
     for n in 0..spec.seeds.len() {

@@ -42,7 +42,13 @@ pub(super) struct Device {
 
 impl Device {
     pub fn new(latency: Duration) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared { latency, queue: Mutex::default(), bell: Condvar::new(), reads: AtomicU64::new(0), late_us: AtomicU64::new(0) });
+        let shared = Arc::new(Shared {
+            latency,
+            queue: Mutex::default(),
+            bell: Condvar::new(),
+            reads: AtomicU64::new(0),
+            late_us: AtomicU64::new(0),
+        });
         let theirs = shared.clone();
         let thread = std::thread::Builder::new().name("farfield-device".into()).spawn(move || theirs.run())?;
         Ok(Self { shared, thread: Some(thread) })

@@ -52,7 +52,14 @@ impl Nodes for Idle {
         self.nodes.vector(zone, array, cell, out)
     }
     #[inline(always)]
-    fn scalar(&mut self, zone: usize, array: usize, component: usize, cell: [u32; 3], out: &mut [f64; 8]) -> Result<(), Miss> {
+    fn scalar(
+        &mut self,
+        zone: usize,
+        array: usize,
+        component: usize,
+        cell: [u32; 3],
+        out: &mut [f64; 8],
+    ) -> Result<(), Miss> {
         self.nodes.scalar(zone, array, component, cell, out)
     }
     #[inline(always)]

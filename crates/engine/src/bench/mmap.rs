@@ -121,11 +121,22 @@ impl Memory {
         let mut arrays = Vec::with_capacity(dataset.zones.len());
         for (z, zone) in dataset.zones.iter().enumerate() {
             let each = (0..zone.arrays.len()).map(|a| {
-                let layout = files.layout(z, a).ok_or_else(|| FieldError::Usage(format!("no array {a} in {}", zone.name)))?;
-                let unfit = || FieldError::Usage(format!("{}: not in native order with constant strides", layout.path(step).display()));
-                let affine = layout.affine(step).filter(|_| layout.big_endian(step) == cfg!(target_endian = "big")).ok_or_else(unfit)?;
+                let layout =
+                    files.layout(z, a).ok_or_else(|| FieldError::Usage(format!("no array {a} in {}", zone.name)))?;
+                let unfit = || {
+                    FieldError::Usage(format!(
+                        "{}: not in native order with constant strides",
+                        layout.path(step).display()
+                    ))
+                };
+                let affine = layout
+                    .affine(step)
+                    .filter(|_| layout.big_endian(step) == cfg!(target_endian = "big"))
+                    .ok_or_else(unfit)?;
                 let region = &regions[layout.file(step)];
-                let last = last_byte(&affine, layout.components(), layout.dims()).filter(|n| *n <= region.len as u64).ok_or_else(unfit)?;
+                let last = last_byte(&affine, layout.components(), layout.dims())
+                    .filter(|n| *n <= region.len as u64)
+                    .ok_or_else(unfit)?;
                 debug_assert!(last > affine.base);
                 Ok(Strided {
                     base: region.base.cast::<u8>().wrapping_add(affine.base as usize),
@@ -217,14 +228,27 @@ impl Nodes for MmapNodes {
         for (c, v) in out.iter_mut().enumerate() {
             let q = p.wrapping_add((c & 1) * step[0] + ((c >> 1) & 1) * step[1] + (c >> 2) * step[2]);
             // SAFETY: as above.
-            let x = |n: usize| if n < a.components { unsafe { value(q.wrapping_add(n * a.component), a.dtype) } } else { 0.0 };
+            let x = |n: usize| {
+                if n < a.components {
+                    unsafe { value(q.wrapping_add(n * a.component), a.dtype) }
+                } else {
+                    0.0
+                }
+            };
             *v = V4::new(x(0), x(1), x(2), 0.0);
         }
         Ok(())
     }
 
     #[inline(always)]
-    fn scalar(&mut self, zone: usize, array: usize, component: usize, cell: [u32; 3], out: &mut [f64; 8]) -> Result<(), Miss> {
+    fn scalar(
+        &mut self,
+        zone: usize,
+        array: usize,
+        component: usize,
+        cell: [u32; 3],
+        out: &mut [f64; 8],
+    ) -> Result<(), Miss> {
         let a = &self.memory.arrays[zone][array];
         let (p, step) = (Self::first(a, cell).wrapping_add(component * a.component), self.steps(zone, a));
         for (c, v) in out.iter_mut().enumerate() {

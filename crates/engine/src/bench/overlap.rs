@@ -66,7 +66,10 @@ impl Register for Registrar<'_> {
 pub(super) fn renumbered(zones: &[Zone], ids: &[ZoneIds]) -> Arc<[Zone]> {
     let each = zones.iter().zip(ids).map(|(z, ids)| {
         let arrays = z.arrays.iter().zip(&ids.arrays).map(|(a, id)| ArraySlot { id: *id, ..a.clone() }).collect();
-        let level = |l: &field::store::LevelId| BoxLevel { id: l.id, translation: Translation::new(l.paging.dims, l.paging.page) };
+        let level = |l: &field::store::LevelId| BoxLevel {
+            id: l.id,
+            translation: Translation::new(l.paging.dims, l.paging.page),
+        };
         Zone { arrays, boxes: ids.boxes.iter().map(level).collect(), ..z.clone() }
     });
     each.collect()
@@ -129,7 +132,12 @@ pub fn overlap(spec: &Overlap, watch: &mut Watch<'_>) -> Result<Value, FieldErro
 ///
 /// # Errors
 /// [`FieldError`] of opening and tracing.
-pub fn overlap_disk(store: &Path, trace: &TraceSpec, means: &Means, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+pub fn overlap_disk(
+    store: &Path,
+    trace: &TraceSpec,
+    means: &Means,
+    watch: &mut Watch<'_>,
+) -> Result<Value, FieldError> {
     let watcher = Arc::new(Watcher::default());
     let source = SourceSpec { path: store.to_owned(), ..SourceSpec::default() };
     let session = Session::open(source.clone(), Means { observer: Some(watcher.clone()), ..means.clone() }, watch)?;
@@ -142,7 +150,8 @@ pub fn overlap_disk(store: &Path, trace: &TraceSpec, means: &Means, watch: &mut 
         let before = session.pager.counters();
         let (began, cpu) = (Instant::now(), process::cpu_seconds());
         let make = |worker| PagedNodes::new(dataset.zones.clone(), worker, step);
-        let traced = job.by_executor(&session.pager, load, &make, &mut |n| watch("tracing", n as f64, load.tasks as f64))?;
+        let traced =
+            job.by_executor(&session.pager, load, &make, &mut |n| watch("tracing", n as f64, load.tasks as f64))?;
         rows.push(measured(&traced, began, cpu, &before, &session.pager, 0));
     }
     let pages = watcher.pages();
@@ -298,7 +307,14 @@ impl SyncNodes {
         Ok(())
     }
 
-    fn corners(&mut self, zone: usize, array: usize, components: std::ops::Range<usize>, cell: [u32; 3], mut each: impl FnMut(usize, usize, f64)) -> Result<(), Miss> {
+    fn corners(
+        &mut self,
+        zone: usize,
+        array: usize,
+        components: std::ops::Range<usize>,
+        cell: [u32; 3],
+        mut each: impl FnMut(usize, usize, f64),
+    ) -> Result<(), Miss> {
         let of = self.of.clone();
         let z = &of.zones[zone];
         let a = &z.arrays[array];
@@ -332,7 +348,14 @@ impl Nodes for SyncNodes {
         *out = rows.map(|r| V4::new(r[0], r[1], r[2], 0.0));
         Ok(())
     }
-    fn scalar(&mut self, zone: usize, array: usize, component: usize, cell: [u32; 3], out: &mut [f64; 8]) -> Result<(), Miss> {
+    fn scalar(
+        &mut self,
+        zone: usize,
+        array: usize,
+        component: usize,
+        cell: [u32; 3],
+        out: &mut [f64; 8],
+    ) -> Result<(), Miss> {
         self.corners(zone, array, component..component + 1, cell, |corner, _, v| out[corner] = v)
     }
     fn block(&mut self, zone: usize, level: usize, block: [u32; 3]) -> Result<[f32; 6], Miss> {

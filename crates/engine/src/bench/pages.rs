@@ -93,15 +93,17 @@ pub fn page_reads(spec: &PageReads, means: &Means) -> Result<Value, FieldError> 
             }
         }
         let after = pager.counters();
-            rounds.push(json!({
-                "wall_s": began.elapsed().as_secs_f64(), "cpu_s": process::cpu_seconds() - cpu,
-                "bytes_read": after.bytes_read - before.bytes_read, "reads": after.reads - before.reads,
-                "faults": after.faults - before.faults,
-            }));
+        rounds.push(json!({
+            "wall_s": began.elapsed().as_secs_f64(), "cpu_s": process::cpu_seconds() - cpu,
+            "bytes_read": after.bytes_read - before.bytes_read, "reads": after.reads - before.reads,
+            "faults": after.faults - before.faults,
+        }));
         about.get_or_insert(set);
     }
     let Some(set) = about else { return Err(FieldError::Usage("no rounds".into())) };
-    let mean = |f: fn(u64, u64) -> u64| set.extents.iter().map(|e| f(e.1, e.2 as u64) as f64).sum::<f64>() / set.extents.len().max(1) as f64;
+    let mean = |f: fn(u64, u64) -> u64| {
+        set.extents.iter().map(|e| f(e.1, e.2 as u64) as f64).sum::<f64>() / set.extents.len().max(1) as f64
+    };
     Ok(json!({
         "rounds": rounds, "pages": set.pages.len(), "page_bytes": set.page_bytes, "stored_bytes": mean(|_, len| len),
         "spanned_bytes": mean(|offset, len| ((offset + len).div_ceil(OS_PAGE) - offset / OS_PAGE) * OS_PAGE),
@@ -134,7 +136,8 @@ impl Set {
         let indexes: Vec<PageId> = (0..index_map.pages()).map(|p| PageId::new(index, 0, p)).collect();
         let held = pager.fetch(&indexes).map_err(pager_error)?;
         let map = pager.map(array);
-        let pages: Vec<PageId> = order(map.pages(), spec.seed).into_iter().take(spec.count).map(|p| PageId::new(array, 0, p)).collect();
+        let pages: Vec<PageId> =
+            order(map.pages(), spec.seed).into_iter().take(spec.count).map(|p| PageId::new(array, 0, p)).collect();
         let first = first.map_or(0, |s| s.0 as usize);
         let worker = pager.worker();
         let extents = pages.iter().map(|p| extent(&worker, &*map, *p).map(|(s, offset, len)| (s - first, offset, len)));

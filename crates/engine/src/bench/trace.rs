@@ -139,18 +139,32 @@ fn flat_nodes(dataset: &Dataset, spec: &TraceSpec) -> Result<(FlatNodes, Arc<[Zo
         for a in used {
             let slot = &zone.arrays[a];
             let step = if slot.steady { 0 } else { spec.step };
-            arrays.push((slot.name.clone(), slot.components, whole(&*rows[a], step, slot.components, dims, slot.dtype)?));
+            arrays.push((
+                slot.name.clone(),
+                slot.components,
+                whole(&*rows[a], step, slot.components, dims, slot.dtype)?,
+            ));
         }
         zones.push((zone.name.clone(), dims, arrays));
     }
     let nodes = FlatNodes::from_arrays(zones);
-    let again = nodes.zones().iter().zip(fields.iter()).map(|(z, f)| ZoneFields::named(z, Some(&spec.field), &spec.scalars, f.gamma, f.mach));
+    let again = nodes
+        .zones()
+        .iter()
+        .zip(fields.iter())
+        .map(|(z, f)| ZoneFields::named(z, Some(&spec.field), &spec.scalars, f.gamma, f.mach));
     let again: Vec<ZoneFields> = again.collect::<Result<_, _>>()?;
     Ok((nodes, again.into()))
 }
 
 /// Values in native order, four or eight bytes each, read row by row.
-fn whole(rows: &dyn Rows, step: usize, components: usize, dims: [usize; 3], dtype: DType) -> Result<FlatArray, FieldError> {
+fn whole(
+    rows: &dyn Rows,
+    step: usize,
+    components: usize,
+    dims: [usize; 3],
+    dtype: DType,
+) -> Result<FlatArray, FieldError> {
     let plane = dims[0] * dims[1];
     let count = components * plane * dims[2];
     let size = dtype.size();
@@ -170,7 +184,9 @@ fn whole(rows: &dyn Rows, step: usize, components: usize, dims: [usize; 3], dtyp
             match dtype {
                 DType::Float32 => f32s.extend(four.map(f32::from_ne_bytes)),
                 DType::Int32 => i32s.extend(four.map(i32::from_ne_bytes)),
-                _ => f64s.extend(bytes.chunks_exact(8).map(|b| f64::from_ne_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]))),
+                _ => f64s.extend(
+                    bytes.chunks_exact(8).map(|b| f64::from_ne_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]])),
+                ),
             }
         }
     }

@@ -1,8 +1,6 @@
 //! Lines in memory, for a caller that wants arrays and not a file.
 
-use super::{
-    FieldSpec, FieldType, FieldValues, FinishedLine, LineLayout, LineSpool, OutputError, Reason,
-};
+use super::{FieldSpec, FieldType, FieldValues, FinishedLine, LineLayout, LineSpool, OutputError, Reason};
 
 /// Values of one field along all lines, `points * components` numbers.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,11 +61,7 @@ impl LineArrays {
             fields: columns,
             offsets,
             reason: reserve(total(lines, 1)?)?,
-            reason_backward: if both {
-                Some(reserve(total(lines, 1)?)?)
-            } else {
-                None
-            },
+            reason_backward: if both { Some(reserve(total(lines, 1)?)?) } else { None },
         })
     }
 
@@ -88,10 +82,7 @@ impl LineArrays {
     /// The layout that a spool of these lines has.
     pub fn layout(&self) -> LineLayout {
         let fields = self.fields.iter().map(|(spec, _)| spec.clone()).collect();
-        LineLayout {
-            fields,
-            both: self.reason_backward.is_some(),
-        }
+        LineLayout { fields, both: self.reason_backward.is_some() }
     }
 
     /// Puts every line into a spool made with [`LineArrays::layout`] for as many seeds as there are lines, to be written to a file.
@@ -101,17 +92,11 @@ impl LineArrays {
     pub fn add_to(&self, spool: &mut LineSpool) -> Result<(), OutputError> {
         let mut points: Vec<[f64; 3]> = Vec::new();
         for (seed, (window, reason)) in self.offsets.windows(2).zip(&self.reason).enumerate() {
-            let wrong = || OutputError::Line {
-                seed: seed as u64,
-                reason: "its arrays do not go together".into(),
-            };
-            let range = usize::try_from(window[0]).map_err(|_| wrong())?
-                ..usize::try_from(window[1]).map_err(|_| wrong())?;
+            let wrong = || OutputError::Line { seed: seed as u64, reason: "its arrays do not go together".into() };
+            let range =
+                usize::try_from(window[0]).map_err(|_| wrong())?..usize::try_from(window[1]).map_err(|_| wrong())?;
             let n = range.end.checked_sub(range.start).ok_or_else(wrong)?;
-            let flat = self
-                .points
-                .get(range.start * 3..range.end * 3)
-                .ok_or_else(wrong)?;
+            let flat = self.points.get(range.start * 3..range.end * 3).ok_or_else(wrong)?;
             points.clear();
             points.extend(flat.chunks_exact(3).map(|p| [p[0], p[1], p[2]]));
             let mut fields = Vec::with_capacity(self.fields.len());
@@ -143,8 +128,6 @@ impl LineArrays {
 fn reserve<T>(count: usize) -> Result<Vec<T>, OutputError> {
     let mut values = Vec::new();
     let needs = (count as u64).saturating_mul(size_of::<T>() as u64);
-    values
-        .try_reserve_exact(count)
-        .map_err(|_| OutputError::Memory { needs })?;
+    values.try_reserve_exact(count).map_err(|_| OutputError::Memory { needs })?;
     Ok(values)
 }

@@ -27,12 +27,7 @@ pub(crate) struct ColumnWriter {
 impl ColumnWriter {
     pub(crate) fn new(output: &OutputFile, buffer_bytes: usize) -> Self {
         let (file, path) = (Arc::clone(output.file()), output.path().to_path_buf());
-        Self {
-            file,
-            path,
-            columns: Vec::new(),
-            buffer_bytes: buffer_bytes.max(64),
-        }
+        Self { file, path, columns: Vec::new(), buffer_bytes: buffer_bytes.max(64) }
     }
 
     /// Adds an array at `offset` of `length` bytes (none: as many as come); returns its number. `before` is text in front of the
@@ -41,12 +36,7 @@ impl ColumnWriter {
         let mut crc = crc32fast::Hasher::new();
         crc.update(before);
         let end = length.map(|length| offset.saturating_add(length));
-        self.columns.push(Column {
-            offset,
-            end,
-            buffer: Vec::with_capacity(self.buffer_bytes),
-            crc,
-        });
+        self.columns.push(Column { offset, end, buffer: Vec::with_capacity(self.buffer_bytes), crc });
         self.columns.len() - 1
     }
 
@@ -67,9 +57,7 @@ impl ColumnWriter {
 
     /// Writes something at a fixed place, outside of any array.
     pub(crate) fn put_at(&self, offset: u64, bytes: &[u8]) -> Result<(), OutputError> {
-        self.file
-            .write_all_at(bytes, offset)
-            .map_err(|e| OutputError::io(&self.path, "write", e))
+        self.file.write_all_at(bytes, offset).map_err(|e| OutputError::io(&self.path, "write", e))
     }
 
     /// Writes what is buffered and returns the checksum (crc32 of zip) of each array with its `before`.
@@ -93,8 +81,7 @@ impl ColumnWriter {
 
 impl Column {
     fn flush(&mut self, file: &File, path: &Path) -> Result<(), OutputError> {
-        file.write_all_at(&self.buffer, self.offset)
-            .map_err(|e| OutputError::io(path, "write", e))?;
+        file.write_all_at(&self.buffer, self.offset).map_err(|e| OutputError::io(path, "write", e))?;
         self.crc.update(&self.buffer);
         self.offset += self.buffer.len() as u64;
         self.buffer.clear();

@@ -45,9 +45,7 @@ pub(crate) fn write(
     let mut text = String::new();
     for seed in 0..spool.seeds() {
         if seed % 256 == 0 && watch(seed, spool.seeds()).is_break() {
-            return Err(OutputError::Cancelled {
-                path: output.path().to_path_buf(),
-            });
+            return Err(OutputError::Cancelled { path: output.path().to_path_buf() });
         }
         let Some(entry) = spool.entry(seed)? else {
             continue;
@@ -62,18 +60,14 @@ pub(crate) fn write(
             for row in 0..count as usize {
                 text.clear();
                 let _ = write!(text, "{seed}");
-                let cell = |part: usize| {
-                    &blocks[part][row * parts[part] as usize..][..parts[part] as usize]
-                };
+                let cell = |part: usize| &blocks[part][row * parts[part] as usize..][..parts[part] as usize];
                 numbers(cell(0), f64::from_le_bytes).for_each(|v| push(&mut text, v));
                 numbers(cell(1), f64::from_le_bytes).for_each(|v| push(&mut text, v));
                 numbers(cell(2), i32::from_le_bytes).for_each(|v| push(&mut text, v));
                 for (part, field) in layout.fields.iter().enumerate() {
                     match field.dtype {
-                        FieldType::F32 => numbers(cell(part + 3), f32::from_le_bytes)
-                            .for_each(|v| push(&mut text, v)),
-                        FieldType::F64 => numbers(cell(part + 3), f64::from_le_bytes)
-                            .for_each(|v| push(&mut text, v)),
+                        FieldType::F32 => numbers(cell(part + 3), f32::from_le_bytes).for_each(|v| push(&mut text, v)),
+                        FieldType::F64 => numbers(cell(part + 3), f64::from_le_bytes).for_each(|v| push(&mut text, v)),
                     }
                 }
                 text.push('\n');

@@ -75,15 +75,8 @@ impl OutputError {
     /// An error of the system about `path`; a full disk gets its own words.
     pub(crate) fn io(path: &Path, action: &'static str, source: io::Error) -> Self {
         match source.raw_os_error() {
-            Some(libc::ENOSPC | libc::EDQUOT) => Self::NoSpace {
-                path: path.to_path_buf(),
-                spill: false,
-            },
-            _ => Self::Io {
-                path: path.to_path_buf(),
-                action,
-                source,
-            },
+            Some(libc::ENOSPC | libc::EDQUOT) => Self::NoSpace { path: path.to_path_buf(), spill: false },
+            _ => Self::Io { path: path.to_path_buf(), action, source },
         }
     }
 

@@ -16,18 +16,12 @@ pub struct Held {
 impl Held {
     /// Nothing held yet, to be charged to `charge`.
     pub fn new(charge: Box<dyn Charge>) -> Self {
-        Self {
-            charge: Arc::new(Mutex::new(charge)),
-            bytes: 0,
-        }
+        Self { charge: Arc::new(Mutex::new(charge)), bytes: 0 }
     }
 
     /// Another account with the same charge.
     pub fn sibling(&self) -> Self {
-        Self {
-            charge: Arc::clone(&self.charge),
-            bytes: 0,
-        }
+        Self { charge: Arc::clone(&self.charge), bytes: 0 }
     }
 
     /// Bytes held.
@@ -38,11 +32,7 @@ impl Held {
     /// Charges `bytes` more; false when they are not to be had.
     pub fn grow(&mut self, bytes: usize) -> bool {
         // A charge that panicked in another thread still counts rightly: it has no state between its two calls.
-        let granted = self
-            .charge
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .try_charge(bytes);
+        let granted = self.charge.lock().unwrap_or_else(PoisonError::into_inner).try_charge(bytes);
         if granted {
             self.bytes += bytes;
         }
@@ -53,10 +43,7 @@ impl Held {
     pub fn shrink(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
-        self.charge
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .release(bytes);
+        self.charge.lock().unwrap_or_else(PoisonError::into_inner).release(bytes);
     }
 }
 
@@ -111,9 +98,7 @@ impl ByteLog {
             budget_bytes,
         };
         if !log.add_chunk() {
-            return Err(OutputError::Memory {
-                needs: log.chunk_bytes as u64,
-            });
+            return Err(OutputError::Memory { needs: log.chunk_bytes as u64 });
         }
         Ok(log)
     }
@@ -170,21 +155,14 @@ impl ByteLog {
         let end = offset.checked_add(into.len() as u64);
         if end.is_none_or(|end| end > self.len()) {
             let source = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
-            return Err(OutputError::spill(
-                &self.directory,
-                "read back results from",
-                source,
-            ));
+            return Err(OutputError::spill(&self.directory, "read back results from", source));
         }
         if let Some(file) = &self.file {
             if offset < self.flushed {
-                let part = usize::try_from(self.flushed - offset)
-                    .unwrap_or(usize::MAX)
-                    .min(into.len());
+                let part = usize::try_from(self.flushed - offset).unwrap_or(usize::MAX).min(into.len());
                 let (head, tail) = into.split_at_mut(part);
-                file.read_exact_at(head, offset).map_err(|e| {
-                    OutputError::spill(&self.directory, "read back results from", e)
-                })?;
+                file.read_exact_at(head, offset)
+                    .map_err(|e| OutputError::spill(&self.directory, "read back results from", e))?;
                 offset += part as u64;
                 into = tail;
             }
@@ -219,19 +197,16 @@ impl ByteLog {
     }
 
     fn add_chunk(&mut self) -> bool {
-        let within = (self.chunks.len() + 1) * self.chunk_bytes <= self.budget_bytes
-            || self.chunks.is_empty();
+        let within = (self.chunks.len() + 1) * self.chunk_bytes <= self.budget_bytes || self.chunks.is_empty();
         if within && self.held.grow(self.chunk_bytes) {
-            self.chunks
-                .push(vec![0; self.chunk_bytes].into_boxed_slice());
+            self.chunks.push(vec![0; self.chunk_bytes].into_boxed_slice());
             return true;
         }
         false
     }
 
     fn flush(&mut self) -> Result<(), OutputError> {
-        let spill =
-            |e| OutputError::spill(&self.directory, "write results to a temporary file in", e);
+        let spill = |e| OutputError::spill(&self.directory, "write results to a temporary file in", e);
         let file = match &self.file {
             Some(file) => file,
             None => self.file.insert(anonymous(&self.directory).map_err(spill)?),
@@ -262,13 +237,10 @@ mod tests {
         let dir = TestDir::new("log");
         for budget in [1usize, 5000, 40_000, 10_000_000] {
             let mut random = Lcg(3);
-            let mut log =
-                ByteLog::new(dir.at(), budget, Held::new(Box::new(Budget::new(1 << 30)))).unwrap();
+            let mut log = ByteLog::new(dir.at(), budget, Held::new(Box::new(Budget::new(1 << 30)))).unwrap();
             let mut expected = Vec::new();
             for _ in 0..200 {
-                let piece: Vec<u8> = (0..random.below(3000))
-                    .map(|_| random.next() as u8)
-                    .collect();
+                let piece: Vec<u8> = (0..random.below(3000)).map(|_| random.next() as u8).collect();
                 assert_eq!(log.append(&piece).unwrap(), expected.len() as u64);
                 expected.extend_from_slice(&piece);
                 let from = random.below(expected.len() as u64 + 1) as usize;
@@ -308,12 +280,7 @@ mod tests {
         let dir = TestDir::new("log-meter");
         let used = Arc::new(AtomicUsize::new(0));
         // The account grants less than the budget: the log makes do.
-        let mut log = ByteLog::new(
-            dir.at(),
-            1 << 20,
-            Held::new(Box::new(Meter(Arc::clone(&used), 300_000))),
-        )
-        .unwrap();
+        let mut log = ByteLog::new(dir.at(), 1 << 20, Held::new(Box::new(Meter(Arc::clone(&used), 300_000)))).unwrap();
         log.append(&vec![1; 2_000_000]).unwrap();
         assert_eq!(used.load(Ordering::SeqCst), 262_144);
         drop(log);

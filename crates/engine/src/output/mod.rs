@@ -95,10 +95,7 @@ pub struct Budget {
 impl Budget {
     /// A budget of `limit_bytes`.
     pub fn new(limit_bytes: usize) -> Self {
-        Self {
-            limit_bytes,
-            used_bytes: 0,
-        }
+        Self { limit_bytes, used_bytes: 0 }
     }
 }
 
@@ -153,22 +150,12 @@ pub struct FieldSpec {
 impl FieldSpec {
     /// A scalar of 64-bit numbers.
     pub fn scalar(name: impl Into<String>, unit: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            components: 1,
-            dtype: FieldType::F64,
-            unit: unit.into(),
-        }
+        Self { name: name.into(), components: 1, dtype: FieldType::F64, unit: unit.into() }
     }
 
     /// A vector of three 64-bit numbers.
     pub fn vector(name: impl Into<String>, unit: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            components: 3,
-            dtype: FieldType::F64,
-            unit: unit.into(),
-        }
+        Self { name: name.into(), components: 3, dtype: FieldType::F64, unit: unit.into() }
     }
 
     /// Bytes a point.
@@ -218,10 +205,7 @@ pub struct Provenance {
 
 /// Checks the fields of an output and returns the names that its arrays get. A field whose name is taken by an array of our own
 /// (`points`, `time`, ...) is written as `field_NAME`, so that no array hides another.
-pub(crate) fn array_names(
-    fields: &[FieldSpec],
-    reserved: &[&str],
-) -> Result<Vec<String>, OutputError> {
+pub(crate) fn array_names(fields: &[FieldSpec], reserved: &[&str]) -> Result<Vec<String>, OutputError> {
     let mut names: Vec<String> = Vec::with_capacity(fields.len());
     for field in fields {
         if !(1..=9).contains(&field.components) {
@@ -231,25 +215,16 @@ pub(crate) fn array_names(
             )));
         }
         // 1,000 bytes: far below the 65,535 that a zip entry's name can have, far above any name that a person reads.
-        if field.name.is_empty()
-            || field.name.len() > 1000
-            || field.name.chars().any(char::is_control)
-        {
+        if field.name.is_empty() || field.name.len() > 1000 || field.name.chars().any(char::is_control) {
             return Err(OutputError::Layout(format!(
                 "{:?} cannot be the name of an array: it must have 1 to 1000 bytes and no control characters",
                 field.name.chars().take(60).collect::<String>()
             )));
         }
-        let name = if reserved.contains(&field.name.as_str()) {
-            format!("field_{}", field.name)
-        } else {
-            field.name.clone()
-        };
+        let name =
+            if reserved.contains(&field.name.as_str()) { format!("field_{}", field.name) } else { field.name.clone() };
         if names.contains(&name) {
-            return Err(OutputError::Layout(format!(
-                "field '{}' is asked for twice",
-                field.name
-            )));
+            return Err(OutputError::Layout(format!("field '{}' is asked for twice", field.name)));
         }
         names.push(name);
     }

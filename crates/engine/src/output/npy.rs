@@ -67,9 +67,7 @@ impl NpyHeader {
 
     /// Bytes of all elements; none when they do not fit 64 bits.
     pub(crate) fn data_bytes(&self) -> Option<u64> {
-        self.shape
-            .iter()
-            .try_fold(self.element_bytes(), |bytes, n| bytes.checked_mul(*n))
+        self.shape.iter().try_fold(self.element_bytes(), |bytes, n| bytes.checked_mul(*n))
     }
 }
 
@@ -83,48 +81,26 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<NpyHeader, String> {
     }
     let (at, length) = match bytes[6] {
         1 => (10, usize::from(u16::from_le_bytes([bytes[8], bytes[9]]))),
-        2 | 3 if bytes.len() >= 12 => (
-            12,
-            u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]) as usize,
-        ),
-        version => {
-            return Err(format!(
-                "has .npy format version {version}, which is not known"
-            ))
-        }
+        2 | 3 if bytes.len() >= 12 => (12, u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]) as usize),
+        version => return Err(format!("has .npy format version {version}, which is not known")),
     };
     if length > MAX_HEADER_BYTES {
-        return Err(format!(
-            "has a .npy header of {length} bytes, which no plain array has"
-        ));
+        return Err(format!("has a .npy header of {length} bytes, which no plain array has"));
     }
-    let text = bytes
-        .get(at..at + length)
-        .ok_or("ends within its .npy header")?;
+    let text = bytes.get(at..at + length).ok_or("ends within its .npy header")?;
     let text = std::str::from_utf8(text).map_err(|_| "has a .npy header that is not text")?;
     let descr = value_of(text, "descr").ok_or("has a .npy header without 'descr'")?;
-    let fortran =
-        match value_of(text, "fortran_order").ok_or("has a .npy header without 'fortran_order'")? {
-            value if value.starts_with("True") => true,
-            value if value.starts_with("False") => false,
-            _ => return Err("has a .npy header with a wrong 'fortran_order'".into()),
-        };
+    let fortran = match value_of(text, "fortran_order").ok_or("has a .npy header without 'fortran_order'")? {
+        value if value.starts_with("True") => true,
+        value if value.starts_with("False") => false,
+        _ => return Err("has a .npy header with a wrong 'fortran_order'".into()),
+    };
     let shape = value_of(text, "shape").ok_or("has a .npy header without 'shape'")?;
-    let shape = shape
-        .strip_prefix('(')
-        .and_then(|s| s.split_once(')'))
-        .ok_or("has a .npy header with a wrong 'shape'")?
-        .0;
+    let shape =
+        shape.strip_prefix('(').and_then(|s| s.split_once(')')).ok_or("has a .npy header with a wrong 'shape'")?.0;
     let mut dimensions = Vec::new();
-    for part in shape
-        .split(',')
-        .map(str::trim)
-        .filter(|part| !part.is_empty())
-    {
-        dimensions.push(
-            part.parse::<u64>()
-                .map_err(|_| "has a .npy header with a wrong 'shape'")?,
-        );
+    for part in shape.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        dimensions.push(part.parse::<u64>().map_err(|_| "has a .npy header with a wrong 'shape'")?);
         if dimensions.len() > 32 {
             return Err("has more than 32 dimensions".into());
         }
@@ -135,13 +111,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<NpyHeader, String> {
         .ok_or("holds records or objects; a plain array of numbers is needed")?
         .0;
     let (dtype, big_endian) = parse_descr(descr)?;
-    Ok(NpyHeader {
-        dtype,
-        big_endian,
-        fortran,
-        shape: dimensions,
-        data_at: (at + length) as u64,
-    })
+    Ok(NpyHeader { dtype, big_endian, fortran, shape: dimensions, data_at: (at + length) as u64 })
 }
 
 fn parse_descr(descr: &str) -> Result<(NpyType, bool), String> {
@@ -159,9 +129,7 @@ fn parse_descr(descr: &str) -> Result<(NpyType, bool), String> {
     if kind == 'U' && size <= 1_000_000 {
         return Ok((NpyType::Text(size), big_endian));
     }
-    Number::from_numpy(kind, size)
-        .map(|number| (NpyType::Number(number), big_endian))
-        .ok_or_else(unknown)
+    Number::from_numpy(kind, size).map(|number| (NpyType::Number(number), big_endian)).ok_or_else(unknown)
 }
 
 /// What follows `'key':` in the header's dictionary.
@@ -188,12 +156,7 @@ mod tests {
             assert!(!parsed.fortran && !parsed.big_endian);
         }
         assert_eq!(parse(&header("<U10", &[2], 0)).unwrap().element_bytes(), 40);
-        assert_eq!(
-            parse(&header("<f8", &[u64::MAX, 3], 0))
-                .unwrap()
-                .data_bytes(),
-            None
-        );
+        assert_eq!(parse(&header("<f8", &[u64::MAX, 3], 0)).unwrap().data_bytes(), None);
     }
 
     #[test]
@@ -218,11 +181,7 @@ mod tests {
         assert!(parsed.big_endian && parsed.fortran);
         let records = with("{'descr': [('x', '<f8')], 'fortran_order': False, 'shape': (1,), }");
         assert!(records.unwrap_err().contains("plain array"));
-        assert!(
-            with("{'descr': '<c16', 'fortran_order': False, 'shape': (1,), }")
-                .unwrap_err()
-                .contains("<c16")
-        );
+        assert!(with("{'descr': '<c16', 'fortran_order': False, 'shape': (1,), }").unwrap_err().contains("<c16"));
     }
 
     #[test]

@@ -32,17 +32,11 @@ impl Arrays {
         bytes: u64,
     ) -> Result<usize, OutputError> {
         let header = npy::header(descr, shape, 0);
-        let total = bytes
-            .checked_add(header.len() as u64)
-            .filter(|total| *total < 1 << 62);
-        let total =
-            total.ok_or_else(|| OutputError::Layout(format!("array '{name}' is too large")))?;
+        let total = bytes.checked_add(header.len() as u64).filter(|total| *total < 1 << 62);
+        let total = total.ok_or_else(|| OutputError::Layout(format!("array '{name}' is too large")))?;
         let at = self.plan.add(&format!("{name}.npy"), total);
         let column = columns.add(at + header.len() as u64, Some(bytes), &header);
-        self.arrays.push(Array {
-            header,
-            header_at: at,
-        });
+        self.arrays.push(Array { header, header_at: at });
         Ok(column)
     }
 }
@@ -57,10 +51,7 @@ pub(crate) fn write(
     let (layout, totals, lines) = (spool.layout(), spool.totals, spool.seeds());
     let n = totals.points;
     let mut columns = ColumnWriter::new(output, spool.buffer_bytes());
-    let mut arrays = Arrays {
-        plan: ZipPlan::default(),
-        arrays: Vec::new(),
-    };
+    let mut arrays = Arrays { plan: ZipPlan::default(), arrays: Vec::new() };
     // The parts of a line are columns 0, 1, 2, ... in this order: see `LineSpool::pass`.
     let parts = spool.part_bytes();
     arrays.add(&mut columns, "points", "<f8", &[n, 3], n * parts[0])?;
@@ -72,64 +63,32 @@ pub(crate) fn write(
             FieldType::F64 => "<f8",
         };
         let shape = [n, field.components as u64];
-        arrays.add(
-            &mut columns,
-            name,
-            descr,
-            &shape[..if field.components == 1 { 1 } else { 2 }],
-            n * bytes,
-        )?;
+        arrays.add(&mut columns, name, descr, &shape[..if field.components == 1 { 1 } else { 2 }], n * bytes)?;
     }
     let text = format!("<U{}", Reason::WIDTH);
     let text_bytes = 4 * Reason::WIDTH as u64;
-    let offsets = arrays.add(
-        &mut columns,
-        "offsets",
-        "<i8",
-        &[lines + 1],
-        8 * (lines + 1),
-    )?;
+    let offsets = arrays.add(&mut columns, "offsets", "<i8", &[lines + 1], 8 * (lines + 1))?;
     let reason = arrays.add(&mut columns, "reason", &text, &[lines], text_bytes * lines)?;
     let backward = match layout.both {
-        true => Some(arrays.add(
-            &mut columns,
-            "reason_backward",
-            &text,
-            &[lines],
-            text_bytes * lines,
-        )?),
+        true => Some(arrays.add(&mut columns, "reason_backward", &text, &[lines], text_bytes * lines)?),
         false => None,
     };
     let seed_column = arrays.add(&mut columns, "seed", "<i8", &[lines], 8 * lines)?;
     let partial_column = arrays.add(&mut columns, "partial", "|b1", &[], 1)?;
-    let meta: Vec<u8> = meta(spool, provenance, partial)
-        .chars()
-        .flat_map(|c| u32::from(c).to_le_bytes())
-        .collect();
-    let meta_column = arrays.add(
-        &mut columns,
-        "meta",
-        &format!("<U{}", meta.len() / 4),
-        &[],
-        meta.len() as u64,
-    )?;
+    let meta: Vec<u8> = meta(spool, provenance, partial).chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
+    let meta_column = arrays.add(&mut columns, "meta", &format!("<U{}", meta.len() / 4), &[], meta.len() as u64)?;
 
     columns.put(offsets, &0i64.to_le_bytes())?;
     columns.put(partial_column, &[u8::from(partial)])?;
     columns.put(meta_column, &meta)?;
-    spool.pass(
-        &mut columns,
-        output.path(),
-        watch,
-        |columns, seed, entry, first_point| {
-            columns.put(offsets, &(first_point + entry.points).to_le_bytes())?;
-            columns.put(reason, &fixed_text(entry.reason))?;
-            if let Some(backward) = backward {
-                columns.put(backward, &fixed_text(entry.reason_backward))?;
-            }
-            columns.put(seed_column, &seed.to_le_bytes())
-        },
-    )?;
+    spool.pass(&mut columns, output.path(), watch, |columns, seed, entry, first_point| {
+        columns.put(offsets, &(first_point + entry.points).to_le_bytes())?;
+        columns.put(reason, &fixed_text(entry.reason))?;
+        if let Some(backward) = backward {
+            columns.put(backward, &fixed_text(entry.reason_backward))?;
+        }
+        columns.put(seed_column, &seed.to_le_bytes())
+    })?;
     for array in &arrays.arrays {
         columns.put_at(array.header_at, &array.header)?;
     }

@@ -4,8 +4,8 @@ use super::columns::ColumnWriter;
 use super::log::{ByteLog, Held};
 use super::target::anonymous;
 use super::{
-    array_names, csv, npz, vtp, Charge, FieldSpec, FieldType, FieldValues, LineArrays, LineColumn,
-    OutputError, OutputFile, OutputFormat, Provenance, Reason,
+    array_names, csv, npz, vtp, Charge, FieldSpec, FieldType, FieldValues, LineArrays, LineColumn, OutputError,
+    OutputFile, OutputFormat, Provenance, Reason,
 };
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -114,12 +114,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// Of a seed whose line never came.
-    const NONE: Self = Self {
-        offset: 0,
-        points: 0,
-        reason: Reason::Unfinished,
-        reason_backward: Reason::Unfinished,
-    };
+    const NONE: Self = Self { offset: 0, points: 0, reason: Reason::Unfinished, reason_backward: Reason::Unfinished };
 }
 
 /// Sixteen bytes a seed, in memory or, when that would take too much of the budget, in a sparse file.
@@ -171,34 +166,22 @@ impl LineSpool {
         let mut reserved = Held::new(charge);
         let least = (buffers + 1) * buffer_bytes + ByteLog::chunk_bytes(options.budget_bytes);
         if least > options.budget_bytes || !reserved.grow((buffers + 1) * buffer_bytes) {
-            return Err(OutputError::Memory {
-                needs: least as u64,
-            });
+            return Err(OutputError::Memory { needs: least as u64 });
         }
-        let index_bytes = usize::try_from(options.seeds)
-            .ok()
-            .and_then(|n| n.checked_mul(ENTRY_BYTES));
+        let index_bytes = usize::try_from(options.seeds).ok().and_then(|n| n.checked_mul(ENTRY_BYTES));
         let index = match index_bytes {
             Some(bytes) if bytes <= options.budget_bytes / 4 && reserved.grow(bytes) => {
                 Index::Memory(vec![[0; ENTRY_BYTES]; bytes / ENTRY_BYTES])
             }
-            _ => Index::File(anonymous(&options.directory).map_err(|e| {
-                OutputError::spill(&options.directory, "make a temporary file in", e)
-            })?),
+            _ => Index::File(
+                anonymous(&options.directory)
+                    .map_err(|e| OutputError::spill(&options.directory, "make a temporary file in", e))?,
+            ),
         };
         let for_log = options.budget_bytes - reserved.bytes();
         let log = ByteLog::new(&options.directory, for_log, reserved.sibling())?;
         let scratch = Vec::with_capacity(buffer_bytes);
-        Ok(Self {
-            options,
-            names,
-            index,
-            log,
-            reserved,
-            buffer_bytes,
-            scratch,
-            totals: Totals::default(),
-        })
+        Ok(Self { options, names, index, log, reserved, buffer_bytes, scratch, totals: Totals::default() })
     }
 
     /// Keeps a line. Lines come in any order, each seed's once.
@@ -208,43 +191,19 @@ impl LineSpool {
     pub fn add(&mut self, line: &FinishedLine) -> Result<(), OutputError> {
         self.check(line)?;
         if self.entry(line.seed)?.is_some() {
-            return Err(OutputError::Line {
-                seed: line.seed,
-                reason: "it came twice".into(),
-            });
+            return Err(OutputError::Line { seed: line.seed, reason: "it came twice".into() });
         }
         let offset = self.log.len();
-        append(
-            &mut self.log,
-            &mut self.scratch,
-            line.points.as_flattened(),
-            |v| v.to_le_bytes(),
-        )?;
-        append(&mut self.log, &mut self.scratch, line.time, |v| {
-            v.to_le_bytes()
-        })?;
-        append(&mut self.log, &mut self.scratch, line.zone, |v| {
-            v.to_le_bytes()
-        })?;
+        append(&mut self.log, &mut self.scratch, line.points.as_flattened(), |v| v.to_le_bytes())?;
+        append(&mut self.log, &mut self.scratch, line.time, |v| v.to_le_bytes())?;
+        append(&mut self.log, &mut self.scratch, line.zone, |v| v.to_le_bytes())?;
         for field in line.fields {
             match field {
-                FieldValues::F32(values) => {
-                    append(&mut self.log, &mut self.scratch, values, |v| {
-                        v.to_le_bytes()
-                    })?
-                }
-                FieldValues::F64(values) => {
-                    append(&mut self.log, &mut self.scratch, values, |v| {
-                        v.to_le_bytes()
-                    })?
-                }
+                FieldValues::F32(values) => append(&mut self.log, &mut self.scratch, values, |v| v.to_le_bytes())?,
+                FieldValues::F64(values) => append(&mut self.log, &mut self.scratch, values, |v| v.to_le_bytes())?,
             }
         }
-        let reason_backward = if self.options.layout.both {
-            line.reason_backward
-        } else {
-            Reason::Unfinished
-        };
+        let reason_backward = if self.options.layout.both { line.reason_backward } else { Reason::Unfinished };
         let mut bytes = [0; ENTRY_BYTES];
         bytes[..8].copy_from_slice(&offset.to_le_bytes());
         bytes[8..12].copy_from_slice(&(line.points.len() as u32).to_le_bytes());
@@ -253,13 +212,7 @@ impl LineSpool {
             Index::Memory(entries) => entries[line.seed as usize] = bytes,
             Index::File(file) => file
                 .write_all_at(&bytes, line.seed * ENTRY_BYTES as u64)
-                .map_err(|e| {
-                    OutputError::spill(
-                        &self.options.directory,
-                        "write results to a temporary file in",
-                        e,
-                    )
-                })?,
+                .map_err(|e| OutputError::spill(&self.options.directory, "write results to a temporary file in", e))?,
         }
         self.totals.lines += 1;
         self.totals.points += line.points.len() as u64;
@@ -272,12 +225,7 @@ impl LineSpool {
     }
 
     fn check(&self, line: &FinishedLine) -> Result<(), OutputError> {
-        let wrong = |reason: String| {
-            Err(OutputError::Line {
-                seed: line.seed,
-                reason,
-            })
-        };
+        let wrong = |reason: String| Err(OutputError::Line { seed: line.seed, reason });
         // The offset of an index entry's place must not overflow either.
         if line.seed >= self.options.seeds || line.seed > u64::MAX / (2 * ENTRY_BYTES as u64) {
             return wrong(format!("there are only {} seeds", self.options.seeds));
@@ -286,10 +234,7 @@ impl LineSpool {
         if u32::try_from(n).is_err() {
             return wrong(format!("it has {n} points, more than a line can have"));
         }
-        if line.time.len() != n
-            || line.zone.len() != n
-            || line.fields.len() != self.options.layout.fields.len()
-        {
+        if line.time.len() != n || line.zone.len() != n || line.fields.len() != self.options.layout.fields.len() {
             return wrong("its arrays do not have the same length".into());
         }
         for (spec, values) in self.options.layout.fields.iter().zip(line.fields) {
@@ -298,10 +243,7 @@ impl LineSpool {
                 FieldValues::F64(_) => FieldType::F64,
             };
             if values.len() != n * spec.components || dtype != spec.dtype {
-                return wrong(format!(
-                    "field '{}' is not {n} x {} of {:?}",
-                    spec.name, spec.components, spec.dtype
-                ));
+                return wrong(format!("field '{}' is not {n} x {} of {:?}", spec.name, spec.components, spec.dtype));
             }
         }
         Ok(())
@@ -313,8 +255,7 @@ impl LineSpool {
     /// [`OutputError`] when it cannot.
     pub fn set_budget(&mut self, budget_bytes: usize) -> Result<(), OutputError> {
         self.options.budget_bytes = budget_bytes;
-        self.log
-            .set_budget(budget_bytes.saturating_sub(self.reserved.bytes()))
+        self.log.set_budget(budget_bytes.saturating_sub(self.reserved.bytes()))
     }
 
     /// What it holds now.
@@ -375,12 +316,8 @@ impl LineSpool {
                     1 => arrays.time.extend(numbers(bytes, f64::from_le_bytes)),
                     2 => arrays.zone.extend(numbers(bytes, i32::from_le_bytes)),
                     field => match &mut arrays.fields[field - 3].1 {
-                        LineColumn::F32(values) => {
-                            values.extend(numbers(bytes, f32::from_le_bytes))
-                        }
-                        LineColumn::F64(values) => {
-                            values.extend(numbers(bytes, f64::from_le_bytes))
-                        }
+                        LineColumn::F32(values) => values.extend(numbers(bytes, f32::from_le_bytes)),
+                        LineColumn::F64(values) => values.extend(numbers(bytes, f64::from_le_bytes)),
                     },
                 }
                 Ok(())
@@ -399,11 +336,7 @@ impl LineSpool {
             first += 1;
         }
         let missing = self.options.seeds - self.totals.lines;
-        Err(OutputError::Incomplete {
-            missing,
-            seeds: self.options.seeds,
-            first,
-        })
+        Err(OutputError::Incomplete { missing, seeds: self.options.seeds, first })
     }
 
     pub(crate) fn layout(&self) -> &LineLayout {
@@ -440,19 +373,12 @@ impl LineSpool {
                 // The file ends behind the last entry written: what is behind it was never written either.
                 let mut read = 0;
                 while read < ENTRY_BYTES {
-                    let part =
-                        file.read_at(&mut bytes[read..], seed * ENTRY_BYTES as u64 + read as u64);
+                    let part = file.read_at(&mut bytes[read..], seed * ENTRY_BYTES as u64 + read as u64);
                     match part {
                         Ok(0) => break,
                         Ok(part) => read += part,
                         Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                        Err(e) => {
-                            return Err(OutputError::spill(
-                                &self.options.directory,
-                                "read back results from",
-                                e,
-                            ))
-                        }
+                        Err(e) => return Err(OutputError::spill(&self.options.directory, "read back results from", e)),
                     }
                 }
             }
@@ -465,9 +391,7 @@ impl LineSpool {
         offset.copy_from_slice(&bytes[..8]);
         Ok(Some(Entry {
             offset: u64::from_le_bytes(offset),
-            points: u64::from(u32::from_le_bytes([
-                bytes[8], bytes[9], bytes[10], bytes[11],
-            ])),
+            points: u64::from(u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]])),
             reason: reason(bytes[12]),
             reason_backward: reason(bytes[13]),
         }))
@@ -496,17 +420,10 @@ impl LineSpool {
     }
 
     /// Reads one part of some of a line's points: `into` is `count * part_bytes[part]` long.
-    pub(crate) fn read_part(
-        &self,
-        entry: &Entry,
-        part: usize,
-        first: u64,
-        into: &mut [u8],
-    ) -> Result<(), OutputError> {
+    pub(crate) fn read_part(&self, entry: &Entry, part: usize, first: u64, into: &mut [u8]) -> Result<(), OutputError> {
         let parts = self.part_bytes();
         let before: u64 = parts[..part].iter().map(|bytes| bytes * entry.points).sum();
-        self.log
-            .read_at(entry.offset + before + first * parts[part], into)
+        self.log.read_at(entry.offset + before + first * parts[part], into)
     }
 
     /// Passes over the seeds in order: copies the parts of each line to the columns of the same order beginning at column 0, and lets
@@ -523,9 +440,7 @@ impl LineSpool {
         for seed in 0..self.options.seeds {
             // Often enough that a key press is answered at once, seldom enough that it costs nothing.
             if seed % 256 == 0 && watch(seed, self.options.seeds).is_break() {
-                return Err(OutputError::Cancelled {
-                    path: path.to_path_buf(),
-                });
+                return Err(OutputError::Cancelled { path: path.to_path_buf() });
             }
             let entry = self.entry(seed)?.unwrap_or(Entry::NONE);
             self.for_parts(&entry, &mut buffer, |part, bytes| columns.put(part, bytes))?;

@@ -7,8 +7,8 @@ use super::columns::ColumnWriter;
 use super::log::Held;
 use super::zip::ZipPlan;
 use super::{
-    array_names, npy, npz, vtp, Charge, FieldSpec, FieldType, FieldValues, OutputError, OutputFile,
-    OutputFormat, Provenance,
+    array_names, npy, npz, vtp, Charge, FieldSpec, FieldType, FieldValues, OutputError, OutputFile, OutputFormat,
+    Provenance,
 };
 use std::fmt::Write as _;
 
@@ -60,16 +60,9 @@ pub struct SurfaceStats {
 /// How the file at hand is laid out.
 enum Plan {
     /// Text in front is made again at the end, padded to `text_bytes`.
-    Vtp {
-        blocks: vtp::Blocks,
-        field_data: vtp::FieldData,
-        text_bytes: usize,
-    },
+    Vtp { blocks: vtp::Blocks, field_data: vtp::FieldData, text_bytes: usize },
     /// Headers of the arrays with their places; that of the quadrilaterals, the last, is made again at the end.
-    Npz {
-        plan: ZipPlan,
-        headers: Vec<(u64, Vec<u8>)>,
-    },
+    Npz { plan: ZipPlan, headers: Vec<(u64, Vec<u8>)> },
 }
 
 /// Writes points, fields and quadrilaterals as rows come, in bounded memory: a small buffer an array and a flag a point of a row.
@@ -106,28 +99,18 @@ impl SurfaceWriter {
         charge: Box<dyn Charge>,
     ) -> Result<Self, OutputError> {
         let names = array_names(&layout.fields, &RESERVED)?;
-        let widest = layout
-            .patches
-            .iter()
-            .map(|patch| patch.ni)
-            .max()
-            .unwrap_or(0);
+        let widest = layout.patches.iter().map(|patch| patch.ni).max().unwrap_or(0);
         let mut held = Held::new(charge);
         // The arrays' buffers, two for bytes in passing, two flags a point.
         let needs = (layout.fields.len() + 5) * BUFFER_BYTES + 2 * widest;
         if !held.grow(needs) {
-            return Err(OutputError::Memory {
-                needs: needs as u64,
-            });
+            return Err(OutputError::Memory { needs: needs as u64 });
         }
         let too_large = || OutputError::Layout("the surface is too large for one file".into());
         let (mut n, mut most_quads) = (0u64, 0u64);
         for patch in &layout.patches {
             let (ni, nj) = (patch.ni as u64, patch.nj as u64);
-            n = ni
-                .checked_mul(nj)
-                .and_then(|points| points.checked_add(n))
-                .ok_or_else(too_large)?;
+            n = ni.checked_mul(nj).and_then(|points| points.checked_add(n)).ok_or_else(too_large)?;
             // Fewer than points, so it cannot overflow either.
             most_quads += ni.saturating_sub(1) * nj.saturating_sub(1);
         }
@@ -137,9 +120,7 @@ impl SurfaceWriter {
         }
         let mut columns = ColumnWriter::new(&output, BUFFER_BYTES);
         let (plan, quads) = match output.format() {
-            OutputFormat::Vtp => {
-                plan_vtp(&layout, &names, &provenance, n, most_quads, &mut columns)?
-            }
+            OutputFormat::Vtp => plan_vtp(&layout, &names, &provenance, n, most_quads, &mut columns)?,
             OutputFormat::Npz => plan_npz(&layout, &names, n, most_quads, &mut columns),
             OutputFormat::Csv => {
                 return Err(OutputError::Target {
@@ -184,11 +165,7 @@ impl SurfaceWriter {
             return wrong("a surface got more rows than it has".into());
         };
         if points.len() != patch.ni || usable.is_some_and(|usable| usable.len() != patch.ni) {
-            return wrong(format!(
-                "a row of {} points came where {} were due",
-                points.len(),
-                patch.ni
-            ));
+            return wrong(format!("a row of {} points came where {} were due", points.len(), patch.ni));
         }
         let fits = |(spec, values): (&FieldSpec, &FieldValues)| {
             values.len() == patch.ni * spec.components
@@ -197,9 +174,7 @@ impl SurfaceWriter {
                     (FieldType::F32, FieldValues::F32(_)) | (FieldType::F64, FieldValues::F64(_))
                 )
         };
-        if fields.len() != self.layout.fields.len()
-            || !self.layout.fields.iter().zip(fields).all(fits)
-        {
+        if fields.len() != self.layout.fields.len() || !self.layout.fields.iter().zip(fields).all(fits) {
             return wrong("the fields of a row are not those of the surface".into());
         }
         let flat = points.as_flattened();
@@ -239,12 +214,7 @@ impl SurfaceWriter {
 
     /// Goes on to the next patch when this one is complete, over those without points.
     fn skip_empty(&mut self) {
-        while self
-            .layout
-            .patches
-            .get(self.patch)
-            .is_some_and(|patch| self.row == patch.nj || patch.ni == 0)
-        {
+        while self.layout.patches.get(self.patch).is_some_and(|patch| self.row == patch.nj || patch.ni == 0) {
             self.patch += 1;
             self.row = 0;
         }
@@ -258,8 +228,7 @@ impl SurfaceWriter {
     ) -> Result<(), OutputError> {
         for piece in values.chunks(BUFFER_BYTES / B) {
             self.scratch.clear();
-            self.scratch
-                .extend(piece.iter().flat_map(|value| encode(*value)));
+            self.scratch.extend(piece.iter().flat_map(|value| encode(*value)));
             self.columns.put(column, &self.scratch)?;
         }
         Ok(())
@@ -273,20 +242,13 @@ impl SurfaceWriter {
     pub fn finish(mut self, partial: bool) -> Result<SurfaceStats, OutputError> {
         while let Some(patch) = self.layout.patches.get(self.patch).copied() {
             if !partial {
-                return Err(OutputError::Layout(format!(
-                    "rows of the surface of zone {} are missing",
-                    patch.zone
-                )));
+                return Err(OutputError::Layout(format!("rows of the surface of zone {} are missing", patch.zone)));
             }
             self.push_missing_row(patch.ni)?;
         }
         let quads = self.stats.quads;
         match self.plan {
-            Plan::Vtp {
-                mut blocks,
-                field_data,
-                text_bytes,
-            } => {
+            Plan::Vtp { mut blocks, field_data, text_bytes } => {
                 let connectivity = blocks.add(quads * QUAD_BYTES);
                 let offsets = blocks.add(quads * 8);
                 debug_assert_eq!(connectivity + 1, offsets);
@@ -308,18 +270,14 @@ impl SurfaceWriter {
                 while next < quads {
                     let part = (quads - next).min(BUFFER_BYTES as u64 / 8);
                     self.scratch.clear();
-                    self.scratch
-                        .extend((next + 1..=next + part).flat_map(|quad| (4 * quad).to_le_bytes()));
+                    self.scratch.extend((next + 1..=next + part).flat_map(|quad| (4 * quad).to_le_bytes()));
                     self.columns.put_at(at, &self.scratch)?;
                     at += self.scratch.len() as u64;
                     next += part;
                 }
                 self.columns.finish()?;
             }
-            Plan::Npz {
-                mut plan,
-                mut headers,
-            } => {
+            Plan::Npz { mut plan, mut headers } => {
                 // The text of `meta` is known only now: it and `partial` follow the quadrilaterals.
                 let mut units = serde_json::Map::new();
                 units.insert("points".into(), self.provenance.length_unit.clone().into());
@@ -327,10 +285,7 @@ impl SurfaceWriter {
                     units.insert(name.clone(), field.unit.clone().into());
                 }
                 let meta = npz::meta_json(&self.provenance, partial, units, "surface");
-                let meta: Vec<u8> = meta
-                    .chars()
-                    .flat_map(|c| u32::from(c).to_le_bytes())
-                    .collect();
+                let meta: Vec<u8> = meta.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
                 let mut checksums = self.columns.finish()?;
                 let rest = ColumnWriter::new(&self.output, 0);
                 if let Some((at, header)) = headers.last_mut() {
@@ -338,8 +293,7 @@ impl SurfaceWriter {
                     plan.set_last_size(header.len() as u64 + quads * QUAD_BYTES);
                     rest.put_at(*at, header)?;
                     if let Some(crc) = checksums.last_mut() {
-                        let data =
-                            crc32fast::Hasher::new_with_initial_len(*crc, quads * QUAD_BYTES);
+                        let data = crc32fast::Hasher::new_with_initial_len(*crc, quads * QUAD_BYTES);
                         let mut whole = crc32fast::Hasher::new();
                         whole.update(header);
                         whole.combine(&data);
@@ -349,10 +303,9 @@ impl SurfaceWriter {
                 headers.pop();
                 let flag = npy::header("|b1", &[], 0);
                 let descr = format!("<U{}", meta.len() / 4);
-                for (name, header, bytes) in [
-                    ("partial", flag, vec![u8::from(partial)]),
-                    ("meta", npy::header(&descr, &[], 0), meta),
-                ] {
+                for (name, header, bytes) in
+                    [("partial", flag, vec![u8::from(partial)]), ("meta", npy::header(&descr, &[], 0), meta)]
+                {
                     let at = plan.add(&format!("{name}.npy"), (header.len() + bytes.len()) as u64);
                     rest.put_at(at + header.len() as u64, &bytes)?;
                     let mut crc = crc32fast::Hasher::new();
@@ -381,10 +334,7 @@ impl SurfaceWriter {
             }
             self.columns.put(ZONE, &zone.to_le_bytes())?;
             for i in 0..self.layout.fields.len() {
-                let (components, dtype) = (
-                    self.layout.fields[i].components,
-                    self.layout.fields[i].dtype,
-                );
+                let (components, dtype) = (self.layout.fields[i].components, self.layout.fields[i].dtype);
                 for _ in 0..components {
                     match dtype {
                         FieldType::F32 => self.columns.put(FIELDS + i, &f32::NAN.to_le_bytes())?,
@@ -423,34 +373,15 @@ fn plan_vtp(
     let quads_block = most.add(most_quads * QUAD_BYTES);
     most.add(most_quads * 8);
     if !most.fit() {
-        return Err(OutputError::Layout(
-            "the surface is too large for one file".into(),
-        ));
+        return Err(OutputError::Layout("the surface is too large for one file".into()));
     }
-    let text_bytes = vtp_text(
-        layout,
-        names,
-        provenance,
-        n,
-        most_quads,
-        &most,
-        &field_data,
-        0,
-    )
-    .len();
+    let text_bytes = vtp_text(layout, names, provenance, n, most_quads, &most, &field_data, 0).len();
     let (lengths, _) = most.lengths(text_bytes);
     for (block, (_, bytes)) in lengths.iter().enumerate().take(streamed) {
         columns.add(most.data_at(block, text_bytes), Some(*bytes), b"");
     }
     let quads = columns.add(most.data_at(quads_block, text_bytes), None, b"");
-    Ok((
-        Plan::Vtp {
-            blocks,
-            field_data,
-            text_bytes,
-        },
-        quads,
-    ))
+    Ok((Plan::Vtp { blocks, field_data, text_bytes }, quads))
 }
 
 /// The text in front of the data, padded with spaces to `pad_to` bytes. The last two blocks are the polygons'.
@@ -471,55 +402,19 @@ fn vtp_text(
         text,
         "    <Piece NumberOfPoints=\"{n}\" NumberOfVerts=\"0\" NumberOfLines=\"0\" NumberOfStrips=\"0\" NumberOfPolys=\"{quads}\">"
     );
-    let _ = writeln!(
-        text,
-        "      <PointData{}>",
-        vtp::active(&layout.fields, names)
-    );
+    let _ = writeln!(text, "      <PointData{}>", vtp::active(&layout.fields, names));
     vtp::data_array(&mut text, "Int32", "zone", 1, None, "", blocks.offset(ZONE));
     for (i, (field, name)) in layout.fields.iter().zip(names).enumerate() {
         let kind = vtp::vtk_type(field.dtype);
-        vtp::data_array(
-            &mut text,
-            kind,
-            name,
-            field.components,
-            None,
-            &field.unit,
-            blocks.offset(FIELDS + i),
-        );
+        vtp::data_array(&mut text, kind, name, field.components, None, &field.unit, blocks.offset(FIELDS + i));
     }
     text.push_str("      </PointData>\n      <Points>\n");
     let kind = vtp::vtk_type(layout.positions);
-    vtp::data_array(
-        &mut text,
-        kind,
-        "Points",
-        3,
-        None,
-        &provenance.length_unit,
-        blocks.offset(POINTS),
-    );
+    vtp::data_array(&mut text, kind, "Points", 3, None, &provenance.length_unit, blocks.offset(POINTS));
     text.push_str("      </Points>\n      <Polys>\n");
     let last = blocks.count() - 1;
-    vtp::data_array(
-        &mut text,
-        "Int64",
-        "connectivity",
-        1,
-        None,
-        "",
-        blocks.offset(last - 1),
-    );
-    vtp::data_array(
-        &mut text,
-        "Int64",
-        "offsets",
-        1,
-        None,
-        "",
-        blocks.offset(last),
-    );
+    vtp::data_array(&mut text, "Int64", "connectivity", 1, None, "", blocks.offset(last - 1));
+    vtp::data_array(&mut text, "Int64", "offsets", 1, None, "", blocks.offset(last));
     text.push_str("      </Polys>\n    </Piece>\n  </PolyData>\n");
     let end = vtp::APPENDED;
     let padding = pad_to.saturating_sub(text.len() + end.len());
@@ -547,12 +442,7 @@ fn plan_npz(
         FieldType::F32 => "<f4",
         FieldType::F64 => "<f8",
     };
-    add(
-        "points",
-        descr(layout.positions),
-        &[n, 3],
-        3 * n * layout.positions.bytes() as u64,
-    );
+    add("points", descr(layout.positions), &[n, 3], 3 * n * layout.positions.bytes() as u64);
     add("zone", "<i4", &[n], 4 * n);
     for (field, name) in layout.fields.iter().zip(names) {
         let shape = [n, field.components as u64];

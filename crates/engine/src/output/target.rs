@@ -26,10 +26,7 @@ impl OutputFormat {
     /// # Errors
     /// [`OutputError::Target`] for any other extension.
     pub fn of(path: &Path) -> Result<Self, OutputError> {
-        let extension = path
-            .extension()
-            .and_then(|e| e.to_str())
-            .map(str::to_ascii_lowercase);
+        let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
         match extension.as_deref() {
             Some("npz") => Ok(Self::Npz),
             Some("vtp") => Ok(Self::Vtp),
@@ -62,59 +59,33 @@ impl OutputFile {
     /// other than a file.
     pub fn create(path: &Path) -> Result<Self, OutputError> {
         let format = OutputFormat::of(path)?;
-        let refused = |reason: String| OutputError::Target {
-            path: path.to_path_buf(),
-            reason,
-        };
+        let refused = |reason: String| OutputError::Target { path: path.to_path_buf(), reason };
         let target = match fs::metadata(path) {
             Ok(known) if known.is_dir() => return Err(refused("it is a directory".into())),
             // Renaming over a device or a pipe would replace it.
-            Ok(known) if !known.is_file() => {
-                return Err(refused("it is not a regular file".into()))
-            }
+            Ok(known) if !known.is_file() => return Err(refused("it is not a regular file".into())),
             Ok(_) => fs::canonicalize(path).map_err(|e| OutputError::io(path, "write", e))?,
             Err(e) if e.kind() == io::ErrorKind::NotFound => path.to_path_buf(),
             Err(e) => return Err(OutputError::io(path, "write", e)),
         };
         let directory = directory_of(&target);
         if !directory.is_dir() {
-            return Err(refused(format!(
-                "there is no directory {}",
-                directory.display()
-            )));
+            return Err(refused(format!("there is no directory {}", directory.display())));
         }
-        let name = target
-            .file_name()
-            .ok_or_else(|| refused("it has no file name".into()))?;
+        let name = target.file_name().ok_or_else(|| refused("it has no file name".into()))?;
         // Names are unique within the process by the counter and between processes by the id; a leftover of a killed process
         // that had the same id is passed over.
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         for _ in 0..1000 {
             let mut temporary = std::ffi::OsString::from(".");
             // A name may have 255 bytes on most file systems; the suffix has to fit too.
-            temporary.push(std::ffi::OsStr::from_bytes(
-                &name.as_bytes()[..name.len().min(200)],
-            ));
-            temporary.push(format!(
-                ".part-{}-{}",
-                std::process::id(),
-                COUNTER.fetch_add(1, Ordering::Relaxed)
-            ));
+            temporary.push(std::ffi::OsStr::from_bytes(&name.as_bytes()[..name.len().min(200)]));
+            temporary.push(format!(".part-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
             let temporary = directory.join(temporary);
-            match OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create_new(true)
-                .open(&temporary)
-            {
+            match OpenOptions::new().read(true).write(true).create_new(true).open(&temporary) {
                 Ok(file) => {
                     let file = Arc::new(file);
-                    return Ok(Self {
-                        target,
-                        temporary: Some(temporary),
-                        file,
-                        format,
-                    });
+                    return Ok(Self { target, temporary: Some(temporary), file, format });
                 }
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(e) => return Err(OutputError::io(path, "write", e)),
@@ -147,9 +118,7 @@ impl OutputFile {
     /// # Errors
     /// [`OutputError`] when the system refuses; the old file, if there was one, is then still there.
     pub fn commit(mut self) -> Result<(), OutputError> {
-        self.file
-            .sync_all()
-            .map_err(|e| OutputError::io(&self.target, "write", e))?;
+        self.file.sync_all().map_err(|e| OutputError::io(&self.target, "write", e))?;
         if let Some(temporary) = self.temporary.take() {
             if let Err(e) = fs::rename(&temporary, &self.target) {
                 // Put back so that the drop removes it.
@@ -184,34 +153,15 @@ fn directory_of(path: &Path) -> PathBuf {
 
 /// A file without a name in `directory`: it is gone when it is closed, however the process ends.
 pub(crate) fn anonymous(directory: &Path) -> io::Result<File> {
-    let unnamed = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_TMPFILE)
-        .mode(0o600)
-        .open(directory);
+    let unnamed = OpenOptions::new().read(true).write(true).custom_flags(libc::O_TMPFILE).mode(0o600).open(directory);
     match unnamed {
         Ok(file) => Ok(file),
         // Network and older overlay file systems have no files without names: make one and take its name away.
-        Err(e)
-            if matches!(
-                e.raw_os_error(),
-                Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL | libc::ENOENT)
-            ) =>
-        {
+        Err(e) if matches!(e.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL | libc::ENOENT)) => {
             static COUNTER: AtomicU64 = AtomicU64::new(0);
-            let name = format!(
-                ".farfield-spill-{}-{}",
-                std::process::id(),
-                COUNTER.fetch_add(1, Ordering::Relaxed)
-            );
+            let name = format!(".farfield-spill-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
             let path = directory.join(name);
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&path)?;
+            let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
             fs::remove_file(&path)?;
             Ok(file)
         }
@@ -251,9 +201,7 @@ mod tests {
         let output = OutputFile::create(&dir.path("link.vtp")).unwrap();
         output.file().as_ref().write_all(b"new").unwrap();
         output.commit().unwrap();
-        assert!(fs::symlink_metadata(dir.path("link.vtp"))
-            .unwrap()
-            .is_symlink());
+        assert!(fs::symlink_metadata(dir.path("link.vtp")).unwrap().is_symlink());
         assert_eq!(fs::read(dir.path("real.vtp")).unwrap(), b"new");
     }
 

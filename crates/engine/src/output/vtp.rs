@@ -42,11 +42,7 @@ impl Blocks {
 
     /// The lengths with their places, and where the data ends.
     pub(crate) fn lengths(&self, text_bytes: usize) -> (Vec<(u64, u64)>, u64) {
-        let places = self
-            .blocks
-            .iter()
-            .map(|(offset, bytes)| (text_bytes as u64 + offset, *bytes))
-            .collect();
+        let places = self.blocks.iter().map(|(offset, bytes)| (text_bytes as u64 + offset, *bytes)).collect();
         (places, text_bytes as u64 + self.next)
     }
 
@@ -92,11 +88,7 @@ pub(crate) fn data_array(
     unit: &str,
     offset: u64,
 ) {
-    let _ = write!(
-        text,
-        "        <DataArray type=\"{kind}\" Name=\"{}\"",
-        escape(name)
-    );
+    let _ = write!(text, "        <DataArray type=\"{kind}\" Name=\"{}\"", escape(name));
     if components > 1 {
         let _ = write!(text, " NumberOfComponents=\"{components}\"");
     }
@@ -117,11 +109,7 @@ pub(crate) fn data_array(
 
 /// An `Array` of strings, each ended by a zero byte.
 pub(crate) fn string_array(text: &mut String, name: &str, tuples: Option<u64>, offset: u64) {
-    let _ = write!(
-        text,
-        "        <Array type=\"String\" Name=\"{}\"",
-        escape(name)
-    );
+    let _ = write!(text, "        <Array type=\"String\" Name=\"{}\"", escape(name));
     if let Some(tuples) = tuples {
         let _ = write!(text, " NumberOfTuples=\"{tuples}\"");
     }
@@ -140,11 +128,7 @@ pub(crate) fn vtk_type(dtype: FieldType) -> &'static str {
 pub(crate) fn active(fields: &[FieldSpec], names: &[String]) -> String {
     let mut out = String::new();
     for (attribute, components) in [("Scalars", 1), ("Vectors", 3)] {
-        if let Some((_, name)) = fields
-            .iter()
-            .zip(names)
-            .find(|(field, _)| field.components == components)
-        {
+        if let Some((_, name)) = fields.iter().zip(names).find(|(field, _)| field.components == components) {
             let _ = write!(out, " {attribute}=\"{}\"", escape(name));
         }
     }
@@ -161,11 +145,7 @@ pub(crate) struct FieldData {
 }
 
 impl FieldData {
-    pub(crate) fn new(
-        blocks: &mut Blocks,
-        provenance: &Provenance,
-        counts: &[(&str, u64)],
-    ) -> Self {
+    pub(crate) fn new(blocks: &mut Blocks, provenance: &Provenance, counts: &[(&str, u64)]) -> Self {
         let mut arrays: Vec<(String, Option<&'static str>, usize, Vec<u8>)> = Vec::new();
         let mut add = |name: &str, kind, bytes: Vec<u8>| {
             if arrays.iter().all(|(known, ..)| known != name) {
@@ -173,13 +153,7 @@ impl FieldData {
                 arrays.push((name.to_owned(), kind, block, bytes));
             }
         };
-        let string = |value: &str| {
-            value
-                .bytes()
-                .map(|b| if b == 0 { b'?' } else { b })
-                .chain([0])
-                .collect()
-        };
+        let string = |value: &str| value.bytes().map(|b| if b == 0 { b'?' } else { b }).chain([0]).collect();
         add("program", None, string(&provenance.program));
         add("source", None, string(&provenance.source));
         // Its value is known only at the end.
@@ -221,11 +195,7 @@ impl FieldData {
 }
 
 /// Writes the text, the lengths of the blocks and the end.
-pub(crate) fn frame(
-    columns: &ColumnWriter,
-    text: &str,
-    blocks: &Blocks,
-) -> Result<(), OutputError> {
+pub(crate) fn frame(columns: &ColumnWriter, text: &str, blocks: &Blocks) -> Result<(), OutputError> {
     columns.put_at(0, text.as_bytes())?;
     let (lengths, end) = blocks.lengths(text.len());
     for (at, bytes) in lengths {
@@ -253,34 +223,18 @@ pub(crate) fn write(
     let seed_block = blocks.add(8 * lines);
     let reason = blocks.add(totals.reason_bytes);
     let code = blocks.add(lines);
-    let backward = layout
-        .both
-        .then(|| (blocks.add(totals.reason_backward_bytes), blocks.add(lines)));
+    let backward = layout.both.then(|| (blocks.add(totals.reason_backward_bytes), blocks.add(lines)));
     let streamed = offsets + 4 + if layout.both { 2 } else { 0 };
     let field_data = FieldData::new(&mut blocks, provenance, &[("seeds", spool.seeds())]);
     if !blocks.fit() {
-        return Err(OutputError::Layout(
-            "the lines are too large for one file".into(),
-        ));
+        return Err(OutputError::Layout("the lines are too large for one file".into()));
     }
 
     let mut text = String::from(HEAD);
     field_data.text(&mut text, &blocks);
     let _ = writeln!(text, "    <Piece NumberOfPoints=\"{n}\" NumberOfVerts=\"0\" NumberOfLines=\"{lines}\" NumberOfStrips=\"0\" NumberOfPolys=\"0\">");
-    let _ = writeln!(
-        text,
-        "      <PointData{}>",
-        active(&layout.fields, spool.names())
-    );
-    data_array(
-        &mut text,
-        "Float64",
-        "time",
-        1,
-        None,
-        &provenance.time_unit,
-        blocks.offset(1),
-    );
+    let _ = writeln!(text, "      <PointData{}>", active(&layout.fields, spool.names()));
+    data_array(&mut text, "Float64", "time", 1, None, &provenance.time_unit, blocks.offset(1));
     data_array(&mut text, "Int32", "zone", 1, None, "", blocks.offset(2));
     for (part, (field, name)) in layout.fields.iter().zip(spool.names()).enumerate() {
         data_array(
@@ -294,66 +248,18 @@ pub(crate) fn write(
         );
     }
     text.push_str("      </PointData>\n      <CellData>\n");
-    data_array(
-        &mut text,
-        "Int64",
-        "seed",
-        1,
-        None,
-        "",
-        blocks.offset(seed_block),
-    );
+    data_array(&mut text, "Int64", "seed", 1, None, "", blocks.offset(seed_block));
     string_array(&mut text, "reason", None, blocks.offset(reason));
-    data_array(
-        &mut text,
-        "UInt8",
-        "reason_code",
-        1,
-        None,
-        "",
-        blocks.offset(code),
-    );
+    data_array(&mut text, "UInt8", "reason_code", 1, None, "", blocks.offset(code));
     if let Some((reason, code)) = backward {
         string_array(&mut text, "reason_backward", None, blocks.offset(reason));
-        data_array(
-            &mut text,
-            "UInt8",
-            "reason_code_backward",
-            1,
-            None,
-            "",
-            blocks.offset(code),
-        );
+        data_array(&mut text, "UInt8", "reason_code_backward", 1, None, "", blocks.offset(code));
     }
     text.push_str("      </CellData>\n      <Points>\n");
-    data_array(
-        &mut text,
-        "Float64",
-        "Points",
-        3,
-        None,
-        &provenance.length_unit,
-        blocks.offset(0),
-    );
+    data_array(&mut text, "Float64", "Points", 3, None, &provenance.length_unit, blocks.offset(0));
     text.push_str("      </Points>\n      <Lines>\n");
-    data_array(
-        &mut text,
-        "Int64",
-        "connectivity",
-        1,
-        None,
-        "",
-        blocks.offset(connectivity),
-    );
-    data_array(
-        &mut text,
-        "Int64",
-        "offsets",
-        1,
-        None,
-        "",
-        blocks.offset(offsets),
-    );
+    data_array(&mut text, "Int64", "connectivity", 1, None, "", blocks.offset(connectivity));
+    data_array(&mut text, "Int64", "offsets", 1, None, "", blocks.offset(offsets));
     text.push_str("      </Lines>\n    </Piece>\n  </PolyData>\n");
     text.push_str(APPENDED);
 
@@ -362,32 +268,24 @@ pub(crate) fn write(
     for (block, (_, bytes)) in lengths.iter().enumerate().take(streamed) {
         columns.add(blocks.data_at(block, text.len()), Some(*bytes), b"");
     }
-    spool.pass(
-        &mut columns,
-        output.path(),
-        watch,
-        |columns, seed, entry, first_point| {
-            if entry.points == 0 {
-                return Ok(());
-            }
-            let end = first_point + entry.points;
-            for point in first_point..end {
-                columns.put(connectivity, &point.to_le_bytes())?;
-            }
-            columns.put(offsets, &end.to_le_bytes())?;
-            columns.put(seed_block, &seed.to_le_bytes())?;
-            let ends = [
-                Some((reason, code, entry.reason)),
-                backward.map(|(r, c)| (r, c, entry.reason_backward)),
-            ];
-            for (reason, code, value) in ends.into_iter().flatten() {
-                columns.put(reason, value.name().as_bytes())?;
-                columns.put(reason, &[0])?;
-                columns.put(code, &[value.code()])?;
-            }
-            Ok(())
-        },
-    )?;
+    spool.pass(&mut columns, output.path(), watch, |columns, seed, entry, first_point| {
+        if entry.points == 0 {
+            return Ok(());
+        }
+        let end = first_point + entry.points;
+        for point in first_point..end {
+            columns.put(connectivity, &point.to_le_bytes())?;
+        }
+        columns.put(offsets, &end.to_le_bytes())?;
+        columns.put(seed_block, &seed.to_le_bytes())?;
+        let ends = [Some((reason, code, entry.reason)), backward.map(|(r, c)| (r, c, entry.reason_backward))];
+        for (reason, code, value) in ends.into_iter().flatten() {
+            columns.put(reason, value.name().as_bytes())?;
+            columns.put(reason, &[0])?;
+            columns.put(code, &[value.code()])?;
+        }
+        Ok(())
+    })?;
     frame(&columns, &text, &blocks)?;
     field_data.write(&columns, &blocks, text.len(), partial)?;
     columns.finish()?;

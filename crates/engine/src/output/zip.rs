@@ -35,12 +35,7 @@ impl ZipPlan {
         let header_at = self.next;
         // 30 bytes of fixed fields and 20 of zip64 sizes.
         let data_at = header_at + 50 + name.len() as u64;
-        self.entries.push(Planned {
-            name: name.to_owned(),
-            header_at,
-            data_at,
-            size,
-        });
+        self.entries.push(Planned { name: name.to_owned(), header_at, data_at, size });
         self.next = data_at.saturating_add(size);
         data_at
     }
@@ -70,54 +65,14 @@ impl ZipPlan {
         let (count, size, at) = (self.entries.len() as u64, out.len() as u64, self.next);
         let big = count >= 0xffff || size >= u64::from(u32::MAX) || at >= u64::from(u32::MAX);
         if big {
-            put(
-                out,
-                &[
-                    &END64.to_le_bytes(),
-                    &44u64.to_le_bytes(),
-                    &0x032du16.to_le_bytes(),
-                    &45u16.to_le_bytes(),
-                ],
-            );
-            put(
-                out,
-                &[
-                    &[0; 8],
-                    &count.to_le_bytes(),
-                    &count.to_le_bytes(),
-                    &size.to_le_bytes(),
-                    &at.to_le_bytes(),
-                ],
-            );
+            put(out, &[&END64.to_le_bytes(), &44u64.to_le_bytes(), &0x032du16.to_le_bytes(), &45u16.to_le_bytes()]);
+            put(out, &[&[0; 8], &count.to_le_bytes(), &count.to_le_bytes(), &size.to_le_bytes(), &at.to_le_bytes()]);
             let end64_at = at + size;
-            put(
-                out,
-                &[
-                    &LOCATOR64.to_le_bytes(),
-                    &[0; 4],
-                    &end64_at.to_le_bytes(),
-                    &1u32.to_le_bytes(),
-                ],
-            );
+            put(out, &[&LOCATOR64.to_le_bytes(), &[0; 4], &end64_at.to_le_bytes(), &1u32.to_le_bytes()]);
         }
         let count = count.min(0xffff) as u16;
-        put(
-            out,
-            &[
-                &END.to_le_bytes(),
-                &[0; 4],
-                &count.to_le_bytes(),
-                &count.to_le_bytes(),
-            ],
-        );
-        put(
-            out,
-            &[
-                &clamp32(size).to_le_bytes(),
-                &clamp32(at).to_le_bytes(),
-                &[0; 2],
-            ],
-        );
+        put(out, &[&END.to_le_bytes(), &[0; 4], &count.to_le_bytes(), &count.to_le_bytes()]);
+        put(out, &[&clamp32(size).to_le_bytes(), &clamp32(at).to_le_bytes(), &[0; 2]]);
     }
 }
 
@@ -142,43 +97,19 @@ fn flags(name: &str) -> u16 {
 
 fn local_header(entry: &Planned, crc: u32) -> Vec<u8> {
     let mut out = Vec::with_capacity(50 + entry.name.len());
-    put(
-        &mut out,
-        &[
-            &LOCAL.to_le_bytes(),
-            &45u16.to_le_bytes(),
-            &flags(&entry.name).to_le_bytes(),
-            &[0; 4],
-        ],
-    );
-    put(
-        &mut out,
-        &[&DATE.to_le_bytes(), &crc.to_le_bytes(), &[0xff; 8]],
-    );
+    put(&mut out, &[&LOCAL.to_le_bytes(), &45u16.to_le_bytes(), &flags(&entry.name).to_le_bytes(), &[0; 4]]);
+    put(&mut out, &[&DATE.to_le_bytes(), &crc.to_le_bytes(), &[0xff; 8]]);
     // Names have at most 1,000 bytes and a short prefix and suffix.
-    put(
-        &mut out,
-        &[
-            &(entry.name.len() as u16).to_le_bytes(),
-            &20u16.to_le_bytes(),
-            entry.name.as_bytes(),
-        ],
-    );
+    put(&mut out, &[&(entry.name.len() as u16).to_le_bytes(), &20u16.to_le_bytes(), entry.name.as_bytes()]);
     put(&mut out, &[&1u16.to_le_bytes(), &16u16.to_le_bytes()]);
-    put(
-        &mut out,
-        &[&entry.size.to_le_bytes(), &entry.size.to_le_bytes()],
-    );
+    put(&mut out, &[&entry.size.to_le_bytes(), &entry.size.to_le_bytes()]);
     out
 }
 
 fn central_header(out: &mut Vec<u8>, entry: &Planned, crc: u32) {
     let mut extra = Vec::new();
     if entry.size >= u64::from(u32::MAX) {
-        put(
-            &mut extra,
-            &[&entry.size.to_le_bytes(), &entry.size.to_le_bytes()],
-        );
+        put(&mut extra, &[&entry.size.to_le_bytes(), &entry.size.to_le_bytes()]);
     }
     if entry.header_at >= u64::from(u32::MAX) {
         put(&mut extra, &[&entry.header_at.to_le_bytes()]);
@@ -186,52 +117,15 @@ fn central_header(out: &mut Vec<u8>, entry: &Planned, crc: u32) {
     if !extra.is_empty() {
         let length = extra.len() as u16;
         let body = std::mem::take(&mut extra);
-        put(
-            &mut extra,
-            &[&1u16.to_le_bytes(), &length.to_le_bytes(), &body],
-        );
+        put(&mut extra, &[&1u16.to_le_bytes(), &length.to_le_bytes(), &body]);
     }
     // Made on Unix (3) by version 4.5 of the specification.
-    put(
-        out,
-        &[
-            &CENTRAL.to_le_bytes(),
-            &0x032du16.to_le_bytes(),
-            &45u16.to_le_bytes(),
-        ],
-    );
-    put(
-        out,
-        &[
-            &flags(&entry.name).to_le_bytes(),
-            &[0; 4],
-            &DATE.to_le_bytes(),
-            &crc.to_le_bytes(),
-        ],
-    );
-    put(
-        out,
-        &[
-            &clamp32(entry.size).to_le_bytes(),
-            &clamp32(entry.size).to_le_bytes(),
-        ],
-    );
-    put(
-        out,
-        &[
-            &(entry.name.len() as u16).to_le_bytes(),
-            &(extra.len() as u16).to_le_bytes(),
-            &[0; 6],
-        ],
-    );
+    put(out, &[&CENTRAL.to_le_bytes(), &0x032du16.to_le_bytes(), &45u16.to_le_bytes()]);
+    put(out, &[&flags(&entry.name).to_le_bytes(), &[0; 4], &DATE.to_le_bytes(), &crc.to_le_bytes()]);
+    put(out, &[&clamp32(entry.size).to_le_bytes(), &clamp32(entry.size).to_le_bytes()]);
+    put(out, &[&(entry.name.len() as u16).to_le_bytes(), &(extra.len() as u16).to_le_bytes(), &[0; 6]]);
     // A regular file that everyone may read.
-    put(
-        out,
-        &[
-            &(0o100_644u32 << 16).to_le_bytes(),
-            &clamp32(entry.header_at).to_le_bytes(),
-        ],
-    );
+    put(out, &[&(0o100_644u32 << 16).to_le_bytes(), &clamp32(entry.header_at).to_le_bytes()]);
     put(out, &[entry.name.as_bytes(), &extra]);
 }
 
@@ -260,25 +154,17 @@ const MAX_DIRECTORY_BYTES: u64 = 16 << 20;
 pub(crate) fn list(source: &dyn ReadAt) -> Result<Vec<ZipEntry>, String> {
     let total = source.len();
     let (directory_at, directory_bytes) = find_directory(source)?;
-    if directory_bytes > MAX_DIRECTORY_BYTES
-        || directory_at
-            .checked_add(directory_bytes)
-            .is_none_or(|end| end > total)
+    if directory_bytes > MAX_DIRECTORY_BYTES || directory_at.checked_add(directory_bytes).is_none_or(|end| end > total)
     {
         return Err("has a damaged zip directory".into());
     }
     let mut directory = vec![0; directory_bytes as usize];
-    source
-        .read_at(directory_at, &mut directory)
-        .map_err(|e| e.to_string())?;
+    source.read_at(directory_at, &mut directory).map_err(|e| e.to_string())?;
     let mut entries = Vec::new();
     let mut rest = &directory[..];
     while rest.len() >= 46 && u32_at(rest, 0) == CENTRAL {
-        let (name_bytes, extra_bytes, comment_bytes) = (
-            usize::from(u16_at(rest, 28)),
-            usize::from(u16_at(rest, 30)),
-            usize::from(u16_at(rest, 32)),
-        );
+        let (name_bytes, extra_bytes, comment_bytes) =
+            (usize::from(u16_at(rest, 28)), usize::from(u16_at(rest, 30)), usize::from(u16_at(rest, 32)));
         let record = 46 + name_bytes + extra_bytes + comment_bytes;
         let whole = rest.get(..record).ok_or("has a damaged zip directory")?;
         entries.push(entry(source, whole, name_bytes, extra_bytes)?);
@@ -287,22 +173,13 @@ pub(crate) fn list(source: &dyn ReadAt) -> Result<Vec<ZipEntry>, String> {
     Ok(entries)
 }
 
-fn entry(
-    source: &dyn ReadAt,
-    record: &[u8],
-    name_bytes: usize,
-    extra_bytes: usize,
-) -> Result<ZipEntry, String> {
+fn entry(source: &dyn ReadAt, record: &[u8], name_bytes: usize, extra_bytes: usize) -> Result<ZipEntry, String> {
     let name = String::from_utf8_lossy(&record[46..46 + name_bytes]).into_owned();
     let damaged = || format!("has a damaged zip entry '{name}'");
     let method = match u16_at(record, 10) {
         0 => ZipMethod::Stored,
         8 => ZipMethod::Deflated,
-        other => {
-            return Err(format!(
-                "has an entry '{name}' with zip method {other}; stored and deflate are read"
-            ))
-        }
+        other => return Err(format!("has an entry '{name}' with zip method {other}; stored and deflate are read")),
     };
     if u16_at(record, 8) & 1 != 0 {
         return Err(format!("has an encrypted entry '{name}'"));
@@ -325,35 +202,21 @@ fn entry(
         extra = &extra[4 + length..];
     }
     let mut local = [0; 30];
-    if header_at
-        .checked_add(30)
-        .is_none_or(|end| end > source.len())
-    {
+    if header_at.checked_add(30).is_none_or(|end| end > source.len()) {
         return Err(damaged());
     }
-    source
-        .read_at(header_at, &mut local)
-        .map_err(|e| e.to_string())?;
+    source.read_at(header_at, &mut local).map_err(|e| e.to_string())?;
     if u32_at(&local, 0) != LOCAL {
         return Err(damaged());
     }
     let data_at = header_at + 30 + u64::from(u16_at(&local, 26)) + u64::from(u16_at(&local, 28));
-    if data_at
-        .checked_add(compressed)
-        .is_none_or(|end| end > source.len())
-    {
+    if data_at.checked_add(compressed).is_none_or(|end| end > source.len()) {
         return Err(format!("ends within its array '{name}'"));
     }
     if method == ZipMethod::Stored && compressed != bytes {
         return Err(damaged());
     }
-    Ok(ZipEntry {
-        name,
-        method,
-        data_at,
-        compressed_bytes: compressed,
-        bytes,
-    })
+    Ok(ZipEntry { name, method, data_at, compressed_bytes: compressed, bytes })
 }
 
 /// Place and size of the directory.
@@ -363,31 +226,20 @@ fn find_directory(source: &dyn ReadAt) -> Result<(u64, u64), String> {
     let tail_bytes = total.min(22 + 65_535);
     let tail_at = total - tail_bytes;
     let mut tail = vec![0; tail_bytes as usize];
-    source
-        .read_at(tail_at, &mut tail)
-        .map_err(|e| e.to_string())?;
-    let missing =
-        || "is not a zip archive, or was cut off (it has no zip directory at its end)".to_owned();
-    let at = (0..tail.len().saturating_sub(21))
-        .rev()
-        .find(|&at| u32_at(&tail, at) == END)
-        .ok_or_else(missing)?;
+    source.read_at(tail_at, &mut tail).map_err(|e| e.to_string())?;
+    let missing = || "is not a zip archive, or was cut off (it has no zip directory at its end)".to_owned();
+    let at = (0..tail.len().saturating_sub(21)).rev().find(|&at| u32_at(&tail, at) == END).ok_or_else(missing)?;
     let (size, begin) = (u32_at(&tail, at + 12), u32_at(&tail, at + 16));
     if size != u32::MAX && begin != u32::MAX {
         return Ok((u64::from(begin), u64::from(size)));
     }
-    let locator = at
-        .checked_sub(20)
-        .filter(|&l| u32_at(&tail, l) == LOCATOR64)
-        .ok_or_else(missing)?;
+    let locator = at.checked_sub(20).filter(|&l| u32_at(&tail, l) == LOCATOR64).ok_or_else(missing)?;
     let end64_at = u64_at(&tail[locator + 8..locator + 16]);
     if end64_at.checked_add(56).is_none_or(|end| end > total) {
         return Err(missing());
     }
     let mut end64 = [0; 56];
-    source
-        .read_at(end64_at, &mut end64)
-        .map_err(|e| e.to_string())?;
+    source.read_at(end64_at, &mut end64).map_err(|e| e.to_string())?;
     if u32_at(&end64, 0) != END64 {
         return Err(missing());
     }
@@ -440,27 +292,16 @@ mod tests {
             plan.add(&format!("array{i}.npy"), *size);
         }
         let pieces = plan.headers(&vec![7; sizes.len()]);
-        let end = pieces
-            .iter()
-            .map(|(at, piece)| at + piece.len() as u64)
-            .max()
-            .unwrap();
+        let end = pieces.iter().map(|(at, piece)| at + piece.len() as u64).max().unwrap();
         Sparse(pieces, end)
     }
 
     #[test]
     fn entries_come_back_below_and_above_four_gigabytes() {
-        for sizes in [
-            vec![10, 0, 99],
-            vec![3 << 30, 5 << 30, 1, u64::from(u32::MAX)],
-            vec![],
-        ] {
+        for sizes in [vec![10, 0, 99], vec![3 << 30, 5 << 30, 1, u64::from(u32::MAX)], vec![]] {
             let listed = list(&archive(&sizes)).unwrap();
             assert_eq!(listed.iter().map(|e| e.bytes).collect::<Vec<_>>(), sizes);
-            assert!(listed
-                .iter()
-                .enumerate()
-                .all(|(i, e)| e.name == format!("array{i}.npy")));
+            assert!(listed.iter().enumerate().all(|(i, e)| e.name == format!("array{i}.npy")));
         }
     }
 

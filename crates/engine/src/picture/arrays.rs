@@ -79,7 +79,8 @@ impl LineSet {
                 first = if last + 1 >= to { to } else { last };
             }
         }
-        let boxes = pieces.iter().map(|(_, a, b)| Aabb::of(points[*a..=*b].iter().map(|p| DVec3::from_array(*p)))).collect();
+        let boxes =
+            pieces.iter().map(|(_, a, b)| Aabb::of(points[*a..=*b].iter().map(|p| DVec3::from_array(*p)))).collect();
         Ok(LineSet { points, offsets, scalars: None, pieces, boxes })
     }
 
@@ -105,7 +106,10 @@ impl LineSet {
 
     /// Bytes held.
     pub fn bytes(&self) -> u64 {
-        (self.points.len() * 24 + self.offsets.len() * 8 + self.scalars.as_ref().map_or(0, Vec::len) * 4 + self.pieces.len() * 72) as u64
+        (self.points.len() * 24
+            + self.offsets.len() * 8
+            + self.scalars.as_ref().map_or(0, Vec::len) * 4
+            + self.pieces.len() * 72) as u64
     }
 }
 
@@ -175,7 +179,8 @@ impl PointSet {
 
     /// Bytes held.
     pub fn bytes(&self) -> u64 {
-        (self.points.len() * 24 + (self.scalars.as_ref().map_or(0, Vec::len) + self.radii.as_ref().map_or(0, Vec::len)) * 4) as u64
+        (self.points.len() * 24
+            + (self.scalars.as_ref().map_or(0, Vec::len) + self.radii.as_ref().map_or(0, Vec::len)) * 4) as u64
     }
 }
 
@@ -185,7 +190,11 @@ impl Geometry for PointSet {
     }
 
     fn for_each(&self, _wanted: Wanted<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
-        visit(Chunk::Spheres(Spheres { points: Positions::F64(&self.points), scalars: self.scalars.as_deref(), radii: self.radii.as_deref() }));
+        visit(Chunk::Spheres(Spheres {
+            points: Positions::F64(&self.points),
+            scalars: self.scalars.as_deref(),
+            radii: self.radii.as_deref(),
+        }));
         Ok(())
     }
 }
@@ -299,7 +308,12 @@ impl Geometry for SurfaceGrid {
     fn for_each(&self, wanted: Wanted<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
         if self.bounds.is_empty() || wanted(&self.bounds) {
             let scalars = self.scalars.as_deref();
-            visit(Chunk::Quads(QuadGrid { size: self.size, points: Positions::F32(&self.points), scalars, draw: None }));
+            visit(Chunk::Quads(QuadGrid {
+                size: self.size,
+                points: Positions::F32(&self.points),
+                scalars,
+                draw: None,
+            }));
         }
         Ok(())
     }

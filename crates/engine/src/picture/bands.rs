@@ -160,7 +160,14 @@ impl Drop for Leave<'_> {
 }
 
 /// Draws bands in the order of their tickets until there are none.
-fn work(stage: &Stage<'_>, plan: &Plan, shared: &Mutex<Shared>, changed: &Condvar, ticket: &AtomicU32, stop: &AtomicBool) {
+fn work(
+    stage: &Stage<'_>,
+    plan: &Plan,
+    shared: &Mutex<Shared>,
+    changed: &Condvar,
+    ticket: &AtomicU32,
+    stop: &AtomicBool,
+) {
     let [width, height] = stage.size();
     let mut canvas = Canvas::new(stage, plan.rows);
     loop {
@@ -238,7 +245,12 @@ fn write(
     Ok(())
 }
 
-fn tell(told: &mut std::time::Instant, plan: &Plan, done: u32, progress: &mut dyn FnMut(f32) -> bool) -> Result<(), PictureError> {
+fn tell(
+    told: &mut std::time::Instant,
+    plan: &Plan,
+    done: u32,
+    progress: &mut dyn FnMut(f32) -> bool,
+) -> Result<(), PictureError> {
     if told.elapsed() < TELL_EVERY {
         return Ok(());
     }

@@ -22,9 +22,10 @@ mod tests;
 
 pub use arrays::{ArrayError, LineSet, PointSet, SurfaceGrid, TriangleSet};
 pub use kernels::draw::{
-    bounds_of, fit_layers, pixel_scale, ticks, Aabb, Axes, Background, Camera, CameraError, Chunk, Colour, ColourMap, ColourMapError,
-    Counts, Effects, Finish, Fit, Frame, Furniture, Geometry, GeometryError, Layer, Lens, Mesh, Note, Place, Polyline, Positions,
-    QuadGrid, Radius, Samples, ScalarBar, Setting, Spheres, Stage, StageError, Style, View, Wanted, MOST_PIXELS_A_SIDE,
+    bounds_of, fit_layers, pixel_scale, ticks, Aabb, Axes, Background, Camera, CameraError, Chunk, Colour, ColourMap,
+    ColourMapError, Counts, Effects, Finish, Fit, Frame, Furniture, Geometry, GeometryError, Layer, Lens, Mesh, Note,
+    Place, Polyline, Positions, QuadGrid, Radius, Samples, ScalarBar, Setting, Spheres, Stage, StageError, Style, View,
+    Wanted, MOST_PIXELS_A_SIDE,
 };
 
 use std::any::Any;
@@ -140,7 +141,8 @@ pub fn render(
     }
     let mut png = png_rows::begin(out, size)?;
     let mut stream = png.stream_writer_with_size(png_rows::CHUNK_BYTES).map_err(png_rows::plain)?;
-    let report = bands::render_rows(setting, layers, budget, reserved, workers, progress, &mut |rows| stream.write_all(rows))?;
+    let report =
+        bands::render_rows(setting, layers, budget, reserved, workers, progress, &mut |rows| stream.write_all(rows))?;
     stream.finish().map_err(png_rows::plain)?;
     Ok(report)
 }

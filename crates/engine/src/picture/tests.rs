@@ -10,7 +10,9 @@ fn helix() -> LineSet {
 }
 
 fn wall() -> SurfaceGrid {
-    let points = (0..40 * 50).map(|k| [(k % 40) as f32 * 0.1 - 2.0, 1.5 + 0.1 * (k as f32 * 0.2).sin(), (k / 40) as f32 * 0.06]).collect();
+    let points = (0..40 * 50)
+        .map(|k| [(k % 40) as f32 * 0.1 - 2.0, 1.5 + 0.1 * (k as f32 * 0.2).sin(), (k / 40) as f32 * 0.06])
+        .collect();
     SurfaceGrid::new([40, 50], points).unwrap()
 }
 
@@ -20,7 +22,14 @@ fn setting(size: [u32; 2], layers: &[Layer<'_>]) -> Setting {
     let furniture = Furniture { bars, axes: Some(Axes::default()), notes: vec![], text_scale: 1.0 };
     let view = View::of(&bounds_of(layers));
     let camera = fit_layers(layers, &view, &furniture.frame(size)).unwrap();
-    Setting { size, camera, background: Background::default(), effects: Effects::default(), samples: Samples::Eight, furniture }
+    Setting {
+        size,
+        camera,
+        background: Background::default(),
+        effects: Effects::default(),
+        samples: Samples::Eight,
+        furniture,
+    }
 }
 
 fn with_scene<R>(then: impl FnOnce(Vec<Layer<'_>>) -> R) -> R {
@@ -52,9 +61,12 @@ fn the_same_bits_for_every_budget_and_any_number_of_workers() {
         assert_eq!(report.workers, 1);
         assert_eq!(report.counts, Counts { segments: 1196, triangles: 2 * 39 * 49, spheres: 0, skipped: 0 });
         let mut bands = Vec::new();
-        let least = render_rows(setting.clone(), layers.clone(), Budget::uncharged(0), 1, &mut |_| true, &mut |_| Ok(()));
+        let least =
+            render_rows(setting.clone(), layers.clone(), Budget::uncharged(0), 1, &mut |_| true, &mut |_| Ok(()));
         let Err(PictureError::TooSmall { needed: least, .. }) = least else { panic!("nothing should not do") };
-        for (bytes, workers) in [(1 << 30, 2), (1 << 30, 7), (least, 1), (least + (1 << 19), 2), (4 << 20, 3), (12 << 20, 16)] {
+        for (bytes, workers) in
+            [(1 << 30, 2), (1 << 30, 7), (least, 1), (least + (1 << 19), 2), (4 << 20, 3), (12 << 20, 16)]
+        {
             let (cut, report) = rows(setting.clone(), layers.clone(), bytes, workers);
             assert!(cut == whole, "{bytes} bytes, {workers} workers: {report:?}");
             assert!(report.charged_bytes <= bytes);
@@ -116,7 +128,8 @@ fn every_byte_is_charged_first_and_given_back() {
         assert_eq!(ledger.most.load(Ordering::SeqCst), report.charged_bytes);
         assert_eq!(ledger.held.load(Ordering::SeqCst), 0);
         let refuse = |_: u64| -> Result<Guard, Refusal> { Err("nothing left".into()) };
-        let refused = render(setting, layers, Budget { bytes: 5 << 20, charge: &refuse }, 2, &mut |_| true, std::io::sink());
+        let refused =
+            render(setting, layers, Budget { bytes: 5 << 20, charge: &refuse }, 2, &mut |_| true, std::io::sink());
         assert!(matches!(refused, Err(PictureError::Refused(e)) if e.to_string() == "nothing left"));
     });
 }
@@ -125,7 +138,9 @@ fn every_byte_is_charged_first_and_given_back() {
 fn too_small_a_budget_names_the_one_that_would_do() {
     with_scene(|layers| {
         let setting = setting([400, 300], &layers);
-        let draw = |bytes| render(setting.clone(), layers.clone(), Budget::uncharged(bytes), 4, &mut |_| true, std::io::sink());
+        let draw = |bytes| {
+            render(setting.clone(), layers.clone(), Budget::uncharged(bytes), 4, &mut |_| true, std::io::sink())
+        };
         let Err(PictureError::TooSmall { needed, budget, .. }) = draw(1000) else { panic!("it should not fit") };
         assert_eq!(budget, 1000);
         assert!(draw(needed - 1).is_err());
@@ -153,7 +168,8 @@ fn it_stops_when_told_to() {
                 calls += 1;
                 calls <= stop_at
             };
-            let stopped = render(setting.clone(), layers.clone(), Budget::uncharged(4 << 20), 3, progress, std::io::sink());
+            let stopped =
+                render(setting.clone(), layers.clone(), Budget::uncharged(4 << 20), 3, progress, std::io::sink());
             assert!(matches!(stopped, Err(PictureError::Interrupted)));
         }
     });
@@ -201,8 +217,17 @@ fn a_layer_that_cannot_be_read_ends_the_picture() {
         let lines = helix();
         let style = Style::tubes(Colour::Solid([1, 2, 3]), Radius::Pixels(1.0));
         let layers = vec![Layer { geometry: &lines, style: style.clone() }, Layer { geometry: &bad, style }];
-        let failed = render(setting([200, 150], &layers[..1]), layers, Budget::uncharged(8 << 20), 2, &mut |_| true, std::io::sink());
-        let Err(PictureError::Stage(StageError::Layer { layer: 1, source })) = failed else { panic!("it should have failed") };
+        let failed = render(
+            setting([200, 150], &layers[..1]),
+            layers,
+            Budget::uncharged(8 << 20),
+            2,
+            &mut |_| true,
+            std::io::sink(),
+        );
+        let Err(PictureError::Stage(StageError::Layer { layer: 1, source })) = failed else {
+            panic!("it should have failed")
+        };
         assert_eq!(source.to_string(), "page 7 of zone 2 could not be read");
     }
 }

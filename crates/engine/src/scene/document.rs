@@ -215,7 +215,12 @@ impl Document {
         if raw.version.is_some_and(|v| v != 1) {
             return Err(usage(format!("scene: version {} is not known; there is 1", raw.version.unwrap_or(0))));
         }
-        let objects = raw.objects.unwrap_or_default().into_iter().enumerate().map(|(n, o)| object(o, &format!("scene: objects[{n}]")));
+        let objects = raw
+            .objects
+            .unwrap_or_default()
+            .into_iter()
+            .enumerate()
+            .map(|(n, o)| object(o, &format!("scene: objects[{n}]")));
         let objects = objects.collect::<Result<Vec<_>, _>>()?;
         let maps = raw.maps.unwrap_or_default().into_iter().map(|(name, v)| {
             let place = format!("scene: maps.{name}");
@@ -231,7 +236,11 @@ impl Document {
         });
         for name in painted.chain(&bars) {
             if !maps.iter().any(|(known, _)| known == name) {
-                return Err(FieldError::Unknown { what: "map", name: name.clone(), known: maps.iter().map(|(n, _)| n.clone()).collect() });
+                return Err(FieldError::Unknown {
+                    what: "map",
+                    name: name.clone(),
+                    known: maps.iter().map(|(n, _)| n.clone()).collect(),
+                });
             }
         }
         let camera = raw.camera.map(|c| read::<CameraSpec>(c, "scene: camera")).transpose()?.unwrap_or_default();
@@ -277,7 +286,11 @@ fn object(mut fields: Map<String, Value>, place: &str) -> Result<Object, FieldEr
             let from = match (raw.file, raw.trace) {
                 (Some(f), None) => LinesFrom::File(f),
                 (None, Some(t)) => LinesFrom::Trace(t),
-                _ => return Err(usage(format!("{place}: lines come from a 'file' or from a 'trace': give one of the two"))),
+                _ => {
+                    return Err(usage(format!(
+                        "{place}: lines come from a 'file' or from a 'trace': give one of the two"
+                    )))
+                }
             };
             if raw.radius.is_some_and(|r| !(r > 0.0 && r.is_finite())) {
                 return Err(usage(format!("{place}: 'radius' must be a positive number")));
@@ -289,9 +302,17 @@ fn object(mut fields: Map<String, Value>, place: &str) -> Result<Object, FieldEr
             let face = match (raw.walls.unwrap_or(false), raw.zone) {
                 (true, None) if raw.axis.is_none() && raw.index.is_none() => None,
                 (false, Some(zone)) => Some(serde_json::json!({"zone": zone, "axis": raw.axis, "index": raw.index})),
-                _ => return Err(usage(format!("{place}: a surface is either 'walls' or a 'zone' with 'axis' and 'index'"))),
+                _ => {
+                    return Err(usage(format!(
+                        "{place}: a surface is either 'walls' or a 'zone' with 'axis' and 'index'"
+                    )))
+                }
             };
-            Ok(Object::Surface { face, paint: Paint { map: raw.map, rgb: raw.rgb.unwrap_or(PLAIN) }, mesh: raw.mesh.unwrap_or(false) })
+            Ok(Object::Surface {
+                face,
+                paint: Paint { map: raw.map, rgb: raw.rgb.unwrap_or(PLAIN) },
+                mesh: raw.mesh.unwrap_or(false),
+            })
         }
         Some("outline") => {
             let raw: RawOutline = read(rest, place)?;
@@ -311,7 +332,9 @@ fn check_map(map: &MapSpec, place: &str) -> Result<(), FieldError> {
     }
     if let Some([low, high]) = map.range {
         if !(low.is_finite() && high.is_finite() && low <= high) {
-            return Err(usage(format!("{place}: 'range' goes from the lower to the higher value, not {low} to {high}")));
+            return Err(usage(format!(
+                "{place}: 'range' goes from the lower to the higher value, not {low} to {high}"
+            )));
         }
     }
     Ok(())

@@ -65,7 +65,12 @@ impl<'a> FaceBuilder<'a> {
     }
 
     /// The next row. A point that is not `usable` is a hole.
-    pub(crate) fn push_row(&mut self, points: &[[f64; 3]], value: &dyn Fn(usize) -> f64, usable: &[bool]) -> Result<(), FieldError> {
+    pub(crate) fn push_row(
+        &mut self,
+        points: &[[f64; 3]],
+        value: &dyn Fn(usize) -> f64,
+        usable: &[bool],
+    ) -> Result<(), FieldError> {
         let [ti, tj] = tiles(self.store.size);
         let j = self.rows;
         let at = |i: usize| if usable[i] { points[i] } else { [f64::NAN; 3] };
@@ -125,7 +130,9 @@ impl<'a> FaceBuilder<'a> {
             for from in (0..ni).step_by(TILE * TILE) {
                 for (rows, j) in part.iter_mut().zip([0, nj - 1, 1]) {
                     rows.clear();
-                    self.store.points(self.arena.log(), j, [from, (from + TILE * TILE).min(ni)], rows).map_err(|e| FieldError::Output(e.to_string()))?;
+                    self.store
+                        .points(self.arena.log(), j, [from, (from + TILE * TILE).min(ni)], rows)
+                        .map_err(|e| FieldError::Output(e.to_string()))?;
                 }
                 let [first, last, near] = &part;
                 closed &= first.iter().zip(last).zip(near).all(|((a, b), n)| same(*a, *b, *n));
@@ -163,7 +170,13 @@ impl FaceStore {
         self.offset + (j * self.size[0] * POINT_BYTES) as u64
     }
 
-    fn points(&self, log: &ByteLog, j: usize, [from, to]: [usize; 2], out: &mut Vec<[f64; 3]>) -> Result<(), GeometryError> {
+    fn points(
+        &self,
+        log: &ByteLog,
+        j: usize,
+        [from, to]: [usize; 2],
+        out: &mut Vec<[f64; 3]>,
+    ) -> Result<(), GeometryError> {
         let mut bytes = vec![0; (to - from) * 24];
         log.read_at(self.row_at(j) + (from * 24) as u64, &mut bytes)?;
         positions(&bytes, out);
@@ -178,7 +191,11 @@ impl FaceStore {
     }
 
     /// Calls `each` with the tiles that are wanted: their place, and the runs of columns and rows to read.
-    fn for_tiles(&self, wanted: Wanted<'_>, each: &mut dyn FnMut(usize, usize) -> Result<(), GeometryError>) -> Result<(), GeometryError> {
+    fn for_tiles(
+        &self,
+        wanted: Wanted<'_>,
+        each: &mut dyn FnMut(usize, usize) -> Result<(), GeometryError>,
+    ) -> Result<(), GeometryError> {
         let [ti, tj] = tiles(self.size);
         for t in 0..tj {
             for s in 0..ti {
@@ -287,17 +304,28 @@ impl Geometry for MeshLayer<'_> {
                 f.points(self.log, j, [i0, i1 + 1], &mut grid)?;
             }
             let (wide, high) = (i1 + 1 - i0, j1 + 1 - j0);
-            let shown = |n: usize, end: usize, stride: usize, size: usize| n + 1 == size || (n != end && n % stride == 0);
+            let shown =
+                |n: usize, end: usize, stride: usize, size: usize| n + 1 == size || (n != end && n % stride == 0);
             // Straight from point to point, as the quads' edges are: a bent line would leave the surface.
             let mut draw = |a: [usize; 2], b: [usize; 2], across: [usize; 2], stride: usize| {
                 let at = |n: [usize; 2]| grid[n[1] * wide + n[0]];
                 let beside = |n: [usize; 2]| {
                     let next = [n[0] + across[0], n[1] + across[1]];
-                    if next[0] < wide && next[1] < high { at(next) } else { at([n[0].saturating_sub(across[0]), n[1].saturating_sub(across[1])]) }
+                    if next[0] < wide && next[1] < high {
+                        at(next)
+                    } else {
+                        at([n[0].saturating_sub(across[0]), n[1].saturating_sub(across[1])])
+                    }
                 };
                 let radii = [self.radius(&at(a), &beside(a), stride), self.radius(&at(b), &beside(b), stride)];
                 let radii = self.pixel.is_some().then_some(&radii[..]);
-                visit(Chunk::Line(Polyline { points: Positions::F64(&[at(a), at(b)]), scalars: None, radii, before: None, after: None }));
+                visit(Chunk::Line(Polyline {
+                    points: Positions::F64(&[at(a), at(b)]),
+                    scalars: None,
+                    radii,
+                    before: None,
+                    after: None,
+                }));
             };
             for j in (j0..=j1).filter(|j| shown(*j, j1, self.stride[1], f.size[1])) {
                 for i in 1..wide {

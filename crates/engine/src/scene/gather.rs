@@ -70,7 +70,8 @@ impl<'a> Gatherer<'a> {
     pub(crate) fn gather(&mut self, object: &Object, watch: &mut Watch<'_>) -> Result<Gathered, FieldError> {
         match object {
             Object::Lines { from: LinesFrom::File(path), paint, .. } => {
-                let name = path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
+                let name =
+                    path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
                 let lines = self.line_file(path, self.map(paint).map(|m| m.field.as_str()), watch)?;
                 Ok(Gathered { kind: "lines", name, shape: Shape::Lines(lines) })
             }
@@ -122,7 +123,12 @@ impl<'a> Gatherer<'a> {
     }
 
     /// Traces into a file without a name that lasts as long as it takes to gather it: results may be larger than memory.
-    fn traced(&mut self, options: Value, field: Option<String>, watch: &mut Watch<'_>) -> Result<LineStore, FieldError> {
+    fn traced(
+        &mut self,
+        options: Value,
+        field: Option<String>,
+        watch: &mut Watch<'_>,
+    ) -> Result<LineStore, FieldError> {
         let session = self.session()?;
         let dataset = session.dataset();
         let mut spec = (self.reader.trace)(options, dataset.catalog.dimension == 2)?;
@@ -147,7 +153,13 @@ impl<'a> Gatherer<'a> {
         self.lines(&file, &path, named.as_deref(), watch)
     }
 
-    fn lines(&mut self, file: &LineFile, path: &Path, field: Option<&str>, watch: &mut Watch<'_>) -> Result<LineStore, FieldError> {
+    fn lines(
+        &mut self,
+        file: &LineFile,
+        path: &Path,
+        field: Option<&str>,
+        watch: &mut Watch<'_>,
+    ) -> Result<LineStore, FieldError> {
         if let Some(name) = field {
             if !file.arrays().iter().any(|a| a.name == name) {
                 let known = file.arrays().iter().map(|a| a.name.clone()).collect();
@@ -191,7 +203,14 @@ impl<'a> Gatherer<'a> {
         builder.finish()
     }
 
-    fn face(&mut self, session: &Session, dataset: &Dataset, face: &GridFace, field: Option<&str>, watch: &mut Watch<'_>) -> Result<FaceStore, FieldError> {
+    fn face(
+        &mut self,
+        session: &Session,
+        dataset: &Dataset,
+        face: &GridFace,
+        field: Option<&str>,
+        watch: &mut Watch<'_>,
+    ) -> Result<FaceStore, FieldError> {
         let fields: Vec<Quantity> = field.map(|f| dataset.quantity(face.zone, f)).transpose()?.into_iter().collect();
         let mut builder = FaceBuilder::new(self.arena, face_points(dataset, face), field.is_some())?;
         face_rows(session, dataset, face, self.document.step, &fields, watch, &mut |_, points, columns, usable| {
@@ -205,7 +224,13 @@ impl<'a> Gatherer<'a> {
     }
 
     /// The curved edges of zones: all nodes with two indices at an end, twelve of them where the zone is a block.
-    fn edges(&mut self, session: &Session, dataset: &Dataset, zones: &[usize], watch: &mut Watch<'_>) -> Result<LineStore, FieldError> {
+    fn edges(
+        &mut self,
+        session: &Session,
+        dataset: &Dataset,
+        zones: &[usize],
+        watch: &mut Watch<'_>,
+    ) -> Result<LineStore, FieldError> {
         let mut builder = LineBuilder::new(self.arena, false);
         for &zone in zones {
             let z = &dataset.zones[zone];

@@ -20,8 +20,8 @@ pub use document::{CameraSpec, Document, LinesFrom, MapSpec, Object, Paint, Proj
 pub use look::look;
 
 use crate::picture::{
-    self, Axes, Background, Budget, Colour, ColourMap, Effects, Furniture, Layer, Note, PictureError, Place, Radius, Samples, ScalarBar,
-    Setting, Style,
+    self, Axes, Background, Budget, Colour, ColourMap, Effects, Furniture, Layer, Note, PictureError, Place, Radius,
+    Samples, ScalarBar, Setting, Style,
 };
 use crate::session::{pager_error, Means, Session, SourceSpec, Watch};
 use crate::trace::TraceSpec;
@@ -52,7 +52,13 @@ const ARENA_SHARE: u64 = 4;
 /// # Errors
 /// [`FieldError`]: a scene that makes no sense, names that do not exist, what cannot be read or written, a limit that does not hold a row
 /// of the picture, an interruption. The file then is not there.
-pub fn render(scene: &str, output: &Path, means: Means, reader: &Reader<'_>, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+pub fn render(
+    scene: &str,
+    output: &Path,
+    means: Means,
+    reader: &Reader<'_>,
+    watch: &mut Watch<'_>,
+) -> Result<Value, FieldError> {
     let begun = (Instant::now(), crate::process::cpu_seconds());
     let document = Document::parse(scene)?;
     let [width, height] = document.size;
@@ -82,7 +88,8 @@ pub fn render(scene: &str, output: &Path, means: Means, reader: &Reader<'_>, wat
     let bytes = file.commit()?;
     let found: Map<String, Value> =
         maps.iter().map(|m| (m.name.clone(), json!({"field": m.field, "range": m.range, "units": m.units}))).collect();
-    let drawn: Vec<Value> = gathered.iter().map(|g| json!({"kind": g.kind, "name": g.name, "primitives": g.primitives()})).collect();
+    let drawn: Vec<Value> =
+        gathered.iter().map(|g| json!({"kind": g.kind, "name": g.name, "primitives": g.primitives()})).collect();
     let stats = match &session {
         Some(s) => s.stats(),
         None => {
@@ -123,7 +130,11 @@ struct Settled {
     colours: ColourMap,
 }
 
-fn settle_maps(document: &Document, gathered: &[Gathered], session: Option<&Session>) -> Result<Vec<Settled>, FieldError> {
+fn settle_maps(
+    document: &Document,
+    gathered: &[Gathered],
+    session: Option<&Session>,
+) -> Result<Vec<Settled>, FieldError> {
     let mut settled = Vec::new();
     for (name, map) in &document.maps {
         let mut found = Range::EMPTY;
@@ -150,8 +161,12 @@ fn settle_maps(document: &Document, gathered: &[Gathered], session: Option<&Sess
         };
         let range = if map.range.is_some() { range } else { readable(range) };
         let units = map.units.clone().or_else(|| session.map(|s| s.dataset().units(&map.field)));
-        let label = map.label.clone().unwrap_or_else(|| session.map_or_else(|| map.field.clone(), |s| s.dataset().long_name(&map.field)));
-        let colours = ColourMap::new(map.lut.clone(), range).map_err(|e| FieldError::Usage(format!("scene: maps.{name}: {e}")))?;
+        let label = map
+            .label
+            .clone()
+            .unwrap_or_else(|| session.map_or_else(|| map.field.clone(), |s| s.dataset().long_name(&map.field)));
+        let colours = ColourMap::new(map.lut.clone(), range)
+            .map_err(|e| FieldError::Usage(format!("scene: maps.{name}: {e}")))?;
         settled.push(Settled { name: name.clone(), field: map.field.clone(), units, range, label, colours });
     }
     Ok(settled)
@@ -205,7 +220,13 @@ impl Source<'_> {
     }
 }
 
-fn layers<'a>(document: &Document, gathered: &'a [Gathered], maps: &[Settled], arena: &'a Arena, scale: f32) -> Vec<(Source<'a>, Style, bool)> {
+fn layers<'a>(
+    document: &Document,
+    gathered: &'a [Gathered],
+    maps: &[Settled],
+    arena: &'a Arena,
+    scale: f32,
+) -> Vec<(Source<'a>, Style, bool)> {
     let log = arena.log();
     let colour = |paint: &Paint| match paint.map.as_ref().and_then(|n| maps.iter().find(|m| m.name == *n)) {
         Some(m) => Colour::Mapped(m.colours.clone()),
@@ -229,13 +250,20 @@ fn layers<'a>(document: &Document, gathered: &'a [Gathered], maps: &[Settled], a
                         let most = (document.size[0].max(document.size[1]) / MESH_PIXELS).max(8) as usize;
                         // Where there is no area the line is all there is to see.
                         let width = if face.is_area() { 1.0 } else { 2.5 };
-                        let style = Style { min_pixels: 0.05, ..Style::outline(Colour::Solid(ink_on(paint)), width * scale.max(0.6)) };
+                        let style = Style {
+                            min_pixels: 0.05,
+                            ..Style::outline(Colour::Solid(ink_on(paint)), width * scale.max(0.6))
+                        };
                         all.push((Source::Mesh(MeshLayer::new(log, face, most)), style, false));
                     }
                 }
             }
             (Object::Outline { rgb, width, .. }, Shape::Edges(lines)) => {
-                all.push((Source::Lines(LineLayer { log, lines }), Style::outline(Colour::Solid(*rgb), width * scale.max(0.6)), true));
+                all.push((
+                    Source::Lines(LineLayer { log, lines }),
+                    Style::outline(Colour::Solid(*rgb), width * scale.max(0.6)),
+                    true,
+                ));
             }
             // An object's shape is what its kind is gathered into.
             _ => {}
@@ -271,8 +299,12 @@ fn draw(
         map: m.colours.clone(),
     });
     let title = document.title.iter().map(|t| Note { text: t.clone(), place: Place::Top, scale: 1.25 });
-    let furniture =
-        Furniture { bars: bars.collect(), axes: document.axes.then(Axes::default), notes: title.collect(), text_scale: 1.0 };
+    let furniture = Furniture {
+        bars: bars.collect(),
+        axes: document.axes.then(Axes::default),
+        notes: title.collect(),
+        text_scale: 1.0,
+    };
     let mut sources = layers(document, gathered, maps, arena, picture::pixel_scale(size));
     if !watch("drawing", 0.0, 1.0) {
         return Err(FieldError::Interrupted);
@@ -292,12 +324,17 @@ fn draw(
     let pixel = chosen.pixel(size[1]);
     for (source, style, _) in &mut sources {
         match (source, style.radius) {
-            (Source::Mesh(m), _) if m.face.is_area() => m.pixel = Some(pixel * f64::from(picture::pixel_scale(size).max(0.6))),
-            (Source::Lines(_), Radius::Pixels(r)) if style.finish == picture::Finish::Satin => style.radius = Radius::Physical(f64::from(r) * pixel),
+            (Source::Mesh(m), _) if m.face.is_area() => {
+                m.pixel = Some(pixel * f64::from(picture::pixel_scale(size).max(0.6)))
+            }
+            (Source::Lines(_), Radius::Pixels(r)) if style.finish == picture::Finish::Satin => {
+                style.radius = Radius::Physical(f64::from(r) * pixel)
+            }
             _ => {}
         }
     }
-    let layers: Vec<Layer<'_>> = sources.iter().map(|(g, style, _)| Layer { geometry: g.geometry(), style: style.clone() }).collect();
+    let layers: Vec<Layer<'_>> =
+        sources.iter().map(|(g, style, _)| Layer { geometry: g.geometry(), style: style.clone() }).collect();
     let [top, bottom] = document.background;
     let setting = Setting {
         size,
@@ -316,7 +353,14 @@ fn draw(
         Err(f) => Err(picture::Refusal::from(f.to_string())),
     };
     let budget = Budget { bytes: free - free / 16, charge: &charge };
-    let drawn = picture::render(setting, layers, budget, threads, &mut |share| watch("drawing", f64::from(share), 1.0), &mut *file);
+    let drawn = picture::render(
+        setting,
+        layers,
+        budget,
+        threads,
+        &mut |share| watch("drawing", f64::from(share), 1.0),
+        &mut *file,
+    );
     drawn.map_err(|e| drawing(e, file, pager))?;
     Ok(chosen.json())
 }
@@ -331,10 +375,14 @@ fn drawing(e: PictureError, file: &PictureFile, pager: &Arc<Pager>) -> FieldErro
             needs: limit.saturating_add(needed.saturating_sub(budget) / 15 * 16 + (64 << 10)),
             what: format!("a picture of {width} x {height} pixels"),
         },
-        PictureError::Refused(_) => FieldError::LimitTooSmall { limit, needs: limit.saturating_mul(2), what: "the picture".into() },
+        PictureError::Refused(_) => {
+            FieldError::LimitTooSmall { limit, needs: limit.saturating_mul(2), what: "the picture".into() }
+        }
         PictureError::Write(e) => file.failed(e),
         PictureError::Interrupted => FieldError::Interrupted,
-        PictureError::Stage(picture::StageError::Layer { source, .. }) => FieldError::Output(format!("the picture's geometry cannot be read back: {source}")),
+        PictureError::Stage(picture::StageError::Layer { source, .. }) => {
+            FieldError::Output(format!("the picture's geometry cannot be read back: {source}"))
+        }
         PictureError::Stage(e) => FieldError::Usage(e.to_string()),
         PictureError::WorkerLost => FieldError::Output("a drawing thread ended unexpectedly".into()),
     }

@@ -32,7 +32,8 @@ impl Arena {
     pub(crate) fn new(pager: &Arc<Pager>, budget: usize) -> Result<Self, FieldError> {
         let limit = pager.ledger().limit();
         let index = Held::new(Box::new(LedgerShare::new(pager.clone())));
-        let log = ByteLog::new(&SpoolOptions::spill_directory(None), budget, index.sibling()).map_err(|e| memory(e, limit))?;
+        let log = ByteLog::new(&SpoolOptions::spill_directory(None), budget, index.sibling())
+            .map_err(|e| memory(e, limit))?;
         Ok(Self { log, index, limit })
     }
 
@@ -61,7 +62,9 @@ impl Arena {
 /// An output's error with the limit that it was met under.
 fn memory(e: OutputError, limit: u64) -> FieldError {
     match output_error(e) {
-        FieldError::LimitTooSmall { needs, what, .. } => FieldError::LimitTooSmall { limit, needs: limit.saturating_add(needs), what },
+        FieldError::LimitTooSmall { needs, what, .. } => {
+            FieldError::LimitTooSmall { limit, needs: limit.saturating_add(needs), what }
+        }
         e => e,
     }
 }

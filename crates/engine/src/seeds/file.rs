@@ -20,16 +20,9 @@ const BLOCK: usize = 4096;
 
 /// Opens a file by its extension.
 pub(crate) fn open(path: &Path, dimension: Dimension) -> Result<Seeds, SeedError> {
-    let failed = |reason: String| SeedError::File {
-        path: path.to_path_buf(),
-        reason,
-    };
-    let source: Arc<dyn ReadAt> =
-        Arc::new(FileBytes::open(path).map_err(|e| failed(e.to_string()))?);
-    let extension = path
-        .extension()
-        .and_then(|e| e.to_str())
-        .map(str::to_ascii_lowercase);
+    let failed = |reason: String| SeedError::File { path: path.to_path_buf(), reason };
+    let source: Arc<dyn ReadAt> = Arc::new(FileBytes::open(path).map_err(|e| failed(e.to_string()))?);
+    let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
     let log = match extension.as_deref() {
         Some("csv") => csv(source.as_ref(), dimension),
         Some("npy") => npy(&source, dimension),
@@ -46,8 +39,7 @@ pub(crate) fn open(path: &Path, dimension: Dimension) -> Result<Seeds, SeedError
 /// Point number `index` of a log.
 pub(crate) fn point(log: &ByteLog, index: u64) -> Result<[f64; 3], SeedError> {
     let mut bytes = [0; POINT_BYTES as usize];
-    log.read_at(index * POINT_BYTES, &mut bytes)
-        .map_err(|e| SeedError::Spill(e.to_string()))?;
+    log.read_at(index * POINT_BYTES, &mut bytes).map_err(|e| SeedError::Spill(e.to_string()))?;
     let mut point = [0.0; 3];
     for (value, chunk) in point.iter_mut().zip(bytes.chunks_exact(8)) {
         let mut word = [0; 8];
@@ -63,17 +55,9 @@ fn push(log: &mut ByteLog, numbers: &[f64], dimension: Dimension) -> Result<(), 
         return Err("has a coordinate that is not a finite number".into());
     }
     let point = planar(numbers, dimension).ok_or_else(|| match dimension {
-        Dimension::Two if numbers.len() == 3 => {
-            "has a z that is not 0, but the data is 2-D".to_owned()
-        }
-        Dimension::Two => format!(
-            "has {} coordinates; the data is 2-D and takes x,y",
-            numbers.len()
-        ),
-        Dimension::Three => format!(
-            "has {} coordinates; the data is 3-D and takes x,y,z",
-            numbers.len()
-        ),
+        Dimension::Two if numbers.len() == 3 => "has a z that is not 0, but the data is 2-D".to_owned(),
+        Dimension::Two => format!("has {} coordinates; the data is 2-D and takes x,y", numbers.len()),
+        Dimension::Three => format!("has {} coordinates; the data is 3-D and takes x,y,z", numbers.len()),
     })?;
     let mut bytes = [0; POINT_BYTES as usize];
     for (chunk, value) in bytes.chunks_exact_mut(8).zip(point) {
@@ -94,26 +78,16 @@ fn csv(source: &dyn ReadAt, dimension: Dimension) -> Result<ByteLog, String> {
     let mut values = Vec::new();
     loop {
         line.clear();
-        let read = (&mut section)
-            .take(MAX_LINE_BYTES)
-            .read_until(b'\n', &mut line)
-            .map_err(|e| e.to_string())?;
+        let read = (&mut section).take(MAX_LINE_BYTES).read_until(b'\n', &mut line).map_err(|e| e.to_string())?;
         if read == 0 {
             return Ok(log);
         }
         number += 1;
         if read as u64 == MAX_LINE_BYTES {
-            return Err(format!(
-                "line {number} is longer than any list of coordinates"
-            ));
+            return Err(format!("line {number} is longer than any list of coordinates"));
         }
         let text = std::str::from_utf8(&line).map_err(|_| format!("line {number} is not text"))?;
-        let text = if number == 1 {
-            text.trim_start_matches('\u{feff}')
-        } else {
-            text
-        }
-        .trim();
+        let text = if number == 1 { text.trim_start_matches('\u{feff}') } else { text }.trim();
         if text.is_empty() || text.starts_with('#') {
             continue;
         }
@@ -125,11 +99,7 @@ fn csv(source: &dyn ReadAt, dimension: Dimension) -> Result<ByteLog, String> {
                 format!(
                     "line {number} names the columns {}, among which there is no x and y{}",
                     cells.join(", "),
-                    if dimension == Dimension::Three {
-                        " and z"
-                    } else {
-                        ""
-                    }
+                    if dimension == Dimension::Three { " and z" } else { "" }
                 )
             })?);
             continue;
@@ -137,9 +107,7 @@ fn csv(source: &dyn ReadAt, dimension: Dimension) -> Result<ByteLog, String> {
         if let Some(columns) = &columns {
             values.clear();
             for column in columns {
-                let cell = cells
-                    .get(*column)
-                    .ok_or_else(|| format!("line {number} has too few columns"))?;
+                let cell = cells.get(*column).ok_or_else(|| format!("line {number} has too few columns"))?;
                 values.push(cell.parse().map_err(|_| not_a_number(number, cell))?);
             }
         } else if values.len() < cells.len() {
@@ -150,34 +118,21 @@ fn csv(source: &dyn ReadAt, dimension: Dimension) -> Result<ByteLog, String> {
 }
 
 fn not_a_number(line: u64, cell: &str) -> String {
-    format!(
-        "line {line} has '{}' where a number should stand",
-        cell.chars().take(40).collect::<String>()
-    )
+    format!("line {line} has '{}' where a number should stand", cell.chars().take(40).collect::<String>())
 }
 
 /// The cells of a line.
 fn cells(text: &str) -> Vec<&str> {
     let separator = [',', ';', '\t'].into_iter().find(|c| text.contains(*c));
     match separator {
-        Some(separator) => text
-            .split(separator)
-            .map(|cell| cell.trim().trim_matches('"').trim())
-            .collect(),
-        None => text
-            .split_whitespace()
-            .map(|cell| cell.trim_matches('"'))
-            .collect(),
+        Some(separator) => text.split(separator).map(|cell| cell.trim().trim_matches('"').trim()).collect(),
+        None => text.split_whitespace().map(|cell| cell.trim_matches('"')).collect(),
     }
 }
 
 /// Which columns the coordinates are in.
 fn named(cells: &[&str], dimension: Dimension) -> Option<Vec<usize>> {
-    let find = |names: [&str; 3]| {
-        cells
-            .iter()
-            .position(|cell| names.contains(&cell.to_ascii_lowercase().as_str()))
-    };
+    let find = |names: [&str; 3]| cells.iter().position(|cell| names.contains(&cell.to_ascii_lowercase().as_str()));
     let x = find(["x", "points:0", "points_0"])?;
     let y = find(["y", "points:1", "points_1"])?;
     match (find(["z", "points:2", "points_2"]), dimension) {
@@ -198,15 +153,9 @@ fn npy(source: &Arc<dyn ReadAt>, dimension: Dimension) -> Result<ByteLog, String
     let (tuples, components) = match header.shape[..] {
         [n, components @ (2 | 3)] => (n, components),
         [components @ (2 | 3)] => (1, components),
-        ref other => {
-            return Err(format!(
-                "has shape {other:?}; an array of shape (N, 3) or (N, 2) is needed"
-            ))
-        }
+        ref other => return Err(format!("has shape {other:?}; an array of shape (N, 3) or (N, 2) is needed")),
     };
-    let end = header
-        .data_bytes()
-        .and_then(|bytes| bytes.checked_add(header.data_at));
+    let end = header.data_bytes().and_then(|bytes| bytes.checked_add(header.data_at));
     if end.is_none_or(|end| end > source.len()) {
         return Err("ends before its array does".into());
     }
@@ -243,8 +192,7 @@ fn push_column(column: &Column, dimension: Dimension, log: &mut ByteLog) -> Resu
         values.clear();
         column.read(first, count, &mut values)?;
         for (i, point) in values.chunks_exact(column.components).enumerate() {
-            push(log, point, dimension)
-                .map_err(|message| format!("point {} {message}", first + i as u64))?;
+            push(log, point, dimension).map_err(|message| format!("point {} {message}", first + i as u64))?;
         }
         first += count as u64;
     }

@@ -189,9 +189,7 @@ impl Seeds {
             // Products are checked where seeds are made from text; made by hand they saturate instead of wrapping.
             Self::Plane { counts, .. } => counts.iter().fold(1, |n: u64, c| n.saturating_mul(*c)),
             Self::Box { counts, .. } => counts.iter().fold(1, |n: u64, c| n.saturating_mul(*c)),
-            Self::Ijk { axes, .. } => axes
-                .iter()
-                .fold(1, |n: u64, axis| n.saturating_mul(axis.count)),
+            Self::Ijk { axes, .. } => axes.iter().fold(1, |n: u64, axis| n.saturating_mul(axis.count)),
             Self::List(PointList::Memory(points)) => points.len() as u64,
             Self::List(PointList::Log(log)) => log.len() / file::POINT_BYTES,
         }
@@ -209,10 +207,7 @@ impl Seeds {
     /// read back.
     pub fn get(&self, index: u64) -> Result<SeedPoint<'_>, SeedError> {
         if index >= self.len() {
-            return Err(SeedError::Index {
-                index,
-                len: self.len(),
-            });
+            return Err(SeedError::Index { index, len: self.len() });
         }
         let physical = match self {
             Self::Point(point) => *point,
@@ -220,67 +215,35 @@ impl Seeds {
                 let t = fraction(index, *count);
                 std::array::from_fn(|axis| mix(from[axis], to[axis], t))
             }
-            Self::Plane {
-                origin,
-                first,
-                second,
-                counts,
-            } => {
+            Self::Plane { origin, first, second, counts } => {
                 let u = fraction(index % counts[0], counts[0]);
                 let v = fraction(index / counts[0], counts[1]);
                 std::array::from_fn(|axis| {
-                    origin[axis]
-                        + (first[axis] - origin[axis]) * u
-                        + (second[axis] - origin[axis]) * v
+                    origin[axis] + (first[axis] - origin[axis]) * u + (second[axis] - origin[axis]) * v
                 })
             }
             Self::Box { low, high, counts } => {
                 let at = split(index, *counts);
-                std::array::from_fn(|axis| {
-                    mix(low[axis], high[axis], fraction(at[axis], counts[axis]))
-                })
+                std::array::from_fn(|axis| mix(low[axis], high[axis], fraction(at[axis], counts[axis])))
             }
-            Self::Sphere {
-                centre,
-                radius,
-                count,
-            } => {
+            Self::Sphere { centre, radius, count } => {
                 // Heights at the middles of `count` equal bands, so equal areas; angles by the golden ratio, from the
                 // fraction of a turn so that large indices lose nothing.
                 let z = 1.0 - (2.0 * index as f64 + 1.0) / *count as f64;
                 let turn = (index as f64 * GOLDEN_TURN).fract();
                 let (sine, cosine) = (std::f64::consts::TAU * turn).sin_cos();
                 let ring = (1.0 - z * z).max(0.0).sqrt();
-                [
-                    centre[0] + radius * ring * cosine,
-                    centre[1] + radius * ring * sine,
-                    centre[2] + radius * z,
-                ]
+                [centre[0] + radius * ring * cosine, centre[1] + radius * ring * sine, centre[2] + radius * z]
             }
-            Self::Circle {
-                centre,
-                radius,
-                count,
-            } => {
-                let (sine, cosine) =
-                    (std::f64::consts::TAU * (index as f64 / *count as f64)).sin_cos();
-                [
-                    centre[0] + radius * cosine,
-                    centre[1] + radius * sine,
-                    centre[2],
-                ]
+            Self::Circle { centre, radius, count } => {
+                let (sine, cosine) = (std::f64::consts::TAU * (index as f64 / *count as f64)).sin_cos();
+                [centre[0] + radius * cosine, centre[1] + radius * sine, centre[2]]
             }
-            Self::Random { seed, .. } => {
-                return Ok(SeedPoint::Random(SeedStream::new(*seed, index)))
-            }
+            Self::Random { seed, .. } => return Ok(SeedPoint::Random(SeedStream::new(*seed, index))),
             Self::Ijk { zone, axes } => {
                 let at = split(index, std::array::from_fn(|axis| axes[axis].count));
                 let ijk = std::array::from_fn(|axis| {
-                    mix(
-                        axes[axis].first,
-                        axes[axis].last,
-                        fraction(at[axis], axes[axis].count),
-                    )
+                    mix(axes[axis].first, axes[axis].last, fraction(at[axis], axes[axis].count))
                 });
                 return Ok(SeedPoint::Computational { zone, ijk });
             }
@@ -321,9 +284,5 @@ fn mix(from: f64, to: f64, t: f64) -> f64 {
 
 /// An index as three, the first fastest.
 fn split(index: u64, counts: [u64; 3]) -> [u64; 3] {
-    [
-        index % counts[0],
-        index / counts[0] % counts[1],
-        index / counts[0] / counts[1],
-    ]
+    [index % counts[0], index / counts[0] % counts[1], index / counts[0] / counts[1]]
 }

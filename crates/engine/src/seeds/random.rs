@@ -18,12 +18,7 @@ pub struct SeedStream {
 impl SeedStream {
     /// The stream of seed number `index` under the generator's seed.
     pub fn new(seed: u64, index: u64) -> Self {
-        Self {
-            key: [seed as u32, (seed >> 32) as u32],
-            index,
-            block: 0,
-            spare: None,
-        }
+        Self { key: [seed as u32, (seed >> 32) as u32], index, block: 0, spare: None }
     }
 
     /// The index that it belongs to.
@@ -36,12 +31,7 @@ impl SeedStream {
         if let Some(spare) = self.spare.take() {
             return spare;
         }
-        let counter = [
-            self.block as u32,
-            (self.block >> 32) as u32,
-            self.index as u32,
-            (self.index >> 32) as u32,
-        ];
+        let counter = [self.block as u32, (self.block >> 32) as u32, self.index as u32, (self.index >> 32) as u32];
         let [a, b, c, d] = philox(counter, self.key);
         self.block = self.block.wrapping_add(1);
         self.spare = Some(u64::from(c) | u64::from(d) << 32);
@@ -75,10 +65,7 @@ fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
             (first >> 32) as u32 ^ counter[3] ^ key[1],
             first as u32,
         ];
-        key = [
-            key[0].wrapping_add(0x9E37_79B9),
-            key[1].wrapping_add(0xBB67_AE85),
-        ];
+        key = [key[0].wrapping_add(0x9E37_79B9), key[1].wrapping_add(0xBB67_AE85)];
     }
     counter
 }
@@ -90,19 +77,10 @@ mod tests {
     /// Known answers that the authors publish with the generator.
     #[test]
     fn published_answers() {
+        assert_eq!(philox([0; 4], [0; 2]), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
+        assert_eq!(philox([u32::MAX; 4], [u32::MAX; 2]), [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
         assert_eq!(
-            philox([0; 4], [0; 2]),
-            [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]
-        );
-        assert_eq!(
-            philox([u32::MAX; 4], [u32::MAX; 2]),
-            [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]
-        );
-        assert_eq!(
-            philox(
-                [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344],
-                [0xa409_3822, 0x299f_31d0]
-            ),
+            philox([0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344], [0xa409_3822, 0x299f_31d0]),
             [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1]
         );
     }
@@ -115,10 +93,7 @@ mod tests {
         };
         assert_eq!(draw(5, 7), draw(5, 10)[..7]);
         assert_ne!(draw(5, 7), draw(6, 7));
-        assert_ne!(
-            SeedStream::new(1, 5).next_u64(),
-            SeedStream::new(2, 5).next_u64()
-        );
+        assert_ne!(SeedStream::new(1, 5).next_u64(), SeedStream::new(2, 5).next_u64());
     }
 
     #[test]

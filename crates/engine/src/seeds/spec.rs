@@ -4,23 +4,16 @@ use super::{file, Dimension, IjkRange, SeedError, Seeds};
 use std::path::Path;
 
 /// All forms, for help texts and messages.
-pub const FORMS: &str = "point:x,y,z | line:x,y,z:x,y,z:n | plane:ORIGIN:CORNER:CORNER:n1:n2 | box:LOW:HIGH:n1:n2:n3 | \
+pub const FORMS: &str =
+    "point:x,y,z | line:x,y,z:x,y,z:n | plane:ORIGIN:CORNER:CORNER:n1:n2 | box:LOW:HIGH:n1:n2:n3 | \
      sphere:CENTRE:RADIUS:n | random:n:seed | ijk:ZONE:i0[-i1[/n]],j...,k... | FILE.csv | FILE.npy | FILE.vtp";
 
 /// The forms of the shapes in 3-D and 2-D.
 const SHAPES: [(&str, &str, &str); 7] = [
     ("point", "point:x,y,z", "point:x,y"),
     ("line", "line:x,y,z:x,y,z:n", "line:x,y:x,y:n"),
-    (
-        "plane",
-        "plane:x,y,z:x,y,z:x,y,z:n1:n2 (a corner, and the two corners next to it)",
-        "plane:x,y:x,y:x,y:n1:n2",
-    ),
-    (
-        "box",
-        "box:x,y,z:x,y,z:n1:n2:n3 (the lowest and the highest corner)",
-        "box:x,y:x,y:n1:n2",
-    ),
+    ("plane", "plane:x,y,z:x,y,z:x,y,z:n1:n2 (a corner, and the two corners next to it)", "plane:x,y:x,y:x,y:n1:n2"),
+    ("box", "box:x,y,z:x,y,z:n1:n2:n3 (the lowest and the highest corner)", "box:x,y:x,y:n1:n2"),
     ("sphere", "sphere:x,y,z:radius:n", "sphere:x,y:radius:n"),
     ("random", "random:n:seed", "random:n:seed"),
     (
@@ -39,10 +32,7 @@ pub(crate) fn parse(spec: &str, dimension: Dimension) -> Result<Seeds, SeedError
         return parsed;
     }
     let path = Path::new(spec);
-    let extension = path
-        .extension()
-        .and_then(|e| e.to_str())
-        .map(str::to_ascii_lowercase);
+    let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
     if matches!(extension.as_deref(), Some("csv" | "npy" | "vtp")) {
         return file::open(path, dimension);
     }
@@ -54,10 +44,7 @@ pub(crate) fn parse(spec: &str, dimension: Dimension) -> Result<Seeds, SeedError
             None => "it is neither a shape nor a file".to_owned(),
         }
     };
-    Err(SeedError::Unknown {
-        spec: shown(spec),
-        reason,
-    })
+    Err(SeedError::Unknown { spec: shown(spec), reason })
 }
 
 /// Parses a shape; none when the spec does not begin like one.
@@ -69,25 +56,13 @@ pub(crate) fn parse_shape(spec: &str, dimension: Dimension) -> Option<Result<See
         n if n > MAX_SEEDS => Err(format!("{n} seeds are more than can be numbered")),
         _ => Ok(seeds),
     });
-    let form = if dimension == Dimension::Two {
-        form2
-    } else {
-        form3
-    };
-    Some(parsed.map_err(|reason| SeedError::Shape {
-        spec: shown(spec),
-        reason,
-        form,
-    }))
+    let form = if dimension == Dimension::Two { form2 } else { form3 };
+    Some(parsed.map_err(|reason| SeedError::Shape { spec: shown(spec), reason, form }))
 }
 
 /// A spec as messages show it.
 fn shown(spec: &str) -> String {
-    let mut short: String = spec
-        .chars()
-        .take(200)
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect();
+    let mut short: String = spec.chars().take(200).map(|c| if c.is_control() { '?' } else { c }).collect();
     if spec.chars().nth(200).is_some() {
         short.push_str("...");
     }
@@ -108,20 +83,13 @@ fn shape(word: &str, rest: &str, dimension: Dimension) -> Result<Seeds, String> 
         _ => 2,
     };
     if parts.len() != due {
-        return Err(format!(
-            "it has {} parts behind '{word}' where {due} are due",
-            parts.len()
-        ));
+        return Err(format!("it has {} parts behind '{word}' where {due} are due", parts.len()));
     }
     let position = |at: usize| position(parts[at], dimension);
     let count = |at: usize| count(parts[at]);
     Ok(match word {
         "point" => Seeds::Point(position(0)?),
-        "line" => Seeds::Line {
-            from: position(0)?,
-            to: position(1)?,
-            count: count(2)?,
-        },
+        "line" => Seeds::Line { from: position(0)?, to: position(1)?, count: count(2)? },
         "plane" => Seeds::Plane {
             origin: position(0)?,
             first: position(1)?,
@@ -133,16 +101,8 @@ fn shape(word: &str, rest: &str, dimension: Dimension) -> Result<Seeds, String> 
             if low.iter().zip(&high).any(|(low, high)| low > high) {
                 return Err("its second corner is not the highest".into());
             }
-            let third = if dimension == Dimension::Two {
-                1
-            } else {
-                count(4)?
-            };
-            Seeds::Box {
-                low,
-                high,
-                counts: [count(2)?, count(3)?, third],
-            }
+            let third = if dimension == Dimension::Two { 1 } else { count(4)? };
+            Seeds::Box { low, high, counts: [count(2)?, count(3)?, third] }
         }
         "sphere" => {
             let (centre, radius, count) = (position(0)?, number(parts[1])?, count(2)?);
@@ -150,26 +110,14 @@ fn shape(word: &str, rest: &str, dimension: Dimension) -> Result<Seeds, String> 
                 return Err(format!("its radius {radius} is negative"));
             }
             match dimension {
-                Dimension::Two => Seeds::Circle {
-                    centre,
-                    radius,
-                    count,
-                },
-                Dimension::Three => Seeds::Sphere {
-                    centre,
-                    radius,
-                    count,
-                },
+                Dimension::Two => Seeds::Circle { centre, radius, count },
+                Dimension::Three => Seeds::Sphere { centre, radius, count },
             }
         }
         _ => {
             let seed = parts[1].trim().parse();
-            let seed =
-                seed.map_err(|_| format!("'{}' is not a whole number from 0 on", shown(parts[1])))?;
-            Seeds::Random {
-                count: count(0)?,
-                seed,
-            }
+            let seed = seed.map_err(|_| format!("'{}' is not a whole number from 0 on", shown(parts[1])))?;
+            Seeds::Random { count: count(0)?, seed }
         }
     })
 }
@@ -189,10 +137,7 @@ fn count(text: &str) -> Result<u64, String> {
     match text.trim().parse::<u64>() {
         Ok(0) => Err("a count must be at least 1".into()),
         Ok(n) => Ok(n),
-        Err(_) => Err(format!(
-            "'{}' is not a count (a whole number from 1 on)",
-            shown(text.trim())
-        )),
+        Err(_) => Err(format!("'{}' is not a count (a whole number from 1 on)", shown(text.trim()))),
     }
 }
 
@@ -200,22 +145,11 @@ fn position(text: &str, dimension: Dimension) -> Result<[f64; 3], String> {
     let numbers = text.split(',').map(number).collect::<Result<Vec<_>, _>>()?;
     planar(&numbers, dimension).ok_or_else(|| match dimension {
         Dimension::Two if numbers.len() == 3 => {
-            format!(
-                "'{}' has a z that is not 0, but the data is 2-D",
-                shown(text)
-            )
+            format!("'{}' has a z that is not 0, but the data is 2-D", shown(text))
         }
-        Dimension::Two => format!(
-            "'{}' has {} coordinates; the data is 2-D and takes x,y",
-            shown(text),
-            numbers.len()
-        ),
+        Dimension::Two => format!("'{}' has {} coordinates; the data is 2-D and takes x,y", shown(text), numbers.len()),
         Dimension::Three => {
-            format!(
-                "'{}' has {} coordinates; the data is 3-D and takes x,y,z",
-                shown(text),
-                numbers.len()
-            )
+            format!("'{}' has {} coordinates; the data is 3-D and takes x,y,z", shown(text), numbers.len())
         }
     })
 }
@@ -237,20 +171,13 @@ fn ijk(rest: &str, dimension: Dimension) -> Result<Seeds, String> {
         return Err("it has no zone".into());
     }
     let ranges = axes.split(',').map(range).collect::<Result<Vec<_>, _>>()?;
-    let flat = IjkRange {
-        first: 0.0,
-        last: 0.0,
-        count: 1,
-    };
+    let flat = IjkRange { first: 0.0, last: 0.0, count: 1 };
     let axes = match (&ranges[..], dimension) {
         ([i, j, k], _) => [*i, *j, *k],
         ([i, j], Dimension::Two) => [*i, *j, flat],
         _ => return Err(format!("it has {} indices", ranges.len())),
     };
-    Ok(Seeds::Ijk {
-        zone: zone.trim().to_owned(),
-        axes,
-    })
+    Ok(Seeds::Ijk { zone: zone.trim().to_owned(), axes })
 }
 
 /// `2.5`, `1-33` or `1-33/5`, 1-based as users count.
@@ -276,21 +203,13 @@ fn range(text: &str) -> Result<IjkRange, String> {
         (Some(last), None) => first + (last - first).abs().floor().copysign(last - first),
         (None, _) => first,
     };
-    Ok(IjkRange {
-        first: first - 1.0,
-        last: last - 1.0,
-        count,
-    })
+    Ok(IjkRange { first: first - 1.0, last: last - 1.0, count })
 }
 
 fn index(text: &str) -> Result<f64, String> {
     let text = text.trim();
     let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    let value = if plain {
-        text.parse::<f64>().ok()
-    } else {
-        None
-    };
+    let value = if plain { text.parse::<f64>().ok() } else { None };
     match value {
         // Above 2^53 neighbours are no longer told apart, and no zone is as long.
         Some(value) if (1.0..9_007_199_254_740_992.0).contains(&value) => Ok(value),

@@ -39,28 +39,15 @@ fn computational(seeds: &Seeds) -> Vec<[f64; 3]> {
 #[test]
 fn shapes_give_the_positions_they_say() {
     assert_eq!(physical(&three("point:1,-2.5,3e-1")), [[1.0, -2.5, 0.3]]);
-    assert_eq!(
-        physical(&three("line:0,0,0:0,1,2:3")),
-        [[0.0; 3], [0.0, 0.5, 1.0], [0.0, 1.0, 2.0]]
-    );
+    assert_eq!(physical(&three("line:0,0,0:0,1,2:3")), [[0.0; 3], [0.0, 0.5, 1.0], [0.0, 1.0, 2.0]]);
     assert_eq!(physical(&three("line:1,2,3:4,5,6:1")), [[1.0, 2.0, 3.0]]);
     assert_eq!(
         physical(&three("plane:0,0,0:2,0,0:0,0,4:2:3")),
-        [
-            [0.0; 3],
-            [2.0, 0.0, 0.0],
-            [0.0, 0.0, 2.0],
-            [2.0, 0.0, 2.0],
-            [0.0, 0.0, 4.0],
-            [2.0, 0.0, 4.0]
-        ]
+        [[0.0; 3], [2.0, 0.0, 0.0], [0.0, 0.0, 2.0], [2.0, 0.0, 2.0], [0.0, 0.0, 4.0], [2.0, 0.0, 4.0]]
     );
     let corners = physical(&three("box:0,0,0:1,2,3:2:2:2"));
     assert_eq!(corners.len(), 8);
-    assert_eq!(
-        (corners[1], corners[2], corners[7]),
-        ([1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [1.0, 2.0, 3.0])
-    );
+    assert_eq!((corners[1], corners[2], corners[7]), ([1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [1.0, 2.0, 3.0]));
     assert_eq!(physical(&two("point:1,2")), [[1.0, 2.0, 0.0]]);
     assert_eq!(physical(&two("point:1,2,0")), [[1.0, 2.0, 0.0]]);
     assert_eq!(physical(&two("box:0,0:1,1:2:2"))[3], [1.0, 1.0, 0.0]);
@@ -93,21 +80,12 @@ fn computational_space_is_counted_from_one_by_users() {
     let seeds = three("ijk:wing:1,2.5,3");
     assert_eq!(seeds.zone(), Some("wing"));
     assert_eq!(computational(&seeds), [[0.0, 1.5, 2.0]]);
-    assert_eq!(
-        computational(&three("ijk:1:1-3,2,2")),
-        [[0.0, 1.0, 1.0], [1.0, 1.0, 1.0], [2.0, 1.0, 1.0]]
-    );
+    assert_eq!(computational(&three("ijk:1:1-3,2,2")), [[0.0, 1.0, 1.0], [1.0, 1.0, 1.0], [2.0, 1.0, 1.0]]);
     assert_eq!(computational(&three("ijk:1:3-1,2,2"))[2], [0.0, 1.0, 1.0]);
-    assert_eq!(
-        computational(&three("ijk:1:1.5-3.2,1,1")),
-        [[0.5, 0.0, 0.0], [1.5, 0.0, 0.0]]
-    );
+    assert_eq!(computational(&three("ijk:1:1.5-3.2,1,1")), [[0.5, 0.0, 0.0], [1.5, 0.0, 0.0]]);
     let grid = computational(&three("ijk:a:b:1-2/5,1-3,4"));
     assert_eq!(grid.len(), 15);
-    assert_eq!(
-        (grid[1], grid[5], grid[14]),
-        ([0.25, 0.0, 3.0], [0.0, 1.0, 3.0], [1.0, 2.0, 3.0])
-    );
+    assert_eq!((grid[1], grid[5], grid[14]), ([0.25, 0.0, 3.0], [0.0, 1.0, 3.0], [1.0, 2.0, 3.0]));
     assert_eq!(three("ijk:a:b:1,1,1").zone(), Some("a:b"));
     assert_eq!(computational(&two("ijk:1:2,3")), [[1.0, 2.0, 0.0]]);
 }
@@ -116,18 +94,11 @@ fn computational_space_is_counted_from_one_by_users() {
 fn ten_million_random_seeds_cost_nothing() {
     let seeds = three("random:10000000:7");
     assert_eq!(seeds.len(), 10_000_000);
-    let SeedPoint::Random(mut last) = seeds.get(9_999_999).unwrap() else {
-        panic!("a random seed")
-    };
+    let SeedPoint::Random(mut last) = seeds.get(9_999_999).unwrap() else { panic!("a random seed") };
     assert_eq!(last.next_u64(), SeedStream::new(7, 9_999_999).next_u64());
     let inside = last.next_in([-1.0, 0.0, 5.0], [1.0, 0.0, 6.0]);
-    assert!(
-        (-1.0..1.0).contains(&inside[0]) && inside[1] == 0.0 && (5.0..6.0).contains(&inside[2])
-    );
-    assert!(matches!(
-        seeds.get(10_000_000),
-        Err(SeedError::Index { .. })
-    ));
+    assert!((-1.0..1.0).contains(&inside[0]) && inside[1] == 0.0 && (5.0..6.0).contains(&inside[2]));
+    assert!(matches!(seeds.get(10_000_000), Err(SeedError::Index { .. })));
 }
 
 #[test]
@@ -142,17 +113,11 @@ fn what_is_wrong_is_said_with_the_right_form() {
     three("point:1,2,x", &["'x' is not a number"]);
     three("point:1,,2", &["missing"]);
     three("point:1,2,nan", &["finite"]);
-    three(
-        "line:0,0,0:1,1,1",
-        &["2 parts", "3 are due", "line:x,y,z:x,y,z:n"],
-    );
+    three("line:0,0,0:1,1,1", &["2 parts", "3 are due", "line:x,y,z:x,y,z:n"]);
     three("line:0,0,0:1,1,1:0", &["at least 1"]);
     three("line:0,0,0:1,1,1:2.5", &["not a count"]);
     three("box:1,0,0:0,1,1:2:2:2", &["highest"]);
-    three(
-        "box:0,0,0:1,1,1:99999999:99999999:99999999",
-        &["more than can be numbered"],
-    );
+    three("box:0,0,0:1,1,1:99999999:99999999:99999999", &["more than can be numbered"]);
     three("sphere:0,0,0:-1:5", &["negative"]);
     three("random:5", &["random:n:seed"]);
     three("random:5:-1", &["whole number"]);
@@ -174,9 +139,7 @@ fn text_files() {
     let path = dir.path("seeds.csv");
     let read = |text: &str, dimension| {
         fs::write(&path, text).unwrap();
-        Seeds::open(&path, dimension)
-            .map(|seeds| physical(&seeds))
-            .map_err(|e| e.to_string())
+        Seeds::open(&path, dimension).map(|seeds| physical(&seeds)).map_err(|e| e.to_string())
     };
     let three = |text: &str| read(text, Dimension::Three);
     let expected = vec![[1.0, 2.0, 3.0], [4.0, 5.5, -6.0]];
@@ -184,19 +147,14 @@ fn text_files() {
         "1,2,3\n4,5.5,-6\n",
         "x,y,z\n1,2,3\n4,5.5,-6",
         "\u{feff}X;Y;Z\r\n1;2;3\r\n4;5.5;-6\r\n",
-        "# made by hand\n\n1 2 3\n 4\t5.5 -6"
-            .replace('\t', " ")
-            .as_str(),
+        "# made by hand\n\n1 2 3\n 4\t5.5 -6".replace('\t', " ").as_str(),
         "1\t2\t3\n4\t5.5\t-6\n",
         "name,z,y,x\na,3,2,1\nb,-6,5.5,4\n",
         "\"p\",\"Points:0\",\"Points:1\",\"Points:2\"\n9,1,2,3\n9,4,5.5,-6\n",
     ] {
         assert_eq!(three(text).unwrap(), expected, "{text}");
     }
-    assert_eq!(
-        read("x,y\n1,2\n", Dimension::Two).unwrap(),
-        [[1.0, 2.0, 0.0]]
-    );
+    assert_eq!(read("x,y\n1,2\n", Dimension::Two).unwrap(), [[1.0, 2.0, 0.0]]);
     assert_eq!(read("1,2,0\n", Dimension::Two).unwrap(), [[1.0, 2.0, 0.0]]);
     let wrong = |text: &str, word: &str| {
         let message = three(text).unwrap_err();
@@ -232,69 +190,30 @@ fn numpy_files() {
     let path = dir.path("seeds.npy");
     let read = |bytes: Vec<u8>, dimension| {
         fs::write(&path, bytes).unwrap();
-        Seeds::open(&path, dimension)
-            .map(|seeds| physical(&seeds))
-            .map_err(|e| e.to_string())
+        Seeds::open(&path, dimension).map(|seeds| physical(&seeds)).map_err(|e| e.to_string())
     };
     let rows = [1.0, 2.0, 3.0, 4.0, 5.5, -6.0f64];
     let columns = [1.0, 4.0, 2.0, 5.5, 3.0, -6.0f64];
     let expected = [[1.0, 2.0, 3.0], [4.0, 5.5, -6.0]];
     let le = |v: &[f64]| v.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<_>>();
     let three = |bytes| read(bytes, Dimension::Three);
-    assert_eq!(
-        three(npy_file("<f8", false, "(2, 3)", &le(&rows))).unwrap(),
-        expected
-    );
-    assert_eq!(
-        three(npy_file("<f8", true, "(2, 3)", &le(&columns))).unwrap(),
-        expected
-    );
-    let be: Vec<u8> = columns
-        .iter()
-        .flat_map(|v| (*v as f32).to_be_bytes())
-        .collect();
-    assert_eq!(
-        three(npy_file(">f4", true, "(2, 3)", &be)).unwrap(),
-        expected
-    );
+    assert_eq!(three(npy_file("<f8", false, "(2, 3)", &le(&rows))).unwrap(), expected);
+    assert_eq!(three(npy_file("<f8", true, "(2, 3)", &le(&columns))).unwrap(), expected);
+    let be: Vec<u8> = columns.iter().flat_map(|v| (*v as f32).to_be_bytes()).collect();
+    assert_eq!(three(npy_file(">f4", true, "(2, 3)", &be)).unwrap(), expected);
     let whole: Vec<u8> = [1i64, 2, 3].iter().flat_map(|v| v.to_le_bytes()).collect();
-    assert_eq!(
-        three(npy_file("<i8", false, "(3,)", &whole)).unwrap(),
-        [[1.0, 2.0, 3.0]]
-    );
-    assert_eq!(
-        read(
-            npy_file("<f8", false, "(1, 2)", &le(&[7.0, 8.0])),
-            Dimension::Two
-        )
-        .unwrap(),
-        [[7.0, 8.0, 0.0]]
-    );
+    assert_eq!(three(npy_file("<i8", false, "(3,)", &whole)).unwrap(), [[1.0, 2.0, 3.0]]);
+    assert_eq!(read(npy_file("<f8", false, "(1, 2)", &le(&[7.0, 8.0])), Dimension::Two).unwrap(), [[7.0, 8.0, 0.0]]);
     let wrong = |bytes, word: &str| {
         let message = three(bytes).unwrap_err();
         assert!(message.contains(word), "{message}");
     };
-    wrong(
-        npy_file("<f8", false, "(2, 3)", &le(&rows[..5])),
-        "ends before",
-    );
-    wrong(
-        npy_file("<f8", false, "(1000000000000, 3)", &le(&rows)),
-        "ends before",
-    );
-    wrong(
-        npy_file("<f8", false, "(18446744073709551615, 3)", &le(&rows)),
-        "ends before",
-    );
-    wrong(
-        npy_file("<f8", false, "(3, 2)", &le(&rows)),
-        "point 0 has 2 coordinates",
-    );
+    wrong(npy_file("<f8", false, "(2, 3)", &le(&rows[..5])), "ends before");
+    wrong(npy_file("<f8", false, "(1000000000000, 3)", &le(&rows)), "ends before");
+    wrong(npy_file("<f8", false, "(18446744073709551615, 3)", &le(&rows)), "ends before");
+    wrong(npy_file("<f8", false, "(3, 2)", &le(&rows)), "point 0 has 2 coordinates");
     wrong(npy_file("<f8", false, "(1, 6)", &le(&rows)), "shape [1, 6]");
-    wrong(
-        npy_file("<f8", false, "(1, 3)", &le(&[f64::NAN; 3])),
-        "point 0 has a coordinate",
-    );
+    wrong(npy_file("<f8", false, "(1, 3)", &le(&[f64::NAN; 3])), "point 0 has a coordinate");
     wrong(npy_file("<f8", false, "(0, 3)", &[]), "no points");
     wrong(npy_file("<c16", false, "(1, 3)", &le(&rows)), "<c16");
     wrong(b"not an array".to_vec(), "not a .npy");
@@ -311,46 +230,21 @@ fn vtk_files() {
     let path = dir.path("seeds.vtp");
     let read = |text: &str| {
         fs::write(&path, text).unwrap();
-        Seeds::open(&path, Dimension::Three)
-            .map(|seeds| physical(&seeds))
-            .map_err(|e| e.to_string())
+        Seeds::open(&path, Dimension::Three).map(|seeds| physical(&seeds)).map_err(|e| e.to_string())
     };
     assert_eq!(read(VTP).unwrap(), [[1.0, 2.0, 3.0], [4.0, 5.5, -6.0]]);
-    let binary = VTP.replace(
-        "format=\"ascii\">\n1 2 3\n4 5.5 -6\n",
-        "format=\"binary\">GAAAAAAAgD8AAABAAABAQAAAgEAAALBAAADAwA==",
-    );
+    let binary = VTP
+        .replace("format=\"ascii\">\n1 2 3\n4 5.5 -6\n", "format=\"binary\">GAAAAAAAgD8AAABAAABAQAAAgEAAALBAAADAwA==");
     assert_eq!(read(&binary).unwrap(), [[1.0, 2.0, 3.0], [4.0, 5.5, -6.0]]);
     let wrong = |text: String, word: &str| {
         let message = read(&text).unwrap_err();
         assert!(message.contains(word), "{message}");
     };
-    wrong(
-        VTP.replace("NumberOfPoints=\"2\"", "NumberOfPoints=\"3\""),
-        "ends after 6 of 9 numbers",
-    );
-    wrong(
-        VTP.replace(
-            "NumberOfPoints=\"2\"",
-            "NumberOfPoints=\"99999999999999999999\"",
-        ),
-        "NumberOfPoints",
-    );
-    wrong(
-        VTP.replace(
-            "NumberOfPoints=\"2\"",
-            "NumberOfPoints=\"9999999999999999999\"",
-        ),
-        "longer than any file",
-    );
-    wrong(
-        VTP.replace("type=\"PolyData\"", "type=\"ImageData\""),
-        "holds ImageData",
-    );
-    wrong(
-        VTP.replace("version=\"0.1\"", "compressor=\"vtkLZ4DataCompressor\""),
-        "vtkLZ4DataCompressor",
-    );
+    wrong(VTP.replace("NumberOfPoints=\"2\"", "NumberOfPoints=\"3\""), "ends after 6 of 9 numbers");
+    wrong(VTP.replace("NumberOfPoints=\"2\"", "NumberOfPoints=\"99999999999999999999\""), "NumberOfPoints");
+    wrong(VTP.replace("NumberOfPoints=\"2\"", "NumberOfPoints=\"9999999999999999999\""), "longer than any file");
+    wrong(VTP.replace("type=\"PolyData\"", "type=\"ImageData\""), "holds ImageData");
+    wrong(VTP.replace("version=\"0.1\"", "compressor=\"vtkLZ4DataCompressor\""), "vtkLZ4DataCompressor");
     wrong("x".into(), "not a VTK XML file");
 }
 
@@ -362,29 +256,20 @@ fn many_seeds_from_a_file_go_to_disk() {
     let data: Vec<u8> = (0..3 * n).flat_map(|v| (v as f64).to_le_bytes()).collect();
     fs::write(&path, npy_file("<f8", false, &format!("({n}, 3)"), &data)).unwrap();
     let seeds = Seeds::open(&path, Dimension::Three).unwrap();
-    let Seeds::List(PointList::Log(log)) = &seeds else {
-        panic!("a list in a log")
-    };
+    let Seeds::List(PointList::Log(log)) = &seeds else { panic!("a list in a log") };
     assert!(log.spilled_bytes() > 0 && log.held_bytes() <= 1 << 20);
     for i in [0, 1, 50_000, 99_999] {
         let v = 3.0 * i as f64;
-        assert_eq!(
-            seeds.get(i).unwrap(),
-            SeedPoint::Physical([v, v + 1.0, v + 2.0])
-        );
+        assert_eq!(seeds.get(i).unwrap(), SeedPoint::Physical([v, v + 1.0, v + 2.0]));
     }
     assert_eq!(dir.names(), ["seeds.npy"]);
 }
 
 #[test]
 fn damaged_seeds_do_not_panic() {
-    for spec in [
-        "point:1,2,3",
-        "plane:0,0,0:1,0,0:0,1,0:3:4",
-        "ijk:z:1-3/2,1.5,2-9",
-        "random:12:34",
-        "box:0,0,0:1,1,1:2:2:2",
-    ] {
+    for spec in
+        ["point:1,2,3", "plane:0,0,0:1,0,0:0,1,0:3:4", "ijk:z:1-3/2,1.5,2-9", "random:12:34", "box:0,0,0:1,1,1:2:2:2"]
+    {
         mutations(spec.as_bytes(), 2000, fuzz_spec);
     }
     mutations(b"x,y,z\n1,2,3\n4,5,6\n\"7\",8;9,\n", 2000, fuzz_csv);

@@ -32,8 +32,22 @@ pub enum Samples {
 /// attack each other), so that near-horizontal and near-vertical edges get every step.
 const EIGHT: [(i8, i8); 8] = [(1, -3), (-1, 3), (5, 1), (-3, -5), (-5, 5), (-7, -1), (3, 7), (7, -7)];
 const SIXTEEN: [(i8, i8); 16] = [
-    (1, 1), (-1, -3), (-3, 2), (4, -1), (-5, -2), (2, 5), (5, 3), (3, -5),
-    (-2, 6), (0, -7), (-4, -6), (-6, 4), (-8, 0), (7, -4), (6, 7), (-7, -8),
+    (1, 1),
+    (-1, -3),
+    (-3, 2),
+    (4, -1),
+    (-5, -2),
+    (2, 5),
+    (5, 3),
+    (3, -5),
+    (-2, 6),
+    (0, -7),
+    (-4, -6),
+    (-6, 4),
+    (-8, 0),
+    (7, -4),
+    (6, 7),
+    (-7, -8),
 ];
 
 /// Where the samples of a cell lie.
@@ -52,7 +66,8 @@ impl Lattice {
             Samples::Sixteen => &SIXTEEN,
         };
         let place = |v: i8| 0.5 + f32::from(v) / 16.0;
-        let eight = |from: usize, pick: fn((i8, i8)) -> i8| f32x8::from(std::array::from_fn(|k| place(pick(places[from + k]))));
+        let eight =
+            |from: usize, pick: fn((i8, i8)) -> i8| f32x8::from(std::array::from_fn(|k| place(pick(places[from + k]))));
         let groups = (0..places.len() / 8).map(|g| (eight(g * 8, |p| p.0), eight(g * 8, |p| p.1))).collect();
         Lattice { cell: [1, 1], groups }
     }
@@ -252,7 +267,8 @@ impl Target for Peel<'_> {
 
     #[inline]
     fn visible(&self, index: usize, depth: f32x8) -> u32 {
-        (depth.simd_le(self.band.depth[index]) & depth.simd_lt(self.ceiling[index]) & self.floor[index].simd_lt(depth)).to_bitmask()
+        (depth.simd_le(self.band.depth[index]) & depth.simd_lt(self.ceiling[index]) & self.floor[index].simd_lt(depth))
+            .to_bitmask()
     }
 
     #[inline]
@@ -283,7 +299,9 @@ mod tests {
         for samples in [Samples::Eight, Samples::Sixteen] {
             let lattice = Lattice::pixels(samples);
             let n = (lattice.groups.len() * 8) as f32;
-            let mean = |pick: fn(&(f32x8, f32x8)) -> f32x8| lattice.groups.iter().map(|g| pick(g).reduce_add()).sum::<f32>() / n;
+            let mean = |pick: fn(&(f32x8, f32x8)) -> f32x8| {
+                lattice.groups.iter().map(|g| pick(g).reduce_add()).sum::<f32>() / n
+            };
             assert!((mean(|g| g.0) - 0.5).abs() < 0.04 && (mean(|g| g.1) - 0.5).abs() < 0.04);
         }
     }
@@ -293,7 +311,14 @@ mod tests {
         let area = Area { first_row: 10, rows: 5, columns: 8, lattice: Lattice::pixels(Samples::Eight) };
         assert_eq!(area.row_range(-5.0, 100.0), 10..15);
         assert_eq!(area.row_range(11.5, 12.5), 11..13);
-        for (a, b) in [(f32::NAN, f32::NAN), (0.0, 9.99), (15.0, 20.0), (f32::INFINITY, f32::INFINITY), (3.0, f32::NAN), (-9.0, -3.0)] {
+        for (a, b) in [
+            (f32::NAN, f32::NAN),
+            (0.0, 9.99),
+            (15.0, 20.0),
+            (f32::INFINITY, f32::INFINITY),
+            (3.0, f32::NAN),
+            (-9.0, -3.0),
+        ] {
             assert!(area.row_range(a, b).is_empty(), "{a} {b}");
         }
         assert_eq!(area.column_range(f32::NEG_INFINITY, f32::INFINITY), 0..8);

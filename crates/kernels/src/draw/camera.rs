@@ -197,8 +197,12 @@ impl Camera {
             return Err(CameraError::NoDirection);
         }
         match self.lens {
-            Lens::Perspective { fov_degrees } if !(0.1..=170.0).contains(&fov_degrees) => Err(CameraError::BadAngle(fov_degrees)),
-            Lens::Orthographic { height } if !(height > 0.0 && height <= CAMERA_LIMIT) => Err(CameraError::BadHeight(height)),
+            Lens::Perspective { fov_degrees } if !(0.1..=170.0).contains(&fov_degrees) => {
+                Err(CameraError::BadAngle(fov_degrees))
+            }
+            Lens::Orthographic { height } if !(height > 0.0 && height <= CAMERA_LIMIT) => {
+                Err(CameraError::BadHeight(height))
+            }
             _ => Ok(()),
         }
     }
@@ -276,11 +280,14 @@ impl Fit {
         let (distance, lens) = match self.central {
             None => {
                 // Physical height of one pixel, the larger of what the two directions ask for; a millionth of the scene at least.
-                let pixel = ((x_hi + x_lo) / self.fill[0]).max((y_hi + y_lo) / self.fill[1]).max(self.radius * 1e-6 / self.size[1]);
+                let pixel = ((x_hi + x_lo) / self.fill[0])
+                    .max((y_hi + y_lo) / self.fill[1])
+                    .max(self.radius * 1e-6 / self.size[1]);
                 (self.radius * 2.0, Lens::Orthographic { height: pixel * self.size[1] })
             }
             Some((fov_degrees, [tx, ty])) => {
-                let distance = ((x_hi + x_lo) / (2.0 * tx)).max((y_hi + y_lo) / (2.0 * ty)).max(nearest + 0.1 * self.radius);
+                let distance =
+                    ((x_hi + x_lo) / (2.0 * tx)).max((y_hi + y_lo) / (2.0 * ty)).max(nearest + 0.1 * self.radius);
                 (distance, Lens::Perspective { fov_degrees })
             }
         };
@@ -303,11 +310,7 @@ fn basis(forward: DVec3, up: DVec3) -> DMat3 {
     if r.length_squared() < 1e-12 {
         // Looking straight along `up`: the axis that is farthest from the line of sight takes its place.
         let a = forward.abs();
-        let axis = if a.z < 0.9 {
-            DVec3::Z
-        } else {
-            DVec3::Y
-        };
+        let axis = if a.z < 0.9 { DVec3::Z } else { DVec3::Y };
         r = right(axis);
     }
     let r = r.normalize();
@@ -336,7 +339,13 @@ mod tests {
     fn a_fitted_box_fills_the_free_rectangle_and_stays_inside() {
         let size = [1600, 900];
         let frame = Frame { size, insets: [10.0, 20.0, 200.0, 30.0] };
-        for bounds in [boxed(1.0, 1.0, 1.0), boxed(10.0, 1.0, 1.0), boxed(1.0, 9.0, 0.1), boxed(1e-9, 3e-9, 2e-9), boxed(3.0, 2.0, 0.0)] {
+        for bounds in [
+            boxed(1.0, 1.0, 1.0),
+            boxed(10.0, 1.0, 1.0),
+            boxed(1.0, 9.0, 0.1),
+            boxed(1e-9, 3e-9, 2e-9),
+            boxed(3.0, 2.0, 0.0),
+        ] {
             for fov in [None, Some(10.0), Some(60.0)] {
                 let view = View { fov_degrees: fov, ..View::of(&bounds) };
                 let camera = Camera::fit(&bounds, &view, &frame);

@@ -56,7 +56,11 @@ impl Brush<'_> {
     fn radius(&self, own: Option<f32>, z: f32) -> f32 {
         let pixel = self.resolution / self.projector.scale_at(z.max(super::projector::NEAR));
         // On the small depth picture a line must not fall between the samples either.
-        let least = if self.resolution < 1.0 { pixel * self.style.min_pixels.max(0.6 / self.resolution) } else { pixel * self.style.min_pixels };
+        let least = if self.resolution < 1.0 {
+            pixel * self.style.min_pixels.max(0.6 / self.resolution)
+        } else {
+            pixel * self.style.min_pixels
+        };
         let wanted = match (own, self.style.radius) {
             (Some(r), _) => (f64::from(r) / self.projector.unit) as f32,
             (None, Radius::Physical(r)) => (r / self.projector.unit) as f32,
@@ -122,7 +126,8 @@ impl Brush<'_> {
                 // Hermite's cubic, with tangents as long as the chord.
                 let ends = a.center * (u * u * (1.0 + 2.0 * t)) + b.center * (t * t * (1.0 + 2.0 * u));
                 let center = ends + (ta * (u * u * t) - tb * (t * t * u)) * length;
-                let slope = (chord * (6.0 * t * u)) + (ta * (u * (1.0 - 3.0 * t)) + tb * (t * (3.0 * t - 2.0))) * length;
+                let slope =
+                    (chord * (6.0 * t * u)) + (ta * (u * (1.0 - 3.0 * t)) + tb * (t * (3.0 * t - 2.0))) * length;
                 to = Node::new(self.projector, center, mix(a.radius, b.radius), mix(a.scalar, b.scalar));
                 to.tangent = slope;
                 to.end = false;
@@ -152,7 +157,10 @@ impl Brush<'_> {
         let mut counts = Counts::default();
         let corner = |i: u32| {
             let i = i as usize;
-            let normal = mesh.normals.and_then(|n| n.get(i)).map_or(Vec3::ZERO, |n| self.projector.view_direction(Vec3::from_array(*n)));
+            let normal = mesh
+                .normals
+                .and_then(|n| n.get(i))
+                .map_or(Vec3::ZERO, |n| self.projector.view_direction(Vec3::from_array(*n)));
             let scalar = mesh.scalars.and_then(|s| s.get(i).copied()).unwrap_or(f32::NAN);
             Corner { at: self.projector.view(mesh.points.get(i)), normal, scalar }
         };
@@ -186,7 +194,8 @@ impl Brush<'_> {
             if !rows.touches(j, j + 1, target.area().pixel_rows()) {
                 // Holes are counted all the same: what is skipped does not depend on what the band shows.
                 for i in i0..i1 {
-                    let hole = [(i, j), (i + 1, j), (i + 1, j + 1), (i, j + 1)].iter().any(|c| rows.at(c.0, c.1).is_nan());
+                    let hole =
+                        [(i, j), (i + 1, j), (i + 1, j + 1), (i, j + 1)].iter().any(|c| rows.at(c.0, c.1).is_nan());
                     counts.skipped += u64::from(hole);
                     counts.triangles += if hole { 0 } else { 2 };
                 }

@@ -141,7 +141,13 @@ impl Furniture {
         if !self.bars.is_empty() {
             if upright {
                 let across = if self.axes.is_some() { (arrow + em) * 2.0 } else { 0.0 };
-                let column = pen.upright_bars(&self.bars, top, bottom + across + if across > 0.0 { em } else { 0.0 }, across, &mut layout.overlay);
+                let column = pen.upright_bars(
+                    &self.bars,
+                    top,
+                    bottom + across + if across > 0.0 { em } else { 0.0 },
+                    across,
+                    &mut layout.overlay,
+                );
                 layout.insets[2] = f64::from(column);
                 if self.axes.is_some() {
                     let at = [width - pen.margin - across * 0.5, height - bottom - pen.margin - across * 0.5];
@@ -215,7 +221,8 @@ impl Pen {
             (false, 0) => format!("[{}]", bar.unit),
             (false, e) => format!("[×10{} {}]", superscript(e), bar.unit),
         };
-        let one = [bar.title.as_str(), unit.as_str()].iter().filter(|s| !s.is_empty()).copied().collect::<Vec<_>>().join(" ");
+        let one =
+            [bar.title.as_str(), unit.as_str()].iter().filter(|s| !s.is_empty()).copied().collect::<Vec<_>>().join(" ");
         if one.is_empty() {
             return Vec::new();
         }

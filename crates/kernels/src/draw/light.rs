@@ -121,7 +121,9 @@ impl Shader<'_> {
             let (a, b) = self.projector.slopes(u, v);
             let eye = if material.gizmo { Vec3::NEG_Z } else { self.projector.to_eye(a, b) };
             let open = match self.depths {
-                Some(map) if !material.gizmo => 1.0 - self.effects.occlusion * (1.0 - occlusion.get(map, self.projector, u, v, depth)),
+                Some(map) if !material.gizmo => {
+                    1.0 - self.effects.occlusion * (1.0 - occlusion.get(map, self.projector, u, v, depth))
+                }
                 _ => 1.0,
             };
             let facing = n.dot(eye).clamp(0.0, 1.0);
@@ -175,7 +177,8 @@ impl Shader<'_> {
         for (x, out) in out.iter_mut().enumerate() {
             let first = area.index(row, x as u32);
             let empty = (first..first + groups).all(|g| band.depth[g].to_array().iter().all(|d| *d == EMPTY));
-            let clear = veil.is_none_or(|v| (first..first + groups).all(|g| v.left[g].to_array().iter().all(|t| *t == 1.0)));
+            let clear =
+                veil.is_none_or(|v| (first..first + groups).all(|g| v.left[g].to_array().iter().all(|t| *t == 1.0)));
             if empty && clear {
                 *out = behind;
                 continue;
@@ -191,12 +194,24 @@ impl Shader<'_> {
                     let mut colour = if depths[lane] == EMPTY {
                         behind
                     } else {
-                        self.sample(x as f32 + ox[lane], row as f32 + oy[lane], depths[lane], keys[lane], &mut cached, behind)
+                        self.sample(
+                            x as f32 + ox[lane],
+                            row as f32 + oy[lane],
+                            depths[lane],
+                            keys[lane],
+                            &mut cached,
+                            behind,
+                        )
                     };
                     if let Some(veil) = veil {
                         let left = veil.left[first + g].as_array()[lane];
                         let light = &veil.light[first + g];
-                        colour = colour * left + Vec3::new(light[0].as_array()[lane], light[1].as_array()[lane], light[2].as_array()[lane]);
+                        colour = colour * left
+                            + Vec3::new(
+                                light[0].as_array()[lane],
+                                light[1].as_array()[lane],
+                                light[2].as_array()[lane],
+                            );
                     }
                     sum += colour;
                 }
@@ -225,7 +240,10 @@ impl Shader<'_> {
                         }
                         any = true;
                         let key = peel.keys[first + g][lane];
-                        let (u, v) = (x as f32 + lattice.groups[g].0.as_array()[lane], row as f32 + lattice.groups[g].1.as_array()[lane]);
+                        let (u, v) = (
+                            x as f32 + lattice.groups[g].0.as_array()[lane],
+                            row as f32 + lattice.groups[g].1.as_array()[lane],
+                        );
                         let colour = self.sample(u, v, depth, key, &mut cached, behind);
                         let opacity = self.materials[material_of(key) as usize].opacity;
                         let left = &mut veil.left[first + g].as_mut_array()[lane];

@@ -42,9 +42,11 @@ pub use camera::{Camera, CameraError, Fit, Frame, Lens, View, MAX_COORDINATE};
 pub use chunk::Counts;
 pub use colour::{linear_to_srgb, srgb_to_linear, Colour, ColourMap, ColourMapError, Srgb8};
 pub use furniture::{Axes, Furniture, Note, Place, ScalarBar};
-pub use glam::DVec3;
 pub use geometry::{Aabb, Chunk, Geometry, GeometryError, Mesh, Polyline, Positions, QuadGrid, Spheres, Wanted};
+pub use glam::DVec3;
 pub use light::{Background, Effects};
-pub use stage::{bounds_of, fit_layers, pixel_scale, Canvas, Layer, Setting, Stage, StageError, Survey, MOST_PIXELS_A_SIDE};
+pub use stage::{
+    bounds_of, fit_layers, pixel_scale, Canvas, Layer, Setting, Stage, StageError, Survey, MOST_PIXELS_A_SIDE,
+};
 pub use style::{Finish, Radius, Style};
 pub use ticks::{superscript, ticks, Ticks};

@@ -131,7 +131,8 @@ impl DepthMap {
         let slopes = self.slope(p, here, x, y, 1, 0).zip(self.slope(p, here, x, y, 0, 1));
         // Steeper than this, a neighbour is another thing, and the pixel is as good as a line: it faces the eye.
         let flat = slopes.filter(|(a, b)| a.z.abs().max(b.z.abs()) < 4.0 * pixel);
-        let normal = flat.and_then(|(a, b)| a.cross(b).try_normalize()).map_or(Vec3::NEG_Z, |n| if n.z > 0.0 { -n } else { n });
+        let normal =
+            flat.and_then(|(a, b)| a.cross(b).try_normalize()).map_or(Vec3::NEG_Z, |n| if n.z > 0.0 { -n } else { n });
         let mut sum = 0.0;
         for t in taps {
             let (tx, ty) = (x + (t[0] * reach_px).round() as isize, y + (t[1] * reach_px).round() as isize);
@@ -195,7 +196,9 @@ impl DepthMap {
         let (x, y) = (x.floor() as isize, y.floor() as isize);
         let grain = 2.0 / (p.scale_at(depth) * self.factor);
         let (mut sum, mut weight) = (0.0, 1e-6);
-        for (dx, dy, w) in [(0, 0, (1.0 - fx) * (1.0 - fy)), (1, 0, fx * (1.0 - fy)), (0, 1, (1.0 - fx) * fy), (1, 1, fx * fy)] {
+        for (dx, dy, w) in
+            [(0, 0, (1.0 - fx) * (1.0 - fy)), (1, 0, fx * (1.0 - fy)), (0, 1, (1.0 - fx) * fy), (1, 1, fx * fy)]
+        {
             let there = self.at(x + dx, y + dy);
             if there == EMPTY {
                 continue;

@@ -174,10 +174,23 @@ impl<'a> Stage<'a> {
         let worn = worn.into_iter().map(|m| m as u8).collect();
         let light_background = setting.background.is_light();
         let mut layout = setting.furniture.layout(setting.size, light_background);
-        let gizmo = layout.gizmo.map(|g| GizmoParts::new(&projector, &g, &setting.furniture, light_background, &mut layout));
+        let gizmo =
+            layout.gizmo.map(|g| GizmoParts::new(&projector, &g, &setting.furniture, light_background, &mut layout));
         let range = depth_range(&projector, &bounds);
         let (lattice, depths) = (Lattice::pixels(setting.samples), DepthMap::new(setting.size));
-        Ok(Stage { lattice, setting, layers, projector, materials, worn, layout, gizmo, range, depths, contacts: false })
+        Ok(Stage {
+            lattice,
+            setting,
+            layers,
+            projector,
+            materials,
+            worn,
+            layout,
+            gizmo,
+            range,
+            depths,
+            contacts: false,
+        })
     }
 
     /// Width and height in pixels.
@@ -223,7 +236,14 @@ impl<'a> Stage<'a> {
     }
 
     /// Streams one layer into a target, leaving out what cannot touch it.
-    fn stream<T: Target>(&self, target: &mut T, k: usize, projector: &Projector, resolution: f32, everything: bool) -> Result<Counts, StageError> {
+    fn stream<T: Target>(
+        &self,
+        target: &mut T,
+        k: usize,
+        projector: &Projector,
+        resolution: f32,
+        everything: bool,
+    ) -> Result<Counts, StageError> {
         let layer = &self.layers[k];
         let rows = target.area().pixel_rows();
         let (grow, pad) = match layer.style.radius {
@@ -240,7 +260,12 @@ impl<'a> Stage<'a> {
             let grown = Aabb { min: b.min - DVec3::splat(grow), max: b.max + DVec3::splat(grow) };
             projector.rows_of(&grown, pad).is_some_and(|r| r[1] >= rows[0] && r[0] <= rows[1])
         };
-        let brush = Brush { projector, paint: Paint { material: self.worn[k], colour: &layer.style.colour }, style: &layer.style, resolution };
+        let brush = Brush {
+            projector,
+            paint: Paint { material: self.worn[k], colour: &layer.style.colour },
+            style: &layer.style,
+            resolution,
+        };
         let mut counts = Counts::default();
         layer
             .geometry
@@ -349,7 +374,12 @@ impl Canvas {
     /// A canvas for bands of at most `rows` rows; it takes [`Stage::canvas_bytes`].
     pub fn new(stage: &Stage<'_>, rows: u32) -> Canvas {
         let area = |rows| Area { first_row: 0, rows, columns: stage.setting.size[0], lattice: stage.lattice.clone() };
-        Canvas { band: Band::new(area(rows)), peel: Band::new(area(0)), veil: Veil::new(), line: vec![Vec3::ZERO; stage.setting.size[0] as usize] }
+        Canvas {
+            band: Band::new(area(rows)),
+            peel: Band::new(area(0)),
+            veil: Veil::new(),
+            line: vec![Vec3::ZERO; stage.setting.size[0] as usize],
+        }
     }
 
     /// Draws rows `rows` of the picture into `out`, three bytes a pixel (sRGB), row by row.
@@ -425,7 +455,13 @@ fn depth_range(p: &Projector, bounds: &Aabb) -> [f32; 2] {
 }
 
 impl GizmoParts {
-    fn new(main: &Projector, g: &Gizmo, furniture: &Furniture, light_background: bool, layout: &mut Layout) -> GizmoParts {
+    fn new(
+        main: &Projector,
+        g: &Gizmo,
+        furniture: &Furniture,
+        light_background: bool,
+        layout: &mut Layout,
+    ) -> GizmoParts {
         let projector = Projector::gizmo(main, g.at, g.length);
         let colours: [Srgb8; 3] = [[200, 60, 52], [66, 146, 62], [58, 104, 196]];
         let labels = furniture.axes.as_ref().map(|a| a.labels.clone()).unwrap_or_default();
@@ -442,7 +478,8 @@ impl GizmoParts {
             let baseline = y + g.letters * 0.3;
             layout.overlay.text(label, g.letters, [x, baseline], Align::Middle, ink, true);
         }
-        let styles = colours.map(|c| Style { min_pixels: 0.0, ..Style::tubes(Colour::Solid(c), Radius::Physical(0.05)) });
+        let styles =
+            colours.map(|c| Style { min_pixels: 0.0, ..Style::tubes(Colour::Solid(c), Radius::Physical(0.05)) });
         GizmoParts { projector, styles, rows: [g.at[1] - g.length * 1.2, g.at[1] + g.length * 1.2] }
     }
 
@@ -454,15 +491,31 @@ impl GizmoParts {
         for (i, style) in self.styles.iter().enumerate() {
             let tip = axis(i);
             let d = self.projector.view_direction(tip.as_vec3());
-            let brush = Brush { projector: &self.projector, paint: Paint { material, colour: &style.colour }, style, resolution: 1.0 };
+            let brush = Brush {
+                projector: &self.projector,
+                paint: Paint { material, colour: &style.colour },
+                style,
+                resolution: 1.0,
+            };
             if (d.x * d.x + d.y * d.y).sqrt() < MARGINAL {
                 // It points at the eye or away from it: only a dot is left.
                 let dot = [[0.0f64; 3]];
-                brush.draw(band, &Chunk::Spheres(Spheres { points: Positions::F64(&dot), scalars: None, radii: Some(&[0.09]) }));
+                brush.draw(
+                    band,
+                    &Chunk::Spheres(Spheres { points: Positions::F64(&dot), scalars: None, radii: Some(&[0.09]) }),
+                );
                 continue;
             }
             let shaft = [DVec3::ZERO.to_array(), (tip * 0.72).to_array(), tip.to_array()];
-            let line = |points, radii| Chunk::Line(Polyline { points: Positions::F64(points), scalars: None, radii, before: None, after: None });
+            let line = |points, radii| {
+                Chunk::Line(Polyline {
+                    points: Positions::F64(points),
+                    scalars: None,
+                    radii,
+                    before: None,
+                    after: None,
+                })
+            };
             brush.draw(band, &line(&shaft[..2], None));
             brush.draw(band, &line(&shaft[1..], Some(&[0.135, 0.004])));
         }

@@ -51,12 +51,26 @@ impl Style {
 
     /// An opaque surface.
     pub fn surface(colour: Colour) -> Style {
-        Style { colour, radius: Radius::Pixels(1.0), min_pixels: 0.7, finish: Finish::Matte, opacity: 1.0, lift_pixels: 0.0 }
+        Style {
+            colour,
+            radius: Radius::Pixels(1.0),
+            min_pixels: 0.7,
+            finish: Finish::Matte,
+            opacity: 1.0,
+            lift_pixels: 0.0,
+        }
     }
 
     /// Thin flat lines, for the edges of zones.
     pub fn outline(colour: Colour, width_pixels: f32) -> Style {
-        Style { colour, radius: Radius::Pixels(width_pixels * 0.5), min_pixels: 0.4, finish: Finish::Flat, opacity: 1.0, lift_pixels: 1.0 }
+        Style {
+            colour,
+            radius: Radius::Pixels(width_pixels * 0.5),
+            min_pixels: 0.4,
+            finish: Finish::Flat,
+            opacity: 1.0,
+            lift_pixels: 1.0,
+        }
     }
 
     /// Small spheres, for seeds.

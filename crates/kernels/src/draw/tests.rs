@@ -93,19 +93,32 @@ fn flat(colour: Colour, radius: Radius) -> Style {
 fn line(points: Vec<[f64; 3]>) -> impl Geometry {
     let bounds = Aabb::of(points.iter().map(|p| DVec3::from_array(*p)));
     Given(bounds, move |visit| {
-        visit(Chunk::Line(Polyline { points: Positions::F64(&points), scalars: None, radii: None, before: None, after: None }));
+        visit(Chunk::Line(Polyline {
+            points: Positions::F64(&points),
+            scalars: None,
+            radii: None,
+            before: None,
+            after: None,
+        }));
     })
 }
 
 fn points(points: Vec<[f64; 3]>) -> impl Geometry {
     let bounds = Aabb::of(points.iter().map(|p| DVec3::from_array(*p)));
-    Given(bounds, move |visit| visit(Chunk::Spheres(Spheres { points: Positions::F64(&points), scalars: None, radii: None })))
+    Given(bounds, move |visit| {
+        visit(Chunk::Spheres(Spheres { points: Positions::F64(&points), scalars: None, radii: None }))
+    })
 }
 
 fn triangles(points: Vec<[f32; 3]>, triangles: Vec<[u32; 3]>) -> impl Geometry {
     let bounds = Aabb::of(points.iter().map(|p| DVec3::from_array(p.map(f64::from))));
     Given(bounds, move |visit| {
-        visit(Chunk::Mesh(Mesh { points: Positions::F32(&points), normals: None, scalars: None, triangles: &triangles }));
+        visit(Chunk::Mesh(Mesh {
+            points: Positions::F32(&points),
+            normals: None,
+            scalars: None,
+            triangles: &triangles,
+        }));
     })
 }
 
@@ -113,11 +126,17 @@ fn triangles(points: Vec<[f32; 3]>, triangles: Vec<[u32; 3]>) -> impl Geometry {
 fn a_sphere_covers_its_disc() {
     let ball = points(vec![[0.0; 3]]);
     // 100 pixels a unit: a radius of 0.8 covers pi 80^2 pixels.
-    let d = draw(plain([300, 300], front(Some(3.0), 0.0)), vec![Layer { geometry: &ball, style: flat(BLACK, Radius::Physical(0.8)) }]);
+    let d = draw(
+        plain([300, 300], front(Some(3.0), 0.0)),
+        vec![Layer { geometry: &ball, style: flat(BLACK, Radius::Physical(0.8)) }],
+    );
     assert!((d.ink() / (std::f64::consts::PI * 6400.0) - 1.0).abs() < 2e-3, "{}", d.ink());
     assert_eq!((d.counts.spheres, d.counts.skipped), (1, 0));
     // Seen from near, its outline is the circle of tangents: radius f r / sqrt(d^2 - r^2) pixels.
-    let d = draw(plain([300, 300], front(None, 20.0)), vec![Layer { geometry: &ball, style: flat(BLACK, Radius::Physical(0.8)) }]);
+    let d = draw(
+        plain([300, 300], front(None, 20.0)),
+        vec![Layer { geometry: &ball, style: flat(BLACK, Radius::Physical(0.8)) }],
+    );
     let f = 150.0 / 10f64.to_radians().tan();
     let r = f * 0.8 / (100.0f64 - 0.64).sqrt();
     assert!((d.ink() / (std::f64::consts::PI * r * r) - 1.0).abs() < 2e-3, "{} {r}", d.ink());
@@ -125,14 +144,20 @@ fn a_sphere_covers_its_disc() {
     let aside = points(vec![[1.2, 0.0, 0.0]]);
     let mut camera = front(None, 60.0);
     camera.position[2] = 2.5;
-    let d = draw(plain([600, 300], camera), vec![Layer { geometry: &aside, style: flat(BLACK, Radius::Physical(0.5)) }]);
+    let d =
+        draw(plain([600, 300], camera), vec![Layer { geometry: &aside, style: flat(BLACK, Radius::Physical(0.5)) }]);
     let f = 150.0 / 30f64.to_radians().tan();
     let (theta, distance) = ((1.2f64 / 2.5).atan(), (1.2f64 * 1.2 + 6.25).sqrt());
     let alpha = (0.5 / distance).asin();
     let long = f * ((theta + alpha).tan() - (theta - alpha).tan()) / 2.0;
     let eccentricity = theta.sin() / alpha.cos();
     let short = long * (1.0 - eccentricity * eccentricity).sqrt();
-    assert!((d.ink() / (std::f64::consts::PI * long * short) - 1.0).abs() < 3e-3, "{} {}", d.ink(), std::f64::consts::PI * long * short);
+    assert!(
+        (d.ink() / (std::f64::consts::PI * long * short) - 1.0).abs() < 3e-3,
+        "{} {}",
+        d.ink(),
+        std::f64::consts::PI * long * short
+    );
 }
 
 #[test]
@@ -140,18 +165,27 @@ fn a_tube_covers_its_hull() {
     // Length 2, radius 0.25, at 100 pixels a unit: a rectangle of 200 x 50 and two half discs.
     let tube = line(vec![[-1.0, -0.3, 0.0], [1.0, 0.3, 0.0]]);
     let length = 100.0 * (4.0f64 + 0.36).sqrt();
-    let d = draw(plain([300, 200], front(Some(2.0), 0.0)), vec![Layer { geometry: &tube, style: flat(BLACK, Radius::Physical(0.25)) }]);
+    let d = draw(
+        plain([300, 200], front(Some(2.0), 0.0)),
+        vec![Layer { geometry: &tube, style: flat(BLACK, Radius::Physical(0.25)) }],
+    );
     let area = length * 50.0 + std::f64::consts::PI * 625.0;
     assert!((d.ink() / area - 1.0).abs() < 2e-3, "{} {area}", d.ink());
     assert_eq!(d.counts.segments, 1);
     // Cut anywhere, and with a vertex given twice, it is the same tube.
     let cut = line(vec![[-1.0, -0.3, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.5, 0.15, 0.0], [1.0, 0.3, 0.0]]);
-    let e = draw(plain([300, 200], front(Some(2.0), 0.0)), vec![Layer { geometry: &cut, style: flat(BLACK, Radius::Physical(0.25)) }]);
+    let e = draw(
+        plain([300, 200], front(Some(2.0), 0.0)),
+        vec![Layer { geometry: &cut, style: flat(BLACK, Radius::Physical(0.25)) }],
+    );
     assert_eq!(e.counts.segments, 3);
     assert!((d.ink() - e.ink()).abs() < 1.0);
     // A radius in pixels is the same near and far.
     let deep = line(vec![[-0.4, 0.0, 5.0], [0.8, 0.0, -5.0]]);
-    let d = draw(plain([400, 200], front(None, 30.0)), vec![Layer { geometry: &deep, style: flat(BLACK, Radius::Pixels(6.0)) }]);
+    let d = draw(
+        plain([400, 200], front(None, 30.0)),
+        vec![Layer { geometry: &deep, style: flat(BLACK, Radius::Pixels(6.0)) }],
+    );
     let column = |x: u32| (0..200).map(|y| 1.0 - srgb_to_linear(f32::from(d.at(x, y)[0]) / 255.0)).sum::<f32>();
     assert!((column(195) - 12.0).abs() < 0.2 && (column(215) - 12.0).abs() < 0.2, "{} {}", column(195), column(215));
 }
@@ -160,23 +194,40 @@ fn a_tube_covers_its_hull() {
 fn a_tapered_tube_is_the_hull_of_its_spheres() {
     let ends = [[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]];
     let cone = Given(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
-        visit(Chunk::Line(Polyline { points: Positions::F64(&ends), scalars: None, radii: Some(&[0.6, 0.2]), before: None, after: None }));
+        visit(Chunk::Line(Polyline {
+            points: Positions::F64(&ends),
+            scalars: None,
+            radii: Some(&[0.6, 0.2]),
+            before: None,
+            after: None,
+        }));
     });
-    let d = draw(plain([400, 200], front(Some(2.0), 0.0)), vec![Layer { geometry: &cone, style: flat(BLACK, Radius::Pixels(1.0)) }]);
+    let d = draw(
+        plain([400, 200], front(Some(2.0), 0.0)),
+        vec![Layer { geometry: &cone, style: flat(BLACK, Radius::Pixels(1.0)) }],
+    );
     // Hull of two discs: trapezium of the tangents and two circular segments.
     let (a, b, l) = (60.0f64, 20.0, 200.0);
     let tangent = (l * l - (a - b) * (a - b)).sqrt();
     let phi = ((a - b) / l).asin();
-    let area = tangent * (a + b) + a * a * (std::f64::consts::FRAC_PI_2 + phi) + b * b * (std::f64::consts::FRAC_PI_2 - phi);
+    let area =
+        tangent * (a + b) + a * a * (std::f64::consts::FRAC_PI_2 + phi) + b * b * (std::f64::consts::FRAC_PI_2 - phi);
     assert!((d.ink() / area - 1.0).abs() < 2e-3, "{} {area}", d.ink());
     // Seen from its end, it is the larger sphere's disc, from either end.
     for z in [10.0, -10.0] {
         let along = [[0.0, 0.0, -1.0], [0.0, 0.0, 1.0]];
         let cone = Given(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
-            visit(Chunk::Line(Polyline { points: Positions::F64(&along), scalars: None, radii: Some(&[0.6, 0.2]), before: None, after: None }));
+            visit(Chunk::Line(Polyline {
+                points: Positions::F64(&along),
+                scalars: None,
+                radii: Some(&[0.6, 0.2]),
+                before: None,
+                after: None,
+            }));
         });
         let camera = Camera { position: [0.0, 0.0, z], ..front(Some(2.0), 0.0) };
-        let d = draw(plain([200, 200], camera), vec![Layer { geometry: &cone, style: flat(BLACK, Radius::Pixels(1.0)) }]);
+        let d =
+            draw(plain([200, 200], camera), vec![Layer { geometry: &cone, style: flat(BLACK, Radius::Pixels(1.0)) }]);
         assert!((d.ink() / (std::f64::consts::PI * 3600.0) - 1.0).abs() < 2e-3, "{z} {}", d.ink());
     }
 }
@@ -185,7 +236,10 @@ fn a_tapered_tube_is_the_hull_of_its_spheres() {
 fn a_long_thin_tube_keeps_its_width() {
     // Two thousand pixels of one piece, three pixels wide: single precision has to hold.
     let tube = line(vec![[-10.0, -1.0, 3.0], [10.0, 1.1, -3.0]]);
-    let d = draw(plain([2000, 240], front(Some(2.4), 0.0)), vec![Layer { geometry: &tube, style: flat(BLACK, Radius::Pixels(1.5)) }]);
+    let d = draw(
+        plain([2000, 240], front(Some(2.4), 0.0)),
+        vec![Layer { geometry: &tube, style: flat(BLACK, Radius::Pixels(1.5)) }],
+    );
     let seen = 3.0 * (400.0f64 + 2.1 * 2.1).sqrt() * 100.0;
     let caps = std::f64::consts::PI * 1.5 * 1.5;
     assert!((d.ink() / (seen + caps) - 1.0).abs() < 4e-3, "{} {}", d.ink(), seen + caps);
@@ -216,7 +270,10 @@ fn the_nearer_tube_hides_the_other() {
 #[test]
 fn what_faces_the_eye_has_its_own_colour() {
     // A square in the plane of the picture, lit: its colour is that of the table to the bit.
-    let square = triangles(vec![[-1.0, -1.0, 0.0], [1.0, -1.0, 0.0], [1.0, 1.0, 0.0], [-1.0, 1.0, 0.0]], vec![[0, 1, 2], [0, 2, 3]]);
+    let square = triangles(
+        vec![[-1.0, -1.0, 0.0], [1.0, -1.0, 0.0], [1.0, 1.0, 0.0], [-1.0, 1.0, 0.0]],
+        vec![[0, 1, 2], [0, 2, 3]],
+    );
     for colour in [[12, 200, 99], [253, 231, 37], [68, 1, 84]] {
         let layer = Layer { geometry: &square, style: Style::surface(Colour::Solid(colour)) };
         let mut setting = plain([60, 60], front(Some(3.0), 0.0));
@@ -246,9 +303,15 @@ fn triangles_meet_without_gap_or_overlap() {
     let fan = triangles(p, (0..n).map(|i| [0, 1 + i, 1 + (i + 1) % n]).collect());
     let style = Style { finish: Finish::Flat, opacity: 0.5, ..Style::surface(BLACK) };
     for fov in [None, Some(40.0)] {
-        let d = draw(plain([240, 240], front(fov.is_none().then_some(2.4), 16.0)), vec![Layer { geometry: &fan, style: style.clone() }]);
+        let d = draw(
+            plain([240, 240], front(fov.is_none().then_some(2.4), 16.0)),
+            vec![Layer { geometry: &fan, style: style.clone() }],
+        );
         let inside = |x: u32, y: u32| (x as f64 - 119.5).hypot(y as f64 - 119.5) < 70.0;
-        let odd = (0..240).flat_map(|y| (0..240).map(move |x| (x, y))).filter(|(x, y)| inside(*x, *y) && d.at(*x, *y) != [188; 3]).count();
+        let odd = (0..240)
+            .flat_map(|y| (0..240).map(move |x| (x, y)))
+            .filter(|(x, y)| inside(*x, *y) && d.at(*x, *y) != [188; 3])
+            .count();
         assert_eq!(odd, 0);
     }
 }
@@ -260,7 +323,8 @@ fn a_quad_grid_is_what_it_should_be() {
     let mut p = Vec::new();
     for j in 0..nj {
         for i in 0..ni {
-            let (a, b) = (i as f64 / (ni - 1) as f64 * std::f64::consts::TAU, j as f64 / (nj - 1) as f64 * std::f64::consts::PI);
+            let (a, b) =
+                (i as f64 / (ni - 1) as f64 * std::f64::consts::TAU, j as f64 / (nj - 1) as f64 * std::f64::consts::PI);
             p.push([(b.sin() * a.cos()) as f32, (b.sin() * a.sin()) as f32, b.cos() as f32]);
         }
     }
@@ -276,10 +340,24 @@ fn a_quad_grid_is_what_it_should_be() {
     let grey = Colour::Solid([140, 140, 140]);
     for position in [[0.0, 0.0, 10.0], [10.0, 0.0, 0.0], [6.0, -5.0, 6.0]] {
         let camera = Camera { position, up: [0.1, 1.0, 0.2], ..front(Some(2.4), 0.0) };
-        let d = draw(plain([120, 120], camera), vec![Layer { geometry: &globe, style: matte(Style::surface(grey.clone())) }]);
-        let e = draw(plain([120, 120], camera), vec![Layer { geometry: &ball, style: matte(Style::points(grey.clone(), Radius::Physical(1.0))) }]);
-        for (x, y) in (0..120).flat_map(|y| (0..120).map(move |x| (x, y))).filter(|(x, y)| (*x as f64 - 59.5).hypot(*y as f64 - 59.5) < 40.0) {
-            assert!(d.at(x, y)[0].abs_diff(e.at(x, y)[0]) <= 5, "{position:?} {x} {y} {:?} {:?}", d.at(x, y), e.at(x, y));
+        let d = draw(
+            plain([120, 120], camera),
+            vec![Layer { geometry: &globe, style: matte(Style::surface(grey.clone())) }],
+        );
+        let e = draw(
+            plain([120, 120], camera),
+            vec![Layer { geometry: &ball, style: matte(Style::points(grey.clone(), Radius::Physical(1.0))) }],
+        );
+        for (x, y) in (0..120)
+            .flat_map(|y| (0..120).map(move |x| (x, y)))
+            .filter(|(x, y)| (*x as f64 - 59.5).hypot(*y as f64 - 59.5) < 40.0)
+        {
+            assert!(
+                d.at(x, y)[0].abs_diff(e.at(x, y)[0]) <= 5,
+                "{position:?} {x} {y} {:?} {:?}",
+                d.at(x, y),
+                e.at(x, y)
+            );
         }
     }
 }
@@ -299,10 +377,16 @@ fn pieces_of_a_grid_meet_without_a_seam() {
     let four = Given(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
         for (i0, i1) in [(20usize, 39usize), (0, 20)] {
             for (j0, j1) in [(0usize, 11usize), (11, 29)] {
-                let (a0, a1, b0, b1) = (i0.saturating_sub(2), (i1 + 2).min(ni - 1), j0.saturating_sub(2), (j1 + 2).min(nj - 1));
+                let (a0, a1, b0, b1) =
+                    (i0.saturating_sub(2), (i1 + 2).min(ni - 1), j0.saturating_sub(2), (j1 + 2).min(nj - 1));
                 let p: Vec<[f32; 3]> = (b0..=b1).flat_map(|j| (a0..=a1).map(move |i| point(i, j))).collect();
                 let draw = Some([[i0 - a0, i1 - a0], [j0 - b0, j1 - b0]]);
-                visit(Chunk::Quads(QuadGrid { size: [a1 - a0 + 1, b1 - b0 + 1], points: Positions::F32(&p), scalars: None, draw }));
+                visit(Chunk::Quads(QuadGrid {
+                    size: [a1 - a0 + 1, b1 - b0 + 1],
+                    points: Positions::F32(&p),
+                    scalars: None,
+                    draw,
+                }));
             }
         }
     });
@@ -315,7 +399,10 @@ fn pieces_of_a_grid_meet_without_a_seam() {
 
 #[test]
 fn pieces_of_a_line_meet_without_a_seam() {
-    let p: Vec<[f64; 3]> = (0..60).map(|i| (i as f64 * 0.2, i as f64 / 30.0 - 1.0)).map(|(a, y)| [0.7 * a.cos(), y, 0.7 * a.sin()]).collect();
+    let p: Vec<[f64; 3]> = (0..60)
+        .map(|i| (i as f64 * 0.2, i as f64 / 30.0 - 1.0))
+        .map(|(a, y)| [0.7 * a.cos(), y, 0.7 * a.sin()])
+        .collect();
     let one = line(p.clone());
     // The box is the scene's scale, so it has to be the same for the bits to be.
     let many = Given(one.bounds(), |visit: &mut dyn FnMut(Chunk<'_>)| {
@@ -332,7 +419,13 @@ fn pieces_of_a_line_meet_without_a_seam() {
         }
         // The steps end at vertex 2.
         let after = Some(DVec3::from_array(p[3]));
-        visit(Chunk::Line(Polyline { points: Positions::F64(&p[..=2]), scalars: None, radii: None, before: None, after }));
+        visit(Chunk::Line(Polyline {
+            points: Positions::F64(&p[..=2]),
+            scalars: None,
+            radii: None,
+            before: None,
+            after,
+        }));
     });
     let style = Style::tubes(Colour::Solid([200, 90, 40]), Radius::Physical(0.12));
     let camera = Camera { position: [4.0, 2.0, 9.0], ..front(None, 20.0) };
@@ -346,10 +439,19 @@ fn mixed<R>(then: impl FnOnce(Setting, Vec<Layer<'_>>) -> R) -> R {
     let p: Vec<[f64; 3]> = (0..80).map(|i| i as f64 * 0.15).map(|a| [a.cos(), 0.16 * a - 1.0, a.sin()]).collect();
     let s: Vec<f32> = (0..80).map(|i| i as f32).collect();
     let helix = Given(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
-        visit(Chunk::Line(Polyline { points: Positions::F64(&p), scalars: Some(&s), radii: None, before: None, after: None }));
+        visit(Chunk::Line(Polyline {
+            points: Positions::F64(&p),
+            scalars: Some(&s),
+            radii: None,
+            before: None,
+            after: None,
+        }));
     });
     let seeds = points(vec![[0.3, 0.4, 0.5], [-0.6, -0.5, 0.9]]);
-    let sheet = triangles(vec![[-1.0, -0.8, -1.0], [1.0, -0.8, -1.0], [1.0, -0.5, 1.0], [-1.0, -0.5, 1.0]], vec![[0, 1, 2], [0, 2, 3]]);
+    let sheet = triangles(
+        vec![[-1.0, -0.8, -1.0], [1.0, -0.8, -1.0], [1.0, -0.5, 1.0], [-1.0, -0.5, 1.0]],
+        vec![[0, 1, 2], [0, 2, 3]],
+    );
     let pane = triangles(vec![[-0.2, -1.0, 0.2], [0.9, -1.0, 0.4], [0.2, 0.9, 0.8]], vec![[0, 1, 2]]);
     let map = ColourMap::new((0..256).map(|i| [i as u8, 90, 255 - i as u8]).collect(), [0.0, 79.0]).unwrap();
     let furniture = Furniture {
@@ -366,7 +468,12 @@ fn mixed<R>(then: impl FnOnce(Setting, Vec<Layer<'_>>) -> R) -> R {
         Layer { geometry: &pane, style: Style { opacity: 0.4, ..Style::surface(Colour::Solid([90, 140, 220])) } },
     ];
     let camera = fit_layers(&layers, &view, &furniture.frame([260, 180])).unwrap();
-    let setting = Setting { effects: Effects::default(), furniture, background: Background::default(), ..plain([260, 180], camera) };
+    let setting = Setting {
+        effects: Effects::default(),
+        furniture,
+        background: Background::default(),
+        ..plain([260, 180], camera)
+    };
     then(setting, layers)
 }
 
@@ -394,7 +501,8 @@ fn see_through_layers_mix_in_order() {
     ];
     let d = draw(plain([60, 60], front(Some(3.0), 0.0)), layers.clone());
     // Linear light over white: a quarter red, then half of the rest blue, then white.
-    let expected = [0.25 + 0.75 * 0.5, 0.75 * 0.5, 0.75 * 0.5 + 0.75 * 0.5f32].map(|v| (linear_to_srgb(v) * 255.0).round() as u8);
+    let expected =
+        [0.25 + 0.75 * 0.5, 0.75 * 0.5, 0.75 * 0.5 + 0.75 * 0.5f32].map(|v| (linear_to_srgb(v) * 255.0).round() as u8);
     assert_eq!(d.at(30, 30), expected);
     let turned = draw(plain([60, 60], front(Some(3.0), 0.0)), layers.into_iter().rev().collect());
     assert!(d.pixels == turned.pixels);
@@ -403,8 +511,18 @@ fn see_through_layers_mix_in_order() {
 #[test]
 fn bad_numbers_are_left_out_and_counted() {
     let nan = f64::NAN;
-    let broken = line(vec![[-1.0, 0.0, 0.0], [-0.5, 0.0, 0.0], [nan, 0.0, 0.0], [0.5, 0.0, 0.0], [1e200, 0.0, 0.0], [1.0, 0.0, 0.0]]);
-    let d = draw(plain([120, 60], front(Some(1.5), 0.0)), vec![Layer { geometry: &broken, style: flat(BLACK, Radius::Pixels(2.0)) }]);
+    let broken = line(vec![
+        [-1.0, 0.0, 0.0],
+        [-0.5, 0.0, 0.0],
+        [nan, 0.0, 0.0],
+        [0.5, 0.0, 0.0],
+        [1e200, 0.0, 0.0],
+        [1.0, 0.0, 0.0],
+    ]);
+    let d = draw(
+        plain([120, 60], front(Some(1.5), 0.0)),
+        vec![Layer { geometry: &broken, style: flat(BLACK, Radius::Pixels(2.0)) }],
+    );
     // One piece, and two points left alone by their neighbours.
     assert_eq!(d.counts, Counts { segments: 1, spheres: 2, skipped: 2, triangles: 0 });
     assert!(d.at(40, 30) == [0; 3] && d.at(60, 30) == [255; 3]);
@@ -412,7 +530,8 @@ fn bad_numbers_are_left_out_and_counted() {
     let mesh = triangles(corners, vec![[0, 1, 2], [0, 1, 3], [0, 1, 9], [1, 1, 2]]);
     let d = draw(plain([60, 60], front(Some(3.0), 0.0)), vec![Layer { geometry: &mesh, style: Style::surface(BLACK) }]);
     assert_eq!(d.counts, Counts { triangles: 2, skipped: 2, ..Counts::default() });
-    let p = [[0.0f32, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [f32::NAN, 1.0, 0.0]];
+    let p =
+        [[0.0f32, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [f32::NAN, 1.0, 0.0]];
     let holed = Given(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
         visit(Chunk::Quads(QuadGrid { size: [3, 2], points: Positions::F32(&p), scalars: None, draw: None }));
     });
@@ -429,7 +548,9 @@ fn odd_scenes_are_drawn() {
     let huge = line(vec![[-1e120, 0.0, 0.0], [1e120, 1e119, 3e119]]);
     let tiny = line(vec![[1e-200, 0.0, 0.0], [0.0, 1e-200, 0.0]]);
     let far = line(vec![[1e9, 1e9, 1e9], [1e9 + 1.0, 1e9 + 2.0, 1e9]]);
-    for (name, geometry) in [("empty", &empty as &dyn Geometry), ("dot", &dot), ("huge", &huge), ("tiny", &tiny), ("far", &far)] {
+    for (name, geometry) in
+        [("empty", &empty as &dyn Geometry), ("dot", &dot), ("huge", &huge), ("tiny", &tiny), ("far", &far)]
+    {
         for fov_degrees in [None, Some(30.0)] {
             let bounds = geometry.bounds();
             let layers = vec![Layer { geometry, style: flat(BLACK, Radius::Pixels(4.0)) }];
@@ -446,13 +567,23 @@ fn odd_scenes_are_drawn() {
 #[test]
 fn an_eye_inside_the_scene_sees_what_is_before_it() {
     // A closed box around the eye: every pixel is covered. A tube through the eye does no harm.
-    let c = |i: u32| [if i & 1 == 0 { -1.0f32 } else { 1.0 }, if i & 2 == 0 { -1.0 } else { 1.0 }, if i & 4 == 0 { -1.0 } else { 1.0 }];
+    let c = |i: u32| {
+        [
+            if i & 1 == 0 { -1.0f32 } else { 1.0 },
+            if i & 2 == 0 { -1.0 } else { 1.0 },
+            if i & 4 == 0 { -1.0 } else { 1.0 },
+        ]
+    };
     let faces = [[0, 1, 3, 2], [4, 5, 7, 6], [0, 1, 5, 4], [2, 3, 7, 6], [0, 2, 6, 4], [1, 3, 7, 5]];
-    let room = triangles((0..8).map(c).collect(), faces.iter().flat_map(|f: &[u32; 4]| [[f[0], f[1], f[2]], [f[0], f[2], f[3]]]).collect());
+    let room = triangles(
+        (0..8).map(c).collect(),
+        faces.iter().flat_map(|f: &[u32; 4]| [[f[0], f[1], f[2]], [f[0], f[2], f[3]]]).collect(),
+    );
     let through = line(vec![[0.1, 0.2, 5.0], [0.1, 0.2, -5.0]]);
     let camera = Camera { position: [0.1, 0.2, 0.3], target: [0.7, 0.9, -0.5], ..front(None, 100.0) };
     let style = Style { finish: Finish::Flat, ..Style::surface(BLACK) };
-    let layers = vec![Layer { geometry: &room, style }, Layer { geometry: &through, style: flat(BLACK, Radius::Physical(0.3)) }];
+    let layers =
+        vec![Layer { geometry: &room, style }, Layer { geometry: &through, style: flat(BLACK, Radius::Physical(0.3)) }];
     let d = draw(plain([100, 80], camera), layers);
     assert!(d.pixels.iter().all(|p| *p == 0));
 }
@@ -486,7 +617,10 @@ fn stages_that_make_no_sense_say_why() {
     assert!(matches!(Stage::new(plain([5, 5], bad), vec![]), Err(StageError::Camera(_))));
     let dot = line(vec![[0.0; 3]]);
     // Any number of layers that look alike, but not of looks.
-    let layer = |opacity| Layer { geometry: &dot as &dyn Geometry, style: Style { opacity, ..flat(BLACK, Radius::Pixels(1.0)) } };
+    let layer = |opacity| Layer {
+        geometry: &dot as &dyn Geometry,
+        style: Style { opacity, ..flat(BLACK, Radius::Pixels(1.0)) },
+    };
     assert!(Stage::new(plain([5, 5], camera), vec![layer(1.0); 2000]).is_ok());
     let many = (0..300).map(|i| layer(i as f32 / 400.0)).collect();
     assert!(matches!(Stage::new(plain([5, 5], camera), many), Err(StageError::TooManyMaterials(301))));

@@ -112,7 +112,8 @@ mod tests {
 
     #[test]
     fn the_font_holds_what_labels_need() {
-        for c in "AZaz09 .,:;()[]/%+−×·°µΩαβγρωΔ∂∇²³⁻⁵₀ÄéßÅ–—…≤≥≈∞√'\"".chars() {
+        for c in "AZaz09 .,:;()[]/%+−×·°µΩαβγρωΔ∂∇²³⁻⁵₀ÄéßÅ–—…≤≥≈∞√'\"".chars()
+        {
             assert!(font().glyph_id(c).0 != 0, "{c} is missing");
         }
     }

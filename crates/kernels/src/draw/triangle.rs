@@ -31,7 +31,13 @@ impl Corner {
 }
 
 /// Draws a triangle, both sides lit. Without `smooth` it has the normal of its plane.
-pub(crate) fn draw_triangle<T: Target>(target: &mut T, p: &Projector, paint: &Paint<'_>, corners: &[Corner; 3], smooth: bool) {
+pub(crate) fn draw_triangle<T: Target>(
+    target: &mut T,
+    p: &Projector,
+    paint: &Paint<'_>,
+    corners: &[Corner; 3],
+    smooth: bool,
+) {
     let behind = corners.iter().filter(|c| !(c.at.z > NEAR)).count();
     match behind {
         0 => draw_front(target, p, paint, corners, smooth),
@@ -146,7 +152,11 @@ fn draw_front<T: Target>(target: &mut T, p: &Projector, paint: &Paint<'_>, c: &[
         c.map(|c| {
             let n = c.normal;
             // A normal may point to either side of its surface: turn it to the triangle's.
-            if n.dot(face) < 0.0 { -n * side } else { n * side }
+            if n.dot(face) < 0.0 {
+                -n * side
+            } else {
+                n * side
+            }
         })
     } else {
         [face * side; 3]
@@ -158,9 +168,10 @@ fn draw_front<T: Target>(target: &mut T, p: &Projector, paint: &Paint<'_>, c: &[
     for row in rows {
         let y = (row * cell[1]) as f32;
         let below = y + cell[1] as f32;
-        let (left, right) = edges.iter().filter_map(|e| e.columns(y, below)).fold((f32::INFINITY, f32::NEG_INFINITY), |s, e| {
-            (s.0.min(e.0), s.1.max(e.1))
-        });
+        let (left, right) = edges
+            .iter()
+            .filter_map(|e| e.columns(y, below))
+            .fold((f32::INFINITY, f32::NEG_INFINITY), |s, e| (s.0.min(e.0), s.1.max(e.1)));
         for column in target.area().column_range(left - 0.02, right + 0.02) {
             let first = target.area().index(row, column);
             let x = (column * cell[0]) as f32;

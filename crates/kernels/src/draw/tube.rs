@@ -117,7 +117,8 @@ pub(crate) fn draw_piece<T: Target>(target: &mut T, p: &Projector, paint: &Paint
         return;
     }
     let discs = a.disc.zip(b.disc);
-    let (low, high) = discs.map_or((f32::NEG_INFINITY, f32::INFINITY), |(a, b)| ((a.y - a.r).min(b.y - b.r), (a.y + a.r).max(b.y + b.r)));
+    let (low, high) = discs
+        .map_or((f32::NEG_INFINITY, f32::INFINITY), |(a, b)| ((a.y - a.r).min(b.y - b.r), (a.y + a.r).max(b.y + b.r)));
     let rows = target.area().row_range(low, high);
     if rows.is_empty() {
         return;
@@ -127,7 +128,8 @@ pub(crate) fn draw_piece<T: Target>(target: &mut T, p: &Projector, paint: &Paint
     let cell = target.area().lattice.cell;
     for row in rows {
         let y = (row * cell[1]) as f32;
-        let (left, right) = hull.as_ref().map_or((f32::NEG_INFINITY, f32::INFINITY), |h| h.columns(y, y + cell[1] as f32));
+        let (left, right) =
+            hull.as_ref().map_or((f32::NEG_INFINITY, f32::INFINITY), |h| h.columns(y, y + cell[1] as f32));
         for column in target.area().column_range(left, right) {
             let first = target.area().index(row, column);
             let x = (column * cell[0]) as f32;

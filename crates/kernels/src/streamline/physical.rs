@@ -58,7 +58,13 @@ impl Streamline {
                     Some(face) => is_wall(flow, face)?,
                     None => false,
                 };
-                let reason = if wall { Reason::Wall } else if exit == Exit::Hole { Reason::Hole } else { Reason::Left };
+                let reason = if wall {
+                    Reason::Wall
+                } else if exit == Exit::Hole {
+                    Reason::Hole
+                } else {
+                    Reason::Left
+                };
                 return self.end_half(flow, options, reason);
             }
         };

@@ -96,8 +96,9 @@ pub fn check(make: impl Fn(Vec<u8>) -> Arc<dyn Source>) {
             let (source, truth) = (&source, &truth);
             s.spawn(move || {
                 for round in 0..5u64 {
-                    let ranges: Vec<_> =
-                        (0..20u64).map(|i| ((t * 7919 + round * 104_729 + i * 15_485) % 290_000, vec![100, 900])).collect();
+                    let ranges: Vec<_> = (0..20u64)
+                        .map(|i| ((t * 7919 + round * 104_729 + i * 15_485) % 290_000, vec![100, 900]))
+                        .collect();
                     for ((at, _), (result, got)) in ranges.iter().zip(read(source.as_ref(), &ranges)) {
                         assert_eq!(result, Ok(()));
                         assert!(got == truth[*at as usize..*at as usize + 1000]);
@@ -109,7 +110,8 @@ pub fn check(make: impl Fn(Vec<u8>) -> Arc<dyn Source>) {
 
     // Over the end: short, never an answer made up; what else is in the batch is not harmed.
     let over = read(source.as_ref(), &[(299_000, vec![1000, 2]), (300_001, vec![1]), (1 << 40, vec![9]), (5, vec![6])]);
-    for (i, (offset, end)) in [(299_000, 300_002), (300_001, 300_002), (1 << 40, (1 << 40) + 9)].into_iter().enumerate() {
+    for (i, (offset, end)) in [(299_000, 300_002), (300_001, 300_002), (1 << 40, (1 << 40) + 9)].into_iter().enumerate()
+    {
         match &over[i].0 {
             Err(PageErrorKind::Short { offset: o, end: e, have }) => {
                 assert_eq!((*o, *e), (offset, end), "read {i}");

@@ -136,7 +136,13 @@ impl Files {
             },
         };
         let open = Mutex::new(Open { files: HashMap::new(), clock: 0 });
-        Ok(Arc::new(Self { engine, open, limit: open_limit(), serial: AtomicU64::new(0), direct: AtomicBool::new(false) }))
+        Ok(Arc::new(Self {
+            engine,
+            open,
+            limit: open_limit(),
+            serial: AtomicU64::new(0),
+            direct: AtomicBool::new(false),
+        }))
     }
 
     /// A source over a file, opened when it is first read.

@@ -58,7 +58,12 @@ fn memory_conforms() {
 fn simulated_conforms() {
     let simulations = [
         Simulation::default(),
-        Simulation { shuffle: true, short_reads: 0.5, latency: Duration::ZERO..Duration::from_millis(1), ..Simulation::default() },
+        Simulation {
+            shuffle: true,
+            short_reads: 0.5,
+            latency: Duration::ZERO..Duration::from_millis(1),
+            ..Simulation::default()
+        },
         Simulation { depth: 2, seed: 9, ..Simulation::fixed(Duration::from_micros(200), 2) },
     ];
     for s in simulations {
@@ -75,7 +80,12 @@ fn simulated_lies_as_told() {
     let b = bytes(10_000);
     let s = Simulated::new(
         b.clone(),
-        Simulation { broken: std::iter::once(100..200).collect(), flipped: vec![500, 9_000], truncated: Some(8_000), ..Simulation::default() },
+        Simulation {
+            broken: std::iter::once(100..200).collect(),
+            flipped: vec![500, 9_000],
+            truncated: Some(8_000),
+            ..Simulation::default()
+        },
     )
     .unwrap();
     assert_eq!(s.size(), Ok(8_000));
@@ -152,10 +162,9 @@ fn direct_reads_end_where_the_file_does() {
         let scratch = Scratch::new(&truth);
         let source = Files::file(&files, &scratch.0);
         // Inside; then over an end that is not aligned.
-        for (offset, result) in [
-            (4096, Ok(())),
-            (8192, Err(PageErrorKind::Short { offset: 8192, end: 24_576, have: 20_481 })),
-        ] {
+        for (offset, result) in
+            [(4096, Ok(())), (8192, Err(PageErrorKind::Short { offset: 8192, end: 24_576, have: 20_481 }))]
+        {
             let mut memory = Box::new(Aligned([0; 16_384]));
             let (tx, rx) = mpsc::channel();
             let done: Arc<dyn Completion> = Arc::new(Sender(Mutex::new(tx)));

@@ -163,10 +163,7 @@ impl Ring {
             while ops.kernel.len() < self.entries && !queue.is_full() {
                 let Some(op) = ops.waiting.pop_front() else { break };
                 let fd = types::Fd(op.file.as_raw_fd());
-                let iovec = |b: &super::Buffer| libc::iovec {
-                    iov_base: b.ptr.cast(),
-                    iov_len: b.len.min(MOST_BYTES),
-                };
+                let iovec = |b: &super::Buffer| libc::iovec { iov_base: b.ptr.cast(), iov_len: b.len.min(MOST_BYTES) };
                 let iovecs: Vec<_> = match op.buffers.as_slice() {
                     [_] => Vec::new(),
                     many => many.iter().map(iovec).collect(),

@@ -53,7 +53,9 @@ def measure(recorder: Recorder) -> None:
             common.remove(target)
     copying = recorder.median("dd, reading", "wall_s") + recorder.median("dd, writing", "wall_s")
     for name in ("convert, none", "convert, default"):
-        recorder.claim(f"{name}: wall, against dd / 0.6", recorder.median(name, "wall_s"), "<=", copying / 0.6, unit="s")
+        recorder.claim(
+            f"{name}: wall, against dd / 0.6", recorder.median(name, "wall_s"), "<=", copying / 0.6, unit="s"
+        )
     recorder.note(f"The default codec is {default}. dd read and wrote in {copying:.1f} s.")
 
 

@@ -55,7 +55,9 @@ def measure(recorder: Recorder) -> None:
         options = {**_vtk(flow, seeds[n]), "point_locator": best["point_locator"]}
         setting = {"error": best["error"], "most_step": best["most_step"], "least_step": best["least_step"]}
         found = arms.run(
-            arms.peer("vtk_in_core", **options, settings=[{**setting, "runs": recorder.runs}]), cores=core, timeout_s=3600
+            arms.peer("vtk_in_core", **options, settings=[{**setting, "runs": recorder.runs}]),
+            cores=core,
+            timeout_s=3600,
         ).json()
         for row in found["settings"][0]["runs"]:
             _record(recorder, f"VTK, {n:,} seeds", row["cpu_s"], row["wall_s"], row["points"])
@@ -74,7 +76,9 @@ def measure(recorder: Recorder) -> None:
         recorder.claim(f"{n:,} seeds: different results of flat arrays and pages", len(digests) - 1, "==", 0)
         for name in ("Farfield, flat arrays", "Farfield, resident pages"):
             for quantity, words in (("cpu_s", "CPU time"), ("step_us", "time a step")):
-                ratio = recorder.median(f"VTK, {n:,} seeds", quantity) / recorder.median(f"{name}, {n:,} seeds", quantity)
+                ratio = recorder.median(f"VTK, {n:,} seeds", quantity) / recorder.median(
+                    f"{name}, {n:,} seeds", quantity
+                )
                 recorder.claim(f"{n:,} seeds, {words}: VTK over {name}", ratio, ">=", 8, unit="times")
     recorder.note(f"VTK {found.get('version', '') or _version()}; seeds include their cold location on both sides.")
 
@@ -154,5 +158,12 @@ def _search_farfield(recorder: Recorder, store: Path, dims: data.Dims, seeds: Pa
                 options += ["--max-step", str(0.1 * 2.0 / (min(dims) - 1))]  # a tenth of a cell, as VTK's
             run = common.trace(store, seeds, target, limit=common.PLENTY, options=[*options, "--scalars", "velocity"])
             points = run.json()["points"] if target == path else points
-        found.append({"tolerance": tolerance, "name": f"Farfield, tolerance {tolerance:g}", "points": points, **_errors(path, reference)})
+        found.append(
+            {
+                "tolerance": tolerance,
+                "name": f"Farfield, tolerance {tolerance:g}",
+                "points": points,
+                **_errors(path, reference),
+            }
+        )
     return found

@@ -45,7 +45,9 @@ def measure(recorder: Recorder) -> None:
                     allowed_bytes=limit + found["base_bytes"],
                     ledger_peak_bytes=found["peak_bytes"],
                 )
-            recorder.claim(f"{name}, limit {limit // MIB} MiB: VmHWM less limit and base", max(over) / MIB, "<=", 0, unit="MiB")
+            recorder.claim(
+                f"{name}, limit {limit // MIB} MiB: VmHWM less limit and base", max(over) / MIB, "<=", 0, unit="MiB"
+            )
             outputs[f"{name}, {limit // MIB} MiB"] = output
     recorder.claim("base from the command line", max(bases) / MIB, "<=", 160, unit="MiB")
     sums = {common.checksum(p) for p in outputs.values()}

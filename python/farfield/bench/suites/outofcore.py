@@ -49,7 +49,9 @@ def measure(recorder: Recorder) -> None:
             arm = f"{name}: Farfield, {source_name}"
             output = recorder.work / f"outofcore-{source_name.replace(' ', '-')}.npz"
             for _ in range(recorder.runs):
-                run = common.trace(source, spec, output, limit=limit, options=options, memory_bytes=limit + base, cold=files)
+                run = common.trace(
+                    source, spec, output, limit=limit, options=options, memory_bytes=limit + base, cold=files
+                )
                 found = run.json()
                 recorder.run(
                     arm,
@@ -107,7 +109,9 @@ def measure(recorder: Recorder) -> None:
     recorder.table("Pages touched, store", ["seeds", "pages", "MiB of these", "MiB read"], rows)
     made = common.convert(flow, path, limit=limit, memory_bytes=limit + base, cold=flow.paths)
     made.json()
-    recorder.note(f"Conversion, once, evicted and within the same memory: {made.wall_s:.1f} s wall, {made.cpu_s:.1f} s CPU.")
+    recorder.note(
+        f"Conversion, once, evicted and within the same memory: {made.wall_s:.1f} s wall, {made.cpu_s:.1f} s CPU."
+    )
     recorder.note(f"Cached boxes of the unconverted files, built once: {index_s:.1f} s with the first trace.")
 
 

@@ -71,7 +71,9 @@ def measure(recorder: Recorder) -> None:
                 reads=found["paged"]["reads"],
             )
         for device in ("2 ms", "disk"):
-            recorder.claim(f"{device}, {title}: wall over bound", recorder.median(f"{device}, {title}", "over_bound"), "<=", 1.1)
+            recorder.claim(
+                f"{device}, {title}: wall over bound", recorder.median(f"{device}, {title}", "over_bound"), "<=", 1.1
+            )
     different = 0
     few = {"seeds": f"random:{5 if quick else 30}:1", "max_length": 2.0, "max_steps": 10_000}
     for _ in range(recorder.runs):
@@ -92,4 +94,6 @@ def measure(recorder: Recorder) -> None:
     ratio = recorder.median("one task, one reader", "wall_s") / recorder.median("plain loop that waits", "wall_s")
     recorder.claim("one task and one reader over the plain loop, wall", ratio, "<=", 1.03)
     recorder.claim("runs whose results differ from the plain loop's", different, "==", 0)
-    recorder.note(f"The simulated reader was woken late: its reads took {1e3 * max(late):.2f} ms on average; the bounds say 2 ms.")
+    recorder.note(
+        f"The simulated reader was woken late: its reads took {1e3 * max(late):.2f} ms on average; the bounds say 2 ms."
+    )

@@ -31,7 +31,16 @@ def measure(recorder: Recorder) -> None:
     lines = {}
     for name, flow in (("one zone", one), ("eight zones", eight)):
         output = recorder.work / f"right-{name.replace(' ', '-')}.npz"
-        options = ["--tolerance", str(TOLERANCE), "--max-length", str(LENGTH), "--max-steps", "100000", "--scalars", "velocity"]
+        options = [
+            "--tolerance",
+            str(TOLERANCE),
+            "--max-length",
+            str(LENGTH),
+            "--max-steps",
+            "100000",
+            "--scalars",
+            "velocity",
+        ]
         run = common.trace(common.store(recorder, flow), seeds, output, limit=common.PLENTY, options=options)
         recorder.run(f"Farfield, {name}", wall_s=run.wall_s, points=run.json()["points"])
         lines[name] = common.Lines.load(output)
@@ -59,7 +68,9 @@ def measure(recorder: Recorder) -> None:
         if name == next(iter(saved)):
             recorder.claim(f"lines within 10 x tolerance x length of {name}", 100 * share, ">=", 95, unit="%")
     share = _compare("eight zones", lines["one zone"], lines["eight zones"], table, outliers)
-    recorder.claim("lines within 10 x tolerance x length of the same grid in eight zones", 100 * share, ">=", 95, unit="%")
+    recorder.claim(
+        "lines within 10 x tolerance x length of the same grid in eight zones", 100 * share, ">=", 95, unit="%"
+    )
     recorder.table(
         "Distance of Farfield's points (one zone) from the curves of others",
         ["from", "lines", "median", "95 %", "most", "within bound, %"],
@@ -88,5 +99,3 @@ def _compare(
     for n in np.flatnonzero(~good)[:LISTED]:
         outliers.append([name, int(found[n, 0]), float(away[n]), float(bound[n])])
     return share
-
-

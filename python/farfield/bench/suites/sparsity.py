@@ -52,7 +52,9 @@ def measure(recorder: Recorder) -> None:
         against = wall["mmap"] - wall["cubed store"]
         paid.append([f"{target} %", runs, math.ceil(made["cubed"] / against) if against > 0 else "never"])
         if target == 100:
-            recorder.claim("100 % of the pages: cubed store over mmap, wall", wall["cubed store"] / wall["mmap"], "<=", 1.2)
+            recorder.claim(
+                "100 % of the pages: cubed store over mmap, wall", wall["cubed store"] / wall["mmap"], "<=", 1.2
+            )
     recorder.table("Wall seconds by share of pages touched", ["aimed at", "touched, %", *_ARMS], rows)
     recorder.table(
         "The run after which conversion to the cubed store has paid",
@@ -84,9 +86,7 @@ def _arms(
             (_ARMS[3], "paged", {"source": str(stores["flat"])}, [stores["flat"]]),
             (_ARMS[4], "paged", {"source": str(stores["cubed"])}, [stores["cubed"]]),
         ):
-            command = arms.inside(
-                arm=arm, **source, traces=[trace], memory_limit=common.PLENTY, cache_dir=str(cache)
-            )
+            command = arms.inside(arm=arm, **source, traces=[trace], memory_limit=common.PLENTY, cache_dir=str(cache))
             run = arms.run(command, cold=files)
             row = run.json()["runs"][0]
             digests.add(row["digest"])
@@ -119,5 +119,3 @@ def _share(store: Path, trace: dict[str, Any], bytes_: int) -> float:
     arrays = arms.run(command).json()["runs"][0]["touched"]["arrays"]
     touched = sum(v["bytes"] for name, v in arrays.items() if not name.endswith("/index") and "_farfield" not in name)
     return float(touched / (bytes_ * USED))
-
-

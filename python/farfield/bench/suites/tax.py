@@ -41,5 +41,10 @@ def measure(recorder: Recorder) -> None:
             )
             digests |= {r["digest"] for r in rows}
     flat = min(recorder.median(name, "cpu_s") for name in list(kinds)[:2])
-    recorder.claim("resident pages over the faster flat arm, CPU time", recorder.median("resident pages", "cpu_s") / flat, "<=", 1.10)
+    recorder.claim(
+        "resident pages over the faster flat arm, CPU time",
+        recorder.median("resident pages", "cpu_s") / flat,
+        "<=",
+        1.10,
+    )
     recorder.claim("different results", len(digests) - 1, "==", 0)

@@ -51,7 +51,9 @@ def measure(recorder: Recorder) -> None:
                 "workers": 1,
             }
             rows = arms.run(arms.inside(arm="paged", **paged), cold=[store]).json()["runs"]
-            recorder.run(f"{name}: first trace, cold", wall_s=rows[0]["wall_s"], cpu_s=rows[0]["cpu_s"], faults=rows[0]["faults"])
+            recorder.run(
+                f"{name}: first trace, cold", wall_s=rows[0]["wall_s"], cpu_s=rows[0]["cpu_s"], faults=rows[0]["faults"]
+            )
             recorder.run(
                 f"{name}: moved, still open",
                 wall_s=rows[1]["wall_s"],
@@ -59,13 +61,20 @@ def measure(recorder: Recorder) -> None:
                 faults=rows[1]["faults"],
                 read_bytes=rows[1]["bytes_read"],
             )
-            recorder.run(f"{name}: once more, all resident", wall_s=rows[2]["wall_s"], cpu_s=rows[2]["cpu_s"], faults=rows[2]["faults"])
+            recorder.run(
+                f"{name}: once more, all resident",
+                wall_s=rows[2]["wall_s"],
+                cpu_s=rows[2]["cpu_s"],
+                faults=rows[2]["faults"],
+            )
             digests[moved] |= {rows[1]["digest"], rows[2]["digest"]}
             seen = arms.run(arms.inside(arm="paged", touched=True, **paged)).json()["runs"]
             again.add(seen[1]["touched"]["again"])
             fresh[name] = (seen[1]["touched"]["total"]["pages"], seen[0]["touched"]["total"]["pages"])
     name = "moved along itself"
-    ratio = recorder.median(f"{name}: moved, still open", "wall_s") / recorder.median(f"{name}: in core, flat arrays", "wall_s")
+    ratio = recorder.median(f"{name}: moved, still open", "wall_s") / recorder.median(
+        f"{name}: in core, flat arrays", "wall_s"
+    )
     recorder.claim("moved along itself, still open, over in core, wall", ratio, "<=", 1.15)
     recorder.claim("pages read again that were read before", max(again), "==", 0)
     recorder.claim("different results", sum(len(d) - 1 for d in digests.values()), "==", 0)

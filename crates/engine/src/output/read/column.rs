@@ -17,9 +17,7 @@ pub(crate) enum Storage {
 impl Storage {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), String> {
         match self {
-            Self::Source(source) => source
-                .read_at(offset, into)
-                .map_err(|e| super::decode::said(&e)),
+            Self::Source(source) => source.read_at(offset, into).map_err(|e| super::decode::said(&e)),
             Self::Decoded(log) => log.read_at(offset, into).map_err(|e| e.to_string()),
         }
     }
@@ -42,19 +40,12 @@ pub(crate) struct Column {
 impl Column {
     /// Appends the numbers of `count` tuples from `first` on, the components of a tuple side by side.
     pub(crate) fn read(&self, first: u64, count: usize, into: &mut Vec<f64>) -> Result<(), String> {
-        if first
-            .checked_add(count as u64)
-            .is_none_or(|end| end > self.tuples)
-        {
+        if first.checked_add(count as u64).is_none_or(|end| end > self.tuples) {
             return Err("refers to a point that it does not have".into());
         }
         let start = into.len();
         if !self.fortran || self.components == 1 {
-            return self.run(
-                first * self.components as u64,
-                count * self.components,
-                |value| into.push(value),
-            );
+            return self.run(first * self.components as u64, count * self.components, |value| into.push(value));
         }
         into.resize(start + count * self.components, 0.0);
         for component in 0..self.components {
@@ -68,24 +59,14 @@ impl Column {
     }
 
     /// Appends whole numbers; an error for an array of another kind.
-    pub(crate) fn read_whole(
-        &self,
-        first: u64,
-        count: usize,
-        into: &mut Vec<i64>,
-    ) -> Result<(), String> {
-        if first
-            .checked_add(count as u64)
-            .is_none_or(|end| end > self.tuples)
-        {
+    pub(crate) fn read_whole(&self, first: u64, count: usize, into: &mut Vec<i64>) -> Result<(), String> {
+        if first.checked_add(count as u64).is_none_or(|end| end > self.tuples) {
             return Err("ends within its list of lines".into());
         }
         let mut wrong = false;
-        self.bytes(first, count, |bytes| {
-            match self.number.to_i64(bytes, self.big_endian) {
-                Some(value) => into.push(value),
-                None => wrong = true,
-            }
+        self.bytes(first, count, |bytes| match self.number.to_i64(bytes, self.big_endian) {
+            Some(value) => into.push(value),
+            None => wrong = true,
         })?;
         if wrong {
             return Err("has connectivity that is not whole numbers".into());
@@ -94,9 +75,7 @@ impl Column {
     }
 
     fn run(&self, first: u64, count: usize, mut take: impl FnMut(f64)) -> Result<(), String> {
-        self.bytes(first, count, |bytes| {
-            take(self.number.to_f64(bytes, self.big_endian))
-        })
+        self.bytes(first, count, |bytes| take(self.number.to_f64(bytes, self.big_endian)))
     }
 
     /// Gives the bytes of each of `count` numbers from the `first` on.

@@ -17,12 +17,7 @@ pub(crate) struct Base64<R> {
 
 impl<R: BufRead> Base64<R> {
     pub(crate) fn new(inner: R) -> Self {
-        Self {
-            inner,
-            ready: [0; 3],
-            from: 0,
-            to: 0,
-        }
+        Self { inner, ready: [0; 3], from: 0, to: 0 }
     }
 
     /// Decodes the next group of four characters; false at the end.
@@ -92,15 +87,9 @@ impl HeaderType {
         let mut bytes = [0; 8];
         let bytes = &mut bytes[..self.bytes];
         from.read_exact(bytes).map_err(|e| said(&e))?;
-        let number = if self.bytes == 4 {
-            Number::U32
-        } else {
-            Number::U64
-        };
+        let number = if self.bytes == 4 { Number::U32 } else { Number::U64 };
         let value = number.to_i64(bytes, self.big_endian);
-        value
-            .map(|v| v as u64)
-            .ok_or_else(|| "has a length that no file has".into())
+        value.map(|v| v as u64).ok_or_else(|| "has a length that no file has".into())
     }
 }
 
@@ -139,21 +128,13 @@ pub(crate) fn zlib_blocks(
     let blocks = header.read(from)?;
     let block_bytes = header.read(from)?;
     let last_bytes = header.read(from)?;
-    let full = if last_bytes == 0 {
-        blocks
-    } else {
-        blocks.saturating_sub(1)
-    };
-    let total = full
-        .checked_mul(block_bytes)
-        .and_then(|total| total.checked_add(last_bytes));
+    let full = if last_bytes == 0 { blocks } else { blocks.saturating_sub(1) };
+    let total = full.checked_mul(block_bytes).and_then(|total| total.checked_add(last_bytes));
     if total != Some(bytes) && !(blocks == 0 && bytes == 0) {
         return Err("has compressed data of another length than its array".into());
     }
     if blocks > MAX_BLOCKS {
-        return Err(format!(
-            "has {blocks} compressed blocks, more than are read; save it without compression"
-        ));
+        return Err(format!("has {blocks} compressed blocks, more than are read; save it without compression"));
     }
     // Grows with the bytes that are there, not with the number that is claimed.
     let mut compressed = Vec::new();
@@ -161,29 +142,16 @@ pub(crate) fn zlib_blocks(
         compressed.push(header.read(from)?);
     }
     for (i, bytes) in compressed.into_iter().enumerate() {
-        let holds = if i as u64 == full {
-            last_bytes
-        } else {
-            block_bytes
-        };
+        let holds = if i as u64 == full { last_bytes } else { block_bytes };
         let mut limited = (&mut *from).take(bytes);
-        copy(
-            &mut flate2::read::ZlibDecoder::new(&mut limited),
-            holds,
-            log,
-        )?;
+        copy(&mut flate2::read::ZlibDecoder::new(&mut limited), holds, log)?;
         io::copy(&mut limited, &mut io::sink()).map_err(|e| said(&e))?;
     }
     Ok(())
 }
 
 /// Reads `count` numbers written as text.
-pub(crate) fn text_numbers(
-    from: &mut Section,
-    number: Number,
-    count: u64,
-    log: &mut ByteLog,
-) -> Result<(), String> {
+pub(crate) fn text_numbers(from: &mut Section, number: Number, count: u64, log: &mut ByteLog) -> Result<(), String> {
     let mut word = String::new();
     let mut encoded = Vec::with_capacity(8 << 10);
     for done in 0..count {
@@ -205,10 +173,7 @@ pub(crate) fn text_numbers(
             return Err(format!("ends after {done} of {count} numbers"));
         }
         number.parse_text(&word, &mut encoded).ok_or_else(|| {
-            format!(
-                "has '{}' where a number should stand",
-                word.chars().take(40).collect::<String>()
-            )
+            format!("has '{}' where a number should stand", word.chars().take(40).collect::<String>())
         })?;
         if encoded.len() > (8 << 10) - 8 {
             log.append(&encoded).map_err(|e| e.to_string())?;

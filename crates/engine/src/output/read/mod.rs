@@ -123,8 +123,7 @@ const BLOCK: usize = 4096;
 
 pub(crate) fn new_log() -> Result<ByteLog, String> {
     let held = Held::new(Box::new(Budget::new(DECODED_BYTES)));
-    ByteLog::new(&SpoolOptions::spill_directory(None), DECODED_BYTES, held)
-        .map_err(|e| e.to_string())
+    ByteLog::new(&SpoolOptions::spill_directory(None), DECODED_BYTES, held).map_err(|e| e.to_string())
 }
 
 impl LineFile {
@@ -133,37 +132,24 @@ impl LineFile {
     /// # Errors
     /// [`ReadError`] when it cannot be read or is something else.
     pub fn open(path: &Path) -> Result<Self, ReadError> {
-        let failed = |message: String| ReadError {
-            path: path.to_path_buf(),
-            message,
-        };
+        let failed = |message: String| ReadError { path: path.to_path_buf(), message };
         let source = FileBytes::open(path).map_err(|e| failed(e.to_string()))?;
         Self::from_source(Arc::new(source), path).map_err(failed)
     }
 
     pub(crate) fn from_source(source: Arc<dyn ReadAt>, path: &Path) -> Result<Self, String> {
         let mut magic = [0; 4];
-        let is_zip =
-            source.len() >= 4 && source.read_at(0, &mut magic).is_ok() && magic.starts_with(b"PK");
-        let pieces = if is_zip {
-            npz::open(&source)?
-        } else {
-            vtp::open(&source, Want::Lines)?
-        };
+        let is_zip = source.len() >= 4 && source.read_at(0, &mut magic).is_ok() && magic.starts_with(b"PK");
+        let pieces = if is_zip { npz::open(&source)? } else { vtp::open(&source, Want::Lines)? };
         // An array counts when every piece with lines has it alike.
         let mut arrays: Vec<LineArrayInfo> = Vec::new();
         let mut drawn = pieces.iter().filter(|piece| piece.lines > 0);
         let first = drawn.next().or(pieces.first());
         for array in first.into_iter().flat_map(|piece| &piece.arrays) {
             let alike = |other: &NamedColumn| {
-                other.name == array.name
-                    && other.on == array.on
-                    && other.column.components == array.column.components
+                other.name == array.name && other.on == array.on && other.column.components == array.column.components
             };
-            let everywhere = pieces
-                .iter()
-                .filter(|p| p.lines > 0)
-                .all(|p| p.arrays.iter().any(alike));
+            let everywhere = pieces.iter().filter(|p| p.lines > 0).all(|p| p.arrays.iter().any(alike));
             if everywhere && !arrays.iter().any(|known| known.name == array.name) {
                 arrays.push(LineArrayInfo {
                     name: array.name.clone(),
@@ -173,11 +159,7 @@ impl LineFile {
                 });
             }
         }
-        Ok(Self {
-            path: path.to_path_buf(),
-            pieces,
-            arrays,
-        })
+        Ok(Self { path: path.to_path_buf(), pieces, arrays })
     }
 
     /// How many lines there are, those without points too.
@@ -187,11 +169,7 @@ impl LineFile {
 
     /// How many points there are.
     pub fn point_count(&self) -> u64 {
-        self.pieces
-            .iter()
-            .filter_map(|piece| piece.points.as_ref())
-            .map(|points| points.tuples)
-            .sum()
+        self.pieces.iter().filter_map(|piece| piece.points.as_ref()).map(|points| points.tuples).sum()
     }
 
     /// The arrays of numbers.
@@ -278,10 +256,8 @@ impl LineFile {
             *line += piece.lines;
             return Ok(ControlFlow::Continue(()));
         };
-        let arrays: Vec<&NamedColumn> = names
-            .iter()
-            .filter_map(|name| piece.arrays.iter().find(|array| array.name == *name))
-            .collect();
+        let arrays: Vec<&NamedColumn> =
+            names.iter().filter_map(|name| piece.arrays.iter().find(|array| array.name == *name)).collect();
         let total = piece.connectivity.as_ref().unwrap_or(points).tuples;
         let lead = u64::from(piece.offsets_lead);
         let (mut ends, mut start, mut done) = (Vec::new(), 0u64, 0u64);
@@ -291,9 +267,7 @@ impl LineFile {
             ends.clear();
             offsets.read_whole(done + lead, count, &mut ends)?;
             for end in &ends {
-                let end = u64::try_from(*end)
-                    .ok()
-                    .filter(|end| *end >= start && *end <= total);
+                let end = u64::try_from(*end).ok().filter(|end| *end >= start && *end <= total);
                 let end = end.ok_or("has offsets of lines that do not fit its points")?;
                 builder.begin_line(*line);
                 while start < end {
@@ -305,15 +279,7 @@ impl LineFile {
                         builder.split(*line);
                     }
                     let part = (end - start).min(builder.room() as u64).min(BLOCK as u64) as usize;
-                    gather.read(
-                        piece,
-                        points,
-                        &arrays,
-                        piece.first_cell + done,
-                        start,
-                        part,
-                        &mut builder.chunk,
-                    )?;
+                    gather.read(piece, points, &arrays, piece.first_cell + done, start, part, &mut builder.chunk)?;
                     start += part as u64;
                 }
                 builder.end_line();
@@ -331,20 +297,10 @@ impl LineFile {
     }
 
     fn info(&self, name: &str) -> Result<&LineArrayInfo, ReadError> {
-        self.arrays
-            .iter()
-            .find(|array| array.name == name)
-            .ok_or_else(|| {
-                let known: Vec<&str> = self
-                    .arrays
-                    .iter()
-                    .map(|array| array.name.as_str())
-                    .collect();
-                self.failed(format!(
-                    "has no array '{name}'; there are: {}",
-                    known.join(", ")
-                ))
-            })
+        self.arrays.iter().find(|array| array.name == name).ok_or_else(|| {
+            let known: Vec<&str> = self.arrays.iter().map(|array| array.name.as_str()).collect();
+            self.failed(format!("has no array '{name}'; there are: {}", known.join(", ")))
+        })
     }
 
     fn for_tuples(&self, column: &Column, mut take: impl FnMut(&[f64])) -> Result<(), ReadError> {
@@ -353,9 +309,7 @@ impl LineFile {
         while first < column.tuples {
             let count = (column.tuples - first).min(BLOCK as u64) as usize;
             values.clear();
-            column
-                .read(first, count, &mut values)
-                .map_err(|message| self.failed(message))?;
+            column.read(first, count, &mut values).map_err(|message| self.failed(message))?;
             values.chunks_exact(column.components).for_each(&mut take);
             first += count as u64;
         }
@@ -363,10 +317,7 @@ impl LineFile {
     }
 
     fn failed(&self, message: String) -> ReadError {
-        ReadError {
-            path: self.path.clone(),
-            message,
-        }
+        ReadError { path: self.path.clone(), message }
     }
 }
 
@@ -406,8 +357,7 @@ impl Gather {
                 self.indices.clear();
                 connectivity.read_whole(start, count, &mut self.indices)?;
                 for index in &self.indices {
-                    let index = u64::try_from(*index)
-                        .map_err(|_| "refers to a point below 0".to_owned())?;
+                    let index = u64::try_from(*index).map_err(|_| "refers to a point below 0".to_owned())?;
                     match runs.last_mut() {
                         Some((first, n)) if *first + *n as u64 == index => *n += 1,
                         _ => runs.push((index, 1)),
@@ -418,19 +368,13 @@ impl Gather {
         for (first, n) in runs {
             self.flat.clear();
             points.read(first, n, &mut self.flat)?;
-            chunk
-                .points
-                .extend(self.flat.chunks_exact(3).map(|p| [p[0], p[1], p[2]]));
+            chunk.points.extend(self.flat.chunks_exact(3).map(|p| [p[0], p[1], p[2]]));
             for (array, values) in arrays.iter().zip(&mut chunk.values) {
                 self.flat.clear();
                 match array.on {
                     LineArrayOn::Point => {
                         array.column.read(first, n, &mut self.flat)?;
-                        values.extend(
-                            self.flat
-                                .chunks_exact(array.column.components)
-                                .map(magnitude),
-                        );
+                        values.extend(self.flat.chunks_exact(array.column.components).map(magnitude));
                     }
                     LineArrayOn::Line => {
                         array.column.read(cell, 1, &mut self.flat)?;
@@ -452,11 +396,7 @@ struct ChunkBuilder {
 
 impl ChunkBuilder {
     fn new(arrays: usize, max_points: usize) -> Self {
-        let chunk = LineChunk {
-            offsets: vec![0],
-            values: vec![Vec::new(); arrays],
-            ..LineChunk::default()
-        };
+        let chunk = LineChunk { offsets: vec![0], values: vec![Vec::new(); arrays], ..LineChunk::default() };
         Self { chunk, max_points }
     }
 
@@ -502,12 +442,7 @@ impl ChunkBuilder {
     /// After a hand-over within a line: begins again with that line's last point.
     fn split(&mut self, line: u64) {
         let last = self.chunk.points.last().copied();
-        let values: Vec<Option<f64>> = self
-            .chunk
-            .values
-            .iter()
-            .map(|values| values.last().copied())
-            .collect();
+        let values: Vec<Option<f64>> = self.chunk.values.iter().map(|values| values.last().copied()).collect();
         self.clear();
         self.chunk.points.extend(last);
         for (column, value) in self.chunk.values.iter_mut().zip(values) {

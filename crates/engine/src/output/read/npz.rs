@@ -45,29 +45,20 @@ pub(crate) fn open(source: &Arc<dyn ReadAt>) -> Result<Vec<Piece>, String> {
         let NpyType::Number(_) = header.dtype else {
             continue;
         };
-        let bytes = header
-            .data_bytes()
-            .filter(|bytes| bytes.checked_add(header.data_at) == Some(entry.bytes));
+        let bytes = header.data_bytes().filter(|bytes| bytes.checked_add(header.data_at) == Some(entry.bytes));
         let bytes = bytes.ok_or_else(|| about("has another size than its shape says".into()))?;
         let (decoded, at) = match entry.method {
             ZipMethod::Stored => (false, entry.data_at + header.data_at),
             ZipMethod::Deflated => {
                 let at = log.len();
                 let after = &head[(header.data_at as usize).min(head.len())..];
-                let first = after
-                    .len()
-                    .min(usize::try_from(bytes).unwrap_or(usize::MAX));
+                let first = after.len().min(usize::try_from(bytes).unwrap_or(usize::MAX));
                 log.append(&after[..first]).map_err(|e| e.to_string())?;
                 copy(&mut stream, bytes - first as u64, &mut log).map_err(about)?;
                 (true, at)
             }
         };
-        found.push(Found {
-            name,
-            header,
-            decoded,
-            at,
-        });
+        found.push(Found { name, header, decoded, at });
     }
     let log = Arc::new(log);
     let column = |found: &Found| -> Option<Column> {
@@ -76,9 +67,7 @@ pub(crate) fn open(source: &Arc<dyn ReadAt>) -> Result<Vec<Piece>, String> {
         };
         let components = match found.header.shape[..] {
             [_] => 1,
-            [_, components] => usize::try_from(components)
-                .ok()
-                .filter(|n| (1..=64).contains(n))?,
+            [_, components] => usize::try_from(components).ok().filter(|n| (1..=64).contains(n))?,
             _ => return None,
         };
         Some(Column {
@@ -96,18 +85,13 @@ pub(crate) fn open(source: &Arc<dyn ReadAt>) -> Result<Vec<Piece>, String> {
         })
     };
     let named = |name: &str| found.iter().find(|f| f.name == name).and_then(column);
-    let points = named("points")
-        .filter(|c| c.components == 3)
-        .ok_or("has no array 'points' of shape (N, 3)")?;
+    let points = named("points").filter(|c| c.components == 3).ok_or("has no array 'points' of shape (N, 3)")?;
     let offsets = named("offsets")
         .filter(|c| c.components == 1 && c.tuples > 0)
         .ok_or("has no array 'offsets' of shape (L+1,)")?;
     let lines = offsets.tuples - 1;
     let mut arrays = Vec::new();
-    for f in found
-        .iter()
-        .filter(|f| f.name != "points" && f.name != "offsets")
-    {
+    for f in found.iter().filter(|f| f.name != "points" && f.name != "offsets") {
         let Some(column) = column(f) else { continue };
         // Where both counts are equal an array of points is meant, unless it is known to be one of lines.
         let on = if column.tuples == points.tuples && f.name != "seed" {
@@ -117,15 +101,8 @@ pub(crate) fn open(source: &Arc<dyn ReadAt>) -> Result<Vec<Piece>, String> {
         } else {
             continue;
         };
-        let unit = units
-            .as_ref()
-            .and_then(|units: &serde_json::Value| units.get(&f.name)?.as_str().map(str::to_owned));
-        arrays.push(NamedColumn {
-            name: f.name.clone(),
-            on,
-            unit: unit.filter(|u| !u.is_empty()),
-            column,
-        });
+        let unit = units.as_ref().and_then(|units: &serde_json::Value| units.get(&f.name)?.as_str().map(str::to_owned));
+        arrays.push(NamedColumn { name: f.name.clone(), on, unit: unit.filter(|u| !u.is_empty()), column });
     }
     Ok(vec![Piece {
         lines,
@@ -138,32 +115,18 @@ pub(crate) fn open(source: &Arc<dyn ReadAt>) -> Result<Vec<Piece>, String> {
 }
 
 fn stream<'a>(source: &'a dyn ReadAt, entry: &ZipEntry) -> Box<dyn Read + 'a> {
-    let section = Section::new(
-        source,
-        entry.data_at,
-        entry.data_at + entry.compressed_bytes,
-    );
+    let section = Section::new(source, entry.data_at, entry.data_at + entry.compressed_bytes);
     match entry.method {
         ZipMethod::Stored => Box::new(section),
-        ZipMethod::Deflated => Box::new(BufReader::new(flate2::bufread::DeflateDecoder::new(
-            section,
-        ))),
+        ZipMethod::Deflated => Box::new(BufReader::new(flate2::bufread::DeflateDecoder::new(section))),
     }
 }
 
 /// The units in our own `meta` array; none when it is anything else.
-fn parse_units(
-    head: &[u8],
-    header: &npy::NpyHeader,
-    rest: &mut dyn Read,
-) -> Option<serde_json::Value> {
-    let bytes = usize::try_from(header.data_bytes()?)
-        .ok()
-        .filter(|bytes| *bytes <= 1 << 20)?;
+fn parse_units(head: &[u8], header: &npy::NpyHeader, rest: &mut dyn Read) -> Option<serde_json::Value> {
+    let bytes = usize::try_from(header.data_bytes()?).ok().filter(|bytes| *bytes <= 1 << 20)?;
     let mut data = head.get(header.data_at as usize..)?.to_vec();
-    rest.take(bytes.saturating_sub(data.len()) as u64)
-        .read_to_end(&mut data)
-        .ok()?;
+    rest.take(bytes.saturating_sub(data.len()) as u64).read_to_end(&mut data).ok()?;
     let text: String = data
         .get(..bytes)?
         .chunks_exact(4)

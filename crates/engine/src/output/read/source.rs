@@ -25,10 +25,7 @@ impl FileBytes {
         if about.is_dir() {
             return Err(io::Error::from(io::ErrorKind::IsADirectory));
         }
-        Ok(Self {
-            len: about.len(),
-            file,
-        })
+        Ok(Self { len: about.len(), file })
     }
 }
 
@@ -48,12 +45,8 @@ impl ReadAt for &[u8] {
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        let from = usize::try_from(offset)
-            .ok()
-            .and_then(|start| Some(start..start.checked_add(into.len())?));
-        let part = from
-            .and_then(|range| self.get(range))
-            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        let from = usize::try_from(offset).ok().and_then(|start| Some(start..start.checked_add(into.len())?));
+        let part = from.and_then(|range| self.get(range)).ok_or(io::ErrorKind::UnexpectedEof)?;
         into.copy_from_slice(part);
         Ok(())
     }
@@ -86,13 +79,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 impl<'a> Section<'a> {
     pub(crate) fn new(source: &'a dyn ReadAt, at: u64, end: u64) -> Self {
         let end = end.min(source.len());
-        Self {
-            source,
-            at: at.min(end),
-            end,
-            buffer: Vec::new(),
-            read: 0,
-        }
+        Self { source, at: at.min(end), end, buffer: Vec::new(), read: 0 }
     }
 
     /// Position in the source of the next byte.

@@ -14,11 +14,7 @@ const MAX_TAG_BYTES: usize = 64 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Tag {
     /// `<name a="b">`, or `<name a="b"/>` when `empty`.
-    Open {
-        name: String,
-        attributes: Vec<(String, String)>,
-        empty: bool,
-    },
+    Open { name: String, attributes: Vec<(String, String)>, empty: bool },
     /// `</name>`.
     Close { name: String },
 }
@@ -49,11 +45,7 @@ impl<'a> Tags<'a> {
 
     /// The next tag with the text in front of it; none at the end.
     pub(crate) fn next(&mut self) -> Result<Option<(Text, Tag)>, String> {
-        let mut text = Text {
-            start: self.section.position(),
-            end: 0,
-            blank: true,
-        };
+        let mut text = Text { start: self.section.position(), end: 0, blank: true };
         loop {
             if !self.skip_text(&mut text)? {
                 return Ok(None);
@@ -63,12 +55,9 @@ impl<'a> Tags<'a> {
                 continue;
             }
             let body = String::from_utf8(body).map_err(|_| "has a tag that is not text")?;
-            return parse(&body).map(|tag| Some((text, tag))).ok_or_else(|| {
-                format!(
-                    "has a damaged tag '<{}>'",
-                    body.chars().take(60).collect::<String>()
-                )
-            });
+            return parse(&body)
+                .map(|tag| Some((text, tag)))
+                .ok_or_else(|| format!("has a damaged tag '<{}>'", body.chars().take(60).collect::<String>()));
         }
     }
 
@@ -96,16 +85,10 @@ impl<'a> Tags<'a> {
         let mut body = Vec::new();
         let mut quote = None;
         loop {
-            let byte = self
-                .section
-                .byte()
-                .map_err(|e| e.to_string())?
-                .ok_or("ends within a tag")?;
+            let byte = self.section.byte().map_err(|e| e.to_string())?.ok_or("ends within a tag")?;
             let comment = body.starts_with(b"!--");
             match (byte, quote) {
-                (b'>', None) if !comment || body.ends_with(b"--") && body.len() >= 5 => {
-                    return Ok(body)
-                }
+                (b'>', None) if !comment || body.ends_with(b"--") && body.len() >= 5 => return Ok(body),
                 (b'"' | b'\'', None) if !comment => quote = Some(byte),
                 (byte, Some(open)) if byte == open => quote = None,
                 _ => {}
@@ -125,9 +108,7 @@ impl<'a> Tags<'a> {
 
 fn parse(body: &str) -> Option<Tag> {
     if let Some(name) = body.strip_prefix('/') {
-        return Some(Tag::Close {
-            name: name.trim().to_owned(),
-        });
+        return Some(Tag::Close { name: name.trim().to_owned() });
     }
     let (body, empty) = match body.strip_suffix('/') {
         Some(body) => (body, true),
@@ -141,11 +122,7 @@ fn parse(body: &str) -> Option<Tag> {
     loop {
         rest = rest.trim_start();
         if rest.is_empty() {
-            return Some(Tag::Open {
-                name: name.to_owned(),
-                attributes,
-                empty,
-            });
+            return Some(Tag::Open { name: name.to_owned(), attributes, empty });
         }
         let (key, after) = rest.split_once('=')?;
         let after = after.trim_start();
@@ -211,10 +188,8 @@ mod tests {
 
     #[test]
     fn tags_and_texts() {
-        let found = all(
-            "<?xml v=\"1\"?>\n<!-- <no> \" --><a b='1>2' c = \"x&amp;&#65;&unknown;\"> 12 <d/></a>",
-        )
-        .unwrap();
+        let found =
+            all("<?xml v=\"1\"?>\n<!-- <no> \" --><a b='1>2' c = \"x&amp;&#65;&unknown;\"> 12 <d/></a>").unwrap();
         let names: Vec<String> = found
             .iter()
             .map(|(_, tag)| match tag {
@@ -223,9 +198,7 @@ mod tests {
             })
             .collect();
         assert_eq!(names, ["a", "d/", "/a"]);
-        let Tag::Open { attributes, .. } = &found[0].1 else {
-            panic!("a tag that opens")
-        };
+        let Tag::Open { attributes, .. } = &found[0].1 else { panic!("a tag that opens") };
         assert_eq!(attributes[0], ("b".into(), "1>2".into()));
         assert_eq!(attributes[1].1, "x&A&unknown;");
         assert!(!found[1].0.blank && found[2].0.blank);

@@ -90,10 +90,7 @@ pub(crate) fn open(source: &Arc<dyn ReadAt>, want: Want) -> Result<Vec<Piece>, S
             if want == Want::Points && declared.place != Place::Points {
                 continue;
             }
-            columns.push((
-                declared,
-                decode(source.as_ref(), &document, declared, tuples, &mut log)?,
-            ));
+            columns.push((declared, decode(source.as_ref(), &document, declared, tuples, &mut log)?));
         }
         pieces.push(columns);
     }
@@ -101,39 +98,23 @@ pub(crate) fn open(source: &Arc<dyn ReadAt>, want: Want) -> Result<Vec<Piece>, S
     let mut tails = Vec::new();
     for (piece, columns) in document.pieces.iter().zip(&pieces) {
         let total = match columns.iter().find(|(d, _)| d.place == Place::Lines) {
-            Some((declared, found)) if piece.lines > 0 => last_offset(
-                source.as_ref(),
-                &log,
-                declared,
-                *found,
-                piece.lines,
-                document.header.big_endian,
-            )?,
+            Some((declared, found)) if piece.lines > 0 => {
+                last_offset(source.as_ref(), &log, declared, *found, piece.lines, document.header.big_endian)?
+            }
             _ => 0,
         };
-        let connectivity = piece
-            .arrays
-            .iter()
-            .find(|d| d.place == Place::Lines && d.name == "connectivity");
+        let connectivity = piece.arrays.iter().find(|d| d.place == Place::Lines && d.name == "connectivity");
         tails.push(match connectivity {
-            Some(declared) if want == Want::Lines && piece.lines > 0 => Some((
-                declared,
-                decode(source.as_ref(), &document, declared, total, &mut log)?,
-                total,
-            )),
-            None if want == Want::Lines && piece.lines > 0 => {
-                return Err("has lines without their connectivity".into())
+            Some(declared) if want == Want::Lines && piece.lines > 0 => {
+                Some((declared, decode(source.as_ref(), &document, declared, total, &mut log)?, total))
             }
+            None if want == Want::Lines && piece.lines > 0 => return Err("has lines without their connectivity".into()),
             _ => None,
         });
     }
     let log = Arc::new(log);
     let column = |declared: &Declared, found: Found, tuples: u64| Column {
-        storage: if found.decoded {
-            Storage::Decoded(Arc::clone(&log))
-        } else {
-            Storage::Source(Arc::clone(source))
-        },
+        storage: if found.decoded { Storage::Decoded(Arc::clone(&log)) } else { Storage::Source(Arc::clone(source)) },
         at: found.at,
         number: declared.number,
         // Numbers from text were encoded here, little-endian.
@@ -144,11 +125,7 @@ pub(crate) fn open(source: &Arc<dyn ReadAt>, want: Want) -> Result<Vec<Piece>, S
     };
     let mut out = Vec::new();
     for ((piece, columns), tail) in document.pieces.iter().zip(pieces).zip(tails) {
-        let mut built = Piece {
-            lines: piece.lines,
-            first_cell: piece.verts,
-            ..Piece::default()
-        };
+        let mut built = Piece { lines: piece.lines, first_cell: piece.verts, ..Piece::default() };
         for (declared, found) in columns {
             let (tuples, on) = match declared.place {
                 Place::Points | Place::PointData => (piece.points, LineArrayOn::Point),
@@ -194,15 +171,10 @@ fn last_offset(
     if found.decoded {
         log.read_at(at, bytes).map_err(|e| e.to_string())?;
     } else {
-        source
-            .read_at(at, bytes)
-            .map_err(|e| super::decode::said(&e))?;
+        source.read_at(at, bytes).map_err(|e| super::decode::said(&e))?;
     }
     let big_endian = big_endian && !matches!(declared.encoding, Encoding::Ascii(_));
-    let value = declared
-        .number
-        .to_i64(bytes, big_endian)
-        .and_then(|value| u64::try_from(value).ok());
+    let value = declared.number.to_i64(bytes, big_endian).and_then(|value| u64::try_from(value).ok());
     value.ok_or_else(|| "has offsets of lines that are not whole numbers".into())
 }
 
@@ -232,25 +204,16 @@ fn decode(
     let section = |from: u64, to: u64| Section::new(source, from, to);
     match declared.encoding {
         Encoding::Ascii(text) => {
-            text_numbers(
-                &mut section(text.start, text.end),
-                declared.number,
-                numbers,
-                log,
-            )
-            .map_err(about)?;
+            text_numbers(&mut section(text.start, text.end), declared.number, numbers, log).map_err(about)?;
         }
         Encoding::Binary(text) => {
             let mut stream = Base64::new(section(text.start, text.end));
             binary(&mut stream, document, bytes, log).map_err(about)?;
         }
         Encoding::Appended(offset) => {
-            let (base64, data_at) = document
-                .appended
-                .ok_or_else(|| about("is said to be in appended data, but there is none".into()))?;
-            let from = data_at
-                .checked_add(offset)
-                .filter(|from| *from <= source.len());
+            let (base64, data_at) =
+                document.appended.ok_or_else(|| about("is said to be in appended data, but there is none".into()))?;
+            let from = data_at.checked_add(offset).filter(|from| *from <= source.len());
             let from = from.ok_or_else(|| about("lies behind the end of the file".into()))?;
             let mut stream = section(from, source.len());
             if base64 {
@@ -258,8 +221,7 @@ fn decode(
             } else if document.zlib {
                 binary(&mut stream, document, bytes, log).map_err(about)?;
             } else if bytes > 0 {
-                check_length(document.header.read(&mut stream).map_err(about)?, bytes)
-                    .map_err(about)?;
+                check_length(document.header.read(&mut stream).map_err(about)?, bytes).map_err(about)?;
                 let at = from + document.header.bytes as u64;
                 if at.checked_add(bytes).is_none_or(|end| end > source.len()) {
                     return Err(about("ends before its data does".into()));
@@ -272,12 +234,7 @@ fn decode(
 }
 
 /// Decodes what has a header of lengths in front.
-fn binary(
-    stream: &mut dyn Read,
-    document: &Document,
-    bytes: u64,
-    log: &mut ByteLog,
-) -> Result<(), String> {
+fn binary(stream: &mut dyn Read, document: &Document, bytes: u64, log: &mut ByteLog) -> Result<(), String> {
     if bytes == 0 {
         // Writers leave out even the header of an empty array.
         return Ok(());
@@ -332,28 +289,16 @@ fn scan(source: &dyn ReadAt) -> Result<Document, String> {
                 }
                 continue;
             }
-            Tag::Open {
-                name,
-                attributes,
-                empty,
-            } => (name, attributes, empty),
+            Tag::Open { name, attributes, empty } => (name, attributes, empty),
         };
-        let get = |key: &str| {
-            attributes
-                .iter()
-                .find(|(k, _)| k == key)
-                .map(|(_, v)| v.as_str())
-        };
+        let get = |key: &str| attributes.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
         match (name.as_str(), &mut document) {
             ("VTKFile", None) => document = Some(root(&get)?),
             (_, None) => return Err("is not a VTK XML file".into()),
             ("Piece", Some(document)) => {
                 let count = |key| match get(key) {
                     None => Ok(0),
-                    Some(value) => value
-                        .trim()
-                        .parse()
-                        .map_err(|_| format!("has {key}=\"{value}\"")),
+                    Some(value) => value.trim().parse().map_err(|_| format!("has {key}=\"{value}\"")),
                 };
                 document.pieces.push(DeclaredPiece {
                     points: count("NumberOfPoints")?,
@@ -401,23 +346,14 @@ fn scan(source: &dyn ReadAt) -> Result<Document, String> {
 fn root<'a>(get: &impl Fn(&str) -> Option<&'a str>) -> Result<Document, String> {
     match get("type") {
         Some("PolyData") => {}
-        Some("PPolyData") => {
-            return Err("only lists pieces (.pvtp); name one of its .vtp files".into())
-        }
-        other => {
-            return Err(format!(
-                "holds {}, not PolyData",
-                other.unwrap_or("nothing known")
-            ))
-        }
+        Some("PPolyData") => return Err("only lists pieces (.pvtp); name one of its .vtp files".into()),
+        other => return Err(format!("holds {}, not PolyData", other.unwrap_or("nothing known"))),
     }
     let zlib = match get("compressor") {
         None | Some("") => false,
         Some("vtkZLibDataCompressor") => true,
         Some(other) => {
-            return Err(format!(
-                "is compressed with {other}; save it with zlib or without compression"
-            ));
+            return Err(format!("is compressed with {other}; save it with zlib or without compression"));
         }
     };
     let bytes = match get("header_type") {
@@ -426,19 +362,11 @@ fn root<'a>(get: &impl Fn(&str) -> Option<&'a str>) -> Result<Document, String> 
         Some(other) => return Err(format!("has header_type \"{other}\"")),
     };
     let big_endian = get("byte_order") == Some("BigEndian");
-    Ok(Document {
-        header: HeaderType { bytes, big_endian },
-        zlib,
-        pieces: Vec::new(),
-        appended: None,
-    })
+    Ok(Document { header: HeaderType { bytes, big_endian }, zlib, pieces: Vec::new(), appended: None })
 }
 
 /// An array of numbers at a place that matters; none for others.
-fn declare<'a>(
-    stack: &[String],
-    get: &impl Fn(&str) -> Option<&'a str>,
-) -> Result<Option<Declared>, String> {
+fn declare<'a>(stack: &[String], get: &impl Fn(&str) -> Option<&'a str>) -> Result<Option<Declared>, String> {
     let place = match stack.last().map(String::as_str) {
         Some("Points") => Place::Points,
         Some("Lines") => Place::Lines,
@@ -454,17 +382,9 @@ fn declare<'a>(
         None => 1,
         Some(Ok(0)) => 1,
         Some(Ok(n)) if n <= 64 => n,
-        _ => {
-            return Err(format!(
-                "has a wrong number of components in array '{name}'"
-            ))
-        }
+        _ => return Err(format!("has a wrong number of components in array '{name}'")),
     };
-    let nothing = Text {
-        start: 0,
-        end: 0,
-        blank: true,
-    };
+    let nothing = Text { start: 0, end: 0, blank: true };
     let encoding = match get("format") {
         Some("appended") => {
             let offset = get("offset").and_then(|offset| offset.trim().parse().ok());
@@ -474,20 +394,11 @@ fn declare<'a>(
         Some("ascii") | None => Encoding::Ascii(nothing),
         Some(other) => return Err(format!("has array '{name}' in format '{other}'")),
     };
-    Ok(Some(Declared {
-        place,
-        name,
-        number,
-        components,
-        encoding,
-        unit: None,
-    }))
+    Ok(Some(Declared { place, name, number, components, encoding, unit: None }))
 }
 
 fn finish_array(document: &mut Option<Document>, declared: Option<Declared>) {
-    let piece = document
-        .as_mut()
-        .and_then(|document| document.pieces.last_mut());
+    let piece = document.as_mut().and_then(|document| document.pieces.last_mut());
     if let (Some(piece), Some(declared)) = (piece, declared) {
         if piece.arrays.len() < MAX_ARRAYS {
             piece.arrays.push(declared);
@@ -497,12 +408,7 @@ fn finish_array(document: &mut Option<Document>, declared: Option<Declared>) {
 
 /// A short text as it stands in the file.
 fn short_text(source: &dyn ReadAt, text: Text) -> Option<String> {
-    let mut bytes = vec![
-        0;
-        usize::try_from(text.end.checked_sub(text.start)?)
-            .ok()
-            .filter(|n| *n <= 1000)?
-    ];
+    let mut bytes = vec![0; usize::try_from(text.end.checked_sub(text.start)?).ok().filter(|n| *n <= 1000)?];
     source.read_at(text.start, &mut bytes).ok()?;
     Some(unescape(std::str::from_utf8(&bytes).ok()?.trim()))
 }

@@ -40,38 +40,20 @@ fn made(seed: u64) -> Made {
         time: (0..n).map(|i| i as f64 * 0.25).collect(),
         zone: (0..n).map(|i| (i / 7) as i32 % 4 + 1).collect(),
         density: points.iter().map(|p| p[0] + 1.0).collect(),
-        velocity: points
-            .iter()
-            .flat_map(|p| [p[1] as f32, 1.5, -2.0])
-            .collect(),
+        velocity: points.iter().flat_map(|p| [p[1] as f32, 1.5, -2.0]).collect(),
         points,
-        reason: if n == 0 {
-            Reason::Outside
-        } else {
-            Reason::ALL[(seed % 8) as usize]
-        },
+        reason: if n == 0 { Reason::Outside } else { Reason::ALL[(seed % 8) as usize] },
         reason_backward: Reason::ALL[(seed / 8 % 8) as usize],
     }
 }
 
 fn layout(both: bool) -> LineLayout {
-    let velocity = FieldSpec {
-        dtype: FieldType::F32,
-        ..FieldSpec::vector("velocity <a&b>", "a_inf")
-    };
-    LineLayout {
-        fields: vec![FieldSpec::scalar("density", "rho_inf"), velocity],
-        both,
-    }
+    let velocity = FieldSpec { dtype: FieldType::F32, ..FieldSpec::vector("velocity <a&b>", "a_inf") };
+    LineLayout { fields: vec![FieldSpec::scalar("density", "rho_inf"), velocity], both }
 }
 
 fn spool(dir: &TestDir, seeds: u64, budget_bytes: usize, both: bool) -> LineSpool {
-    let options = SpoolOptions {
-        seeds,
-        layout: layout(both),
-        budget_bytes,
-        directory: dir.at().to_path_buf(),
-    };
+    let options = SpoolOptions { seeds, layout: layout(both), budget_bytes, directory: dir.at().to_path_buf() };
     LineSpool::new(options, Box::new(Budget::new(budget_bytes))).unwrap()
 }
 
@@ -82,10 +64,7 @@ fn add(spool: &mut LineSpool, seed: u64) -> Result<(), OutputError> {
         points: &line.points,
         time: &line.time,
         zone: &line.zone,
-        fields: &[
-            FieldValues::F64(&line.density),
-            FieldValues::F32(&line.velocity),
-        ],
+        fields: &[FieldValues::F64(&line.density), FieldValues::F32(&line.velocity)],
         reason: line.reason,
         reason_backward: line.reason_backward,
     })
@@ -102,14 +81,7 @@ fn provenance() -> Provenance {
 }
 
 fn written(spool: &LineSpool, path: &Path, partial: bool) -> Vec<u8> {
-    spool
-        .write(
-            OutputFile::create(path).unwrap(),
-            &provenance(),
-            partial,
-            &mut GO_ON.clone(),
-        )
-        .unwrap();
+    spool.write(OutputFile::create(path).unwrap(), &provenance(), partial, &mut GO_ON.clone()).unwrap();
     fs::read(path).unwrap()
 }
 
@@ -128,10 +100,7 @@ fn order_and_budget_do_not_show_in_the_bytes() {
     }
     let mut reference: BTreeMap<(&str, bool), Vec<u8>> = BTreeMap::new();
     let mut spilled = 0;
-    for (order, budget) in orders
-        .iter()
-        .zip([64 << 20, 75_000, 100_000, 300_000, 1 << 20, 90_000])
-    {
+    for (order, budget) in orders.iter().zip([64 << 20, 75_000, 100_000, 300_000, 1 << 20, 90_000]) {
         for both in [true, false] {
             let mut spool = spool(&dir, SEEDS, budget, both);
             for seed in order {
@@ -141,13 +110,7 @@ fn order_and_budget_do_not_show_in_the_bytes() {
             spilled += u64::from(spool.stats().spilled_bytes > 0);
             for name in ["a.npz", "a.vtp", "a.csv"] {
                 let bytes = written(&spool, &dir.path(name), false);
-                assert_eq!(
-                    reference
-                        .entry((name, both))
-                        .or_insert_with(|| bytes.clone()),
-                    &bytes,
-                    "{name} {budget}"
-                );
+                assert_eq!(reference.entry((name, both)).or_insert_with(|| bytes.clone()), &bytes, "{name} {budget}");
             }
         }
     }
@@ -159,47 +122,26 @@ fn order_and_budget_do_not_show_in_the_bytes() {
 fn arrays_in_memory_are_the_lines_and_write_the_same_file() {
     let dir = TestDir::new("spool-arrays");
     let mut first = spool(&dir, 30, 80_000, true);
-    (0..30)
-        .rev()
-        .for_each(|seed| add(&mut first, seed).unwrap());
+    (0..30).rev().for_each(|seed| add(&mut first, seed).unwrap());
     let arrays = first.arrays(false).unwrap();
     assert_eq!(arrays.line_count(), 30);
     for seed in 0..30usize {
         let line = made(seed as u64);
         let range = arrays.offsets[seed] as usize..arrays.offsets[seed + 1] as usize;
-        let same = |a: &[f64], b: &[f64]| {
-            a.iter()
-                .map(|v| v.to_bits())
-                .eq(b.iter().map(|v| v.to_bits()))
-        };
-        assert!(same(
-            &arrays.points[3 * range.start..3 * range.end],
-            line.points.as_flattened()
-        ));
+        let same = |a: &[f64], b: &[f64]| a.iter().map(|v| v.to_bits()).eq(b.iter().map(|v| v.to_bits()));
+        assert!(same(&arrays.points[3 * range.start..3 * range.end], line.points.as_flattened()));
         assert!(same(&arrays.time[range.clone()], &line.time));
         assert_eq!(arrays.zone[range.clone()], line.zone);
         assert_eq!(arrays.reason[seed], line.reason);
-        let LineColumn::F32(velocity) = &arrays.fields[1].1 else {
-            panic!("velocity is 32-bit")
-        };
+        let LineColumn::F32(velocity) = &arrays.fields[1].1 else { panic!("velocity is 32-bit") };
         let velocity = &velocity[3 * range.start..3 * range.end];
-        assert!(velocity
-            .iter()
-            .map(|v| v.to_bits())
-            .eq(line.velocity.iter().map(|v| v.to_bits())));
+        assert!(velocity.iter().map(|v| v.to_bits()).eq(line.velocity.iter().map(|v| v.to_bits())));
     }
-    let options = SpoolOptions {
-        seeds: 30,
-        layout: arrays.layout(),
-        budget_bytes: 1 << 20,
-        directory: dir.at().to_path_buf(),
-    };
+    let options =
+        SpoolOptions { seeds: 30, layout: arrays.layout(), budget_bytes: 1 << 20, directory: dir.at().to_path_buf() };
     let mut second = LineSpool::new(options, Box::new(Budget::new(1 << 20))).unwrap();
     arrays.add_to(&mut second).unwrap();
-    assert_eq!(
-        written(&first, &dir.path("a.vtp"), false),
-        written(&second, &dir.path("b.vtp"), false)
-    );
+    assert_eq!(written(&first, &dir.path("a.vtp"), false), written(&second, &dir.path("b.vtp"), false));
 }
 
 #[test]
@@ -211,41 +153,24 @@ fn what_is_written_is_read_back_in_chunks_of_any_size() {
         written(&spool, &dir.path(name), false);
         let file = LineFile::open(&dir.path(name)).unwrap();
         // A line without points is a line of the archive, not of VTK.
-        let kept: Vec<u64> = (0..40)
-            .filter(|seed| name == "a.npz" || !made(*seed).points.is_empty())
-            .collect();
+        let kept: Vec<u64> = (0..40).filter(|seed| name == "a.npz" || !made(*seed).points.is_empty()).collect();
         assert_eq!(file.line_count(), kept.len() as u64);
-        let velocity = file
-            .arrays()
-            .iter()
-            .find(|array| array.name == "velocity <a&b>")
-            .unwrap();
-        assert_eq!(
-            (velocity.components, velocity.unit.as_deref()),
-            (3, Some("a_inf"))
-        );
+        let velocity = file.arrays().iter().find(|array| array.name == "velocity <a&b>").unwrap();
+        assert_eq!((velocity.components, velocity.unit.as_deref()), (3, Some("a_inf")));
         let range = file.range("density").unwrap().unwrap();
         assert!(range[0] >= -4.0 && range[1] <= 15.0 && range[0] < range[1]);
         assert_eq!(file.bounds().unwrap().unwrap()[0].len(), 3);
-        assert!(file
-            .range("pressure")
-            .unwrap_err()
-            .to_string()
-            .contains("there are: "));
+        assert!(file.range("pressure").unwrap_err().to_string().contains("there are: "));
         for max_points in [2, 3, 17, 1000, 1_000_000] {
             let mut lines: Vec<(Vec<[f64; 3]>, Vec<f64>)> = Vec::new();
             let mut goes_on = false;
             file.for_each_chunk(&["density"], max_points, |chunk| {
-                assert!(
-                    chunk.points.len() <= max_points && chunk.values[0].len() == chunk.points.len()
-                );
+                assert!(chunk.points.len() <= max_points && chunk.values[0].len() == chunk.points.len());
                 assert_eq!(chunk.continues, goes_on);
                 goes_on = chunk.to_be_continued;
                 for (l, window) in chunk.offsets.windows(2).enumerate() {
-                    let (points, values) = (
-                        &chunk.points[window[0]..window[1]],
-                        &chunk.values[0][window[0]..window[1]],
-                    );
+                    let (points, values) =
+                        (&chunk.points[window[0]..window[1]], &chunk.values[0][window[0]..window[1]]);
                     if l == 0 && chunk.continues {
                         let line = lines.last_mut().unwrap();
                         assert_eq!(line.0.last().map(bits), points.first().map(bits));
@@ -263,14 +188,8 @@ fn what_is_written_is_read_back_in_chunks_of_any_size() {
             assert_eq!(lines.len(), kept.len());
             for (seed, (points, values)) in kept.iter().zip(&lines) {
                 let line = made(*seed);
-                assert!(
-                    points.iter().map(bits).eq(line.points.iter().map(bits)),
-                    "{name} {max_points} {seed}"
-                );
-                assert!(values
-                    .iter()
-                    .map(|v| v.to_bits())
-                    .eq(line.density.iter().map(|v| v.to_bits())));
+                assert!(points.iter().map(bits).eq(line.points.iter().map(bits)), "{name} {max_points} {seed}");
+                assert!(values.iter().map(|v| v.to_bits()).eq(line.density.iter().map(|v| v.to_bits())));
             }
         }
     }
@@ -287,37 +206,18 @@ fn a_partial_result_says_so() {
     for seed in [19, 7, 2, 11] {
         add(&mut spool, seed).unwrap();
     }
-    let refused = spool.write(
-        OutputFile::create(&dir.path("a.vtp")).unwrap(),
-        &provenance(),
-        false,
-        &mut GO_ON.clone(),
-    );
+    let refused =
+        spool.write(OutputFile::create(&dir.path("a.vtp")).unwrap(), &provenance(), false, &mut GO_ON.clone());
     let message = refused.unwrap_err().to_string();
-    assert!(
-        message.contains("16 of 20 seeds have no line (the first is seed 0)"),
-        "{message}"
-    );
+    assert!(message.contains("16 of 20 seeds have no line (the first is seed 0)"), "{message}");
     assert!(dir.names().is_empty());
     let arrays = spool.arrays(true).unwrap();
-    assert_eq!(
-        arrays
-            .reason
-            .iter()
-            .filter(|reason| **reason == Reason::Unfinished)
-            .count(),
-        16
-    );
+    assert_eq!(arrays.reason.iter().filter(|reason| **reason == Reason::Unfinished).count(), 16);
     let archive = written(&spool, &dir.path("a.npz"), true);
     let entries = zip::list(&archive).unwrap();
-    let flag = entries
-        .iter()
-        .find(|entry| entry.name == "partial.npy")
-        .unwrap();
+    let flag = entries.iter().find(|entry| entry.name == "partial.npy").unwrap();
     let mut last = [0];
-    archive
-        .read_at(flag.data_at + flag.bytes - 1, &mut last)
-        .unwrap();
+    archive.read_at(flag.data_at + flag.bytes - 1, &mut last).unwrap();
     assert_eq!(last, [1]);
     assert_eq!(LineFile::open(&dir.path("a.npz")).unwrap().line_count(), 20);
     written(&spool, &dir.path("a.vtp"), true);
@@ -329,14 +229,8 @@ fn wrong_lines_are_refused() {
     let dir = TestDir::new("spool-wrong");
     let mut spool = spool(&dir, 5, 1 << 20, false);
     add(&mut spool, 1).unwrap();
-    assert!(add(&mut spool, 1)
-        .unwrap_err()
-        .to_string()
-        .contains("twice"));
-    assert!(add(&mut spool, 5)
-        .unwrap_err()
-        .to_string()
-        .contains("only 5 seeds"));
+    assert!(add(&mut spool, 1).unwrap_err().to_string().contains("twice"));
+    assert!(add(&mut spool, 5).unwrap_err().to_string().contains("only 5 seeds"));
     let (density, wrong) = ([0.0], [0.0f32; 3]);
     let base = FinishedLine {
         seed: 2,
@@ -347,20 +241,9 @@ fn wrong_lines_are_refused() {
         reason: Reason::Left,
         reason_backward: Reason::Left,
     };
-    assert!(spool
-        .add(&FinishedLine { time: &[], ..base })
-        .unwrap_err()
-        .to_string()
-        .contains("same length"));
+    assert!(spool.add(&FinishedLine { time: &[], ..base }).unwrap_err().to_string().contains("same length"));
     let swapped = [FieldValues::F32(&wrong), FieldValues::F64(&density)];
-    assert!(spool
-        .add(&FinishedLine {
-            fields: &swapped,
-            ..base
-        })
-        .unwrap_err()
-        .to_string()
-        .contains("density"));
+    assert!(spool.add(&FinishedLine { fields: &swapped, ..base }).unwrap_err().to_string().contains("density"));
     spool.add(&base).unwrap();
     assert_eq!(spool.stats().lines, 2);
 }
@@ -373,23 +256,14 @@ fn names_that_are_taken_get_a_prefix() {
     assert!(array_names(&[field("a"), field("a")], &[]).is_err());
     assert!(array_names(&[field("")], &[]).is_err());
     assert!(array_names(&[field("a\0")], &[]).is_err());
-    assert!(array_names(
-        &[FieldSpec {
-            components: 0,
-            ..field("a")
-        }],
-        &[]
-    )
-    .is_err());
+    assert!(array_names(&[FieldSpec { components: 0, ..field("a") }], &[]).is_err());
 }
 
 #[test]
 fn interrupted_writing_leaves_nothing() {
     let dir = TestDir::new("spool-interrupt");
     let mut spool = spool(&dir, 1000, 1 << 20, false);
-    (0..1000)
-        .filter(|seed| seed % 10 != 5)
-        .for_each(|seed| add(&mut spool, seed).unwrap());
+    (0..1000).filter(|seed| seed % 10 != 5).for_each(|seed| add(&mut spool, seed).unwrap());
     for name in ["a.npz", "a.vtp", "a.csv"] {
         let output = OutputFile::create(&dir.path(name)).unwrap();
         let mut asked = 0;
@@ -419,16 +293,9 @@ fn millions_of_seeds_fit_a_small_budget() {
     assert!(add(&mut spool, 5_000_000).is_err());
     assert!(spool.stats().held_bytes <= 1 << 20);
     assert_eq!(spool.entry(1).unwrap(), None);
-    assert_eq!(
-        spool.entry(9_999_999).unwrap().unwrap().points,
-        made(9_999_999).points.len() as u64
-    );
-    let refused = SpoolOptions {
-        seeds: 1,
-        layout: layout(true),
-        budget_bytes: 10_000,
-        directory: dir.at().to_path_buf(),
-    };
+    assert_eq!(spool.entry(9_999_999).unwrap().unwrap().points, made(9_999_999).points.len() as u64);
+    let refused =
+        SpoolOptions { seeds: 1, layout: layout(true), budget_bytes: 10_000, directory: dir.at().to_path_buf() };
     let refused = LineSpool::new(refused, Box::new(Budget::new(1 << 30)));
     assert!(matches!(refused, Err(OutputError::Memory { needs }) if needs > 10_000));
 }
@@ -454,12 +321,8 @@ fn a_lower_budget_gives_memory_back() {
 fn nothing_is_a_result_too() {
     let dir = TestDir::new("spool-nothing");
     for seeds in [0, 3] {
-        let options = SpoolOptions {
-            seeds,
-            layout: layout(true),
-            budget_bytes: 1 << 20,
-            directory: dir.at().to_path_buf(),
-        };
+        let options =
+            SpoolOptions { seeds, layout: layout(true), budget_bytes: 1 << 20, directory: dir.at().to_path_buf() };
         let spool = LineSpool::new(options, Box::new(Budget::new(1 << 20))).unwrap();
         for name in ["a.npz", "a.vtp", "a.csv"] {
             written(&spool, &dir.path(name), true);
@@ -486,15 +349,8 @@ fn damaged_files_of_lines_do_not_panic() {
         let bytes = written(&spool, &dir.path(name), false);
         fuzz_lines(&bytes);
         mutations(&bytes, 1500, fuzz_lines);
-        let cut = LineFile::from_source(
-            std::sync::Arc::new(bytes[..bytes.len() / 2].to_vec()),
-            Path::new(name),
-        );
+        let cut = LineFile::from_source(std::sync::Arc::new(bytes[..bytes.len() / 2].to_vec()), Path::new(name));
         assert!(cut.is_err(), "{name}");
     }
-    assert!(LineFile::open(&dir.path("none.vtp"))
-        .err()
-        .unwrap()
-        .to_string()
-        .contains("none.vtp"));
+    assert!(LineFile::open(&dir.path("none.vtp")).err().unwrap().to_string().contains("none.vtp"));
 }

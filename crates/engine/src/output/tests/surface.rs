@@ -9,44 +9,21 @@ use std::path::Path;
 /// Rows of two patches with a hole.
 fn surface(path: &Path, partial: bool) -> Result<SurfaceStats, OutputError> {
     let patches = vec![
-        Patch {
-            zone: 1,
-            ni: 4,
-            nj: 3,
-        },
-        Patch {
-            zone: 2,
-            ni: 0,
-            nj: 9,
-        },
-        Patch {
-            zone: 3,
-            ni: 1,
-            nj: 2,
-        },
-        Patch {
-            zone: 4,
-            ni: 9000,
-            nj: 3,
-        },
+        Patch { zone: 1, ni: 4, nj: 3 },
+        Patch { zone: 2, ni: 0, nj: 9 },
+        Patch { zone: 3, ni: 1, nj: 2 },
+        Patch { zone: 4, ni: 9000, nj: 3 },
     ];
     let layout = SurfaceLayout {
         patches: patches.clone(),
         fields: vec![
             FieldSpec::scalar("pressure", "p"),
-            FieldSpec {
-                dtype: FieldType::F32,
-                ..FieldSpec::vector("v", "")
-            },
+            FieldSpec { dtype: FieldType::F32, ..FieldSpec::vector("v", "") },
         ],
         positions: FieldType::F32,
     };
-    let mut writer = SurfaceWriter::new(
-        OutputFile::create(path)?,
-        layout,
-        provenance(),
-        Box::new(Budget::new(1 << 20)),
-    )?;
+    let mut writer =
+        SurfaceWriter::new(OutputFile::create(path)?, layout, provenance(), Box::new(Budget::new(1 << 20)))?;
     for patch in &patches {
         for j in 0..if patch.ni == 0 { 0 } else { patch.nj } {
             if partial && patch.zone == 4 && j == 1 {
@@ -56,11 +33,7 @@ fn surface(path: &Path, partial: bool) -> Result<SurfaceStats, OutputError> {
             let pressure: Vec<f64> = (0..patch.ni).map(|i| (i * j) as f64).collect();
             let velocity = vec![1.0f32; 3 * patch.ni];
             let usable: Vec<bool> = (0..patch.ni).map(|i| (i, j) != (0, 1)).collect();
-            writer.push_row(
-                &points,
-                &[FieldValues::F64(&pressure), FieldValues::F32(&velocity)],
-                Some(&usable),
-            )?;
+            writer.push_row(&points, &[FieldValues::F64(&pressure), FieldValues::F32(&velocity)], Some(&usable))?;
         }
     }
     writer.finish(partial)
@@ -72,32 +45,15 @@ fn surfaces_leave_out_cells_at_holes() {
     for name in ["a.vtp", "a.npz"] {
         let stats = surface(&dir.path(name), false).unwrap();
         // Of 3 x 2 and 8999 x 2 cells, the two at the unusable point of each patch are missing.
-        assert_eq!(
-            stats,
-            SurfaceStats {
-                points: 12 + 2 + 27_000,
-                quads: 6 - 2 + 17_998 - 2
-            }
-        );
+        assert_eq!(stats, SurfaceStats { points: 12 + 2 + 27_000, quads: 6 - 2 + 17_998 - 2 });
         let partial = surface(&dir.path(&format!("p{name}")), true).unwrap();
-        assert_eq!(
-            partial,
-            SurfaceStats {
-                points: 12 + 2 + 27_000,
-                quads: 4
-            }
-        );
+        assert_eq!(partial, SurfaceStats { points: 12 + 2 + 27_000, quads: 4 });
     }
     let archive = fs::read(dir.path("a.npz")).unwrap();
     for entry in zip::list(&archive).unwrap() {
         let bytes = &archive[entry.data_at as usize..][..entry.bytes as usize];
         let header = npy::parse(bytes).unwrap();
-        assert_eq!(
-            header.data_at + header.data_bytes().unwrap(),
-            entry.bytes,
-            "{}",
-            entry.name
-        );
+        assert_eq!(header.data_at + header.data_bytes().unwrap(), entry.bytes, "{}", entry.name);
         if entry.name == "quads.npy" {
             assert_eq!(header.shape, [18_000, 4]);
         }
@@ -110,39 +66,20 @@ fn surfaces_leave_out_cells_at_holes() {
 fn surfaces_refuse_wrong_rows() {
     let dir = TestDir::new("surface-wrong");
     let make = || {
-        let layout = SurfaceLayout {
-            patches: vec![Patch {
-                zone: 1,
-                ni: 2,
-                nj: 2,
-            }],
-            fields: vec![],
-            positions: FieldType::F64,
-        };
+        let layout =
+            SurfaceLayout { patches: vec![Patch { zone: 1, ni: 2, nj: 2 }], fields: vec![], positions: FieldType::F64 };
         let output = OutputFile::create(&dir.path("a.vtp")).unwrap();
         SurfaceWriter::new(output, layout, provenance(), Box::new(Budget::new(1 << 20))).unwrap()
     };
     let row = [[0.0; 3], [1.0, 0.0, 0.0]];
     let mut writer = make();
     assert!(writer.push_row(&row[..1], &[], None).is_err());
-    assert!(writer
-        .push_row(&row, &[FieldValues::F64(&[0.0; 2])], None)
-        .is_err());
+    assert!(writer.push_row(&row, &[FieldValues::F64(&[0.0; 2])], None).is_err());
     writer.push_row(&row, &[], None).unwrap();
-    assert!(writer
-        .finish(false)
-        .unwrap_err()
-        .to_string()
-        .contains("rows of the surface of zone 1 are missing"));
+    assert!(writer.finish(false).unwrap_err().to_string().contains("rows of the surface of zone 1 are missing"));
     let mut writer = make();
     writer.push_row(&row, &[], None).unwrap();
     writer.push_row(&row, &[], None).unwrap();
     assert!(writer.push_row(&row, &[], None).is_err());
-    assert_eq!(
-        writer.finish(false).unwrap(),
-        SurfaceStats {
-            points: 4,
-            quads: 1
-        }
-    );
+    assert_eq!(writer.finish(false).unwrap(), SurfaceStats { points: 4, quads: 1 });
 }

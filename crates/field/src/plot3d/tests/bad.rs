@@ -320,7 +320,8 @@ proptest! {
 #[test]
 fn headers_are_integers() {
     for format in [Format::Ascii, Format::Binary] {
-        let spec = Spec { format, dimension: Dimension::Two, ..Spec::new(Kind::Grid, vec![[2, 6, 1], [5, 6, 1], [2, 5, 1]]) };
+        let spec =
+            Spec { format, dimension: Dimension::Two, ..Spec::new(Kind::Grid, vec![[2, 6, 1], [5, 6, 1], [2, 5, 1]]) };
         let folder = Folder::new();
         let open = folder.open(&folder.file("a.xyz", &bytes(&spec)), &[], &[]).unwrap();
         assert_eq!((open.catalog.dimension, open.catalog.zones.len()), (2, 3));
