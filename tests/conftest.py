@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import fake_native
 from plot3d_files import Block, box, write
+
+# A shell that runs this in the background has SIGINT ignored, and children inherit that; some of them are to be interrupted.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -151,8 +151,9 @@ class Dataset:
         """As `streamlines`, streamed into `output` (.vtp or .npz by its suffix). SUMMARY."""
 
     def look(self, *, step: int = 0, progress: _Progress | None = None) -> str:
-        """{"zones": [{"name", "box"}], "walls": [{"zone", "axis", "index", "box"}]}: where the zones and the body lie, without
-        reading any field as a whole. A box is [[x0, y0, z0], [x1, y1, z1]], or null where there is no usable cell."""
+        """{"zones": [{"name", "box"}], "walls": [{"zone", "axis", "index", "box"}], "focus": box of most cells}: where the zones
+        and the body lie, without reading any field as a whole. A box is [[x0, y0, z0], [x1, y1, z1]], or null where there is
+        no usable cell."""
 
     def extract_surface(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
         """Writes grid surfaces to a .vtp or .npz.
@@ -322,8 +323,8 @@ def bench(options: str) -> str:
         Result: {"paged": RUN, nothing resident, "resident": RUN, the same again, "waiting": RUN, a plain loop that waits for each
                  page, "readers", "workers", "latency_s", "latency_seen_s"}; each RUN with "device_reads"
     "overlap_disk": {"paged": RUN, "resident": RUN, "reading": RUN, the same pages only read, "pages", ...}
-    "page_reads": {"arm", "source": a store, "zone": 0-based, "array", "count", "batch", "rounds", "seed", "memory_limit", "readers",
-                   "pread_buffers": 0, or by pread and crc32c into so many buffers}
+    "page_reads": {"arm", "source": a store, "zone": 0-based, "array", "count", "batch", "rounds", "seed", "memory_limit",
+                   "readers", "pread_buffers": 0, or by pread and crc32c into so many buffers}
         Result: {"rounds": [{"wall_s", "cpu_s", "bytes_read", "reads", "faults"}], "pages", "page_bytes", "stored_bytes",
                  "spanned_bytes": of 4 KiB blocks, mean, "transport", "path"}
     RUN = {"wall_s", "cpu_s", "lines", "points", "steps", "reasons", "digest": of all positions and times, "restarts",

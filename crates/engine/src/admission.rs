@@ -1,6 +1,7 @@
 //! From a seed's number to where its line begins, and in which order lines are begun.
 
-use crate::seeds::{SeedPoint, Seeds};
+use crate::seeds::{SeedPoint, SeedStream, Seeds};
+use crate::session::Watch;
 use crate::surfaces::AXES;
 use crate::trace::seed_error;
 use field::dataset::Dataset;
@@ -60,21 +61,29 @@ impl<'a> SeedRule<'a> {
         Ok(match self.seeds.get(n).map_err(seed_error)? {
             SeedPoint::Physical(x) => Seed::Physical(x),
             SeedPoint::Computational { ijk, .. } => Seed::Computational { zone: self.zone.unwrap_or(0), ijk },
-            SeedPoint::Random(mut stream) => {
-                let total = self.cells.last().copied().unwrap_or(0);
-                let draw = |_| {
-                    let n = ((stream.next_f64() * total as f64) as u64).min(total.saturating_sub(1));
-                    let zone = self.cells.partition_point(|c| *c <= n).min(self.zones.len() - 1);
-                    let c = self.zones[zone].cells().map(u64::from);
-                    let n = n - if zone == 0 { 0 } else { self.cells[zone - 1] };
-                    let low = [n % c[0], n / c[0] % c[1], n / c[0] / c[1]];
-                    let dims = self.zones[zone].dims();
-                    let ijk =
-                        core::array::from_fn(|a| low[a] as f64 + if dims[a] > 1 { stream.next_f64() } else { 0.0 });
-                    (zone as u32, ijk)
-                };
-                Seed::FirstUsable((0..DRAWS).map(draw).collect())
-            }
+            SeedPoint::Random(mut stream) => Seed::FirstUsable((0..DRAWS).map(|_| self.draw(&mut stream)).collect()),
+        })
+    }
+
+    /// A random place in computational space: zone and 0-based ijk.
+    fn draw(&self, stream: &mut SeedStream) -> (u32, [f64; 3]) {
+        let total = self.cells.last().copied().unwrap_or(0);
+        let n = ((stream.next_f64() * total as f64) as u64).min(total.saturating_sub(1));
+        let zone = self.cells.partition_point(|c| *c <= n).min(self.zones.len() - 1);
+        let c = self.zones[zone].cells().map(u64::from);
+        let n = n - if zone == 0 { 0 } else { self.cells[zone - 1] };
+        let low = [n % c[0], n / c[0] % c[1], n / c[0] / c[1]];
+        let dims = self.zones[zone].dims();
+        let ijk = core::array::from_fn(|a| low[a] as f64 + if dims[a] > 1 { stream.next_f64() } else { 0.0 });
+        (zone as u32, ijk)
+    }
+
+    /// About where seed number `n` lies: the zone and a place in it, physical for seeds in physical space.
+    fn about(&self, n: u64) -> Result<(u32, [f64; 3]), FieldError> {
+        Ok(match self.seeds.get(n).map_err(seed_error)? {
+            SeedPoint::Physical(x) => (0, x),
+            SeedPoint::Computational { ijk, .. } => (0, ijk),
+            SeedPoint::Random(mut stream) => self.draw(&mut stream),
         })
     }
 }
@@ -104,7 +113,11 @@ impl SeedOrder {
     ///
     /// # Errors
     /// What [`SeedRule::seed`] says.
-    pub(crate) fn near(rule: &SeedRule<'_>, pager: &Arc<Pager>) -> Result<Option<Self>, FieldError> {
+    pub(crate) fn near(
+        rule: &SeedRule<'_>,
+        pager: &Arc<Pager>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Option<Self>, FieldError> {
         let n = rule.seeds.len();
         // Keys and order while sorting.
         let bytes = n.saturating_mul(16);
@@ -112,16 +125,18 @@ impl SeedOrder {
             return Ok(None);
         }
         let Ok(mut charge) = pager.charge(ChargeKind::Tasks, bytes) else { return Ok(None) };
-        let place = |n: u64| -> Result<(u32, [f64; 3]), FieldError> {
-            Ok(match rule.seed(n)? {
-                Seed::Physical(x) => (0, x),
-                Seed::Computational { zone, ijk } => (zone, ijk),
-                Seed::FirstUsable(places) => places.first().copied().unwrap_or_default(),
-            })
+        let mut told = |s: u64, pass: u64| {
+            let go_on = s % 65_536 != 0 || watch("sorting seeds", (pass * n + s) as f64, (2 * n) as f64);
+            if go_on {
+                Ok(())
+            } else {
+                Err(FieldError::Interrupted)
+            }
         };
         let (mut lo, mut hi) = ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3]);
         for s in 0..n {
-            let (_, x) = place(s)?;
+            told(s, 0)?;
+            let (_, x) = rule.about(s)?;
             for a in 0..3 {
                 lo[a] = lo[a].min(x[a]);
                 hi[a] = hi[a].max(x[a]);
@@ -129,7 +144,8 @@ impl SeedOrder {
         }
         let mut keyed = Vec::with_capacity(n as usize);
         for s in 0..n {
-            let (zone, x) = place(s)?;
+            told(s, 1)?;
+            let (zone, x) = rule.about(s)?;
             let cell = |a: usize| {
                 let f = (x[a] - lo[a]) / (hi[a] - lo[a]);
                 // A flat or broken axis gives 0.

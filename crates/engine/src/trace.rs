@@ -284,7 +284,7 @@ pub fn trace(
         })?;
     let order = zone_order(&dataset, &session.spec.zone_order)?;
     let seeds = SeedRule::new(&spec.seeds, &dataset)?;
-    let sorted = SeedOrder::near(&seeds, pager)?;
+    let sorted = SeedOrder::near(&seeds, pager, watch)?;
     let work = Tracing {
         spec,
         zones: dataset.zones.clone(),

@@ -6,6 +6,7 @@ and leave it by every side. As PLOT3D: Fortran records, little-endian, WHOLE, mu
 
 from __future__ import annotations
 
+import itertools
 import os
 import struct
 import sys
@@ -141,7 +142,7 @@ def single(
 def _cut(points: int, pieces: int) -> list[tuple[int, int]]:
     cells = points - 1
     edges = [round(cells * n / pieces) for n in range(pieces + 1)]
-    return [(a, b + 1) for a, b in zip(edges, edges[1:], strict=False)]
+    return [(a, b + 1) for a, b in itertools.pairwise(edges)]
 
 
 def overset(work: Path, dims: Dims) -> Flow:
@@ -251,7 +252,8 @@ def arrays(flow: Flow) -> Iterator[Array]:
 def random_seeds(dims: Dims, count: int, seed: int = 1) -> Array:
     """Random points well inside the box, (N, 3)."""
     share = np.random.default_rng(seed).uniform(0.1, 0.9, (count, 3))
-    return share * np.array(box(dims))
+    seeds: Array = share * np.array(box(dims))
+    return seeds
 
 
 def rake(dims: Dims, count: int, *, shift_cells: float = 0.0) -> str:

@@ -5,6 +5,7 @@ Prints one JSON object.
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import json
 import sys
@@ -27,6 +28,11 @@ def resident_peak_bytes() -> int:
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
     return 0
+
+
+def _arrays() -> Any:
+    """VTK's bridge to NumPy, which has no types."""
+    return importlib.import_module("vtkmodules.util.numpy_support")
 
 
 def _tracer(vtk_data: Any, seeds: Any, o: dict[str, Any]) -> Any:
@@ -68,12 +74,11 @@ def _adjust(tracer: Any, o: dict[str, Any]) -> None:
 
 def _points(seeds: Any) -> Any:
     import numpy as np
-    from vtkmodules.util.numpy_support import numpy_to_vtk
     from vtkmodules.vtkCommonCore import vtkPoints
 
     points = vtkPoints()
     points.SetDataTypeToDouble()
-    points.SetData(numpy_to_vtk(np.ascontiguousarray(seeds, dtype=np.float64), deep=True))
+    points.SetData(_arrays().numpy_to_vtk(np.ascontiguousarray(seeds, dtype=np.float64), deep=True))
     return points
 
 
@@ -89,27 +94,25 @@ def _measured(tracer: Any) -> dict[str, Any]:
 def _save(tracer: Any, path: str, array: str) -> None:
     """Points, offsets, times, velocity and the seed of each line. Lines of seeds outside are missing."""
     import numpy as np
-    from vtkmodules.util.numpy_support import vtk_to_numpy
 
     lines = tracer.GetOutput()
-    offsets = vtk_to_numpy(lines.GetLines().GetOffsetsArray())
-    order = vtk_to_numpy(lines.GetLines().GetConnectivityArray())
+    offsets = _arrays().vtk_to_numpy(lines.GetLines().GetOffsetsArray())
+    order = _arrays().vtk_to_numpy(lines.GetLines().GetConnectivityArray())
     data = lines.GetPointData()
     np.savez(
         path,
-        points=vtk_to_numpy(lines.GetPoints().GetData())[order].astype(np.float64),
+        points=_arrays().vtk_to_numpy(lines.GetPoints().GetData())[order].astype(np.float64),
         offsets=offsets.astype(np.int64),
-        time=vtk_to_numpy(data.GetArray("IntegrationTime"))[order],
-        velocity=vtk_to_numpy(data.GetArray(array))[order],
-        seed=vtk_to_numpy(lines.GetCellData().GetArray("SeedIds")),
-        reason=vtk_to_numpy(lines.GetCellData().GetArray("ReasonForTermination")),
+        time=_arrays().vtk_to_numpy(data.GetArray("IntegrationTime"))[order],
+        velocity=_arrays().vtk_to_numpy(data.GetArray(array))[order],
+        seed=_arrays().vtk_to_numpy(lines.GetCellData().GetArray("SeedIds")),
+        reason=_arrays().vtk_to_numpy(lines.GetCellData().GetArray("ReasonForTermination")),
     )
 
 
 def _in_memory(o: dict[str, Any]) -> Any:
     """A single-zone flow as a structured grid with velocity at its points, arrays read by NumPy."""
     import numpy as np
-    from vtkmodules.util.numpy_support import numpy_to_vtk
     from vtkmodules.vtkCommonCore import vtkPoints
     from vtkmodules.vtkCommonDataModel import vtkStructuredGrid
 
@@ -120,9 +123,9 @@ def _in_memory(o: dict[str, Any]) -> Any:
     grid = vtkStructuredGrid()
     grid.SetDimensions(*flow.dims)
     points = vtkPoints()
-    points.SetData(numpy_to_vtk(np.ascontiguousarray(xyz.reshape(3, -1).T), deep=True))
+    points.SetData(_arrays().numpy_to_vtk(np.ascontiguousarray(xyz.reshape(3, -1).T), deep=True))
     grid.SetPoints(points)
-    velocity = numpy_to_vtk(np.ascontiguousarray((momentum / density).reshape(3, -1).T), deep=True)
+    velocity = _arrays().numpy_to_vtk(np.ascontiguousarray((momentum / density).reshape(3, -1).T), deep=True)
     velocity.SetName("velocity")
     grid.GetPointData().AddArray(velocity)
     return grid
@@ -138,13 +141,12 @@ def vtk_in_core(**o: Any) -> dict[str, Any]:
     begun = time.process_time()
     tracer.Update()
     found: dict[str, Any] = {"first_cpu_s": time.process_time() - begun, "settings": []}
-    for n, setting in enumerate(o["settings"]):
+    for setting in o["settings"]:
         _adjust(tracer, setting)
         rows = [_measured(tracer) for _ in range(setting.get("runs", 1))]
         found["settings"].append({"setting": setting, "runs": rows})
         if "save" in setting:
             _save(tracer, setting["save"], "velocity")
-        del n
     found["resident_peak_bytes"] = resident_peak_bytes()
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from farfield.bench.result import Arm, Result
@@ -18,13 +19,30 @@ def report(results: Sequence[Result]) -> str:
         "# Benchmarks",
         "",
         "Made by `farfield bench report` from the JSON files in `docs/benchmarks/`; run one again with `make bench-NAME`, all with",
-        "`make bench`. Figures are medians; the spread is the largest less the smallest value, as a share of the median. Arms of",
-        "one table were measured side by side in one run.",
+        "`make bench`. Figures are medians over the runs; ± is half of the largest less the smallest value, as a share of the",
+        "median. Arms of one table were measured side by side in one run. Times are of wall clock or of processor (CPU), and of",
+        "the whole process unless the text says otherwise. *Evicted* files are not in the page cache when a run begins. What",
+        "must hold is stated with its bound; what does not is marked as missed. The machine stands below each section.",
         "",
     ]
+    lines += _summary(results)
     for result in results:
         lines += _section(result)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _summary(results: Sequence[Result]) -> list[str]:
+    """One row an experiment: how many of its claims hold."""
+    if not results:
+        return []
+    lines = ["| experiment | hold | missed |", "|---|---|---|"]
+    for result in results:
+        missed = sum(not claim.holds for claim in result.claims)
+        anchor = "".join(c for c in result.title.lower().replace(" ", "-") if c.isalnum() or c in "-_")
+        quick = " (quick run)" if result.quick else ""
+        bad = f"**{missed}**" if missed else "0"
+        lines.append(f"| [{result.title}](#{anchor}){quick} | {len(result.claims) - missed} | {bad} |")
+    return [*lines, ""]
 
 
 def _section(result: Result) -> list[str]:
@@ -63,7 +81,7 @@ def _arms(arms: Sequence[Arm]) -> list[str]:
     settings = list(dict.fromkeys(key for arm in arms for key in arm.settings))
     keys = list(dict.fromkeys(key for arm in arms for key in arm.median))
     lines = [
-        "| " + " | ".join(["arm", *settings, *keys, "runs"]) + " |",
+        "| " + " | ".join(["arm", *settings, *map(_heading, keys), "runs"]) + " |",
         "|" + "---|" * (len(settings) + len(keys) + 2),
     ]
     for arm in arms:
@@ -74,12 +92,22 @@ def _arms(arms: Sequence[Arm]) -> list[str]:
     return [*lines, ""]
 
 
+def _heading(key: str) -> str:
+    """A quantity's name as people read it; sizes carry their unit in the cell."""
+    words = key.removesuffix("_bytes").replace("cpu", "CPU").split("_")
+    if words[-1] in ("s", "us") and "a" not in words[-2:-1]:
+        words[-1] = f"({words[-1]})"
+    return " ".join(words)
+
+
 def _quantity(key: str, value: float, spread: float) -> str:
     text = format_bytes(value) if key.endswith("_bytes") else _number(value)
     return f"{text} ± {50 * spread:.0f} %" if spread >= 0.01 else text
 
 
 def _number(value: float) -> str:
+    if not math.isfinite(value):
+        return str(value)
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"

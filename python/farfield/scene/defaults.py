@@ -28,10 +28,19 @@ MOST_ZONES = 64
 """A picture of faces of more zones than this is a tangle; the first ones are drawn."""
 THREE_QUARTER_VIEW: Vector = (-0.42, -0.80, 0.43)
 """x runs to the right and away, z up: how flow pictures are usually shown."""
-OUTLINE_REACH = 1.7
-"""Zones that reach farther than so many times what is looked at are not outlined."""
+NEAR_DOMAIN = 2.0
+"""A domain of at most so many times the surroundings of the body is shown as a whole, with its outlines; of a larger one the
+lines show the surroundings, and outlines would only cross the picture."""
+FOCUS = 0.35
+"""A plane is shown as a whole unless most of its points lie in a part of it that is smaller than this."""
+ASPECT = 16 / 9
+"""Of the default size, for which the part is chosen."""
+FOCUS_MARGIN = 2.0
+"""How much more than that part is then shown."""
 SPEED = "velocity_magnitude"
 _RANDOM_SEED = 1
+
+Box = tuple[list[float], list[float]]
 
 
 def default_scene(
@@ -66,9 +75,8 @@ def default_scene(
 def _first_look(dataset: Dataset, step: int, progress: bool | Report | None) -> dict[str, Any]:
     """The dataset's `info` with the boxes of its zones and its body, which do not need a pass over the fields."""
     info = dict(dataset.info())
-    if not any(f["name"] in ("velocity", "momentum") for f in info["fields"]) and not any(
-        z["iblank"] for z in info["zones"]
-    ):
+    has_flow = any(f["name"] in ("velocity", "momentum") for f in info["fields"])
+    if not has_flow and info["dimension"] == 3 and not any(z["iblank"] for z in info["zones"]):
         return info
     with reporting(progress) as report:
         found = json.loads(dataset._native.look(step=step, progress=report))
@@ -76,6 +84,7 @@ def _first_look(dataset: Dataset, step: int, progress: bool | Report | None) -> 
     return info | {
         "zones": [zone | {"box": boxes.get(zone["name"])} for zone in info["zones"]],
         "walls": found["walls"],
+        "focus": found.get("focus"),
     }
 
 
@@ -87,7 +96,7 @@ def compose(info: Mapping[str, Any], source: str, *, step: int = 0, lines: bool 
         return _flat(info, names, source, step, lines)
     objects = [Walls()] if info.get("walls") else []
     if "velocity" in names:
-        if _near_enough(info):
+        if _is_near(info):
             objects.append(Outline())
         if lines:
             color = SPEED if SPEED in names else None
@@ -112,15 +121,39 @@ def _flat(info: Mapping[str, Any], names: Sequence[str], source: str, step: int,
     for zone in info["zones"]:
         axis = "ijk"[2 - list(reversed(zone["dims"])).index(1)] if 1 in zone["dims"] else "k"
         drawn.append(Surface(surface=f"{zone['name']}:{axis}=1", color=color, mesh=color is None))
-    planar = info["dimension"] == 2
-    if planar and lines and "velocity" in names:
-        drawn.append(Lines(trace=Trace(seeds=f"random:{SEEDS // 2}:{_RANDOM_SEED}")))
-    camera = (
-        Camera(direction=(0.0, 0.0, 1.0), up=(0.0, 1.0, 0.0), projection="orthographic")
-        if planar
-        else Camera(direction=THREE_QUARTER_VIEW, up=(0.0, 0.0, 1.0))
-    )
+    if info["dimension"] != 2:
+        camera = Camera(direction=THREE_QUARTER_VIEW, up=(0.0, 0.0, 1.0))
+        return Scene(source=source, step=step, objects=drawn, camera=camera)
+    camera, shown = _face_on(info)
+    if lines and "velocity" in names:
+        if shown is None:
+            drawn.append(Lines(trace=Trace(seeds=f"random:{SEEDS // 2}:{_RANDOM_SEED}")))
+        else:
+            # Thin, so that the field can be seen between them.
+            seeds = _scatter(*shown, count=SEEDS // 3)
+            drawn.append(Lines(trace=Trace(seeds=seeds), radius=_diagonal(shown) * 7e-4 or None))
     return Scene(source=source, step=step, objects=drawn, camera=camera)
+
+
+def _face_on(info: Mapping[str, Any]) -> tuple[Camera, Box | None]:
+    """The view of a plane, and the part of it that is seen: where most points are, if that is a small part of the whole."""
+    view = {"direction": (0.0, 0.0, 1.0), "up": (0.0, 1.0, 0.0), "projection": "orthographic"}
+    domain, focus = _boxes(info, "zones"), info.get("focus")
+    if domain is None or not focus or not 0 < math.dist(*focus) < FOCUS * _diagonal(domain):
+        return Camera.model_validate(view), domain
+    middle = [0.5 * (a + b) for a, b in zip(*focus, strict=True)]
+    width, height, _ = (FOCUS_MARGIN * (b - a) for a, b in zip(*focus, strict=True))
+    camera = Camera.model_validate(view)
+    distance = max(height, width / ASPECT) / (2.0 * math.tan(math.radians(0.5 * camera.fov_deg)))
+    high = max(height, width / ASPECT)
+    low_high = [
+        [c + sign * 0.5 * reach for c, reach in zip(middle, (high * ASPECT, high, 0.0), strict=True)] for sign in (-1, 1)
+    ]
+    seen = (
+        [max(a, d) for a, d in zip(low_high[0], domain[0], strict=True)],
+        [min(b, d) for b, d in zip(low_high[1], domain[1], strict=True)],
+    )
+    return Camera.model_validate({**view, "target": middle, "distance": distance}), seen
 
 
 def _scalar(info: Mapping[str, Any]) -> str | None:
@@ -142,71 +175,71 @@ def _planes(zones: Sequence[Mapping[str, Any]], *, middle: bool) -> list[str]:
 
 
 def _traces(info: Mapping[str, Any]) -> list[Trace]:
-    """Lines through the surroundings of the body, from there on into its wake, and a little way back; where there is no body,
-    lines through seeds in the whole domain."""
+    """Lines through the surroundings of the body, on into its wake and some way back; where there is no body, lines through
+    seeds in the whole domain."""
     anywhere = f"random:{SEEDS}:{_RANDOM_SEED}"
-    boxes = [z["box"] for z in info["zones"] if z.get("box")]
-    if not boxes:
+    domain, body = _boxes(info, "zones"), _boxes(info, "walls")
+    if domain is None:
         return [Trace(seeds=anywhere)]
-    domain = _union(boxes)
-    walls = [w["box"] for w in info.get("walls") or [] if w.get("box")]
-    if not walls:
-        return [Trace(seeds=anywhere, max_length=_diagonal(domain) or None)]
-    body = _union(walls)
-    seeds = _scatter(*_near(body, _margin(body), domain))
-    ahead, back = _reach(body)
+    whole = _diagonal(domain) or None
+    if body is None:
+        return [Trace(seeds=anywhere, max_length=whole)]
+    seeds = _scatter(*_near(body, _margin(body), domain), count=SEEDS)
+    if _is_near(info):
+        return [Trace(seeds=seeds, max_length=whole)]
     return [
-        Trace(seeds=seeds, direction="forward", max_length=ahead or None),
-        Trace(seeds=seeds, direction="backward", max_length=back or None),
+        Trace(seeds=seeds, direction="forward", max_length=_reach(body) or None),
+        Trace(seeds=seeds, direction="backward", max_length=_margin(body) or None),
     ]
 
 
-def _near_enough(info: Mapping[str, Any]) -> bool:
-    """Whether the edges of the zones are near what is looked at: far ones would only cross the picture."""
-    walls, boxes = ([x["box"] for x in info.get(key) or [] if x.get("box")] for key in ("walls", "zones"))
-    if not walls or not boxes:
-        return True
-    body = _union(walls)
-    return _diagonal(_union(boxes)) <= OUTLINE_REACH * (_reach(body)[0] + _diagonal(body))
+def _boxes(info: Mapping[str, Any], key: str) -> Box | None:
+    boxes = [x["box"] for x in info.get(key) or [] if x.get("box")]
+    return _union(boxes) if boxes else None
 
 
-def _reach(body: tuple[list[float], list[float]]) -> tuple[float, float]:
-    """How far lines go on behind the body, and back before it."""
-    margin = _margin(body)
-    return 0.75 * _diagonal(body) + 2.0 * margin, margin
+def _is_near(info: Mapping[str, Any]) -> bool:
+    """Whether the whole domain is worth showing: there is no body, or the domain is not much larger than its surroundings."""
+    domain, body = _boxes(info, "zones"), _boxes(info, "walls")
+    return domain is None or body is None or _diagonal(domain) <= NEAR_DOMAIN * (_reach(body) + _diagonal(body))
 
 
-def _diagonal(box: tuple[list[float], list[float]]) -> float:
+def _reach(body: Box) -> float:
+    """How far lines go on behind the body."""
+    return 0.75 * _diagonal(body) + 2.0 * _margin(body)
+
+
+def _diagonal(box: Box) -> float:
     return math.dist(*box)
 
 
-def _union(boxes: Sequence[Sequence[Sequence[float]]]) -> tuple[list[float], list[float]]:
+def _union(boxes: Sequence[Sequence[Sequence[float]]]) -> Box:
     return (
         [min(b[0][n] for b in boxes) for n in range(3)],
         [max(b[1][n] for b in boxes) for n in range(3)],
     )
 
 
-def _margin(body: tuple[list[float], list[float]]) -> float:
+def _margin(body: Box) -> float:
     """The mean of the two smaller widths of the body's box: what flows by within it has felt the body."""
     widths = sorted(b - a for a, b in zip(*body, strict=True))
     return 0.5 * (widths[0] + widths[1]) or 0.5 * widths[2]
 
 
 def _near(
-    body: tuple[list[float], list[float]], margin: float, domain: tuple[list[float], list[float]]
-) -> tuple[list[float], list[float]]:
+    body: Box, margin: float, domain: Box
+) -> Box:
     """The body's box, wider by `margin` on each side, but not beyond the domain."""
     low = [max(a - margin, d) for a, d in zip(body[0], domain[0], strict=True)]
     high = [min(b + margin, d) for b, d in zip(body[1], domain[1], strict=True)]
     return low, high
 
 
-def _scatter(low: Sequence[float], high: Sequence[float]) -> list[Vector]:
+def _scatter(low: Sequence[float], high: Sequence[float], *, count: int) -> list[Vector]:
     """Points that fill a box evenly (Halton's sequence, bases 2, 3 and 5), the same ones every time."""
     return [
         tuple(a + (b - a) * _halton(n + 1, base) for a, b, base in zip(low, high, (2, 3, 5), strict=True))  # type: ignore[misc]
-        for n in range(SEEDS)
+        for n in range(count)
     ]
 
 

@@ -32,8 +32,8 @@ fn found(b: &Corners) -> Value {
     }
 }
 
-/// `{"zones": [{"name", "box"}], "walls": [{"zone", "axis", "index", "box"}]}`: boxes of the usable cells of each zone, out of the boxes
-/// that location needs, and the faces that are all wall or all at rest. Unlike `info` with ranges it reads no field as a whole.
+/// `{"zones": [{"name", "box"}], "walls": [{"zone", "axis", "index", "box"}], "focus"}`: boxes of the usable cells of each zone, out of the boxes
+/// that location needs, and the faces that are all wall or all at rest; and where most cells lie, which is where there is something to see. Unlike `info` with ranges it reads no field as a whole.
 ///
 /// # Errors
 /// [`FieldError`], [`FieldError::Interrupted`] if `watch` says so.
@@ -42,15 +42,25 @@ pub fn look(session: &Session, step: usize, watch: &mut Watch<'_>) -> Result<Val
     let fields = dataset.fields(None, &[], step)?;
     let mut flow = blocking_flow(session, &dataset, fields, step)?;
     let mut zones = Vec::new();
+    let mut places = Vec::new();
     for (zone, z) in dataset.zones.iter().enumerate() {
         let mut bounds = NOWHERE;
-        if let Some(top) = z.boxes.len().checked_sub(1) {
-            let dims = z.boxes[top].translation.dims;
+        let room = (MOST_PLACES / dataset.zones.len().max(1)).max(1);
+        let blocks = |level: usize| z.boxes[level].translation.dims.iter().map(|n| *n as usize).product::<usize>();
+        let level = (0..z.boxes.len()).find(|l| blocks(*l) <= room).or(z.boxes.len().checked_sub(1));
+        if let Some(level) = level {
+            let dims = z.boxes[level].translation.dims;
             for n in 0..dims.iter().product::<u32>() {
                 let at = [n % dims[0], n / dims[0] % dims[1], n / dims[0] / dims[1]];
-                let b = until_here(session, &mut flow, |f| f.space.nodes.block(zone, top, at))?.map(f64::from);
+                let b = until_here(session, &mut flow, |f| f.space.nodes.block(zone, level, at))?.map(f64::from);
                 include(&mut bounds, [b[0], b[1], b[2]]);
                 include(&mut bounds, [b[3], b[4], b[5]]);
+                // A block of a level holds about eight times the cells of one of the level below.
+                let cells = 8f64.powi(i32::try_from(level).unwrap_or(i32::MAX));
+                let middle: [f64; 3] = core::array::from_fn(|a| 0.5 * (b[a] + b[a + 3]));
+                if middle.iter().all(|c| c.is_finite()) {
+                    places.push((middle, cells));
+                }
             }
         }
         zones.push(json!({"name": z.name, "box": found(&bounds)}));
@@ -66,5 +76,29 @@ pub fn look(session: &Session, step: usize, watch: &mut Watch<'_>) -> Result<Val
         })?;
         faces.push(json!({"zone": z.name, "axis": AXES[face.axis], "index": face.index + 1, "box": found(&bounds)}));
     }
-    Ok(json!({"zones": zones, "walls": faces}))
+    Ok(json!({"zones": zones, "walls": faces, "focus": found(&crowd(&mut places))}))
+}
+
+/// Blocks that are looked at in all zones together: two megabytes.
+const MOST_PLACES: usize = 1 << 16;
+
+/// Share of the cells that lies below and above the crowd along each axis.
+const TAIL: f64 = 0.1;
+
+/// The box that most cells lie in, axis by axis.
+fn crowd(places: &mut [([f64; 3], f64)]) -> Corners {
+    let mut bounds = NOWHERE;
+    let all: f64 = places.iter().map(|p| p.1).sum();
+    for axis in 0..3 {
+        places.sort_by(|a, b| a.0[axis].total_cmp(&b.0[axis]));
+        let mut below = 0.0;
+        for (p, cells) in places.iter() {
+            if below + cells > TAIL * all && below < (1.0 - TAIL) * all {
+                bounds[0][axis] = bounds[0][axis].min(p[axis]);
+                bounds[1][axis] = bounds[1][axis].max(p[axis]);
+            }
+            below += cells;
+        }
+    }
+    bounds
 }

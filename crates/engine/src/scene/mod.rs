@@ -201,7 +201,7 @@ fn line_pixels(segments: u64) -> f64 {
 const MESH_PIXELS: u32 = 7;
 
 /// Outlines are framed with the rest while the diagonal of all is at most so many times that of the rest.
-const NEAR_OUTLINE: f64 = 1.35;
+const NEAR_OUTLINE: f64 = 1.8;
 
 /// Everything the renderer reads, with how it looks.
 enum Source<'a> {
@@ -309,17 +309,31 @@ fn draw(
     if !watch("drawing", 0.0, 1.0) {
         return Err(FieldError::Interrupted);
     }
-    let chosen = {
+    let (chosen, framed) = {
         let of = |edges: bool| -> Vec<Layer<'_>> {
             let some = sources.iter().filter(|(g, _, edge)| (edges || !edge) && !g.geometry().bounds().is_empty());
             some.map(|(g, style, _)| Layer { geometry: g.geometry(), style: style.clone() }).collect()
         };
-        // Outlines of far surroundings would make what is looked at small: they count where they reach little farther than the rest.
+        // Outlines of far surroundings would make what is looked at small: they count where they reach little farther
+        // than the rest.
         let (rest, all) = (of(false), of(true));
         let [near, far] = [&rest, &all].map(|l| picture::bounds_of(l).extent().length());
-        let fitted = if rest.is_empty() || far <= NEAR_OUTLINE * near { &all } else { &rest };
-        view::choose(&document.camera, fitted, &furniture.frame(size)).map_err(|e| drawing(e.into(), file, pager))?
+        let framed = rest.is_empty() || far <= NEAR_OUTLINE * near;
+        let fitted = if framed { &all } else { &rest };
+        let chosen = view::choose(&document.camera, fitted, &furniture.frame(size));
+        (chosen.map_err(|e| drawing(e.into(), file, pager))?, framed)
     };
+    if !framed {
+        // What only crosses the picture stays in the background.
+        for (_, style, _) in sources.iter_mut().filter(|s| s.2) {
+            if let Colour::Solid(c) = &mut style.colour {
+                let [top, bottom] = document.background;
+                *c = core::array::from_fn(|n| {
+                    ((u32::from(c[n]) * 2 + u32::from(top[n]) + u32::from(bottom[n])) / 4) as u8
+                });
+            }
+        }
+    }
     // Thickness in space, so that what is far looks thin.
     let pixel = chosen.pixel(size[1]);
     for (source, style, _) in &mut sources {

@@ -19,11 +19,12 @@ TIGHTER = 1000.0
 
 @experiment("incore", "In core, one core: streamlines beside VTK")
 def measure(recorder: Recorder) -> None:
-    """A single curvilinear zone of 256 x 256 x 128 points in single precision, all in memory; random seeds, each line one unit
-    (64 cells) long at most. Both sides integrate with RK45 on one core; VTK has its arrays in memory and its locator built (the runs
-    after the first count). Error is the largest distance of a line's points from the curve that a run of the same program
-    1,000 times tighter gives. VTK's default setting (error 1e-6, steps of at most half a cell) sets the error to reach; from a search over its tolerance,
-    largest step and kind of locator it gets the fastest setting that reaches it, Farfield its largest tolerance that does.
+    """A single curvilinear zone of 256 x 256 x 128 points in single precision, all in memory; random seeds, each line one
+    unit (64 cells) long at most. Both sides integrate with RK45 on one core; VTK has its arrays in memory and its locator
+    built (the runs after the first count). Error is the largest distance of a line's points from the curve that a run of
+    the same program 1,000 times tighter gives. VTK's default setting (error 1e-6, steps of at most half a cell) sets the
+    error to reach; from a search over its tolerance, largest step and kind of locator it gets the fastest setting that
+    reaches it, Farfield its largest tolerance that does.
     """
     quick = recorder.quick
     dims = common.SMALL if quick else (256, 256, 128)
@@ -151,13 +152,15 @@ def _search_vtk(recorder: Recorder, flow: data.Flow, seeds: Path) -> list[dict[s
 def _search_farfield(recorder: Recorder, store: Path, dims: data.Dims, seeds: Path) -> list[dict[str, Any]]:
     found = []
     path, reference = recorder.work / "lines.npz", recorder.work / "reference.npz"
+    points = 0
     for tolerance in TOLERANCES:
         for target, value in ((path, tolerance), (reference, tolerance / TIGHTER)):
             options = ["--tolerance", str(value), "--max-length", str(LENGTH), "--max-steps", str(STEPS * 100)]
             if target == reference:
                 options += ["--max-step", str(0.1 * 2.0 / (min(dims) - 1))]  # a tenth of a cell, as VTK's
             run = common.trace(store, seeds, target, limit=common.PLENTY, options=[*options, "--scalars", "velocity"])
-            points = run.json()["points"] if target == path else points
+            if target == path:
+                points = run.json()["points"]
         found.append(
             {
                 "tolerance": tolerance,

@@ -17,11 +17,11 @@ STEPS = 10_000
 
 @experiment("outofcore", "Out of core: 2.1 GB within 256 MiB")
 def measure(recorder: Recorder) -> None:
-    """A curvilinear zone of 512 x 512 x 256 points as PLOT3D (2.1 GB), 1,000 seeds as a rake and 1,000 at random, each line one unit
-    (128 cells) long at most, forward. Farfield, from its store and from the unconverted files (whose boxes are cached), is a process
-    inside a memory cgroup of its limit, 256 MiB, and its base; the same kernel over `mmap`, and VTK with its own reader, get all the memory
-    they want. Data files are evicted from the page cache before every run; times are of the whole process, from start to lines written
-    (the `mmap` arm writes none).
+    """A curvilinear zone of 512 x 512 x 256 points as PLOT3D (2.1 GB), 1,000 seeds as a rake and 1,000 at random, each
+    line one unit (128 cells) long at most, forward. Farfield, from its store and from the unconverted files (whose boxes
+    are cached), is a process inside a memory cgroup of its limit, 256 MiB, and its base; the same kernel over `mmap`, and
+    VTK with its own reader, get all the memory they want. Data files are evicted from the page cache before every run;
+    times are of the whole process, from start to lines written (the `mmap` arm writes none).
     """
     quick = recorder.quick
     dims = (193, 193, 97) if quick else (512, 512, 256)
@@ -32,20 +32,19 @@ def measure(recorder: Recorder) -> None:
     path = recorder.work / f"{flow.grid.stem}.zarr"
     store = common.store(recorder, flow)
     base = common.base_bytes(recorder, store)
-    seeds: dict[str, str] = {"rake": data.rake(dims, count), "random": f"random:{count}:1"}
-    points = {"rake": _along(seeds["rake"]), "random": data.random_seeds(dims, count, 2)}
+    points = {"rake": _along(data.rake(dims, count)), "random": data.random_seeds(dims, count)}
+    seeds = {name: str((recorder.work / f"outofcore-{name}.npy").resolve()) for name in points}
+    for name, array in points.items():
+        np.save(seeds[name], array)
     options = ["--max-length", str(LENGTH), "--max-steps", str(STEPS)]
     scratch = recorder.work / "warm-up.npz"
+    common.remove(cache)
     index_s = common.index(flow, seeds["rake"], scratch)
-    rows = []
+    rows: list[list[str | float | int]] = []
     for name, spec in seeds.items():
-        file = (recorder.work / f"outofcore-{name}.npy").resolve()
-        np.save(file, points[name])
         outputs = {}
-        for source_name, source, files in (
-            ("store", store, [store]),
-            ("in place", flow.source, [*flow.paths, cache]),
-        ):
+        for source_name, files in (("store", [store]), ("in place", [*flow.paths, cache])):
+            source = store if source_name == "store" else flow.source
             arm = f"{name}: Farfield, {source_name}"
             output = recorder.work / f"outofcore-{source_name.replace(' ', '-')}.npz"
             for _ in range(recorder.runs):
@@ -66,13 +65,17 @@ def measure(recorder: Recorder) -> None:
         common.same_bytes(recorder, name, outputs)
         spec_json = {"seeds": spec, "max_length": LENGTH, "max_steps": STEPS}
         bare = {"traces": [spec_json], "memory_limit": limit, "cache_dir": str(cache)}
-        for arm_name, kind, source, bounded, files in (
-            ("Farfield, store, bare", "paged", {"source": str(store)}, limit + base, [store]),
-            ("mmap", "mmap", flow.options, None, [*flow.paths, cache]),
-            ("mmap, no reading ahead", "mmap_random", flow.options, None, [*flow.paths, cache]),
+        for arm_name, kind in (
+            ("Farfield, store, bare", "paged"),
+            ("mmap", "mmap"),
+            ("mmap, no reading ahead", "mmap_random"),
         ):
+            paged = kind == "paged"
+            options_of = {"source": str(store)} if paged else flow.options
+            bounded = limit + base if paged else None
+            files = [store] if paged else [*flow.paths, cache]
             for _ in range(recorder.runs):
-                run = arms.run(arms.inside(arm=kind, **source, **bare), memory_bytes=bounded, cold=files)
+                run = arms.run(arms.inside(arm=kind, **options_of, **bare), memory_bytes=bounded, cold=files)
                 found = run.json()
                 recorder.run(
                     f"{name}: {arm_name}",
@@ -84,7 +87,7 @@ def measure(recorder: Recorder) -> None:
                 )
         for _ in range(min(recorder.runs, 3)):
             command = arms.peer(
-                "vtk_file", grid=str(flow.grid), q=str(flow.q), seeds=str(file), max_length=LENGTH, max_steps=STEPS * 10
+                "vtk_file", grid=str(flow.grid), q=str(flow.q), seeds=spec, max_length=LENGTH, max_steps=STEPS * 10
             )
             run = arms.run(command, cold=flow.paths, timeout_s=1200)
             found = run.json()
@@ -115,11 +118,12 @@ def measure(recorder: Recorder) -> None:
     recorder.note(f"Cached boxes of the unconverted files, built once: {index_s:.1f} s with the first trace.")
 
 
-def _along(spec: str) -> np.ndarray:
+def _along(spec: str) -> data.Array:
     """The points of a `line:` seed specification."""
     _, first, last, count = spec.split(":")
     a, b = (np.array([float(v) for v in end.split(",")]) for end in (first, last))
-    return a + (b - a) * np.linspace(0, 1, int(count))[:, None]
+    points: data.Array = a + (b - a) * np.linspace(0, 1, int(count))[:, None]
+    return points
 
 
 def _touched(store: Path, seeds: str) -> dict[str, float]:

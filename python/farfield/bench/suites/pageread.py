@@ -34,12 +34,14 @@ class _Case:
 
 @experiment("pageread", "Page reads: random pages beside fio, pread and other readers")
 def measure(recorder: Recorder) -> None:
-    """Random pages of one array of an uncompressed store, shard indexes loaded, 16 reads in flight. Cold, the files evicted: beside `fio` with
-    io_uring, reads through the page cache as Farfield's are, without reading ahead, of the 4 KiB blocks that a page spans on average,
-    at the same depth on the same files. Warm, the files in the page cache: beside `pread` and crc32c on one thread into as many buffers as
-    the pager has frames, and into one buffer that stays in the processor's cache; pages are asked for in batches of 64, and the memory limit
-    is a quarter of their bytes, so that every page evicts another. Beside them zarr-python, zarr-python with the `zarrs` pipeline, TensorStore in the same
-    batches with no page cache of its own, and h5py on an HDF5 file of the same chunks with checksums, each asked for the same pages.
+    """Random pages of one array of an uncompressed store, shard indexes loaded, 16 reads in flight. Cold, the files
+    evicted: beside `fio` with io_uring, reads through the page cache as Farfield's are, without reading ahead, of the 4
+    KiB blocks that a page spans on average, at the same depth on the same files. Warm, the files in the page cache:
+    beside `pread` and crc32c on one thread into as many buffers as the pager has frames, and into one buffer that stays
+    in the processor's cache; pages are asked for in batches of 64, and the memory limit is a quarter of their bytes, so
+    that every page evicts another. Beside them zarr-python, zarr-python with the `zarrs` pipeline, TensorStore in the
+    same batches with no page cache of its own, and h5py on an HDF5 file of the same chunks with checksums, each asked for
+    the same pages.
     """
     common.cache(recorder)
     cases = _cases(recorder)
@@ -134,11 +136,12 @@ def _cold(recorder: Recorder, case: _Case, title: str, fio: str | None) -> dict[
 
 
 def _warm(recorder: Recorder, case: _Case, title: str) -> None:
-    pool = case.count * case.kib * 1024 // 4
+    # A quarter of the pages, and no less than three batches.
+    pool = max(case.count // 4, 3 * BATCH) * case.kib * 1024
     options = {**case.options, "array": case.array.split("/")[-1], "memory_limit": pool, "rounds": ROUNDS}
     arms.warm([case.store / case.array])
     core = common.one_core()
-    for name, buffers in (("Farfield", 0), ("pread + crc32c", case.count // 4), ("pread + crc32c", 1)):
+    for name, buffers in (("Farfield", 0), ("pread + crc32c", max(case.count // 4, 3 * BATCH)), ("pread + crc32c", 1)):
         found = arms.run(arms.inside(arm="page_reads", pread_buffers=buffers, **options), cores=core).json()
         # The first rounds fill the pool.
         best = min(found["rounds"][2:], key=lambda r: r["wall_s"])
@@ -176,5 +179,9 @@ def _peers(recorder: Recorder, case: _Case, title: str) -> None:
             found = run.json()
             row = found["rounds"][0] if cold else min(found["rounds"][1:], key=lambda r: r["wall_s"])
             _record(
-                recorder, f"{title}: {name} {found['version']}, {state}", row["wall_s"], row["cpu_s"], options["count"]
+                recorder,
+                f"{title}: {name} {found['version']}, {state}",
+                row["wall_s"],
+                row["cpu_s"],
+                min(case.count, 1000),
             )

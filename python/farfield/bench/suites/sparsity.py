@@ -17,11 +17,12 @@ USED = 7 / 8
 
 @experiment("sparsity", "Sparsity: from 1 % of the pages to 100 %")
 def measure(recorder: Recorder) -> None:
-    """The 512 x 512 x 256 flow (2.1 GB), lines forward; the number of random seeds is chosen so that about 1, 6, 23 and 50 % of the pages of
-    the arrays that are read are touched (lines one unit, 128 cells, long at most), and for 100 % there is a short line in every page.
-    Arms: the whole files read first, then the kernel; the kernel over `mmap`; Farfield on the files in place; on a flat and on a cubed store with
-    pages of the same bytes. Bare processes, files evicted before, and all arms alike without a limit that they would reach, so that
-    only what is read makes the difference. Then the same for a flow along i, one rake: where whole rows should win.
+    """The 512 x 512 x 256 flow (2.1 GB), lines forward; the number of random seeds is chosen so that about 1, 6, 23 and
+    50 % of the pages of the arrays that are read are touched (lines one unit, 128 cells, long at most), and for 100 %
+    there is a short line in every page. Arms: the whole files read first, then the kernel; the kernel over `mmap`;
+    Farfield on the files in place; on a flat and on a cubed store with pages of the same bytes. Bare processes, files
+    evicted before, and all arms alike without a limit that they would reach, so that only what is read makes the
+    difference. Then the same for a flow along i, one rake: where whole rows should win.
     """
     quick = recorder.quick
     dims = (129, 129, 65) if quick else (512, 512, 256)
@@ -37,11 +38,12 @@ def measure(recorder: Recorder) -> None:
         made[layout] = run.wall_s
         common.remove(path)
     recorder.note(
-        f"Conversion, once, files evicted: flat {made['flat']:.1f} s, cubed {made['cubed']:.1f} s; boxes of the files in place are cached."
+        f"Conversion, once, files evicted: flat {made['flat']:.1f} s, cubed {made['cubed']:.1f} s. "
+        "Boxes of the files in place are cached."
     )
     sets = _sets(stores["cubed"], dims)
-    rows = []
-    paid = []
+    rows: list[list[str | float | int]] = []
+    paid: list[list[str | float | int]] = []
     for target, trace in sets.items():
         share = _share(stores["cubed"], trace, flow.bytes)
         _arms(recorder, f"{target} %", trace, flow, stores, cache)

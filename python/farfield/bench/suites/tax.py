@@ -9,10 +9,10 @@ from farfield.bench.result import Recorder
 
 @experiment("tax", "Translation tax: resident pages against flat arrays")
 def measure(recorder: Recorder) -> None:
-    """The same kernel over the same 256 x 256 x 128 points, one core, 10,000 random seeds, lines two units (128 cells) long: over flat
-    arrays in a plain loop, one line after another; over flat arrays by the executor, four lines in turn; and by the executor over
-    pages that are all resident. Arms take turns, so that what disturbs the machine disturbs all. The claim is on the faster of the two
-    flat arms.
+    """The same kernel over the same 256 x 256 x 128 points, one core, 10,000 random seeds, lines two units (128 cells)
+    long: over flat arrays in a plain loop, one line after another; over flat arrays by the executor, four lines in turn;
+    and by the executor over pages that are all resident. Arms take turns, so that what disturbs the machine disturbs all.
+    The claim is on the faster of the two flat arms.
     """
     dims = common.SMALL if recorder.quick else (256, 256, 128)
     count = 300 if recorder.quick else 10_000

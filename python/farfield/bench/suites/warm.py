@@ -11,10 +11,10 @@ PAGE = 16
 
 @experiment("warm", "Warm: the same rake moved by one page width")
 def measure(recorder: Recorder) -> None:
-    """The 256 x 256 x 128 flow, a rake of 1,000 seeds, lines two units (128 cells) long at most, one worker. The rake is traced, moved
-    along itself by one page width (16 cells), and traced again over the same open dataset; that second trace, the reading of its
-    new pages from the evicted store included, is compared with the same trace over flat arrays. A rake that is moved across itself
-    instead, so that most of its pages are new, is measured too, without a claim.
+    """The 256 x 256 x 128 flow, a rake of 1,000 seeds, lines two units (128 cells) long at most, one worker. The rake is
+    traced, moved along itself by one page width (16 cells), and traced again over the same open dataset; that second
+    trace, the reading of its new pages from the evicted store included, is compared with the same trace over flat arrays.
+    A rake that is moved across itself instead, so that most of its pages are new, is measured too, without a claim.
     """
     quick = recorder.quick
     dims = common.SMALL if quick else (256, 256, 128)
