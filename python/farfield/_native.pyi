@@ -88,6 +88,7 @@ __all__ = [
     "render",
     "read_points",
     "resident_bytes",
+    "bench",
 ]
 
 __version__: str

@@ -12,8 +12,9 @@ from farfield.errors import UnknownName
 
 SEQUENTIAL = "viridis"
 """Perceptually even and dark at one end only, so that lit tubes stay readable on the dark background."""
-DIVERGING = "crameri:berlin"
-"""Perceptually even about a dark middle: on the dark background what departs from the reference value stands out."""
+DIVERGING = "matplotlib:coolwarm"
+"""Made for lit surfaces (K. Moreland, Diverging color maps for scientific visualization, 2009): nowhere so dark that shading is
+lost, so that tubes near the reference value stay readable on the dark background."""
 
 LUT_SIZE = 256
 

@@ -147,7 +147,8 @@ def _face_on(info: Mapping[str, Any]) -> tuple[Camera, Box | None]:
     distance = max(height, width / ASPECT) / (2.0 * math.tan(math.radians(0.5 * camera.fov_deg)))
     high = max(height, width / ASPECT)
     low_high = [
-        [c + sign * 0.5 * reach for c, reach in zip(middle, (high * ASPECT, high, 0.0), strict=True)] for sign in (-1, 1)
+        [c + sign * 0.5 * reach for c, reach in zip(middle, (high * ASPECT, high, 0.0), strict=True)]
+        for sign in (-1, 1)
     ]
     seen = (
         [max(a, d) for a, d in zip(low_high[0], domain[0], strict=True)],
@@ -226,9 +227,7 @@ def _margin(body: Box) -> float:
     return 0.5 * (widths[0] + widths[1]) or 0.5 * widths[2]
 
 
-def _near(
-    body: Box, margin: float, domain: Box
-) -> Box:
+def _near(body: Box, margin: float, domain: Box) -> Box:
     """The body's box, wider by `margin` on each side, but not beyond the domain."""
     low = [max(a - margin, d) for a, d in zip(body[0], domain[0], strict=True)]
     high = [min(b + margin, d) for b, d in zip(body[1], domain[1], strict=True)]
