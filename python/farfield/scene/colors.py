@@ -48,9 +48,13 @@ def lut(name: str) -> list[tuple[int, int, int]]:
     Raises:
         UnknownName: with the nearest names, if there is no such map.
     """
+    import logging
+
     import numpy as np
     from cmap import Colormap
 
+    # A short name that several collections have is no trouble: the first one is meant.
+    logging.getLogger("cmap").setLevel(logging.ERROR)
     try:
         table = Colormap(name).lut(LUT_SIZE)
     except (ValueError, TypeError, KeyError):

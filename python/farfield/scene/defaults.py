@@ -28,14 +28,16 @@ MOST_ZONES = 64
 """A picture of faces of more zones than this is a tangle; the first ones are drawn."""
 THREE_QUARTER_VIEW: Vector = (-0.42, -0.80, 0.43)
 """x runs to the right and away, z up: how flow pictures are usually shown."""
-NEAR_DOMAIN = 2.0
+NEAR_DOMAIN = 1.7
 """A domain of at most so many times the surroundings of the body is shown as a whole, with its outlines; of a larger one the
 lines show the surroundings, and outlines would only cross the picture."""
 FOCUS = 0.35
 """A plane is shown as a whole unless most of its points lie in a part of it that is smaller than this."""
+PLANE_COLOR = "#7d8694"
+"""Of a plane without fields: it may fill the picture, and letters in light ink stand on it."""
 ASPECT = 16 / 9
 """Of the default size, for which the part is chosen."""
-FOCUS_MARGIN = 2.0
+FOCUS_MARGIN = 3.0
 """How much more than that part is then shown."""
 SPEED = "velocity_magnitude"
 _RANDOM_SEED = 1
@@ -120,7 +122,8 @@ def _flat(info: Mapping[str, Any], names: Sequence[str], source: str, step: int,
     drawn: list[Drawn] = []
     for zone in info["zones"]:
         axis = "ijk"[2 - list(reversed(zone["dims"])).index(1)] if 1 in zone["dims"] else "k"
-        drawn.append(Surface(surface=f"{zone['name']}:{axis}=1", color=color, mesh=color is None))
+        plain = PLANE_COLOR if info["dimension"] == 2 else None
+        drawn.append(Surface(surface=f"{zone['name']}:{axis}=1", color=color or plain, mesh=color is None))
     if info["dimension"] != 2:
         camera = Camera(direction=THREE_QUARTER_VIEW, up=(0.0, 0.0, 1.0))
         return Scene(source=source, step=step, objects=drawn, camera=camera)

@@ -83,9 +83,9 @@ pub fn look(session: &Session, step: usize, watch: &mut Watch<'_>) -> Result<Val
 const MOST_PLACES: usize = 1 << 16;
 
 /// Share of the cells that lies below and above the crowd along each axis.
-const TAIL: f64 = 0.1;
+const TAIL: f64 = 0.25;
 
-/// The box that most cells lie in, axis by axis.
+/// The box that half of the cells lie in, axis by axis.
 fn crowd(places: &mut [([f64; 3], f64)]) -> Corners {
     let mut bounds = NOWHERE;
     let all: f64 = places.iter().map(|p| p.1).sum();

@@ -1,0 +1,185 @@
+"""Pictures from the command line and from Python, with the real extension."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import farfield
+from farfield.errors import DataError, Interrupted, MemoryLimitError, UnknownName, UsageError
+from farfield.scene import Camera, ColorMap, Lines, Outline, Scene, Surface, Trace, Walls, save_scene
+from farfield.scene.colors import lut
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+Json = Callable[..., Any]
+FLOW = "demo:taper"
+FEW = Trace(seeds=[(-1.5, 0.2 * n - 0.5, 4.0) for n in range(6)], max_length=6.0)
+
+
+def pixels(path: Path) -> Any:
+    """An RGB picture as (height, width, 3), read with nothing but the standard library."""
+    data = path.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    at, packed, width, height = 8, b"", 0, 0
+    while at < len(data):
+        (size,) = struct.unpack(">I", data[at : at + 4])
+        kind, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + size]
+        if kind == b"IHDR":
+            width, height, depth, color = struct.unpack(">IIBB", body[:10])
+            assert (depth, color) == (8, 2)
+        elif kind == b"IDAT":
+            packed += body
+        at += size + 12
+    raw = np.frombuffer(zlib.decompress(packed), dtype=np.uint8).reshape(height, 1 + 3 * width)
+    out = np.zeros((height, width, 3), dtype=np.uint8)
+    above = np.zeros(3 * width, dtype=np.int64)
+    for n, row in enumerate(raw):
+        line = row[1:].astype(np.int64)
+        match row[0]:
+            case 0:
+                pass
+            case 1:
+                line = np.cumsum(line.reshape(width, 3), axis=0).reshape(-1)
+            case 2:
+                line = line + above
+            case method:
+                line = _filtered(int(method), line, above)
+        above = line % 256
+        out[n] = above.reshape(width, 3)
+    return out
+
+
+def _filtered(method: int, line: Any, above: Any) -> Any:
+    for i in range(line.size):
+        left = int(line[i - 3]) if i >= 3 else 0
+        up, corner = int(above[i]), int(above[i - 3]) if i >= 3 else 0
+        if method == 3:
+            guess = (left + up) // 2
+        else:
+            p = left + up - corner
+            guess = min((left, up, corner), key=lambda v: abs(p - v))
+        line[i] = (int(line[i]) + guess) % 256
+    return line
+
+
+def test_the_default_picture_has_the_size_asked_for_and_something_in_it(ff_json: Json, tmp_path: Path) -> None:
+    out = tmp_path / "p.png"
+    found = ff_json("render", FLOW, "--size", "320x180", "-o", out)
+    assert found["size"] == [320, 180] and found["bytes_written"] == out.stat().st_size
+    assert [d["kind"] for d in found["drawn"]] == ["surface", "outline", "lines"]
+    assert all(d["primitives"] > 0 for d in found["drawn"])
+    picture = pixels(out)
+    assert picture.shape == (180, 320, 3)
+    assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 1000
+
+
+def test_the_range_is_printed_and_can_be_fixed(ff: Command, ff_json: Json, tmp_path: Path) -> None:
+    out, path = tmp_path / "p.png", tmp_path / "s.json"
+    save_scene(Scene(source=FLOW, objects=[Walls(), Lines(trace=FEW, color="velocity_magnitude")]), path)
+    first = ff("render", path, "--size", "160x90", "-o", out)
+    line = next(row for row in first.stdout.splitlines() if row.startswith("range"))
+    low, high = (float(v) for v in line.split("--range ")[1].split(" ")[0].split(":"))
+    assert 0 <= low < high < 1
+    fixed = ff_json("render", path, "--size", "160x90", "--range", "0:0.5", "-o", out)
+    assert next(iter(fixed["maps"].values()))["range"] == [0, 0.5]
+
+
+def test_signed_fields_are_even_about_their_centre(tmp_path: Path) -> None:
+    scene = Scene(
+        source=FLOW,
+        size=(160, 90),
+        objects=[Surface(surface="zone5:k=20", color="velocity_y"), Surface(surface="zone5:k=20", color="speed")],
+        maps={"speed": ColorMap(field="velocity", cmap="magma")},
+    )
+    found = farfield.render(scene, tmp_path / "p.png", progress=False)
+    low, high = found["maps"]["velocity_y"]["range"]
+    assert low == -high and high > 0.05
+    assert found["maps"]["speed"]["range"][0] >= 0
+
+
+def test_colours_are_those_of_the_map(tmp_path: Path) -> None:
+    # A plane of one value, face-on: its colour is the middle of the map within what light does to it.
+    scene = Scene(
+        source="demo:box",
+        size=(120, 120),
+        objects=[Surface(surface="zone1:k=17", color="density")],
+        maps={"density": ColorMap(field="density", cmap="viridis", range=(1.0, 1.4))},
+        camera=Camera(direction=(0, 0, 1), up=(0, 1, 0), projection="orthographic"),
+        scalar_bar=False,
+        axes=False,
+    )
+    farfield.render(scene, tmp_path / "p.png", progress=False)
+    middle = pixels(tmp_path / "p.png")[60, 60].astype(int)
+    wanted = np.array(lut("viridis")[127])
+    assert np.abs(middle - wanted).max() < 40, (middle, wanted)
+
+
+def test_the_picture_does_not_depend_on_the_memory_limit_or_the_workers(tmp_path: Path) -> None:
+    scene = Scene(
+        source=FLOW, size=(200, 120), objects=[Walls(mesh=True), Outline(), Lines(trace=FEW, color="pressure")]
+    )
+    pictures = []
+    for limit, workers in (("1GiB", 1), ("16MiB", 2)):
+        out = tmp_path / f"{workers}.png"
+        found = farfield.render(scene, out, memory_limit=limit, workers=workers, progress=False)
+        assert found["stats"]["peak_bytes"] <= found["stats"]["limit_bytes"]
+        pictures.append(out.read_bytes())
+    assert pictures[0] == pictures[1]
+
+
+def test_a_large_picture_fits_a_small_limit(tmp_path: Path) -> None:
+    scene = Scene(source="demo:box", size=(3840, 2160), objects=[Outline(), Surface(surface="zone1:k=9", color="mach")])
+    found = farfield.render(scene, tmp_path / "p.png", memory_limit="32MiB", progress=False)
+    assert found["stats"]["peak_bytes"] <= 32 << 20
+    with pytest.raises(MemoryLimitError, match="picture"):
+        farfield.render(scene, tmp_path / "q.png", memory_limit="3MiB", progress=False)
+    assert not (tmp_path / "q.png").exists()
+
+
+def test_lines_of_files_alone(ff: Command, ff_json: Json, tmp_path: Path) -> None:
+    lines = str(tmp_path / "l.vtp")
+    with farfield.open(FLOW) as ds:
+        ds.streamlines(seeds=np.array(FEW.seeds), scalars=["pressure"], max_length=5.0).save(lines)
+    found = ff_json("render", "--lines", lines, "--color", "pressure", "--size", "160x90", "-o", tmp_path / "p.png")
+    assert found["drawn"][0]["name"] == "l.vtp"
+    assert "density" in ff("render", "--lines", lines, "--color", "density", "-o", tmp_path / "q.png", ok=(2,)).stderr
+
+
+@pytest.mark.parametrize(
+    ("scene", "error", "words"),
+    [
+        (Scene(source=FLOW, objects=[Surface(surface="zone9:k=1")]), UnknownName, "zone9"),
+        (Scene(source=FLOW, objects=[Surface(surface="zone1:k=999")]), UsageError, "999"),
+        (Scene(source=FLOW, objects=[Surface(surface="zone1:k=1", color="vorticity")]), UnknownName, "vorticity"),
+        (Scene(source=FLOW, objects=[Outline(zone="zone0")]), UnknownName, "zone0"),
+        (Scene(objects=[Lines(file="/no/such/file.vtp")]), DataError, "file.vtp"),
+        (Scene(size=(90_000, 10)), UsageError, "65536"),
+    ],
+)
+def test_what_cannot_be_drawn(scene: Scene, error: type[Exception], words: str, tmp_path: Path) -> None:
+    with pytest.raises(error, match=words):
+        farfield.render(scene, tmp_path / "p.png", progress=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_targets_that_cannot_be_written(tmp_path: Path) -> None:
+    scene = Scene(source="demo:box", size=(60, 40), objects=[Outline()])
+    with pytest.raises(UsageError, match="folder"):
+        farfield.render(scene, tmp_path / "none" / "p.png", progress=False)
+    (tmp_path / "d.png").mkdir()
+    with pytest.raises(UsageError, match="directory"):
+        farfield.render(scene, tmp_path / "d.png", progress=False)
+
+
+def test_it_can_be_cancelled(tmp_path: Path) -> None:
+    scene = Scene(source=FLOW, size=(400, 300), objects=[Outline(), Lines(trace=FEW)])
+    with pytest.raises((Interrupted, KeyboardInterrupt)):
+        farfield.render(scene, tmp_path / "p.png", progress=lambda phase, done, total: phase != "drawing")
+    assert list(tmp_path.iterdir()) == []
