@@ -372,7 +372,7 @@ fn out_of_core_equals_in_core() {
 
 #[test]
 fn many_tasks_on_little_memory_end() {
-    // Twelve tasks at a time that want pages all over, and memory for a few dozen pages: it thrashes, elders get through, and the
+    // Eight tasks at a time that want pages all over, and memory for a few dozen pages: it thrashes, elders get through, and the
     // lines are right.
     let flat = flat();
     let o = options(Integrator::Rk45);
@@ -385,7 +385,7 @@ fn many_tasks_on_little_memory_end() {
             policy: PolicyKind::Clock,
             workers: 2,
             readers: 8,
-            active: 12,
+            active: 8,
             simulation: simulation(10 + seed),
         };
         let (lines, peak, c, stats) = out_of_core(&flat, &o, &arm);

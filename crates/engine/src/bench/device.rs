@@ -88,8 +88,13 @@ impl Shared {
     }
 
     fn run(&self) {
-        // SAFETY: sets a property of this thread.
-        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+        // A device does not wait for a processor: where the system allows it, this thread comes before all that compute.
+        let first = libc::sched_param { sched_priority: 1 };
+        // SAFETY: both set properties of this thread; whether the second may is not our affair.
+        unsafe {
+            libc::prctl(libc::PR_SET_TIMERSLACK, 1);
+            libc::sched_setscheduler(0, libc::SCHED_FIFO, &first);
+        }
         let mut queue = self.lock();
         loop {
             let now = Instant::now();
