@@ -208,7 +208,10 @@ impl<N: Nodes> Flow for GridFlow<N> {
             Walk::Lost => (None, true, Exit::Left),
         };
         match self.cross(p, zone, named, same)? {
-            Some(spot) => self.value(spot, None),
+            Some(spot) => {
+                let kept = matches!(self.space.blank(spot.cell)?, Blank::Fringe(_)).then_some(spot.cell);
+                self.value(spot, kept)
+            }
             None => Ok(Sample::Outside(exit)),
         }
     }

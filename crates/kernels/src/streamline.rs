@@ -502,10 +502,11 @@ impl Streamline {
         };
         match found {
             Some(spot) => {
-                flow.space.full(spot.cell)?;
+                // A fringe cell that is all there is here is kept: the zone that it names is the one just left, or has nothing.
+                let kept_fringe = matches!(flow.space.full(spot.cell)?.blank, Blank::Fringe(_)).then_some(spot.cell);
                 self.carried = None;
                 self.entered = Some(face);
-                self.state = State::Run(Place { spot, kept_fringe: None });
+                self.state = State::Run(Place { spot, kept_fringe });
                 Ok(())
             }
             None => {

@@ -109,7 +109,8 @@ impl Pager {
         let ledger = Arc::new(Ledger::new(limit));
         // Bookkeeping is charged ahead for the small amounts that every request needs, so that they cannot fail; what goes beyond
         // is charged as it grows.
-        let reserve = (limit / 32).clamp(8 << 10, 8 << 20);
+        // More of a small limit: at 640 KiB a thirty-second was passed by some hundred bytes.
+        let reserve = (limit / 32).max((limit / 10).min(64 << 10)).clamp(8 << 10, 8 << 20);
         ledger.force(ChargeKind::Tables, reserve + Table::first_bytes());
         let readers = config.readers.max(1);
         let state = State {
