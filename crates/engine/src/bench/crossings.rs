@@ -84,14 +84,14 @@ pub fn crossings(
 ) -> Result<Value, FieldError> {
     let session = Session::open(source, means, watch)?;
     let dataset = session.located(watch)?;
-    let job = Job::new(spec, &dataset)?;
+    let job = Job::new(spec, &dataset, &session.pager, watch)?;
     let nodes = PagedNodes::new(dataset.zones.clone(), session.pager.worker(), spec.step as u32);
     let mut flow =
         job.flow(Counting { nodes, coordinates: HashSet::new(), iblank: HashSet::new(), boxes: HashSet::new() });
     let (mut coordinates, mut iblank, mut boxes) = (Vec::new(), Vec::new(), Vec::new());
     let mut points = 0;
     for n in 0..spec.seeds.len() {
-        let mut line = job.line(n)?;
+        let (_, mut line) = job.line(n)?;
         loop {
             let nodes = &mut flow.space.nodes;
             nodes.begin_step();

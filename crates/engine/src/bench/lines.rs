@@ -1,7 +1,9 @@
 //! Many lines over any nodes: through the executor, or in a plain loop.
 
+use crate::admission::{SeedOrder, SeedRule};
 use crate::executor::{self, Load, RunStats, Work};
-use crate::trace::{self, SeedRule, TraceSpec};
+use crate::session::Watch;
+use crate::trace::{self, TraceSpec};
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::flat::FlatNodes;
@@ -80,7 +82,9 @@ impl Nodes for Idle {
 /// What is to be traced, whatever the nodes.
 pub(super) struct Job<'a> {
     pub spec: &'a TraceSpec,
-    pub rule: SeedRule<'a>,
+    rule: SeedRule<'a>,
+    /// As [`trace::trace`] admits them, so that no arm has an advantage by the order of its seeds.
+    sorted: Option<SeedOrder>,
     pub fields: Arc<[ZoneFields]>,
     pub order: ZoneOrder,
 }
@@ -96,17 +100,26 @@ pub(super) struct Traced {
 }
 
 impl<'a> Job<'a> {
-    pub fn new(spec: &'a TraceSpec, dataset: &Dataset) -> Result<Self, FieldError> {
+    pub fn new(
+        spec: &'a TraceSpec,
+        dataset: &Dataset,
+        pager: &Arc<Pager>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Self, FieldError> {
+        let rule = SeedRule::new(&spec.seeds, dataset)?;
         Ok(Self {
             spec,
-            rule: SeedRule::new(&spec.seeds, dataset)?,
+            sorted: SeedOrder::near(&rule, pager, watch)?,
+            rule,
             fields: dataset.fields(Some(&spec.field), &spec.scalars, spec.step)?,
             order: ZoneOrder::file(dataset.zones.len()),
         })
     }
 
-    pub fn line(&self, n: u64) -> Result<Streamline, FieldError> {
-        Ok(Streamline::new(self.rule.seed(n)?, &self.spec.options, 0))
+    /// The seed that is the `n`th to be traced, and its line.
+    pub fn line(&self, n: u64) -> Result<(u64, Streamline), FieldError> {
+        let seed = self.sorted.as_ref().map_or(n, |order| order.get(n));
+        Ok((seed, Streamline::new(self.rule.seed(seed)?, &self.spec.options, 0)))
     }
 
     pub fn flow<N: Nodes>(&self, nodes: N) -> GridFlow<N> {
@@ -147,7 +160,7 @@ impl<'a> Job<'a> {
                 if n >= self.spec.seeds.len() {
                     return Ok((lines, steps));
                 }
-                let mut line = self.line(n)?;
+                let (seed, mut line) = self.line(n)?;
                 loop {
                     steps += 1;
                     match line.step(&mut flow, &self.spec.options) {
@@ -156,7 +169,7 @@ impl<'a> Job<'a> {
                         Err(_) => return Err(FieldError::Usage("a plain loop met a page that is not there".into())),
                     }
                 }
-                lines.push((n, line.into_line()));
+                lines.push((seed, line.into_line()));
             }
         };
         let parts: Vec<_> = if threads <= 1 {
@@ -223,7 +236,8 @@ impl<N: Pinning> Work for Tracing<'_, '_, N> {
         flow.space.nodes.worker()
     }
     fn admit(&self, n: u64) -> Result<Task, FieldError> {
-        Ok(Task { number: n, line: self.job.line(n)?, rounds: 0 })
+        let (number, line) = self.job.line(n)?;
+        Ok(Task { number, line, rounds: 0 })
     }
     #[inline(always)]
     fn step(&self, flow: &mut Self::Context, task: &mut Task, missing: &mut Vec<PageId>) -> Progress {

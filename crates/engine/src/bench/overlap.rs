@@ -85,7 +85,7 @@ pub fn overlap(spec: &Overlap, watch: &mut Watch<'_>) -> Result<Value, FieldErro
     let source = SourceSpec { path: spec.store.clone(), ..SourceSpec::default() };
     let session = Session::open(source, spec.means.clone(), watch)?;
     let dataset = session.located(watch)?;
-    let mut job = Job::new(&spec.trace, &dataset)?;
+    let mut job = Job::new(&spec.trace, &dataset, &session.pager, watch)?;
     job.fields = dataset.fields(Some(&spec.trace.field), &spec.trace.scalars, spec.trace.step)?;
     let device = Device::new(spec.latency).map_err(|e| FieldError::io(&spec.store, e))?;
     let config = PagerConfig {
@@ -142,7 +142,7 @@ pub fn overlap_disk(
     let source = SourceSpec { path: store.to_owned(), ..SourceSpec::default() };
     let session = Session::open(source.clone(), Means { observer: Some(watcher.clone()), ..means.clone() }, watch)?;
     let dataset = session.located(watch)?;
-    let job = Job::new(trace, &dataset)?;
+    let job = Job::new(trace, &dataset, &session.pager, watch)?;
     let load = job.load(&dataset, &session.pager, means.threads());
     let step = trace.step as u32;
     let mut rows = Vec::new();

@@ -72,7 +72,7 @@ pub fn trace(arm: &TraceArm, watch: &mut Watch<'_>) -> Result<Value, FieldError>
         watcher.next_run();
         let before = session.pager.counters();
         let (began, cpu) = (Instant::now(), process::cpu_seconds());
-        let mut job = Job::new(spec, &dataset)?;
+        let mut job = Job::new(spec, &dataset, &session.pager, watch)?;
         let load = job.load(&dataset, &session.pager, threads);
         let mut on_done = |done: u64| watch("tracing", done as f64, load.tasks as f64);
         let traced = match (&flat, &whole) {
