@@ -18,8 +18,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 import fake_native
 from plot3d_files import Block, box, write
 
-# A shell that runs this in the background has SIGINT ignored, and children inherit that; some of them are to be interrupted.
+# A shell that runs this in the background, or `nohup`, has signals ignored, and children inherit that; some of them are to be
+# interrupted. A handler, whatever it does, is the default again in a child.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, lambda *_: None)
 
 ROOT = Path(__file__).resolve().parent.parent
 
