@@ -217,3 +217,74 @@ fn many_files_few_descriptors() {
         assert!(open() < before + 300, "{} descriptors", open());
     }
 }
+
+/// Checks that the bytes of a read are there when it is completed, and that it is completed once.
+struct Checker {
+    truth: Vec<u8>,
+    reads: Vec<(usize, u64, AtomicU32)>,
+    wrong: AtomicU32,
+    left: AtomicU32,
+}
+
+impl Completion for Checker {
+    fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
+        let (address, offset, times) = &self.reads[token as usize];
+        // SAFETY: the read is over, so its buffer, which outlives the test, is nobody's.
+        let got = unsafe { std::slice::from_raw_parts(*address as *const u8, 4096) };
+        let once = times.fetch_add(1, SeqCst) == 0;
+        if result.is_err() || !once || *got != self.truth[*offset as usize..][..4096] {
+            self.wrong.fetch_add(1, SeqCst);
+        }
+        if once {
+            self.left.fetch_sub(1, SeqCst);
+        }
+    }
+}
+
+/// Threads that look for arrivals while others take them: nothing is completed before its bytes are here, or twice.
+#[test]
+fn each_arrival_is_taken_once() {
+    const PAGES: usize = 256;
+    let truth: Vec<u8> = (0..PAGES * 4096).map(|n| (n / 4096 + n % 251) as u8).collect();
+    let scratch = Scratch::new(&truth);
+    std::fs::File::open(&scratch.0).unwrap().sync_all().unwrap();
+    for files in backends() {
+        // Past the page cache, so that every read is on its way for a while.
+        files.set_direct(true);
+        let source = Files::file(&files, &scratch.0);
+        for round in 0..8u64 {
+            let layout = std::alloc::Layout::from_size_align(PAGES * 4096, 4096).unwrap();
+            // SAFETY: the layout has a size.
+            let memory = unsafe { std::alloc::alloc_zeroed(layout) };
+            let offset = |n: usize| ((n as u64 * 97 + round * 31) % PAGES as u64) * 4096;
+            let reads =
+                (0..PAGES).map(|n| (memory as usize + n * 4096, offset(n), AtomicU32::new(0))).collect::<Vec<_>>();
+            let left = AtomicU32::new(PAGES as u32);
+            let checker = Arc::new(Checker { truth: truth.clone(), reads, wrong: AtomicU32::new(0), left });
+            let done: Arc<dyn Completion> = checker.clone();
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        let began = std::time::Instant::now();
+                        while checker.left.load(SeqCst) > 0 && began.elapsed() < Duration::from_secs(20) {
+                            if files.ready() {
+                                files.poll();
+                            }
+                        }
+                    });
+                }
+                for chunk in (0..PAGES).collect::<Vec<_>>().chunks(16) {
+                    let read = |n: &usize| {
+                        let ptr = memory.wrapping_add(n * 4096);
+                        Read { token: *n as u64, offset: offset(*n), buffers: vec![Buffer { ptr, len: 4096 }] }
+                    };
+                    source.submit(chunk.iter().map(read).collect(), &done);
+                }
+            });
+            assert_eq!(checker.left.load(SeqCst), 0, "{}: reads that never ended", files.backend_name());
+            assert_eq!(checker.wrong.load(SeqCst), 0, "{}: reads completed wrongly", files.backend_name());
+            // SAFETY: allocated above, and every read is over.
+            unsafe { std::alloc::dealloc(memory, layout) };
+        }
+    }
+}

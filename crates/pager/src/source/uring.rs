@@ -148,8 +148,11 @@ impl Ring {
             return false;
         }
         let Ok(_guard) = self.completion.try_lock() else { return false };
+        // A variable and not a temporary: those of a last expression outlive the guard, and the queue writes its head back when
+        // it is dropped. Completions that another thread had popped meanwhile would come a second time, for other reads.
         // SAFETY: the guard is invariant 3.
-        !unsafe { self.ring.completion_shared() }.is_empty()
+        let queue = unsafe { self.ring.completion_shared() };
+        !queue.is_empty()
     }
 
     /// Hands waiting reads to the kernel.
