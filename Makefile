@@ -37,7 +37,7 @@ endef
 
 $(VENV)/.made: pyproject.toml
 	@[ -n "$(PYTHON)" ] || { echo "Farfield needs Python 3.11 or newer, and no python3 here is: install one, or say make PYTHON=..." >&2; exit 1; }
-	@command -v $(CARGO) >/dev/null || { echo "Farfield needs Rust (cargo) to build: install it with rustup, or from your distribution (1.85 or newer)" >&2; exit 1; }
+	@command -v $(CARGO) >/dev/null || { echo "Farfield needs Rust (cargo) to build: install it with rustup, or from your distribution (1.89 or newer)" >&2; exit 1; }
 	[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
 	$(call install,dev)
 	touch $@

@@ -126,7 +126,7 @@ impl SeedOrder {
         }
         let Ok(mut charge) = pager.charge(ChargeKind::Tasks, bytes) else { return Ok(None) };
         let mut told = |s: u64, pass: u64| {
-            let go_on = s % 65_536 != 0 || watch("sorting seeds", (pass * n + s) as f64, (2 * n) as f64);
+            let go_on = !s.is_multiple_of(65_536) || watch("sorting seeds", (pass * n + s) as f64, (2 * n) as f64);
             if go_on {
                 Ok(())
             } else {

@@ -8,9 +8,11 @@
 //! 3. When nothing moves (no task is ready, no page is on its way, memory is full) the run ends with what it needs.
 //!
 //! # Practice
-//! Several tasks take turns on a thread ([`LANES`]), so that one's cache lines travel while another computes.
+//! A thread steps several tasks at a time ([`LANES`]): the same instructions serve them all, and one's cache lines travel while
+//! another computes.
 
 use field::error::FieldError;
+use field::space::LANES;
 use kernels::streamline::Progress;
 use pager::{Charge, ChargeKind, Hold, PageId, Pager, Priority, Requested, Wake, Worker};
 use std::collections::VecDeque;
@@ -18,12 +20,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Tasks that take turns on a thread.
-const LANES: usize = 4;
-/// Steps of a turn: enough to pay for the turn, few enough that lines loaded ahead are still in the first-level cache.
-const TURN: usize = 1;
-/// Turns before a thread looks for completed reads, other tasks, or a stop.
-const ROUNDS: usize = 64;
+/// Rounds of steps before a thread looks for completed reads, other tasks, or a stop.
+const ROUNDS: usize = 256;
 /// Restarts of one step before its task may become the elder.
 const PATIENCE: u32 = 3;
 /// A task's state is charged anew when it has grown by this much.
@@ -44,8 +42,14 @@ pub trait Work: Sync {
     /// # Errors
     /// Anything; it ends the run.
     fn admit(&self, n: u64) -> Result<Self::Task, FieldError>;
-    /// One restartable step; absent pages go to `missing`.
-    fn step(&self, context: &mut Self::Context, task: &mut Self::Task, missing: &mut Vec<PageId>) -> Progress;
+    /// One restartable step of each task that is there; what came of it goes to the outcome of the same number, whose `missing`
+    /// is empty before.
+    fn steps(
+        &self,
+        context: &mut Self::Context,
+        tasks: [Option<&mut Self::Task>; LANES],
+        outcomes: &mut [Outcome; LANES],
+    );
     /// Bytes that a task holds now.
     fn bytes(&self, task: &Self::Task) -> usize;
     /// Takes a finished task's result.
@@ -53,6 +57,15 @@ pub trait Work: Sync {
     /// # Errors
     /// Anything; it ends the run.
     fn finish(&self, task: Self::Task) -> Result<(), FieldError>;
+}
+
+/// What came of a step.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How far the task is.
+    pub progress: Progress,
+    /// Pages found absent, where that is why.
+    pub missing: Vec<PageId>,
 }
 
 /// How much may be under way.
@@ -238,8 +251,8 @@ struct Thread<'a, W: Work> {
     wake: Arc<dyn Wake>,
     context: W::Context,
     load: Load,
-    lanes: Vec<Box<Slot<W::Task>>>,
-    missing: Vec<PageId>,
+    lanes: [Option<Box<Slot<W::Task>>>; LANES],
+    outcomes: [Outcome; LANES],
     steps: u64,
 }
 
@@ -250,7 +263,8 @@ where
     fn new(work: &'a W, shared: &'a Arc<Shared<W::Task>>, worker: Worker, load: Load) -> Self {
         let wake: Arc<dyn Wake> = shared.clone();
         let context = work.context(worker);
-        Self { work, shared, wake, context, load, lanes: Vec::with_capacity(LANES), missing: Vec::new(), steps: 0 }
+        let outcomes = core::array::from_fn(|_| Outcome { progress: Progress::Yield, missing: Vec::new() });
+        Self { work, shared, wake, context, load, lanes: [const { None }; LANES], outcomes, steps: 0 }
     }
 
     fn run(&mut self) {
@@ -258,13 +272,15 @@ where
         let _guard = StopOnPanic(s);
         while !s.stop.load(Relaxed) {
             while s.pager.work() {}
-            while self.lanes.len() < LANES {
-                match self.take() {
-                    Some(slot) => self.lanes.push(slot),
-                    None => break,
+            for lane in 0..LANES {
+                if self.lanes[lane].is_none() {
+                    match self.take() {
+                        Some(slot) => self.lanes[lane] = Some(slot),
+                        None => break,
+                    }
                 }
             }
-            if self.lanes.is_empty() {
+            if self.lanes.iter().all(Option::is_none) {
                 if s.done.load(SeqCst) >= self.load.tasks {
                     break;
                 }
@@ -272,11 +288,11 @@ where
                 continue;
             }
             s.running.fetch_add(1, SeqCst);
-            self.turns();
+            self.rounds();
             s.running.fetch_sub(1, SeqCst);
         }
         s.steps.fetch_add(self.steps, Relaxed);
-        self.lanes.clear();
+        self.lanes = [const { None }; LANES];
         self.work.worker(&mut self.context).release();
         s.pager.notify();
     }
@@ -330,61 +346,61 @@ where
         s.waited_us.fetch_add(began.elapsed().as_micros() as u64, Relaxed);
     }
 
-    fn turns(&mut self) {
+    /// Steps of all lanes, until one of them is done or lacks pages.
+    fn rounds(&mut self) {
         for _ in 0..ROUNDS {
-            let mut n = 0;
-            while n < self.lanes.len() {
-                if self.turn(n) {
-                    n += 1;
-                } else {
-                    let slot = self.lanes.swap_remove(n);
-                    self.leave(slot);
+            self.work.worker(&mut self.context).begin_step();
+            let tasks = self.lanes.each_mut().map(|l| l.as_mut().map(|slot| &mut slot.task));
+            self.work.steps(&mut self.context, tasks, &mut self.outcomes);
+            let mut left = false;
+            for lane in 0..LANES {
+                if self.lanes[lane].is_some() && !self.stays(lane) {
+                    left = true;
+                    if let Some(slot) = self.lanes[lane].take() {
+                        let missing = core::mem::take(&mut self.outcomes[lane].missing);
+                        self.leave(slot, missing);
+                    }
                 }
             }
-            if self.lanes.len() < LANES.min(2) {
+            if left {
                 return;
             }
         }
     }
 
-    /// Steps of one lane; false when it cannot go on here: it is done, or lacks pages (then `missing` lists them).
+    /// Takes note of a step; false when its task cannot go on here: it is done, or lacks pages.
     #[inline(always)]
-    fn turn(&mut self, lane: usize) -> bool {
-        for _ in 0..TURN {
-            self.work.worker(&mut self.context).begin_step();
-            let slot = &mut self.lanes[lane];
-            self.missing.clear();
-            self.steps += 1;
-            match self.work.step(&mut self.context, &mut slot.task, &mut self.missing) {
-                Progress::Yield => {
-                    if slot.restarts > 0 {
-                        slot.restarts = 0;
-                        slot.wanted.clear();
-                        if slot.hold.take().is_some() {
-                            self.shared.elder.store(false, SeqCst);
-                        }
-                    }
-                    let bytes = self.work.bytes(&slot.task);
-                    if bytes > slot.charged + CHARGE_STEP {
-                        if let Err(full) = slot.charge.grow(bytes as u64) {
-                            self.shared.fail(too_small(full, "the lines under way"));
-                            return false;
-                        }
-                        slot.charged = bytes;
-                    }
-                }
-                Progress::Need | Progress::Done => return false,
+    fn stays(&mut self, lane: usize) -> bool {
+        self.steps += 1;
+        if self.outcomes[lane].progress != Progress::Yield {
+            return false;
+        }
+        let Some(slot) = &mut self.lanes[lane] else { return false };
+        if slot.restarts > 0 {
+            slot.restarts = 0;
+            slot.wanted.clear();
+            if slot.hold.take().is_some() {
+                self.shared.elder.store(false, SeqCst);
             }
+        }
+        let bytes = self.work.bytes(&slot.task);
+        if bytes > slot.charged + CHARGE_STEP {
+            if let Err(full) = slot.charge.grow(bytes as u64) {
+                self.shared.fail(too_small(full, "the lines under way"));
+                return false;
+            }
+            slot.charged = bytes;
         }
         true
     }
 
-    fn leave(&mut self, mut slot: Box<Slot<W::Task>>) {
+    /// A task that cannot go on: it is done, or `missing` says what it lacks.
+    fn leave(&mut self, mut slot: Box<Slot<W::Task>>, missing: Vec<PageId>) {
         let s = self.shared;
         if s.stop.load(Relaxed) {
             return;
         }
-        if self.missing.is_empty() {
+        if missing.is_empty() {
             if slot.hold.take().is_some() {
                 s.elder.store(false, SeqCst);
             }
@@ -399,7 +415,7 @@ where
         }
         s.restarts.fetch_add(1, Relaxed);
         slot.restarts += 1;
-        for p in &self.missing {
+        for p in &missing {
             if !slot.wanted.contains(p) {
                 slot.wanted.push(*p);
             }
@@ -410,7 +426,6 @@ where
             s.elders.fetch_add(1, Relaxed);
             slot.hold = Some(s.pager.hold(&slot.wanted));
         }
-        let pages = core::mem::take(&mut self.missing);
         // Parked before the pages are asked for: the wake may come at once, from any thread.
         let token = {
             let mut q = s.lock();
@@ -424,14 +439,13 @@ where
             q.parked[at] = Some(slot);
             at
         };
-        if s.pager.request(&pages, token as u64, &self.wake, Priority::Demand) == Requested::Ready {
+        if s.pager.request(&missing, token as u64, &self.wake, Priority::Demand) == Requested::Ready {
             let mut q = s.lock();
             if let Some(slot) = q.parked[token].take() {
                 q.free.push(token);
                 q.ready.push_front(slot);
             }
         }
-        self.missing = pages;
     }
 }
 

@@ -166,7 +166,7 @@ fn each_of_level(
                 let o = [n as u32 % t.page[0], n as u32 / t.page[0] % t.page[1], n as u32 / t.page[0] / t.page[1]];
                 // Edge pages are padded.
                 if (0..3).all(|a| first[a] as u32 * t.page[a] + o[a] < t.dims[a]) {
-                    let v: Vec<f64> = (0..components).map(|c| value(c * t.component + n)).collect();
+                    let v: Vec<f64> = (0..components).map(|c| value(n * components + c)).collect();
                     each(&v);
                 }
             }

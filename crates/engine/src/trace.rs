@@ -2,7 +2,7 @@
 
 use crate::admission::SeedOrder;
 pub(crate) use crate::admission::SeedRule;
-use crate::executor::{self, Load, RunStats, Work};
+use crate::executor::{self, Load, Outcome, RunStats, Work};
 use crate::output::{
     self, FieldSpec, FieldType, FieldValues, FinishedLine, LineArrays, LineLayout, LineSpool, OutputError, OutputFile,
     Provenance, SpoolOptions,
@@ -13,10 +13,11 @@ use field::dataset::Dataset;
 use field::error::FieldError;
 use field::nodes::{Miss, Nodes, Zone};
 use field::paged::PagedNodes;
-use field::space::{Space, ZoneFields};
+use field::space::{Space, ZoneFields, LANES};
 use kernels::flow::{GridFlow, ZoneOrder};
 use kernels::line::Joined;
-use kernels::streamline::{Direction, Options, Progress, Streamline};
+use kernels::streamline::{step_lanes, Direction, Options, Progress, Streamline};
+use pager::error::PageError;
 use pager::{Charge, ChargeKind, PageId, Pager, Worker};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -149,20 +150,19 @@ impl Work for Tracing<'_> {
         Ok(LineTask { number: n, line, failure: None })
     }
     #[inline(always)]
-    fn step(&self, flow: &mut Self::Context, task: &mut LineTask, missing: &mut Vec<PageId>) -> Progress {
-        match task.line.step(flow, &self.spec.options) {
-            Ok(p) => p,
-            Err(Miss::Absent) => {
-                missing.append(flow.space.nodes.missing());
-                Progress::Need
-            }
-            Err(Miss::Failed) => {
-                flow.space.nodes.missing().clear();
-                task.failure = flow.space.nodes.failure().map(|e| e.to_string());
-                task.line.fail();
-                Progress::Done
+    fn steps(&self, flow: &mut Self::Context, tasks: [Option<&mut LineTask>; LANES], outcomes: &mut [Outcome; LANES]) {
+        let mut failures = [const { None }; LANES];
+        let mut lines = [const { None }; LANES];
+        for ((task, line), failure) in tasks.into_iter().zip(&mut lines).zip(&mut failures) {
+            if let Some(LineTask { line: l, failure: f, .. }) = task {
+                (*line, *failure) = (Some(l), Some(f));
             }
         }
+        step_lines(flow, &self.spec.options, lines, outcomes, |lane, error| {
+            if let Some(f) = &mut failures[lane] {
+                **f = error.map(|e| e.to_string());
+            }
+        });
     }
     #[inline(always)]
     fn bytes(&self, task: &LineTask) -> usize {
@@ -193,6 +193,33 @@ impl Work for Tracing<'_> {
         }
         sink.spool.add(&line).map_err(output_error)
     }
+}
+
+/// One step of each line, and what came of it; a line of which a page failed ends there, and `failed` gets its lane and the error.
+#[inline(always)]
+pub fn step_lines<N: Nodes>(
+    flow: &mut GridFlow<N>,
+    options: &Options,
+    lines: [Option<&mut Streamline>; LANES],
+    outcomes: &mut [Outcome; LANES],
+    mut failed: impl FnMut(usize, Option<PageError>),
+) {
+    step_lanes(flow, options, lines, |lane, flow, line, result| {
+        let outcome = &mut outcomes[lane];
+        outcome.progress = match result {
+            Ok(p) => p,
+            Err(Miss::Absent) => {
+                outcome.missing.append(flow.space.nodes.missing());
+                Progress::Need
+            }
+            Err(Miss::Failed) => {
+                flow.space.nodes.missing().clear();
+                failed(lane, flow.space.nodes.failure());
+                line.fail();
+                Progress::Done
+            }
+        };
+    });
 }
 
 /// From point by point to field by field.

@@ -273,7 +273,7 @@ pub fn probe_ijk(
     let mut flow = blocking_flow(session, &dataset, fields, step)?;
     let (x, blank) = until_here(session, &mut flow, |f| {
         let l = f.space.shape(spot.cell)?;
-        Ok((l.map.point(spot.rst), l.blank))
+        Ok((l.map().point(spot.rst), l.blank))
     })?;
     let mut values = Vec::new();
     until_here(session, &mut flow, |f| {

@@ -1,12 +1,13 @@
 //! The property above all: complete results are equal bit for bit for every memory limit, page size, policy, number of
 //! workers and readers, and order in which pages arrive; and runs end, also where memory holds hardly one step.
 
-use engine::executor::{run, Load, Work};
+use engine::executor::{run, Load, Outcome, Work};
+use engine::trace::step_lines;
 use field::error::FieldError;
 use field::flat::{FlatArray, FlatNodes};
-use field::nodes::{ArraySlot, BoxLevel, Miss, Nodes, Zone};
+use field::nodes::{ArraySlot, BoxLevel, Nodes, Zone};
 use field::paged::PagedNodes;
-use field::space::{Space, ZoneFields};
+use field::space::{Space, ZoneFields, LANES};
 use field::translate::Translation;
 use kernels::flow::{GridFlow, ZoneOrder};
 use kernels::line::{Joined, Reason};
@@ -113,7 +114,7 @@ fn paged(flat: &FlatNodes, edge: [usize; 3], pager: &Arc<Pager>, simulation: Sim
         let translation = Translation::new(dims, core::array::from_fn(|a| edge[a].min(dims[a])));
         let mut runs = Vec::new();
         for (n, a) in z.arrays.iter().enumerate() {
-            let value = |c: usize, at: usize| flat.raw(zi, n, c * z.translation.component + at);
+            let value = |c: usize, at: usize| flat.raw(zi, n, c, at);
             runs.push(cut(&mut bytes, &translation, dims, a.components, a.dtype.size(), &value));
         }
         let mut boxes = Vec::new();
@@ -161,7 +162,7 @@ fn cut(
             for i in 0..dims[0] {
                 let p = t.node([i as u32, j as u32, k as u32]);
                 for c in 0..components {
-                    let at = (c * t.component + p.element) * size;
+                    let at = (p.element * components + c) * size;
                     pages[p.page as usize][at..at + size].copy_from_slice(&value(c, (k * dims[1] + j) * dims[0] + i));
                 }
             }
@@ -195,19 +196,13 @@ impl Work for Lines<'_> {
     fn admit(&self, n: u64) -> Result<Self::Task, FieldError> {
         Ok((n as usize, Streamline::new(Seed::Physical(self.seeds[n as usize]), self.options, 4)))
     }
-    fn step(&self, flow: &mut Self::Context, task: &mut Self::Task, missing: &mut Vec<PageId>) -> Progress {
-        match task.1.step(flow, self.options) {
-            Ok(p) => p,
-            Err(Miss::Absent) => {
-                missing.append(flow.space.nodes.missing());
-                Progress::Need
-            }
-            Err(Miss::Failed) => {
-                flow.space.nodes.missing().clear();
-                task.1.fail();
-                Progress::Done
-            }
-        }
+    fn steps(
+        &self,
+        flow: &mut Self::Context,
+        tasks: [Option<&mut Self::Task>; LANES],
+        outcomes: &mut [Outcome; LANES],
+    ) {
+        step_lines(flow, self.options, tasks.map(|t| t.map(|t| &mut t.1)), outcomes, |_, _| ());
     }
     fn bytes(&self, task: &Self::Task) -> usize {
         task.1.bytes()

@@ -44,7 +44,12 @@ impl CellMap {
     /// From the eight corners (bit 0 of the index is i, bit 1 j, bit 2 k), lanes x, y, z.
     #[inline(always)]
     pub fn new(p: &[V4; 8]) -> Self {
-        let a = monomials(p);
+        Self::from_monomials(&monomials(p))
+    }
+
+    /// From the [`monomials`] of the corners.
+    #[inline(always)]
+    pub fn from_monomials(a: &[V4; 8]) -> Self {
         let k0 = V4::transpose([a[1], a[2], a[3], a[0]]);
         let k1 = V4::transpose([a[4], a[4], a[6], a[1]]);
         let k2 = V4::transpose([a[6], a[5], a[5], a[2]]);
@@ -226,6 +231,11 @@ impl Interpolant {
     #[inline(always)]
     pub fn new(corners: &[V4; 8]) -> Self {
         Self(monomials(corners))
+    }
+    /// Its [`monomials`].
+    #[inline(always)]
+    pub fn monomials(&self) -> &[V4; 8] {
+        &self.0
     }
     /// The value at (r, s, t).
     #[inline(always)]

@@ -9,7 +9,7 @@ use pager::error::PageError;
 use pager::id::{ArrayId, PageId};
 use std::sync::Arc;
 
-/// A whole array `[component][k][j][i]`.
+/// A whole array, made as `[component][k][j][i]` and kept as `[k][j][i][component]`.
 #[derive(Clone, Debug)]
 pub enum FlatArray {
     /// Single precision.
@@ -21,6 +21,22 @@ pub enum FlatArray {
 }
 
 impl FlatArray {
+    /// With all components of a point together, as pages have them.
+    fn interleaved(self, components: usize) -> Self {
+        fn each<T: Copy>(v: Vec<T>, components: usize) -> Vec<T> {
+            let points = v.len() / components.max(1);
+            let mut out = Vec::with_capacity(v.len());
+            out.extend((0..v.len()).map(|n| v[n % components * points + n / components]));
+            out
+        }
+        match self {
+            Self::F32(v) if components > 1 => Self::F32(each(v, components)),
+            Self::F64(v) if components > 1 => Self::F64(each(v, components)),
+            Self::I32(v) if components > 1 => Self::I32(each(v, components)),
+            single => single,
+        }
+    }
+
     fn base(&self) -> (*const u8, DType, usize) {
         match self {
             Self::F32(v) => (v.as_ptr().cast(), DType::Float32, v.len()),
@@ -107,13 +123,14 @@ impl FlatNodes {
                 })
                 .collect();
             meta.push(Zone { name, translation, arrays: slots, xyz, iblank, boxes: levels });
-            data.push(FlatZone { arrays: arrays.into_iter().map(|a| a.2).collect(), boxes });
+            data.push(FlatZone { arrays: arrays.into_iter().map(|a| a.2.interleaved(a.1)).collect(), boxes });
         }
         Self::new(meta.into(), data.into())
     }
 
-    /// Bytes of element `n` (components one after the other) of an array, to cut it in pages.
-    pub fn raw(&self, zone: usize, array: usize, n: usize) -> Vec<u8> {
+    /// Bytes of a component of point `n` of an array, to cut it in pages.
+    pub fn raw(&self, zone: usize, array: usize, component: usize, n: usize) -> Vec<u8> {
+        let n = n * self.zones[zone].arrays[array].components + component;
         match &self.data[zone].arrays[array] {
             FlatArray::F32(v) => v[n].to_ne_bytes().to_vec(),
             FlatArray::F64(v) => v[n].to_ne_bytes().to_vec(),
@@ -123,10 +140,9 @@ impl FlatNodes {
 
     #[inline(always)]
     fn grain(&self, zone: usize, array: usize) -> Grain {
-        let t = &self.zones[zone].translation;
+        let z = &self.zones[zone];
         let (base, dtype, _) = self.data[zone].arrays[array].base();
-        let (stride_j, stride_k) = t.strides();
-        Grain { base, dtype, component: t.component, stride_j, stride_k }
+        Grain::new(base, dtype, z.arrays[array].components, z.translation.strides())
     }
 
     #[inline(always)]
@@ -142,10 +158,9 @@ impl Nodes for FlatNodes {
     }
     #[inline(always)]
     fn vector(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [V4; 8]) -> Result<(), Miss> {
-        let components = self.zones[zone].arrays[array].components;
         let steps = corner_steps(self.zones[zone].translation.dims);
         // SAFETY: cells are within the zone and `new` checked the lengths.
-        unsafe { self.grain(zone, array).vector(self.element(zone, cell), components, steps, out) };
+        unsafe { self.grain(zone, array).vector(self.element(zone, cell), steps, out) };
         Ok(())
     }
     #[inline(always)]
@@ -157,17 +172,15 @@ impl Nodes for FlatNodes {
         cell: [u32; 3],
         out: &mut [f64; 8],
     ) -> Result<(), Miss> {
-        let t = &self.zones[zone].translation;
-        let steps = corner_steps(t.dims);
-        let n = self.element(zone, cell) + component * t.component;
+        let steps = corner_steps(self.zones[zone].translation.dims);
         // SAFETY: as above.
-        unsafe { self.grain(zone, array).scalar(n, steps, out) };
+        unsafe { self.grain(zone, array).scalar(self.element(zone, cell), component, steps, out) };
         Ok(())
     }
     #[inline(always)]
     fn prefetch(&self, zone: usize, array: usize, cell: [u32; 3]) {
         let steps = corner_steps(self.zones[zone].translation.dims);
-        self.grain(zone, array).prefetch(self.element(zone, cell), self.zones[zone].arrays[array].components, steps);
+        self.grain(zone, array).prefetch(self.element(zone, cell), steps);
     }
     fn block(&mut self, zone: usize, level: usize, block: [u32; 3]) -> Result<[f32; 6], Miss> {
         Ok(self.data[zone].boxes.get(level, block))

@@ -2,6 +2,7 @@
 //! holds in one extent a component.
 
 use crate::catalog::DType;
+use crate::interleave::interleave;
 use crate::plot3d::ArrayLayout;
 use crate::translate::Translation;
 use pager::error::{PageError, PageErrorKind};
@@ -64,14 +65,21 @@ impl PageMap for InPlace {
             let mut at = c * component_bytes;
             self.layout.extents(step, c, k, j0..j1, &mut |run| {
                 let len = run.len as usize;
-                segments.push(Segment { source, offset: run.offset, len, to: Target::Frame(at) });
+                // Vectors not into the frame: there the components of a point stand together.
+                let to = if self.layout.components() > 1 { Target::Encoded(at) } else { Target::Frame(at) };
+                segments.push(Segment { source, offset: run.offset, len, to });
                 at += len;
             });
         }
-        Located::Extents { segments, encoded_len: 0, scratch_len: 0 }
+        let encoded_len = if self.layout.components() > 1 { component_bytes * self.layout.components() } else { 0 };
+        Located::Extents { segments, encoded_len, scratch_len: 0 }
     }
-    fn decode(&self, page: PageId, _: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
-        if self.layout.big_endian(page.step as usize) != cfg!(target_endian = "big") {
+    fn decode(&self, page: PageId, encoded: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+        let swap = self.layout.big_endian(page.step as usize) != cfg!(target_endian = "big");
+        let components = self.layout.components();
+        if components > 1 {
+            interleave(encoded, frame, components, self.layout.dtype().size(), swap);
+        } else if swap {
             match self.layout.dtype() {
                 DType::Float32 | DType::Int32 => frame.chunks_exact_mut(4).for_each(|b| b.reverse()),
                 DType::Float64 => frame.chunks_exact_mut(8).for_each(|b| b.reverse()),

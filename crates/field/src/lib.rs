@@ -9,6 +9,7 @@ pub mod dataset;
 pub mod error;
 pub mod flat;
 pub mod inplace;
+pub mod interleave;
 pub mod nodes;
 pub mod paged;
 pub mod paging;

@@ -66,11 +66,11 @@ impl Zone {
     pub fn cells(&self) -> [u32; 3] {
         self.dims().map(|n| n.max(2) - 1)
     }
-    /// Element `n` of a component of an array, out of one of its pages.
+    /// A component of point `n` of an array, out of one of its pages.
     pub fn element(&self, array: usize, page: &[u8], component: usize, n: usize) -> f64 {
         let a = &self.arrays[array];
         let size = a.dtype.size();
-        let at = (component * self.translation.component + n) * size;
+        let at = (n * a.components + component) * size;
         let Some(b) = page.get(at..at + size) else { return f64::NAN };
         match (a.dtype, b) {
             (DType::Float32, &[a, b, c, d]) => f64::from(f32::from_ne_bytes([a, b, c, d])),
@@ -127,17 +127,26 @@ pub trait Nodes {
     fn begin_step(&mut self) {}
 }
 
-/// A page or a whole zone as the loaders see it: component 0 of element 0, and the distances between things.
+/// A page or a whole zone as the loaders see it: all components of a point together, i fastest.
+///
+/// A cell of a vector array then lies in some five cache lines, and one that follows it in j or k brings half of them; with a
+/// plane a component it was twelve and six. A trace over data that is in memory waits for cache lines more than for
+/// anything else.
 #[derive(Copy, Clone)]
 pub(crate) struct Grain {
     pub base: *const u8,
     pub dtype: DType,
-    pub component: usize,
-    pub stride_j: usize,
-    pub stride_k: usize,
+    /// Elements from a point to the next in i, in j and in k; the first is the number of components.
+    pub stride: [usize; 3],
 }
 
 impl Grain {
+    /// Over points in rows of `row` and planes of `plane` points.
+    #[inline(always)]
+    pub fn new(base: *const u8, dtype: DType, components: usize, (row, plane): (usize, usize)) -> Self {
+        Self { base, dtype, stride: [components, row * components, plane * components] }
+    }
+
     /// One element as a double.
     ///
     /// # Safety
@@ -154,52 +163,53 @@ impl Grain {
         }
     }
 
-    /// A node of up to three components.
+    /// The first three components of the point whose first element is `n`; 0 for those that there are not.
     ///
     /// # Safety
     /// As [`Self::element`].
     #[inline(always)]
-    pub unsafe fn node(&self, n: usize, components: usize) -> V4 {
+    pub unsafe fn node(&self, n: usize) -> V4 {
         unsafe {
             V4::new(
                 self.element(n),
-                if components > 1 { self.element(n + self.component) } else { 0.0 },
-                if components > 2 { self.element(n + 2 * self.component) } else { 0.0 },
+                if self.stride[0] > 1 { self.element(n + 1) } else { 0.0 },
+                if self.stride[0] > 2 { self.element(n + 2) } else { 0.0 },
                 0.0,
             )
         }
     }
 
-    /// All corners of a cell that lies wholly in this grain; `step` is 0 along directions of one point.
+    /// All corners of a cell that lies wholly in this grain, from its first point; `step` is 0 along directions of one point.
     ///
     /// # Safety
     /// As [`Self::element`] for the cell's eight corners.
     #[inline(always)]
-    pub unsafe fn vector(&self, n: usize, components: usize, step: [usize; 3], out: &mut [V4; 8]) {
-        if self.dtype == DType::Float32 && components == 3 && step[0] == 1 {
+    pub unsafe fn vector(&self, point: usize, step: [usize; 3], out: &mut [V4; 8]) {
+        let n = point * self.stride[0];
+        if self.dtype == DType::Float32 && self.stride[0] == 3 && step[0] == 1 {
             let p = self.base.cast::<f32>();
             for (row, pair) in out.chunks_exact_mut(2).enumerate() {
-                let at = n + (row & 1) * step[1] * self.stride_j + (row >> 1) * step[2] * self.stride_k;
-                // SAFETY: the pair is two corners of the cell.
-                let [a, b] =
-                    unsafe { V4::pair_f32([p.add(at), p.add(at + self.component), p.add(at + 2 * self.component)]) };
+                let at = n + (row & 1) * step[1] * self.stride[1] + (row >> 1) * step[2] * self.stride[2];
+                // SAFETY: the pair is two corners of the cell, six elements.
+                let [a, b] = unsafe { V4::pair_f32(p.add(at)) };
                 pair[0] = a;
                 pair[1] = b;
             }
         } else {
             for (c, v) in out.iter_mut().enumerate() {
                 // SAFETY: a corner of the cell.
-                *v = unsafe { self.node(n + self.corner(c, step), components) };
+                *v = unsafe { self.node(n + self.corner(c, step)) };
             }
         }
     }
 
-    /// One component at all corners.
+    /// One component at all corners, from the cell's first point.
     ///
     /// # Safety
-    /// As [`Self::vector`].
+    /// As [`Self::vector`]; the component is one of the array's.
     #[inline(always)]
-    pub unsafe fn scalar(&self, n: usize, step: [usize; 3], out: &mut [f64; 8]) {
+    pub unsafe fn scalar(&self, point: usize, component: usize, step: [usize; 3], out: &mut [f64; 8]) {
+        let n = point * self.stride[0] + component;
         for (c, v) in out.iter_mut().enumerate() {
             // SAFETY: a corner of the cell.
             *v = unsafe { self.element(n + self.corner(c, step)) };
@@ -208,28 +218,28 @@ impl Grain {
 
     /// Hints that the corners of a cell are wanted soon.
     #[inline(always)]
-    pub fn prefetch(&self, n: usize, components: usize, step: [usize; 3]) {
+    pub fn prefetch(&self, point: usize, step: [usize; 3]) {
         #[cfg(target_arch = "x86_64")]
-        for c in 0..components {
-            for row in 0..4 {
-                let at =
-                    n + c * self.component + (row & 1) * step[1] * self.stride_j + (row >> 1) * step[2] * self.stride_k;
-                let first = self.base.wrapping_add(at * self.dtype.size());
-                // SAFETY: a prefetch of any address is harmless. The second covers pairs that straddle two lines.
-                unsafe {
-                    use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-                    _mm_prefetch::<_MM_HINT_T0>(first.cast());
-                    _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(2 * self.dtype.size() - 1).cast());
-                }
+        for row in 0..4 {
+            let at =
+                point * self.stride[0] + (row & 1) * step[1] * self.stride[1] + (row >> 1) * step[2] * self.stride[2];
+            let first = self.base.wrapping_add(at * self.dtype.size());
+            // SAFETY: a prefetch of any address is harmless. The second covers pairs that straddle two lines.
+            unsafe {
+                use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+                _mm_prefetch::<_MM_HINT_T0>(first.cast());
+                _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(2 * self.stride[0] * self.dtype.size() - 1).cast());
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = (n, components, step);
+        let _ = (point, step);
     }
 
     #[inline(always)]
     fn corner(&self, c: usize, step: [usize; 3]) -> usize {
-        (c & 1) * step[0] + ((c >> 1) & 1) * step[1] * self.stride_j + (c >> 2) * step[2] * self.stride_k
+        (c & 1) * step[0] * self.stride[0]
+            + ((c >> 1) & 1) * step[1] * self.stride[1]
+            + (c >> 2) * step[2] * self.stride[2]
     }
 }
 

@@ -66,9 +66,8 @@ impl PagedNodes {
 
     #[inline(always)]
     fn grain(t: &Translation, bytes: *const [u8], dtype: DType, components: usize) -> Grain {
-        let (stride_j, stride_k) = t.strides();
         debug_assert!(bytes.len() >= t.component * components * dtype.size());
-        Grain { base: bytes.cast::<u8>(), dtype, component: t.component, stride_j, stride_k }
+        Grain::new(bytes.cast::<u8>(), dtype, components, t.strides())
     }
 
     /// Runs `each` for the eight corners of a cell that lies in more than one page, once every page is there.
@@ -113,12 +112,12 @@ impl Nodes for PagedNodes {
                 Self::page(&self.worker, PageId::new(a.id, step, at.page), &mut self.missing, &mut self.failure)?;
             let g = Self::grain(&z.translation, bytes, a.dtype, a.components);
             // SAFETY: `whole` says that the eight corners lie in this page, which holds a full page box.
-            unsafe { g.vector(at.element, a.components, corner_steps(z.translation.dims), out) };
+            unsafe { g.vector(at.element, corner_steps(z.translation.dims), out) };
             return Ok(());
         }
         let (t, id, shape) = (z.translation, (a.id, step), (a.dtype, a.components));
         // SAFETY: `across` gives the grain of the corner's own page and its element there.
-        self.across(id, shape, &t, cell, |c, g, n| out[c] = unsafe { g.node(n, shape.1) })
+        self.across(id, shape, &t, cell, |c, g, n| out[c] = unsafe { g.node(n * shape.1) })
     }
 
     #[inline(always)]
@@ -134,18 +133,17 @@ impl Nodes for PagedNodes {
         let a = &z.arrays[array];
         let step = if a.steady { 0 } else { self.step };
         let (at, whole) = z.translation.cell(cell);
-        let skip = component * z.translation.component;
         if whole {
             let bytes =
                 Self::page(&self.worker, PageId::new(a.id, step, at.page), &mut self.missing, &mut self.failure)?;
             let g = Self::grain(&z.translation, bytes, a.dtype, a.components);
             // SAFETY: as in `vector`; component < components.
-            unsafe { g.scalar(at.element + skip, corner_steps(z.translation.dims), out) };
+            unsafe { g.scalar(at.element, component, corner_steps(z.translation.dims), out) };
             return Ok(());
         }
         let (t, id, shape) = (z.translation, (a.id, step), (a.dtype, a.components));
         // SAFETY: as in `vector`.
-        self.across(id, shape, &t, cell, |c, g, n| out[c] = unsafe { g.element(n + skip) })
+        self.across(id, shape, &t, cell, |c, g, n| out[c] = unsafe { g.element(n * shape.1 + component) })
     }
 
     #[inline(always)]
@@ -158,7 +156,7 @@ impl Nodes for PagedNodes {
             let id = PageId::new(a.id, if a.steady { 0 } else { self.step }, at.page);
             if let Lookup::Here(bytes) = self.worker.page(id) {
                 let g = Self::grain(&z.translation, bytes, a.dtype, a.components);
-                g.prefetch(at.element, a.components, corner_steps(z.translation.dims));
+                g.prefetch(at.element, corner_steps(z.translation.dims));
             }
         }
     }
@@ -168,7 +166,7 @@ impl Nodes for PagedNodes {
         let bytes = Self::page(&self.worker, PageId::new(l.id, 0, at.page), &mut self.missing, &mut self.failure)?;
         let p = bytes.cast::<f32>();
         // SAFETY: a page of boxes holds six components of a full page box.
-        Ok(core::array::from_fn(|c| unsafe { *p.add(c * l.translation.component + at.element) }))
+        Ok(core::array::from_fn(|c| unsafe { *p.add(at.element * 6 + c) }))
     }
 
     fn missing(&mut self) -> &mut Vec<PageId> {

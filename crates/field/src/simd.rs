@@ -97,6 +97,36 @@ mod imp {
         pub fn all_less_xyz(self, o: Self) -> bool {
             unsafe { _mm256_movemask_pd(_mm256_cmp_pd::<_CMP_LT_OQ>(self.0, o.0)) & 7 == 7 }
         }
+        /// A mask of the lanes in which `self < o` (not those with NaN).
+        #[inline(always)]
+        pub fn below(self, o: Self) -> Self {
+            Self(unsafe { _mm256_cmp_pd::<_CMP_LT_OQ>(self.0, o.0) })
+        }
+        /// Lanes of `o` where the mask is set, else of `self`.
+        #[inline(always)]
+        pub fn replace(self, mask: Self, o: Self) -> Self {
+            Self(unsafe { _mm256_blendv_pd(self.0, o.0, mask.0) })
+        }
+        /// Where both masks are set.
+        #[inline(always)]
+        pub fn both(self, o: Self) -> Self {
+            Self(unsafe { _mm256_and_pd(self.0, o.0) })
+        }
+        /// Where either mask is set.
+        #[inline(always)]
+        pub fn either(self, o: Self) -> Self {
+            Self(unsafe { _mm256_or_pd(self.0, o.0) })
+        }
+        /// A mask as bits, lane x lowest.
+        #[inline(always)]
+        pub fn bits(self) -> u8 {
+            unsafe { _mm256_movemask_pd(self.0) as u8 }
+        }
+        /// Lane-wise square root.
+        #[inline(always)]
+        pub fn sqrt(self) -> Self {
+            Self(unsafe { _mm256_sqrt_pd(self.0) })
+        }
         /// Turns rows into columns.
         #[inline(always)]
         pub fn transpose(r: [Self; 4]) -> [Self; 4] {
@@ -113,12 +143,12 @@ mod imp {
                 ]
             }
         }
-        /// Two nodes that follow each other in i, from three component arrays: lanes (x, y, z, 0) of each.
+        /// Two points that follow each other in i, from a plane of values for each component: lanes (x, y, z, 0) of each.
         ///
         /// # Safety
         /// `p[c]` and `p[c] + 1` must be readable.
         #[inline(always)]
-        pub unsafe fn pair_f32(p: [*const f32; 3]) -> [Self; 2] {
+        pub unsafe fn pair_of_planes_f32(p: [*const f32; 3]) -> [Self; 2] {
             unsafe {
                 let x = _mm_castpd_ps(_mm_load_sd(p[0].cast()));
                 let y = _mm_castpd_ps(_mm_load_sd(p[1].cast()));
@@ -126,6 +156,22 @@ mod imp {
                 let xy = _mm_unpacklo_ps(x, y);
                 let z0 = _mm_unpacklo_ps(z, _mm_setzero_ps());
                 [Self(_mm256_cvtps_pd(_mm_movelh_ps(xy, z0))), Self(_mm256_cvtps_pd(_mm_movehl_ps(z0, xy)))]
+            }
+        }
+        /// Two points of three components that follow each other: lanes (x, y, z, 0) of each.
+        ///
+        /// # Safety
+        /// `p` to `p + 5` must be readable.
+        #[inline(always)]
+        pub unsafe fn pair_f32(p: *const f32) -> [Self; 2] {
+            unsafe {
+                // The second load begins at z of the first point, so that it ends with the second.
+                let a = _mm_loadu_ps(p);
+                let b = _mm_loadu_ps(p.add(2));
+                let none = _mm_setzero_ps();
+                let a = _mm_blend_ps::<0b1000>(a, none);
+                let b = _mm_blend_ps::<0b1000>(_mm_shuffle_ps::<0b00_11_10_01>(b, b), none);
+                [Self(_mm256_cvtps_pd(a)), Self(_mm256_cvtps_pd(b))]
             }
         }
     }
@@ -246,25 +292,60 @@ mod imp {
         pub fn all_less_xyz(self, o: Self) -> bool {
             (0..3).all(|n| self.0[n] < o.0[n])
         }
+        /// A mask of the lanes in which `self < o` (not those with NaN).
+        #[inline(always)]
+        pub fn below(self, o: Self) -> Self {
+            self.zip(o, |a, b| f64::from_bits(if a < b { u64::MAX } else { 0 }))
+        }
+        /// Lanes of `o` where the mask is set, else of `self`.
+        #[inline(always)]
+        pub fn replace(self, mask: Self, o: Self) -> Self {
+            Self(core::array::from_fn(|n| if mask.0[n].is_sign_negative() { o.0[n] } else { self.0[n] }))
+        }
+        /// Where both masks are set.
+        #[inline(always)]
+        pub fn both(self, o: Self) -> Self {
+            self.zip(o, |a, b| f64::from_bits(a.to_bits() & b.to_bits()))
+        }
+        /// Where either mask is set.
+        #[inline(always)]
+        pub fn either(self, o: Self) -> Self {
+            self.zip(o, |a, b| f64::from_bits(a.to_bits() | b.to_bits()))
+        }
+        /// A mask as bits, lane x lowest.
+        #[inline(always)]
+        pub fn bits(self) -> u8 {
+            (0..4).fold(0, |bits, n| bits | u8::from(self.0[n].is_sign_negative()) << n)
+        }
+        /// Lane-wise square root.
+        #[inline(always)]
+        pub fn sqrt(self) -> Self {
+            Self(self.0.map(f64::sqrt))
+        }
         /// Turns rows into columns.
         #[inline(always)]
         pub fn transpose(r: [Self; 4]) -> [Self; 4] {
             core::array::from_fn(|c| Self(core::array::from_fn(|n| r[n].0[c])))
         }
-        /// Two nodes that follow each other in i, from three component arrays: lanes (x, y, z, 0) of each.
+        /// Two points that follow each other in i, from a plane of values for each component: lanes (x, y, z, 0) of each.
         ///
         /// # Safety
         /// `p[c]` and `p[c] + 1` must be readable.
         #[inline(always)]
-        pub unsafe fn pair_f32(p: [*const f32; 3]) -> [Self; 2] {
-            core::array::from_fn(|n| unsafe {
-                Self([
-                    f64::from(p[0].add(n).read_unaligned()),
-                    f64::from(p[1].add(n).read_unaligned()),
-                    f64::from(p[2].add(n).read_unaligned()),
-                    0.0,
-                ])
+        pub unsafe fn pair_of_planes_f32(p: [*const f32; 3]) -> [Self; 2] {
+            core::array::from_fn(|n| {
+                let at = |c: usize| f64::from(unsafe { p[c].add(n).read_unaligned() });
+                Self([at(0), at(1), at(2), 0.0])
             })
+        }
+        /// Two points of three components that follow each other: lanes (x, y, z, 0) of each.
+        ///
+        /// # Safety
+        /// `p` to `p + 5` must be readable.
+        #[inline(always)]
+        pub unsafe fn pair_f32(p: *const f32) -> [Self; 2] {
+            let at = |n: usize| f64::from(unsafe { p.add(n).read_unaligned() });
+            [Self([at(0), at(1), at(2), 0.0]), Self([at(3), at(4), at(5), 0.0])]
         }
     }
     impl core::ops::Add for V4 {

@@ -1,6 +1,6 @@
 //! Where things are: cells with their map, iblank and boxes, one worker's view.
 
-use crate::cell::{CellMap, Interpolant, Inverse, Rst, FACE_TOLERANCE};
+use crate::cell::{monomials, CellMap, Interpolant, Inverse, Rst, FACE_TOLERANCE};
 use crate::nodes::{Miss, Nodes};
 use crate::quantity::{Conserved, Derived, Quantity};
 pub use crate::shape::{Blank, CellId, Shape, Spot};
@@ -16,8 +16,8 @@ pub struct Loaded {
     pub thin: [bool; 3],
     /// What iblank says.
     pub blank: Blank,
-    /// (r, s, t) to physical space.
-    pub map: CellMap,
+    /// Monomials of the map from (r, s, t) to physical space.
+    pub shape: [V4; 8],
     /// The traced vector; meaningless until `full`.
     pub vector: Interpolant,
     /// Whether vector and sampled fields are loaded.
@@ -30,8 +30,21 @@ impl Loaded {
     fn empty() -> Self {
         let nowhere = CellId { zone: u32::MAX, ijk: [0; 3] };
         let zero = [V4::zero(); 8];
-        let (map, vector) = (CellMap::new(&zero), Interpolant::new(&zero));
-        Self { cell: nowhere, thin: [false; 3], blank: Blank::Hole, map, vector, full: false, sampled: Vec::new() }
+        let vector = Interpolant::new(&zero);
+        Self {
+            cell: nowhere,
+            thin: [false; 3],
+            blank: Blank::Hole,
+            shape: zero,
+            vector,
+            full: false,
+            sampled: Vec::new(),
+        }
+    }
+    /// (r, s, t) to physical space.
+    #[inline(always)]
+    pub fn map(&self) -> CellMap {
+        CellMap::from_monomials(&self.shape)
     }
     /// Whether fractions lie in the cell.
     #[inline(always)]
@@ -40,9 +53,10 @@ impl Loaded {
     }
 }
 
-/// Loaded cells kept, direct mapped. The stages of a step visit few cells, in no fixed order; eight cells of 700 bytes stay
-/// in the first-level cache.
+/// Loaded cells kept for each lane, direct mapped. The stages of a step in physical space visit few cells, in no fixed order.
 const KEPT: usize = 8;
+/// Tasks that take turns in a space, each with cells of its own: 32 cells of 600 bytes stay in the first-level cache.
+pub const LANES: usize = 4;
 
 /// One worker's view of a dataset: locates points and loads cells with the traced vector and the sampled fields. Values
 /// depend on what is asked, never on what was asked before, so any worker may continue any task.
@@ -50,7 +64,9 @@ pub struct Space<N> {
     /// Access to the nodes.
     pub nodes: N,
     fields: std::sync::Arc<[ZoneFields]>,
-    kept: Box<[Loaded; KEPT]>,
+    kept: Box<[Loaded; KEPT * LANES]>,
+    /// Whose turn it is.
+    lane: usize,
     frontier: Vec<[u32; 3]>,
     below: Vec<[u32; 3]>,
 }
@@ -59,7 +75,7 @@ impl<N: Nodes> Space<N> {
     /// `fields` says for each zone what is traced and sampled.
     pub fn new(nodes: N, fields: std::sync::Arc<[ZoneFields]>) -> Self {
         let kept = Box::new(core::array::from_fn(|_| Loaded::empty()));
-        Self { nodes, fields, kept, frontier: Vec::new(), below: Vec::new() }
+        Self { nodes, fields, kept, lane: 0, frontier: Vec::new(), below: Vec::new() }
     }
 
     /// What iblank says of a cell.
@@ -77,8 +93,25 @@ impl<N: Nodes> Space<N> {
         Ok(b.iter().find(|v| **v < 0.0).map_or(Blank::Field, |v| Blank::Fringe((-v) as u32 - 1)))
     }
 
+    /// Gives the turn to a lane. What is kept for one lane is not overwritten by the others; answers do not depend on it.
     #[inline(always)]
-    fn slot(cell: CellId) -> usize {
+    pub fn take_turn(&mut self, lane: usize) {
+        self.lane = lane % LANES;
+    }
+
+    /// A cell as [`Self::full`] last loaded it in a lane.
+    #[inline(always)]
+    pub fn kept(&self, lane: usize, cell: CellId) -> &Loaded {
+        &self.kept[lane % LANES * KEPT + Self::parity(cell)]
+    }
+
+    #[inline(always)]
+    fn slot(&self, cell: CellId) -> usize {
+        self.lane * KEPT + Self::parity(cell)
+    }
+
+    #[inline(always)]
+    fn parity(cell: CellId) -> usize {
         // Neighbours in any direction fall on different slots.
         ((cell.ijk[0] & 1) | ((cell.ijk[1] & 1) << 1) | ((cell.ijk[2] & 1) << 2)) as usize % KEPT
     }
@@ -102,7 +135,7 @@ impl<N: Nodes> Space<N> {
     /// Loads a cell's geometry.
     #[inline(always)]
     fn load(&mut self, cell: CellId) -> Result<usize, Miss> {
-        let n = Self::slot(cell);
+        let n = self.slot(cell);
         if self.kept[n].cell == cell {
             return Ok(n);
         }
@@ -121,7 +154,7 @@ impl<N: Nodes> Space<N> {
         l.cell = cell;
         l.thin = shape.thin;
         l.blank = if shape.finite() { blank } else { Blank::Hole };
-        l.map = CellMap::new(&shape.corners);
+        l.shape = monomials(&shape.corners);
         l.full = false;
         Ok(n)
     }
@@ -132,7 +165,7 @@ impl<N: Nodes> Space<N> {
     /// [`Miss`].
     #[inline(always)]
     pub fn full(&mut self, cell: CellId) -> Result<&Loaded, Miss> {
-        let n = Self::slot(cell);
+        let n = self.slot(cell);
         if !(self.kept[n].cell == cell && self.kept[n].full) {
             self.load_full(cell, n)?;
         }
@@ -286,7 +319,7 @@ impl<N: Nodes> Space<N> {
         for _ in 0..WALK_MAX {
             let n = self.load(cell)?;
             let l = &self.kept[n];
-            let q = match l.map.invert(p, start) {
+            let q = match l.map().invert(p, start) {
                 Inverse::At(q) => q,
                 Inverse::None => return Ok(Walk::Lost),
             };

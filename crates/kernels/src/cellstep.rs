@@ -7,16 +7,20 @@
 //! (Hairer, Norsett, Wanner, Solving ODEs I, II.6) says where it crossed. No Newton inversion is needed on the way, and a
 //! step needs the pages of one cell.
 //!
-//! Practice. A rate costs about as much as one iteration of Newton; six of them and the crossing make a step of some 600
-//! cycles, and a step crosses a cell. (After Sadarjoen et al., "Particle tracing algorithms for 3D curvilinear grids",
-//! 1994, who found computational space the less accurate where the Jacobian is that of nodes; here it is the cell's own.)
+//! A cell is crossed in one step, and over one cell the field changes little: three stages with the cubic through both ends
+//! (Bogacki and Shampine 1989, "A 3(2) pair of Runge-Kutta formulas") are most often exact enough, at half the rates of
+//! Dormand and Prince's 5(4) pair. So the low order is tried first, and the high one where its error is too large.
+//!
+//! Practice. A rate costs about as much as one iteration of Newton. (After Sadarjoen et al., "Particle tracing algorithms
+//! for 3D curvilinear grids", 1994, who found computational space the less accurate where the Jacobian is that of nodes;
+//! here it is the cell's own.)
 
 use crate::rk::{DP_A, DP_E};
 use field::cell::{CellMap, Interpolant, FACE_TOLERANCE};
 use field::simd::V4;
 
 /// Weights of the fifth polynomial of the dense output.
-const DENSE: [f64; 7] = [
+pub(crate) const DENSE: [f64; 7] = [
     -12715105075.0 / 11282082432.0,
     0.0,
     87487479700.0 / 32700410799.0,
@@ -26,55 +30,114 @@ const DENSE: [f64; 7] = [
     69997945.0 / 29380423.0,
 ];
 
+/// Second minus third order weights of Bogacki and Shampine.
+pub(crate) const BS_E: [f64; 4] = [-5.0 / 72.0, 1.0 / 12.0, 1.0 / 9.0, -1.0 / 8.0];
+
 /// A step that a cell's own polynomials have made.
 #[derive(Copy, Clone)]
 pub struct CellStep {
     y0: V4,
     y1: V4,
-    k: [V4; 7],
+    /// Rates at the ends.
+    first: V4,
+    last: V4,
+    /// The fifth coefficient of the dense output; nothing where that is the cubic through both ends.
+    c5: V4,
+    /// Signed step, time.
     h: f64,
-    /// Error of the step, physical length.
-    pub error: f64,
+    /// Square of the error of the step, physical length.
+    pub error2: f64,
+    /// Square of the step's physical length, as the Jacobian at its end gives it.
+    pub length2: f64,
 }
 
 /// Determinants of the Jacobian may differ by this factor within a step; beyond it the cell is taken for collapsed (a
 /// polar axis): fractions there are no smooth function of time, and the dense output, whose error is not estimated, is off
 /// by more than the tolerance (2e-5 of a cell at a factor of 1000, below 1e-7 at 4).
-const COLLAPSE: f64 = 4.0;
+pub(crate) const COLLAPSE: f64 = 4.0;
 
-/// The rate of change of the fractions, the determinant of the Jacobian, and the vector.
+/// A rate of change of the fractions, and what comes with it.
+#[derive(Copy, Clone, Debug)]
+pub struct Rate {
+    /// Fractions a unit of time, with the vector.
+    pub r: V4,
+    /// Determinant of the Jacobian in every lane.
+    pub det: V4,
+}
+
+/// The rate of change of the fractions.
 #[inline(always)]
-pub fn rate(map: &CellMap, vector: &Interpolant, q: V4) -> (V4, V4) {
+pub fn rate(map: &CellMap, vector: &Interpolant, q: V4) -> Rate {
+    rate_and_rows(map, vector, q).0
+}
+
+#[inline(always)]
+fn rate_and_rows(map: &CellMap, vector: &Interpolant, q: V4) -> (Rate, [V4; 3]) {
     let v = vector.at_v4(q);
-    let [x, y, z] = map.rows_v4(q);
+    let rows @ [x, y, z] = map.rows_v4(q);
     let (cx, cy, cz) = (y.cross(z), z.cross(x), x.cross(y));
     let d = x * cx;
     let det = d.lane::<0>() + d.lane::<1>() + d.lane::<2>();
     let r = (cx * v.lane::<0>()).fma(cy, v.lane::<1>()).fma(cz, v.lane::<2>()) / det;
     // Lane w carries what the cross products left there, 0 / det.
-    (r, det)
+    (Rate { r, det }, rows)
+}
+
+/// The range of the determinants on the way.
+struct Determinants(V4, V4);
+
+impl Determinants {
+    #[inline(always)]
+    fn add(&mut self, det: V4) {
+        self.0 = self.0.min(det);
+        self.1 = self.1.max(det);
+    }
+    /// One sign throughout, and of one order of magnitude. (NaN fails both.)
+    #[inline(always)]
+    fn sound(&self) -> bool {
+        let (a, b) = (self.0.first(), self.1.first());
+        (a > 0.0 && b < a * COLLAPSE) || (b < 0.0 && a > b * COLLAPSE)
+    }
 }
 
 impl CellStep {
-    /// Takes a step of `h` units of time from fractions `y0` with the rate `k0` there (with its determinant); `sign` is -1
-    /// for backward. `None` where the map collapses on the way.
+    /// Takes a step of `h` units of time (negative: against the vector) from fractions `y0` with the rate `k0` there, by
+    /// Bogacki and Shampine's pair. `None` where the map collapses on the way.
     #[inline(always)]
-    pub fn take(map: &CellMap, vector: &Interpolant, y0: V4, k0: (V4, V4), h: f64, sign: f64) -> Option<Self> {
-        let mut k = [V4::zero(); 7];
-        k[0] = k0.0;
-        let (mut lo, mut hi) = (k0.1, k0.1);
+    pub fn take_low(map: &CellMap, vector: &Interpolant, y0: V4, k0: Rate, h: f64) -> Option<Self> {
+        let mut dets = Determinants(k0.det, k0.det);
         let hv = V4::splat(h);
-        let sv = V4::splat(sign);
+        let k1 = k0.r;
+        let k2 = rate(map, vector, y0.fma(k1, V4::splat(0.5 * h)));
+        let k3 = rate(map, vector, y0.fma(k2.r, V4::splat(0.75 * h)));
+        let sum = (k1 * V4::splat(2.0 / 9.0)).fma(k2.r, V4::splat(3.0 / 9.0)).fma(k3.r, V4::splat(4.0 / 9.0));
+        let y1 = y0.fma(sum, hv);
+        let (k4, rows) = rate_and_rows(map, vector, y1);
+        dets.add(k2.det);
+        dets.add(k3.det);
+        dets.add(k4.det);
+        let e = (k1 * V4::splat(BS_E[0])).fma(k2.r, V4::splat(BS_E[1])).fma(k3.r, V4::splat(BS_E[2]));
+        let e = e.fma(k4.r, V4::splat(BS_E[3])) * hv;
+        dets.sound().then_some(())?;
+        Self { y0, y1, first: k1, last: k4.r, c5: V4::zero(), h, error2: 0.0, length2: 0.0 }.measured(rows, e)
+    }
+
+    /// As [`Self::take_low`], by Dormand and Prince's pair.
+    #[inline(always)]
+    pub fn take(map: &CellMap, vector: &Interpolant, y0: V4, k0: Rate, h: f64) -> Option<Self> {
+        let mut k = [V4::zero(); 7];
+        k[0] = k0.r;
+        let mut dets = Determinants(k0.det, k0.det);
+        let hv = V4::splat(h);
         macro_rules! stage {
             ($n:literal, $($s:literal),*) => {{
                 let row = &DP_A[$n - 1];
                 let sum = V4::zero()$(.fma(V4::splat(row[$s]), k[$s]))*;
                 let y = y0.fma(hv, sum);
-                let (r, det) = rate(map, vector, y);
-                k[$n] = r * sv;
-                lo = lo.min(det);
-                hi = hi.max(det);
-                y
+                let (at, rows) = rate_and_rows(map, vector, y);
+                k[$n] = at.r;
+                dets.add(at.det);
+                (y, rows)
             }};
         }
         stage!(1, 0);
@@ -82,20 +145,26 @@ impl CellStep {
         stage!(3, 0, 1, 2);
         stage!(4, 0, 1, 2, 3);
         stage!(5, 0, 1, 2, 3, 4);
-        let y1 = stage!(6, 0, 2, 3, 4, 5);
-        let (a, b) = (lo.first(), hi.first());
-        // One sign throughout, and of one order of magnitude. (NaN fails both.)
-        if !((a > 0.0 && b < a * COLLAPSE) || (b < 0.0 && a > b * COLLAPSE)) {
-            return None;
-        }
-        let mut e = V4::zero();
+        let (y1, rows) = stage!(6, 0, 2, 3, 4, 5);
+        dets.sound().then_some(())?;
+        let (mut e, mut c5) = (V4::zero(), V4::zero());
         for n in [0, 2, 3, 4, 5, 6] {
             e = e.fma(V4::splat(DP_E[n]), k[n]);
+            c5 = c5.fma(V4::splat(DENSE[n]), k[n]);
         }
-        let e = e * hv;
-        let [jx, jy, jz] = map.rows_v4(y1);
-        let error = V4::new(jx.dot3(e), jy.dot3(e), jz.dot3(e), 0.0).length3();
-        error.is_finite().then_some(Self { y0, y1, k, h, error })
+        let step = Self { y0, y1, first: k[0], last: k[6], c5: c5 * hv, h, error2: 0.0, length2: 0.0 };
+        step.measured(rows, e * hv)
+    }
+
+    /// With its error (in fractions: `e`) and its length by the Jacobian at the end.
+    #[inline(always)]
+    fn measured(mut self, rows: [V4; 3], e: V4) -> Option<Self> {
+        let [r, s, t, _] = V4::transpose([rows[0], rows[1], rows[2], V4::zero()]);
+        let physical = |d: V4| (r * d.lane::<0>()).fma(s, d.lane::<1>()).fma(t, d.lane::<2>());
+        let (e, d) = (physical(e), physical(self.y1 - self.y0));
+        self.error2 = e.dot3(e);
+        self.length2 = d.dot3(d);
+        self.error2.is_finite().then_some(self)
     }
 
     /// Fractions at the end.
@@ -107,25 +176,21 @@ impl CellStep {
     /// The rate at the end, which is the first of the next step in the same cell.
     #[inline(always)]
     pub fn end_rate(&self) -> V4 {
-        self.k[6]
+        self.last
     }
 
-    /// Coefficients of the dense output in the form of Hairer's `contd5`.
+    /// Coefficients of the dense output in the form of Hairer's `contd5`; without the fifth it is the cubic through both ends.
     #[inline(always)]
     pub fn dense(&self) -> Dense {
         let h = V4::splat(self.h);
         let dy = self.y1 - self.y0;
-        let b = h * self.k[0] - dy;
-        let c4 = dy - h * self.k[6] - b;
-        let mut c5 = V4::zero();
-        for n in [0, 2, 3, 4, 5, 6] {
-            c5 = c5.fma(V4::splat(DENSE[n]), self.k[n]);
-        }
-        Dense([self.y0, dy, b, c4, c5 * h])
+        let b = h * self.first - dy;
+        let c4 = dy - h * self.last - b;
+        Dense([self.y0, dy, b, c4, self.c5])
     }
 }
 
-/// The dense output of a step, a fourth-order polynomial in theta = 0..1.
+/// The dense output of a step, a polynomial in theta = 0..1.
 #[derive(Copy, Clone)]
 pub struct Dense([V4; 5]);
 
@@ -167,16 +232,29 @@ impl Dense {
     #[inline(always)]
     fn root(&self, axis: usize, value: f64) -> f64 {
         let c = self.0.map(|v| v.to_array()[axis]);
-        let slope = |t: f64| {
-            let u = 1.0 - t;
-            c[1] + u * (c[2] + t * (c[3] + u * c[4]))
-        };
         let gap = c[0] - value;
+        // The same polynomial by powers of theta.
+        let a = [c[1] + c[2], c[3] + c[4] - c[2], -c[3] - 2.0 * c[4], c[4]];
+        let slope = |t: f64| a[3].mul_add(t, a[2]).mul_add(t, a[1]).mul_add(t, a[0]);
         if gap.abs() <= FACE_TOLERANCE {
-            illinois(slope)
-        } else {
-            illinois(|t| gap + t * slope(t))
+            return illinois(slope);
         }
+        // Newton from the chord: paths within a cell are nearly straight, so that three rounds do.
+        let mut t = gap / -(a[0] + a[1] + a[2] + a[3]);
+        for _ in 0..5 {
+            let s = slope(t);
+            let bend = (3.0 * a[3]).mul_add(t, 2.0 * a[2]).mul_add(t, a[1]);
+            let step = t.mul_add(s, gap) / bend.mul_add(t, s);
+            t -= step;
+            // What is left is about its square.
+            if step.abs() < 1e-8 {
+                if t > 0.0 && t <= 1.0 {
+                    return t;
+                }
+                break;
+            }
+        }
+        illinois(|t| t.mul_add(slope(t), gap))
     }
 }
 

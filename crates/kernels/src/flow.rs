@@ -172,7 +172,7 @@ impl<N: Nodes> GridFlow<N> {
     /// # Errors
     /// [`Miss`].
     pub fn position(&mut self, cell: CellId, q: Rst) -> Result<[f64; 3], Miss> {
-        Ok(self.space.shape(cell)?.map.point(q))
+        Ok(self.space.shape(cell)?.map().point(q))
     }
 
     fn value(&mut self, spot: Spot, kept_fringe: Option<CellId>) -> Result<Sample<Place>, Miss> {
@@ -218,7 +218,7 @@ impl<N: Nodes> Flow for GridFlow<N> {
 
     fn length_scale(&mut self, at: &Place) -> Result<f64, Miss> {
         let l = self.space.shape(at.spot.cell)?;
-        let j = l.map.jacobian(at.spot.rst);
+        let j = l.map().jacobian(at.spot.rst);
         // The shortest edge of the cell at this point, directions of one point aside.
         let edge = |a: usize| (0..3).map(|c| j[c][a] * j[c][a]).sum::<f64>().sqrt();
         let thin = l.thin;

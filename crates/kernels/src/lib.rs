@@ -3,6 +3,7 @@
 //! No kernel here contains a thread, a lock, a clock or a read: absence comes back as a value, and the step runs again.
 
 pub mod cellstep;
+pub mod cellsteps;
 pub mod draw;
 pub mod flow;
 pub mod line;

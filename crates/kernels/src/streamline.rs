@@ -1,9 +1,10 @@
 //! The streamline of one seed as a restartable task.
 
+mod lanes;
 mod physical;
 mod walls;
 
-use crate::cellstep::{rate, CellStep};
+use crate::cellstep::{rate, CellStep, Rate};
 use crate::flow::{Exit, GridFlow, Place};
 use crate::line::{Half, Joined, Line, Reason};
 use crate::rk::{Method, Stepper};
@@ -11,6 +12,7 @@ use field::cell::interpolate_scalar;
 use field::nodes::{Miss, Nodes};
 use field::simd::V4;
 use field::space::{Blank, CellId, Shape, Spot};
+pub use lanes::step_lanes;
 use walls::{is_wall, rests_on_wall};
 
 /// Which way to go.
@@ -135,8 +137,10 @@ pub struct Streamline {
     state: State,
     /// Where the seed was found: the second half starts there.
     origin: Option<(Place, [f64; 3])>,
-    /// Rate at the current point, if the last step left it: cell, rate, determinant.
-    carried: Option<(CellId, V4, V4)>,
+    /// Rate at the current point, if the last step left it, and its cell.
+    carried: Option<(CellId, Rate)>,
+    /// Steps for which the low order is not tried.
+    high: u8,
     /// The face by which the current cell was entered, as the last cell's.
     entered: Option<Face>,
     x: [f64; 3],
@@ -151,8 +155,13 @@ pub struct Streamline {
 const GROW_MAX: f64 = 5.0;
 const SHRINK_MIN: f64 = 0.2;
 const SAFETY: f64 = 0.9;
+/// Steps of the high order after one of the low order was not exact enough: where one was not, the next will hardly be.
+const HIGH_STEPS: u8 = 16;
 /// Steps aim this much beyond the face that they would reach at the present rate, so that most end outside and cross.
-const OVERSHOOT: f64 = 1.05;
+pub(crate) const OVERSHOOT: f64 = 1.05;
+/// The next face is taken to be at least this far, in cells: a particle that starts on a face and moves along it, or back
+/// through it by a hair, still tries a step.
+pub(crate) const LEAST_GAP: f64 = 1e-3;
 /// A particle that leaves a zone is looked for this far beyond the face, in cells: beyond the tolerance that would find it
 /// in the cell it has just left.
 const BEYOND: f64 = 1e-6;
@@ -167,6 +176,7 @@ impl Streamline {
             state: State::Locate,
             origin: None,
             carried: None,
+            high: 0,
             entered: None,
             x: [0.0; 3],
             stood: false,
@@ -200,13 +210,18 @@ impl Streamline {
     ///
     /// # Errors
     /// [`Miss`]: pages are absent (and listed by the accessor), or one failed.
-    #[inline(always)]
     pub fn step<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options) -> Result<Progress, Miss> {
-        match self.state {
-            State::Run(place) => self.cell_step(flow, options, place)?,
-            _ => self.rare_step(flow, options)?,
+        let mut result = Ok(Progress::Done);
+        step_lanes(flow, options, [Some(self), None, None, None], |_, _, _, r| result = r);
+        result
+    }
+
+    fn progress(&self) -> Progress {
+        if matches!(self.state, State::Finished) {
+            Progress::Done
+        } else {
+            Progress::Yield
         }
-        Ok(if matches!(self.state, State::Finished) { Progress::Done } else { Progress::Yield })
     }
 
     #[inline(never)]
@@ -311,9 +326,14 @@ impl Streamline {
         Ok(())
     }
 
-    /// A step within the current cell, up to its face at most.
-    #[inline(always)]
-    fn cell_step<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options, place: Place) -> Result<(), Miss> {
+    /// A step within the current cell, up to its face at most; `low_failed`: the low order is known not to be exact enough.
+    fn cell_step<N: Nodes>(
+        &mut self,
+        flow: &mut GridFlow<N>,
+        options: &Options,
+        place: Place,
+        low_failed: bool,
+    ) -> Result<(), Miss> {
         let x0 = self.x;
         let settled = flow.settle(place, |_| Ok(V4::from_xyz(x0)))?;
         let cell = settled.spot.cell;
@@ -323,24 +343,15 @@ impl Streamline {
             self.state = State::Beyond(settled, face, Exit::Hole);
             return Ok(());
         }
-        let (map, vector, thin) = (&l.map, &l.vector, l.thin);
+        let (map, vector, thin) = (&l.map(), &l.vector, l.thin);
         let q0 = settled.spot.rst;
         let y0 = V4::from_xyz(q0);
         let k0 = match self.carried {
-            Some((c, k, det)) if c == cell => (k, det),
-            _ => {
-                let (k, det) = rate(map, vector, y0);
-                (k * V4::splat(self.sign), det)
-            }
+            Some((c, k)) if c == cell => k,
+            _ => rate(map, vector, y0),
         };
-        let k = k0.0.xyz();
-        let mut exit = f64::INFINITY;
-        for a in 0..3 {
-            let gap = if k[a] > 0.0 { 1.0 - q0[a] } else { q0[a] };
-            // A particle that starts on a face and moves along it, or back through it by a hair, still tries a step.
-            let t = gap.max(1e-3) / k[a].abs();
-            exit = if t < exit { t } else { exit };
-        }
+        let sign = self.sign;
+        let exit = time_to_face(q0, k0.r * V4::splat(sign));
         let time_left = options.max_time - self.line.half_time();
         let mut h = self.h.min(exit * OVERSHOOT).min(time_left);
         if let Some(longest) = options.max_step {
@@ -349,25 +360,37 @@ impl Streamline {
         if !(h > 0.0 && h < f64::INFINITY) {
             return self.go_physical(flow, settled);
         }
-        let start = V4::from_xyz(x0);
-        let (step, ratio) = loop {
-            let Some(step) = CellStep::take(map, vector, y0, k0, h, self.sign) else {
-                return self.go_physical(flow, settled);
-            };
-            let length = (map.point_v4(step.end()) - start).length3();
-            let ratio = step.error / (options.tolerance * length);
-            // Below the rounding of the position no step is better than another.
-            if ratio <= 1.0 || step.error <= f64::EPSILON * 16.0 * (x0[0].abs() + x0[1].abs() + x0[2].abs() + length) {
-                break (step, ratio);
-            }
-            h *= (SAFETY * inverse_fourth_root(ratio)).max(SHRINK_MIN);
-            self.h = h;
-            if !(h > exit * 1e-9) {
-                return self.go_physical(flow, settled);
+        let tolerance2 = options.tolerance * options.tolerance;
+        let mut high = self.high.saturating_sub(1);
+        let mut h_next = self.h.max(h * GROW_MAX);
+        let low = if high == 0 && !low_failed { CellStep::take_low(map, vector, y0, k0, h * sign) } else { None };
+        let step = match low {
+            Some(step) if step.error2 <= tolerance2 * step.length2 => step,
+            low => {
+                if low.is_some() || low_failed {
+                    high = HIGH_STEPS;
+                }
+                loop {
+                    let Some(step) = CellStep::take(map, vector, y0, k0, h * sign) else {
+                        return self.go_physical(flow, settled);
+                    };
+                    let ratio2 = step.error2 / (tolerance2 * step.length2);
+                    // Below the rounding of the position no step is better than another.
+                    let rounding =
+                        || f64::EPSILON * 16.0 * (x0[0].abs() + x0[1].abs() + x0[2].abs() + step.length2.sqrt());
+                    if ratio2 <= 1.0 || step.error2 <= rounding().powi(2) {
+                        let grown = h * growth(ratio2);
+                        h_next = if grown >= h && self.h.is_finite() { self.h.max(grown) } else { grown };
+                        break step;
+                    }
+                    h *= growth(ratio2).max(SHRINK_MIN);
+                    self.h = h;
+                    if !(h > exit * 1e-9) {
+                        return self.go_physical(flow, settled);
+                    }
+                }
             }
         };
-        let grown = h * if ratio > 0.0 { (SAFETY * inverse_fourth_root(ratio)).min(GROW_MAX) } else { GROW_MAX };
-        let h_next = if grown >= h && self.h.is_finite() { self.h.max(grown) } else { grown };
 
         let mut y = step.end();
         let mut dt = h;
@@ -426,7 +449,8 @@ impl Streamline {
             return self.end_half(flow, options, reason);
         }
         let inside_end = Shape::holds(thin, end);
-        self.carried = (face.is_none() && inside_end).then(|| (cell, step.end_rate(), k0.1));
+        self.carried = (face.is_none() && inside_end).then(|| (cell, Rate { r: step.end_rate(), det: k0.det }));
+        self.high = high;
         if dt <= 0.0 {
             // Nothing to record: the particle starts on the face by which it leaves.
             self.stood = true;
@@ -483,8 +507,7 @@ impl Streamline {
         if exit == Exit::Hole {
             q[face.axis] = f64::from(face.side);
         }
-        let (k, _) = rate(&l.map, &l.vector, V4::from_xyz(q));
-        let k = (k * V4::splat(self.sign)).xyz();
+        let k = (rate(&l.map(), &l.vector, V4::from_xyz(q)).r * V4::splat(self.sign)).xyz();
         let out = if face.side == 1 { BEYOND } else { -BEYOND };
         let along = out / k[face.axis];
         let past: [f64; 3] = core::array::from_fn(|a| {
@@ -494,7 +517,7 @@ impl Streamline {
                 q[a] + (k[a] * along).clamp(-BEYOND, BEYOND)
             }
         });
-        let x = l.map.point(past);
+        let x = l.map().point(past);
         let found = if x.iter().all(|c| c.is_finite()) {
             flow.cross(V4::from_xyz(x), from.zone, named, exit == Exit::Left)?
         } else {
@@ -529,13 +552,30 @@ fn usable_place<N: Nodes>(flow: &mut GridFlow<N>, zone: u32, ijk: [f64; 3]) -> R
     let low: [u32; 3] = core::array::from_fn(|a| (ijk[a].floor().max(0.0) as u32).min(cells[a] - 1));
     let spot = Spot { cell: CellId { zone, ijk: low }, rst: core::array::from_fn(|a| ijk[a] - f64::from(low[a])) };
     let l = flow.space.shape(spot.cell)?;
-    Ok((l.blank != Blank::Hole).then(|| (spot, l.map.point(spot.rst))))
+    Ok((l.blank != Blank::Hole).then(|| (spot, l.map().point(spot.rst))))
 }
 
-/// x^(-1/4).
+/// Factor by which a step of the fifth order may grow, from the square of its error over what is allowed. The error a length
+/// goes with the fourth power of the step.
 #[inline(always)]
-fn inverse_fourth_root(x: f64) -> f64 {
-    1.0 / x.sqrt().sqrt()
+fn growth(ratio2: f64) -> f64 {
+    const AMPLE: f64 = (SAFETY / GROW_MAX) * (SAFETY / GROW_MAX) * (SAFETY / GROW_MAX) * (SAFETY / GROW_MAX);
+    if ratio2 <= AMPLE * AMPLE {
+        return GROW_MAX;
+    }
+    (SAFETY / ratio2.sqrt().sqrt().sqrt()).min(GROW_MAX)
+}
+
+/// Time to the nearest face ahead at a rate.
+#[inline(always)]
+fn time_to_face(q: [f64; 3], k: V4) -> f64 {
+    let way = k.xyz();
+    let gap = |a: usize| {
+        let gap = if way[a] > 0.0 { 1.0 - q[a] } else { q[a] };
+        gap.max(LEAST_GAP)
+    };
+    let t = (V4::new(gap(0), gap(1), gap(2), 1.0) / k.abs()).xyz();
+    t.iter().fold(f64::INFINITY, |exit, t| if *t < exit { *t } else { exit })
 }
 
 #[inline(always)]

@@ -171,7 +171,7 @@ unsafe impl Send for Numbers {}
 impl Numbers {
     /// Whether the next number needs a new chunk, and which.
     pub(crate) fn next_chunk(&self) -> Option<usize> {
-        (self.free.is_empty() && self.slots.len() % CHUNK == 0).then_some(self.slots.len() / CHUNK)
+        (self.free.is_empty() && self.slots.len().is_multiple_of(CHUNK)).then_some(self.slots.len() / CHUNK)
     }
 
     /// Whether there can be no more frames.

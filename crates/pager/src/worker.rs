@@ -24,7 +24,7 @@ pub(crate) const PIN_BYTES: usize = 1 + 2 * size_of::<Pinned>();
 /// A page as a worker sees it.
 #[derive(Clone, Debug)]
 pub enum Lookup<'a> {
-    /// The page's bytes: `page_bytes` of them, at least 64-byte aligned, `[component][k][j][i]` in native byte order.
+    /// The page's bytes: `page_bytes` of them, at least 64-byte aligned, in native byte order, laid out as the page map says.
     Here(&'a [u8]),
     /// Not here yet: ask for it with [`Pager::request`] and come back.
     Absent,

@@ -1,19 +1,19 @@
 //! Many lines over any nodes: through the executor, or in a plain loop.
 
 use crate::admission::{SeedOrder, SeedRule};
-use crate::executor::{self, Load, RunStats, Work};
+use crate::executor::{self, Load, Outcome, RunStats, Work};
 use crate::session::Watch;
-use crate::trace::{self, TraceSpec};
+use crate::trace::{self, step_lines, TraceSpec};
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::flat::FlatNodes;
 use field::nodes::{Miss, Nodes, Zone};
 use field::paged::PagedNodes;
 use field::simd::V4;
-use field::space::{Space, ZoneFields};
+use field::space::{Space, ZoneFields, LANES};
 use kernels::flow::{GridFlow, ZoneOrder};
 use kernels::line::Joined;
-use kernels::streamline::{Progress, Streamline};
+use kernels::streamline::{step_lanes, Progress, Streamline};
 use pager::error::PageError;
 use pager::{PageId, Pager, Worker};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -155,21 +155,33 @@ impl<'a> Job<'a> {
         let run = || -> Result<(Vec<(u64, Joined)>, u64), FieldError> {
             let mut flow = self.flow(make());
             let (mut lines, mut steps) = (Vec::new(), 0);
+            let mut lanes: [Option<(u64, Streamline)>; LANES] = [const { None }; LANES];
             loop {
-                let n = next.fetch_add(1, Relaxed);
-                if n >= self.spec.seeds.len() {
-                    return Ok((lines, steps));
-                }
-                let (seed, mut line) = self.line(n)?;
-                loop {
-                    steps += 1;
-                    match line.step(&mut flow, &self.spec.options) {
-                        Ok(Progress::Done) => break,
-                        Ok(_) => {}
-                        Err(_) => return Err(FieldError::Usage("a plain loop met a page that is not there".into())),
+                for lane in lanes.iter_mut().filter(|l| l.is_none()) {
+                    let n = next.fetch_add(1, Relaxed);
+                    if n < self.spec.seeds.len() {
+                        *lane = Some(self.line(n)?);
                     }
                 }
-                lines.push((seed, line.into_line()));
+                if lanes.iter().all(Option::is_none) {
+                    return Ok((lines, steps));
+                }
+                let mut done = [false; LANES];
+                let mut absent = false;
+                let tasks = lanes.each_mut().map(|l| l.as_mut().map(|l| &mut l.1));
+                step_lanes(&mut flow, &self.spec.options, tasks, |lane, _, _, result| {
+                    steps += 1;
+                    done[lane] = result == Ok(Progress::Done);
+                    absent |= result.is_err();
+                });
+                if absent {
+                    return Err(FieldError::Usage("a plain loop met a page that is not there".into()));
+                }
+                for (lane, done) in lanes.iter_mut().zip(done) {
+                    if let Some((seed, line)) = lane.take_if(|_| done) {
+                        lines.push((seed, line.into_line()));
+                    }
+                }
             }
         };
         let parts: Vec<_> = if threads <= 1 {
@@ -240,18 +252,18 @@ impl<N: Pinning> Work for Tracing<'_, '_, N> {
         Ok(Task { number, line, rounds: 0 })
     }
     #[inline(always)]
-    fn step(&self, flow: &mut Self::Context, task: &mut Task, missing: &mut Vec<PageId>) -> Progress {
-        match task.line.step(flow, &self.job.spec.options) {
-            Ok(p) => p,
-            Err(Miss::Absent) => {
-                missing.append(flow.space.nodes.missing());
-                task.rounds += 1;
-                Progress::Need
+    fn steps(&self, flow: &mut Self::Context, tasks: [Option<&mut Task>; LANES], outcomes: &mut [Outcome; LANES]) {
+        let mut lines = [const { None }; LANES];
+        let mut rounds = [const { None }; LANES];
+        for ((task, line), round) in tasks.into_iter().zip(&mut lines).zip(&mut rounds) {
+            if let Some(Task { line: l, rounds: r, .. }) = task {
+                (*line, *round) = (Some(l), Some(r));
             }
-            Err(Miss::Failed) => {
-                flow.space.nodes.missing().clear();
-                task.line.fail();
-                Progress::Done
+        }
+        step_lines(flow, &self.job.spec.options, lines, outcomes, |_, _| ());
+        for (round, outcome) in rounds.into_iter().zip(outcomes) {
+            if let (Some(round), Progress::Need) = (round, outcome.progress) {
+                *round += 1;
             }
         }
     }

@@ -219,7 +219,7 @@ impl Nodes for MmapNodes {
                 let q = p.wrapping_add((row & 1) * step[1] + (row >> 1) * step[2]);
                 let c = |n: usize| q.wrapping_add(n * a.component).cast::<f32>();
                 // SAFETY: the pair is two corners of a cell of the zone, and `Memory::new` checked the array's last byte.
-                let [u, v] = unsafe { V4::pair_f32([c(0), c(1), c(2)]) };
+                let [u, v] = unsafe { V4::pair_of_planes_f32([c(0), c(1), c(2)]) };
                 pair[0] = u;
                 pair[1] = v;
             }

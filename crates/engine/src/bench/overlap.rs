@@ -365,7 +365,7 @@ impl Nodes for SyncNodes {
         let page = self.page(PageId::new(l.id, 0, at.page))?;
         let mut out = [0.0; 6];
         for (c, v) in out.iter_mut().enumerate() {
-            let n = 4 * (c * l.translation.component + at.element);
+            let n = 4 * (at.element * 6 + c);
             // A page of boxes holds six components of a full page box.
             *v = page.get(n..n + 4).map_or(f32::NAN, |b| f32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
         }

@@ -92,7 +92,7 @@ impl<'a> FaceBuilder<'a> {
         // A point on the edge between tiles belongs to both.
         let own = |n: usize, count: usize| {
             let t = (n / TILE).min(count - 1);
-            [if n % TILE == 0 && n > 0 && n / TILE == t { t - 1 } else { t }, t]
+            [if n.is_multiple_of(TILE) && n > 0 && n / TILE == t { t - 1 } else { t }, t]
         };
         for (i, drawn) in here.iter().enumerate() {
             if *drawn {
@@ -304,8 +304,9 @@ impl Geometry for MeshLayer<'_> {
                 f.points(self.log, j, [i0, i1 + 1], &mut grid)?;
             }
             let (wide, high) = (i1 + 1 - i0, j1 + 1 - j0);
-            let shown =
-                |n: usize, end: usize, stride: usize, size: usize| n + 1 == size || (n != end && n % stride == 0);
+            let shown = |n: usize, end: usize, stride: usize, size: usize| {
+                n + 1 == size || (n != end && n.is_multiple_of(stride))
+            };
             // Straight from point to point, as the quads' edges are: a bent line would leave the surface.
             let mut draw = |a: [usize; 2], b: [usize; 2], across: [usize; 2], stride: usize| {
                 let at = |n: [usize; 2]| grid[n[1] * wide + n[0]];

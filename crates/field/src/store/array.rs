@@ -1,7 +1,8 @@
 //! Page maps of the store: from a page to its bytes by way of the shard's index, which is a page like any other.
 
-use super::codec::{check_crc, to_native, Codec, CRC_BYTES};
+use super::codec::{check_crc, checked_body, to_native, Codec, CRC_BYTES};
 use super::layout::{ArrayLayout, ABSENT, ENTRY_BYTES};
+use crate::interleave::interleave;
 use pager::error::{PageError, PageErrorKind};
 use pager::id::{ArrayId, PageId, SourceId};
 use pager::map::{Located, PageMap, Segment, Target};
@@ -184,6 +185,11 @@ impl PageMap for StoreArray {
             }
         };
         match layout.codec {
+            Codec::None if layout.components() > 1 => {
+                // Not into the frame: there the components of a point stand together.
+                let segments = vec![Segment { source, offset, len, to: Target::Encoded(0) }];
+                Located::Extents { segments, encoded_len: len, scratch_len: 0 }
+            }
             Codec::None => {
                 let body = len - CRC_BYTES;
                 let segments = vec![
@@ -194,20 +200,29 @@ impl PageMap for StoreArray {
             }
             Codec::Zstd { .. } | Codec::Lz4 => {
                 let segments = vec![Segment { source, offset, len, to: Target::Encoded(0) }];
-                Located::Extents { segments, encoded_len: len, scratch_len: 0 }
+                let scratch_len = if layout.components() > 1 { page_bytes } else { 0 };
+                Located::Extents { segments, encoded_len: len, scratch_len }
             }
         }
     }
 
-    fn decode(&self, page: PageId, encoded: &[u8], _scratch: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+    fn decode(&self, page: PageId, encoded: &[u8], scratch: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
         let layout = &self.files.layout;
+        let (components, size) = (layout.components(), layout.dtype.size());
+        let turn = cfg!(target_endian = "big");
         let done = match (layout.codec, encoded) {
-            (Codec::None, &[a, b, c, d]) => {
+            (Codec::None, &[a, b, c, d]) if components == 1 => {
                 let done = check_crc(frame, u32::from_le_bytes([a, b, c, d]));
-                to_native(layout.dtype.size(), frame);
+                to_native(size, frame);
                 done
             }
-            (codec, _) => codec.decode(layout.dtype.size(), encoded, frame),
+            (Codec::None, _) if components > 1 => {
+                checked_body(encoded, frame.len()).map(|body| interleave(body, frame, components, size, turn))
+            }
+            (codec, _) if components > 1 => {
+                codec.decode(size, encoded, scratch).map(|()| interleave(scratch, frame, components, size, false))
+            }
+            (codec, _) => codec.decode(size, encoded, frame),
         };
         done.map_err(|kind| self.files.page_error(page, kind))
     }

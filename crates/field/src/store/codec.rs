@@ -117,18 +117,30 @@ impl Codec {
         let (body, crc) = split_crc(encoded)?;
         check_crc(body, crc)?;
         match self {
-            Self::None => {
-                if body.len() != frame.len() {
-                    return Err(PageErrorKind::Decode(format!("{} bytes for a page of {}", body.len(), frame.len())));
-                }
-                frame.copy_from_slice(body);
-            }
+            Self::None => frame.copy_from_slice(of_length(body, frame.len())?),
             Self::Zstd { .. } => zstd_decode(body, frame)?,
             Self::Lz4 => blosc_decode(typesize, body, frame)?,
         }
         to_native(typesize, frame);
         Ok(())
     }
+}
+
+/// The bytes of a page that is not compressed, if its checksum and its length hold.
+///
+/// # Errors
+/// As [`Codec::decode`].
+pub fn checked_body(encoded: &[u8], page_bytes: usize) -> Result<&[u8], PageErrorKind> {
+    let (body, crc) = split_crc(encoded)?;
+    check_crc(body, crc)?;
+    of_length(body, page_bytes)
+}
+
+fn of_length(body: &[u8], page_bytes: usize) -> Result<&[u8], PageErrorKind> {
+    if body.len() == page_bytes {
+        return Ok(body);
+    }
+    Err(PageErrorKind::Decode(format!("{} bytes for a page of {page_bytes}", body.len())))
 }
 
 /// The body and the checksum of an encoded page.

@@ -1,7 +1,7 @@
 //! Steps of a streamline in physical space: the methods for comparison, and the way through cells whose map has collapsed.
 
 use super::walls::{facing, is_wall};
-use super::{distance, inverse_fourth_root, Integrator, Options, State, Streamline, GROW_MAX, SAFETY, SHRINK_MIN};
+use super::{distance, growth, Integrator, Options, State, Streamline, SHRINK_MIN};
 use crate::flow::{Exit, Flow, GridFlow, Place};
 use crate::line::Reason;
 use crate::rk::{Method, Stepper, Tried};
@@ -72,7 +72,7 @@ impl Streamline {
         let ratio = step.error / (options.tolerance * chord);
         if method == Method::Rk45 && ratio > 1.0 && h > 1e-6 * cell_time {
             stepper.restart();
-            self.h = h * (SAFETY * inverse_fourth_root(ratio)).max(SHRINK_MIN);
+            self.h = h * growth(ratio * ratio).max(SHRINK_MIN);
             return Ok(());
         }
         let length_left = options.max_length - self.line.half_length();
@@ -100,7 +100,7 @@ impl Streamline {
         self.x = step.x;
         self.h = match options.method {
             Integrator::Fixed(_) => f64::INFINITY,
-            _ => h * if ratio > 0.0 { (SAFETY * inverse_fourth_root(ratio)).min(GROW_MAX) } else { GROW_MAX },
+            _ => h * growth(ratio * ratio),
         };
         if let Some(reason) = ended {
             return self.end_half(flow, options, reason);

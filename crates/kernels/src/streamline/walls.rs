@@ -41,7 +41,7 @@ pub(super) fn rests_on_wall<N: Nodes>(flow: &mut GridFlow<N>, place: &Place) -> 
 pub(super) fn facing<N: Nodes>(flow: &mut GridFlow<N>, place: &Place, v: V4, sign: f64) -> Result<Option<Face>, Miss> {
     let l = flow.space.shape(place.spot.cell)?;
     let q = place.spot.rst;
-    let Some(k) = l.map.computational(q, v.xyz().map(|c| c * sign)) else { return Ok(None) };
+    let Some(k) = l.map().computational(q, v.xyz().map(|c| c * sign)) else { return Ok(None) };
     let mut first: Option<(f64, Face)> = None;
     for a in 0..3 {
         if k[a] == 0.0 || l.thin[a] {

@@ -274,6 +274,9 @@ impl Source for FileSource {
 
 /// Whether a read can go past the page cache.
 fn aligned(read: &Read) -> bool {
-    read.offset % ALIGNMENT == 0
-        && read.buffers.iter().all(|b| b.len as u64 % ALIGNMENT == 0 && b.ptr as u64 % ALIGNMENT == 0)
+    read.offset.is_multiple_of(ALIGNMENT)
+        && read
+            .buffers
+            .iter()
+            .all(|b| (b.len as u64).is_multiple_of(ALIGNMENT) && (b.ptr as u64).is_multiple_of(ALIGNMENT))
 }

@@ -95,13 +95,12 @@ fn case(zones: &[[usize; 3]], dtype: DType, dimension: usize) -> Case {
                 // Smooth enough to compress, with noise, a few NaN and holes.
                 let x = (p as f64 * 0.01).sin() + (r >> 40) as f64 * 1e-9;
                 match a.dtype {
-                    DType::Int32 => {
-                        bytes.extend_from_slice(&(if r % 97 == 0 { 0i32 } else { (r % 3) as i32 + 1 }).to_ne_bytes())
-                    }
-                    DType::Float32 => {
-                        bytes.extend_from_slice(&(if r % 211 == 0 { f32::NAN } else { x as f32 }).to_ne_bytes())
-                    }
-                    _ => bytes.extend_from_slice(&(if r % 211 == 0 { f64::NAN } else { x }).to_ne_bytes()),
+                    DType::Int32 => bytes.extend_from_slice(
+                        &(if r.is_multiple_of(97) { 0i32 } else { (r % 3) as i32 + 1 }).to_ne_bytes(),
+                    ),
+                    DType::Float32 => bytes
+                        .extend_from_slice(&(if r.is_multiple_of(211) { f32::NAN } else { x as f32 }).to_ne_bytes()),
+                    _ => bytes.extend_from_slice(&(if r.is_multiple_of(211) { f64::NAN } else { x }).to_ne_bytes()),
                 }
             }
             of_zone.push(Memory { dims, components: a.components, size: a.dtype.size(), bytes: Arc::new(bytes) });
@@ -244,7 +243,7 @@ fn check_store(case: &Case, path: &Path) {
                                         * p.dims[0]
                                         + gi)
                                         * m.size;
-                                    let to = (((c * p.page[2] + k) * p.page[1] + j) * p.page[0] + i) * m.size;
+                                    let to = (((k * p.page[1] + j) * p.page[0] + i) * m.components + c) * m.size;
                                     assert_eq!(frame[to..to + m.size], m.bytes[from..from + m.size]);
                                 }
                             }
@@ -290,8 +289,8 @@ fn check_levels(case: &Case, pager: &Plain, ids: &[ZoneIds], store: &Store, z: u
                     let at = [n % dims[0], n / dims[0] % dims[1], n / dims[0] / dims[1]];
                     let (page, point) = level.paging.locate(at);
                     let frame = pager.page(PageId::new(level.id, step as u32, page)).unwrap();
-                    let size = level.paging.page_points();
-                    let get = |c: usize| f64::from_ne_bytes(frame[(c * size + point) * 8..][..8].try_into().unwrap());
+                    let at_point = &frame[point * 2 * m.components * 8..];
+                    let get = |c: usize| f64::from_ne_bytes(at_point[c * 8..][..8].try_into().unwrap());
                     for c in 0..m.components {
                         let (mut lo, mut hi) = (f64::INFINITY, f64::NEG_INFINITY);
                         let span =
@@ -332,9 +331,8 @@ fn check_levels(case: &Case, pager: &Plain, ids: &[ZoneIds], store: &Store, z: u
             let at = [n % d[0], n / d[0] % d[1], n / d[0] / d[1]];
             let (page, point) = level.paging.locate(at);
             let frame = pager.page(PageId::new(level.id, 0, page)).unwrap();
-            let size = level.paging.page_points();
             let got: [f32; 6] =
-                std::array::from_fn(|c| f32::from_ne_bytes(frame[(c * size + point) * 4..][..4].try_into().unwrap()));
+                std::array::from_fn(|c| f32::from_ne_bytes(frame[(point * 6 + c) * 4..][..4].try_into().unwrap()));
             assert_eq!(got, truth.get(l, at.map(|x| x as u32)), "level {l} {at:?}");
         }
     }
