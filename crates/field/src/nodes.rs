@@ -1,7 +1,9 @@
 //! Access by node and by 2x2x2 cell: one interface over pages and over flat arrays. What asks through it cannot tell
 //! which of the two answers, except that pages may be absent.
 
+use crate::boxes::{merge, Bounds, EMPTY};
 use crate::catalog::DType;
+use crate::cell::FACE_TOLERANCE;
 use crate::simd::V4;
 use crate::translate::Translation;
 use pager::error::PageError;
@@ -87,6 +89,17 @@ impl Zone {
     }
 }
 
+/// Whether a block's box holds a point, with the slack that a cell gives its faces.
+#[inline(always)]
+pub fn box_holds(b: &[f32; 6], p: V4) -> bool {
+    // SAFETY: six values.
+    let [lo, hi] = unsafe { V4::pair_f32(b.as_ptr()) };
+    let pad = (hi - lo) * V4::splat(2.0 * FACE_TOLERANCE);
+    // Boxes without a finite node are upside down, and hold nothing.
+    let out = p.below(lo - pad).either((hi + pad).below(p)).either(hi.below(lo));
+    out.bits() & 7 == 0
+}
+
 /// Access to the nodes of a dataset.
 pub trait Nodes {
     /// The zones in file order.
@@ -114,6 +127,43 @@ pub trait Nodes {
     /// # Errors
     /// [`Miss`].
     fn block(&mut self, zone: usize, level: usize, block: [u32; 3]) -> Result<[f32; 6], Miss>;
+    /// The box of all boxes of a level.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    fn bounds(&mut self, zone: usize, level: usize) -> Result<Bounds, Miss> {
+        let dims = self.zones()[zone].boxes[level].translation.dims;
+        let mut bounds = EMPTY;
+        for k in 0..dims[2] {
+            for j in 0..dims[1] {
+                for i in 0..dims[0] {
+                    merge(&mut bounds, &self.block(zone, level, [i, j, k])?);
+                }
+            }
+        }
+        Ok(bounds)
+    }
+    /// Adds the blocks of a level whose boxes hold a point to `out`, i fastest. Every absent page of the level is listed.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    fn blocks_that_hold(&mut self, zone: usize, level: usize, p: V4, out: &mut Vec<[u32; 3]>) -> Result<(), Miss> {
+        let dims = self.zones()[zone].boxes[level].translation.dims;
+        let mut miss = None;
+        for k in 0..dims[2] {
+            for j in 0..dims[1] {
+                for i in 0..dims[0] {
+                    match self.block(zone, level, [i, j, k]) {
+                        Ok(b) if box_holds(&b, p) => out.push([i, j, k]),
+                        Ok(_) => {}
+                        Err(Miss::Failed) => return Err(Miss::Failed),
+                        Err(m) => miss = Some(m),
+                    }
+                }
+            }
+        }
+        miss.map_or(Ok(()), Err)
+    }
     /// Pages found absent since it was last cleared.
     fn missing(&mut self) -> &mut Vec<PageId>;
     /// The error behind [`Miss::Failed`].
@@ -179,6 +229,22 @@ impl Grain {
         }
     }
 
+    /// Two points of a vector array that follow each other in i.
+    ///
+    /// # Safety
+    /// As [`Self::element`].
+    #[inline(always)]
+    pub unsafe fn pair(&self, point: usize) -> [V4; 2] {
+        let n = point * self.stride[0];
+        // SAFETY: six elements of the grain.
+        unsafe {
+            if self.dtype == DType::Float32 && self.stride[0] == 3 {
+                return V4::pair_f32(self.base.cast::<f32>().add(n));
+            }
+            [self.node(n), self.node(n + self.stride[0])]
+        }
+    }
+
     /// All corners of a cell that lies wholly in this grain, from its first point; `step` is 0 along directions of one point.
     ///
     /// # Safety
@@ -233,6 +299,19 @@ impl Grain {
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = (point, step);
+    }
+
+    /// Hints that a point is wanted soon.
+    #[inline(always)]
+    pub fn prefetch_point(&self, point: usize) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch of any address is harmless.
+        unsafe {
+            use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+            _mm_prefetch::<_MM_HINT_T0>(self.base.wrapping_add(point * self.stride[0] * self.dtype.size()).cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = point;
     }
 
     #[inline(always)]

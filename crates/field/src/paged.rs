@@ -1,11 +1,11 @@
 //! Nodes over pages: translation is paid once a cell, absence is a value.
 
 use crate::catalog::DType;
-use crate::nodes::{corner_steps, Grain, Miss, Nodes, Zone};
+use crate::nodes::{box_holds, corner_steps, Grain, Miss, Nodes, Zone};
 use crate::simd::V4;
-use crate::translate::Translation;
+use crate::translate::{Place, Translation};
 use pager::error::PageError;
-use pager::id::{ArrayId, PageId};
+use pager::id::PageId;
 use pager::{Lookup, Worker};
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ pub struct PagedNodes {
     zones: Arc<[Zone]>,
     worker: Worker,
     step: u32,
+    corners: ((usize, [u32; 3]), Corners),
     missing: Vec<PageId>,
     failure: Option<PageError>,
 }
@@ -21,7 +22,8 @@ pub struct PagedNodes {
 impl PagedNodes {
     /// For the zones of a dataset and one worker's pins.
     pub fn new(zones: Arc<[Zone]>, worker: Worker, step: u32) -> Self {
-        Self { zones, worker, step, missing: Vec::new(), failure: None }
+        let corners = ((usize::MAX, [0; 3]), Corners::default());
+        Self { zones, worker, step, corners, missing: Vec::new(), failure: None }
     }
 
     /// The worker's pins.
@@ -70,30 +72,87 @@ impl PagedNodes {
         Grain::new(bytes.cast::<u8>(), dtype, components, t.strides())
     }
 
-    /// Runs `each` for the eight corners of a cell that lies in more than one page, once every page is there.
-    #[inline(never)]
-    fn across(
-        &mut self,
-        id: (ArrayId, u32),
-        shape: (DType, usize),
-        t: &Translation,
-        cell: [u32; 3],
-        mut each: impl FnMut(usize, Grain, usize),
-    ) -> Result<(), Miss> {
-        let corner = corner_steps(t.dims);
+    /// The pages of the corners of a cell that lies in more than one, once every page is there.
+    #[inline(always)]
+    fn pages(&mut self, zone: usize, array: usize, corners: &Corners) -> Result<[*const u8; 8], Miss> {
+        let a = &self.zones[zone].arrays[array];
+        let step = if a.steady { 0 } else { self.step };
+        let mut pages = [core::ptr::null(); 8];
         let mut result = Ok(());
         for c in 0..8usize {
-            let node = core::array::from_fn(|a| cell[a] + (((c >> a) & 1) * corner[a]) as u32);
-            let at = t.node(node);
-            match Self::page(&self.worker, PageId::new(id.0, id.1, at.page), &mut self.missing, &mut self.failure) {
-                Ok(bytes) => each(c, Self::grain(t, bytes, shape.0, shape.1), at.element),
-                // A failed page ends the line whatever else is absent.
-                Err(Miss::Failed) => result = Err(Miss::Failed),
-                Err(Miss::Absent) => result = result.and(Err(Miss::Absent)),
+            if corners.first[c] == c {
+                let id = PageId::new(a.id, step, corners.places[c].page);
+                match Self::page(&self.worker, id, &mut self.missing, &mut self.failure) {
+                    Ok(bytes) => pages[c] = bytes.cast::<u8>(),
+                    // A failed page ends the line whatever else is absent.
+                    Err(Miss::Failed) => result = Err(Miss::Failed),
+                    Err(Miss::Absent) => result = result.and(Err(Miss::Absent)),
+                }
+            } else {
+                pages[c] = pages[corners.first[c]];
             }
         }
-        result
+        result.map(|()| pages)
     }
+
+    /// Where the corners of a cell lie that lies in more than one page; the arrays of a zone are asked for one after the other.
+    #[inline(always)]
+    fn corners(&mut self, zone: usize, cell: [u32; 3]) -> Corners {
+        if self.corners.0 != (zone, cell) {
+            let (places, first) = self.zones[zone].translation.corners(cell);
+            self.corners = ((zone, cell), Corners { places, first });
+        }
+        self.corners.1
+    }
+
+    #[inline(never)]
+    fn vector_across(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [V4; 8]) -> Result<(), Miss> {
+        let corners = self.corners(zone, cell);
+        let pages = self.pages(zone, array, &corners)?;
+        let (t, a) = (&self.zones[zone].translation, &self.zones[zone].arrays[array]);
+        for row in (0..8).step_by(2) {
+            let grain = |c: usize| Grain::new(pages[c], a.dtype, a.components, t.strides());
+            let (p, q) = (corners.places[row], corners.places[row + 1]);
+            // SAFETY: `pages` has the page of each corner, and `corners` its place there.
+            unsafe {
+                if corners.first[row] == corners.first[row + 1] && p.element != q.element {
+                    let pair = grain(row).pair(p.element);
+                    out[row..row + 2].copy_from_slice(&pair);
+                } else {
+                    out[row] = grain(row).node(p.element * a.components);
+                    out[row + 1] = grain(row + 1).node(q.element * a.components);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn scalar_across(
+        &mut self,
+        zone: usize,
+        array: usize,
+        component: usize,
+        cell: [u32; 3],
+        out: &mut [f64; 8],
+    ) -> Result<(), Miss> {
+        let corners = self.corners(zone, cell);
+        let pages = self.pages(zone, array, &corners)?;
+        let (t, a) = (&self.zones[zone].translation, &self.zones[zone].arrays[array]);
+        for (c, v) in out.iter_mut().enumerate() {
+            let grain = Grain::new(pages[c], a.dtype, a.components, t.strides());
+            // SAFETY: as in `vector_across`.
+            *v = unsafe { grain.element(corners.places[c].element * a.components + component) };
+        }
+        Ok(())
+    }
+}
+
+/// Where the corners of a cell lie, and for each the first corner in the same page.
+#[derive(Copy, Clone, Default)]
+struct Corners {
+    places: [Place; 8],
+    first: [usize; 8],
 }
 
 impl Nodes for PagedNodes {
@@ -115,9 +174,7 @@ impl Nodes for PagedNodes {
             unsafe { g.vector(at.element, corner_steps(z.translation.dims), out) };
             return Ok(());
         }
-        let (t, id, shape) = (z.translation, (a.id, step), (a.dtype, a.components));
-        // SAFETY: `across` gives the grain of the corner's own page and its element there.
-        self.across(id, shape, &t, cell, |c, g, n| out[c] = unsafe { g.node(n * shape.1) })
+        self.vector_across(zone, array, cell, out)
     }
 
     #[inline(always)]
@@ -141,9 +198,7 @@ impl Nodes for PagedNodes {
             unsafe { g.scalar(at.element, component, corner_steps(z.translation.dims), out) };
             return Ok(());
         }
-        let (t, id, shape) = (z.translation, (a.id, step), (a.dtype, a.components));
-        // SAFETY: as in `vector`.
-        self.across(id, shape, &t, cell, |c, g, n| out[c] = unsafe { g.element(n * shape.1 + component) })
+        self.scalar_across(zone, array, component, cell, out)
     }
 
     #[inline(always)]
@@ -151,15 +206,28 @@ impl Nodes for PagedNodes {
         let z = &self.zones[zone];
         let a = &z.arrays[array];
         let (at, whole) = z.translation.cell(cell);
-        // Cells across pages are few, and finding their pages costs more than it hides.
+        let id = |page: u64| PageId::new(a.id, if a.steady { 0 } else { self.step }, page);
         if whole {
-            let id = PageId::new(a.id, if a.steady { 0 } else { self.step }, at.page);
-            if let Lookup::Here(bytes) = self.worker.page(id) {
+            if let Lookup::Here(bytes) = self.worker.page(id(at.page)) {
                 let g = Self::grain(&z.translation, bytes, a.dtype, a.components);
                 g.prefetch(at.element, corner_steps(z.translation.dims));
             }
+            return;
+        }
+        let (places, first) = z.translation.corners(cell);
+        let mut pages = [core::ptr::null(); 8];
+        for c in 0..8 {
+            pages[c] = if first[c] != c {
+                pages[first[c]]
+            } else if let Lookup::Here(bytes) = self.worker.page(id(places[c].page)) {
+                bytes.as_ptr()
+            } else {
+                return;
+            };
+            Grain::new(pages[c], a.dtype, a.components, (0, 0)).prefetch_point(places[c].element);
         }
     }
+
     fn block(&mut self, zone: usize, level: usize, block: [u32; 3]) -> Result<[f32; 6], Miss> {
         let l = &self.zones[zone].boxes[level];
         let at = l.translation.node(block);
@@ -167,6 +235,37 @@ impl Nodes for PagedNodes {
         let p = bytes.cast::<f32>();
         // SAFETY: a page of boxes holds six components of a full page box.
         Ok(core::array::from_fn(|c| unsafe { *p.add(at.element * 6 + c) }))
+    }
+
+    fn blocks_that_hold(&mut self, zone: usize, level: usize, p: V4, out: &mut Vec<[u32; 3]>) -> Result<(), Miss> {
+        let l = &self.zones[zone].boxes[level];
+        let t = &l.translation;
+        let mut result = Ok(());
+        for number in 0..t.count() {
+            let bytes =
+                match Self::page(&self.worker, PageId::new(l.id, 0, number), &mut self.missing, &mut self.failure) {
+                    Ok(bytes) => bytes,
+                    Err(Miss::Failed) => return Err(Miss::Failed),
+                    Err(m) => {
+                        result = Err(m);
+                        continue;
+                    }
+                };
+            // SAFETY: the pin is held until the next step, and the page holds six components of a full page box.
+            let boxes = unsafe { core::slice::from_raw_parts(bytes.cast::<[f32; 6]>(), t.component) };
+            let (first, inside) = t.extent(number);
+            for k in 0..inside[2] {
+                for j in 0..inside[1] {
+                    let row = (k * t.page[1] + j) * t.page[0];
+                    for i in 0..inside[0] {
+                        if box_holds(&boxes[(row + i) as usize], p) {
+                            out.push([first[0] + i, first[1] + j, first[2] + k]);
+                        }
+                    }
+                }
+            }
+        }
+        result
     }
 
     fn missing(&mut self) -> &mut Vec<PageId> {

@@ -132,8 +132,6 @@ impl Shape {
     pub(crate) fn may_hold(&self, p: V4) -> bool {
         let (lo, hi) = self.bounds();
         let pad = (hi - lo) * V4::splat(2.0 * FACE_TOLERANCE);
-        let (lo, hi) = ((lo - pad).xyz(), (hi + pad).xyz());
-        let p = p.xyz();
-        (0..3).all(|c| p[c] >= lo[c] && p[c] <= hi[c])
+        p.below(lo - pad).either((hi + pad).below(p)).bits() & 7 == 0
     }
 }

@@ -1,7 +1,8 @@
 //! Where things are: cells with their map, iblank and boxes, one worker's view.
 
+use crate::boxes::Bounds;
 use crate::cell::{monomials, CellMap, Interpolant, Inverse, Rst, FACE_TOLERANCE};
-use crate::nodes::{Miss, Nodes};
+use crate::nodes::{box_holds, Miss, Nodes};
 use crate::quantity::{Conserved, Derived, Quantity};
 pub use crate::shape::{Blank, CellId, Shape, Spot};
 use crate::simd::V4;
@@ -67,6 +68,8 @@ pub struct Space<N> {
     kept: Box<[Loaded; KEPT * LANES]>,
     /// Whose turn it is.
     lane: usize,
+    /// Boxes of whole zones, once they are known: most zones are ruled out by one look.
+    bounds: Vec<Option<Bounds>>,
     frontier: Vec<[u32; 3]>,
     below: Vec<[u32; 3]>,
 }
@@ -75,7 +78,8 @@ impl<N: Nodes> Space<N> {
     /// `fields` says for each zone what is traced and sampled.
     pub fn new(nodes: N, fields: std::sync::Arc<[ZoneFields]>) -> Self {
         let kept = Box::new(core::array::from_fn(|_| Loaded::empty()));
-        Self { nodes, fields, kept, lane: 0, frontier: Vec::new(), below: Vec::new() }
+        let bounds = vec![None; nodes.zones().len()];
+        Self { nodes, fields, kept, lane: 0, bounds, frontier: Vec::new(), below: Vec::new() }
     }
 
     /// What iblank says of a cell.
@@ -371,27 +375,29 @@ impl<N: Nodes> Space<N> {
         frontier.clear();
         for level in (0..levels).rev() {
             let dims = self.nodes.zones()[zone].boxes[level].translation.dims;
-            below.clear();
             if level + 1 == levels {
-                for k in 0..dims[2] {
-                    for j in 0..dims[1] {
-                        below.extend((0..dims[0]).map(|i| [i, j, k]));
-                    }
+                // Its pages are in memory, or found absent, either way.
+                if self.bounds[zone].is_none() {
+                    self.bounds[zone] = self.nodes.bounds(zone, level).ok();
                 }
-            } else {
-                for b in &frontier {
-                    for c in 0..8u32 {
-                        let n = [b[0] * 2 + (c & 1), b[1] * 2 + ((c >> 1) & 1), b[2] * 2 + (c >> 2)];
-                        if (0..3).all(|a| n[a] < dims[a]) {
-                            below.push(n);
-                        }
+                if self.bounds[zone].is_none_or(|b| box_holds(&b, p)) {
+                    worst_miss = self.nodes.blocks_that_hold(zone, level, p, &mut frontier).err();
+                }
+                continue;
+            }
+            below.clear();
+            for b in &frontier {
+                for c in 0..8u32 {
+                    let n = [b[0] * 2 + (c & 1), b[1] * 2 + ((c >> 1) & 1), b[2] * 2 + (c >> 2)];
+                    if (0..3).all(|a| n[a] < dims[a]) {
+                        below.push(n);
                     }
                 }
             }
             frontier.clear();
             for b in &below {
                 match self.nodes.block(zone, level, *b) {
-                    Ok(bx) if box_holds(&bx, x) => frontier.push(*b),
+                    Ok(bx) if box_holds(&bx, p) => frontier.push(*b),
                     Ok(_) => {}
                     Err(m) => worst_miss = Some(worst([worst_miss, Some(m), None])),
                 }
@@ -493,13 +499,4 @@ fn worst(m: [Option<Miss>; 3]) -> Miss {
     } else {
         Miss::Absent
     }
-}
-
-#[inline(always)]
-fn box_holds(b: &[f32; 6], x: [f64; 3]) -> bool {
-    (0..3).all(|c| {
-        let (lo, hi) = (f64::from(b[c]), f64::from(b[c + 3]));
-        let pad = (hi - lo) * (2.0 * FACE_TOLERANCE);
-        x[c] >= lo - pad && x[c] <= hi + pad
-    })
 }

@@ -39,7 +39,7 @@ pub struct Translation {
 }
 
 /// Where a node lies.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Page number.
     pub page: u64,
@@ -89,6 +89,41 @@ impl Translation {
             (u64::from(p[2]) * u64::from(self.pages[1]) + u64::from(p[1])) * u64::from(self.pages[0]) + u64::from(p[0]);
         let element = (o[2] as usize * self.page[1] as usize + o[1] as usize) * self.page[0] as usize + o[0] as usize;
         Place { page, element }
+    }
+
+    /// First point of a page, and its points along i, j, k without padding.
+    pub fn extent(&self, page: u64) -> ([u32; 3], [u32; 3]) {
+        let (ni, nj) = (u64::from(self.pages[0]), u64::from(self.pages[1]));
+        let at = [page % ni, page / ni % nj, page / ni / nj];
+        let first = core::array::from_fn(|a| at[a] as u32 * self.page[a]);
+        (first, core::array::from_fn(|a| self.page[a].min(self.dims[a].saturating_sub(first[a]))))
+    }
+
+    /// Where the corners of a cell lie that is not within one page: for each axis page number and offset of its low and its high
+    /// corner.
+    #[inline(always)]
+    fn ends(&self, ijk: [u32; 3]) -> [[(u32, u32); 2]; 3] {
+        core::array::from_fn(|a| {
+            let low = self.axes[a].split(ijk[a]);
+            let high = match (self.dims[a], low.1 + 1 < self.page[a]) {
+                (1, _) => low,
+                (_, true) => (low.0, low.1 + 1),
+                (_, false) => (low.0 + 1, 0),
+            };
+            [low, high]
+        })
+    }
+
+    /// The places of a cell's corners (bit 0 of the index is i, bit 1 j, bit 2 k), and for each the first corner in the same page.
+    #[inline(always)]
+    pub fn corners(&self, ijk: [u32; 3]) -> ([Place; 8], [usize; 8]) {
+        let ends = self.ends(ijk);
+        let apart: usize = (0..3).map(|a| usize::from(ends[a][0].0 != ends[a][1].0) << a).sum();
+        let at = |c: usize| {
+            let [i, j, k] = core::array::from_fn(|a| ends[a][c >> a & 1]);
+            self.place([i.0, j.0, k.0], [i.1, j.1, k.1])
+        };
+        (core::array::from_fn(at), core::array::from_fn(|c| c & apart))
     }
 
     /// Elements from a node to the next in j and in k.
