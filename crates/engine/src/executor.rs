@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 const ROUNDS: usize = 256;
 /// Restarts of one step before its task may become the elder.
 const PATIENCE: u32 = 3;
+/// Rounds between looks at the size of a task's state.
+const CHARGE_ROUNDS: usize = 16;
 /// A task's state is charged anew when it has grown by this much.
 const CHARGE_STEP: usize = 64 << 10;
 
@@ -348,13 +350,13 @@ where
 
     /// Steps of all lanes, until one of them is done or lacks pages.
     fn rounds(&mut self) {
-        for _ in 0..ROUNDS {
+        for round in 0..ROUNDS {
             self.work.worker(&mut self.context).begin_step();
             let tasks = self.lanes.each_mut().map(|l| l.as_mut().map(|slot| &mut slot.task));
             self.work.steps(&mut self.context, tasks, &mut self.outcomes);
             let mut left = false;
             for lane in 0..LANES {
-                if self.lanes[lane].is_some() && !self.stays(lane) {
+                if self.lanes[lane].is_some() && !self.stays(lane, round % CHARGE_ROUNDS == 0) {
                     left = true;
                     if let Some(slot) = self.lanes[lane].take() {
                         let missing = core::mem::take(&mut self.outcomes[lane].missing);
@@ -370,7 +372,7 @@ where
 
     /// Takes note of a step; false when its task cannot go on here: it is done, or lacks pages.
     #[inline(always)]
-    fn stays(&mut self, lane: usize) -> bool {
+    fn stays(&mut self, lane: usize, charge: bool) -> bool {
         self.steps += 1;
         if self.outcomes[lane].progress != Progress::Yield {
             return false;
@@ -382,6 +384,9 @@ where
             if slot.hold.take().is_some() {
                 self.shared.elder.store(false, SeqCst);
             }
+        }
+        if !charge {
+            return true;
         }
         let bytes = self.work.bytes(&slot.task);
         if bytes > slot.charged + CHARGE_STEP {

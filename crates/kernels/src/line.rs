@@ -47,11 +47,16 @@ pub enum Half {
     Forward,
 }
 
+#[derive(Copy, Clone, Debug)]
+struct Point {
+    x: [f64; 3],
+    time: f64,
+    zone: i32,
+}
+
 #[derive(Clone, Debug, Default)]
 struct HalfLine {
-    points: Vec<[f64; 3]>,
-    time: Vec<f64>,
-    zone: Vec<i32>,
+    points: Vec<Point>,
     fields: Vec<f64>,
     length: f64,
     reason: Option<Reason>,
@@ -103,10 +108,8 @@ impl Line {
     pub fn push(&mut self, x: [f64; 3], dt: f64, zone: u32, fields: impl Iterator<Item = f64>) {
         let first = self.seed.points.is_empty();
         let h = if first { &mut self.seed } else { &mut self.halves[self.current] };
-        let t = if first { 0.0 } else { h.time.last().copied().unwrap_or(0.0) + dt };
-        h.points.push(x);
-        h.time.push(t);
-        h.zone.push(zone as i32 + 1);
+        let time = if first { 0.0 } else { h.points.last().map_or(0.0, |p| p.time) + dt };
+        h.points.push(Point { x, time, zone: zone as i32 + 1 });
         h.fields.extend(fields);
     }
     /// Adds to the length of the current half.
@@ -122,7 +125,7 @@ impl Line {
     /// Time of the current half, without sign.
     #[inline]
     pub fn half_time(&self) -> f64 {
-        self.halves[self.current].time.last().copied().unwrap_or(0.0)
+        self.halves[self.current].points.last().map_or(0.0, |p| p.time)
     }
     /// Steps of the current half.
     #[inline]
@@ -137,7 +140,7 @@ impl Line {
     pub fn bytes(&self) -> usize {
         [&self.seed, &self.halves[0], &self.halves[1]]
             .iter()
-            .map(|h| h.points.capacity() * 24 + h.time.capacity() * 8 + h.zone.capacity() * 4 + h.fields.capacity() * 8)
+            .map(|h| h.points.capacity() * size_of::<Point>() + h.fields.capacity() * 8)
             .sum()
     }
     /// Points so far.
@@ -155,10 +158,12 @@ impl Line {
             fields.extend_from_slice(&b.fields[p * n..(p + 1) * n]);
         }
         fields.extend(self.seed.fields.iter().chain(&f.fields));
+        let after = || self.seed.points.iter().chain(&f.points);
+        let all = || b.points.iter().rev().chain(after());
         Joined {
-            points: b.points.iter().rev().chain(&self.seed.points).chain(&f.points).copied().collect(),
-            time: b.time.iter().rev().map(|t| -t).chain(self.seed.time.iter().chain(&f.time).copied()).collect(),
-            zone: b.zone.iter().rev().chain(&self.seed.zone).chain(&f.zone).copied().collect(),
+            points: all().map(|p| p.x).collect(),
+            time: b.points.iter().rev().map(|p| -p.time).chain(after().map(|p| p.time)).collect(),
+            zone: all().map(|p| p.zone).collect(),
             fields,
             seed,
             reason: f.reason.or(b.reason),

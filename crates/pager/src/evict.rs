@@ -7,7 +7,7 @@ use crate::ledger::{ChargeKind, Full};
 use crate::map::PageMap;
 use crate::pager::Pager;
 use crate::policy::{Need, Probe};
-use crate::pool::{ClassId, Pool, Slot};
+use crate::pool::{ClassId, Pool, Slot, HUGE_BYTES};
 use crate::state::{State, Tally};
 use crate::table::Table;
 use crate::touched::Touched;
@@ -17,6 +17,9 @@ use std::sync::Arc;
 
 /// Free slots that wait for a page of their size keep at most one part in this many of the limit from pages of other sizes.
 const CACHED_SHARE: u64 = 32;
+
+/// Least limit under which slots come by the huge page: there are some ten sizes of slots, and each may leave most of one unused.
+const HUGE_LIMIT: u64 = 128 << 20;
 
 /// A page's memory, all of it.
 pub(crate) struct Reserved {
@@ -172,6 +175,25 @@ impl Pager {
         (CHUNK * st.numbers.chunks() * PIN_BYTES) as u64
     }
 
+    /// While memory is far from full, slots come by the huge page, charged whole.
+    fn stock(&self, st: &mut State, class: ClassId) {
+        let limit = self.ledger.limit();
+        if limit < HUGE_LIMIT || st.pool.cached(class) > 0 {
+            return;
+        }
+        let Some(slots) = st.pool.huge_slots(class) else { return };
+        let bytes = HUGE_BYTES as u64;
+        if self.ledger.used() + bytes > limit / 4 * 3 || !self.ledger.try_charge(ChargeKind::Cached, bytes) {
+            return;
+        }
+        if st.pool.stock(class).is_err() {
+            self.ledger.release(ChargeKind::Cached, bytes);
+            return;
+        }
+        let rest = bytes - (slots * st.pool.bytes(class)) as u64;
+        self.ledger.transfer(ChargeKind::Cached, ChargeKind::Tables, rest);
+    }
+
     /// Reserves frame, encoded buffer and scratch in one charge, or nothing.
     pub(crate) fn reserve(
         &self,
@@ -193,6 +215,9 @@ impl Pager {
         let left = limit.saturating_sub(self.least_tables(st));
         if whole > left || st.numbers.exhausted() {
             return Err(never(whole, left));
+        }
+        for class in wanted.iter().flatten() {
+            self.stock(st, *class);
         }
         loop {
             // Slots that are cached are charged already.

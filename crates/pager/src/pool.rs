@@ -15,6 +15,9 @@ const RESERVATION: usize = if usize::BITS == 64 { 1 << 40 } else { 256 << 20 };
 /// Slots are carved from the mapping in runs of about this size, so that those of one class lie together.
 const RUN_BYTES: usize = 4 << 20;
 
+/// A huge page of the processors that there are.
+pub(crate) const HUGE_BYTES: usize = 2 << 20;
+
 /// A size class of the pool.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClassId(u32);
@@ -128,6 +131,32 @@ impl Pool {
         Ok((Slot { ptr, class }, false))
     }
 
+    /// Slots of a class that one huge page holds, if that is worth while.
+    pub(crate) fn huge_slots(&self, class: ClassId) -> Option<usize> {
+        let slots = HUGE_BYTES / self.bytes(class);
+        (slots >= 8).then_some(slots)
+    }
+
+    /// Adds a huge page's worth of cached slots to a class. The caller has charged [`HUGE_BYTES`]: all of them are resident when one
+    /// is touched.
+    pub(crate) fn stock(&mut self, class: ClassId) -> io::Result<()> {
+        let slots = HUGE_BYTES / self.bytes(class);
+        let at = self.mappings.last().map_or(0, |m| m.as_ptr() as usize + self.carved);
+        self.carve(at.next_multiple_of(HUGE_BYTES) - at)?;
+        let run = self.carve(HUGE_BYTES)?;
+        if (run as usize).is_multiple_of(HUGE_BYTES) {
+            if let Some(m) = self.mappings.last() {
+                m.make_huge(run, HUGE_BYTES);
+            }
+        }
+        let c = &mut self.classes[class.0 as usize];
+        // The first on top.
+        // SAFETY: as many slots lie in the run.
+        c.cached.extend((0..slots).rev().map(|n| unsafe { run.add(n * c.bytes) }));
+        self.cached_bytes += slots * c.bytes;
+        Ok(())
+    }
+
     fn carve(&mut self, bytes: usize) -> io::Result<*mut u8> {
         let left = self.mappings.last().map_or(0, |m| m.len() - self.carved);
         if left < bytes {
@@ -211,6 +240,30 @@ mod tests {
         }
         taken.sort_unstable();
         assert!(taken.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0));
+    }
+
+    #[test]
+    fn a_huge_page_of_slots() {
+        let mut p = Pool::new(64 << 20).unwrap();
+        let other = p.class(8192).unwrap();
+        let _ = p.take(other).unwrap();
+        let class = p.class(48 << 10).unwrap();
+        assert_eq!(p.huge_slots(class), Some(42));
+        assert_eq!(p.huge_slots(p.by_bytes[&8192]), Some(256));
+        p.stock(class).unwrap();
+        assert_eq!((p.cached(class), p.cached_bytes()), (42, 42 * (48 << 10)));
+        let mut at: Vec<usize> = (0..42)
+            .map(|_| p.take(class).map(|(s, cached)| (s.ptr as usize, cached)).unwrap())
+            .map(|(at, cached)| {
+                assert!(cached);
+                at
+            })
+            .collect();
+        at.sort_unstable();
+        assert!(at.windows(2).all(|w| w[0] + (48 << 10) == w[1]));
+        assert!(at[0].is_multiple_of(HUGE_BYTES) && !p.take(class).unwrap().1);
+        let large = p.class(1 << 20).unwrap();
+        assert_eq!(p.huge_slots(large), None);
     }
 
     #[test]
