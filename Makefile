@@ -4,7 +4,7 @@
 #   make test         formatters, linters, type checkers, all tests of both languages
 #   make demo         a flow larger than the limit: convert, trace, draw
 #   make bench        all experiments; make bench-NAME one of them (.venv/bin/farfield bench list)
-#   make soak         the tests that look for trouble at random, for SOAK_S seconds each
+#   make soak         the tests that look for trouble at random, about SOAK_S seconds for each group of them
 #   make clean        removes what these make, except the demo's data
 
 SHELL := /bin/bash
@@ -75,8 +75,9 @@ bench-%: build $(VENV)/.peers
 	$(BIN)/farfield bench run $*
 	$(BIN)/farfield bench report
 
+# The pager's random tests count cases, of which it does about sixty a second.
 soak: build $(VENV)/.peers
-	FARFIELD_SOAK_S=$(SOAK_S) $(CARGO) test --release $(CRATES)
+	FARFIELD_SOAK_S=$(SOAK_S) FARFIELD_CASES=$$(( $(SOAK_S) * 60 )) $(CARGO) test --release $(CRATES)
 	FARFIELD_SOAK_S=$(SOAK_S) $(BIN)/python -m pytest
 
 clean:

@@ -147,9 +147,12 @@ fn each_of_level(
     components: usize,
     each: &mut dyn FnMut(&[f64]),
 ) -> Result<(), FieldError> {
+    // Ranges are the wider ones.
+    let bytes = (t.component * components * 8) as u64;
     for page in 0..t.count() {
         let page_id = pager::PageId::new(id, 0, page);
-        let _hold = session.pager.fetch(&[page_id]).map_err(crate::session::pager_error)?;
+        let _hold =
+            session.pager.fetch(&[page_id]).map_err(|e| crate::session::fetch_error(&session.pager, e, bytes))?;
         if let pager::Lookup::Here(bytes) = worker.page(page_id) {
             let size = bytes.len() / (t.component * components);
             let value = |n: usize| match bytes.get(n * size..(n + 1) * size) {

@@ -7,7 +7,7 @@ use field::error::FieldError;
 use field::paging::Paging;
 use field::plot3d::{Plot3d, Plot3dOptions};
 use field::store::Store;
-use pager::{Backend, ChargeKind, Observer, Pager, PagerConfig, PagerError, PolicyKind};
+use pager::{Backend, ChargeKind, Observer, PageErrorKind, Pager, PagerConfig, PagerError, PolicyKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -52,7 +52,12 @@ impl Means {
             n => n,
         }
     }
-    fn pager(&self) -> Result<Arc<Pager>, FieldError> {
+    /// A pager with these means.
+    pub(crate) fn pager(&self) -> Result<Arc<Pager>, FieldError> {
+        if self.memory_limit < SMALLEST_LIMIT {
+            let what = "any run, with its tables and buffers,".into();
+            return Err(FieldError::LimitTooSmall { limit: self.memory_limit, needs: SMALLEST_LIMIT, what });
+        }
         let readers = if self.readers == 0 { DEFAULT_READERS } else { self.readers };
         let config = PagerConfig {
             limit: self.memory_limit,
@@ -64,6 +69,10 @@ impl Means {
         Pager::new(config).map_err(pager_error)
     }
 }
+
+/// The smallest memory limit that a run takes. Small data would do with less, but then what one part of a run says would do
+/// is too little for the next; no machine is short of so much.
+pub const SMALLEST_LIMIT: u64 = 4 << 20;
 
 /// Reads in flight where nobody says otherwise: a local disk is saturated by fewer, a network by about as many.
 pub const DEFAULT_READERS: usize = 16;
@@ -93,6 +102,36 @@ pub struct Session {
 /// measured at limits of 32 and 64 MiB.
 const UNSEEN_SHARE: u64 = 8;
 const UNSEEN_MOST: u64 = 4 << 20;
+/// Below this a limit has no room to spare; the run's own check says what would do.
+const UNSEEN_FROM: u64 = 8 << 20;
+
+/// What is kept free under a limit.
+fn unseen(limit: u64) -> u64 {
+    if limit < UNSEEN_FROM {
+        0
+    } else {
+        (limit / UNSEEN_SHARE).min(UNSEEN_MOST)
+    }
+}
+
+/// The limit under which `bytes` fit beside what is held now: what a refused charge says would do.
+pub(crate) fn would_do(pager: &Pager, bytes: u64) -> u64 {
+    let ledger = pager.ledger();
+    // What grows with the limit: the pager's own reserve is at most a thirty-second of it, and never more than 8 MiB.
+    let grows = |limit: u64| unseen(limit) + (limit / 32).min(8 << 20);
+    // Clean pages are dropped for a charge.
+    let held = ledger.used().saturating_sub(ledger.of(ChargeKind::Frames) + ledger.of(ChargeKind::Cached));
+    let own = held.saturating_sub(grows(ledger.limit())).saturating_add(bytes).saturating_add(SLACK);
+    let mut limit = own.max(ledger.limit());
+    // Ends: both shares together are less than a sixth.
+    while own.saturating_add(grows(limit)) > limit {
+        limit = own.saturating_add(grows(limit));
+    }
+    limit
+}
+
+/// Some more than the sum, for what is held for moments (tables, requests) when a charge is made.
+const SLACK: u64 = 128 << 10;
 
 impl Session {
     /// Opens a dataset. Reads headers only, except ASCII files, which are converted into the cache first.
@@ -103,9 +142,7 @@ impl Session {
         let base_bytes = crate::process::resident_bytes();
         let (opened, cpu_at_open_s) = (Instant::now(), crate::process::cpu_seconds());
         let pager = means.pager()?;
-        let unseen = (means.memory_limit / UNSEEN_SHARE).min(UNSEEN_MOST);
-        // A limit this small has no room to spare; the run's own check says what would do.
-        let unseen = if means.memory_limit >= 8 << 20 { pager.charge(ChargeKind::Other, unseen).ok() } else { None };
+        let unseen = pager.charge(ChargeKind::Other, unseen(means.memory_limit)).ok();
         let dataset = open_dataset(&spec, &pager, watch)?;
         for name in &spec.zone_order {
             dataset.zone_named(name)?;
@@ -150,7 +187,7 @@ impl Session {
         let at = folder.join(format!("{}.index", index_key(&input, files)));
         let ready = Store::open(&at).is_ok();
         if !ready {
-            let charge = |bytes: u64| charge_other(&self.pager, bytes);
+            let charge = |bytes: u64| charge_other(&self.pager, bytes, "making the boxes of the grid");
             let mut progress = |p: convert::Progress| watch("indexing", p.done as f64, p.total as f64);
             convert::build_index(
                 &input,
@@ -210,7 +247,13 @@ pub fn pager_error(e: PagerError) -> FieldError {
         PagerError::LimitTooSmall { limit, needs } => {
             FieldError::LimitTooSmall { limit, needs, what: "the page pool".into() }
         }
-        PagerError::Page(p) => FieldError::Page(p),
+        PagerError::Page(p) => match p.kind {
+            // Nothing is wrong with the page.
+            PageErrorKind::TooLarge { needs, limit } => {
+                FieldError::LimitTooSmall { limit, needs: needs.saturating_mul(2), what: p.what.to_string() }
+            }
+            _ => FieldError::Page(p),
+        },
         PagerError::Full(f) => {
             FieldError::LimitTooSmall { limit: f.limit, needs: f.limit.saturating_add(f.needs), what: "this".into() }
         }
@@ -218,32 +261,96 @@ pub fn pager_error(e: PagerError) -> FieldError {
     }
 }
 
-/// Charges bytes of a converter or the like to the ledger.
-pub(crate) fn charge_other(pager: &Arc<Pager>, bytes: u64) -> Result<Box<dyn std::any::Any>, FieldError> {
+/// Charges bytes of a converter or the like to the ledger; `what` needs them.
+pub(crate) fn charge_other(pager: &Arc<Pager>, bytes: u64, what: &str) -> Result<Box<dyn std::any::Any>, FieldError> {
     match pager.charge(ChargeKind::Other, bytes) {
         Ok(c) => Ok(Box::new(c)),
-        Err(f) => Err(FieldError::LimitTooSmall {
-            limit: f.limit,
-            needs: f.used.saturating_add(bytes),
-            what: "the conversion".into(),
-        }),
+        Err(f) => Err(FieldError::LimitTooSmall { limit: f.limit, needs: would_do(pager, bytes), what: what.into() }),
+    }
+}
+
+/// An error of [`Pager::fetch`] as the engine's callers see it, where `bytes` of pages were asked for.
+pub(crate) fn fetch_error(pager: &Pager, e: PagerError, bytes: u64) -> FieldError {
+    let short = match &e {
+        PagerError::Full(_) => true,
+        PagerError::Page(p) => matches!(p.kind, PageErrorKind::TooLarge { .. }),
+        _ => false,
+    };
+    if !short {
+        return pager_error(e);
+    }
+    // A page may be there twice, encoded and decoded.
+    FieldError::LimitTooSmall {
+        limit: pager.ledger().limit(),
+        needs: would_do(pager, bytes.saturating_mul(2)),
+        what: "reading a page of each field".into(),
+    }
+}
+
+/// A refusal of the outputs, which know neither limit nor ledger, as one that says what would do.
+pub(crate) fn refused(pager: &Pager, e: FieldError) -> FieldError {
+    match e {
+        FieldError::LimitTooSmall { needs, .. } => FieldError::LimitTooSmall {
+            limit: pager.ledger().limit(),
+            needs: would_do(pager, needs),
+            what: "holding the results".into(),
+        },
+        e => e,
     }
 }
 
 /// [`charge_other`] for a session, as converters take it.
 pub fn charge_for(session: &Session) -> impl Fn(u64) -> Result<Box<dyn std::any::Any>, FieldError> + '_ {
-    move |bytes| charge_other(&session.pager, bytes)
+    move |bytes| charge_other(&session.pager, bytes, "the conversion")
 }
 
-/// The numbers of a run that reads no pages.
-pub fn idle_stats(means: &Means) -> serde_json::Value {
-    serde_json::json!({
-        "wall_s": 0.0, "cpu_s": crate::process::cpu_seconds(), "wait_s": 0.0,
-        "base_bytes": crate::process::resident_bytes(), "peak_bytes": 0, "limit_bytes": means.memory_limit,
-        "resident_peak_bytes": crate::process::peak_resident_bytes(),
-        "pages": {"total": 0, "touched": 0, "faults": 0, "hits": 0, "evictions": 0, "prefetched": 0, "prefetched_used": 0},
-        "bytes_read": 0, "reads": 0,
-    })
+/// A run without a dataset, or whose pages do not go through the pager: its ledger, and when it began.
+pub struct Bare {
+    /// For its ledger.
+    pub pager: Arc<Pager>,
+    means: Means,
+    /// Resident bytes before anything was read.
+    base_bytes: u64,
+    begun: Instant,
+    cpu_at_begin_s: f64,
+}
+
+impl Bare {
+    /// Begins.
+    ///
+    /// # Errors
+    /// [`FieldError::LimitTooSmall`].
+    pub fn new(means: &Means) -> Result<Self, FieldError> {
+        Ok(Self {
+            base_bytes: crate::process::resident_bytes(),
+            begun: Instant::now(),
+            cpu_at_begin_s: crate::process::cpu_seconds(),
+            pager: means.pager()?,
+            means: means.clone(),
+        })
+    }
+
+    /// Tells who observes, if anybody does. Times count from the beginning of the run.
+    pub fn tell(&self, event: &pager::Event) {
+        if let Some(o) = &self.means.observer {
+            o.event(u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX), event);
+        }
+    }
+
+    /// The numbers that every run reports; what was read is for the caller to fill in.
+    pub fn stats(&self) -> serde_json::Value {
+        serde_json::json!({
+            "wall_s": self.begun.elapsed().as_secs_f64(),
+            "cpu_s": crate::process::cpu_seconds() - self.cpu_at_begin_s, "wait_s": 0.0,
+            "base_bytes": self.base_bytes, "peak_bytes": self.pager.counters().peak_bytes,
+            "limit_bytes": self.means.memory_limit, "resident_peak_bytes": crate::process::peak_resident_bytes(),
+            "pages": {
+                "total": 0, "touched": 0, "faults": 0, "hits": 0, "evictions": 0, "prefetched": 0, "prefetched_used": 0,
+            },
+            "bytes_read": 0, "reads": 0, "workers": self.means.threads(), "readers": self.pager.readers(),
+            "transport": self.pager.reader_name(),
+        })
+    }
 }
 
 fn open_plot3d(spec: &SourceSpec, watch: &mut Watch<'_>) -> Result<Plot3d, FieldError> {

@@ -1,7 +1,7 @@
 //! Grid surfaces: whole faces or inner planes of zones, with fields, to a file.
 
 use crate::output::{FieldSpec, FieldType, FieldValues, OutputFile, Patch, SurfaceLayout, SurfaceWriter};
-use crate::session::{Session, Watch};
+use crate::session::{charge_other, refused, Session, Watch};
 use crate::trace::{output_error, LedgerShare};
 use crate::values::{read_box, walls, GridFace, NodeBox};
 use field::catalog::DType;
@@ -99,7 +99,8 @@ pub fn face_rows(
         debug_assert_eq!(hi[a] as usize, ni);
         let at = NodeBox { lo, hi, ..whole };
         let n = at.count();
-        let _charged = crate::session::charge_other(&session.pager, (n * 8 * (wanted.len() * 3 + 4)) as u64)?;
+        let bytes = (n * 8 * (wanted.len() * 3 + 4)) as u64;
+        let _charged = charge_other(&session.pager, bytes, "a row of pages of a surface")?;
         let v = read_box(session, dataset, at, &wanted, watch)?;
         let column = |c: usize, r: usize| &v[c * n + r * ni..c * n + (r + 1) * ni];
         for r in 0..(to - from) as usize {
@@ -165,7 +166,8 @@ pub fn extract(
         ..Default::default()
     };
     let share = Box::new(LedgerShare::new(session.pager.clone()));
-    let mut writer = SurfaceWriter::new(file, layout, provenance, share).map_err(output_error)?;
+    let failed = |e| refused(&session.pager, output_error(e));
+    let mut writer = SurfaceWriter::new(file, layout, provenance, share).map_err(failed)?;
     let mut listed = Vec::new();
     for f in &faces {
         let fields: Vec<Quantity> =
@@ -181,14 +183,14 @@ pub fn extract(
                 })
                 .collect();
             let values: Vec<FieldValues<'_>> = interleaved.iter().map(|v| FieldValues::F64(v)).collect();
-            writer.push_row(points, &values, Some(usable)).map_err(output_error)
+            writer.push_row(points, &values, Some(usable)).map_err(failed)
         })?;
         let [ni, nj] = face_points(&dataset, f);
         listed.push(json!({
             "zone": dataset.zones[f.zone].name, "axis": AXES[f.axis], "index": f.index + 1, "points": ni * nj,
         }));
     }
-    let stats = writer.finish(false).map_err(output_error)?;
+    let stats = writer.finish(false).map_err(failed)?;
     let bytes = std::fs::metadata(output).map_or(0, |m| m.len());
     Ok(
         json!({"points": stats.points, "cells": stats.quads, "surfaces": listed, "output": output, "bytes_written": bytes}),

@@ -1,22 +1,202 @@
-//! Reads every page of data that are paged in place, where there are no checksums: lengths and shapes are what can be held.
+//! Reads everything once: a store's shards against their checksums, on all workers; and the pages of data that are paged in
+//! place, where there are no checksums and lengths and shapes are what can be held.
 
-use crate::session::{pager_error, Session, Watch};
+use crate::convert::Charge;
+use crate::session::{charge_other, fetch_error, Bare, Means, Session, Watch};
 use field::error::FieldError;
-use pager::{PageId, PagerError};
+use field::store::{Buffers, Problem, ShardId, ShardSeal, Store, Validation};
+use pager::{Event, PageErrorKind, PageId, PagerError};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
-/// What was found.
+/// Bytes read at once, the first that fit: long enough for a disk's best rate, and what is left of that in little memory.
+const READ_BYTES: [usize; 4] = [4 << 20, 1 << 20, 256 << 10, 0];
+/// What a decoder keeps, a worker.
+const CONTEXT: usize = 256 << 10;
+/// What is kept of a shard while others are checked: its name among those expected, its seal, and its place in the list.
+const KEPT: usize = 256;
+/// How often the caller is told, and asked whether to go on.
+const TELL_EVERY: Duration = Duration::from_millis(50);
+
+/// Who gets events of a validation, on any thread.
+pub type Told<'a> = dyn Fn(Event) + Sync + 'a;
+
+/// What the workers share.
+#[derive(Default)]
+struct Shared {
+    found: Validation,
+    seals: Vec<ShardSeal>,
+    /// Results that came before those of shards in front of them: what is found is told in the order of the store.
+    early: BTreeMap<u32, (Validation, ShardSeal)>,
+    error: Option<FieldError>,
+    /// Workers that have not ended.
+    alive: usize,
+}
+
+/// Checks every byte of the store at `path` on up to `workers` threads: checksums, lengths, shapes, missing and unexpected
+/// files. `charge` is asked for their buffers before they are made, `progress` gets bytes done and in all and answers whether
+/// to go on.
+///
+/// # Errors
+/// What [`Store::open`] says of damaged documents, [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`]. Damage to pages
+/// is no error but in the [`Validation`].
+pub fn check_store(
+    path: &Path,
+    workers: usize,
+    charge: &Charge<'_>,
+    told: Option<&Told<'_>>,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Validation, FieldError> {
+    let store = Store::open(path)?;
+    let total = store.bytes();
+    let count = store.shards().count();
+    let (workers, read_bytes, _charged) = means(&store, count, workers, charge)?;
+    if let Some(told) = told {
+        for (n, a) in store.arrays().enumerate() {
+            told(Event::Array { array: pager::ArrayId(n as u32), name: a.path.as_str().into() });
+        }
+    }
+    let shards: Vec<ShardId> = store.shards().collect();
+    let shared = Mutex::new(Shared { alive: workers, seals: Vec::with_capacity(count), ..Shared::default() });
+    let (ended, next, stop, done) = (Condvar::new(), AtomicUsize::new(0), AtomicBool::new(false), AtomicU64::new(0));
+    let work = || {
+        let mut buffers = Buffers::new(read_bytes);
+        let mut each = |event: Event| {
+            if let Event::ReadStart { len, .. } = &event {
+                done.fetch_add(*len, Relaxed);
+            }
+            if let Some(told) = told {
+                told(event);
+            }
+            !stop.load(Relaxed)
+        };
+        while let Some(id) = shards.get(next.fetch_add(1, Relaxed)) {
+            match store.check_shard(*id, &mut buffers, &mut each) {
+                Ok((found, seal)) => put(&shared, *id, found, seal),
+                Err(e) => {
+                    stop.store(true, Relaxed);
+                    lock(&shared).error.get_or_insert(e);
+                }
+            }
+            if stop.load(Relaxed) {
+                break;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                // Says that the worker is gone however it ends: who waits for it must not wait for ever.
+                let _leave = Leave { shared: &shared, ended: &ended };
+                work();
+            });
+        }
+        let mut state = lock(&shared);
+        while state.alive > 0 {
+            drop(ended.wait_timeout(state, TELL_EVERY).unwrap_or_else(PoisonError::into_inner));
+            if !progress(done.load(Relaxed).min(total), total) {
+                stop.store(true, Relaxed);
+            }
+            state = lock(&shared);
+        }
+    });
+    let Shared { mut found, seals, error, .. } = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match error {
+        Some(e) => return Err(e),
+        None if stop.load(Relaxed) => return Err(FieldError::Interrupted),
+        None => {}
+    }
+    store.conclude(&seals, &mut found)?;
+    Ok(found)
+}
+
+/// [`check_store`] as a run: under a ledger of its own, with its events, and with the numbers that every run reports.
+///
+/// # Errors
+/// As [`check_store`].
+pub fn run(path: &Path, means: &Means, watch: &mut Watch<'_>) -> Result<(Validation, serde_json::Value), FieldError> {
+    let bare = Bare::new(means)?;
+    let charge = |bytes: u64| charge_other(&bare.pager, bytes, "checking a page at a time");
+    let told = |e: Event| bare.tell(&e);
+    let told = means.observer.is_some().then_some(&told as &Told<'_>);
+    let mut progress = |done: u64, total: u64| watch("validating", done as f64, total as f64);
+    let found = check_store(path, means.threads(), &charge, told, &mut progress)?;
+    let mut stats = bare.stats();
+    for key in ["total", "touched", "faults"] {
+        // Each page is read once, whether it holds or not.
+        stats["pages"][key] = found.pages.into();
+    }
+    stats["bytes_read"] = found.bytes.into();
+    stats["reads"] = found.reads.into();
+    Ok((found, stats))
+}
+
+/// As many workers as fit, and then as long reads as fit.
+fn means(
+    store: &Store,
+    shards: usize,
+    workers: usize,
+    charge: &Charge<'_>,
+) -> Result<(usize, usize, Box<dyn std::any::Any>), FieldError> {
+    let mut workers = workers.clamp(1, shards.max(1));
+    loop {
+        for read_bytes in READ_BYTES {
+            let bytes = workers * (store.buffer_bytes(read_bytes) + CONTEXT) + shards * KEPT;
+            match charge(bytes as u64) {
+                Ok(charged) => return Ok((workers, read_bytes, charged)),
+                Err(e) if workers == 1 && read_bytes == 0 => return Err(e),
+                Err(_) => {}
+            }
+        }
+        workers = (workers / 2).max(1);
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> std::sync::MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes up what was found in a shard, in the order of the shards.
+fn put(shared: &Mutex<Shared>, id: ShardId, found: Validation, seal: ShardSeal) {
+    let mut guard = lock(shared);
+    let state = &mut *guard;
+    state.early.insert(id.number, (found, seal));
+    while let Some((found, seal)) = state.early.remove(&(state.seals.len() as u32)) {
+        state.found.add(found);
+        state.seals.push(seal);
+    }
+}
+
+struct Leave<'a> {
+    shared: &'a Mutex<Shared>,
+    ended: &'a Condvar,
+}
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        lock(self.shared).alive -= 1;
+        self.ended.notify_all();
+    }
+}
+
+/// What was found in pages without checksums.
 #[derive(Clone, Debug, Default)]
 pub struct ReadAll {
     /// Pages read.
     pub pages: u64,
-    /// Pages that cannot be had: what, and why.
-    pub failures: Vec<(String, String)>,
+    /// Pages that cannot be had: what, and why; the first hundred.
+    pub problems: Vec<Problem>,
+    /// How many there are.
+    pub problem_count: u64,
 }
 
 /// Reads every page of every array and step once.
 ///
 /// # Errors
-/// [`FieldError::Interrupted`]; failed pages are no error but in the result.
+/// [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`]; failed pages are no error but in the result.
 pub fn read_all(session: &Session, watch: &mut Watch<'_>) -> Result<ReadAll, FieldError> {
     let dataset = session.dataset();
     let steps = dataset.catalog.times.len().max(1) as u32;
@@ -24,22 +204,29 @@ pub fn read_all(session: &Session, watch: &mut Watch<'_>) -> Result<ReadAll, Fie
     let total: u64 = arrays().map(|(z, a)| z.translation.count() * u64::from(if a.steady { 1 } else { steps })).sum();
     let mut found = ReadAll::default();
     for (z, a) in arrays() {
+        // Enough at once to keep the readers busy, within an eighth of the limit.
+        let page_bytes = (z.translation.component * a.components * a.dtype.size()).max(1) as u64;
+        let batch = (session.pager.ledger().limit() / 8 / page_bytes).clamp(1, 4 * session.pager.readers() as u64);
         for step in 0..if a.steady { 1 } else { steps } {
             let mut next = 0;
             while next < z.translation.count() {
                 if !watch("validating", found.pages as f64, total as f64) {
                     return Err(FieldError::Interrupted);
                 }
-                let end = (next + BATCH).min(z.translation.count());
+                let end = (next + batch).min(z.translation.count());
                 let pages: Vec<PageId> = (next..end).map(|p| PageId::new(a.id, step, p)).collect();
                 match session.pager.fetch(&pages) {
                     Ok(_) => {}
-                    Err(PagerError::Page(_)) => {
+                    Err(PagerError::Page(p)) if !matches!(p.kind, PageErrorKind::TooLarge { .. }) => {
                         for p in pages.iter().filter_map(|p| session.pager.failure(*p)) {
-                            found.failures.push((p.what.to_string(), p.kind.to_string()));
+                            found.problem_count += 1;
+                            if found.problems.len() < NAMED {
+                                let (what, error) = (p.what.to_string(), p.kind.to_string());
+                                found.problems.push(Problem { what, error });
+                            }
                         }
                     }
-                    Err(e) => return Err(pager_error(e)),
+                    Err(e) => return Err(fetch_error(&session.pager, e, page_bytes * pages.len() as u64)),
                 }
                 found.pages += end - next;
                 next = end;
@@ -49,5 +236,5 @@ pub fn read_all(session: &Session, watch: &mut Watch<'_>) -> Result<ReadAll, Fie
     Ok(found)
 }
 
-/// Pages asked for at once.
-const BATCH: u64 = 64;
+/// Problems that are named; further ones are counted.
+const NAMED: usize = 100;

@@ -1,6 +1,6 @@
 //! Values at nodes: boxes of a zone as arrays, walls, probes.
 
-use crate::session::{pager_error, Session, Watch};
+use crate::session::{fetch_error, Session, Watch};
 use crate::trace::{blocking_flow, until_here};
 use field::dataset::Dataset;
 use field::error::FieldError;
@@ -102,7 +102,8 @@ pub fn visit_box(
             return Err(FieldError::Interrupted);
         }
         let ids: Vec<PageId> = some.iter().flat_map(|b| reader.arrays.iter().map(|a| reader.page(z, *a, *b))).collect();
-        let _hold = session.pager.fetch(&ids).map_err(pager_error)?;
+        let bytes = page_bytes * some.len() as u64;
+        let _hold = session.pager.fetch(&ids).map_err(|e| fetch_error(&session.pager, e, bytes))?;
         for b in some {
             let mut pages: Vec<Option<&[u8]>> = vec![None; z.arrays.len()];
             for a in &reader.arrays {

@@ -200,7 +200,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 400, rng_algorithm: prop::test_runner::RngAlgorithm::ChaCha, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: 400, rng_seed: prop::test_runner::RngSeed::Fixed(0x7061_6765), ..ProptestConfig::default() })]
         #[test]
         fn every_point_has_one_place(i in 1usize..300, j in 1usize..90, k in 1usize..70, asked in prop::sample::select(vec![4usize, 8, 16, 32, 64]), flat: bool, seed: u64) {
             let layout = if flat { Layout::Flat } else { Layout::Cubed };

@@ -91,9 +91,12 @@ fn a_kilobyte_costs_less_than_a_megabyte() {
     std::fs::create_dir_all(&folder).expect("a folder for the files");
     let path = folder.join("a.xyz");
     let mut most = 0;
-    let rounds: usize = std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse().ok()).unwrap_or(40).min(2000);
-    for start in seeds() {
-        for round in 0..rounds {
+    let soak_s = std::env::var("FARFIELD_SOAK_S").ok().and_then(|v| v.parse().ok()).unwrap_or(0.0);
+    let (begun, starts) = (std::time::Instant::now(), seeds());
+    for (n, start) in starts.iter().enumerate() {
+        // Each start gets its share of a soak.
+        let share = soak_s * (n + 1) as f64 / starts.len() as f64;
+        for round in (0..).take_while(|round| *round < 40 || begun.elapsed().as_secs_f64() < share) {
             let mut bytes = start.clone();
             for _ in 0..round.min(8) {
                 let at = random.below(bytes.len());

@@ -9,6 +9,7 @@ use kernels::streamline::{Direction, Integrator, Options};
 use pager::PolicyKind;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 fn usage(message: impl Into<String>) -> FieldError {
     FieldError::Usage(message.into())
@@ -195,11 +196,34 @@ fn position(v: &Value, planar: bool) -> Result<[f64; 3], FieldError> {
     Ok(p)
 }
 
-/// The writer of the Chrome trace, where one is asked for.
-pub fn observer(events: Option<&str>) -> Result<Option<std::sync::Arc<dyn pager::Observer>>, FieldError> {
-    let Some(path) = events else { return Ok(None) };
-    match pager::ChromeTrace::create(std::path::Path::new(path)) {
-        Ok(t) => Ok(Some(std::sync::Arc::new(t))),
-        Err(e) => Err(FieldError::io(path, e)),
+/// The Chrome trace of a run, where one is asked for. It is ended when this is dropped: a thread of the pager may live on for
+/// a moment longer and would take the trace with it, unfinished, when the process ends.
+pub struct Events(Option<Arc<pager::ChromeTrace>>);
+
+impl Events {
+    /// Creates the file.
+    pub fn create(path: Option<&str>) -> Result<Self, FieldError> {
+        let Some(path) = path else { return Ok(Self(None)) };
+        match pager::ChromeTrace::create(std::path::Path::new(path)) {
+            Ok(t) => Ok(Self(Some(Arc::new(t)))),
+            Err(e) => Err(FieldError::io(path, e)),
+        }
+    }
+    /// For the pager.
+    pub fn observer(&self) -> Option<Arc<dyn pager::Observer>> {
+        self.0.clone().map(|t| t as Arc<dyn pager::Observer>)
+    }
+    /// For spans that are not the pager's.
+    pub fn trace(&self) -> Option<Arc<pager::ChromeTrace>> {
+        self.0.clone()
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        if let Some(trace) = &self.0 {
+            // A trace that cannot be written does not change the run's result.
+            let _ = trace.close();
+        }
     }
 }

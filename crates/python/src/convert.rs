@@ -1,16 +1,17 @@
 //! Conversion and validation.
 
-use crate::arguments::{self, Object};
+use crate::arguments::{self, Events, Object};
 use crate::watch::watched;
-use engine::convert::{self as converter, ConvertOptions};
+use engine::convert::{self as converter, ConvertOptions, Spans};
 use engine::session::{charge_for, convert_input, Session};
 use field::error::FieldError;
 use field::paging::Layout;
 use field::store::codec::Codec;
-use field::store::Store;
+use field::store::{Problem, Store};
 use pyo3::prelude::*;
-use serde_json::json;
+use serde_json::{json, Value};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 #[pyfunction]
 #[pyo3(signature = (source, destination, *, q=None, function=None, options="{}", memory_limit, workers=0, readers=0, events=None, progress=None))]
@@ -32,7 +33,8 @@ pub fn convert(
         let mut o = Object::parse(options, "convert options")?;
         let spec = arguments::source(source, q, function, &mut o)?;
         let mut means = arguments::means(memory_limit, workers, readers, "clock")?;
-        means.observer = arguments::observer(events)?;
+        let events = Events::create(events)?;
+        means.observer = events.observer();
         let page = o.whole("page")?.map_or(converter::ConvertOptions::default().page, |p| p as usize);
         if !(2..=256).contains(&page) {
             return Err(FieldError::Usage(format!(
@@ -46,9 +48,15 @@ pub fn convert(
         let codec = Codec::parse(&codec_name, None)?;
         let (resume, overwrite, dry) = (o.truth("resume")?, o.truth("overwrite")?, o.truth("dry_run")?);
         o.done()?;
+        // The pager's clock starts now, too.
+        let begun = Instant::now();
         let session = Session::open(spec, means, watch)?;
-        let options =
-            ConvertOptions { page, layout, codec, resume, overwrite, memory_limit, workers: session.means.threads() };
+        let spans = events.trace().map_or_else(Spans::default, |t| {
+            let us = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
+            Spans::new(move |name, at, took| t.span(name, us(at.saturating_duration_since(begun)), us(took)))
+        });
+        let workers = session.means.threads();
+        let options = ConvertOptions { page, layout, codec, resume, overwrite, memory_limit, workers, spans };
         let input = convert_input(&session.dataset())?;
         let dst = Path::new(destination);
         let charge = charge_for(&session);
@@ -111,35 +119,26 @@ pub fn validate(
         let spec = arguments::source(source, q, function, &mut o)?;
         o.done()?;
         let mut means = arguments::means(memory_limit, workers, readers, "clock")?;
-        means.observer = arguments::observer(events)?;
+        let events = Events::create(events)?;
+        means.observer = events.observer();
         if spec.path.is_dir() {
-            let mut told = |done: u64, total: u64| watch("validating", done as f64, total as f64);
-            let began = std::time::Instant::now();
-            let v = Store::validate(&spec.path, &mut told)?;
-            let mut stats = engine::session::idle_stats(&means);
-            stats["wall_s"] = began.elapsed().as_secs_f64().into();
-            stats["bytes_read"] = v.bytes.into();
-            stats["reads"] = v.files.into();
-            let split = |p: &String| match p.split_once(": ") {
-                Some((what, error)) => json!({"what": what, "error": error}),
-                None => json!({"what": p, "error": ""}),
-            };
-            let failures: Vec<_> = v.problems.iter().map(split).collect();
-            // No page went through the pager: the numbers of an empty run beside the store's own.
+            let (v, stats) = engine::validate::run(&spec.path, &means, watch)?;
             return Ok(json!({
-                "ok": v.is_ok(), "pages_checked": v.pages, "pages_unchecked": 0, "failures": failures,
+                "ok": v.is_ok(), "pages_checked": v.pages, "pages_unchecked": 0, "failures": failures(&v.problems),
                 "failed": v.problem_count, "stats": stats,
             })
             .to_string());
         }
         let session = Session::open(spec, means, watch)?;
         let v = engine::validate::read_all(&session, watch)?;
-        let failures: Vec<_> =
-            v.failures.iter().take(100).map(|(what, error)| json!({"what": what, "error": error})).collect();
         Ok(json!({
-            "ok": v.failures.is_empty(), "pages_checked": 0, "pages_unchecked": v.pages, "failures": failures,
-            "failed": v.failures.len(), "stats": session.stats(),
+            "ok": v.problem_count == 0, "pages_checked": 0, "pages_unchecked": v.pages, "failures": failures(&v.problems),
+            "failed": v.problem_count, "stats": session.stats(),
         })
         .to_string())
     })
+}
+
+fn failures(problems: &[Problem]) -> Vec<Value> {
+    problems.iter().map(|p| json!({"what": p.what, "error": p.error})).collect()
 }

@@ -1,6 +1,6 @@
 //! An open dataset.
 
-use crate::arguments::{self, Object};
+use crate::arguments::{self, Events, Object};
 use crate::errors::{raise, to_python};
 use crate::lines::PyLines;
 use crate::watch::watched;
@@ -21,9 +21,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Catalog, pager and ledger.
 #[pyclass(name = "Dataset", module = "farfield._native", frozen)]
 pub struct PyDataset {
-    session: Mutex<Option<Arc<Session>>>,
+    open: Mutex<Option<Open>>,
     /// Who opened it. A forked child has none of its threads, nor its frames.
     process: u32,
+}
+
+/// What is open. The trace goes last.
+struct Open {
+    session: Arc<Session>,
+    _events: Events,
 }
 
 impl PyDataset {
@@ -35,8 +41,10 @@ impl PyDataset {
                 "this dataset was opened before this process was forked; open it again here".into(),
             ));
         }
-        let held = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        held.clone().ok_or_else(|| raise(py, "UsageError", "this dataset is closed; open it again".into()))
+        let held = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        held.as_ref()
+            .map(|o| o.session.clone())
+            .ok_or_else(|| raise(py, "UsageError", "this dataset is closed; open it again".into()))
     }
 }
 
@@ -108,15 +116,16 @@ impl PyDataset {
         events: Option<&str>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let session = watched(py, progress, |watch| {
+        let open = watched(py, progress, |watch| {
             let mut o = Object::parse(options, "options")?;
             let spec = arguments::source(source, q, function, &mut o)?;
             o.done()?;
             let mut means = arguments::means(memory_limit, workers, readers, replacement)?;
-            means.observer = arguments::observer(events)?;
-            Session::open(spec, means, watch)
+            let events = Events::create(events)?;
+            means.observer = events.observer();
+            Ok(Open { session: Arc::new(Session::open(spec, means, watch)?), _events: events })
         })?;
-        Ok(Self { session: Mutex::new(Some(Arc::new(session))), process: std::process::id() })
+        Ok(Self { open: Mutex::new(Some(open)), process: std::process::id() })
     }
 
     #[pyo3(signature = (*, ranges=false, progress=None))]
@@ -272,12 +281,12 @@ impl PyDataset {
 
     fn set_memory_limit(&self, py: Python<'_>, memory_limit: u64) -> PyResult<()> {
         let session = self.session(py)?;
-        if memory_limit < pager::SMALLEST_LIMIT {
+        if memory_limit < engine::session::SMALLEST_LIMIT {
             return Err(to_python(
                 py,
                 FieldError::LimitTooSmall {
                     limit: memory_limit,
-                    needs: pager::SMALLEST_LIMIT,
+                    needs: engine::session::SMALLEST_LIMIT,
                     what: "the page pool".into(),
                 },
             ));
@@ -287,7 +296,7 @@ impl PyDataset {
     }
 
     fn close(&self, py: Python<'_>) {
-        let taken = self.session.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let taken = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
         if self.process == std::process::id() {
             py.detach(|| drop(taken));
         } else {
@@ -299,7 +308,7 @@ impl PyDataset {
 impl Drop for PyDataset {
     fn drop(&mut self) {
         if self.process != std::process::id() {
-            std::mem::forget(self.session.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+            std::mem::forget(self.open.get_mut().unwrap_or_else(PoisonError::into_inner).take());
         }
     }
 }

@@ -28,8 +28,9 @@ pub fn to_python(py: Python<'_>, e: FieldError) -> PyErr {
     let message = match &e {
         FieldError::LimitTooSmall { limit, needs, what } => format!(
             "the memory limit of {} is too small: {what} needs about {}; raise --memory-limit to that",
-            size(*limit),
-            size(*needs)
+            size(*limit, f64::round),
+            // Up: the amount as it is shown must do.
+            size(*needs, f64::ceil)
         ),
         FieldError::Page(p) if p.kind == PageErrorKind::Missing => {
             format!("{}: this file is missing; the data are damaged", p.what)
@@ -43,10 +44,11 @@ pub fn to_python(py: Python<'_>, e: FieldError) -> PyErr {
     raise(py, class, message)
 }
 
-fn size(bytes: u64) -> String {
+/// A size in a few digits, the last of them rounded by `round`.
+fn size(bytes: u64, round: fn(f64) -> f64) -> String {
     match bytes {
-        b if b >= 1 << 30 => format!("{:.2} GiB", b as f64 / (1u64 << 30) as f64),
-        b if b >= 1 << 20 => format!("{:.1} MiB", b as f64 / (1u64 << 20) as f64),
+        b if b >= 1 << 30 => format!("{:.2} GiB", round(b as f64 / (1u64 << 30) as f64 * 100.0) / 100.0),
+        b if b >= 1 << 20 => format!("{:.1} MiB", round(b as f64 / (1u64 << 20) as f64 * 10.0) / 10.0),
         b => format!("{} KiB", b.div_ceil(1024)),
     }
 }

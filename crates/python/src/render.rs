@@ -1,6 +1,6 @@
 //! Pictures.
 
-use crate::arguments::{self, Object};
+use crate::arguments::{self, Events, Object};
 use crate::watch::watched;
 use engine::scene::{self, Reader};
 use engine::session::SourceSpec;
@@ -46,7 +46,8 @@ pub fn render(
 ) -> PyResult<String> {
     watched(py, progress, |watch| {
         let mut means = arguments::means(memory_limit, workers, readers, replacement)?;
-        means.observer = arguments::observer(events)?;
+        let events = Events::create(events)?;
+        means.observer = events.observer();
         let reader = Reader { source: &source, trace: &trace };
         scene::render(scene, Path::new(output), means, &reader, watch).map(|v| v.to_string())
     })

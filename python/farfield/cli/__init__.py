@@ -20,6 +20,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs `farfield` and exits."""
     _stop_in_order()
     code = run(sys.argv[1:] if arguments is None else list(arguments))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # what is done is done: the exit code tells how it ended
     try:
         sys.stdout.flush()
     except BrokenPipeError:

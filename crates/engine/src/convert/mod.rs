@@ -38,6 +38,7 @@ use plan::Plan;
 use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// One array to convert.
 #[derive(Clone)]
@@ -76,6 +77,42 @@ pub struct ConvertOptions {
     pub memory_limit: u64,
     /// Threads that encode.
     pub workers: usize,
+    /// Who is told what the threads do.
+    pub spans: Spans,
+}
+
+/// Gets a name, a beginning and a duration for whatever a thread of the conversion did.
+#[derive(Clone, Default)]
+pub struct Spans(Option<Arc<SpanTold>>);
+
+type SpanTold = dyn Fn(&'static str, Instant, Duration) + Send + Sync;
+
+impl Spans {
+    /// Tells `told`, on any thread.
+    pub fn new(told: impl Fn(&'static str, Instant, Duration) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(told)))
+    }
+
+    fn time<T>(&self, name: &'static str, work: impl FnOnce() -> T) -> T {
+        let Some(told) = &self.0 else { return work() };
+        let begun = Instant::now();
+        let done = work();
+        told(name, begun, begun.elapsed());
+        done
+    }
+}
+
+impl std::fmt::Debug for Spans {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "Spans(told)" } else { "Spans(nobody)" })
+    }
+}
+
+impl PartialEq for Spans {
+    /// Who watches does not change what is made.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 impl Default for ConvertOptions {
@@ -88,6 +125,7 @@ impl Default for ConvertOptions {
             overwrite: false,
             memory_limit: 256 << 20,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
+            spans: Spans::default(),
         }
     }
 }
@@ -168,19 +206,26 @@ fn plan_within<'a>(
     charge: &Charge<'_>,
 ) -> Result<(Plan<'a>, Box<dyn Any>), FieldError> {
     let mut limit = options.memory_limit;
-    let mut refused = None;
+    let mut smallest = false;
     loop {
         let plan = match Plan::new(input, dst, options, pages, limit) {
             Ok(plan) => plan,
-            Err(e) => return Err(refused.unwrap_or(e)),
+            // The smallest plan there is. What the ledger says of it is the truth about what would do.
+            Err(FieldError::LimitTooSmall { needs, .. }) if !smallest => {
+                (limit, smallest) = (needs, true);
+                continue;
+            }
+            Err(e) => return Err(e),
         };
         match charge(plan.memory) {
-            Ok(charged) => return Ok((plan, charged)),
-            Err(e) => {
-                // What is short is what the smallest plan lacks; the last refusal says so.
-                limit = plan.memory.saturating_sub(1) / 4 * 3;
-                refused = Some(e);
+            Ok(charged) if plan.memory <= options.memory_limit => return Ok((plan, charged)),
+            // A ledger may have room for more than the conversion is to take.
+            Ok(_) => {
+                let (limit, what) = (options.memory_limit, "converting a page at a time".into());
+                return Err(FieldError::LimitTooSmall { limit, needs: plan.memory, what });
             }
+            Err(e) if smallest => return Err(e),
+            Err(_) => limit = plan.memory.saturating_sub(1) / 4 * 3,
         }
     }
 }
@@ -236,8 +281,9 @@ fn run(
     // Slabs overlap a little, so what was read is more than what is done.
     let mut tell = |read: u64| progress(Progress { done: (before + read).min(total), total });
     pipeline::run(&plan, disk, &places, &todo, &mut tell)?;
-    let seals = levels::write_all(&plan, disk, &places, &mut || tell(total))?;
+    let spans = &options.spans;
+    let seals = spans.time("ranges and boxes", || levels::write_all(&plan, disk, &places, &mut || tell(total)))?;
     report.store_bytes = seals.iter().map(|s| s.bytes).sum();
-    finish(&plan, disk, dst, options, partial, seals)?;
+    spans.time("commit", || finish(&plan, disk, dst, options, partial, seals))?;
     Ok(report)
 }

@@ -108,7 +108,7 @@ pub(super) fn run(
         threads.spawn(move || write_all(plan, disk, places, failure, to_write, return_pages, close));
         for _ in 0..COMMITTERS {
             let closing = closing.clone();
-            threads.spawn(move || commit_all(disk, places, failure, &closing));
+            threads.spawn(move || commit_all(plan, disk, places, failure, &closing));
         }
         drop(closing);
         encode_all(plan, failure, filled, return_slab, pages, ready, progress);
@@ -133,7 +133,7 @@ fn read_all(plan: &Plan<'_>, todo: &[usize], failure: &Failure, slabs: Receiver<
                 drop(words);
                 words = Words::new(plan.slab_bytes.max(slab.bytes));
             }
-            if failure.check(read_slab(plan, unit, &slab, words.bytes_mut())).is_none() {
+            if failure.check(plan.spans.time("read", || read_slab(plan, unit, &slab, words.bytes_mut()))).is_none() {
                 return;
             }
             if fill.send(Filled { piece, slab, words }).is_err() {
@@ -258,7 +258,7 @@ fn encode_all(
         let done = slab.values as u64;
         let bytes = words.bytes();
         let work = Work { plan, unit: piece.unit, pages: piece.pages, slab, bytes };
-        if failure.check(work.run(&mut record, &mut out)).is_none() {
+        if failure.check(plan.spans.time("encode", || work.run(&mut record, &mut out))).is_none() {
             break;
         }
         return_slab.send(words).ok();
@@ -297,7 +297,10 @@ fn write_all(
             }
             for part in &pages {
                 let Some(shard) = &mut shard else { return };
-                if failure.check(shard.append(disk, layout, &part.bytes, &part.lens)).is_none() {
+                if failure
+                    .check(plan.spans.time("write", || shard.append(disk, layout, &part.bytes, &part.lens)))
+                    .is_none()
+                {
                     return;
                 }
             }
@@ -317,13 +320,19 @@ fn write_all(
     }
 }
 
-fn commit_all(disk: &Disk, places: &Places<'_>, failure: &Failure, closing: &Mutex<Receiver<Closing>>) {
+fn commit_all(
+    plan: &Plan<'_>,
+    disk: &Disk,
+    places: &Places<'_>,
+    failure: &Failure,
+    closing: &Mutex<Receiver<Closing>>,
+) {
     loop {
         let next = closing.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Closing { shard, mut record }) = next else { return };
         if let Some(s) = shard {
             // The record vouches for the shard, so the shard must be on disk first.
-            if failure.check(disk.sync(&s.file, &s.path)).is_none() {
+            if failure.check(plan.spans.time("sync", || disk.sync(&s.file, &s.path))).is_none() {
                 return;
             }
             record.shard_bytes = s.bytes;

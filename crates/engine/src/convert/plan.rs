@@ -1,7 +1,7 @@
 //! What is to be done: units (one shard each), the pieces that a unit is read in, and the memory for them.
 
 use super::pipeline::{READS, READ_BYTES};
-use super::{ConvertInput, ConvertOptions};
+use super::{ConvertInput, ConvertOptions, Spans};
 use field::boxes::{cells, Bounds, BLOCK};
 use field::error::FieldError;
 use field::paging::Paging;
@@ -71,6 +71,7 @@ pub(super) struct Plan<'a> {
     pub out_bytes: usize,
     pub memory: u64,
     pub workers: usize,
+    pub spans: Spans,
 }
 
 impl<'a> Plan<'a> {
@@ -97,6 +98,7 @@ impl<'a> Plan<'a> {
             out_bytes: 0,
             memory: 0,
             workers: options.workers.clamp(1, 64),
+            spans: options.spans.clone(),
         };
         plan.list_units();
         plan.find_memory(limit)?;

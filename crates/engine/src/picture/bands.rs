@@ -1,10 +1,11 @@
 //! Bands: how many, who draws which, and in what order they are handed over.
 
 use super::{Budget, PictureError, Report};
-use kernels::draw::{Canvas, Counts, Layer, Setting, Stage, StageError};
+use kernels::draw::{Aabb, Canvas, Chunk, Counts, Geometry, GeometryError, Layer, Setting, Stage, StageError, Wanted};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -87,28 +88,93 @@ pub(super) fn render_rows(
     progress: &mut dyn FnMut(f32) -> bool,
     sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
 ) -> Result<Report, PictureError> {
+    let stop = AtomicBool::new(false);
+    let held: Vec<_> = layers.iter().map(|l| Stoppable { inner: l.geometry, stop: &stop }).collect();
+    let layers = layers.into_iter().zip(&held).map(|(l, geometry)| Layer { geometry, ..l }).collect();
     let mut stage = Stage::new(setting, layers)?;
     let plan = plan(&stage, budget.bytes, reserved, workers)?;
     let _guard = (budget.charge)(plan.bytes).map_err(PictureError::Refused)?;
-    let counts = survey(&mut stage, plan.workers, progress)?;
-    draw(&stage, &plan, progress, sink)?;
+    let counts = survey(&mut stage, plan.workers, &stop, progress)?;
+    draw(&stage, &plan, &stop, progress, sink)?;
     Ok(Report { counts, bands: plan.bands, band_rows: plan.rows, charged_bytes: plan.bytes, workers: plan.workers })
 }
 
 /// Fills the small picture of depth and contact shadows on all workers.
-fn survey(stage: &mut Stage<'_>, workers: u32, progress: &mut dyn FnMut(f32) -> bool) -> Result<Counts, PictureError> {
-    let mut go_on = |share: f32| if progress(share) { Ok(()) } else { Err(PictureError::Interrupted) };
-    go_on(0.0)?;
+fn survey(
+    stage: &mut Stage<'_>,
+    workers: u32,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(f32) -> bool,
+) -> Result<Counts, PictureError> {
     let rows = stage.survey_rows();
-    let surveys = in_parts(rows, workers, |rows| stage.survey(rows))?.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let seen = &*stage;
+    let surveys = interruptible(stop, &mut || progress(0.0), || in_parts(rows, workers, |rows| seen.survey(rows)))??;
+    let surveys = surveys.into_iter().collect::<Result<Vec<_>, _>>()?;
     // The part that starts at row 0 looks at everything.
     let counts = surveys.first().map(|p| p.counts).unwrap_or_default();
     stage.surveyed(surveys);
-    go_on(SURVEY_SHARE * 0.6)?;
-    let shadows = in_parts(rows, workers, |rows| stage.contacts(rows))?;
+    let seen = &*stage;
+    let mut go_on = || progress(SURVEY_SHARE * 0.6);
+    let shadows = interruptible(stop, &mut go_on, || in_parts(rows, workers, |rows| seen.contacts(rows)))??;
     stage.shadowed(shadows);
-    go_on(SURVEY_SHARE)?;
-    Ok(counts)
+    if progress(SURVEY_SHARE) {
+        Ok(counts)
+    } else {
+        Err(PictureError::Interrupted)
+    }
+}
+
+/// Geometry of which nothing more is wanted once `stop` is set, so that whoever streams it ends soon, however much there is.
+pub(crate) struct Stoppable<'a> {
+    pub(crate) inner: &'a dyn Geometry,
+    pub(crate) stop: &'a AtomicBool,
+}
+
+impl Geometry for Stoppable<'_> {
+    fn bounds(&self) -> Aabb {
+        self.inner.bounds()
+    }
+
+    fn for_each(&self, wanted: Wanted<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
+        let stopped = || self.stop.load(Ordering::Relaxed);
+        self.inner.for_each(&|b| !stopped() && wanted(b), &mut |chunk| {
+            if !stopped() {
+                visit(chunk);
+            }
+        })
+    }
+}
+
+/// Does `work` on a thread of its own while this one asks, ten times a second, whether to go on; if not it sets `stop`, by
+/// which the work is to end.
+pub(crate) fn interruptible<T: Send>(
+    stop: &AtomicBool,
+    go_on: &mut dyn FnMut() -> bool,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, PictureError> {
+    let mut ask = || {
+        if !go_on() {
+            stop.store(true, Ordering::Relaxed);
+        }
+    };
+    ask();
+    let result = std::thread::scope(|scope| {
+        let (alive, ended) = std::sync::mpsc::channel::<()>();
+        let worker = scope.spawn(move || {
+            // Goes with the thread, however it ends.
+            let _alive = alive;
+            work()
+        });
+        while ended.recv_timeout(TELL_EVERY) == Err(RecvTimeoutError::Timeout) {
+            ask();
+        }
+        worker.join()
+    });
+    match result {
+        _ if stop.load(Ordering::Relaxed) => Err(PictureError::Interrupted),
+        Ok(value) => Ok(value),
+        Err(_) => Err(PictureError::WorkerLost),
+    }
 }
 
 /// Does a work on `rows` rows, cut among workers; results are in the order of the rows.
@@ -125,19 +191,19 @@ fn in_parts<T: Send>(rows: u32, workers: u32, work: impl Fn(Range<u32>) -> T + S
 fn draw(
     stage: &Stage<'_>,
     plan: &Plan,
+    stop: &AtomicBool,
     progress: &mut dyn FnMut(f32) -> bool,
     sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
 ) -> Result<(), PictureError> {
     let shared = Mutex::new(Shared { alive: plan.workers, ..Shared::default() });
     let changed = Condvar::new();
     let ticket = AtomicU32::new(0);
-    let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..plan.workers {
             scope.spawn(|| {
                 // Says that the worker is gone however it ends, so that the writer cannot wait for it for ever.
                 let _leave = Leave { shared: &shared, changed: &changed };
-                work(stage, plan, &shared, &changed, &ticket, &stop);
+                work(stage, plan, &shared, &changed, &ticket, stop);
             });
         }
         let result = write(plan, &shared, &changed, progress, sink);

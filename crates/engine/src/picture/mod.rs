@@ -17,6 +17,7 @@
 mod arrays;
 mod bands;
 mod png_rows;
+pub(crate) use bands::{interruptible, Stoppable};
 #[cfg(test)]
 mod tests;
 

@@ -175,6 +175,52 @@ fn it_stops_when_told_to() {
     });
 }
 
+/// Lines that take a minute to read, as some do that lie on a slow disk.
+struct Slow;
+
+impl Geometry for Slow {
+    fn bounds(&self) -> Aabb {
+        Aabb::of([glam::DVec3::ZERO, glam::DVec3::ONE])
+    }
+
+    fn for_each(&self, wanted: Wanted<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
+        for n in 0..6000 {
+            let x = f64::from(n) / 6000.0;
+            if wanted(&Aabb::of([glam::DVec3::splat(x)])) {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+                visit(Chunk::Line(Polyline {
+                    points: Positions::F64(&[[x; 3], [x, x, 1.0 - x]]),
+                    scalars: None,
+                    radii: None,
+                    before: None,
+                    after: None,
+                }));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Also in the middle of a pass over the geometry, of which the first, the survey, hands over no row.
+#[test]
+fn it_stops_soon_however_much_there_is_to_read() {
+    let layer = Layer { geometry: &Slow, style: Style::tubes(Colour::Solid([9, 9, 9]), Radius::Pixels(2.0)) };
+    let camera = Camera::fit(&Slow.bounds(), &View::of(&Slow.bounds()), &Furniture::default().frame([64, 48]));
+    let setting = Setting {
+        size: [64, 48],
+        camera,
+        background: Background::default(),
+        effects: Effects::default(),
+        samples: Samples::Eight,
+        furniture: Furniture::default(),
+    };
+    let begun = std::time::Instant::now();
+    let progress = &mut |_| begun.elapsed().as_secs_f64() < 0.3;
+    let stopped = render(setting, vec![layer], Budget::uncharged(8 << 20), 2, progress, std::io::sink());
+    assert!(matches!(stopped, Err(PictureError::Interrupted)));
+    assert!(begun.elapsed().as_secs_f64() < 5.0, "{:?}", begun.elapsed());
+}
+
 struct Full;
 
 impl std::io::Write for Full {

@@ -21,19 +21,19 @@ pub use look::look;
 
 use crate::picture::{
     self, Axes, Background, Budget, Colour, ColourMap, Effects, Furniture, Layer, Note, PictureError, Place, Radius,
-    Samples, ScalarBar, Setting, Style,
+    Samples, ScalarBar, Setting, Stoppable, Style,
 };
-use crate::session::{pager_error, Means, Session, SourceSpec, Watch};
+use crate::session::{would_do, Bare, Means, Session, SourceSpec, Watch};
 use crate::trace::TraceSpec;
 use faces::{FaceLayer, MeshLayer};
 use field::error::FieldError;
 use gather::{Gathered, Gatherer, Shape};
-use pager::{Backend, ChargeKind, Pager, PagerConfig};
+use pager::{ChargeKind, Pager};
 use pieces::{Arena, LineLayer, Range};
 use serde_json::{json, Map, Value};
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
-use std::time::Instant;
 use target::PictureFile;
 
 /// How the parts of a scene are read that the caller reads elsewhere too.
@@ -59,7 +59,6 @@ pub fn render(
     reader: &Reader<'_>,
     watch: &mut Watch<'_>,
 ) -> Result<Value, FieldError> {
-    let begun = (Instant::now(), crate::process::cpu_seconds());
     let document = Document::parse(scene)?;
     let [width, height] = document.size;
     if width == 0 || height == 0 || width.max(height) > kernels::draw::MOST_PIXELS_A_SIDE {
@@ -73,9 +72,9 @@ pub fn render(
         Some(s) => Some(Session::open((reader.source)(s.clone())?, means.clone(), watch)?),
         None => None,
     };
-    let pager = match &session {
-        Some(s) => s.pager.clone(),
-        None => bare_pager(&means)?,
+    let bare = if session.is_none() { Some(Bare::new(&means)?) } else { None };
+    let Some(pager) = session.as_ref().map(|s| &s.pager).or(bare.as_ref().map(|b| &b.pager)).cloned() else {
+        return Err(FieldError::Usage("the scene has no source".into()));
     };
     let mut arena = Arena::new(&pager, (pager.ledger().limit() / ARENA_SHARE) as usize)?;
     let mut gathered = Vec::with_capacity(document.objects.len());
@@ -90,34 +89,10 @@ pub fn render(
         maps.iter().map(|m| (m.name.clone(), json!({"field": m.field, "range": m.range, "units": m.units}))).collect();
     let drawn: Vec<Value> =
         gathered.iter().map(|g| json!({"kind": g.kind, "name": g.name, "primitives": g.primitives()})).collect();
-    let stats = match &session {
-        Some(s) => s.stats(),
-        None => {
-            let mut stats = crate::session::idle_stats(&means);
-            stats["wall_s"] = begun.0.elapsed().as_secs_f64().into();
-            stats["cpu_s"] = (crate::process::cpu_seconds() - begun.1).into();
-            stats["peak_bytes"] = pager.counters().peak_bytes.into();
-            stats["workers"] = means.threads().into();
-            stats["readers"] = pager.readers().into();
-            stats["transport"] = pager.reader_name().into();
-            stats
-        }
-    };
+    let stats = session.as_ref().map(Session::stats).or(bare.as_ref().map(Bare::stats));
     Ok(json!({
         "output": output, "size": document.size, "maps": found, "drawn": drawn, "camera": camera, "bytes_written": bytes, "stats": stats,
     }))
-}
-
-/// A ledger for a scene that has no dataset.
-fn bare_pager(means: &Means) -> Result<Arc<Pager>, FieldError> {
-    let config = PagerConfig {
-        limit: means.memory_limit,
-        policy: means.replacement,
-        readers: means.readers.max(1),
-        backend: Backend::Auto,
-        observer: means.observer.clone(),
-    };
-    Pager::new(config).map_err(pager_error)
 }
 
 /// A map with its range.
@@ -306,13 +281,12 @@ fn draw(
         text_scale: 1.0,
     };
     let mut sources = layers(document, gathered, maps, arena, picture::pixel_scale(size));
-    if !watch("drawing", 0.0, 1.0) {
-        return Err(FieldError::Interrupted);
-    }
     let (chosen, framed) = {
+        let stop = AtomicBool::new(false);
+        let held: Vec<_> = sources.iter().map(|s| Stoppable { inner: s.0.geometry(), stop: &stop }).collect();
         let of = |edges: bool| -> Vec<Layer<'_>> {
-            let some = sources.iter().filter(|(g, _, edge)| (edges || !edge) && !g.geometry().bounds().is_empty());
-            some.map(|(g, style, _)| Layer { geometry: g.geometry(), style: style.clone() }).collect()
+            let some = sources.iter().zip(&held).filter(|(s, g)| (edges || !s.2) && !g.inner.bounds().is_empty());
+            some.map(|(s, geometry)| Layer { geometry, style: s.1.clone() }).collect()
         };
         // Outlines of far surroundings would make what is looked at small: they count where they reach little farther
         // than the rest.
@@ -320,8 +294,10 @@ fn draw(
         let [near, far] = [&rest, &all].map(|l| picture::bounds_of(l).extent().length());
         let framed = rest.is_empty() || far <= NEAR_OUTLINE * near;
         let fitted = if framed { &all } else { &rest };
-        let chosen = view::choose(&document.camera, fitted, &furniture.frame(size));
-        (chosen.map_err(|e| drawing(e.into(), file, pager))?, framed)
+        let frame = furniture.frame(size);
+        let mut go_on = || watch("drawing", 0.0, 1.0);
+        let chosen = picture::interruptible(&stop, &mut go_on, || view::choose(&document.camera, fitted, &frame));
+        (chosen.and_then(|c| c.map_err(Into::into)).map_err(|e| drawing(e, file, pager))?, framed)
     };
     if !framed {
         // What only crosses the picture stays in the background.
@@ -383,10 +359,10 @@ fn draw(
 fn drawing(e: PictureError, file: &PictureFile, pager: &Arc<Pager>) -> FieldError {
     let limit = pager.ledger().limit();
     match e {
-        PictureError::TooSmall { width, height, needed, budget } => FieldError::LimitTooSmall {
+        PictureError::TooSmall { width, height, needed, .. } => FieldError::LimitTooSmall {
             limit,
-            // With a sixteenth left over.
-            needs: limit.saturating_add(needed.saturating_sub(budget) / 15 * 16 + (64 << 10)),
+            // With a sixteenth left over, and a third more: what was gathered takes a quarter of whatever limit there is.
+            needs: would_do(pager, needed / 15 * 16) / 3 * 4,
             what: format!("a picture of {width} x {height} pixels"),
         },
         PictureError::Refused(_) => {

@@ -8,8 +8,9 @@
 //! Invariant: how the geometry is cut depends on the geometry alone, never on the memory limit, so that pictures are equal bit
 //! for bit whatever the limit.
 
-use crate::output::{ByteLog, Held, OutputError, SpoolOptions};
+use crate::output::{ByteLog, Held, SpoolOptions};
 use crate::picture::{Aabb, Chunk, Geometry, GeometryError, Polyline, Positions, Wanted};
+use crate::session::{refused, would_do};
 use crate::trace::{output_error, LedgerShare};
 use field::error::FieldError;
 use glam::DVec3;
@@ -24,17 +25,16 @@ pub(crate) struct Arena {
     log: ByteLog,
     /// For the indexes of blocks.
     index: Held,
-    limit: u64,
+    pager: Arc<Pager>,
 }
 
 impl Arena {
     /// An empty arena that holds at most `budget` bytes of geometry in memory.
     pub(crate) fn new(pager: &Arc<Pager>, budget: usize) -> Result<Self, FieldError> {
-        let limit = pager.ledger().limit();
         let index = Held::new(Box::new(LedgerShare::new(pager.clone())));
         let log = ByteLog::new(&SpoolOptions::spill_directory(None), budget, index.sibling())
-            .map_err(|e| memory(e, limit))?;
-        Ok(Self { log, index, limit })
+            .map_err(|e| refused(pager, output_error(e)))?;
+        Ok(Self { log, index, pager: pager.clone() })
     }
 
     /// The bytes.
@@ -43,7 +43,7 @@ impl Arena {
     }
 
     pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<u64, FieldError> {
-        self.log.append(bytes).map_err(|e| memory(e, self.limit))
+        self.log.append(bytes).map_err(|e| refused(&self.pager, output_error(e)))
     }
 
     /// Charges an entry of an index; twice its size, since a vector doubles as it grows.
@@ -52,20 +52,11 @@ impl Arena {
             return Ok(());
         }
         Err(FieldError::LimitTooSmall {
-            limit: self.limit,
-            needs: self.limit.saturating_add(self.limit / 2),
+            limit: self.pager.ledger().limit(),
+            // How much is still to come is not known: as much again as there is.
+            needs: would_do(&self.pager, self.pager.ledger().of(pager::ChargeKind::Results).max(bytes as u64 * 2)),
             what: "the index of what is drawn".into(),
         })
-    }
-}
-
-/// An output's error with the limit that it was met under.
-fn memory(e: OutputError, limit: u64) -> FieldError {
-    match output_error(e) {
-        FieldError::LimitTooSmall { needs, what, .. } => {
-            FieldError::LimitTooSmall { limit, needs: limit.saturating_add(needs), what }
-        }
-        e => e,
     }
 }
 

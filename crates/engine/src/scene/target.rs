@@ -78,7 +78,13 @@ impl PictureFile {
 
     /// An error of drawing into it.
     pub(crate) fn failed(&self, e: io::Error) -> FieldError {
-        FieldError::io(&self.target, e)
+        match e.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FieldError::io(
+                &self.target,
+                io::Error::new(e.kind(), "no space left on device; free some space or write elsewhere"),
+            ),
+            _ => FieldError::io(&self.target, e),
+        }
     }
 }
 

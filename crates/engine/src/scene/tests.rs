@@ -17,7 +17,7 @@ fn means(limit: u64, workers: usize) -> Means {
 }
 
 fn arena(limit: u64, budget: usize) -> Arena {
-    Arena::new(&bare_pager(&means(limit, 1)).unwrap(), budget).unwrap()
+    Arena::new(&means(limit, 1).pager().unwrap(), budget).unwrap()
 }
 
 /// Two zones of a quarter ring about a body at rest (j = 1), with a rotation about z.

@@ -39,6 +39,8 @@ pub(super) struct Parts {
     pub steps: usize,
     pub times: Option<Vec<f64>>,
     pub settings: Plot3dSettings,
+    /// The file that they come from.
+    pub settings_file: PathBuf,
     pub guessed: Vec<String>,
 }
 
@@ -146,7 +148,7 @@ pub(super) fn assemble(mut parts: Parts) -> Result<Plot3d, FieldError> {
     let files = Arc::new(Files::new(paths));
 
     let first = &parts.grids[0];
-    let names = zone_names(&mut parts.settings, first.part.reading.zones.len())?;
+    let names = zone_names(&parts, first.part.reading.zones.len())?;
     let mut zones = Vec::new();
     let mut layouts = Vec::new();
     for (n, zone) in first.part.reading.zones.iter().enumerate() {
@@ -277,7 +279,8 @@ fn series(list: &[Opened], order: &[usize], paths: &mut Vec<PathBuf>, numbers: &
 }
 
 /// Names of the zones; scales are checked against them.
-fn zone_names(settings: &mut Plot3dSettings, count: usize) -> Result<Vec<String>, FieldError> {
+fn zone_names(parts: &Parts, count: usize) -> Result<Vec<String>, FieldError> {
+    let settings = &parts.settings;
     let mut taken = HashSet::new();
     let names: Vec<String> = (0..count)
         .map(|n| {
@@ -285,16 +288,12 @@ fn zone_names(settings: &mut Plot3dSettings, count: usize) -> Result<Vec<String>
             unique(given.unwrap_or_else(|| format!("zone{}", n + 1)), &mut taken)
         })
         .collect();
+    let bad = |message: String| Err(FieldError::format(&parts.settings_file, message));
     if settings.zone_names.len() > count {
-        return Err(FieldError::Usage(format!(
-            "the settings name {} zones, but there are {count}",
-            settings.zone_names.len()
-        )));
+        return bad(format!("names {} zones, but there are {count}", settings.zone_names.len()));
     }
-    for (name, _) in &settings.scales {
-        if !names.contains(name) {
-            return Err(FieldError::Unknown { what: "zone", name: name.clone(), known: names });
-        }
+    match settings.scales.iter().find(|(name, _)| !names.contains(name)) {
+        Some((name, _)) => bad(format!("'zones' has no zone named '{name}' to scale; there are: {}", names.join(", "))),
+        None => Ok(names),
     }
-    Ok(names)
 }

@@ -25,6 +25,8 @@ struct Plan {
     functions: Vec<PathBuf>,
     times: Option<Vec<f64>>,
     settings: Plot3dSettings,
+    /// Where they stand.
+    settings_file: PathBuf,
     /// Command line over settings.
     options: Plot3dOptions,
     /// What only settles ambiguities.
@@ -33,7 +35,7 @@ struct Plan {
 
 impl Plan {
     fn new(grid: &Path, q: &[PathBuf], functions: &[PathBuf], options: &Plot3dOptions) -> Result<Self, FieldError> {
-        let (settings, _) = Plot3dSettings::beside(grid)?;
+        let (settings, settings_file) = Plot3dSettings::beside(grid)?;
         if let Some(kind @ (Kind::Q | Kind::Function)) = options.kind {
             return Err(FieldError::Usage(format!(
                 "{}: a {} file is opened with its grid: GRID+{}=FILE",
@@ -50,6 +52,8 @@ impl Plan {
             options: options.over(&settings.options),
             hints: Plot3dOptions::default(),
             settings,
+            // Where there is no such file, what else may hold settings is the grid's place (a `.p3d` file).
+            settings_file: settings_file.unwrap_or_else(|| grid.to_owned()),
         };
         if MetaFile::is(grid)? {
             let meta = MetaFile::read(grid)?;
@@ -130,7 +134,8 @@ pub(super) fn open(
     let names = opener.function_names()?;
     let guessed = opener.guessed;
     let steps = plan.steps()?;
-    assemble(Parts { grids, q, functions, names, steps, times: plan.times, settings: plan.settings, guessed })
+    let Plan { times, settings, settings_file, .. } = plan;
+    assemble(Parts { grids, q, functions, names, steps, times, settings, settings_file, guessed })
 }
 
 impl Opener<'_> {

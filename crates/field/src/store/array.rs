@@ -265,7 +265,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: 500, rng_seed: prop::test_runner::RngSeed::Fixed(0x696e_6478), ..ProptestConfig::default() })]
         /// With the checksum made right, an index passes only if every page lies where the one before ends and has a length
         /// that the codec allows.
         #[test]

@@ -28,7 +28,7 @@ mod validate;
 
 pub use array::{check_index, ShardIndex, StoreArray};
 pub use rows::StoreRows;
-pub use validate::Validation;
+pub use validate::{Buffers, Problem, ShardId, ShardSeal, Validation};
 
 use crate::catalog::Catalog;
 use crate::error::FieldError;

@@ -1,4 +1,7 @@
 //! Proves a store whole: every byte of every file is vouched for by a checksum, and there is no file too many or too few.
+//!
+//! A shard is checked by itself ([`Store::check_shard`]), so whoever has threads can check several at once; what only all of
+//! them together show comes last ([`Store::conclude`]).
 
 use super::array::check_index;
 use super::codec::CRC_BYTES;
@@ -7,15 +10,16 @@ use super::metadata::ArraySeal;
 use super::Store;
 use crate::error::FieldError;
 use pager::error::PageErrorKind;
+use pager::id::{ArrayId, PageId, SourceId};
+use pager::Event;
 use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::Instant;
 
 /// Problems that are named; further ones are counted.
 const NAMED: usize = 100;
-/// Bytes read at once: long enough for a disk's best rate.
-const READ_BYTES: usize = 4 << 20;
 
 /// What a validation found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,12 +28,23 @@ pub struct Validation {
     pub pages: u64,
     /// Bytes of all files read.
     pub bytes: u64,
+    /// Reads that took.
+    pub reads: u64,
     /// Files that were checked.
     pub files: u64,
-    /// What is wrong, one line each, with the path; the first hundred.
-    pub problems: Vec<String>,
+    /// What is wrong, with the path; the first hundred.
+    pub problems: Vec<Problem>,
     /// How many problems there are.
     pub problem_count: u64,
+}
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file, and the page where it is one page's.
+    pub what: String,
+    /// What is wrong with it.
+    pub error: String,
 }
 
 impl Validation {
@@ -38,130 +53,236 @@ impl Validation {
         self.problem_count == 0
     }
 
-    fn problem(&mut self, path: &Path, what: impl std::fmt::Display) {
+    fn problem(&mut self, what: impl std::fmt::Display, error: impl std::fmt::Display) {
         self.problem_count += 1;
         if self.problems.len() < NAMED {
-            self.problems.push(format!("{}: {what}", path.display()));
+            self.problems.push(Problem { what: what.to_string(), error: error.to_string() });
         }
+    }
+
+    /// Takes up what was found in a shard.
+    pub fn add(&mut self, mut other: Self) {
+        self.pages += other.pages;
+        self.bytes += other.bytes;
+        self.reads += other.reads;
+        self.files += other.files;
+        self.problem_count += other.problem_count;
+        other.problems.truncate(NAMED - self.problems.len());
+        self.problems.append(&mut other.problems);
     }
 }
 
-impl Store {
-    /// Reads every page, index and document of the store at `path` and checks checksums, lengths, shapes, missing and
-    /// unexpected files. `progress` gets bytes done and in all, and answers whether to go on. Needs memory for one page
-    /// and 4 MiB.
-    ///
-    /// # Errors
-    /// What [`Store::open`] says of damaged documents, [`FieldError::Interrupted`]. Damage to pages is no error but in the
-    /// [`Validation`].
-    pub fn validate(path: &Path, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Validation, FieldError> {
-        let store = Self::open(path)?;
-        let mut found = Validation::default();
-        let total = store.bytes();
-        let mut expected: HashSet<String> = HashSet::from(["zarr.json".to_owned()]);
-        expected.extend(documents(&store.zones, store.root.data).map(|(name, _)| name));
-        for name in &expected {
-            found.bytes += path.join(name).metadata().map_or(0, |m| m.len());
-            found.files += 1;
-        }
-        let mut buffers = Buffers::default();
-        for (layout, seal) in all_arrays(&store.zones, store.root.data).zip(&store.root.seals) {
-            let mut sum = ArraySeal { bytes: 0, pages: 0 };
-            let before = found.problem_count;
-            for step in 0..layout.steps {
-                for shard in 0..layout.grid.count() {
-                    let name = layout.shard_path(step, shard);
-                    let file = path.join(&name);
-                    expected.insert(name);
-                    found.files += 1;
-                    if let Err(e) = check_shard(layout, shard, &file, &mut buffers, &mut sum, &mut found) {
-                        found.problem(&file, e);
-                    }
-                    if !progress(found.bytes.min(total), total) {
-                        return Err(FieldError::Interrupted);
-                    }
-                }
-            }
-            if sum != *seal && before == found.problem_count {
-                found.problem(&path.join(&layout.path), "the shards are not those that the store was written with");
-            }
-        }
-        strangers(path, "", &expected, &mut found)?;
-        Ok(found)
-    }
+/// One shard of the store, in the order in which an array's seal is made.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ShardId {
+    /// Number of it among all shards.
+    pub number: u32,
+    /// Number of its array in [`Store::arrays`].
+    pub array: usize,
+    /// Step.
+    pub step: usize,
+    /// Number of it among the shards of the step.
+    pub shard: u64,
 }
 
-/// Memory that is used again from page to page.
-#[derive(Default)]
-struct Buffers {
+/// What a shard says of itself, for its array's seal; none where it could not be read to its end.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShardSeal {
+    /// Its length.
+    pub bytes: u64,
+    /// Checksum of its pages' checksums and its index's.
+    pub seal: Option<u32>,
+}
+
+/// Memory that is used again from shard to shard.
+#[derive(Debug)]
+pub struct Buffers {
+    read_bytes: usize,
     index: Vec<u8>,
     encoded: Vec<u8>,
     frame: Vec<u8>,
 }
 
-/// Checks one shard: its index, each page, and that it ends where its last page does.
-fn check_shard(
-    layout: &ArrayLayout,
-    shard: u64,
-    path: &Path,
-    buffers: &mut Buffers,
-    sum: &mut ArraySeal,
-    found: &mut Validation,
-) -> Result<(), PageErrorKind> {
-    let io = |e: std::io::Error| match e.kind() {
+impl Buffers {
+    /// Buffers that read about `read_bytes` at once, or one page where that is longer.
+    pub fn new(read_bytes: usize) -> Self {
+        Self { read_bytes, index: Vec::new(), encoded: Vec::new(), frame: Vec::new() }
+    }
+}
+
+impl Store {
+    /// Every shard, array by array.
+    pub fn shards(&self) -> impl Iterator<Item = ShardId> + '_ {
+        let of = |(array, layout): (usize, &ArrayLayout)| {
+            let count = layout.grid.count();
+            (0..layout.steps).flat_map(move |step| (0..count).map(move |shard| (array, step, shard)))
+        };
+        let all = self.arrays().enumerate().flat_map(of).enumerate();
+        all.map(|(n, (array, step, shard))| ShardId { number: n as u32, array, step, shard })
+    }
+
+    /// Bytes that [`Buffers::new`] of `read_bytes` come to hold.
+    pub fn buffer_bytes(&self, read_bytes: usize) -> usize {
+        let of = |a: &ArrayLayout| {
+            let page = a.page_bytes();
+            a.grid.index_bytes() + read_bytes.max(a.codec.max_encoded(page)) + page
+        };
+        self.arrays().map(of).max().unwrap_or(0)
+    }
+
+    /// Reads a shard's index and every page of it and checks checksums, lengths and that it ends where its last page does.
+    /// `told` gets the events of reading and decoding, and answers whether to go on.
+    ///
+    /// # Errors
+    /// [`FieldError::Interrupted`]. Damage is no error but in the [`Validation`].
+    pub fn check_shard(
+        &self,
+        id: ShardId,
+        buffers: &mut Buffers,
+        told: &mut dyn FnMut(Event) -> bool,
+    ) -> Result<(Validation, ShardSeal), FieldError> {
+        let (mut found, mut seal) = (Validation { files: 1, ..Validation::default() }, ShardSeal::default());
+        let Some(layout) = self.arrays().nth(id.array) else { return Ok((found, seal)) };
+        let path = self.path.join(layout.shard_path(id.step, id.shard));
+        told(Event::Source { source: SourceId(id.number), name: path.to_string_lossy().into() });
+        let mut check = Check { layout, id, path: &path, found: &mut found, told, stopped: false };
+        if let Err(e) = check.shard(buffers, &mut seal) {
+            check.found.problem(path.display(), e);
+        }
+        if check.stopped {
+            return Err(FieldError::Interrupted);
+        }
+        Ok((found, seal))
+    }
+
+    /// Adds what the shards do not show one by one: documents, the seals of the arrays (out of those of all shards, in
+    /// their order), and files that no part of the store accounts for.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`] where a folder cannot be read.
+    pub fn conclude(&self, seals: &[ShardSeal], found: &mut Validation) -> Result<(), FieldError> {
+        let mut expected: HashSet<String> = HashSet::from(["zarr.json".to_owned()]);
+        expected.extend(documents(&self.zones, self.root.data).map(|(name, _)| name));
+        for name in &expected {
+            // Opening has read and checked them.
+            found.bytes += self.path.join(name).metadata().map_or(0, |m| m.len());
+            found.files += 1;
+            found.reads += 1;
+        }
+        let mut seals = seals.iter();
+        for (layout, seal) in all_arrays(&self.zones, self.root.data).zip(&self.root.seals) {
+            let mut sum = Some(ArraySeal { bytes: 0, pages: 0 });
+            for step in 0..layout.steps {
+                for shard in 0..layout.grid.count() {
+                    expected.insert(layout.shard_path(step, shard));
+                    sum = sum.zip(seals.next().and_then(|s| Some((s.bytes, s.seal?)))).map(|(sum, (bytes, seal))| {
+                        let pages = crc32c::crc32c_append(sum.pages, &seal.to_le_bytes());
+                        ArraySeal { bytes: sum.bytes + bytes, pages }
+                    });
+                }
+            }
+            // Where a shard has no seal that has been said already.
+            if sum.is_some_and(|s| s != *seal) {
+                let what = self.path.join(&layout.path);
+                found.problem(what.display(), "the shards are not those that the store was written with");
+            }
+        }
+        strangers(&self.path, "", &expected, found)
+    }
+}
+
+/// The check of one shard.
+struct Check<'a> {
+    layout: &'a ArrayLayout,
+    id: ShardId,
+    path: &'a Path,
+    found: &'a mut Validation,
+    told: &'a mut dyn FnMut(Event) -> bool,
+    stopped: bool,
+}
+
+impl Check<'_> {
+    /// Fills `buffer` from the file.
+    fn read(&mut self, file: &File, buffer: &mut [u8], offset: u64) -> Result<(), PageErrorKind> {
+        let read = u64::from(self.id.number) << 32 | self.found.reads;
+        let (source, len) = (SourceId(self.id.number), buffer.len() as u64);
+        (self.told)(Event::ReadStart { read, source, offset, len, segments: 1 });
+        let done = file.read_exact_at(buffer, offset).map_err(io);
+        self.stopped |= !(self.told)(Event::ReadEnd { read, ok: done.is_ok() });
+        self.found.reads += 1;
+        self.found.bytes += len;
+        done
+    }
+
+    fn shard(&mut self, buffers: &mut Buffers, sealed: &mut ShardSeal) -> Result<(), PageErrorKind> {
+        let layout = self.layout;
+        let file = File::open(self.path).map_err(io)?;
+        let have = file.metadata().map_err(io)?.len();
+        sealed.bytes = have;
+        let short = |end: u64| PageErrorKind::Short { offset: 0, end, have };
+        let index_bytes = layout.grid.index_bytes();
+        if have < index_bytes as u64 {
+            return Err(short(index_bytes as u64));
+        }
+        let Buffers { read_bytes, index, encoded, frame } = buffers;
+        index.resize(index_bytes, 0);
+        self.read(&file, index, 0)?;
+        let (entries, crc) = index.split_at(layout.grid.slots() * ENTRY_BYTES);
+        let end = check_index(layout, self.id.shard, entries, crc)?;
+        if have < end {
+            return Err(short(end));
+        }
+        if have > end {
+            self.found.problem(self.path.display(), format_args!("{} bytes too many after the last page", have - end));
+        }
+        frame.resize(layout.page_bytes(), 0);
+        // Pages follow each other, so they are read many at a time.
+        let mut at = index_bytes as u64;
+        let mut held = 0u64..0u64;
+        let mut pages_seal = 0;
+        for (slot, entry) in entries.chunks_exact(ENTRY_BYTES).enumerate() {
+            let Some(page) = layout.grid.page_at(self.id.shard, slot) else { continue };
+            let mut len = [0; 8];
+            len.copy_from_slice(&entry[8..]);
+            let len = u64::from_le_bytes(len);
+            if at + len > held.end {
+                let want = (*read_bytes as u64).max(len).min(end - at);
+                // Bounded by the file's own length, checked above.
+                encoded.resize(want as usize, 0);
+                self.read(&file, encoded, at)?;
+                if self.stopped {
+                    return Ok(());
+                }
+                held = at..at + want;
+            }
+            let from = (at - held.start) as usize;
+            let bytes = &encoded[from..from + len as usize];
+            let begun = Instant::now();
+            if let Err(e) = layout.codec.decode(layout.dtype.size(), bytes, frame) {
+                let [i, j, k] = page;
+                self.found.problem(format_args!("{}, page (i {i}, j {j}, k {k})", self.path.display()), e);
+            }
+            let took_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            let number = layout.grid.paging.number(page);
+            let page = PageId::new(ArrayId(self.id.array as u32), self.id.step as u32, number);
+            self.stopped |= !(self.told)(Event::Decode { page, took_ns });
+            // `check_index` has made sure that a page is longer than its checksum.
+            pages_seal = crc32c::crc32c_append(pages_seal, &bytes[bytes.len() - CRC_BYTES..]);
+            self.found.pages += 1;
+            at += len;
+        }
+        // What is wrong here need not be said once more of the whole array.
+        sealed.seal = self.found.is_ok().then(|| crc32c::crc32c_append(pages_seal, crc));
+        Ok(())
+    }
+}
+
+fn io(e: std::io::Error) -> PageErrorKind {
+    match e.kind() {
         std::io::ErrorKind::NotFound => PageErrorKind::Missing,
+        std::io::ErrorKind::UnexpectedEof => PageErrorKind::Io("the file became shorter while it was read".into()),
         _ => PageErrorKind::Io(e.to_string()),
-    };
-    let file = File::open(path).map_err(io)?;
-    let have = file.metadata().map_err(io)?.len();
-    sum.bytes += have;
-    let short = |end: u64| PageErrorKind::Short { offset: 0, end, have };
-    let index_bytes = layout.grid.index_bytes();
-    if have < index_bytes as u64 {
-        return Err(short(index_bytes as u64));
     }
-    let Buffers { index, encoded, frame } = buffers;
-    index.resize(index_bytes, 0);
-    file.read_exact_at(index, 0).map_err(io)?;
-    let (entries, crc) = index.split_at(layout.grid.slots() * ENTRY_BYTES);
-    let end = check_index(layout, shard, entries, crc)?;
-    found.bytes += index_bytes as u64;
-    if have < end {
-        return Err(short(end));
-    }
-    if have > end {
-        found.problem(path, format_args!("{} bytes too many after the last page", have - end));
-    }
-    frame.resize(layout.page_bytes(), 0);
-    // Pages follow each other, so they are read many at a time.
-    let mut at = index_bytes as u64;
-    let mut held = 0u64..0u64;
-    let mut pages_seal = 0;
-    for (slot, entry) in entries.chunks_exact(ENTRY_BYTES).enumerate() {
-        let Some(page) = layout.grid.page_at(shard, slot) else { continue };
-        let mut len = [0; 8];
-        len.copy_from_slice(&entry[8..]);
-        let len = u64::from_le_bytes(len);
-        if at + len > held.end {
-            let want = (READ_BYTES as u64).max(len).min(end - at);
-            // Bounded by the file's own length, checked above.
-            encoded.resize(want as usize, 0);
-            file.read_exact_at(encoded, at).map_err(io)?;
-            held = at..at + want;
-        }
-        let from = (at - held.start) as usize;
-        if let Err(e) = layout.codec.decode(layout.dtype.size(), &encoded[from..from + len as usize], frame) {
-            found.problem(path, format_args!("page (i {}, j {}, k {}): {e}", page[0], page[1], page[2]));
-        }
-        // `check_index` has made sure that a page is longer than its checksum.
-        pages_seal = crc32c::crc32c_append(pages_seal, &encoded[from + len as usize - CRC_BYTES..from + len as usize]);
-        found.pages += 1;
-        at += len;
-    }
-    let shard_seal = crc32c::crc32c_append(pages_seal, crc);
-    sum.pages = crc32c::crc32c_append(sum.pages, &shard_seal.to_le_bytes());
-    found.bytes += end - index_bytes as u64;
-    Ok(())
 }
 
 /// Finds files that no part of the store accounts for.
@@ -176,7 +297,7 @@ fn strangers(root: &Path, below: &str, expected: &HashSet<String>, found: &mut V
         if entry.file_type().map_err(io)?.is_dir() {
             strangers(root, &name, expected, found)?;
         } else if !expected.contains(&name) {
-            found.problem(&root.join(&name), "does not belong to the store");
+            found.problem(root.join(&name).display(), "does not belong to the store");
         }
     }
     Ok(())

@@ -161,7 +161,7 @@ fn every_damage_is_found() {
         )
         .unwrap();
         let whole = digest(&dst);
-        let ok = |dst: &Path| Store::validate(dst, &mut |_, _| true).is_ok_and(|v| v.is_ok());
+        let ok = |dst: &Path| validated(dst).is_ok_and(|v| v.is_ok());
         assert!(ok(&dst));
         let mut seed = 5;
         for (name, bytes) in &whole {
@@ -194,6 +194,48 @@ fn every_damage_is_found() {
         assert!(!ok(&dst));
         std::fs::write(dst.join("zone1/density/c.0.0.0.0"), &whole["zone1/density/c.0.0.0.0"]).unwrap();
     }
+}
+
+/// Its buffers are charged, fewer workers and shorter reads do where memory is short, and what it says is the same then.
+#[test]
+fn a_validation_takes_what_memory_there_is() {
+    use crate::validate::check_store;
+    use std::sync::atomic::AtomicU64;
+    let dir = Folder::new("validate");
+    let c = case(&[[20, 19, 18], [12, 5, 7]], DType::Float32, 3);
+    let dst = dir.join("s.zarr");
+    convert(&c.input, &dst, &options(4, Layout::Cubed, Codec::Lz4), &free, &mut |_| true).unwrap();
+    for name in ["zone2/density/c.0.0.0.0", "zone1/momentum/c.1.0.0.0.0"] {
+        let mut bytes = std::fs::read(dst.join(name)).unwrap();
+        let at = bytes.len() - 20;
+        bytes[at] ^= 1;
+        std::fs::write(dst.join(name), bytes).unwrap();
+    }
+    let took = AtomicU64::new(0);
+    let within = |limit: u64, workers: usize| {
+        let charge = |bytes: u64| -> Result<Box<dyn Any>, FieldError> {
+            if bytes > limit {
+                return Err(FieldError::LimitTooSmall { limit, needs: bytes, what: "it".into() });
+            }
+            took.store(bytes, Ordering::SeqCst);
+            Ok(Box::new(()))
+        };
+        check_store(&dst, workers, &charge, None, &mut |_, _| true)
+    };
+    let wanted = within(u64::MAX, 1).unwrap();
+    assert_eq!(wanted.problem_count, 2);
+    assert!(wanted.problems[0].what.contains("zone1/momentum") && wanted.problems[1].what.contains("zone2/density"));
+    let Err(FieldError::LimitTooSmall { needs, .. }) = within(1, 4) else { panic!("nothing should not do") };
+    for limit in [needs, 1 << 20, 3 << 20, 1 << 30] {
+        for workers in [1, 4] {
+            let found = within(limit, workers).unwrap();
+            assert!(took.load(Ordering::SeqCst) <= limit);
+            // How it was read is no matter of what was found.
+            assert_eq!(field::store::Validation { reads: wanted.reads, ..found }, wanted, "{limit} {workers}");
+        }
+    }
+    let stopped = check_store(&dst, 2, &free, None, &mut |_, _| false);
+    assert!(matches!(stopped, Err(FieldError::Interrupted)));
 }
 
 /// No page comes out wrong.

@@ -197,6 +197,20 @@ fn ambiguous() {
     assert_eq!((open.catalog.dimension, open.catalog.zones[0].arrays.len()), (2, 2));
 }
 
+/// What a settings file says wrong is said of that file, not of the grid or of nothing.
+#[test]
+fn settings_that_do_not_fit_are_named() {
+    let folder = Folder::new();
+    let path = folder.file("a.xyz", &bytes(&grid(Format::Binary)));
+    for (text, word) in
+        [(r#"{"zones": {"wing": {"scale": 2}}}"#, "wing"), (r#"{"zone-names": ["a", "b", "c", "d", "e"]}"#, "5 zones")]
+    {
+        folder.file("a.xyz.p3d.json", text.as_bytes());
+        let e = folder.open(&path, &[], &[]).unwrap_err().to_string();
+        assert!(e.contains("a.xyz.p3d.json") && e.contains(word), "{e}");
+    }
+}
+
 #[test]
 fn shrinking_files_are_noticed() {
     let folder = Folder::new();
@@ -282,7 +296,7 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(1500), failure_persistence: None, rng_seed: prop::test_runner::RngSeed::Fixed(0x6675_7a7a), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(1500, 1000), failure_persistence: None, rng_seed: prop::test_runner::RngSeed::Fixed(0x6675_7a7a), ..ProptestConfig::default() })]
 
     #[test]
     fn mutated_bytes(

@@ -39,9 +39,10 @@ impl Drop for Folder {
     }
 }
 
-/// Cases of a property test; `PROPTEST_CASES` asks for more.
-pub(super) fn cases(usual: u32) -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse().ok()).unwrap_or(usual)
+/// Cases of a property test; a soak of `FARFIELD_SOAK_S` seconds asks for as many as take about that long.
+pub(super) fn cases(usual: u32, a_second: u32) -> u32 {
+    let soak_s = std::env::var("FARFIELD_SOAK_S").ok().and_then(|v| v.parse::<f64>().ok());
+    soak_s.map_or(usual, |s| usual.max((s * f64::from(a_second)) as u32))
 }
 
 /// The value that tests write at a place: smooth, and different everywhere. iblank is a small integer.

@@ -109,7 +109,7 @@ fn same_grid(of: &Spec, mut s: Spec) -> Spec {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(400), failure_persistence: None, rng_seed: prop::test_runner::RngSeed::Fixed(0x504c_4f54), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(400, 50), failure_persistence: None, rng_seed: prop::test_runner::RngSeed::Fixed(0x504c_4f54), ..ProptestConfig::default() })]
 
     #[test]
     fn every_variant(grid in spec(Kind::Grid), q in spec(Kind::Q), f in spec(Kind::Function)) {

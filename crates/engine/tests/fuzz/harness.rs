@@ -1,0 +1,210 @@
+//! Runs one parser over damaged inputs, and holds it to what every parser here promises.
+//!
+//! A case is a number: from it and the target's name follow the bytes, so a failure can be had again. What is promised of
+//! each: no panic, no more processor time than [`MOST_CPU`], no more memory than the target's bound.
+
+use crate::mutate::{mutate, Random};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Tests of this binary; a soak's time is shared out among them.
+pub const TARGETS: u64 = 15;
+/// Inputs have some kilobytes: what takes longer than this is not linear in them.
+const MOST_CPU: Duration = Duration::from_secs(1);
+/// After so long a case counts as hanging. Wall time, on a machine that may be busy.
+const HANGS: Duration = Duration::from_secs(60);
+
+/// Counts what each thread holds: tests run side by side and must not be charged for each other.
+struct Counting;
+
+thread_local! {
+    static NOW: Cell<isize> = const { Cell::new(0) };
+    static MOST: Cell<isize> = const { Cell::new(0) };
+}
+
+fn note(bytes: isize) {
+    // Fails only while a thread ends, when nobody asks any more.
+    let _ = NOW.try_with(|now| {
+        now.set(now.get() + bytes);
+        let _ = MOST.try_with(|most| most.set(most.get().max(now.get())));
+    });
+}
+
+// SAFETY: everything is passed on to the system's allocator; only sizes are noted.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note(layout.size() as isize);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
+        note(-(layout.size() as isize));
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(p, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Bytes that `work` needed at its peak, on this thread.
+fn peak(work: impl FnOnce()) -> usize {
+    let before = NOW.get();
+    MOST.set(before);
+    work();
+    usize::try_from(MOST.get() - before).unwrap_or(0)
+}
+
+/// Processor time of this thread: what others on the machine do does not count.
+fn cpu() -> Duration {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a system call that fills a local structure.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t) };
+    Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
+}
+
+/// A folder of one test, gone at its end.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("farfield-fuzz-{name}-{}", std::process::id()));
+        std::fs::remove_dir_all(&path).ok();
+        std::fs::create_dir_all(&path).expect("a folder for the files");
+        Self(path)
+    }
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+    pub fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, bytes).expect("the file is written");
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// What is fuzzed, and within which bounds.
+pub struct Target<'a> {
+    pub name: &'static str,
+    /// Valid inputs to start from.
+    pub corpus: Vec<Vec<u8>>,
+    /// Words of the format, that mutations throw in.
+    pub words: &'static [&'static str],
+    /// Cases in `make test`.
+    pub cases: u64,
+    /// Bytes that a case may take, beside [`PER_BYTE`] for each byte of its input.
+    pub memory: usize,
+    /// Makes checksums right again after a mutation, as a forger would: else nothing behind them is ever reached.
+    pub seal: &'a dyn Fn(&mut [u8]),
+}
+
+/// Bytes of memory for a byte of input: a JSON document's tree, or a header's tables, take some hundred.
+const PER_BYTE: usize = 512;
+
+impl Target<'_> {
+    /// Runs `check` over the corpus and over mutations of it: `cases` of them, or for this target's share of
+    /// `FARFIELD_SOAK_S` seconds.
+    pub fn run(self, mut check: impl FnMut(&[u8])) {
+        let soak = std::env::var("FARFIELD_SOAK_S").ok().and_then(|s| s.parse::<f64>().ok());
+        let end = soak.map(|s| Instant::now() + Duration::from_secs_f64(s / TARGETS as f64));
+        let watch = Watch::new(self.name);
+        // What is made once (contexts of decoders, tables) is not a case's.
+        for bytes in &self.corpus {
+            watch.begin(bytes);
+            check(bytes);
+            watch.over();
+        }
+        let mut most = 0;
+        for case in 0.. {
+            match end {
+                None if case >= self.cases => break,
+                Some(end) if Instant::now() >= end => break,
+                _ => {}
+            }
+            let mut random = Random::new(self.name, case);
+            let mut bytes = mutate(&self.corpus, self.words, &mut random);
+            (self.seal)(&mut bytes);
+            watch.begin(&bytes);
+            let before = cpu();
+            let mut result = Ok(());
+            let used = peak(|| result = catch_unwind(AssertUnwindSafe(|| check(&bytes))));
+            let took = cpu() - before;
+            watch.over();
+            most = most.max(used);
+            let bound = self.memory + PER_BYTE * bytes.len();
+            let wrong = match result {
+                Err(_) => "it panicked (see above)".to_owned(),
+                Ok(()) if took > MOST_CPU => format!("it took {took:?}"),
+                Ok(()) if used > bound => format!("it took {used} bytes of memory, more than {bound}"),
+                Ok(()) => continue,
+            };
+            panic!("{} case {case}: {wrong}; the bytes are in {}", self.name, keep(self.name, &bytes).display());
+        }
+        println!("{}: at most {most} bytes of memory", self.name);
+    }
+}
+
+/// Writes what something failed on to where it stays.
+fn keep(name: &str, bytes: &[u8]) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("farfield-fuzz-{name}-{:08x}.bin", crc32c::crc32c(bytes)));
+    std::fs::write(&path, bytes).expect("the bytes are kept");
+    path
+}
+
+/// An error has to say which file it is about.
+pub fn names(path: &Path, error: &dyn std::fmt::Display) {
+    let (text, name) = (error.to_string(), path.file_name().expect("a file").to_string_lossy().into_owned());
+    assert!(text.contains(&name), "the error does not name {name}: {text}");
+}
+
+/// When it began, and its bytes.
+type Case = (Instant, Vec<u8>);
+
+/// Ends the process, with the bytes kept, when a case does not end by itself.
+struct Watch {
+    case: Arc<Mutex<Option<Case>>>,
+    done: Arc<AtomicBool>,
+}
+
+impl Watch {
+    fn new(name: &'static str) -> Self {
+        let watch = Self { case: Arc::default(), done: Arc::default() };
+        let (case, done) = (watch.case.clone(), watch.done.clone());
+        std::thread::spawn(move || {
+            while !done.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(200));
+                let held = case.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some((_, bytes)) = held.as_ref().filter(|c| c.0.elapsed() > HANGS) {
+                    eprintln!("{name}: a case hangs; its bytes are in {}", keep(name, bytes).display());
+                    std::process::abort();
+                }
+            }
+        });
+        watch
+    }
+
+    fn begin(&self, bytes: &[u8]) {
+        *self.case.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), bytes.to_vec()));
+    }
+
+    fn over(&self) {
+        *self.case.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Relaxed);
+    }
+}
