@@ -93,7 +93,7 @@ def test_streamlines_are_helices(flow: str, store: Path) -> None:
                 tolerance=1e-8,
                 scalars=["density", "velocity"],
             )
-        assert len(lines) == 3 and lines.reason.tolist() == ["length"] * 3 and lines.reason_start is None
+        assert len(lines) == 3 and lines.reason.tolist() == ["length"] * 3 and lines.reason_backward is None
         for line, seed in zip(lines, RAKE, strict=True):
             radius = np.hypot(line[:, 0] - 0.5, line[:, 1] - 0.5)
             assert np.array_equal(line[0], seed) and np.abs(radius - (seed[0] - 0.5)).max() < 3e-3
@@ -153,7 +153,7 @@ def test_both_directions_make_one_line_a_seed(flow: str) -> None:
     with ff.open(flow) as ds:
         lines = ds.streamlines(seeds=RAKE, integration_direction="both", max_length=0.2)
         empty = ds.streamlines(seeds=[[9.0, 9.0, 9.0], RAKE[0]], max_length=0.2)
-    assert len(lines) == 3 and lines.reason_start is not None and len(lines.reason_start) == 3
+    assert len(lines) == 3 and lines.reason_backward is not None and len(lines.reason_backward) == 3
     for n, seed in enumerate(RAKE):
         part = slice(lines.offsets[n], lines.offsets[n + 1])
         time_ = lines.time[part]

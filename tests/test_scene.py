@@ -124,7 +124,9 @@ def test_default_of_a_plane_and_of_a_bare_grid() -> None:
     scene = compose(plane, "g")
     assert scene.objects[0] == Surface(surface="zone1:k=1", color="density")
     assert scene.camera.projection == "orthographic"
-    assert isinstance(scene.objects[1], Lines)
+    # The body is a line in it.
+    assert isinstance(scene.objects[1], Walls) and isinstance(scene.objects[2], Lines)
+    assert not any(isinstance(o, Walls) for o in compose({**plane, "walls": []}, "g").objects)
     bare = compose({**INFO, "fields": [], "walls": []}, "g")
     assert [o.surface for o in bare.objects if isinstance(o, Surface) and o.mesh] == [
         "zone1:i=1",

@@ -43,13 +43,18 @@ JSON that comes back
 STATS = {"wall_s", "cpu_s", "wait_s": seconds since the dataset was opened,
          "base_bytes": resident bytes before the first open, "peak_bytes": highest sum of the ledger,
          "limit_bytes": the limit, "resident_peak_bytes": VmHWM,
-         "pages": {"total", "touched", "faults", "hits", "evictions", "prefetched", "prefetched_used"},
+         "pages": {"total": pages of all arrays and steps of the dataset, those of its boxes, ranges and shard indexes among
+                            them: the same number for every command (0 without a dataset),
+                   "touched": different pages of these that were asked for,
+                   "faults", "hits", "evictions", "prefetched", "prefetched_used"},
          "bytes_read", "reads", "bytes_touched": bytes of the distinct pages touched,
          "workers", "readers", "replacement", "transport": "io_uring" | "threads"}
 
-INFO = {"source": path, "format": text, "guessed": [sentence], "dimension": 2 | 3, "coordinates_dtype": "float32" | "float64",
+INFO = {"source": path, "format": text, "guessed": [sentence], "dimension": 2 | 3,
+        "length_unit": unit of positions, "grid unit" where nothing gives it, "coordinates_dtype": "float32" | "float64",
         "zones": [{"name", "dims": [ni, nj, nk], "iblank": bool, "points": int,
                    "page": [pi, pj, pk], "pages": int,
+                   "kind": "uniform" | "rectilinear" | "curvilinear" | null,     # by its coordinates; null until ranges are known
                    "box": [[x0, y0, z0], [x1, y1, z1]] | null,       # null until ranges are known
                    "header": {"mach", "alpha", "reynolds", "time", "gamma"} | null,     # NaN is written null
                    "iblank_values": {value: count} | null}],         # null until ranges are known
@@ -58,7 +63,7 @@ INFO = {"source": path, "format": text, "guessed": [sentence], "dimension": 2 | 
                     "range": [low, high] | null,                     # of the magnitude where components > 1
                     "center": number | null}],                       # reference value of a signed field, else null
         "times": [number], "time_units": text,
-        "pages": {"total": int, "bytes": bytes of a page of one float component},
+        "pages": {"total": as in STATS, "bytes": bytes of a page of one float component},
         "bytes_disk": int, "bytes_memory": int,                      # all pages decoded
         "checked": bool,                                             # pages carry checksums
         "layout": "cubed" | "flat" | "in place", "codec": text | null,
@@ -118,7 +123,8 @@ class Dataset:
         """INFO. With `ranges`, one bounded pass fills in what is null for want of it (and keeps it in the cache)."""
 
     def probe(self, x: float, y: float, z: float, *, fields: Sequence[str] | None = None, step: int = 0) -> str:
-        """{"zone", "ijk": [i, j, k], "position": [x, y, z], "values": {name: number | [numbers]}, "units": {name: unit}}, or
+        """{"zone", "ijk": [i, j, k], "position": [x, y, z], "values": {name: number | [numbers]},
+        "units": {"position": unit, name: unit}}, or
         {"outside": true}. `fields` None: all stored and all derived fields. ijk are 1-based and fractional."""
 
     def probe_ijk(
@@ -197,8 +203,8 @@ class Lines:
         """(L,) why each line ended at its last point: length, steps, time, speed, wall, left, hole, failed."""
 
     @property
-    def reason_start(self) -> list[str] | None:
-        """(L,) why it ended at its first point, where it was traced in both directions."""
+    def reason_backward(self) -> list[str] | None:
+        """(L,) why it ended at its first point, where it was traced in both directions; files name it so too."""
 
     @property
     def time(self) -> NDArray[np.float64]:

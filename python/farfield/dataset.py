@@ -385,7 +385,8 @@ class Zone:
         """
         info = self._dataset.info()
         if name == "xyz":
-            return Field(self._dataset, self, name, int(info["dimension"]), str(info["coordinates_dtype"]), "")
+            unit = info.get("length_unit", "grid unit")
+            return Field(self._dataset, self, name, int(info["dimension"]), str(info["coordinates_dtype"]), unit)
         if name == "iblank" and self.iblank:
             return Field(self._dataset, self, name, 1, "int32", "")
         for f in info["fields"]:

@@ -59,9 +59,12 @@ class Lines:
         return np.array(self._native.reason, dtype=np.str_)
 
     @functools.cached_property
-    def reason_start(self) -> NDArray[np.str_] | None:
-        """Why each line ended at its first point, (L,), where it was traced in both directions."""
-        reasons = self._native.reason_start
+    def reason_backward(self) -> NDArray[np.str_] | None:
+        """Why each line ended at its first point, (L,), where it was traced in both directions; `reason` is of its last.
+
+        `.npz` and `.vtp` files name it so too.
+        """
+        reasons = self._native.reason_backward
         return None if reasons is None else np.array(reasons, dtype=np.str_)
 
     @property

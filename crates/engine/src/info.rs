@@ -1,6 +1,7 @@
 //! What a dataset is, as `info` prints it.
 
-use crate::session::{Session, Watch};
+use crate::gridkind::GridKind;
+use crate::session::{charge_other, Session, Watch};
 use crate::surfaces::AXES;
 use crate::values::{visit_box, walls, NodeBox};
 use field::dataset::{Dataset, Origin};
@@ -23,6 +24,7 @@ struct Found {
     ranges: Map<String, Value>,
     boxes: Vec<Value>,
     blanks: Vec<Value>,
+    kinds: Vec<Value>,
     walls: Value,
 }
 
@@ -45,8 +47,11 @@ fn survey(session: &Session, dataset: &Dataset, watch: &mut Watch<'_>) -> Result
         let mut low = vec![f64::INFINITY; names.len()];
         let mut high = vec![f64::NEG_INFINITY; names.len()];
         let mut blanks: Vec<(i32, u64)> = Vec::new();
+        let _charged = charge_other(&session.pager, GridKind::bytes(z.dims()), "looking at the kind of the grid")?;
+        let mut kind = GridKind::new(z.dims());
         let whole = NodeBox { zone, step: 0, lo: [0; 3], hi: z.dims() };
-        visit_box(session, dataset, whole, &fields, watch, &mut |_, v| {
+        visit_box(session, dataset, whole, &fields, watch, &mut |at, v| {
+            kind.node(at, &v[..if planar { 2 } else { 3 }]);
             for c in 0..if planar { 2 } else { 3 } {
                 bounds[0][c] = bounds[0][c].min(v[c]);
                 bounds[1][c] = bounds[1][c].max(v[c]);
@@ -76,6 +81,7 @@ fn survey(session: &Session, dataset: &Dataset, watch: &mut Watch<'_>) -> Result
             (bounds[0][2], bounds[1][2]) = (0.0, 0.0);
         }
         found.boxes.push(json!(bounds));
+        found.kinds.push(kind.word().into());
         blanks.sort_unstable();
         found.blanks.push(if z.iblank.is_some() {
             Value::Object(blanks.iter().map(|(k, n)| (k.to_string(), json!(n))).collect())
@@ -214,7 +220,7 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
             json!({
                 "name": z.name, "dims": z.dims, "iblank": d.iblank.is_some(), "points": z.dims.iter().product::<usize>(),
                 "page": d.translation.page, "pages": d.translation.count(), "box": found.boxes.get(n).unwrap_or(&null),
-                "header": header, "iblank_values": blanks, "iblank_unknown": unknown,
+                "kind": found.kinds.get(n).unwrap_or(&null), "header": header, "iblank_values": blanks, "iblank_unknown": unknown,
             })
         })
         .collect();
@@ -235,12 +241,11 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
             }));
         }
     }
-    let (mut disk, mut memory, mut pages) = (0u64, 0u64, 0u64);
+    let (mut disk, mut memory) = (0u64, 0u64);
     let steps = c.times.len().max(1) as u64;
     for (z, info) in dataset.zones.iter().zip(&c.zones) {
         for a in &z.arrays {
             let n = if a.steady { 1 } else { steps };
-            pages += n * z.translation.count();
             memory += n * z.translation.count() * (z.translation.component * a.components * a.dtype.size()) as u64;
             disk += n * (info.dims.iter().product::<usize>() * a.components * a.dtype.size()) as u64;
         }
@@ -257,9 +262,10 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
     let fields_traced = dataset.fields(Some("velocity"), &[], 0).or_else(|_| dataset.fields(None, &[], 0))?;
     Ok(json!({
         "source": session.spec.path, "format": c.format, "guessed": c.guessed, "dimension": c.dimension,
+        "length_unit": dataset.length_unit(),
         "coordinates_dtype": dataset.zones.first().map_or("float64", |z| z.arrays[z.xyz].dtype.name()),
         "zones": zones, "fields": fields, "times": c.times, "time_units": c.time_units,
-        "pages": {"total": pages, "bytes": page_bytes}, "bytes_disk": disk, "bytes_memory": memory,
+        "pages": {"total": dataset.page_count()?, "bytes": page_bytes}, "bytes_disk": disk, "bytes_memory": memory,
         "checked": dataset.checked(), "layout": layout, "codec": codec,
         "limit_least_bytes": crate::trace::least_limit(dataset.step_bytes(&fields_traced, &session.pager)),
         "walls": if ranges { found.walls } else { Value::Null }, "settings": c.settings,

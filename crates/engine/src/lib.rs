@@ -4,6 +4,7 @@ mod admission;
 pub mod bench;
 pub mod convert;
 pub mod executor;
+mod gridkind;
 pub mod info;
 pub mod output;
 pub mod picture;

@@ -200,8 +200,7 @@ impl Session {
             )?;
         }
         let index = Store::open(&at)?;
-        let again = open_plot3d(&self.spec, watch)?;
-        *held = Arc::new(Dataset::from_plot3d(again, Some(&index), &self.pager)?);
+        *held = Arc::new(held.with_boxes(&index, &self.pager)?);
         Ok(held.clone())
     }
 
@@ -223,7 +222,7 @@ impl Session {
             "limit_bytes": c.limit_bytes,
             "resident_peak_bytes": crate::process::peak_resident_bytes(),
             "pages": {
-                "total": c.total, "touched": c.touched, "touched_exact": c.touched_exact, "faults": c.faults, "hits": c.hits,
+                "total": self.dataset().page_count().unwrap_or(c.total), "touched": c.touched, "touched_exact": c.touched_exact, "faults": c.faults, "hits": c.hits,
                 "evictions": c.evictions, "prefetched": c.prefetched, "prefetched_used": c.prefetched_used,
                 "failed": c.failed, "fills": c.fills,
             },
@@ -369,7 +368,7 @@ fn open_dataset(spec: &SourceSpec, pager: &Arc<Pager>, watch: &mut Watch<'_>) ->
         }
         return Dataset::from_store(Store::open(&spec.path)?, pager);
     }
-    Dataset::from_plot3d(open_plot3d(spec, watch)?, None, pager)
+    Dataset::from_plot3d(open_plot3d(spec, watch)?, pager)
 }
 
 /// Boxes are made of coordinates and iblank: the fields, which are most of the data, are not read for them.
@@ -406,6 +405,11 @@ pub fn convert_input(dataset: &Dataset) -> Result<ConvertInput, FieldError> {
 fn index_key(input: &ConvertInput, files: &Plot3d) -> String {
     let mut text =
         format!("{} {:?}", input.catalog.format, files.catalog.zones.iter().map(|z| z.dims).collect::<Vec<_>>());
+    // Boxes are of positions as they are used, not as the files have them.
+    for (n, zone) in files.catalog.zones.iter().enumerate() {
+        let xyz = zone.arrays.iter().position(|a| a.role == Role::Coordinates).and_then(|a| files.layout(n, a));
+        text.push_str(&xyz.map_or_else(String::new, |l| format!(" {}", l.factor())));
+    }
     for p in &input.files {
         let meta = std::fs::metadata(p);
         let stamp = meta.as_ref().ok().and_then(|m| m.modified().ok());

@@ -7,6 +7,7 @@ use crate::values::{read_box, walls, GridFace, NodeBox};
 use field::catalog::DType;
 use field::dataset::Dataset;
 use field::error::FieldError;
+use field::nodes::Zone;
 use field::quantity::Quantity;
 use serde_json::{json, Value};
 use std::path::Path;
@@ -47,6 +48,28 @@ pub fn face_of(dataset: &Dataset, v: &Value) -> Result<GridFace, FieldError> {
         ))
     })?;
     Ok(GridFace { zone, axis, index: index as u32 - 1 })
+}
+
+/// Refuses a face that is one point across: it has no cells that a file of surfaces could hold.
+fn check_area(dataset: &Dataset, f: &GridFace) -> Result<(), FieldError> {
+    if !face_points(dataset, f).contains(&1) {
+        return Ok(());
+    }
+    Err(FieldError::Usage(line_not_face(&dataset.zones[f.zone], f.axis, f.index + 1)))
+}
+
+/// What to say of a face that is one point across, with the faces of its zone that have an area.
+fn line_not_face(z: &Zone, axis: usize, index: u32) -> String {
+    let dims = z.dims();
+    let thin: Vec<usize> = (0..3).filter(|a| dims[*a] == 1).collect();
+    let name = &z.name;
+    let lead = format!("{name}:{}={index} is a line, not a surface: ", AXES[axis]);
+    match thin[..] {
+        [a] => format!("{lead}{name} is one point thick along {0}; use {name}:{0}=1, which is all of it", AXES[a]),
+        _ => {
+            format!("{lead}{name} has {} x {} x {} points, so none of its faces has an area", dims[0], dims[1], dims[2])
+        }
+    }
 }
 
 /// The two axes along a face, the faster first.
@@ -140,6 +163,9 @@ pub fn extract(
         Some(_) => return Err(FieldError::Usage("surfaces must be a list".into())),
         None => walls(session, &dataset, spec.step, watch)?,
     };
+    for face in &faces {
+        check_area(&dataset, face)?;
+    }
     if faces.is_empty() {
         return Err(FieldError::Usage(
             "no zone has a face that is all wall (iblank 2) or all at rest; name a surface, for example --surface zone1:k=1".into(),
@@ -163,6 +189,7 @@ pub fn extract(
     let provenance = crate::output::Provenance {
         program: concat!("farfield ", env!("CARGO_PKG_VERSION")).to_owned(),
         source: session.spec.path.display().to_string(),
+        length_unit: dataset.length_unit(),
         ..Default::default()
     };
     let share = Box::new(LedgerShare::new(session.pager.clone()));

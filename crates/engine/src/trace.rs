@@ -376,12 +376,12 @@ const LEAST: u64 = 512 << 10;
 
 /// What is written beside the lines. Not where the data lay: the same data give the same bytes from any layout and place.
 pub fn provenance(session: &Session, spec: &TraceSpec) -> Provenance {
-    let unit = "grid unit";
+    let dataset = session.dataset();
     Provenance {
         program: concat!("farfield ", env!("CARGO_PKG_VERSION")).to_owned(),
         source: String::new(),
-        length_unit: unit.to_owned(),
-        time_unit: session.dataset().catalog.time_units.clone(),
+        length_unit: dataset.length_unit(),
+        time_unit: dataset.travel_time_unit(&spec.field),
         notes: vec![
             ("field".into(), spec.field.clone()),
             ("tolerance".into(), format!("{:e}", spec.options.tolerance)),

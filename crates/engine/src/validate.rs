@@ -125,7 +125,8 @@ pub fn run(path: &Path, means: &Means, watch: &mut Watch<'_>) -> Result<(Validat
     let mut progress = |done: u64, total: u64| watch("validating", done as f64, total as f64);
     let found = check_store(path, means.threads(), &charge, told, &mut progress)?;
     let mut stats = bare.stats();
-    for key in ["total", "touched", "faults"] {
+    stats["pages"]["total"] = Store::open(path)?.page_count().into();
+    for key in ["touched", "faults"] {
         // Each page is read once, whether it holds or not.
         stats["pages"][key] = found.pages.into();
     }

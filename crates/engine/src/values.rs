@@ -346,7 +346,8 @@ impl GridFace {
     }
 }
 
-/// The outer faces of zones whose nodes are all wall (iblank 2) or all at rest.
+/// The outer faces of zones whose nodes are all wall (iblank 2) or all at rest; in a 2-D dataset, where a zone is itself a face,
+/// the edges of zones.
 ///
 /// # Errors
 /// [`FieldError`].
@@ -360,9 +361,11 @@ pub fn walls(
     for (zone, z) in dataset.zones.iter().enumerate() {
         let dims = z.dims();
         let motion = z.array("momentum").or_else(|| z.array("velocity"));
+        let planar = dataset.catalog.dimension == 2;
         for axis in 0..3 {
+            let across = (0..3).filter(|a| *a != axis && dims[*a] == 1).count();
             // A face of one point across is an edge, not a surface.
-            if (0..3).any(|a| a != axis && dims[a] == 1) {
+            if if planar { axis == 2 || across != 1 } else { across > 0 } {
                 continue;
             }
             let mut sides = vec![0, dims[axis] - 1];

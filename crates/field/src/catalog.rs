@@ -78,7 +78,7 @@ pub struct FlowHeader {
     pub alpha: f64,
     /// Reynolds number.
     pub reynolds: f64,
-    /// Time in L / a_inf.
+    /// Time in L / a_inf, or in the catalog's unit of time where that is a second.
     pub time: f64,
     /// Ratio of specific heats, 1.4 unless the file says otherwise.
     pub gamma: f64,

@@ -1,12 +1,15 @@
 //! A dataset that is open: what it holds, and the pager's numbers for it.
 
-use crate::catalog::{Catalog, Role, Rows};
+use crate::catalog::{ArrayInfo, Catalog, Role, Rows};
 use crate::error::FieldError;
 use crate::inplace::{page_box, InPlace};
 use crate::nodes::{ArraySlot, BoxLevel, Zone};
-use crate::plot3d::Plot3d;
-use crate::quantity::{Quantity, DEFINITIONS};
+use crate::paging::Paging;
+use crate::plot3d::{Plot3d, Reference, DENSITY_UNITS};
+use crate::quantity::{Definition, Derived, FreeStream, Quantity, DEFINITIONS};
 use crate::space::ZoneFields;
+use crate::store::codec::Codec;
+use crate::store::layout::{lay_out, ArrayLayout};
 use crate::store::{LevelId, Register, Store};
 use crate::translate::Translation;
 use pager::id::{ArrayId, SourceId};
@@ -60,6 +63,11 @@ fn slots(catalog: &Catalog, zone: usize, ids: &[ArrayId], steps: impl Fn(usize) 
         .collect()
 }
 
+fn levels(boxes: &[LevelId]) -> Vec<BoxLevel> {
+    let level = |l: &LevelId| BoxLevel { id: l.id, translation: Translation::new(l.paging.dims, l.paging.page) };
+    boxes.iter().map(level).collect()
+}
+
 fn zone(
     catalog: &Catalog,
     n: usize,
@@ -70,15 +78,13 @@ fn zone(
     let z = &catalog.zones[n];
     let role = |r: Role| z.arrays.iter().position(|a| a.role == r);
     let xyz = role(Role::Coordinates).ok_or_else(|| FieldError::Usage(format!("{} has no coordinates", z.name)))?;
-    let levels =
-        boxes.iter().map(|l| BoxLevel { id: l.id, translation: Translation::new(l.paging.dims, l.paging.page) });
     Ok(Zone {
         name: z.name.clone(),
         translation: Translation::new(z.dims, page),
         arrays,
         xyz,
         iblank: role(Role::Iblank),
-        boxes: levels.collect(),
+        boxes: levels(boxes),
     })
 }
 
@@ -99,17 +105,13 @@ impl Dataset {
         Ok(Self { catalog, origin: Origin::Store(Box::new(store)), zones: zones.into(), ranges })
     }
 
-    /// Registers PLOT3D files, with the boxes of an index where one is given.
+    /// Registers PLOT3D files. They have no boxes yet: see [`Self::with_boxes`].
     ///
     /// # Errors
-    /// [`FieldError::Usage`] for a zone without coordinates; [`FieldError::Format`] if the index is of other data.
-    pub fn from_plot3d(files: Plot3d, index: Option<&Store>, pager: &Pager) -> Result<Self, FieldError> {
+    /// [`FieldError::Usage`] for a zone without coordinates.
+    pub fn from_plot3d(files: Plot3d, pager: &Pager) -> Result<Self, FieldError> {
         let catalog = files.catalog.clone();
         let sources: Arc<[SourceId]> = files.files().paths().iter().map(|p| pager.add_file(p)).collect();
-        let index_ids = index.map(|s| s.register(&mut Registrar(pager)));
-        if index.is_some_and(|s| s.catalog.zones.len() != catalog.zones.len()) {
-            return Err(FieldError::Usage("the cached index is of other data; run `farfield cache clear`".into()));
-        }
         let mut zones = Vec::with_capacity(catalog.zones.len());
         for (n, z) in catalog.zones.iter().enumerate() {
             let mut ids = Vec::with_capacity(z.arrays.len());
@@ -123,11 +125,31 @@ impl Dataset {
                 steps.push(layout.steps());
                 ids.push(pager.add_array(Arc::new(InPlace::new(layout, sources.clone()))));
             }
-            let boxes = index_ids.as_ref().map_or(&[][..], |i| &i[n].boxes[..]);
-            zones.push(zone(&catalog, n, page_box(z.dims), slots(&catalog, n, &ids, |a| steps[a]), boxes)?);
+            zones.push(zone(&catalog, n, page_box(z.dims), slots(&catalog, n, &ids, |a| steps[a]), &[])?);
         }
-        // The index is made of geometry alone: it knows no ranges of fields.
         Ok(Self { catalog, origin: Origin::Plot3d(Box::new(files)), zones: zones.into(), ranges: Vec::new() })
+    }
+
+    /// PLOT3D files with the boxes of an index, which is made of geometry alone and knows no ranges. Arrays keep their
+    /// numbers, so that pages that are in memory stay those of the dataset.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] if the index is of other data, or this is no dataset that takes one.
+    pub fn with_boxes(&self, index: &Store, pager: &Pager) -> Result<Self, FieldError> {
+        let Origin::Plot3d(files) = &self.origin else {
+            return Err(FieldError::Usage("a store has boxes of its own".into()));
+        };
+        if index.catalog.zones.len() != self.zones.len() {
+            return Err(FieldError::Usage("the cached index is of other data; run `farfield cache clear`".into()));
+        }
+        let ids = index.register(&mut Registrar(pager));
+        let zones = self.zones.iter().zip(&ids).map(|(z, i)| Zone { boxes: levels(&i.boxes), ..z.clone() });
+        Ok(Self {
+            catalog: self.catalog.clone(),
+            origin: Origin::Plot3d(files.clone()),
+            zones: zones.collect(),
+            ranges: Vec::new(),
+        })
     }
 
     /// Whole rows of the arrays, zone by zone in catalog order, for converters.
@@ -199,28 +221,119 @@ impl Dataset {
         sampled: &[String],
         step: usize,
     ) -> Result<Arc<[ZoneFields]>, FieldError> {
+        let reference = Reference::of(&self.catalog.settings);
         let each = self.zones.iter().zip(&self.catalog.zones).map(|(z, info)| {
             let header = info.headers.get(step).or(info.headers.last());
             let gamma = header.map(|h| h.gamma).filter(|g| g.is_finite()).unwrap_or(1.4);
             let mach = header.map(|h| h.mach).unwrap_or(f64::NAN);
-            ZoneFields::named(z, vector, sampled, gamma, mach)
+            ZoneFields::named(z, vector, sampled, gamma, self.free_stream(&reference, mach, gamma))
         });
         each.collect::<Result<Vec<_>, _>>().map(Into::into)
     }
 
-    /// Units of a field.
-    pub fn units(&self, name: &str) -> String {
-        let stored = self.catalog.zones.iter().flat_map(|z| &z.arrays).find(|a| a.name == name);
-        stored.map_or_else(|| "1".to_owned(), |a| a.units.clone())
+    /// Whether conserved variables are in SI.
+    fn flow_in_si(&self) -> bool {
+        self.array_named("density").is_some_and(|a| a.units == DENSITY_UNITS)
     }
 
-    /// A few words for a label.
+    /// The free stream in the units of the data.
+    fn free_stream(&self, reference: &Reference, mach: f64, gamma: f64) -> FreeStream {
+        let si = self.flow_in_si();
+        let or_one = |v: Option<f64>| v.filter(|_| si).unwrap_or(1.0);
+        let (density, sound_speed) = (or_one(reference.density), or_one(reference.sound_speed));
+        let gas_constant = match (reference.temperature, reference.gas_constant) {
+            // Of a perfect gas with that temperature where the speed of sound is a_inf.
+            (Some(t), _) => sound_speed * sound_speed / (gamma * t),
+            (None, Some(r)) => r,
+            // Nothing says which gas it is, so temperature is what it is without dimensions.
+            (None, None) => sound_speed * sound_speed,
+        };
+        FreeStream { mach, density, sound_speed, gas_constant }
+    }
+
+    /// The first array of that name in any zone.
+    fn array_named(&self, name: &str) -> Option<&ArrayInfo> {
+        self.catalog.zones.iter().flat_map(|z| &z.arrays).find(|a| a.name == name)
+    }
+
+    /// Units of a field: those of its array, or of what it is made of; `1` where it has none.
+    pub fn units(&self, name: &str) -> String {
+        if let Some(a) = self.array_named(name) {
+            return a.units.clone();
+        }
+        if let Some(d) = DEFINITIONS.iter().find(|d| d.name == name) {
+            return if self.in_si(d) { d.units } else { "1" }.to_owned();
+        }
+        let stem = ["_x", "_y", "_z"].iter().find_map(|s| name.strip_suffix(s));
+        stem.and_then(|s| self.array_named(s)).map_or_else(|| "1".to_owned(), |a| a.units.clone())
+    }
+
+    /// Whether a derived field comes out in its SI unit.
+    fn in_si(&self, d: &Definition) -> bool {
+        let reference = Reference::of(&self.catalog.settings);
+        match d.derived {
+            // R is in J/(kg K) only where the flow is in SI.
+            Derived::Temperature => {
+                reference.temperature.is_some() || (self.flow_in_si() && reference.gas_constant.is_some())
+            }
+            _ => self.flow_in_si(),
+        }
+    }
+
+    /// Unit of positions, as results name it.
+    pub fn length_unit(&self) -> String {
+        let xyz = self.catalog.zones.iter().flat_map(|z| &z.arrays).find(|a| a.role == Role::Coordinates);
+        xyz.map(|a| a.units.as_str()).filter(|u| *u != "1").unwrap_or("grid unit").to_owned()
+    }
+
+    /// Unit of the time that a particle takes which `vector` moves: that of positions over that of `vector`.
+    pub fn travel_time_unit(&self, vector: &str) -> String {
+        let (length, speed) = (self.length_unit(), self.units(vector));
+        match (length.as_str(), speed.as_str()) {
+            ("m", "m s-1") => "s".to_owned(),
+            ("grid unit", "1") => "1".to_owned(),
+            _ => format!("{length} / ({speed})"),
+        }
+    }
+
+    /// A few words for a label; they name what a number without dimension was divided by.
     pub fn long_name(&self, name: &str) -> String {
-        let stored = self.catalog.zones.iter().flat_map(|z| &z.arrays).find(|a| a.name == name);
-        match (stored, DEFINITIONS.iter().find(|d| d.name == name)) {
-            (Some(a), _) => a.long_name.clone(),
-            (None, Some(d)) => d.long_name.to_owned(),
-            _ => name.to_owned(),
+        if let Some(a) = self.array_named(name) {
+            return a.long_name.clone();
+        }
+        let Some(d) = DEFINITIONS.iter().find(|d| d.name == name) else { return name.to_owned() };
+        if self.in_si(d) {
+            return d.long_name.to_owned();
+        }
+        if d.derived == Derived::Temperature {
+            let r = Reference::of(&self.catalog.settings).gas_constant.unwrap_or(1.0);
+            return format!("{}, R = {r}", d.long_name);
+        }
+        let divided_by = if d.divided_by.is_empty() { String::new() } else { format!(" / {}", d.divided_by) };
+        format!("{}{divided_by}", d.long_name)
+    }
+
+    /// Pages of all arrays at all steps, and of the boxes, ranges and shard indexes that go with them: everything that can be
+    /// asked of the pager. Files that are paged in place count the boxes that location makes for them, made or not, so that
+    /// the number does not depend on what a run needs.
+    ///
+    /// # Errors
+    /// [`FieldError::Format`] for zones too large for any index.
+    pub fn page_count(&self) -> Result<u64, FieldError> {
+        match &self.origin {
+            Origin::Store(s) => Ok(s.page_count()),
+            Origin::Plot3d(p) => {
+                let count = |steady: bool| if steady { 1 } else { self.catalog.times.len().max(1) };
+                let steps: Vec<Vec<usize>> =
+                    self.zones.iter().map(|z| z.arrays.iter().map(|a| count(a.steady)).collect()).collect();
+                let pages: Vec<Paging> =
+                    self.catalog.zones.iter().map(|z| Paging::new(z.dims, page_box(z.dims))).collect();
+                let path = p.files().paths().first().map_or(Path::new(""), |p| p.as_path());
+                let index = lay_out(path, &self.catalog, &pages, &steps, Codec::None)?;
+                let boxes: u64 = index.iter().flat_map(|z| &z.boxes).map(|a| a.page_count() + a.shard_count()).sum();
+                let data: u64 = index.iter().flat_map(|z| &z.arrays).map(ArrayLayout::page_count).sum();
+                Ok(data + boxes)
+            }
         }
     }
 

@@ -1,7 +1,6 @@
 //! PLOT3D arrays paged where they lie: a page is a run of whole i-rows of one plane, with all components, which a file
 //! holds in one extent a component.
 
-use crate::catalog::DType;
 use crate::interleave::interleave;
 use crate::plot3d::ArrayLayout;
 use crate::translate::Translation;
@@ -75,17 +74,11 @@ impl PageMap for InPlace {
         Located::Extents { segments, encoded_len, scratch_len: 0 }
     }
     fn decode(&self, page: PageId, encoded: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
-        let swap = self.layout.big_endian(page.step as usize) != cfg!(target_endian = "big");
         let components = self.layout.components();
         if components > 1 {
-            interleave(encoded, frame, components, self.layout.dtype().size(), swap);
-        } else if swap {
-            match self.layout.dtype() {
-                DType::Float32 | DType::Int32 => frame.chunks_exact_mut(4).for_each(|b| b.reverse()),
-                DType::Float64 => frame.chunks_exact_mut(8).for_each(|b| b.reverse()),
-                DType::Uint8 => {}
-            }
+            interleave(encoded, frame, components, self.layout.dtype().size());
         }
+        self.layout.finish(page.step as usize, frame);
         Ok(())
     }
     fn fill(&self, _: PageId, frame: &mut [u8]) {

@@ -7,6 +7,9 @@
 //! p_inf = 1 / gamma and rho_inf = 1 (P. P. Walatka et al., PLOT3D User's Manual, NASA TM-101067, 1990). Numbers are those
 //! of the manual; `temperature` is p / (rho R) with R = 1, as VTK computes it, which is 1 / gamma in the free stream (the
 //! manual's own function 120 divides by that).
+//!
+//! Where the conserved variables are in SI, so is what follows from them without reference values; what needs those
+//! (pressure coefficient, entropy, temperature) takes them from [`FreeStream`] and stays what it was.
 
 use crate::nodes::Zone;
 
@@ -48,6 +51,38 @@ impl Conserved {
     }
 }
 
+/// The free stream in the units of the conserved variables. A bare Mach number is that of non-dimensional ones.
+///
+/// ```
+/// # use field::quantity::FreeStream;
+/// let free = FreeStream::from(0.8);
+/// assert_eq!((free.density, free.sound_speed, free.gas_constant), (1.0, 1.0, 1.0));
+/// ```
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct FreeStream {
+    /// Mach number; NaN where nothing gives it.
+    pub mach: f64,
+    /// Density.
+    pub density: f64,
+    /// Speed of sound.
+    pub sound_speed: f64,
+    /// R of `temperature = pressure / (density R)`.
+    pub gas_constant: f64,
+}
+
+impl From<f64> for FreeStream {
+    fn from(mach: f64) -> Self {
+        Self { mach, density: 1.0, sound_speed: 1.0, gas_constant: 1.0 }
+    }
+}
+
+impl FreeStream {
+    /// rho_inf a_inf^2, by which PLOT3D divides pressures.
+    fn pressure_scale(&self) -> f64 {
+        self.density * self.sound_speed * self.sound_speed
+    }
+}
+
 /// A derived scalar or vector.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the table below says it all
@@ -83,6 +118,10 @@ pub struct Definition {
     pub standard_name: &'static str,
     /// For labels.
     pub long_name: &'static str,
+    /// What it is divided by while the data are non-dimensional, for labels; empty where it has no dimension at all.
+    pub divided_by: &'static str,
+    /// Its unit where the data are in SI.
+    pub units: &'static str,
     /// The formula.
     pub formula: &'static str,
     /// Value that a diverging colour map is centred on, where the field is signed.
@@ -91,98 +130,99 @@ pub struct Definition {
 
 /// Every derived field.
 pub const DEFINITIONS: &[Definition] = &[
-    def(Derived::Velocity, "velocity", 200, 3, "", "velocity / a_inf", "momentum / density", None),
-    def(Derived::VelocityX, "velocity_x", 0, 1, "", "x velocity / a_inf", "momentum_x / density", Some(0.0)),
-    def(Derived::VelocityY, "velocity_y", 0, 1, "", "y velocity / a_inf", "momentum_y / density", Some(0.0)),
-    def(Derived::VelocityZ, "velocity_z", 0, 1, "", "z velocity / a_inf", "momentum_z / density", Some(0.0)),
-    def(Derived::VelocityMagnitude, "velocity_magnitude", 153, 1, "", "speed / a_inf", "|momentum| / density", None),
-    def(
-        Derived::Pressure,
-        "pressure",
-        110,
-        1,
-        "air_pressure",
-        "pressure / (rho_inf a_inf^2)",
-        "(gamma - 1)(energy - density V^2 / 2)",
-        None,
-    ),
-    def(
+    velocity(Derived::Velocity, "velocity", 200, 3, "velocity", "momentum / density", None),
+    velocity(Derived::VelocityX, "velocity_x", 0, 1, "x velocity", "momentum_x / density", Some(0.0)),
+    velocity(Derived::VelocityY, "velocity_y", 0, 1, "y velocity", "momentum_y / density", Some(0.0)),
+    velocity(Derived::VelocityZ, "velocity_z", 0, 1, "z velocity", "momentum_z / density", Some(0.0)),
+    velocity(Derived::VelocityMagnitude, "velocity_magnitude", 153, 1, "speed", "|momentum| / density", None),
+    Definition {
+        derived: Derived::Pressure,
+        name: "pressure",
+        number: 110,
+        components: 1,
+        standard_name: "air_pressure",
+        long_name: "pressure",
+        divided_by: "(rho_inf a_inf^2)",
+        units: "Pa",
+        formula: "(gamma - 1)(energy - density V^2 / 2)",
+        centre: None,
+    },
+    number(
         Derived::PressureCoefficient,
         "pressure_coefficient",
         111,
-        1,
-        "",
         "pressure coefficient",
-        "(pressure - 1/gamma) / (mach_inf^2 / 2)",
+        "(pressure / (rho_inf a_inf^2) - 1/gamma) / (mach_inf^2 / 2)",
         Some(0.0),
     ),
-    def(
-        Derived::Temperature,
-        "temperature",
-        120,
-        1,
-        "air_temperature",
-        "temperature, R = 1",
-        "pressure / density",
-        None,
-    ),
-    def(Derived::Mach, "mach", 112, 1, "", "Mach number", "speed / sound_speed", None),
-    def(
-        Derived::SoundSpeed,
-        "sound_speed",
-        113,
-        1,
-        "speed_of_sound_in_air",
-        "speed of sound / a_inf",
-        "sqrt(gamma pressure / density)",
-        None,
-    ),
-    def(
+    Definition {
+        derived: Derived::Temperature,
+        name: "temperature",
+        number: 120,
+        components: 1,
+        standard_name: "air_temperature",
+        long_name: "temperature",
+        divided_by: "",
+        units: "K",
+        formula: "pressure / (density R)",
+        centre: None,
+    },
+    number(Derived::Mach, "mach", 112, "Mach number", "speed / sound_speed", None),
+    Definition {
+        standard_name: "speed_of_sound_in_air",
+        ..velocity(Derived::SoundSpeed, "sound_speed", 113, 1, "speed of sound", "sqrt(gamma pressure / density)", None)
+    },
+    number(
         Derived::Entropy,
         "entropy",
         170,
-        1,
-        "",
         "entropy, cv = 1 / (gamma - 1)",
-        "cv ln(gamma pressure / density^gamma)",
+        "cv ln(gamma pressure / (rho_inf a_inf^2) / (density / rho_inf)^gamma)",
         Some(0.0),
     ),
-    def(
-        Derived::InternalEnergy,
-        "internal_energy",
-        140,
-        1,
-        "",
-        "internal energy a mass / a_inf^2",
-        "energy / density - V^2 / 2",
-        None,
-    ),
-    def(Derived::KineticEnergy, "kinetic_energy", 144, 1, "", "kinetic energy a mass / a_inf^2", "V^2 / 2", None),
-    def(
-        Derived::StagnationEnergy,
-        "stagnation_energy",
-        163,
-        1,
-        "",
-        "total energy a mass / a_inf^2",
-        "energy / density",
-        None,
-    ),
-    def(Derived::Enthalpy, "enthalpy", 130, 1, "", "enthalpy a mass / a_inf^2", "gamma internal_energy", None),
+    energy(Derived::InternalEnergy, "internal_energy", 140, "internal energy a mass", "energy / density - V^2 / 2"),
+    energy(Derived::KineticEnergy, "kinetic_energy", 144, "kinetic energy a mass", "V^2 / 2"),
+    energy(Derived::StagnationEnergy, "stagnation_energy", 163, "total energy a mass", "energy / density"),
+    energy(Derived::Enthalpy, "enthalpy", 130, "enthalpy a mass", "gamma internal_energy"),
 ];
 
-#[allow(clippy::too_many_arguments)] // a table row
-const fn def(
+/// A row of a field that is a velocity.
+const fn velocity(
     derived: Derived,
     name: &'static str,
     number: u32,
     components: usize,
-    standard_name: &'static str,
     long_name: &'static str,
     formula: &'static str,
     centre: Option<f64>,
 ) -> Definition {
-    Definition { derived, name, number, components, standard_name, long_name, formula, centre }
+    let (standard_name, divided_by, units) = ("", "a_inf", "m s-1");
+    Definition { derived, name, number, components, standard_name, long_name, divided_by, units, formula, centre }
+}
+
+/// A row of a scalar that is an energy a mass.
+const fn energy(
+    derived: Derived,
+    name: &'static str,
+    number: u32,
+    long_name: &'static str,
+    formula: &'static str,
+) -> Definition {
+    let (standard_name, divided_by, units, components, centre) = ("", "a_inf^2", "J kg-1", 1, None);
+    Definition { derived, name, number, components, standard_name, long_name, divided_by, units, formula, centre }
+}
+
+/// A row of a scalar without dimension.
+const fn number(
+    derived: Derived,
+    name: &'static str,
+    number: u32,
+    long_name: &'static str,
+    formula: &'static str,
+    centre: Option<f64>,
+) -> Definition {
+    let (standard_name, divided_by, units, components) = ("", "", "1", 1);
+    Definition { derived, name, number, components, standard_name, long_name, divided_by, units, formula, centre }
 }
 
 impl Derived {
@@ -204,8 +244,8 @@ impl Derived {
     pub fn needs_momentum(self) -> bool {
         self != Derived::StagnationEnergy
     }
-    /// The value at a node; lanes beyond the components are 0. `mach_inf` is the header's free-stream Mach number.
-    pub fn value(self, q: &Conserved, mach_inf: f64) -> [f64; 3] {
+    /// The value at a node; lanes beyond the components are 0.
+    pub fn value(self, q: &Conserved, free: FreeStream) -> [f64; 3] {
         use Derived::*;
         let v = q.velocity();
         let scalar = match self {
@@ -215,11 +255,16 @@ impl Derived {
             VelocityZ => v[2],
             VelocityMagnitude => (2.0 * q.kinetic_energy()).sqrt(),
             Pressure => q.pressure(),
-            PressureCoefficient => (q.pressure() - 1.0 / q.gamma) / (0.5 * mach_inf * mach_inf),
-            Temperature => q.pressure() / q.density,
+            PressureCoefficient => {
+                (q.pressure() / free.pressure_scale() - 1.0 / q.gamma) / (0.5 * free.mach * free.mach)
+            }
+            Temperature => q.pressure() / (q.density * free.gas_constant),
             Mach => (2.0 * q.kinetic_energy()).sqrt() / q.sound_speed(),
             SoundSpeed => q.sound_speed(),
-            Entropy => (q.gamma * q.pressure() / q.density.powf(q.gamma)).ln() / (q.gamma - 1.0),
+            Entropy => {
+                let pressure = q.gamma * q.pressure() / free.pressure_scale();
+                (pressure / (q.density / free.density).powf(q.gamma)).ln() / (q.gamma - 1.0)
+            }
             InternalEnergy => q.energy / q.density - q.kinetic_energy(),
             KineticEnergy => q.kinetic_energy(),
             StagnationEnergy => q.energy / q.density,
@@ -324,7 +369,7 @@ mod tests {
         let (g, m) = (1.4, 2.0);
         let q =
             Conserved { density: 1.0, momentum: [m, 0.0, 0.0], energy: 1.0 / (g * (g - 1.0)) + 0.5 * m * m, gamma: g };
-        let v = |d: Derived| d.value(&q, m)[0];
+        let v = |d: Derived| d.value(&q, m.into())[0];
         let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
         near(v(Derived::Pressure), 1.0 / g);
         near(v(Derived::Mach), m);
@@ -337,6 +382,33 @@ mod tests {
         near(v(Derived::Enthalpy), 1.0 / (g - 1.0));
         near(v(Derived::StagnationEnergy), 1.0 / (g * (g - 1.0)) + 2.0);
         near(v(Derived::VelocityMagnitude), 2.0);
+    }
+
+    #[test]
+    fn what_has_no_dimension_is_the_same_in_si() {
+        let q = Conserved { density: 0.9, momentum: [0.3, -0.2, 0.1], energy: 1.7, gamma: 1.3 };
+        let (rho, a) = (1.2, 340.0);
+        let si = Conserved {
+            density: q.density * rho,
+            momentum: q.momentum.map(|m| m * rho * a),
+            energy: q.energy * rho * a * a,
+            gamma: q.gamma,
+        };
+        // R = a^2 / (gamma T) makes the temperature T in the free stream.
+        let free = FreeStream { mach: 0.4, density: rho, sound_speed: a, gas_constant: a * a / (1.4 * 288.0) };
+        for d in DEFINITIONS {
+            let by = match d.units {
+                "1" => 1.0,
+                "m s-1" => a,
+                "J kg-1" => a * a,
+                "Pa" => rho * a * a,
+                "K" => 1.4 * 288.0,
+                other => panic!("{other}"),
+            };
+            for (s, n) in d.derived.value(&si, free).into_iter().zip(d.derived.value(&q, 0.4.into())) {
+                assert!((s - n * by).abs() <= 1e-12 * (n * by).abs(), "{}: {s} {n}", d.name);
+            }
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::error::FieldError;
 use crate::nodes::Zone;
-use crate::quantity::{Derived, Quantity, Sources};
+use crate::quantity::{Derived, FreeStream, Quantity, Sources};
 
 /// Where the vector that is traced comes from in one zone.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -26,8 +26,8 @@ pub struct ZoneFields {
     pub sources: Sources,
     /// Ratio of specific heats where there is no array of it.
     pub gamma: f64,
-    /// Free-stream Mach number.
-    pub mach: f64,
+    /// The free stream: its Mach number, and what non-dimensional fields are made with.
+    pub mach: FreeStream,
 }
 
 impl ZoneFields {
@@ -62,7 +62,7 @@ impl ZoneFields {
         vector: Option<&str>,
         sampled: &[String],
         gamma: f64,
-        mach: f64,
+        mach: impl Into<FreeStream>,
     ) -> Result<Self, FieldError> {
         let sources = Sources::of(zone);
         let find = |name: &str| {
@@ -85,7 +85,7 @@ impl ZoneFields {
             sampled: sampled.iter().map(|n| find(n)).collect::<Result<_, _>>()?,
             sources,
             gamma,
-            mach,
+            mach: mach.into(),
         })
     }
 }

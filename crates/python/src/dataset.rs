@@ -87,6 +87,7 @@ fn probed(session: &Session, p: Option<values::Probed>) -> String {
     let dataset = session.dataset();
     let mut values = serde_json::Map::new();
     let mut units = serde_json::Map::new();
+    units.insert("position".to_owned(), dataset.length_unit().into());
     for (name, v) in &p.values {
         values.insert(name.clone(), if v.len() == 1 { json!(v[0]) } else { json!(v) });
         units.insert(name.clone(), dataset.units(name).into());

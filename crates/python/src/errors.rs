@@ -46,9 +46,12 @@ pub fn to_python(py: Python<'_>, e: FieldError) -> PyErr {
 
 /// A size in a few digits, the last of them rounded by `round`.
 fn size(bytes: u64, round: fn(f64) -> f64) -> String {
+    let by = |unit: u64, parts: f64| round(bytes as f64 / unit as f64 * parts) / parts;
     match bytes {
-        b if b >= 1 << 30 => format!("{:.2} GiB", round(b as f64 / (1u64 << 30) as f64 * 100.0) / 100.0),
-        b if b >= 1 << 20 => format!("{:.1} MiB", round(b as f64 / (1u64 << 20) as f64 * 10.0) / 10.0),
-        b => format!("{} KiB", b.div_ceil(1024)),
+        1 => "1 byte".to_owned(),
+        b if b >= 1 << 30 => format!("{:.2} GiB", by(1 << 30, 100.0)),
+        b if b >= 1 << 20 => format!("{:.1} MiB", by(1 << 20, 10.0)),
+        b if b >= 1 << 10 => format!("{:.1} KiB", by(1 << 10, 10.0)),
+        b => format!("{b} bytes"),
     }
 }

@@ -80,9 +80,9 @@ impl PyLines {
     fn reason(&self) -> Vec<&'static str> {
         self.lines.reason.iter().map(|r| word(*r)).collect()
     }
-    /// Why each line ended at its first point.
+    /// Why each line ended at its first point, which is where tracing backward ended.
     #[getter]
-    fn reason_start(&self) -> Option<Vec<&'static str>> {
+    fn reason_backward(&self) -> Option<Vec<&'static str>> {
         self.lines.reason_backward.as_ref().map(|all| all.iter().map(|r| word(*r)).collect())
     }
     /// Sampled fields.

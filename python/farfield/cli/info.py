@@ -54,13 +54,16 @@ def describe(info: Mapping[str, Any]) -> list[str]:
     lines = [f"{info['source']}", f"format   {info['format']}"]
     for sentence in info["guessed"]:
         lines.append(f"guessed  {sentence}")
-    lines.append(f"zones    {len(zones)}, {points:,} points, {info['dimension']}-D")
+    unit = info.get("length_unit", "grid unit")
+    length = "" if unit == "grid unit" else f", positions in {unit}"
+    lines.append(f"zones    {len(zones)}, {points:,} points, {info['dimension']}-D{length}")
     width = max((len(z["name"]) for z in zones), default=0)
     for z in zones:
         dims = " x ".join(str(n) for n in z["dims"])
         page = f"  pages {' x '.join(map(str, z['page']))}: {z['pages']:,}" if z.get("page") else ""
         box = f"  {_box(z['box'])}" if z.get("box") else ""
-        lines.append(f"  {z['name']:<{width}}  {dims}{'  iblank' if z['iblank'] else ''}{page}{box}")
+        kind = f"  {z['kind']}" if z.get("kind") else ""
+        lines.append(f"  {z['name']:<{width}}  {dims}{kind}{'  iblank' if z['iblank'] else ''}{page}{box}")
         unusual = {v: n for v, n in (z.get("iblank_values") or {}).items() if v not in ("0", "1", "2")}
         if unusual:
             lines.append(f"  {'':<{width}}  iblank also " + ", ".join(f"{v}: {n:,}" for v, n in unusual.items()))

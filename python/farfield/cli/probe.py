@@ -64,7 +64,7 @@ def register(app: typer.Typer) -> None:
         lines = [
             f"zone      {found.zone}",
             f"ijk       {' '.join(f'{v:.6g}' for v in found.ijk)}",
-            f"position  {' '.join(f'{v:.9g}' for v in found.position)}",
+            f"position  {' '.join(f'{v:.9g}' for v in found.position)} [{found.units.get('position', '')}]",
         ]
         width = max((len(name) for name in found.values), default=0)
         lines += [f"{n:<{width}}  {_number(v)} [{found.units.get(n, '')}]" for n, v in found.values.items()]

@@ -124,6 +124,9 @@ def _flat(info: Mapping[str, Any], names: Sequence[str], source: str, step: int,
         axis = "ijk"[2 - list(reversed(zone["dims"])).index(1)] if 1 in zone["dims"] else "k"
         plain = PLANE_COLOR if info["dimension"] == 2 else None
         drawn.append(Surface(surface=f"{zone['name']}:{axis}=1", color=color or plain, mesh=color is None))
+    if info.get("walls"):
+        # In 2-D the body is a line, which nothing else would show.
+        drawn.append(Walls())
     if info["dimension"] != 2:
         camera = Camera(direction=THREE_QUARTER_VIEW, up=(0.0, 0.0, 1.0))
         return Scene(source=source, step=step, objects=drawn, camera=camera)

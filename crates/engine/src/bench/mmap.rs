@@ -125,7 +125,7 @@ impl Memory {
                     files.layout(z, a).ok_or_else(|| FieldError::Usage(format!("no array {a} in {}", zone.name)))?;
                 let unfit = || {
                     FieldError::Usage(format!(
-                        "{}: not in native order with constant strides",
+                        "{}: not in native order with constant strides and unscaled numbers",
                         layout.path(step).display()
                     ))
                 };

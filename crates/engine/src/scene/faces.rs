@@ -166,6 +166,16 @@ impl FaceStore {
         self.size.iter().all(|n| *n > 1)
     }
 
+    /// Quads without a hole, or pieces of the line that it is instead.
+    pub(crate) fn pieces(&self) -> u64 {
+        let points = self.size[0].max(self.size[1]) as u64;
+        if self.is_area() {
+            self.quads
+        } else {
+            points.saturating_sub(1)
+        }
+    }
+
     fn row_at(&self, j: usize) -> u64 {
         self.offset + (j * self.size[0] * POINT_BYTES) as u64
     }

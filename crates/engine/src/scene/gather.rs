@@ -41,7 +41,7 @@ impl Gathered {
     pub(crate) fn primitives(&self) -> u64 {
         match &self.shape {
             Shape::Lines(l) | Shape::Edges(l) => l.segments,
-            Shape::Faces(f) => f.iter().map(|f| f.quads).sum(),
+            Shape::Faces(f) => f.iter().map(FaceStore::pieces).sum(),
         }
     }
 

@@ -216,19 +216,21 @@ fn layers<'a>(
                 let radius = radius.map_or(Radius::Pixels(line_pixels(segments) as f32 * scale), Radius::Physical);
                 all.push((Source::Lines(LineLayer { log, lines }), Style::tubes(colour(paint), radius), false));
             }
-            (Object::Surface { paint, mesh, .. }, Shape::Faces(faces)) => {
+            (Object::Surface { face: named, paint, mesh }, Shape::Faces(faces)) => {
                 for face in faces {
                     if face.is_area() {
                         all.push((Source::Face(FaceLayer { log, face }), Style::surface(colour(paint)), false));
                     }
                     if *mesh || !face.is_area() {
                         let most = (document.size[0].max(document.size[1]) / MESH_PIXELS).max(8) as usize;
-                        // Where there is no area the line is all there is to see.
-                        let width = if face.is_area() { 1.0 } else { 2.5 };
-                        let style = Style {
-                            min_pixels: 0.05,
-                            ..Style::outline(Colour::Solid(ink_on(paint)), width * scale.max(0.6))
+                        // Where there is no area the line is all there is to see; the body stands out most.
+                        let (width, ink) = match (face.is_area(), named) {
+                            (true, _) => (1.0, ink_on(paint)),
+                            (false, Some(_)) => (2.5, ink_on(paint)),
+                            (false, None) => (4.0, paint.rgb),
                         };
+                        let style =
+                            Style { min_pixels: 0.05, ..Style::outline(Colour::Solid(ink), width * scale.max(0.6)) };
                         all.push((Source::Mesh(MeshLayer::new(log, face, most)), style, false));
                     }
                 }

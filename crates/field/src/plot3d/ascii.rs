@@ -501,7 +501,11 @@ impl Job<'_> {
             let whole = v.value as i32;
             if f64::from(whole) != v.value {
                 let line = v.line;
-                let message = format!("line {line}: {} stands where an integer goes", v.value);
+                let message = format!(
+                    "line {line}: {} stands where an integer goes; iblank of a file in PLANES order is elsewhere \
+                     (--plot3d-order planes)",
+                    v.value
+                );
                 return Err(FieldError::format(*path, message));
             }
             let bytes = whole.to_le_bytes();

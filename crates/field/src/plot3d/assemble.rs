@@ -2,6 +2,7 @@
 
 use super::bytes::FileBytes;
 use super::layout::{ArrayLayout, Block, Files};
+use super::measure::{Measure, Scales};
 use super::names::{group, plain, unique};
 use super::options::{Dimension, Format, Precision};
 use super::reading::{Encoding, Reading, AVERAGED};
@@ -26,6 +27,8 @@ pub(super) struct Part {
 pub(super) struct Opened {
     /// How the user's file is written.
     pub text: Encoding,
+    /// The user's file.
+    pub given: PathBuf,
     pub part: Part,
 }
 
@@ -39,28 +42,49 @@ pub(super) struct Parts {
     pub steps: usize,
     pub times: Option<Vec<f64>>,
     pub settings: Plot3dSettings,
-    /// The file that they come from.
-    pub settings_file: PathBuf,
+    /// Where they stand.
+    pub settings_path: PathBuf,
     pub guessed: Vec<String>,
+}
+
+impl Parts {
+    /// An error that the settings have caused.
+    fn in_settings(&self, message: String) -> FieldError {
+        FieldError::format(&self.settings_path, message)
+    }
 }
 
 /// An array before it has a place: what it is, its first variable, its components.
 struct Variable {
     info: ArrayInfo,
     first: u64,
+    /// What its numbers are multiplied by.
+    factor: f64,
 }
 
-fn variable(name: &str, role: Role, components: usize, dtype: DType, first: usize, long_name: &str) -> Variable {
-    let info = ArrayInfo {
-        name: name.to_owned(),
-        role,
-        components,
-        dtype,
-        units: "1".to_owned(),
-        standard_name: String::new(),
-        long_name: long_name.to_owned(),
-    };
-    Variable { info, first: first as u64 }
+/// What is common to the arrays of a file.
+struct Maker<'a> {
+    dtype: DType,
+    scales: &'a Scales,
+}
+
+impl Maker<'_> {
+    fn array(&self, name: &str, role: Role, components: usize, first: usize, m: Measure, label: &str) -> Variable {
+        let (factor, units, long_name, standard_name) = self.scales.apply(m, label);
+        let info = ArrayInfo {
+            name: name.to_owned(),
+            role,
+            components,
+            dtype: if role == Role::Iblank { DType::Int32 } else { self.dtype },
+            units: units.to_owned(),
+            standard_name: standard_name.to_owned(),
+            long_name,
+        };
+        Variable { info, first: first as u64, factor }
+    }
+    fn field(&self, name: &str, components: usize, first: usize, measure: Measure, label: &str) -> Variable {
+        self.array(name, Role::Field, components, first, measure, label)
+    }
 }
 
 const fn dtype(e: &Encoding) -> DType {
@@ -70,52 +94,61 @@ const fn dtype(e: &Encoding) -> DType {
     }
 }
 
-fn grid_variables(reading: &Reading) -> Vec<Variable> {
+fn grid_variables(reading: &Reading, scales: &Scales, zone_scale: f64) -> Vec<Variable> {
     let e = &reading.encoding;
     let dim = e.dimension.count();
-    let mut all = vec![variable("xyz", Role::Coordinates, dim, dtype(e), 0, "position")];
+    let make = Maker { dtype: dtype(e), scales };
+    let mut xyz = make.array("xyz", Role::Coordinates, dim, 0, Measure::Length, "position");
+    xyz.factor *= zone_scale;
+    let mut all = vec![xyz];
     if e.iblank {
-        all.push(variable("iblank", Role::Iblank, 1, DType::Int32, dim, "iblank"));
+        all.push(make.array("iblank", Role::Iblank, 1, dim, Measure::Plain, "iblank"));
     }
     all
 }
 
 /// Density, momentum, energy, and what OVERFLOW adds: gamma, NQC species densities, then turbulence variables; in its
 /// averages (`q.avg`), fluctuations instead of the latter.
-fn q_variables(reading: &Reading, count: usize) -> Vec<Variable> {
+fn q_variables(reading: &Reading, count: usize, scales: &Scales) -> Vec<Variable> {
     let e = &reading.encoding;
-    let (dim, dtype) = (e.dimension.count(), dtype(e));
-    let field = |name: &str, components, first, long: &str| variable(name, Role::Field, components, dtype, first, long);
+    let dim = e.dimension.count();
+    let make = Maker { dtype: dtype(e), scales };
     let mut all = vec![
-        field("density", 1, 0, "density"),
-        field("momentum", dim, 1, "momentum per unit volume"),
-        field("energy", 1, dim + 1, "stagnation energy per unit volume"),
+        make.field("density", 1, 0, Measure::Density, "density"),
+        make.field("momentum", dim, 1, Measure::Momentum, "momentum a volume"),
+        make.field("energy", 1, dim + 1, Measure::Energy, "total energy a volume"),
     ];
     if count > 5 {
-        all.push(field("gamma", 1, 5, "ratio of specific heats"));
+        all.push(make.field("gamma", 1, 5, Measure::Plain, "ratio of specific heats"));
     }
     if reading.tail == AVERAGED && count == 11 {
-        for (n, name) in ["density", "velocity_x", "velocity_y", "velocity_z", "pressure"].iter().enumerate() {
+        let velocity = Measure::VelocitySquared;
+        let measures = [Measure::DensitySquared, velocity, velocity, velocity, Measure::PressureSquared];
+        let names = ["density", "velocity_x", "velocity_y", "velocity_z", "pressure"];
+        for (n, (name, measure)) in names.iter().zip(measures).enumerate() {
             let long = format!("mean square fluctuation of {}", name.replace('_', " "));
-            all.push(field(&format!("{name}_variance"), 1, 6 + n, &long));
+            all.push(make.field(&format!("{name}_variance"), 1, 6 + n, measure, &long));
         }
         return all;
     }
     let species = (reading.species as usize).min(count.saturating_sub(6));
     for n in 0..species {
-        all.push(field(&format!("species{}", n + 1), 1, 6 + n, &format!("density of species {}", n + 1)));
+        let (name, long) = (format!("species{}", n + 1), format!("density of species {}", n + 1));
+        all.push(make.field(&name, 1, 6 + n, Measure::Density, &long));
     }
     for (n, first) in (6 + species..count).enumerate() {
-        all.push(field(&format!("turbulence{}", n + 1), 1, first, &format!("turbulence variable {}", n + 1)));
+        let (name, long) = (format!("turbulence{}", n + 1), format!("turbulence variable {}", n + 1));
+        all.push(make.field(&name, 1, first, Measure::Plain, &long));
     }
     all
 }
 
-fn function_variables(reading: &Reading, count: usize, names: &[String]) -> Vec<Variable> {
+fn function_variables(reading: &Reading, count: usize, names: &[String], scales: &Scales) -> Vec<Variable> {
     let e = &reading.encoding;
+    let make = Maker { dtype: dtype(e), scales };
     group(names, count, e.dimension.count())
         .into_iter()
-        .map(|a| variable(&a.name, Role::Field, a.components, dtype(e), a.first, &a.label))
+        .map(|a| make.field(&a.name, a.components, a.first, Measure::Plain, &a.label))
         .collect()
 }
 
@@ -125,22 +158,32 @@ type Series = Vec<Vec<Arc<Block>>>;
 pub(super) fn assemble(mut parts: Parts) -> Result<Plot3d, FieldError> {
     for (what, list) in [("grid", &parts.grids), ("solution", &parts.q), ("function", &parts.functions)] {
         for other in list.iter().skip(1) {
-            if !other.part.reading.same_shape(&list[0].part.reading) {
-                return Err(FieldError::format(
-                    &other.part.path,
-                    format!(
-                        "this {what} file is written as {}, but {} as {}: the steps of a dataset must hold the same \
-                         arrays with the same precision",
-                        other.text.describe(),
-                        file_name(&list[0].part.path),
-                        list[0].text.describe()
-                    ),
-                ));
+            if let Some(difference) = other.part.reading.difference(&list[0].part.reading) {
+                let message = format!(
+                    "this {what} file has {}, but {} has {}: the steps of a dataset must hold the same arrays with the \
+                     same precision",
+                    difference.0,
+                    file_name(&list[0].given),
+                    difference.1
+                );
+                return Err(FieldError::format(&other.given, message));
             }
         }
     }
-    let headers = flow_headers(&parts)?;
-    let (times, order) = times(&mut parts, &headers);
+    let scales = Scales::new(&parts.settings.reference, !parts.q.is_empty()).map_err(|e| parts.in_settings(e))?;
+    let mut headers = flow_headers(&parts)?;
+    let Timing { mut times, order, physical } = timing(&mut parts, &headers);
+    let seconds = scales.time().filter(|_| physical);
+    if let Some(seconds) = seconds {
+        times.iter_mut().for_each(|t| *t *= seconds);
+        headers.iter_mut().flatten().for_each(|h| h.time *= seconds);
+    }
+    if (scales.has_flow() || scales.time().is_some()) && !parts.functions.is_empty() {
+        parts.guessed.push(
+            "The reference values make SI units of the grid and of q; functions stay as their file has them."
+                .to_owned(),
+        );
+    }
     let mut paths = Vec::new();
     let mut numbers = HashMap::new();
     let mut series = |list: &[Opened]| series(list, &order, &mut paths, &mut numbers);
@@ -153,15 +196,16 @@ pub(super) fn assemble(mut parts: Parts) -> Result<Plot3d, FieldError> {
     let mut layouts = Vec::new();
     for (n, zone) in first.part.reading.zones.iter().enumerate() {
         let mut all: Vec<(Variable, &Series)> = Vec::new();
-        all.extend(grid_variables(&first.part.reading).into_iter().map(|v| (v, &grids)));
+        let scale = parts.settings.scales.iter().find(|(name, _)| *name == names[n]).map_or(1.0, |s| s.1);
+        all.extend(grid_variables(&first.part.reading, &scales, scale).into_iter().map(|v| (v, &grids)));
         if let Some(file) = parts.q.first() {
             let r = &file.part.reading;
-            all.extend(q_variables(r, r.zones[n].variables as usize).into_iter().map(|v| (v, &q)));
+            all.extend(q_variables(r, r.zones[n].variables as usize, &scales).into_iter().map(|v| (v, &q)));
         }
         if let Some(file) = parts.functions.first() {
             let r = &file.part.reading;
             let count = r.zones[n].variables as usize;
-            all.extend(function_variables(r, count, &parts.names).into_iter().map(|v| (v, &functions)));
+            all.extend(function_variables(r, count, &parts.names, &scales).into_iter().map(|v| (v, &functions)));
         }
         let mut taken = HashSet::new();
         let mut arrays = Vec::new();
@@ -175,6 +219,7 @@ pub(super) fn assemble(mut parts: Parts) -> Result<Plot3d, FieldError> {
                 first: v.first,
                 components: v.info.components as u64,
                 dtype: v.info.dtype,
+                factor: v.factor,
                 blocks: from[n].clone(),
             }));
             arrays.push(v.info);
@@ -189,7 +234,7 @@ pub(super) fn assemble(mut parts: Parts) -> Result<Plot3d, FieldError> {
         dimension: if first.text.dimension == Dimension::Two { 2 } else { 3 },
         zones,
         times,
-        time_units: "1".to_owned(),
+        time_units: if seconds.is_some() { "s" } else { "1" }.to_owned(),
         settings: parts.settings.to_json(),
     };
     Ok(Plot3d { catalog, settings: parts.settings, files, layouts })
@@ -207,7 +252,7 @@ fn format_words(e: &Encoding) -> String {
 
 /// Header numbers by step and zone.
 fn flow_headers(parts: &Parts) -> Result<Vec<Vec<FlowHeader>>, FieldError> {
-    let gamma = parts.settings.reference.gamma;
+    let reference = &parts.settings.reference;
     let mut steps = Vec::with_capacity(parts.q.len());
     for file in &parts.q {
         let path = &file.part.path;
@@ -215,7 +260,8 @@ fn flow_headers(parts: &Parts) -> Result<Vec<Vec<FlowHeader>>, FieldError> {
         let mut zones = Vec::with_capacity(file.part.reading.zones.len());
         for n in 0..file.part.reading.zones.len() {
             let mut header = file.part.reading.header(&source, n).map_err(|e| FieldError::io(path, e))?;
-            header.gamma = gamma.unwrap_or(header.gamma);
+            header.gamma = reference.gamma.unwrap_or(header.gamma);
+            header.mach = reference.mach.unwrap_or(header.mach);
             zones.push(header);
         }
         steps.push(zones);
@@ -226,36 +272,45 @@ fn flow_headers(parts: &Parts) -> Result<Vec<Vec<FlowHeader>>, FieldError> {
     Ok(steps)
 }
 
-/// Times of the steps and the order of the files that they ask for.
-fn times(parts: &mut Parts, headers: &[Vec<FlowHeader>]) -> (Vec<f64>, Vec<usize>) {
+/// When the steps are.
+struct Timing {
+    times: Vec<f64>,
+    /// The order of the files that the times ask for.
+    order: Vec<usize>,
+    /// Whether they are times, not numbers of steps.
+    physical: bool,
+}
+
+fn timing(parts: &mut Parts, headers: &[Vec<FlowHeader>]) -> Timing {
     let steps = parts.steps;
-    let plain: Vec<usize> = (0..steps).collect();
+    let order: Vec<usize> = (0..steps).collect();
     if let Some(times) = &parts.times {
-        return (times.clone(), plain);
+        return Timing { times: times.clone(), order, physical: true };
     }
+    let numbered = |order| Timing { times: (0..steps).map(|s| s as f64).collect(), order, physical: false };
     if headers.is_empty() || parts.q.len() < steps {
         if steps > 1 {
             parts.guessed.push(format!("No file gives the times of the {steps} steps; they are numbered from 0."));
         }
-        return ((0..steps).map(|s| s as f64).collect(), plain);
+        return numbered(order);
     }
     let times: Vec<f64> = headers.iter().map(|h| h.first().map_or(f64::NAN, |h| h.time)).collect();
     if steps == 1 {
         let time = if times[0].is_finite() { times[0] } else { 0.0 };
-        return (vec![time], plain);
+        return Timing { times: vec![time], order, physical: true };
     }
-    let mut order = plain.clone();
-    order.sort_by(|&a, &b| times[a].total_cmp(&times[b]));
-    let distinct = times.iter().all(|t| t.is_finite()) && order.windows(2).all(|w| times[w[0]] < times[w[1]]);
+    let mut sorted = order.clone();
+    sorted.sort_by(|&a, &b| times[a].total_cmp(&times[b]));
+    let distinct = times.iter().all(|t| t.is_finite()) && sorted.windows(2).all(|w| times[w[0]] < times[w[1]]);
     if !distinct {
         let sentence = "The q headers do not give each step a time of its own; steps are numbered from 0.";
         parts.guessed.push(sentence.to_owned());
-        return ((0..steps).map(|s| s as f64).collect(), plain);
+        return numbered(order);
     }
-    if order != plain {
+    if sorted != order {
         parts.guessed.push("The steps are sorted by the times in the q headers.".to_owned());
     }
-    (order.iter().map(|&s| times[s]).collect(), order)
+    Timing { times: sorted.iter().map(|&s| times[s]).collect(), order: sorted, physical: true }
 }
 
 fn series(list: &[Opened], order: &[usize], paths: &mut Vec<PathBuf>, numbers: &mut HashMap<PathBuf, usize>) -> Series {
@@ -288,12 +343,15 @@ fn zone_names(parts: &Parts, count: usize) -> Result<Vec<String>, FieldError> {
             unique(given.unwrap_or_else(|| format!("zone{}", n + 1)), &mut taken)
         })
         .collect();
-    let bad = |message: String| Err(FieldError::format(&parts.settings_file, message));
     if settings.zone_names.len() > count {
-        return bad(format!("names {} zones, but there are {count}", settings.zone_names.len()));
+        let zones = if count == 1 { "is 1".to_owned() } else { format!("are {count}") };
+        return Err(parts.in_settings(format!("names {} zones, but there {zones}", settings.zone_names.len())));
     }
-    match settings.scales.iter().find(|(name, _)| !names.contains(name)) {
-        Some((name, _)) => bad(format!("'zones' has no zone named '{name}' to scale; there are: {}", names.join(", "))),
-        None => Ok(names),
+    for (name, _) in &settings.scales {
+        if !names.contains(name) {
+            let known = names.join(", ");
+            return Err(parts.in_settings(format!("'zones' scales '{name}', but the zones are: {known}")));
+        }
     }
+    Ok(names)
 }

@@ -16,20 +16,37 @@ const SAMPLE: u64 = 512;
 const ZONES: usize = 4;
 /// A reading that wins has at least this share of plausible values in its worst array.
 const GOOD: f64 = 0.98;
-/// A reading that loses has at most this share.
+/// A reading that loses has at most this share, ...
 const BAD: f64 = 0.9;
+/// ... and at least this many implausible values: fewer may be odd for reasons of their own.
+const ENOUGH: u64 = 6;
+/// A reading wins on no fewer values than the coordinates of a 2x2x2 zone: below that chance decides.
+const LEAST: u64 = 24;
 
 /// The index of the one plausible reading, if there is one.
 pub(super) fn most_plausible(source: &dyn ByteSource, readings: &[Reading]) -> io::Result<Option<usize>> {
     let mut scores = Vec::with_capacity(readings.len());
     for reading in readings {
-        scores.push(if starts_well(source, reading)? { plausibility(source, reading)? } else { 0.0 });
+        let score = score(source, reading)?;
+        scores.push(if starts_well(source, reading)? { score } else { Score { share: 0.0, ..score } });
     }
-    let good: Vec<usize> = (0..scores.len()).filter(|&n| scores[n] >= GOOD).collect();
+    let good: Vec<usize> = (0..scores.len()).filter(|&n| scores[n].share >= GOOD).collect();
+    let loses = |s: &Score| s.share <= BAD && (s.odd >= ENOUGH || s.share == 0.0);
     Ok(match good[..] {
-        [one] if scores.iter().enumerate().all(|(n, &s)| n == one || s <= BAD) => Some(one),
+        [one] if scores[one].seen >= LEAST && scores.iter().enumerate().all(|(n, s)| n == one || loses(s)) => Some(one),
         _ => None,
     })
+}
+
+/// What a sample of a reading's values says.
+#[derive(Copy, Clone, Debug)]
+struct Score {
+    /// The share of plausible values in the least plausible array.
+    share: f64,
+    /// Implausible values in all arrays.
+    odd: u64,
+    /// Values looked at.
+    seen: u64,
 }
 
 /// Whether the first numbers of the first zone are plausible. A reading that takes a header for shorter than it is has
@@ -45,10 +62,14 @@ fn starts_well(source: &dyn ByteSource, reading: &Reading) -> io::Result<bool> {
 
 /// The share of plausible values in the least plausible array of the first zones.
 pub(super) fn plausibility(source: &dyn ByteSource, reading: &Reading) -> io::Result<f64> {
+    score(source, reading).map(|s| s.share)
+}
+
+fn score(source: &dyn ByteSource, reading: &Reading) -> io::Result<Score> {
     let e = &reading.encoding;
     let width = e.precision.bytes();
     let big = e.byte_order == ByteOrder::Big;
-    let mut worst = 1.0_f64;
+    let mut sum = Score { share: 1.0, odd: 0, seen: 0 };
     for zone in reading.zones.iter().take(ZONES) {
         // PLANES: the first plane's arrays stand for the zone's.
         let points = match e.order {
@@ -80,11 +101,12 @@ pub(super) fn plausibility(source: &dyn ByteSource, reading: &Reading) -> io::Re
                 fine = 0;
             }
             if seen > 0 {
-                worst = worst.min(fine as f64 / seen as f64);
+                sum.share = sum.share.min(fine as f64 / seen as f64);
             }
+            (sum.odd, sum.seen) = (sum.odd + seen - fine, sum.seen + seen);
         }
     }
-    Ok(worst)
+    Ok(sum)
 }
 
 /// Lengths and flow quantities of anything that people compute lie well inside 1e-18 to 1e18.

@@ -2,7 +2,7 @@
 //!
 //! Memory is a few numbers a zone and step (a list only for records split in sub-records), never anything a point.
 
-use super::bytes::swap;
+use super::bytes::{scale, swap};
 use super::options::{ByteOrder, Order};
 use super::reading::{Reading, Zone};
 use super::spans::{Run, Spans};
@@ -114,6 +114,8 @@ pub struct ArrayLayout {
     pub(super) first: u64,
     pub(super) components: u64,
     pub(super) dtype: DType,
+    /// What the numbers in the file are multiplied by; 1 for integers.
+    pub(super) factor: f64,
     /// One a step, or a single one for all.
     pub(super) blocks: Vec<Arc<Block>>,
 }
@@ -150,6 +152,20 @@ impl ArrayLayout {
     /// Path of the file that holds `step`.
     pub fn path(&self, step: usize) -> &Path {
         self.files.path(self.file(step))
+    }
+    /// What the numbers in the file are multiplied by to give those of the dataset.
+    pub const fn factor(&self) -> f64 {
+        self.factor
+    }
+    /// Makes the dataset's numbers, in native order, of the bytes that the file holds for `step`. The only way from the one
+    /// to the other, so that pages, rows and indexes agree to the last bit.
+    pub fn finish(&self, step: usize, bytes: &mut [u8]) {
+        if self.big_endian(step) != cfg!(target_endian = "big") {
+            swap(bytes, self.dtype.size());
+        }
+        if self.factor != 1.0 {
+            scale(bytes, self.dtype, self.factor);
+        }
     }
     /// Whether the bytes at `step` are big-endian.
     pub fn big_endian(&self, step: usize) -> bool {
@@ -195,8 +211,12 @@ impl ArrayLayout {
         b.data.runs(start + i.start as u64 * size, i.len() as u64 * size, each);
     }
 
-    /// The distances between elements at `step`, unless records split within planes make them vary.
+    /// The distances between elements at `step`, unless records split within planes make them vary, or the numbers of the
+    /// dataset are not those of the file.
     pub fn affine(&self, step: usize) -> Option<Affine> {
+        if self.factor != 1.0 {
+            return None;
+        }
         let [ni, nj, nk] = self.dims;
         let b = self.block(step);
         let (offset, piece, stride) = b.data.regular()?;
@@ -250,9 +270,7 @@ impl Rows for ArrayLayout {
                 FieldError::io(path, e)
             }
         })?;
-        if b.big_endian != cfg!(target_endian = "big") {
-            swap(out, size);
-        }
+        self.finish(step, out);
         Ok(())
     }
 }

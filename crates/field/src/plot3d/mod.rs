@@ -24,10 +24,12 @@ mod cache;
 mod evidence;
 pub mod iblank;
 mod layout;
+mod measure;
 mod meta;
 mod names;
 mod open;
 mod options;
+mod ordering;
 mod reading;
 mod settings;
 mod sniff;
@@ -40,6 +42,7 @@ pub mod write;
 pub use ascii::Progress;
 pub use bytes::{ByteSource, FileBytes};
 pub use layout::{Affine, ArrayLayout, Files};
+pub(crate) use measure::DENSITY_UNITS;
 pub use meta::MetaFile;
 pub use options::{ByteOrder, Dimension, Format, Kind, Order, Plot3dOptions, Precision, ZoneCount};
 pub use reading::{Encoding, Expected, Reading, Zone};
@@ -52,7 +55,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// An open PLOT3D dataset: what there is and where it lies. No data are read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Plot3d {
     /// Zones, arrays, times, and what was guessed.
     pub catalog: Catalog,

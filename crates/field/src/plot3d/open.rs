@@ -8,7 +8,8 @@ use super::evidence;
 use super::meta::MetaFile;
 use super::names;
 use super::options::{Format, Kind, Order, Plot3dOptions};
-use super::reading::{Expected, Reading};
+use super::ordering;
+use super::reading::{dims_text, Expected, Reading};
 use super::settings::{read_side_file, Plot3dSettings};
 use super::sniff::{self, file_name, Sniffed};
 use super::Plot3d;
@@ -25,8 +26,8 @@ struct Plan {
     functions: Vec<PathBuf>,
     times: Option<Vec<f64>>,
     settings: Plot3dSettings,
-    /// Where they stand.
-    settings_file: PathBuf,
+    /// Where the settings stand, if there are any.
+    settings_path: Option<PathBuf>,
     /// Command line over settings.
     options: Plot3dOptions,
     /// What only settles ambiguities.
@@ -35,7 +36,7 @@ struct Plan {
 
 impl Plan {
     fn new(grid: &Path, q: &[PathBuf], functions: &[PathBuf], options: &Plot3dOptions) -> Result<Self, FieldError> {
-        let (settings, settings_file) = Plot3dSettings::beside(grid)?;
+        let (settings, settings_path) = Plot3dSettings::beside(grid)?;
         if let Some(kind @ (Kind::Q | Kind::Function)) = options.kind {
             return Err(FieldError::Usage(format!(
                 "{}: a {} file is opened with its grid: GRID+{}=FILE",
@@ -52,8 +53,7 @@ impl Plan {
             options: options.over(&settings.options),
             hints: Plot3dOptions::default(),
             settings,
-            // Where there is no such file, what else may hold settings is the grid's place (a `.p3d` file).
-            settings_file: settings_file.unwrap_or_else(|| grid.to_owned()),
+            settings_path,
         };
         if MetaFile::is(grid)? {
             let meta = MetaFile::read(grid)?;
@@ -104,12 +104,33 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Names the settings in the error of a file that is not what they say: it may well be they that are wrong.
+    fn blame(&self, e: FieldError) -> FieldError {
+        let said: Vec<String> =
+            [&self.settings.options, &self.settings.grid, &self.settings.q, &self.settings.function]
+                .iter()
+                .flat_map(|o| o.words())
+                .map(|(key, word)| format!("{key} {word}"))
+                .collect();
+        match (e, &self.settings_path) {
+            (FieldError::Format { path, message }, Some(settings)) if !said.is_empty() => FieldError::Format {
+                path,
+                message: format!("{message}\n{} says: {}", settings.display(), said.join(", ")),
+            },
+            (e, _) => e,
+        }
+    }
+}
+
 /// Opens files one after the other and collects what there is to say about them.
 struct Opener<'a> {
     plan: &'a Plan,
     cache_dir: &'a Path,
     progress: Progress<'a>,
     guessed: Vec<String>,
+    /// Format and order of the grid, where the latter is known: the files beside it are likely written by the same hand.
+    order: Option<(Format, Order)>,
 }
 
 pub(super) fn open(
@@ -121,24 +142,32 @@ pub(super) fn open(
     progress: Progress<'_>,
 ) -> Result<Plot3d, FieldError> {
     let plan = Plan::new(grid, q, functions, options)?;
-    let mut opener = Opener { plan: &plan, cache_dir, progress, guessed: Vec::new() };
-    let first = opener.grid()?;
-    let expected =
-        Expected { dims: first.part.reading.dims().collect(), dimension: first.part.reading.encoding.dimension };
-    let mut grids = vec![first];
-    opener.rest(Kind::Grid, &plan.grids, &expected, &mut grids)?;
-    let mut q = Vec::new();
-    opener.rest(Kind::Q, &plan.q, &expected, &mut q)?;
-    let mut functions = Vec::new();
-    opener.rest(Kind::Function, &plan.functions, &expected, &mut functions)?;
+    let mut opener = Opener { plan: &plan, cache_dir, progress, guessed: Vec::new(), order: None };
+    let [grids, q, functions] = opener.all().map_err(|e| plan.blame(e))?;
     let names = opener.function_names()?;
     let guessed = opener.guessed;
     let steps = plan.steps()?;
-    let Plan { times, settings, settings_file, .. } = plan;
-    assemble(Parts { grids, q, functions, names, steps, times, settings, settings_file, guessed })
+    let (times, settings) = (plan.times, plan.settings);
+    let settings_path = plan.settings_path.unwrap_or_else(|| grid.to_owned());
+    assemble(Parts { grids, q, functions, names, steps, times, settings, settings_path, guessed })
 }
 
 impl Opener<'_> {
+    /// Grids, q files, function files.
+    fn all(&mut self) -> Result<[Vec<Opened>; 3], FieldError> {
+        let plan = self.plan;
+        let first = self.grid()?;
+        let reading = &first.part.reading;
+        let expected = Expected { dims: reading.dims().collect(), dimension: reading.encoding.dimension };
+        let mut all = [vec![first], Vec::new(), Vec::new()];
+        for (kind, paths, opened) in
+            [(Kind::Grid, &plan.grids, 0), (Kind::Q, &plan.q, 1), (Kind::Function, &plan.functions, 2)]
+        {
+            self.rest(kind, paths, &expected, &mut all[opened])?;
+        }
+        Ok(all)
+    }
+
     /// The first grid. Where it can be read in several ways, the file beside it may go with only one of them.
     fn grid(&mut self) -> Result<Opened, FieldError> {
         let path = &self.plan.grids[0];
@@ -252,7 +281,7 @@ impl Opener<'_> {
         let kind = sniffed.reading.encoding.kind;
         if sniffed.reading.encoding.format == Format::Ascii {
             let done = cache::make(source, path, sniffed, options, self.cache_dir, self.progress)?;
-            return Ok(self.opened(path, &done.sniffed, options, Part { path: done.path, reading: done.binary }));
+            return self.opened(path, &done.sniffed, options, Part { path: done.path, reading: done.binary });
         }
         if kind == Kind::Grid {
             let share = evidence::plausibility(source, &sniffed.reading).map_err(|e| FieldError::io(path, e))?;
@@ -264,7 +293,7 @@ impl Opener<'_> {
             }
         }
         let part = Part { path: path.to_owned(), reading: sniffed.reading.clone() };
-        Ok(self.opened(path, &sniffed, options, part))
+        self.opened(path, &sniffed, options, part)
     }
 
     /// The file as it was converted before, if it was.
@@ -283,20 +312,50 @@ impl Opener<'_> {
             return Ok(None);
         }
         let part = Part { path: done.path, reading: done.binary };
-        Ok(Some(self.opened(path, &done.sniffed, options, part)))
+        self.opened(path, &done.sniffed, options, part).map(Some)
     }
 
-    fn opened(&mut self, path: &Path, sniffed: &Sniffed, options: &Plot3dOptions, part: Part) -> Opened {
-        let text = sniffed.reading.encoding;
-        let mut sentence = format!("{}: {}", file_name(path), text.describe());
-        let unsaid = text.order == Order::Whole && text.format != Format::Fortran && options.order.is_none();
-        if unsaid && part.reading.dims().any(|d| d[2] > 1) {
-            sentence.push_str(", WHOLE order assumed (nothing in such a file tells it from PLANES)");
+    fn opened(
+        &mut self,
+        path: &Path,
+        sniffed: &Sniffed,
+        options: &Plot3dOptions,
+        mut part: Part,
+    ) -> Result<Opened, FieldError> {
+        let mut text = sniffed.reading.encoding;
+        let mut sentence = text.describe();
+        let several = part.reading.dims().any(|d| d[2] > 1);
+        if text.order == Order::Whole && options.order.is_none() && several {
+            let source = FileBytes::open(&part.path).map_err(|e| FieldError::io(&part.path, e))?;
+            let told = ordering::order(&source, &part.reading).map_err(|e| FieldError::io(&part.path, e))?;
+            // Records that hold a zone each are how WHOLE is written, so there the grid proves nothing.
+            let grid = self.order.filter(|g| g.0 == text.format && text.format != Format::Fortran).map(|g| g.1);
+            text.order = told.or(grid).unwrap_or(Order::Whole);
+            part.reading.encoding.order = text.order;
+            sentence = text.describe();
+            match (told, grid) {
+                (Some(Order::Whole), _) if text.format == Format::Fortran => {}
+                (Some(Order::Whole), _) => {
+                    sentence.push_str(", WHOLE order (planes follow each other smoothly in it alone)")
+                }
+                (Some(Order::Planes), _) => sentence.push_str(" (planes follow each other smoothly in it alone)"),
+                (None, Some(order)) => {
+                    sentence.push_str(&format!(", {} order as the grid", order.word().to_uppercase()))
+                }
+                (None, None) if text.format == Format::Fortran => {}
+                (None, None) => sentence.push_str(
+                    ", WHOLE order assumed (its values do not tell it from PLANES; --plot3d-order planes chooses that)",
+                ),
+            }
+            if text.kind == Kind::Grid {
+                self.order = told.map(|o| (text.format, o));
+            }
+        } else if text.kind == Kind::Grid && several {
+            self.order = Some((text.format, text.order));
         }
-        sentence.push('.');
-        self.guessed.push(sentence);
+        self.guessed.push(format!("{}: {sentence}.", file_name(path)));
         self.guessed.extend(sniffed.remarks.iter().cloned());
-        Opened { text, part }
+        Ok(Opened { text, given: path.to_owned(), part })
     }
 
     /// Names of functions: from the settings, else from a `.nam` file beside the function file or the grid.
@@ -318,11 +377,30 @@ impl Opener<'_> {
 }
 
 impl Reading {
-    /// Whether `other` holds the same zones with the same variables in numbers of the same width.
-    pub(super) fn same_shape(&self, other: &Self) -> bool {
-        let variables = |r: &Self| r.zones.iter().map(|z| (z.dims, z.variables)).collect::<Vec<_>>();
+    /// In what this and `other` differ, in words for each, unless they hold the same zones with the same variables in
+    /// numbers of the same width.
+    pub(super) fn difference(&self, other: &Self) -> Option<(String, String)> {
+        let words = |text: &dyn Fn(&Self) -> String| Some((text(self), text(other)));
         let (a, b) = (&self.encoding, &other.encoding);
-        (a.precision, a.dimension, a.iblank) == (b.precision, b.dimension, b.iblank)
-            && variables(self) == variables(other)
+        if !self.dims().eq(other.dims()) {
+            return words(&|r| {
+                let first: Vec<String> = r.dims().take(3).map(|d| dims_text(&d, 3)).collect();
+                format!(
+                    "{} zones ({}{})",
+                    r.zones.len(),
+                    first.join(", "),
+                    if r.zones.len() > 3 { ", ..." } else { "" }
+                )
+            });
+        }
+        let differs = self.zones.iter().zip(&other.zones).position(|(a, b)| a.variables != b.variables);
+        if let Some(n) = differs {
+            let what = if a.kind == Kind::Function { "functions" } else { "variables" };
+            return words(&|r| format!("{} {what} in zone {}", r.zones[n].variables, n + 1));
+        }
+        if (a.precision, a.dimension, a.iblank) != (b.precision, b.dimension, b.iblank) {
+            return words(&|r| r.encoding.describe());
+        }
+        None
     }
 }

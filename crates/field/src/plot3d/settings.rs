@@ -11,6 +11,11 @@
 //! }
 //! ```
 //!
+//! `length`, `density` and `sound_speed` together make everything SI: coordinates, the q file's arrays, what is derived from
+//! them, times. A grid without q file takes `length` alone. `temperature` (K) or `gas_constant` (J/(kg K)) makes temperatures
+//! Kelvin; without them they stay non-dimensional, because nothing else tells the gas. `scale` multiplies the coordinates of
+//! a zone, before `length` does, so that zones in other units than the first ones fit them.
+//!
 //! Option keys are those of `--plot3d-KEY`, with or without `plot3d-`; in `grid`, `q` and `function` they hold for those
 //! files only. `zones` as a word is the option, as an object it holds settings (to have both, write `plot3d-zones`).
 
@@ -25,25 +30,37 @@ pub(super) const MAX_SIDE_FILE: u64 = 1 << 24;
 /// Reference values in SI, by which non-dimensional PLOT3D numbers are made dimensional.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Reference {
-    /// L, metres.
+    /// L, metres; multiplies coordinates.
     pub length: Option<f64>,
-    /// rho_inf, kg/m^3.
+    /// rho_inf, kg/m^3; with `length` and `sound_speed` it makes a q file's numbers SI ones.
     pub density: Option<f64>,
     /// a_inf, m/s.
     pub sound_speed: Option<f64>,
-    /// T_inf, K.
+    /// T_inf, K; makes temperatures Kelvin.
     pub temperature: Option<f64>,
     /// Ratio of specific heats; 1.4 if nothing says otherwise.
     pub gamma: Option<f64>,
     /// Free-stream Mach number, where the q header's is not to be used.
     pub mach: Option<f64>,
-    /// Gas constant R, non-dimensional; 1 if nothing says otherwise.
+    /// R of temperature = pressure / (density R), where there is no T_inf: J/(kg K) with a flow in SI (287.05 for air), else
+    /// non-dimensional, 1 if nothing says otherwise.
     pub gas_constant: Option<f64>,
 }
 
 impl Reference {
     const KEYS: [&'static str; 7] =
         ["length", "density", "sound_speed", "temperature", "gamma", "mach", "gas_constant"];
+
+    /// The reference values of a catalog's settings.
+    pub fn of(settings: &Value) -> Self {
+        let mut all = Self::default();
+        for key in Self::KEYS {
+            if let Some(slot) = all.slot(key) {
+                *slot = settings["reference"][key].as_f64();
+            }
+        }
+        all
+    }
 
     pub(super) fn slot(&mut self, key: &str) -> Option<&mut Option<f64>> {
         Some(match key {

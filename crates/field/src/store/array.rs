@@ -209,18 +209,18 @@ impl PageMap for StoreArray {
     fn decode(&self, page: PageId, encoded: &[u8], scratch: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
         let layout = &self.files.layout;
         let (components, size) = (layout.components(), layout.dtype.size());
-        let turn = cfg!(target_endian = "big");
         let done = match (layout.codec, encoded) {
             (Codec::None, &[a, b, c, d]) if components == 1 => {
                 let done = check_crc(frame, u32::from_le_bytes([a, b, c, d]));
                 to_native(size, frame);
                 done
             }
-            (Codec::None, _) if components > 1 => {
-                checked_body(encoded, frame.len()).map(|body| interleave(body, frame, components, size, turn))
-            }
+            (Codec::None, _) if components > 1 => checked_body(encoded, frame.len()).map(|body| {
+                interleave(body, frame, components, size);
+                to_native(size, frame);
+            }),
             (codec, _) if components > 1 => {
-                codec.decode(size, encoded, scratch).map(|()| interleave(scratch, frame, components, size, false))
+                codec.decode(size, encoded, scratch).map(|()| interleave(scratch, frame, components, size))
             }
             (codec, _) => codec.decode(size, encoded, frame),
         };

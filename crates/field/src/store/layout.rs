@@ -26,6 +26,10 @@ const LEVEL_PAGE: usize = 8;
 /// Codec of ranges and boxes: their rounded numbers compress to about half, and they are read rarely.
 const LEVEL_CODEC: Codec = Codec::Zstd { level: 1 };
 
+/// A level of fewer bytes is not compressed: saying so would take more than it saves, and a small zone pays for every byte
+/// beside its values.
+const LEVEL_LEAST: usize = 128;
+
 /// How the pages of an array are gathered in shards. All triples are (i, j, k).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ShardGrid {
@@ -326,9 +330,13 @@ fn zone_layout(
         let mut all = vec![time(steps)];
         all.extend(names);
         // Levels differ in size, so each has dimensions of its own.
-        all.extend(["k", "j", "i"].map(|a| format!("{a}_{name}")));
+        // `k_r0`: along k, ranges of level 0. Short, because every byte of these documents is one that a small zone pays.
+        let (kind, number) = (&name[..1], name.rsplit('_').next().unwrap_or(""));
+        all.extend(["k", "j", "i"].map(|a| format!("{a}_{kind}{number}")));
         let path = format!("_farfield/{path}/{name}");
-        ArrayLayout { path, steps, lead, dtype, grid, codec: LEVEL_CODEC, names: all, attributes: Map::new() }
+        let bytes = values * dims.iter().product::<usize>() * dtype.size();
+        let codec = if bytes < LEVEL_LEAST { Codec::None } else { LEVEL_CODEC };
+        ArrayLayout { path, steps, lead, dtype, grid, codec, names: all, attributes: Map::new() }
     };
     for (info, &steps) in zone.arrays.iter().zip(steps) {
         let name = folder(&info.name, &mut taken);
@@ -397,8 +405,8 @@ pub fn documents(zones: &[ZoneLayout], data: bool) -> impl Iterator<Item = (Stri
     let group =
         |path: String| (path + "/zarr.json", json!({"zarr_format": 3, "node_type": "group"}).to_string().into_bytes());
     let about = json!({"zarr_format": 3, "node_type": "group", "attributes": {
-        "ranges": "least and greatest value of each component in the cells whose low corners lie in a page (level 0) or in 2x2x2 entries of the level before",
-        "boxes": "least x, y, z and greatest x, y, z of the usable cells in 4x4x4 cells (level 0) or in 2x2x2 boxes of the level before"}});
+        "ranges": "limits in the cells whose low corners lie in a page (level 0), then in 2x2x2 entries",
+        "boxes": "limits of x, y, z in the usable of 4x4x4 cells (level 0), then in 2x2x2 boxes"}});
     std::iter::once(("_farfield/zarr.json".into(), about.to_string().into_bytes()))
         .chain(zones.iter().flat_map(move |z| {
             let own = data.then(|| group(z.path.clone()));

@@ -11,7 +11,7 @@ use serde_json::{json, Map, Value};
 use std::path::Path;
 
 /// Version of what stands under the `farfield` key.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 /// How the document begins; the checksum's digits follow.
 const PREFIX: &[u8] = br#"{"zarr_format":3,"node_type":"group","attributes":{"farfield":{"crc32c":""#;
 const DIGITS: usize = 8;

@@ -166,6 +166,11 @@ impl Store {
         self.root.seals.iter().map(|s| s.bytes).sum()
     }
 
+    /// Pages of all arrays, boxes, ranges and shard indexes.
+    pub fn page_count(&self) -> u64 {
+        layout::all_arrays(&self.zones, self.root.data).map(|a| a.page_count() + a.shard_count()).sum()
+    }
+
     /// Gives all arrays to a pager, each with its shard indexes.
     pub fn register(&self, pager: &mut dyn Register) -> Vec<ZoneIds> {
         let mut add = |layout: &ArrayLayout| -> ArrayId {

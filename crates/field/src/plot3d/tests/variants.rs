@@ -328,3 +328,73 @@ fn text_as_people_write_it() {
     let e = Plot3d::open_with_progress(&g, &[], &[], &Plot3dOptions::default(), &cache, &mut stop).unwrap_err();
     assert!(matches!(e, FieldError::Interrupted), "{e}");
 }
+
+/// Pages and rows of a scaled array are the file's numbers times the factor, rounded once, whatever the byte order.
+#[test]
+fn factors_reach_pages_and_rows_alike() {
+    use crate::inplace::InPlace;
+    use pager::id::{ArrayId, PageId, SourceId};
+    use pager::map::{Located, PageMap, Target};
+    for byte_order in [ByteOrder::Little, ByteOrder::Big] {
+        for precision in [Precision::Single, Precision::Double] {
+            let folder = Folder::new();
+            let base = Spec { byte_order, precision, ..Spec::new(Kind::Grid, vec![[7, 6, 5], [4, 3, 2]]) };
+            let q = Spec { kind: Kind::Q, headers: vec![header(1.5)], ..base.clone() };
+            let (g, s) = (folder.file("a.xyz", &bytes(&base)), folder.file("a.q", &bytes(&q)));
+            let settings = r#"{"reference": {"length": 0.3, "density": 1.2, "sound_speed": 340},
+                "zones": {"zone2": {"scale": 0.001}}}"#;
+            folder.file("a.p3d.json", settings.as_bytes());
+            let open = folder.open(&g, &[s], &[]).unwrap();
+            assert_eq!((open.catalog.times[0], open.catalog.time_units.as_str()), (1.5 * (0.3 / 340.0), "s"));
+            let density_momentum = 1.2 * 340.0;
+            for (zone, array, first, spec, factor) in [
+                (0, 0, 0, &base, 0.3),
+                (1, 0, 0, &base, 0.3 * 0.001),
+                (0, 2, 1, &q, density_momentum),
+                (1, 3, 4, &q, density_momentum * 340.0),
+            ] {
+                let layout = open.layout(zone, array).unwrap();
+                let [ni, nj, nk] = layout.dims();
+                assert!(layout.affine(0).is_none());
+                let size = layout.dtype().size();
+                let file = std::fs::read(layout.path(0)).unwrap();
+                let sources = vec![SourceId(0); open.files().paths().len()].into();
+                let pages = InPlace::new(layout.clone(), sources);
+                for k in 0..nk {
+                    // Zones this small have a page a plane.
+                    let id = PageId::new(ArrayId(0), 0, k as u64);
+                    let mut frame = vec![0; pages.page_bytes(id)];
+                    let Located::Extents { segments, encoded_len, .. } = pages.locate(id, &mut |_| None) else {
+                        panic!()
+                    };
+                    let mut encoded = vec![0; encoded_len];
+                    for s in segments {
+                        let from = &file[s.offset as usize..s.offset as usize + s.len];
+                        match s.to {
+                            Target::Frame(at) => frame[at..at + s.len].copy_from_slice(from),
+                            Target::Encoded(at) => encoded[at..at + s.len].copy_from_slice(from),
+                        }
+                    }
+                    pages.decode(id, &encoded, &mut [], &mut frame).unwrap();
+                    let components = layout.components();
+                    for c in 0..components {
+                        let mut rows = vec![0; ni * nj * size];
+                        layout.read_rows(0, c, k, 0..nj, &mut rows).unwrap();
+                        for (n, row) in rows.chunks_exact(size).enumerate() {
+                            assert_eq!(*row, frame[(n * components + c) * size..][..size]);
+                        }
+                        let got = super::decode(&rows, layout.dtype());
+                        for (n, got) in got.into_iter().enumerate() {
+                            let plain = value(spec, zone, first + c, k, n / ni, n % ni);
+                            let want = match precision {
+                                Precision::Single => f64::from((f64::from(plain as f32) * factor) as f32),
+                                Precision::Double => plain * factor,
+                            };
+                            assert_eq!(got.to_bits(), want.to_bits());
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What the numbers of grid and q files measure, and what makes SI units of them.
+//!
+//! PLOT3D divides lengths by L, densities by rho_inf, velocities by a_inf and energies by rho_inf a_inf^2 (User's Manual,
+//! NASA TM-101067). `reference` in `NAME.p3d.json` gives these, and the arrays are multiplied by them where their bytes are
+//! decoded. Function files hold anything, so their numbers stay as they are.
+
+use super::settings::Reference;
+
+/// What an array measures.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Measure {
+    Length,
+    Density,
+    Momentum,
+    Energy,
+    DensitySquared,
+    VelocitySquared,
+    PressureSquared,
+    /// A number without dimension, or one of which nothing is known.
+    Plain,
+}
+
+impl Measure {
+    /// `(units in SI, what PLOT3D divides by, CF standard name of the plain quantity)`.
+    const fn words(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            // A grid may be in any unit, so nothing is claimed of one without reference length.
+            Self::Length => ("m", "", ""),
+            Self::Density => (DENSITY_UNITS, "rho_inf", "air_density"),
+            Self::Momentum => ("kg m-2 s-1", "(rho_inf a_inf)", ""),
+            Self::Energy => ("J m-3", "(rho_inf a_inf^2)", ""),
+            Self::DensitySquared => ("kg2 m-6", "rho_inf^2", ""),
+            Self::VelocitySquared => ("m2 s-2", "a_inf^2", ""),
+            Self::PressureSquared => ("Pa2", "(rho_inf a_inf^2)^2", ""),
+            Self::Plain => ("1", "", ""),
+        }
+    }
+}
+
+/// The unit by which a dataset is known to hold its flow in SI.
+pub(crate) const DENSITY_UNITS: &str = "kg m-3";
+
+/// What makes SI units of a dataset's numbers.
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+pub(super) struct Scales {
+    length: Option<f64>,
+    /// rho_inf and a_inf.
+    flow: Option<[f64; 2]>,
+}
+
+impl Scales {
+    /// From reference values. With a flow, length, density and speed of sound go together: a position in metres, a
+    /// velocity in a_inf and a time in neither would be the answer otherwise.
+    pub fn new(reference: &Reference, flow: bool) -> Result<Self, String> {
+        let given =
+            [("length", reference.length), ("density", reference.density), ("sound_speed", reference.sound_speed)];
+        let names = |some: bool| {
+            let all: Vec<&str> = given.iter().filter(|g| g.1.is_some() == some).map(|g| g.0).collect();
+            all.join(" and ")
+        };
+        match given.map(|g| g.1) {
+            [None, None, None] => Ok(Self::default()),
+            [Some(length), Some(density), Some(speed)] => {
+                Ok(Self { length: Some(length), flow: Some([density, speed]) })
+            }
+            [length, ..] if !flow => Ok(Self { length, flow: None }),
+            _ => Err(format!(
+                "'reference' gives {} but not {}: a flow gets SI units from length, density and sound_speed together, \
+                 or from none of them (write \"length\": 1 for a grid that is in metres)",
+                names(true),
+                names(false)
+            )),
+        }
+    }
+
+    /// Whether the flow is made dimensional.
+    pub const fn has_flow(&self) -> bool {
+        self.flow.is_some()
+    }
+
+    /// Seconds of a unit of time.
+    pub fn time(&self) -> Option<f64> {
+        let [_, speed] = self.flow?;
+        Some(self.length? / speed)
+    }
+
+    /// What numbers of a measure are multiplied by, their units, a label, and their CF standard name.
+    pub fn apply(&self, measure: Measure, plain_label: &str) -> (f64, &'static str, String, &'static str) {
+        let factor = match (measure, self.length, self.flow) {
+            (Measure::Length, length, _) => length,
+            (Measure::Density, _, Some([d, _])) => Some(d),
+            (Measure::Momentum, _, Some([d, a])) => Some(d * a),
+            (Measure::Energy, _, Some([d, a])) => Some(d * a * a),
+            (Measure::DensitySquared, _, Some([d, _])) => Some(d * d),
+            (Measure::VelocitySquared, _, Some([_, a])) => Some(a * a),
+            (Measure::PressureSquared, _, Some([d, a])) => Some((d * a * a) * (d * a * a)),
+            _ => None,
+        };
+        let (units, divided_by, standard_name) = measure.words();
+        match factor {
+            Some(factor) => (factor, units, plain_label.to_owned(), standard_name),
+            None if divided_by.is_empty() => (1.0, "1", plain_label.to_owned(), ""),
+            None => (1.0, "1", format!("{plain_label} / {divided_by}"), ""),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_units_and_labels() {
+        let mut r =
+            Reference { length: Some(0.5), density: Some(1.25), sound_speed: Some(320.0), ..Reference::default() };
+        let si = Scales::new(&r, true).unwrap();
+        assert_eq!(si.apply(Measure::Energy, "energy"), (1.25 * 320.0 * 320.0, "J m-3", "energy".to_owned(), ""));
+        assert_eq!(si.apply(Measure::Length, "position"), (0.5, "m", "position".to_owned(), ""));
+        assert_eq!(si.time(), Some(0.5 / 320.0));
+        let plain = Scales::new(&Reference::default(), true).unwrap();
+        assert_eq!(plain.apply(Measure::Density, "density"), (1.0, "1", "density / rho_inf".to_owned(), ""));
+        assert_eq!(plain.time(), None);
+        r.density = None;
+        let e = Scales::new(&r, true).unwrap_err();
+        assert!(e.contains("gives length and sound_speed but not density"), "{e}");
+        // A grid alone has no flow that would have to agree.
+        assert_eq!(Scales::new(&r, false).unwrap().apply(Measure::Length, "position").0, 0.5);
+    }
+}
