@@ -17,7 +17,7 @@ use kernels::streamline::Progress;
 use pager::{Charge, ChargeKind, Hold, PageId, Pager, Priority, Requested, Wake, Worker};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Rounds of steps before a thread looks for completed reads, other tasks, or a stop.
@@ -133,7 +133,7 @@ struct Shared<T> {
 impl<T> Shared<T> {
     fn lock(&self) -> MutexGuard<'_, Queue<T>> {
         // A panic on another thread is carried to the caller by the scope; the queue itself is never left half changed.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        pager::patient::lock(&self.queue)
     }
     fn fail(&self, e: FieldError) {
         self.lock().error.get_or_insert(e);

@@ -24,6 +24,26 @@ pub fn cpu_seconds() -> f64 {
     t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
 }
 
+/// Bytes of memory that can be had: what the machine has left, and the limits of the control groups that this process is in.
+/// `None` where the system does not say.
+pub fn memory_available() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    let free = line.split_whitespace().next()?.parse::<u64>().ok()? * 1024;
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let limits = groups.lines().filter_map(|l| {
+        let mut parts = l.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next()?, parts.next()?);
+        let (root, name) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            c if c.split(',').any(|c| c == "memory") => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            _ => return None,
+        };
+        std::fs::read_to_string(format!("{root}{path}/{name}")).ok()?.trim().parse::<u64>().ok()
+    });
+    Some(limits.fold(free, u64::min))
+}
+
 /// Bytes of all files below a folder.
 pub fn folder_bytes(path: &std::path::Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(path) else { return 0 };

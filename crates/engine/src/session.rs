@@ -75,7 +75,7 @@ impl Means {
 pub const SMALLEST_LIMIT: u64 = 4 << 20;
 
 /// Reads in flight where nobody says otherwise: a local disk is saturated by fewer, a network by about as many.
-pub const DEFAULT_READERS: usize = 16;
+pub const DEFAULT_READERS: usize = 64;
 
 /// Called with a phase, how much is done and how much there is (0: unknown); false cancels.
 pub type Watch<'a> = dyn FnMut(&str, f64, f64) -> bool + 'a;
@@ -147,6 +147,10 @@ impl Session {
         for name in &spec.zone_order {
             dataset.zone_named(name)?;
         }
+        // Data that the page cache cannot keep anyway go past it: 48 KiB at random come at 980 MB/s that way and at 500 through it,
+        // for a third of the processor time. What it can keep is read through it, so that the next run finds it there.
+        let cache = crate::process::memory_available().map_or(u64::MAX, |b| b / 2);
+        pager.set_direct(dataset.bytes() > cache);
         Ok(Self {
             pager,
             spec,

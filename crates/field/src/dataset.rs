@@ -337,6 +337,17 @@ impl Dataset {
         }
     }
 
+    /// Bytes of all pages of the arrays, decoded, all time steps.
+    pub fn bytes(&self) -> u64 {
+        let steps = self.catalog.times.len().max(1) as u64;
+        let each = self.zones.iter().flat_map(|z| z.arrays.iter().map(move |a| (z, a)));
+        each.map(|(z, a)| {
+            let page = (z.translation.component * a.components * a.dtype.size()) as u64;
+            z.translation.count().saturating_mul(page).saturating_mul(if a.steady { 1 } else { steps })
+        })
+        .fold(0, u64::saturating_add)
+    }
+
     /// Whether every page carries a checksum.
     pub fn checked(&self) -> bool {
         matches!(self.origin, Origin::Store(_))

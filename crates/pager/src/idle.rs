@@ -56,7 +56,7 @@ impl Idlers {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(|e| e.into_inner())
+        crate::patient::lock(&self.inside)
     }
 
     pub(crate) fn has_work(&self) -> bool {

@@ -73,6 +73,7 @@ mod idle;
 mod ledger;
 mod os;
 mod pager;
+pub mod patient;
 pub mod policy;
 mod pool;
 mod publish;

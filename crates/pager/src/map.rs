@@ -48,7 +48,7 @@ pub enum Located {
 
 /// How the pages of one array lie in sources and how they are decoded.
 ///
-/// Frames hold a page as `[component][k][j][i]`, native byte order, at least 64-byte aligned.
+/// What a frame holds is between the map and whoever reads it; native byte order, at least 64-byte aligned.
 pub trait PageMap: Send + Sync {
     /// What errors, events and `info` call this array, e.g. `zone1/momentum`.
     fn name(&self) -> &str;

@@ -177,7 +177,7 @@ impl Pager {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         // A panic under the lock can only come from a page map's translation, which is caught; the state stays whole.
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
+        crate::patient::lock(&self.state)
     }
 
     pub(crate) fn emit(&self, event: impl FnOnce() -> Event) {

@@ -30,6 +30,10 @@ impl Completion for Pager {
         let mut arrived = 0;
         let alone = read.parts.len() == 1;
         for (active, segment) in read.parts {
+            let result = match &result {
+                Err(PageErrorKind::Short { have, .. }) if whole(&st, active, segment, *have) => Ok(()),
+                other => other.clone(),
+            };
             if let Err(kind) = &result {
                 if self.try_again(&mut st, active, segment, kind, alone) {
                     continue;
@@ -68,6 +72,13 @@ impl Completion for Pager {
     }
 }
 
+/// Whether all of a page is there although its read ended at byte `have`, with its file: a read of whole blocks may ask for more.
+fn whole(st: &State, active: u32, segment: u32, have: u64) -> bool {
+    let Some(a) = st.active.get(active).filter(|a| a.segments.len() == 1) else { return false };
+    let Some(s) = a.segments.get(segment as usize) else { return false };
+    !a.body.is_empty() && a.body.end < s.len && have >= s.offset.saturating_add(a.body.end as u64)
+}
+
 impl Pager {
     /// Stages a segment once more after its read failed, if that makes sense.
     fn try_again(&self, st: &mut State, active: u32, segment: u32, kind: &PageErrorKind, alone: bool) -> bool {
@@ -98,7 +109,7 @@ impl Pager {
         self.idlers.took_work();
         let Some(a) = st.active.get(active) else { return true };
         let (id, fill, frame) = (a.id, a.fill, a.frame);
-        let (page, encoded, scratch) = ((a.ptr, a.len), a.encoded, a.scratch);
+        let (page, encoded, scratch, body) = ((a.ptr, a.len), a.encoded, a.scratch, a.body.clone());
         let Some(map) = st.maps.get(id.array.0 as usize).cloned() else { return true };
         drop(st);
 
@@ -112,6 +123,7 @@ impl Pager {
                 scratch.map_or(&mut [][..], |(s, len)| std::slice::from_raw_parts_mut(s.ptr, len)),
             )
         };
+        let encoded = encoded.get(body).unwrap_or(&[]);
         let decoded = catch_unwind(AssertUnwindSafe(|| {
             if fill {
                 map.fill(id, page);

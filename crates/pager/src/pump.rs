@@ -8,6 +8,7 @@ use crate::map::{Located, Segment, Target};
 use crate::pager::Pager;
 use crate::policy::Need;
 use crate::request::page_name;
+use crate::source::file::ALIGNMENT;
 use crate::source::{Buffer, Completion, Read, Source};
 use crate::state::{Active, Job, Reading, Stage, Staged, State, Waiter};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -294,6 +295,7 @@ impl Pager {
             ptr: reserved.slot.ptr,
             len: sizes[0],
             encoded: reserved.encoded.map(|s| (s, job.encoded_len)),
+            body: job.body.clone(),
             scratch: reserved.scratch.map(|s| (s, job.scratch_len)),
             segments: job.segments,
             left,
@@ -358,11 +360,15 @@ impl Pager {
                     let kind = PageErrorKind::Decode("its translation points outside of the page".into());
                     return Err(self.fail(st, flight, id, kind));
                 }
-                Job { segments, encoded_len, scratch_len, fill: false }
+                let mut job = Job { segments, encoded_len, body: 0..encoded_len, scratch_len, fill: false };
+                if self.files.direct() {
+                    widen(&mut job);
+                }
+                job
             }
             Ok(Located::Fill) => {
                 st.tally.fills += 1;
-                Job { segments: Vec::new(), encoded_len: 0, scratch_len: 0, fill: true }
+                Job { segments: Vec::new(), encoded_len: 0, body: 0..0, scratch_len: 0, fill: true }
             }
             Ok(Located::Need(page)) => return Err(self.await_index(st, flight, id, page)),
             Ok(Located::Failed(error)) => {
@@ -438,6 +444,22 @@ impl Pager {
         }
         Start::Moved
     }
+}
+
+/// Makes the read of a page that is encoded in one piece one of whole blocks, which can go past the page cache. The last page of a
+/// file may then reach beyond its end.
+fn widen(job: &mut Job) {
+    let [segment] = job.segments.as_mut_slice() else { return };
+    let block = ALIGNMENT as usize;
+    if segment.to != Target::Encoded(0) || segment.len != job.encoded_len || segment.len < block {
+        return;
+    }
+    let skip = (segment.offset % ALIGNMENT) as usize;
+    let Some(len) = (skip + segment.len).checked_next_multiple_of(block) else { return };
+    job.body = skip..skip + segment.len;
+    segment.offset -= skip as u64;
+    segment.len = len;
+    job.encoded_len = len;
 }
 
 fn buffer(st: &State, s: Staged) -> Option<Buffer> {

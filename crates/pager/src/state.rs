@@ -17,6 +17,7 @@ use crate::table::PageHash;
 use crate::touched::Touched;
 use crate::worker::Pins;
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// No index.
@@ -33,6 +34,8 @@ pub(crate) enum Stage {
 pub(crate) struct Job {
     pub(crate) segments: Vec<Segment>,
     pub(crate) encoded_len: usize,
+    /// The part of the encoded buffer that is the page: more was read where whole blocks of the device are.
+    pub(crate) body: Range<usize>,
     pub(crate) scratch_len: usize,
     pub(crate) fill: bool,
 }
@@ -81,6 +84,8 @@ pub(crate) struct Active {
     pub(crate) ptr: *mut u8,
     pub(crate) len: usize,
     pub(crate) encoded: Option<(Slot, usize)>,
+    /// As in [`Job`].
+    pub(crate) body: Range<usize>,
     pub(crate) scratch: Option<(Slot, usize)>,
     pub(crate) segments: Vec<Segment>,
     /// 3. Segments that have not arrived. While it is not 0 a source may write to the frame and the encoded buffer, so they are

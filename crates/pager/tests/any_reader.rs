@@ -6,6 +6,7 @@ use common::*;
 use pager::source::simulated::Simulation;
 use pager::*;
 use proptest::prelude::*;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
@@ -66,9 +67,16 @@ fn files_are_the_truth_through_every_backend() {
     let written = write(77, &specs);
     let path = std::env::temp_dir().join(format!("farfield-files-{}", std::process::id()));
     std::fs::write(&path, &written.blob).unwrap();
-    for backend in [Backend::Auto, Backend::Threads] {
+    let file = std::fs::File::open(&path).unwrap();
+    file.sync_all().unwrap();
+    let backends = [(Backend::Auto, false), (Backend::Threads, false), (Backend::Auto, true), (Backend::Threads, true)];
+    for (backend, direct) in backends {
         for (readers, limit) in [(1, 1 << 20), (16, 1 << 20), (4, 64 << 20)] {
             let o = written.open_file(PagerConfig { limit, readers, backend, ..PagerConfig::default() }, &path);
+            o.pager.set_direct(direct);
+            // What is in the page cache is taken from there in any case. Whole blocks reach beyond the end of the file.
+            // SAFETY: a hint about an open file.
+            unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
             std::thread::scope(|s| {
                 for t in 0..3 {
                     let o = &o;

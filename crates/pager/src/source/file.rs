@@ -104,7 +104,7 @@ pub(crate) trait Engine: Send + Sync {
 const OPEN: usize = 256;
 
 /// What `O_DIRECT` wants offsets, lengths and addresses to be multiples of, on any device seen.
-const ALIGNMENT: u64 = 4096;
+pub(crate) const ALIGNMENT: u64 = 4096;
 
 struct Open {
     /// By file and whether it goes past the page cache, with the time of the last use.
@@ -171,10 +171,15 @@ impl Files {
         self.engine.wait_fd()
     }
 
-    /// Whether reads that are aligned go past the page cache (`O_DIRECT`): a page is then in memory once and not twice, and is
-    /// not copied, but nothing is left behind for the next run. Off at first.
+    /// Whether reads that are aligned go past the page cache (`O_DIRECT`) where it does not have them: a page is then in memory
+    /// once and not twice, and is not copied, but nothing is left behind for the next run. Off at first.
     pub fn set_direct(&self, on: bool) {
         self.direct.store(on, Relaxed);
+    }
+
+    /// See [`Self::set_direct`].
+    pub(crate) fn direct(&self) -> bool {
+        self.direct.load(Relaxed)
     }
 
     fn get(&self, serial: u64, path: &Path, direct: bool) -> io::Result<Arc<File>> {
@@ -222,6 +227,20 @@ fn advise_random(file: &File) {
     unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
 }
 
+/// Whether the page cache has all of a range of a file (Linux 6.5 and newer can tell). Asking by a read that must not wait
+/// would start the very read that is to be avoided.
+fn cached(file: &File, offset: u64, len: u64) -> bool {
+    use std::os::fd::AsRawFd;
+    /// `struct cachestat`: pages that are cached, dirty, under writeback, evicted, recently evicted.
+    #[repr(C)]
+    struct Cached([u64; 5]);
+    const CACHESTAT: libc::c_long = 451;
+    let (range, mut found) = ([offset, len], Cached([0; 5]));
+    // SAFETY: both structures are as the call takes them and outlive it.
+    let result = unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), range.as_ptr(), &mut found, 0) };
+    result == 0 && found.0[0] >= len.div_ceil(ALIGNMENT)
+}
+
 /// What an error of the system means here.
 pub(crate) fn error_kind(e: &io::Error) -> PageErrorKind {
     match e.kind() {
@@ -260,7 +279,7 @@ impl Source for FileSource {
         let wanted = self.files.direct.load(Relaxed) && batch.iter().any(aligned);
         let direct = wanted.then(|| self.files.get(self.serial, &self.path, true).ok()).flatten();
         let ops = batch.into_iter().map(|r| {
-            let direct = direct.clone().filter(|_| aligned(&r));
+            let direct = direct.clone().filter(|_| aligned(&r) && !cached(&file, r.offset, r.len() as u64));
             let (file, buffered) = match direct {
                 Some(direct) => (direct, Some(file.clone())),
                 None => (file.clone(), None),

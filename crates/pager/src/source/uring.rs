@@ -7,13 +7,14 @@
 //! thread that sleeps on the ring instead was rejected: woken for every read, it takes the core from a worker each time.)
 
 use super::file::{error_kind, Engine, Op};
+use crate::patient::lock;
 use crate::slab::Slab;
 use io_uring::{opcode, types, IoUring, Probe};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -70,10 +71,6 @@ struct Ring {
 pub(crate) struct Uring {
     ring: Arc<Ring>,
     thread: Option<JoinHandle<()>>,
-}
-
-fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 impl Uring {
@@ -155,9 +152,22 @@ impl Ring {
         !queue.is_empty()
     }
 
-    /// Hands waiting reads to the kernel.
+    /// Hands waiting reads to the kernel. A thread that finds another at it leaves its reads to that one, which looks again when it
+    /// is done: handing over takes microseconds a read, and waiting for it would idle a processor.
     fn submit(&self) {
-        let _guard = lock(&self.submission);
+        while let Ok(guard) = self.submission.try_lock() {
+            let pushed = self.push();
+            drop(guard);
+            let ops = lock(&self.ops);
+            if pushed == 0 || ops.waiting.is_empty() || ops.kernel.len() >= self.entries {
+                return;
+            }
+        }
+    }
+
+    /// As many waiting reads as there is room for, by the thread that holds the submission; how many they were.
+    fn push(&self) -> usize {
+        let mut pushed = 0;
         let mut lost = Vec::new();
         {
             let mut ops = lock(&self.ops);
@@ -181,7 +191,9 @@ impl Ring {
                 if unsafe { queue.push(&entry.user_data(u64::from(key))) }.is_err() {
                     // Not full a moment ago, and nobody else pushes; still, a read must not get lost.
                     lost.extend(ops.kernel.remove(key).map(|k| k.op));
+                    break;
                 }
+                pushed += 1;
             }
             ops.waiting.extend(lost);
         }
@@ -193,6 +205,7 @@ impl Ring {
                 Err(_) => break,
             }
         }
+        pushed
     }
 
     /// Completes what has arrived.
