@@ -7,6 +7,7 @@ use crate::translate::{Place, Translation};
 use pager::error::PageError;
 use pager::id::PageId;
 use pager::{Lookup, Worker};
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// One worker's access to the pages of a dataset at one time step.
@@ -15,6 +16,8 @@ pub struct PagedNodes {
     worker: Worker,
     step: u32,
     corners: ((usize, [u32; 3]), Corners),
+    /// Places of the last cells: several arrays are asked for at one, and each is asked to be fetched before.
+    places: [Cell<Known>; KNOWN],
     missing: Vec<PageId>,
     failure: Option<PageError>,
 }
@@ -23,7 +26,25 @@ impl PagedNodes {
     /// For the zones of a dataset and one worker's pins.
     pub fn new(zones: Arc<[Zone]>, worker: Worker, step: u32) -> Self {
         let corners = ((usize::MAX, [0; 3]), Corners::default());
-        Self { zones, worker, step, corners, missing: Vec::new(), failure: None }
+        let nowhere = Known { key: [u32::MAX; 4], page: 0, element: 0, whole: false };
+        let places = core::array::from_fn(|_| Cell::new(nowhere));
+        Self { zones, worker, step, corners, places, missing: Vec::new(), failure: None }
+    }
+
+    /// Translates the low corner of a cell, and says whether the cell lies in one page.
+    #[inline(always)]
+    fn place(&self, zone: usize, cell: [u32; 3]) -> (Place, bool) {
+        let key = [zone as u32, cell[0], cell[1], cell[2]];
+        // Neighbours along any one axis have places of their own.
+        let slot = &self.places
+            [cell[0].wrapping_add(cell[1].wrapping_mul(2)).wrapping_add(cell[2].wrapping_mul(4)) as usize % KNOWN];
+        let known = slot.get();
+        if known.key == key {
+            return (Place { page: known.page, element: known.element }, known.whole);
+        }
+        let (at, whole) = self.zones[zone].translation.cell(cell);
+        slot.set(Known { key, page: at.page, element: at.element, whole });
+        (at, whole)
     }
 
     /// The worker's pins.
@@ -148,6 +169,19 @@ impl PagedNodes {
     }
 }
 
+/// Cells whose places are remembered.
+const KNOWN: usize = 16;
+
+/// Where a cell lies.
+#[derive(Copy, Clone)]
+struct Known {
+    /// Zone and low corner.
+    key: [u32; 4],
+    page: u64,
+    element: usize,
+    whole: bool,
+}
+
 /// Where the corners of a cell lie, and for each the first corner in the same page.
 #[derive(Copy, Clone, Default)]
 struct Corners {
@@ -165,7 +199,7 @@ impl Nodes for PagedNodes {
         let z = &self.zones[zone];
         let a = &z.arrays[array];
         let step = if a.steady { 0 } else { self.step };
-        let (at, whole) = z.translation.cell(cell);
+        let (at, whole) = self.place(zone, cell);
         if whole {
             let bytes =
                 Self::page(&self.worker, PageId::new(a.id, step, at.page), &mut self.missing, &mut self.failure)?;
@@ -189,7 +223,7 @@ impl Nodes for PagedNodes {
         let z = &self.zones[zone];
         let a = &z.arrays[array];
         let step = if a.steady { 0 } else { self.step };
-        let (at, whole) = z.translation.cell(cell);
+        let (at, whole) = self.place(zone, cell);
         if whole {
             let bytes =
                 Self::page(&self.worker, PageId::new(a.id, step, at.page), &mut self.missing, &mut self.failure)?;
@@ -205,7 +239,7 @@ impl Nodes for PagedNodes {
     fn prefetch(&self, zone: usize, array: usize, cell: [u32; 3]) {
         let z = &self.zones[zone];
         let a = &z.arrays[array];
-        let (at, whole) = z.translation.cell(cell);
+        let (at, whole) = self.place(zone, cell);
         let id = |page: u64| PageId::new(a.id, if a.steady { 0 } else { self.step }, page);
         if whole {
             if let Lookup::Here(bytes) = self.worker.page(id(at.page)) {

@@ -2,7 +2,7 @@
 
 use crate::boxes::Bounds;
 use crate::cell::{monomials, CellMap, Interpolant, Inverse, Rst, FACE_TOLERANCE};
-use crate::nodes::{box_holds, Miss, Nodes};
+use crate::nodes::{box_holds, BoxLevel, Miss, Nodes};
 use crate::quantity::{Conserved, Derived, Quantity};
 pub use crate::shape::{Blank, CellId, Shape, Spot};
 use crate::simd::V4;
@@ -367,7 +367,10 @@ impl<N: Nodes> Space<N> {
         if !x.iter().all(|c| c.is_finite()) {
             return Ok(None);
         }
-        let levels = self.nodes.zones()[zone].boxes.len();
+        // From the finest level that can be looked at as a whole: each further one costs a page at a crossing.
+        let boxes = &self.nodes.zones()[zone].boxes;
+        let few = |l: &BoxLevel| l.translation.dims.iter().map(|n| u64::from(*n)).product::<u64>() <= LOOKED_THROUGH;
+        let levels = boxes.iter().position(few).map_or(boxes.len(), |top| top + 1);
         let cells = self.nodes.zones()[zone].cells();
         let mut worst_miss: Option<Miss> = None;
         let mut frontier = core::mem::take(&mut self.frontier);
@@ -471,6 +474,9 @@ impl<N: Nodes> Space<N> {
         Ok(CellMap::new(&Shape::load(&mut self.nodes, cell)?.corners).volume().abs())
     }
 }
+
+/// Boxes of a level that are looked through one by one: a microsecond.
+const LOOKED_THROUGH: u64 = 1024;
 
 /// Edge of the smallest blocks of cells that have a box.
 pub const BLOCK_CELLS: u32 = 4;
