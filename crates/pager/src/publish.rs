@@ -109,7 +109,8 @@ impl Pager {
         self.idlers.took_work();
         let Some(a) = st.active.get(active) else { return true };
         let (id, fill, frame) = (a.id, a.fill, a.frame);
-        let (page, encoded, scratch, body) = ((a.ptr, a.len), a.encoded, a.scratch, a.body.clone());
+        let (page, encoded, scratch) = ((a.ptr, a.len), a.encoded, a.scratch);
+        let (body, moved) = (a.body.clone(), a.moved.clone());
         let Some(map) = st.maps.get(id.array.0 as usize).cloned() else { return true };
         drop(st);
 
@@ -123,6 +124,12 @@ impl Pager {
                 scratch.map_or(&mut [][..], |(s, len)| std::slice::from_raw_parts_mut(s.ptr, len)),
             )
         };
+        if let Some((from, at)) = moved {
+            let to = at..at + from.len();
+            if let (Some(from), Some(to)) = (encoded.get(from), page.get_mut(to)) {
+                to.copy_from_slice(from);
+            }
+        }
         let encoded = encoded.get(body).unwrap_or(&[]);
         let decoded = catch_unwind(AssertUnwindSafe(|| {
             if fill {

@@ -296,6 +296,7 @@ impl Pager {
             len: sizes[0],
             encoded: reserved.encoded.map(|s| (s, job.encoded_len)),
             body: job.body.clone(),
+            moved: job.moved.clone(),
             scratch: reserved.scratch.map(|s| (s, job.scratch_len)),
             segments: job.segments,
             left,
@@ -360,7 +361,8 @@ impl Pager {
                     let kind = PageErrorKind::Decode("its translation points outside of the page".into());
                     return Err(self.fail(st, flight, id, kind));
                 }
-                let mut job = Job { segments, encoded_len, body: 0..encoded_len, scratch_len, fill: false };
+                let mut job =
+                    Job { segments, encoded_len, body: 0..encoded_len, moved: None, scratch_len, fill: false };
                 if self.files.direct() {
                     widen(&mut job);
                 }
@@ -368,7 +370,7 @@ impl Pager {
             }
             Ok(Located::Fill) => {
                 st.tally.fills += 1;
-                Job { segments: Vec::new(), encoded_len: 0, body: 0..0, scratch_len: 0, fill: true }
+                Job { segments: Vec::new(), encoded_len: 0, body: 0..0, moved: None, scratch_len: 0, fill: true }
             }
             Ok(Located::Need(page)) => return Err(self.await_index(st, flight, id, page)),
             Ok(Located::Failed(error)) => {
@@ -446,19 +448,35 @@ impl Pager {
     }
 }
 
-/// Makes the read of a page that is encoded in one piece one of whole blocks, which can go past the page cache. The last page of a
-/// file may then reach beyond its end.
+/// Makes the read of a page that lies in one piece one of whole blocks, which can go past the page cache. The last page of a file
+/// may then reach beyond its end.
 fn widen(job: &mut Job) {
-    let [segment] = job.segments.as_mut_slice() else { return };
     let block = ALIGNMENT as usize;
-    if segment.to != Target::Encoded(0) || segment.len != job.encoded_len || segment.len < block {
+    // The page, and what of it goes into the frame as it is.
+    let (first, page, into_frame) = match job.segments.as_slice() {
+        [one] if one.to == Target::Encoded(0) && one.len == job.encoded_len => (one, one.len, None),
+        [page, sum] => match (page.to, sum.to) {
+            (Target::Frame(at), Target::Encoded(0))
+                if page.source == sum.source
+                    && page.offset.checked_add(page.len as u64) == Some(sum.offset)
+                    && sum.len == job.encoded_len =>
+            {
+                (page, page.len + sum.len, Some((page.len, at)))
+            }
+            _ => return,
+        },
+        _ => return,
+    };
+    let skip = (first.offset % ALIGNMENT) as usize;
+    let Some(len) = (skip + page).checked_next_multiple_of(block) else { return };
+    if page < block {
         return;
     }
-    let skip = (segment.offset % ALIGNMENT) as usize;
-    let Some(len) = (skip + segment.len).checked_next_multiple_of(block) else { return };
-    job.body = skip..skip + segment.len;
-    segment.offset -= skip as u64;
-    segment.len = len;
+    let (source, offset) = (first.source, first.offset - skip as u64);
+    let moved = into_frame.map_or(0, |(len, _)| len);
+    job.moved = into_frame.map(|(len, at)| (skip..skip + len, at));
+    job.body = skip + moved..skip + page;
+    job.segments = vec![Segment { source, offset, len, to: Target::Encoded(0) }];
     job.encoded_len = len;
 }
 

@@ -36,6 +36,8 @@ pub(crate) struct Job {
     pub(crate) encoded_len: usize,
     /// The part of the encoded buffer that is the page: more was read where whole blocks of the device are.
     pub(crate) body: Range<usize>,
+    /// The part of the encoded buffer that belongs into the frame, at this byte.
+    pub(crate) moved: Option<(Range<usize>, usize)>,
     pub(crate) scratch_len: usize,
     pub(crate) fill: bool,
 }
@@ -86,6 +88,8 @@ pub(crate) struct Active {
     pub(crate) encoded: Option<(Slot, usize)>,
     /// As in [`Job`].
     pub(crate) body: Range<usize>,
+    /// As in [`Job`].
+    pub(crate) moved: Option<(Range<usize>, usize)>,
     pub(crate) scratch: Option<(Slot, usize)>,
     pub(crate) segments: Vec<Segment>,
     /// 3. Segments that have not arrived. While it is not 0 a source may write to the frame and the encoded buffer, so they are

@@ -185,8 +185,16 @@ impl PageMap for StoreArray {
             }
         };
         match layout.codec {
+            Codec::None if layout.components() == 1 => {
+                let body = len - CRC_BYTES;
+                let segments = vec![
+                    Segment { source, offset, len: body, to: Target::Frame(0) },
+                    Segment { source, offset: offset + body as u64, len: CRC_BYTES, to: Target::Encoded(0) },
+                ];
+                Located::Extents { segments, encoded_len: CRC_BYTES, scratch_len: 0 }
+            }
             Codec::None => {
-                // Not into the frame: there the components of a point stand together, and a page with its checksum is one read.
+                // Not into the frame: there the components of a point stand together.
                 let segments = vec![Segment { source, offset, len, to: Target::Encoded(0) }];
                 Located::Extents { segments, encoded_len: len, scratch_len: 0 }
             }
@@ -202,6 +210,11 @@ impl PageMap for StoreArray {
         let layout = &self.files.layout;
         let (components, size) = (layout.components(), layout.dtype.size());
         let done = match (layout.codec, encoded) {
+            (Codec::None, &[a, b, c, d]) if components == 1 => {
+                let done = check_crc(frame, u32::from_le_bytes([a, b, c, d]));
+                to_native(size, frame);
+                done
+            }
             (Codec::None, _) if components > 1 => checked_body(encoded, frame.len()).map(|body| {
                 interleave(body, frame, components, size);
                 to_native(size, frame);
