@@ -369,9 +369,11 @@ impl Dataset {
             used.dedup();
             let pages: u64 = used.iter().map(|a| frame(z.arrays[*a].id) * corners + INDEX_BYTES).sum();
             let boxes: u64 = z.boxes.iter().map(|b| frame(b.id) * 2 + INDEX_BYTES / 8).sum();
-            // The largest page is read encoded beside its frame.
-            let encoded = used.iter().map(|a| frame(z.arrays[*a].id)).max().unwrap_or(0);
-            pages + boxes + encoded
+            // The largest page is read encoded beside its frame; where components are put together, it is decoded beside it too.
+            // Buffers come in sizes a quarter apart.
+            let buffers = |a: usize| if z.arrays[a].components > 1 { 2 } else { 1 };
+            let beside = |a: &usize| frame(z.arrays[*a].id) * 5 / 4 * buffers(*a);
+            pages + boxes + used.iter().map(beside).max().unwrap_or(0)
         };
         self.zones.iter().zip(fields).map(of_zone).max().unwrap_or(0)
     }

@@ -203,11 +203,12 @@ impl Dense {
         c[0].fma(t, c[1].fma(u, c[2].fma(t, c[3].fma(u, c[4]))))
     }
 
-    /// The first theta at which the path from inside to `end` (outside) crosses a face, the axis and the side (0 or 1).
+    /// The first theta at which the path from inside to `end` (outside) crosses a face, the axis and the side (0 or 1). Faces
+    /// of the axes `along` are not looked at.
     #[inline(always)]
-    pub fn crossing(&self, end: [f64; 3], thin: [bool; 3]) -> Option<(f64, usize, u32)> {
+    pub fn crossing(&self, end: [f64; 3], thin: [bool; 3], along: [bool; 3]) -> Option<(f64, usize, u32)> {
         let mut first: Option<(f64, usize, u32)> = None;
-        for a in 0..3 {
+        for a in (0..3).filter(|a| !along[*a]) {
             // With the slack that finds a point in a cell: a path along a face is not taken to cross it by rounding.
             let side = if end[a] > 1.0 + FACE_TOLERANCE {
                 1

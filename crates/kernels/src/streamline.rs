@@ -66,8 +66,8 @@ pub struct Streamline {
     /// The face by which the current cell was entered, as the last cell's.
     entered: Option<Face>,
     x: [f64; 3],
-    /// Whether the last step found the particle leaving its cell where it stood.
-    stood: bool,
+    /// Faces gone over since the particle last moved: it left its cells where it stood.
+    stood: u8,
     /// Step that the error control allows, in time.
     h: f64,
     line: Line,
@@ -79,6 +79,8 @@ const SHRINK_MIN: f64 = 0.2;
 const SAFETY: f64 = 0.9;
 /// Steps of the high order after one of the low order was not exact enough: where one was not, the next will hardly be.
 const HIGH_STEPS: u8 = 16;
+/// Over this many faces a particle has been in all eight cells that meet in a corner: each took it for another's.
+const STOOD_MOST: u8 = 7;
 /// Steps aim this much beyond the face that they would reach at the present rate, so that most end outside and cross.
 pub(crate) const OVERSHOOT: f64 = 1.05;
 /// The next face is taken to be at least this far, in cells: a particle that starts on a face and moves along it, or back
@@ -101,7 +103,7 @@ impl Streamline {
             high: 0,
             entered: None,
             x: [0.0; 3],
-            stood: false,
+            stood: 0,
             h: f64::INFINITY,
             line: Line::new(fields),
         }
@@ -206,8 +208,11 @@ impl Streamline {
         let v = flow.space.full(place.spot.cell)?.vector.at(place.spot.rst);
         self.x = x;
         self.h = options.initial_step.map_or(f64::INFINITY, |s| s / v.length3());
+        // A half is the same whether or not the other was traced before it.
         self.carried = None;
         self.entered = None;
+        self.high = 0;
+        self.stood = 0;
         self.line.begin(if self.sign < 0.0 { Half::Backward } else { Half::Forward });
         self.state = if v.length3() > options.terminal_speed {
             Self::running(options, place, v)
@@ -284,7 +289,9 @@ impl Streamline {
         }
         let tolerance2 = options.tolerance * options.tolerance;
         let mut high = self.high.saturating_sub(1);
-        let mut h_next = self.h.max(h * GROW_MAX);
+        // Not in `self` before the step is over: pages that are absent at its end make it start anew.
+        let mut bound = self.h;
+        let mut h_next = bound.max(h * GROW_MAX);
         let low = if high == 0 && !low_failed { CellStep::take_low(map, vector, y0, k0, h * sign) } else { None };
         let step = match low {
             Some(step) if step.error2 <= tolerance2 * step.length2 => step,
@@ -302,11 +309,11 @@ impl Streamline {
                         || f64::EPSILON * 16.0 * (x0[0].abs() + x0[1].abs() + x0[2].abs() + step.length2.sqrt());
                     if ratio2 <= 1.0 || step.error2 <= rounding().powi(2) {
                         let grown = h * growth(ratio2);
-                        h_next = if grown >= h && self.h.is_finite() { self.h.max(grown) } else { grown };
+                        h_next = if grown >= h && bound.is_finite() { bound.max(grown) } else { grown };
                         break step;
                     }
                     h *= growth(ratio2).max(SHRINK_MIN);
-                    self.h = h;
+                    bound = h;
                     if !(h > exit * 1e-9) {
                         return self.go_physical(flow, settled);
                     }
@@ -320,16 +327,17 @@ impl Streamline {
         let end = y.xyz();
         if !Shape::holds(thin, end) {
             let dense = step.dense();
-            match dense.crossing(end, thin) {
-                // Two cells that each take the particle for the other's, by rounding where it grazes their face: it moves
-                // along the face.
-                Some((theta, ..)) if theta <= 0.0 && self.stood => {}
-                Some((theta, axis, side)) => {
-                    y = dense.at(theta);
-                    dt = h * theta;
-                    face = Some(Face { cell, axis, side });
+            let mut along = [false; 3];
+            while let Some((theta, axis, side)) = dense.crossing(end, thin, along) {
+                let over = Face { cell, axis, side };
+                if theta <= 0.0 && self.grazes(over) {
+                    along[axis] = true;
+                    continue;
                 }
-                None => {}
+                y = dense.at(theta);
+                dt = h * theta;
+                face = Some(over);
+                break;
             }
         }
         let mut rst = on_cell(y.xyz(), thin);
@@ -343,7 +351,7 @@ impl Streamline {
         if chord >= length_left {
             // Two secant steps on theta bring the chord within rounding of the length that is left.
             let dense = step.dense();
-            let mut theta = dt / h * (length_left / chord);
+            let mut theta = if chord > 0.0 { dt / h * (length_left / chord) } else { 0.0 };
             for _ in 0..2 {
                 let d = distance(map.point(dense.at(theta).xyz()), x0);
                 theta *= if d > 0.0 { length_left / d } else { 1.0 };
@@ -356,7 +364,7 @@ impl Streamline {
             ended = Some(Reason::Length);
         } else if dt >= time_left {
             ended = Some(Reason::Time);
-        } else if self.line.half_steps() + 1 >= options.max_steps {
+        } else if dt > 0.0 && self.line.half_steps() + 1 >= options.max_steps {
             ended = Some(Reason::Steps);
         }
         let spot = Spot { cell, rst };
@@ -375,12 +383,13 @@ impl Streamline {
         self.high = high;
         if dt <= 0.0 {
             // Nothing to record: the particle starts on the face by which it leaves.
-            self.stood = true;
+            self.stood = self.stood.saturating_add(1);
+            self.h = bound;
             let next = Place { spot, kept_fringe: settled.kept_fringe };
             self.go_over(flow, next, face);
             return Ok(());
         }
-        self.stood = false;
+        self.stood = 0;
         self.record(flow, &spot, x, dt)?;
         self.line.advance(chord);
         self.x = x;
@@ -392,6 +401,24 @@ impl Streamline {
             self.go_over(flow, next, face);
         }
         Ok(())
+    }
+
+    /// Whether a particle that leaves by a face where it stands grazes it, and is to move along it: two cells each take it for
+    /// the other's, by rounding or because the field points at the face from both sides; or more cells do, in a circle. (Where
+    /// it stands on an edge or in a corner, it may well have to go over two or three faces before it moves.)
+    #[cold]
+    fn grazes(&self, face: Face) -> bool {
+        let back = |from: Face| {
+            let ahead = if from.side == 1 {
+                from.cell.ijk[from.axis].checked_add(1)
+            } else {
+                from.cell.ijk[from.axis].checked_sub(1)
+            };
+            let mut cell = from.cell;
+            cell.ijk[from.axis] = ahead.unwrap_or(u32::MAX);
+            cell == face.cell && from.axis == face.axis && from.side != face.side
+        };
+        self.stood >= STOOD_MOST || self.stood > 0 && self.entered.is_some_and(back)
     }
 
     /// Goes on in the same cell, over a face to the next, or beyond the zone.

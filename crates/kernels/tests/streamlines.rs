@@ -245,3 +245,71 @@ fn overset_zones_hand_over_at_the_fringe() {
     let l = trace(&mut f, [0.5, 0.5, 0.5], &Options::default());
     assert_eq!(l.zone[0], 2);
 }
+
+/// Through edges and corners of cells a line goes over two or three faces where it stands, and is as straight as elsewhere.
+#[test]
+fn lines_through_nodes_are_straight() {
+    for v in [[1.0, 1.0, 1.0], [1.0, 0.5, 0.25], [-1.0, 1.0, 1.0], [-1.0, -1.0, -1.0], [-0.5, -1.0, 0.2]] {
+        let mut f = flow(vec![zone("n", [9; 3], [0.0; 3], [8.0; 3], &|r, s, t| [r, s, t], &move |_| v, None)]);
+        for seed in [[4.0, 4.0, 4.0], [4.0, 4.0, 4.5], [0.0, 4.0, 4.0], [4.0, 4.5, 0.0], [0.3, 0.3, 0.3]] {
+            let o = Options { direction: Direction::Both, ..Options::default() };
+            let l = trace(&mut f, seed, &o);
+            let off = |(p, t): (&[f64; 3], &f64)| (0..3).map(|c| (p[c] - seed[c] - v[c] * t).abs()).fold(0.0, f64::max);
+            let worst = l.points.iter().zip(&l.time).map(off).fold(0.0, f64::max);
+            assert!(worst < 1e-12, "{v:?} from {seed:?}: {worst:e}");
+            assert_eq!((l.reason, l.reason_backward), (Some(Reason::Left), Some(Reason::Left)), "{v:?} from {seed:?}");
+            // Going over a face is no step.
+            for direction in [Direction::Forward, Direction::Backward] {
+                let l = trace(&mut f, seed, &Options { direction, max_steps: 1, ..Options::default() });
+                assert!(l.points.len() < 2 || l.points[0] != l.points[1], "{v:?} from {seed:?}: {:?}", l.points);
+            }
+        }
+    }
+}
+
+/// Two layers of cells whose fields point at the face between them: the particle moves along it, and the line ends.
+#[test]
+fn a_face_that_attracts_is_followed() {
+    let v = |x: [f64; 3]| [1.0, 4.0 * (0.5 - x[1]), 0.0];
+    let mut f = flow(vec![zone("a", [9, 5, 3], [0.0; 3], [1.0; 3], &|r, s, t| [r, s, t], &v, None)]);
+    for y in [0.2, 0.5, 0.9] {
+        let l = trace(&mut f, [0.1, y, 0.5], &Options::default());
+        let p = l.points.last().unwrap();
+        assert!((p[0] - 1.0).abs() < 1e-9 && l.reason == Some(Reason::Left), "{p:?} {:?}", l.reason);
+        let exact = 0.5 + (y - 0.5) * (-4.0 * 0.9f64).exp();
+        assert!((p[1] - exact).abs() < 1e-5, "from {y}: {p:?}, exact {exact}");
+    }
+    // Not smooth: it reaches the face and cannot leave it.
+    let v = |x: [f64; 3]| {
+        [
+            1.0,
+            if x[1] < 0.4 {
+                1.0
+            } else if x[1] > 0.6 {
+                -1.0
+            } else {
+                0.0
+            },
+            0.0,
+        ]
+    };
+    let mut f = flow(vec![zone("b", [9, 4, 3], [0.0; 3], [1.0; 3], &|r, s, t| [r, s, t], &v, None)]);
+    let l = trace(&mut f, [0.1, 0.45, 0.5], &Options::default());
+    assert_eq!(l.reason, Some(Reason::Left));
+}
+
+/// Limits of nothing end the line where it began, with numbers.
+#[test]
+fn limits_of_nothing() {
+    let mut f = flow(vec![zone("a", [9; 3], [0.0; 3], [8.0; 3], &|r, s, t| [r, s, t], &rotation, None)]);
+    for seed in [[1.0, 1.0, 1.0], [1.3, 1.4, 1.5]] {
+        for (o, reason) in [
+            (Options { max_length: 0.0, ..Options::default() }, Reason::Length),
+            (Options { max_time: 0.0, ..Options::default() }, Reason::Time),
+        ] {
+            let l = trace(&mut f, seed, &o);
+            assert_eq!(l.reason, Some(reason));
+            assert!(l.points.iter().all(|p| *p == seed) && l.time.iter().all(|t| *t == 0.0), "{l:?}");
+        }
+    }
+}

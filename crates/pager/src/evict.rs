@@ -116,9 +116,10 @@ impl Pager {
     }
 
     fn give_back(&self, st: &mut State, bytes: u64, keep: impl Fn(ClassId) -> usize) -> bool {
-        let given = st.pool.give_back(usize::try_from(bytes).unwrap_or(usize::MAX), keep) as u64;
-        self.ledger.release(ChargeKind::Cached, given);
-        given > 0
+        let given = st.pool.give_back(usize::try_from(bytes).unwrap_or(usize::MAX), keep);
+        self.ledger.release(ChargeKind::Cached, given.slots as u64);
+        self.ledger.release(ChargeKind::Tables, given.rests as u64);
+        given.slots > 0
     }
 
     fn full(&self, needs: u64) -> Full {
@@ -175,23 +176,24 @@ impl Pager {
         (CHUNK * st.numbers.chunks() * PIN_BYTES) as u64
     }
 
-    /// While memory is far from full, slots come by the huge page, charged whole.
+    /// While memory is far from full, slots come by the huge page, charged whole. Not before those are used again that were given
+    /// back to the system: else what is behind the last slots, and the addresses, would grow with every squeeze.
     fn stock(&self, st: &mut State, class: ClassId) {
         let limit = self.ledger.limit();
-        if limit < HUGE_LIMIT || st.pool.cached(class) > 0 {
+        if limit < HUGE_LIMIT || st.pool.free(class) > 0 {
             return;
         }
-        let Some(slots) = st.pool.huge_slots(class) else { return };
+        if st.pool.huge_slots(class).is_none() {
+            return;
+        }
         let bytes = HUGE_BYTES as u64;
         if self.ledger.used() + bytes > limit / 4 * 3 || !self.ledger.try_charge(ChargeKind::Cached, bytes) {
             return;
         }
-        if st.pool.stock(class).is_err() {
-            self.ledger.release(ChargeKind::Cached, bytes);
-            return;
+        match st.pool.stock(class) {
+            Ok(rest) => self.ledger.transfer(ChargeKind::Cached, ChargeKind::Tables, rest as u64),
+            Err(_) => self.ledger.release(ChargeKind::Cached, bytes),
         }
-        let rest = bytes - (slots * st.pool.bytes(class)) as u64;
-        self.ledger.transfer(ChargeKind::Cached, ChargeKind::Tables, rest);
     }
 
     /// Reserves frame, encoded buffer and scratch in one charge, or nothing.

@@ -80,3 +80,12 @@ pub(crate) unsafe fn give_back(ptr: *mut u8, len: usize) {
     // SAFETY: the caller's promise. The call fails only on ranges that break it.
     unsafe { libc::madvise(ptr.cast(), len, libc::MADV_DONTNEED) };
 }
+
+/// Takes back what [`Mapping::make_huge`] asked for. A hint.
+///
+/// # Safety
+/// The range lies in a live [`Mapping`] and is aligned to system pages.
+pub(crate) unsafe fn never_huge(ptr: *mut u8, len: usize) {
+    // SAFETY: the caller's promise. The call changes no bytes.
+    unsafe { libc::madvise(ptr.cast(), len, libc::MADV_NOHUGEPAGE) };
+}

@@ -18,6 +18,10 @@ const RUN_BYTES: usize = 4 << 20;
 /// A huge page of the processors that there are.
 pub(crate) const HUGE_BYTES: usize = 2 << 20;
 
+/// Huge pages at most. Each may become a mapping of the kernel's of its own when a part of it is given back, and of those a process
+/// may have 65530 (`vm.max_map_count`).
+const HUGE_MOST: usize = 16 << 10;
+
 /// A size class of the pool.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClassId(u32);
@@ -48,6 +52,20 @@ pub(crate) struct Pool {
     classes: Vec<Class>,
     by_bytes: HashMap<usize, ClassId>,
     cached_bytes: usize,
+    /// Huge pages of which nothing was given back: the address, and the bytes behind the last slot, resident with the rest and
+    /// charged.
+    huge: HashMap<usize, usize>,
+    /// Huge pages ever.
+    huge_count: usize,
+}
+
+/// Bytes that went back to the system.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Given {
+    /// Of cached slots.
+    pub(crate) slots: usize,
+    /// Behind the last slots of huge pages.
+    pub(crate) rests: usize,
 }
 
 // SAFETY: the raw pointers are addresses in mappings that the pool owns; slots are handed out to one owner at a time.
@@ -65,7 +83,15 @@ impl Pool {
             }
         };
         let mappings = vec![mapping];
-        Ok(Self { mappings, carved: 0, classes: Vec::new(), by_bytes: HashMap::new(), cached_bytes: 0 })
+        Ok(Self {
+            mappings,
+            carved: 0,
+            classes: Vec::new(),
+            by_bytes: HashMap::new(),
+            cached_bytes: 0,
+            huge: HashMap::new(),
+            huge_count: 0,
+        })
     }
 
     /// The class for exactly `bytes`, rounded up to system pages. `None` if that overflows.
@@ -97,6 +123,12 @@ impl Pool {
     /// Free slots of a class that are charged already.
     pub(crate) fn cached(&self, class: ClassId) -> usize {
         self.classes[class.0 as usize].cached.len()
+    }
+
+    /// Free slots of a class, those included that the system has back.
+    pub(crate) fn free(&self, class: ClassId) -> usize {
+        let c = &self.classes[class.0 as usize];
+        c.cached.len() + c.cold.len()
     }
 
     /// Bytes of all cached slots.
@@ -134,35 +166,51 @@ impl Pool {
     /// Slots of a class that one huge page holds, if that is worth while.
     pub(crate) fn huge_slots(&self, class: ClassId) -> Option<usize> {
         let slots = HUGE_BYTES / self.bytes(class);
-        (slots >= 8).then_some(slots)
+        (slots >= 8 && self.huge_count < HUGE_MOST).then_some(slots)
     }
 
-    /// Adds a huge page's worth of cached slots to a class. The caller has charged [`HUGE_BYTES`]: all of them are resident when one
-    /// is touched.
-    pub(crate) fn stock(&mut self, class: ClassId) -> io::Result<()> {
+    /// Adds a huge page's worth of cached slots to a class, and answers with the bytes that are left behind the last. The caller has
+    /// charged [`HUGE_BYTES`]: all of them are resident when one is touched.
+    pub(crate) fn stock(&mut self, class: ClassId) -> io::Result<usize> {
         let slots = HUGE_BYTES / self.bytes(class);
-        let at = self.mappings.last().map_or(0, |m| m.as_ptr() as usize + self.carved);
-        self.carve(at.next_multiple_of(HUGE_BYTES) - at)?;
-        let run = self.carve(HUGE_BYTES)?;
-        if (run as usize).is_multiple_of(HUGE_BYTES) {
-            if let Some(m) = self.mappings.last() {
-                m.make_huge(run, HUGE_BYTES);
-            }
+        let rest = HUGE_BYTES - slots * self.bytes(class);
+        let gap = |p: &Self| {
+            let at = p.mappings.last().map_or(0, |m| m.as_ptr() as usize + p.carved);
+            at.next_multiple_of(HUGE_BYTES) - at
+        };
+        if gap(self) + HUGE_BYTES > self.left() {
+            self.map_more(2 * HUGE_BYTES)?;
         }
+        self.carve(gap(self))?;
+        let run = self.carve(HUGE_BYTES)?;
+        if let Some(m) = self.mappings.last() {
+            m.make_huge(run, HUGE_BYTES);
+        }
+        self.huge.insert(run as usize, rest);
+        self.huge_count += 1;
         let c = &mut self.classes[class.0 as usize];
         // The first on top.
         // SAFETY: as many slots lie in the run.
         c.cached.extend((0..slots).rev().map(|n| unsafe { run.add(n * c.bytes) }));
         self.cached_bytes += slots * c.bytes;
+        Ok(rest)
+    }
+
+    /// Bytes of the last mapping that are not carved.
+    fn left(&self) -> usize {
+        self.mappings.last().map_or(0, |m| m.len() - self.carved)
+    }
+
+    /// A small reservation ran out of addresses: another mapping, of which again only touched pages count.
+    fn map_more(&mut self, bytes: usize) -> io::Result<()> {
+        self.mappings.push(Mapping::reserve(bytes.max(64 << 20))?);
+        self.carved = 0;
         Ok(())
     }
 
     fn carve(&mut self, bytes: usize) -> io::Result<*mut u8> {
-        let left = self.mappings.last().map_or(0, |m| m.len() - self.carved);
-        if left < bytes {
-            // A small reservation ran out of addresses: another mapping, of which again only touched pages count.
-            self.mappings.push(Mapping::reserve(bytes.max(64 << 20))?);
-            self.carved = 0;
+        if self.left() < bytes {
+            self.map_more(bytes)?;
         }
         let Some(m) = self.mappings.last() else { return Err(io::ErrorKind::OutOfMemory.into()) };
         // SAFETY: `carved + bytes` is at most the length of the mapping.
@@ -179,21 +227,32 @@ impl Pool {
     }
 
     /// Gives at least `bytes` of cached slots back to the system if there are as many; keeps `keep(class)` slots of each
-    /// class. Returns the bytes given back.
-    pub(crate) fn give_back(&mut self, bytes: usize, keep: impl Fn(ClassId) -> usize) -> usize {
-        let mut given = 0;
+    /// class.
+    pub(crate) fn give_back(&mut self, bytes: usize, keep: impl Fn(ClassId) -> usize) -> Given {
+        let mut given = Given::default();
         for (i, c) in self.classes.iter_mut().enumerate() {
             let keep = keep(ClassId(i as u32));
-            while given < bytes && c.cached.len() > keep {
+            while given.slots + given.rests < bytes && c.cached.len() > keep {
                 // The oldest first: it is the coldest. `swap_remove` keeps this constant time; exact age does not matter.
                 let ptr = c.cached.swap_remove(0);
+                let base = ptr as usize / HUGE_BYTES * HUGE_BYTES;
+                if let Some(rest) = self.huge.remove(&base) {
+                    // From now on its slots come and go one by one: the system must not put two mebibytes behind one of them.
+                    // SAFETY: the huge page lies in a mapping of the pool; nothing uses what is behind its last slot.
+                    unsafe {
+                        let base = ptr.sub(ptr as usize - base);
+                        os::never_huge(base, HUGE_BYTES);
+                        os::give_back(base.add(HUGE_BYTES - rest), rest);
+                    }
+                    given.rests += rest;
+                }
                 // SAFETY: the slot lies in a mapping of the pool, is aligned, and is free.
                 unsafe { os::give_back(ptr, c.bytes) };
                 c.cold.push(ptr);
-                given += c.bytes;
+                given.slots += c.bytes;
             }
         }
-        self.cached_bytes -= given;
+        self.cached_bytes -= given.slots;
         given
     }
 }
@@ -217,8 +276,8 @@ mod tests {
         assert!(cached);
         assert_eq!(a.ptr, b.ptr);
         p.put(b);
-        assert_eq!(p.give_back(1, |c| if c == small { 1 } else { 0 }), 0);
-        assert_eq!(p.give_back(1, |_| 0), p.bytes(small));
+        assert_eq!(p.give_back(1, |c| if c == small { 1 } else { 0 }), Given::default());
+        assert_eq!(p.give_back(1, |_| 0), Given { slots: p.bytes(small), rests: 0 });
         assert_eq!(p.cached_bytes(), 0);
         let (c, cached) = p.take(small).unwrap();
         assert!(!cached && c.ptr == a.ptr);
@@ -250,7 +309,7 @@ mod tests {
         let class = p.class(48 << 10).unwrap();
         assert_eq!(p.huge_slots(class), Some(42));
         assert_eq!(p.huge_slots(p.by_bytes[&8192]), Some(256));
-        p.stock(class).unwrap();
+        assert_eq!(p.stock(class).unwrap(), 32 << 10);
         assert_eq!((p.cached(class), p.cached_bytes()), (42, 42 * (48 << 10)));
         let mut at: Vec<usize> = (0..42)
             .map(|_| p.take(class).map(|(s, cached)| (s.ptr as usize, cached)).unwrap())
@@ -264,6 +323,56 @@ mod tests {
         assert!(at[0].is_multiple_of(HUGE_BYTES) && !p.take(class).unwrap().1);
         let large = p.class(1 << 20).unwrap();
         assert_eq!(p.huge_slots(large), None);
+    }
+
+    /// Bytes of a huge page that are in memory.
+    fn resident(base: *mut u8) -> usize {
+        let mut pages = vec![0u8; HUGE_BYTES / os::os_page()];
+        // SAFETY: the range is mapped, and there is a byte for each of its pages.
+        let answer = unsafe { libc::mincore(base.cast(), HUGE_BYTES, pages.as_mut_ptr()) };
+        assert_eq!(answer, 0);
+        pages.iter().filter(|p| **p & 1 == 1).count() * os::os_page()
+    }
+
+    /// Once a part of it is given back, a huge page is slots like any others: each costs its own bytes.
+    #[test]
+    fn a_huge_page_goes_back_slot_by_slot() {
+        let mut p = Pool::new(64 << 20).unwrap();
+        let class = p.class(228 << 10).unwrap();
+        assert_eq!((p.huge_slots(class), p.stock(class).unwrap()), (Some(8), 224 << 10));
+        let slots: Vec<Slot> = (0..8).map(|_| p.take(class).unwrap().0).collect();
+        let base = slots[0].ptr;
+        // SAFETY: the slots are ours.
+        slots.iter().for_each(|s| unsafe { s.ptr.write_bytes(1, p.bytes(class)) });
+        assert!(resident(base) >= 8 * (228 << 10));
+        slots.into_iter().for_each(|s| p.put(s));
+        // The rest goes with the first slot, and counts.
+        let one = p.give_back(300 << 10, |_| 0);
+        assert_eq!(one, Given { slots: 228 << 10, rests: 224 << 10 });
+        assert_eq!(resident(base), 7 * (228 << 10));
+        assert_eq!(p.give_back(usize::MAX, |_| 0), Given { slots: 7 * (228 << 10), rests: 0 });
+        assert_eq!((resident(base), p.cached_bytes(), p.free(class)), (0, 0, 8));
+        let (s, cached) = p.take(class).unwrap();
+        assert!(!cached);
+        // SAFETY: the slot is ours.
+        unsafe { s.ptr.write_bytes(1, p.bytes(class)) };
+        assert_eq!(resident(base), 228 << 10);
+    }
+
+    /// Where addresses are scarce huge pages still lie where huge pages must.
+    #[test]
+    fn huge_pages_in_small_mappings() {
+        let mut p = Pool::new(1 << 20).unwrap();
+        p.mappings = vec![Mapping::reserve(3 << 20).unwrap()];
+        let class = p.class(64 << 10).unwrap();
+        for n in 1..=80 {
+            p.stock(class).unwrap();
+            assert_eq!(p.cached(class), n * 32);
+        }
+        assert!(p.huge.keys().all(|base| base.is_multiple_of(HUGE_BYTES)) && p.mappings.len() <= 5);
+        let mut at: Vec<usize> = (0..80 * 32).map(|_| p.take(class).unwrap().0.ptr as usize).collect();
+        at.sort_unstable();
+        assert!(at.windows(2).all(|w| w[0] + (64 << 10) <= w[1]));
     }
 
     #[test]

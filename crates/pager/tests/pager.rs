@@ -322,6 +322,36 @@ fn the_limit_can_be_lowered_and_raised() {
     assert!(o.pager.ledger().used() > 3 << 20);
 }
 
+/// Where slots come by the huge page, a lower limit takes all of it back, also what no slot uses.
+#[test]
+fn a_lowered_limit_takes_huge_pages_back() {
+    const HIGH: u64 = 128 << 20;
+    const LOW: u64 = 12 << 20;
+    // Eight slots to a huge page, and 160 KiB behind them.
+    let written = write(33, &[plain(380, 240_000), Spec { kind: Kind::Coded, ..plain(60, 200_000) }]);
+    let o = in_memory(&written, config(HIGH));
+    let coded: Vec<PageId> = (0..60).map(|p| PageId::new(o.arrays[1], 0, p)).collect();
+    let tables = || o.pager.ledger().of(ChargeKind::Tables);
+    let first = tables();
+    for round in 0..4 {
+        drop(o.pager.fetch(&ids(&o, 0..380)).unwrap());
+        drop(o.pager.fetch(&coded).unwrap());
+        assert!(o.pager.ledger().used() > HIGH * 3 / 4, "{}", o.pager.ledger().used());
+        o.pager.set_limit(LOW);
+        assert!(o.pager.ledger().used() <= LOW, "round {round}: {}", o.pager.ledger().used());
+        let mut worker = o.pager.worker();
+        for some in [&coded[..10], &ids(&o, 100..110)] {
+            let _hold = o.pager.fetch(some).unwrap();
+            check(&o, &worker, some);
+            worker.begin_step();
+        }
+        drop(worker);
+        assert!(tables() - first < 1 << 20, "round {round}: {} bytes of tables, {first} at first", tables());
+        o.pager.set_limit(HIGH);
+    }
+    assert_eq!(o.pager.ledger().overdraft(), 0);
+}
+
 #[test]
 fn cancelled_requests_are_woken_and_can_be_made_again() {
     let written = write(37, &[plain(300, 4096), Spec { kind: Kind::Indexed, ..plain(300, 4096) }]);

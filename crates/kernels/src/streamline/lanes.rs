@@ -140,7 +140,7 @@ impl Streamline {
         };
         self.high = self.high.saturating_sub(1);
         self.carried = None;
-        self.stood = false;
+        self.stood = 0;
         let face = (ends.axis[n] >= 0.0).then(|| Face { cell, axis: ends.axis[n] as usize, side: ends.side[n] as u32 });
         let next = Place { spot, kept_fringe: place.kept_fringe };
         if ends.speed[n] > options.terminal_speed {

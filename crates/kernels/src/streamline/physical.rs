@@ -25,14 +25,16 @@ impl Streamline {
     }
 
     pub(super) fn physical_step<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options) -> Result<(), Miss> {
-        let State::Physical(stepper, place) = &mut self.state else { return Ok(()) };
-        let place = *place;
+        let State::Physical(stepper, at) = &mut self.state else { return Ok(()) };
+        let place = *at;
         let (x0, sign) = (self.x, self.sign);
         let settled = flow.settle(place, |_| Ok(V4::from_xyz(x0)))?;
         let v = flow.space.full(settled.spot.cell)?.vector.at(settled.spot.rst);
         if settled.spot != place.spot {
             **stepper = Stepper::new(v.xyz(), settled);
         }
+        // Kept as the finished stages are: a step that starts anew does not settle again.
+        *at = settled;
         let cell_time = flow.length_scale(&settled)? / v.length3();
         let method = if let Integrator::Fixed(m) = options.method { m } else { Method::Rk45 };
         let time_left = options.max_time - self.line.half_time();
@@ -98,6 +100,7 @@ impl Streamline {
         self.record(flow, &end.spot, step.x, h)?;
         self.line.advance(chord);
         self.x = step.x;
+        self.stood = 0;
         self.h = match options.method {
             Integrator::Fixed(_) => f64::INFINITY,
             _ => h * growth(ratio * ratio),
