@@ -1,4 +1,5 @@
-//! A limit that is too small for a trace ends it at the start, and the amount that the error says would do does.
+//! Traces from disk: a limit that is too small ends one at the start, and the amount that the error says would do does; past
+//! the page cache the lines are the same.
 
 use engine::convert::{convert, ConvertOptions};
 use engine::seeds::Seeds;
@@ -101,5 +102,54 @@ fn the_least_limit_does() {
             }
         }
     }
+    std::fs::remove_dir_all(&folder).expect("removed");
+}
+
+/// Lets go of what the page cache has of the files below a folder.
+fn evict(folder: &Path) {
+    use std::os::fd::AsRawFd;
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        if entry.path().is_dir() {
+            evict(&entry.path());
+            continue;
+        }
+        let file = std::fs::File::open(entry.path()).expect("it is there");
+        file.sync_all().expect("written");
+        // SAFETY: a hint about an open file.
+        unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+    }
+}
+
+#[test]
+fn lines_past_the_page_cache_are_the_same() {
+    let folder = std::env::temp_dir().join(format!("farfield-direct-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let (grid, q) = (folder.join("a.xyz"), folder.join("a.q"));
+    std::fs::write(&grid, plot3d(Kind::Grid, 50)).expect("written");
+    std::fs::write(&q, plot3d(Kind::Q, 50)).expect("written");
+    let spec = TraceSpec {
+        seeds: Seeds::Line { from: [0.5, 0.6, 0.7], to: [12.0, 13.0, 14.0], count: 60 },
+        field: "velocity".into(),
+        step: 0,
+        scalars: vec!["density".into(), "pressure".into()],
+        options: Options { direction: Direction::Both, ..Options::default() },
+    };
+    let from = session(&grid, &[q], &folder, 256 << 20, 1).expect("good files");
+    let input = convert_input(&from.dataset()).expect("it can be read");
+    let mut all = Vec::new();
+    for codec in [Codec::None, Codec::Zstd { level: 1 }, Codec::Lz4] {
+        let dst = folder.join(codec.name());
+        let o = ConvertOptions { page: 16, codec, workers: 1, overwrite: true, ..Default::default() };
+        convert(&input, &dst, &o, &charge_for(&from), &mut |_| true).expect("it is converted");
+        for direct in [false, true] {
+            evict(&dst);
+            let s = session(&dst, &[], &folder, 16 << 20, 2).expect("a store");
+            s.pager.set_direct(direct);
+            let r = trace(&s, &spec, Destination::Memory, &mut |_, _, _| true).expect("it is traced");
+            assert_eq!(s.pager.ledger().overdraft(), 0);
+            all.push(r.1.expect("in memory").points);
+        }
+    }
+    assert!(all[0].len() > 1000 && all.iter().all(|points| *points == all[0]));
     std::fs::remove_dir_all(&folder).expect("removed");
 }
