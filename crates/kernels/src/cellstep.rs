@@ -65,22 +65,42 @@ pub struct Rate {
     pub det: V4,
 }
 
+/// Where a step is made: a cell's map and vector, and the directions along which there is a way: 1, or 0 in a zone that is one point
+/// thick there. A particle on a surface follows the vector's part along it.
+#[derive(Copy, Clone)]
+pub struct Within<'a> {
+    /// (r, s, t) to physical space.
+    pub map: &'a CellMap,
+    /// What is followed.
+    pub vector: &'a Interpolant,
+    /// 1 or 0 in the lanes r, s, t.
+    pub along: V4,
+}
+
+impl<'a> Within<'a> {
+    /// A cell with one point along the directions in `thin`.
+    #[inline(always)]
+    pub fn new(map: &'a CellMap, vector: &'a Interpolant, thin: [bool; 3]) -> Self {
+        Self { map, vector, along: V4::from_xyz(thin.map(|t| if t { 0.0 } else { 1.0 })) }
+    }
+}
+
 /// The rate of change of the fractions.
 #[inline(always)]
-pub fn rate(map: &CellMap, vector: &Interpolant, q: V4) -> Rate {
-    rate_and_rows(map, vector, q).0
+pub fn rate(cell: Within<'_>, q: V4) -> Rate {
+    rate_and_rows(cell, q).0
 }
 
 #[inline(always)]
-fn rate_and_rows(map: &CellMap, vector: &Interpolant, q: V4) -> (Rate, [V4; 3]) {
-    let v = vector.at_v4(q);
-    let rows @ [x, y, z] = map.rows_v4(q);
+fn rate_and_rows(cell: Within<'_>, q: V4) -> (Rate, [V4; 3]) {
+    let v = cell.vector.at_v4(q);
+    let rows @ [x, y, z] = cell.map.rows_v4(q);
     let (cx, cy, cz) = (y.cross(z), z.cross(x), x.cross(y));
     let d = x * cx;
     let det = d.lane::<0>() + d.lane::<1>() + d.lane::<2>();
     let r = (cx * v.lane::<0>()).fma(cy, v.lane::<1>()).fma(cz, v.lane::<2>()) / det;
     // Lane w carries what the cross products left there, 0 / det.
-    (Rate { r, det }, rows)
+    (Rate { r: r * cell.along, det }, rows)
 }
 
 /// The range of the determinants on the way.
@@ -104,15 +124,15 @@ impl CellStep {
     /// Takes a step of `h` units of time (negative: against the vector) from fractions `y0` with the rate `k0` there, by
     /// Bogacki and Shampine's pair. `None` where the map collapses on the way.
     #[inline(always)]
-    pub fn take_low(map: &CellMap, vector: &Interpolant, y0: V4, k0: Rate, h: f64) -> Option<Self> {
+    pub fn take_low(cell: Within<'_>, y0: V4, k0: Rate, h: f64) -> Option<Self> {
         let mut dets = Determinants(k0.det, k0.det);
         let hv = V4::splat(h);
         let k1 = k0.r;
-        let k2 = rate(map, vector, y0.fma(k1, V4::splat(0.5 * h)));
-        let k3 = rate(map, vector, y0.fma(k2.r, V4::splat(0.75 * h)));
+        let k2 = rate(cell, y0.fma(k1, V4::splat(0.5 * h)));
+        let k3 = rate(cell, y0.fma(k2.r, V4::splat(0.75 * h)));
         let sum = (k1 * V4::splat(2.0 / 9.0)).fma(k2.r, V4::splat(3.0 / 9.0)).fma(k3.r, V4::splat(4.0 / 9.0));
         let y1 = y0.fma(sum, hv);
-        let (k4, rows) = rate_and_rows(map, vector, y1);
+        let (k4, rows) = rate_and_rows(cell, y1);
         dets.add(k2.det);
         dets.add(k3.det);
         dets.add(k4.det);
@@ -124,7 +144,7 @@ impl CellStep {
 
     /// As [`Self::take_low`], by Dormand and Prince's pair.
     #[inline(always)]
-    pub fn take(map: &CellMap, vector: &Interpolant, y0: V4, k0: Rate, h: f64) -> Option<Self> {
+    pub fn take(cell: Within<'_>, y0: V4, k0: Rate, h: f64) -> Option<Self> {
         let mut k = [V4::zero(); 7];
         k[0] = k0.r;
         let mut dets = Determinants(k0.det, k0.det);
@@ -134,7 +154,7 @@ impl CellStep {
                 let row = &DP_A[$n - 1];
                 let sum = V4::zero()$(.fma(V4::splat(row[$s]), k[$s]))*;
                 let y = y0.fma(hv, sum);
-                let (at, rows) = rate_and_rows(map, vector, y);
+                let (at, rows) = rate_and_rows(cell, y);
                 k[$n] = at.r;
                 dets.add(at.det);
                 (y, rows)

@@ -5,7 +5,7 @@ mod options;
 mod physical;
 mod walls;
 
-use crate::cellstep::{rate, CellStep, Rate};
+use crate::cellstep::{rate, CellStep, Rate, Within};
 use crate::flow::{Exit, GridFlow, Place};
 use crate::line::{Half, Joined, Line, Reason};
 use crate::rk::Stepper;
@@ -271,11 +271,12 @@ impl Streamline {
             return Ok(());
         }
         let (map, vector, thin) = (&l.map(), &l.vector, l.thin);
+        let within = Within::new(map, vector, thin);
         let q0 = settled.spot.rst;
         let y0 = V4::from_xyz(q0);
         let k0 = match self.carried {
             Some((c, k)) if c == cell => k,
-            _ => rate(map, vector, y0),
+            _ => rate(within, y0),
         };
         let sign = self.sign;
         let exit = time_to_face(q0, k0.r * V4::splat(sign));
@@ -292,7 +293,7 @@ impl Streamline {
         // Not in `self` before the step is over: pages that are absent at its end make it start anew.
         let mut bound = self.h;
         let mut h_next = bound.max(h * GROW_MAX);
-        let low = if high == 0 && !low_failed { CellStep::take_low(map, vector, y0, k0, h * sign) } else { None };
+        let low = if high == 0 && !low_failed { CellStep::take_low(within, y0, k0, h * sign) } else { None };
         let step = match low {
             Some(step) if step.error2 <= tolerance2 * step.length2 => step,
             low => {
@@ -300,7 +301,7 @@ impl Streamline {
                     high = HIGH_STEPS;
                 }
                 loop {
-                    let Some(step) = CellStep::take(map, vector, y0, k0, h * sign) else {
+                    let Some(step) = CellStep::take(within, y0, k0, h * sign) else {
                         return self.go_physical(flow, settled);
                     };
                     let ratio2 = step.error2 / (tolerance2 * step.length2);
@@ -456,7 +457,7 @@ impl Streamline {
         if exit == Exit::Hole {
             q[face.axis] = f64::from(face.side);
         }
-        let k = (rate(&l.map(), &l.vector, V4::from_xyz(q)).r * V4::splat(self.sign)).xyz();
+        let k = (rate(Within::new(&l.map(), &l.vector, l.thin), V4::from_xyz(q)).r * V4::splat(self.sign)).xyz();
         let out = if face.side == 1 { BEYOND } else { -BEYOND };
         let along = out / k[face.axis];
         let past: [f64; 3] = core::array::from_fn(|a| {

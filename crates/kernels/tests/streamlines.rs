@@ -313,3 +313,26 @@ fn limits_of_nothing() {
         }
     }
 }
+
+#[test]
+fn a_surface_is_followed_round() {
+    // A quarter of a turn and more on cylinders one point thick, with a flow that also blows away from them.
+    for out in [-0.5, 0.0, 0.5] {
+        let map = |r: f64, s: f64, _: f64| [r.cos(), r.sin(), s];
+        let v = move |x: [f64; 3]| [-x[1] + out * x[0], x[0] + out * x[1], 0.1];
+        let mut f = flow(vec![zone("z", [73, 9, 1], [0.0; 3], [6.0, 1.0, 0.0], &map, &v, None)]);
+        let start = map(6.0 / 72.0, 0.1, 0.0);
+        let line = trace(&mut f, start, &Options { max_steps: 1000, ..Options::default() });
+        assert_eq!(line.reason, Some(Reason::Left));
+        assert!(line.points.len() > 70, "{} points with {out}", line.points.len());
+        // Half a cell's angle is 1/24: chords lie that far inside.
+        for x in &line.points {
+            let r = (x[0] * x[0] + x[1] * x[1]).sqrt();
+            assert!((r - 1.0).abs() < 1e-3, "{x:?} with {out}");
+        }
+        let end = line.points.last().unwrap();
+        let angle = end[1].atan2(end[0]).rem_euclid(std::f64::consts::TAU);
+        assert!((angle - 6.0).abs() < 1e-3, "{end:?} with {out}");
+        assert!((end[2] - 0.1 - 0.1 * (6.0 - 6.0 / 72.0)).abs() < 2e-3, "{end:?} with {out}");
+    }
+}
