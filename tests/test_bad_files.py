@@ -89,7 +89,7 @@ def test_nothing_but_not_a_number(tmp_path: Path, ff: Command, ff_json: Json) ->
         (tmp_path / name).mkdir()
         grid, solution = write(tmp_path / name, [block])
         store = tmp_path / name / "s.zarr"
-        ff("convert", f"{grid}+q={solution}", store)
+        assert "farfield: warning: flow." in ff("convert", f"{grid}+q={solution}", store).stderr
         assert ff_json("validate", store)["ok"]
         for source in (f"{grid}+q={solution}", store):
             traced = ff_json("trace", source, *seeds)
@@ -97,7 +97,11 @@ def test_nothing_but_not_a_number(tmp_path: Path, ff: Command, ff_json: Json) ->
             assert traced["lines"] == 5 and traced["outside"] == (5 if name == "grid" else 0)
             # What is no number is no place to go to: a line ends where it began.
             assert not np.isnan(lines["points"]).any() and len(lines["points"]) <= 5
-            ff("render", source, "--size", "64x48", "-o", tmp_path / "p.png")
+            # Whoever traces, draws or converts it hears what `info` says.
+            assert any("do not look like" in w for w in traced["warnings"]), traced["warnings"]
+            drawn = ff("render", source, "--size", "64x48", "-o", tmp_path / "p.png")
+            assert "farfield: warning: flow." in drawn.stderr and "do not look like" in drawn.stderr
+            assert "no point has coordinates" in ff("info", source, "--ranges").stdout or name == "q"
     assert "do not look like coordinates" in ff("info", tmp_path / "grid" / "flow.xyz").stdout
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -268,10 +269,19 @@ def amount(done: subprocess.CompletedProcess[str]) -> str:
     [
         *((w, "64KiB") for w in ("convert", "trace", "trace in place", "render", "extract", "validate", "info")),
         ("convert in large pages", "4MiB"), ("render large", "4MiB"), ("extract large", "4MiB"), ("info large", "4MiB"),
+        ("trace large", "4MiB"), ("probe large", "4MiB"), ("trace zones", "4MiB"), ("convert large", "4MiB"),
     ],
 )  # fmt: skip
 def test_a_limit_too_small_says_what_would_do(
-    what: str, limit: str, flow: str, store: Path, large: str, large_pages: Path, ff: Command, tmp_path: Path
+    what: str,
+    limit: str,
+    flow: str,
+    store: Path,
+    large: str,
+    large_pages: Path,
+    zones: Path,
+    ff: Command,
+    tmp_path: Path,
 ) -> None:
     surfaces = ("--surface", "zone1:k=1", "--surface", "zone1:i=1", "--scalars", "mach,velocity")
     words: dict[str, tuple[object, ...]] = {
@@ -286,6 +296,11 @@ def test_a_limit_too_small_says_what_would_do(
         "render large": ("render", store, "--size", "9000x4000", "-o", tmp_path / "o.png"),
         "extract large": ("extract", "grid-surface", large_pages, *surfaces, "-o", tmp_path / "o.vtp"),
         "info large": ("info", large_pages, "--ranges"),
+        "trace large": ("trace", large_pages, "--seeds", "random:100:1", "-o", tmp_path / "o.npz"),
+        "probe large": ("probe", large_pages, 0.51, 0.4, 0.3),
+        # A line that goes from zone to zone looks for itself in all of them.
+        "trace zones": ("trace", zones, "--seeds", "random:2000:1", "--scalars", "mach", "-o", tmp_path / "o"),
+        "convert large": ("convert", large_pages, tmp_path / "s.zarr"),
     }
     run = tuple(tmp_path / "o.npz" if w == tmp_path / "o" else w for w in words[what])
     done = ff(*run, "--memory-limit", limit, ok=(4,))
@@ -299,3 +314,56 @@ def large_pages(large: str, ff: Command, tmp_path_factory: pytest.TempPathFactor
     target = tmp_path_factory.mktemp("large-pages") / "s.zarr"
     ff("convert", large, target, "--codec", "zstd", "--page", 64)
     return target
+
+
+@pytest.fixture(scope="module")
+def zones(ff: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six zones that overlap, in pages of which hardly more than one makes a zone."""
+    target = tmp_path_factory.mktemp("zones") / "s.zarr"
+    ff("convert", "demo:taper", target, "--codec", "zstd", "--page", 64)
+    return target
+
+
+def test_events_that_cannot_be_written(large_store: Path, tmp_path: Path) -> None:
+    """A trace of which the disk took a part must not pass for all of it."""
+    short, elsewhere = tmp_path / "e.json", tmp_path / "nowhere" / "e.json"
+    words = ("probe", large_store, 0.5, 0.5, 0.5, "--events")
+    most = 4096
+    child = start(*words, short, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)))
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 1 and str(short) in err and "not whole" in err, err
+    child = start(*words, elsewhere)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 1 and str(elsewhere) in err and "--events" in err, err
+
+
+def test_a_store_of_large_pages_is_converted_a_page_at_a_time(
+    large: str, large_pages: Path, ff: Command, tmp_path: Path
+) -> None:
+    """Each page is read as often as pieces of the new store meet it, not once for each of its rows."""
+    answers = {}
+    for name, source in (("files", large), ("store", large_pages)):
+        done = ff("convert", source, tmp_path / name, "--memory-limit", "24MiB", "--json")
+        answers[name] = json.loads(done.stdout)
+    assert answers["files"]["bytes_in"] <= answers["files"]["bytes_read"] < 3 * answers["files"]["bytes_in"]
+    assert 0 < answers["store"]["reads"] < 2000, answers["store"]["reads"]
+    here, there = (digest(tmp_path / name) for name in ("files", "store"))
+    assert {k for k in here if here[k] != there.get(k)} <= {"zarr.json"} and here.keys() == there.keys()
+
+
+@pytest.mark.parametrize("limit", [6, 8, 16])
+def test_small_limits_hold(limit: int, ff: Command, tmp_path: Path) -> None:
+    """What the process has at most, less what it had before the first page."""
+    small = tmp_path / "small.zarr"
+    ff("convert", "demo:taper", small, "--page", 8)
+    runs: dict[str, tuple[object, ...]] = {
+        "trace": ("trace", small, "--seeds", "random:1000:1", "-o", tmp_path / "o.npz"),
+        "in place": ("trace", "demo:taper", "--seeds", "random:1000:1", "-o", tmp_path / "o.vtp"),
+        "extract": ("extract", "grid-surface", small, "--scalars", "mach", "-o", tmp_path / "s.vtp"),
+        "convert": ("convert", "demo:taper", tmp_path / "s.zarr", "--overwrite"),
+        "probe": ("probe", small, 2, 0.5, 4),
+    }
+    for name, words in runs.items():
+        found = json.loads(ff(*words, "--memory-limit", f"{limit}MiB", "--json").stdout)
+        over = found["resident_peak_bytes"] - found["base_bytes"] - found["limit_bytes"]
+        assert over <= 0, f"{name}: {over} bytes above base and limit"

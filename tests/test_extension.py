@@ -344,7 +344,7 @@ def test_events(store: Path, ff: Command, tmp_path: Path) -> None:
 def test_the_demo_in_small(ff_json: Json, tmp_path: Path) -> None:
     j = ff_json("demo", "--small", "--dir", tmp_path)
     assert (tmp_path / "taper.png").stat().st_size > 10000
-    assert j["trace"]["lines"] == 160 and j["trace"]["pages"]["touched"] < j["trace"]["pages"]["total"]
+    assert j["trace"]["lines"] == 60 and j["trace"]["pages"]["touched"] < j["trace"]["pages"]["total"]
     assert j["trace"]["peak_bytes"] <= j["trace"]["limit_bytes"] == 8 * 2**20
 
 

@@ -183,3 +183,12 @@ def test_it_can_be_cancelled(tmp_path: Path) -> None:
     with pytest.raises((Interrupted, KeyboardInterrupt)):
         farfield.render(scene, tmp_path / "p.png", progress=lambda phase, done, total: phase != "drawing")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_surface_is_no_file_of_lines(store: Path, ff: Command, tmp_path: Path) -> None:
+    surface, picture = tmp_path / "s.vtp", tmp_path / "p.png"
+    ff("extract", "grid-surface", store, "--surface", "zone1:k=1", "-o", surface)
+    done = ff("render", store, "--lines", surface, "-o", picture, ok=(1,))
+    assert "s.vtp" in done.stderr and "no lines" in done.stderr and not picture.exists()
+    done = ff("render", store, "--lines", tmp_path / "none.vtp", "-o", picture, ok=(1,))
+    assert "none.vtp" in done.stderr and "farfield trace" in done.stderr

@@ -48,7 +48,8 @@ STATS = {"wall_s", "cpu_s", "wait_s": seconds since the dataset was opened,
                    "touched": different pages of these that were asked for,
                    "faults", "hits", "evictions", "prefetched", "prefetched_used"},
          "bytes_read", "reads", "bytes_touched": bytes of the distinct pages touched,
-         "workers", "readers", "replacement", "transport": "io_uring" | "threads"}
+         "workers", "readers", "replacement", "transport": "io_uring" | "threads",
+         "warnings": [sentence] about what is doubtful in the data}
 
 INFO = {"source": path, "format": text, "guessed": [sentence], "dimension": 2 | 3,
         "length_unit": unit of positions, "grid unit" where nothing gives it, "coordinates_dtype": "float32" | "float64",
@@ -67,7 +68,7 @@ INFO = {"source": path, "format": text, "guessed": [sentence], "dimension": 2 | 
         "bytes_disk": int, "bytes_memory": int,                      # all pages decoded
         "checked": bool,                                             # pages carry checksums
         "layout": "cubed" | "flat" | "in place", "codec": text | null,
-        "limit_least_bytes": int,                                    # the smallest memory limit a trace would run in
+        "limit_least_bytes": int,                                    # a memory limit in which any trace without scalars runs
         "walls": [{"zone", "axis": "i" | "j" | "k", "index": 1-based, "box"}] | null,    # faces all iblank 2 or all at rest;
                                                                      # null until ranges are known
         "settings": object | null}                                   # NAME.p3d.json as it applies

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from farfield import _core, sources
-from farfield.errors import UnknownName, UsageError
+from farfield.errors import FarfieldError, UnknownName, UsageError
 from farfield.lines import Lines
 from farfield.progress import Report, reporting
 from farfield.seeds import resolve
@@ -331,7 +331,11 @@ class Dataset:
         self._native.set_memory_limit(resolve_limit(limit))
 
     def close(self) -> None:
-        """Gives memory back; twice is fine."""
+        """Gives memory back and ends the trace of events; twice is fine.
+
+        Raises:
+            DataError: if the trace of events could not be written whole.
+        """
         self._native.close()
 
     def __enter__(self) -> Dataset:
@@ -340,7 +344,12 @@ class Dataset:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except FarfieldError:
+            # Of two errors the first one says what went wrong.
+            if error is None:
+                raise
 
 
 def _options(options: Mapping[str, Any]) -> str:

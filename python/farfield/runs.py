@@ -29,7 +29,8 @@ def output_path(path: Path, allowed: Sequence[str], what: str) -> str:
     """
     target = os.fspath(path)
     if os.path.splitext(target)[1].lower() not in allowed:
-        raise UsageError(f"{target}: {what} are written as {' or '.join(allowed)}; end the name in one of these")
+        end = "one of these" if len(allowed) > 1 else "this"
+        raise UsageError(f"{target}: {what} are written as {' or '.join(allowed)}; end the name in {end}")
     return target
 
 

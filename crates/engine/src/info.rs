@@ -80,7 +80,9 @@ fn survey(session: &Session, dataset: &Dataset, watch: &mut Watch<'_>) -> Result
         if planar {
             (bounds[0][2], bounds[1][2]) = (0.0, 0.0);
         }
-        found.boxes.push(json!(bounds));
+        // Of a grid without a number there is no box.
+        let known = bounds.as_flattened().iter().all(|v| v.is_finite());
+        found.boxes.push(if known { json!(bounds) } else { Value::Null });
         found.kinds.push(kind.word().into());
         blanks.sort_unstable();
         found.blanks.push(if z.iblank.is_some() {
@@ -267,7 +269,7 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
         "zones": zones, "fields": fields, "times": c.times, "time_units": c.time_units,
         "pages": {"total": dataset.page_count()?, "bytes": page_bytes}, "bytes_disk": disk, "bytes_memory": memory,
         "checked": dataset.checked(), "layout": layout, "codec": codec,
-        "limit_least_bytes": crate::trace::least_limit(dataset.step_bytes(&fields_traced, &session.pager)),
+        "limit_least_bytes": crate::trace::enough_limit(dataset.closure_bytes(&fields_traced, &session.pager)),
         "walls": if ranges { found.walls } else { Value::Null }, "settings": c.settings,
     }))
 }

@@ -94,24 +94,22 @@ pub struct Session {
     opened: Instant,
     cpu_at_open_s: f64,
     waited_s: Mutex<f64>,
-    /// What the ledger cannot see, kept free: pages of code that are touched later, stacks, the allocator's own.
+    /// Bytes and reads that did not go through the pager.
+    read: Mutex<[u64; 2]>,
+    /// What the ledger cannot see, kept free: stacks, the allocator's own.
     _unseen: Option<pager::Charge>,
 }
 
-/// Share of the limit that [`Session`] keeps free for what the ledger cannot see, and the most that it keeps: 3.3 MiB were
-/// measured at limits of 32 and 64 MiB.
-const UNSEEN_SHARE: u64 = 8;
+/// Share of the limit that [`Session`] keeps free for what the ledger cannot see, and the least and the most that it keeps: beside
+/// code, which is touched before the base is measured, stacks and freed lines that the allocator kept came to 0.1 to 0.9 MiB at
+/// limits of 4 to 32 MiB.
+const UNSEEN_SHARE: u64 = 16;
+const UNSEEN_LEAST: u64 = 1 << 20;
 const UNSEEN_MOST: u64 = 4 << 20;
-/// Below this a limit has no room to spare; the run's own check says what would do.
-const UNSEEN_FROM: u64 = 8 << 20;
 
 /// What is kept free under a limit.
 fn unseen(limit: u64) -> u64 {
-    if limit < UNSEEN_FROM {
-        0
-    } else {
-        (limit / UNSEEN_SHARE).min(UNSEEN_MOST)
-    }
+    (limit / UNSEEN_SHARE).clamp(UNSEEN_LEAST, UNSEEN_MOST)
 }
 
 /// The limit under which `bytes` fit beside what is held now: what a refused charge says would do.
@@ -123,9 +121,21 @@ pub(crate) fn would_do(pager: &Pager, bytes: u64) -> u64 {
     let held = ledger.used().saturating_sub(ledger.of(ChargeKind::Frames) + ledger.of(ChargeKind::Cached));
     let own = held.saturating_sub(grows(ledger.limit())).saturating_add(bytes).saturating_add(SLACK);
     let mut limit = own.max(ledger.limit());
-    // Ends: both shares together are less than a sixth.
+    // Ends: what grows is less than a tenth.
     while own.saturating_add(grows(limit)) > limit {
         limit = own.saturating_add(grows(limit));
+    }
+    limit
+}
+
+/// The smallest limit under which `bytes` fit beside what grows with it: what is kept free, the pager's reserve, and one part in
+/// `share` for results.
+pub(crate) fn limit_for(bytes: u64, share: u64) -> u64 {
+    let grows = |limit: u64| unseen(limit) + (limit / 32).min(8 << 20) + limit / share;
+    let mut limit = bytes.max(SMALLEST_LIMIT);
+    // Ends: the shares together are less than a third.
+    while bytes.saturating_add(grows(limit)) > limit {
+        limit = bytes.saturating_add(grows(limit));
     }
     limit
 }
@@ -139,7 +149,7 @@ impl Session {
     /// # Errors
     /// [`FieldError`]: what the format's reader says, or a limit that does not hold the pager itself.
     pub fn open(spec: SourceSpec, means: Means, watch: &mut Watch<'_>) -> Result<Self, FieldError> {
-        let base_bytes = crate::process::resident_bytes();
+        let base_bytes = crate::process::base_bytes();
         let (opened, cpu_at_open_s) = (Instant::now(), crate::process::cpu_seconds());
         let pager = means.pager()?;
         let unseen = pager.charge(ChargeKind::Other, unseen(means.memory_limit)).ok();
@@ -160,6 +170,7 @@ impl Session {
             opened,
             cpu_at_open_s,
             waited_s: Mutex::new(0.0),
+            read: Mutex::default(),
             _unseen: unseen,
         })
     }
@@ -213,9 +224,16 @@ impl Session {
         *self.waited_s.lock().unwrap_or_else(PoisonError::into_inner) += seconds;
     }
 
+    /// Adds what was read without the pager: bytes, and reads.
+    pub fn add_read(&self, read: [u64; 2]) {
+        let mut sum = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        *sum = [sum[0] + read[0], sum[1] + read[1]];
+    }
+
     /// The numbers that every run reports.
     pub fn stats(&self) -> serde_json::Value {
         let c = self.pager.counters();
+        let read = *self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = *self.waited_s.lock().unwrap_or_else(PoisonError::into_inner);
         serde_json::json!({
             "wall_s": self.opened.elapsed().as_secs_f64(),
@@ -230,12 +248,13 @@ impl Session {
                 "evictions": c.evictions, "prefetched": c.prefetched, "prefetched_used": c.prefetched_used,
                 "failed": c.failed, "fills": c.fills,
             },
-            "bytes_read": c.bytes_read,
-            "reads": c.reads,
+            "bytes_read": c.bytes_read + read[0],
+            "reads": c.reads + read[1],
             "workers": self.means.threads(),
             "readers": self.pager.readers(),
             "replacement": match self.means.replacement { PolicyKind::Clock => "clock", PolicyKind::Lru => "lru" },
             "transport": self.pager.reader_name(),
+            "warnings": self.dataset().catalog.doubts().collect::<Vec<_>>(),
         })
     }
 }
@@ -302,9 +321,17 @@ pub(crate) fn refused(pager: &Pager, e: FieldError) -> FieldError {
     }
 }
 
-/// [`charge_other`] for a session, as converters take it.
+/// [`charge_other`] for a session, as converters take it: with what a conversion needs goes the page that its source decodes on the
+/// way where that is a store, in one charge, so that a refusal names the whole.
 pub fn charge_for(session: &Session) -> impl Fn(u64) -> Result<Box<dyn std::any::Any>, FieldError> + '_ {
-    move |bytes| charge_other(&session.pager, bytes, "the conversion")
+    let page = match &session.dataset().origin {
+        Origin::Plot3d(_) => 0,
+        Origin::Store(s) => {
+            s.zones.iter().flat_map(|z| &z.arrays).map(field::store::layout::ArrayLayout::page_bytes).max().unwrap_or(0)
+        }
+    };
+    // Encoded beside decoded.
+    move |bytes| charge_other(&session.pager, bytes + 2 * page as u64, "the conversion")
 }
 
 /// A run without a dataset, or whose pages do not go through the pager: its ledger, and when it began.
@@ -325,7 +352,7 @@ impl Bare {
     /// [`FieldError::LimitTooSmall`].
     pub fn new(means: &Means) -> Result<Self, FieldError> {
         Ok(Self {
-            base_bytes: crate::process::resident_bytes(),
+            base_bytes: crate::process::base_bytes(),
             begun: Instant::now(),
             cpu_at_begin_s: crate::process::cpu_seconds(),
             pager: means.pager()?,
@@ -351,7 +378,7 @@ impl Bare {
                 "total": 0, "touched": 0, "faults": 0, "hits": 0, "evictions": 0, "prefetched": 0, "prefetched_used": 0,
             },
             "bytes_read": 0, "reads": 0, "workers": self.means.threads(), "readers": self.pager.readers(),
-            "transport": self.pager.reader_name(),
+            "transport": self.pager.reader_name(), "warnings": [],
         })
     }
 }

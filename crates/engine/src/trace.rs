@@ -106,6 +106,7 @@ impl output::Charge for LedgerShare {
 
 struct Tracing<'a> {
     spec: &'a TraceSpec,
+    pager: &'a Arc<Pager>,
     zones: Arc<[Zone]>,
     fields: Arc<[ZoneFields]>,
     order: ZoneOrder,
@@ -169,6 +170,9 @@ impl Work for Tracing<'_> {
         task.line.bytes()
     }
     fn finish(&self, task: LineTask) -> Result<(), FieldError> {
+        // The halves are joined and split by fields in memory of its own, for which clean pages make room. Where there are none to
+        // drop the run goes on: it is for a moment, and less than what the session keeps free.
+        let _copies = self.pager.charge(ChargeKind::Tasks, 2 * task.line.bytes() as u64);
         let j: Joined = task.line.into_line();
         let columns = split(&j.fields, &self.layout.fields, j.points.len());
         let values: Vec<FieldValues<'_>> = columns.iter().map(|c| FieldValues::F64(c)).collect();
@@ -286,15 +290,18 @@ pub fn trace(
     let limit = pager.ledger().limit();
     let step_bytes = dataset.step_bytes(&fields, pager);
     let least = least_limit(step_bytes);
+    let layout = line_layout(&dataset, spec);
+    let components = layout.fields.iter().map(|f| f.components).sum();
+    let workers = session.means.threads();
+    let line_bytes = line_bytes(&spec.options, components);
+    let enough = enough_limit(dataset.closure_bytes(&fields, pager) + 2 * workers as u64 * line_bytes).max(least);
     if limit < least {
         return Err(FieldError::LimitTooSmall {
             limit,
-            needs: least,
+            needs: enough,
             what: "the largest step of a streamline with its results".into(),
         });
     }
-    let layout = line_layout(&dataset, spec);
-    let components = layout.fields.iter().map(|f| f.components).sum();
     let count = spec.seeds.len();
     let options = SpoolOptions {
         seeds: count,
@@ -314,6 +321,7 @@ pub fn trace(
     let sorted = SeedOrder::near(&seeds, pager, watch)?;
     let work = Tracing {
         spec,
+        pager,
         zones: dataset.zones.clone(),
         fields,
         order,
@@ -323,9 +331,10 @@ pub fn trace(
         components,
         sink: Mutex::new(Sink { spool, reasons: [0; 16], outside: 0, failed: 0, failure: None }),
     };
-    let workers = session.means.threads();
-    let load = Load { tasks: count, workers, active: active_lines(limit, step_bytes, workers) };
-    let run = executor::run(&work, pager, load, &mut |done| watch("tracing", done as f64, count as f64))?;
+    let load = Load { tasks: count, workers, active: active_lines(limit, step_bytes, line_bytes, workers) };
+    let run = executor::run(&work, pager, load, &mut |done| watch("tracing", done as f64, count as f64));
+    // What was short at that moment says little about what else would have been; lines may be longer than is expected of them.
+    let run = run.map_err(|e| more_than(e, enough.max(limit + limit / 2)))?;
     session.add_wait(run.wait_s);
     let sink = work.sink.into_inner().unwrap_or_else(PoisonError::into_inner);
     let stats = sink.spool.stats();
@@ -360,15 +369,41 @@ pub fn trace(
     Ok((report, arrays))
 }
 
-/// Lines under way at a time: each uses a page or two of each array that it reads; half of the memory is for pages in use.
-pub(crate) fn active_lines(limit: u64, step_bytes: u64, workers: usize) -> usize {
-    let each = (step_bytes / 4).max(64 << 10);
+/// A limit that is too small, with at least `enough` as what would do.
+pub(crate) fn more_than(e: FieldError, enough: u64) -> FieldError {
+    match e {
+        FieldError::LimitTooSmall { limit, needs, what } => {
+            FieldError::LimitTooSmall { limit, needs: needs.max(enough), what }
+        }
+        e => e,
+    }
+}
+
+/// Bytes that a line under way may come to, with room to grow.
+pub(crate) fn line_bytes(options: &Options, components: usize) -> u64 {
+    let points = 2 * (u64::from(options.max_steps) + 1);
+    points.saturating_mul(48 + 8 * components as u64).min(LONG_LINE)
+}
+
+/// More is not set aside for a line whatever its options allow: hardly any gets as long, and few lines under way would leave
+/// readers idle.
+const LONG_LINE: u64 = 256 << 10;
+
+/// Lines under way at a time: each uses a page or two of each array that it reads, and grows; half of the memory is for that.
+pub(crate) fn active_lines(limit: u64, step_bytes: u64, line_bytes: u64, workers: usize) -> usize {
+    let each = (step_bytes / 4).max(64 << 10).max(line_bytes);
     (limit / 2 / each).clamp(workers as u64 * 2, 4096) as usize
 }
 
 /// The smallest limit for a largest step of so many bytes: the elder's pages beside an eighth for results, and the bookkeeping.
 pub fn least_limit(step_bytes: u64) -> u64 {
     ((step_bytes + step_bytes / 4).max(LEAST) * 8 / 7).div_ceil(64 << 10) * (64 << 10) + (64 << 10)
+}
+
+/// A limit that does for steps that need so many bytes in all, wherever they lead: beside them stand what the session keeps free,
+/// the pager's tables, and the results.
+pub fn enough_limit(closure_bytes: u64) -> u64 {
+    crate::session::limit_for(closure_bytes + 2 * LEAST, 8).div_ceil(64 << 10) * (64 << 10)
 }
 
 /// Least memory for a run whatever the data: buffers of the outputs, tables, a few tasks.
@@ -451,7 +486,9 @@ pub(crate) fn until_here<T>(
                 wanted.sort_unstable();
                 wanted.dedup();
                 flow.space.nodes.worker().release();
-                _hold = Some(session.pager.fetch(&wanted).map_err(crate::session::pager_error)?);
+                let bytes = wanted.iter().map(|p| session.pager.map(p.array).page_bytes(*p) as u64).sum();
+                let held = session.pager.fetch(&wanted);
+                _hold = Some(held.map_err(|e| crate::session::fetch_error(&session.pager, e, bytes))?);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Values at nodes: boxes of a zone as arrays, walls, probes.
 
 use crate::session::{fetch_error, Session, Watch};
-use crate::trace::{blocking_flow, until_here};
+use crate::trace::{blocking_flow, enough_limit, more_than, until_here};
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::nodes::Zone;
@@ -92,6 +92,15 @@ pub fn visit_box(
     }
     let page_bytes: u64 =
         reader.arrays.iter().map(|a| (t.component * z.arrays[*a].components * z.arrays[*a].dtype.size()) as u64).sum();
+    let every_array: u64 = dataset
+        .zones
+        .iter()
+        .map(|z| {
+            let sizes = z.arrays.iter().map(|a| z.translation.component * a.components * a.dtype.size());
+            sizes.sum::<usize>() as u64
+        })
+        .max()
+        .unwrap_or(0);
     // Enough at once to keep the readers busy, within an eighth of the limit.
     let batch =
         (session.pager.ledger().limit() / 8 / page_bytes.max(1)).clamp(1, 4 * session.pager.readers() as u64) as usize;
@@ -103,7 +112,9 @@ pub fn visit_box(
         }
         let ids: Vec<PageId> = some.iter().flat_map(|b| reader.arrays.iter().map(|a| reader.page(z, *a, *b))).collect();
         let bytes = page_bytes * some.len() as u64;
-        let _hold = session.pager.fetch(&ids).map_err(|e| fetch_error(&session.pager, e, bytes))?;
+        // What else the run reads of this zone is to fit, too: a page of every array.
+        let short = |e| fetch_error(&session.pager, e, bytes.max(every_array));
+        let _hold = session.pager.fetch(&ids).map_err(short)?;
         for b in some {
             let mut pages: Vec<Option<&[u8]>> = vec![None; z.arrays.len()];
             for a in &reader.arrays {
@@ -184,7 +195,7 @@ impl<'a> NodeReader<'a> {
                         energy: one(s.energy, 0),
                         gamma: if s.gamma.is_some() && d.needs_energy() { one(s.gamma, 0) } else { self.info.gamma },
                     };
-                    let v = d.value(&q, self.info.mach);
+                    let v = d.value(&q, self.info.free);
                     let n = d.definition().components;
                     out[at..at + n].copy_from_slice(&v[..n]);
                 }
@@ -228,13 +239,17 @@ pub fn probe(
     session.dataset().check_step(step)?;
     let dataset = session.located(watch)?;
     let (names, fields) = probe_fields(&dataset, names, step)?;
+    let enough = enough_limit(dataset.closure_bytes(&fields, &session.pager));
     let mut flow = blocking_flow(session, &dataset, fields, step)?;
-    let Some(spot) = until_here(session, &mut flow, |f| f.start(x))? else { return Ok(None) };
+    // The pages of one look say nothing of the next one's.
+    let short = |e| more_than(e, enough);
+    let Some(spot) = until_here(session, &mut flow, |f| f.start(x)).map_err(short)? else { return Ok(None) };
     let mut values = Vec::new();
     until_here(session, &mut flow, |f| {
         values.clear();
         f.space.sample(&spot, &mut values)
-    })?;
+    })
+    .map_err(short)?;
     Ok(Some(probed(&dataset, spot, x, None, &names, &values)))
 }
 
@@ -271,16 +286,20 @@ pub fn probe_ijk(
         cell: CellId { zone: zone as u32, ijk: low },
         rst: core::array::from_fn(|a| ijk[a] - f64::from(low[a])),
     };
+    let enough = enough_limit(dataset.closure_bytes(&fields, &session.pager));
     let mut flow = blocking_flow(session, &dataset, fields, step)?;
+    let short = |e| more_than(e, enough);
     let (x, blank) = until_here(session, &mut flow, |f| {
         let l = f.space.shape(spot.cell)?;
         Ok((l.map().point(spot.rst), l.blank))
-    })?;
+    })
+    .map_err(short)?;
     let mut values = Vec::new();
     until_here(session, &mut flow, |f| {
         values.clear();
         f.space.sample(&spot, &mut values)
-    })?;
+    })
+    .map_err(short)?;
     let note = match blank {
         Blank::Field => None,
         Blank::Fringe(z) => Some(format!("a corner of the cell is interpolated from zone {}", z + 1)),

@@ -3,6 +3,7 @@
 
 use crate::error::FieldError;
 use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Element type of an array as it lies in frames (native byte order).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,6 +117,16 @@ pub struct Catalog {
     pub settings: serde_json::Value,
 }
 
+/// What a remark says about a file whose sizes add up, but whose values make no sense.
+pub(crate) const DOUBT: &str = "most of its numbers do not look like";
+
+impl Catalog {
+    /// The remarks that whoever uses the data should hear, not only who asks what it is.
+    pub fn doubts(&self) -> impl Iterator<Item = &str> {
+        self.guessed.iter().map(String::as_str).filter(|s| s.contains(DOUBT))
+    }
+}
+
 /// Reads whole rows of one array straight from its file, in order, for converters and index builders: large sequential
 /// reads that pass the pager by. `out` is caller's memory, charged by the caller.
 pub trait Rows: Send + Sync {
@@ -131,4 +142,39 @@ pub trait Rows: Send + Sync {
         j: std::ops::Range<usize>,
         out: &mut [u8],
     ) -> Result<(), FieldError>;
+
+    /// Whether [`Self::read_box`] reads less than the same box row by row would: true where a row lies in several pages.
+    fn by_boxes(&self) -> bool {
+        false
+    }
+
+    /// Fills `out` with the points `[i, j, k]` of all components at `step`: component by component, each `[k, j, i]`.
+    ///
+    /// # Errors
+    /// As [`Self::read_rows`]; [`FieldError::Usage`] unless [`Self::by_boxes`].
+    fn read_box(&self, _step: usize, _points: &[std::ops::Range<usize>; 3], _out: &mut [u8]) -> Result<(), FieldError> {
+        Err(FieldError::Usage("this array is read by rows".into()))
+    }
+
+    /// What it has read so far.
+    fn tally(&self) -> &Tally;
+}
+
+/// Counts what is read from files without the pager.
+#[derive(Debug, Default)]
+pub struct Tally {
+    bytes: AtomicU64,
+    reads: AtomicU64,
+}
+
+impl Tally {
+    /// Takes note of a read.
+    pub fn add(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Relaxed);
+        self.reads.fetch_add(1, Relaxed);
+    }
+    /// Bytes, and reads.
+    pub fn get(&self) -> [u64; 2] {
+        [self.bytes.load(Relaxed), self.reads.load(Relaxed)]
+    }
 }

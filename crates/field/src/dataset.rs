@@ -167,7 +167,7 @@ impl Dataset {
                             p.layout(n, a).ok_or_else(|| FieldError::Usage(format!("no array {a} in {}", z.name)))?;
                         zone.push(layout);
                     }
-                    Origin::Store(s) => zone.push(Arc::new(crate::store::StoreRows::new(s, n, a, ROWS_KEPT)?)),
+                    Origin::Store(s) => zone.push(Arc::new(crate::store::StoreRows::new(s, n, a, 0)?)),
                 }
             }
             all.push(zone);
@@ -356,10 +356,7 @@ impl Dataset {
     /// Bytes of the largest step of a tracer: every page that the cell of a particle can lie in, for each array that is
     /// read, with the pages of boxes and shard indexes on the way to them.
     pub fn step_bytes(&self, fields: &[ZoneFields], pager: &Pager) -> u64 {
-        let frame = |id: ArrayId| {
-            let bytes = pager.map(id).page_bytes(pager::id::PageId::new(id, 0, 0)) as u64;
-            bytes.div_ceil(4096) * 4096
-        };
+        let frame = |id: ArrayId| frame_bytes(pager, id);
         let of_zone = |(z, f): (&Zone, &ZoneFields)| {
             let corners: u64 = z.translation.pages.iter().map(|n| if *n > 1 { 2 } else { 1 }).product();
             let mut used = vec![z.xyz];
@@ -377,9 +374,34 @@ impl Dataset {
         };
         self.zones.iter().zip(fields).map(of_zone).max().unwrap_or(0)
     }
+
+    /// Bytes that do for any step of a tracer, wherever it leads: those of [`Self::step_bytes`], and the geometry of every other
+    /// zone in which a particle that crosses may be looked for; never more than all pages that the run can ask for.
+    pub fn closure_bytes(&self, fields: &[ZoneFields], pager: &Pager) -> u64 {
+        let frame = |id: ArrayId| frame_bytes(pager, id);
+        let (mut all, mut others, mut encoded) = (0u64, 0u64, 0u64);
+        for (z, f) in self.zones.iter().zip(fields) {
+            let corners: u64 = z.translation.pages.iter().map(|n| u64::from(*n).min(2)).product();
+            let boxes: u64 = z.boxes.iter().map(|b| frame(b.id) * b.translation.count() + INDEX_BYTES / 8).sum();
+            let near: u64 = z.boxes.iter().map(|b| frame(b.id) * b.translation.count().min(2) + INDEX_BYTES / 8).sum();
+            let mut used: Vec<usize> = z.iblank.into_iter().chain(f.arrays()).chain([z.xyz]).collect();
+            used.sort_unstable();
+            used.dedup();
+            all +=
+                boxes + used.iter().map(|a| frame(z.arrays[*a].id) * z.translation.count() + INDEX_BYTES).sum::<u64>();
+            let geometry = z.iblank.into_iter().chain([z.xyz]).map(|a| frame(z.arrays[a].id) * corners + INDEX_BYTES);
+            others += near + geometry.sum::<u64>();
+            // A buffer for an encoded page may be a fifth larger than it.
+            encoded = encoded.max(used.iter().map(|a| frame(z.arrays[*a].id) * 6 / 5).max().unwrap_or(0));
+        }
+        (self.step_bytes(fields, pager) + others).min(all) + encoded
+    }
 }
 
-/// Shards that a converter keeps open of a store that it reads.
-const ROWS_KEPT: usize = 4;
+/// Bytes of the frame of an array's first page, which is as large as any.
+fn frame_bytes(pager: &Pager, id: ArrayId) -> u64 {
+    (pager.map(id).page_bytes(pager::id::PageId::new(id, 0, 0)) as u64).next_multiple_of(4096)
+}
+
 /// A shard index of the size that stores of a few shards have.
 const INDEX_BYTES: u64 = 16 << 10;

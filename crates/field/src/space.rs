@@ -211,7 +211,7 @@ impl<N: Nodes> Space<N> {
             let rows = match *q {
                 Quantity::Derived(d) => {
                     if let Ok(c) = &conserved {
-                        let values: [[f64; 3]; 8] = core::array::from_fn(|n| d.value(&c[n], f.mach));
+                        let values: [[f64; 3]; 8] = core::array::from_fn(|n| d.value(&c[n], f.free));
                         out.extend((0..q.components()).map(|k| values.map(|v| v[k])));
                     }
                     continue;

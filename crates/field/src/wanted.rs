@@ -27,7 +27,7 @@ pub struct ZoneFields {
     /// Ratio of specific heats where there is no array of it.
     pub gamma: f64,
     /// The free stream: its Mach number, and what non-dimensional fields are made with.
-    pub mach: FreeStream,
+    pub free: FreeStream,
 }
 
 impl ZoneFields {
@@ -62,7 +62,7 @@ impl ZoneFields {
         vector: Option<&str>,
         sampled: &[String],
         gamma: f64,
-        mach: impl Into<FreeStream>,
+        free: impl Into<FreeStream>,
     ) -> Result<Self, FieldError> {
         let sources = Sources::of(zone);
         let find = |name: &str| {
@@ -77,7 +77,16 @@ impl ZoneFields {
             Some(name) => match (find(name)?, sources.momentum, sources.density) {
                 (Quantity::Derived(Derived::Velocity), Some(m), Some(d)) => VectorSource::Quotient(m, d),
                 (Quantity::Stored { array, components: 2 | 3 }, ..) => VectorSource::Stored(array),
-                _ => return Err(FieldError::Usage(format!("field '{name}' is not a vector, so it cannot be traced"))),
+                _ => {
+                    let vectors: Vec<String> = Quantity::names(zone)
+                        .into_iter()
+                        .filter(|n| Quantity::named(zone, n).is_some_and(|q| q.components() > 1))
+                        .collect();
+                    let there = if vectors.is_empty() { "none".to_owned() } else { vectors.join(", ") };
+                    return Err(FieldError::Usage(format!(
+                        "field '{name}' is not a vector, so it cannot be traced; vectors are: {there}"
+                    )));
+                }
             },
         };
         Ok(Self {
@@ -85,7 +94,7 @@ impl ZoneFields {
             sampled: sampled.iter().map(|n| find(n)).collect::<Result<_, _>>()?,
             sources,
             gamma,
-            mach: mach.into(),
+            free: free.into(),
         })
     }
 }

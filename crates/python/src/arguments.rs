@@ -196,34 +196,44 @@ fn position(v: &Value, planar: bool) -> Result<[f64; 3], FieldError> {
     Ok(p)
 }
 
-/// The Chrome trace of a run, where one is asked for. It is ended when this is dropped: a thread of the pager may live on for
-/// a moment longer and would take the trace with it, unfinished, when the process ends.
-pub struct Events(Option<Arc<pager::ChromeTrace>>);
+/// The Chrome trace of a run, where one is asked for. It is ended by [`Events::finish`], or when this is dropped: a thread of the
+/// pager may live on for a moment longer and would take the trace with it, unfinished, when the process ends.
+pub struct Events(Option<(String, Arc<pager::ChromeTrace>)>);
 
 impl Events {
     /// Creates the file.
     pub fn create(path: Option<&str>) -> Result<Self, FieldError> {
         let Some(path) = path else { return Ok(Self(None)) };
         match pager::ChromeTrace::create(std::path::Path::new(path)) {
-            Ok(t) => Ok(Self(Some(Arc::new(t)))),
-            Err(e) => Err(FieldError::io(path, e)),
+            Ok(t) => Ok(Self(Some((path.to_owned(), Arc::new(t))))),
+            Err(e) => Err(FieldError::Output(format!("{path}: --events cannot write here: {e}; name another file"))),
         }
     }
     /// For the pager.
     pub fn observer(&self) -> Option<Arc<dyn pager::Observer>> {
-        self.0.clone().map(|t| t as Arc<dyn pager::Observer>)
+        self.trace().map(|t| t as Arc<dyn pager::Observer>)
     }
     /// For spans that are not the pager's.
     pub fn trace(&self) -> Option<Arc<pager::ChromeTrace>> {
-        self.0.clone()
+        self.0.as_ref().map(|(_, t)| t.clone())
+    }
+    /// Ends the trace.
+    ///
+    /// # Errors
+    /// What kept it from being written whole: whoever asked for a trace must not take a part of it for all.
+    pub fn finish(&self) -> Result<(), FieldError> {
+        let Some((path, trace)) = &self.0 else { return Ok(()) };
+        trace.close().map_err(|e| {
+            FieldError::Output(format!(
+                "{path}: the trace of events is not whole: {e}; the run itself is done, run it again with --events elsewhere"
+            ))
+        })
     }
 }
 
 impl Drop for Events {
     fn drop(&mut self) {
-        if let Some(trace) = &self.0 {
-            // A trace that cannot be written does not change the run's result.
-            let _ = trace.close();
-        }
+        // Only where a run failed: its own error is the one that is told.
+        let _ = self.finish();
     }
 }

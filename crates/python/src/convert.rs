@@ -94,7 +94,9 @@ pub fn convert(
             result["seconds_estimated"] = serde_json::Value::Null;
             result["zones"] = input.catalog.zones.iter().zip(&pages).map(|(z, p)| zone(z, p.page)).collect();
         }
+        session.add_read(input.read());
         result["stats"] = session.stats();
+        events.finish()?;
         Ok(result.to_string())
     })
 }
@@ -123,6 +125,7 @@ pub fn validate(
         means.observer = events.observer();
         if spec.path.is_dir() {
             let (v, stats) = engine::validate::run(&spec.path, &means, watch)?;
+            events.finish()?;
             return Ok(json!({
                 "ok": v.is_ok(), "pages_checked": v.pages, "pages_unchecked": 0, "failures": failures(&v.problems),
                 "failed": v.problem_count, "stats": stats,
@@ -131,6 +134,7 @@ pub fn validate(
         }
         let session = Session::open(spec, means, watch)?;
         let v = engine::validate::read_all(&session, watch)?;
+        events.finish()?;
         Ok(json!({
             "ok": v.problem_count == 0, "pages_checked": 0, "pages_unchecked": v.pages, "failures": failures(&v.problems),
             "failed": v.problem_count, "stats": session.stats(),

@@ -29,7 +29,7 @@ pub struct PyDataset {
 /// What is open. The trace goes last.
 struct Open {
     session: Arc<Session>,
-    _events: Events,
+    events: Events,
 }
 
 impl PyDataset {
@@ -124,7 +124,7 @@ impl PyDataset {
             let mut means = arguments::means(memory_limit, workers, readers, replacement)?;
             let events = Events::create(events)?;
             means.observer = events.observer();
-            Ok(Open { session: Arc::new(Session::open(spec, means, watch)?), _events: events })
+            Ok(Open { session: Arc::new(Session::open(spec, means, watch)?), events })
         })?;
         Ok(Self { open: Mutex::new(Some(open)), process: std::process::id() })
     }
@@ -296,13 +296,14 @@ impl PyDataset {
         Ok(())
     }
 
-    fn close(&self, py: Python<'_>) {
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
         let taken = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if self.process == std::process::id() {
-            py.detach(|| drop(taken));
-        } else {
+        if self.process != std::process::id() {
             std::mem::forget(taken); // its threads, which dropping it would wait for, are the parent's
+            return Ok(());
         }
+        let ended = py.detach(|| taken.map_or(Ok(()), |open| open.events.finish()));
+        ended.map_err(|e| to_python(py, e))
     }
 }
 

@@ -49,6 +49,8 @@ pub fn render(
         let events = Events::create(events)?;
         means.observer = events.observer();
         let reader = Reader { source: &source, trace: &trace };
-        scene::render(scene, Path::new(output), means, &reader, watch).map(|v| v.to_string())
+        let drawn = scene::render(scene, Path::new(output), means, &reader, watch)?;
+        events.finish()?;
+        Ok(drawn.to_string())
     })
 }

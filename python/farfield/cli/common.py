@@ -59,7 +59,9 @@ class Common:
             print(f"farfield: {text}", file=sys.stderr)
 
     def show(self, result: Mapping[str, Any], lines: Sequence[str]) -> None:
-        """The result on stdout: one JSON object, or lines for people."""
+        """The result on stdout: one JSON object, or lines for people; what is doubtful about the data on stderr."""
+        for warning in () if self.quiet else result.get("warnings", ()):
+            print(f"farfield: warning: {warning}", file=sys.stderr)
         if self.json:
             print(json.dumps(result, allow_nan=False))
         elif lines and not self.quiet:

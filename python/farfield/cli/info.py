@@ -61,7 +61,9 @@ def describe(info: Mapping[str, Any]) -> list[str]:
     for z in zones:
         dims = " x ".join(str(n) for n in z["dims"])
         page = f"  pages {' x '.join(map(str, z['page']))}: {z['pages']:,}" if z.get("page") else ""
-        box = f"  {_box(z['box'])}" if z.get("box") else ""
+        # A zone whose kind was looked at and that has no box holds no number.
+        empty = "  no point has coordinates that are numbers" if z.get("kind") else ""
+        box = f"  {_box(z['box'])}" if z.get("box") else empty
         kind = f"  {z['kind']}" if z.get("kind") else ""
         lines.append(f"  {z['name']:<{width}}  {dims}{kind}{'  iblank' if z['iblank'] else ''}{page}{box}")
         unusual = {v: n for v, n in (z.get("iblank_values") or {}).items() if v not in ("0", "1", "2")}
@@ -86,7 +88,7 @@ def describe(info: Mapping[str, Any]) -> list[str]:
         f"cost     {format_bytes(info['bytes_disk'])} on disk, {format_bytes(info['bytes_memory'])} if all were loaded; "
         f"traces run within {format_bytes(info['limit_least_bytes'])} or more"
     )
-    if any(z.get("box") is None for z in zones):
+    if any(z.get("box") is None and not z.get("kind") for z in zones):
         lines.append("ranges   not known yet; --ranges finds them")
     return lines
 

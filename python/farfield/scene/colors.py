@@ -8,7 +8,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from farfield.errors import UnknownName
+
+if TYPE_CHECKING:
+    from cmap import Colormap
 
 SEQUENTIAL = "viridis"
 """Perceptually even and dark at one end only, so that lit tubes stay readable on the dark background."""
@@ -48,18 +53,35 @@ def lut(name: str) -> list[tuple[int, int, int]]:
     Raises:
         UnknownName: with the nearest names, if there is no such map.
     """
+    import numpy as np
+
+    try:
+        table = _found(name).lut(LUT_SIZE)
+    except (ValueError, TypeError, KeyError):
+        raise UnknownName(f"no colour map named '{name}'{_like(name)}; `cmap` lists them all") from None
+    return [(int(r), int(g), int(b)) for r, g, b in np.rint(np.asarray(table)[:, :3] * 255.0).astype(int)]
+
+
+def diverges(name: str) -> bool:
+    """Whether a map has a middle that its colours lead away from.
+
+    >>> diverges("coolwarm"), diverges("viridis"), diverges("no such map")
+    (True, False, False)
+    """
+    try:
+        return bool(_found(name).category == "diverging")
+    except (ValueError, TypeError, KeyError):
+        return False
+
+
+def _found(name: str) -> Colormap:
     import logging
 
-    import numpy as np
     from cmap import Colormap
 
     # A short name that several collections have is no trouble: the first one is meant.
     logging.getLogger("cmap").setLevel(logging.ERROR)
-    try:
-        table = Colormap(name).lut(LUT_SIZE)
-    except (ValueError, TypeError, KeyError):
-        raise UnknownName(f"no colour map named '{name}'{_like(name)}; `cmap` lists them all") from None
-    return [(int(r), int(g), int(b)) for r, g, b in np.rint(np.asarray(table)[:, :3] * 255.0).astype(int)]
+    return Colormap(name)
 
 
 def _like(name: str) -> str:

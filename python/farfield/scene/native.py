@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from farfield import sources
-from farfield.scene.colors import DIVERGING, SEQUENTIAL, find_color, lut, rgb
+from farfield.scene.colors import DIVERGING, SEQUENTIAL, diverges, find_color, lut, rgb
 from farfield.scene.models import ColorMap, Lines, Outline, Scene, Surface, Walls
 from farfield.settings import Settings
 from farfield.surfaces import parse_surface
@@ -96,6 +96,8 @@ def _paint(
 
 def _map(chosen: ColorMap, field: Mapping[str, Any] | None, preferred: str | None) -> dict[str, Any]:
     known = CENTERS.get(chosen.field) if field is None else field.get("center")
+    if chosen.cmap is not None and not diverges(chosen.cmap):
+        known = None  # no colour of it stands for a middle
     center = chosen.center if chosen.center is not None else known
     name = chosen.cmap or (DIVERGING if center is not None else preferred or SEQUENTIAL)
     label = chosen.label or (field or {}).get("long_name") or chosen.field.replace("_", " ")

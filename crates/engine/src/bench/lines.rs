@@ -144,7 +144,8 @@ impl<'a> Job<'a> {
     /// The means of the executor for a trace of this size, as [`trace::trace`] chooses them.
     pub fn load(&self, dataset: &Dataset, pager: &Pager, workers: usize) -> Load {
         let step_bytes = dataset.step_bytes(&self.fields, pager);
-        let active = trace::active_lines(pager.ledger().limit(), step_bytes, workers);
+        let line_bytes = trace::line_bytes(&self.spec.options, 0);
+        let active = trace::active_lines(pager.ledger().limit(), step_bytes, line_bytes, workers);
         Load { tasks: self.spec.seeds.len(), workers, active }
     }
 

@@ -152,7 +152,7 @@ fn flat_nodes(dataset: &Dataset, spec: &TraceSpec) -> Result<(FlatNodes, Arc<[Zo
         .zones()
         .iter()
         .zip(fields.iter())
-        .map(|(z, f)| ZoneFields::named(z, Some(&spec.field), &spec.scalars, f.gamma, f.mach));
+        .map(|(z, f)| ZoneFields::named(z, Some(&spec.field), &spec.scalars, f.gamma, f.free));
     let again: Vec<ZoneFields> = again.collect::<Result<_, _>>()?;
     Ok((nodes, again.into()))
 }

@@ -60,6 +60,14 @@ pub struct ConvertInput {
     pub files: Vec<PathBuf>,
 }
 
+impl ConvertInput {
+    /// What was read of it so far: bytes, and reads.
+    pub fn read(&self) -> [u64; 2] {
+        let each = self.arrays.iter().flatten().map(|a| a.rows.tally().get());
+        each.fold([0; 2], |sum, n| [sum[0] + n[0], sum[1] + n[1]])
+    }
+}
+
 /// How it is converted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConvertOptions {

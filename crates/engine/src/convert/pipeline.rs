@@ -162,6 +162,15 @@ pub(super) fn read_slab(plan: &Plan<'_>, unit: usize, slab: &Slab, bytes: &mut [
     let [ni, nj, nk] = slab.size;
     let mut parts = Vec::new();
     let (values, behind) = bytes.split_at_mut(slab.values.next_multiple_of(8));
+    if arrays[u.array].rows.by_boxes() {
+        // A page of such a source holds pieces of many rows, which would each decode all of it.
+        arrays[u.array].rows.read_box(u.step, &slab.points, &mut values[..slab.values])?;
+        if let (true, Some(array)) = (slab.iblank, plan.boxes_of(u.zone, u.array).1) {
+            let len = slab.bytes - slab.values.next_multiple_of(8);
+            arrays[array].rows.read_box(plan.iblank_step(u.zone, array, u.step), &slab.points, &mut behind[..len])?;
+        }
+        return Ok(());
+    }
     // Long planes are cut so that reads can go side by side.
     let row = ni * size;
     let rows = (READ_BYTES.max((row * nj).div_ceil(READS)) / row).max(1);

@@ -118,7 +118,16 @@ impl<'a> Gatherer<'a> {
     }
 
     fn line_file(&mut self, path: &Path, field: Option<&str>, watch: &mut Watch<'_>) -> Result<LineStore, FieldError> {
+        if !path.exists() {
+            return Err(FieldError::format(path, "there is no such file of lines; `farfield trace` writes one"));
+        }
         let file = LineFile::open(path).map_err(|e| unread(path, e))?;
+        // A trace may have found nothing, and its file then has no points either.
+        if file.line_count() == 0 && file.point_count() > 0 {
+            let message =
+                "this file holds points but no lines; a surface is drawn of its dataset, by its name as in zone1:k=1";
+            return Err(FieldError::format(path, message));
+        }
         self.lines(&file, path, field, watch)
     }
 

@@ -23,8 +23,8 @@ use crate::picture::{
     self, Axes, Background, Budget, Colour, ColourMap, Effects, Furniture, Layer, Note, PictureError, Place, Radius,
     Samples, ScalarBar, Setting, Stoppable, Style,
 };
-use crate::session::{would_do, Bare, Means, Session, SourceSpec, Watch};
-use crate::trace::TraceSpec;
+use crate::session::{limit_for, would_do, Bare, Means, Session, SourceSpec, Watch};
+use crate::trace::{more_than, TraceSpec};
 use faces::{FaceLayer, MeshLayer};
 use field::error::FieldError;
 use gather::{Gathered, Gatherer, Shape};
@@ -78,9 +78,12 @@ pub fn render(
     };
     let mut arena = Arena::new(&pager, (pager.ledger().limit() / ARENA_SHARE) as usize)?;
     let mut gathered = Vec::with_capacity(document.objects.len());
+    // One object's want is to be enough for the next one's.
+    let enough = document.objects.iter().any(|o| matches!(o, Object::Lines { .. }));
+    let enough = session.as_ref().filter(|_| enough).map_or(0, |s| picture_limit(s, document.size));
     for object in &document.objects {
         let mut gatherer = Gatherer { document: &document, session: session.as_ref(), reader, arena: &mut arena };
-        gathered.push(gatherer.gather(object, watch)?);
+        gathered.push(gatherer.gather(object, watch).map_err(|e| more_than(e, enough))?);
     }
     let maps = settle_maps(&document, &gathered, session.as_ref())?;
     let camera = draw(&document, &gathered, &maps, &arena, &pager, means.threads(), &mut file, watch)?;
@@ -93,6 +96,15 @@ pub fn render(
     Ok(json!({
         "output": output, "size": document.size, "maps": found, "drawn": drawn, "camera": camera, "bytes_written": bytes, "stats": stats,
     }))
+}
+
+/// A limit that does for lines through a dataset in a picture of that size.
+fn picture_limit(session: &Session, [width, height]: [u32; 2]) -> u64 {
+    let dataset = session.dataset();
+    let closure = dataset.fields(Some("velocity"), &[], 0).map_or(0, |f| dataset.closure_bytes(&f, &session.pager));
+    // Of a row of pixels everything is kept: colour, depth, normals.
+    let row = u64::from(width.max(height)) * 64;
+    limit_for(closure + row + (2 << 20), ARENA_SHARE)
 }
 
 /// A map with its range.
@@ -127,25 +139,59 @@ fn settle_maps(
         }
         let range = match (map.range, found.ends(), map.center) {
             (Some(r), _, _) => r,
-            (None, Some([low, high]), Some(c)) => {
-                let reach = (high - c).abs().max((c - low).abs());
-                [c - reach, c + reach]
-            }
-            (None, Some(r), None) => r,
-            (None, None, c) => [c.unwrap_or(0.0); 2],
+            (None, Some(r), Some(c)) => readable(around(r, c)),
+            (None, Some(r), None) => readable(r),
+            (None, None, c) => readable([c.unwrap_or(0.0); 2]),
         };
-        let range = if map.range.is_some() { range } else { readable(range) };
+        let lut = map.center.map_or_else(|| map.lut.clone(), |c| centred(&map.lut, range, c));
         let units = map.units.clone().or_else(|| session.map(|s| s.dataset().units(&map.field)));
         let label = map
             .label
             .clone()
             .unwrap_or_else(|| session.map_or_else(|| map.field.clone(), |s| s.dataset().long_name(&map.field)));
-        let colours = ColourMap::new(map.lut.clone(), range)
-            .map_err(|e| FieldError::Usage(format!("scene: maps.{name}: {e}")))?;
+        let colours = ColourMap::new(lut, range).map_err(|e| FieldError::Usage(format!("scene: maps.{name}: {e}")))?;
         settled.push(Settled { name: name.clone(), field: map.field.clone(), units, range, label, colours });
     }
     Ok(settled)
 }
+
+/// An automatic range of values that have a reference value: as far to one side of it as to the other where they lie on both,
+/// else from it, or, where all of them are far from it, their own.
+fn around([low, high]: [f64; 2], c: f64) -> [f64; 2] {
+    let reach = (high - c).abs().max((c - low).abs());
+    if low < c && high > c {
+        [c - reach, c + reach]
+    } else if low >= c {
+        [if low - c > FAR * reach { low } else { c }, high]
+    } else {
+        [low, if c - high > FAR * reach { high } else { c }]
+    }
+}
+
+/// Share of the distance to the farthest value below which nothing lies when all values are far from the reference value.
+const FAR: f64 = 0.5;
+
+/// The part of a diverging map that a range takes, so that its middle colour stands at the reference value and equal distances
+/// look alike. A range on one side of it gets that side's colours from end to end.
+fn centred(lut: &[Rgb], [low, high]: [f64; 2], c: f64) -> Vec<Rgb> {
+    let reach = (high - c).abs().max((c - low).abs());
+    let place = |v: f64| 0.5 + 0.5 * (v - c) / reach;
+    let [from, to] = match () {
+        () if reach <= 0.0 => [0.0, 1.0],
+        () if low >= c => [0.5, 1.0],
+        () if high <= c => [0.0, 0.5],
+        () => [place(low), place(high)],
+    };
+    if [from, to] == [0.0, 1.0] || lut.is_empty() {
+        return lut.to_vec();
+    }
+    let last = lut.len() as f64 - 1.0;
+    let entry = |n: usize| lut[((from + (to - from) * n as f64 / (CENTRED - 1) as f64) * last).round() as usize];
+    (0..CENTRED).map(entry).collect()
+}
+
+/// Colours of a part of a map: as many as the eye tells apart.
+const CENTRED: usize = 256;
 
 /// An automatic range as a scale can show it: the noise of a wall at rest is zero, and a constant gets a range around it.
 fn readable([low, high]: [f64; 2]) -> [f64; 2] {

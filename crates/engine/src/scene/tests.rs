@@ -97,9 +97,9 @@ fn the_same_picture_for_every_limit_and_any_number_of_workers() {
     assert!(found["drawn"].as_array().unwrap().iter().all(|d| d["primitives"].as_u64().unwrap() > 0), "{found}");
     assert_eq!(found["drawn"][1]["primitives"], 2 * 12 * 6);
     assert_eq!(found["drawn"][2]["primitives"], 12 * 8);
-    // Signed: even about its centre; and a vector by its magnitude.
+    // Signed, and all on one side of its centre: from there; and a vector by its magnitude.
     let range = |name: &str| [0, 1].map(|n| found["maps"][name]["range"][n].as_f64().unwrap());
-    assert_eq!(range("p")[0], -range("p")[1]);
+    assert!(range("p").contains(&0.0) && range("p")[0] < range("p")[1], "{:?}", range("p"));
     assert!(range("speed")[0] >= 0.0 && range("speed")[1] < 3.1 && range("speed")[1] > 2.0, "{found}");
     for (limit, workers) in [(256 << 20, 2), (64 << 20, 3), (6 << 20, 1), (5 << 20, 2)] {
         let (again, bytes) = drawn(&scene, &dir, means(limit, workers)).unwrap();
@@ -117,6 +117,25 @@ fn the_same_picture_for_every_limit_and_any_number_of_workers() {
             assert!((a.as_f64().unwrap() - b.as_f64().unwrap()).abs() < 1e-12, "{key}");
         }
     }
+}
+
+#[test]
+fn signed_values_keep_their_side_of_a_diverging_map() {
+    assert_eq!(around([-1.0, 3.0], 0.0), [-3.0, 3.0]);
+    assert_eq!(around([0.1, 3.0], 0.0), [0.0, 3.0]);
+    assert_eq!(around([830.0, 884.0], 0.0), [830.0, 884.0]);
+    assert_eq!(around([-3.0, -2.9], 0.0), [-3.0, -2.9]);
+    let lut: Vec<Rgb> = (0..=200).map(|n| [n, n, n]).collect();
+    assert_eq!(centred(&lut, [-3.0, 3.0], 0.0), lut);
+    let ends = |range, c| {
+        let part = centred(&lut, range, c);
+        [part[0][0], part[part.len() - 1][0]]
+    };
+    assert_eq!(ends([830.0, 884.0], 0.0), [100, 200]);
+    assert_eq!(ends([-3.0, 0.0], 0.0), [0, 100]);
+    // A range that was asked for: as far from the middle colour on the left as the same value on the right.
+    assert_eq!(ends([-1.0, 3.0], 0.0), [67, 200]);
+    assert_eq!(centred(&lut, [0.0, 0.0], 0.0), lut);
 }
 
 #[test]

@@ -221,6 +221,7 @@ pub(super) fn assemble(mut parts: Parts) -> Result<Plot3d, FieldError> {
                 dtype: v.info.dtype,
                 factor: v.factor,
                 blocks: from[n].clone(),
+                tally: Arc::default(),
             }));
             arrays.push(v.info);
         }

@@ -47,6 +47,8 @@ struct Score {
     odd: u64,
     /// Values looked at.
     seen: u64,
+    /// Those of them that are zero.
+    zeros: u64,
 }
 
 /// Whether the first numbers of the first zone are plausible. A reading that takes a header for shorter than it is has
@@ -60,16 +62,16 @@ fn starts_well(source: &dyn ByteSource, reading: &Reading) -> io::Result<bool> {
     Ok(bytes.chunks_exact(width as usize).all(|v| plausible_real(real(v, e.byte_order == ByteOrder::Big))))
 }
 
-/// The share of plausible values in the least plausible array of the first zones.
+/// The share of plausible values in the least plausible array of the first zones; 0 where nothing but zeros was found.
 pub(super) fn plausibility(source: &dyn ByteSource, reading: &Reading) -> io::Result<f64> {
-    score(source, reading).map(|s| s.share)
+    score(source, reading).map(|s| if s.zeros == s.seen { 0.0 } else { s.share })
 }
 
 fn score(source: &dyn ByteSource, reading: &Reading) -> io::Result<Score> {
     let e = &reading.encoding;
     let width = e.precision.bytes();
     let big = e.byte_order == ByteOrder::Big;
-    let mut sum = Score { share: 1.0, odd: 0, seen: 0 };
+    let mut sum = Score { share: 1.0, odd: 0, seen: 0, zeros: 0 };
     for zone in reading.zones.iter().take(ZONES) {
         // PLANES: the first plane's arrays stand for the zone's.
         let points = match e.order {
@@ -103,7 +105,7 @@ fn score(source: &dyn ByteSource, reading: &Reading) -> io::Result<Score> {
             if seen > 0 {
                 sum.share = sum.share.min(fine as f64 / seen as f64);
             }
-            (sum.odd, sum.seen) = (sum.odd + seen - fine, sum.seen + seen);
+            (sum.odd, sum.seen, sum.zeros) = (sum.odd + seen - fine, sum.seen + seen, sum.zeros + zeros);
         }
     }
     Ok(sum)

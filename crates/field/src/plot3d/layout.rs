@@ -6,7 +6,7 @@ use super::bytes::{scale, swap};
 use super::options::{ByteOrder, Order};
 use super::reading::{Reading, Zone};
 use super::spans::{Run, Spans};
-use crate::catalog::{DType, Rows};
+use crate::catalog::{DType, Rows, Tally};
 use crate::error::FieldError;
 use std::fs::File;
 use std::ops::Range;
@@ -118,6 +118,8 @@ pub struct ArrayLayout {
     pub(super) factor: f64,
     /// One a step, or a single one for all.
     pub(super) blocks: Vec<Arc<Block>>,
+    /// What was read of it by rows.
+    pub(super) tally: Arc<Tally>,
 }
 
 impl ArrayLayout {
@@ -259,6 +261,7 @@ impl Rows for ArrayLayout {
             let end = at + run.len as usize;
             if result.is_ok() {
                 result = file.read_exact_at(&mut out[at..end], run.offset);
+                self.tally.add(run.len);
             }
             at = end;
         });
@@ -272,5 +275,9 @@ impl Rows for ArrayLayout {
         })?;
         self.finish(step, out);
         Ok(())
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.tally
     }
 }

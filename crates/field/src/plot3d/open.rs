@@ -13,10 +13,11 @@ use super::reading::{dims_text, Expected, Reading};
 use super::settings::{read_side_file, Plot3dSettings};
 use super::sniff::{self, file_name, Sniffed};
 use super::Plot3d;
+use crate::catalog::DOUBT;
 use crate::error::FieldError;
 use std::path::{Path, PathBuf};
 
-/// Coordinates of which fewer than this share look like lengths are remarked upon.
+/// Coordinates and conserved variables of which fewer than this share look like such are remarked upon.
 const ABSURD: f64 = 0.5;
 
 /// The files of a dataset and what is said about them.
@@ -283,12 +284,13 @@ impl Opener<'_> {
             let done = cache::make(source, path, sniffed, options, self.cache_dir, self.progress)?;
             return self.opened(path, &done.sniffed, options, Part { path: done.path, reading: done.binary });
         }
-        if kind == Kind::Grid {
+        if kind != Kind::Function {
             let share = evidence::plausibility(source, &sniffed.reading).map_err(|e| FieldError::io(path, e))?;
             if share < ABSURD {
                 self.guessed.push(format!(
-                    "{}: the sizes add up, but most of its numbers do not look like coordinates.",
-                    file_name(path)
+                    "{}: the sizes add up, but {DOUBT} {}.",
+                    file_name(path),
+                    if kind == Kind::Grid { "coordinates" } else { "densities, momenta and energies" }
                 ));
             }
         }

@@ -3,7 +3,7 @@
 use super::array::check_index;
 use super::layout::{ArrayLayout, ENTRY_BYTES};
 use super::Store;
-use crate::catalog::Rows;
+use crate::catalog::{Rows, Tally};
 use crate::error::FieldError;
 use pager::error::{PageError, PageErrorKind};
 use std::collections::HashMap;
@@ -17,12 +17,13 @@ use std::sync::{Mutex, PoisonError};
 const KEPT_SHARDS: usize = 16;
 
 /// One array of a store, read by rows. Decoded pages are kept up to a number of bytes that the owner charges, because
-/// each page is met once for every plane and component.
+/// each page is met once for every plane and component; at least one is. Who reads boxes meets a page once a box.
 pub struct StoreRows {
     root: PathBuf,
     layout: ArrayLayout,
     keep: usize,
     kept: Mutex<Kept>,
+    tally: Tally,
 }
 
 #[derive(Default)]
@@ -47,7 +48,13 @@ impl StoreRows {
     pub fn new(store: &Store, zone: usize, array: usize, keep: usize) -> Result<Self, FieldError> {
         let layout = store.root.data.then(|| store.zones.get(zone)?.arrays.get(array)).flatten();
         let layout = layout.ok_or_else(|| FieldError::Usage(format!("{}: no such array", store.path.display())))?;
-        Ok(Self { root: store.path.clone(), layout: layout.clone(), keep, kept: Mutex::default() })
+        Ok(Self {
+            root: store.path.clone(),
+            layout: layout.clone(),
+            keep,
+            kept: Mutex::default(),
+            tally: Tally::default(),
+        })
     }
 
     /// Steps of the array.
@@ -80,6 +87,7 @@ impl StoreRows {
             // `check_index` bounds the length by what the codec can make of a page.
             let mut encoded = vec![0; usize::try_from(word(1)).unwrap_or(0)];
             shard.file.read_exact_at(&mut encoded, word(0)).map_err(|e| FieldError::io(&shard.path, e))?;
+            self.tally.add(encoded.len() as u64);
             let mut frame = vec![0; bytes];
             layout
                 .codec
@@ -113,6 +121,7 @@ impl StoreRows {
             })?;
             let mut entries = vec![0; self.layout.grid.index_bytes()];
             file.read_exact_at(&mut entries, 0).map_err(|e| FieldError::io(&path, e))?;
+            self.tally.add(entries.len() as u64);
             let crc = entries.split_off(self.layout.grid.slots() * ENTRY_BYTES);
             check_index(&self.layout, number, &entries, &crc).map_err(failed)?;
             kept.shards.insert(key, (clock, Shard { file, path, entries }));
@@ -158,5 +167,48 @@ impl Rows for StoreRows {
             row = rows.end;
         }
         Ok(())
+    }
+    fn by_boxes(&self) -> bool {
+        true
+    }
+
+    fn read_box(&self, step: usize, points: &[Range<usize>; 3], out: &mut [u8]) -> Result<(), FieldError> {
+        let p = self.layout.grid.paging;
+        let size = self.layout.dtype.size();
+        let n: [usize; 3] = core::array::from_fn(|a| points[a].len());
+        let inside = (0..3).all(|a| points[a].start < points[a].end && points[a].end <= p.dims[a]);
+        if !inside || step >= self.layout.steps || out.len() != self.layout.components() * n[0] * n[1] * n[2] * size {
+            return Err(FieldError::Usage(format!("{}: the box {points:?} is not there", self.layout.path)));
+        }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let pages = |a: usize| points[a].start / p.page[a]..(points[a].end - 1) / p.page[a] + 1;
+        for (pk, pj, pi) in pages(2).flat_map(|k| pages(1).flat_map(move |j| pages(0).map(move |i| (k, j, i)))) {
+            let first = [pi * p.page[0], pj * p.page[1], pk * p.page[2]];
+            let part: [Range<usize>; 3] =
+                core::array::from_fn(|a| first[a].max(points[a].start)..(first[a] + p.page[a]).min(points[a].end));
+            let page = self.page(&mut kept, step, [pi, pj, pk])?;
+            let row = part[0].len() * size;
+            for c in 0..self.layout.components() {
+                for k in part[2].clone() {
+                    for j in part[1].clone() {
+                        let from = ((c * p.page[2] + k - first[2]) * p.page[1] + j - first[1]) * p.page[0];
+                        let from = (from + part[0].start - first[0]) * size;
+                        let to = ((c * n[2] + k - points[2].start) * n[1] + j - points[1].start) * n[0];
+                        let to = (to + part[0].start - points[0].start) * size;
+                        out[to..to + row].copy_from_slice(&page[from..from + row]);
+                    }
+                }
+            }
+        }
+        // A converter reads one array after the other: what each would keep adds up.
+        if kept.bytes > self.keep {
+            kept.pages.clear();
+            kept.bytes = 0;
+        }
+        Ok(())
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.tally
     }
 }

@@ -5,7 +5,7 @@ mod whole;
 
 use super::*;
 use field::boxes::{cells, BoxPyramid, Xyz};
-use field::catalog::{ArrayInfo, DType, FlowHeader, Role, ZoneInfo};
+use field::catalog::{ArrayInfo, DType, FlowHeader, Role, Tally, ZoneInfo};
 use field::store::{Register, Store, StoreRows, ZoneIds};
 use pager::error::PageErrorKind;
 use pager::id::{ArrayId, PageId, SourceId};
@@ -20,6 +20,7 @@ struct Memory {
     components: usize,
     size: usize,
     bytes: Arc<Vec<u8>>,
+    tally: Arc<Tally>,
 }
 
 impl Rows for Memory {
@@ -34,7 +35,11 @@ impl Rows for Memory {
         let row = self.dims[0] * self.size;
         let at = (((step * self.components + c) * self.dims[2] + k) * self.dims[1] + j.start) * row;
         out.copy_from_slice(&self.bytes[at..at + j.len() * row]);
+        self.tally.add(out.len() as u64);
         Ok(())
+    }
+    fn tally(&self) -> &Tally {
+        &self.tally
     }
 }
 
@@ -103,7 +108,13 @@ fn case(zones: &[[usize; 3]], dtype: DType, dimension: usize) -> Case {
                     _ => bytes.extend_from_slice(&(if r.is_multiple_of(211) { f64::NAN } else { x }).to_ne_bytes()),
                 }
             }
-            of_zone.push(Memory { dims, components: a.components, size: a.dtype.size(), bytes: Arc::new(bytes) });
+            of_zone.push(Memory {
+                dims,
+                components: a.components,
+                size: a.dtype.size(),
+                bytes: Arc::new(bytes),
+                tally: Arc::default(),
+            });
         }
         arrays.push(
             of_zone
@@ -263,6 +274,19 @@ fn check_store(case: &Case, path: &Path) {
                         let from = ((step * m.components + c) * p.dims[2] + k) * n;
                         assert_eq!(out, m.bytes[from..from + n]);
                     }
+                }
+                // Some box, off the pages' edges.
+                let b: [std::ops::Range<usize>; 3] = p.dims.map(|n| n / 3..n.div_ceil(2).max(n / 3 + 1));
+                let row = b[0].len() * m.size;
+                let mut out = vec![0; m.components * b[2].len() * b[1].len() * row];
+                rows.read_box(step, &b, &mut out).unwrap();
+                let lines = (0..m.components).flat_map(|c| {
+                    let b = &b;
+                    b[2].clone().flat_map(move |k| b[1].clone().map(move |j| (c, k, j)))
+                });
+                for (got, (c, k, j)) in out.chunks_exact(row).zip(lines) {
+                    let at = (((step * m.components + c) * p.dims[2] + k) * p.dims[1] + j) * p.dims[0] + b[0].start;
+                    assert_eq!(got, &m.bytes[at * m.size..][..row]);
                 }
             }
         }
