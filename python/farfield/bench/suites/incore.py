@@ -19,8 +19,8 @@ TIGHTER = 1000.0
 
 @experiment("incore", "In core, one core: streamlines beside VTK")
 def measure(recorder: Recorder) -> None:
-    """A single curvilinear zone of 256 x 256 x 128 points in single precision, all in memory; random seeds, each line one
-    unit (64 cells) long at most. Both sides integrate with RK45 on one core; VTK has its arrays in memory and its locator
+    """A single curvilinear zone of 256 x 256 x 128 points in single precision, all in memory; random seeds, each line two
+    units (127 cells) long at most. Both sides integrate with RK45 on one core; VTK has its arrays in memory and its locator
     built (the runs after the first count). Error is the largest distance of a line's points from the curve that a run of
     the same program 1,000 times tighter gives. VTK's default setting (error 1e-6, steps of at most half a cell) sets the
     error to reach; from a search over its tolerance, largest step and kind of locator it gets the fastest setting that
