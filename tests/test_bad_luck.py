@@ -309,6 +309,19 @@ def test_a_limit_too_small_says_what_would_do(
     ff(*run, "--memory-limit", enough)
 
 
+def test_many_lines_on_small_pages_wait_for_each_other(ff: Command, tmp_path: Path) -> None:
+    """The state of tasks is charged while all else is pinned: that waits for the pins instead of ending the run."""
+    small = tmp_path / "small.zarr"
+    ff("convert", "demo:taper", small, "--page", 4)
+    outs = []
+    for limit in ("8MiB", "32MiB", "1GiB"):
+        out = tmp_path / f"{limit}.npz"
+        ff("trace", small, "--seeds", "random:2000:1", "--memory-limit", limit, "-o", out)
+        with np.load(out) as lines:
+            outs.append(lines["points"].tobytes())
+    assert outs[0] == outs[1] == outs[2]
+
+
 @pytest.fixture(scope="module")
 def large_pages(large: str, ff: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("large-pages") / "s.zarr"

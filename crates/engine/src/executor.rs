@@ -14,7 +14,7 @@
 use field::error::FieldError;
 use field::space::LANES;
 use kernels::streamline::Progress;
-use pager::{Charge, ChargeKind, Hold, PageId, Pager, Priority, Requested, Wake, Worker};
+use pager::{Charge, ChargeKind, Full, Hold, PageId, Pager, Priority, Requested, Wake, Worker};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -26,6 +26,8 @@ const ROUNDS: usize = 256;
 const PATIENCE: u32 = 3;
 /// Rounds between looks at the size of a task's state.
 const CHARGE_ROUNDS: usize = 16;
+/// Times that a refused charge is tried again, a millisecond apart: a step takes microseconds, so by then all pins were let go.
+const CHARGE_TRIES: u32 = 50;
 /// A task's state is charged anew when it has grown by this much.
 const CHARGE_STEP: usize = 64 << 10;
 
@@ -318,8 +320,9 @@ where
         }
         let made = self.work.admit(n).and_then(|task| {
             let bytes = self.work.bytes(&task);
-            let charge =
-                s.pager.charge(ChargeKind::Tasks, bytes as u64).map_err(|f| too_small(f, "the state of the tasks"))?;
+            let charge = self
+                .patiently(|pager| pager.charge(ChargeKind::Tasks, bytes as u64))
+                .map_err(|f| too_small(f, "the state of the tasks"))?;
             Ok(Box::new(Slot { task, charge, charged: bytes, restarts: 0, wanted: Vec::new(), hold: None }))
         });
         match made {
@@ -389,14 +392,35 @@ where
             return true;
         }
         let bytes = self.work.bytes(&slot.task);
-        if bytes > slot.charged + CHARGE_STEP {
-            if let Err(full) = slot.charge.grow(bytes as u64) {
-                self.shared.fail(too_small(full, "the lines under way"));
-                return false;
-            }
-            slot.charged = bytes;
+        if bytes <= slot.charged + CHARGE_STEP {
+            return true;
+        }
+        let Some(mut slot) = self.lanes[lane].take() else { return false };
+        let grown = self.patiently(|_| slot.charge.grow(bytes as u64));
+        slot.charged = bytes;
+        self.lanes[lane] = Some(slot);
+        if let Err(full) = grown {
+            self.shared.fail(too_small(full, "the lines under way"));
+            return false;
         }
         true
+    }
+
+    /// Charges something, also where that has to wait until workers have let go of pages that they pinned in their last steps.
+    fn patiently<T>(&mut self, mut charge: impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, Full> {
+        let s = self.shared;
+        let mut tries = 0;
+        loop {
+            match charge(&s.pager) {
+                Err(_) if tries < CHARGE_TRIES && !s.stop.load(Relaxed) => {
+                    tries += 1;
+                    self.work.worker(&mut self.context).release();
+                    while s.pager.work() {}
+                    std::thread::sleep(Duration::from_millis(u64::from(tries > 1)));
+                }
+                done => return done,
+            }
+        }
     }
 
     /// A task that cannot go on: it is done, or `missing` says what it lacks.

@@ -276,12 +276,17 @@ impl Pager {
     /// returned value is dropped.
     ///
     /// # Errors
-    /// [`Full`] when everything else is in use. Not retried here: the caller hands something over, waits, or ends.
+    /// [`Full`] when everything else is in use. Not retried here: the caller hands something over, waits, or ends. Workers are asked
+    /// to let go of their pins meanwhile.
     pub fn charge(&self, kind: ChargeKind, bytes: u64) -> Result<Charge, Full> {
         if !self.ledger.try_charge(kind, bytes) {
             let mut st = self.lock();
             loop {
-                self.make_room(&mut st, bytes)?;
+                if let Err(full) = self.make_room(&mut st, bytes) {
+                    // Workers let go of what they have pinned between two steps, so that asking again may help.
+                    self.pressure.fetch_add(1, SeqCst);
+                    return Err(full);
+                }
                 if self.ledger.try_charge(kind, bytes) {
                     break;
                 }
