@@ -11,6 +11,8 @@
 //! [`add_block_row`] grows the boxes of one row of blocks from a slab of points; it can be called for parts of a row, and
 //! the order does not matter. [`BoxPyramid`] holds all levels of a zone in memory, for data that is in memory anyway.
 
+use crate::nodes::box_holds;
+use crate::simd::V4;
 use std::ops::Range;
 
 /// Cells along each axis of a block of level 0. Small enough that trying a block's cells costs about as much as finding
@@ -351,6 +353,16 @@ impl BoxPyramid {
     pub fn get(&self, level: usize, block: [u32; 3]) -> Bounds {
         let (n, boxes) = &self.levels[level];
         boxes[(block[2] as usize * n[1] + block[1] as usize) * n[0] + block[0] as usize]
+    }
+
+    /// Adds the blocks of a level whose boxes hold a point to `out`, i fastest.
+    pub fn that_hold(&self, level: usize, p: V4, out: &mut Vec<[u32; 3]>) {
+        let (n, boxes) = &self.levels[level];
+        for (row, boxes) in boxes.chunks_exact(n[0]).enumerate() {
+            for (i, _) in boxes.iter().enumerate().filter(|(_, b)| box_holds(b, p)) {
+                out.push([i as u32, (row % n[1]) as u32, (row / n[1]) as u32]);
+            }
+        }
     }
 }
 

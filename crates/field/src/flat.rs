@@ -2,7 +2,7 @@
 
 use crate::boxes::{BoxPyramid, Xyz};
 use crate::catalog::DType;
-use crate::nodes::{corner_steps, ArraySlot, BoxLevel, Grain, Miss, Nodes, Zone};
+use crate::nodes::{corner_steps, ArraySlot, BoxLevel, Each, Grain, Miss, Nodes, Zone};
 use crate::simd::V4;
 use crate::translate::Translation;
 use pager::error::PageError;
@@ -153,8 +153,13 @@ impl FlatNodes {
 }
 
 impl Nodes for FlatNodes {
+    type At<'a> = Each<'a, Self>;
     fn zones(&self) -> &[Zone] {
         &self.zones
+    }
+    #[inline(always)]
+    fn at(&mut self, zone: usize, cell: [u32; 3]) -> Each<'_, Self> {
+        Each::new(self, zone, cell)
     }
     #[inline(always)]
     fn vector(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [V4; 8]) -> Result<(), Miss> {
@@ -178,9 +183,15 @@ impl Nodes for FlatNodes {
         Ok(())
     }
     #[inline(always)]
-    fn prefetch(&self, zone: usize, array: usize, cell: [u32; 3]) {
+    fn prefetch(&self, zone: usize, arrays: &[usize], cell: [u32; 3]) {
         let steps = corner_steps(self.zones[zone].translation.dims);
-        self.grain(zone, array).prefetch(self.element(zone, cell), steps);
+        for array in arrays {
+            self.grain(zone, *array).prefetch(self.element(zone, cell), steps);
+        }
+    }
+    fn blocks_that_hold(&mut self, zone: usize, level: usize, p: V4, out: &mut Vec<[u32; 3]>) -> Result<(), Miss> {
+        self.data[zone].boxes.that_hold(level, p, out);
+        Ok(())
     }
     fn block(&mut self, zone: usize, level: usize, block: [u32; 3]) -> Result<[f32; 6], Miss> {
         Ok(self.data[zone].boxes.get(level, block))

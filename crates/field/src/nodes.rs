@@ -18,6 +18,18 @@ pub enum Miss {
     Failed,
 }
 
+impl Miss {
+    /// Of several: a failure counts for more than an absence.
+    #[inline]
+    pub fn worst(of: [Option<Self>; 3]) -> Self {
+        if of.contains(&Some(Self::Failed)) {
+            Self::Failed
+        } else {
+            Self::Absent
+        }
+    }
+}
+
 /// One array of a zone, as the accessors need it.
 #[derive(Clone, Debug)]
 pub struct ArraySlot {
@@ -68,6 +80,10 @@ impl Zone {
     pub fn cells(&self) -> [u32; 3] {
         self.dims().map(|n| n.max(2) - 1)
     }
+    /// Which directions have one point.
+    pub fn thin(&self) -> [bool; 3] {
+        self.dims().map(|n| n == 1)
+    }
     /// A component of point `n` of an array, out of one of its pages.
     pub fn element(&self, array: usize, page: &[u8], component: usize, n: usize) -> f64 {
         let a = &self.arrays[array];
@@ -100,10 +116,56 @@ pub fn box_holds(b: &[f32; 6], p: V4) -> bool {
     out.bits() & 7 == 0
 }
 
+/// The arrays of a zone at the corners of one cell: what it takes to find the cell is paid once for all of them.
+pub trait Corners {
+    /// As [`Nodes::vector`].
+    ///
+    /// # Errors
+    /// [`Miss`]; every absent page of the cell is listed.
+    fn vector(&mut self, array: usize, out: &mut [V4; 8]) -> Result<(), Miss>;
+    /// As [`Nodes::scalar`].
+    ///
+    /// # Errors
+    /// [`Miss`]; every absent page of the cell is listed.
+    fn scalar(&mut self, array: usize, component: usize, out: &mut [f64; 8]) -> Result<(), Miss>;
+}
+
+/// [`Corners`] for nodes to which one array of a cell costs the same whether or not others were asked for.
+pub struct Each<'a, N> {
+    nodes: &'a mut N,
+    zone: usize,
+    cell: [u32; 3],
+}
+
+impl<'a, N: Nodes> Each<'a, N> {
+    /// Of a cell.
+    #[inline(always)]
+    pub fn new(nodes: &'a mut N, zone: usize, cell: [u32; 3]) -> Self {
+        Self { nodes, zone, cell }
+    }
+}
+
+impl<N: Nodes> Corners for Each<'_, N> {
+    #[inline(always)]
+    fn vector(&mut self, array: usize, out: &mut [V4; 8]) -> Result<(), Miss> {
+        self.nodes.vector(self.zone, array, self.cell, out)
+    }
+    #[inline(always)]
+    fn scalar(&mut self, array: usize, component: usize, out: &mut [f64; 8]) -> Result<(), Miss> {
+        self.nodes.scalar(self.zone, array, component, self.cell, out)
+    }
+}
+
 /// Access to the nodes of a dataset.
 pub trait Nodes {
+    /// A cell's corners: [`Each`], unless several arrays together cost less.
+    type At<'a>: Corners
+    where
+        Self: 'a;
     /// The zones in file order.
     fn zones(&self) -> &[Zone];
+    /// A cell, to ask for several arrays there.
+    fn at(&mut self, zone: usize, cell: [u32; 3]) -> Self::At<'_>;
     /// Values of a vector array (2 or 3 components; a missing third is 0) at the corners of a cell: bit 0 of the index is
     /// i, bit 1 j, bit 2 k. In directions of one point both corners are the same node.
     ///
@@ -168,10 +230,10 @@ pub trait Nodes {
     fn missing(&mut self) -> &mut Vec<PageId>;
     /// The error behind [`Miss::Failed`].
     fn failure(&mut self) -> Option<PageError>;
-    /// Asks the processor to load the cache lines of an array's values at the corners of a cell, if they are in memory. Only a
+    /// Asks the processor to load the cache lines of some arrays' values at the corners of a cell, if they are in memory. Only a
     /// hint: the answer of no other call depends on it.
-    fn prefetch(&self, zone: usize, array: usize, cell: [u32; 3]) {
-        let _ = (zone, array, cell);
+    fn prefetch(&self, zone: usize, arrays: &[usize], cell: [u32; 3]) {
+        let _ = (zone, arrays, cell);
     }
     /// Called before a restartable step: nothing that earlier calls returned is referenced any more.
     fn begin_step(&mut self) {}
@@ -220,6 +282,9 @@ impl Grain {
     #[inline(always)]
     pub unsafe fn node(&self, n: usize) -> V4 {
         unsafe {
+            if self.dtype == DType::Float32 && self.stride[0] == 3 {
+                return V4::point_f32(self.base.cast::<f32>().add(n));
+            }
             V4::new(
                 self.element(n),
                 if self.stride[0] > 1 { self.element(n + 1) } else { 0.0 },
@@ -276,6 +341,16 @@ impl Grain {
     #[inline(always)]
     pub unsafe fn scalar(&self, point: usize, component: usize, step: [usize; 3], out: &mut [f64; 8]) {
         let n = point * self.stride[0] + component;
+        if self.dtype == DType::Float32 && self.stride[0] == 1 && step[0] == 1 {
+            let p = self.base.cast::<f32>();
+            for (k, out) in out.chunks_exact_mut(4).enumerate() {
+                let at = n + k * step[2] * self.stride[2];
+                // SAFETY: four corners of the cell.
+                let v = unsafe { V4::pairs_f32(p.add(at), p.add(at + step[1] * self.stride[1])) };
+                out.copy_from_slice(&v.to_array());
+            }
+            return;
+        }
         for (c, v) in out.iter_mut().enumerate() {
             // SAFETY: a corner of the cell.
             *v = unsafe { self.element(n + self.corner(c, step)) };

@@ -1,9 +1,9 @@
 //! Nodes over pages: translation is paid once a cell, absence is a value.
 
 use crate::catalog::DType;
-use crate::nodes::{box_holds, corner_steps, Grain, Miss, Nodes, Zone};
+use crate::nodes::{box_holds, corner_steps, Corners, Grain, Miss, Nodes, Zone};
 use crate::simd::V4;
-use crate::translate::{Place, Translation};
+use crate::translate::Place;
 use pager::error::PageError;
 use pager::id::PageId;
 use pager::{Lookup, Worker};
@@ -15,9 +15,10 @@ pub struct PagedNodes {
     zones: Arc<[Zone]>,
     worker: Worker,
     step: u32,
-    corners: ((usize, [u32; 3]), Corners),
-    /// Places of the last cells: several arrays are asked for at one, and each is asked to be fetched before.
-    places: [Cell<Known>; KNOWN],
+    /// Where the last cells lie: several arrays are asked for at one, and each is asked to be fetched before.
+    cells: [Known; KNOWN],
+    /// The pages of all arrays that have the same number: most cells lie in the page of the cell before.
+    groups: [Group; GROUPS],
     missing: Vec<PageId>,
     failure: Option<PageError>,
 }
@@ -25,26 +26,9 @@ pub struct PagedNodes {
 impl PagedNodes {
     /// For the zones of a dataset and one worker's pins.
     pub fn new(zones: Arc<[Zone]>, worker: Worker, step: u32) -> Self {
-        let corners = ((usize::MAX, [0; 3]), Corners::default());
-        let nowhere = Known { key: [u32::MAX; 4], page: 0, element: 0, whole: false };
-        let places = core::array::from_fn(|_| Cell::new(nowhere));
-        Self { zones, worker, step, corners, places, missing: Vec::new(), failure: None }
-    }
-
-    /// Translates the low corner of a cell, and says whether the cell lies in one page.
-    #[inline(always)]
-    fn place(&self, zone: usize, cell: [u32; 3]) -> (Place, bool) {
-        let key = [zone as u32, cell[0], cell[1], cell[2]];
-        // Neighbours along any one axis have places of their own.
-        let slot = &self.places
-            [cell[0].wrapping_add(cell[1].wrapping_mul(2)).wrapping_add(cell[2].wrapping_mul(4)) as usize % KNOWN];
-        let known = slot.get();
-        if known.key == key {
-            return (Place { page: known.page, element: known.element }, known.whole);
-        }
-        let (at, whole) = self.zones[zone].translation.cell(cell);
-        slot.set(Known { key, page: at.page, element: at.element, whole });
-        (at, whole)
+        let cells = core::array::from_fn(|_| Known::default());
+        let groups = core::array::from_fn(|_| Group::default());
+        Self { zones, worker, step, cells, groups, missing: Vec::new(), failure: None }
     }
 
     /// The worker's pins.
@@ -52,96 +36,103 @@ impl PagedNodes {
         &mut self.worker
     }
 
+    /// A page of boxes.
     #[inline(always)]
-    fn page(
-        worker: &Worker,
-        id: PageId,
-        missing: &mut Vec<PageId>,
-        failure: &mut Option<PageError>,
-    ) -> Result<*const [u8], Miss> {
-        match worker.page(id) {
-            Lookup::Here(bytes) => Ok(bytes),
-            other => Self::not_here(other, id, missing, failure),
+    fn boxes(&mut self, id: PageId) -> Result<*const u8, Miss> {
+        match self.worker.page(id) {
+            Lookup::Here(bytes) => Ok(bytes.as_ptr()),
+            other => Err(note(NotHere::new(id, other), &mut self.missing, &mut self.failure)),
         }
     }
+}
 
-    #[cold]
-    fn not_here(
-        l: Lookup<'_>,
-        id: PageId,
-        missing: &mut Vec<PageId>,
-        failure: &mut Option<PageError>,
-    ) -> Result<*const [u8], Miss> {
-        match l {
-            Lookup::Here(b) => Ok(b),
-            Lookup::Absent => {
-                if !missing.contains(&id) {
-                    missing.push(id);
-                }
-                Err(Miss::Absent)
-            }
-            Lookup::Failed(e) => {
-                *failure = Some(e);
-                Err(Miss::Failed)
-            }
+/// The arrays of a zone at the corners of one cell.
+pub struct PagedCorners<'a> {
+    pages: Pages<'a>,
+    known: &'a Known,
+    groups: &'a [Group; GROUPS],
+    missing: &'a mut Vec<PageId>,
+    failure: &'a mut Option<PageError>,
+}
+
+impl Corners for PagedCorners<'_> {
+    #[inline(always)]
+    fn vector(&mut self, array: usize, out: &mut [V4; 8]) -> Result<(), Miss> {
+        if self.known.apart.get() != 0 {
+            return self.vector_across(array, out);
         }
+        let page = self.only_page(array)?;
+        let (t, a) = (&self.pages.z.translation, &self.pages.z.arrays[array]);
+        let g = Grain::new(page, a.dtype, a.components, t.strides());
+        // SAFETY: all eight corners lie in this page (they are not apart), which holds a full page box.
+        unsafe { g.vector(self.known.low.get().element, corner_steps(t.dims), out) };
+        Ok(())
     }
 
     #[inline(always)]
-    fn grain(t: &Translation, bytes: *const [u8], dtype: DType, components: usize) -> Grain {
-        debug_assert!(bytes.len() >= t.component * components * dtype.size());
-        Grain::new(bytes.cast::<u8>(), dtype, components, t.strides())
+    fn scalar(&mut self, array: usize, component: usize, out: &mut [f64; 8]) -> Result<(), Miss> {
+        if self.known.apart.get() != 0 {
+            return self.scalar_across(array, component, out);
+        }
+        let page = self.only_page(array)?;
+        let (t, a) = (&self.pages.z.translation, &self.pages.z.arrays[array]);
+        let g = Grain::new(page, a.dtype, a.components, t.strides());
+        // SAFETY: as in `vector`; component < components.
+        unsafe { g.scalar(self.known.low.get().element, component, corner_steps(t.dims), out) };
+        Ok(())
+    }
+}
+
+impl PagedCorners<'_> {
+    #[inline(always)]
+    fn only_page(&mut self, array: usize) -> Result<*const u8, Miss> {
+        match self.known.page(self.groups, &self.pages, array, 0) {
+            Ok(page) => Ok(page),
+            Err(not_here) => Err(note(not_here, self.missing, self.failure)),
+        }
     }
 
     /// The pages of the corners of a cell that lies in more than one, once every page is there.
     #[inline(always)]
-    fn pages(&mut self, zone: usize, array: usize, corners: &Corners) -> Result<[*const u8; 8], Miss> {
-        let a = &self.zones[zone].arrays[array];
-        let step = if a.steady { 0 } else { self.step };
+    fn across(&mut self, array: usize) -> Result<Across, Miss> {
+        let (low, apart) = (self.known.low.get().element, self.known.apart.get());
+        let step = self.pages.z.translation.corner_steps(apart);
+        if let Some(pages) = self.known.all(array) {
+            return Ok(Across { pages, low, step });
+        }
         let mut pages = [core::ptr::null(); 8];
         let mut result = Ok(());
         for c in 0..8usize {
-            if corners.first[c] == c {
-                let id = PageId::new(a.id, step, corners.places[c].page);
-                match Self::page(&self.worker, id, &mut self.missing, &mut self.failure) {
-                    Ok(bytes) => pages[c] = bytes.cast::<u8>(),
+            if c & apart != c {
+                pages[c] = pages[c & apart];
+                continue;
+            }
+            match self.known.page(self.groups, &self.pages, array, c) {
+                Ok(page) => pages[c] = page,
+                Err(not_here) => match note(not_here, self.missing, self.failure) {
                     // A failed page ends the line whatever else is absent.
-                    Err(Miss::Failed) => result = Err(Miss::Failed),
-                    Err(Miss::Absent) => result = result.and(Err(Miss::Absent)),
-                }
-            } else {
-                pages[c] = pages[corners.first[c]];
+                    Miss::Failed => result = Err(Miss::Failed),
+                    Miss::Absent => result = result.and(Err(Miss::Absent)),
+                },
             }
         }
-        result.map(|()| pages)
-    }
-
-    /// Where the corners of a cell lie that lies in more than one page; the arrays of a zone are asked for one after the other.
-    #[inline(always)]
-    fn corners(&mut self, zone: usize, cell: [u32; 3]) -> Corners {
-        if self.corners.0 != (zone, cell) {
-            let (places, first) = self.zones[zone].translation.corners(cell);
-            self.corners = ((zone, cell), Corners { places, first });
-        }
-        self.corners.1
+        result.map(|()| Across { pages, low, step })
     }
 
     #[inline(never)]
-    fn vector_across(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [V4; 8]) -> Result<(), Miss> {
-        let corners = self.corners(zone, cell);
-        let pages = self.pages(zone, array, &corners)?;
-        let (t, a) = (&self.zones[zone].translation, &self.zones[zone].arrays[array]);
+    fn vector_across(&mut self, array: usize, out: &mut [V4; 8]) -> Result<(), Miss> {
+        let across = self.across(array)?;
+        let a = &self.pages.z.arrays[array];
         for row in (0..8).step_by(2) {
-            let grain = |c: usize| Grain::new(pages[c], a.dtype, a.components, t.strides());
-            let (p, q) = (corners.places[row], corners.places[row + 1]);
-            // SAFETY: `pages` has the page of each corner, and `corners` its place there.
+            let grain = |c: usize| Grain::new(across.pages[c], a.dtype, a.components, (0, 0));
+            let at = across.element(row);
+            // SAFETY: `pages` has the page of each corner, and `element` says where it is there.
             unsafe {
-                if corners.first[row] == corners.first[row + 1] && p.element != q.element {
-                    let pair = grain(row).pair(p.element);
-                    out[row..row + 2].copy_from_slice(&pair);
+                if across.step[0] == 1 {
+                    out[row..row + 2].copy_from_slice(&grain(row).pair(at));
                 } else {
-                    out[row] = grain(row).node(p.element * a.components);
-                    out[row + 1] = grain(row + 1).node(q.element * a.components);
+                    out[row] = grain(row).node(at * a.components);
+                    out[row + 1] = grain(row + 1).node(across.element(row + 1) * a.components);
                 }
             }
         }
@@ -149,66 +140,285 @@ impl PagedNodes {
     }
 
     #[inline(never)]
-    fn scalar_across(
-        &mut self,
-        zone: usize,
-        array: usize,
-        component: usize,
-        cell: [u32; 3],
-        out: &mut [f64; 8],
-    ) -> Result<(), Miss> {
-        let corners = self.corners(zone, cell);
-        let pages = self.pages(zone, array, &corners)?;
-        let (t, a) = (&self.zones[zone].translation, &self.zones[zone].arrays[array]);
+    fn scalar_across(&mut self, array: usize, component: usize, out: &mut [f64; 8]) -> Result<(), Miss> {
+        let across = self.across(array)?;
+        let a = &self.pages.z.arrays[array];
+        if a.dtype == DType::Float32 && a.components == 1 && across.step[0] == 1 {
+            for (k, out) in out.chunks_exact_mut(4).enumerate() {
+                let pair = |c: usize| across.pages[c].cast::<f32>().wrapping_add(across.element(c));
+                // SAFETY: as in `vector_across`.
+                let v = unsafe { V4::pairs_f32(pair(4 * k), pair(4 * k + 2)) };
+                out.copy_from_slice(&v.to_array());
+            }
+            return Ok(());
+        }
         for (c, v) in out.iter_mut().enumerate() {
-            let grain = Grain::new(pages[c], a.dtype, a.components, t.strides());
-            // SAFETY: as in `vector_across`.
-            *v = unsafe { grain.element(corners.places[c].element * a.components + component) };
+            let grain = Grain::new(across.pages[c], a.dtype, a.components, (0, 0));
+            // SAFETY: as in `vector_across`; component < components.
+            *v = unsafe { grain.element(across.element(c) * a.components + component) };
         }
         Ok(())
+    }
+}
+
+/// Writes down what is not here.
+#[cold]
+fn note(not_here: NotHere, missing: &mut Vec<PageId>, failure: &mut Option<PageError>) -> Miss {
+    let Some(error) = not_here.1 else {
+        if !missing.contains(&not_here.0) {
+            missing.push(not_here.0);
+        }
+        return Miss::Absent;
+    };
+    *failure = Some(error);
+    Miss::Failed
+}
+
+/// A zone's pages, as a worker sees them at one time step.
+struct Pages<'a> {
+    zone: usize,
+    z: &'a Zone,
+    worker: &'a Worker,
+    step: u32,
+}
+
+impl Pages<'_> {
+    #[inline(never)]
+    fn look_up(&self, array: usize, number: u64) -> Result<*const u8, NotHere> {
+        let a = &self.z.arrays[array];
+        let id = PageId::new(a.id, if a.steady { 0 } else { self.step }, number);
+        match self.worker.page(id) {
+            Lookup::Here(bytes) => {
+                debug_assert!(bytes.len() >= self.z.translation.component * a.components * a.dtype.size());
+                Ok(bytes.as_ptr())
+            }
+            other => Err(NotHere::new(id, other)),
+        }
+    }
+}
+
+/// Page numbers whose pages are remembered: some tens are in play while four lines take turns.
+const GROUPS: usize = 64;
+
+/// The pages of a zone's arrays that have the same number.
+struct Group {
+    zone: Cell<usize>,
+    number: Cell<u64>,
+    /// 1. What `pages` says holds while the worker's releases are as many.
+    releases: Cell<u64>,
+    /// 2. A bit for each of `pages` that is set.
+    here: Cell<u64>,
+    pages: [Cell<*const u8>; ARRAYS],
+}
+
+// SAFETY: the pointers are to pages that the worker has pinned, which moves between threads together with them.
+unsafe impl Send for Group {}
+
+impl Default for Group {
+    fn default() -> Self {
+        Self {
+            zone: Cell::new(usize::MAX),
+            number: Cell::new(0),
+            releases: Cell::new(0),
+            here: Cell::new(0),
+            pages: core::array::from_fn(|_| Cell::new(core::ptr::null())),
+        }
+    }
+}
+
+impl Group {
+    /// The only place for a number.
+    #[inline(always)]
+    fn of(groups: &[Self; GROUPS], zone: usize, number: u64) -> &Self {
+        // Neighbours along any axis, and the same number of other zones, fall on different places (Fibonacci hashing).
+        let mixed = number.wrapping_add((zone as u64) << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        &groups[(mixed >> (u64::BITS - GROUPS.trailing_zeros())) as usize % GROUPS]
+    }
+
+    #[inline(always)]
+    fn is(&self, zone: usize, number: u64, releases: u64) -> bool {
+        self.number.get() == number && self.zone.get() == zone && self.releases.get() == releases
+    }
+
+    #[inline(always)]
+    fn learn(&self, zone: usize, number: u64, releases: u64, array: usize, page: *const u8) {
+        if !self.is(zone, number, releases) {
+            self.zone.set(zone);
+            self.number.set(number);
+            self.releases.set(releases);
+            self.here.set(0);
+        }
+        self.pages[array].set(page);
+        self.here.set(self.here.get() | 1 << array);
     }
 }
 
 /// Cells whose places are remembered.
 const KNOWN: usize = 16;
+/// Arrays of a zone whose pages are remembered with a cell: coordinates, iblank and the variables of a solution come first.
+const ARRAYS: usize = 8;
 
 /// Where a cell lies.
-#[derive(Copy, Clone)]
 struct Known {
     /// Zone and low corner.
-    key: [u32; 4],
-    page: u64,
-    element: usize,
-    whole: bool,
+    key: Cell<[u32; 4]>,
+    low: Cell<Place>,
+    /// Axes along which its corners lie in different pages.
+    apart: Cell<usize>,
+    /// 1. What `pages` says holds while the worker's releases are as many.
+    releases: Cell<u64>,
+    /// 2. A bit for each of `pages` that is set.
+    here: Cell<u64>,
+    /// A row for each corner that is the first in its page, a column for each array.
+    pages: [[Cell<*const u8>; ARRAYS]; 8],
 }
 
-/// Where the corners of a cell lie, and for each the first corner in the same page.
-#[derive(Copy, Clone, Default)]
-struct Corners {
-    places: [Place; 8],
-    first: [usize; 8],
+// SAFETY: the pointers are to pages that the worker has pinned, which moves between threads together with them.
+unsafe impl Send for Known {}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self {
+            key: Cell::new([u32::MAX; 4]),
+            low: Cell::default(),
+            apart: Cell::new(0),
+            releases: Cell::new(0),
+            here: Cell::new(0),
+            pages: core::array::from_fn(|_| core::array::from_fn(|_| Cell::new(core::ptr::null()))),
+        }
+    }
+}
+
+impl Known {
+    /// Where a cell lies, as one of `cells` says from now on.
+    #[inline(always)]
+    fn of<'a>(cells: &'a [Self; KNOWN], groups: &[Group; GROUPS], pages: &Pages, cell: [u32; 3]) -> &'a Self {
+        let key = [pages.zone as u32, cell[0], cell[1], cell[2]];
+        // Neighbours along any one axis have places of their own.
+        let place = cell[0].wrapping_add(cell[1].wrapping_mul(2)).wrapping_add(cell[2].wrapping_mul(4));
+        let known = &cells[place as usize % KNOWN];
+        let releases = pages.worker.releases();
+        if known.key.get() == key && known.releases.get() == releases {
+            return known;
+        }
+        let (low, apart) = pages.z.translation.cell(cell);
+        known.key.set(key);
+        known.low.set(low);
+        known.apart.set(apart);
+        known.releases.set(releases);
+        let mut here = 0;
+        for c in 0..8 {
+            if c & apart == c {
+                let number = pages.z.translation.corner_page(low.page, apart, c);
+                let group = Group::of(groups, pages.zone, number);
+                if group.is(pages.zone, number, releases) {
+                    here |= group.here.get() << (c * ARRAYS);
+                    for (to, from) in known.pages[c].iter().zip(&group.pages) {
+                        to.set(from.get());
+                    }
+                }
+            }
+            if apart == 0 {
+                break;
+            }
+        }
+        known.here.set(here);
+        known
+    }
+
+    /// The page of a corner that is the first in its page; looked up once while it is pinned.
+    #[inline(always)]
+    fn page(&self, groups: &[Group; GROUPS], pages: &Pages, array: usize, corner: usize) -> Result<*const u8, NotHere> {
+        let (row, column) = (corner % 8, array % ARRAYS);
+        let bit = 1u64 << (row * ARRAYS + column);
+        if array < ARRAYS && self.here.get() & bit != 0 {
+            return Ok(self.pages[row][column].get());
+        }
+        let number = pages.z.translation.corner_page(self.low.get().page, self.apart.get(), corner);
+        let page = pages.look_up(array, number)?;
+        if array < ARRAYS {
+            self.pages[row][column].set(page);
+            self.here.set(self.here.get() | bit);
+            Group::of(groups, pages.zone, number).learn(pages.zone, number, pages.worker.releases(), column, page);
+        }
+        Ok(page)
+    }
+
+    /// The pages of all corners, if each is known.
+    #[inline(always)]
+    fn all(&self, array: usize) -> Option<[*const u8; 8]> {
+        let (apart, column) = (self.apart.get() % 8, array % ARRAYS);
+        let wanted = FIRSTS[apart] << column;
+        (array < ARRAYS && self.here.get() & wanted == wanted)
+            .then(|| core::array::from_fn(|c| self.pages[c & apart][column].get()))
+    }
+}
+
+/// For corners that are apart along some axes (bit 0 for i, 1 for j, 2 for k), a bit for each that is the first in its page, as in
+/// `Known::here` for the first array.
+const FIRSTS: [u64; 8] = {
+    let mut firsts = [0; 8];
+    let mut n = 0;
+    while n < 64 {
+        let (apart, corner) = (n / 8, n % 8);
+        if corner & apart == corner {
+            firsts[apart] |= 1 << (corner * ARRAYS);
+        }
+        n += 1;
+    }
+    firsts
+};
+
+/// A page that is absent or, with an error, failed.
+struct NotHere(PageId, Option<PageError>);
+
+impl NotHere {
+    #[cold]
+    fn new(id: PageId, found: Lookup<'_>) -> Self {
+        Self(id, if let Lookup::Failed(e) = found { Some(e) } else { None })
+    }
+}
+
+/// The corners of a cell that lies in more than one page.
+struct Across {
+    /// Of each corner.
+    pages: [*const u8; 8],
+    /// Point of the low corner in its page.
+    low: usize,
+    step: [isize; 3],
+}
+
+impl Across {
+    /// Point of a corner in its page.
+    #[inline(always)]
+    fn element(&self, corner: usize) -> usize {
+        let step = |a: usize| if corner >> a & 1 == 1 { self.step[a] } else { 0 };
+        self.low.wrapping_add_signed(step(0) + step(1) + step(2))
+    }
 }
 
 impl Nodes for PagedNodes {
+    type At<'a> = PagedCorners<'a>;
+
     fn zones(&self) -> &[Zone] {
         &self.zones
     }
 
     #[inline(always)]
-    fn vector(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [V4; 8]) -> Result<(), Miss> {
-        let z = &self.zones[zone];
-        let a = &z.arrays[array];
-        let step = if a.steady { 0 } else { self.step };
-        let (at, whole) = self.place(zone, cell);
-        if whole {
-            let bytes =
-                Self::page(&self.worker, PageId::new(a.id, step, at.page), &mut self.missing, &mut self.failure)?;
-            let g = Self::grain(&z.translation, bytes, a.dtype, a.components);
-            // SAFETY: `whole` says that the eight corners lie in this page, which holds a full page box.
-            unsafe { g.vector(at.element, corner_steps(z.translation.dims), out) };
-            return Ok(());
+    fn at(&mut self, zone: usize, cell: [u32; 3]) -> PagedCorners<'_> {
+        let pages = Pages { zone, z: &self.zones[zone], worker: &self.worker, step: self.step };
+        PagedCorners {
+            known: Known::of(&self.cells, &self.groups, &pages, cell),
+            pages,
+            groups: &self.groups,
+            missing: &mut self.missing,
+            failure: &mut self.failure,
         }
-        self.vector_across(zone, array, cell, out)
+    }
+
+    #[inline(always)]
+    fn vector(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [V4; 8]) -> Result<(), Miss> {
+        self.at(zone, cell).vector(array, out)
     }
 
     #[inline(always)]
@@ -220,73 +430,68 @@ impl Nodes for PagedNodes {
         cell: [u32; 3],
         out: &mut [f64; 8],
     ) -> Result<(), Miss> {
-        let z = &self.zones[zone];
-        let a = &z.arrays[array];
-        let step = if a.steady { 0 } else { self.step };
-        let (at, whole) = self.place(zone, cell);
-        if whole {
-            let bytes =
-                Self::page(&self.worker, PageId::new(a.id, step, at.page), &mut self.missing, &mut self.failure)?;
-            let g = Self::grain(&z.translation, bytes, a.dtype, a.components);
-            // SAFETY: as in `vector`; component < components.
-            unsafe { g.scalar(at.element, component, corner_steps(z.translation.dims), out) };
-            return Ok(());
-        }
-        self.scalar_across(zone, array, component, cell, out)
+        self.at(zone, cell).scalar(array, component, out)
     }
 
     #[inline(always)]
-    fn prefetch(&self, zone: usize, array: usize, cell: [u32; 3]) {
+    fn prefetch(&self, zone: usize, arrays: &[usize], cell: [u32; 3]) {
         let z = &self.zones[zone];
-        let a = &z.arrays[array];
-        let (at, whole) = self.place(zone, cell);
-        let id = |page: u64| PageId::new(a.id, if a.steady { 0 } else { self.step }, page);
-        if whole {
-            if let Lookup::Here(bytes) = self.worker.page(id(at.page)) {
-                let g = Self::grain(&z.translation, bytes, a.dtype, a.components);
-                g.prefetch(at.element, corner_steps(z.translation.dims));
+        let pages = Pages { zone, z, worker: &self.worker, step: self.step };
+        let known = Known::of(&self.cells, &self.groups, &pages, cell);
+        let (low, apart) = (known.low.get().element, known.apart.get());
+        if apart == 0 {
+            for array in arrays {
+                let a = &z.arrays[*array];
+                if let Ok(page) = known.page(&self.groups, &pages, *array, 0) {
+                    let g = Grain::new(page, a.dtype, a.components, z.translation.strides());
+                    g.prefetch(low, corner_steps(z.translation.dims));
+                }
             }
             return;
         }
-        let (places, first) = z.translation.corners(cell);
-        let mut pages = [core::ptr::null(); 8];
-        for c in 0..8 {
-            pages[c] = if first[c] != c {
-                pages[first[c]]
-            } else if let Lookup::Here(bytes) = self.worker.page(id(places[c].page)) {
-                bytes.as_ptr()
-            } else {
-                return;
-            };
-            Grain::new(pages[c], a.dtype, a.components, (0, 0)).prefetch_point(places[c].element);
+        let step = z.translation.corner_steps(apart);
+        for array in arrays {
+            let a = &z.arrays[*array];
+            let mut of_corners = [core::ptr::null(); 8];
+            for c in 0..8 {
+                if c & apart != c {
+                    of_corners[c] = of_corners[c & apart];
+                } else if let Ok(page) = known.page(&self.groups, &pages, *array, c) {
+                    of_corners[c] = page;
+                } else {
+                    return;
+                }
+            }
+            let across = Across { pages: of_corners, low, step };
+            for (c, page) in of_corners.iter().enumerate() {
+                Grain::new(*page, a.dtype, a.components, (0, 0)).prefetch_point(across.element(c));
+            }
         }
     }
 
     fn block(&mut self, zone: usize, level: usize, block: [u32; 3]) -> Result<[f32; 6], Miss> {
         let l = &self.zones[zone].boxes[level];
         let at = l.translation.node(block);
-        let bytes = Self::page(&self.worker, PageId::new(l.id, 0, at.page), &mut self.missing, &mut self.failure)?;
-        let p = bytes.cast::<f32>();
+        let id = PageId::new(l.id, 0, at.page);
+        let p = self.boxes(id)?.cast::<f32>();
         // SAFETY: a page of boxes holds six components of a full page box.
         Ok(core::array::from_fn(|c| unsafe { *p.add(at.element * 6 + c) }))
     }
 
     fn blocks_that_hold(&mut self, zone: usize, level: usize, p: V4, out: &mut Vec<[u32; 3]>) -> Result<(), Miss> {
-        let l = &self.zones[zone].boxes[level];
-        let t = &l.translation;
+        let (id, t) = (self.zones[zone].boxes[level].id, self.zones[zone].boxes[level].translation);
         let mut result = Ok(());
         for number in 0..t.count() {
-            let bytes =
-                match Self::page(&self.worker, PageId::new(l.id, 0, number), &mut self.missing, &mut self.failure) {
-                    Ok(bytes) => bytes,
-                    Err(Miss::Failed) => return Err(Miss::Failed),
-                    Err(m) => {
-                        result = Err(m);
-                        continue;
-                    }
-                };
+            let page = match self.boxes(PageId::new(id, 0, number)) {
+                Ok(page) => page,
+                Err(Miss::Failed) => return Err(Miss::Failed),
+                Err(m) => {
+                    result = Err(m);
+                    continue;
+                }
+            };
             // SAFETY: the pin is held until the next step, and the page holds six components of a full page box.
-            let boxes = unsafe { core::slice::from_raw_parts(bytes.cast::<[f32; 6]>(), t.component) };
+            let boxes = unsafe { core::slice::from_raw_parts(page.cast::<[f32; 6]>(), t.component) };
             let (first, inside) = t.extent(number);
             for k in 0..inside[2] {
                 for j in 0..inside[1] {

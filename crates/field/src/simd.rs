@@ -158,6 +158,28 @@ mod imp {
                 [Self(_mm256_cvtps_pd(_mm_movelh_ps(xy, z0))), Self(_mm256_cvtps_pd(_mm_movehl_ps(z0, xy)))]
             }
         }
+        /// Two values at `a`, then two at `b`.
+        ///
+        /// # Safety
+        /// `a`, `a + 1`, `b` and `b + 1` must be readable.
+        #[inline(always)]
+        pub unsafe fn pairs_f32(a: *const f32, b: *const f32) -> Self {
+            unsafe {
+                let (a, b) = (_mm_load_sd(a.cast()), _mm_load_sd(b.cast()));
+                Self(_mm256_cvtps_pd(_mm_movelh_ps(_mm_castpd_ps(a), _mm_castpd_ps(b))))
+            }
+        }
+        /// A point of three components: lanes (x, y, z, 0).
+        ///
+        /// # Safety
+        /// `p` to `p + 2` must be readable.
+        #[inline(always)]
+        pub unsafe fn point_f32(p: *const f32) -> Self {
+            unsafe {
+                let xy = _mm_castpd_ps(_mm_load_sd(p.cast()));
+                Self(_mm256_cvtps_pd(_mm_movelh_ps(xy, _mm_load_ss(p.add(2)))))
+            }
+        }
         /// Two points of three components that follow each other: lanes (x, y, z, 0) of each.
         ///
         /// # Safety
@@ -337,6 +359,24 @@ mod imp {
                 let at = |c: usize| f64::from(unsafe { p[c].add(n).read_unaligned() });
                 Self([at(0), at(1), at(2), 0.0])
             })
+        }
+        /// Two values at `a`, then two at `b`.
+        ///
+        /// # Safety
+        /// `a`, `a + 1`, `b` and `b + 1` must be readable.
+        #[inline(always)]
+        pub unsafe fn pairs_f32(a: *const f32, b: *const f32) -> Self {
+            let at = |p: *const f32| f64::from(unsafe { p.read_unaligned() });
+            Self([at(a), at(a.wrapping_add(1)), at(b), at(b.wrapping_add(1))])
+        }
+        /// A point of three components: lanes (x, y, z, 0).
+        ///
+        /// # Safety
+        /// `p` to `p + 2` must be readable.
+        #[inline(always)]
+        pub unsafe fn point_f32(p: *const f32) -> Self {
+            let at = |n: usize| f64::from(unsafe { p.add(n).read_unaligned() });
+            Self([at(0), at(1), at(2), 0.0])
         }
         /// Two points of three components that follow each other: lanes (x, y, z, 0) of each.
         ///

@@ -2,8 +2,7 @@
 
 use crate::boxes::Bounds;
 use crate::cell::{monomials, CellMap, Interpolant, Inverse, Rst, FACE_TOLERANCE};
-use crate::nodes::{box_holds, BoxLevel, Miss, Nodes};
-use crate::quantity::{Conserved, Derived, Quantity};
+use crate::nodes::{box_holds, BoxLevel, Corners, Miss, Nodes, Zone};
 pub use crate::shape::{Blank, CellId, Shape, Spot};
 use crate::simd::V4;
 pub use crate::wanted::{VectorSource, ZoneFields};
@@ -42,6 +41,24 @@ impl Loaded {
             sampled: Vec::new(),
         }
     }
+
+    /// Takes over another cell's geometry, if all of it is there.
+    #[inline(always)]
+    fn take_shape(&mut self, cell: CellId, at: &mut impl Corners, grid: Grid) -> Result<(), Miss> {
+        let mut shape = Shape { corners: [V4::zero(); 8], thin: grid.thin };
+        let filled = shape.fill(at, grid.xyz);
+        let blank = match grid.iblank.map_or(Ok(Blank::Field), |array| blank(at, array)) {
+            Ok(blank) if filled.is_ok() => blank,
+            b => return Err(Miss::worst([filled.err(), b.err(), None])),
+        };
+        self.cell = cell;
+        self.thin = shape.thin;
+        self.blank = if shape.finite() { blank } else { Blank::Hole };
+        self.shape = monomials(&shape.corners);
+        self.full = false;
+        Ok(())
+    }
+
     /// (r, s, t) to physical space.
     #[inline(always)]
     pub fn map(&self) -> CellMap {
@@ -52,6 +69,32 @@ impl Loaded {
     pub fn holds(&self, q: Rst) -> bool {
         Shape::holds(self.thin, q)
     }
+}
+
+/// What a zone says of its grid.
+#[derive(Copy, Clone)]
+struct Grid {
+    xyz: usize,
+    iblank: Option<usize>,
+    thin: [bool; 3],
+}
+
+impl Grid {
+    #[inline(always)]
+    fn of(zone: &Zone) -> Self {
+        Self { xyz: zone.xyz, iblank: zone.iblank, thin: zone.thin() }
+    }
+}
+
+/// What iblank, array `array`, says of a cell.
+#[inline(always)]
+fn blank(at: &mut impl Corners, array: usize) -> Result<Blank, Miss> {
+    let mut b = [0.0; 8];
+    at.scalar(array, 0, &mut b)?;
+    if b.contains(&0.0) {
+        return Ok(Blank::Hole);
+    }
+    Ok(b.iter().find(|v| **v < 0.0).map_or(Blank::Field, |v| Blank::Fringe((-v) as u32 - 1)))
 }
 
 /// Loaded cells kept for each lane, direct mapped. The stages of a step in physical space visit few cells, in no fixed order.
@@ -89,12 +132,7 @@ impl<N: Nodes> Space<N> {
     #[inline(always)]
     pub fn blank(&mut self, cell: CellId) -> Result<Blank, Miss> {
         let Some(array) = self.nodes.zones()[cell.zone as usize].iblank else { return Ok(Blank::Field) };
-        let mut b = [0.0; 8];
-        self.nodes.scalar(cell.zone as usize, array, 0, cell.ijk, &mut b)?;
-        if b.contains(&0.0) {
-            return Ok(Blank::Hole);
-        }
-        Ok(b.iter().find(|v| **v < 0.0).map_or(Blank::Field, |v| Blank::Fringe((-v) as u32 - 1)))
+        blank(&mut self.nodes.at(cell.zone as usize, cell.ijk), array)
     }
 
     /// Gives the turn to a lane. What is kept for one lane is not overwritten by the others; answers do not depend on it.
@@ -124,15 +162,11 @@ impl<N: Nodes> Space<N> {
     #[inline(always)]
     pub fn prefetch(&self, cell: CellId) {
         let zone = cell.zone as usize;
-        let z = &self.nodes.zones()[zone];
-        self.nodes.prefetch(zone, z.xyz, cell.ijk);
+        let xyz = self.nodes.zones()[zone].xyz;
         match self.fields[zone].vector {
-            VectorSource::Stored(a) => self.nodes.prefetch(zone, a, cell.ijk),
-            VectorSource::Quotient(a, b) => {
-                self.nodes.prefetch(zone, a, cell.ijk);
-                self.nodes.prefetch(zone, b, cell.ijk);
-            }
-            VectorSource::None => {}
+            VectorSource::Stored(a) => self.nodes.prefetch(zone, &[xyz, a], cell.ijk),
+            VectorSource::Quotient(a, b) => self.nodes.prefetch(zone, &[xyz, a, b], cell.ijk),
+            VectorSource::None => self.nodes.prefetch(zone, &[xyz], cell.ijk),
         }
     }
 
@@ -148,18 +182,9 @@ impl<N: Nodes> Space<N> {
 
     #[inline(never)]
     fn load_shape(&mut self, cell: CellId, n: usize) -> Result<usize, Miss> {
-        let shape = Shape::load(&mut self.nodes, cell);
-        let blank = self.blank(cell);
-        let (shape, blank) = match (shape, blank) {
-            (Ok(s), Ok(b)) => (s, b),
-            (s, b) => return Err(worst([s.err(), b.err(), None])),
-        };
-        let l = &mut self.kept[n];
-        l.cell = cell;
-        l.thin = shape.thin;
-        l.blank = if shape.finite() { blank } else { Blank::Hole };
-        l.shape = monomials(&shape.corners);
-        l.full = false;
+        let grid = Grid::of(&self.nodes.zones()[cell.zone as usize]);
+        let mut at = self.nodes.at(cell.zone as usize, cell.ijk);
+        self.kept[n].take_shape(cell, &mut at, grid)?;
         Ok(n)
     }
 
@@ -178,88 +203,24 @@ impl<N: Nodes> Space<N> {
 
     #[inline(never)]
     fn load_full(&mut self, cell: CellId, n: usize) -> Result<(), Miss> {
+        let zone = cell.zone as usize;
+        let (l, fields) = (&mut self.kept[n], &self.fields[zone]);
         // Whatever cell is kept here, its samples are about to be overwritten, also if this load comes to nothing.
-        self.kept[n].full = false;
-        let shape = self.load(cell).err();
-        let vector = self.vector_corners(cell);
-        let mut sampled = core::mem::take(&mut self.kept[n].sampled);
-        let fields = if self.fields[cell.zone as usize].sampled.is_empty() {
-            None
-        } else {
-            self.sample_corners(cell, &mut sampled).err()
-        };
-        let l = &mut self.kept[n];
-        l.sampled = sampled;
+        l.full = false;
+        let grid = Grid::of(&self.nodes.zones()[zone]);
+        let mut at = self.nodes.at(zone, cell.ijk);
+        let shape = if l.cell == cell { None } else { l.take_shape(cell, &mut at, grid).err() };
+        let mut corners = [V4::zero(); 8];
+        let vector = fields.vector.corners(&mut at, &mut corners);
+        let sampled = if fields.sampled.is_empty() { None } else { fields.sample(&mut at, &mut l.sampled).err() };
         match vector {
-            Ok(v) if shape.is_none() && fields.is_none() => {
-                l.vector = Interpolant::new(&v);
+            Ok(()) if shape.is_none() && sampled.is_none() => {
+                l.vector = Interpolant::new(&corners);
                 l.full = true;
                 Ok(())
             }
-            v => Err(worst([shape, fields, v.err()])),
+            v => Err(Miss::worst([shape, sampled, v.err()])),
         }
-    }
-
-    /// Values of the sampled fields at the corners of a cell.
-    fn sample_corners(&mut self, cell: CellId, out: &mut Vec<[f64; 8]>) -> Result<(), Miss> {
-        out.clear();
-        let fields = self.fields.clone();
-        let f = &fields[cell.zone as usize];
-        let conserved = self.conserved(cell, f);
-        let mut miss = conserved.as_ref().err().copied();
-        for q in &f.sampled {
-            let rows = match *q {
-                Quantity::Derived(d) => {
-                    if let Ok(c) = &conserved {
-                        let values: [[f64; 3]; 8] = core::array::from_fn(|n| d.value(&c[n], f.free));
-                        out.extend((0..q.components()).map(|k| values.map(|v| v[k])));
-                    }
-                    continue;
-                }
-                Quantity::Stored { array, components } => (array, 0..components),
-                Quantity::Component { array, component } => (array, component..component + 1),
-            };
-            for k in rows.1 {
-                let mut v = [0.0; 8];
-                match self.nodes.scalar(cell.zone as usize, rows.0, k, cell.ijk, &mut v) {
-                    Ok(()) => out.push(v),
-                    Err(m) => miss = Some(worst([miss, Some(m), None])),
-                }
-            }
-        }
-        miss.map_or(Ok(()), Err)
-    }
-
-    /// The conserved variables that the sampled fields are made of, at the corners of a cell.
-    fn conserved(&mut self, cell: CellId, f: &ZoneFields) -> Result<[Conserved; 8], Miss> {
-        let mut c = [Conserved { gamma: f.gamma, ..Conserved::default() }; 8];
-        let derived = || f.sampled.iter().filter_map(|q| if let Quantity::Derived(d) = q { Some(*d) } else { None });
-        if derived().next().is_none() {
-            return Ok(c);
-        }
-        let zone = cell.zone as usize;
-        let mut miss: Option<Miss> = None;
-        let mut scalar = |s: &mut Self, array: Option<usize>, put: &mut dyn FnMut(usize, f64)| {
-            let Some(array) = array else { return };
-            let mut v = [0.0; 8];
-            match s.nodes.scalar(zone, array, 0, cell.ijk, &mut v) {
-                Ok(()) => v.iter().enumerate().for_each(|(n, x)| put(n, *x)),
-                Err(m) => miss = Some(worst([miss, Some(m), None])),
-            }
-        };
-        scalar(self, f.sources.density, &mut |n, x| c[n].density = x);
-        if derived().any(Derived::needs_energy) {
-            scalar(self, f.sources.energy, &mut |n, x| c[n].energy = x);
-            scalar(self, f.sources.gamma, &mut |n, x| c[n].gamma = x);
-        }
-        if let (true, Some(m)) = (derived().any(Derived::needs_momentum), f.sources.momentum) {
-            let mut v = [V4::zero(); 8];
-            match self.nodes.vector(zone, m, cell.ijk, &mut v) {
-                Ok(()) => v.iter().enumerate().for_each(|(n, x)| c[n].momentum = x.xyz()),
-                Err(m) => miss = Some(worst([miss, Some(m), None])),
-            }
-        }
-        miss.map_or(Ok(c), Err)
     }
 
     /// The traced vector at the corners of a cell.
@@ -268,28 +229,10 @@ impl<N: Nodes> Space<N> {
     /// [`Miss`].
     #[inline(always)]
     pub fn vector_corners(&mut self, cell: CellId) -> Result<[V4; 8], Miss> {
-        let mut v = [V4::zero(); 8];
         let zone = cell.zone as usize;
-        match self.fields[zone].vector {
-            VectorSource::Stored(a) => self.nodes.vector(zone, a, cell.ijk, &mut v)?,
-            VectorSource::Quotient(m, d) => {
-                let mut rho = [0.0; 8];
-                let a = self.nodes.vector(zone, m, cell.ijk, &mut v);
-                let b = self.nodes.scalar(zone, d, 0, cell.ijk, &mut rho);
-                if a.is_err() || b.is_err() {
-                    return Err(worst([a.err(), b.err(), None]));
-                }
-                for (v, rho) in v.chunks_exact_mut(4).zip(rho.chunks_exact(4)) {
-                    let inv = V4::splat(1.0) / V4::new(rho[0], rho[1], rho[2], rho[3]);
-                    v[0] = v[0] * inv.lane::<0>();
-                    v[1] = v[1] * inv.lane::<1>();
-                    v[2] = v[2] * inv.lane::<2>();
-                    v[3] = v[3] * inv.lane::<3>();
-                }
-            }
-            VectorSource::None => {}
-        }
-        Ok(v)
+        let mut corners = [V4::zero(); 8];
+        self.fields[zone].vector.corners(&mut self.nodes.at(zone, cell.ijk), &mut corners)?;
+        Ok(corners)
     }
 
     /// Values of the sampled fields at a located point, appended to `out` component by component.
@@ -402,7 +345,7 @@ impl<N: Nodes> Space<N> {
                 match self.nodes.block(zone, level, *b) {
                     Ok(bx) if box_holds(&bx, p) => frontier.push(*b),
                     Ok(_) => {}
-                    Err(m) => worst_miss = Some(worst([worst_miss, Some(m), None])),
+                    Err(m) => worst_miss = Some(Miss::worst([worst_miss, Some(m), None])),
                 }
             }
         }
@@ -413,7 +356,7 @@ impl<N: Nodes> Space<N> {
             for b in &frontier {
                 match self.find_in_block(zone, *b, cells, p, best) {
                     Ok(s) => best = s,
-                    Err(m) => worst_miss = Some(worst([worst_miss, Some(m), None])),
+                    Err(m) => worst_miss = Some(Miss::worst([worst_miss, Some(m), None])),
                 }
             }
         }
@@ -446,7 +389,7 @@ impl<N: Nodes> Space<N> {
                     match self.try_cell(cell, p) {
                         Ok(Some(s)) => best = Some(s),
                         Ok(None) => {}
-                        Err(m) => miss = Some(worst([miss, Some(m), None])),
+                        Err(m) => miss = Some(Miss::worst([miss, Some(m), None])),
                     }
                 }
             }
@@ -495,14 +438,4 @@ pub enum Walk {
     Edge(Spot),
     /// Nowhere.
     Lost,
-}
-
-/// A failure counts for more than an absence.
-#[inline]
-fn worst(m: [Option<Miss>; 3]) -> Miss {
-    if m.contains(&Some(Miss::Failed)) {
-        Miss::Failed
-    } else {
-        Miss::Absent
-    }
 }

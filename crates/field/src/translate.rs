@@ -19,8 +19,8 @@ impl Axis {
     }
     #[inline(always)]
     fn split(self, i: u32) -> (u32, u32) {
-        let q = ((u128::from(i) * u128::from(self.magic)) >> self.shift) as u32;
-        (q, i - q * self.page)
+        let q = (u64::from(i).wrapping_mul(self.magic)).wrapping_shr(self.shift) as u32;
+        (q, i.wrapping_sub(q.wrapping_mul(self.page)))
     }
 }
 
@@ -61,17 +61,41 @@ impl Translation {
         }
     }
 
-    /// Translates the low corner of a cell, and says whether all of the cell's corners lie in the same page. Directions
-    /// of one point have no second corner.
+    /// Translates the low corner of a cell, and says along which axes (bit 0 for i, 1 for j, 2 for k) its corners lie in different
+    /// pages. Directions of one point have no second corner.
     #[inline(always)]
-    pub fn cell(&self, ijk: [u32; 3]) -> (Place, bool) {
+    pub fn cell(&self, ijk: [u32; 3]) -> (Place, usize) {
         let (pi, i) = self.axes[0].split(ijk[0]);
         let (pj, j) = self.axes[1].split(ijk[1]);
         let (pk, k) = self.axes[2].split(ijk[2]);
-        let whole = (i + 1 < self.page[0] || self.dims[0] == 1)
-            && (j + 1 < self.page[1] || self.dims[1] == 1)
-            && (k + 1 < self.page[2] || self.dims[2] == 1);
-        (self.place([pi, pj, pk], [i, j, k]), whole)
+        let apart = |a: usize, n: u32| usize::from(n + 1 >= self.page[a] && self.dims[a] != 1) << a;
+        (self.place([pi, pj, pk], [i, j, k]), apart(0, i) | apart(1, j) | apart(2, k))
+    }
+
+    /// The page of a corner (bit 0 for i, 1 for j, 2 for k) of a cell, from the page of its low corner and the axes along which its
+    /// corners are apart.
+    #[inline(always)]
+    pub fn corner_page(&self, low: u64, apart: usize, corner: usize) -> u64 {
+        let over = corner & apart;
+        let (ni, nj) = (u64::from(self.pages[0]), u64::from(self.pages[1]));
+        let (row, plane) = (over >> 1 & 1, over >> 2);
+        let rows = (plane as u64).wrapping_mul(nj).wrapping_add(row as u64);
+        low.wrapping_add((over & 1) as u64).wrapping_add(rows.wrapping_mul(ni))
+    }
+
+    /// Elements from the low corner of a cell to the high one along each axis, each within its own page.
+    #[inline(always)]
+    pub fn corner_steps(&self, apart: usize) -> [isize; 3] {
+        let (row, plane) = self.strides();
+        let stride = [1, row, plane];
+        core::array::from_fn(|a| {
+            let stride = stride[a] as isize;
+            match (self.dims[a], apart >> a & 1) {
+                (1, _) => 0,
+                (_, 0) => stride,
+                _ => stride - self.page[a] as isize * stride,
+            }
+        })
     }
 
     /// Translates a node.
@@ -85,10 +109,12 @@ impl Translation {
 
     #[inline(always)]
     fn place(&self, p: [u32; 3], o: [u32; 3]) -> Place {
-        let page =
-            (u64::from(p[2]) * u64::from(self.pages[1]) + u64::from(p[1])) * u64::from(self.pages[0]) + u64::from(p[0]);
-        let element = (o[2] as usize * self.page[1] as usize + o[1] as usize) * self.page[0] as usize + o[0] as usize;
-        Place { page, element }
+        // Page and element numbers fit (the catalog has checked the products), so that nothing is checked again for each cell.
+        let row_major = |n: [u32; 3], of: [u32; 3]| {
+            let rows = u64::from(n[2]).wrapping_mul(u64::from(of[1])).wrapping_add(u64::from(n[1]));
+            rows.wrapping_mul(u64::from(of[0])).wrapping_add(u64::from(n[0]))
+        };
+        Place { page: row_major(p, self.pages), element: row_major(o, self.page) as usize }
     }
 
     /// First point of a page, and its points along i, j, k without padding.
@@ -97,33 +123,6 @@ impl Translation {
         let at = [page % ni, page / ni % nj, page / ni / nj];
         let first = core::array::from_fn(|a| at[a] as u32 * self.page[a]);
         (first, core::array::from_fn(|a| self.page[a].min(self.dims[a].saturating_sub(first[a]))))
-    }
-
-    /// Where the corners of a cell lie that is not within one page: for each axis page number and offset of its low and its high
-    /// corner.
-    #[inline(always)]
-    fn ends(&self, ijk: [u32; 3]) -> [[(u32, u32); 2]; 3] {
-        core::array::from_fn(|a| {
-            let low = self.axes[a].split(ijk[a]);
-            let high = match (self.dims[a], low.1 + 1 < self.page[a]) {
-                (1, _) => low,
-                (_, true) => (low.0, low.1 + 1),
-                (_, false) => (low.0 + 1, 0),
-            };
-            [low, high]
-        })
-    }
-
-    /// The places of a cell's corners (bit 0 of the index is i, bit 1 j, bit 2 k), and for each the first corner in the same page.
-    #[inline(always)]
-    pub fn corners(&self, ijk: [u32; 3]) -> ([Place; 8], [usize; 8]) {
-        let ends = self.ends(ijk);
-        let apart: usize = (0..3).map(|a| usize::from(ends[a][0].0 != ends[a][1].0) << a).sum();
-        let at = |c: usize| {
-            let [i, j, k] = core::array::from_fn(|a| ends[a][c >> a & 1]);
-            self.place([i.0, j.0, k.0], [i.1, j.1, k.1])
-        };
-        (core::array::from_fn(at), core::array::from_fn(|c| c & apart))
     }
 
     /// Elements from a node to the next in j and in k.
@@ -158,6 +157,21 @@ mod tests {
             let page = ((x[2] / p[2]) * n[1] + x[1] / p[1]) * n[0] + x[0] / p[0];
             let element = ((x[2] % p[2]) * p[1] + x[1] % p[1]) * p[0] + x[0] % p[0];
             prop_assert_eq!(got, Place { page: page as u64, element });
+            let cell = x.map(|v| v as u32);
+            let (low, apart) = t.cell(cell);
+            prop_assert_eq!(low, got);
+            let steps = t.corner_steps(apart);
+            for c in 0..8usize {
+                // In directions of one point both corners are the same node; the last point begins no cell.
+                let node: [u32; 3] = core::array::from_fn(|a| cell[a] + u32::from(c >> a & 1 == 1 && d[a] > 1));
+                if (0..3).any(|a| node[a] as usize >= d[a]) {
+                    continue;
+                }
+                let step: isize = (0..3).filter(|a| c >> a & 1 == 1).map(|a| steps[a]).sum();
+                let element = low.element as isize + step;
+                let page = t.corner_page(low.page, apart, c);
+                prop_assert_eq!(t.node(node), Place { page, element: element as usize });
+            }
         }
     }
 }

@@ -1,8 +1,9 @@
 //! What a run traces and samples, resolved to the arrays of each zone.
 
 use crate::error::FieldError;
-use crate::nodes::Zone;
-use crate::quantity::{Derived, FreeStream, Quantity, Sources};
+use crate::nodes::{Corners, Miss, Zone};
+use crate::quantity::{Conserved, Derived, FreeStream, Quantity, Sources};
+use crate::simd::V4;
 
 /// Where the vector that is traced comes from in one zone.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -13,6 +14,36 @@ pub enum VectorSource {
     Quotient(usize, usize),
     /// This zone has none.
     None,
+}
+
+impl VectorSource {
+    /// The vector at the corners of a cell, into `v`. Where anything is absent, everything that is absent is listed.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    #[inline(always)]
+    pub fn corners(self, at: &mut impl Corners, v: &mut [V4; 8]) -> Result<(), Miss> {
+        match self {
+            Self::Stored(a) => at.vector(a, v)?,
+            Self::Quotient(m, d) => {
+                let mut rho = [0.0; 8];
+                let a = at.vector(m, v);
+                let b = at.scalar(d, 0, &mut rho);
+                if a.is_err() || b.is_err() {
+                    return Err(Miss::worst([a.err(), b.err(), None]));
+                }
+                for (v, rho) in v.chunks_exact_mut(4).zip(rho.chunks_exact(4)) {
+                    let inv = V4::splat(1.0) / V4::new(rho[0], rho[1], rho[2], rho[3]);
+                    v[0] = v[0] * inv.lane::<0>();
+                    v[1] = v[1] * inv.lane::<1>();
+                    v[2] = v[2] * inv.lane::<2>();
+                    v[3] = v[3] * inv.lane::<3>();
+                }
+            }
+            Self::None => *v = [V4::zero(); 8],
+        }
+        Ok(())
+    }
 }
 
 /// What is traced and what is sampled on the way, for one zone.
@@ -31,6 +62,69 @@ pub struct ZoneFields {
 }
 
 impl ZoneFields {
+    /// Values of the sampled fields at the corners of a cell, a row a component. Where anything is absent, everything that is
+    /// absent is listed.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    pub fn sample(&self, at: &mut impl Corners, out: &mut Vec<[f64; 8]>) -> Result<(), Miss> {
+        out.clear();
+        let conserved = self.conserved(at);
+        let mut miss = conserved.as_ref().err().copied();
+        for q in &self.sampled {
+            let rows = match *q {
+                Quantity::Derived(d) => {
+                    if let Ok(c) = &conserved {
+                        let values: [[f64; 3]; 8] = core::array::from_fn(|n| d.value(&c[n], self.free));
+                        out.extend((0..q.components()).map(|k| values.map(|v| v[k])));
+                    }
+                    continue;
+                }
+                Quantity::Stored { array, components } => (array, 0..components),
+                Quantity::Component { array, component } => (array, component..component + 1),
+            };
+            for k in rows.1 {
+                let mut v = [0.0; 8];
+                match at.scalar(rows.0, k, &mut v) {
+                    Ok(()) => out.push(v),
+                    Err(m) => miss = Some(Miss::worst([miss, Some(m), None])),
+                }
+            }
+        }
+        miss.map_or(Ok(()), Err)
+    }
+
+    /// The conserved variables that the sampled fields are made of, at the corners of a cell.
+    fn conserved(&self, at: &mut impl Corners) -> Result<[Conserved; 8], Miss> {
+        let mut c = [Conserved { gamma: self.gamma, ..Conserved::default() }; 8];
+        let derived = || self.sampled.iter().filter_map(|q| if let Quantity::Derived(d) = q { Some(*d) } else { None });
+        if derived().next().is_none() {
+            return Ok(c);
+        }
+        let mut miss: Option<Miss> = None;
+        let mut scalar = |array: Option<usize>, put: &mut dyn FnMut(usize, f64)| {
+            let Some(array) = array else { return };
+            let mut v = [0.0; 8];
+            match at.scalar(array, 0, &mut v) {
+                Ok(()) => v.iter().enumerate().for_each(|(n, x)| put(n, *x)),
+                Err(m) => miss = Some(Miss::worst([miss, Some(m), None])),
+            }
+        };
+        scalar(self.sources.density, &mut |n, x| c[n].density = x);
+        if derived().any(Derived::needs_energy) {
+            scalar(self.sources.energy, &mut |n, x| c[n].energy = x);
+            scalar(self.sources.gamma, &mut |n, x| c[n].gamma = x);
+        }
+        if let (true, Some(m)) = (derived().any(Derived::needs_momentum), self.sources.momentum) {
+            let mut v = [V4::zero(); 8];
+            match at.vector(m, &mut v) {
+                Ok(()) => v.iter().enumerate().for_each(|(n, x)| c[n].momentum = x.xyz()),
+                Err(m) => miss = Some(Miss::worst([miss, Some(m), None])),
+            }
+        }
+        miss.map_or(Ok(c), Err)
+    }
+
     /// Arrays that a step reads besides coordinates and iblank.
     pub fn arrays(&self) -> Vec<usize> {
         let mut used = match self.vector {

@@ -117,7 +117,7 @@ proptest! {
                         core::array::from_fn(|a| (cell[a] + ((n >> a) & 1)).min(dims[a] as u32 - 1))
                     };
                     // A hint, also while pages are absent.
-                    nodes.prefetch(0, 0, cell);
+                    nodes.prefetch(0, &[0], cell);
                     let got = until_here(&pager, &mut nodes, |n| {
                         let mut v = [V4::splat(f64::NAN); 8];
                         n.vector(0, 0, cell, &mut v).map(|()| v)
@@ -135,7 +135,7 @@ proptest! {
                         });
                         prop_assert_eq!(got, core::array::from_fn(|n| number(corner(n as u32), c)));
                     }
-                    nodes.prefetch(0, 0, cell);
+                    nodes.prefetch(0, &[0], cell);
                     nodes.begin_step();
                 }
             }

@@ -120,6 +120,17 @@ impl Determinants {
     }
 }
 
+/// Squares of a step's error (in fractions: `e`) and of its length `d`, in physical space by the Jacobian's rows at its end; `None` if
+/// the error is no number.
+#[inline(always)]
+fn measure(rows: [V4; 3], e: V4, d: V4) -> Option<(f64, f64)> {
+    let [r, s, t, _] = V4::transpose([rows[0], rows[1], rows[2], V4::zero()]);
+    let physical = |d: V4| (r * d.lane::<0>()).fma(s, d.lane::<1>()).fma(t, d.lane::<2>());
+    let (e, d) = (physical(e), physical(d));
+    let error2 = e.dot3(e);
+    error2.is_finite().then(|| (error2, d.dot3(d)))
+}
+
 impl CellStep {
     /// Takes a step of `h` units of time (negative: against the vector) from fractions `y0` with the rate `k0` there, by
     /// Bogacki and Shampine's pair. `None` where the map collapses on the way.
@@ -139,7 +150,8 @@ impl CellStep {
         let e = (k1 * V4::splat(BS_E[0])).fma(k2.r, V4::splat(BS_E[1])).fma(k3.r, V4::splat(BS_E[2]));
         let e = e.fma(k4.r, V4::splat(BS_E[3])) * hv;
         dets.sound().then_some(())?;
-        Self { y0, y1, first: k1, last: k4.r, c5: V4::zero(), h, error2: 0.0, length2: 0.0 }.measured(rows, e)
+        let (error2, length2) = measure(rows, e, y1 - y0)?;
+        Some(Self { y0, y1, first: k1, last: k4.r, c5: V4::zero(), h, error2, length2 })
     }
 
     /// As [`Self::take_low`], by Dormand and Prince's pair.
@@ -172,19 +184,8 @@ impl CellStep {
             e = e.fma(V4::splat(DP_E[n]), k[n]);
             c5 = c5.fma(V4::splat(DENSE[n]), k[n]);
         }
-        let step = Self { y0, y1, first: k[0], last: k[6], c5: c5 * hv, h, error2: 0.0, length2: 0.0 };
-        step.measured(rows, e * hv)
-    }
-
-    /// With its error (in fractions: `e`) and its length by the Jacobian at the end.
-    #[inline(always)]
-    fn measured(mut self, rows: [V4; 3], e: V4) -> Option<Self> {
-        let [r, s, t, _] = V4::transpose([rows[0], rows[1], rows[2], V4::zero()]);
-        let physical = |d: V4| (r * d.lane::<0>()).fma(s, d.lane::<1>()).fma(t, d.lane::<2>());
-        let (e, d) = (physical(e), physical(self.y1 - self.y0));
-        self.error2 = e.dot3(e);
-        self.length2 = d.dot3(d);
-        self.error2.is_finite().then_some(self)
+        let (error2, length2) = measure(rows, e * hv, y1 - y0)?;
+        Some(Self { y0, y1, first: k[0], last: k[6], c5: c5 * hv, h, error2, length2 })
     }
 
     /// Fractions at the end.

@@ -5,7 +5,7 @@
 //!
 //! Practice. Lanes do not see each other, so what comes of one is the same whatever the others hold. A lane that is not
 //! the ordinary case (its error is too large, its map collapses, it grazes the face that it stands on) says so, and the
-//! caller takes that step alone. The low order costs 90 cycles a particle, alone some 500.
+//! caller takes that step alone. Over flat arrays a point of a line took 0.53 us one by one and 0.33 us by four.
 
 use crate::cellstep::{BS_E, COLLAPSE, DENSE};
 use crate::rk::{DP_A, DP_E};

@@ -309,8 +309,7 @@ impl Streamline {
                     let rounding =
                         || f64::EPSILON * 16.0 * (x0[0].abs() + x0[1].abs() + x0[2].abs() + step.length2.sqrt());
                     if ratio2 <= 1.0 || step.error2 <= rounding().powi(2) {
-                        let grown = h * growth(ratio2);
-                        h_next = if grown >= h && bound.is_finite() { bound.max(grown) } else { grown };
+                        h_next = next_step(bound, h, ratio2);
                         break step;
                     }
                     h *= growth(ratio2).max(SHRINK_MIN);
@@ -516,6 +515,18 @@ fn growth(ratio2: f64) -> f64 {
     (SAFETY / ratio2.sqrt().sqrt().sqrt()).min(GROW_MAX)
 }
 
+/// Step that the error control allows after one of the fifth order of `h`: `bound` was allowed before, and `h` may have been
+/// cut short of it by a face, which says nothing against `bound`.
+#[inline(always)]
+fn next_step(bound: f64, h: f64, ratio2: f64) -> f64 {
+    let grown = h * growth(ratio2);
+    if grown >= h && bound.is_finite() {
+        bound.max(grown)
+    } else {
+        grown
+    }
+}
+
 /// Time to the nearest face ahead at a rate.
 #[inline(always)]
 fn time_to_face(q: [f64; 3], k: V4) -> f64 {
@@ -544,8 +555,7 @@ fn on_cell(q: [f64; 3], thin: [bool; 3]) -> [f64; 3] {
 fn neighbour<N: Nodes>(flow: &GridFlow<N>, place: Place, face: Face) -> Option<Place> {
     let cells = flow.space.nodes.zones()[face.cell.zone as usize].cells();
     let at = face.cell.ijk[face.axis];
-    let mut next = place;
-    next.spot.cell.ijk[face.axis] = if face.side == 1 {
+    let to = if face.side == 1 {
         if at + 1 >= cells[face.axis] {
             return None;
         }
@@ -553,6 +563,9 @@ fn neighbour<N: Nodes>(flow: &GridFlow<N>, place: Place, face: Face) -> Option<P
     } else {
         at.checked_sub(1)?
     };
-    next.spot.rst[face.axis] = f64::from(1 - face.side);
-    Some(next)
+    // Each index anew, not one of them in memory: what reads them next would wait for that store (an eighth of the executor's time).
+    let spot = place.spot;
+    let ijk = core::array::from_fn(|a| if a == face.axis { to } else { spot.cell.ijk[a] });
+    let rst = core::array::from_fn(|a| if a == face.axis { f64::from(1 - face.side) } else { spot.rst[a] });
+    Some(Place { spot: Spot { cell: CellId { zone: spot.cell.zone, ijk }, rst }, ..place })
 }

@@ -4,7 +4,7 @@
 mod worlds;
 
 use field::flat::FlatNodes;
-use field::nodes::{Miss, Nodes, Zone};
+use field::nodes::{Each, Miss, Nodes, Zone};
 use field::simd::V4;
 use kernels::flow::GridFlow;
 use kernels::line::Joined;
@@ -63,8 +63,12 @@ impl Flaky {
 }
 
 impl Nodes for Flaky {
+    type At<'a> = Each<'a, Self>;
     fn zones(&self) -> &[Zone] {
         self.inner.zones()
+    }
+    fn at(&mut self, zone: usize, cell: [u32; 3]) -> Each<'_, Self> {
+        Each::new(self, zone, cell)
     }
     fn vector(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [V4; 8]) -> Result<(), Miss> {
         self.cell(zone, array, cell)?;

@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-/// Looks at a lock that is taken before the thread is put to sleep. Sleeping and waking cost some 20 microseconds of two
-/// processors, and most holders are done in two: with two workers 30,000 sleeps in a second took more than the second core gave.
+/// Looks at a lock that is taken before the thread is put to sleep, since most holders are done within a few looks: two workers slept
+/// 30,000 times in a second, and that took more than the second core gave.
 const LOOKS: u32 = 64;
 
 /// Takes a lock; a holder's panic does not poison it.

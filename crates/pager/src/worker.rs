@@ -104,6 +104,7 @@ pub struct Worker {
     list: UnsafeCell<Vec<Pinned>>,
     pinned_bytes: Cell<usize>,
     pressure: Cell<u64>,
+    releases: u64,
 }
 
 // SAFETY: the raw pointers are into the pool, which the `Arc<Pager>` keeps; a worker moves between threads as a whole. It is
@@ -149,6 +150,7 @@ impl Pager {
             list: UnsafeCell::new(Vec::new()),
             pinned_bytes: Cell::new(0),
             pressure: Cell::new(0),
+            releases: 0,
         }
     }
 }
@@ -162,6 +164,12 @@ impl Worker {
     /// Bytes of the pages that are pinned now.
     pub fn pinned_bytes(&self) -> usize {
         self.pinned_bytes.get()
+    }
+
+    /// Times that pins were released: what [`Self::page`] returned stays where it is for as long as this is the same.
+    #[inline]
+    pub fn releases(&self) -> u64 {
+        self.releases
     }
 
     /// The bytes of a page, pinned until the next [`Worker::release`] or [`Worker::begin_step`]. `Absent` may be said of a page
@@ -260,6 +268,7 @@ impl Worker {
         if list.is_empty() {
             return;
         }
+        self.releases += 1;
         // In use until now: that is when the policies' clocks should say that they were used.
         let tick = self.pager.tick.load(Relaxed);
         for p in list.iter() {

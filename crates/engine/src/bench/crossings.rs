@@ -4,7 +4,7 @@ use super::lines::Job;
 use crate::session::{pager_error, Means, Session, SourceSpec, Watch};
 use crate::trace::TraceSpec;
 use field::error::FieldError;
-use field::nodes::{Miss, Nodes, Zone};
+use field::nodes::{Each, Miss, Nodes, Zone};
 use field::paged::PagedNodes;
 use field::simd::V4;
 use kernels::streamline::Progress;
@@ -32,8 +32,12 @@ impl Counting {
 }
 
 impl Nodes for Counting {
+    type At<'a> = Each<'a, Self>;
     fn zones(&self) -> &[Zone] {
         self.nodes.zones()
+    }
+    fn at(&mut self, zone: usize, cell: [u32; 3]) -> Each<'_, Self> {
+        Each::new(self, zone, cell)
     }
     fn vector(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [V4; 8]) -> Result<(), Miss> {
         let z = &self.nodes.zones()[zone];

@@ -7,7 +7,7 @@ use crate::trace::{self, step_lines, TraceSpec};
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::flat::FlatNodes;
-use field::nodes::{Miss, Nodes, Zone};
+use field::nodes::{Each, Miss, Nodes, Zone};
 use field::paged::PagedNodes;
 use field::simd::V4;
 use field::space::{Space, ZoneFields, LANES};
@@ -45,9 +45,14 @@ impl Pinning for Idle {
 }
 
 impl Nodes for Idle {
+    type At<'a> = Each<'a, Self>;
     #[inline(always)]
     fn zones(&self) -> &[Zone] {
         self.nodes.zones()
+    }
+    #[inline(always)]
+    fn at(&mut self, zone: usize, cell: [u32; 3]) -> Each<'_, Self> {
+        Each::new(self, zone, cell)
     }
     #[inline(always)]
     fn vector(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [V4; 8]) -> Result<(), Miss> {
@@ -65,8 +70,11 @@ impl Nodes for Idle {
         self.nodes.scalar(zone, array, component, cell, out)
     }
     #[inline(always)]
-    fn prefetch(&self, zone: usize, array: usize, cell: [u32; 3]) {
-        self.nodes.prefetch(zone, array, cell);
+    fn prefetch(&self, zone: usize, arrays: &[usize], cell: [u32; 3]) {
+        self.nodes.prefetch(zone, arrays, cell);
+    }
+    fn blocks_that_hold(&mut self, zone: usize, level: usize, p: V4, out: &mut Vec<[u32; 3]>) -> Result<(), Miss> {
+        self.nodes.blocks_that_hold(zone, level, p, out)
     }
     fn block(&mut self, zone: usize, level: usize, block: [u32; 3]) -> Result<[f32; 6], Miss> {
         self.nodes.block(zone, level, block)

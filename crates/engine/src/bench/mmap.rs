@@ -4,7 +4,7 @@ use crate::session::{pager_error, Session};
 use field::catalog::DType;
 use field::dataset::{Dataset, Origin};
 use field::error::FieldError;
-use field::nodes::{Miss, Nodes, Zone};
+use field::nodes::{Each, Miss, Nodes, Zone};
 use field::paged::PagedNodes;
 use field::plot3d::Affine;
 use field::simd::V4;
@@ -206,8 +206,13 @@ unsafe fn value(p: *const u8, dtype: DType) -> f64 {
 }
 
 impl Nodes for MmapNodes {
+    type At<'a> = Each<'a, Self>;
     fn zones(&self) -> &[Zone] {
         &self.memory.zones
+    }
+    #[inline(always)]
+    fn at(&mut self, zone: usize, cell: [u32; 3]) -> Each<'_, Self> {
+        Each::new(self, zone, cell)
     }
 
     #[inline(always)]

@@ -9,7 +9,7 @@ use crate::process;
 use crate::session::{pager_error, Means, Session, SourceSpec, Watch};
 use crate::trace::TraceSpec;
 use field::error::FieldError;
-use field::nodes::{ArraySlot, BoxLevel, Miss, Nodes, Zone};
+use field::nodes::{ArraySlot, BoxLevel, Each, Miss, Nodes, Zone};
 use field::paged::PagedNodes;
 use field::simd::V4;
 use field::store::{Register, Store, ZoneIds};
@@ -338,8 +338,12 @@ fn bytes(words: &[u64]) -> &[u8] {
 }
 
 impl Nodes for SyncNodes {
+    type At<'a> = Each<'a, Self>;
     fn zones(&self) -> &[Zone] {
         &self.of.zones
+    }
+    fn at(&mut self, zone: usize, cell: [u32; 3]) -> Each<'_, Self> {
+        Each::new(self, zone, cell)
     }
     fn vector(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [V4; 8]) -> Result<(), Miss> {
         let components = self.of.zones[zone].arrays[array].components;

@@ -240,7 +240,7 @@ pub(super) fn read_slab(plan: &Plan<'_>, unit: usize, slab: &Slab, bytes: &mut [
     })
 }
 
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments)] // the ends of all channels that the thread owns
 fn encode_all(
     plan: &Plan<'_>,
     failure: &Failure,

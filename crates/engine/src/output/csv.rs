@@ -19,6 +19,7 @@ pub(crate) fn write(
     let layout = spool.layout();
     let failed = |e| OutputError::io(output.path(), "write", e);
     let mut file = std::io::BufWriter::with_capacity(spool.buffer_bytes(), output.file().as_ref());
+    // Writing to a string cannot fail, here and below.
     let mut head = String::from("seed,x,y,z,time,zone");
     for (field, name) in layout.fields.iter().zip(spool.names()) {
         for component in 0..field.components {

@@ -447,6 +447,7 @@ impl LineSpool {
             per_line(columns, seed, &entry, first_point)?;
             first_point += entry.points;
         }
+        // All is done: too late to stop.
         let _ = watch(self.options.seeds, self.options.seeds);
         Ok(())
     }

@@ -385,7 +385,7 @@ fn plan_vtp(
 }
 
 /// The text in front of the data, padded with spaces to `pad_to` bytes. The last two blocks are the polygons'.
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments)] // all that the text names
 fn vtp_text(
     layout: &SurfaceLayout,
     names: &[String],

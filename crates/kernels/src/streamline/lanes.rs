@@ -1,14 +1,14 @@
 //! Four lines at a time.
 
-use super::{growth, Face, Integrator, Options, Progress, State, Streamline, GROW_MAX};
+use super::{next_step, Face, Integrator, Options, Progress, State, Streamline, GROW_MAX};
 use crate::cellsteps::{take, Cells, Ends, Starts};
 use crate::flow::{GridFlow, Place};
 use field::nodes::{Miss, Nodes};
 use field::space::{Blank, CellId, Spot, LANES};
 
-/// One restartable step of up to four lines, each in its lane of the space. `report` gets what [`Streamline::step`] would have
-/// said of each line, in lane order of what is asked for first; where that is an absence, the pages stand in the flow's nodes
-/// until `report` returns. What comes of a line does not depend on the other lanes.
+/// One restartable step of up to four lines, each in its lane of the space. `report` is called once for each line, with what
+/// [`Streamline::step`] would have said of it: first for the lines whose cells are absent, then for the others, both in lane
+/// order. Absent pages stand in the flow's nodes until `report` returns. What comes of a line does not depend on the other lanes.
 #[inline(always)]
 pub fn step_lanes<N: Nodes>(
     flow: &mut GridFlow<N>,
@@ -128,16 +128,7 @@ impl Streamline {
         self.record(flow, &spot, x, dt)?;
         self.line.advance(chord);
         self.x = x;
-        self.h = if self.high > 1 {
-            let grown = h * growth(ends.ratio2[n]);
-            if grown >= h && self.h.is_finite() {
-                self.h.max(grown)
-            } else {
-                grown
-            }
-        } else {
-            self.h.max(h * GROW_MAX)
-        };
+        self.h = if self.high > 1 { next_step(self.h, h, ends.ratio2[n]) } else { self.h.max(h * GROW_MAX) };
         self.high = self.high.saturating_sub(1);
         self.carried = None;
         self.stood = 0;

@@ -58,7 +58,8 @@ impl Default for Options {
 /// Integrators on offer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Integrator {
-    /// Dormand-Prince 5(4) with step control, within each cell ([`crate::cellstep`]).
+    /// Embedded pairs with step control within each cell ([`crate::cellstep`]): Bogacki and Shampine's 3(2) first, Dormand
+    /// and Prince's 5(4) where that is not exact enough.
     Rk45,
     /// Dormand-Prince 5(4) with step control in physical space, across cell faces.
     Rk45Physical,

@@ -77,6 +77,7 @@ pub fn fuzz_lines(bytes: &[u8]) {
     };
     let names: Vec<String> = file.arrays.iter().map(|array| array.name.clone()).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    // What damaged bytes say is not looked at: that they end in an answer or an error is the whole of it.
     let _ = file.bounds();
     for name in &names {
         let _ = file.range(name);
@@ -239,6 +240,7 @@ impl LineFile {
             }
         }
         if !builder.is_empty() {
+            // The last chunk: whether more is wanted makes no difference.
             let _ = take(&builder.chunk);
         }
         Ok(())
@@ -338,7 +340,7 @@ struct Gather {
 
 impl Gather {
     /// Appends `count` points of a line, from place `start` of the connectivity on, with their values.
-    #[allow(clippy::too_many_arguments)]
+    #[allow(clippy::too_many_arguments)] // where from, how much, and where to
     fn read(
         &mut self,
         piece: &Piece,
