@@ -26,6 +26,8 @@ const ROUNDS: usize = 256;
 const PATIENCE: u32 = 3;
 /// Rounds between looks at the size of a task's state.
 const CHARGE_ROUNDS: usize = 16;
+/// Progress is told, and an interruption noticed, this often.
+const TELL_EVERY: Duration = Duration::from_millis(80);
 /// Times that a refused charge is tried again, a millisecond apart: a step takes microseconds, so by then all pins were let go.
 const CHARGE_TRIES: u32 = 50;
 /// A task's state is charged anew when it has grown by this much.
@@ -125,6 +127,10 @@ struct Shared<T> {
     stop: AtomicBool,
     /// Threads that have tasks in their lanes, which may release pins.
     running: AtomicUsize,
+    /// Threads that have not left.
+    live: AtomicUsize,
+    /// Who waits for the last of them.
+    caller: std::thread::Thread,
     elder: AtomicBool,
     waited_us: AtomicU64,
     restarts: AtomicU64,
@@ -172,6 +178,7 @@ where
     W::Task: 'static,
 {
     let began = Instant::now();
+    let workers = load.workers.max(1);
     let shared: Arc<Shared<W::Task>> = Arc::new(Shared {
         queue: Mutex::new(Queue { ready: VecDeque::new(), parked: Vec::new(), free: Vec::new(), error: None }),
         pager: pager.clone(),
@@ -180,13 +187,14 @@ where
         done: AtomicU64::new(0),
         stop: AtomicBool::new(false),
         running: AtomicUsize::new(0),
+        live: AtomicUsize::new(workers),
+        caller: std::thread::current(),
         elder: AtomicBool::new(false),
         waited_us: AtomicU64::new(0),
         restarts: AtomicU64::new(0),
         elders: AtomicU64::new(0),
         steps: AtomicU64::new(0),
     });
-    let workers = load.workers.max(1);
     // All of them before the first thread fills the memory: what a worker costs is charged when it is made.
     let pins: Vec<Worker> = (0..workers).map(|_| pager.worker()).collect();
     std::thread::scope(|scope| {
@@ -195,27 +203,23 @@ where
             .enumerate()
             .map(|(n, worker)| {
                 let shared = shared.clone();
-                std::thread::Builder::new()
-                    .name(format!("farfield-{n}"))
-                    .spawn_scoped(scope, move || Thread::new(work, &shared, worker, load).run())
+                std::thread::Builder::new().name(format!("farfield-{n}")).spawn_scoped(scope, move || {
+                    let _leaving = Leaving(&shared);
+                    Thread::new(work, &shared, worker, load).run();
+                })
             })
             .collect();
-        let mut live = Vec::new();
         for t in threads {
-            match t {
-                Ok(t) => live.push(t),
-                Err(e) => shared.fail(FieldError::Usage(format!("cannot start a thread: {e}"))),
+            if let Err(e) = t {
+                shared.fail(FieldError::Usage(format!("cannot start a thread: {e}")));
+                shared.live.fetch_sub(1, SeqCst);
             }
         }
         let mut looked = Instant::now();
-        while live.iter().any(|t| !t.is_finished()) {
-            // Short runs end without a wait of their own; long ones are looked at now and then.
-            std::thread::park_timeout(if began.elapsed().as_millis() < 20 {
-                Duration::from_micros(200)
-            } else {
-                Duration::from_millis(10)
-            });
-            if looked.elapsed() >= Duration::from_millis(80) {
+        while shared.live.load(SeqCst) > 0 {
+            // The last thread ends this wait.
+            std::thread::park_timeout(TELL_EVERY.saturating_sub(looked.elapsed()));
+            if looked.elapsed() >= TELL_EVERY {
                 looked = Instant::now();
                 if !watch(shared.done.load(Relaxed)) {
                     shared.fail(FieldError::Interrupted);
@@ -237,15 +241,17 @@ where
     })
 }
 
-/// A thread that panics takes its tasks with it: the others must not wait for them.
-struct StopOnPanic<'a, T>(&'a Shared<T>);
+/// A thread on its way out. One that panics takes its tasks with it: the others must not wait for them.
+struct Leaving<'a, T>(&'a Shared<T>);
 
-impl<T> Drop for StopOnPanic<'_, T> {
+impl<T> Drop for Leaving<'_, T> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.stop.store(true, SeqCst);
             self.0.pager.notify();
         }
+        self.0.live.fetch_sub(1, SeqCst);
+        self.0.caller.unpark();
     }
 }
 
@@ -273,7 +279,6 @@ where
 
     fn run(&mut self) {
         let s = self.shared;
-        let _guard = StopOnPanic(s);
         while !s.stop.load(Relaxed) {
             while s.pager.work() {}
             for lane in 0..LANES {

@@ -73,14 +73,17 @@ pub struct Zone {
 
 impl Zone {
     /// Points along i, j, k.
+    #[inline]
     pub fn dims(&self) -> [u32; 3] {
         self.translation.dims
     }
     /// Cells along i, j, k; a direction of one point counts as one layer of cells.
+    #[inline]
     pub fn cells(&self) -> [u32; 3] {
         self.dims().map(|n| n.max(2) - 1)
     }
     /// Which directions have one point.
+    #[inline]
     pub fn thin(&self) -> [bool; 3] {
         self.dims().map(|n| n == 1)
     }

@@ -196,14 +196,17 @@ impl<N: Nodes> Space<N> {
     pub fn full(&mut self, cell: CellId) -> Result<&Loaded, Miss> {
         let n = self.slot(cell);
         if !(self.kept[n].cell == cell && self.kept[n].full) {
-            self.load_full(cell, n)?;
+            let [i, j, k] = cell.ijk;
+            self.load_full(n, cell.zone, i, j, k)?;
         }
         Ok(&self.kept[n])
     }
 
+    /// The cell in registers: handed over in memory, it is read in other pieces than it was written in, and waited for.
     #[inline(never)]
-    fn load_full(&mut self, cell: CellId, n: usize) -> Result<(), Miss> {
-        let zone = cell.zone as usize;
+    fn load_full(&mut self, n: usize, zone: u32, i: u32, j: u32, k: u32) -> Result<(), Miss> {
+        let cell = CellId { zone, ijk: [i, j, k] };
+        let zone = zone as usize;
         let (l, fields) = (&mut self.kept[n], &self.fields[zone]);
         // Whatever cell is kept here, its samples are about to be overwritten, also if this load comes to nothing.
         l.full = false;
