@@ -119,6 +119,43 @@ pub fn box_holds(b: &[f32; 6], p: V4) -> bool {
     out.bits() & 7 == 0
 }
 
+/// Smallest and largest of points; the comparisons pass over NaN, but for the first point.
+#[inline(always)]
+pub(crate) fn bounds_of(points: &[V4]) -> (V4, V4) {
+    let first = points.first().copied().unwrap_or(V4::zero());
+    points.iter().skip(1).fold((first, first), |(lo, hi), p| (lo.min(*p), hi.max(*p)))
+}
+
+/// [`Nodes::row_bounds`] from the corners of each cell.
+pub(crate) fn row_bounds_by_cell<N: Nodes + ?Sized>(
+    nodes: &mut N,
+    zone: usize,
+    array: usize,
+    cell: [u32; 3],
+    count: u32,
+) -> Result<(V4, V4), Miss> {
+    let mut all: Option<(V4, V4)> = None;
+    let mut miss = None;
+    for n in 0..count {
+        let mut corners = [V4::zero(); 8];
+        match nodes.vector(zone, array, [cell[0] + n, cell[1], cell[2]], &mut corners) {
+            Ok(()) => {
+                let of_cell = bounds_of(&corners);
+                all = Some(all.map_or(of_cell, |a| (a.0.min(of_cell.0), a.1.max(of_cell.1))));
+            }
+            Err(m) => miss = Some(Miss::worst([miss, Some(m), None])),
+        }
+    }
+    miss.map_or(Ok(all.unwrap_or((V4::zero(), V4::zero()))), Err)
+}
+
+/// Whether a point lies within bounds, with the slack that a cell gives its faces.
+#[inline(always)]
+pub(crate) fn within((lo, hi): (V4, V4), p: V4) -> bool {
+    let pad = (hi - lo) * V4::splat(2.0 * FACE_TOLERANCE);
+    p.below(lo - pad).either((hi + pad).below(p)).bits() & 7 == 0
+}
+
 /// The arrays of a zone at the corners of one cell: what it takes to find the cell is paid once for all of them.
 pub trait Corners {
     /// As [`Nodes::vector`].
@@ -187,6 +224,14 @@ pub trait Nodes {
         cell: [u32; 3],
         out: &mut [f64; 8],
     ) -> Result<(), Miss>;
+    /// Smallest and largest values of a vector array over the corners of `count` cells that follow `cell` in i, itself among them.
+    /// Values that are no numbers are passed over, or make the result none.
+    ///
+    /// # Errors
+    /// [`Miss`]; every absent page of the cells is listed.
+    fn row_bounds(&mut self, zone: usize, array: usize, cell: [u32; 3], count: u32) -> Result<(V4, V4), Miss> {
+        row_bounds_by_cell(self, zone, array, cell, count)
+    }
     /// Box (x, y, z low, x, y, z high) of a block at a level.
     ///
     /// # Errors
@@ -358,6 +403,35 @@ impl Grain {
             // SAFETY: a corner of the cell.
             *v = unsafe { self.element(n + self.corner(c, step)) };
         }
+    }
+
+    /// Smallest and largest of the points of `count` cells in a row, from the first point of the first of them, in each of the four
+    /// rows of points; directions of one point there are not.
+    ///
+    /// # Safety
+    /// As [`Self::element`] for all corners of the cells.
+    #[inline(always)]
+    pub unsafe fn row_bounds(&self, point: usize, count: usize) -> (V4, V4) {
+        if self.dtype == DType::Float32 && self.stride[0] == 3 {
+            let p = self.base.cast::<f32>().wrapping_add(point * 3);
+            let rows = [0, self.stride[1], self.stride[2], self.stride[1] + self.stride[2]];
+            // SAFETY: the points of the cells, in each row one more than cells.
+            let [lo, hi] = unsafe { V4::bounds_f32(rows.map(|r| p.wrapping_add(r)), count + 1) };
+            return (lo, hi);
+        }
+        let at = |row: usize, n: usize| {
+            let from = (row & 1) * self.stride[1] + (row >> 1) * self.stride[2];
+            // SAFETY: a corner of the cells.
+            unsafe { self.node((point + n) * self.stride[0] + from) }
+        };
+        let (mut lo, mut hi) = (at(0, 0), at(0, 0));
+        for row in 0..4 {
+            for n in 0..=count {
+                let p = at(row, n);
+                (lo, hi) = (lo.min(p), hi.max(p));
+            }
+        }
+        (lo, hi)
     }
 
     /// Hints that the corners of a cell are wanted soon.

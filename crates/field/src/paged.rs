@@ -1,7 +1,7 @@
 //! Nodes over pages: translation is paid once a cell, absence is a value.
 
 use crate::catalog::DType;
-use crate::nodes::{box_holds, corner_steps, Corners, Grain, Miss, Nodes, Zone};
+use crate::nodes::{box_holds, corner_steps, row_bounds_by_cell, Corners, Grain, Miss, Nodes, Zone};
 use crate::simd::V4;
 use crate::translate::Place;
 use pager::error::PageError;
@@ -431,6 +431,21 @@ impl Nodes for PagedNodes {
         out: &mut [f64; 8],
     ) -> Result<(), Miss> {
         self.at(zone, cell).scalar(array, component, out)
+    }
+
+    fn row_bounds(&mut self, zone: usize, array: usize, cell: [u32; 3], count: u32) -> Result<(V4, V4), Miss> {
+        let t = &self.zones[zone].translation;
+        let last = t.cell([cell[0] + count.max(1) - 1, cell[1], cell[2]]);
+        let mut at = self.at(zone, cell);
+        let first = at.known.low.get();
+        if at.known.apart.get() | last.1 == 0 && first.page == last.0.page && !at.pages.z.thin().contains(&true) {
+            let page = at.only_page(array)?;
+            let a = &at.pages.z.arrays[array];
+            let g = Grain::new(page, a.dtype, a.components, at.pages.z.translation.strides());
+            // SAFETY: all corners of the first and of the last cell, and so of those between, lie in this page.
+            return Ok(unsafe { g.row_bounds(first.element, count as usize) });
+        }
+        row_bounds_by_cell(self, zone, array, cell, count)
     }
 
     #[inline(always)]

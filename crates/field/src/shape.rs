@@ -1,7 +1,7 @@
 //! A cell's place and shape: its corners, which directions have one point, whether fractions lie in it.
 
 use crate::cell::{Rst, FACE_TOLERANCE};
-use crate::nodes::{Corners, Miss, Nodes};
+use crate::nodes::{bounds_of, within, Corners, Miss, Nodes};
 use crate::simd::V4;
 
 /// A cell of a dataset.
@@ -102,18 +102,6 @@ impl Shape {
         }
     }
 
-    /// Smallest and largest coordinates. The comparisons pass over NaN, which [`Self::finite`] finds.
-    #[inline(always)]
-    pub fn bounds(&self) -> (V4, V4) {
-        let mut lo = self.corners[0];
-        let mut hi = self.corners[0];
-        for p in &self.corners[1..] {
-            lo = lo.min(*p);
-            hi = hi.max(*p);
-        }
-        (lo, hi)
-    }
-
     /// Whether every corner is a number.
     #[inline(always)]
     pub fn finite(&self) -> bool {
@@ -139,8 +127,6 @@ impl Shape {
     /// Whether a point may be in the cell: within its box, with the slack that [`Self::holds`] gives.
     #[inline(always)]
     pub(crate) fn may_hold(&self, p: V4) -> bool {
-        let (lo, hi) = self.bounds();
-        let pad = (hi - lo) * V4::splat(2.0 * FACE_TOLERANCE);
-        p.below(lo - pad).either((hi + pad).below(p)).bits() & 7 == 0
+        within(bounds_of(&self.corners), p)
     }
 }

@@ -169,6 +169,31 @@ mod imp {
                 Self(_mm256_cvtps_pd(_mm_movelh_ps(_mm_castpd_ps(a), _mm_castpd_ps(b))))
             }
         }
+        /// Smallest and largest of the points of three components in four rows of `points`; NaN are passed over, but for the first
+        /// point.
+        ///
+        /// # Safety
+        /// `points` is not 0, and 3 `points` values must be readable from each of `rows` on.
+        #[inline(always)]
+        pub unsafe fn bounds_f32(rows: [*const f32; 4], points: usize) -> [Self; 2] {
+            unsafe {
+                // Four values a load, of which the last is the next point's; the last point has no next.
+                let one = |p: *const f32| _mm_movelh_ps(_mm_castpd_ps(_mm_load_sd(p.cast())), _mm_load_ss(p.add(2)));
+                let (mut lo, mut hi) = (one(rows[0]), one(rows[0]));
+                for row in rows {
+                    let mut p = row;
+                    for _ in 1..points {
+                        let v = _mm_loadu_ps(p);
+                        (lo, hi) = (_mm_min_ps(v, lo), _mm_max_ps(v, hi));
+                        p = p.add(3);
+                    }
+                    let v = one(p);
+                    (lo, hi) = (_mm_min_ps(v, lo), _mm_max_ps(v, hi));
+                }
+                let none = _mm_setzero_ps();
+                [lo, hi].map(|v| Self(_mm256_cvtps_pd(_mm_blend_ps::<0b1000>(v, none))))
+            }
+        }
         /// A point of three components: lanes (x, y, z, 0).
         ///
         /// # Safety
@@ -368,6 +393,18 @@ mod imp {
         pub unsafe fn pairs_f32(a: *const f32, b: *const f32) -> Self {
             let at = |p: *const f32| f64::from(unsafe { p.read_unaligned() });
             Self([at(a), at(a.wrapping_add(1)), at(b), at(b.wrapping_add(1))])
+        }
+        /// Smallest and largest of the points of three components in four rows of `points`; NaN are passed over, but for the first
+        /// point.
+        ///
+        /// # Safety
+        /// `points` is not 0, and 3 `points` values must be readable from each of `rows` on.
+        #[inline(always)]
+        pub unsafe fn bounds_f32(rows: [*const f32; 4], points: usize) -> [Self; 2] {
+            let first = unsafe { Self::point_f32(rows[0]) };
+            let all = rows.into_iter().flat_map(|r| (0..points).map(move |n| unsafe { Self::point_f32(r.add(3 * n)) }));
+            let (lo, hi) = all.fold((first, first), |(lo, hi), p| (lo.min(p), hi.max(p)));
+            [lo, hi]
         }
         /// A point of three components: lanes (x, y, z, 0).
         ///

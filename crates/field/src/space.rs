@@ -2,7 +2,7 @@
 
 use crate::boxes::Bounds;
 use crate::cell::{monomials, CellMap, Interpolant, Inverse, Rst, FACE_TOLERANCE};
-use crate::nodes::{box_holds, BoxLevel, Corners, Miss, Nodes, Zone};
+use crate::nodes::{box_holds, within, BoxLevel, Corners, Miss, Nodes, Zone};
 pub use crate::shape::{Blank, CellId, Shape, Spot};
 use crate::simd::V4;
 pub use crate::wanted::{VectorSource, ZoneFields};
@@ -381,9 +381,22 @@ impl<N: Nodes> Space<N> {
     ) -> Result<Option<Spot>, Miss> {
         let lo: [u32; 3] = block.map(|b| b * BLOCK_CELLS);
         let hi: [u32; 3] = core::array::from_fn(|a| (lo[a] + BLOCK_CELLS).min(cells[a]));
+        let z = &self.nodes.zones()[zone];
+        let (xyz, thin) = (z.xyz, z.thin().contains(&true));
         let mut miss = None;
         for k in lo[2]..hi[2] {
             for j in lo[1]..hi[1] {
+                // A row at a time: few of a block's hold the point. A cell of a surface is thicker than its points say.
+                if !thin {
+                    match self.nodes.row_bounds(zone, xyz, [lo[0], j, k], hi[0] - lo[0]) {
+                        Ok(bounds) if within(bounds, p) => {}
+                        Ok(_) => continue,
+                        Err(m) => {
+                            miss = Some(Miss::worst([miss, Some(m), None]));
+                            continue;
+                        }
+                    }
+                }
                 for i in lo[0]..hi[0] {
                     let cell = CellId { zone: zone as u32, ijk: [i, j, k] };
                     if matches!(&best, Some(s) if [s.cell.ijk[2], s.cell.ijk[1], s.cell.ijk[0]] < [k, j, i]) {
