@@ -77,6 +77,11 @@ def format_bytes(count: float) -> str:
     return f"{int(value)} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
 
 
+def count(number: int, noun: str) -> str:
+    """A number of things for people: `1 page`, `2,048 pages`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def available_memory() -> int:
     """The least of the machine's memory and the limits of the cgroups (v1 or v2) that hold this process."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -135,7 +135,25 @@ proptest! {
                         });
                         prop_assert_eq!(got, core::array::from_fn(|n| number(corner(n as u32), c)));
                     }
+                    // All rows of cells that begin here.
+                    for count in 1..=cells[0] - i {
+                        let got = until_here(&pager, &mut nodes, |n| n.row_bounds(0, 0, cell, count));
+                        let (mut lo, mut hi) = ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3]);
+                        for (of, n) in (0..count).flat_map(|of| (0..8).map(move |n| (of, n))) {
+                            let mut node = corner(n);
+                            node[0] = (node[0] + of).min(dims[0] as u32 - 1);
+                            for c in 0..3 {
+                                let v = if c < components { number(node, c) } else { 0.0 };
+                                (lo[c], hi[c]) = (lo[c].min(v), hi[c].max(v));
+                            }
+                        }
+                        prop_assert_eq!((got.0.xyz(), got.1.xyz()), (lo, hi), "cell {:?}, {} in a row", cell, count);
+                    }
                     nodes.prefetch(0, &[0], cell);
+                    // What is remembered of pages ends with their pins.
+                    if (i + j) % 3 == 0 {
+                        nodes.worker().release();
+                    }
                     nodes.begin_step();
                 }
             }

@@ -177,6 +177,9 @@ impl<N: Nodes> GridFlow<N> {
 
     fn value(&mut self, spot: Spot, kept_fringe: Option<CellId>) -> Result<Sample<Place>, Miss> {
         let v = self.space.full(spot.cell)?.vector.at(spot.rst).xyz();
+        if !v.iter().all(|c| c.is_finite()) {
+            return Ok(Sample::Outside(Exit::Hole));
+        }
         Ok(Sample::Value(v, Place { spot, kept_fringe }))
     }
 }

@@ -162,7 +162,13 @@ impl Streamline {
                     Some(f) => is_wall(flow, f)?,
                     None => rests_on_wall(flow, &place)?,
                 };
-                self.end_half(flow, options, if wall { Reason::Wall } else { Reason::Speed })
+                let v = flow.space.full(place.spot.cell)?.vector.at(place.spot.rst);
+                let reason = match (wall, is_number(v)) {
+                    (true, _) => Reason::Wall,
+                    (false, true) => Reason::Speed,
+                    (false, false) => Reason::Hole,
+                };
+                self.end_half(flow, options, reason)
             }
             State::Physical(..) => self.physical_step(flow, options),
             State::Run(_) | State::Finished => Ok(()),
@@ -286,7 +292,7 @@ impl Streamline {
             h = h.min(longest / vector.at(q0).length3());
         }
         if !(h > 0.0 && h < f64::INFINITY) {
-            return self.go_physical(flow, settled);
+            return self.go_physical(flow, options, settled);
         }
         let tolerance2 = options.tolerance * options.tolerance;
         let mut high = self.high.saturating_sub(1);
@@ -302,7 +308,7 @@ impl Streamline {
                 }
                 loop {
                     let Some(step) = CellStep::take(within, y0, k0, h * sign) else {
-                        return self.go_physical(flow, settled);
+                        return self.go_physical(flow, options, settled);
                     };
                     let ratio2 = step.error2 / (tolerance2 * step.length2);
                     // Below the rounding of the position no step is better than another.
@@ -315,7 +321,7 @@ impl Streamline {
                     h *= growth(ratio2).max(SHRINK_MIN);
                     bound = h;
                     if !(h > exit * 1e-9) {
-                        return self.go_physical(flow, settled);
+                        return self.go_physical(flow, options, settled);
                     }
                 }
             }
@@ -493,6 +499,12 @@ impl Streamline {
             }
         }
     }
+}
+
+/// Whether a vector is one: where it is not there is no flow, as where coordinates are no numbers.
+#[inline(always)]
+fn is_number(v: V4) -> bool {
+    v.abs().all_less_xyz(V4::splat(f64::INFINITY))
 }
 
 /// A place in computational space, unless its cell is not usable.

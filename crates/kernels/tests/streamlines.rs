@@ -200,6 +200,23 @@ fn polar_axis_is_passed() {
     }
 }
 
+/// Where the vector is no number there is no flow: a line ends there as at a hole, whichever way it integrates.
+#[test]
+fn no_numbers_are_holes() {
+    let straight = |r: f64, s: f64, t: f64| [r, s, t];
+    let v = |x: [f64; 3]| if x[0] > 0.55 { [f64::NAN; 3] } else { [1.0, 0.0, 0.0] };
+    let mut f = flow(vec![zone("a", [11, 5, 5], [0.0; 3], [1.0; 3], &straight, &v, None)]);
+    for method in [Integrator::Rk45, Integrator::Rk45Physical, Integrator::Fixed(kernels::rk::Method::Rk4)] {
+        let o = Options { method, max_length: 5.0, ..Options::default() };
+        let l = trace(&mut f, [0.11, 0.31, 0.42], &o);
+        assert_eq!(l.reason, Some(Reason::Hole), "{method:?}");
+        let end = l.points.last().unwrap();
+        assert!(end.iter().all(|c| c.is_finite()) && end[0] > 0.4 && end[0] <= 0.5 + 1e-9, "{method:?}: {end:?}");
+        // A seed there, too.
+        assert_eq!(trace(&mut f, [0.8, 0.31, 0.42], &o).reason, Some(Reason::Hole), "{method:?}");
+    }
+}
+
 #[test]
 fn walls_holes_and_rest() {
     let cube = |r: f64, s: f64, t: f64| [r, s, t];

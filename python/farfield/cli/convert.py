@@ -17,9 +17,9 @@ def register(app: typer.Typer) -> None:
         common: Common,
         source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset")],
         destination: Annotated[str, typer.Argument(metavar="DST", help="the folder of the store, e.g. flow.zarr")],
-        page: Annotated[int | None, typer.Option("--page", help="page edge in points: 4, 8, 16, 32 or 64")] = None,
-        layout: Annotated[str | None, typer.Option("--layout", metavar="KIND", help="cubed or flat")] = None,
-        codec: Annotated[str | None, typer.Option("--codec", metavar="NAME", help="none, zstd or lz4")] = None,
+        page: Annotated[int | None, typer.Option("--page", help="page edge in points: 4, 8, 16 (default), 32 or 64")] = None,
+        layout: Annotated[str | None, typer.Option("--layout", metavar="KIND", help="cubed (default) or flat")] = None,
+        codec: Annotated[str | None, typer.Option("--codec", metavar="NAME", help="none (default), zstd or lz4")] = None,
         resume: Annotated[bool, typer.Option("--resume", help="complete what an interrupted run left")] = False,
         overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a store that is there")] = False,
         dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what it would cost")] = False,
@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
         Memory stays within the limit however large the dataset is.
         """
         from farfield import runs
-        from farfield.sizes import format_bytes
+        from farfield.sizes import count, format_bytes
 
         settings = common.settings(page=page, layout=layout, codec=codec)
         result = runs.convert(
@@ -47,7 +47,7 @@ def register(app: typer.Typer) -> None:
         )
         lines = [
             f"{'would be ' if dry_run else ''}{format_bytes(result['bytes_out'])} of {format_bytes(result['bytes_in'])} "
-            f"in {result['pages_written']:,} pages and {result['shards']:,} shards; "
+            f"in {count(result['pages_written'], 'page')} and {count(result['shards'], 'shard')}; "
             f"page {result['page']}, {result['layout']}, codec {result['codec']}",
             f"padding  {result['padding_disk']:.3f} on disk, {result['padding_memory']:.3f} in memory",
         ]

@@ -1,7 +1,7 @@
 //! Steps of a streamline in physical space: the methods for comparison, and the way through cells whose map has collapsed.
 
 use super::walls::{facing, is_wall};
-use super::{distance, growth, Integrator, Options, State, Streamline, SHRINK_MIN};
+use super::{distance, growth, is_number, Integrator, Options, State, Streamline, SHRINK_MIN};
 use crate::flow::{Exit, Flow, GridFlow, Place};
 use crate::line::Reason;
 use crate::rk::{Method, Stepper, Tried};
@@ -16,8 +16,16 @@ const COLLAPSED_STEP: f64 = 0.25;
 impl Streamline {
     /// Goes on in physical space: where a cell's map has collapsed, fractions say nothing.
     #[cold]
-    pub(super) fn go_physical<N: Nodes>(&mut self, flow: &mut GridFlow<N>, place: Place) -> Result<(), Miss> {
+    pub(super) fn go_physical<N: Nodes>(
+        &mut self,
+        flow: &mut GridFlow<N>,
+        options: &Options,
+        place: Place,
+    ) -> Result<(), Miss> {
         let v = flow.space.full(place.spot.cell)?.vector.at(place.spot.rst);
+        if !is_number(v) {
+            return self.end_half(flow, options, Reason::Hole);
+        }
         self.carried = None;
         self.h = f64::INFINITY;
         self.state = State::Physical(Box::new(Stepper::new(v.xyz(), place)), place);
