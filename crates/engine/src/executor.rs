@@ -28,8 +28,8 @@ const PATIENCE: u32 = 3;
 const CHARGE_ROUNDS: usize = 16;
 /// Progress is told, and an interruption noticed, this often.
 const TELL_EVERY: Duration = Duration::from_millis(80);
-/// Times that a refused charge is tried again, a millisecond apart: a step takes microseconds, so by then all pins were let go.
-const CHARGE_TRIES: u32 = 50;
+/// A refused charge is tried again for this long: pins are let go within microseconds, reads over a network take a part of a second.
+const CHARGE_PATIENCE: Duration = Duration::from_secs(2);
 /// A task's state is charged anew when it has grown by this much.
 const CHARGE_STEP: usize = 64 << 10;
 
@@ -411,21 +411,30 @@ where
         true
     }
 
-    /// Charges something, also where that has to wait until workers have let go of pages that they pinned in their last steps.
+    /// Charges something, also where that has to wait until workers have let go of pages that they pinned in their last steps, or
+    /// pages in flight have come and can be given up.
     fn patiently<T>(&mut self, mut charge: impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, Full> {
         let s = self.shared;
-        let mut tries = 0;
-        loop {
-            match charge(&s.pager) {
-                Err(_) if tries < CHARGE_TRIES && !s.stop.load(Relaxed) => {
-                    tries += 1;
-                    self.work.worker(&mut self.context).release();
-                    while s.pager.work() {}
-                    std::thread::sleep(Duration::from_millis(u64::from(tries > 1)));
-                }
-                done => return done,
-            }
+        let done = charge(&s.pager);
+        if done.is_ok() {
+            return done;
         }
+        // While this thread waits, others do not take the run for stuck.
+        s.running.fetch_add(1, SeqCst);
+        let began = Instant::now();
+        let done = loop {
+            s.pager.press();
+            self.work.worker(&mut self.context).release();
+            while s.pager.work() {}
+            match charge(&s.pager) {
+                Err(_) if began.elapsed() < CHARGE_PATIENCE && !s.stop.load(Relaxed) => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                done => break done,
+            }
+        };
+        s.running.fetch_sub(1, SeqCst);
+        done
     }
 
     /// A task that cannot go on: it is done, or `missing` says what it lacks.

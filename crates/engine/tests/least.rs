@@ -13,6 +13,16 @@ use kernels::streamline::{Direction, Options};
 use pager::PolicyKind;
 use std::path::{Path, PathBuf};
 
+fn rake(count: u64) -> TraceSpec {
+    TraceSpec {
+        seeds: Seeds::Line { from: [0.5, 0.6, 0.7], to: [12.0, 13.0, 14.0], count },
+        field: "velocity".into(),
+        step: 0,
+        scalars: vec!["density".into(), "pressure".into()],
+        options: Options { direction: Direction::Both, ..Options::default() },
+    }
+}
+
 fn plot3d(kind: Kind, n: usize) -> Vec<u8> {
     let spec = Spec { precision: Precision::Single, ..Spec::new(kind, vec![[n; 3], [n / 2; 3]]) };
     let mut bytes = Vec::new();
@@ -53,13 +63,7 @@ fn session(
 fn the_least_limit_does() {
     let folder = std::env::temp_dir().join(format!("farfield-least-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
-    let spec = TraceSpec {
-        seeds: Seeds::Line { from: [0.5, 0.6, 0.7], to: [12.0, 13.0, 14.0], count: 40 },
-        field: "velocity".into(),
-        step: 0,
-        scalars: vec!["density".into(), "pressure".into()],
-        options: Options { direction: Direction::Both, ..Options::default() },
-    };
+    let spec = rake(40);
     for (n, page) in [(61, 64), (64, 32)] {
         let (grid, q) = (folder.join("a.xyz"), folder.join("a.q"));
         std::fs::write(&grid, plot3d(Kind::Grid, n)).expect("written");
@@ -127,13 +131,7 @@ fn lines_past_the_page_cache_are_the_same() {
     let (grid, q) = (folder.join("a.xyz"), folder.join("a.q"));
     std::fs::write(&grid, plot3d(Kind::Grid, 50)).expect("written");
     std::fs::write(&q, plot3d(Kind::Q, 50)).expect("written");
-    let spec = TraceSpec {
-        seeds: Seeds::Line { from: [0.5, 0.6, 0.7], to: [12.0, 13.0, 14.0], count: 60 },
-        field: "velocity".into(),
-        step: 0,
-        scalars: vec!["density".into(), "pressure".into()],
-        options: Options { direction: Direction::Both, ..Options::default() },
-    };
+    let spec = rake(60);
     let from = session(&grid, &[q], &folder, 256 << 20, 1).expect("good files");
     let input = convert_input(&from.dataset()).expect("it can be read");
     let mut all = Vec::new();

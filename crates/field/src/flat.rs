@@ -2,7 +2,7 @@
 
 use crate::boxes::{BoxPyramid, Xyz};
 use crate::catalog::DType;
-use crate::nodes::{corner_steps, row_bounds_by_cell, ArraySlot, BoxLevel, Each, Grain, Miss, Nodes, Zone};
+use crate::nodes::{corner_steps, ArraySlot, BoxLevel, Each, Grain, Miss, Nodes, Zone};
 use crate::simd::V4;
 use crate::translate::Translation;
 use pager::error::PageError;
@@ -182,12 +182,12 @@ impl Nodes for FlatNodes {
         unsafe { self.grain(zone, array).scalar(self.element(zone, cell), component, steps, out) };
         Ok(())
     }
-    fn row_bounds(&mut self, zone: usize, array: usize, cell: [u32; 3], count: u32) -> Result<(V4, V4), Miss> {
+    fn row_bounds(&mut self, zone: usize, array: usize, cell: [u32; 3], count: u32) -> Result<Option<(V4, V4)>, Miss> {
         if self.zones[zone].thin().contains(&true) {
-            return row_bounds_by_cell(self, zone, array, cell, count);
+            return Ok(None);
         }
         // SAFETY: as above, and each cell has eight corners.
-        Ok(unsafe { self.grain(zone, array).row_bounds(self.element(zone, cell), count as usize) })
+        Ok(Some(unsafe { self.grain(zone, array).row_bounds(self.element(zone, cell), count as usize) }))
     }
     #[inline(always)]
     fn prefetch(&self, zone: usize, arrays: &[usize], cell: [u32; 3]) {

@@ -1,7 +1,7 @@
 //! Nodes over pages: translation is paid once a cell, absence is a value.
 
 use crate::catalog::DType;
-use crate::nodes::{box_holds, corner_steps, row_bounds_by_cell, Corners, Grain, Miss, Nodes, Zone};
+use crate::nodes::{box_holds, corner_steps, Corners, Grain, Miss, Nodes, Zone};
 use crate::simd::V4;
 use crate::translate::Place;
 use pager::error::PageError;
@@ -240,16 +240,26 @@ impl Group {
         self.number.get() == number && self.zone.get() == zone && self.releases.get() == releases
     }
 
+    /// The page of an array, looked up once while it is pinned.
     #[inline(always)]
-    fn learn(&self, zone: usize, number: u64, releases: u64, array: usize, page: *const u8) {
-        if !self.is(zone, number, releases) {
-            self.zone.set(zone);
+    fn page(&self, pages: &Pages, array: usize, number: u64) -> Result<*const u8, NotHere> {
+        let releases = pages.worker.releases();
+        let same = self.is(pages.zone, number, releases);
+        if array < ARRAYS && same && self.here.get() >> array & 1 == 1 {
+            return Ok(self.pages[array].get());
+        }
+        let page = pages.look_up(array, number)?;
+        if !same {
+            self.zone.set(pages.zone);
             self.number.set(number);
             self.releases.set(releases);
             self.here.set(0);
         }
-        self.pages[array].set(page);
-        self.here.set(self.here.get() | 1 << array);
+        if array < ARRAYS {
+            self.pages[array].set(page);
+            self.here.set(self.here.get() | 1 << array);
+        }
+        Ok(page)
     }
 }
 
@@ -335,11 +345,10 @@ impl Known {
             return Ok(self.pages[row][column].get());
         }
         let number = pages.z.translation.corner_page(self.low.get().page, self.apart.get(), corner);
-        let page = pages.look_up(array, number)?;
+        let page = Group::of(groups, pages.zone, number).page(pages, array, number)?;
         if array < ARRAYS {
             self.pages[row][column].set(page);
             self.here.set(self.here.get() | bit);
-            Group::of(groups, pages.zone, number).learn(pages.zone, number, pages.worker.releases(), column, page);
         }
         Ok(page)
     }
@@ -433,19 +442,18 @@ impl Nodes for PagedNodes {
         self.at(zone, cell).scalar(array, component, out)
     }
 
-    fn row_bounds(&mut self, zone: usize, array: usize, cell: [u32; 3], count: u32) -> Result<(V4, V4), Miss> {
-        let t = &self.zones[zone].translation;
-        let last = t.cell([cell[0] + count.max(1) - 1, cell[1], cell[2]]);
-        let mut at = self.at(zone, cell);
-        let first = at.known.low.get();
-        if at.known.apart.get() | last.1 == 0 && first.page == last.0.page && !at.pages.z.thin().contains(&true) {
-            let page = at.only_page(array)?;
-            let a = &at.pages.z.arrays[array];
-            let g = Grain::new(page, a.dtype, a.components, at.pages.z.translation.strides());
-            // SAFETY: all corners of the first and of the last cell, and so of those between, lie in this page.
-            return Ok(unsafe { g.row_bounds(first.element, count as usize) });
+    fn row_bounds(&mut self, zone: usize, array: usize, cell: [u32; 3], count: u32) -> Result<Option<(V4, V4)>, Miss> {
+        let pages = Pages { zone, z: &self.zones[zone], worker: &self.worker, step: self.step };
+        let (t, a) = (&pages.z.translation, &pages.z.arrays[array]);
+        let Some(first) = t.row(cell, count) else { return Ok(None) };
+        match Group::of(&self.groups, zone, first.page).page(&pages, array, first.page) {
+            Ok(page) => {
+                let g = Grain::new(page, a.dtype, a.components, t.strides());
+                // SAFETY: all corners of the cells lie in this page (`row`), which holds a full page box.
+                Ok(Some(unsafe { g.row_bounds(first.element, count as usize) }))
+            }
+            Err(not_here) => Err(note(not_here, &mut self.missing, &mut self.failure)),
         }
-        row_bounds_by_cell(self, zone, array, cell, count)
     }
 
     #[inline(always)]

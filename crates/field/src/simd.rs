@@ -6,6 +6,15 @@
 mod imp {
     use core::arch::x86_64::*;
 
+    /// Two values in the low lanes; the others are 0.
+    ///
+    /// # Safety
+    /// `p` and `p + 1` must be readable.
+    #[inline(always)]
+    unsafe fn two_f32(p: *const f32) -> __m128 {
+        unsafe { _mm_castsi128_ps(_mm_loadu_si64(p.cast())) }
+    }
+
     /// Four doubles; lanes are named x, y, z, w.
     #[derive(Copy, Clone, Debug)]
     #[repr(transparent)]
@@ -150,9 +159,9 @@ mod imp {
         #[inline(always)]
         pub unsafe fn pair_of_planes_f32(p: [*const f32; 3]) -> [Self; 2] {
             unsafe {
-                let x = _mm_castpd_ps(_mm_load_sd(p[0].cast()));
-                let y = _mm_castpd_ps(_mm_load_sd(p[1].cast()));
-                let z = _mm_castpd_ps(_mm_load_sd(p[2].cast()));
+                let x = two_f32(p[0]);
+                let y = two_f32(p[1]);
+                let z = two_f32(p[2]);
                 let xy = _mm_unpacklo_ps(x, y);
                 let z0 = _mm_unpacklo_ps(z, _mm_setzero_ps());
                 [Self(_mm256_cvtps_pd(_mm_movelh_ps(xy, z0))), Self(_mm256_cvtps_pd(_mm_movehl_ps(z0, xy)))]
@@ -164,10 +173,7 @@ mod imp {
         /// `a`, `a + 1`, `b` and `b + 1` must be readable.
         #[inline(always)]
         pub unsafe fn pairs_f32(a: *const f32, b: *const f32) -> Self {
-            unsafe {
-                let (a, b) = (_mm_load_sd(a.cast()), _mm_load_sd(b.cast()));
-                Self(_mm256_cvtps_pd(_mm_movelh_ps(_mm_castpd_ps(a), _mm_castpd_ps(b))))
-            }
+            unsafe { Self(_mm256_cvtps_pd(_mm_movelh_ps(two_f32(a), two_f32(b)))) }
         }
         /// Smallest and largest of the points of three components in four rows of `points`; NaN are passed over, but for the first
         /// point.
@@ -178,7 +184,7 @@ mod imp {
         pub unsafe fn bounds_f32(rows: [*const f32; 4], points: usize) -> [Self; 2] {
             unsafe {
                 // Four values a load, of which the last is the next point's; the last point has no next.
-                let one = |p: *const f32| _mm_movelh_ps(_mm_castpd_ps(_mm_load_sd(p.cast())), _mm_load_ss(p.add(2)));
+                let one = |p: *const f32| _mm_movelh_ps(two_f32(p), _mm_load_ss(p.add(2)));
                 let (mut lo, mut hi) = (one(rows[0]), one(rows[0]));
                 for row in rows {
                     let mut p = row;
@@ -201,7 +207,7 @@ mod imp {
         #[inline(always)]
         pub unsafe fn point_f32(p: *const f32) -> Self {
             unsafe {
-                let xy = _mm_castpd_ps(_mm_load_sd(p.cast()));
+                let xy = two_f32(p);
                 Self(_mm256_cvtps_pd(_mm_movelh_ps(xy, _mm_load_ss(p.add(2)))))
             }
         }
@@ -403,7 +409,7 @@ mod imp {
         pub unsafe fn bounds_f32(rows: [*const f32; 4], points: usize) -> [Self; 2] {
             let first = unsafe { Self::point_f32(rows[0]) };
             let all = rows.into_iter().flat_map(|r| (0..points).map(move |n| unsafe { Self::point_f32(r.add(3 * n)) }));
-            let (lo, hi) = all.fold((first, first), |(lo, hi), p| (lo.min(p), hi.max(p)));
+            let (lo, hi) = all.fold((first, first), |(lo, hi), p| (p.min(lo), p.max(hi)));
             [lo, hi]
         }
         /// A point of three components: lanes (x, y, z, 0).

@@ -1,7 +1,7 @@
 //! Where things are: cells with their map, iblank and boxes, one worker's view.
 
 use crate::boxes::Bounds;
-use crate::cell::{monomials, CellMap, Interpolant, Inverse, Rst, FACE_TOLERANCE};
+use crate::cell::{monomials, CellMap, Interpolant, Inverse, FACE_TOLERANCE};
 use crate::nodes::{box_holds, within, BoxLevel, Corners, Miss, Nodes, Zone};
 pub use crate::shape::{Blank, CellId, Shape, Spot};
 use crate::simd::V4;
@@ -14,8 +14,10 @@ pub struct Loaded {
     pub cell: CellId,
     /// Directions of one point.
     pub thin: [bool; 3],
-    /// What iblank says.
+    /// What iblank says; a hole where the geometry is no number.
     pub blank: Blank,
+    /// What iblank alone says, and of which cell: that may be known before the rest is.
+    iblank: (CellId, Blank),
     /// Monomials of the map from (r, s, t) to physical space.
     pub shape: [V4; 8],
     /// The traced vector; meaningless until `full`.
@@ -35,6 +37,7 @@ impl Loaded {
             cell: nowhere,
             thin: [false; 3],
             blank: Blank::Hole,
+            iblank: (nowhere, Blank::Hole),
             shape: zero,
             vector,
             full: false,
@@ -47,7 +50,7 @@ impl Loaded {
     fn take_shape(&mut self, cell: CellId, at: &mut impl Corners, grid: Grid) -> Result<(), Miss> {
         let mut shape = Shape { corners: [V4::zero(); 8], thin: grid.thin };
         let filled = shape.fill(at, grid.xyz);
-        let blank = match grid.iblank.map_or(Ok(Blank::Field), |array| blank(at, array)) {
+        let blank = match self.take_iblank(cell, at, grid.iblank) {
             Ok(blank) if filled.is_ok() => blank,
             b => return Err(Miss::worst([filled.err(), b.err(), None])),
         };
@@ -59,15 +62,20 @@ impl Loaded {
         Ok(())
     }
 
+    /// What iblank says of a cell, kept from then on.
+    #[inline(always)]
+    fn take_iblank(&mut self, cell: CellId, at: &mut impl Corners, array: Option<usize>) -> Result<Blank, Miss> {
+        let Some(array) = array else { return Ok(Blank::Field) };
+        if self.iblank.0 != cell {
+            self.iblank = (cell, blank(at, array)?);
+        }
+        Ok(self.iblank.1)
+    }
+
     /// (r, s, t) to physical space.
     #[inline(always)]
     pub fn map(&self) -> CellMap {
         CellMap::from_monomials(&self.shape)
-    }
-    /// Whether fractions lie in the cell.
-    #[inline(always)]
-    pub fn holds(&self, q: Rst) -> bool {
-        Shape::holds(self.thin, q)
     }
 }
 
@@ -133,6 +141,21 @@ impl<N: Nodes> Space<N> {
     pub fn blank(&mut self, cell: CellId) -> Result<Blank, Miss> {
         let Some(array) = self.nodes.zones()[cell.zone as usize].iblank else { return Ok(Blank::Field) };
         blank(&mut self.nodes.at(cell.zone as usize, cell.ijk), array)
+    }
+
+    /// As [`Self::blank`], for a cell that a particle is about to step in: kept until then. Where the particle does not stay, no other
+    /// page of the cell is needed.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    #[inline(always)]
+    pub fn blank_ahead(&mut self, cell: CellId) -> Result<Blank, Miss> {
+        let array = self.nodes.zones()[cell.zone as usize].iblank;
+        if array.is_none() {
+            return Ok(Blank::Field);
+        }
+        let n = self.slot(cell);
+        self.kept[n].take_iblank(cell, &mut self.nodes.at(cell.zone as usize, cell.ijk), array)
     }
 
     /// Gives the turn to a lane. What is kept for one lane is not overwritten by the others; answers do not depend on it.
@@ -381,20 +404,21 @@ impl<N: Nodes> Space<N> {
     ) -> Result<Option<Spot>, Miss> {
         let lo: [u32; 3] = block.map(|b| b * BLOCK_CELLS);
         let hi: [u32; 3] = core::array::from_fn(|a| (lo[a] + BLOCK_CELLS).min(cells[a]));
-        let z = &self.nodes.zones()[zone];
-        let (xyz, thin) = (z.xyz, z.thin().contains(&true));
+        let xyz = self.nodes.zones()[zone].xyz;
         let mut miss = None;
         for k in lo[2]..hi[2] {
             for j in lo[1]..hi[1] {
-                // A row at a time: few of a block's hold the point. A cell of a surface is thicker than its points say.
-                if !thin {
-                    match self.nodes.row_bounds(zone, xyz, [lo[0], j, k], hi[0] - lo[0]) {
-                        Ok(bounds) if within(bounds, p) => {}
-                        Ok(_) => continue,
-                        Err(m) => {
-                            miss = Some(Miss::worst([miss, Some(m), None]));
-                            continue;
-                        }
+                if matches!(&best, Some(s) if [s.cell.ijk[2], s.cell.ijk[1], s.cell.ijk[0]] < [k, j, lo[0]]) {
+                    return miss.map_or(Ok(best), Err);
+                }
+                // A row at a time where it lies in one page: few of a block's hold the point. (A cell of a surface is thicker
+                // than its points say.)
+                match self.nodes.row_bounds(zone, xyz, [lo[0], j, k], hi[0] - lo[0]) {
+                    Ok(Some(bounds)) if !within(bounds, p) => continue,
+                    Ok(_) => {}
+                    Err(m) => {
+                        miss = Some(Miss::worst([miss, Some(m), None]));
+                        continue;
                     }
                 }
                 for i in lo[0]..hi[0] {

@@ -72,6 +72,17 @@ impl Translation {
         (self.place([pi, pj, pk], [i, j, k]), apart(0, i) | apart(1, j) | apart(2, k))
     }
 
+    /// Where the low corner of `cell` lies, if the eight corners of `count` cells that follow it in i, itself among them, lie in the
+    /// same page.
+    #[inline(always)]
+    pub fn row(&self, cell: [u32; 3], count: u32) -> Option<Place> {
+        let (pi, i) = self.axes[0].split(cell[0]);
+        let (pj, j) = self.axes[1].split(cell[1]);
+        let (pk, k) = self.axes[2].split(cell[2]);
+        let inside = count < self.page[0] - i && j + 1 < self.page[1] && k + 1 < self.page[2];
+        inside.then(|| self.place([pi, pj, pk], [i, j, k]))
+    }
+
     /// The page of a corner (bit 0 for i, 1 for j, 2 for k) of a cell, from the page of its low corner and the axes along which its
     /// corners are apart.
     #[inline(always)]

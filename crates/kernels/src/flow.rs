@@ -146,8 +146,12 @@ impl<N: Nodes> GridFlow<N> {
     /// [`Miss`].
     #[inline(always)]
     pub fn settle(&mut self, place: Place, x: impl FnOnce(&mut Self) -> Result<V4, Miss>) -> Result<Place, Miss> {
-        let blank = self.space.shape(place.spot.cell)?.blank;
-        match blank {
+        let blank = self.space.blank_ahead(place.spot.cell);
+        if blank.is_err() {
+            // What else the cell needs is asked for together with iblank.
+            self.space.shape(place.spot.cell)?;
+        }
+        match blank? {
             Blank::Fringe(named) if place.kept_fringe != Some(place.spot.cell) => {
                 let x = x(self)?;
                 self.settle_fringe(place, named, x)

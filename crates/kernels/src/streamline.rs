@@ -158,11 +158,11 @@ impl Streamline {
             }
             State::Rest(place, face) => {
                 let (place, face) = (*place, *face);
+                let v = flow.space.full(place.spot.cell)?.vector.at(place.spot.rst);
                 let wall = match face {
                     Some(f) => is_wall(flow, f)?,
                     None => rests_on_wall(flow, &place)?,
                 };
-                let v = flow.space.full(place.spot.cell)?.vector.at(place.spot.rst);
                 let reason = match (wall, is_number(v)) {
                     (true, _) => Reason::Wall,
                     (false, true) => Reason::Speed,

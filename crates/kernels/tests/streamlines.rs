@@ -200,6 +200,29 @@ fn polar_axis_is_passed() {
     }
 }
 
+/// A coordinate that is no number makes holes of the cells around it, and of no others, whichever precision it has.
+#[test]
+fn a_coordinate_that_is_no_number_hides_only_its_own_cells() {
+    const N: usize = 6;
+    let node = |n: usize| [n % N, n / N % N, n / N / N];
+    for bad in [[3, 1, 1], [0, 0, 0], [5, 2, 4], [2, 3, 0]] {
+        let coordinate =
+            |n: usize| if node(n % N.pow(3)) == bad { f64::NAN } else { node(n % N.pow(3))[n / N.pow(3)] as f64 };
+        let xyz: Vec<f64> = (0..3 * N.pow(3)).map(coordinate).collect();
+        let single = FlatArray::F32(xyz.iter().map(|v| *v as f32).collect());
+        for xyz in [single, FlatArray::F64(xyz)] {
+            let velocity = FlatArray::F64(vec![0.0; 3 * N.pow(3)]);
+            let arrays = vec![("xyz".into(), 3, xyz), ("velocity".into(), 3, velocity)];
+            let mut f = flow(vec![("a".into(), [N; 3], arrays)]);
+            for n in (0..N.pow(3)).map(node).filter(|n| n.iter().all(|i| *i + 1 < N)) {
+                let hidden = (0..3).all(|a| n[a] == bad[a] || n[a] + 1 == bad[a]);
+                let l = trace(&mut f, n.map(|i| i as f64 + 0.5), &Options::default());
+                assert_eq!(l.points.is_empty(), hidden, "cell {n:?} beside {bad:?}");
+            }
+        }
+    }
+}
+
 /// Where the vector is no number there is no flow: a line ends there as at a hole, whichever way it integrates.
 #[test]
 fn no_numbers_are_holes() {

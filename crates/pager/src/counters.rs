@@ -11,7 +11,7 @@ pub struct Counters {
     pub touched_exact: bool,
     /// Pages asked for by someone who waits, that had to be read.
     pub faults: u64,
-    /// Look-ups by workers that found their page.
+    /// Look-ups by workers that found their page. What asks again while the page is pinned need not look it up.
     pub hits: u64,
     /// Look-ups by workers that did not.
     pub misses: u64,

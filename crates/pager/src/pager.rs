@@ -272,21 +272,22 @@ impl Pager {
         self.pin_budget.store(usize::try_from(share).unwrap_or(usize::MAX), Relaxed);
     }
 
+    /// Asks workers to let go of what they have pinned, between two of their steps: then there may be room.
+    pub fn press(&self) {
+        self.pressure.fetch_add(1, SeqCst);
+    }
+
     /// Charges bytes for something outside the pool, dropping clean pages to make room. The charge is taken back when the
     /// returned value is dropped.
     ///
     /// # Errors
-    /// [`Full`] when everything else is in use. Not retried here: the caller hands something over, waits, or ends. Workers are asked
-    /// to let go of their pins meanwhile.
+    /// [`Full`] when everything else is in use. Not retried here: the caller hands something over, asks workers to let go
+    /// ([`Self::press`]), or ends.
     pub fn charge(&self, kind: ChargeKind, bytes: u64) -> Result<Charge, Full> {
         if !self.ledger.try_charge(kind, bytes) {
             let mut st = self.lock();
             loop {
-                if let Err(full) = self.make_room(&mut st, bytes) {
-                    // Workers let go of what they have pinned between two steps, so that asking again may help.
-                    self.pressure.fetch_add(1, SeqCst);
-                    return Err(full);
-                }
+                self.make_room(&mut st, bytes)?;
                 if self.ledger.try_charge(kind, bytes) {
                     break;
                 }

@@ -21,6 +21,9 @@ const CACHE: usize = 1024;
 /// Bytes that each worker costs for each frame: the pin, and its place in the list of pins (which may be half empty).
 pub(crate) const PIN_BYTES: usize = 1 + 2 * size_of::<Pinned>();
 
+/// Workers that there ever were: no two count their releases alike, so that nothing remembered of one is taken for another's.
+static WORKERS: AtomicU64 = AtomicU64::new(1);
+
 /// A page as a worker sees it.
 #[derive(Clone, Debug)]
 pub enum Lookup<'a> {
@@ -150,7 +153,7 @@ impl Pager {
             list: UnsafeCell::new(Vec::new()),
             pinned_bytes: Cell::new(0),
             pressure: Cell::new(0),
-            releases: 0,
+            releases: WORKERS.fetch_add(1, Relaxed) << 40,
         }
     }
 }
@@ -166,7 +169,8 @@ impl Worker {
         self.pinned_bytes.get()
     }
 
-    /// Times that pins were released: what [`Self::page`] returned stays where it is for as long as this is the same.
+    /// Changes whenever pins are released, and is another for every worker: what [`Self::page`] returned stays where it is for as
+    /// long as this is the same.
     #[inline]
     pub fn releases(&self) -> u64 {
         self.releases

@@ -139,7 +139,7 @@ fn parse_note(note: &Value, kind: Kind) -> Option<(Encoding, Header)> {
     for zone in note.get("zones")?.as_array()? {
         let mut four = [0_u32; 4];
         for (n, slot) in four.iter_mut().enumerate() {
-            *slot = u32::try_from(zone.get(n)?.as_u64()?).ok().filter(|&v| v > 0)?;
+            *slot = u32::try_from(zone.get(n)?.as_u64()?).ok().filter(|&v| v > 0 && v <= i32::MAX as u32)?;
         }
         zones.push(([four[0], four[1], four[2]], four[3]));
     }

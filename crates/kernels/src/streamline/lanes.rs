@@ -85,13 +85,18 @@ impl Streamline {
             return Ok(None);
         }
         let cell = place.spot.cell;
-        let l = flow.space.full(cell)?;
-        let settled = match l.blank {
+        // A fringe sends the particle on to another zone: nothing else of its cell is wanted. (If iblank is absent, so that this
+        // is not known, everything is asked for; and it may come between the two looks.)
+        let stays = |blank: Blank| match blank {
             Blank::Field => true,
             Blank::Fringe(_) => place.kept_fringe == Some(cell),
             Blank::Hole => false,
         };
-        Ok((settled && l.thin == [false; 3]).then_some(place))
+        if flow.space.blank_ahead(cell).is_ok_and(|blank| !stays(blank)) {
+            return Ok(None);
+        }
+        let l = flow.space.full(cell)?;
+        Ok((stays(l.blank) && l.thin == [false; 3]).then_some(place))
     }
 
     #[inline(always)]

@@ -38,6 +38,9 @@ impl Streamline {
         let (x0, sign) = (self.x, self.sign);
         let settled = flow.settle(place, |_| Ok(V4::from_xyz(x0)))?;
         let v = flow.space.full(settled.spot.cell)?.vector.at(settled.spot.rst);
+        if !is_number(v) {
+            return self.end_half(flow, options, Reason::Hole);
+        }
         if settled.spot != place.spot {
             **stepper = Stepper::new(v.xyz(), settled);
         }
