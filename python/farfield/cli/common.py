@@ -84,7 +84,9 @@ _RUN: dict[str, Any] = {
 _OUTPUT: dict[str, Any] = {
     "json": Annotated[bool, _option("--json", help="print one JSON object")],
     "no_progress": Annotated[bool, _option("--no-progress", help="no progress bar")],
-    "verbose": Annotated[int, _option("--verbose", "-v", count=True, show_default=False, help="say more; twice: tracebacks")],
+    "verbose": Annotated[
+        int, _option("--verbose", "-v", count=True, show_default=False, help="say more; twice: tracebacks")
+    ],
     "quiet": Annotated[bool, _option("--quiet", "-q", help="print nothing but errors")],
 }
 _PLOT3D: dict[str, tuple[tuple[str, ...], str]] = {

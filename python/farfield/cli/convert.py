@@ -17,9 +17,13 @@ def register(app: typer.Typer) -> None:
         common: Common,
         source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset")],
         destination: Annotated[str, typer.Argument(metavar="DST", help="the folder of the store, e.g. flow.zarr")],
-        page: Annotated[int | None, typer.Option("--page", help="page edge in points: 4, 8, 16 (default), 32 or 64")] = None,
+        page: Annotated[
+            int | None, typer.Option("--page", help="page edge in points: 4, 8, 16 (default), 32 or 64")
+        ] = None,
         layout: Annotated[str | None, typer.Option("--layout", metavar="KIND", help="cubed (default) or flat")] = None,
-        codec: Annotated[str | None, typer.Option("--codec", metavar="NAME", help="none (default), zstd or lz4")] = None,
+        codec: Annotated[
+            str | None, typer.Option("--codec", metavar="NAME", help="none (default), zstd or lz4")
+        ] = None,
         resume: Annotated[bool, typer.Option("--resume", help="complete what an interrupted run left")] = False,
         overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a store that is there")] = False,
         dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what it would cost")] = False,
