@@ -113,10 +113,8 @@ impl Zone {
 pub fn box_holds(b: &[f32; 6], p: V4) -> bool {
     // SAFETY: six values.
     let [lo, hi] = unsafe { V4::pair_f32(b.as_ptr()) };
-    let pad = (hi - lo) * V4::splat(2.0 * FACE_TOLERANCE);
     // Boxes without a finite node are upside down, and hold nothing.
-    let out = p.below(lo - pad).either((hi + pad).below(p)).either(hi.below(lo));
-    out.bits() & 7 == 0
+    beyond(lo, hi, p).either(hi.below(lo)).bits() & 7 == 0
 }
 
 /// Smallest and largest of points. NaN are passed over (the comparisons give their second operand then), but the first point's stay.
@@ -126,11 +124,17 @@ pub(crate) fn bounds_of(points: &[V4]) -> (V4, V4) {
     points.iter().skip(1).fold((first, first), |(lo, hi), p| (p.min(lo), p.max(hi)))
 }
 
-/// Whether a point lies within bounds, with the slack that a cell gives its faces.
+/// Along which axes a point lies beyond bounds, with the slack that a cell gives its faces.
+#[inline(always)]
+fn beyond(lo: V4, hi: V4, p: V4) -> V4 {
+    let pad = (hi - lo) * V4::splat(2.0 * FACE_TOLERANCE);
+    p.below(lo - pad).either((hi + pad).below(p))
+}
+
+/// Whether a point may lie within bounds.
 #[inline(always)]
 pub(crate) fn within((lo, hi): (V4, V4), p: V4) -> bool {
-    let pad = (hi - lo) * V4::splat(2.0 * FACE_TOLERANCE);
-    p.below(lo - pad).either((hi + pad).below(p)).bits() & 7 == 0
+    beyond(lo, hi, p).bits() & 7 == 0
 }
 
 /// The arrays of a zone at the corners of one cell: what it takes to find the cell is paid once for all of them.

@@ -92,31 +92,15 @@ impl PagedCorners<'_> {
         }
     }
 
-    /// The pages of the corners of a cell that lies in more than one, once every page is there.
     #[inline(always)]
     fn across(&mut self, array: usize) -> Result<Across, Miss> {
-        let (low, apart) = (self.known.low.get().element, self.known.apart.get());
-        let step = self.pages.z.translation.corner_steps(apart);
-        if let Some(pages) = self.known.all(array) {
-            return Ok(Across { pages, low, step });
-        }
-        let mut pages = [core::ptr::null(); 8];
-        let mut result = Ok(());
-        for c in 0..8usize {
-            if c & apart != c {
-                pages[c] = pages[c & apart];
-                continue;
-            }
-            match self.known.page(self.groups, &self.pages, array, c) {
-                Ok(page) => pages[c] = page,
-                Err(not_here) => match note(not_here, self.missing, self.failure) {
-                    // A failed page ends the line whatever else is absent.
-                    Miss::Failed => result = Err(Miss::Failed),
-                    Miss::Absent => result = result.and(Err(Miss::Absent)),
-                },
-            }
-        }
-        result.map(|()| Across { pages, low, step })
+        let mut miss = None;
+        let (missing, failure) = (&mut *self.missing, &mut *self.failure);
+        let across = self.known.across(self.groups, &self.pages, array, |not_here| {
+            // A failed page ends the line whatever else is absent.
+            miss = Some(Miss::worst([miss, Some(note(not_here, missing, failure)), None]));
+        });
+        miss.map_or(Ok(across), Err)
     }
 
     #[inline(never)]
@@ -204,7 +188,7 @@ const GROUPS: usize = 64;
 struct Group {
     zone: Cell<usize>,
     number: Cell<u64>,
-    /// 1. What `pages` says holds while the worker's releases are as many.
+    /// 1. What `pages` says holds while the worker's releases are the same.
     releases: Cell<u64>,
     /// 2. A bit for each of `pages` that is set.
     here: Cell<u64>,
@@ -275,7 +259,7 @@ struct Known {
     low: Cell<Place>,
     /// Axes along which its corners lie in different pages.
     apart: Cell<usize>,
-    /// 1. What `pages` says holds while the worker's releases are as many.
+    /// 1. What `pages` says holds while the worker's releases are the same.
     releases: Cell<u64>,
     /// 2. A bit for each of `pages` that is set.
     here: Cell<u64>,
@@ -351,6 +335,33 @@ impl Known {
             self.here.set(self.here.get() | bit);
         }
         Ok(page)
+    }
+
+    /// The corners of a cell that lies in more than one page; `not_here` is told of each page that is not, whose corners have none.
+    #[inline(always)]
+    fn across(
+        &self,
+        groups: &[Group; GROUPS],
+        pages: &Pages,
+        array: usize,
+        mut not_here: impl FnMut(NotHere),
+    ) -> Across {
+        let (low, apart) = (self.low.get().element, self.apart.get());
+        let of_corners = self.all(array).unwrap_or_else(|| {
+            let mut of_corners = [core::ptr::null(); 8];
+            for c in 0..8 {
+                if c & apart != c {
+                    of_corners[c] = of_corners[c & apart];
+                    continue;
+                }
+                match self.page(groups, pages, array, c) {
+                    Ok(page) => of_corners[c] = page,
+                    Err(e) => not_here(e),
+                }
+            }
+            of_corners
+        });
+        Across { pages: of_corners, low, step: pages.z.translation.corner_steps(apart) }
     }
 
     /// The pages of all corners, if each is known.
@@ -472,21 +483,14 @@ impl Nodes for PagedNodes {
             }
             return;
         }
-        let step = z.translation.corner_steps(apart);
         for array in arrays {
             let a = &z.arrays[*array];
-            let mut of_corners = [core::ptr::null(); 8];
-            for c in 0..8 {
-                if c & apart != c {
-                    of_corners[c] = of_corners[c & apart];
-                } else if let Ok(page) = known.page(&self.groups, &pages, *array, c) {
-                    of_corners[c] = page;
-                } else {
-                    return;
-                }
+            let mut here = true;
+            let across = known.across(&self.groups, &pages, *array, |_| here = false);
+            if !here {
+                return;
             }
-            let across = Across { pages: of_corners, low, step };
-            for (c, page) in of_corners.iter().enumerate() {
+            for (c, page) in across.pages.iter().enumerate() {
                 Grain::new(*page, a.dtype, a.components, (0, 0)).prefetch_point(across.element(c));
             }
         }

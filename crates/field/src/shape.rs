@@ -66,8 +66,8 @@ impl Shape {
         Ok(shape)
     }
 
-    /// Loads the corners of a cell whose coordinates are array `xyz`; `thin` is there. In place: to hand over 300 bytes took a twentieth
-    /// of a trace.
+    /// Loads the corners of a cell whose coordinates are array `xyz`; `thin` is there. In place: to hand over 300 bytes took an eighth
+    /// of what it takes to load a cell.
     ///
     /// # Errors
     /// [`Miss`].
@@ -105,8 +105,7 @@ impl Shape {
     /// Whether every corner is a number.
     #[inline(always)]
     pub fn finite(&self) -> bool {
-        let beyond = V4::splat(f64::INFINITY);
-        self.corners.iter().all(|p| p.abs().all_less_xyz(beyond))
+        self.corners.iter().all(|p| p.is_finite_xyz())
     }
 
     /// Whether fractions lie in the cell; along a direction of one point, on the surface.

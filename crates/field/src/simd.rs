@@ -464,6 +464,11 @@ mod imp {
 pub use imp::V4;
 
 impl V4 {
+    /// Whether x, y and z are numbers.
+    #[inline(always)]
+    pub fn is_finite_xyz(self) -> bool {
+        self.abs().all_less_xyz(Self::splat(f64::INFINITY))
+    }
     /// Zero in each lane.
     #[inline(always)]
     pub fn zero() -> Self {

@@ -133,23 +133,12 @@ impl<N: Nodes> Space<N> {
         Self { nodes, fields, kept, lane: 0, bounds, frontier: Vec::new(), below: Vec::new() }
     }
 
-    /// What iblank says of a cell.
+    /// What iblank says of a cell, kept: a search asks, then the particle that goes there, and then whoever loads the rest.
     ///
     /// # Errors
     /// [`Miss`].
     #[inline(always)]
     pub fn blank(&mut self, cell: CellId) -> Result<Blank, Miss> {
-        let Some(array) = self.nodes.zones()[cell.zone as usize].iblank else { return Ok(Blank::Field) };
-        blank(&mut self.nodes.at(cell.zone as usize, cell.ijk), array)
-    }
-
-    /// As [`Self::blank`], for a cell that a particle is about to step in: kept until then. Where the particle does not stay, no other
-    /// page of the cell is needed.
-    ///
-    /// # Errors
-    /// [`Miss`].
-    #[inline(always)]
-    pub fn blank_ahead(&mut self, cell: CellId) -> Result<Blank, Miss> {
         let array = self.nodes.zones()[cell.zone as usize].iblank;
         if array.is_none() {
             return Ok(Blank::Field);
@@ -458,7 +447,7 @@ impl<N: Nodes> Space<N> {
     }
 }
 
-/// Boxes of a level that are looked through one by one: a microsecond.
+/// Boxes of a level that are looked through one by one.
 const LOOKED_THROUGH: u64 = 1024;
 
 /// Edge of the smallest blocks of cells that have a box.

@@ -146,7 +146,7 @@ impl<N: Nodes> GridFlow<N> {
     /// [`Miss`].
     #[inline(always)]
     pub fn settle(&mut self, place: Place, x: impl FnOnce(&mut Self) -> Result<V4, Miss>) -> Result<Place, Miss> {
-        let blank = self.space.blank_ahead(place.spot.cell);
+        let blank = self.space.blank(place.spot.cell);
         if blank.is_err() {
             // What else the cell needs is asked for together with iblank.
             self.space.shape(place.spot.cell)?;
@@ -180,11 +180,11 @@ impl<N: Nodes> GridFlow<N> {
     }
 
     fn value(&mut self, spot: Spot, kept_fringe: Option<CellId>) -> Result<Sample<Place>, Miss> {
-        let v = self.space.full(spot.cell)?.vector.at(spot.rst).xyz();
-        if !v.iter().all(|c| c.is_finite()) {
+        let v = self.space.full(spot.cell)?.vector.at(spot.rst);
+        if !v.is_finite_xyz() {
             return Ok(Sample::Outside(Exit::Hole));
         }
-        Ok(Sample::Value(v, Place { spot, kept_fringe }))
+        Ok(Sample::Value(v.xyz(), Place { spot, kept_fringe }))
     }
 }
 

@@ -163,7 +163,8 @@ impl Streamline {
                     Some(f) => is_wall(flow, f)?,
                     None => rests_on_wall(flow, &place)?,
                 };
-                let reason = match (wall, is_number(v)) {
+                // Where the vector is no number there is no flow, as where coordinates are none.
+                let reason = match (wall, v.is_finite_xyz()) {
                     (true, _) => Reason::Wall,
                     (false, true) => Reason::Speed,
                     (false, false) => Reason::Hole,
@@ -501,12 +502,6 @@ impl Streamline {
     }
 }
 
-/// Whether a vector is one: where it is not there is no flow, as where coordinates are no numbers.
-#[inline(always)]
-fn is_number(v: V4) -> bool {
-    v.abs().all_less_xyz(V4::splat(f64::INFINITY))
-}
-
 /// A place in computational space, unless its cell is not usable.
 fn usable_place<N: Nodes>(flow: &mut GridFlow<N>, zone: u32, ijk: [f64; 3]) -> Result<Option<(Spot, [f64; 3])>, Miss> {
     let cells = flow.space.nodes.zones()[zone as usize].cells();
@@ -575,7 +570,7 @@ fn neighbour<N: Nodes>(flow: &GridFlow<N>, place: Place, face: Face) -> Option<P
     } else {
         at.checked_sub(1)?
     };
-    // Each index anew, not one of them in memory: what reads them next would wait for that store (an eighth of the executor's time).
+    // Each index anew, not one of them in memory: what reads them next would wait for that store (8 % of the executor's loop).
     let spot = place.spot;
     let ijk = core::array::from_fn(|a| if a == face.axis { to } else { spot.cell.ijk[a] });
     let rst = core::array::from_fn(|a| if a == face.axis { f64::from(1 - face.side) } else { spot.rst[a] });

@@ -19,7 +19,7 @@ pub(crate) fn write(
     let layout = spool.layout();
     let failed = |e| OutputError::io(output.path(), "write", e);
     let mut file = std::io::BufWriter::with_capacity(spool.buffer_bytes(), output.file().as_ref());
-    // Writing to a string cannot fail, here and below.
+    // Writing to a string cannot fail.
     let mut head = String::from("seed,x,y,z,time,zone");
     for (field, name) in layout.fields.iter().zip(spool.names()) {
         for component in 0..field.components {
@@ -60,6 +60,7 @@ pub(crate) fn write(
             }
             for row in 0..count as usize {
                 text.clear();
+                // As above.
                 let _ = write!(text, "{seed}");
                 let cell = |part: usize| &blocks[part][row * parts[part] as usize..][..parts[part] as usize];
                 numbers(cell(0), f64::from_le_bytes).for_each(|v| push(&mut text, v));
@@ -82,5 +83,6 @@ pub(crate) fn write(
 
 fn push(text: &mut String, value: impl std::fmt::Debug) {
     // The debug form is the shortest that reads back the same, with an exponent where it is shorter.
+    // Writing to a string cannot fail.
     let _ = write!(text, ",{value:?}");
 }

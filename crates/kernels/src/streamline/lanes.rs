@@ -92,7 +92,7 @@ impl Streamline {
             Blank::Fringe(_) => place.kept_fringe == Some(cell),
             Blank::Hole => false,
         };
-        if flow.space.blank_ahead(cell).is_ok_and(|blank| !stays(blank)) {
+        if flow.space.blank(cell).is_ok_and(|blank| !stays(blank)) {
             return Ok(None);
         }
         let l = flow.space.full(cell)?;

@@ -1,7 +1,7 @@
 //! Steps of a streamline in physical space: the methods for comparison, and the way through cells whose map has collapsed.
 
 use super::walls::{facing, is_wall};
-use super::{distance, growth, is_number, Integrator, Options, State, Streamline, SHRINK_MIN};
+use super::{distance, growth, Integrator, Options, State, Streamline, SHRINK_MIN};
 use crate::flow::{Exit, Flow, GridFlow, Place};
 use crate::line::Reason;
 use crate::rk::{Method, Stepper, Tried};
@@ -23,7 +23,7 @@ impl Streamline {
         place: Place,
     ) -> Result<(), Miss> {
         let v = flow.space.full(place.spot.cell)?.vector.at(place.spot.rst);
-        if !is_number(v) {
+        if !v.is_finite_xyz() {
             return self.end_half(flow, options, Reason::Hole);
         }
         self.carried = None;
@@ -38,7 +38,7 @@ impl Streamline {
         let (x0, sign) = (self.x, self.sign);
         let settled = flow.settle(place, |_| Ok(V4::from_xyz(x0)))?;
         let v = flow.space.full(settled.spot.cell)?.vector.at(settled.spot.rst);
-        if !is_number(v) {
+        if !v.is_finite_xyz() {
             return self.end_half(flow, options, Reason::Hole);
         }
         if settled.spot != place.spot {
