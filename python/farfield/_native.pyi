@@ -332,7 +332,7 @@ def bench(options: str) -> str:
                  page, "readers", "workers", "latency_s", "latency_seen_s"}; each RUN with "device_reads"
     "overlap_disk": {"paged": RUN, "resident": RUN, "reading": RUN, the same pages only read, "pages", ...}
     "page_reads": {"arm", "source": a store, "zone": 0-based, "array", "count", "batch", "rounds", "seed", "memory_limit",
-                   "readers", "pread_buffers": 0, or by pread and crc32c into so many buffers}
+                   "readers", "direct": past the page cache, "pread_buffers": 0, or by pread and crc32c into so many buffers}
         Result: {"rounds": [{"wall_s", "cpu_s", "bytes_read", "reads", "faults"}], "pages", "page_bytes", "stored_bytes",
                  "spanned_bytes": of 4 KiB blocks, mean, "transport", "path"}
     RUN = {"wall_s", "cpu_s", "lines", "points", "steps", "reasons", "digest": of all positions and times, "restarts",

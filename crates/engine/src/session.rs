@@ -74,8 +74,9 @@ impl Means {
 /// is too little for the next; no machine is short of so much.
 pub const SMALLEST_LIMIT: u64 = 4 << 20;
 
-/// Reads in flight where nobody says otherwise: a local disk is saturated by fewer, a network by about as many.
-pub const DEFAULT_READERS: usize = 64;
+/// Reads in flight where nobody says otherwise. A local disk is saturated by fewer, but reads that are done wait for a worker to take
+/// them, and meanwhile the disk has only the rest: all of 1.8 GB through the page cache took 1.5 s with 128 and 1.8 s with 64.
+pub const DEFAULT_READERS: usize = 128;
 
 /// Called with a phase, how much is done and how much there is (0: unknown); false cancels.
 pub type Watch<'a> = dyn FnMut(&str, f64, f64) -> bool + 'a;

@@ -12,15 +12,20 @@ pub fn interleave(planes: &[u8], frame: &mut [u8], components: usize, size: usiz
     }
 }
 
-/// Eight points of three components at a time.
+/// Eight points of three components at a time, stored past the caches: the frame is seldom in one, and is not read into one then
+/// only to be overwritten (pages of 48 KiB from the page cache: 18 us each instead of 21.5; what a trace takes after them: the same).
 #[cfg(all(target_arch = "x86_64", target_feature = "avx2"))]
 fn spread_vectors(planes: &[u8], frame: &mut [u8]) {
     use core::arch::x86_64::*;
     let points = planes.len().min(frame.len()) / 12;
     let eights = points / 8;
     let (plane, to) = (planes.as_ptr(), frame.as_mut_ptr());
+    if !to.cast::<__m256>().is_aligned() {
+        return spread::<4>(planes, frame, 3);
+    }
     // SAFETY: AVX2 is there (the cfg). Plane c has `points` elements from 4 c points on, and the frame has 12 bytes a point, so that
-    // the reads of 32 and the writes of 96 bytes for every whole eight points are inside.
+    // the reads of 32 and the writes of 96 bytes for every whole eight points are inside. Each write is aligned, as `to` is and as
+    // 96 is a multiple of 32; the fence orders them before whatever publishes the frame.
     unsafe {
         let first = _mm256_setr_epi32(0, 0, 0, 1, 1, 1, 2, 2);
         let second = _mm256_setr_epi32(2, 3, 3, 3, 4, 4, 4, 5);
@@ -34,10 +39,11 @@ fn spread_vectors(planes: &[u8], frame: &mut [u8]) {
                 _mm256_blend_ps::<0b0010_0100>(_mm256_blend_ps::<0b1001_0010>(pick(a), pick(b)), pick(c))
             };
             let out: *mut f32 = to.add(96 * n).cast();
-            _mm256_storeu_ps(out, mix(x, y, z, first));
-            _mm256_storeu_ps(out.add(8), mix(z, x, y, second));
-            _mm256_storeu_ps(out.add(16), mix(y, z, x, third));
+            _mm256_stream_ps(out, mix(x, y, z, first));
+            _mm256_stream_ps(out.add(8), mix(z, x, y, second));
+            _mm256_stream_ps(out.add(16), mix(y, z, x, third));
         }
+        _mm_sfence();
     }
     for n in 8 * eights..points {
         for c in 0..3 {
@@ -73,10 +79,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_value_is_where_its_point_is(components in 1usize..7, points in 1usize..50, size in prop::sample::select(vec![1usize, 4, 8])) {
+        fn each_value_is_where_its_point_is(
+            components in 1usize..7, points in 1usize..50, size in prop::sample::select(vec![1usize, 4, 8]), off in prop::sample::select(vec![0usize, 8]),
+        ) {
             let planes: Vec<u8> = (0..components * points * size).map(|n| (n * 7 % 251) as u8).collect();
-            let mut frame = vec![0; planes.len()];
-            interleave(&planes, &mut frame, components, size);
+            // Aligned as a frame is, and not.
+            let mut room = vec![0; planes.len() + 96];
+            let start = room.as_ptr().align_offset(64) + off;
+            let frame = &mut room[start..start + planes.len()];
+            interleave(&planes, frame, components, size);
             for c in 0..components {
                 for n in 0..points {
                     let want = &planes[(c * points + n) * size..][..size];

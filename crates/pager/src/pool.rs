@@ -5,6 +5,7 @@
 //! caller charges the ledger before it takes a fresh slot, and takes the charge back after [`Pool::give_back`].
 
 use crate::os::{self, Mapping};
+use crate::table::PageHash;
 use std::collections::HashMap;
 use std::io;
 
@@ -50,7 +51,7 @@ pub(crate) struct Pool {
     /// Bytes of the last mapping that are carved.
     carved: usize,
     classes: Vec<Class>,
-    by_bytes: HashMap<usize, ClassId>,
+    by_bytes: HashMap<usize, ClassId, PageHash>,
     cached_bytes: usize,
     /// Huge pages of which nothing was given back: the address, and the bytes behind the last slot, resident with the rest and
     /// charged.
@@ -87,7 +88,7 @@ impl Pool {
             mappings,
             carved: 0,
             classes: Vec::new(),
-            by_bytes: HashMap::new(),
+            by_bytes: HashMap::default(),
             cached_bytes: 0,
             huge: HashMap::new(),
             huge_count: 0,

@@ -4,11 +4,10 @@ use crate::error::{PageError, PageErrorKind};
 use crate::event::Event;
 use crate::frames::state;
 use crate::ledger::ChargeKind;
-use crate::map::Segment;
 use crate::pager::Pager;
-use crate::pump::staged_segment;
+use crate::pump::{heap_bytes, staged_segment};
 use crate::source::Completion;
-use crate::state::{Active, State, Waiter, NONE};
+use crate::state::{Active, Encoded, State, Waiter, NONE};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
@@ -109,7 +108,7 @@ impl Pager {
         self.idlers.took_work();
         let Some(a) = st.active.get(active) else { return true };
         let (id, fill, frame) = (a.id, a.fill, a.frame);
-        let (page, encoded, scratch) = ((a.ptr, a.len), a.encoded, a.scratch);
+        let (page, encoded, scratch) = ((a.ptr, a.len), a.encoded.as_ref().map(|e| (e.ptr, e.len)), a.scratch);
         let (body, moved) = (a.body.clone(), a.moved.clone());
         let Some(map) = st.maps.get(id.array.0 as usize).cloned() else { return true };
         drop(st);
@@ -120,7 +119,7 @@ impl Pager {
         let (page, encoded, scratch) = unsafe {
             (
                 std::slice::from_raw_parts_mut(page.0, page.1),
-                encoded.map_or(&[][..], |(s, len)| std::slice::from_raw_parts(s.ptr, len)),
+                encoded.map_or(&[][..], |(ptr, len)| std::slice::from_raw_parts(ptr, len)),
                 scratch.map_or(&mut [][..], |(s, len)| std::slice::from_raw_parts_mut(s.ptr, len)),
             )
         };
@@ -195,10 +194,11 @@ impl Pager {
 
     /// Frees the buffers of a page that has arrived or failed, and its frame if it does not become resident.
     pub(crate) fn release_active(&self, st: &mut State, a: Active, frame: bool) {
-        let buffers = a.encoded.map_or(0, |e| e.1) + a.scratch.map_or(0, |s| s.1);
-        st.active_bytes -= (a.len + buffers) as u64;
-        st.segment_bytes -= (a.segments.capacity() * size_of::<Segment>()) as u64;
-        if let Some((slot, _)) = a.encoded {
+        let tail = matches!(&a.encoded, Some(Encoded { memory: Err(_), .. }));
+        st.segment_bytes -= heap_bytes(&a.segments, tail);
+        st.active_bytes -= (a.len + a.scratch.map_or(0, |s| s.1)) as u64;
+        if let Some(Encoded { memory: Ok(slot), len, .. }) = a.encoded {
+            st.active_bytes -= len as u64;
             self.free_buffer(st, slot, ChargeKind::Encoded);
         }
         if let Some((slot, _)) = a.scratch {

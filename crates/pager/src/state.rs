@@ -18,6 +18,7 @@ use crate::touched::Touched;
 use crate::worker::Pins;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// No index.
@@ -78,6 +79,37 @@ pub(crate) struct Request {
     pub(crate) left: u32,
 }
 
+/// Where the encoded bytes of a page go.
+pub(crate) struct Encoded {
+    pub(crate) ptr: *mut u8,
+    pub(crate) len: usize,
+    /// Of the pool; without one, it is a [`Tail`] of its own.
+    pub(crate) memory: Result<Slot, Tail>,
+}
+
+/// Bytes of a [`Tail`]: a checksum, as a rule.
+pub(crate) const TAIL_BYTES: usize = 16;
+
+/// The few bytes that are read beside a page that goes straight into its frame. A slot of the pool would be a page of the system.
+pub(crate) struct Tail(NonNull<[u8; TAIL_BYTES]>);
+
+impl Tail {
+    pub(crate) fn new() -> Self {
+        Self(NonNull::from(Box::leak(Box::new([0; TAIL_BYTES]))))
+    }
+
+    pub(crate) fn ptr(&self) -> *mut u8 {
+        self.0.as_ptr().cast()
+    }
+}
+
+impl Drop for Tail {
+    fn drop(&mut self) {
+        // SAFETY: from a box, and owned by this value alone.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
 /// A page whose memory is reserved.
 pub(crate) struct Active {
     pub(crate) flight: u32,
@@ -85,7 +117,7 @@ pub(crate) struct Active {
     pub(crate) frame: u32,
     pub(crate) ptr: *mut u8,
     pub(crate) len: usize,
-    pub(crate) encoded: Option<(Slot, usize)>,
+    pub(crate) encoded: Option<Encoded>,
     /// As in [`Job`].
     pub(crate) body: Range<usize>,
     /// As in [`Job`].

@@ -34,6 +34,9 @@ impl std::hash::Hasher for IdHash {
     fn write_u32(&mut self, v: u32) {
         self.write_u64(u64::from(v));
     }
+    fn write_usize(&mut self, v: usize) {
+        self.write_u64(v as u64);
+    }
     fn write_u64(&mut self, v: u64) {
         self.0 = (self.0.rotate_left(29) ^ v).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }

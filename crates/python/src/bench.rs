@@ -94,6 +94,7 @@ fn run(options: &str, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
                 seed: o.whole("seed")?.unwrap_or(1),
                 rounds: o.whole("rounds")?.unwrap_or(1) as usize,
                 pread_buffers: o.whole("pread_buffers")?.unwrap_or(0) as usize,
+                direct: o.truth("direct")?,
             };
             let means = means(&mut o)?;
             o.done()?;

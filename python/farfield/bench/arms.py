@@ -7,6 +7,7 @@ A memory cgroup charges the page cache to the process that reads, so that an arm
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import subprocess
 import sys
@@ -83,29 +84,52 @@ def evict(paths: Iterable[Path]) -> None:
     Raises:
         DataError: if a file cannot be opened.
     """
-    for path in paths:
-        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if not file.is_file():
-                continue
-            try:
-                number = os.open(file, os.O_RDONLY)
-            except OSError as error:
-                raise DataError(f"{file}: cannot evict it: {error.strerror}") from error
-            try:
-                os.fsync(number)
-                os.posix_fadvise(number, 0, 0, os.POSIX_FADV_DONTNEED)
-            finally:
-                os.close(number)
+    for file in _files(paths):
+        try:
+            number = os.open(file, os.O_RDONLY)
+        except OSError as error:
+            raise DataError(f"{file}: cannot evict it: {error.strerror}") from error
+        try:
+            os.fsync(number)
+            os.posix_fadvise(number, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(number)
 
 
 def warm(paths: Iterable[Path]) -> None:
     """Brings files into the page cache."""
-    for path in paths:
-        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if file.is_file():
-                with file.open("rb", buffering=0) as f:
-                    while f.read(1 << 20):
-                        pass
+    for file in _files(paths):
+        with file.open("rb", buffering=0) as f:
+            while f.read(1 << 20):
+                pass
+
+
+def _files(paths: Iterable[Path]) -> list[Path]:
+    """Those paths that are files, and all files in those that are folders."""
+    found = (sorted(path.rglob("*")) if path.is_dir() else [path] for path in paths)
+    return [file for files in found for file in files if file.is_file()]
+
+
+MOST_READY = 10 << 30
+POPULATE_WRITE = 23
+"""`MADV_POPULATE_WRITE` of Linux 5.14, which Python's `mmap` does not name."""
+
+
+def ready_memory(wanted: int) -> None:
+    """Touches so many bytes of memory, at most half of what is available, and frees them.
+
+    A virtual machine gives free memory back to its host, and touching it again can cost seconds a GiB (2.6 were seen, and
+    0.16 for memory that the machine still had). That would fall on whichever arm takes memory that the one before did not.
+    """
+    pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    size = min(wanted, MOST_READY, pages // 2)
+    if size > 0:
+        with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+            try:
+                memory.madvise(mmap.MADV_HUGEPAGE)
+                memory.madvise(POPULATE_WRITE)
+            except OSError:  # an older kernel: page by page, or not at all where memory is short
+                memory[:: mmap.PAGESIZE] = bytes(-(-size // mmap.PAGESIZE))
 
 
 def run(
@@ -116,12 +140,15 @@ def run(
     timeout_s: float = 600.0,
     cores: Sequence[int] | None = None,
 ) -> Run:
-    """Runs a command to its end. `memory_bytes`: inside a cgroup of that size; `cold`: files evicted before; `cores`: that it
-    may use. A run that takes longer than `timeout_s` is killed and has code -9.
+    """Runs a command to its end, after `ready_memory` for it: what its cgroup holds, or four times the files that it
+    reads and a GiB. `memory_bytes`: inside a cgroup of that size; `cold`: files evicted before; `cores`: that it may use. A
+    run that takes longer than `timeout_s` is killed and has code -9.
 
     Raises:
         AccessError: if a cgroup is asked for and cannot be made (it needs root).
     """
+    cold = list(cold)
+    ready_memory(memory_bytes or 4 * sum(f.stat().st_size for f in _files(cold)) + (1 << 30))
     evict(cold)
     with _group(memory_bytes) as group, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
 

@@ -32,6 +32,8 @@ pub struct PageReads {
     pub rounds: usize,
     /// By `pread` and crc32c on one thread, into as many buffers as this; 0: through the pager.
     pub pread_buffers: usize,
+    /// Past the page cache.
+    pub direct: bool,
 }
 
 struct Registrar<'a> {
@@ -76,6 +78,7 @@ pub fn page_reads(spec: &PageReads, means: &Means) -> Result<Value, FieldError> 
         observer: None,
     };
     let pager = Pager::new(config).map_err(pager_error)?;
+    pager.set_direct(spec.direct);
     let mut rounds = Vec::with_capacity(spec.rounds);
     let mut reader = Preads::new(spec.pread_buffers);
     let mut about = None;

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 /// How local files are read.
@@ -103,8 +103,11 @@ pub(crate) trait Engine: Send + Sync {
 /// Open files at most. Shards are many; descriptors are few.
 const OPEN: usize = 256;
 
-/// What `O_DIRECT` wants offsets, lengths and addresses to be multiples of, on any device seen.
-pub(crate) const ALIGNMENT: u64 = 4096;
+/// What `O_DIRECT` wants offsets, lengths and addresses to be multiples of where the system does not say: enough for any device seen.
+const ALIGNMENT: u64 = 4096;
+
+/// Pages of the page cache.
+const OS_PAGE: u64 = 4096;
 
 struct Open {
     /// By file and whether it goes past the page cache, with the time of the last use.
@@ -119,6 +122,8 @@ pub struct Files {
     limit: usize,
     serial: AtomicU64,
     direct: AtomicBool,
+    /// What offsets, lengths and addresses of direct reads must be multiples of, for all files opened so far; 0: none was.
+    block: AtomicU32,
 }
 
 impl Files {
@@ -142,6 +147,7 @@ impl Files {
             limit: open_limit(),
             serial: AtomicU64::new(0),
             direct: AtomicBool::new(false),
+            block: AtomicU32::new(0),
         }))
     }
 
@@ -177,9 +183,14 @@ impl Files {
         self.direct.store(on, Relaxed);
     }
 
-    /// See [`Self::set_direct`].
-    pub(crate) fn direct(&self) -> bool {
-        self.direct.load(Relaxed)
+    /// If reads go past the page cache ([`Self::set_direct`]), what they must be multiples of: as the files opened so far say, which
+    /// lie on one device as a rule. A read that is not aligned for its own file falls back to the page cache.
+    pub(crate) fn direct_block(&self) -> Option<u64> {
+        let block = match self.block.load(Relaxed) {
+            0 => ALIGNMENT,
+            known => known.into(),
+        };
+        self.direct.load(Relaxed).then_some(block)
     }
 
     fn get(&self, serial: u64, path: &Path, direct: bool) -> io::Result<Arc<File>> {
@@ -197,6 +208,9 @@ impl Files {
         }
         let file = Arc::new(options.open(path)?);
         advise_random(&file);
+        if direct {
+            self.block.fetch_max(direct_alignment(&file).unwrap_or(ALIGNMENT as u32), Relaxed);
+        }
         if open.files.len() >= self.limit {
             // A closed file's reads go on: each has its own reference.
             if let Some(oldest) = open.files.iter().min_by_key(|(_, (_, used))| *used).map(|(k, _)| *k) {
@@ -227,6 +241,22 @@ fn advise_random(file: &File) {
     unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
 }
 
+/// What direct reads of a file must be multiples of, where the system says (Linux 6.1 and newer). Often 512 bytes, so that a page of
+/// 16 KiB and its checksum take 16.5 KiB and not 20.
+fn direct_alignment(file: &File) -> Option<u32> {
+    use std::os::fd::AsRawFd;
+    const STATX_DIOALIGN: u32 = 0x2000;
+    // SAFETY: integers, of which zero is a value.
+    let mut found: libc::statx = unsafe { std::mem::zeroed() };
+    let (fd, nothing) = (file.as_raw_fd(), c"".as_ptr());
+    // SAFETY: the descriptor is open, the path is empty, and the structure is as the call writes it.
+    let result =
+        unsafe { libc::syscall(libc::SYS_statx, fd, nothing, libc::AT_EMPTY_PATH, STATX_DIOALIGN, &raw mut found) };
+    let block = found.stx_dio_offset_align.max(found.stx_dio_mem_align);
+    let said = result == 0 && found.stx_mask & STATX_DIOALIGN != 0;
+    (said && block.is_power_of_two() && u64::from(block) <= ALIGNMENT).then_some(block)
+}
+
 /// Whether the page cache has all of a range of a file (Linux 6.5 and newer can tell). Asking by a read that must not wait
 /// would start the very read that is to be avoided.
 fn cached(file: &File, offset: u64, len: u64) -> bool {
@@ -238,7 +268,8 @@ fn cached(file: &File, offset: u64, len: u64) -> bool {
     let (range, mut found) = ([offset, len], Cached([0; 5]));
     // SAFETY: both structures are as the call takes them and outlive it.
     let result = unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), range.as_ptr(), &mut found, 0) };
-    result == 0 && found.0[0] >= len.div_ceil(ALIGNMENT)
+    let pages = offset.saturating_add(len).div_ceil(OS_PAGE) - offset / OS_PAGE;
+    result == 0 && found.0[0] >= pages
 }
 
 /// What an error of the system means here.
@@ -276,7 +307,9 @@ impl Source for FileSource {
             }
         };
         // Where direct reads are not to be had, the page cache will do.
-        let wanted = self.files.direct.load(Relaxed) && batch.iter().any(aligned);
+        let block = self.files.direct_block();
+        let aligned = |read: &Read| block.is_some_and(|b| aligned(read, b));
+        let wanted = batch.iter().any(aligned);
         let direct = wanted.then(|| self.files.get(self.serial, &self.path, true).ok()).flatten();
         let ops = batch.into_iter().map(|r| {
             let direct = direct.clone().filter(|_| aligned(&r) && !cached(&file, r.offset, r.len() as u64));
@@ -292,10 +325,7 @@ impl Source for FileSource {
 }
 
 /// Whether a read can go past the page cache.
-fn aligned(read: &Read) -> bool {
-    read.offset.is_multiple_of(ALIGNMENT)
-        && read
-            .buffers
-            .iter()
-            .all(|b| (b.len as u64).is_multiple_of(ALIGNMENT) && (b.ptr as u64).is_multiple_of(ALIGNMENT))
+fn aligned(read: &Read, block: u64) -> bool {
+    let whole = |n: u64| n.is_multiple_of(block);
+    whole(read.offset) && read.buffers.iter().all(|b| whole(b.len as u64) && whole(b.ptr as u64))
 }

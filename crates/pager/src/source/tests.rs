@@ -241,6 +241,32 @@ impl Completion for Checker {
     }
 }
 
+/// Where the device takes blocks smaller than a page of the system, a direct read may begin and end at one.
+#[test]
+fn direct_reads_of_small_blocks() {
+    #[repr(align(4096))]
+    struct Aligned([u8; 4096]);
+    let truth = bytes(20_480);
+    let scratch = Scratch::new(&truth);
+    std::fs::File::open(&scratch.0).unwrap().sync_all().unwrap();
+    for backend in [Backend::Auto, Backend::Threads] {
+        let files = Files::new(backend, 4).unwrap();
+        files.set_direct(true);
+        let source = Files::file(&files, &scratch.0);
+        // The first opens the file, which says what its blocks are.
+        for (offset, len) in [(4096, 4096), (512, 512), (1536, 3072), (19_968, 512), (8192, 4096)] {
+            let mut memory = Box::new(Aligned([0; 4096]));
+            let (tx, rx) = mpsc::channel();
+            let done: Arc<dyn Completion> = Arc::new(Sender(Mutex::new(tx)));
+            let buffers = vec![Buffer { ptr: memory.0.as_mut_ptr(), len }];
+            source.submit(vec![Read { token: 7, offset, buffers }], &done);
+            assert_eq!(rx.recv_timeout(Duration::from_secs(10)).unwrap(), (7, Ok(())), "{offset}");
+            assert!(memory.0[..len] == truth[offset as usize..][..len] && memory.0[len..].iter().all(|b| *b == 0));
+        }
+        assert!(files.direct_block().is_some_and(|b| b.is_power_of_two() && b <= 4096));
+    }
+}
+
 /// Threads that look for arrivals while others take them: nothing is completed before its bytes are here, or twice.
 #[test]
 fn each_arrival_is_taken_once() {
