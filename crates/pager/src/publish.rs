@@ -108,7 +108,7 @@ impl Pager {
         self.idlers.took_work();
         let Some(a) = st.active.get(active) else { return true };
         let (id, fill, frame) = (a.id, a.fill, a.frame);
-        let (page, encoded, scratch) = ((a.ptr, a.len), a.encoded.as_ref().map(|e| (e.ptr, e.len)), a.scratch);
+        let (page, encoded, scratch) = ((a.ptr, a.len), a.encoded.as_ref().map(Encoded::place), a.scratch);
         let (body, moved) = (a.body.clone(), a.moved.clone());
         let Some(map) = st.maps.get(id.array.0 as usize).cloned() else { return true };
         drop(st);
@@ -194,10 +194,10 @@ impl Pager {
 
     /// Frees the buffers of a page that has arrived or failed, and its frame if it does not become resident.
     pub(crate) fn release_active(&self, st: &mut State, a: Active, frame: bool) {
-        let tail = matches!(&a.encoded, Some(Encoded { memory: Err(_), .. }));
+        let tail = matches!(a.encoded, Some(Encoded::Tail(..)));
         st.segment_bytes -= heap_bytes(&a.segments, tail);
         st.active_bytes -= (a.len + a.scratch.map_or(0, |s| s.1)) as u64;
-        if let Some(Encoded { memory: Ok(slot), len, .. }) = a.encoded {
+        if let Some(Encoded::Slot(slot, len)) = a.encoded {
             st.active_bytes -= len as u64;
             self.free_buffer(st, slot, ChargeKind::Encoded);
         }

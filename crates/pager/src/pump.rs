@@ -296,12 +296,8 @@ impl Pager {
             ptr: reserved.slot.ptr,
             len: sizes[0],
             encoded: match reserved.encoded {
-                Some(slot) => Some(Encoded { ptr: slot.ptr, len: job.encoded_len, memory: Ok(slot) }),
-                None if tail => {
-                    let own = Tail::new();
-                    Some(Encoded { ptr: own.ptr(), len: job.encoded_len, memory: Err(own) })
-                }
-                None => None,
+                Some(slot) => Some(Encoded::Slot(slot, job.encoded_len)),
+                None => tail.then(|| Encoded::Tail(Tail::new(), job.encoded_len)),
             },
             body: job.body,
             moved: job.moved,
@@ -497,7 +493,7 @@ fn buffer(st: &State, s: Staged) -> Option<Buffer> {
     let a = st.active.get(s.active)?;
     let (base, at) = match a.segments.get(s.segment as usize)?.to {
         Target::Frame(at) => (a.ptr, at),
-        Target::Encoded(at) => (a.encoded.as_ref()?.ptr, at),
+        Target::Encoded(at) => (a.encoded.as_ref()?.place().0, at),
     };
     // `sound` checked that the segment lies inside.
     Some(Buffer { ptr: base.wrapping_add(at), len: s.len })

@@ -79,12 +79,19 @@ pub(crate) struct Request {
     pub(crate) left: u32,
 }
 
-/// Where the encoded bytes of a page go.
-pub(crate) struct Encoded {
-    pub(crate) ptr: *mut u8,
-    pub(crate) len: usize,
-    /// Of the pool; without one, it is a [`Tail`] of its own.
-    pub(crate) memory: Result<Slot, Tail>,
+/// Where the encoded bytes of a page go, and how many they are.
+pub(crate) enum Encoded {
+    Slot(Slot, usize),
+    Tail(Tail, usize),
+}
+
+impl Encoded {
+    pub(crate) fn place(&self) -> (*mut u8, usize) {
+        match self {
+            Self::Slot(slot, len) => (slot.ptr, *len),
+            Self::Tail(tail, len) => (tail.ptr(), *len),
+        }
+    }
 }
 
 /// Bytes of a [`Tail`]: a checksum, as a rule.
@@ -98,7 +105,7 @@ impl Tail {
         Self(NonNull::from(Box::leak(Box::new([0; TAIL_BYTES]))))
     }
 
-    pub(crate) fn ptr(&self) -> *mut u8 {
+    fn ptr(&self) -> *mut u8 {
         self.0.as_ptr().cast()
     }
 }

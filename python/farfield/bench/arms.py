@@ -136,19 +136,21 @@ def run(
     command: Sequence[str | os.PathLike[str]],
     *,
     memory_bytes: int | None = None,
+    takes_bytes: int | None = None,
     cold: Iterable[Path] = (),
     timeout_s: float = 600.0,
     cores: Sequence[int] | None = None,
 ) -> Run:
-    """Runs a command to its end, after `ready_memory` for it: what its cgroup holds, or four times the files that it
-    reads and a GiB. `memory_bytes`: inside a cgroup of that size; `cold`: files evicted before; `cores`: that it may use. A
-    run that takes longer than `timeout_s` is killed and has code -9.
+    """Runs a command to its end, after `ready_memory` for it. `memory_bytes`: inside a cgroup of that size; `takes_bytes`:
+    memory that it will take, page cache included, if that is not the cgroup's and much less than four times the files that
+    it may read; `cold`: files evicted before; `cores`: that it may use. A run that takes longer than `timeout_s` is killed
+    and has code -9.
 
     Raises:
         AccessError: if a cgroup is asked for and cannot be made (it needs root).
     """
     cold = list(cold)
-    ready_memory(memory_bytes or 4 * sum(f.stat().st_size for f in _files(cold)) + (1 << 30))
+    ready_memory(memory_bytes or takes_bytes or 4 * sum(f.stat().st_size for f in _files(cold)) + (1 << 30))
     evict(cold)
     with _group(memory_bytes) as group, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
 

@@ -16,6 +16,8 @@ from farfield.errors import DataError
 DEPTH = 16
 BATCH = 64
 ROUNDS = 6
+TAKES = 1 << 30
+"""Memory of an arm and the page cache that it fills: twice the pages that are read, and the rest."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,9 @@ def _cold(recorder: Recorder, case: _Case, title: str, fio: str | None) -> dict[
     files = [str(p) for p in sorted((case.store / case.array).rglob("c*")) if p.is_file()]
     found: dict[str, Any] = {}
     for how, direct in _COLD.items():
-        found = arms.run(arms.inside(arm="page_reads", direct=direct, **options), cold=[case.store]).json()
+        found = arms.run(
+            arms.inside(arm="page_reads", direct=direct, **options), cold=[case.store], takes_bytes=TAKES
+        ).json()
         row = found["rounds"][0]
         _record(recorder, f"{title}: Farfield, {how}", row["wall_s"], row["cpu_s"], found["pages"])
         if fio is None:
@@ -131,7 +135,7 @@ def _cold(recorder: Recorder, case: _Case, title: str, fio: str | None) -> dict[
             f"--number_ios={found['pages']}",
             "--output-format=json",
         ]
-        said = arms.run(command, cold=[case.store])
+        said = arms.run(command, cold=[case.store], takes_bytes=TAKES)
         if said.code != 0 or "{" not in said.stdout:
             raise DataError(f"fio failed: {' '.join((said.stdout + said.stderr).split())[:300]}")
         job = json.loads(said.stdout[said.stdout.index("{") :])["jobs"][0]
@@ -178,7 +182,7 @@ def _peers(recorder: Recorder, case: _Case, title: str) -> None:
         for state, cold in (("cold", [case.store, file]), ("warm", [])):
             if not cold:
                 arms.warm([case.store / case.array, file])
-            run = arms.run(arms.peer(peer, **options, **extra), cold=cold, timeout_s=1200)
+            run = arms.run(arms.peer(peer, **options, **extra), cold=cold, takes_bytes=TAKES, timeout_s=1200)
             if run.code != 0:
                 said = run.stderr.strip().splitlines()[-1:]
                 recorder.note(f"Skipped: {name} does not run here ({' '.join(said)[:120]}).")
