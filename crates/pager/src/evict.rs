@@ -291,7 +291,7 @@ impl Pager {
     /// Bytes that a page takes at once.
     pub(crate) fn needs(&self, st: &mut State, flight: u32) -> u64 {
         let Some(f) = st.flights.get(flight) else { return 0 };
-        let (id, buffers) = (f.id, f.job.as_ref().map_or([0, 0], |j| [j.encoded_len, j.scratch_len]));
+        let (id, buffers) = (f.id, f.job.as_ref().map_or([0, 0], |j| j.buffers()));
         let Some(map) = st.maps.get(id.array.0 as usize) else { return 0 };
         let frame = crate::os::round_up(map.page_bytes(id)).unwrap_or(usize::MAX) as u64;
         buffers.iter().filter(|b| **b > 0).fold(frame, |sum, b| {

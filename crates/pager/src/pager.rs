@@ -128,7 +128,7 @@ impl Pager {
             prefetch: Default::default(),
             active: Default::default(),
             active_bytes: 0,
-            segment_bytes: 0,
+            heap_bytes: 0,
             staged: Default::default(),
             reads: Default::default(),
             serial: 0,

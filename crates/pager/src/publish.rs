@@ -5,7 +5,7 @@ use crate::event::Event;
 use crate::frames::state;
 use crate::ledger::ChargeKind;
 use crate::pager::Pager;
-use crate::pump::{heap_bytes, staged_segment};
+use crate::pump::staged_segment;
 use crate::source::Completion;
 use crate::state::{Active, Encoded, State, Waiter, NONE};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -194,11 +194,9 @@ impl Pager {
 
     /// Frees the buffers of a page that has arrived or failed, and its frame if it does not become resident.
     pub(crate) fn release_active(&self, st: &mut State, a: Active, frame: bool) {
-        let tail = matches!(a.encoded, Some(Encoded::Tail(..)));
-        st.segment_bytes -= heap_bytes(&a.segments, tail);
-        st.active_bytes -= (a.len + a.scratch.map_or(0, |s| s.1)) as u64;
-        if let Some(Encoded::Slot(slot, len)) = a.encoded {
-            st.active_bytes -= len as u64;
+        st.heap_bytes -= a.heap_bytes();
+        st.active_bytes -= a.reserved_bytes();
+        if let Some(Encoded::Slot(slot, _)) = a.encoded {
             self.free_buffer(st, slot, ChargeKind::Encoded);
         }
         if let Some((slot, _)) = a.scratch {

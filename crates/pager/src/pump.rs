@@ -9,7 +9,7 @@ use crate::pager::Pager;
 use crate::policy::Need;
 use crate::request::page_name;
 use crate::source::{Buffer, Completion, Read, Source};
-use crate::state::{Active, Encoded, Job, Reading, Stage, Staged, State, Tail, Waiter, TAIL_BYTES};
+use crate::state::{Active, Job, Reading, Stage, Staged, State, Waiter};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{fence, Ordering::*};
 use std::sync::{Arc, MutexGuard};
@@ -247,8 +247,8 @@ impl Pager {
             },
         };
         let Some(map) = st.maps.get(id.array.0 as usize) else { return Start::Moved };
-        let tail = (1..=TAIL_BYTES).contains(&job.encoded_len);
-        let sizes = [map.page_bytes(id), if tail { 0 } else { job.encoded_len }, job.scratch_len];
+        let [encoded, scratch] = job.buffers();
+        let sizes = [map.page_bytes(id), encoded, scratch];
         let reserved = self.reserve(st, sizes, id, need).or_else(|e| match e {
             NoRoom::Full if need == Need::Demand && st.quiet() && !st.starved => {
                 // Nothing is on its way that would make room: say so, and look once more, now that whoever releases
@@ -288,17 +288,13 @@ impl Pager {
         }
         self.unqueue(st, flight);
         let left = job.segments.len() as u32;
-        st.segment_bytes += heap_bytes(&job.segments, tail);
-        let active = st.active.insert(Active {
+        let active = Active {
             flight,
             id,
             frame: reserved.frame,
             ptr: reserved.slot.ptr,
             len: sizes[0],
-            encoded: match reserved.encoded {
-                Some(slot) => Some(Encoded::Slot(slot, job.encoded_len)),
-                None => tail.then(|| Encoded::Tail(Tail::new(), job.encoded_len)),
-            },
+            encoded: job.encoded(reserved.encoded),
             body: job.body,
             moved: job.moved,
             scratch: reserved.scratch.map(|s| (s, job.scratch_len)),
@@ -308,8 +304,10 @@ impl Pager {
             fill: job.fill,
             error: None,
             attempts: 0,
-        });
-        st.active_bytes += sizes.iter().map(|s| *s as u64).sum::<u64>();
+        };
+        st.heap_bytes += active.heap_bytes();
+        st.active_bytes += active.reserved_bytes();
+        let active = st.active.insert(active);
         if left == 0 {
             st.arrived.push_back(active);
         }
@@ -481,12 +479,6 @@ fn widen(job: &mut Job, block: u64) {
     job.body = skip + moved..skip + page;
     job.segments = vec![Segment { source, offset, len, to: Target::Encoded(0) }];
     job.encoded_len = len;
-}
-
-/// Bytes of a page's segment list and of its [`Tail`], if it has one.
-pub(crate) fn heap_bytes(segments: &Vec<Segment>, tail: bool) -> u64 {
-    let list = segments.capacity() * size_of::<Segment>();
-    (list + if tail { TAIL_BYTES } else { 0 }) as u64
 }
 
 fn buffer(st: &State, s: Staged) -> Option<Buffer> {

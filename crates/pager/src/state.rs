@@ -43,6 +43,21 @@ pub(crate) struct Job {
     pub(crate) fill: bool,
 }
 
+impl Job {
+    /// Bytes of the pool that the encoded page takes (none if a [`Tail`] holds it), and its scratch.
+    pub(crate) fn buffers(&self) -> [usize; 2] {
+        [if self.encoded_len > TAIL_BYTES { self.encoded_len } else { 0 }, self.scratch_len]
+    }
+
+    /// Where the encoded bytes go: the slot that was reserved for them, or a tail of their own.
+    pub(crate) fn encoded(&self, slot: Option<Slot>) -> Option<Encoded> {
+        match slot {
+            Some(slot) => Some(Encoded::Slot(slot, self.encoded_len)),
+            None => (self.encoded_len > 0).then(|| Encoded::Tail(Tail::new(), self.encoded_len)),
+        }
+    }
+}
+
 pub(crate) struct Flight {
     pub(crate) id: PageId,
     pub(crate) stage: Stage,
@@ -95,13 +110,14 @@ impl Encoded {
 }
 
 /// Bytes of a [`Tail`]: a checksum, as a rule.
-pub(crate) const TAIL_BYTES: usize = 16;
+const TAIL_BYTES: usize = 16;
 
-/// The few bytes that are read beside a page that goes straight into its frame. A slot of the pool would be a page of the system.
+/// The few bytes that are read beside a page that goes straight into its frame. A slot of the pool would be a page of the system. A
+/// raw pointer, because the entry that owns it moves while a source writes here, and a box would say that nobody else does.
 pub(crate) struct Tail(NonNull<[u8; TAIL_BYTES]>);
 
 impl Tail {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self(NonNull::from(Box::leak(Box::new([0; TAIL_BYTES]))))
     }
 
@@ -139,6 +155,20 @@ pub(crate) struct Active {
     pub(crate) fill: bool,
     pub(crate) error: Option<(SourceId, PageErrorKind)>,
     pub(crate) attempts: u8,
+}
+
+impl Active {
+    /// Bytes reserved for it in the pool.
+    pub(crate) fn reserved_bytes(&self) -> u64 {
+        let encoded = if let Some(Encoded::Slot(_, len)) = self.encoded { len } else { 0 };
+        (self.len + encoded + self.scratch.map_or(0, |s| s.1)) as u64
+    }
+
+    /// Bytes of its lists, outside the pool.
+    pub(crate) fn heap_bytes(&self) -> u64 {
+        let tail = if let Some(Encoded::Tail(..)) = self.encoded { TAIL_BYTES } else { 0 };
+        (self.segments.capacity() * size_of::<Segment>() + tail) as u64
+    }
 }
 
 /// A segment that waits for a read slot.
@@ -204,8 +234,8 @@ pub(crate) struct State {
 
     pub(crate) active: Slab<Active>,
     pub(crate) active_bytes: u64,
-    /// Bytes of the segment lists of `active`: a page of a file in another order can have hundreds.
-    pub(crate) segment_bytes: u64,
+    /// Of the lists of `active`: a page of a file in another order can have hundreds of segments.
+    pub(crate) heap_bytes: u64,
     pub(crate) staged: VecDeque<Staged>,
     pub(crate) reads: Slab<Reading>,
     pub(crate) serial: u32,
@@ -259,7 +289,7 @@ impl State {
             + self.held.capacity() * 32
             // A failed page keeps a message beside its place in the map.
             + self.failed.capacity() * 160;
-        vectors as u64 + self.segment_bytes + self.touched.bytes()
+        vectors as u64 + self.heap_bytes + self.touched.bytes()
     }
 
     /// Gives the room of lists back that a burst of requests has left, if they are empty now. False if they are not.

@@ -18,7 +18,7 @@ pub(crate) fn hash(id: PageId) -> u64 {
     (a ^ b.rotate_left(29)).wrapping_mul(0xD6E8_FEB8_6659_FD93)
 }
 
-/// Hashes pages for the maps that are used under the lock.
+/// Hashes pages, and sizes of slots, for the maps that are used under the lock.
 #[derive(Copy, Clone, Default)]
 pub(crate) struct IdHash(u64);
 

@@ -111,12 +111,13 @@ def _files(paths: Iterable[Path]) -> list[Path]:
 
 
 MOST_READY = 10 << 30
+"""No arm takes more: VTK, the largest, 8 GiB."""
 POPULATE_WRITE = 23
 """`MADV_POPULATE_WRITE` of Linux 5.14, which Python's `mmap` does not name."""
 
 
 def ready_memory(wanted: int) -> None:
-    """Touches so many bytes of memory, at most half of what is available, and frees them.
+    """Touches so many bytes of memory, at most half of what is free, and gives them back.
 
     A virtual machine gives free memory back to its host, and touching it again can cost seconds a GiB (2.6 were seen, and
     0.16 for memory that the machine still had). That would fall on whichever arm takes memory that the one before did not.
@@ -128,7 +129,7 @@ def ready_memory(wanted: int) -> None:
             try:
                 memory.madvise(mmap.MADV_HUGEPAGE)
                 memory.madvise(POPULATE_WRITE)
-            except OSError:  # an older kernel: page by page, or not at all where memory is short
+            except OSError:  # an older kernel: page by page
                 memory[:: mmap.PAGESIZE] = bytes(-(-size // mmap.PAGESIZE))
 
 
@@ -149,8 +150,8 @@ def run(
     Raises:
         AccessError: if a cgroup is asked for and cannot be made (it needs root).
     """
-    cold = list(cold)
-    ready_memory(memory_bytes or takes_bytes or 4 * sum(f.stat().st_size for f in _files(cold)) + (1 << 30))
+    cold = _files(cold)
+    ready_memory(memory_bytes or takes_bytes or 4 * sum(f.stat().st_size for f in cold) + (1 << 30))
     evict(cold)
     with _group(memory_bytes) as group, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
 

@@ -106,9 +106,6 @@ const OPEN: usize = 256;
 /// What `O_DIRECT` wants offsets, lengths and addresses to be multiples of where the system does not say: enough for any device seen.
 const ALIGNMENT: u64 = 4096;
 
-/// Pages of the page cache.
-const OS_PAGE: u64 = 4096;
-
 struct Open {
     /// By file and whether it goes past the page cache, with the time of the last use.
     files: HashMap<(u64, bool), (Arc<File>, u64)>,
@@ -268,7 +265,8 @@ fn cached(file: &File, offset: u64, len: u64) -> bool {
     let (range, mut found) = ([offset, len], Cached([0; 5]));
     // SAFETY: both structures are as the call takes them and outlive it.
     let result = unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), range.as_ptr(), &mut found, 0) };
-    let pages = offset.saturating_add(len).div_ceil(OS_PAGE) - offset / OS_PAGE;
+    let page = crate::os::os_page() as u64;
+    let pages = offset.saturating_add(len).div_ceil(page) - offset / page;
     result == 0 && found.0[0] >= pages
 }
 

@@ -119,7 +119,7 @@ def _cold(recorder: Recorder, case: _Case, title: str, fio: str | None) -> dict[
         if fio is None:
             continue
         # Whole blocks: of the page cache, or of a device's sectors.
-        bytes_a_page, unit = (row["bytes_read"] / row["reads"], 512) if direct else (found["spanned_bytes"], 4096)
+        bytes_a_page, unit = (row["bytes_read"] / found["pages"], 512) if direct else (found["spanned_bytes"], 4096)
         command = [
             fio,
             "--name=pages",
