@@ -22,10 +22,9 @@ def report(results: Sequence[Result]) -> str:
         "`make bench`. Figures are medians over the runs; ± is half of the largest less the smallest value, as a share of the",
         "median. Arms of one table were measured side by side in one run. Times are of wall clock or of processor (CPU), and of",
         "the whole process unless the text says otherwise. *Evicted* files are not in the page cache when a run begins.",
-        "Before each run as much memory as it may take is touched and freed (in sections dated 2026-11-22T08 and later): a",
-        "virtual machine may have given free memory back to its host, and then the first touch costs seconds a GiB, which would",
-        "fall on whichever arm comes first. What",
-        "must hold is stated with its bound; what does not is marked as missed. The machine stands below each section.",
+        "Before each run as much memory as it may take is touched and freed: a virtual machine may have given free memory back",
+        "to its host, and then the first touch costs seconds a GiB, which would fall on whichever arm comes first. What must",
+        "hold is stated with its bound; what does not is marked as missed. The machine stands below each section.",
         "",
     ]
     lines += _summary(results)

@@ -26,6 +26,8 @@ pub(crate) struct Gathered {
     pub(crate) kind: &'static str,
     /// For people.
     pub(crate) name: String,
+    /// Why it is partial, if it is.
+    pub(crate) failed: Option<String>,
     pub(crate) shape: Shape,
 }
 
@@ -73,11 +75,11 @@ impl<'a> Gatherer<'a> {
                 let name =
                     path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
                 let lines = self.line_file(path, self.map(paint).map(|m| m.field.as_str()), watch)?;
-                Ok(Gathered { kind: "lines", name, shape: Shape::Lines(lines) })
+                Ok(Gathered { kind: "lines", name, failed: None, shape: Shape::Lines(lines) })
             }
             Object::Lines { from: LinesFrom::Trace(options), paint, .. } => {
-                let lines = self.traced(options.clone(), self.map(paint).map(|m| m.field.clone()), watch)?;
-                Ok(Gathered { kind: "lines", name: "streamlines".into(), shape: Shape::Lines(lines) })
+                let (lines, failed) = self.traced(options.clone(), self.map(paint).map(|m| m.field.clone()), watch)?;
+                Ok(Gathered { kind: "lines", name: "streamlines".into(), failed, shape: Shape::Lines(lines) })
             }
             Object::Surface { face, paint, .. } => {
                 let session = self.session()?;
@@ -92,7 +94,7 @@ impl<'a> Gatherer<'a> {
                 let field = self.map(paint).map(|m| m.field.clone());
                 let faces = faces.iter().map(|f| self.face(session, &dataset, f, field.as_deref(), watch));
                 let faces = faces.collect::<Result<Vec<_>, _>>()?;
-                Ok(Gathered { kind: "surface", name, shape: Shape::Faces(faces) })
+                Ok(Gathered { kind: "surface", name, failed: None, shape: Shape::Faces(faces) })
             }
             Object::Outline { zone, .. } => {
                 let session = self.session()?;
@@ -103,7 +105,7 @@ impl<'a> Gatherer<'a> {
                 };
                 let edges = self.edges(session, &dataset, &zones, watch)?;
                 let name = zone.clone().unwrap_or_else(|| "outline".into());
-                Ok(Gathered { kind: "outline", name, shape: Shape::Edges(edges) })
+                Ok(Gathered { kind: "outline", name, failed: None, shape: Shape::Edges(edges) })
             }
         }
     }
@@ -137,7 +139,7 @@ impl<'a> Gatherer<'a> {
         options: Value,
         field: Option<String>,
         watch: &mut Watch<'_>,
-    ) -> Result<LineStore, FieldError> {
+    ) -> Result<(LineStore, Option<String>), FieldError> {
         let session = self.session()?;
         let dataset = session.dataset();
         let mut spec = (self.reader.trace)(options, dataset.catalog.dimension == 2)?;
@@ -154,12 +156,12 @@ impl<'a> Gatherer<'a> {
             (f, _) => f.clone(),
         };
         let scratch = ScratchFile::new("npz");
-        trace::trace(session, &spec, Destination::File(&scratch.path), watch)?;
+        let (report, _) = trace::trace(session, &spec, Destination::File(&scratch.path), watch)?;
         let file = LineFile::open(&scratch.path).map_err(|e| unread(&scratch.path, e))?;
         // It is open: the name is not needed any more, and a run that is killed leaves nothing.
         let path = scratch.path.clone();
         drop(scratch);
-        self.lines(&file, &path, named.as_deref(), watch)
+        Ok((self.lines(&file, &path, named.as_deref(), watch)?, report.failure))
     }
 
     fn lines(

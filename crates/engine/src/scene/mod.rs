@@ -90,11 +90,22 @@ pub fn render(
     let bytes = file.commit()?;
     let found: Map<String, Value> =
         maps.iter().map(|m| (m.name.clone(), json!({"field": m.field, "range": m.range, "units": m.units}))).collect();
-    let drawn: Vec<Value> =
-        gathered.iter().map(|g| json!({"kind": g.kind, "name": g.name, "primitives": g.primitives()})).collect();
+    let mut drawn: Vec<Value> = Vec::with_capacity(gathered.len());
+    for (n, g) in gathered.iter().enumerate() {
+        // Two traces of one scene have the same name.
+        let before = gathered[..n].iter().filter(|b| b.name == g.name).count();
+        let name = if before > 0 { format!("{} {}", g.name, before + 1) } else { g.name.clone() };
+        let mut found = json!({"kind": g.kind, "name": name, "primitives": g.primitives()});
+        if let Some(failure) = &g.failed {
+            found["failure"] = failure.as_str().into();
+        }
+        drawn.push(found);
+    }
+    let partial = gathered.iter().any(|g| g.failed.is_some());
     let stats = session.as_ref().map(Session::stats).or(bare.as_ref().map(Bare::stats));
     Ok(json!({
         "output": output, "size": document.size, "maps": found, "drawn": drawn, "camera": camera, "bytes_written": bytes, "stats": stats,
+        "partial": partial,
     }))
 }
 
@@ -303,6 +314,9 @@ fn ink_on(paint: &Paint) -> Rgb {
     }
 }
 
+/// What a picture says whose lines are not all there.
+const PARTIAL: &str = "partial: some pages could not be read, and lines stop there";
+
 #[allow(clippy::too_many_arguments)] // what a picture is made of
 fn draw(
     document: &Document,
@@ -322,10 +336,13 @@ fn draw(
         map: m.colours.clone(),
     });
     let title = document.title.iter().map(|t| Note { text: t.clone(), place: Place::Top, scale: 1.25 });
+    // Who sees the picture alone is to know as well.
+    let partial = gathered.iter().find(|g| g.failed.is_some());
+    let partial = partial.map(|_| Note { text: PARTIAL.into(), place: Place::Top, scale: 1.0 });
     let furniture = Furniture {
         bars: bars.collect(),
         axes: document.axes.then(Axes::default),
-        notes: title.collect(),
+        notes: title.chain(partial).collect(),
         text_scale: 1.0,
     };
     let mut sources = layers(document, gathered, maps, arena, picture::pixel_scale(size));

@@ -125,6 +125,7 @@ pub fn fuzz_sniff(bytes: &[u8]) {
                 let _ = ascii::convert(&bytes, path, &reading, path, &mut std::io::sink(), &mut free);
                 continue;
             }
+            let _ = ordering::order(&bytes, &reading);
             for n in 0..reading.zones.len().min(4) {
                 if kind == Kind::Q {
                     let _ = reading.header(&bytes, n);
