@@ -227,8 +227,11 @@ where
             }
         }
     });
-    pager.cancel_all();
+    let wake: Arc<dyn Wake> = shared.clone();
+    pager.cancel(&wake);
     let mut q = shared.lock();
+    // Pages that others want, too, are still read, and their requests hold `shared`, but no task any more.
+    (q.ready, q.parked) = (VecDeque::new(), Vec::new());
     if let Some(e) = q.error.take() {
         return Err(e);
     }

@@ -40,9 +40,6 @@ pub enum PageErrorKind {
         /// Bytes that the limit leaves for pages.
         limit: u64,
     },
-    /// The run was cancelled while the page was awaited.
-    #[error("cancelled")]
-    Cancelled,
 }
 
 /// A page error with what it happened to.

@@ -1,12 +1,13 @@
 //! Asking for pages, holding them, and giving up.
 
-use crate::error::{PageError, PageErrorKind};
+use crate::error::PageError;
 use crate::event::Event;
 use crate::frames::Frame;
 use crate::id::PageId;
 use crate::ledger::Full;
 use crate::pager::{Pager, PagerError};
 use crate::state::{Flight, Request, Stage, State, Waiter, NONE};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -234,9 +235,10 @@ impl Pager {
         let hold = self.hold(pages);
         let fetch = Arc::new(FetchWake { done: AtomicBool::new(false), pager: self.me.clone() });
         let wake: Arc<dyn Wake> = fetch.clone();
-        if self.request(pages, 0, &wake, Priority::Demand) == Requested::Pending {
+        // A page that was settled and is neither here nor failed is asked for again.
+        while self.request(pages, 0, &wake, Priority::Demand) == Requested::Pending {
             let mut stalled: Option<(Instant, Full)> = None;
-            while !fetch.done.load(SeqCst) {
+            while !fetch.done.swap(false, SeqCst) {
                 if self.work() {
                     stalled = None;
                     continue;
@@ -244,7 +246,10 @@ impl Pager {
                 match (self.stalled(), stalled) {
                     (None, _) => stalled = None,
                     (Some(full), None) => stalled = Some((Instant::now(), full)),
-                    (Some(full), Some((since, _))) if since.elapsed() > PATIENCE => return Err(full.into()),
+                    (Some(full), Some((since, _))) if since.elapsed() > PATIENCE => {
+                        self.cancel(&wake);
+                        return Err(full.into());
+                    }
                     _ => {}
                 }
                 let nap = if stalled.is_some() { Duration::from_millis(5) } else { Duration::from_millis(200) };
@@ -252,31 +257,26 @@ impl Pager {
             }
         }
         let st = self.lock();
-        for &id in pages {
-            if self.table.find(id, &self.frames).is_some() {
-                continue;
+        match pages.iter().find_map(|id| st.failed.get(id)) {
+            Some(e) => Err(e.clone().into()),
+            None => {
+                drop(st);
+                Ok(hold)
             }
-            let error = match st.failed.get(&id) {
-                Some(e) => e.clone(),
-                None => PageError::new(page_name(&st, id), PageErrorKind::Cancelled),
-            };
-            drop(st);
-            return Err(error.into());
         }
-        drop(st);
-        Ok(hold)
     }
 
-    /// Drops what is queued and wakes who waits for it. Reads that a source works on settle as ever. Does not stop later
-    /// requests.
-    pub fn cancel_all(&self) {
+    /// Drops what was asked for with `wake` and is wanted by nobody else. Whoever asked is woken, as ever once, when all pages of the
+    /// request are settled: at once, unless some of them are being read or wanted by others, too. Does not stop later requests.
+    pub fn cancel(&self, wake: &Arc<dyn Wake>) {
         let mut st = self.lock();
+        let mine: HashSet<u32> = st.flights.iter().map(|(n, _)| n).filter(|n| st.only_for(*n, wake)).collect();
         // Segments that no source has seen are unstaged; a page of which none was issued is dropped with its memory.
         let staged = std::mem::take(&mut st.staged);
         let mut dropped = Vec::new();
         for s in staged {
             match st.active.get(s.active) {
-                Some(a) if a.issued == 0 => dropped.push(s.active),
+                Some(a) if a.issued == 0 && mine.contains(&a.flight) => dropped.push(s.active),
                 Some(_) => st.staged.push_back(s),
                 None => {}
             }
@@ -289,14 +289,16 @@ impl Pager {
                 self.settle(&mut st, flight, Err(None));
             }
         }
-        let queued: Vec<u32> = st.flights.iter().filter(|(_, f)| f.stage != Stage::Started).map(|(i, _)| i).collect();
-        for flight in queued {
-            self.settle(&mut st, flight, Err(None));
+        for flight in mine {
+            if st.flights.get(flight).is_some_and(|f| f.stage != Stage::Started) {
+                self.settle(&mut st, flight, Err(None));
+            }
         }
-        st.demand.clear();
-        st.prefetch.clear();
-        st.starved = false;
-        self.starved.store(false, SeqCst);
+        if st.head(true).is_none() {
+            // Nobody is left who lacks memory.
+            st.starved = false;
+            self.starved.store(st.shrinking, SeqCst);
+        }
         self.finish(st);
         self.notify();
     }

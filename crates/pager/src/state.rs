@@ -331,6 +331,31 @@ impl State {
         }
     }
 
+    /// Whether somebody waits for a flight, and nobody but with this wake.
+    pub(crate) fn only_for(&self, flight: u32, wake: &Arc<dyn Wake>) -> bool {
+        let mut node = self.flights.get(flight).map_or(NONE, |f| f.waiters);
+        let mut any = false;
+        while let Some(w) = self.waits.get(node) {
+            node = w.next;
+            let mine = match w.to {
+                Waiter::Request(r) => {
+                    self.requests.get(r).map(|r| std::ptr::addr_eq(Arc::as_ptr(&r.wake), Arc::as_ptr(wake)))
+                }
+                // Of a page that waits for this one as its index.
+                Waiter::Flight(other, ticket) => {
+                    let other = self.flights.get(other).filter(|o| o.ticket == ticket).map(|_| other);
+                    other.map(|o| self.only_for(o, wake))
+                }
+            };
+            match mine {
+                Some(false) => return false,
+                Some(true) => any = true,
+                None => {}
+            }
+        }
+        any
+    }
+
     /// The flight at the front of a queue, dead entries dropped.
     pub(crate) fn head(&mut self, demand: bool) -> Option<u32> {
         loop {

@@ -124,9 +124,8 @@ fn pages_are_the_truth_while_everything_changes() {
             s.spawn(|| {
                 let mut rng = Rng(seed);
                 while !stop.load(SeqCst) {
-                    match rng.below(4) {
+                    match rng.below(3) {
                         0 => o.pager.set_limit((1 << 20) + rng.below(most - (1 << 20))),
-                        1 => o.pager.cancel_all(),
                         _ => {
                             let charge = o.pager.charge(ChargeKind::Results, rng.below(400 << 10));
                             std::thread::sleep(Duration::from_micros(rng.below(500)));

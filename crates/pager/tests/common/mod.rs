@@ -360,6 +360,10 @@ pub fn tasks(o: &Opened, seed: u64, count: usize, most_pages: u64) {
             }
             if o.pager.request(&absent, token, &wake, Priority::Demand) == Requested::Pending {
                 rung += 1;
+                if rng.below(16) == 0 {
+                    // The others are not to notice.
+                    o.pager.cancel(&wake);
+                }
                 drive(&o.pager, || bell.rang() >= rung);
                 assert_eq!(bell.tokens.lock().unwrap()[rung - 1], token);
             }
