@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -282,6 +283,85 @@ def test_the_limit_can_be_changed(store: Path) -> None:
         second = ds.streamlines(seeds="random:30:2", max_steps=100)
         assert ds.stats()["limit_bytes"] == 32 * 2**20
     assert first.points.tobytes() == second.points.tobytes()
+
+
+def test_the_limit_may_be_lowered_during_a_run(store: Path, tmp_path: Path) -> None:
+    """Results and lines under way that no longer fit go to disk or are begun again; the bytes are the same."""
+    written = []
+    for low in (None, "8MiB"):
+        with ff.open(store, memory_limit="256MiB", workers=2) as ds:
+            used = []
+
+            def lower(phase: str, done: float, total: float) -> bool:
+                if phase == "tracing" and done > 2000 and low and not used:  # noqa: B023
+                    used.append(ds.stats()["peak_bytes"])  # noqa: B023
+                    ds.set_memory_limit(low)  # noqa: B023
+                return True
+
+            target = tmp_path / f"{low}.npz"
+            options = {"seeds": "random:40000:1", "direction": "both", "max_steps": 400, "scalars": ["pressure"]}
+            result = ds.trace(target, options=options, progress=lower)
+            assert result["stats"]["limit_bytes"] == (8 if low else 256) * 2**20
+            if low:
+                assert used and used[0] > 8 * 2**20, "there was nothing to give back"
+        written.append(np.load(target)["points"].tobytes())
+    assert written[0] == written[1]
+
+
+def test_readers_do_not_notice_the_end_of_a_trace(store: Path) -> None:
+    """What one thread asks for is not cancelled when another's run is over."""
+    with ff.open(store, memory_limit="4MiB", workers=2) as ds:
+        stop, wrong, probed = threading.Event(), [], 0
+
+        def trace() -> None:
+            while not stop.is_set():
+                ds.streamlines(seeds="random:10:1", max_steps=20)
+
+        threads = [threading.Thread(target=trace) for _ in range(2)]
+        for t in threads:
+            t.start()
+        try:
+            end = time.monotonic() + 3
+            while time.monotonic() < end:
+                for zone in ds.zones.values():
+                    zone["density"][0, 0, :2], zone["energy"][-1, -1, :2]
+                    probed += 1
+        except ff.FarfieldError as e:
+            wrong.append(e)
+        stop.set()
+        for t in threads:
+            t.join()
+    assert not wrong and probed > 10, wrong
+
+
+def test_boxes_are_made_once_for_many(flow: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads on a file whose boxes are not made yet, and a progress function that asks for numbers meanwhile."""
+    monkeypatch.setenv("FARFIELD_CACHE_DIR", str(tmp_path / "cache"))
+    with ff.open(flow) as ds:
+        phases, refused, results = set(), [], []
+
+        def progress(phase: str, done: float, total: float) -> bool:
+            phases.add(phase)
+            assert ds.stats()["limit_bytes"] > 0
+            if phase == "indexing" and done > 0:
+                try:
+                    ds.probe(RAKE[0])
+                except ff.UsageError as e:
+                    refused.append(str(e))
+            return True
+
+        def trace(**how: Any) -> None:
+            results.append(ds.streamlines(seeds=np.array(RAKE), **how).points.tobytes())
+
+        threads = [threading.Thread(target=trace, kwargs={"progress": progress}) for _ in range(3)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(60)
+        assert not any(t.is_alive() for t in threads)
+    assert len(results) == 3 and len(set(results)) == 1
+    assert "indexing" in phases
+    assert all("are being made" in r for r in refused)
 
 
 def test_progress_cancels(store: Path, tmp_path: Path) -> None:

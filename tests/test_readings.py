@@ -50,6 +50,18 @@ def test_the_values_tell_whole_from_planes(order: str, tmp_path: Path, ff_json: 
         assert np.allclose(ds.zones["zone1"]["momentum"][...], block.q[1:4], atol=1e-6)
 
 
+def test_boxes_are_kept_for_each_way_of_reading(tmp_path: Path, ff_json: Json, ff: Any) -> None:
+    """A file that was first read in the wrong order, and then in the right one, with one cache."""
+    block = box(9, 8, 7)
+    grid = tmp_path / "flow.xyz"
+    planes = np.stack(block.xyz).transpose(1, 0, 2, 3)
+    grid.write_bytes(struct.pack("<iii", *block.dims) + np.ascontiguousarray(planes).astype("<f4").tobytes())
+    place = [str(float(c[3, 4, 5])) for c in block.xyz]
+    ff("probe", grid, *place, "--plot3d-order", "whole", ok=(0, 1))
+    found = ff_json("probe", grid, *place, "--plot3d-order", "planes")
+    assert np.allclose(found["ijk"], (6, 5, 4), atol=1e-4)
+
+
 def test_function_files_must_hold_the_same(tmp_path: Path, ff: Any) -> None:
     block = box(5, 4, 3)
     grid, _ = write(tmp_path, [block], form="binary", count=False)

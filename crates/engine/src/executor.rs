@@ -5,19 +5,25 @@
 //! 1. How many tasks are active follows from what fits ([`Load::active`]); a task's state is made when it is admitted.
 //! 2. A parked task holds no pins, except the *elder*: one task at a time whose step was restarted three times for pages
 //!    that had gone again. Its pages are held until the step succeeds, out of a reserve that is checked before the run.
-//! 3. When nothing moves (no task is ready, no page is on its way, memory is full) the run ends with what it needs.
+//! 3. A task whose state finds no memory any more is dropped and begun again later, when fewer are active: its answer depends on
+//!    nothing but its number. So are those that a lowered limit has no room for.
+//! 4. When nothing moves (no task is ready, no page is on its way, memory is full) and one task is left, the run ends with what it
+//!    needs.
 //!
 //! # Practice
 //! A thread steps several tasks at a time ([`LANES`]): the same instructions serve them all, and one's cache lines travel while
 //! another computes.
 
+mod shared;
+
 use field::error::FieldError;
 use field::space::LANES;
 use kernels::streamline::Progress;
-use pager::{Charge, ChargeKind, Full, Hold, PageId, Pager, Priority, Requested, Wake, Worker};
+use pager::{ChargeKind, Full, PageId, Pager, Priority, Requested, Wake, Worker};
+use shared::{Leaving, Queue, Shared, Slot};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Rounds of steps before a thread looks for completed reads, other tasks, or a stop.
@@ -58,6 +64,15 @@ pub trait Work: Sync {
     );
     /// Bytes that a task holds now.
     fn bytes(&self, task: &Self::Task) -> usize;
+    /// The memory limit is `limit` bytes now (told at the beginning, too): gives back what is too much under it, and says how many
+    /// tasks may be active at most.
+    ///
+    /// # Errors
+    /// Anything; it ends the run.
+    fn resized(&self, limit: u64, active: usize) -> Result<usize, FieldError> {
+        let _ = limit;
+        Ok(active)
+    }
     /// Takes a finished task's result.
     ///
     /// # Errors
@@ -81,7 +96,7 @@ pub struct Load {
     pub tasks: u64,
     /// Threads.
     pub workers: usize,
-    /// Tasks active at most.
+    /// Tasks active at most, unless [`Work::resized`] says otherwise.
     pub active: usize,
 }
 
@@ -96,71 +111,10 @@ pub struct RunStats {
     pub restarts: u64,
     /// Times that a task became the elder.
     pub elders: u64,
+    /// Tasks that were dropped for lack of memory and begun again.
+    pub dropped: u64,
     /// Steps.
     pub steps: u64,
-}
-
-struct Slot<T> {
-    task: T,
-    charge: Charge,
-    charged: usize,
-    /// Restarts of the present step, and the pages that it has asked for.
-    restarts: u32,
-    wanted: Vec<PageId>,
-    hold: Option<Hold>,
-}
-
-struct Queue<T> {
-    ready: VecDeque<Box<Slot<T>>>,
-    /// By token.
-    parked: Vec<Option<Box<Slot<T>>>>,
-    free: Vec<usize>,
-    error: Option<FieldError>,
-}
-
-struct Shared<T> {
-    queue: Mutex<Queue<T>>,
-    pager: Arc<Pager>,
-    next: AtomicU64,
-    active: AtomicUsize,
-    done: AtomicU64,
-    stop: AtomicBool,
-    /// Threads that have tasks in their lanes, which may release pins.
-    running: AtomicUsize,
-    /// Threads that have not left.
-    live: AtomicUsize,
-    /// Who waits for the last of them.
-    caller: std::thread::Thread,
-    elder: AtomicBool,
-    waited_us: AtomicU64,
-    restarts: AtomicU64,
-    elders: AtomicU64,
-    steps: AtomicU64,
-}
-
-impl<T> Shared<T> {
-    fn lock(&self) -> MutexGuard<'_, Queue<T>> {
-        // A panic on another thread is carried to the caller by the scope; the queue itself is never left half changed.
-        pager::patient::lock(&self.queue)
-    }
-    fn fail(&self, e: FieldError) {
-        self.lock().error.get_or_insert(e);
-        self.stop.store(true, SeqCst);
-        self.pager.notify();
-    }
-}
-
-impl<T: Send> Wake for Shared<T> {
-    fn wake(&self, token: u64) {
-        let mut q = self.lock();
-        // Tasks are parked before their pages are asked for, so it is there.
-        if let Some(slot) = q.parked.get_mut(token as usize).and_then(Option::take) {
-            q.free.push(token as usize);
-            q.ready.push_back(slot);
-        }
-        drop(q);
-        self.pager.notify();
-    }
 }
 
 /// Runs all tasks of `work`. `watch` is called on the calling thread about ten times a second with the number of finished
@@ -180,10 +134,19 @@ where
     let began = Instant::now();
     let workers = load.workers.max(1);
     let shared: Arc<Shared<W::Task>> = Arc::new(Shared {
-        queue: Mutex::new(Queue { ready: VecDeque::new(), parked: Vec::new(), free: Vec::new(), error: None }),
+        queue: Mutex::new(Queue {
+            ready: VecDeque::new(),
+            parked: Vec::new(),
+            free: Vec::new(),
+            again: Vec::new(),
+            error: None,
+        }),
         pager: pager.clone(),
         next: AtomicU64::new(0),
         active: AtomicUsize::new(0),
+        allowed: AtomicUsize::new(load.active),
+        // None yet: the first thread tells the work.
+        limit: AtomicU64::new(0),
         done: AtomicU64::new(0),
         stop: AtomicBool::new(false),
         running: AtomicUsize::new(0),
@@ -193,6 +156,7 @@ where
         waited_us: AtomicU64::new(0),
         restarts: AtomicU64::new(0),
         elders: AtomicU64::new(0),
+        dropped: AtomicU64::new(0),
         steps: AtomicU64::new(0),
     });
     // All of them before the first thread fills the memory: what a worker costs is charged when it is made.
@@ -240,22 +204,9 @@ where
         wait_s: shared.waited_us.load(Relaxed) as f64 * 1e-6 / workers as f64,
         restarts: shared.restarts.load(Relaxed),
         elders: shared.elders.load(Relaxed),
+        dropped: shared.dropped.load(Relaxed),
         steps: shared.steps.load(Relaxed),
     })
-}
-
-/// A thread on its way out. One that panics takes its tasks with it: the others must not wait for them.
-struct Leaving<'a, T>(&'a Shared<T>);
-
-impl<T> Drop for Leaving<'_, T> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.stop.store(true, SeqCst);
-            self.0.pager.notify();
-        }
-        self.0.live.fetch_sub(1, SeqCst);
-        self.0.caller.unpark();
-    }
 }
 
 struct Thread<'a, W: Work> {
@@ -284,6 +235,7 @@ where
         let s = self.shared;
         while !s.stop.load(Relaxed) {
             while s.pager.work() {}
+            self.follow();
             for lane in 0..LANES {
                 if self.lanes[lane].is_none() {
                     match self.take() {
@@ -309,34 +261,63 @@ where
         s.pager.notify();
     }
 
+    /// Takes note of a memory limit that has changed.
+    fn follow(&mut self) {
+        let s = self.shared;
+        let limit = s.pager.ledger().limit();
+        if s.limit.load(Relaxed) == limit || s.limit.swap(limit, SeqCst) == limit {
+            return;
+        }
+        // What is given back takes a while: others do not take the run for stuck.
+        s.running.fetch_add(1, SeqCst);
+        match self.work.resized(limit, self.load.active) {
+            Ok(allowed) => {
+                s.allowed.store(allowed.max(1), SeqCst);
+                s.drop_parked(s.active.load(SeqCst).saturating_sub(allowed));
+            }
+            Err(e) => s.fail(e),
+        }
+        s.running.fetch_sub(1, SeqCst);
+    }
+
     /// A ready task, or a new one while there is room for its state.
     fn take(&mut self) -> Option<Box<Slot<W::Task>>> {
         let s = self.shared;
-        if let Some(slot) = s.lock().ready.pop_front() {
-            return Some(slot);
-        }
-        if s.next.load(Relaxed) >= self.load.tasks {
-            return None;
-        }
-        let mut n = self.load.tasks;
-        if s.active.fetch_add(1, SeqCst) < self.load.active.max(1) {
-            n = s.next.fetch_add(1, SeqCst);
-        }
-        if n >= self.load.tasks {
-            s.active.fetch_sub(1, SeqCst);
-            return None;
-        }
-        let made = self.work.admit(n).and_then(|task| {
-            let bytes = self.work.bytes(&task);
-            let charge = self
-                .patiently(|pager| pager.charge(ChargeKind::Tasks, bytes as u64))
-                .map_err(|f| too_small(f, "the state of the tasks"))?;
-            Ok(Box::new(Slot { task, charge, charged: bytes, restarts: 0, wanted: Vec::new(), hold: None }))
-        });
-        match made {
-            Ok(slot) => Some(slot),
+        let number = {
+            let mut q = s.lock();
+            if let Some(slot) = q.ready.pop_front() {
+                return Some(slot);
+            }
+            if s.active.load(SeqCst) >= s.allowed.load(SeqCst) {
+                return None;
+            }
+            let new = || s.next.fetch_update(SeqCst, SeqCst, |n| (n < self.load.tasks).then_some(n + 1)).ok();
+            let number = q.again.pop().or_else(new)?;
+            // Under the lock, as all that make or drop tasks: no more are active than are allowed.
+            s.active.fetch_add(1, SeqCst);
+            number
+        };
+        let task = match self.work.admit(number) {
+            Ok(task) => task,
             Err(e) => {
                 s.fail(e);
+                return None;
+            }
+        };
+        let bytes = self.work.bytes(&task);
+        match self.patiently(|pager| pager.charge(ChargeKind::Tasks, bytes as u64)) {
+            Ok(charge) => {
+                let (restarts, wanted, hold) = (0, Vec::new(), None);
+                Some(Box::new(Slot { number, task, charge, charged: bytes, restarts, wanted, hold }))
+            }
+            Err(full) if s.active.load(SeqCst) <= 1 => {
+                s.fail(too_small(full, "the state of the tasks"));
+                None
+            }
+            Err(_) => {
+                s.lock().again.push(number);
+                s.active.fetch_sub(1, SeqCst);
+                s.no_more_than_now();
                 None
             }
         }
@@ -350,8 +331,13 @@ where
             // Asked twice: a release may have been on its way.
             s.pager.idle(Duration::from_millis(20));
             let idle = s.running.load(SeqCst) == 0 && s.lock().ready.is_empty();
-            if idle && s.pager.stalled().is_some() && s.active.load(SeqCst) > 0 {
-                s.fail(too_small(full, "the largest step"));
+            let active = s.active.load(SeqCst);
+            if idle && s.pager.stalled().is_some() && active > 0 {
+                if active > 1 && s.drop_parked(active / 2) > 0 {
+                    s.no_more_than_now();
+                } else {
+                    s.fail(too_small(full, "the largest step"));
+                }
             }
         } else {
             s.pager.idle(Duration::from_millis(50));
@@ -406,12 +392,23 @@ where
         let Some(mut slot) = self.lanes[lane].take() else { return false };
         let grown = self.patiently(|_| slot.charge.grow(bytes as u64));
         slot.charged = bytes;
-        self.lanes[lane] = Some(slot);
-        if let Err(full) = grown {
-            self.shared.fail(too_small(full, "the lines under way"));
-            return false;
+        match grown {
+            Ok(()) => {
+                self.lanes[lane] = Some(slot);
+                return true;
+            }
+            Err(full) if self.shared.active.load(SeqCst) <= 1 => {
+                self.shared.fail(too_small(full, "the lines under way"));
+            }
+            Err(_) => {
+                let s = self.shared;
+                s.dropped(&mut s.lock(), &slot);
+                drop(slot);
+                s.no_more_than_now();
+                s.pager.notify();
+            }
         }
-        true
+        false
     }
 
     /// Charges something, also where that has to wait until workers have let go of pages that they pinned in their last steps, or
@@ -430,7 +427,7 @@ where
             self.work.worker(&mut self.context).release();
             while s.pager.work() {}
             match charge(&s.pager) {
-                Err(_) if began.elapsed() < CHARGE_PATIENCE && !s.stop.load(Relaxed) => {
+                Err(_) if began.elapsed() < self.patience() && !s.stop.load(Relaxed) => {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 done => break done,
@@ -438,6 +435,16 @@ where
         };
         s.running.fetch_sub(1, SeqCst);
         done
+    }
+
+    /// A limit below what is in use says nothing about what others will release: tasks have to go.
+    fn patience(&self) -> Duration {
+        let ledger = self.shared.pager.ledger();
+        if ledger.used() > ledger.limit() {
+            CHARGE_PATIENCE / 100
+        } else {
+            CHARGE_PATIENCE
+        }
     }
 
     /// A task that cannot go on: it is done, or `missing` says what it lacks.
@@ -487,8 +494,9 @@ where
         };
         if s.pager.request(&missing, token as u64, &self.wake, Priority::Demand) == Requested::Ready {
             let mut q = s.lock();
+            // No wake comes.
+            q.free.push(token);
             if let Some(slot) = q.parked[token].take() {
-                q.free.push(token);
                 q.ready.push_front(slot);
             }
         }

@@ -10,7 +10,7 @@ use field::store::Store;
 use pager::{Backend, ChargeKind, Observer, PageErrorKind, Pager, PagerConfig, PagerError, PolicyKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What is opened.
 #[derive(Clone, Debug, Default)]
@@ -36,7 +36,7 @@ pub struct Means {
     pub memory_limit: u64,
     /// Threads that compute; 0: one a core.
     pub workers: usize,
-    /// Reads in flight; 0: 16.
+    /// Reads in flight; 0: [`DEFAULT_READERS`].
     pub readers: usize,
     /// Replacement policy.
     pub replacement: PolicyKind,
@@ -89,7 +89,10 @@ pub struct Session {
     pub spec: SourceSpec,
     /// With what.
     pub means: Means,
+    /// Held for moments, by threads that may hold a lock of the caller's (Python's): whoever holds this waits for nothing.
     dataset: Mutex<Arc<Dataset>>,
+    /// Who makes the boxes.
+    indexing: Mutex<Option<std::thread::ThreadId>>,
     /// Resident bytes before the first page.
     pub base_bytes: u64,
     opened: Instant,
@@ -98,7 +101,7 @@ pub struct Session {
     /// Bytes and reads that did not go through the pager.
     read: Mutex<[u64; 2]>,
     /// What the ledger cannot see, kept free: stacks, the allocator's own.
-    _unseen: Option<pager::Charge>,
+    unseen: Mutex<Option<pager::Charge>>,
 }
 
 /// Share of the limit that [`Session`] keeps free for what the ledger cannot see, and the least and the most that it keeps: beside
@@ -167,12 +170,13 @@ impl Session {
             spec,
             means,
             dataset: Mutex::new(Arc::new(dataset)),
+            indexing: Mutex::new(None),
             base_bytes,
             opened,
             cpu_at_open_s,
             waited_s: Mutex::new(0.0),
             read: Mutex::default(),
-            _unseen: unseen,
+            unseen: Mutex::new(unseen),
         })
     }
 
@@ -187,13 +191,20 @@ impl Session {
     /// # Errors
     /// [`FieldError`], [`FieldError::Interrupted`] if `watch` says so.
     pub fn located(&self, watch: &mut Watch<'_>) -> Result<Arc<Dataset>, FieldError> {
-        let mut held = self.dataset.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.zones.iter().all(|z| !z.boxes.is_empty()) {
-            return Ok(held.clone());
+        let has_boxes = |d: &Dataset| d.zones.iter().all(|z| !z.boxes.is_empty());
+        let dataset = self.dataset();
+        if has_boxes(&dataset) {
+            return Ok(dataset);
         }
-        let Origin::Plot3d(files) = &held.origin else { return Ok(held.clone()) };
-        let input = only_geometry(convert_input(&held)?);
-        let pages: Vec<Paging> = held
+        let _indexing = Indexing::begin(self, watch)?;
+        // Somebody else may have made them meanwhile.
+        let dataset = self.dataset();
+        if has_boxes(&dataset) {
+            return Ok(dataset);
+        }
+        let Origin::Plot3d(files) = &dataset.origin else { return Ok(dataset) };
+        let input = only_geometry(convert_input(&dataset)?);
+        let pages: Vec<Paging> = dataset
             .zones
             .iter()
             .map(|z| Paging::new(as_usize(z.translation.dims), as_usize(z.translation.page)))
@@ -216,8 +227,30 @@ impl Session {
             )?;
         }
         let index = Store::open(&at)?;
-        *held = Arc::new(held.with_boxes(&index, &self.pager)?);
-        Ok(held.clone())
+        let dataset = Arc::new(dataset.with_boxes(&index, &self.pager)?);
+        *self.dataset.lock().unwrap_or_else(PoisonError::into_inner) = dataset.clone();
+        Ok(dataset)
+    }
+
+    /// Changes the memory limit, also while runs are under way. Lowering it takes effect as pages and tasks let go of what they hold.
+    ///
+    /// # Errors
+    /// [`FieldError::LimitTooSmall`] below [`SMALLEST_LIMIT`].
+    pub fn set_limit(&self, limit: u64) -> Result<(), FieldError> {
+        if limit < SMALLEST_LIMIT {
+            let what = "the page pool".into();
+            return Err(FieldError::LimitTooSmall { limit, needs: SMALLEST_LIMIT, what });
+        }
+        let mut held = self.unseen.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(charge) = held.as_mut() {
+            charge.shrink(unseen(limit).min(charge.bytes()));
+        }
+        self.pager.set_limit(limit);
+        if let Some(charge) = held.as_mut() {
+            // What is refused is in use for something else: then less is kept free, as when a dataset is opened.
+            charge.grow(unseen(limit)).ok();
+        }
+        Ok(())
     }
 
     /// Adds to the time in which threads had nothing to do.
@@ -257,6 +290,48 @@ impl Session {
             "transport": self.pager.reader_name(),
             "warnings": self.dataset().catalog.doubts().collect::<Vec<_>>(),
         })
+    }
+}
+
+/// The right to make the boxes of a session's dataset; given up when it goes.
+struct Indexing<'a>(&'a Session);
+
+impl<'a> Indexing<'a> {
+    /// Waits until nobody else makes them.
+    ///
+    /// # Errors
+    /// [`FieldError::Interrupted`] if `watch` says so, [`FieldError::Usage`] from within the making itself: a caller's progress
+    /// function that asks for what needs boxes would wait for itself.
+    fn begin(session: &'a Session, watch: &mut Watch<'_>) -> Result<Self, FieldError> {
+        let me = std::thread::current().id();
+        loop {
+            {
+                let mut by = session.indexing.lock().unwrap_or_else(PoisonError::into_inner);
+                match *by {
+                    None => {
+                        *by = Some(me);
+                        return Ok(Self(session));
+                    }
+                    Some(other) if other == me => {
+                        return Err(FieldError::Usage(format!(
+                            "{}: the boxes of the grid are being made; ask again when that is done",
+                            session.spec.path.display()
+                        )))
+                    }
+                    Some(_) => {}
+                }
+            }
+            if !watch("indexing", 0.0, 0.0) {
+                return Err(FieldError::Interrupted);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Indexing<'_> {
+    fn drop(&mut self) {
+        *self.0.indexing.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
@@ -433,14 +508,15 @@ pub fn convert_input(dataset: &Dataset) -> Result<ConvertInput, FieldError> {
     Ok(ConvertInput { catalog: dataset.catalog.clone(), arrays: arrays.collect(), files })
 }
 
-/// Names the index of files by what they are: path, size and time of change of each, and how they are read.
+/// Names the index of files by what they are: path, size and time of change of each, and how they are read. The same files are read
+/// in another way when options say so.
 fn index_key(input: &ConvertInput, files: &Plot3d) -> String {
-    let mut text =
-        format!("{} {:?}", input.catalog.format, files.catalog.zones.iter().map(|z| z.dims).collect::<Vec<_>>());
-    // Boxes are of positions as they are used, not as the files have them.
+    let mut text = input.catalog.format.clone();
     for (n, zone) in files.catalog.zones.iter().enumerate() {
-        let xyz = zone.arrays.iter().position(|a| a.role == Role::Coordinates).and_then(|a| files.layout(n, a));
-        text.push_str(&xyz.map_or_else(String::new, |l| format!(" {}", l.factor())));
+        text.push_str(&format!(" {:?}", zone.dims));
+        for (m, _) in zone.arrays.iter().enumerate().filter(|(_, a)| a.role != Role::Field) {
+            text.push_str(&files.layout(n, m).map_or_else(String::new, |l| l.reading()));
+        }
     }
     for p in &input.files {
         let meta = std::fs::metadata(p);

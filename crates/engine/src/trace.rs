@@ -115,6 +115,9 @@ struct Tracing<'a> {
     sorted: Option<SeedOrder>,
     layout: LineLayout,
     components: usize,
+    step_bytes: u64,
+    line_bytes: u64,
+    workers: usize,
     sink: Mutex<Sink>,
 }
 
@@ -168,6 +171,11 @@ impl Work for Tracing<'_> {
     #[inline(always)]
     fn bytes(&self, task: &LineTask) -> usize {
         task.line.bytes()
+    }
+    fn resized(&self, limit: u64, _active: usize) -> Result<usize, FieldError> {
+        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        sink.spool.set_budget(results_budget(limit)).map_err(output_error)?;
+        Ok(active_lines(limit, self.step_bytes, self.line_bytes, self.workers))
     }
     fn finish(&self, task: LineTask) -> Result<(), FieldError> {
         // The halves are joined and split by fields in memory of its own, for which clean pages make room. Where there are none to
@@ -306,7 +314,7 @@ pub fn trace(
     let options = SpoolOptions {
         seeds: count,
         layout: layout.clone(),
-        budget_bytes: (limit / 8) as usize,
+        budget_bytes: results_budget(limit),
         directory: SpoolOptions::spill_directory(file.as_ref()),
     };
     let spool =
@@ -329,11 +337,15 @@ pub fn trace(
         sorted,
         layout,
         components,
+        step_bytes,
+        line_bytes,
+        workers,
         sink: Mutex::new(Sink { spool, reasons: [0; 16], outside: 0, failed: 0, failure: None }),
     };
     let load = Load { tasks: count, workers, active: active_lines(limit, step_bytes, line_bytes, workers) };
     let run = executor::run(&work, pager, load, &mut |done| watch("tracing", done as f64, count as f64));
     // What was short at that moment says little about what else would have been; lines may be longer than is expected of them.
+    let limit = pager.ledger().limit();
     let run = run.map_err(|e| more_than(e, enough.max(limit + limit / 2)))?;
     session.add_wait(run.wait_s);
     let sink = work.sink.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -367,6 +379,11 @@ pub fn trace(
         None => Some(sink.spool.arrays(partial).map_err(output_error)?),
     };
     Ok((report, arrays))
+}
+
+/// Bytes of finished lines that stay in memory; the others go to disk.
+fn results_budget(limit: u64) -> usize {
+    usize::try_from(limit / 8).unwrap_or(usize::MAX)
 }
 
 /// A limit that is too small, with at least `enough` as what would do.

@@ -181,6 +181,8 @@ struct Lines<'a> {
     seeds: &'a [[f64; 3]],
     options: &'a Options,
     out: Mutex<Vec<Option<Joined>>>,
+    /// A task says that it holds this many times what it holds.
+    weight: usize,
 }
 
 impl Work for Lines<'_> {
@@ -205,7 +207,7 @@ impl Work for Lines<'_> {
         step_lines(flow, self.options, tasks.map(|t| t.map(|t| &mut t.1)), outcomes, |_, _| ());
     }
     fn bytes(&self, task: &Self::Task) -> usize {
-        task.1.bytes()
+        task.1.bytes() * self.weight
     }
     fn finish(&self, task: Self::Task) -> Result<(), FieldError> {
         self.out.lock().unwrap()[task.0] = Some(task.1.into_line());
@@ -263,8 +265,14 @@ fn out_of_core(
     let pager = Pager::new(config).unwrap();
     let zones = paged(flat, arm.edge, &pager, arm.simulation.clone());
     let seeds = seeds();
-    let work =
-        Lines { fields: fields(&zones), zones, seeds: &seeds, options: o, out: Mutex::new(vec![None; seeds.len()]) };
+    let work = Lines {
+        fields: fields(&zones),
+        zones,
+        seeds: &seeds,
+        options: o,
+        out: Mutex::new(vec![None; seeds.len()]),
+        weight: 1,
+    };
     let load = Load { tasks: seeds.len() as u64, workers: arm.workers, active: arm.active };
     let stats = run(&work, &pager, load, &mut |_| true).unwrap();
     let out = work.out.into_inner().unwrap().into_iter().map(|l| l.expect("a line a seed")).collect();
@@ -440,6 +448,47 @@ fn failed_pages_end_lines_as_failed() {
     }
 }
 
+/// A limit that is lowered takes tasks their memory; they are begun again, and nobody can tell.
+#[test]
+fn the_limit_may_change_while_lines_are_under_way() {
+    let flat = flat();
+    let o = Options { max_steps: 600, tolerance: 1e-7, ..options(Integrator::Rk45) };
+    let truth = in_core(&flat, &o);
+    let mut dropped = 0;
+    for seed in 0..4u64 {
+        let most = 8 << 20;
+        let config = PagerConfig { limit: most, readers: 8, backend: Backend::Threads, ..PagerConfig::default() };
+        let pager = Pager::new(config).unwrap();
+        let zones = paged(&flat, [8, 8, 8], &pager, simulation(50 + seed));
+        let seeds = seeds();
+        let out = Mutex::new(vec![None; seeds.len()]);
+        let work = Lines { fields: fields(&zones), zones, seeds: &seeds, options: &o, out, weight: 40 };
+        let over = std::sync::atomic::AtomicBool::new(false);
+        let stats = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut n = seed;
+                while !over.load(std::sync::atomic::Ordering::SeqCst) {
+                    // One time in three there is hardly room for a line or two.
+                    pager.set_limit([3 << 19, 3 << 20, most][n as usize % 3]);
+                    n += 1;
+                    std::thread::sleep(Duration::from_millis(8));
+                }
+            });
+            let stats = run(&work, &pager, Load { tasks: 60, workers: 2, active: 60 }, &mut |_| true);
+            over.store(true, std::sync::atomic::Ordering::SeqCst);
+            stats.unwrap()
+        });
+        dropped += stats.dropped;
+        let lines: Vec<Joined> =
+            work.out.into_inner().unwrap().into_iter().map(|l| l.expect("a line a seed")).collect();
+        assert!(same(&truth, &lines), "seed {seed}");
+        drop(work.zones);
+        pager.set_limit(most);
+        assert_eq!(pager.ledger().of(pager::ChargeKind::Tasks), 0, "seed {seed}");
+    }
+    assert!(dropped > 0, "no task was ever dropped");
+}
+
 #[test]
 fn a_limit_below_one_step_ends_with_what_it_needs() {
     let flat = flat();
@@ -448,8 +497,14 @@ fn a_limit_below_one_step_ends_with_what_it_needs() {
     let pager = Pager::new(config).unwrap();
     let zones = paged(&flat, [21, 21, 21], &pager, simulation(40));
     let seeds = seeds();
-    let work =
-        Lines { fields: fields(&zones), zones, seeds: &seeds, options: &o, out: Mutex::new(vec![None; seeds.len()]) };
+    let work = Lines {
+        fields: fields(&zones),
+        zones,
+        seeds: &seeds,
+        options: &o,
+        out: Mutex::new(vec![None; seeds.len()]),
+        weight: 1,
+    };
     let e = run(&work, &pager, Load { tasks: 60, workers: 2, active: 4 }, &mut |_| true).unwrap_err();
     assert!(matches!(e, FieldError::LimitTooSmall { needs, limit, .. } if needs > limit), "{e}");
 }
@@ -464,8 +519,14 @@ fn a_run_can_be_stopped() {
     let slow = Simulation::fixed(Duration::from_millis(20), 1);
     let zones = paged(&flat, [8, 8, 8], &pager, slow);
     let seeds = seeds();
-    let work =
-        Lines { fields: fields(&zones), zones, seeds: &seeds, options: &o, out: Mutex::new(vec![None; seeds.len()]) };
+    let work = Lines {
+        fields: fields(&zones),
+        zones,
+        seeds: &seeds,
+        options: &o,
+        out: Mutex::new(vec![None; seeds.len()]),
+        weight: 1,
+    };
     let began = std::time::Instant::now();
     let e = run(&work, &pager, Load { tasks: 60, workers: 2, active: 40 }, &mut |_| false).unwrap_err();
     assert!(matches!(e, FieldError::Interrupted), "{e}");

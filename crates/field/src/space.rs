@@ -50,7 +50,7 @@ impl Loaded {
     fn take_shape(&mut self, cell: CellId, at: &mut impl Corners, grid: Grid) -> Result<(), Miss> {
         let mut shape = Shape { corners: [V4::zero(); 8], thin: grid.thin };
         let filled = shape.fill(at, grid.xyz);
-        let blank = match self.take_iblank(cell, at, grid.iblank) {
+        let blank = match self.take_iblank(cell, at, (grid.iblank, grid.zones)) {
             Ok(blank) if filled.is_ok() => blank,
             b => return Err(Miss::worst([filled.err(), b.err(), None])),
         };
@@ -64,10 +64,15 @@ impl Loaded {
 
     /// What iblank says of a cell, kept from then on.
     #[inline(always)]
-    fn take_iblank(&mut self, cell: CellId, at: &mut impl Corners, array: Option<usize>) -> Result<Blank, Miss> {
+    fn take_iblank(
+        &mut self,
+        cell: CellId,
+        at: &mut impl Corners,
+        (array, zones): (Option<usize>, usize),
+    ) -> Result<Blank, Miss> {
         let Some(array) = array else { return Ok(Blank::Field) };
         if self.iblank.0 != cell {
-            self.iblank = (cell, blank(at, array)?);
+            self.iblank = (cell, blank(at, array, zones)?);
         }
         Ok(self.iblank.1)
     }
@@ -85,24 +90,29 @@ struct Grid {
     xyz: usize,
     iblank: Option<usize>,
     thin: [bool; 3],
+    /// Zones of the dataset.
+    zones: usize,
 }
 
 impl Grid {
     #[inline(always)]
-    fn of(zone: &Zone) -> Self {
-        Self { xyz: zone.xyz, iblank: zone.iblank, thin: zone.thin() }
+    fn of(zones: &[Zone], zone: usize) -> Self {
+        let z = &zones[zone];
+        Self { xyz: z.xyz, iblank: z.iblank, thin: z.thin(), zones: zones.len() }
     }
 }
 
-/// What iblank, array `array`, says of a cell.
+/// What iblank, array `array`, says of a cell in a dataset of so many zones. A negative value that names none of them counts as
+/// field, as every value does that the format does not define.
 #[inline(always)]
-fn blank(at: &mut impl Corners, array: usize) -> Result<Blank, Miss> {
+fn blank(at: &mut impl Corners, array: usize, zones: usize) -> Result<Blank, Miss> {
     let mut b = [0.0; 8];
     at.scalar(array, 0, &mut b)?;
     if b.contains(&0.0) {
         return Ok(Blank::Hole);
     }
-    Ok(b.iter().find(|v| **v < 0.0).map_or(Blank::Field, |v| Blank::Fringe((-v) as u32 - 1)))
+    let named = b.iter().find(|v| (1.0..=zones as f64).contains(&-**v));
+    Ok(named.map_or(Blank::Field, |v| Blank::Fringe((-v) as u32 - 1)))
 }
 
 /// Loaded cells kept for each lane, direct mapped. The stages of a step in physical space visit few cells, in no fixed order.
@@ -139,8 +149,9 @@ impl<N: Nodes> Space<N> {
     /// [`Miss`].
     #[inline(always)]
     pub fn blank(&mut self, cell: CellId) -> Result<Blank, Miss> {
-        let array = self.nodes.zones()[cell.zone as usize].iblank;
-        if array.is_none() {
+        let zones = self.nodes.zones();
+        let array = (zones[cell.zone as usize].iblank, zones.len());
+        if array.0.is_none() {
             return Ok(Blank::Field);
         }
         let n = self.slot(cell);
@@ -194,7 +205,7 @@ impl<N: Nodes> Space<N> {
 
     #[inline(never)]
     fn load_shape(&mut self, cell: CellId, n: usize) -> Result<usize, Miss> {
-        let grid = Grid::of(&self.nodes.zones()[cell.zone as usize]);
+        let grid = Grid::of(self.nodes.zones(), cell.zone as usize);
         let mut at = self.nodes.at(cell.zone as usize, cell.ijk);
         self.kept[n].take_shape(cell, &mut at, grid)?;
         Ok(n)
@@ -222,7 +233,7 @@ impl<N: Nodes> Space<N> {
         let (l, fields) = (&mut self.kept[n], &self.fields[zone]);
         // Whatever cell is kept here, its samples are about to be overwritten, also if this load comes to nothing.
         l.full = false;
-        let grid = Grid::of(&self.nodes.zones()[zone]);
+        let grid = Grid::of(self.nodes.zones(), zone);
         let mut at = self.nodes.at(zone, cell.ijk);
         let shape = if l.cell == cell { None } else { l.take_shape(cell, &mut at, grid).err() };
         let mut corners = [V4::zero(); 8];

@@ -281,6 +281,14 @@ fn overset_zones_hand_over_at_the_fringe() {
     for p in &l.points {
         assert!((p[1] - 0.5 - 0.2 * (p[0] - 0.05)).abs() < 1e-5, "{p:?}");
     }
+    // Values that name no zone count as field: the particle stays, or goes where another corner of the cell says.
+    for (strange, changes) in [(-3, false), (-9, false), (i32::MIN, false), (7, false), (-2, true)] {
+        let blank = |n: [usize; 3]| if n[0] == 5 { strange } else { 1 };
+        let outer = zone("outer", [11, 11, 5], [0.0; 3], [1.0; 3], &cube, &v, Some(&blank));
+        let inner = zone("inner", [21, 41, 9], [0.28, -0.1, -0.1], [0.72, 1.1, 1.1], &cube, &v, None);
+        let l = trace(&mut flow(vec![outer, inner]), [0.05, 0.5, 0.5], &Options::default());
+        assert_eq!(l.zone.contains(&2), changes, "iblank {strange}");
+    }
     // A seed where both zones hold the point takes the finer.
     let l = trace(&mut f, [0.5, 0.5, 0.5], &Options::default());
     assert_eq!(l.zone[0], 2);

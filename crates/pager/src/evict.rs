@@ -169,7 +169,7 @@ impl Pager {
 
     /// Bytes of tables without which not even one page can be resident.
     fn least_tables(&self, st: &State) -> u64 {
-        self.reserve + Table::first_bytes() + self.chunk_bytes(st, st.workers.len())
+        self.reserve.load(Relaxed) + Table::first_bytes() + self.chunk_bytes(st, st.workers.len())
     }
 
     /// Bytes that one more worker costs in all chunks there are.

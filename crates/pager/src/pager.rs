@@ -91,9 +91,16 @@ pub struct Pager {
     pub(crate) files: Arc<Files>,
     /// Sources for which idle workers watch the clock. Hardly ever any: only simulated ones so far.
     timed: Mutex<Vec<Arc<dyn Source>>>,
-    pub(crate) reserve: u64,
+    /// What [`reserve_for`] says of the limit.
+    pub(crate) reserve: AtomicU64,
     /// 5. Locked after nothing and before `idlers`; never held while a source, a decoder or a wake is called.
     pub(crate) state: Mutex<State>,
+}
+
+/// Bookkeeping is charged ahead for the small amounts that every request needs, so that they cannot fail; what goes beyond is charged
+/// as it grows. More of a small limit: at 640 KiB a thirty-second was passed by some hundred bytes.
+fn reserve_for(limit: u64) -> u64 {
+    (limit / 32).max((limit / 10).min(64 << 10)).clamp(8 << 10, 8 << 20)
 }
 
 impl Pager {
@@ -107,10 +114,7 @@ impl Pager {
             return Err(PagerError::LimitTooSmall { limit, needs: SMALLEST_LIMIT });
         }
         let ledger = Arc::new(Ledger::new(limit));
-        // Bookkeeping is charged ahead for the small amounts that every request needs, so that they cannot fail; what goes beyond
-        // is charged as it grows.
-        // More of a small limit: at 640 KiB a thirty-second was passed by some hundred bytes.
-        let reserve = (limit / 32).max((limit / 10).min(64 << 10)).clamp(8 << 10, 8 << 20);
+        let reserve = reserve_for(limit);
         ledger.force(ChargeKind::Tables, reserve + Table::first_bytes());
         let readers = config.readers.max(1);
         let state = State {
@@ -170,7 +174,7 @@ impl Pager {
             worker_count: AtomicUsize::new(0),
             files,
             timed: Mutex::default(),
-            reserve,
+            reserve: AtomicU64::new(reserve),
             state: Mutex::new(state),
         }))
     }
@@ -255,6 +259,14 @@ impl Pager {
     pub fn set_limit(&self, bytes: u64) {
         let mut st = self.lock();
         self.ledger.set_limit(bytes);
+        let reserve = reserve_for(bytes);
+        let before = self.reserve.swap(reserve, Relaxed);
+        if reserve > before {
+            // A share of what was added.
+            self.ledger.force(ChargeKind::Tables, reserve - before);
+        } else {
+            self.ledger.release(ChargeKind::Tables, before - reserve);
+        }
         self.budget_pins(&st);
         // What was too large for the old limit may fit the new one.
         let before = st.failed.len();
@@ -298,9 +310,10 @@ impl Pager {
 
     /// Charges what the bookkeeping has grown by, beyond what was charged ahead, or takes back what it has shrunk by.
     pub(crate) fn book(&self, st: &mut State) {
-        let mut now = st.bookkeeping().saturating_sub(self.reserve);
+        let reserve = self.reserve.load(Relaxed);
+        let mut now = st.bookkeeping().saturating_sub(reserve);
         if now > 0 && st.trim() {
-            now = st.bookkeeping().saturating_sub(self.reserve);
+            now = st.bookkeeping().saturating_sub(reserve);
         }
         if now > st.booked {
             let more = now - st.booked;

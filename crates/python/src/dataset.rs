@@ -77,7 +77,7 @@ fn summary(session: &Session, r: &TraceReport, output: Option<&str>) -> Value {
     json!({
         "lines": r.lines, "points": r.points, "reasons": reasons, "outside": r.outside, "partial": r.failed > 0,
         "failed": r.failed, "failure": r.failure, "output": output, "bytes_written": written,
-        "steps": r.run.steps, "restarts": r.run.restarts, "elders": r.run.elders, "trace_s": r.run.wall_s,
+        "steps": r.run.steps, "restarts": r.run.restarts, "elders": r.run.elders, "dropped": r.run.dropped, "trace_s": r.run.wall_s,
         "spilled_bytes": r.spilled_bytes, "stats": session.stats(),
     })
 }
@@ -282,18 +282,7 @@ impl PyDataset {
 
     fn set_memory_limit(&self, py: Python<'_>, memory_limit: u64) -> PyResult<()> {
         let session = self.session(py)?;
-        if memory_limit < engine::session::SMALLEST_LIMIT {
-            return Err(to_python(
-                py,
-                FieldError::LimitTooSmall {
-                    limit: memory_limit,
-                    needs: engine::session::SMALLEST_LIMIT,
-                    what: "the page pool".into(),
-                },
-            ));
-        }
-        py.detach(|| session.pager.set_limit(memory_limit));
-        Ok(())
+        py.detach(|| session.set_limit(memory_limit)).map_err(|e| to_python(py, e))
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {

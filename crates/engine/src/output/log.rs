@@ -186,6 +186,15 @@ impl ByteLog {
     /// [`OutputError`] when the file cannot be written.
     pub fn set_budget(&mut self, budget_bytes: usize) -> Result<(), OutputError> {
         self.budget_bytes = budget_bytes;
+        let chunk_bytes = Self::chunk_bytes(budget_bytes);
+        if chunk_bytes < self.chunk_bytes {
+            // One chunk always stays, and is to be small then. It is never given back: there may be no getting another.
+            self.flush()?;
+            self.chunks = vec![vec![0; chunk_bytes].into_boxed_slice()];
+            self.chunk_bytes = chunk_bytes;
+            self.held.shrink(self.held.bytes() - chunk_bytes);
+            return Ok(());
+        }
         let keep = (budget_bytes / self.chunk_bytes).max(1);
         if self.chunks.len() > keep {
             self.flush()?;

@@ -160,9 +160,8 @@ impl LineSpool {
     /// the buffers (about 4 KiB an array).
     pub fn new(options: SpoolOptions, charge: Box<dyn Charge>) -> Result<Self, OutputError> {
         let names = array_names(&options.layout.fields, &RESERVED)?;
-        // Three arrays of points, eight of lines, one more as the transfer buffer.
-        let buffers = options.layout.fields.len() + 12;
-        let buffer_bytes = (options.budget_bytes / 8 / buffers).clamp(4 << 10, 256 << 10);
+        let buffers = buffers(&options);
+        let buffer_bytes = buffer_bytes(&options);
         let mut reserved = Held::new(charge);
         let least = (buffers + 1) * buffer_bytes + ByteLog::chunk_bytes(options.budget_bytes);
         if least > options.budget_bytes || !reserved.grow((buffers + 1) * buffer_bytes) {
@@ -255,6 +254,23 @@ impl LineSpool {
     /// [`OutputError`] when it cannot.
     pub fn set_budget(&mut self, budget_bytes: usize) -> Result<(), OutputError> {
         self.options.budget_bytes = budget_bytes;
+        let buffer = buffer_bytes(&self.options);
+        if buffer < self.buffer_bytes {
+            self.reserved.shrink((buffers(&self.options) + 1) * (self.buffer_bytes - buffer));
+            self.buffer_bytes = buffer;
+            self.scratch = Vec::with_capacity(buffer);
+        }
+        if let Index::Memory(entries) = &self.index {
+            let bytes = entries.len() * ENTRY_BYTES;
+            if bytes > budget_bytes / 4 {
+                let directory = &self.options.directory;
+                let file = anonymous(directory).and_then(|f| f.write_all_at(entries.as_flattened(), 0).map(|()| f));
+                self.index = Index::File(
+                    file.map_err(|e| OutputError::spill(directory, "write results to a temporary file in", e))?,
+                );
+                self.reserved.shrink(bytes);
+            }
+        }
         self.log.set_budget(budget_bytes.saturating_sub(self.reserved.bytes()))
     }
 
@@ -451,6 +467,16 @@ impl LineSpool {
         let _ = watch(self.options.seeds, self.options.seeds);
         Ok(())
     }
+}
+
+/// Three arrays of points, eight of lines, one more as the transfer buffer.
+fn buffers(options: &SpoolOptions) -> usize {
+    options.layout.fields.len() + 12
+}
+
+/// Bytes of each of them.
+fn buffer_bytes(options: &SpoolOptions) -> usize {
+    (options.budget_bytes / 8 / buffers(options)).clamp(4 << 10, 256 << 10)
 }
 
 /// Encodes numbers into the log through `scratch`, in pieces of its capacity.

@@ -143,6 +143,11 @@ impl ArrayLayout {
     pub fn steps(&self) -> usize {
         self.blocks.len()
     }
+    /// How its numbers are found in the file of each step and what becomes of them: what else than the files themselves the array's
+    /// values depend on.
+    pub fn reading(&self) -> String {
+        format!("{} {} {:?} {} {:?}", self.first, self.components, self.dtype, self.factor, self.blocks)
+    }
     /// All files of the dataset.
     pub fn files(&self) -> &Arc<Files> {
         &self.files
