@@ -94,13 +94,16 @@ pub fn check_store(
                 work();
             });
         }
-        let mut state = lock(&shared);
-        while state.alive > 0 {
-            drop(ended.wait_timeout(state, TELL_EVERY).unwrap_or_else(PoisonError::into_inner));
+        // Asked at least once, however soon they are done.
+        loop {
             if !progress(done.load(Relaxed).min(total), total) {
                 stop.store(true, Relaxed);
             }
-            state = lock(&shared);
+            let state = lock(&shared);
+            if state.alive == 0 {
+                break;
+            }
+            drop(ended.wait_timeout(state, TELL_EVERY).unwrap_or_else(PoisonError::into_inner));
         }
     });
     let Shared { mut found, seals, error, .. } = shared.into_inner().unwrap_or_else(PoisonError::into_inner);

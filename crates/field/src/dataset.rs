@@ -2,19 +2,18 @@
 
 use crate::catalog::{ArrayInfo, Catalog, Role, Rows};
 use crate::error::FieldError;
+use crate::held;
 use crate::inplace::{page_box, InPlace};
 use crate::nodes::{ArraySlot, BoxLevel, Zone};
-use crate::paging::Paging;
 use crate::plot3d::{Plot3d, Reference, DENSITY_UNITS};
 use crate::quantity::{Definition, Derived, FreeStream, Quantity, DEFINITIONS};
 use crate::space::ZoneFields;
-use crate::store::codec::Codec;
-use crate::store::layout::{lay_out, ArrayLayout};
+use crate::store::layout::{box_pages, SYSTEM_PAGE};
 use crate::store::{LevelId, Register, Store};
 use crate::translate::Translation;
 use pager::id::{ArrayId, SourceId};
 use pager::map::PageMap;
-use pager::Pager;
+use pager::{Charge, Pager};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -37,6 +36,8 @@ pub struct Dataset {
     /// Ranges of each zone's arrays by page, coarsest last: lower limits of each component, then upper, float64. Empty
     /// where there is no index.
     pub ranges: Vec<Vec<Vec<LevelId>>>,
+    /// For all of the above, and for what the pager keeps of it.
+    charges: Vec<Arc<Charge>>,
 }
 
 struct Registrar<'a>(&'a Pager);
@@ -61,6 +62,20 @@ fn slots(catalog: &Catalog, zone: usize, ids: &[ArrayId], steps: impl Fn(usize) 
             steady: steps(n) <= 1,
         })
         .collect()
+}
+
+/// Bytes on the heap of the zones that [`zone`] makes of a catalog, with `boxes` levels of boxes in all.
+fn held_by_zones(catalog: &Catalog, boxes: usize) -> u64 {
+    let zone = |z: &crate::catalog::ZoneInfo| {
+        let names = held::text(&z.name) + z.arrays.iter().map(|a| held::text(&a.name)).sum::<u64>();
+        size_of::<Zone>() as u64 + names + held::grown::<ArraySlot>(z.arrays.len())
+    };
+    catalog.zones.iter().map(zone).sum::<u64>() + held::grown::<BoxLevel>(boxes) + 48 * catalog.zones.len() as u64
+}
+
+/// Bytes on the heap of the map of pages of an array of that name.
+fn map_bytes(name: &str) -> u64 {
+    held::shared::<InPlace>() + held::grown::<u8>(name.len()) + held::grown::<[usize; 2]>(1)
 }
 
 fn levels(boxes: &[LevelId]) -> Vec<BoxLevel> {
@@ -92,8 +107,21 @@ impl Dataset {
     /// Registers a store.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] for a zone without coordinates.
+    /// [`FieldError::Usage`] for a zone without coordinates; [`FieldError::LimitTooSmall`] where the limit does not hold what is
+    /// kept of its zones.
     pub fn from_store(store: Store, pager: &Pager) -> Result<Self, FieldError> {
+        let boxes: usize = store.zones.iter().map(|z| z.boxes.len()).sum();
+        let level_ids = store.zones.iter().map(|z| {
+            let of_arrays = z.ranges.iter().map(|r| held::grown::<LevelId>(r.len())).sum::<u64>();
+            of_arrays + held::grown::<Vec<LevelId>>(z.ranges.len())
+        });
+        let bytes = store.held()
+            + store.held_by_pager()
+            + held::catalog(&store.catalog)
+            + held_by_zones(&store.catalog, boxes)
+            + level_ids.sum::<u64>()
+            + held::grown::<Vec<Vec<LevelId>>>(store.zones.len());
+        let charges = vec![held::charge(pager, bytes, store.zones.len())?];
         let ids = store.register(&mut Registrar(pager));
         let catalog = store.catalog.clone();
         let zones = ids.iter().zip(&store.zones).enumerate().map(|(n, (z, layout))| {
@@ -102,14 +130,21 @@ impl Dataset {
         });
         let zones = zones.collect::<Result<Vec<_>, _>>()?;
         let ranges = ids.into_iter().map(|z| z.ranges).collect();
-        Ok(Self { catalog, origin: Origin::Store(Box::new(store)), zones: zones.into(), ranges })
+        Ok(Self { catalog, origin: Origin::Store(Box::new(store)), zones: zones.into(), ranges, charges })
     }
 
     /// Registers PLOT3D files. They have no boxes yet: see [`Self::with_boxes`].
     ///
     /// # Errors
-    /// [`FieldError::Usage`] for a zone without coordinates.
+    /// [`FieldError::Usage`] for a zone without coordinates; [`FieldError::LimitTooSmall`] where the limit does not hold what is
+    /// kept of the zones.
     pub fn from_plot3d(files: Plot3d, pager: &Pager) -> Result<Self, FieldError> {
+        // A map of its pages for each array, with the layout's name.
+        let zones = files.catalog.zones.iter().enumerate();
+        let layouts = zones.flat_map(|(n, z)| (0..z.arrays.len()).map(move |a| (n, a)));
+        let names: u64 = layouts.filter_map(|(n, a)| files.layout(n, a)).map(|l| map_bytes(l.name())).sum();
+        let bytes = files.held() + names + held::catalog(&files.catalog) + held_by_zones(&files.catalog, 0);
+        let charges = vec![held::charge(pager, bytes, files.catalog.zones.len())?];
         let catalog = files.catalog.clone();
         let sources: Arc<[SourceId]> = files.files().paths().iter().map(|p| pager.add_file(p)).collect();
         let mut zones = Vec::with_capacity(catalog.zones.len());
@@ -127,14 +162,16 @@ impl Dataset {
             }
             zones.push(zone(&catalog, n, page_box(z.dims), slots(&catalog, n, &ids, |a| steps[a]), &[])?);
         }
-        Ok(Self { catalog, origin: Origin::Plot3d(Box::new(files)), zones: zones.into(), ranges: Vec::new() })
+        let origin = Origin::Plot3d(Box::new(files));
+        Ok(Self { catalog, origin, zones: zones.into(), ranges: Vec::new(), charges })
     }
 
     /// PLOT3D files with the boxes of an index, which is made of geometry alone and knows no ranges. Arrays keep their
     /// numbers, so that pages that are in memory stay those of the dataset.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] if the index is of other data, or this is no dataset that takes one.
+    /// [`FieldError::Usage`] if the index is of other data, or this is no dataset that takes one; [`FieldError::LimitTooSmall`]
+    /// where the limit does not hold what is kept of it.
     pub fn with_boxes(&self, index: &Store, pager: &Pager) -> Result<Self, FieldError> {
         let Origin::Plot3d(files) = &self.origin else {
             return Err(FieldError::Usage("a store has boxes of its own".into()));
@@ -142,6 +179,11 @@ impl Dataset {
         if index.catalog.zones.len() != self.zones.len() {
             return Err(FieldError::Usage("the cached index is of other data; run `farfield cache clear`".into()));
         }
+        let boxes: usize = index.zones.iter().map(|z| z.boxes.len()).sum();
+        // Catalog and zones take the place of those that there are.
+        let bytes = index.held_by_pager() + held::grown::<BoxLevel>(boxes) + 48 * self.zones.len() as u64;
+        let mut charges = self.charges.clone();
+        charges.push(held::charge(pager, bytes, self.zones.len())?);
         let ids = index.register(&mut Registrar(pager));
         let zones = self.zones.iter().zip(&ids).map(|(z, i)| Zone { boxes: levels(&i.boxes), ..z.clone() });
         Ok(Self {
@@ -149,6 +191,7 @@ impl Dataset {
             origin: Origin::Plot3d(files.clone()),
             zones: zones.collect(),
             ranges: Vec::new(),
+            charges,
         })
     }
 
@@ -222,11 +265,13 @@ impl Dataset {
         step: usize,
     ) -> Result<Arc<[ZoneFields]>, FieldError> {
         let reference = Reference::of(&self.catalog.settings);
+        // Looks through all zones, so not for each of them.
+        let si = self.flow_in_si();
         let each = self.zones.iter().zip(&self.catalog.zones).map(|(z, info)| {
             let header = info.headers.get(step).or(info.headers.last());
             let gamma = header.map(|h| h.gamma).filter(|g| g.is_finite()).unwrap_or(1.4);
             let mach = header.map(|h| h.mach).unwrap_or(f64::NAN);
-            ZoneFields::named(z, vector, sampled, gamma, self.free_stream(&reference, mach, gamma))
+            ZoneFields::named(z, vector, sampled, gamma, free_stream(si, &reference, mach, gamma))
         });
         each.collect::<Result<Vec<_>, _>>().map(Into::into)
     }
@@ -234,21 +279,6 @@ impl Dataset {
     /// Whether conserved variables are in SI.
     fn flow_in_si(&self) -> bool {
         self.array_named("density").is_some_and(|a| a.units == DENSITY_UNITS)
-    }
-
-    /// The free stream in the units of the data.
-    fn free_stream(&self, reference: &Reference, mach: f64, gamma: f64) -> FreeStream {
-        let si = self.flow_in_si();
-        let or_one = |v: Option<f64>| v.filter(|_| si).unwrap_or(1.0);
-        let (density, sound_speed) = (or_one(reference.density), or_one(reference.sound_speed));
-        let gas_constant = match (reference.temperature, reference.gas_constant) {
-            // Of a perfect gas with that temperature where the speed of sound is a_inf.
-            (Some(t), _) => sound_speed * sound_speed / (gamma * t),
-            (None, Some(r)) => r,
-            // Nothing says which gas it is, so temperature is what it is without dimensions.
-            (None, None) => sound_speed * sound_speed,
-        };
-        FreeStream { mach, density, sound_speed, gas_constant }
     }
 
     /// The first array of that name in any zone.
@@ -323,16 +353,18 @@ impl Dataset {
         match &self.origin {
             Origin::Store(s) => Ok(s.page_count()),
             Origin::Plot3d(p) => {
-                let count = |steady: bool| if steady { 1 } else { self.catalog.times.len().max(1) };
-                let steps: Vec<Vec<usize>> =
-                    self.zones.iter().map(|z| z.arrays.iter().map(|a| count(a.steady)).collect()).collect();
-                let pages: Vec<Paging> =
-                    self.catalog.zones.iter().map(|z| Paging::new(z.dims, page_box(z.dims))).collect();
+                let count = |steady: bool| if steady { 1 } else { self.catalog.times.len().max(1) as u64 };
+                let of_zone = |z: &Zone| {
+                    let pages = z.translation.count();
+                    let boxes =
+                        box_pages(z.translation.dims.map(|n| n as usize)).checked_mul(count(z.arrays[z.xyz].steady))?;
+                    z.arrays.iter().try_fold(boxes, |sum, a| pages.checked_mul(count(a.steady))?.checked_add(sum))
+                };
+                let sum = self.zones.iter().try_fold(0u64, |sum, z| sum.checked_add(of_zone(z)?));
                 let path = p.files().paths().first().map_or(Path::new(""), |p| p.as_path());
-                let index = lay_out(path, &self.catalog, &pages, &steps, Codec::None)?;
-                let boxes: u64 = index.iter().flat_map(|z| &z.boxes).map(|a| a.page_count() + a.shard_count()).sum();
-                let data: u64 = index.iter().flat_map(|z| &z.arrays).map(ArrayLayout::page_count).sum();
-                Ok(data + boxes)
+                sum.ok_or_else(|| {
+                    FieldError::format(path, "has more pages than can be counted; read fewer zones or steps")
+                })
             }
         }
     }
@@ -398,9 +430,23 @@ impl Dataset {
     }
 }
 
+/// The free stream in the units of the data, which are SI or none.
+fn free_stream(si: bool, reference: &Reference, mach: f64, gamma: f64) -> FreeStream {
+    let or_one = |v: Option<f64>| v.filter(|_| si).unwrap_or(1.0);
+    let (density, sound_speed) = (or_one(reference.density), or_one(reference.sound_speed));
+    let gas_constant = match (reference.temperature, reference.gas_constant) {
+        // Of a perfect gas with that temperature where the speed of sound is a_inf.
+        (Some(t), _) => sound_speed * sound_speed / (gamma * t),
+        (None, Some(r)) => r,
+        // Nothing says which gas it is, so temperature is what it is without dimensions.
+        (None, None) => sound_speed * sound_speed,
+    };
+    FreeStream { mach, density, sound_speed, gas_constant }
+}
+
 /// Bytes of the frame of an array's first page, which is as large as any.
 fn frame_bytes(pager: &Pager, id: ArrayId) -> u64 {
-    (pager.map(id).page_bytes(pager::id::PageId::new(id, 0, 0)) as u64).next_multiple_of(4096)
+    pager.map(id).page_bytes(pager::id::PageId::new(id, 0, 0)).next_multiple_of(SYSTEM_PAGE) as u64
 }
 
 /// A shard index of the size that stores of a few shards have.

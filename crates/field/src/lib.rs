@@ -8,6 +8,7 @@ pub mod cell;
 pub mod dataset;
 pub mod error;
 pub mod flat;
+mod held;
 pub mod inplace;
 pub mod interleave;
 pub mod nodes;

@@ -7,6 +7,7 @@ use engine::session::{charge_for, convert_input, Session};
 use field::error::FieldError;
 use field::paging::Layout;
 use field::store::codec::Codec;
+use field::store::layout::ArrayLayout;
 use field::store::{Problem, Store};
 use pyo3::prelude::*;
 use serde_json::{json, Value};
@@ -82,15 +83,15 @@ pub fn convert(
             let store = Store::open(dst)?;
             let values: u64 = report.source_bytes.max(1);
             let pages = store.paging();
-            let padded: u64 =
-                store.zones.iter().flat_map(|z| &z.arrays).map(|a| a.page_count() * a.page_bytes() as u64).sum();
+            let arrays = store.zones.iter().flat_map(|z| &z.arrays);
+            let resident = arrays.map(ArrayLayout::resident_bytes).fold(0, u64::saturating_add);
             result["resumed"] = (report.resumed_units > 0).into();
             result["bytes_in"] = report.source_bytes.into();
             result["bytes_out"] = engine::process::folder_bytes(dst).into();
             result["pages_written"] = report.pages.into();
             result["shards"] = report.units.into();
             result["padding_disk"] = (report.store_bytes as f64 / values as f64).into();
-            result["padding_memory"] = (padded as f64 / values as f64).into();
+            result["padding_memory"] = (resident as f64 / values as f64).into();
             result["seconds_estimated"] = serde_json::Value::Null;
             result["zones"] = input.catalog.zones.iter().zip(&pages).map(|(z, p)| zone(z, p.page)).collect();
         }
@@ -124,6 +125,12 @@ pub fn validate(
         let events = Events::create(events)?;
         means.observer = events.observer();
         if spec.path.is_dir() {
+            if !spec.q.is_empty() || !spec.function.is_empty() {
+                return Err(FieldError::Usage(format!(
+                    "{}: a store holds its fields; it takes no q or function files",
+                    spec.path.display()
+                )));
+            }
             let (v, stats) = engine::validate::run(&spec.path, &means, watch)?;
             events.finish()?;
             return Ok(json!({

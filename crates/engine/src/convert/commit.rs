@@ -13,8 +13,9 @@ use field::store::Store;
 use serde_json::{json, Value};
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Whether there is anything to do.
 pub(super) enum Begun {
@@ -27,26 +28,43 @@ pub(super) enum Begun {
     },
 }
 
-/// What the plan is, as far as the store's bytes depend on it, and which files it is for.
-fn plan_document(plan: &Plan<'_>, dst: &Path, options: &ConvertOptions) -> Result<String, FieldError> {
-    let mut files = Vec::new();
-    for path in &plan.input.files {
-        let m = std::fs::metadata(path).map_err(|e| FieldError::io(path, e))?;
-        files.push(json!([path.to_string_lossy(), m.len(), m.mtime(), m.mtime_nsec(), m.ino()]));
+/// What tells these files from others, and from what they were before: where each lies, its size, when it was changed and its
+/// number in the file system. FNV-1a of 128 bits: nobody gains by forging it, it only has to differ.
+fn source_digest(files: &[PathBuf]) -> Result<String, FieldError> {
+    let mut hash = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
+    for path in files {
+        let io = |e| FieldError::io(path, e);
+        let (full, m) = (std::fs::canonicalize(path).map_err(io)?, std::fs::metadata(path).map_err(io)?);
+        let about = format!("\0{}|{}.{:09}|{}\0", m.len(), m.mtime(), m.mtime_nsec(), m.ino());
+        for &byte in full.as_os_str().as_bytes().iter().chain(about.as_bytes()) {
+            hash = (hash ^ u128::from(byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b);
+        }
     }
-    let root = root_of(plan, options, Vec::new(), Vec::new());
+    Ok(format!("{hash:032x}"))
+}
+
+/// What the plan is, as far as the store's bytes depend on it, and (by [`source_digest`]) which files it is for.
+fn plan_document(plan: &Plan<'_>, dst: &Path, options: &ConvertOptions, source: &str) -> Result<String, FieldError> {
+    let root = root_of(plan, options, source, Vec::new(), Vec::new());
     let root = String::from_utf8(root.document()).map_err(|_| FieldError::format(dst, "the catalog is not text"))?;
-    let value: Value = json!({"version": 1, "files": files, "root": root});
+    let value: Value = json!({"version": 2, "root": root});
     Ok(value.to_string())
 }
 
-fn root_of(plan: &Plan<'_>, options: &ConvertOptions, documents: Vec<(u64, u32)>, seals: Vec<ArraySeal>) -> Root {
+fn root_of(
+    plan: &Plan<'_>,
+    options: &ConvertOptions,
+    source: &str,
+    documents: Vec<(u64, u32)>,
+    seals: Vec<ArraySeal>,
+) -> Root {
     Root {
         data: plan.data,
         page: options.page,
         layout: options.layout,
         codec: options.codec,
         catalog: plan.input.catalog.clone(),
+        source: Some(source.to_owned()),
         pages: plan.zones.iter().map(|z| z.paging.page).collect(),
         steps: plan.zones.iter().map(|z| z.arrays.iter().map(|a| a.steps).collect()).collect(),
         documents,
@@ -54,19 +72,18 @@ fn root_of(plan: &Plan<'_>, options: &ConvertOptions, documents: Vec<(u64, u32)>
     }
 }
 
-/// Whether the store at `path` is what this plan makes, from sources that are not newer than it.
-fn is_made(plan: &Plan<'_>, path: &Path, options: &ConvertOptions) -> Option<u64> {
+/// Whether the store at `path` is what this plan makes, out of the very same files. A store that does not say which it was made
+/// of may have been made of others.
+fn is_made(plan: &Plan<'_>, path: &Path, options: &ConvertOptions, source: &str) -> Option<u64> {
     let store = Store::open(path).ok()?;
-    let want = root_of(plan, options, Vec::new(), Vec::new());
+    let want = root_of(plan, options, source, Vec::new(), Vec::new());
     let r = &store.root;
     let same = (r.data, r.layout, r.codec) == (want.data, want.layout, want.codec)
         && (!r.data || r.page == want.page)
-        && (&r.pages, &r.steps) == (&want.pages, &want.steps)
+        && (&r.pages, &r.steps, &r.source) == (&want.pages, &want.steps, &want.source)
         // As text: NaN in a header equals itself there.
         && catalog_value(&r.catalog) == catalog_value(&want.catalog);
-    let written = std::fs::metadata(path.join("zarr.json")).and_then(|m| m.modified()).ok()?;
-    let older = |p: &std::path::PathBuf| std::fs::metadata(p).and_then(|m| m.modified()).is_ok_and(|t| t <= written);
-    (same && plan.input.files.iter().all(older)).then(|| store.bytes())
+    same.then(|| store.bytes())
 }
 
 /// What stands at the target.
@@ -105,31 +122,50 @@ fn look(dst: &Path, options: &ConvertOptions) -> Result<Target, FieldError> {
     Err(FieldError::format(dst, hint))
 }
 
-/// Locks the target and finds out what is left of earlier work.
-pub(super) fn begin(plan: &Plan<'_>, disk: &Disk, dst: &Path, options: &ConvertOptions) -> Result<Begun, FieldError> {
+/// Locks the target and finds out what is left of earlier work. `wait`: see [`Partial::lock`].
+pub(super) fn begin(
+    plan: &Plan<'_>,
+    disk: &Disk,
+    dst: &Path,
+    options: &ConvertOptions,
+    wait: Option<&mut dyn FnMut() -> bool>,
+) -> Result<Begun, FieldError> {
     if let Some(parent) = dst.parent().filter(|p| !p.as_os_str().is_empty()) {
         disk.create_dir(parent)?;
     }
-    let partial = Partial::lock(disk, dst)?;
+    let partial = Partial::lock(disk, dst, wait)?;
     // From here on nobody else changes the target.
-    if options.resume {
-        if let Some(bytes) = is_made(plan, dst, options) {
+    match prepare(plan, disk, dst, options, &partial) {
+        Ok(None) => Ok(Begun::Work(partial)),
+        Ok(Some(bytes)) => {
             // It may have died between the change of names and cleaning up.
             partial.remove(disk)?;
-            return Ok(Begun::Done { bytes });
+            Ok(Begun::Done { bytes })
         }
-    }
-    if let Err(e) = look(dst, options) {
-        partial.remove_empty();
-        return Err(e);
-    }
-    let document = match plan_document(plan, dst, options) {
-        Ok(d) => d,
         Err(e) => {
             partial.remove_empty();
-            return Err(e);
+            Err(e)
         }
-    };
+    }
+}
+
+/// Makes the folder ready for work, or answers the bytes of the store that is there already.
+fn prepare(
+    plan: &Plan<'_>,
+    disk: &Disk,
+    dst: &Path,
+    options: &ConvertOptions,
+    partial: &Partial,
+) -> Result<Option<u64>, FieldError> {
+    let source = source_digest(&plan.input.files)?;
+    if options.resume {
+        if let Some(bytes) = is_made(plan, dst, options, &source) {
+            return Ok(Some(bytes));
+        }
+    }
+    look(dst, options)?;
+    partial.check_own()?;
+    let document = plan_document(plan, dst, options, &source)?;
     let left = std::fs::read_to_string(partial.plan()).ok().and_then(|s| check_plan(&s));
     let go_on = match (&left, options.resume) {
         (Some(left), true) if *left == document => true,
@@ -144,17 +180,9 @@ pub(super) fn begin(plan: &Plan<'_>, disk: &Disk, dst: &Path, options: &ConvertO
         _ => false,
     };
     if !go_on {
-        disk.remove(&partial.plan())?;
-        disk.remove(&partial.units())?;
-        disk.remove(&partial.store())?;
-        for entry in std::fs::read_dir(&partial.path).map_err(|e| failed(&partial.path, e))? {
-            disk.remove(&entry.map_err(|e| failed(&partial.path, e))?.path())?;
-        }
+        partial.clear(disk)?;
     }
-    if let Err(e) = check_room(plan, &partial.path, go_on) {
-        partial.remove_empty();
-        return Err(e);
-    }
+    check_room(plan, &partial.path, go_on)?;
     disk.create_dir(&partial.units())?;
     disk.create_dir(&partial.store())?;
     for layout in all_arrays(&plan.zones, plan.data) {
@@ -167,11 +195,11 @@ pub(super) fn begin(plan: &Plan<'_>, disk: &Disk, dst: &Path, options: &ConvertO
         disk.sync(&file, &partial.plan())?;
         disk.sync_dir(&partial.path)?;
     }
-    Ok(Begun::Work(partial))
+    Ok(None)
 }
 
 /// The plan's document if it is whole.
-fn check_plan(sealed: &str) -> Option<String> {
+pub(super) fn check_plan(sealed: &str) -> Option<String> {
     let (crc, document) = sealed.split_at_checked(8)?;
     (u32::from_str_radix(crc, 16).ok()? == crc32c::crc32c(document.as_bytes())).then(|| document.to_owned())
 }
@@ -253,7 +281,8 @@ pub(super) fn finish(
         known.push((bytes.len() as u64, crc32c::crc32c(&bytes)));
     }
     // The source is looked at again: pages from before and after a change do not belong together.
-    let now = plan_document(plan, dst, options)?;
+    let source = source_digest(&plan.input.files)?;
+    let now = plan_document(plan, dst, options, &source)?;
     let then = std::fs::read_to_string(partial.plan()).ok().and_then(|s| check_plan(&s));
     if then.as_ref() != Some(&now) {
         let name = plan.input.files.first().map_or(dst, |p| p.as_path());
@@ -261,7 +290,7 @@ pub(super) fn finish(
     }
     paths.extend(folders);
     disk.sync_paths(&store, &paths)?;
-    let root = root_of(plan, options, known, seals);
+    let root = root_of(plan, options, &source, known, seals);
     let file = disk.write(&root_path, &root.document())?;
     disk.sync(&file, &root_path)?;
     disk.sync_dir(&store)?;
@@ -269,7 +298,7 @@ pub(super) fn finish(
         Target::Nothing => disk.rename(&store, dst)?,
         Target::Store => {
             if !disk.exchange(&store, dst)? {
-                let old = partial.path.join("old");
+                let old = partial.old();
                 disk.remove(&old)?;
                 disk.rename(dst, &old)?;
                 disk.rename(&store, dst)?;

@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Files that are made durable one by one.
 const SYNC_EACH: usize = 4000;
@@ -186,6 +187,12 @@ pub(super) fn free_bytes(path: &Path) -> Option<u64> {
     s.f_bavail.checked_mul(s.f_frsize)
 }
 
+/// What a conversion makes in its folder. Whatever else lies there is somebody's, and stays. The plan comes first: without it,
+/// nothing else here is taken for work to go on with.
+const OWN: [&str; 4] = ["plan.json", "units", "store", "old"];
+/// How often who waits for another run looks whether it is over.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
 /// The folder `DST.partial`, locked: at most one conversion into a target runs at a time. The lock goes with the
 /// process, however it ends.
 pub(super) struct Partial {
@@ -194,8 +201,9 @@ pub(super) struct Partial {
 }
 
 impl Partial {
-    /// Makes the folder if need be and locks it.
-    pub fn lock(disk: &Disk, dst: &Path) -> Result<Self, FieldError> {
+    /// Makes the folder if need be and locks it. Where another run has it, `wait` is asked again and again whether to wait for
+    /// that; without it, that is an error.
+    pub fn lock(disk: &Disk, dst: &Path, mut wait: Option<&mut dyn FnMut() -> bool>) -> Result<Self, FieldError> {
         let mut name = dst
             .file_name()
             .ok_or_else(|| FieldError::Usage(format!("{}: not a name for a store", dst.display())))?
@@ -203,28 +211,40 @@ impl Partial {
         name.push(".partial");
         let path = dst.with_file_name(name);
         // Another conversion may finish, and remove its folder, between our opening and locking it; then we try again.
-        for _ in 0..100 {
+        let mut tries = 0;
+        while tries < 100 {
             disk.create_dir(&path)?;
-            let Ok(lock) = File::open(&path) else { continue };
+            let Ok(lock) = File::open(&path) else {
+                tries += 1;
+                continue;
+            };
             // SAFETY: a system call on an open descriptor.
             if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
                 let e = io::Error::last_os_error();
-                return Err(if e.kind() == io::ErrorKind::WouldBlock {
-                    FieldError::format(
-                        dst,
-                        "another conversion into this target is running; wait for it or choose another target",
-                    )
-                } else {
-                    failed(&path, e)
-                });
+                match (&mut wait, e.kind()) {
+                    (Some(go_on), io::ErrorKind::WouldBlock) => {
+                        if !go_on() {
+                            return Err(FieldError::Interrupted);
+                        }
+                        std::thread::sleep(LOOK_EVERY);
+                        continue;
+                    }
+                    (None, io::ErrorKind::WouldBlock) => {
+                        return Err(FieldError::format(
+                            dst,
+                            "another conversion into this target is running; wait for it or choose another target",
+                        ))
+                    }
+                    _ => return Err(failed(&path, e)),
+                }
             }
             let same = |a: &std::fs::Metadata, b: &std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
             match (lock.metadata(), std::fs::metadata(&path)) {
                 (Ok(a), Ok(b)) if same(&a, &b) => return Ok(Self { path, _lock: lock }),
-                _ => {}
+                _ => tries += 1,
             }
         }
-        Err(FieldError::format(dst, "another conversion into this target is running"))
+        Err(FieldError::format(dst, "other conversions into this target come and go; wait for them and try again"))
     }
 
     /// The store that is being made.
@@ -242,11 +262,39 @@ impl Partial {
         self.path.join("units")
     }
 
-    /// Removes the folder with whatever is in it.
+    /// The store that was there, for a moment, where two folders cannot change places in one step.
+    pub fn old(&self) -> PathBuf {
+        self.path.join("old")
+    }
+
+    /// Refuses a folder in which lies what no conversion makes: it is somebody's, who has called it by our name.
+    pub fn check_own(&self) -> Result<(), FieldError> {
+        let io = |e| failed(&self.path, e);
+        let names = std::fs::read_dir(&self.path).map_err(io)?.map(|e| e.map(|e| e.file_name()));
+        let names = names.collect::<Result<Vec<_>, _>>().map_err(io)?;
+        match names.iter().filter(|n| !OWN.iter().any(|own| *n == own)).min() {
+            None => Ok(()),
+            Some(stranger) => Err(FieldError::format(
+                &self.path,
+                format!(
+                    "is where the conversion would work, and holds '{}', which no conversion made; move it elsewhere or choose \
+                     another target",
+                    stranger.to_string_lossy()
+                ),
+            )),
+        }
+    }
+
+    /// Removes what conversions have made in the folder.
+    pub fn clear(&self, disk: &Disk) -> Result<(), FieldError> {
+        OWN.iter().try_for_each(|name| disk.remove(&self.path.join(name)))
+    }
+
+    /// Removes what conversions have made, and the folder if nothing else is in it.
     pub fn remove(self, disk: &Disk) -> Result<(), FieldError> {
-        // The plan first: without it, nothing else here is taken for work to go on with.
-        disk.remove(&self.plan())?;
-        disk.remove(&self.path)
+        self.clear(disk)?;
+        self.remove_empty();
+        Ok(())
     }
 
     /// Removes the folder if there is nothing in it.

@@ -30,7 +30,8 @@ pub struct DryRun {
     pub pages: u64,
     /// Padded bytes on disk (with codec none) over bytes of values; 1 is none.
     pub padding_disk: f64,
-    /// Padded bytes in memory over bytes of values when all pages are resident.
+    /// Bytes of frames over bytes of values when all pages are resident: what is padded on disk, and each page rounded up to
+    /// whole pages of the system.
     pub padding_memory: f64,
     /// Page box (i, j, k) of each zone.
     pub page_boxes: Vec<[usize; 3]>,
@@ -56,6 +57,7 @@ pub fn dry_run(
     let arrays = || plan.zones.iter().flat_map(|z| &z.arrays);
     let source_bytes = plan.source_bytes();
     let padded: u64 = arrays().map(|a| a.page_count() * a.page_bytes() as u64).sum();
+    let resident = arrays().map(ArrayLayout::resident_bytes).fold(0, u64::saturating_add);
     let levels = || plan.zones.iter().flat_map(|z| z.ranges.iter().flatten().chain(&z.boxes));
     let level_values: u64 = levels().map(|a| a.page_count() * a.page_bytes() as u64).sum();
     let index = |a: &ArrayLayout| a.shard_count() * a.grid.index_bytes() as u64;
@@ -79,7 +81,7 @@ pub fn dry_run(
         overhead_bytes,
         pages: arrays().map(ArrayLayout::page_count).sum(),
         padding_disk: padding,
-        padding_memory: padding,
+        padding_memory: resident as f64 / source_bytes.max(1) as f64,
         page_boxes: plan.zones.iter().map(|z| z.paging.page).collect(),
         files: document_count + arrays().chain(levels()).map(ArrayLayout::shard_count).sum::<u64>(),
         memory: plan.memory,

@@ -143,7 +143,7 @@ impl Default for ConvertOptions {
 pub struct Progress {
     /// Bytes of the source that are converted.
     pub done: u64,
-    /// Bytes of the source in all.
+    /// Bytes of the source in all; 0 while it waits for another run that makes the same.
     pub total: u64,
 }
 
@@ -188,7 +188,7 @@ pub fn convert(
 
 /// Makes ranges and boxes of data that stays where it is, cut in pages as `pages` says, as a store without data at `dst`
 /// (which [`field::store::Store::open`] opens). Goes on with what an interrupted run left and replaces what is out of
-/// date.
+/// date. While another run works on the same index it waits for that, and takes what it made.
 ///
 /// # Errors
 /// As [`convert`].
@@ -259,7 +259,10 @@ fn run(
         memory: plan.memory,
         ..ConvertReport::default()
     };
-    let partial = match begin(&plan, disk, dst, options)? {
+    // Of an index the user knows nothing: where two runs need the same one, the second waits for the first.
+    let mut wait = || progress(Progress { done: 0, total: 0 });
+    let wait: Option<&mut dyn FnMut() -> bool> = if plan.data { None } else { Some(&mut wait) };
+    let partial = match begin(&plan, disk, dst, options, wait)? {
         Begun::Work(partial) => partial,
         Begun::Done { bytes } => {
             report.store_bytes = bytes;
@@ -294,4 +297,13 @@ fn run(
     report.store_bytes = seals.iter().map(|s| s.bytes).sum();
     spans.time("commit", || finish(&plan, disk, dst, options, partial, seals))?;
     Ok(report)
+}
+
+/// Puts bytes through what reads the notes of an interrupted conversion (the record of a unit, the plan), as a fuzzer does: they may
+/// be refused, but nothing may panic, and what is taken is as it was written.
+pub fn fuzz_notes(bytes: &[u8]) {
+    record::fuzz(bytes);
+    if let Some(plan) = std::str::from_utf8(bytes).ok().and_then(commit::check_plan) {
+        assert!(bytes.ends_with(plan.as_bytes()));
+    }
 }

@@ -52,8 +52,14 @@ impl Record {
         if std::fs::metadata(path).ok()?.len() != len as u64 {
             return None;
         }
-        let bytes = std::fs::read(path).ok().filter(|b| b.len() == len)?;
-        let (body, crc) = bytes.split_at(len - 4);
+        Self::decode(&std::fs::read(path).ok()?, unit, ranges, boxes)
+    }
+
+    fn decode(bytes: &[u8], unit: u64, ranges: usize, boxes: usize) -> Option<Self> {
+        if bytes.len() != HEADER + ranges * 8 + boxes * 24 + 4 {
+            return None;
+        }
+        let (body, crc) = bytes.split_at(bytes.len() - 4);
         if crc32c::crc32c(body).to_le_bytes() != *crc || !body.starts_with(MAGIC) {
             return None;
         }
@@ -78,6 +84,23 @@ impl Record {
             ranges: f64s.collect(),
             boxes: boxes.collect(),
         })
+    }
+}
+
+/// Reads `bytes` as a record, as a fuzzer does: of the unit and with the sizes that it claims, and with others. What is taken must
+/// be what is written for it.
+pub(super) fn fuzz(bytes: &[u8]) {
+    let claimed = |n: usize| {
+        let word = bytes.get(8 + n * 8..).and_then(|b| b.first_chunk::<8>());
+        word.map_or(0, |w| u64::from_le_bytes(*w))
+    };
+    // The caller's sizes come from a plan whose arrays fit in memory.
+    let size = |n: usize| usize::try_from(claimed(n)).ok().filter(|n| *n <= bytes.len()).unwrap_or(1);
+    for (unit, ranges, boxes) in [(claimed(0), size(4), size(5)), (0, 2, 1), (claimed(0), 0, 0)] {
+        if let Some(record) = Record::decode(bytes, unit, ranges, boxes) {
+            assert!(record.unit == unit && record.ranges.len() == ranges && record.boxes.len() == boxes);
+            assert!(record.encode() == bytes, "a record that is not as it would be written was taken");
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! Small valid inputs of every format, made by the writers.
 
 use crate::harness::Folder;
+use engine::convert::{convert, ConvertOptions};
 use engine::output::{
     Budget, FieldSpec, FieldValues, FinishedLine, LineLayout, LineSpool, OutputFile, Provenance, Reason, SpoolOptions,
 };
 use engine::session::{charge_for, convert_input, Means, Session, SourceSpec};
+use field::error::FieldError;
 use field::plot3d::write::{write, Spec};
 use field::plot3d::{ByteOrder, Dimension, Format, Kind, Order, Precision, ZoneCount};
 use field::store::codec::Codec;
@@ -47,6 +49,13 @@ pub fn binary(kind: Kind) -> Vec<Vec<u8>> {
             all.push(plot3d(&Spec { overflow: Some((7, 1)), ..spec }));
         }
     }
+    // Planes of enough points for their values to tell WHOLE from PLANES.
+    for order in [Order::Whole, Order::Planes] {
+        for iblank in [false, kind == Kind::Grid] {
+            let dims = vec![[6, 5, 4], [4, 4, 3], [1, 40, 2]];
+            all.push(plot3d(&Spec { format: Format::Binary, order, iblank, dims, ..base.clone() }));
+        }
+    }
     all
 }
 
@@ -86,9 +95,29 @@ pub fn store(folder: &Folder, codec: Codec) -> PathBuf {
     let session = session(folder, &files(folder));
     let input = convert_input(&session.dataset()).expect("it can be read");
     let path = folder.path(codec.name());
-    let options = engine::convert::ConvertOptions { page: 4, codec, workers: 1, ..Default::default() };
-    engine::convert::convert(&input, &path, &options, &charge_for(&session), &mut |_| true).expect("it is converted");
+    let options = ConvertOptions { page: 4, codec, workers: 1, ..Default::default() };
+    convert(&input, &path, &options, &charge_for(&session), &mut |_| true).expect("it is converted");
     path
+}
+
+/// What a conversion that was interrupted has left in a folder: that, the target that it was for, and the source.
+pub fn interrupted(folder: &Folder) -> (PathBuf, PathBuf, Session) {
+    let session = session(folder, &files(folder));
+    let target = folder.path("s.zarr");
+    let mut calls = 0;
+    let stopped = resume(&session, &target, &mut || {
+        calls += 1;
+        calls < 5
+    });
+    assert!(matches!(stopped, Err(FieldError::Interrupted)), "it was to be interrupted");
+    (folder.path("s.zarr.partial"), target, session)
+}
+
+/// Goes on with it; `go_on` is asked now and then.
+pub fn resume(session: &Session, target: &Path, go_on: &mut dyn FnMut() -> bool) -> Result<(), FieldError> {
+    let input = convert_input(&session.dataset())?;
+    let options = ConvertOptions { page: 4, workers: 1, resume: true, ..Default::default() };
+    convert(&input, target, &options, &charge_for(session), &mut |_| go_on()).map(drop)
 }
 
 /// Three lines with a scalar and a vector, one of them without points, as a file of lines.

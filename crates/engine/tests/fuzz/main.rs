@@ -8,18 +8,19 @@ mod corpus;
 mod harness;
 mod mutate;
 
+use engine::convert::fuzz_notes;
 use engine::output::{fuzz_lines, LineFile};
 use engine::scene::Document;
 use engine::seeds::{fuzz_csv, fuzz_npy, fuzz_spec, fuzz_vtp, Dimension, Seeds};
 use field::catalog::DType;
 use field::error::FieldError;
-use field::plot3d::{fuzz_sniff, Kind, Plot3d, Plot3dOptions};
+use field::plot3d::{fuzz_note, fuzz_sniff, Kind, Plot3d, Plot3dOptions};
 use field::store::codec::{Codec, Encoder};
 use field::store::layout::{all_arrays, documents, lay_out, ArrayLayout};
 use field::store::metadata::Root;
 use field::store::{check_index, Store};
 use harness::{names, Folder, Target};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What a kilobyte may cost, whatever is in it.
 const MEGABYTE: usize = 1 << 20;
@@ -274,11 +275,35 @@ fn store_root() {
         n += 1;
         if n % 16 == 0 {
             std::fs::write(&path, bytes).unwrap();
-            if let Err(e) = Store::open(&store) {
-                assert!(e.to_string().contains(&*store.to_string_lossy()), "{e}");
+            match Store::open(&store) {
+                Ok(s) => {
+                    // Sums of what a forger wrote.
+                    let sums = (s.bytes(), s.page_count(), s.shards().count() as u64);
+                    assert!(sums.1 >= sums.2, "{sums:?}");
+                }
+                Err(e) => assert!(e.to_string().contains(&*store.to_string_lossy()), "{e}"),
             }
         }
     });
+}
+
+/// Both sums of a root that lists sizes near the largest number overflow. Forged, so that the checksum holds.
+#[test]
+fn sizes_that_overflow() {
+    let folder = Folder::new("overflow");
+    let store = corpus::store(&folder, Codec::None);
+    let path = store.join("zarr.json");
+    let whole = std::fs::read(&path).unwrap();
+    let mut root = Root::parse(&path, &whole).unwrap();
+    root.seals[0].bytes = u64::MAX - 7;
+    root.seals[1].bytes = 8;
+    std::fs::write(&path, root.document()).unwrap();
+    let e = Store::open(&store).unwrap_err().to_string();
+    assert!(e.contains("zarr.json") && e.contains("convert again"), "{e}");
+    root.seals[1].bytes = 0;
+    (2..root.seals.len()).for_each(|n| root.seals[n].bytes = 0);
+    std::fs::write(&path, root.document()).unwrap();
+    assert_eq!(Store::open(&store).unwrap().bytes(), u64::MAX - 7);
 }
 
 /// A store with any one document damaged is refused, whole as it may look, and the document is named.
@@ -368,6 +393,90 @@ fn page_payloads() {
             assert!(!e.to_string().is_empty());
         }
         assert!(frame[page.len()..].iter().all(|&b| b == GUARD), "written past the frame");
+    });
+}
+
+/// Makes the checksum right that stands at the end of a unit's record, or before a plan.
+fn seal_note(bytes: &mut [u8]) {
+    let Some(end) = bytes.len().checked_sub(4) else { return };
+    if bytes.starts_with(b"FFunit") {
+        let crc = crc32c::crc32c(&bytes[..end]);
+        bytes[end..].copy_from_slice(&crc.to_le_bytes());
+    } else if bytes.len() > 8 {
+        let crc = format!("{:08x}", crc32c::crc32c(&bytes[8..]));
+        bytes[..8].copy_from_slice(crc.as_bytes());
+    }
+}
+
+/// The plan and the records of units that an interrupted conversion left, forged.
+#[test]
+fn conversion_notes() {
+    let folder = Folder::new("notes");
+    let (partial, _, _session) = corpus::interrupted(&folder);
+    let units = std::fs::read_dir(partial.join("units")).unwrap();
+    let mut corpus: Vec<Vec<u8>> = units.map(|e| std::fs::read(e.unwrap().path()).unwrap()).collect();
+    assert!(!corpus.is_empty(), "no unit was finished");
+    corpus.push(std::fs::read(partial.join("plan.json")).unwrap());
+    Target { name: "conversion-notes", corpus, words: JSON, seal: &seal_note, cases: 10_000, ..PLAIN }.run(fuzz_notes);
+}
+
+/// The same, damaged, where they lie: what is gone on with becomes the store that it would have become.
+#[test]
+fn conversions_gone_on_with() {
+    let folder = Folder::new("resumed");
+    let (partial, target, session) = corpus::interrupted(&folder);
+    let mut names: Vec<_> = std::fs::read_dir(partial.join("units")).unwrap().map(|e| e.unwrap().path()).collect();
+    names.sort();
+    names.push(partial.join("plan.json"));
+    let kept: Vec<_> = files_below(&partial).into_iter().map(|p| (std::fs::read(&p).unwrap(), p)).collect();
+    corpus::resume(&session, &target, &mut || true).unwrap();
+    let whole: Vec<_> = files_below(&target).into_iter().map(|p| (std::fs::read(&p).unwrap(), p)).collect();
+    let corpus = names.iter().map(|p| kept.iter().find(|k| k.1 == *p).unwrap().0.clone()).collect();
+    let mut n = 0;
+    // A conversion's own buffers.
+    let memory = 64 * MEGABYTE;
+    Target { name: "conversions-gone-on-with", corpus, words: JSON, cases: 40, memory, ..PLAIN }.run(|bytes| {
+        std::fs::remove_dir_all(&target).ok();
+        for (bytes, path) in &kept {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, bytes).unwrap();
+        }
+        std::fs::write(&names[n % names.len()], bytes).unwrap();
+        n += 1;
+        corpus::resume(&session, &target, &mut || true).unwrap();
+        assert!(!partial.exists() && files_below(&target).len() == whole.len());
+        assert!(whole.iter().all(|(bytes, path)| std::fs::read(path).unwrap() == *bytes), "other bytes");
+    });
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
+    let mut all: Vec<PathBuf> = entries.flat_map(|p| if p.is_dir() { files_below(&p) } else { vec![p] }).collect();
+    all.sort();
+    all
+}
+
+/// The notes beside converted text, which say how it is read.
+#[test]
+fn converted_text_notes() {
+    let folder = Folder::new("text-notes");
+    let mut notes: Vec<(PathBuf, Vec<u8>)> = Vec::new();
+    let text = corpus::ascii().swap_remove(0);
+    let grid = folder.file("t.xyz", &text);
+    open_plot3d(&folder, &grid, &[], &[]);
+    for path in files_below(&folder.path("cache")).into_iter().filter(|p| p.extension().is_some_and(|e| e == "json")) {
+        notes.push((path.clone(), std::fs::read(&path).unwrap()));
+    }
+    let [(note, whole)] = &notes[..] else { panic!("one text, one note") };
+    let mut n = 0;
+    let target = Target { name: "text-notes", corpus: vec![whole.clone()], words: JSON, memory: MEGABYTE, ..PLAIN };
+    target.run(|bytes| {
+        fuzz_note(bytes);
+        n += 1;
+        if n % 16 == 0 {
+            std::fs::write(note, bytes).unwrap();
+            open_plot3d(&folder, &grid, &[], &[]);
+        }
     });
 }
 

@@ -11,7 +11,7 @@ use super::sniff::file_name;
 use super::Plot3d;
 use crate::catalog::{ArrayInfo, Catalog, DType, FlowHeader, Role, ZoneInfo};
 use crate::error::FieldError;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -192,11 +192,12 @@ pub(super) fn assemble(mut parts: Parts) -> Result<Plot3d, FieldError> {
 
     let first = &parts.grids[0];
     let names = zone_names(&parts, first.part.reading.zones.len())?;
+    let zone_scales: HashMap<&str, f64> = parts.settings.scales.iter().map(|(name, s)| (name.as_str(), *s)).collect();
     let mut zones = Vec::new();
     let mut layouts = Vec::new();
     for (n, zone) in first.part.reading.zones.iter().enumerate() {
         let mut all: Vec<(Variable, &Series)> = Vec::new();
-        let scale = parts.settings.scales.iter().find(|(name, _)| *name == names[n]).map_or(1.0, |s| s.1);
+        let scale = zone_scales.get(names[n].as_str()).copied().unwrap_or(1.0);
         all.extend(grid_variables(&first.part.reading, &scales, scale).into_iter().map(|v| (v, &grids)));
         if let Some(file) = parts.q.first() {
             let r = &file.part.reading;
@@ -207,7 +208,7 @@ pub(super) fn assemble(mut parts: Parts) -> Result<Plot3d, FieldError> {
             let count = r.zones[n].variables as usize;
             all.extend(function_variables(r, count, &parts.names, &scales).into_iter().map(|v| (v, &functions)));
         }
-        let mut taken = HashSet::new();
+        let mut taken = HashMap::new();
         let mut arrays = Vec::new();
         let mut places = Vec::new();
         for (mut v, from) in all {
@@ -337,7 +338,7 @@ fn series(list: &[Opened], order: &[usize], paths: &mut Vec<PathBuf>, numbers: &
 /// Names of the zones; scales are checked against them.
 fn zone_names(parts: &Parts, count: usize) -> Result<Vec<String>, FieldError> {
     let settings = &parts.settings;
-    let mut taken = HashSet::new();
+    let mut taken = HashMap::new();
     let names: Vec<String> = (0..count)
         .map(|n| {
             let given = settings.zone_names.get(n).map(|s| plain(s));
@@ -349,7 +350,7 @@ fn zone_names(parts: &Parts, count: usize) -> Result<Vec<String>, FieldError> {
         return Err(parts.in_settings(format!("names {} zones, but there {zones}", settings.zone_names.len())));
     }
     for (name, _) in &settings.scales {
-        if !names.contains(name) {
+        if !taken.contains_key(name) {
             let known = names.join(", ");
             return Err(parts.in_settings(format!("'zones' scales '{name}', but the zones are: {known}")));
         }

@@ -159,3 +159,15 @@ fn parse_note(note: &Value, kind: Kind) -> Option<(Encoding, Header)> {
     let species = u32::try_from(note.get("species")?.as_u64()?).ok()?;
     Some((text, Header { zones, species }))
 }
+
+/// Reads `bytes` as the note of a converted text, as a fuzzer does: what is taken has sizes that can be counted.
+pub fn fuzz_note(bytes: &[u8]) {
+    let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
+    for kind in [Kind::Grid, Kind::Q, Kind::Function] {
+        let Some((text, header)) = parse_note(&value, kind) else { continue };
+        if let Some((binary, bytes)) = converted(&text, &header) {
+            assert!(bytes > 0 || binary.zones.is_empty());
+            assert_eq!(binary.zones.len(), header.zones.len());
+        }
+    }
+}

@@ -8,6 +8,7 @@ use super::reading::{Reading, Zone};
 use super::spans::{Run, Spans};
 use crate::catalog::{DType, Rows, Tally};
 use crate::error::FieldError;
+use crate::held;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -123,6 +124,12 @@ pub struct ArrayLayout {
 }
 
 impl ArrayLayout {
+    /// Bytes of it on the heap. Blocks are shared among the arrays of a file, so each has its part of them.
+    pub(crate) fn held(&self) -> u64 {
+        let block = |b: &Arc<Block>| (held::shared::<Block>() + b.data.held()).div_ceil(Arc::strong_count(b) as u64);
+        let blocks = held::list(&self.blocks) + self.blocks.iter().map(block).sum::<u64>();
+        held::shared::<Self>() + held::text(&self.name) + held::shared::<Tally>() + blocks
+    }
     /// `zone1/momentum`.
     pub fn name(&self) -> &str {
         &self.name

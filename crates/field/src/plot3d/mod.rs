@@ -41,6 +41,7 @@ pub mod write;
 
 pub use ascii::Progress;
 pub use bytes::{ByteSource, FileBytes};
+pub use cache::fuzz_note;
 pub use layout::{Affine, ArrayLayout, Files};
 pub(crate) use measure::DENSITY_UNITS;
 pub use meta::MetaFile;
@@ -51,6 +52,7 @@ pub use spans::{Run, Spans};
 
 use crate::catalog::Catalog;
 use crate::error::FieldError;
+use crate::held;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -102,6 +104,15 @@ impl Plot3d {
     /// All files that hold pages, in the order of [`ArrayLayout::file`]. Converted text stands here as its binary file.
     pub fn files(&self) -> &Arc<Files> {
         &self.files
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn held(&self) -> u64 {
+        let layouts = self.layouts.iter().map(|z| held::list(z) + z.iter().map(|l| l.held()).sum::<u64>());
+        let texts = held::texts(&self.settings.zone_names) + held::texts(&self.settings.names);
+        let scales =
+            held::list(&self.settings.scales) + self.settings.scales.iter().map(|s| held::text(&s.0)).sum::<u64>();
+        held::catalog(&self.catalog) + held::list(&self.layouts) + layouts.sum::<u64>() + texts + scales
     }
 
     /// Where array `array` of zone `zone` lies, by their positions in [`Self::catalog`].

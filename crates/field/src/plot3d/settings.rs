@@ -196,7 +196,14 @@ pub(super) fn read_side_file(path: &Path) -> Result<Option<String>, FieldError> 
     let bytes = std::fs::read(path).map_err(|e| FieldError::io(path, e))?;
     match String::from_utf8(bytes) {
         Ok(text) => Ok(Some(text)),
-        Err(_) => Err(FieldError::format(path, "is not UTF-8 text")),
+        Err(e) => {
+            let at = e.utf8_error().valid_up_to();
+            let message = format!(
+                "is not UTF-8 text (byte {at} is part of no character of it): save it as UTF-8 (`iconv -f LATIN1 -t UTF-8` where it \
+                 was written as Latin-1), or rename it so that it is not read with this dataset"
+            );
+            Err(FieldError::format(path, message))
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Where the payload of one zone lies in its file: one piece, equal pieces at equal distances (planes, the sub-records of
 //! a split record), or a list. Memory is bounded: a zone has at most [`MAX_PIECES`] irregular pieces.
 
+use crate::held;
+
 /// More irregular pieces than this are refused: 65,536 sub-records of 2 GiB are 128 TiB.
 pub(super) const MAX_PIECES: u64 = 1 << 16;
 
@@ -43,6 +45,14 @@ impl Spans {
     /// Nothing yet.
     pub(super) const fn new() -> Self {
         Self { total: 0, shape: Shape::Empty }
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn held(&self) -> u64 {
+        match &self.shape {
+            Shape::Empty | Shape::Regular { .. } => 0,
+            Shape::List(list) => held::list(list),
+        }
     }
 
     /// Payload length in bytes.

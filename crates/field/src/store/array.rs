@@ -6,13 +6,13 @@ use crate::interleave::interleave;
 use pager::error::{PageError, PageErrorKind};
 use pager::id::{ArrayId, PageId, SourceId};
 use pager::map::{Located, PageMap, Segment, Target};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 /// What an array's two page maps share.
 pub(super) struct Files {
     /// The store.
-    pub root: PathBuf,
+    pub root: Arc<Path>,
     /// Shape, pages, shards.
     pub layout: ArrayLayout,
     /// One source for each shard of each step.

@@ -5,10 +5,14 @@ use super::codec::{Codec, CRC_BYTES};
 use crate::boxes;
 use crate::catalog::{ArrayInfo, Catalog, DType, Role};
 use crate::error::FieldError;
+use crate::held;
 use crate::paging::{choose, Layout, Paging};
 use serde_json::{json, Map, Value};
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Most pages in a shard: its index, the block translation table, then takes 64 KiB.
 pub const MAX_SHARD_PAGES: usize = 4096;
@@ -21,11 +25,14 @@ pub const ENTRY_BYTES: usize = 16;
 pub const ABSENT: u64 = u64::MAX;
 /// Most bytes of a zone, generously counted: four exabytes. Keeps all arithmetic below within 64 bits.
 const MAX_BYTES: usize = 1 << 62;
+/// Frames are multiples of this: a page of x86-64.
+pub(crate) const SYSTEM_PAGE: usize = 4096;
 /// Page edge of ranges and boxes, which are themselves paged.
 const LEVEL_PAGE: usize = 8;
 /// Codec of ranges and boxes: their rounded numbers compress to about half, and they are read rarely.
 const LEVEL_CODEC: Codec = Codec::Zstd { level: 1 };
-
+/// Numbers of a box.
+const SIDES: usize = 6;
 /// A level of fewer bytes is not compressed: saying so would take more than it saves, and a small zone pays for every byte
 /// beside its values.
 const LEVEL_LEAST: usize = 128;
@@ -120,18 +127,47 @@ pub struct ArrayLayout {
     pub grid: ShardGrid,
     /// How pages are encoded.
     pub codec: Codec,
+    /// What only its document needs; there once, however often the layout is copied.
+    about: Arc<About>,
+}
+
+/// What an array's document says beside its shape.
+#[derive(Debug, Default, PartialEq)]
+struct About {
     /// Dimension names, in Zarr's order.
     names: Vec<String>,
     /// CF attributes.
     attributes: Map<String, Value>,
 }
 
+/// Zones mostly say the same of their arrays, and there may be many: each saying is kept once.
+#[derive(Default)]
+struct Sayings(HashMap<String, Arc<About>>);
+
+impl Sayings {
+    fn share(&mut self, about: About) -> Arc<About> {
+        let key = format!("{:?}{:?}", about.names, about.attributes);
+        self.0.entry(key).or_insert_with(|| Arc::new(about)).clone()
+    }
+}
+
 impl ArrayLayout {
     /// A scalar of one step, for tests.
     #[cfg(test)]
     pub(crate) fn plain(path: &str, dtype: DType, grid: ShardGrid, codec: Codec) -> Self {
-        let (lead, names, attributes) = (Vec::new(), Vec::new(), Map::new());
-        Self { path: path.into(), steps: 1, lead, dtype, grid, codec, names, attributes }
+        Self { path: path.into(), steps: 1, lead: Vec::new(), dtype, grid, codec, about: Arc::default() }
+    }
+
+    /// Bytes on the heap, with its part of what it shares with others.
+    pub(crate) fn held(&self) -> u64 {
+        let about = &self.about;
+        let shared = held::shared::<About>() + held::texts(&about.names) + held::object(&about.attributes);
+        self.held_by_copy() + shared.div_ceil(Arc::strong_count(about) as u64)
+    }
+
+    /// Bytes on the heap that each copy has for itself.
+    pub(crate) fn held_by_copy(&self) -> u64 {
+        held::text(&self.path) + held::list(&self.lead)
     }
 
     /// Components of a page: the product of `lead`.
@@ -142,6 +178,11 @@ impl ArrayLayout {
     /// Bytes of a decoded page.
     pub fn page_bytes(&self) -> usize {
         self.components() * self.grid.paging.page_points() * self.dtype.size()
+    }
+
+    /// Bytes that all pages take in memory: each lies in a frame, which is whole pages of the system.
+    pub fn resident_bytes(&self) -> u64 {
+        self.page_count().saturating_mul(self.page_bytes().next_multiple_of(SYSTEM_PAGE) as u64)
     }
 
     /// Bytes of all values, without padding.
@@ -198,11 +239,11 @@ impl ArrayLayout {
                 "index_codecs": [little, {"name": "crc32c"}],
                 // At the start its place is known, and a shard that lost its end is found out by its extents.
                 "index_location": "start"}}],
-            "dimension_names": self.names,
+            "dimension_names": self.about.names,
         });
         // Documents are most of what a small zone costs beside its values.
-        if !self.attributes.is_empty() {
-            value["attributes"] = self.attributes.clone().into();
+        if !self.about.attributes.is_empty() {
+            value["attributes"] = self.about.attributes.clone().into();
         }
         value.to_string().into_bytes()
     }
@@ -233,22 +274,32 @@ pub fn choose_pages(catalog: &Catalog, asked: usize, layout: Layout) -> Vec<Pagi
     catalog.zones.iter().map(|z| choose(z.dims, asked, layout, z.arrays.iter().map(size).max().unwrap_or(4))).collect()
 }
 
+/// Names that are taken. There may be many, and many of them alike.
+#[derive(Default)]
+struct Taken {
+    /// In lower case: some file systems do not tell it from upper case.
+    names: HashSet<String>,
+    /// The last number that was put behind a name; those below it are taken.
+    last: HashMap<String, u32>,
+}
+
 /// A name as a folder that every file system and Zarr take: letters, digits, `.`, `_`, `-`, not starting with `_` or `.`,
 /// and not in `taken`.
-fn folder(name: &str, taken: &mut Vec<String>) -> String {
+fn folder(name: &str, taken: &mut Taken) -> String {
     let mut s: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).take(100).collect();
     if !s.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         s.insert(0, 'z');
     }
-    let plain = s.clone();
-    let mut n = 1;
-    // Some file systems do not tell upper from lower case.
-    while s == "zarr.json" || taken.iter().any(|t| t.eq_ignore_ascii_case(&s)) {
-        n += 1;
-        s = format!("{plain}-{n}");
+    if s == "zarr.json" || taken.names.contains(&s.to_ascii_lowercase()) {
+        let n = taken.last.entry(s.to_ascii_lowercase()).or_insert(1);
+        let plain = std::mem::take(&mut s);
+        while s.is_empty() || taken.names.contains(&s.to_ascii_lowercase()) {
+            *n += 1;
+            s = format!("{plain}-{n}");
+        }
     }
-    taken.push(s.clone());
+    taken.names.insert(s.to_ascii_lowercase());
     s
 }
 
@@ -268,7 +319,7 @@ pub fn lay_out(
     if pages.len() != catalog.zones.len() || steps.len() != catalog.zones.len() {
         return Err(bad("zones and page boxes differ in number".into()));
     }
-    let mut taken = Vec::new();
+    let (mut taken, sayings) = (Taken::default(), RefCell::default());
     let mut zones = Vec::with_capacity(catalog.zones.len());
     for ((zone, &paging), steps) in catalog.zones.iter().zip(pages).zip(steps) {
         if steps.len() != zone.arrays.len() {
@@ -305,6 +356,7 @@ pub fn lay_out(
             steps,
             codec,
             folder(&zone.name, &mut taken),
+            &sayings,
         ));
     }
     Ok(zones)
@@ -317,16 +369,16 @@ fn zone_layout(
     steps: &[usize],
     codec: Codec,
     path: String,
+    sayings: &RefCell<Sayings>,
 ) -> ZoneLayout {
     let time = |n: usize| if n == catalog.times.len() { "time" } else { "steady" }.to_owned();
     let component = |n: usize| if n == catalog.dimension { "component".to_owned() } else { format!("component_{n}") };
-    let mut taken = Vec::new();
+    let mut taken = Taken::default();
     let mut arrays = Vec::new();
     let mut ranges = Vec::new();
     let level = |name: String, steps: usize, lead: Vec<usize>, names: Vec<String>, dtype: DType, dims: [usize; 3]| {
         let values: usize = lead.iter().product();
-        let paging = choose(dims, LEVEL_PAGE, Layout::Cubed, values * dtype.size());
-        let grid = ShardGrid::new(paging, values * dtype.size() * paging.page_points());
+        let grid = level_grid(dims, values * dtype.size());
         let mut all = vec![time(steps)];
         all.extend(names);
         // Levels differ in size, so each has dimensions of its own.
@@ -336,7 +388,8 @@ fn zone_layout(
         let path = format!("_farfield/{path}/{name}");
         let bytes = values * dims.iter().product::<usize>() * dtype.size();
         let codec = if bytes < LEVEL_LEAST { Codec::None } else { LEVEL_CODEC };
-        ArrayLayout { path, steps, lead, dtype, grid, codec, names: all, attributes: Map::new() }
+        let about = sayings.borrow_mut().share(About { names: all, attributes: Map::new() });
+        ArrayLayout { path, steps, lead, dtype, grid, codec, about }
     };
     for (info, &steps) in zone.arrays.iter().zip(steps) {
         let name = folder(&info.name, &mut taken);
@@ -372,8 +425,7 @@ fn zone_layout(
             dtype: info.dtype,
             grid,
             codec,
-            names,
-            attributes,
+            about: sayings.borrow_mut().share(About { names, attributes }),
         });
     }
     let find = |role: Role| zone.arrays.iter().position(|a| a.role == role);
@@ -385,11 +437,25 @@ fn zone_layout(
         boxes::level_dims(zone.dims)
             .into_iter()
             .enumerate()
-            .map(|(l, dims)| level(format!("boxes_{l}"), steps[n], vec![6], vec!["side".into()], DType::Float32, dims))
+            .map(|(l, dims)| {
+                level(format!("boxes_{l}"), steps[n], vec![SIDES], vec!["side".into()], DType::Float32, dims)
+            })
             .collect()
     });
     let iblank = find(Role::Iblank).filter(|&n| zone.arrays[n].dtype == DType::Int32 && zone.arrays[n].components == 1);
     ZoneLayout { path, paging: grid.paging, arrays, ranges, boxes, xyz, iblank }
+}
+
+/// How a level of ranges or boxes is cut, of `value_bytes` an entry.
+fn level_grid(dims: [usize; 3], value_bytes: usize) -> ShardGrid {
+    let paging = choose(dims, LEVEL_PAGE, Layout::Cubed, value_bytes);
+    ShardGrid::new(paging, value_bytes * paging.page_points())
+}
+
+/// Pages of the boxes of a zone of `dims` points at one step, with the indexes of their shards.
+pub(crate) fn box_pages(dims: [usize; 3]) -> u64 {
+    let grids = boxes::level_dims(dims).into_iter().map(|d| level_grid(d, SIDES * DType::Float32.size()));
+    grids.map(|g| g.paging.count() + g.count()).sum()
 }
 
 /// All arrays of a store in the order of its root document. An index leaves out the data.
@@ -413,4 +479,64 @@ pub fn documents(zones: &[ZoneLayout], data: bool) -> impl Iterator<Item = (Stri
             own.into_iter().chain(std::iter::once(group(format!("_farfield/{}", z.path))))
         }))
         .chain(all_arrays(zones, data).map(|a| (format!("{}/zarr.json", a.path), a.document())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names are part of the format: they must not depend on how they are found.
+    #[test]
+    fn folders_of_many_zones_of_one_name() {
+        let mut taken = Taken::default();
+        let mut next = |name: &str| folder(name, &mut taken);
+        let names = ["wing", "Wing", "wing-2", "wing", "wing-2", "zarr.json", "zarr.json", "ZARR.JSON", "", "_a b"];
+        let got: Vec<String> = names.iter().map(|n| next(n)).collect();
+        let wanted = [
+            "wing",
+            "Wing-2",
+            "wing-2-2",
+            "wing-3",
+            "wing-2-3",
+            "zarr.json-2",
+            "zarr.json-3",
+            "ZARR.JSON",
+            "z",
+            "z_a_b",
+        ];
+        assert_eq!(got, wanted);
+        // Quadratic, these would take minutes.
+        let mut of = |name: &str| (0..200_000).map(|_| folder(name, &mut taken)).last().unwrap();
+        assert_eq!([of("a"), of("zarr.json")], ["a-200000", "zarr.json-200003"]);
+    }
+
+    #[test]
+    fn boxes_are_counted_as_they_are_laid_out() {
+        let info = ArrayInfo {
+            name: "xyz".into(),
+            role: Role::Coordinates,
+            components: 3,
+            dtype: DType::Float32,
+            units: String::new(),
+            standard_name: String::new(),
+            long_name: String::new(),
+        };
+        for dims in [[1, 1, 1], [5, 4, 1], [33, 1, 7], [2000, 300, 41], [1 << 20, 1 << 11, 1 << 8]] {
+            let zone =
+                crate::catalog::ZoneInfo { name: "a".into(), dims, arrays: vec![info.clone()], headers: Vec::new() };
+            let catalog = Catalog {
+                format: String::new(),
+                guessed: Vec::new(),
+                dimension: 3,
+                zones: vec![zone],
+                times: vec![0.0],
+                time_units: "1".into(),
+                settings: Value::Null,
+            };
+            let pages = [Paging::new(dims, [16, 16, 16])];
+            let zones = lay_out(Path::new("p"), &catalog, &pages, &[vec![1]], Codec::None).unwrap();
+            let laid_out: u64 = zones[0].boxes.iter().map(|a| a.page_count() + a.shard_count()).sum();
+            assert_eq!(box_pages(dims), laid_out, "{dims:?}");
+        }
+    }
 }

@@ -41,6 +41,8 @@ pub struct Root {
     pub codec: Codec,
     /// What the dataset holds, as its source described it.
     pub catalog: Catalog,
+    /// A digest of what identifies the files that it was made of; `None` in stores that were written before it was kept.
+    pub source: Option<String>,
     /// Page box of each zone.
     pub pages: Vec<[usize; 3]>,
     /// Steps of each array of each zone.
@@ -56,7 +58,7 @@ impl Root {
     pub fn document(&self) -> Vec<u8> {
         let seals: Vec<Value> = self.seals.iter().map(|s| json!([s.bytes, hex(s.pages)])).collect();
         let documents: Vec<Value> = self.documents.iter().map(|d| json!([d.0, hex(d.1)])).collect();
-        let value = json!({"zarr_format": 3, "node_type": "group", "attributes": {
+        let mut value = json!({"zarr_format": 3, "node_type": "group", "attributes": {
             "farfield": {
                 "crc32c": hex(0),
                 "version": VERSION,
@@ -73,6 +75,9 @@ impl Root {
             },
             "Conventions": "CF-1.11",
         }});
+        if let Some(source) = &self.source {
+            value["attributes"]["farfield"]["source"] = json!(source);
+        }
         let mut bytes = value.to_string().into_bytes();
         let crc = hex(crc32c::crc32c(&bytes));
         bytes[PREFIX.len()..PREFIX.len() + DIGITS].copy_from_slice(crc.as_bytes());
@@ -120,6 +125,10 @@ impl Root {
             layout: Layout::parse(v["layout"].as_str()?)?,
             codec: Codec::parse(v["codec"].as_str()?, level).ok()?,
             catalog: catalog_from(&v["catalog"])?,
+            source: match &v["source"] {
+                Value::Null => None,
+                text => Some(text.as_str()?.to_owned()),
+            },
             pages: v["pages"].as_array()?.iter().map(triple).collect::<Option<_>>()?,
             steps: v["steps"].as_array()?.iter().map(numbers).collect::<Option<_>>()?,
             documents: pairs(&v["documents"])?,
@@ -271,6 +280,7 @@ mod tests {
             layout: Layout::Cubed,
             codec: Codec::Zstd { level: 3 },
             catalog,
+            source: Some("00ff".into()),
             pages: vec![[11, 17, 9], [11, 9, 9]],
             steps: vec![vec![1, 1], vec![1, 1]],
             documents: vec![(3, 9), (u64::from(u32::MAX), u32::MAX)],
@@ -280,6 +290,10 @@ mod tests {
 
     #[test]
     fn round_trip_and_every_bit() {
+        // As it was written before stores said what they were made of.
+        let old = Root { source: None, ..root() }.document();
+        let back = Root::parse(Path::new("p"), &old).unwrap();
+        assert_eq!((back.document(), &back.source), (old, &None));
         let r = root();
         let bytes = r.document();
         let back = Root::parse(Path::new("p"), &bytes).unwrap();

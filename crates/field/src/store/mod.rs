@@ -32,6 +32,7 @@ pub use validate::{Buffers, Problem, ShardId, ShardSeal, Validation};
 
 use crate::catalog::Catalog;
 use crate::error::FieldError;
+use crate::held;
 use crate::paging::Paging;
 use array::Files;
 use layout::{all_arrays, documents, lay_out, ArrayLayout, ZoneLayout};
@@ -146,6 +147,13 @@ impl Store {
                 }
             }
         }
+        // A forger's numbers must not overflow when somebody adds them up. Shards are numbered in 32 bits.
+        let pages = sum(all_arrays(&zones, root.data).map(|a| a.page_count().saturating_add(a.shard_count())));
+        let shards = sum(all_arrays(&zones, root.data).map(ArrayLayout::shard_count));
+        let bytes = sum(root.seals.iter().map(|s| s.bytes));
+        if pages.is_none() || bytes.is_none() || shards.is_none_or(|n| n > u64::from(u32::MAX)) {
+            return Err(FieldError::format(root_path, "claims more pages or bytes than any store has; convert again"));
+        }
         let mut catalog = root.catalog.clone();
         let origin = std::mem::replace(&mut catalog.format, "Farfield store (Zarr v3)".into());
         Ok(Self { path: path.to_owned(), catalog, origin, zones, root })
@@ -171,15 +179,51 @@ impl Store {
         layout::all_arrays(&self.zones, self.root.data).map(|a| a.page_count() + a.shard_count()).sum()
     }
 
+    /// Bytes on the heap.
+    pub(crate) fn held(&self) -> u64 {
+        let r = &self.root;
+        let zone = |z: &ZoneLayout| {
+            let own = held::text(&z.path) + held::list(&z.arrays) + held::list(&z.boxes) + held::list(&z.ranges);
+            own + z.ranges.iter().map(held::list).sum::<u64>()
+        };
+        let zones = held::list(&self.zones) + self.zones.iter().map(zone).sum::<u64>();
+        let layouts: u64 = all_arrays(&self.zones, true).map(ArrayLayout::held).sum();
+        let lists = held::list(&r.pages) + held::list(&r.steps) + held::list(&r.documents) + held::list(&r.seals);
+        let steps: u64 = r.steps.iter().map(held::list).sum();
+        held::catalog(&self.catalog)
+            + held::catalog(&r.catalog)
+            + held::text(&self.origin)
+            + zones
+            + layouts
+            + lists
+            + steps
+    }
+
+    /// Bytes on the heap that [`Self::register`] makes a pager hold.
+    pub(crate) fn held_by_pager(&self) -> u64 {
+        let folder = self.path.as_os_str().len();
+        let of = |a: &ArrayLayout| {
+            // Its name, the path of each of its files, and what stands for them.
+            let path = a.path.len() + "/c.".len() + 4 * 20;
+            let file = held::grown::<u8>(folder + path) + held::shared::<[usize; 8]>() + held::grown::<[usize; 2]>(1);
+            let maps = held::shared::<Files>() + held::shared::<ShardIndex>() + held::shared::<StoreArray>();
+            let names = held::grown::<u8>(a.path.len() + "/index".len());
+            let files = a.shard_count().saturating_mul(file + 2 * size_of::<SourceId>() as u64);
+            files + maps + names + a.held_by_copy() + 2 * held::grown::<[usize; 2]>(1)
+        };
+        self.arrays().map(of).fold(0, u64::saturating_add)
+    }
+
     /// Gives all arrays to a pager, each with its shard indexes.
     pub fn register(&self, pager: &mut dyn Register) -> Vec<ZoneIds> {
+        let root: Arc<Path> = self.path.as_path().into();
         let mut add = |layout: &ArrayLayout| -> ArrayId {
             let shards = layout.grid.count();
             let mut sources = Vec::new();
             for step in 0..layout.steps {
                 sources.extend((0..shards).map(|s| pager.add_file(&self.path.join(layout.shard_path(step, s)))));
             }
-            let files = Arc::new(Files { root: self.path.clone(), layout: layout.clone(), sources });
+            let files = Arc::new(Files { root: root.clone(), layout: layout.clone(), sources });
             let name = format!("{}/index", layout.path);
             let index = pager.add_array(Arc::new(ShardIndex { files: files.clone(), name }));
             pager.add_array(Arc::new(StoreArray { files, index }))
@@ -195,6 +239,11 @@ impl Store {
         }
         ids
     }
+}
+
+/// The sum, unless it overflows.
+fn sum(mut each: impl Iterator<Item = u64>) -> Option<u64> {
+    each.try_fold(0, u64::checked_add)
 }
 
 /// Reads a small file whole, and at most one byte more than `most`, so that a longer one shows.

@@ -40,6 +40,24 @@ struct Shard {
     entries: Vec<u8>,
 }
 
+impl Shard {
+    /// Fills `out`; `what` is what it is a part of.
+    fn read(&self, out: &mut [u8], offset: u64, what: impl Fn() -> String) -> Result<(), FieldError> {
+        self.file.read_exact_at(out, offset).map_err(|e| {
+            if e.kind() != std::io::ErrorKind::UnexpectedEof {
+                return FieldError::io(&self.path, e);
+            }
+            let have = self.file.metadata().map_or(0, |m| m.len());
+            let short = PageErrorKind::Short { offset, end: offset.saturating_add(out.len() as u64), have };
+            let message = format!(
+                "{}: {short}: the file was cut off since it was written; copy the store again, or convert its source again",
+                what()
+            );
+            FieldError::format(&self.path, message)
+        })
+    }
+}
+
 impl StoreRows {
     /// Array `array` of zone `zone` (catalog order), keeping up to `keep` bytes of decoded pages.
     ///
@@ -86,7 +104,7 @@ impl StoreRows {
             };
             // `check_index` bounds the length by what the codec can make of a page.
             let mut encoded = vec![0; usize::try_from(word(1)).unwrap_or(0)];
-            shard.file.read_exact_at(&mut encoded, word(0)).map_err(|e| FieldError::io(&shard.path, e))?;
+            shard.read(&mut encoded, word(0), || format!("page (i {}, j {}, k {})", at[0], at[1], at[2]))?;
             self.tally.add(encoded.len() as u64);
             let mut frame = vec![0; bytes];
             layout
@@ -119,12 +137,14 @@ impl StoreRows {
                 std::io::ErrorKind::NotFound => failed(PageErrorKind::Missing),
                 _ => FieldError::io(&path, e),
             })?;
+            let mut shard = Shard { file, path: path.clone(), entries: Vec::new() };
             let mut entries = vec![0; self.layout.grid.index_bytes()];
-            file.read_exact_at(&mut entries, 0).map_err(|e| FieldError::io(&path, e))?;
+            shard.read(&mut entries, 0, || "index".into())?;
             self.tally.add(entries.len() as u64);
             let crc = entries.split_off(self.layout.grid.slots() * ENTRY_BYTES);
             check_index(&self.layout, number, &entries, &crc).map_err(failed)?;
-            kept.shards.insert(key, (clock, Shard { file, path, entries }));
+            shard.entries = entries;
+            kept.shards.insert(key, (clock, shard));
         }
         match kept.shards.get_mut(&key) {
             Some(s) => {

@@ -145,6 +145,193 @@ fn targets_and_resumption_are_guarded() {
     assert_eq!(d.files as usize, digest(&dst).len());
 }
 
+/// The same input with other values in other files: what a catalog cannot tell apart.
+fn with_other_values(c: &Case, files: Vec<PathBuf>) -> Case {
+    let mut memory = c.memory.clone();
+    for m in memory.iter_mut().flatten().filter(|m| m.size == 4 && m.components == 1) {
+        let bytes = m.bytes.iter().map(|b| b ^ 1).collect();
+        *m = Memory { bytes: Arc::new(bytes), ..m.clone() };
+    }
+    let arrays = c.input.arrays.iter().zip(&memory).map(|(sources, zone)| {
+        let each = sources.iter().zip(zone);
+        each.map(|(s, m)| ArraySource { rows: Arc::new(m.clone()), steps: s.steps }).collect()
+    });
+    Case { input: ConvertInput { arrays: arrays.collect(), files, ..c.input.clone() }, memory }
+}
+
+#[test]
+fn a_store_of_another_source_is_not_taken_for_done() {
+    let dir = Folder::new("another");
+    let long_ago = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    let source = |name: &str, at: std::time::SystemTime| {
+        let path = dir.join(name);
+        std::fs::write(&path, b"values").unwrap();
+        std::fs::File::options().write(true).open(&path).unwrap().set_modified(at).unwrap();
+        path
+    };
+    let mut one = case(&[[9, 8, 7]], DType::Float32, 3);
+    one.input.files = vec![source("one", long_ago)];
+    let two = with_other_values(&one, vec![source("two", long_ago)]);
+    let dst = dir.join("s.zarr");
+    let o = options(4, Layout::Cubed, Codec::None);
+    let resume = ConvertOptions { resume: true, ..o.clone() };
+    let both = ConvertOptions { overwrite: true, ..resume.clone() };
+    let again = |o: &ConvertOptions, c: &Case| convert(&c.input, &dst, o, &free, &mut |_| true);
+    again(&o, &one).unwrap();
+    let of_one = digest(&dst);
+    assert_eq!(again(&resume, &one).unwrap().resumed_units, 6);
+    // Of the same name, size and age, but other files.
+    let e = again(&resume, &two).unwrap_err();
+    assert!(e.to_string().contains("another source") && e.to_string().contains("--overwrite"), "{e}");
+    assert!(digest(&dst) == of_one && !dir.join("s.zarr.partial").exists());
+    assert_eq!(again(&both, &two).unwrap().resumed_units, 0);
+    check_store(&two, &dst);
+    // Put in the place of the old one, as `mv` and `cp -p` do.
+    std::fs::rename(dir.join("two"), dir.join("one")).unwrap();
+    let two = Case { input: ConvertInput { files: one.input.files.clone(), ..two.input }, ..two };
+    again(&ConvertOptions { overwrite: true, ..o.clone() }, &two).unwrap();
+    let of_two = digest(&dst);
+    // Written another time, elsewhere, it is the same.
+    convert(&two.input, &dir.join("t.zarr"), &o, &free, &mut |_| true).unwrap();
+    assert!(digest(&dir.join("t.zarr")) == of_two);
+    std::fs::rename(source("three", long_ago), dir.join("one")).unwrap();
+    let three = with_other_values(&two, two.input.files.clone());
+    assert_eq!(again(&both, &three).unwrap().resumed_units, 0);
+    check_store(&three, &dst);
+    // A store that does not say what it was made of reads, and is made anew.
+    let root = Store::open(&dst).unwrap().root;
+    let new = digest(&dst);
+    std::fs::write(dst.join("zarr.json"), field::store::metadata::Root { source: None, ..root }.document()).unwrap();
+    check_store(&three, &dst);
+    assert!(again(&resume, &three).unwrap_err().to_string().contains("--overwrite"));
+    assert_eq!(again(&both, &three).unwrap().resumed_units, 0);
+    assert!(digest(&dst) == new);
+    // A source that is gone is named.
+    std::fs::remove_file(dir.join("one")).unwrap();
+    let e = again(&both, &three).unwrap_err();
+    assert!(e.to_string().contains("one") && !dir.join("s.zarr.partial").exists(), "{e}");
+}
+
+#[test]
+fn what_somebody_else_put_in_the_folder_stays() {
+    let dir = Folder::new("stranger");
+    let c = case(&[[9, 8, 7]], DType::Float32, 3);
+    let (dst, partial) = (dir.join("s.zarr"), dir.join("s.zarr.partial"));
+    let o = options(4, Layout::Cubed, Codec::None);
+    std::fs::create_dir_all(partial.join("mine")).unwrap();
+    std::fs::write(partial.join("mine/thesis.tex"), b"x").unwrap();
+    for o in [o.clone(), ConvertOptions { resume: true, overwrite: true, ..o.clone() }] {
+        let e = convert(&c.input, &dst, &o, &free, &mut |_| true).unwrap_err().to_string();
+        assert!(e.contains("s.zarr.partial") && e.contains("'mine'") && e.contains("choose another target"), "{e}");
+        assert!(!dst.exists() && digest(&partial).len() == 1);
+    }
+    // What comes while it works stays, too, and is found when the work is gone on with.
+    std::fs::rename(&partial, dir.join("elsewhere")).unwrap();
+    let stop = convert(&c.input, &dst, &o, &free, &mut |_| false);
+    assert!(matches!(stop, Err(FieldError::Interrupted)));
+    std::fs::write(partial.join("notes"), b"x").unwrap();
+    let resume = ConvertOptions { resume: true, ..o.clone() };
+    let e = convert(&c.input, &dst, &resume, &free, &mut |_| true).unwrap_err().to_string();
+    assert!(e.contains("'notes'"), "{e}");
+    std::fs::remove_file(partial.join("notes")).unwrap();
+    convert(&c.input, &dst, &resume, &free, &mut |_| std::fs::write(partial.join("notes"), b"x").is_ok()).unwrap();
+    assert_eq!(digest(&partial).keys().collect::<Vec<_>>(), ["notes"]);
+    check_store(&c, &dst);
+    // Nothing is left to be done there.
+    assert_eq!(convert(&c.input, &dst, &resume, &free, &mut |_| true).unwrap().resumed_units, 6);
+    assert!(partial.join("notes").exists());
+}
+
+#[test]
+fn two_that_need_one_index_wait_for_each_other() {
+    use std::sync::mpsc::channel;
+    let dir = Folder::new("waits");
+    let c = case(&[[23, 18, 9], [5, 4, 1]], DType::Float32, 3);
+    let pages = field::store::layout::choose_pages(&c.input.catalog, 8, Layout::Cubed);
+    let build = |name: &str, progress: &mut dyn FnMut(Progress) -> bool| {
+        build_index(&c.input, &pages, &dir.join(name), 64 << 20, 2, &free, progress)
+    };
+    build("alone", &mut |_| true).unwrap();
+    let (working, is_working) = channel();
+    let (waiting, is_waiting) = channel();
+    let (first, second) = std::thread::scope(|scope| {
+        let build = &build;
+        let first = scope.spawn(move || {
+            let mut once = Some(working);
+            build("index", &mut |_| {
+                // It is under way; it goes on when somebody waits for it.
+                once.take().is_none_or(|w| w.send(()).is_ok() && is_waiting.recv().is_ok())
+            })
+        });
+        is_working.recv().unwrap();
+        // Who does not want to wait is not held.
+        let mut asked = 0;
+        let stopped = build("index", &mut |p| {
+            assert_eq!((p.done, p.total), (0, 0));
+            asked += 1;
+            asked < 3
+        });
+        assert!(matches!(stopped, Err(FieldError::Interrupted)) && asked == 3);
+        let mut waited = false;
+        let second = build("index", &mut |p| {
+            if p.total == 0 && !waited {
+                waited = waiting.send(()).is_ok();
+            }
+            true
+        });
+        assert!(waited);
+        (first.join().unwrap(), second)
+    });
+    assert_eq!(first.unwrap().resumed_units, 0);
+    // It took what the first had made.
+    let second = second.unwrap();
+    assert!(second.resumed_units == second.units && second.units > 0);
+    assert!(digest(&dir.join("index")) == digest(&dir.join("alone")));
+    assert!(!dir.join("index.partial").exists());
+}
+
+#[test]
+fn a_shard_that_was_cut_off_is_named() {
+    let dir = Folder::new("cut");
+    let c = case(&[[9, 8, 7]], DType::Float32, 3);
+    let dst = dir.join("s.zarr");
+    convert(&c.input, &dst, &options(4, Layout::Cubed, Codec::None), &free, &mut |_| true).unwrap();
+    let path = dst.join("zone1/density/c.1.0.0.0");
+    let whole = std::fs::metadata(&path).unwrap().len();
+    for (len, part) in [(whole - 1, "page (i"), (10, "index"), (0, "index")] {
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(len).unwrap();
+        let rows = StoreRows::new(&Store::open(&dst).unwrap(), 0, 2, 0).unwrap();
+        let e = (0..7).find_map(|k| rows.read_rows(1, 0, k, 0..8, &mut [0; 9 * 8 * 4]).err()).unwrap().to_string();
+        assert!(e.contains("c.1.0.0.0: ") && e.contains(part) && e.contains(&format!("ends at byte {len} but")), "{e}");
+        assert!(e.contains("convert its source again"), "{e}");
+    }
+}
+
+/// Each page lies in a frame of whole pages of the system.
+#[test]
+fn small_pages_are_padded_in_memory() {
+    let dir = Folder::new("padding");
+    let c = case(&[[17, 17, 17]], DType::Float32, 3);
+    let d = dry_run(&c.input, &dir.join("s.zarr"), &options(4, Layout::Cubed, Codec::None), &free).unwrap();
+    let page = d.page_boxes[0];
+    let count: usize = page.iter().map(|n| 17usize.div_ceil(*n)).product();
+    let scalar = page.iter().product::<usize>() * 4;
+    // Coordinates and iblank once, momentum and density at two steps.
+    let frames: usize =
+        [(3, 1), (1, 1), (3, 2), (1, 2)].map(|(c, steps)| (c * scalar).div_ceil(4096) * steps).iter().sum();
+    let wanted = (frames * 4096 * count) as f64 / d.source_bytes as f64;
+    assert!((d.padding_memory - wanted).abs() < 1e-12 && wanted > 5.0 && d.padding_disk < 2.0, "{d:?} {wanted}");
+    // Where a page fills its frames nothing is added.
+    let d = dry_run(
+        &case(&[[32, 32, 32]], DType::Float32, 3).input,
+        &dir.join("t"),
+        &options(16, Layout::Cubed, Codec::None),
+        &free,
+    );
+    let d = d.unwrap();
+    assert_eq!((d.padding_disk, d.padding_memory), (1.0, 1.0));
+}
+
 /// Every bit of every file is vouched for; what the page maps read from a damaged store is right or an error.
 #[test]
 fn every_damage_is_found() {

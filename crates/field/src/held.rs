@@ -1,0 +1,98 @@
+//! What an open dataset holds beside its pages: names, layouts, the pager's lists. It grows with the number of zones, arrays and
+//! steps, so it is charged like all else. Counted from the capacities that there are, each allocation with what the allocator
+//! adds to it: an upper bound, which a test compares with what is really allocated.
+
+use crate::catalog::{Catalog, FlowHeader};
+use crate::error::FieldError;
+use pager::{Charge, ChargeKind, Pager};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// What the allocator takes beside the bytes that are asked for: a length, and rounding up to sixteen.
+const BESIDE: u64 = 24;
+/// What every dataset has, however few its zones are: is among what a session keeps free for what nobody counts.
+const FEW: u64 = 32 << 10;
+/// What a run takes at least beside the dataset: pages, buffers, tables.
+const RUN: u64 = 4 << 20;
+
+/// An allocation of `bytes`.
+const fn block(bytes: u64) -> u64 {
+    if bytes == 0 {
+        0
+    } else {
+        bytes + BESIDE
+    }
+}
+
+/// The elements of a vector, not what they point to.
+pub(crate) fn list<T>(v: &Vec<T>) -> u64 {
+    block((v.capacity() * size_of::<T>()) as u64)
+}
+
+/// `count` elements in a vector that was filled one by one, and so may have room for as many again.
+pub(crate) fn grown<T>(count: usize) -> u64 {
+    block((2 * count.max(4) * size_of::<T>()) as u64)
+}
+
+/// A value behind an [`Arc`]: it and two counts.
+pub(crate) fn shared<T>() -> u64 {
+    block((size_of::<T>() + 16) as u64)
+}
+
+/// A text.
+pub(crate) fn text(s: &String) -> u64 {
+    block(s.capacity() as u64)
+}
+
+/// A list of texts.
+pub(crate) fn texts(v: &Vec<String>) -> u64 {
+    list(v) + v.iter().map(text).sum::<u64>()
+}
+
+/// A JSON object: entries with their hashes, and a table of their places; both may have room for as many again.
+pub(crate) fn object(map: &Map<String, Value>) -> u64 {
+    if map.is_empty() {
+        return 0;
+    }
+    let entry = size_of::<Value>() + size_of::<String>() + size_of::<u64>() + 2 * size_of::<usize>();
+    let each = map.iter().map(|(key, value)| text(key) + json(value));
+    grown::<u8>(map.len() * entry) + block(64) + each.sum::<u64>()
+}
+
+fn json(value: &Value) -> u64 {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(s) => text(s),
+        Value::Array(v) => list(v) + v.iter().map(json).sum::<u64>(),
+        Value::Object(map) => object(map),
+    }
+}
+
+/// A catalog.
+pub(crate) fn catalog(c: &Catalog) -> u64 {
+    let zones = c.zones.iter().map(|z| {
+        let arrays = z.arrays.iter().map(|a| [&a.name, &a.units, &a.standard_name, &a.long_name].map(text));
+        text(&z.name) + list(&z.arrays) + list::<FlowHeader>(&z.headers) + arrays.flatten().sum::<u64>()
+    });
+    text(&c.format)
+        + texts(&c.guessed)
+        + list(&c.zones)
+        + zones.sum::<u64>()
+        + list(&c.times)
+        + text(&c.time_units)
+        + json(&c.settings)
+}
+
+/// Charges `bytes` for a dataset.
+///
+/// # Errors
+/// [`FieldError::LimitTooSmall`] with a limit that holds them and a small run.
+pub(crate) fn charge(pager: &Pager, bytes: u64, zones: usize) -> Result<Arc<Charge>, FieldError> {
+    let charge = pager.charge(ChargeKind::Other, bytes.saturating_sub(FEW)).map_err(|full| {
+        // A tenth of a limit is kept for what grows with it.
+        let needs = full.used.saturating_add(full.needs).saturating_add(RUN) / 9 * 10;
+        let what = format!("what is kept of {zones} zones (names, sizes, where they lie)");
+        FieldError::LimitTooSmall { limit: full.limit, needs, what }
+    })?;
+    Ok(Arc::new(charge))
+}
