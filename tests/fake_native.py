@@ -13,7 +13,7 @@ import numpy as np
 STATS = {
     "wall_s": 0.5, "cpu_s": 0.4, "wait_s": 0.1, "base_bytes": 1, "peak_bytes": 2, "limit_bytes": 3,
     "pages": {"total": 10, "touched": 2, "faults": 2, "hits": 8, "evictions": 0, "prefetched": 0, "prefetched_used": 0},
-    "bytes_read": 100, "reads": 2,
+    "bytes_read": 100, "reads": 2, "workers": 3, "readers": 7, "replacement": "lru",
 }  # fmt: skip
 
 INFO = {
@@ -132,6 +132,6 @@ def module(calls: Calls) -> types.ModuleType:
     made = types.ModuleType("farfield._core")
     made.__dict__.update(
         Dataset=Dataset, convert=convert, validate=validate, render=render,
-        read_points=lambda path: np.zeros((2, 3)), resident_bytes=lambda: 1,
+        resident_bytes=lambda: 1,
     )  # fmt: skip
     return made

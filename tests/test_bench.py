@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from farfield.bench import Recorder, load
+from farfield import cli
+from farfield.bench import Recorder, load, registry
 from farfield.bench.arms import evict, run
 from farfield.bench.machine import commit, describe_machine
 from farfield.bench.report import report
@@ -55,6 +56,23 @@ def test_the_machine_is_described() -> None:
 def test_every_experiment_says_what_it_shows() -> None:
     for found in load().values():
         assert found.title and found.about and "|" not in found.about, found.name
+
+
+def test_quick_runs_leave_the_kept_results_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures of small data are none to quote: they go beside the data, unless someone says where to."""
+    monkeypatch.chdir(tmp_path)
+    tiny = registry.Experiment("tiny", "Tiny", "Next to nothing.", lambda r: r.run("farfield", wall_s=1.0))
+    monkeypatch.setitem(registry._FOUND, "tiny", tiny)
+    for more, path in (
+        (["--quick"], "bench-data/quick-results/tiny.json"),
+        (["--quick", "--work", "w"], "w/quick-results/tiny.json"),
+        (["--quick", "--results", "r"], "r/tiny.json"),
+        ([], "docs/benchmarks/tiny.json"),
+    ):
+        before = set(tmp_path.rglob("*.json"))
+        assert cli.run(["bench", "run", "tiny", "-q", *more]) == 0
+        assert set(tmp_path.rglob("*.json")) - before == {tmp_path / path}
+    assert not read_results(tmp_path / "docs/benchmarks")[0].quick
 
 
 def test_arms_are_measured(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -127,6 +128,87 @@ def test_numpy_numbers_and_one_name_are_fine(flow: str) -> None:
                 ds.streamlines(seeds=RAKE, **bad)  # type: ignore[arg-type]
 
 
+def test_no_bound_on_steps_is_none(flow: str, tmp_path: Path) -> None:
+    """None is not the default: lines go on until something else ends them, be it memory."""
+    how: dict[str, Any] = {"seeds": RAKE[2:], "integration_direction": "forward", "max_step": 1e-3}
+    with ff.open(flow) as ds:
+        free, many, usual = (ds.streamlines(**how, **m) for m in ({"max_steps": None}, {"max_steps": 10**6}, {}))
+    assert usual.reason.tolist() == ["steps"] and "steps" not in free.reason.tolist()
+    assert np.diff(free.offsets).min() > 2001 and free.points.tobytes() == many.points.tobytes()
+    closed = box(9, 9, 9)
+    closed.q[3][...] = 0.0
+    grid, solution = write(tmp_path, [closed])
+    with ff.open(grid, q=solution, memory_limit="6MiB") as ds:
+        seed = [(0.55, 0.5, 0.5)]
+        with pytest.raises(ff.MemoryLimitError, match=r"--memory-limit"):
+            ds.streamlines(seeds=seed, max_steps=None)
+        assert ds.streamlines(seeds=seed, max_steps=None, max_length=2.0).reason.tolist() == ["length"]
+
+
+def test_lines_for_pyvista(flow: str) -> None:
+    with ff.open(flow) as ds:
+        outside = [(9.0, 9.0, 9.0)]
+        one_way = ds.streamlines(
+            seeds=[*outside, *RAKE, *outside],
+            integration_direction="forward",
+            max_length=0.3,
+            scalars=["mach", "velocity"],
+        )
+        mesh = one_way.to_pyvista()
+        none = ds.streamlines(seeds=outside).to_pyvista()
+    assert (mesh.n_points, mesh.n_cells, mesh.n_lines) == (len(one_way.points), 3, 3)
+    assert mesh.cell_data["seed"].tolist() == [1, 2, 3] and mesh.cell_data["reason"].tolist() == ["length"] * 3
+    assert "reason_backward" not in mesh.cell_data and mesh.point_data["velocity"].shape == (len(one_way.points), 3)
+    for n, seed in enumerate(mesh.cell_data["seed"]):
+        points = one_way.points[one_way.offsets[seed] : one_way.offsets[seed + 1]]
+        assert np.array_equal(mesh.get_cell(n).points, points)
+    assert abs(mesh.compute_arc_length()["arc_length"].max() - 0.3) < 1e-3
+    assert (none.n_points, none.n_lines) == (0, 0)
+
+
+def test_what_makes_a_probe_doubtful_is_said(tmp_path: Path, ff: Command, ff_json: Json) -> None:
+    import farfield
+
+    blocks = [box(7, 6, 5), box(7, 6, 5, (1, 0, 0))]
+    for b in blocks:
+        b.iblank = np.ones(b.xyz[0].shape, "i4")
+    blocks[0].iblank[:, :, :2] = 0  # type: ignore[index]
+    blocks[0].iblank[:, :, 4] = -2  # type: ignore[index]
+    grid, solution = write(tmp_path, blocks)
+    source = f"{grid}+q={solution}"
+    notes = {1.5: "the cell is blanked out", 4.5: "a corner of the cell is interpolated from zone 2", 3.5: None}
+    with farfield.open(source) as ds:
+        for i, note in notes.items():
+            found = ds.probe_ijk("zone1", (i, 2, 2))
+            assert found is not None and found.note == note, i
+            assert ff_json("probe", source, "--ijk", "zone1", i, 2, 2)["note"] == note
+            said = ff("probe", source, "--ijk", "zone1", i, 2, 2).stdout
+            assert (note in said) if note else ("note" not in said), said
+        whole = ds.probe((1.5, 0.5, 0.5))
+        assert whole is not None and whole.note is None and ds.probe((0.1, 0.5, 0.5)) is None
+
+
+def test_a_run_says_what_the_stubs_promise(store: Path, ff_json: Json, tmp_path: Path) -> None:
+    stubs = (Path(ff.__file__).parent / "_native.pyi").read_text()
+    (said,) = re.findall(r"STATS = (\{.*?\n\n)", stubs, re.DOTALL)
+    promised = set(re.findall(r'"([a-z_]+)"', said)) - {"io_uring", "threads"}
+    runs = (
+        ("probe", store, 0.5, 0.5, 0.5),
+        ("trace", store, "--seeds", "random:3:1", "-o", tmp_path / "l.npz"),
+        ("render", store, "--size", "80x60", "-o", tmp_path / "p.png"),
+        ("extract", "grid-surface", store, "--surface", "zone1:k=1", "-o", tmp_path / "s.vtp"),
+        ("validate", store),
+    )
+    for words in runs:
+        found = ff_json(*words)
+        # Pages that are read once are not replaced.
+        found.setdefault("replacement" if words[0] == "validate" else "", None)
+        assert promised <= found.keys() | found["pages"].keys(), (
+            words,
+            promised - found.keys() - found["pages"].keys(),
+        )
+
+
 def test_a_step_that_is_not_there(flow: str, store: Path, ff: Command, tmp_path: Path) -> None:
     for source in (flow, store):
         for words in (
@@ -191,9 +273,14 @@ def test_saving_is_what_the_command_line_writes(suffix: str, flow: str, ff: Comm
             assert z["points"].dtype == np.float64 and z["offsets"].dtype == np.int64 and z["offsets"].shape == (4,)
             assert np.array_equal(z["points"], lines.points) and z["reason"].tolist() == lines.reason.tolist()
     else:
-        from farfield.seeds import load
+        import pyvista
 
-        assert np.allclose(load(str(tmp_path / "cli.vtp")), lines.points)
+        read, made = pyvista.read(tmp_path / "cli.vtp"), lines.to_pyvista()
+        assert np.array_equal(read.points, made.points) and np.array_equal(read.lines, made.lines)
+        assert all(np.array_equal(read.point_data[n], made.point_data[n]) for n in ("mach", "time", "zone"))
+        assert all(
+            read.cell_data[n].tolist() == made.cell_data[n].tolist() for n in ("seed", "reason", "reason_backward")
+        )
     with pytest.raises(ValueError, match=r"\.vtp"):
         lines.save(tmp_path / "lines.txt")
 

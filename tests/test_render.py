@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 import farfield
+from fake_native import Calls
 from farfield.errors import DataError, Interrupted, MemoryLimitError, UnknownName, UsageError
-from farfield.scene import Camera, ColorMap, Lines, Outline, Scene, Surface, Trace, Walls, save_scene
+from farfield.scene import Camera, ColorMap, Lines, Outline, Scene, Surface, Trace, Walls, default_scene, save_scene
 from farfield.scene.colors import lut
+from plot3d_files import Block, write
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Json = Callable[..., Any]
@@ -141,6 +143,57 @@ def test_a_large_picture_fits_a_small_limit(tmp_path: Path) -> None:
     with pytest.raises(MemoryLimitError, match="picture"):
         farfield.render(scene, tmp_path / "q.png", memory_limit="4MiB", progress=False)
     assert not (tmp_path / "q.png").exists()
+
+
+def test_an_open_dataset_is_drawn_as_its_source_is(flow_blocks: list[Block], tmp_path: Path) -> None:
+    """All that it was opened with counts: files, how they are read, the order of zones, the limit."""
+    home = tmp_path / "a+q=b"
+    home.mkdir()
+    grid, solution = write(home, flow_blocks, stem="odd+q=name")
+    how: dict[str, Any] = {"plot3d": {"order": "whole"}, "zone_order": ["zone3", "zone1"]}
+    size = (120, 80)
+    with farfield.open(grid, q=solution, memory_limit="48MiB", workers=1, readers=5, replacement="lru", **how) as ds:
+        drawn = farfield.render(ds, tmp_path / "open.png", size=size, progress=False)
+        assert [d["kind"] for d in drawn["drawn"]] == ["outline", "lines"]
+        stats = drawn["stats"]
+        assert (stats["limit_bytes"], stats["workers"], stats["readers"]) == (48 << 20, 1, 5)
+        ds.set_memory_limit("32MiB")
+        for more, limit in (({}, 32), ({"memory_limit": "40MiB"}, 40)):
+            drawn = farfield.render(ds, tmp_path / "again.png", size=size, progress=False, **more)  # type: ignore[arg-type]
+            assert drawn["stats"]["limit_bytes"] == limit << 20
+    plain, solution = write(tmp_path, flow_blocks)
+    with farfield.open(plain, q=solution) as ds:
+        scene = default_scene(ds)
+    assert scene.source == f"{plain}+q={solution}"
+    for what, name in ((f"{plain}+q={solution}", "source"), (scene, "scene")):
+        farfield.render(what, tmp_path / f"{name}.png", size=size, progress=False, **how)
+    pictures = {p.read_bytes() for p in tmp_path.glob("*.png")}
+    assert len(list(tmp_path.glob("*.png"))) == 4 and len(pictures) == 1
+
+
+def test_what_is_asked_for_an_open_dataset(fake: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("g.xyz", "g.q", "g.f"):
+        Path(name).touch()
+    ds = farfield.open("g.xyz", q="g.q", function="g.f", plot3d={"precision": "64"}, zone_order=["zone1"])
+    farfield.render(ds.isel(time=2), "p.png", plot3d={"order": "planes"})
+    asked = fake.last("render")
+    source = asked["scene"]["source"]
+    assert (source["path"], source["q"], source["function"]) == ("g.xyz", ["g.q"], ["g.f"])
+    assert source["options"]["plot3d"] == {"precision": "64", "order": "planes"}
+    assert source["options"]["zone_order"] == ["zone1"] and asked["scene"]["step"] == 2
+    # The stand-in's own.
+    assert (asked["memory_limit"], asked["workers"], asked["readers"], asked["replacement"]) == (3, 3, 7, "lru")
+    assert [made for made, _ in fake.made].count("open") == 1
+
+
+def test_no_bound_on_steps_in_a_scene(fake: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("g.xyz").touch()
+    for given, asked in ((None, 2**32 - 1), (7, 7)):
+        scene = Scene(source="g.xyz", objects=[Lines(trace=Trace(seeds="random:1:1", max_steps=given))])
+        farfield.render(scene, "p.png")
+        assert fake.last("render")["scene"]["objects"][0]["trace"]["max_steps"] == asked
 
 
 def test_lines_of_files_alone(ff: Command, ff_json: Json, tmp_path: Path) -> None:

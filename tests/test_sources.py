@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from farfield import sources
 from farfield.errors import DataError, UnknownName, UsageError
-from farfield.seeds import as_seeds, load, rake, resolve
+from farfield.seeds import as_seeds, rake
 
 
 @pytest.fixture
@@ -24,6 +25,21 @@ def test_parts_and_natural_order(files: Path) -> None:
     assert (s.path, s.q, s.function) == ("wing.xyz", ("sol_1.q", "sol_2.q", "sol_10.q"), ("wing.f",))
     assert sources.parse("wing.xyz+function=wing.f").function == ("wing.f",)
     assert sources.parse("wing.xyz", q=["sol_2.q", Path("sol_1.q")]).q == ("sol_2.q", "sol_1.q")
+
+
+@pytest.mark.parametrize(
+    ("text", "more"),
+    [
+        ("wing.xyz", {"q": "sol_*.q"}),
+        ("wing.xyz", {"q": ["sol_2.q", Path("sol_1.q")], "function": "wing.f"}),
+        ("wing.xyz+q=sol_1.q", {"function": ["wing.f"]}),
+        ("wing.xyz+f=wing.f+q=sol_1.q", {"q": "sol_2.q"}),
+        ("wing.xyz", {}),
+    ],
+)
+def test_the_text_of_a_source_finds_its_files(text: str, more: dict[str, Any], files: Path) -> None:
+    found = sources.parse(text, **more)
+    assert sources.parse(found.text) == found
 
 
 def test_a_file_that_is_named_like_parts_wins(files: Path) -> None:
@@ -82,28 +98,3 @@ def test_seed_arrays() -> None:
         rake((0, 0, 0), (1, 1), n_points=3)
     with pytest.raises(UsageError):
         rake((0, 0, 0), (1, 1, 1), n_points=0)
-
-
-def test_seed_files(tmp_path: Path) -> None:
-    want = np.arange(6.0).reshape(2, 3)
-    np.save(tmp_path / "s.npy", want)
-    (tmp_path / "s.csv").write_text("id,z,x,y\n7,2,0,1\n8,5,3,4\n")
-    (tmp_path / "plain.csv").write_text("# seeds\n0, 1, 2\n\n3, 4, 5\n")
-    for name in ("s.npy", "s.csv", "plain.csv"):
-        assert np.array_equal(load(str(tmp_path / name)), want), name
-    (tmp_path / "paraview.csv").write_text('\ufeff"mach","Points:0","Points:1","Points:2"\n9,0,1,2\n9,3,4,5\n')
-    assert np.array_equal(load(str(tmp_path / "paraview.csv")), want)
-    (tmp_path / "other.csv").write_text("id,u,v\n1,2,3\n")
-    with pytest.raises(DataError, match="id, u, v"):
-        resolve(str(tmp_path / "other.csv"))
-    (tmp_path / "bad.csv").write_text("0,1,2\n3,oh,5\n")
-    (tmp_path / "bad.npy").write_bytes(b"no")
-    for name in ("bad.csv", "bad.npy", "none.npy"):
-        with pytest.raises(DataError, match=name):
-            resolve(str(tmp_path / name))
-    np.save(tmp_path / "wide.npy", np.zeros((2, 5)))
-    with pytest.raises(UsageError, match=r"wide\.npy"):
-        resolve(str(tmp_path / "wide.npy"))
-    with pytest.raises(UsageError, match="random:"):
-        resolve("rnadom:3:1")
-    assert resolve("random:3:1") == ("random:3:1", None)

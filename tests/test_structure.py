@@ -120,6 +120,21 @@ def test_python_surface() -> None:
     snapshot(SNAPSHOTS / "package.txt", "\n".join(rows) + "\n")
 
 
+def test_everything_public_shows_an_example() -> None:
+    """Properties are shown by the class that has them."""
+    import farfield
+
+    bare = []
+    for name in sorted(set(farfield.__all__) - {"__version__"}):
+        thing = getattr(farfield, name)
+        named = {name: thing}
+        if inspect.isclass(thing) and not issubclass(thing, Exception):
+            own = {member: getattr(value, "__func__", value) for member, value in vars(thing).items()}
+            named |= {f"{name}.{m}": v for m, v in own.items() if inspect.isfunction(v) and not m.startswith("_")}
+        bare += [name for name, value in named.items() if ">>>" not in (value.__doc__ or "")]
+    assert not bare
+
+
 def _signature(thing: object) -> str:
     signature = inspect.signature(thing)  # type: ignore[arg-type]
     plain = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]

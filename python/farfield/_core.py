@@ -32,8 +32,8 @@ if _missing := missing_cpu_features():
         "change target-cpu in .cargo/config.toml and build it from source"
     )
 try:
-    from farfield._native import Dataset, Lines, convert, read_points, render, resident_bytes, validate
+    from farfield._native import Dataset, Lines, convert, render, resident_bytes, validate
 except ImportError as error:
     raise FarfieldError(f"the compiled part of Farfield does not load ({error}); run 'make build'") from error
 
-__all__ = ["Dataset", "Lines", "convert", "missing_cpu_features", "read_points", "render", "resident_bytes", "validate"]
+__all__ = ["Dataset", "Lines", "convert", "missing_cpu_features", "render", "resident_bytes", "validate"]

@@ -47,8 +47,8 @@ STATS = {"wall_s", "cpu_s", "wait_s": seconds since the dataset was opened,
                             them: the same number for every command (0 without a dataset),
                    "touched": different pages of these that were asked for,
                    "faults", "hits", "evictions", "prefetched", "prefetched_used"},
-         "bytes_read", "reads", "bytes_touched": bytes of the distinct pages touched,
-         "workers", "readers", "replacement", "transport": "io_uring" | "threads",
+         "bytes_read", "reads", "workers", "readers", "replacement": where pages are replaced,
+         "transport": "io_uring" | "threads",
          "warnings": [sentence] about what is doubtful in the data}
 
 INFO = {"source": path, "format": text, "guessed": [sentence], "dimension": 2 | 3,
@@ -92,7 +92,6 @@ __all__ = [
     "convert",
     "validate",
     "render",
-    "read_points",
     "resident_bytes",
     "bench",
 ]
@@ -125,8 +124,9 @@ class Dataset:
 
     def probe(self, x: float, y: float, z: float, *, fields: Sequence[str] | None = None, step: int = 0) -> str:
         """{"zone", "ijk": [i, j, k], "position": [x, y, z], "values": {name: number | [numbers]},
-        "units": {"position": unit, name: unit}}, or
-        {"outside": true}. `fields` None: all stored and all derived fields. ijk are 1-based and fractional."""
+        "units": {"position": unit, name: unit}, "note": null, or what makes the values doubtful, as a clause}, or
+        {"outside": true}. `fields` None: all stored and all derived fields. ijk are 1-based and fractional. The cell of a place
+        in computational space may be blanked out, or have a corner that is interpolated from another zone: notes say that."""
 
     def probe_ijk(
         self, zone: str, i: float, j: float, k: float, *, fields: Sequence[str] | None = None, step: int = 0
@@ -137,16 +137,18 @@ class Dataset:
         self, options: str, *, seeds: NDArray[np.float64] | None = None, progress: _Progress | None = None
     ) -> Lines:
         """Traces into memory. `seeds` has shape (N, 3), or (N, 2) where the data are 2-D, C order; None: `options["seeds"]`
-        says them.
+        says them. Points of arrays and files are put into a log whose memory is bounded and in the ledger.
 
-        options = {"seeds": "point:... | line:... | plane:... | box:... | sphere:... | random:n:seed | ijk:..." | [[x, y, z], ...],
+        options = {"seeds": "point:... | line:... | plane:... | box:... | sphere:... | random:n:seed | ijk:..." |
+                            name of a .csv, .npy or .vtp file | [[x, y, z], ...],
                    "field": "velocity", "step": 0,
                    "direction": "forward" | "backward" | "both",
                    "integrator": "rk45" | "rk4" | "euler",
                    "tolerance": number,            # local error, in units of length, relative to a cell's size as documented
                    "initial_step": number,         # length, null: from the cell
                    "max_step": number,             # length, null: from the cell; the step of rk4 and euler
-                   "max_length": number, "max_time": number, "max_steps": int,      # null: no bound (max_steps: 2000)
+                   "max_length": number, "max_time": number,       # null: no bound
+                   "max_steps": int,               # null: 2000; above 4294967295 as that, which no line gets to
                    "terminal_speed": number,       # 1e-12
                    "scalars": [field names]}       # sampled along the lines, vectors too
 
@@ -229,9 +231,6 @@ class Lines:
 
     def save(self, path: str) -> None:
         """Writes .vtp or .npz, the same bytes as `Dataset.trace` would."""
-
-def read_points(path: str) -> NDArray[np.float64]:
-    """The points, (N, 3), of a .vtp file (ASCII, base64 or raw appended; compressed ones are refused with a word)."""
 
 def convert(
     source: str,

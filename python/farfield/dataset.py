@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from farfield import _core, sources
 from farfield.errors import FarfieldError, UnknownName, UsageError
-from farfield.lines import Lines
+from farfield.lines import MOST_STEPS, Lines
 from farfield.progress import Report, reporting
 from farfield.seeds import resolve
 from farfield.settings import Settings
@@ -32,7 +32,13 @@ Path = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Probe:
-    """What is at one place."""
+    """What is at one place.
+
+    >>> import farfield as ff
+    >>> found = ff.open("demo:box").probe_ijk("zone1", (3, 4.5, 5), fields=["density"])
+    >>> found.zone, found.ijk, found.units["density"], found.note
+    ('zone1', (3.0, 4.5, 5.0), '1', None)
+    """
 
     zone: str
     ijk: tuple[float, float, float]
@@ -40,6 +46,8 @@ class Probe:
     position: tuple[float, float, float]
     values: dict[str, Any]
     units: dict[str, str]
+    note: str | None = None
+    """What makes the values doubtful: the cell is blanked out, or a corner of it is interpolated from another zone."""
 
 
 def open(
@@ -121,7 +129,17 @@ def open_source(
 
 
 class Dataset:
-    """A dataset, or one time step of it. Nothing is read before it is needed; a `repr` reads nothing."""
+    """A dataset, or one time step of it. Nothing is read before it is needed; a `repr` reads nothing.
+
+    >>> import farfield as ff
+    >>> print(ff.open("demo:box"))
+    <farfield.Dataset demo:box: PLOT3D, Fortran unformatted, little-endian, float32>
+      zones (1, 66,297 points):
+        zone1        49 x 41 x 33, iblank
+      fields: density, momentum, energy
+      derived: velocity, velocity_x, ...
+      times: 1
+    """
 
     def __init__(self, native: _core.Dataset, source: sources.Source, step: int | None = None) -> None:
         self._native = native
@@ -130,7 +148,13 @@ class Dataset:
         self._info: dict[str, Any] | None = None
 
     def info(self, *, ranges: bool = False, progress: bool | Report | None = None) -> dict[str, Any]:
-        """What `farfield info --json` prints. `ranges` True: one bounded pass finds ranges and boxes that are not known."""
+        """What `farfield info --json` prints. `ranges` True: one bounded pass finds ranges and boxes that are not known.
+
+        >>> import farfield as ff
+        >>> info = ff.open("demo:box").info()
+        >>> info["dimension"], [zone["dims"] for zone in info["zones"]], info["fields"][0]["name"]
+        (3, [[49, 41, 33]], 'density')
+        """
         if self._info is None or ranges:
             with reporting(progress if ranges else False) as report:
                 self._info = json.loads(self._native.info(ranges=ranges, progress=report))
@@ -138,7 +162,12 @@ class Dataset:
 
     @property
     def zones(self) -> Mapping[str, Zone]:
-        """Zones by name, in file order."""
+        """Zones by name, in file order.
+
+        >>> import farfield as ff
+        >>> list(ff.open("demo:taper").zones)
+        ['zone1', 'zone2', 'zone3', 'zone4', 'zone5', 'zone6']
+        """
         return {z["name"]: Zone(self, z) for z in self.info()["zones"]}
 
     @property
@@ -175,6 +204,10 @@ class Dataset:
 
         Raises:
             UsageError: if there is no such step.
+
+        >>> import farfield as ff
+        >>> ff.open("demo:box").isel(time=-1)["density"].shape
+        (33, 41, 49)
         """
         count = max(1, len(self.info()["times"]))
         if not -count <= time < count:
@@ -190,6 +223,11 @@ class Dataset:
 
         Raises:
             UsageError: if no step has that time.
+
+        >>> import farfield as ff
+        >>> ds = ff.open("demo:box")
+        >>> ds.sel(time=float(ds.times[0])), ds.sel(time=0.42, method="nearest")
+        (<farfield.Dataset demo:box: ..., at step 0, <farfield.Dataset demo:box: ..., at step 0)
         """
         times = self.times
         if len(times) == 0:
@@ -204,6 +242,8 @@ class Dataset:
     def probe(self, position: Sequence[float], *, fields: Sequence[str] | None = None) -> Probe | None:
         """Values, units, zone and ijk at a position, or None where it is in no zone. `fields` None: all of them.
 
+        Blanked-out cells hold no positions.
+
         >>> import farfield as ff
         >>> round(ff.open("demo:box").probe((0.5, 0.5, 0.5)).values["density"], 6)
         1.2
@@ -216,7 +256,15 @@ class Dataset:
         return _probe(self._native.probe(x, y, z, fields=fields, step=self._step or 0))
 
     def probe_ijk(self, zone: str, ijk: Sequence[float], *, fields: Sequence[str] | None = None) -> Probe | None:
-        """As `probe`, at a 1-based place of a zone's computational space; fractions are fine."""
+        """As `probe`, at a 1-based place of a zone's computational space; fractions are fine.
+
+        The place may lie in a cell that is blanked out or has values of another zone at a corner: the result's `note` says so.
+
+        >>> import farfield as ff
+        >>> hole = ff.open("demo:taper").probe_ijk("zone6", (7, 9, 1), fields=["density"])
+        >>> hole.note
+        'the cell is blanked out'
+        """
         where = np.asarray(ijk, dtype=np.float64)
         if where.shape not in ((2,), (3,)) or not np.isfinite(where).all():
             raise UsageError(f"ijk are two or three finite numbers, not {ijk!r}")
@@ -250,12 +298,14 @@ class Dataset:
         Args:
             vectors: The vector field.
             seeds: An array (N, 3) or (N, 2), a `.npy`, `.csv` or `.vtp` file, or a specification as the command line takes:
-                `"random:100:1"`, `"line:0,0,0:0,1,0:50"`, `"ijk:zone1:1/9,2,1/5"`, ...
+                `"random:100:1"`, `"line:0,0,0:0,1,0:50"`, `"ijk:zone1:1-9,2,1-33/5"`, ... Your array is yours; what is made of
+                it, or of a file, stays within the memory limit.
             integration_direction: `"forward"`, `"backward"` or `"both"`.
             integrator: `"rk45"` with step control, or `"rk4"` or `"euler"` with steps of `max_step`.
             initial_step: Length of the first step; None takes it from the cell.
             max_step: Longest step; None takes it from the cell.
-            max_steps: Steps of a line in one direction; None for no bound.
+            max_steps: Steps of a line in one direction; None for no bound. A line that closes on itself then goes round and
+                round, until the memory limit ends the run, unless `max_length` or `max_time` ends it.
             max_length: Length of a line in one direction; None for no bound.
             max_time: Integration time in one direction; None for no bound.
             tolerance: Local error that a step may make.
@@ -286,7 +336,7 @@ class Dataset:
             "max_step": max_step,
             "max_length": max_length,
             "max_time": max_time,
-            "max_steps": max_steps,
+            "max_steps": MOST_STEPS if max_steps is None else max_steps,
             "terminal_speed": terminal_speed,
             "scalars": [scalars] if isinstance(scalars, str) else list(scalars),
         }
@@ -304,6 +354,11 @@ class Dataset:
         """Streamlines straight into a `.vtp` or `.npz` file, however many; returns what `trace --json` prints.
 
         `options` are the extension's: see `farfield/_native.pyi`, `Dataset.streamlines`.
+
+        >>> import tempfile, farfield as ff
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ff.open("demo:box").trace(folder + "/lines.vtp", options={"seeds": "random:9:1"})["lines"]
+        9
         """
         with reporting(progress) as report:
             text = self._native.trace(_options(options), os.fspath(output), seeds=seeds, progress=report)
@@ -320,12 +375,28 @@ class Dataset:
         return next(iter(zones.values()))[name]
 
     def stats(self) -> dict[str, Any]:
-        """What was read and held since the dataset was opened."""
+        """What was read and held since the dataset was opened: STATS of `farfield/_native.pyi`.
+
+        >>> import farfield as ff
+        >>> ds = ff.open("demo:box", memory_limit="64MiB")
+        >>> float(ds["density"][0, 0, 0]) > 1, ds.stats()["pages"]["touched"], ds.stats()["limit_bytes"]
+        (True, 1, 67108864)
+        """
         found: dict[str, Any] = json.loads(self._native.stats())
         return found
 
     def set_memory_limit(self, limit: str | int) -> None:
-        """Raises or lowers the memory limit of the open dataset."""
+        """Raises or lowers the memory limit of the open dataset.
+
+        Raises:
+            MemoryLimitError: if it is below what any run needs.
+
+        >>> import farfield as ff
+        >>> ds = ff.open("demo:box", memory_limit="64MiB")
+        >>> ds.set_memory_limit("16MiB")
+        >>> ds.stats()["limit_bytes"] >> 20
+        16
+        """
         from farfield.sizes import resolve_limit
 
         self._native.set_memory_limit(resolve_limit(limit))
@@ -335,6 +406,15 @@ class Dataset:
 
         Raises:
             DataError: if the trace of events could not be written whole.
+
+        >>> import farfield as ff
+        >>> ds = ff.open("demo:box")
+        >>> ds.close()
+        >>> try:
+        ...     ds.probe((0.5, 0.5, 0.5))
+        ... except ff.UsageError as error:
+        ...     print(error)
+        this dataset is closed; open it again
         """
         self._native.close()
 
@@ -367,11 +447,17 @@ def _probe(text: str) -> Probe | None:
         return None
     i, j, k = found["ijk"]
     x, y, z = found["position"]
-    return Probe(found["zone"], (i, j, k), (x, y, z), found["values"], found.get("units", {}))
+    return Probe(found["zone"], (i, j, k), (x, y, z), found["values"], found.get("units", {}), found.get("note"))
 
 
 class Zone:
-    """One zone: its name, its size, its fields."""
+    """One zone: its name, its size, its fields.
+
+    >>> import farfield as ff
+    >>> zone = ff.open("demo:taper").zones["zone1"]
+    >>> zone, zone.iblank, zone["pressure"].dims
+    (<farfield.Zone zone1: 13 x 21 x 49, iblank>, True, ('k', 'j', 'i'))
+    """
 
     def __init__(self, dataset: Dataset, info: Mapping[str, Any]) -> None:
         self._dataset = dataset

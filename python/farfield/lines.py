@@ -16,6 +16,9 @@ from farfield.errors import UnknownName, UsageError
 if TYPE_CHECKING:
     from farfield import _native
 
+MOST_STEPS = 2**32 - 1
+"""`max_steps` where there is to be no bound: steps are counted in 32 bits, and so many points take 200 GB."""
+
 
 class Lines:
     """Streamlines in memory: `points[offsets[n]:offsets[n + 1]]` is line n, one line a seed, in seed order.
@@ -117,6 +120,13 @@ class Lines:
         Raises:
             UsageError: for any other suffix.
             DataError: if the file cannot be written.
+
+        >>> import os, tempfile, farfield as ff
+        >>> lines = ff.open("demo:box").streamlines(seeds=[(0.7, 0.5, 0.3)], max_length=0.5)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     lines.save(folder + "/lines.vtp")
+        ...     os.listdir(folder)
+        ['lines.vtp']
         """
         target = os.fspath(path)
         if os.path.splitext(target)[1].lower() not in (".vtp", ".npz"):
@@ -124,10 +134,19 @@ class Lines:
         self._native.save(target)
 
     def to_pyvista(self) -> Any:
-        """A `pyvista.PolyData`; needs the `pyvista` extra.
+        """A `pyvista.PolyData`; needs the `pyvista` extra. Lines without points are left out; `seed` of a cell is its line's
+        number here.
 
         Raises:
             ImportError: if pyvista is not installed.
+
+        >>> import farfield as ff
+        >>> lines = ff.open("demo:box").streamlines(seeds=[(0.7, 0.5, 0.3), (9, 9, 9)], max_length=0.5, scalars=["density"])
+        >>> mesh = lines.to_pyvista()
+        >>> mesh.n_lines, mesh.n_points == len(lines.points), mesh.cell_data["seed"].tolist(), mesh.cell_data["reason"].tolist()
+        (1, True, [0], ['length'])
+        >>> mesh.point_data.keys()
+        ['density', 'time', 'zone']
         """
         try:
             import pyvista  # type: ignore[import-not-found,unused-ignore]
@@ -135,19 +154,17 @@ class Lines:
             raise ImportError("to_pyvista needs pyvista: pip install 'farfield[pyvista]'") from error
         lengths = np.diff(self.offsets)
         kept = np.flatnonzero(lengths > 0)
-        cells = np.empty(int(lengths.sum()) + len(kept), dtype=np.int64)
-        at = 0
-        for n in kept:
-            begin, end = int(self.offsets[n]), int(self.offsets[n + 1])
-            cells[at] = end - begin
-            cells[at + 1 : at + 1 + end - begin] = np.arange(begin, end)
-            at += 1 + end - begin
         mesh = pyvista.PolyData()
         mesh.points = self.points
-        mesh.lines = cells
+        # Before the numbers of each line's points, how many they are.
+        mesh.lines = np.insert(np.arange(len(self.points)), self.offsets[:-1][kept], lengths[kept])
         for name, values in self._arrays.items():
-            mesh.point_data[name] = values
+            # Named as in files, where no field hides what every line has.
+            mesh.point_data[f"field_{name}" if name in ("time", "zone") else name] = values
         mesh.point_data["time"] = self.time
         mesh.point_data["zone"] = self.zone
+        mesh.cell_data["seed"] = kept
         mesh.cell_data["reason"] = self.reason[kept]
+        if self.reason_backward is not None:
+            mesh.cell_data["reason_backward"] = self.reason_backward[kept]
         return mesh

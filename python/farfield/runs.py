@@ -224,10 +224,11 @@ def render(
 
     Args:
         scene: A `Scene`, the name of a scene file (`.json`), an open dataset, or a source: the last two give the default
-            picture.
+            picture. An open dataset is opened a second time, with its files, its options and, where nothing else is said,
+            its means; what it holds itself stays within its own limit.
         output: The `.png` file.
         size: Width and height in pixels; None for the scene's.
-        memory_limit: As in `farfield.open`.
+        memory_limit: As in `farfield.open`; None for that of an open dataset, likewise below.
         workers: As in `farfield.open`.
         readers: As in `farfield.open`.
         replacement: As in `farfield.open`.
@@ -243,27 +244,36 @@ def render(
     >>> import tempfile, farfield as ff
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     ff.render("demo:box", folder + "/box.png", size=(160, 90))["size"]
+    ...     with ff.open("demo:box", memory_limit="64MiB") as ds:
+    ...         ff.render(ds, folder + "/same.png", size=(160, 90))["stats"]["limit_bytes"] == 64 << 20
     [160, 90]
+    True
     """
     from farfield import _core
     from farfield.scene import Scene, default_scene, load_scene
     from farfield.scene.native import to_native
 
     target = output_path(output, PICTURES, "pictures")
-    settings = Settings(
-        {"memory_limit": memory_limit, "workers": workers, "readers": readers, "replacement": replacement}
-    )
+    means = {"memory_limit": memory_limit, "workers": workers, "readers": readers, "replacement": replacement}
     how: dict[str, Any] = {"plot3d": dict(plot3d or {}), "zone_order": list(zone_order or ()) or None}
-    if isinstance(scene, Scene):
-        chosen = scene
-    elif isinstance(scene, str | os.PathLike):
-        name = os.fspath(scene)
-        chosen = load_scene(name) if is_scene_file(name) else default_scene(name, settings, progress=progress, **how)
+    files: sources.Source | None = None
+    if isinstance(scene, Scene | str | os.PathLike):
+        settings = Settings(means)
+        if isinstance(scene, Scene):
+            chosen = scene
+        elif is_scene_file(os.fspath(scene)):
+            chosen = load_scene(scene)
+        else:
+            chosen = default_scene(scene, settings, progress=progress, **how)
+        info = _catalog(chosen, settings, progress, how)
     else:
-        chosen = default_scene(scene, settings, progress=progress)
+        held = scene.stats()
+        own = {"memory_limit": held["limit_bytes"], **{key: held[key] for key in ("workers", "readers", "replacement")}}
+        settings = Settings({key: own[key] if value is None else value for key, value in means.items()})
+        chosen, info, files = default_scene(scene, settings, progress=progress), scene.info(), scene._source
     if size is not None:
         chosen = chosen.model_copy(update={"size": size})
-    document = to_native(chosen, settings, _catalog(chosen, settings, progress, how), **how)
+    document = to_native(chosen, settings, info, files, **how)
     with reporting(progress) as report:
         text = _core.render(
             json.dumps(document),

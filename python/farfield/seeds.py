@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 _KINDS = ("point:", "line:", "plane:", "box:", "sphere:", "random:", "ijk:")
+_FILES = (".csv", ".npy", ".vtp")
 
 
 def rake(start: Sequence[float], end: Sequence[float], *, n_points: int = 20) -> NDArray[np.float64]:
@@ -64,77 +65,28 @@ def as_seeds(seeds: ArrayLike) -> NDArray[np.float64]:
 
 
 def resolve(seeds: Any) -> tuple[str | None, NDArray[np.float64] | None]:
-    """A specification for the extension, or an array: from a specification, the name of a file (.npy, .csv, .vtp) or an
-    array.
+    """What the extension takes: a specification or the name of a file as it is, or a checked array.
+
+    Files are read by the extension, in memory that does not grow with them.
 
     Raises:
         UsageError: if it is none of these.
-        DataError: if the file cannot be read.
+        DataError: if there is no such file.
+
+    >>> resolve("random:3:1")
+    ('random:3:1', None)
     """
     if not isinstance(seeds, str | os.PathLike):
         return None, as_seeds(seeds)
     text = os.fspath(seeds)
     if text.startswith(_KINDS):
         return text, None
-    if not os.path.exists(text):
-        if os.path.splitext(text)[1].lower() in (".npy", ".csv", ".vtp"):
-            raise DataError(f"{text}: there is no such seed file")
-        raise UsageError(f"'{text}' is neither a seed file nor one of {', '.join(k + '...' for k in _KINDS)}")
-    return None, load(text)
-
-
-def load(path: str) -> NDArray[np.float64]:
-    """Seeds of a .npy, .csv or .vtp file. The columns of a .csv are x, y, z (or x, y), or what its header calls so
-    (`Points:0` and so on, as ParaView writes them, are x and so on).
-
-    Raises:
-        DataError: if the file does not hold seeds.
-    """
-    import numpy as np
-
-    suffix = os.path.splitext(path)[1].lower()
-    try:
-        if suffix == ".npy":
-            array = np.load(path, allow_pickle=False)
-        elif suffix == ".csv":
-            array = _load_csv(path)
-        elif suffix == ".vtp":
-            from farfield._core import read_points
-
-            array = read_points(path)
-        else:
-            raise UsageError(f"{path}: seed files end in .npy, .csv or .vtp")
-        return as_seeds(array)
-    except UsageError as error:
-        raise (error if path in str(error) else UsageError(f"{path}: {error}")) from error
-    except (OSError, ValueError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{path}: not readable as seeds: {error}") from error
-
-
-_COLUMNS = {"points:0": "x", "points:1": "y", "points:2": "z", "points_0": "x", "points_1": "y", "points_2": "z"}
-
-
-def _load_csv(path: str) -> NDArray[np.float64]:
-    import csv
-
-    import numpy as np
-
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        rows = [[cell.strip() for cell in row] for row in csv.reader(file) if any(c.strip() for c in row)]
-    rows = [row for row in rows if not row[0].startswith("#")]
-    if not rows:
-        return np.empty((0, 3))
-    columns: list[int] = list(range(min(3, len(rows[0]))))
-    try:
-        [float(rows[0][c]) for c in columns]
-    except ValueError as error:  # a header line
-        header = rows.pop(0)
-        names = [_COLUMNS.get(name.strip("\"'").lower(), name.lower()) for name in header]
-        if "x" not in names or "y" not in names:
-            raise ValueError(f"the header names no columns x and y, but {', '.join(header)}") from error
-        columns = [names.index(n) for n in ("x", "y", "z") if n in names]
-    if any(len(row) <= max(columns) for row in rows):
-        raise ValueError("the rows differ in length")
-    return np.array([[float(row[c]) for c in columns] for row in rows]).reshape(len(rows), len(columns))
+    is_there = os.path.exists(text)
+    if os.path.splitext(text)[1].lower() in _FILES:
+        if not is_there:
+            raise DataError(f"{text}: there is no such seed file; check the path (working folder: {os.getcwd()})")
+        return text, None
+    if is_there:
+        raise UsageError(f"{text}: seed files end in {', '.join(_FILES)}")
+    forms = [*(kind + "..." for kind in _KINDS), *(f"FILE{suffix}" for suffix in _FILES)]
+    raise UsageError(f"'{text}' is neither a seed file nor one of {', '.join(forms)}")

@@ -32,7 +32,7 @@ class Source:
     options: Mapping[str, Any] = field(default_factory=dict)
     """As `Dataset.open` of the extension takes them."""
     text: str = ""
-    """What the user wrote."""
+    """What the user wrote, in one string: `parse` of it finds the same files."""
 
     def files(self) -> list[str]:
         """All files, the grid first."""
@@ -126,7 +126,8 @@ def parse(
             _readable(name)
     if grid.endswith(".p3d") and (paths["q"] or paths["function"]):
         raise UsageError(f"{grid}: a .p3d file names its q and function files itself; leave +q= away")
-    return Source(grid, paths["q"], paths["function"], {}, whole)
+    said = head + "".join(f"+{key}={pattern}" for key, listed in patterns.items() for pattern in listed)
+    return Source(grid, paths["q"], paths["function"], {}, said)
 
 
 def _readable(name: str) -> None:

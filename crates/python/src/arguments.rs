@@ -1,12 +1,13 @@
 //! From JSON and keyword arguments to what the engine takes.
 
-use engine::seeds::{Dimension, Seeds};
-use engine::session::{Means, SourceSpec};
-use engine::trace::TraceSpec;
+use engine::output::{Budget, Charge};
+use engine::seeds::{Dimension, PointList, Reading, SeedError, Seeds};
+use engine::session::{Means, Session, SourceSpec, Watch};
+use engine::trace::{LedgerShare, TraceSpec};
 use field::error::FieldError;
 use kernels::rk::Method;
 use kernels::streamline::{Direction, Integrator, Options};
-use pager::PolicyKind;
+use pager::{Pager, PolicyKind};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -131,23 +132,73 @@ pub fn means(memory_limit: u64, workers: usize, readers: usize, replacement: &st
     Ok(Means { memory_limit, workers, readers, replacement, observer: None })
 }
 
+/// For what data seeds are, and on whose account they are held.
+pub struct Ground {
+    planar: bool,
+    /// None: of arms of experiments, which have their seeds before they open anything.
+    pager: Option<Arc<Pager>>,
+}
+
+impl Ground {
+    /// An open dataset, and the ledger of its session.
+    pub fn of(session: &Session) -> Self {
+        Self { planar: session.dataset().catalog.dimension == 2, pager: Some(session.pager.clone()) }
+    }
+    /// Any three-dimensional one.
+    pub fn bare() -> Self {
+        Self { planar: false, pager: None }
+    }
+    /// Whether the data lie in a plane.
+    pub fn planar(&self) -> bool {
+        self.planar
+    }
+    fn charge(&self) -> Box<dyn Charge> {
+        match &self.pager {
+            Some(p) => Box::new(LedgerShare::new(p.clone())),
+            None => Box::new(Budget::new(1 << 20)),
+        }
+    }
+    fn error(&self, e: SeedError) -> FieldError {
+        e.in_run(self.pager.as_deref())
+    }
+    /// Seeds from positions.
+    pub fn list(&self, points: impl Iterator<Item = Result<[f64; 3], FieldError>>) -> Result<Seeds, FieldError> {
+        let mut list = PointList::new(self.charge()).map_err(|e| self.error(e))?;
+        for point in points {
+            list.push(point?).map_err(|e| self.error(e))?;
+        }
+        Ok(Seeds::List(Arc::new(list)))
+    }
+    fn parse(&self, spec: &str, watch: &mut Watch<'_>) -> Result<Seeds, FieldError> {
+        let dimension = if self.planar { Dimension::Two } else { Dimension::Three };
+        Seeds::parse(spec, &mut Reading::new(dimension, self.charge(), watch)).map_err(|e| self.error(e))
+    }
+}
+
 /// What is traced. `points` win over `options["seeds"]`.
-pub fn trace(options: &str, points: Option<Vec<[f64; 3]>>, planar: bool) -> Result<TraceSpec, FieldError> {
+pub fn trace(
+    options: &str,
+    points: Option<Seeds>,
+    ground: &Ground,
+    watch: &mut Watch<'_>,
+) -> Result<TraceSpec, FieldError> {
     let mut o = Object::parse(options, "trace options")?;
-    let spec = trace_object(&mut o, points, planar)?;
+    let spec = trace_object(&mut o, points, ground, watch)?;
     o.done()?;
     Ok(spec)
 }
 
 /// As [`trace`], from an object that may hold more.
-pub fn trace_object(o: &mut Object, points: Option<Vec<[f64; 3]>>, planar: bool) -> Result<TraceSpec, FieldError> {
-    let dimension = if planar { Dimension::Two } else { Dimension::Three };
+pub fn trace_object(
+    o: &mut Object,
+    points: Option<Seeds>,
+    ground: &Ground,
+    watch: &mut Watch<'_>,
+) -> Result<TraceSpec, FieldError> {
     let seeds = match (points, o.take("seeds")) {
-        (Some(p), _) => Seeds::from_points(p),
-        (None, Some(Value::String(s))) => Seeds::parse(&s, dimension).map_err(engine::trace::seed_error)?,
-        (None, Some(Value::Array(rows))) => {
-            Seeds::from_points(rows.iter().map(|v| position(v, planar)).collect::<Result<_, _>>()?)
-        }
+        (Some(seeds), _) => seeds,
+        (None, Some(Value::String(s))) => ground.parse(&s, watch)?,
+        (None, Some(Value::Array(rows))) => ground.list(rows.iter().map(|v| position(v, ground.planar)))?,
         (None, _) => return Err(usage("no seeds: give a shape such as line:0,0,0:1,0,0:20, a file, or an array")),
     };
     let direction = match o.text("direction")?.as_deref() {

@@ -1,6 +1,6 @@
 //! Arms of the experiments that run in this process.
 
-use crate::arguments::{self, Object};
+use crate::arguments::{self, Ground, Object};
 use crate::watch::watched;
 use engine::bench::{self as arms, Arm, Overlap, PageReads, TraceArm, Whole};
 use engine::session::{Means, SourceSpec, Watch};
@@ -28,14 +28,14 @@ fn means(o: &mut Object) -> Result<Means, FieldError> {
     arguments::means(limit, workers, readers, o.text("replacement")?.as_deref().unwrap_or("clock"))
 }
 
-fn traces(o: &mut Object) -> Result<Vec<TraceSpec>, FieldError> {
+fn traces(o: &mut Object, watch: &mut Watch<'_>) -> Result<Vec<TraceSpec>, FieldError> {
     let list = match o.take("traces") {
         Some(Value::Array(list)) => list,
         _ => return Err(needs("traces")),
     };
     let each = |v| {
         let mut t = Object::of(v, "trace options")?;
-        let spec = arguments::trace_object(&mut t, None, false)?;
+        let spec = arguments::trace_object(&mut t, None, &Ground::bare(), watch)?;
         t.done()?;
         Ok(spec)
     };
@@ -56,13 +56,14 @@ fn run(options: &str, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
     };
     if let Some(arm) = arm {
         let touched = o.truth("touched")?;
-        let spec = TraceArm { means: means(&mut o)?, traces: traces(&mut o)?, source: source(&mut o)?, arm, touched };
+        let spec =
+            TraceArm { means: means(&mut o)?, traces: traces(&mut o, watch)?, source: source(&mut o)?, arm, touched };
         o.done()?;
         return arms::trace(&spec, watch);
     }
     match kind.as_str() {
         "crossings" => {
-            let (means, traces, source) = (means(&mut o)?, traces(&mut o)?, source(&mut o)?);
+            let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
             o.done()?;
             let first = traces.first().ok_or_else(|| needs("traces"))?;
             arms::crossings(source, means, first, watch)
@@ -70,7 +71,7 @@ fn run(options: &str, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
         "overlap" => {
             let spec = Overlap {
                 store: PathBuf::from(o.text("source")?.ok_or_else(|| needs("source"))?),
-                trace: traces(&mut o)?.into_iter().next().ok_or_else(|| needs("traces"))?,
+                trace: traces(&mut o, watch)?.into_iter().next().ok_or_else(|| needs("traces"))?,
                 means: means(&mut o)?,
                 latency: Duration::from_secs_f64(o.positive("latency_s")?.ok_or_else(|| needs("latency_s"))?),
                 active: o.whole("active")?.unwrap_or(0) as usize,
@@ -80,7 +81,7 @@ fn run(options: &str, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
         }
         "overlap_disk" => {
             let store = PathBuf::from(o.text("source")?.ok_or_else(|| needs("source"))?);
-            let (means, traces) = (means(&mut o)?, traces(&mut o)?);
+            let (means, traces) = (means(&mut o)?, traces(&mut o, watch)?);
             o.done()?;
             arms::overlap_disk(&store, traces.first().ok_or_else(|| needs("traces"))?, &means, watch)
         }

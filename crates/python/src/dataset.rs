@@ -1,10 +1,11 @@
 //! An open dataset.
 
-use crate::arguments::{self, Events, Object};
+use crate::arguments::{self, Events, Ground, Object};
 use crate::errors::{raise, to_python};
 use crate::lines::PyLines;
 use crate::watch::watched;
 use engine::info;
+use engine::seeds::Seeds;
 use engine::session::Session;
 use engine::surfaces;
 use engine::trace::{self, Destination, TraceReport};
@@ -48,10 +49,10 @@ impl PyDataset {
     }
 }
 
-/// Rows of three numbers, or of two where the data lie in a plane.
-fn rows(py: Python<'_>, seeds: Option<PyReadonlyArray2<'_, f64>>, planar: bool) -> PyResult<Option<Vec<[f64; 3]>>> {
+/// Seeds from rows of three numbers, or of two where the data lie in a plane. The array is the caller's, what is made of it is not.
+fn rows(py: Python<'_>, seeds: Option<PyReadonlyArray2<'_, f64>>, ground: &Ground) -> PyResult<Option<Seeds>> {
     let Some(a) = seeds else { return Ok(None) };
-    let shape = a.shape();
+    let (shape, planar) = (a.shape(), ground.planar());
     // Two coordinates in space would silently mean z = 0, which is seldom where anyone wants to start.
     if shape[1] != 3 && !(planar && shape[1] == 2) {
         let form = if planar { "(N, 2) or (N, 3)" } else { "(N, 3), for these data are 3-D" };
@@ -62,7 +63,8 @@ fn rows(py: Python<'_>, seeds: Option<PyReadonlyArray2<'_, f64>>, planar: bool) 
         ));
     }
     let a = a.as_array();
-    Ok(Some(a.rows().into_iter().map(|r| [r[0], r[1], if r.len() > 2 { r[2] } else { 0.0 }]).collect()))
+    let points = a.rows().into_iter().map(|r| Ok([r[0], r[1], if r.len() > 2 { r[2] } else { 0.0 }]));
+    ground.list(points).map(Some).map_err(|e| to_python(py, e))
 }
 
 /// SUMMARY.
@@ -181,10 +183,10 @@ impl PyDataset {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PyLines> {
         let session = self.session(py)?;
-        let planar = session.dataset().catalog.dimension == 2;
-        let points = rows(py, seeds, planar)?;
+        let ground = Ground::of(&session);
+        let points = rows(py, seeds, &ground)?;
         watched(py, progress, |watch| {
-            let spec = arguments::trace(options, points, planar)?;
+            let spec = arguments::trace(options, points, &ground, watch)?;
             let (report, arrays) = trace::trace(&session, &spec, Destination::Memory, watch)?;
             let arrays = arrays.ok_or_else(|| FieldError::Usage("no lines came back".into()))?;
             let text = summary(&session, &report, None).to_string();
@@ -202,10 +204,10 @@ impl PyDataset {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<String> {
         let session = self.session(py)?;
-        let planar = session.dataset().catalog.dimension == 2;
-        let points = rows(py, seeds, planar)?;
+        let ground = Ground::of(&session);
+        let points = rows(py, seeds, &ground)?;
         watched(py, progress, |watch| {
-            let spec = arguments::trace(options, points, planar)?;
+            let spec = arguments::trace(options, points, &ground, watch)?;
             let (report, _) = trace::trace(&session, &spec, Destination::File(Path::new(output)), watch)?;
             Ok(summary(&session, &report, Some(output)).to_string())
         })

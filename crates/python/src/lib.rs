@@ -26,7 +26,6 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(convert::convert, m)?)?;
     m.add_function(wrap_pyfunction!(convert::validate, m)?)?;
     m.add_function(wrap_pyfunction!(render::render, m)?)?;
-    m.add_function(wrap_pyfunction!(lines::read_points, m)?)?;
     m.add_function(wrap_pyfunction!(bench::bench, m)?)?;
     m.add_function(wrap_pyfunction!(resident_bytes, m)?)?;
     Ok(())

@@ -141,22 +141,3 @@ impl PyLines {
 
 /// Memory that saving may take beside the arrays that are there already.
 const SAVE_BUDGET: usize = 32 << 20;
-
-/// The points of a .vtp file, (N, 3).
-#[pyfunction]
-pub fn read_points<'py>(py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyArray2<f64>>> {
-    let points = py.detach(|| -> Result<Vec<f64>, field::error::FieldError> {
-        let seeds = engine::seeds::Seeds::open(Path::new(path), engine::seeds::Dimension::Three)
-            .map_err(engine::trace::seed_error)?;
-        let mut out = Vec::new();
-        for n in 0..seeds.len() {
-            if let engine::seeds::SeedPoint::Physical(x) = seeds.get(n).map_err(engine::trace::seed_error)? {
-                out.extend(x);
-            }
-        }
-        Ok(out)
-    });
-    let points = points.map_err(|e| to_python(py, e))?;
-    let n = points.len() / 3;
-    PyArray1::from_vec(py, points).reshape([n, 3])
-}

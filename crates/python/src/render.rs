@@ -1,9 +1,9 @@
 //! Pictures.
 
-use crate::arguments::{self, Events, Object};
+use crate::arguments::{self, Events, Ground, Object};
 use crate::watch::watched;
 use engine::scene::{self, Reader};
-use engine::session::SourceSpec;
+use engine::session::{Session, SourceSpec, Watch};
 use engine::trace::TraceSpec;
 use field::error::FieldError;
 use pyo3::prelude::*;
@@ -23,9 +23,9 @@ fn source(value: Value) -> Result<SourceSpec, FieldError> {
 }
 
 /// Options of a trace in a scene.
-fn trace(value: Value, planar: bool) -> Result<TraceSpec, FieldError> {
+fn trace(value: Value, session: &Session, watch: &mut Watch<'_>) -> Result<TraceSpec, FieldError> {
     let mut o = Object::of(value, "scene: trace")?;
-    let spec = arguments::trace_object(&mut o, None, planar)?;
+    let spec = arguments::trace_object(&mut o, None, &Ground::of(session), watch)?;
     o.done()?;
     Ok(spec)
 }

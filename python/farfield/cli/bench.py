@@ -10,6 +10,7 @@ from farfield.cli.common import Common, command
 
 RESULTS = "docs/benchmarks"
 REPORT = "docs/benchmarks.md"
+QUICK = "quick-results"
 
 
 def register(app: typer.Typer) -> None:
@@ -37,7 +38,15 @@ def register(app: typer.Typer) -> None:
         work: Annotated[
             str, typer.Option("--work", metavar="DIR", help="folder for data, kept between runs")
         ] = "bench-data",
-        results: Annotated[str, typer.Option("--results", metavar="DIR", help="folder for NAME.json")] = RESULTS,
+        results: Annotated[
+            str | None,
+            typer.Option(
+                "--results",
+                metavar="DIR",
+                help=f"folder for NAME.json; {RESULTS} if nothing is said, of quick runs WORK/{QUICK}",
+                show_default=False,
+            ),
+        ] = None,
     ) -> int:
         """Run experiments and write their results. Exit code 1 if a figure that must hold does not."""
         import sys
@@ -46,6 +55,8 @@ def register(app: typer.Typer) -> None:
         from farfield.bench import Recorder, find, load
         from farfield.bench.result import write_result
 
+        # What is kept are figures to quote, which a quick run has none of.
+        target = Path(results) if results is not None else Path(work, QUICK) if quick else Path(RESULTS)
         chosen = list(load().values()) if names == ["all"] else [find(name) for name in names]
         missed = 0
         documents = {}
@@ -57,7 +68,7 @@ def register(app: typer.Typer) -> None:
             recorder = Recorder(e.name, e.title, about=e.about, runs=runs, quick=quick, work=folder)
             e.measure(recorder)
             result = recorder.result()
-            path = write_result(result, Path(results))
+            path = write_result(result, target)
             documents[e.name] = result.model_dump(mode="json")
             missed += sum(not claim.holds for claim in result.claims)
             lines = [f"{e.name}: {path}"]

@@ -57,6 +57,7 @@ def register(app: typer.Typer) -> None:
             "zone": found.zone,
             "ijk": list(found.ijk),
             "position": list(found.position),
+            "note": found.note,
             "values": found.values,
             "units": found.units,
             "stats": stats,
@@ -66,6 +67,8 @@ def register(app: typer.Typer) -> None:
             f"ijk       {' '.join(f'{v:.6g}' for v in found.ijk)}",
             f"position  {' '.join(f'{v:.9g}' for v in found.position)} [{found.units.get('position', '')}]",
         ]
+        if found.note is not None:
+            lines.append(f"note      {found.note}")
         width = max((len(name) for name in found.values), default=0)
         lines += [f"{n:<{width}}  {_number(v)} [{found.units.get(n, '')}]" for n, v in found.values.items()]
         common.show(flat(result), lines)

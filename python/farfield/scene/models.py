@@ -48,6 +48,7 @@ class Trace(_Part):
     """Streamlines traced for the picture, with the keywords of `Dataset.streamlines`."""
 
     seeds: str | list[Vector]
+    """A shape or a file as `farfield trace` takes them, or positions."""
     field: str = "velocity"
     direction: Literal["forward", "backward", "both"] = "both"
     integrator: Literal["rk45", "rk4", "euler"] = "rk45"
@@ -57,6 +58,7 @@ class Trace(_Part):
     max_length: Positive | None = None
     max_time: Positive | None = None
     max_steps: Annotated[int, Field(gt=0)] | None = 2000
+    """Null, here as above: no bound."""
     terminal_speed: Annotated[float, Field(ge=0)] = 1e-12
     scalars: list[str] = []
 
@@ -141,7 +143,19 @@ Drawn = Annotated[Lines | Surface | Walls | Outline, Field(discriminator="kind")
 
 
 class Scene(_Part):
-    """A picture."""
+    """A picture.
+
+    >>> import tempfile, farfield as ff
+    >>> from farfield.scene import Lines, Outline, Trace
+    >>> lines = Lines(trace=Trace(seeds="line:0.6,0.5,0.3:0.9,0.5,0.3:9"), color="density")
+    >>> scene = ff.Scene(source="demo:box", objects=[Outline(), lines], size=(160, 90))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [drawn["name"] for drawn in ff.render(scene, folder + "/box.png")["drawn"]]
+    ['outline', 'streamlines']
+    """
+
+    # What the schema says of it: the example is Python's.
+    model_config = ConfigDict(json_schema_extra={"description": "A picture."})
 
     version: Literal[1] = 1
     source: str | None = None

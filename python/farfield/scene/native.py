@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from farfield import sources
+from farfield.lines import MOST_STEPS
 from farfield.scene.colors import DIVERGING, SEQUENTIAL, diverges, find_color, lut, rgb
-from farfield.scene.models import ColorMap, Lines, Outline, Scene, Surface, Walls
+from farfield.scene.models import ColorMap, Lines, Outline, Scene, Surface, Trace, Walls
 from farfield.settings import Settings
 from farfield.surfaces import parse_surface
 
@@ -21,10 +22,11 @@ def to_native(
     scene: Scene,
     settings: Settings,
     info: Mapping[str, Any] | None = None,
+    source: sources.Source | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """The object that the extension's `render` takes. `info` is the dataset's, if it is at hand; `options` (plot3d,
-    zone_order) are how to open it.
+    """The object that the extension's `render` takes. `info` is the dataset's, if it is at hand; `source` its files, where it is
+    open already and the scene's words need not be looked up; `options` (plot3d, zone_order) are how to open it.
 
     Raises:
         UnknownName: if a colour or a colour map does not exist.
@@ -38,7 +40,7 @@ def to_native(
     top, bottom = (scene.background,) * 2 if isinstance(scene.background, str) else scene.background
     return {
         "version": scene.version,
-        "source": _source(scene, settings, options),
+        "source": _source(scene, settings, source, options),
         "step": scene.step,
         "objects": objects,
         "maps": {name: _map(maps[name], fields.get(maps[name].field), chosen) for name in used},
@@ -52,10 +54,13 @@ def to_native(
     }
 
 
-def _source(scene: Scene, settings: Settings, options: Mapping[str, Any]) -> dict[str, Any] | None:
+def _source(
+    scene: Scene, settings: Settings, known: sources.Source | None, options: Mapping[str, Any]
+) -> dict[str, Any] | None:
     if scene.source is None:
         return None
-    found = sources.parse(scene.source).with_options(cache_dir=str(settings["cache_dir"]), **options)
+    found = known or sources.parse(scene.source).with_options(cache_dir=str(settings["cache_dir"]))
+    found = found.with_options(**options)
     return {
         "path": found.path,
         "q": list(found.q) or None,
@@ -72,12 +77,17 @@ def _object(
         return {"kind": "outline", "zone": drawn.zone, "rgb": color, "width": drawn.width}
     paint = _paint(drawn.color, _PLAIN[drawn.kind], maps, fields)
     if isinstance(drawn, Lines):
-        trace = None if drawn.trace is None else drawn.trace.model_dump(mode="json")
-        origin = {"file": drawn.file} if trace is None else {"trace": trace}
+        origin = {"file": drawn.file} if drawn.trace is None else {"trace": _trace(drawn.trace)}
         return {"kind": "lines", **origin, **paint, "radius": drawn.radius}
     if isinstance(drawn, Walls):
         return {"kind": "surface", "walls": True, **paint, "mesh": drawn.mesh}
     return {"kind": "surface", **parse_surface(drawn.surface).native(), **paint, "mesh": drawn.mesh}
+
+
+def _trace(trace: Trace) -> dict[str, Any]:
+    """Null is no bound in a scene, and 2000 to the extension."""
+    steps = MOST_STEPS if trace.max_steps is None else trace.max_steps
+    return {**trace.model_dump(mode="json"), "max_steps": steps}
 
 
 def _paint(

@@ -179,10 +179,8 @@ def _background(text: str | None) -> str | tuple[str, str] | None:
     return parts[0] if len(parts) == 1 else (parts[0], parts[1])
 
 
-def _seeds(text: str) -> str | list[Vector]:
+def _seeds(text: str) -> str:
     from farfield.seeds import resolve
 
-    spec, array = resolve(text)
-    if array is None:
-        return text if spec is None else spec
-    return [(float(p[0]), float(p[1]), float(p[2]) if len(p) > 2 else 0.0) for p in array]
+    # Checked here, where a mistake can be told before anything is opened; text never becomes an array.
+    return resolve(text)[0] or text

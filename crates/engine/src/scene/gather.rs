@@ -142,7 +142,7 @@ impl<'a> Gatherer<'a> {
     ) -> Result<(LineStore, Option<String>), FieldError> {
         let session = self.session()?;
         let dataset = session.dataset();
-        let mut spec = (self.reader.trace)(options, dataset.catalog.dimension == 2)?;
+        let mut spec = (self.reader.trace)(options, session, watch)?;
         spec.step = self.document.step;
         // Time and zone come with every line, whether the dataset has a field of that name or not.
         let own = field.as_deref().filter(|f| LINE_ARRAYS.contains(f) && dataset.quantity(0, f).is_err());

@@ -36,12 +36,15 @@ use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use target::PictureFile;
 
+/// See [`Reader::trace`].
+pub type ReadTrace = dyn Fn(Value, &Session, &mut Watch<'_>) -> Result<TraceSpec, FieldError>;
+
 /// How the parts of a scene are read that the caller reads elsewhere too.
 pub struct Reader<'a> {
     /// `{"path", "q", "function", "options"}`.
     pub source: &'a dyn Fn(Value) -> Result<SourceSpec, FieldError>,
-    /// Options of a trace; whether the dataset is planar.
-    pub trace: &'a dyn Fn(Value, bool) -> Result<TraceSpec, FieldError>,
+    /// Options of a trace, for the dataset of a session. Seeds may come from a file, and reading that can be watched.
+    pub trace: &'a ReadTrace,
 }
 
 /// Share of the limit that gathered geometry may hold in memory; the rest of it goes to disk.

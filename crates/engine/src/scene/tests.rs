@@ -5,7 +5,7 @@ use super::pieces::{Arena, LineBuilder, LineLayer};
 use super::*;
 use crate::output::testing::{Lcg, TestDir};
 use crate::picture::{Chunk, Geometry};
-use crate::seeds::{Dimension, Seeds};
+use crate::seeds::Seeds;
 use field::plot3d::write::{write, Spec};
 use field::plot3d::Kind;
 use kernels::streamline::{Direction, Options};
@@ -53,9 +53,9 @@ fn source(value: Value) -> Result<SourceSpec, FieldError> {
     })
 }
 
-fn trace_options(_: Value, planar: bool) -> Result<TraceSpec, FieldError> {
-    assert!(!planar);
-    let seeds = Seeds::parse("random:40:1", Dimension::Three).unwrap();
+fn trace_options(_: Value, session: &Session, _: &mut Watch<'_>) -> Result<TraceSpec, FieldError> {
+    assert_eq!(session.dataset().catalog.dimension, 3);
+    let seeds = Seeds::Random { count: 40, seed: 1 };
     let options = Options { direction: Direction::Both, ..Options::default() };
     Ok(TraceSpec { seeds, field: "velocity".into(), step: 0, scalars: vec![], options })
 }
@@ -226,7 +226,7 @@ fn a_scene_of_files_alone_needs_no_source() {
     let mut scene = full(&ring(&dir));
     let session =
         Session::open(source(scene["source"].clone()).unwrap(), means(64 << 20, 1), &mut |_, _, _| true).unwrap();
-    let mut spec = trace_options(Value::Null, false).unwrap();
+    let mut spec = trace_options(Value::Null, &session, &mut |_, _, _| true).unwrap();
     spec.scalars = vec!["velocity".into()];
     for name in ["l.vtp", "l.npz"] {
         crate::trace::trace(&session, &spec, crate::trace::Destination::File(&dir.path(name)), &mut |_, _, _| true)

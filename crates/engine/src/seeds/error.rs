@@ -1,6 +1,11 @@
 //! What can be wrong with seeds.
 
 use super::spec::FORMS;
+use crate::output::OutputError;
+use crate::session::would_do;
+use field::error::FieldError;
+use pager::Pager;
+use std::io;
 use std::path::PathBuf;
 
 /// What is wrong with seeds.
@@ -24,6 +29,14 @@ pub enum SeedError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A file that cannot be opened.
+    #[error("seeds from {path}: {source}", path = path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// A file that does not hold seeds.
     #[error("seeds from {path}: {reason}", path = path.display())]
     File {
@@ -40,7 +53,46 @@ pub enum SeedError {
         /// How many there are.
         len: u64,
     },
-    /// Points that were put on disk cannot be read back.
+    /// Points cannot be put on disk or read back from it.
     #[error("seeds: {0}")]
     Spill(String),
+    /// The memory for a list of points is not to be had.
+    #[error("seeds need {needs} bytes of memory, which are not to be had")]
+    Memory {
+        /// The bytes that would do.
+        needs: u64,
+    },
+    /// The one who watches wants no more.
+    #[error("interrupted while seeds were read")]
+    Cancelled,
+}
+
+impl SeedError {
+    /// As the callers of the engine see it; `pager` is the one whose ledger was to hold the points.
+    pub fn in_run(self, pager: Option<&Pager>) -> FieldError {
+        match self {
+            Self::Open { path, source } if source.kind() == io::ErrorKind::NotFound => {
+                FieldError::format(path, "there is no such file of seeds; check the path")
+            }
+            Self::Open { path, source } => FieldError::io(path, source),
+            Self::File { path, reason } => FieldError::format(path, format!("not readable as seeds: {reason}")),
+            Self::Memory { needs } => FieldError::LimitTooSmall {
+                limit: pager.map_or(0, |p| p.ledger().limit()),
+                needs: pager.map_or(needs, |p| would_do(p, needs)),
+                what: "a list of seeds".into(),
+            },
+            Self::Spill(message) => FieldError::Output(format!("seeds: {message}")),
+            Self::Cancelled => FieldError::Interrupted,
+            e @ (Self::Shape { .. } | Self::Unknown { .. } | Self::Index { .. }) => FieldError::Usage(e.to_string()),
+        }
+    }
+}
+
+impl From<OutputError> for SeedError {
+    fn from(e: OutputError) -> Self {
+        match e {
+            OutputError::Memory { needs } => Self::Memory { needs },
+            e => Self::Spill(e.to_string()),
+        }
+    }
 }

@@ -8,25 +8,29 @@
 //! # Practice
 //! [`Seeds::parse`] reads what a user writes after `--seeds`; [`Seeds::get`] gives a position in physical space, a position in the
 //! computational space of a zone, or, for random seeds, the numbers from which the dataset's owner draws a position in the domain. Seeds from
-//! files are read once into a log of fixed memory.
+//! files and arrays are put once into a [`PointList`], a log whose memory is bounded and charged to whom [`Reading`] names.
 //!
 //! ```
-//! use engine::seeds::{Dimension, SeedPoint, Seeds};
+//! use engine::output::Budget;
+//! use engine::seeds::{Dimension, Reading, SeedPoint, Seeds};
 //!
-//! let rake = Seeds::parse("line:0,0,0:0,1,0:5", Dimension::Three)?;
+//! let mut watch = |_: &str, _: f64, _: f64| true;
+//! let mut reading = Reading::new(Dimension::Three, Box::new(Budget::new(1 << 20)), &mut watch);
+//! let rake = Seeds::parse("line:0,0,0:0,1,0:5", &mut reading)?;
 //! assert_eq!(rake.len(), 5);
 //! assert_eq!(rake.get(1)?, SeedPoint::Physical([0.0, 0.25, 0.0]));
 //!
-//! let inlet = Seeds::parse("ijk:wing:1,1-9/3,2.5", Dimension::Three)?;
+//! let inlet = Seeds::parse("ijk:wing:1,1-9/3,2.5", &mut reading)?;
 //! assert_eq!(inlet.get(2)?, SeedPoint::Computational { zone: "wing", ijk: [0.0, 8.0, 1.5] });
 //!
-//! let wrong = Seeds::parse("line:0,0,0:0,1,0", Dimension::Three).unwrap_err();
+//! let wrong = Seeds::parse("line:0,0,0:0,1,0", &mut reading).unwrap_err();
 //! assert!(wrong.to_string().contains("line:x,y,z:x,y,z:n"));
 //! # Ok::<(), engine::seeds::SeedError>(())
 //! ```
 
 mod error;
 mod file;
+mod points;
 mod random;
 mod spec;
 #[cfg(test)]
@@ -34,10 +38,12 @@ mod tests;
 
 pub use error::SeedError;
 pub use file::{fuzz_csv, fuzz_npy, fuzz_vtp};
+pub use points::PointList;
 pub use random::SeedStream;
 pub use spec::{fuzz_spec, FORMS};
 
-use crate::output::ByteLog;
+use crate::output::{Charge, Held};
+use crate::session::Watch;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -61,13 +67,28 @@ pub struct IjkRange {
     pub count: u64,
 }
 
-/// A list of positions.
-#[derive(Clone, Debug)]
-pub enum PointList {
-    /// In memory that its owner has accounted for.
-    Memory(Arc<Vec<[f64; 3]>>),
-    /// In a log, 24 bytes a point.
-    Log(Arc<ByteLog>),
+/// What seeds are read with: for data of which dimension, on whose account, and under whose eyes.
+pub struct Reading<'a, 'w> {
+    dimension: Dimension,
+    /// The memory of all that reading makes; lists of points take their share of it with them.
+    held: Held,
+    watch: &'a mut Watch<'w>,
+}
+
+impl<'a, 'w> Reading<'a, 'w> {
+    /// Memory is charged to `charge`; `watch` is told how far a file is read, and ends it.
+    pub fn new(dimension: Dimension, charge: Box<dyn Charge>, watch: &'a mut Watch<'w>) -> Self {
+        Self { dimension, held: Held::new(charge), watch }
+    }
+
+    /// Tells how much of how much is read.
+    fn told(&mut self, done: u64, total: u64) -> Result<(), SeedError> {
+        if (self.watch)("reading seeds", done as f64, total as f64) {
+            Ok(())
+        } else {
+            Err(SeedError::Cancelled)
+        }
+    }
 }
 
 /// Where lines begin. All coordinates are in physical space, except [`Seeds::Ijk`].
@@ -137,7 +158,7 @@ pub enum Seeds {
         axes: [IjkRange; 3],
     },
     /// Points from a file or an array.
-    List(PointList),
+    List(Arc<PointList>),
 }
 
 /// Where one line begins.
@@ -161,21 +182,16 @@ impl Seeds {
     ///
     /// # Errors
     /// [`SeedError`] that says what is wrong and shows the right form.
-    pub fn parse(spec: &str, dimension: Dimension) -> Result<Self, SeedError> {
-        spec::parse(spec, dimension)
+    pub fn parse(spec: &str, reading: &mut Reading<'_, '_>) -> Result<Self, SeedError> {
+        spec::parse(spec, reading)
     }
 
     /// Reads a file of points.
     ///
     /// # Errors
     /// [`SeedError`] when it cannot be read or holds something else.
-    pub fn open(path: &Path, dimension: Dimension) -> Result<Self, SeedError> {
-        file::open(path, dimension)
-    }
-
-    /// Seeds from positions in memory.
-    pub fn from_points(points: Vec<[f64; 3]>) -> Self {
-        Self::List(PointList::Memory(Arc::new(points)))
+    pub fn open(path: &Path, reading: &mut Reading<'_, '_>) -> Result<Self, SeedError> {
+        file::open(path, reading)
     }
 
     /// How many seeds there are.
@@ -190,8 +206,7 @@ impl Seeds {
             Self::Plane { counts, .. } => counts.iter().fold(1, |n: u64, c| n.saturating_mul(*c)),
             Self::Box { counts, .. } => counts.iter().fold(1, |n: u64, c| n.saturating_mul(*c)),
             Self::Ijk { axes, .. } => axes.iter().fold(1, |n: u64, axis| n.saturating_mul(axis.count)),
-            Self::List(PointList::Memory(points)) => points.len() as u64,
-            Self::List(PointList::Log(log)) => log.len() / file::POINT_BYTES,
+            Self::List(points) => points.len(),
         }
     }
 
@@ -247,8 +262,7 @@ impl Seeds {
                 });
                 return Ok(SeedPoint::Computational { zone, ijk });
             }
-            Self::List(PointList::Memory(points)) => points[index as usize],
-            Self::List(PointList::Log(log)) => file::point(log, index)?,
+            Self::List(points) => points.get(index)?,
         };
         Ok(SeedPoint::Physical(physical))
     }

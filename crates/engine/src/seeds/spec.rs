@@ -1,6 +1,6 @@
 //! Seeds as a user writes them.
 
-use super::{file, Dimension, IjkRange, SeedError, Seeds};
+use super::{file, Dimension, IjkRange, Reading, SeedError, Seeds};
 use std::path::Path;
 
 /// All forms, for help texts and messages.
@@ -27,14 +27,14 @@ const SHAPES: [(&str, &str, &str); 7] = [
 const MAX_SEEDS: u64 = 1 << 40;
 
 /// Parses a shape or opens a file.
-pub(crate) fn parse(spec: &str, dimension: Dimension) -> Result<Seeds, SeedError> {
-    if let Some(parsed) = parse_shape(spec, dimension) {
+pub(crate) fn parse(spec: &str, reading: &mut Reading<'_, '_>) -> Result<Seeds, SeedError> {
+    if let Some(parsed) = parse_shape(spec, reading.dimension) {
         return parsed;
     }
     let path = Path::new(spec);
     let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
     if matches!(extension.as_deref(), Some("csv" | "npy" | "vtp")) {
-        return file::open(path, dimension);
+        return file::open(path, reading);
     }
     let reason = if path.is_file() {
         "a file of seeds ends in .csv, .npy or .vtp".to_owned()

@@ -2,19 +2,34 @@
 
 use super::*;
 use crate::output::testing::{mutations, TestDir};
+use crate::output::{Budget, Charge};
 use proptest::prelude::*;
 use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Reads with a megabyte that nobody else has.
+fn reading<T>(dimension: Dimension, read: impl FnOnce(&mut Reading<'_, '_>) -> T) -> T {
+    read(&mut Reading::new(dimension, Box::new(Budget::new(1 << 20)), &mut |_, _, _| true))
+}
+
+fn parse(spec: &str, dimension: Dimension) -> Result<Seeds, SeedError> {
+    reading(dimension, |r| Seeds::parse(spec, r))
+}
+
+fn open(path: &Path, dimension: Dimension) -> Result<Seeds, SeedError> {
+    reading(dimension, |r| Seeds::open(path, r))
+}
 
 fn three(spec: &str) -> Seeds {
-    Seeds::parse(spec, Dimension::Three).unwrap()
+    parse(spec, Dimension::Three).unwrap()
 }
 
 fn two(spec: &str) -> Seeds {
-    Seeds::parse(spec, Dimension::Two).unwrap()
+    parse(spec, Dimension::Two).unwrap()
 }
 
 fn refused(spec: &str, dimension: Dimension) -> String {
-    Seeds::parse(spec, dimension).unwrap_err().to_string()
+    parse(spec, dimension).unwrap_err().to_string()
 }
 
 /// All positions in physical space.
@@ -139,7 +154,7 @@ fn text_files() {
     let path = dir.path("seeds.csv");
     let read = |text: &str, dimension| {
         fs::write(&path, text).unwrap();
-        Seeds::open(&path, dimension).map(|seeds| physical(&seeds)).map_err(|e| e.to_string())
+        open(&path, dimension).map(|seeds| physical(&seeds)).map_err(|e| e.to_string())
     };
     let three = |text: &str| read(text, Dimension::Three);
     let expected = vec![[1.0, 2.0, 3.0], [4.0, 5.5, -6.0]];
@@ -190,7 +205,7 @@ fn numpy_files() {
     let path = dir.path("seeds.npy");
     let read = |bytes: Vec<u8>, dimension| {
         fs::write(&path, bytes).unwrap();
-        Seeds::open(&path, dimension).map(|seeds| physical(&seeds)).map_err(|e| e.to_string())
+        open(&path, dimension).map(|seeds| physical(&seeds)).map_err(|e| e.to_string())
     };
     let rows = [1.0, 2.0, 3.0, 4.0, 5.5, -6.0f64];
     let columns = [1.0, 4.0, 2.0, 5.5, 3.0, -6.0f64];
@@ -230,7 +245,7 @@ fn vtk_files() {
     let path = dir.path("seeds.vtp");
     let read = |text: &str| {
         fs::write(&path, text).unwrap();
-        Seeds::open(&path, Dimension::Three).map(|seeds| physical(&seeds)).map_err(|e| e.to_string())
+        open(&path, Dimension::Three).map(|seeds| physical(&seeds)).map_err(|e| e.to_string())
     };
     assert_eq!(read(VTP).unwrap(), [[1.0, 2.0, 3.0], [4.0, 5.5, -6.0]]);
     let binary = VTP
@@ -255,14 +270,94 @@ fn many_seeds_from_a_file_go_to_disk() {
     let n = 100_000usize;
     let data: Vec<u8> = (0..3 * n).flat_map(|v| (v as f64).to_le_bytes()).collect();
     fs::write(&path, npy_file("<f8", false, &format!("({n}, 3)"), &data)).unwrap();
-    let seeds = Seeds::open(&path, Dimension::Three).unwrap();
-    let Seeds::List(PointList::Log(log)) = &seeds else { panic!("a list in a log") };
-    assert!(log.spilled_bytes() > 0 && log.held_bytes() <= 1 << 20);
+    let seeds = open(&path, Dimension::Three).unwrap();
+    let Seeds::List(points) = &seeds else { panic!("a list") };
+    assert!(points.log().spilled_bytes() > 0 && points.log().held_bytes() <= 64 << 10);
     for i in [0, 1, 50_000, 99_999] {
         let v = 3.0 * i as f64;
         assert_eq!(seeds.get(i).unwrap(), SeedPoint::Physical([v, v + 1.0, v + 2.0]));
     }
     assert_eq!(dir.names(), ["seeds.npy"]);
+}
+
+/// An account that others see too.
+struct Meter(Arc<AtomicUsize>, usize);
+
+impl Charge for Meter {
+    fn try_charge(&mut self, bytes: usize) -> bool {
+        let fits = self.0.load(Ordering::SeqCst) + bytes <= self.1;
+        self.0.fetch_add(if fits { bytes } else { 0 }, Ordering::SeqCst);
+        fits
+    }
+    fn release(&mut self, bytes: usize) {
+        self.0.fetch_sub(bytes, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn points_are_charged_as_long_as_they_are_there() {
+    let dir = TestDir::new("seeds-charged");
+    let n = 50_000usize;
+    let text: String = (0..n).map(|v| format!("{v} 0.5 -1\n")).collect();
+    // Points between the tags are decoded before they are a list.
+    let (head, tail) = VTP.split_once("<PointData>").unwrap();
+    let (_, points) = tail.split_once("</PointData>").unwrap();
+    let vtp =
+        format!("{head}{points}").replace("Points=\"2\"", &format!("Points=\"{n}\"")).replace("1 2 3\n4 5.5 -6", &text);
+    for (name, content) in [("seeds.csv", &text), ("seeds.vtp", &vtp)] {
+        fs::write(dir.path(name), content).unwrap();
+        // The least of a list is 8 KiB; with less than all of it the rest goes to disk.
+        for (granted, most) in [(32 << 10, 32 << 10), (1 << 30, 64 << 10)] {
+            let used = Arc::new(AtomicUsize::new(0));
+            let mut watch = |_: &str, _: f64, _: f64| true;
+            let charge = Box::new(Meter(Arc::clone(&used), granted));
+            let mut reading = Reading::new(Dimension::Three, charge, &mut watch);
+            let seeds = Seeds::open(&dir.path(name), &mut reading).unwrap();
+            drop(reading);
+            let held = used.load(Ordering::SeqCst);
+            assert!((1..=most).contains(&held), "{name}: {held}");
+            assert_eq!((seeds.len(), physical(&seeds)[n - 1]), (n as u64, [(n - 1) as f64, 0.5, -1.0]), "{name}");
+            drop(seeds);
+            assert_eq!(used.load(Ordering::SeqCst), 0, "{name}");
+        }
+        let mut watch = |_: &str, _: f64, _: f64| true;
+        let charge = Box::new(Budget::new(100));
+        let refused = Seeds::open(&dir.path(name), &mut Reading::new(Dimension::Three, charge, &mut watch));
+        assert!(matches!(refused, Err(SeedError::Memory { needs }) if needs > 100), "{name}");
+    }
+}
+
+#[test]
+fn reading_is_told_and_can_be_ended() {
+    let dir = TestDir::new("seeds-told");
+    let n = 20_000usize;
+    let data: Vec<u8> = (0..3 * n).flat_map(|v| (v as f64).to_le_bytes()).collect();
+    fs::write(dir.path("seeds.npy"), npy_file("<f8", false, &format!("({n}, 3)"), &data)).unwrap();
+    fs::write(dir.path("seeds.csv"), "1,2,3\n".repeat(n)).unwrap();
+    for name in ["seeds.npy", "seeds.csv"] {
+        let mut told = Vec::new();
+        let mut watch = |phase: &str, done: f64, total: f64| {
+            assert!(phase == "reading seeds" && done <= total && told.last().is_none_or(|last| *last <= done));
+            told.push(done);
+            told.len() < 3
+        };
+        let charge = Box::new(Budget::new(1 << 20));
+        let ended = Seeds::open(&dir.path(name), &mut Reading::new(Dimension::Three, charge, &mut watch));
+        assert!(matches!(ended, Err(SeedError::Cancelled)), "{name}");
+        assert_eq!(told.len(), 3, "{name}");
+    }
+}
+
+#[test]
+fn what_is_no_regular_file_is_not_waited_for() {
+    let dir = TestDir::new("seeds-pipe");
+    let path = dir.path("seeds.csv");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    for (path, word) in [(path.as_path(), "regular file"), (dir.at(), "directory"), (Path::new("/none.csv"), "No such")]
+    {
+        let message = open(path, Dimension::Three).unwrap_err().to_string();
+        assert!(message.contains(word) && message.contains(&path.display().to_string()), "{message}");
+    }
 }
 
 #[test]
@@ -290,7 +385,7 @@ proptest! {
         a in prop::array::uniform3(-1e9f64..1e9), b in prop::array::uniform3(-1e9f64..1e9), n in 2u64..1000,
     ) {
         let spec = format!("line:{},{},{}:{},{},{}:{n}", a[0], a[1], a[2], b[0], b[1], b[2]);
-        let seeds = Seeds::parse(&spec, Dimension::Three).unwrap();
+        let seeds = three(&spec);
         prop_assert_eq!(seeds.len(), n);
         prop_assert_eq!(seeds.get(0).unwrap(), SeedPoint::Physical(a));
         prop_assert_eq!(seeds.get(n - 1).unwrap(), SeedPoint::Physical(b));

@@ -9,9 +9,9 @@ mod harness;
 mod mutate;
 
 use engine::convert::fuzz_notes;
-use engine::output::{fuzz_lines, LineFile};
+use engine::output::{fuzz_lines, Budget, LineFile};
 use engine::scene::Document;
-use engine::seeds::{fuzz_csv, fuzz_npy, fuzz_spec, fuzz_vtp, Dimension, Seeds};
+use engine::seeds::{fuzz_csv, fuzz_npy, fuzz_spec, fuzz_vtp, Dimension, Reading, Seeds};
 use field::catalog::DType;
 use field::error::FieldError;
 use field::plot3d::{fuzz_note, fuzz_sniff, Kind, Plot3d, Plot3dOptions};
@@ -151,7 +151,9 @@ fn seed_file(
         n += 1;
         if n % 8 == 0 {
             let path = folder.file(&format!("seeds.{extension}"), bytes);
-            if let Err(e) = Seeds::open(&path, Dimension::Three) {
+            let charge = Box::new(Budget::new(1 << 20));
+            let mut watch = |_: &str, _: f64, _: f64| true;
+            if let Err(e) = Seeds::open(&path, &mut Reading::new(Dimension::Three, charge, &mut watch)) {
                 names(&path, &e);
             }
         }

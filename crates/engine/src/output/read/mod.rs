@@ -141,7 +141,7 @@ impl LineFile {
     pub(crate) fn from_source(source: Arc<dyn ReadAt>, path: &Path) -> Result<Self, String> {
         let mut magic = [0; 4];
         let is_zip = source.len() >= 4 && source.read_at(0, &mut magic).is_ok() && magic.starts_with(b"PK");
-        let pieces = if is_zip { npz::open(&source)? } else { vtp::open(&source, Want::Lines)? };
+        let pieces = if is_zip { npz::open(&source)? } else { vtp::open(&source, Want::Lines, new_log()?)? };
         // An array counts when every piece with lines has it alike.
         let mut arrays: Vec<LineArrayInfo> = Vec::new();
         let mut drawn = pieces.iter().filter(|piece| piece.lines > 0);

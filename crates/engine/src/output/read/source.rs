@@ -20,12 +20,16 @@ pub(crate) struct FileBytes {
 
 impl FileBytes {
     pub(crate) fn open(path: &std::path::Path) -> io::Result<Self> {
-        let file = File::open(path)?;
-        let about = file.metadata()?;
+        // Asked before it is opened: opening a pipe waits for somebody to write into it.
+        let about = std::fs::metadata(path)?;
         if about.is_dir() {
             return Err(io::Error::from(io::ErrorKind::IsADirectory));
         }
-        Ok(Self { len: about.len(), file })
+        if !about.is_file() {
+            return Err(io::Error::other("this is no regular file; copy what it gives into one first"));
+        }
+        let file = File::open(path)?;
+        Ok(Self { len: file.metadata()?.len(), file })
     }
 }
 

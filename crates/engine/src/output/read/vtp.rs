@@ -5,7 +5,7 @@ use super::column::{Column, Storage};
 use super::decode::{copy, text_numbers, zlib_blocks, Base64, HeaderType};
 use super::source::{ReadAt, Section};
 use super::tags::{unescape, Tag, Tags, Text};
-use super::{new_log, LineArrayOn, NamedColumn, Piece};
+use super::{LineArrayOn, NamedColumn, Piece};
 use crate::output::log::ByteLog;
 use crate::output::number::Number;
 use std::io::{BufReader, Read};
@@ -70,10 +70,9 @@ struct Document {
 const MAX_ARRAYS: usize = 4096;
 const MAX_DEPTH: usize = 64;
 
-/// Opens a file. What lies in it as it is needed is read in place later; the rest is decoded now.
-pub(crate) fn open(source: &Arc<dyn ReadAt>, want: Want) -> Result<Vec<Piece>, String> {
+/// Opens a file. What lies in it as it is needed is read in place later; the rest is decoded now, into `log`.
+pub(crate) fn open(source: &Arc<dyn ReadAt>, want: Want, mut log: ByteLog) -> Result<Vec<Piece>, String> {
     let document = scan(source.as_ref())?;
-    let mut log = new_log()?;
     let mut pieces = Vec::new();
     for piece in &document.pieces {
         let mut columns = Vec::new();

@@ -1,0 +1,66 @@
+"""What README shows does what README says, on files of the names that it uses."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from plot3d_files import Block, box, write
+
+README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def wing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with wing.xyz and wing.q: two zones, the first of which has a wall."""
+    whole = box(41, 9, 7, size=(2, 1, 1))
+    for q in whole.q[1:4]:
+        q[:, 0] = 0.0
+    parts = (slice(21), slice(20, 41))
+    blocks = [Block([c[:, :, n] for c in whole.xyz], [c[:, :, n].copy() for c in whole.q]) for n in parts]
+    for q in blocks[1].q[1:4]:
+        q[:, 0] = 0.3
+    write(tmp_path, blocks, stem="wing")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_python(wing: Path) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    said: dict[str, Any] = {}
+    exec(compile(code, "README.md", "exec"), said)
+    assert said["ds"].stats()["limit_bytes"] == 2 << 30
+    assert len(said["lines"]) == 50 and len(said["lines"]["density"]) == len(said["lines"].points) > 50
+    assert (wing / "lines.vtp").stat().st_size > 1000
+    picture = (wing / "wing.png").read_bytes()
+    assert picture[:8] == b"\x89PNG\r\n\x1a\n"
+    assert np.shape(said["ds"].zones["zone2"]["pressure"][:, 5, 10:20]) == (7, 10)
+
+
+def test_command_lines(wing: Path, ff: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    (block,) = re.findall(r"## Use\n\n((?:    .*\n)+)", README)
+    commands = [shlex.split(line, comments=True) for line in block.splitlines()]
+    assert len(commands) >= 6
+    for program, *words in commands:
+        assert program == "farfield"
+        ff(*words, cwd=wing)
+    assert all((wing / name).exists() for name in ("lines.vtp", "wing.png", "wing.zarr", "body.vtp"))
+
+
+def test_options_of_every_run(ff: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    """README names the commands that have --replacement; what it says of every run holds for the others too."""
+    (said,) = re.findall(r"Every run takes (.*?)\n\n", README, re.DOTALL)
+    everywhere, paging = " ".join(said.split()).split(";")
+    assert "--memory-limit" in everywhere and "--replacement clock|lru" in paging
+    for command in ("info", "convert", "validate", "probe", "trace", "extract grid-surface", "render"):
+        text = ff(*command.split(), "--help").stdout
+        for option in re.findall(r"`(--[a-z-]+)", everywhere):
+            assert option in text, (command, option)
+        assert ("--replacement" in text) == (f"`{command.split()[0]}`" in paging), command
