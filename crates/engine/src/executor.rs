@@ -149,7 +149,7 @@ where
         limit: AtomicU64::new(0),
         done: AtomicU64::new(0),
         stop: AtomicBool::new(false),
-        running: AtomicUsize::new(0),
+        waiting: AtomicUsize::new(0),
         live: AtomicUsize::new(workers),
         caller: std::thread::current(),
         elder: AtomicBool::new(false),
@@ -251,9 +251,7 @@ where
                 self.wait();
                 continue;
             }
-            s.running.fetch_add(1, SeqCst);
             self.rounds();
-            s.running.fetch_sub(1, SeqCst);
         }
         s.steps.fetch_add(self.steps, Relaxed);
         self.lanes = [const { None }; LANES];
@@ -268,8 +266,6 @@ where
         if s.limit.load(Relaxed) == limit || s.limit.swap(limit, SeqCst) == limit {
             return;
         }
-        // What is given back takes a while: others do not take the run for stuck.
-        s.running.fetch_add(1, SeqCst);
         match self.work.resized(limit, self.load.active) {
             Ok(allowed) => {
                 s.allowed.store(allowed.max(1), SeqCst);
@@ -277,7 +273,6 @@ where
             }
             Err(e) => s.fail(e),
         }
-        s.running.fetch_sub(1, SeqCst);
     }
 
     /// A ready task, or a new one while there is room for its state.
@@ -326,11 +321,13 @@ where
     fn wait(&mut self) {
         let s = self.shared;
         self.work.worker(&mut self.context).release();
+        // This thread has no task, and no pins.
+        s.waiting.fetch_add(1, SeqCst);
         let began = Instant::now();
         if let Some(full) = s.pager.stalled() {
             // Asked twice: a release may have been on its way.
             s.pager.idle(Duration::from_millis(20));
-            let idle = s.running.load(SeqCst) == 0 && s.lock().ready.is_empty();
+            let idle = s.waiting.load(SeqCst) == s.live.load(SeqCst) && s.lock().ready.is_empty();
             let active = s.active.load(SeqCst);
             if idle && s.pager.stalled().is_some() && active > 0 {
                 if active > 1 && s.drop_parked(active / 2) > 0 {
@@ -342,6 +339,7 @@ where
         } else {
             s.pager.idle(Duration::from_millis(50));
         }
+        s.waiting.fetch_sub(1, SeqCst);
         s.waited_us.fetch_add(began.elapsed().as_micros() as u64, Relaxed);
     }
 
@@ -419,10 +417,8 @@ where
         if done.is_ok() {
             return done;
         }
-        // While this thread waits, others do not take the run for stuck.
-        s.running.fetch_add(1, SeqCst);
         let began = Instant::now();
-        let done = loop {
+        loop {
             s.pager.press();
             self.work.worker(&mut self.context).release();
             while s.pager.work() {}
@@ -430,11 +426,9 @@ where
                 Err(_) if began.elapsed() < self.patience() && !s.stop.load(Relaxed) => {
                     std::thread::sleep(Duration::from_millis(1));
                 }
-                done => break done,
+                done => return done,
             }
-        };
-        s.running.fetch_sub(1, SeqCst);
-        done
+        }
     }
 
     /// A limit below what is in use says nothing about what others will release: tasks have to go.

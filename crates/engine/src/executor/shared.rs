@@ -38,8 +38,8 @@ pub(super) struct Shared<T> {
     pub(super) limit: AtomicU64,
     pub(super) done: AtomicU64,
     pub(super) stop: AtomicBool,
-    /// Threads that have tasks in their lanes, which may release pins.
-    pub(super) running: AtomicUsize,
+    /// Threads that have neither tasks nor pins, and wait. Only when all do is nothing left that could release any.
+    pub(super) waiting: AtomicUsize,
     /// Threads that have not left.
     pub(super) live: AtomicUsize,
     /// Who waits for the last of them.
