@@ -70,7 +70,8 @@ def open(
         source: A grid file, a store's folder, a `.p3d` file, `grid.xyz+q=sol_*.q`, or `demo:NAME`.
         q: Solution files, in order of time; patterns are fine.
         function: Function files, likewise.
-        memory_limit: Bytes, `"2GiB"`, or a share of the machine or its cgroup, `"50%"`.
+        memory_limit: Bytes, `"2GiB"`, or a share of the machine or its cgroup, `"50%"`; of this dataset: each that is open has its
+            own.
         workers: Threads that compute; 0 for one a core.
         readers: Reads in flight; 0 for what suits the source.
         replacement: `"clock"` or `"lru"`.

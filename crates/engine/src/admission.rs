@@ -3,7 +3,6 @@
 use crate::seeds::{SeedPoint, SeedStream, Seeds};
 use crate::session::Watch;
 use crate::surfaces::AXES;
-use crate::trace::seed_error;
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::nodes::Zone;
@@ -58,7 +57,7 @@ impl<'a> SeedRule<'a> {
     /// # Errors
     /// What [`Seeds::get`] says.
     pub(crate) fn seed(&self, n: u64) -> Result<Seed, FieldError> {
-        Ok(match self.seeds.get(n).map_err(seed_error)? {
+        Ok(match self.seeds.get(n).map_err(|e| e.in_run(None))? {
             SeedPoint::Physical(x) => Seed::Physical(x),
             SeedPoint::Computational { ijk, .. } => Seed::Computational { zone: self.zone.unwrap_or(0), ijk },
             SeedPoint::Random(mut stream) => Seed::FirstUsable((0..DRAWS).map(|_| self.draw(&mut stream)).collect()),
@@ -80,7 +79,7 @@ impl<'a> SeedRule<'a> {
 
     /// About where seed number `n` lies: the zone and a place in it, physical for seeds in physical space.
     fn about(&self, n: u64) -> Result<(u32, [f64; 3]), FieldError> {
-        Ok(match self.seeds.get(n).map_err(seed_error)? {
+        Ok(match self.seeds.get(n).map_err(|e| e.in_run(None))? {
             SeedPoint::Physical(x) => (0, x),
             SeedPoint::Computational { ijk, .. } => (0, ijk),
             SeedPoint::Random(mut stream) => self.draw(&mut stream),

@@ -7,7 +7,7 @@ use crate::output::{
     self, FieldSpec, FieldType, FieldValues, FinishedLine, LineArrays, LineLayout, LineSpool, OutputError, OutputFile,
     Provenance, SpoolOptions,
 };
-use crate::seeds::{SeedError, Seeds};
+use crate::seeds::Seeds;
 use crate::session::{Session, Watch};
 use field::dataset::Dataset;
 use field::error::FieldError;
@@ -255,11 +255,6 @@ pub fn output_error(e: OutputError) -> FieldError {
         OutputError::Target { path, reason } => FieldError::Usage(format!("{}: {reason}", path.display())),
         e => FieldError::Output(e.to_string()),
     }
-}
-
-/// An error of the seeds as the engine's callers see it.
-pub fn seed_error(e: SeedError) -> FieldError {
-    FieldError::Usage(e.to_string())
 }
 
 /// Where the lines go.
