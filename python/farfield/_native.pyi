@@ -20,6 +20,7 @@ Rules that hold for every call
   are read by the extension.
 - i, j, k in JSON, and in everything that a person sees, are 1-based; in `read` they are 0-based, half open.
 - 2-D datasets: positions have three numbers with z = 0 everywhere; seeds may have shape (N, 2), which in 3-D is a `UsageError`.
+- JSON has no number for what is none: it is null. Of values and positions of `probe`, what is infinite is "inf" or "-inf".
 
 Arguments that many calls share
 -------------------------------
@@ -56,21 +57,29 @@ INFO = {"source": path, "format": text, "guessed": [sentence], "dimension": 2 | 
         "zones": [{"name", "dims": [ni, nj, nk], "iblank": bool, "points": int,
                    "page": [pi, pj, pk], "pages": int,
                    "kind": "uniform" | "rectilinear" | "curvilinear" | null,     # by its coordinates; null until ranges are known
-                   "box": [[x0, y0, z0], [x1, y1, z1]] | null,       # null until ranges are known
+                   "box": [[x0, y0, z0], [x1, y1, z1]] | null,       # null until ranges are known; at all steps looked at
                    "header": {"mach", "alpha", "reynolds", "time", "gamma"} | null,     # NaN is written null
-                   "iblank_values": {value: count} | null}],         # null until ranges are known
+                   "iblank_values": {value: count} | null,           # points of all steps; null until ranges are known. The 64
+                                                                     # most frequent of those the format defines, and of others
+                   "iblank_unknown": [value],                        # those of them that it does not define: they count as field
+                   "iblank_others": {"known": points, "unknown": points} | null}],      # whose values are not listed
         "fields": [{"name", "components", "dtype", "units", "standard_name", "long_name",
                     "derived": bool, "definition": text | null,      # formula of a derived field
                     "range": [low, high] | null,                     # of the magnitude where components > 1
-                    "center": number | null}],                       # reference value of a signed field, else null
+                    "center": number | null,                         # reference value of a signed field, else null
+                    "zones": [name] | null}],                        # those that have it; null: all
+        "ranges_steps": int | null,                                  # time steps, from the first on, that ranges, boxes and
+                                                                     # walls are of; null while none are known
+        "ranges_with_blanked": bool | null,                          # whether ranges are also of points that are blanked out, as
+                                                                     # those that a store keeps are; null while none are known
         "times": [number], "time_units": text,
         "pages": {"total": as in STATS, "bytes": bytes of a page of one float component},
         "bytes_disk": int, "bytes_memory": int,                      # all pages decoded
         "checked": bool,                                             # pages carry checksums
         "layout": "cubed" | "flat" | "in place", "codec": text | null,
         "limit_least_bytes": int,                                    # a memory limit in which any trace without scalars runs
-        "walls": [{"zone", "axis": "i" | "j" | "k", "index": 1-based, "box"}] | null,    # faces all iblank 2 or all at rest;
-                                                                     # null until ranges are known
+        "walls": [{"zone", "axis": "i" | "j" | "k", "index": 1-based, "box"}] | null,    # faces all iblank 2 or all at rest
+                                                                     # at every step; null until ranges are known
         "settings": object | null}                                   # NAME.p3d.json as it applies
 
 SUMMARY of a trace = {"lines", "points", "reasons": {reason: count}, "outside": seeds in no zone, "partial": bool,
@@ -125,8 +134,9 @@ class Dataset:
     def probe(self, x: float, y: float, z: float, *, fields: Sequence[str] | None = None, step: int = 0) -> str:
         """{"zone", "ijk": [i, j, k], "position": [x, y, z], "values": {name: number | [numbers]},
         "units": {"position": unit, name: unit}, "note": null, or what makes the values doubtful, as a clause}, or
-        {"outside": true}. `fields` None: all stored and all derived fields. ijk are 1-based and fractional. The cell of a place
-        in computational space may be blanked out, or have a corner that is interpolated from another zone: notes say that."""
+        {"outside": true}. `fields` None: all stored and all derived fields of that zone. ijk are 1-based and fractional. The
+        cell of a place in computational space may be blanked out, or have a corner that is interpolated from another zone:
+        notes say that."""
 
     def probe_ijk(
         self, zone: str, i: float, j: float, k: float, *, fields: Sequence[str] | None = None, step: int = 0

@@ -173,7 +173,7 @@ class Dataset:
 
     @property
     def fields(self) -> list[str]:
-        """Names of stored and derived fields."""
+        """Names of stored and derived fields, those first that every zone has."""
         return [f["name"] for f in self.info()["fields"]]
 
     @property
@@ -442,8 +442,23 @@ def _options(options: Mapping[str, Any]) -> str:
     return json.dumps(plain)
 
 
+def _floats(value: Any) -> Any:
+    """Numbers, or lists of them, as JSON has them: null stands for what is no number, a word for what is infinite."""
+    if isinstance(value, list):
+        return [_floats(v) for v in value]
+    return math.nan if value is None else float(value)
+
+
+def _read_probe(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text)
+    if not found.get("outside"):
+        found["position"] = _floats(found["position"])
+        found["values"] = {name: _floats(value) for name, value in found["values"].items()}
+    return found
+
+
 def _probe(text: str) -> Probe | None:
-    found = json.loads(text)
+    found = _read_probe(text)
     if found.get("outside"):
         return None
     i, j, k = found["ijk"]
@@ -471,13 +486,21 @@ class Zone:
         return f"<farfield.Zone {self.name}: {' x '.join(map(str, self.dims))}{', iblank' if self.iblank else ''}>"
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._dataset.fields)
+        return iter(self.fields)
+
+    @property
+    def fields(self) -> list[str]:
+        """Names of the stored and derived fields that this zone has."""
+        return [f["name"] for f in self._dataset.info()["fields"] if self._has(f)]
+
+    def _has(self, field: Mapping[str, Any]) -> bool:
+        return field.get("zones") is None or self.name in field["zones"]
 
     def __getitem__(self, name: str) -> Field:
         """A field, `xyz` or `iblank`.
 
         Raises:
-            UnknownName: if the dataset does not have it.
+            UnknownName: if the zone does not have it.
         """
         info = self._dataset.info()
         if name == "xyz":
@@ -486,9 +509,9 @@ class Zone:
         if name == "iblank" and self.iblank:
             return Field(self._dataset, self, name, 1, "int32", "")
         for f in info["fields"]:
-            if f["name"] == name:
+            if f["name"] == name and self._has(f):
                 return Field(self._dataset, self, name, int(f["components"]), f["dtype"], f["units"])
-        raise UnknownName(f"no field named '{name}'; there are: {', '.join(self._dataset.fields)}, xyz")
+        raise UnknownName(f"no field named '{name}' in {self.name}; there are: {', '.join(self.fields)}, xyz")
 
 
 class Field:

@@ -36,6 +36,16 @@ impl GridKind {
         }
     }
 
+    /// The kind of which both are.
+    pub fn common(a: &'static str, b: &'static str) -> &'static str {
+        let general = |word| ["uniform", "rectilinear", "curvilinear"].iter().position(|w| *w == word);
+        if general(a) < general(b) {
+            b
+        } else {
+            a
+        }
+    }
+
     /// `uniform`, `rectilinear` or `curvilinear`. Axes must follow i, j, k in this order.
     pub fn word(&self) -> &'static str {
         // A grid whose axes are exchanged repeats one value along the axis that it is tested for.
@@ -94,5 +104,7 @@ mod tests {
             plane.node([i, j, 0], &[f64::from(i), f64::from(j)]);
         }
         assert_eq!(plane.word(), "uniform");
+        assert_eq!(GridKind::common("uniform", "rectilinear"), "rectilinear");
+        assert_eq!(GridKind::common("curvilinear", "uniform"), "curvilinear");
     }
 }

@@ -13,6 +13,7 @@ pub mod scene;
 pub mod seeds;
 pub mod session;
 pub mod surfaces;
+mod survey;
 pub mod trace;
 pub mod validate;
 pub mod values;

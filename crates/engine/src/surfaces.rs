@@ -1,8 +1,8 @@
 //! Grid surfaces: whole faces or inner planes of zones, with fields, to a file.
 
-use crate::output::{FieldSpec, FieldType, FieldValues, OutputFile, Patch, SurfaceLayout, SurfaceWriter};
+use crate::output::{FieldSpec, FieldType, FieldValues, OutputError, OutputFile, Patch, SurfaceLayout, SurfaceWriter};
 use crate::session::{charge_other, refused, Session, Watch};
-use crate::trace::{output_error, LedgerShare};
+use crate::trace::LedgerShare;
 use crate::values::{read_box, walls, GridFace, NodeBox};
 use field::catalog::DType;
 use field::dataset::Dataset;
@@ -156,7 +156,7 @@ pub fn extract(
     output: &Path,
     watch: &mut Watch<'_>,
 ) -> Result<Value, FieldError> {
-    let file = OutputFile::create(output).map_err(output_error)?;
+    let file = OutputFile::create(output)?;
     let dataset = session.dataset();
     let faces = match &spec.surfaces {
         Some(Value::Array(list)) => list.iter().map(|v| face_of(&dataset, v)).collect::<Result<Vec<_>, _>>()?,
@@ -193,7 +193,7 @@ pub fn extract(
         ..Default::default()
     };
     let share = Box::new(LedgerShare::new(session.pager.clone()));
-    let failed = |e| refused(&session.pager, output_error(e));
+    let failed = |e: OutputError| refused(&session.pager, e.into());
     let mut writer = SurfaceWriter::new(file, layout, provenance, share).map_err(failed)?;
     let mut listed = Vec::new();
     for f in &faces {

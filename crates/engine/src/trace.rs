@@ -4,8 +4,8 @@ use crate::admission::SeedOrder;
 pub(crate) use crate::admission::SeedRule;
 use crate::executor::{self, Load, Outcome, RunStats, Work};
 use crate::output::{
-    self, FieldSpec, FieldType, FieldValues, FinishedLine, LineArrays, LineLayout, LineSpool, OutputError, OutputFile,
-    Provenance, SpoolOptions,
+    self, FieldSpec, FieldType, FieldValues, FinishedLine, LineArrays, LineLayout, LineSpool, OutputFile, Provenance,
+    SpoolOptions,
 };
 use crate::seeds::Seeds;
 use crate::session::{Session, Watch};
@@ -174,7 +174,7 @@ impl Work for Tracing<'_> {
     }
     fn resized(&self, limit: u64, _active: usize) -> Result<usize, FieldError> {
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
-        sink.spool.set_budget(results_budget(limit)).map_err(output_error)?;
+        sink.spool.set_budget(results_budget(limit)).map_err(FieldError::from)?;
         Ok(active_lines(limit, self.step_bytes, self.line_bytes, self.workers))
     }
     fn finish(&self, task: LineTask) -> Result<(), FieldError> {
@@ -203,7 +203,7 @@ impl Work for Tracing<'_> {
             sink.failed += 1;
             sink.failure.get_or_insert(f);
         }
-        sink.spool.add(&line).map_err(output_error)
+        sink.spool.add(&line).map_err(FieldError::from)
     }
 }
 
@@ -247,16 +247,6 @@ fn split(values: &[f64], fields: &[FieldSpec], points: usize) -> Vec<Vec<f64>> {
     fields.iter().map(column).collect()
 }
 
-/// An error of the outputs as the engine's callers see it.
-pub fn output_error(e: OutputError) -> FieldError {
-    match e {
-        OutputError::Cancelled { .. } => FieldError::Interrupted,
-        OutputError::Memory { needs } => FieldError::LimitTooSmall { limit: 0, needs, what: "the results".into() },
-        OutputError::Target { path, reason } => FieldError::Usage(format!("{}: {reason}", path.display())),
-        e => FieldError::Output(e.to_string()),
-    }
-}
-
 /// Where the lines go.
 pub enum Destination<'a> {
     /// Into memory that is the caller's.
@@ -277,7 +267,7 @@ pub fn trace(
     watch: &mut Watch<'_>,
 ) -> Result<(TraceReport, Option<LineArrays>), FieldError> {
     let file = match to {
-        Destination::File(p) => Some(OutputFile::create(p).map_err(output_error)?),
+        Destination::File(p) => Some(OutputFile::create(p).map_err(FieldError::from)?),
         Destination::Memory => None,
     };
     session.dataset().check_step(spec.step)?;
@@ -313,7 +303,7 @@ pub fn trace(
         directory: SpoolOptions::spill_directory(file.as_ref()),
     };
     let spool =
-        LineSpool::new(options, Box::new(LedgerShare::new(pager.clone()))).map_err(|e| match output_error(e) {
+        LineSpool::new(options, Box::new(LedgerShare::new(pager.clone()))).map_err(|e| match FieldError::from(e) {
             FieldError::LimitTooSmall { needs, what, .. } => {
                 FieldError::LimitTooSmall { limit, needs: needs * 8, what }
             }
@@ -368,10 +358,10 @@ pub fn trace(
                     ControlFlow::Break(())
                 }
             };
-            sink.spool.write(file, &provenance, partial, &mut told).map_err(output_error)?;
+            sink.spool.write(file, &provenance, partial, &mut told).map_err(FieldError::from)?;
             None
         }
-        None => Some(sink.spool.arrays(partial).map_err(output_error)?),
+        None => Some(sink.spool.arrays(partial).map_err(FieldError::from)?),
     };
     Ok((report, arrays))
 }

@@ -8,7 +8,6 @@ use field::nodes::Zone;
 use field::quantity::{Conserved, Quantity};
 use field::space::{Blank, CellId, Spot, ZoneFields};
 use pager::{Lookup, PageId};
-use std::sync::Arc;
 
 /// A box of nodes of a zone, 0-based, half open, along i, j, k.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -152,8 +151,7 @@ struct NodeReader<'a> {
 
 impl<'a> NodeReader<'a> {
     fn new(dataset: &Dataset, at: NodeBox, fields: &'a [Quantity]) -> Result<Self, FieldError> {
-        let all = dataset.fields(None, &[], at.step)?;
-        let mut info = all[at.zone].clone();
+        let mut info = dataset.zone_fields(at.zone, None, &[], at.step)?;
         info.sampled = fields.to_vec();
         let mut arrays = info.arrays();
         arrays.sort_unstable();
@@ -220,15 +218,11 @@ pub struct Probed {
     pub values: Vec<(String, Vec<f64>)>,
 }
 
-/// All fields that every zone offers: stored, then derived.
-pub fn field_names(dataset: &Dataset) -> Vec<String> {
-    dataset.zones.first().map(Quantity::names).unwrap_or_default()
-}
-
-/// Values at a point in physical space; `None` where no usable cell holds it.
+/// Values at a point in physical space; `None` where no usable cell holds it. `names` `None`: all that the zone has in which it
+/// is found.
 ///
 /// # Errors
-/// [`FieldError`].
+/// [`FieldError`]; a name that this zone does not have.
 pub fn probe(
     session: &Session,
     x: [f64; 3],
@@ -238,12 +232,20 @@ pub fn probe(
 ) -> Result<Option<Probed>, FieldError> {
     session.dataset().check_step(step)?;
     let dataset = session.located(watch)?;
-    let (names, fields) = probe_fields(&dataset, names, step)?;
+    if let Some(nowhere) = names.unwrap_or_default().iter().find(|n| dataset.zones_with(n).next().is_none()) {
+        return Err(dataset.unknown_field(nowhere));
+    }
+    // Which zone it will be is not known yet: of each what it has.
+    let fields = dataset.fields_by_zone(step, &|zone| match names {
+        Some(names) => names.iter().filter(|n| Quantity::named(&dataset.zones[zone], n).is_some()).cloned().collect(),
+        None => Quantity::names(&dataset.zones[zone]),
+    })?;
     let enough = enough_limit(dataset.closure_bytes(&fields, &session.pager));
     let mut flow = blocking_flow(session, &dataset, fields, step)?;
     // The pages of one look say nothing of the next one's.
     let short = |e| more_than(e, enough);
     let Some(spot) = until_here(session, &mut flow, |f| f.start(x)).map_err(short)? else { return Ok(None) };
+    let names = probe_names(&dataset, spot.cell.zone as usize, names)?;
     let mut values = Vec::new();
     until_here(session, &mut flow, |f| {
         values.clear();
@@ -254,10 +256,10 @@ pub fn probe(
 }
 
 /// Values at a place of a zone's computational space, 0-based; fractions are interpolated, whole numbers give the node's own
-/// values.
+/// values. `names` `None`: all that the zone has.
 ///
 /// # Errors
-/// [`FieldError`]; a place outside of the zone is a usage error.
+/// [`FieldError`]; a name that the zone does not have; a place outside of the zone is a usage error.
 pub fn probe_ijk(
     session: &Session,
     zone: usize,
@@ -279,7 +281,8 @@ pub fn probe_ijk(
             )));
         }
     }
-    let (names, fields) = probe_fields(&dataset, names, step)?;
+    let names = probe_names(&dataset, zone, names)?;
+    let fields = dataset.fields_by_zone(step, &|n| if n == zone { names.clone() } else { Vec::new() })?;
     let cells = z.cells();
     let low: [u32; 3] = core::array::from_fn(|a| (ijk[a].floor() as u32).min(cells[a] - 1));
     let spot = Spot {
@@ -289,7 +292,7 @@ pub fn probe_ijk(
     let enough = enough_limit(dataset.closure_bytes(&fields, &session.pager));
     let mut flow = blocking_flow(session, &dataset, fields, step)?;
     let short = |e| more_than(e, enough);
-    let (x, blank) = until_here(session, &mut flow, |f| {
+    let (mut x, blank) = until_here(session, &mut flow, |f| {
         let l = f.space.shape(spot.cell)?;
         Ok((l.map().point(spot.rst), l.blank))
     })
@@ -300,6 +303,19 @@ pub fn probe_ijk(
         f.space.sample(&spot, &mut values)
     })
     .map_err(short)?;
+    // Interpolated, a node next to one that holds no number would hold none either, and an infinite one neither.
+    if ijk.iter().all(|c| c.fract() == 0.0) {
+        let lo = ijk.map(|c| c as u32);
+        let position = z.arrays[z.xyz].components;
+        let mut wanted = vec![Quantity::Stored { array: z.xyz, components: position }];
+        for name in &names {
+            wanted.push(dataset.quantity(zone, name)?);
+        }
+        let node = NodeBox { zone, step, lo, hi: lo.map(|n| n + 1) };
+        values = read_box(session, &dataset, node, &wanted, &mut |_, _, _| true)?;
+        x[..position].copy_from_slice(&values[..position]);
+        values.drain(..position);
+    }
     let note = match blank {
         Blank::Field => None,
         Blank::Fringe(z) => Some(format!("a corner of the cell is interpolated from zone {}", z + 1)),
@@ -308,21 +324,13 @@ pub fn probe_ijk(
     Ok(probed(&dataset, spot, x, note, &names, &values))
 }
 
-fn probe_fields(
-    dataset: &Dataset,
-    names: Option<&[String]>,
-    step: usize,
-) -> Result<(Vec<String>, Arc<[ZoneFields]>), FieldError> {
-    let names = match names {
-        Some(n) => n.to_vec(),
-        // What some zone lacks is left out; asked for by name it is an error.
-        None => {
-            let every = |n: &String| dataset.zones.iter().all(|z| Quantity::named(z, n).is_some());
-            field_names(dataset).into_iter().filter(every).collect()
-        }
-    };
-    let fields = dataset.fields(None, &names, step)?;
-    Ok((names, fields))
+/// The names asked for, or all that a zone has.
+fn probe_names(dataset: &Dataset, zone: usize, names: Option<&[String]>) -> Result<Vec<String>, FieldError> {
+    let Some(names) = names else { return Ok(Quantity::names(&dataset.zones[zone])) };
+    for name in names {
+        dataset.quantity(zone, name)?;
+    }
+    Ok(names.to_vec())
 }
 
 fn probed(
@@ -377,31 +385,44 @@ pub fn walls(
     watch: &mut Watch<'_>,
 ) -> Result<Vec<GridFace>, FieldError> {
     let mut found = Vec::new();
-    for (zone, z) in dataset.zones.iter().enumerate() {
-        let dims = z.dims();
-        let motion = z.array("momentum").or_else(|| z.array("velocity"));
-        let planar = dataset.catalog.dimension == 2;
-        for axis in 0..3 {
-            let across = (0..3).filter(|a| *a != axis && dims[*a] == 1).count();
-            // A face of one point across is an edge, not a surface.
-            if if planar { axis == 2 || across != 1 } else { across > 0 } {
-                continue;
-            }
-            let mut sides = vec![0, dims[axis] - 1];
-            sides.dedup();
-            for index in sides {
-                let face = GridFace { zone, axis, index };
-                let all =
-                    |array: Option<usize>, is: fn(&[f64]) -> bool, watch: &mut Watch<'_>| -> Result<bool, FieldError> {
-                        let Some(array) = array else { return Ok(false) };
-                        let q = [Quantity::Stored { array, components: z.arrays[array].components }];
-                        visit_box(session, dataset, face.nodes(dims, step), &q, watch, &mut |_, v| is(v))
-                    };
-                if all(z.iblank, |v| v[0] == 2.0, watch)? || all(motion, |v| v.iter().all(|c| *c == 0.0), watch)? {
-                    found.push(face);
-                }
-            }
+    for face in faces(dataset) {
+        if is_wall(session, dataset, face, step, watch)? {
+            found.push(face);
         }
     }
     Ok(found)
+}
+
+/// The outer faces of zones that can be walls.
+pub(crate) fn faces(dataset: &Dataset) -> impl Iterator<Item = GridFace> + '_ {
+    let planar = dataset.catalog.dimension == 2;
+    dataset.zones.iter().enumerate().flat_map(move |(zone, z)| {
+        let dims = z.dims();
+        (0..3).flat_map(move |axis| {
+            let across = (0..3).filter(|a| *a != axis && dims[*a] == 1).count();
+            // A face of one point across is an edge, not a surface.
+            let none = if planar { axis == 2 || across != 1 } else { across > 0 };
+            let last = dims[axis] - 1;
+            let sides = [Some(0), (last > 0).then_some(last)].into_iter().flatten().filter(move |_| !none);
+            sides.map(move |index| GridFace { zone, axis, index })
+        })
+    })
+}
+
+/// Whether the nodes of a face are all wall or all at rest.
+pub(crate) fn is_wall(
+    session: &Session,
+    dataset: &Dataset,
+    face: GridFace,
+    step: usize,
+    watch: &mut Watch<'_>,
+) -> Result<bool, FieldError> {
+    let z = &dataset.zones[face.zone];
+    let motion = z.array("momentum").or_else(|| z.array("velocity"));
+    let mut all = |array: Option<usize>, is: fn(&[f64]) -> bool| -> Result<bool, FieldError> {
+        let Some(array) = array else { return Ok(false) };
+        let q = [Quantity::Stored { array, components: z.arrays[array].components }];
+        visit_box(session, dataset, face.nodes(z.dims(), step), &q, watch, &mut |_, v| is(v))
+    };
+    Ok(all(z.iblank, |v| v[0] == 2.0)? || all(motion, |v| v.iter().all(|c| *c == 0.0))?)
 }

@@ -14,6 +14,7 @@ use crate::translate::Translation;
 use pager::id::{ArrayId, SourceId};
 use pager::map::PageMap;
 use pager::{Charge, Pager};
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,6 +24,17 @@ pub enum Origin {
     Plot3d(Box<Plot3d>),
     /// Our own store.
     Store(Box<Store>),
+}
+
+/// A field by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldName {
+    /// Its name.
+    pub name: String,
+    /// The first zone that has it.
+    pub first: usize,
+    /// How many zones have it.
+    pub zones: usize,
 }
 
 /// An open dataset.
@@ -242,38 +254,133 @@ impl Dataset {
         })
     }
 
+    /// All names of fields, those first that every zone has; stored before derived.
+    pub fn field_names(&self) -> Vec<FieldName> {
+        let mut found: Vec<(FieldName, usize)> = Vec::new();
+        let mut places: HashMap<String, usize> = HashMap::new();
+        for (zone, z) in self.zones.iter().enumerate() {
+            for name in Quantity::names(z) {
+                let n = *places.entry(name).or_insert_with_key(|name| {
+                    found.push((FieldName { name: name.clone(), first: zone, zones: 0 }, usize::MAX));
+                    found.len() - 1
+                });
+                let (field, last) = &mut found[n];
+                // A zone that stores what can also be derived names it twice.
+                field.zones += usize::from(*last != zone);
+                *last = zone;
+            }
+        }
+        let mut names: Vec<FieldName> = found.into_iter().map(|f| f.0).collect();
+        let derived = |f: &FieldName| self.zones[f.first].array(&f.name).is_none();
+        names.sort_by_key(|f| (f.zones < self.zones.len(), derived(f)));
+        names
+    }
+
+    /// The zones that have a field.
+    pub fn zones_with<'a>(&'a self, name: &'a str) -> impl Iterator<Item = usize> + 'a {
+        (0..self.zones.len()).filter(move |zone| Quantity::named(&self.zones[*zone], name).is_some())
+    }
+
+    /// The error for a name that no zone has.
+    pub fn unknown_field(&self, name: &str) -> FieldError {
+        let known = self.field_names().into_iter().map(|f| f.name).collect();
+        FieldError::Unknown { what: "field", name: name.to_owned(), known }
+    }
+
     /// A field of a zone by name.
     ///
     /// # Errors
-    /// [`FieldError::Unknown`].
+    /// [`FieldError::Unknown`] where no zone has it, [`FieldError::Lacking`] where this one has not.
     pub fn quantity(&self, zone: usize, name: &str) -> Result<Quantity, FieldError> {
-        Quantity::named(&self.zones[zone], name).ok_or_else(|| FieldError::Unknown {
-            what: "field",
-            name: name.to_owned(),
-            known: Quantity::names(&self.zones[zone]),
+        let z = &self.zones[zone];
+        Quantity::named(z, name).ok_or_else(|| match self.zones_with(name).next() {
+            None => self.unknown_field(name),
+            Some(_) => FieldError::Lacking {
+                name: name.to_owned(),
+                zones: vec![z.name.clone()],
+                scope: "",
+                known: Quantity::names(z),
+            },
         })
     }
 
     /// What is traced and sampled, for each zone, at a step.
     ///
     /// # Errors
-    /// [`FieldError::Unknown`], [`FieldError::Usage`].
+    /// [`FieldError::Unknown`], [`FieldError::Lacking`] with the zones that do not have a name, [`FieldError::Usage`].
     pub fn fields(
         &self,
         vector: Option<&str>,
         sampled: &[String],
         step: usize,
     ) -> Result<Arc<[ZoneFields]>, FieldError> {
-        let reference = Reference::of(&self.catalog.settings);
         // Looks through all zones, so not for each of them.
         let si = self.flow_in_si();
-        let each = self.zones.iter().zip(&self.catalog.zones).map(|(z, info)| {
-            let header = info.headers.get(step).or(info.headers.last());
-            let gamma = header.map(|h| h.gamma).filter(|g| g.is_finite()).unwrap_or(1.4);
-            let mach = header.map(|h| h.mach).unwrap_or(f64::NAN);
-            ZoneFields::named(z, vector, sampled, gamma, free_stream(si, &reference, mach, gamma))
-        });
+        let each = (0..self.zones.len()).map(|zone| self.fields_of(zone, vector, sampled, step, si));
+        each.collect::<Result<Vec<_>, _>>().map(Into::into).map_err(|e| match e {
+            FieldError::Unknown { what: "field", name, .. } => self.not_everywhere(name),
+            e => e,
+        })
+    }
+
+    /// What is sampled at a step where zones differ in it: for each zone what `sampled` says of it. Nothing is traced.
+    ///
+    /// # Errors
+    /// [`FieldError::Unknown`].
+    pub fn fields_by_zone(
+        &self,
+        step: usize,
+        sampled: &dyn Fn(usize) -> Vec<String>,
+    ) -> Result<Arc<[ZoneFields]>, FieldError> {
+        let si = self.flow_in_si();
+        let each = (0..self.zones.len()).map(|zone| self.fields_of(zone, None, &sampled(zone), step, si));
         each.collect::<Result<Vec<_>, _>>().map(Into::into)
+    }
+
+    /// What is traced and sampled in one zone at a step.
+    ///
+    /// # Errors
+    /// [`FieldError::Unknown`], [`FieldError::Usage`].
+    pub fn zone_fields(
+        &self,
+        zone: usize,
+        vector: Option<&str>,
+        sampled: &[String],
+        step: usize,
+    ) -> Result<ZoneFields, FieldError> {
+        self.fields_of(zone, vector, sampled, step, self.flow_in_si())
+    }
+
+    fn fields_of(
+        &self,
+        zone: usize,
+        vector: Option<&str>,
+        sampled: &[String],
+        step: usize,
+        si: bool,
+    ) -> Result<ZoneFields, FieldError> {
+        let info = &self.catalog.zones[zone];
+        let header = info.headers.get(step).or(info.headers.last());
+        let gamma = header.map(|h| h.gamma).filter(|g| g.is_finite()).unwrap_or(1.4);
+        let mach = header.map(|h| h.mach).unwrap_or(f64::NAN);
+        let free = free_stream(si, &Reference::of(&self.catalog.settings), mach, gamma);
+        ZoneFields::named(&self.zones[zone], vector, sampled, gamma, free)
+    }
+
+    /// The error for a name that a line needs and that not every zone has.
+    fn not_everywhere(&self, name: String) -> FieldError {
+        let has: HashSet<usize> = self.zones_with(&name).collect();
+        if has.is_empty() {
+            return self.unknown_field(&name);
+        }
+        let lack = self.zones.iter().enumerate().filter(|(n, _)| !has.contains(n)).map(|(_, z)| z.name.clone());
+        let everywhere = self.field_names().into_iter().filter(|f| f.zones == self.zones.len());
+        FieldError::Lacking {
+            name,
+            zones: lack.collect(),
+            scope: "a line may enter any zone, and in every one ",
+            known: everywhere.map(|f| f.name).collect(),
+        }
     }
 
     /// Whether conserved variables are in SI.

@@ -1,6 +1,7 @@
 //! Typed errors of datasets.
 
-use pager::error::PageError;
+use pager::error::{PageError, PageErrorKind};
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 /// What can go wrong with a dataset. Every message names the path and says what to do.
@@ -40,6 +41,18 @@ pub enum FieldError {
         /// What there is.
         known: Vec<String>,
     },
+    /// A field that some zones have, asked for where it is not.
+    #[error("no field named '{name}' in {}; {scope}there are: {}", few(zones), if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
+    Lacking {
+        /// What was asked for.
+        name: String,
+        /// The zones that do not have it.
+        zones: Vec<String>,
+        /// Where `known` is, where that is not those zones: words before "there are".
+        scope: &'static str,
+        /// What there is.
+        known: Vec<String>,
+    },
     /// An argument that makes no sense here.
     #[error("{0}")]
     Usage(String),
@@ -59,12 +72,42 @@ pub enum FieldError {
     /// A result cannot be written; the message names the file.
     #[error("{0}")]
     Output(String),
+    /// The system does not let this user write a result; the message names the file (exit code 5).
+    #[error("{0}")]
+    Denied(String),
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
 }
 
+/// Names of zones, of many the first ones.
+fn few(zones: &[String]) -> String {
+    const SHOWN: usize = 4;
+    let shown = zones[..zones.len().min(SHOWN)].join(", ");
+    match zones.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more zones"),
+    }
+}
+
 impl FieldError {
+    /// For a result that cannot be written: `message` names the file, `why` is what the system said.
+    pub fn output(message: String, why: &std::io::Error) -> Self {
+        if why.kind() == ErrorKind::PermissionDenied {
+            Self::Denied(message)
+        } else {
+            Self::Output(message)
+        }
+    }
+    /// Whether permissions are in the way, of a source as of a result.
+    pub fn is_access(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => source.kind() == ErrorKind::PermissionDenied,
+            Self::Page(p) => matches!(p.kind, PageErrorKind::Denied(_)),
+            Self::Denied(_) => true,
+            _ => false,
+        }
+    }
     /// A [`FieldError::Format`].
     pub fn format(path: impl Into<PathBuf>, message: impl Into<String>) -> Self {
         Self::Format { path: path.into(), message: message.into() }
@@ -72,5 +115,32 @@ impl FieldError {
     /// A [`FieldError::Io`].
     pub fn io(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         Self::Io { path: path.into(), source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_refused_stays_so() {
+        for (kind, access) in [(ErrorKind::PermissionDenied, true), (ErrorKind::StorageFull, false)] {
+            assert_eq!(FieldError::io("a.xyz", kind.into()).is_access(), access);
+            let e = FieldError::output("l.vtp: no".into(), &kind.into());
+            assert_eq!((e.is_access(), e.to_string().as_str()), (access, "l.vtp: no"));
+        }
+        let page = |kind| FieldError::from(PageError::new("a.xyz", kind));
+        assert!(page(PageErrorKind::Denied("no".into())).is_access());
+        assert!(!page(PageErrorKind::Io("no".into())).is_access() && !FieldError::Interrupted.is_access());
+    }
+
+    #[test]
+    fn of_many_zones_the_first_are_named() {
+        let said = |n: usize| {
+            let zones = (1..=n).map(|n| format!("zone{n}")).collect();
+            FieldError::Lacking { name: "f3".into(), zones, scope: "", known: vec!["f1".into()] }.to_string()
+        };
+        assert_eq!(said(2), "no field named 'f3' in zone1, zone2; there are: f1");
+        assert!(said(9).contains("in zone1, zone2, zone3, zone4 and 5 more zones;"), "{}", said(9));
     }
 }

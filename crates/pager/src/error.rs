@@ -26,9 +26,12 @@ pub enum PageErrorKind {
     /// The bytes do not decode to the page.
     #[error("does not decode: {0}")]
     Decode(String),
-    /// The operating system refused the read.
+    /// The operating system could not read.
     #[error("read failed: {0}")]
     Io(String),
+    /// The operating system does not let this user read. Trying again would not help.
+    #[error("read refused: {0}")]
+    Denied(String),
     /// A file that must exist is missing.
     #[error("missing")]
     Missing,

@@ -257,7 +257,9 @@ impl Events {
         let Some(path) = path else { return Ok(Self(None)) };
         match pager::ChromeTrace::create(std::path::Path::new(path)) {
             Ok(t) => Ok(Self(Some((path.to_owned(), Arc::new(t))))),
-            Err(e) => Err(FieldError::Output(format!("{path}: --events cannot write here: {e}; name another file"))),
+            Err(e) => {
+                Err(FieldError::output(format!("{path}: --events cannot write here: {e}; name another file"), &e))
+            }
         }
     }
     /// For the pager.

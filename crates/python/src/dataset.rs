@@ -84,6 +84,15 @@ fn summary(session: &Session, r: &TraceReport, output: Option<&str>) -> Value {
     })
 }
 
+/// A number as JSON can have it: null where it is none, a word where it is infinite.
+fn number(x: f64) -> Value {
+    match x {
+        f64::INFINITY => json!("inf"),
+        f64::NEG_INFINITY => json!("-inf"),
+        x => json!(x),
+    }
+}
+
 fn probed(session: &Session, p: Option<values::Probed>) -> String {
     let Some(p) = p else { return json!({"outside": true}).to_string() };
     let dataset = session.dataset();
@@ -91,11 +100,12 @@ fn probed(session: &Session, p: Option<values::Probed>) -> String {
     let mut units = serde_json::Map::new();
     units.insert("position".to_owned(), dataset.length_unit().into());
     for (name, v) in &p.values {
-        values.insert(name.clone(), if v.len() == 1 { json!(v[0]) } else { json!(v) });
+        let each: Vec<Value> = v.iter().copied().map(number).collect();
+        values.insert(name.clone(), if v.len() == 1 { number(v[0]) } else { each.into() });
         units.insert(name.clone(), dataset.units(name).into());
     }
     json!({
-        "zone": dataset.zones[p.zone].name, "ijk": p.index.map(|c| c + 1.0), "position": p.position,
+        "zone": dataset.zones[p.zone].name, "ijk": p.index.map(|c| c + 1.0), "position": p.position.map(number),
         "note": p.note, "values": values, "units": units,
     })
     .to_string()

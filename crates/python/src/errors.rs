@@ -3,7 +3,6 @@
 use field::error::FieldError;
 use pager::PageErrorKind;
 use pyo3::prelude::*;
-use std::io::ErrorKind;
 
 /// Makes an exception of a class of `farfield.errors`.
 pub fn raise(py: Python<'_>, class: &str, message: String) -> PyErr {
@@ -17,10 +16,11 @@ pub fn raise(py: Python<'_>, class: &str, message: String) -> PyErr {
 /// The exception for an error of the engine.
 pub fn to_python(py: Python<'_>, e: FieldError) -> PyErr {
     let class = match &e {
-        FieldError::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => "AccessError",
-        FieldError::Io { .. } | FieldError::Format { .. } | FieldError::Page(_) | FieldError::Output(_) => "DataError",
+        e if e.is_access() => "AccessError",
+        FieldError::Io { .. } | FieldError::Format { .. } | FieldError::Page(_) => "DataError",
+        FieldError::Output(_) | FieldError::Denied(_) => "DataError",
         FieldError::Ambiguous { .. } => "AmbiguousError",
-        FieldError::Unknown { .. } => "UnknownName",
+        FieldError::Unknown { .. } | FieldError::Lacking { .. } => "UnknownName",
         FieldError::Usage(_) => "UsageError",
         FieldError::LimitTooSmall { .. } => "MemoryLimitError",
         FieldError::Interrupted => "Interrupted",
@@ -35,6 +35,7 @@ pub fn to_python(py: Python<'_>, e: FieldError) -> PyErr {
         FieldError::Page(p) if p.kind == PageErrorKind::Missing => {
             format!("{}: this file is missing; the data are damaged", p.what)
         }
+        FieldError::Page(p) if e.is_access() => format!("{p}; check the permissions of that file and its folders"),
         FieldError::Page(p) => format!(
             "{p}; the data are damaged or were changed while they were read: `farfield validate` lists what is wrong"
         ),

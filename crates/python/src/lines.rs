@@ -1,8 +1,7 @@
 //! Lines in memory that belongs to Python.
 
 use crate::errors::to_python;
-use engine::output::{LineArrays, LineColumn, LineSpool, OutputFile, Provenance, Reason, SpoolOptions};
-use engine::trace::output_error;
+use engine::output::{LineArrays, LineColumn, LineSpool, OutputError, OutputFile, Provenance, Reason, SpoolOptions};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -131,7 +130,7 @@ impl PyLines {
             self.lines.add_to(&mut spool)?;
             spool.write(file, &self.provenance, false, &mut |_, _| ControlFlow::Continue(()))
         })
-        .map_err(|e| to_python(py, output_error(e)))?;
+        .map_err(|e: OutputError| to_python(py, e.into()))?;
         Ok(())
     }
     fn __len__(&self) -> usize {

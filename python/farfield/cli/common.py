@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -63,7 +64,7 @@ class Common:
         for warning in () if self.quiet else result.get("warnings", ()):
             print(f"farfield: warning: {warning}", file=sys.stderr)
         if self.json:
-            print(json.dumps(result, allow_nan=False))
+            print(json.dumps(_strict(result), allow_nan=False))
         elif lines and not self.quiet:
             print("\n".join(lines))
 
@@ -179,6 +180,21 @@ def names(text: str | None) -> list[str]:
     (['mach', 'pressure'], [])
     """
     return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+def _strict(value: Any) -> Any:
+    """A result as JSON can have it: null for what is no number, a word for what is infinite.
+
+    >>> _strict({"a": [1.5, float("nan")], "b": float("-inf")})
+    {'a': [1.5, None], 'b': '-inf'}
+    """
+    if isinstance(value, Mapping):
+        return {key: _strict(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
 
 
 def flat(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -66,16 +66,16 @@ def describe(info: Mapping[str, Any]) -> list[str]:
         box = f"  {_box(z['box'])}" if z.get("box") else empty
         kind = f"  {z['kind']}" if z.get("kind") else ""
         lines.append(f"  {z['name']:<{width}}  {dims}{kind}{'  iblank' if z['iblank'] else ''}{page}{box}")
-        unusual = {v: n for v, n in (z.get("iblank_values") or {}).items() if v not in ("0", "1", "2")}
-        if unusual:
-            lines.append(f"  {'':<{width}}  iblank also " + ", ".join(f"{v}: {n:,}" for v, n in unusual.items()))
+        lines += [f"  {'':<{width}}  {text}" for text in _blanks(z)]
     lines.append(f"fields   {len(info['fields'])}")
     width = max((len(f["name"]) for f in info["fields"]), default=0)
     for f in info["fields"]:
         kind = f"{f['components']} x {f['dtype']}" if f["components"] > 1 else f["dtype"]
         span = f"  {f['range'][0]:.6g} to {f['range'][1]:.6g}" if f.get("range") else ""
         made = f"  derived: {f['definition']}" if f.get("definition") else ("  derived" if f.get("derived") else "")
-        lines.append(f"  {f['name']:<{width}}  {kind:<12} [{f['units']}]{span}{made}")
+        held = f"  in {_few(f['zones'])}" if f.get("zones") is not None else ""
+        lines.append(f"  {f['name']:<{width}}  {kind:<12} [{f['units']}]{span}{held}{made}")
+    lines += _what_ranges_are(info)
     lines.append(f"times    {_times(info)}")
     walls = info.get("walls")
     if walls:
@@ -91,6 +91,38 @@ def describe(info: Mapping[str, Any]) -> list[str]:
     if any(z.get("box") is None and not z.get("kind") for z in zones):
         lines.append("ranges   not known yet; --ranges finds them")
     return lines
+
+
+def _blanks(zone: Mapping[str, Any]) -> list[str]:
+    """Of which iblank values but the common ones a zone has how many points."""
+    unknown = set(zone.get("iblank_unknown") or [])
+    others = zone.get("iblank_others") or {}
+    values = [(v, n) for v, n in (zone.get("iblank_values") or {}).items() if v not in ("0", "1", "2")]
+    lines = []
+    for kind, what in (("known", "iblank also"), ("unknown", "iblank unknown, counted as field:")):
+        parts = [f"{v}: {n:,}" for v, n in values if (v in unknown) == (kind == "unknown")]
+        if others.get(kind):
+            parts.append(f"and {others[kind]:,} points of others")
+        if parts:
+            lines.append(f"{what} {', '.join(parts)}")
+    return lines
+
+
+def _what_ranges_are(info: Mapping[str, Any]) -> list[str]:
+    """What there is to know of ranges that are not of the usable points of all time steps."""
+    limits = []
+    steps = len(info["times"])
+    if info.get("ranges_with_blanked"):
+        limits.append("of all points, blanked ones included")
+    if (info.get("ranges_steps") or steps) < steps:
+        limits.append(f"of the first of {steps} time steps")
+    return [f"ranges   {', '.join(limits)}; --ranges looks at all usable points of all steps"] if limits else []
+
+
+def _few(names: Sequence[str]) -> str:
+    shown = 4
+    more = len(names) - shown
+    return ", ".join(names[:shown]) + (f" and {more} more zones" if more > 0 else "")
 
 
 def _box(box: Any) -> str:

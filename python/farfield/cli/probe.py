@@ -65,7 +65,7 @@ def register(app: typer.Typer) -> None:
         lines = [
             f"zone      {found.zone}",
             f"ijk       {' '.join(f'{v:.6g}' for v in found.ijk)}",
-            f"position  {' '.join(f'{v:.9g}' for v in found.position)} [{found.units.get('position', '')}]",
+            f"position  {' '.join(_number(v) for v in found.position)} [{found.units.get('position', '')}]",
         ]
         if found.note is not None:
             lines.append(f"note      {found.note}")
@@ -100,6 +100,4 @@ def _is_number(word: str) -> bool:
 
 
 def _number(value: Any) -> str:
-    if value is None:
-        return "nan"
     return "(" + ", ".join(_number(v) for v in value) + ")" if isinstance(value, list) else f"{value:.9g}"

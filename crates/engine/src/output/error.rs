@@ -1,5 +1,6 @@
 //! Why an output cannot be written.
 
+use field::error::FieldError;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -85,6 +86,19 @@ impl OutputError {
         match Self::io(path, action, source) {
             Self::NoSpace { path, .. } => Self::NoSpace { path, spill: true },
             other => other,
+        }
+    }
+}
+
+/// As the engine's callers see it.
+impl From<OutputError> for FieldError {
+    fn from(e: OutputError) -> Self {
+        match e {
+            OutputError::Cancelled { .. } => Self::Interrupted,
+            OutputError::Memory { needs } => Self::LimitTooSmall { limit: 0, needs, what: "the results".into() },
+            OutputError::Target { path, reason } => Self::Usage(format!("{}: {reason}", path.display())),
+            OutputError::Io { ref source, .. } => Self::output(e.to_string(), source),
+            e => Self::Output(e.to_string()),
         }
     }
 }

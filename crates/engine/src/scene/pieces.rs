@@ -11,7 +11,7 @@
 use crate::output::{ByteLog, Held, SpoolOptions};
 use crate::picture::{Aabb, Chunk, Geometry, GeometryError, Polyline, Positions, Wanted};
 use crate::session::{refused, would_do};
-use crate::trace::{output_error, LedgerShare};
+use crate::trace::LedgerShare;
 use field::error::FieldError;
 use glam::DVec3;
 use pager::Pager;
@@ -33,7 +33,7 @@ impl Arena {
     pub(crate) fn new(pager: &Arc<Pager>, budget: usize) -> Result<Self, FieldError> {
         let index = Held::new(Box::new(LedgerShare::new(pager.clone())));
         let log = ByteLog::new(&SpoolOptions::spill_directory(None), budget, index.sibling())
-            .map_err(|e| refused(pager, output_error(e)))?;
+            .map_err(|e| refused(pager, e.into()))?;
         Ok(Self { log, index, pager: pager.clone() })
     }
 
@@ -43,7 +43,7 @@ impl Arena {
     }
 
     pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<u64, FieldError> {
-        self.log.append(bytes).map_err(|e| refused(&self.pager, output_error(e)))
+        self.log.append(bytes).map_err(|e| refused(&self.pager, e.into()))
     }
 
     /// Charges an entry of an index; twice its size, since a vector doubles as it grows.

@@ -1,100 +1,115 @@
-//! Where converted text is kept. A conversion is found again by the text's path, size, time of change and the options it
-//! was read with; the data are written first, the note that says how to read them last, so a note vouches for its data.
+//! What is kept of text, which has no random access: the readings that fit it, so that its numbers need not be counted
+//! again, and each reading's binary file. Both are found again by the text's path, size and time of change.
+//!
+//! Nothing here chooses: the choice among readings follows from what the text is opened with (options, the files beside it, a
+//! `.p3d` file), so it is made anew each time, and what a text was once read as binds nobody. A binary file is named after the
+//! reading that it was made of, and gets its name when it is whole and durable, so a file of that name is whole.
 
 use super::ascii::{self, Progress};
 use super::bytes::ByteSource;
 use super::options::{Dimension, Format, Kind, Order, Plot3dOptions, ZoneCount};
-use super::reading::{converted, Encoding, Header, Reading};
-use super::sniff::Sniffed;
+use super::reading::{converted, Encoding, Expected, Header, Reading};
 use crate::error::FieldError;
 use serde_json::{json, Value};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Changes when the layout of converted files does.
-const VERSION: u64 = 1;
+/// Changes when the notes or the layout of converted files do.
+const VERSION: u64 = 2;
 
-/// A converted text file.
-pub(super) struct Converted {
-    /// The binary file.
-    pub path: PathBuf,
-    /// How the text was read.
-    pub sniffed: Sniffed,
-    /// How the binary file is read.
-    pub binary: Reading,
+/// FNV-1a, further on: names of files in the cache need no more than to differ.
+fn fnv(hash: u64, text: &str) -> u64 {
+    text.bytes().fold(hash, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// FNV-1a: names of files in the cache need no more than to differ.
-fn fnv(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+/// What is kept of one file.
+pub(super) struct Shelf {
+    dir: PathBuf,
+    /// The file's name, as far as it can be part of another one.
+    stem: String,
+    /// Of path, size and time of change, as they were before anything was read.
+    hash: u64,
 }
 
-/// The name of a conversion, without suffix.
-fn key(path: &Path, kind: Kind, options: &Plot3dOptions) -> Result<String, FieldError> {
-    let io = |e| FieldError::io(path, e);
-    let meta = fs::metadata(path).map_err(io)?;
-    let changed = meta.modified().map_err(io)?;
-    let since = changed.duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos());
-    let full = fs::canonicalize(path).map_err(io)?;
-    let text = format!("{}|{}|{since}|{}|{:?}", full.display(), meta.len(), kind.word(), options.words());
-    let stem: String = super::sniff::file_name(path)
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || c == '.' || c == '-' { c } else { '_' })
-        .take(64)
-        .collect();
-    Ok(format!("{stem}-{:016x}", fnv(&text)))
-}
-
-/// The conversion of `path` if it is there and whole.
-pub(super) fn find(
-    path: &Path,
-    kind: Kind,
-    options: &Plot3dOptions,
-    cache_dir: &Path,
-) -> Result<Option<Converted>, FieldError> {
-    let name = key(path, kind, options)?;
-    let Ok(note) = fs::read(cache_dir.join(format!("{name}.json"))) else { return Ok(None) };
-    let Some((text, header)) = serde_json::from_slice(&note).ok().as_ref().and_then(|v| parse_note(v, kind)) else {
-        return Ok(None);
-    };
-    let Some((binary, bytes)) = converted(&text, &header) else { return Ok(None) };
-    let data = cache_dir.join(format!("{name}.bin"));
-    if fs::metadata(&data).map(|m| m.len()).ok() != Some(bytes) {
-        return Ok(None);
+impl Shelf {
+    /// What is kept of `path` as it is now.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`] if there is no such file.
+    pub fn of(path: &Path, cache_dir: &Path) -> Result<Self, FieldError> {
+        let io = |e| FieldError::io(path, e);
+        let meta = fs::metadata(path).map_err(io)?;
+        let changed = meta.modified().map_err(io)?;
+        let since = changed.duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos());
+        let full = fs::canonicalize(path).map_err(io)?;
+        let text = format!("{VERSION}|{}|{}|{since}", full.display(), meta.len());
+        let stem: String = super::sniff::file_name(path)
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || c == '.' || c == '-' { c } else { '_' })
+            .take(64)
+            .collect();
+        Ok(Self { dir: cache_dir.to_owned(), stem, hash: fnv(0xcbf2_9ce4_8422_2325, &text) })
     }
-    let reading = Reading { encoding: text, ..binary.clone() };
-    Ok(Some(Converted { path: data, sniffed: Sniffed { reading, remarks: Vec::new() }, binary }))
-}
 
-/// Converts `path`, read as `sniffed`, into the cache.
-pub(super) fn make(
-    source: &dyn ByteSource,
-    path: &Path,
-    sniffed: Sniffed,
-    options: &Plot3dOptions,
-    cache_dir: &Path,
-    progress: Progress<'_>,
-) -> Result<Converted, FieldError> {
-    let text = sniffed.reading.encoding;
-    let zones = sniffed.reading.zones.iter().map(|z| (z.dims, z.variables)).collect();
-    let header = Header { zones, species: sniffed.reading.species };
-    let Some((binary, bytes)) = converted(&text, &header) else {
-        return Err(FieldError::format(path, "its zones are too large for any file"));
-    };
-    fs::create_dir_all(cache_dir).map_err(|e| FieldError::io(cache_dir, e))?;
-    let name = key(path, text.kind, options)?;
-    let data = cache_dir.join(format!("{name}.bin"));
-    publish(&data, &mut |file, temp| ascii::convert(source, path, &sniffed.reading, temp, file, progress))?;
-    let written = fs::metadata(&data).map_err(|e| FieldError::io(&data, e))?.len();
-    if written != bytes {
-        return Err(FieldError::format(&data, format!("holds {written} bytes instead of {bytes}: remove it")));
+    fn file(&self, hash: u64, suffix: &str) -> PathBuf {
+        self.dir.join(format!("{}-{hash:016x}.{suffix}", self.stem))
     }
-    let note = note(&text, &header).to_string();
-    publish(&cache_dir.join(format!("{name}.json")), &mut |file, temp| {
-        std::io::Write::write_all(file, note.as_bytes()).map_err(|e| FieldError::io(temp, e))
-    })?;
-    Ok(Converted { path: data, sniffed, binary })
+
+    /// The note of the readings that were found under the same conditions.
+    fn note(&self, kind: Kind, options: &Plot3dOptions, expected: Option<&Expected>) -> PathBuf {
+        let mut hash = fnv(self.hash, &format!("|{}|{:?}", kind.word(), options.words()));
+        if let Some(expected) = expected {
+            hash = fnv(hash, &format!("|{}-D", expected.dimension.word()));
+            hash = expected.dims.iter().fold(hash, |h, d| fnv(h, &format!("|{d:?}")));
+        }
+        self.file(hash, "json")
+    }
+
+    /// The readings of the text that fit, where they were found before: what [`super::sniff::candidates`] would answer.
+    pub fn readings(&self, kind: Kind, options: &Plot3dOptions, expected: Option<&Expected>) -> Option<Vec<Reading>> {
+        parse_note(&fs::read(self.note(kind, options, expected)).ok()?, kind)
+    }
+
+    /// Keeps readings of text for [`Self::readings`]. It only saves counting again, so where it cannot be done, so be it.
+    pub fn keep(&self, kind: Kind, options: &Plot3dOptions, expected: Option<&Expected>, fits: &[Reading]) {
+        let each: Vec<Value> = fits.iter().map(reading_json).collect();
+        let note = json!({"version": VERSION, "readings": each}).to_string();
+        let _ = fs::create_dir_all(&self.dir);
+        let _ = publish(&self.note(kind, options, expected), &mut |file, temp| {
+            std::io::Write::write_all(file, note.as_bytes()).map_err(|e| FieldError::io(temp, e))
+        });
+    }
+
+    /// The binary file of the text `path`, read as `reading`, and how it is read itself; made if it is not there.
+    ///
+    /// # Errors
+    /// As [`ascii::convert`]; [`FieldError::Format`] for zones that are too large.
+    pub fn converted(
+        &self,
+        source: &dyn ByteSource,
+        path: &Path,
+        reading: &Reading,
+        progress: Progress<'_>,
+    ) -> Result<(PathBuf, Reading), FieldError> {
+        let Some((binary, bytes)) = converted(&reading.encoding, &header(reading)) else {
+            return Err(FieldError::format(path, "its zones are too large for any file"));
+        };
+        // The zones follow from the text and its encoding.
+        let e = &reading.encoding;
+        let words = format!("|{}|{:?}|{}", e.kind.word(), e.options().words(), e.overflow);
+        let data = self.file(fnv(self.hash, &words), "bin");
+        if fs::metadata(&data).map(|m| m.len()).ok() == Some(bytes) {
+            return Ok((data, binary));
+        }
+        fs::create_dir_all(&self.dir).map_err(|e| FieldError::io(&self.dir, e))?;
+        publish(&data, &mut |file, temp| ascii::convert(source, path, reading, temp, file, progress))?;
+        let written = fs::metadata(&data).map_err(|e| FieldError::io(&data, e))?.len();
+        if written != bytes {
+            return Err(FieldError::format(&data, format!("holds {written} bytes instead of {bytes}: remove it")));
+        }
+        Ok((data, binary))
+    }
 }
 
 /// Writes a file beside `target`, makes it durable, and renames it.
@@ -120,20 +135,29 @@ fn publish(
     result
 }
 
-fn note(text: &Encoding, header: &Header) -> Value {
+fn header(reading: &Reading) -> Header {
+    Header { zones: reading.zones.iter().map(|z| (z.dims, z.variables)).collect(), species: reading.species }
+}
+
+fn reading_json(reading: &Reading) -> Value {
     json!({
-        "version": VERSION,
-        "options": text.options(),
-        "overflow": text.overflow,
-        "species": header.species,
-        "zones": header.zones.iter().map(|(d, v)| json!([d[0], d[1], d[2], v])).collect::<Vec<_>>(),
+        "options": reading.encoding.options(),
+        "overflow": reading.encoding.overflow,
+        "species": reading.species,
+        "zones": reading.zones.iter().map(|z| json!([z.dims[0], z.dims[1], z.dims[2], z.variables])).collect::<Vec<_>>(),
     })
 }
 
-fn parse_note(note: &Value, kind: Kind) -> Option<(Encoding, Header)> {
+/// The readings in a note; none where any of it makes no sense.
+fn parse_note(note: &[u8], kind: Kind) -> Option<Vec<Reading>> {
+    let note: Value = serde_json::from_slice(note).ok()?;
     if note.get("version")?.as_u64()? != VERSION {
         return None;
     }
+    note.get("readings")?.as_array()?.iter().map(|r| parse_reading(r, kind)).collect()
+}
+
+fn parse_reading(note: &Value, kind: Kind) -> Option<Reading> {
     let options: Plot3dOptions = serde_json::from_value(note.get("options")?.clone()).ok()?;
     let mut zones = Vec::new();
     for zone in note.get("zones")?.as_array()? {
@@ -157,17 +181,16 @@ fn parse_note(note: &Value, kind: Kind) -> Option<(Encoding, Header)> {
         overflow: note.get("overflow")?.as_bool()?,
     };
     let species = u32::try_from(note.get("species")?.as_u64()?).ok()?;
-    Some((text, Header { zones, species }))
+    let (binary, _) = converted(&text, &Header { zones, species })?;
+    Some(Reading { encoding: text, ..binary })
 }
 
-/// Reads `bytes` as the note of a converted text, as a fuzzer does: what is taken has sizes that can be counted.
+/// Reads `bytes` as the note of a text, as a fuzzer does: readings that are taken have sizes that can be counted.
 pub fn fuzz_note(bytes: &[u8]) {
-    let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
     for kind in [Kind::Grid, Kind::Q, Kind::Function] {
-        let Some((text, header)) = parse_note(&value, kind) else { continue };
-        if let Some((binary, bytes)) = converted(&text, &header) {
-            assert!(bytes > 0 || binary.zones.is_empty());
-            assert_eq!(binary.zones.len(), header.zones.len());
+        for reading in parse_note(bytes, kind).into_iter().flatten() {
+            let binary = converted(&reading.encoding, &header(&reading));
+            assert!(binary.is_some_and(|(b, bytes)| (bytes > 0 || b.zones.is_empty()) && b.zones == reading.zones));
         }
     }
 }

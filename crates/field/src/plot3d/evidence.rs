@@ -5,7 +5,8 @@
 //! data like any other when there is nothing to choose.
 
 use super::bytes::{int32, real, ByteSource};
-use super::options::{ByteOrder, Order};
+use super::options::{ByteOrder, Order, Plot3dOptions};
+use super::ordering;
 use super::reading::Reading;
 use super::walk::read_spans;
 use std::io;
@@ -23,11 +24,15 @@ const ENOUGH: u64 = 6;
 /// A reading wins on no fewer values than the coordinates of a 2x2x2 zone: below that chance decides.
 const LEAST: u64 = 24;
 
-/// The index of the one plausible reading, if there is one.
-pub(super) fn most_plausible(source: &dyn ByteSource, readings: &[Reading]) -> io::Result<Option<usize>> {
+/// The index of the one plausible reading under `options`, if there is one.
+pub(super) fn most_plausible(
+    source: &dyn ByteSource,
+    readings: &[Reading],
+    options: &Plot3dOptions,
+) -> io::Result<Option<usize>> {
     let mut scores = Vec::with_capacity(readings.len());
     for reading in readings {
-        let score = score(source, reading)?;
+        let score = score(source, reading, likely_order(source, reading, options)?)?;
         scores.push(if starts_well(source, reading)? { score } else { Score { share: 0.0, ..score } });
     }
     let good: Vec<usize> = (0..scores.len()).filter(|&n| scores[n].share >= GOOD).collect();
@@ -62,19 +67,30 @@ fn starts_well(source: &dyn ByteSource, reading: &Reading) -> io::Result<bool> {
     Ok(bytes.chunks_exact(width as usize).all(|v| plausible_real(real(v, e.byte_order == ByteOrder::Big))))
 }
 
-/// The share of plausible values in the least plausible array of the first zones; 0 where nothing but zeros was found.
-pub(super) fn plausibility(source: &dyn ByteSource, reading: &Reading) -> io::Result<f64> {
-    score(source, reading).map(|s| if s.zeros == s.seen { 0.0 } else { s.share })
+/// The order under which a reading's values are looked at. With iblank between the planes, coordinates in the one order are
+/// noise in the other; without it both orders hold the same numbers.
+fn likely_order(source: &dyn ByteSource, reading: &Reading, options: &Plot3dOptions) -> io::Result<Order> {
+    let e = &reading.encoding;
+    if e.order == Order::Planes || options.order.is_some() || !e.iblank {
+        return Ok(e.order);
+    }
+    Ok(ordering::order(source, reading)?.unwrap_or(e.order))
 }
 
-fn score(source: &dyn ByteSource, reading: &Reading) -> io::Result<Score> {
+/// The share of plausible values in the least plausible array of the first zones; 0 where nothing but zeros was found. The
+/// order of the reading must be the right one.
+pub(super) fn plausibility(source: &dyn ByteSource, reading: &Reading) -> io::Result<f64> {
+    score(source, reading, reading.encoding.order).map(|s| if s.zeros == s.seen { 0.0 } else { s.share })
+}
+
+fn score(source: &dyn ByteSource, reading: &Reading, order: Order) -> io::Result<Score> {
     let e = &reading.encoding;
     let width = e.precision.bytes();
     let big = e.byte_order == ByteOrder::Big;
     let mut sum = Score { share: 1.0, odd: 0, seen: 0, zeros: 0 };
     for zone in reading.zones.iter().take(ZONES) {
         // PLANES: the first plane's arrays stand for the zone's.
-        let points = match e.order {
+        let points = match order {
             Order::Whole => zone.points(),
             Order::Planes => u64::from(zone.dims[0]) * u64::from(zone.dims[1]),
         };

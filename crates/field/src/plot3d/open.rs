@@ -3,15 +3,16 @@
 use super::ascii::Progress;
 use super::assemble::{assemble, Opened, Part, Parts};
 use super::bytes::FileBytes;
-use super::cache;
+use super::cache::Shelf;
 use super::evidence;
 use super::meta::MetaFile;
 use super::names;
 use super::options::{Format, Kind, Order, Plot3dOptions};
 use super::ordering;
-use super::reading::{dims_text, Expected, Reading};
+use super::reading::{dims_text, Encoding, Expected, Reading};
 use super::settings::{read_side_file, Plot3dSettings};
 use super::sniff::{self, file_name, Sniffed};
+use super::walk::Why;
 use super::Plot3d;
 use crate::catalog::DOUBT;
 use crate::error::FieldError;
@@ -124,6 +125,70 @@ impl Plan {
     }
 }
 
+/// A file while it is found out what it is.
+struct Candidate<'a> {
+    path: &'a Path,
+    source: FileBytes,
+    /// What is kept of it, should it be text.
+    shelf: Shelf,
+}
+
+impl<'a> Candidate<'a> {
+    fn open(path: &'a Path, cache_dir: &Path) -> Result<Self, FieldError> {
+        // Before it is read: should the file change in between, what is kept is of the time before, which never comes again.
+        let shelf = Shelf::of(path, cache_dir)?;
+        Ok(Self { path, source: FileBytes::open(path).map_err(|e| FieldError::io(path, e))?, shelf })
+    }
+
+    /// The readings that fit and why the others do not. Those of text are kept.
+    fn look(
+        &self,
+        kind: Kind,
+        options: &Plot3dOptions,
+        expected: Option<&Expected>,
+        progress: Progress<'_>,
+    ) -> Result<(Vec<Reading>, Vec<Why>), FieldError> {
+        let found = sniff::candidates(&self.source, self.path, kind, options, expected, progress)?;
+        let mut tried = found.0.iter().map(|r| &r.encoding).chain(found.1.iter().map(|w| &w.encoding));
+        if tried.any(|e| e.format == Format::Ascii) {
+            self.shelf.keep(kind, options, expected, &found.0);
+        }
+        Ok(found)
+    }
+
+    /// Whether any reading fits.
+    fn fits(
+        &self,
+        kind: Kind,
+        options: &Plot3dOptions,
+        expected: &Expected,
+        progress: Progress<'_>,
+    ) -> Result<bool, FieldError> {
+        match self.shelf.readings(kind, options, Some(expected)) {
+            Some(known) => Ok(!known.is_empty()),
+            None => Ok(!self.look(kind, options, Some(expected), progress)?.0.is_empty()),
+        }
+    }
+
+    /// The readings that fit, at least one.
+    fn readings(
+        &self,
+        kind: Kind,
+        options: &Plot3dOptions,
+        expected: Option<&Expected>,
+        progress: Progress<'_>,
+    ) -> Result<Vec<Reading>, FieldError> {
+        if let Some(known) = self.shelf.readings(kind, options, expected).filter(|known| !known.is_empty()) {
+            return Ok(known);
+        }
+        let (fits, not) = self.look(kind, options, expected, progress)?;
+        if fits.is_empty() {
+            return Err(sniff::nothing_fits(&self.source, self.path, kind, options, expected, &not, progress));
+        }
+        Ok(fits)
+    }
+}
+
 /// Opens files one after the other and collects what there is to say about them.
 struct Opener<'a> {
     plan: &'a Plan,
@@ -173,11 +238,8 @@ impl Opener<'_> {
     fn grid(&mut self) -> Result<Opened, FieldError> {
         let path = &self.plan.grids[0];
         let options = self.plan.options(Kind::Grid);
-        if let Some(opened) = self.converted(path, Kind::Grid, &options, None)? {
-            return Ok(opened);
-        }
-        let source = FileBytes::open(path).map_err(|e| FieldError::io(path, e))?;
-        let mut fits = sniff::some_fit(&source, path, Kind::Grid, &options, None, self.progress)?;
+        let file = Candidate::open(path, self.cache_dir)?;
+        let mut fits = file.readings(Kind::Grid, &options, None, self.progress)?;
         let mate = [(Kind::Q, self.plan.q.first()), (Kind::Function, self.plan.functions.first())];
         let mate = mate.into_iter().find_map(|(kind, path)| path.map(|p| (kind, p)));
         let mut remark = None;
@@ -192,20 +254,19 @@ impl Opener<'_> {
                 ));
             }
         }
-        let opened = self.finish(&source, path, &options, fits)?;
+        let opened = self.finish(&file, &options, fits)?;
         self.guessed.extend(remark);
         Ok(opened)
     }
 
     /// Which of the readings of a grid the file `mate` goes with.
     fn that_go_with(&mut self, fits: &[Reading], kind: Kind, mate: &Path) -> Result<Vec<usize>, FieldError> {
-        let source = FileBytes::open(mate).map_err(|e| FieldError::io(mate, e))?;
+        let mate = Candidate::open(mate, self.cache_dir)?;
         let options = self.plan.options(kind);
         let mut goes = Vec::new();
         for (n, reading) in fits.iter().enumerate() {
             let expected = Expected { dims: reading.dims().collect(), dimension: reading.encoding.dimension };
-            let (its, _) = sniff::candidates(&source, mate, kind, &options, Some(&expected), self.progress)?;
-            if !its.is_empty() {
+            if mate.fits(kind, &options, &expected, self.progress)? {
                 goes.push(n);
             }
         }
@@ -258,65 +319,32 @@ impl Opener<'_> {
         options: &Plot3dOptions,
         expected: Option<&Expected>,
     ) -> Result<Opened, FieldError> {
-        if let Some(opened) = self.converted(path, kind, options, expected)? {
-            return Ok(opened);
-        }
-        let source = FileBytes::open(path).map_err(|e| FieldError::io(path, e))?;
-        let fits = sniff::some_fit(&source, path, kind, options, expected, self.progress)?;
-        self.finish(&source, path, options, fits)
+        let file = Candidate::open(path, self.cache_dir)?;
+        let fits = file.readings(kind, options, expected, self.progress)?;
+        self.finish(&file, options, fits)
     }
 
     /// Chooses among the readings of a file, by its values or by what the `.p3d` file says, and converts text.
     fn finish(
         &mut self,
-        source: &FileBytes,
-        path: &Path,
+        file: &Candidate<'_>,
         options: &Plot3dOptions,
         fits: Vec<Reading>,
     ) -> Result<Opened, FieldError> {
+        let (source, path) = (&file.source, file.path);
         let hinted: Vec<Reading> = fits.iter().filter(|r| r.encoding.allowed(&self.plan.hints)).cloned().collect();
-        let sniffed = match sniff::choose(source, path, fits) {
-            Err(FieldError::Ambiguous { .. }) if hinted.len() == 1 => sniff::choose(source, path, hinted)?,
+        let sniffed = match sniff::choose(source, path, options, fits) {
+            Err(FieldError::Ambiguous { .. }) if hinted.len() == 1 => sniff::choose(source, path, options, hinted)?,
             other => other?,
         };
-        let kind = sniffed.reading.encoding.kind;
-        if sniffed.reading.encoding.format == Format::Ascii {
-            let done = cache::make(source, path, sniffed, options, self.cache_dir, self.progress)?;
-            return self.opened(path, &done.sniffed, options, Part { path: done.path, reading: done.binary });
-        }
-        if kind != Kind::Function {
-            let share = evidence::plausibility(source, &sniffed.reading).map_err(|e| FieldError::io(path, e))?;
-            if share < ABSURD {
-                self.guessed.push(format!(
-                    "{}: the sizes add up, but {DOUBT} {}.",
-                    file_name(path),
-                    if kind == Kind::Grid { "coordinates" } else { "densities, momenta and energies" }
-                ));
-            }
-        }
-        let part = Part { path: path.to_owned(), reading: sniffed.reading.clone() };
-        self.opened(path, &sniffed, options, part)
+        let (part_path, reading) = match sniffed.reading.encoding.format {
+            Format::Ascii => file.shelf.converted(source, path, &sniffed.reading, self.progress)?,
+            _ => (path.to_owned(), sniffed.reading.clone()),
+        };
+        self.opened(path, &sniffed, options, Part { path: part_path, reading })
     }
 
-    /// The file as it was converted before, if it was.
-    fn converted(
-        &mut self,
-        path: &Path,
-        kind: Kind,
-        options: &Plot3dOptions,
-        expected: Option<&Expected>,
-    ) -> Result<Option<Opened>, FieldError> {
-        let Some(done) = cache::find(path, kind, options, self.cache_dir)? else { return Ok(None) };
-        let reading = &done.sniffed.reading;
-        let goes = expected
-            .is_none_or(|x| x.dimension == reading.encoding.dimension && reading.dims().eq(x.dims.iter().copied()));
-        if !goes {
-            return Ok(None);
-        }
-        let part = Part { path: done.path, reading: done.binary };
-        self.opened(path, &done.sniffed, options, part).map(Some)
-    }
-
+    /// Settles the order of a file's numbers and says what the file is.
     fn opened(
         &mut self,
         path: &Path,
@@ -357,7 +385,23 @@ impl Opener<'_> {
         }
         self.guessed.push(format!("{}: {sentence}.", file_name(path)));
         self.guessed.extend(sniffed.remarks.iter().cloned());
+        self.doubt(path, &text, &part)?;
         Ok(Opened { text, given: path.to_owned(), part })
+    }
+
+    /// Remarks upon numbers that do not look like what they should be. Only once their order is settled: under another one even
+    /// good numbers do not.
+    fn doubt(&mut self, path: &Path, text: &Encoding, part: &Part) -> Result<(), FieldError> {
+        if text.format == Format::Ascii || text.kind == Kind::Function {
+            return Ok(());
+        }
+        let io = |e| FieldError::io(path, e);
+        let source = FileBytes::open(path).map_err(io)?;
+        if evidence::plausibility(&source, &part.reading).map_err(io)? < ABSURD {
+            let what = if text.kind == Kind::Grid { "coordinates" } else { "densities, momenta and energies" };
+            self.guessed.push(format!("{}: the sizes add up, but {DOUBT} {what}.", file_name(path)));
+        }
+        Ok(())
     }
 
     /// Names of functions: from the settings, else from a `.nam` file beside the function file or the grid.

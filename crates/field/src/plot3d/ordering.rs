@@ -203,9 +203,41 @@ mod tests {
                         assert_eq!(real(&row[..momentum.dtype().size()], false), 3.0, "{:?}", open.catalog.guessed);
                         let said = open.catalog.guessed.join(" ");
                         assert!(said.contains("smoothly") && said.contains(&order.word().to_uppercase()), "{said}");
+                        // Good numbers in an order that was only found out are good numbers.
+                        assert!(open.catalog.doubts().next().is_none(), "{said}");
                     }
                 }
             }
+        }
+    }
+
+    /// Zones of 13x5x1 and 4x4x4 points with iblank are also one of 2x13x5 points, by their size; the coordinates tell, if they are
+    /// looked at in the order of planes.
+    #[test]
+    fn an_order_that_is_to_be_found_does_not_hide_the_reading() {
+        let dims = vec![[13, 5, 1], [4, 4, 4]];
+        for order in [Order::Whole, Order::Planes] {
+            let spec = Spec {
+                format: Format::Binary,
+                order,
+                precision: Precision::Single,
+                iblank: true,
+                ..Spec::new(Kind::Grid, dims.clone())
+            };
+            let mut out = Vec::new();
+            write(&mut out, &spec, &mut |zone, variable, k, plane| {
+                for (n, v) in plane.iter_mut().enumerate() {
+                    let (j, i) = (n / dims[zone][0], n % dims[zone][0]);
+                    *v = if variable == 3 { 1.0 } else { coordinate(dims[zone], variable, k, j, i) };
+                }
+            })
+            .unwrap();
+            let folder = Folder::new();
+            let open = folder.open(&folder.file("a.xyz", &out), &[], &[]).unwrap();
+            let said = open.catalog.guessed.join(" ");
+            assert_eq!(open.catalog.zones.len(), 2, "{said}");
+            assert!(said.contains(&order.word().to_uppercase()) && said.contains("the values decided"), "{said}");
+            assert!(open.catalog.doubts().next().is_none(), "{said}");
         }
     }
 

@@ -141,34 +141,26 @@ pub(super) fn sniff(
     expected: Option<&Expected>,
     progress: ascii::Progress<'_>,
 ) -> Result<Sniffed, FieldError> {
-    let fits = some_fit(source, path, kind, options, expected, progress)?;
-    choose(source, path, fits)
-}
-
-/// The readings of a file, at least one.
-///
-/// # Errors
-/// [`FieldError::Io`], [`FieldError::Format`] if no reading fits.
-pub(super) fn some_fit(
-    source: &dyn ByteSource,
-    path: &Path,
-    kind: Kind,
-    options: &Plot3dOptions,
-    expected: Option<&Expected>,
-    progress: ascii::Progress<'_>,
-) -> Result<Vec<Reading>, FieldError> {
     let (fits, not) = candidates(source, path, kind, options, expected, progress)?;
     if fits.is_empty() {
         return Err(nothing_fits(source, path, kind, options, expected, &not, progress));
     }
-    Ok(fits)
+    choose(source, path, options, fits)
 }
 
-/// Chooses among readings that all add up, by their values.
-pub(super) fn choose(source: &dyn ByteSource, path: &Path, mut fits: Vec<Reading>) -> Result<Sniffed, FieldError> {
+/// Chooses among readings that all add up under `options`, by their values.
+///
+/// # Errors
+/// [`FieldError::Io`], [`FieldError::Ambiguous`] if the values do not tell.
+pub(super) fn choose(
+    source: &dyn ByteSource,
+    path: &Path,
+    options: &Plot3dOptions,
+    mut fits: Vec<Reading>,
+) -> Result<Sniffed, FieldError> {
     let mut remarks = Vec::new();
     if fits.len() > 1 && fits[0].encoding.format != Format::Ascii {
-        let plausible = evidence::most_plausible(source, &fits).map_err(|e| FieldError::io(path, e))?;
+        let plausible = evidence::most_plausible(source, &fits, options).map_err(|e| FieldError::io(path, e))?;
         if let Some(winner) = plausible {
             let chosen = fits.swap_remove(winner);
             let others: Vec<String> = fits.iter().map(|r| r.encoding.describe()).collect();
@@ -220,7 +212,7 @@ pub(super) fn file_name(path: &Path) -> String {
 }
 
 /// The error for a file that is nothing, with the nearest misses and what else the file might be.
-fn nothing_fits(
+pub(super) fn nothing_fits(
     source: &dyn ByteSource,
     path: &Path,
     kind: Kind,

@@ -281,6 +281,7 @@ fn io(e: std::io::Error) -> PageErrorKind {
     match e.kind() {
         std::io::ErrorKind::NotFound => PageErrorKind::Missing,
         std::io::ErrorKind::UnexpectedEof => PageErrorKind::Io("the file became shorter while it was read".into()),
+        std::io::ErrorKind::PermissionDenied => PageErrorKind::Denied(e.to_string()),
         _ => PageErrorKind::Io(e.to_string()),
     }
 }

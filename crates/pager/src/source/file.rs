@@ -274,6 +274,7 @@ fn cached(file: &File, offset: u64, len: u64) -> bool {
 pub(crate) fn error_kind(e: &io::Error) -> PageErrorKind {
     match e.kind() {
         io::ErrorKind::NotFound => PageErrorKind::Missing,
+        io::ErrorKind::PermissionDenied => PageErrorKind::Denied(e.to_string()),
         _ => PageErrorKind::Io(e.to_string()),
     }
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::cloned_ref_to_slice_refs)]
 
 mod bad;
+mod kept;
 mod real;
 mod variants;
 

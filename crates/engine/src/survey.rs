@@ -1,0 +1,435 @@
+//! Ranges, boxes, iblank values and walls of a dataset: by looking at all of it, or out of what a store keeps.
+
+use crate::gridkind::GridKind;
+use crate::session::{charge_other, fetch_error, Session, Watch};
+use crate::values::{faces, is_wall, visit_box, GridFace, NodeBox};
+use field::dataset::Dataset;
+use field::error::FieldError;
+use field::nodes::Zone;
+use field::plot3d::iblank::{Blank, HOLE};
+use field::quantity::{Quantity, Sources};
+use field::translate::Translation;
+use pager::{ArrayId, Lookup, PageId, Worker};
+use serde_json::{json, Map, Value};
+use std::collections::{BTreeMap, HashMap};
+
+/// Different iblank values of a kind that are counted each for itself: more than anyone reads, in memory that does not matter.
+const COUNTED: usize = 4096;
+/// Those of them that are listed, the most frequent first.
+const LISTED: usize = 64;
+/// Pages of the coarsest ranges and boxes that are read without being asked to look at everything. They are small and lie
+/// together, but thousands take longer than anyone waits for what a dataset is.
+const MOST_PAGES: u64 = 4096;
+/// Of those, as many are asked for at once.
+const AT_ONCE: usize = 32;
+
+/// What is found.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// `[low, high]` by the name of a field.
+    pub ranges: Map<String, Value>,
+    /// Whether the ranges are also those of points that are blanked out; nothing where there are no ranges.
+    pub with_holes: Option<bool>,
+    /// Time steps, from the first on, that ranges, boxes and the rest are of.
+    pub steps: Option<usize>,
+    /// By zone.
+    pub boxes: Vec<Value>,
+    /// By zone.
+    pub blanks: Vec<Blanks>,
+    /// By zone.
+    pub kinds: Vec<&'static str>,
+    /// Faces that are walls at every step.
+    pub walls: Option<Vec<GridFace>>,
+}
+
+/// How often values of a kind stand; beyond [`COUNTED`] different ones, those farthest from zero are counted together, so that what
+/// is said does not depend on the order in which pages come.
+#[derive(Default)]
+struct Tally {
+    points: BTreeMap<(u32, i32), u64>,
+    others: u64,
+}
+
+impl Tally {
+    fn add(&mut self, value: i32, points: u64) {
+        *self.points.entry((value.unsigned_abs(), value)).or_default() += points;
+        if self.points.len() > COUNTED {
+            self.others += self.points.pop_last().map_or(0, |(_, n)| n);
+        }
+    }
+
+    /// Those that are listed, by value, and the points of all others.
+    fn listed(&self) -> (Vec<(i32, u64)>, u64) {
+        let mut all: Vec<(i32, u64)> = self.points.iter().map(|((_, v), n)| (*v, *n)).collect();
+        all.sort_by_key(|(value, n)| (std::cmp::Reverse(*n), value.unsigned_abs(), *value));
+        let rest = all.split_off(all.len().min(LISTED));
+        all.sort_unstable();
+        (all, self.others + rest.iter().map(|(_, n)| n).sum::<u64>())
+    }
+}
+
+/// The iblank values of a zone: those that the format defines, and the others.
+#[derive(Default)]
+pub(crate) struct Blanks {
+    zones: usize,
+    known: Tally,
+    unknown: Tally,
+    /// The last value and how often it came since: it mostly comes again.
+    run: (i32, u64),
+}
+
+impl Blanks {
+    fn of(zones: usize) -> Self {
+        Self { zones, ..Self::default() }
+    }
+
+    fn add(&mut self, value: i32) {
+        if value != self.run.0 {
+            self.flush();
+            self.run.0 = value;
+        }
+        self.run.1 += 1;
+    }
+
+    fn flush(&mut self) {
+        let (value, points) = std::mem::take(&mut self.run);
+        if points > 0 {
+            let unknown = matches!(Blank::of(value, self.zones), Blank::Unknown(_));
+            if unknown { &mut self.unknown } else { &mut self.known }.add(value, points);
+        }
+    }
+
+    /// `(iblank_values, iblank_unknown, iblank_others)` as INFO has them.
+    pub fn json(&self) -> (Value, Value, Value) {
+        let ((known, known_others), (unknown, unknown_others)) = (self.known.listed(), self.unknown.listed());
+        let names: Vec<String> = unknown.iter().map(|(v, _)| v.to_string()).collect();
+        let values: Map<String, Value> =
+            known.iter().chain(&unknown).map(|(value, n)| (value.to_string(), json!(n))).collect();
+        (values.into(), names.into(), json!({"known": known_others, "unknown": unknown_others}))
+    }
+}
+
+/// Smallest and largest value.
+type Span = (f64, f64);
+
+const NOTHING: Span = (f64::INFINITY, f64::NEG_INFINITY);
+
+fn widen(span: &mut Span, low: f64, high: f64) {
+    *span = (span.0.min(low), span.1.max(high));
+}
+
+fn span_json(span: Span) -> Value {
+    if span.0 <= span.1 {
+        json!([span.0, span.1])
+    } else {
+        Value::Null
+    }
+}
+
+/// Ranges, boxes and the rest by reading everything once, all steps of it, in bounded memory.
+///
+/// # Errors
+/// [`FieldError`], [`FieldError::Interrupted`] if `watch` says so.
+pub(crate) fn survey(session: &Session, dataset: &Dataset, watch: &mut Watch<'_>) -> Result<Found, FieldError> {
+    let steps = dataset.catalog.times.len().max(1);
+    let mut found = Found { with_holes: Some(false), steps: Some(steps), ..Found::default() };
+    let mut ranges: HashMap<String, Span> = HashMap::new();
+    let looks = |z: &Zone| if z.arrays.iter().all(|a| a.steady) { 1 } else { steps };
+    let all: u64 = dataset.zones.iter().map(|z| z.translation.count() * looks(z) as u64).sum();
+    let mut done = 0u64;
+    for (zone, z) in dataset.zones.iter().enumerate() {
+        let mut of_zone = ZoneSurvey::new(dataset, zone)?;
+        for step in 0..looks(z) {
+            let mut told = |phase: &str, pages: f64, _: f64| watch(phase, done as f64 + pages, all as f64);
+            of_zone.look(session, dataset, step, &mut told)?;
+            done += z.translation.count();
+        }
+        of_zone.finish(&mut found, &mut ranges);
+    }
+    found.ranges = ranges.into_iter().map(|(name, span)| (name, span_json(span))).collect();
+    found.walls = Some(walls_of_all_steps(session, dataset, steps, watch)?);
+    Ok(found)
+}
+
+/// A zone while it is looked at, step by step.
+struct ZoneSurvey<'a> {
+    zone: usize,
+    z: &'a Zone,
+    names: Vec<String>,
+    fields: Vec<Quantity>,
+    spans: Vec<Span>,
+    bounds: [[f64; 3]; 2],
+    blanks: Blanks,
+    kind: Option<&'static str>,
+}
+
+impl<'a> ZoneSurvey<'a> {
+    fn new(dataset: &'a Dataset, zone: usize) -> Result<Self, FieldError> {
+        let z = &dataset.zones[zone];
+        let names = Quantity::names(z);
+        let fields = names.iter().map(|n| dataset.quantity(zone, n)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            zone,
+            z,
+            spans: vec![NOTHING; names.len()],
+            names,
+            fields,
+            bounds: [[f64::INFINITY; 3], [f64::NEG_INFINITY; 3]],
+            blanks: Blanks::of(dataset.zones.len()),
+            kind: None,
+        })
+    }
+
+    /// Whether a field can be another one at a later step.
+    fn changes(&self, q: Quantity) -> bool {
+        let changes = |array: usize| !self.z.arrays[array].steady;
+        self.z.iblank.is_some_and(changes)
+            || match q {
+                Quantity::Stored { array, .. } | Quantity::Component { array, .. } => changes(array),
+                Quantity::Derived(_) => {
+                    let s = Sources::of(self.z);
+                    [s.density, s.momentum, s.energy, s.gamma].into_iter().flatten().any(changes)
+                }
+            }
+    }
+
+    /// Looks at a step, or at what of it is not as at the first one.
+    fn look(
+        &mut self,
+        session: &Session,
+        dataset: &Dataset,
+        step: usize,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), FieldError> {
+        let z = self.z;
+        let position = z.arrays[z.xyz].components;
+        let moves = step == 0 || !z.arrays[z.xyz].steady;
+        let counts = z.iblank.is_some_and(|a| step == 0 || !z.arrays[a].steady);
+        let taken: Vec<usize> = (0..self.fields.len()).filter(|n| step == 0 || self.changes(self.fields[*n])).collect();
+        if !(moves || counts) && taken.is_empty() {
+            return Ok(());
+        }
+        let mut wanted: Vec<Quantity> = Vec::new();
+        wanted.extend(moves.then_some(Quantity::Stored { array: z.xyz, components: position }));
+        wanted.extend(z.iblank.map(|array| Quantity::Stored { array, components: 1 }));
+        wanted.extend(taken.iter().map(|n| self.fields[*n]));
+        let _charged = charge_other(&session.pager, GridKind::bytes(z.dims()), "looking at the kind of the grid")?;
+        let mut kind = GridKind::new(z.dims());
+        let whole = NodeBox { zone: self.zone, step, lo: [0; 3], hi: z.dims() };
+        visit_box(session, dataset, whole, &wanted, watch, &mut |at, v| {
+            let mut rest = v;
+            if moves {
+                let (x, others) = rest.split_at(position);
+                let x = &x[..position.min(3)];
+                kind.node(at, x);
+                for (c, x) in x.iter().enumerate() {
+                    self.bounds[0][c] = self.bounds[0][c].min(*x);
+                    self.bounds[1][c] = self.bounds[1][c].max(*x);
+                }
+                rest = others;
+            }
+            let mut hole = false;
+            if z.iblank.is_some() {
+                let (b, others) = rest.split_at(1);
+                let b = b[0] as i32;
+                hole = b == HOLE;
+                if counts {
+                    self.blanks.add(b);
+                }
+                rest = others;
+            }
+            for n in &taken {
+                let (value, others) = rest.split_at(self.fields[*n].components());
+                rest = others;
+                let x = match value {
+                    [x] => *x,
+                    vector => vector.iter().map(|c| c * c).sum::<f64>().sqrt(),
+                };
+                if !hole && x.is_finite() {
+                    widen(&mut self.spans[*n], x, x);
+                }
+            }
+            true
+        })?;
+        if moves {
+            // Of a grid that moves, the kind that it has at every step.
+            let word = kind.word();
+            self.kind = Some(self.kind.map_or(word, |k| GridKind::common(k, word)));
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, found: &mut Found, ranges: &mut HashMap<String, Span>) {
+        if self.z.arrays[self.z.xyz].components < 3 {
+            (self.bounds[0][2], self.bounds[1][2]) = (0.0, 0.0);
+        }
+        // Of a grid without a number there is no box.
+        let known = self.bounds.as_flattened().iter().all(|v| v.is_finite());
+        found.boxes.push(if known { json!(self.bounds) } else { Value::Null });
+        found.kinds.extend(self.kind);
+        self.blanks.flush();
+        found.blanks.push(self.blanks);
+        for (name, span) in self.names.into_iter().zip(self.spans) {
+            widen(ranges.entry(name).or_insert(NOTHING), span.0, span.1);
+        }
+    }
+}
+
+/// The faces that are walls at the first step and stay so.
+fn walls_of_all_steps(
+    session: &Session,
+    dataset: &Dataset,
+    steps: usize,
+    watch: &mut Watch<'_>,
+) -> Result<Vec<GridFace>, FieldError> {
+    let mut walls = Vec::new();
+    for face in faces(dataset) {
+        let z = &dataset.zones[face.zone];
+        let looks = if z.arrays.iter().all(|a| a.steady) { 1 } else { steps };
+        let mut always = true;
+        for step in 0..looks {
+            always = always && is_wall(session, dataset, face, step, watch)?;
+        }
+        if always {
+            walls.push(face);
+        }
+    }
+    Ok(walls)
+}
+
+/// Ranges of stored scalars and boxes of zones out of the coarsest levels that `convert` or an index keeps: a few pages a step.
+/// Where all steps together have too many, of the first step alone.
+///
+/// # Errors
+/// [`FieldError`].
+pub(crate) fn known(session: &Session, dataset: &Dataset) -> Result<Found, FieldError> {
+    let all = dataset.catalog.times.len().max(1);
+    let mut levels = Vec::new();
+    for (zone, z) in dataset.zones.iter().enumerate() {
+        let boxes = z.boxes.last().map(|b| (None, b.id, b.translation, z.arrays[z.xyz].steady));
+        let of_zone = dataset.ranges.get(zone).map_or(&[][..], |l| &l[..]);
+        let scalars = z.arrays.iter().zip(of_zone).filter(|(a, _)| a.components == 1);
+        let ranges = scalars.filter_map(|(a, level)| {
+            let top = level.last()?;
+            Some((Some(&a.name), top.id, Translation::new(top.paging.dims, top.paging.page), a.steady))
+        });
+        levels.extend(boxes.into_iter().chain(ranges).map(|l| (zone, l)));
+    }
+    let steps_of = |steady: bool, steps: usize| if steady { 1 } else { steps };
+    let pages: u64 = levels.iter().map(|(_, (_, _, t, steady))| t.count() * steps_of(*steady, all) as u64).sum();
+    let steps = if pages <= MOST_PAGES { all } else { 1 };
+
+    let mut found = Found { boxes: vec![Value::Null; dataset.zones.len()], ..Found::default() };
+    let mut worker = session.pager.worker();
+    let mut ranges: HashMap<&String, Span> = HashMap::new();
+    for (zone, (name, id, t, steady)) in &levels {
+        let steps = steps_of(*steady, steps);
+        if let Some(name) = name {
+            let span = ranges.entry(*name).or_insert(NOTHING);
+            each_of_level(session, &mut worker, *id, t, 2, steps, &mut |c| widen(span, c[0], c[1]))?;
+            continue;
+        }
+        let mut b = [[f64::INFINITY; 3], [f64::NEG_INFINITY; 3]];
+        each_of_level(session, &mut worker, *id, t, 6, steps, &mut |c| {
+            for a in 0..3 {
+                b[0][a] = b[0][a].min(c[a]);
+                b[1][a] = b[1][a].max(c[a + 3]);
+            }
+        })?;
+        if b.as_flattened().iter().all(|v| v.is_finite()) {
+            found.boxes[*zone] = json!(b);
+        }
+    }
+    found.steps = (!levels.is_empty()).then_some(steps);
+    // They are kept for searching, where a range that is too wide costs a look and one that is too narrow an answer.
+    found.with_holes = (!ranges.is_empty()).then(|| dataset.zones.iter().any(|z| z.iblank.is_some()));
+    found.ranges = ranges.into_iter().map(|(name, span)| (name.clone(), span_json(span))).collect();
+    Ok(found)
+}
+
+/// Calls `each` with the components of every element of a level at the first `steps` steps: float32 for boxes (six), float64
+/// for ranges (two).
+fn each_of_level(
+    session: &Session,
+    worker: &mut Worker,
+    id: ArrayId,
+    t: &Translation,
+    components: usize,
+    steps: usize,
+    each: &mut dyn FnMut(&[f64]),
+) -> Result<(), FieldError> {
+    // Ranges are the wider ones.
+    let bytes = (t.component * components * 8) as u64;
+    let steps: Vec<u32> = (0..steps as u32).collect();
+    let mut v = vec![0.0; components];
+    for page in 0..t.count() {
+        let first = [
+            page % u64::from(t.pages[0]),
+            page / u64::from(t.pages[0]) % u64::from(t.pages[1]),
+            page / u64::from(t.pages[0]) / u64::from(t.pages[1]),
+        ];
+        for some in steps.chunks(AT_ONCE) {
+            let ids: Vec<PageId> = some.iter().map(|step| PageId::new(id, *step, page)).collect();
+            let short = |e| fetch_error(&session.pager, e, bytes * some.len() as u64);
+            let _hold = session.pager.fetch(&ids).map_err(short)?;
+            for page_id in ids {
+                // Held: it is here, or it has failed and the fetch has said so.
+                let Lookup::Here(bytes) = worker.page(page_id) else { continue };
+                let size = bytes.len() / (t.component * components);
+                let value = |n: usize| match bytes.get(n * size..(n + 1) * size) {
+                    Some(&[a, b, c, d]) => f64::from(f32::from_ne_bytes([a, b, c, d])),
+                    Some(&[a, b, c, d, e, f, g, h]) => f64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+                    _ => f64::NAN,
+                };
+                for n in 0..t.component {
+                    let o = [n as u32 % t.page[0], n as u32 / t.page[0] % t.page[1], n as u32 / t.page[0] / t.page[1]];
+                    // Edge pages are padded.
+                    if (0..3).all(|a| first[a] as u32 * t.page[a] + o[a] < t.dims[a]) {
+                        (0..components).for_each(|c| v[c] = value(n * components + c));
+                        each(&v);
+                    }
+                }
+            }
+            worker.release();
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is listed of these values, each with its points.
+    fn told(values: impl Iterator<Item = (i32, u64)>, zones: usize) -> (Value, Value, Value) {
+        let mut blanks = Blanks::of(zones);
+        for (value, points) in values {
+            (0..points).for_each(|_| blanks.add(value));
+        }
+        blanks.flush();
+        blanks.json()
+    }
+
+    #[test]
+    fn unknown_values_are_listed_whatever_else_there_is() {
+        let fringe = (1..=200).map(|n| (-n, 1));
+        let (values, unknown, others) = told(fringe.chain([(77, 700), (1, 30)]), 500);
+        assert_eq!(unknown, json!(["77"]));
+        assert_eq!((&values["77"], &values["1"], &values["-1"]), (&json!(700), &json!(30), &json!(1)));
+        // One of them is 1; the rest are donors.
+        assert_eq!(others, json!({"known": 200 - 63, "unknown": 0}));
+        assert_eq!(values.as_object().map(Map::len), Some(65));
+    }
+
+    #[test]
+    fn the_most_frequent_are_listed_and_nobody_is_lost() {
+        let many = (0..20_000).map(|n| (1000 + n, 1 + u64::from(n == 3000)));
+        let (values, unknown, others) = told(many, 1);
+        assert_eq!(unknown.as_array().map(Vec::len), Some(LISTED));
+        assert_eq!(values["4000"], json!(2));
+        let listed: u64 = values.as_object().unwrap().values().filter_map(Value::as_u64).sum();
+        assert_eq!(listed + others["unknown"].as_u64().unwrap(), 20_001);
+        // Whatever the order in which they come.
+        assert_eq!(told((0..20_000).rev().map(|n| (1000 + n, 1 + u64::from(n == 3000))), 1).0, values);
+    }
+}
