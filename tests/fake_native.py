@@ -126,7 +126,7 @@ def module(calls: Calls) -> types.ModuleType:
             for name, m in document["maps"].items()
         }
         done = {"output": output, "size": document["size"], "maps": maps, "drawn": [], "camera": {}, "bytes_written": 0,
-                "stats": STATS}  # fmt: skip
+                "stats": STATS, "partial": False}  # fmt: skip
         return str(calls.note("render", done, scene=scene, output=output, **k))
 
     made = types.ModuleType("farfield._core")

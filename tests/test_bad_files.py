@@ -231,6 +231,19 @@ def test_a_damaged_shard(where: str, mine: Path, store: Path, ff: Command, ff_js
         else:
             assert new.tobytes() == old.tobytes()
     assert failed == answer["reasons"]["failed"]
+    # A picture of such lines says so, on the picture too.
+    drawn = {}
+    for source, code in ((store, 0), (mine, 3)):
+        scene = {
+            "source": str(source),
+            "objects": [{"kind": "lines", "trace": {"seeds": seeds[1]}}],
+            "size": [480, 270],
+        }
+        (tmp_path / "scene.json").write_text(json.dumps(scene))
+        picture = tmp_path / f"{code}.png"
+        drawn[code] = json.loads(ff("render", tmp_path / "scene.json", "-o", picture, "--json", ok=(code,)).stdout)
+    assert drawn[3]["partial"] and not drawn[0]["partial"]
+    assert str(shard) in drawn[3]["drawn"][0]["failure"]
     # What needs the page itself says which file it is.
     for words in (
         ("convert", mine, tmp_path / "n.zarr"),

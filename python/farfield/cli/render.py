@@ -89,6 +89,7 @@ def register(app: typer.Typer) -> None:
         from pydantic import ValidationError
 
         from farfield import runs
+        from farfield.cli import PARTIAL
         from farfield.scene import save_scene as save
         from farfield.scene.files import explain
         from farfield.scene.shorthand import Shorthand
@@ -143,8 +144,12 @@ def register(app: typer.Typer) -> None:
             text.append(
                 f"range    {found['field']} {low:.6g} to {high:.6g}{unit}; --range {low:.6g}:{high:.6g} fixes it"
             )
+        for drawn in result["drawn"]:
+            if "failure" in drawn:
+                text.append(f"partial  {drawn['name']}: pages failed, and lines stop where their data does")
+                text.append(f"failure  {drawn['failure']}")
         common.show(flat(result), [*text, *stats_lines(result["stats"]), f"wrote    {output}"])
-        return 0
+        return PARTIAL if result["partial"] else 0
 
 
 def _drawn(result: dict[str, Any]) -> str:
