@@ -311,6 +311,7 @@ where
             }
             Err(_) => {
                 s.lock().again.push(number);
+                s.dropped.fetch_add(1, Relaxed);
                 s.active.fetch_sub(1, SeqCst);
                 s.no_more_than_now();
                 None
