@@ -7,8 +7,8 @@
 //!    that had gone again. Its pages are held until the step succeeds, out of a reserve that is checked before the run.
 //! 3. A task whose state finds no memory any more is dropped and begun again later, when fewer are active: its answer depends on
 //!    nothing but its number. So are those that a lowered limit has no room for.
-//! 4. When nothing moves (no task is ready, no page is on its way, memory is full) and one task is left, the run ends with what it
-//!    needs.
+//! 4. When nothing moves (no task is ready, no page is on its way, memory is full), tasks are dropped, at last all of them. The run
+//!    ends with what it needs when a single task, begun again with all the memory to itself, does not move either.
 //!
 //! # Practice
 //! A thread steps several tasks at a time ([`LANES`]): the same instructions serve them all, and one's cache lines travel while
@@ -20,10 +20,9 @@ use field::error::FieldError;
 use field::space::LANES;
 use kernels::streamline::Progress;
 use pager::{ChargeKind, Full, PageId, Pager, Priority, Requested, Wake, Worker};
-use shared::{Leaving, Queue, Shared, Slot};
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
-use std::sync::{Arc, Mutex};
+use shared::{Leaving, Shared, Slot};
+use std::sync::atomic::Ordering::*;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Rounds of steps before a thread looks for completed reads, other tasks, or a stop.
@@ -35,7 +34,7 @@ const CHARGE_ROUNDS: usize = 16;
 /// Progress is told, and an interruption noticed, this often.
 const TELL_EVERY: Duration = Duration::from_millis(80);
 /// A refused charge is tried again for this long: pins are let go within microseconds, reads over a network take a part of a second.
-const CHARGE_PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const CHARGE_PATIENCE: Duration = Duration::from_secs(2);
 /// A task's state is charged anew when it has grown by this much.
 const CHARGE_STEP: usize = 64 << 10;
 
@@ -69,8 +68,7 @@ pub trait Work: Sync {
     ///
     /// # Errors
     /// Anything; it ends the run.
-    fn resized(&self, limit: u64, active: usize) -> Result<usize, FieldError> {
-        let _ = limit;
+    fn resized(&self, _limit: u64, active: usize) -> Result<usize, FieldError> {
         Ok(active)
     }
     /// Takes a finished task's result.
@@ -133,32 +131,7 @@ where
 {
     let began = Instant::now();
     let workers = load.workers.max(1);
-    let shared: Arc<Shared<W::Task>> = Arc::new(Shared {
-        queue: Mutex::new(Queue {
-            ready: VecDeque::new(),
-            parked: Vec::new(),
-            free: Vec::new(),
-            again: Vec::new(),
-            error: None,
-        }),
-        pager: pager.clone(),
-        next: AtomicU64::new(0),
-        active: AtomicUsize::new(0),
-        allowed: AtomicUsize::new(load.active),
-        // None yet: the first thread tells the work.
-        limit: AtomicU64::new(0),
-        done: AtomicU64::new(0),
-        stop: AtomicBool::new(false),
-        waiting: AtomicUsize::new(0),
-        live: AtomicUsize::new(workers),
-        caller: std::thread::current(),
-        elder: AtomicBool::new(false),
-        waited_us: AtomicU64::new(0),
-        restarts: AtomicU64::new(0),
-        elders: AtomicU64::new(0),
-        dropped: AtomicU64::new(0),
-        steps: AtomicU64::new(0),
-    });
+    let shared: Arc<Shared<W::Task>> = Arc::new(Shared::new(pager, load.active, workers));
     // All of them before the first thread fills the memory: what a worker costs is charged when it is made.
     let pins: Vec<Worker> = (0..workers).map(|_| pager.worker()).collect();
     std::thread::scope(|scope| {
@@ -195,7 +168,7 @@ where
     pager.cancel(&wake);
     let mut q = shared.lock();
     // Pages that others want, too, are still read, and their requests hold `shared`, but no task any more.
-    (q.ready, q.parked) = (VecDeque::new(), Vec::new());
+    (q.ready, q.parked) = Default::default();
     if let Some(e) = q.error.take() {
         return Err(e);
     }
@@ -262,15 +235,18 @@ where
     /// Takes note of a memory limit that has changed.
     fn follow(&mut self) {
         let s = self.shared;
-        let limit = s.pager.ledger().limit();
-        if s.limit.load(Relaxed) == limit || s.limit.swap(limit, SeqCst) == limit {
+        let now = || s.pager.ledger().limit();
+        if s.limit.load(Relaxed) == now() {
+            return;
+        }
+        // One thread at a time, so that the work hears the last limit last.
+        let Ok(_judge) = s.judge.try_lock() else { return };
+        let limit = now();
+        if s.limit.swap(limit, SeqCst) == limit {
             return;
         }
         match self.work.resized(limit, self.load.active) {
-            Ok(allowed) => {
-                s.allowed.store(allowed.max(1), SeqCst);
-                s.drop_parked(s.active.load(SeqCst).saturating_sub(allowed));
-            }
+            Ok(most) => s.allow(most),
             Err(e) => s.fail(e),
         }
     }
@@ -283,14 +259,7 @@ where
             if let Some(slot) = q.ready.pop_front() {
                 return Some(slot);
             }
-            if s.active.load(SeqCst) >= s.allowed.load(SeqCst) {
-                return None;
-            }
-            let new = || s.next.fetch_update(SeqCst, SeqCst, |n| (n < self.load.tasks).then_some(n + 1)).ok();
-            let number = q.again.pop().or_else(new)?;
-            // Under the lock, as all that make or drop tasks: no more are active than are allowed.
-            s.active.fetch_add(1, SeqCst);
-            number
+            q.number(self.load.tasks)?
         };
         let task = match self.work.admit(number) {
             Ok(task) => task,
@@ -300,20 +269,18 @@ where
             }
         };
         let bytes = self.work.bytes(&task);
-        match self.patiently(|pager| pager.charge(ChargeKind::Tasks, bytes as u64)) {
+        match self.patiently(true, |pager| pager.charge(ChargeKind::Tasks, bytes as u64)) {
             Ok(charge) => {
                 let (restarts, wanted, hold) = (0, Vec::new(), None);
                 Some(Box::new(Slot { number, task, charge, charged: bytes, restarts, wanted, hold }))
             }
-            Err(full) if s.active.load(SeqCst) <= 1 => {
+            Err(Refused { full, alone: true }) => {
                 s.fail(too_small(full, "the state of the tasks"));
                 None
             }
             Err(_) => {
-                s.lock().again.push(number);
-                s.dropped.fetch_add(1, Relaxed);
-                s.active.fetch_sub(1, SeqCst);
-                s.no_more_than_now();
+                drop(task);
+                s.again(&[number]);
                 None
             }
         }
@@ -325,16 +292,21 @@ where
         // This thread has no task, and no pins.
         s.waiting.fetch_add(1, SeqCst);
         let began = Instant::now();
-        if let Some(full) = s.pager.stalled() {
+        if s.pager.stalled().is_some() {
+            let dropped = s.dropped.load(SeqCst);
             // Asked twice: a release may have been on its way.
             s.pager.idle(Duration::from_millis(20));
-            let idle = s.waiting.load(SeqCst) == s.live.load(SeqCst) && s.lock().ready.is_empty();
-            let active = s.active.load(SeqCst);
-            if idle && s.pager.stalled().is_some() && active > 0 {
-                if active > 1 && s.drop_parked(active / 2) > 0 {
-                    s.no_more_than_now();
-                } else {
-                    s.fail(too_small(full, "the largest step"));
+            // Those that wait here have found the same: one of them decides.
+            let _judge = pager::patient::lock(&s.judge);
+            let idle = s.waiting.load(SeqCst) == s.live.load(SeqCst) && {
+                let q = s.lock();
+                q.ready.is_empty() && q.active > 0
+            };
+            if idle && s.dropped.load(SeqCst) == dropped && s.limit.load(SeqCst) == s.pager.ledger().limit() {
+                if let Some(full) = s.pager.stalled() {
+                    if !s.make_room() {
+                        s.fail(too_small(full, "the largest step"));
+                    }
                 }
             }
         } else {
@@ -389,45 +361,39 @@ where
             return true;
         }
         let Some(mut slot) = self.lanes[lane].take() else { return false };
-        let grown = self.patiently(|_| slot.charge.grow(bytes as u64));
+        let grown = self.patiently(false, |_| slot.charge.grow(bytes as u64));
         slot.charged = bytes;
         match grown {
             Ok(()) => {
                 self.lanes[lane] = Some(slot);
                 return true;
             }
-            Err(full) if self.shared.active.load(SeqCst) <= 1 => {
-                self.shared.fail(too_small(full, "the lines under way"));
-            }
-            Err(_) => {
-                let s = self.shared;
-                s.dropped(&mut s.lock(), &slot);
-                drop(slot);
-                s.no_more_than_now();
-                s.pager.notify();
-            }
+            Err(Refused { full, alone: true }) => self.shared.fail(too_small(full, "the lines under way")),
+            Err(_) => self.shared.dropped(vec![slot]),
         }
         false
     }
 
     /// Charges something, also where that has to wait until workers have let go of pages that they pinned in their last steps, or
-    /// pages in flight have come and can be given up.
-    fn patiently<T>(&mut self, mut charge: impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, Full> {
+    /// pages in flight have come and can be given up. What is for a task that `waits` to begin is not worth that, unless it is alone.
+    fn patiently<T>(&mut self, waits: bool, mut charge: impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, Refused> {
         let s = self.shared;
-        let done = charge(&s.pager);
-        if done.is_ok() {
-            return done;
+        if let Ok(done) = charge(&s.pager) {
+            return Ok(done);
         }
         let began = Instant::now();
         loop {
             s.pager.press();
             self.work.worker(&mut self.context).release();
             while s.pager.work() {}
+            // Looked at before: what the last of the others held is free when the charge is tried.
+            let alone = s.alone();
             match charge(&s.pager) {
-                Err(_) if began.elapsed() < self.patience() && !s.stop.load(Relaxed) => {
+                Ok(done) => return Ok(done),
+                Err(_) if (alone || !waits) && began.elapsed() < self.patience() && !s.stop.load(Relaxed) => {
                     std::thread::sleep(Duration::from_millis(1));
                 }
-                done => return done,
+                Err(full) => return Err(Refused { full, alone }),
             }
         }
     }
@@ -452,13 +418,12 @@ where
             if slot.hold.take().is_some() {
                 s.elder.store(false, SeqCst);
             }
-            s.active.fetch_sub(1, SeqCst);
-            if let Err(e) = self.work.finish(slot.task) {
+            let Slot { task, charge, .. } = *slot;
+            if let Err(e) = self.work.finish(task) {
                 s.fail(e);
             }
-            if s.done.fetch_add(1, SeqCst) + 1 >= self.load.tasks {
-                s.pager.notify();
-            }
+            drop(charge);
+            s.finished(self.load.tasks);
             return;
         }
         s.restarts.fetch_add(1, Relaxed);
@@ -496,6 +461,13 @@ where
             }
         }
     }
+}
+
+/// A charge that was refused to the end.
+struct Refused {
+    full: Full,
+    /// No other task held any memory.
+    alone: bool,
 }
 
 fn too_small(full: pager::Full, what: &str) -> FieldError {

@@ -2,13 +2,13 @@
 
 use crate::admission::SeedOrder;
 pub(crate) use crate::admission::SeedRule;
-use crate::executor::{self, Load, Outcome, RunStats, Work};
+use crate::executor::{self, Load, Outcome, RunStats, Work, CHARGE_PATIENCE};
 use crate::output::{
     self, FieldSpec, FieldType, FieldValues, FinishedLine, LineArrays, LineLayout, LineSpool, OutputFile, Provenance,
     SpoolOptions,
 };
 use crate::seeds::Seeds;
-use crate::session::{Session, Watch};
+use crate::session::{would_do, Session, Watch, UNSEEN_LEAST};
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::nodes::{Miss, Nodes, Zone};
@@ -17,11 +17,12 @@ use field::space::{Space, ZoneFields, LANES};
 use kernels::flow::{GridFlow, ZoneOrder};
 use kernels::line::Joined;
 use kernels::streamline::{step_lanes, Direction, Options, Progress, Streamline};
-use pager::error::PageError;
+use pager::error::{PageError, PageErrorKind};
 use pager::{Charge, ChargeKind, PageId, Pager, Worker};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// What is traced.
 #[derive(Clone, Debug)]
@@ -133,7 +134,7 @@ struct Sink {
 pub struct LineTask {
     number: u64,
     line: Streamline,
-    failure: Option<String>,
+    failure: Option<PageError>,
 }
 
 impl Work for Tracing<'_> {
@@ -164,7 +165,7 @@ impl Work for Tracing<'_> {
         }
         step_lines(flow, &self.spec.options, lines, outcomes, |lane, error| {
             if let Some(f) = &mut failures[lane] {
-                **f = error.map(|e| e.to_string());
+                **f = error;
             }
         });
     }
@@ -178,9 +179,17 @@ impl Work for Tracing<'_> {
         Ok(active_lines(limit, self.step_bytes, self.line_bytes, self.workers))
     }
     fn finish(&self, task: LineTask) -> Result<(), FieldError> {
-        // The halves are joined and split by fields in memory of its own, for which clean pages make room. Where there are none to
-        // drop the run goes on: it is for a moment, and less than what the session keeps free.
-        let _copies = self.pager.charge(ChargeKind::Tasks, 2 * task.line.bytes() as u64);
+        if let Some(e) = &task.failure {
+            if let PageErrorKind::TooLarge { needs, .. } = e.kind {
+                // Nothing is wrong with the page: the limit was lowered below what it takes.
+                return Err(FieldError::LimitTooSmall {
+                    limit: self.pager.ledger().limit(),
+                    needs: would_do(self.pager, needs.saturating_mul(2)),
+                    what: e.what.to_string(),
+                });
+            }
+        }
+        let _copies = self.copies(2 * task.line.bytes() as u64)?;
         let j: Joined = task.line.into_line();
         let columns = split(&j.fields, &self.layout.fields, j.points.len());
         let values: Vec<FieldValues<'_>> = columns.iter().map(|c| FieldValues::F64(c)).collect();
@@ -201,9 +210,35 @@ impl Work for Tracing<'_> {
         sink.outside += u64::from(j.points.is_empty() && task.failure.is_none());
         if let Some(f) = task.failure {
             sink.failed += 1;
-            sink.failure.get_or_insert(f);
+            sink.failure.get_or_insert_with(|| f.to_string());
         }
         sink.spool.add(&line).map_err(FieldError::from)
+    }
+}
+
+impl Tracing<'_> {
+    /// Memory in which the halves of a line are joined and split by fields: clean pages make room for it, those in use when the other
+    /// threads have done their steps.
+    fn copies(&self, bytes: u64) -> Result<Option<Charge>, FieldError> {
+        let began = Instant::now();
+        loop {
+            match self.pager.charge(ChargeKind::Tasks, bytes) {
+                Ok(charge) => return Ok(Some(charge)),
+                // For a moment, and less than what the session keeps free.
+                Err(_) if bytes <= UNSEEN_LEAST / 4 / self.workers as u64 => return Ok(None),
+                Err(_) if began.elapsed() < CHARGE_PATIENCE => {
+                    self.pager.press();
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(full) => {
+                    return Err(FieldError::LimitTooSmall {
+                        limit: full.limit,
+                        needs: would_do(self.pager, bytes),
+                        what: "joining the halves of a line".into(),
+                    })
+                }
+            }
+        }
     }
 }
 

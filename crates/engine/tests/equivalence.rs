@@ -181,8 +181,19 @@ struct Lines<'a> {
     seeds: &'a [[f64; 3]],
     options: &'a Options,
     out: Mutex<Vec<Option<Joined>>>,
-    /// A task says that it holds this many times what it holds.
-    weight: usize,
+    /// A task says that it holds this many bytes more than it does.
+    ballast: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn new(zones: Arc<[Zone]>, seeds: &'a [[f64; 3]], options: &'a Options) -> Self {
+        let out = Mutex::new(vec![None; seeds.len()]);
+        Self { fields: fields(&zones), zones, seeds, options, out, ballast: 0 }
+    }
+
+    fn lines(self) -> Vec<Joined> {
+        self.out.into_inner().unwrap().into_iter().map(|l| l.expect("a line a seed")).collect()
+    }
 }
 
 impl Work for Lines<'_> {
@@ -207,7 +218,7 @@ impl Work for Lines<'_> {
         step_lines(flow, self.options, tasks.map(|t| t.map(|t| &mut t.1)), outcomes, |_, _| ());
     }
     fn bytes(&self, task: &Self::Task) -> usize {
-        task.1.bytes() * self.weight
+        task.1.bytes() + self.ballast
     }
     fn finish(&self, task: Self::Task) -> Result<(), FieldError> {
         self.out.lock().unwrap()[task.0] = Some(task.1.into_line());
@@ -265,18 +276,10 @@ fn out_of_core(
     let pager = Pager::new(config).unwrap();
     let zones = paged(flat, arm.edge, &pager, arm.simulation.clone());
     let seeds = seeds();
-    let work = Lines {
-        fields: fields(&zones),
-        zones,
-        seeds: &seeds,
-        options: o,
-        out: Mutex::new(vec![None; seeds.len()]),
-        weight: 1,
-    };
+    let work = Lines::new(zones, &seeds, o);
     let load = Load { tasks: seeds.len() as u64, workers: arm.workers, active: arm.active };
     let stats = run(&work, &pager, load, &mut |_| true).unwrap();
-    let out = work.out.into_inner().unwrap().into_iter().map(|l| l.expect("a line a seed")).collect();
-    (out, pager.ledger().peak(), pager.counters(), stats)
+    (work.lines(), pager.ledger().peak(), pager.counters(), stats)
 }
 
 fn same(a: &[Joined], b: &[Joined]) -> bool {
@@ -448,11 +451,31 @@ fn failed_pages_end_lines_as_failed() {
     }
 }
 
+/// Tasks whose state finds no room are begun again, one at a time if it must be, and nobody can tell.
+#[test]
+fn tasks_without_room_are_begun_again() {
+    let flat = flat();
+    let o = options(Integrator::Rk45);
+    let truth = in_core(&flat, &o);
+    for workers in [1, 2] {
+        let config = PagerConfig { limit: 3 << 20, readers: 8, backend: Backend::Threads, ..PagerConfig::default() };
+        let pager = Pager::new(config).unwrap();
+        let zones = paged(&flat, [8, 8, 8], &pager, simulation(60));
+        let seeds = seeds();
+        // Ten at most, and sixty are let in.
+        let work = Lines { ballast: 300 << 10, ..Lines::new(zones, &seeds, &o) };
+        let stats = run(&work, &pager, Load { tasks: 60, workers, active: 60 }, &mut |_| true).unwrap();
+        assert!(stats.dropped > 0);
+        assert!(same(&truth, &work.lines()), "{workers} workers");
+        assert_eq!(pager.ledger().of(pager::ChargeKind::Tasks), 0);
+    }
+}
+
 /// A limit that is lowered takes tasks their memory: some are begun again, depending on the moment, and nobody can tell.
 #[test]
 fn the_limit_may_change_while_lines_are_under_way() {
     let flat = flat();
-    let o = Options { max_steps: 600, tolerance: 1e-7, ..options(Integrator::Rk45) };
+    let o = Options { max_steps: 300, tolerance: 1e-6, ..options(Integrator::Rk45) };
     let truth = in_core(&flat, &o);
     for seed in 0..4u64 {
         let most = 8 << 20;
@@ -460,8 +483,7 @@ fn the_limit_may_change_while_lines_are_under_way() {
         let pager = Pager::new(config).unwrap();
         let zones = paged(&flat, [8, 8, 8], &pager, simulation(50 + seed));
         let seeds = seeds();
-        let out = Mutex::new(vec![None; seeds.len()]);
-        let work = Lines { fields: fields(&zones), zones, seeds: &seeds, options: &o, out, weight: 40 };
+        let work = Lines { ballast: 300 << 10, ..Lines::new(zones, &seeds, &o) };
         let over = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -477,10 +499,7 @@ fn the_limit_may_change_while_lines_are_under_way() {
             over.store(true, std::sync::atomic::Ordering::SeqCst);
             stats.unwrap();
         });
-        let lines: Vec<Joined> =
-            work.out.into_inner().unwrap().into_iter().map(|l| l.expect("a line a seed")).collect();
-        assert!(same(&truth, &lines), "seed {seed}");
-        drop(work.zones);
+        assert!(same(&truth, &work.lines()), "seed {seed}");
         pager.set_limit(most);
         assert_eq!(pager.ledger().of(pager::ChargeKind::Tasks), 0, "seed {seed}");
     }
@@ -488,20 +507,14 @@ fn the_limit_may_change_while_lines_are_under_way() {
 
 #[test]
 fn a_limit_below_one_step_ends_with_what_it_needs() {
+    // Any page fits alone, those of a step do not.
     let flat = flat();
     let o = options(Integrator::Rk45);
-    let config = PagerConfig { limit: 160 << 10, readers: 4, backend: Backend::Threads, ..PagerConfig::default() };
+    let config = PagerConfig { limit: 280 << 10, readers: 4, backend: Backend::Threads, ..PagerConfig::default() };
     let pager = Pager::new(config).unwrap();
     let zones = paged(&flat, [21, 21, 21], &pager, simulation(40));
     let seeds = seeds();
-    let work = Lines {
-        fields: fields(&zones),
-        zones,
-        seeds: &seeds,
-        options: &o,
-        out: Mutex::new(vec![None; seeds.len()]),
-        weight: 1,
-    };
+    let work = Lines::new(zones, &seeds, &o);
     let e = run(&work, &pager, Load { tasks: 60, workers: 2, active: 4 }, &mut |_| true).unwrap_err();
     assert!(matches!(e, FieldError::LimitTooSmall { needs, limit, .. } if needs > limit), "{e}");
 }
@@ -516,14 +529,7 @@ fn a_run_can_be_stopped() {
     let slow = Simulation::fixed(Duration::from_millis(20), 1);
     let zones = paged(&flat, [8, 8, 8], &pager, slow);
     let seeds = seeds();
-    let work = Lines {
-        fields: fields(&zones),
-        zones,
-        seeds: &seeds,
-        options: &o,
-        out: Mutex::new(vec![None; seeds.len()]),
-        weight: 1,
-    };
+    let work = Lines::new(zones, &seeds, &o);
     let began = std::time::Instant::now();
     let e = run(&work, &pager, Load { tasks: 60, workers: 2, active: 40 }, &mut |_| false).unwrap_err();
     assert!(matches!(e, FieldError::Interrupted), "{e}");

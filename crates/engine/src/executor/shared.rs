@@ -24,18 +24,78 @@ pub(super) struct Queue<T> {
     pub(super) free: Vec<usize>,
     /// Numbers of tasks that were dropped.
     pub(super) again: Vec<u64>,
+    /// Tasks that never began start at this number.
+    pub(super) next: u64,
+    /// 1. Tasks that hold memory. One leaves the count after its memory was freed, so that who finds itself alone is.
+    pub(super) active: usize,
+    /// Tasks active at most, now.
+    pub(super) allowed: usize,
+    /// What the work allows at this limit.
+    pub(super) most: usize,
+    /// Tasks that have finished since `allowed` was last changed.
+    pub(super) since: usize,
+    /// Finished tasks when all were last begun again.
+    pub(super) began_again: Option<u64>,
     pub(super) error: Option<FieldError>,
+}
+
+impl<T> Queue<T> {
+    pub(super) fn new(active: usize) -> Self {
+        Self {
+            ready: VecDeque::new(),
+            parked: Vec::new(),
+            free: Vec::new(),
+            again: Vec::new(),
+            next: 0,
+            active: 0,
+            allowed: active,
+            most: active,
+            since: 0,
+            began_again: None,
+            error: None,
+        }
+    }
+
+    /// The number of a task that may begin now.
+    pub(super) fn number(&mut self, tasks: u64) -> Option<u64> {
+        if self.active >= self.allowed {
+            return None;
+        }
+        let number = match self.again.pop() {
+            Some(n) => n,
+            None if self.next < tasks => {
+                self.next += 1;
+                self.next - 1
+            }
+            None => return None,
+        };
+        self.active += 1;
+        Some(number)
+    }
+
+    /// Memory did not do for as many as there were: from now on no more than are left.
+    fn fewer(&mut self) {
+        (self.allowed, self.since) = (self.allowed.min(self.active.max(1)), 0);
+    }
+
+    /// A task has finished. One more is allowed when as many have as were allowed: memory may have been short for a moment only, and
+    /// what is dropped is paid for by what was done.
+    fn finished(&mut self) {
+        self.active -= 1;
+        self.since += 1;
+        if self.since >= self.allowed && self.allowed < self.most {
+            (self.allowed, self.since) = (self.allowed + 1, 0);
+        }
+    }
 }
 
 pub(super) struct Shared<T> {
     pub(super) queue: Mutex<Queue<T>>,
     pub(super) pager: Arc<Pager>,
-    pub(super) next: AtomicU64,
-    pub(super) active: AtomicUsize,
-    /// Tasks active at most.
-    pub(super) allowed: AtomicUsize,
-    /// The memory limit for which that is.
+    /// The memory limit that the work was told of last.
     pub(super) limit: AtomicU64,
+    /// Held by the one thread that decides how many tasks fit: that nothing moves, or what a new limit means. Locked before `queue`.
+    pub(super) judge: Mutex<()>,
     pub(super) done: AtomicU64,
     pub(super) stop: AtomicBool,
     /// Threads that have neither tasks nor pins, and wait. Only when all do is nothing left that could release any.
@@ -53,49 +113,123 @@ pub(super) struct Shared<T> {
 }
 
 impl<T> Shared<T> {
+    pub(super) fn new(pager: &Arc<Pager>, active: usize, workers: usize) -> Self {
+        Self {
+            queue: Mutex::new(Queue::new(active)),
+            pager: pager.clone(),
+            // None yet: the first thread tells the work.
+            limit: AtomicU64::new(0),
+            judge: Mutex::new(()),
+            done: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            waiting: AtomicUsize::new(0),
+            live: AtomicUsize::new(workers),
+            caller: std::thread::current(),
+            elder: AtomicBool::new(false),
+            waited_us: AtomicU64::new(0),
+            restarts: AtomicU64::new(0),
+            elders: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            steps: AtomicU64::new(0),
+        }
+    }
+
     pub(super) fn lock(&self) -> MutexGuard<'_, Queue<T>> {
         // A panic on another thread is carried to the caller by the scope; the queue itself is never left half changed.
         pager::patient::lock(&self.queue)
     }
+
     pub(super) fn fail(&self, e: FieldError) {
         self.lock().error.get_or_insert(e);
         self.stop.store(true, SeqCst);
         self.pager.notify();
     }
 
-    /// Takes note that a task in nobody's hands was dropped, to begin it again when fewer are active.
-    pub(super) fn dropped(&self, q: &mut Queue<T>, slot: &Slot<T>) {
-        if slot.hold.is_some() {
+    /// Whether one task at most holds memory.
+    pub(super) fn alone(&self) -> bool {
+        self.lock().active <= 1
+    }
+
+    /// A task is through, and its memory is free.
+    pub(super) fn finished(&self, tasks: u64) {
+        self.lock().finished();
+        if self.done.fetch_add(1, SeqCst) + 1 >= tasks {
+            self.pager.notify();
+        }
+    }
+
+    /// Frees tasks that nobody steps, to begin them again when there is room; from now on no more are active than are left.
+    pub(super) fn dropped(&self, gone: Vec<Box<Slot<T>>>) {
+        let numbers: Vec<u64> = gone.iter().map(|slot| slot.number).collect();
+        let elder = gone.iter().any(|slot| slot.hold.is_some());
+        drop(gone);
+        if elder {
             self.elder.store(false, SeqCst);
         }
-        q.again.push(slot.number);
-        self.dropped.fetch_add(1, Relaxed);
-        self.active.fetch_sub(1, SeqCst);
+        self.again(&numbers);
+    }
+
+    /// Takes note of tasks whose memory is free, and that begin again later.
+    pub(super) fn again(&self, numbers: &[u64]) {
+        self.dropped.fetch_add(numbers.len() as u64, Relaxed);
+        let mut q = self.lock();
+        q.again.extend(numbers);
+        q.active -= numbers.len();
+        q.fewer();
+        drop(q);
+        self.pager.notify();
+    }
+
+    /// The work allows `most` tasks under the present limit. Whatever was found about the limit before it says nothing any more.
+    pub(super) fn allow(&self, most: usize) {
+        let most = most.max(1);
+        let over = {
+            let mut q = self.lock();
+            (q.allowed, q.most, q.since, q.began_again) = (most, most, 0, None);
+            q.active.saturating_sub(most)
+        };
+        if over > 0 {
+            self.drop_parked(over);
+        }
+    }
+
+    /// Nothing moves. Drops half of the tasks, and in the end the elder and its pages, too: where they lie scattered, they take more
+    /// room than the reserve has for them. That once only until a task finishes or the limit changes, so that it ends: false when it
+    /// was done before, and the one task that there is has all the memory.
+    pub(super) fn make_room(&self) -> bool {
+        let active = self.lock().active;
+        if self.drop_parked(active / 2) > 0 {
+            return true;
+        }
+        let done = Some(self.done.load(SeqCst));
+        if core::mem::replace(&mut self.lock().began_again, done) == done {
+            return false;
+        }
+        self.drop_those(usize::MAX, |_| true) > 0
     }
 
     /// Drops up to `count` of the parked tasks, but not the elder, and says how many.
-    pub(super) fn drop_parked(&self, count: usize) -> usize {
+    fn drop_parked(&self, count: usize) -> usize {
+        self.drop_those(count, |slot| slot.hold.is_none())
+    }
+
+    fn drop_those(&self, count: usize, which: impl Fn(&Slot<T>) -> bool) -> usize {
         let mut gone: Vec<Box<Slot<T>>> = Vec::new();
         let mut q = self.lock();
         for token in (0..q.parked.len()).rev() {
             if gone.len() == count {
                 break;
             }
-            if q.parked[token].as_ref().is_some_and(|slot| slot.hold.is_none()) {
+            if q.parked[token].as_deref().is_some_and(&which) {
                 gone.extend(q.parked[token].take());
             }
         }
-        for slot in &gone {
-            self.dropped(&mut q, slot);
-        }
         drop(q);
-        self.pager.notify();
-        gone.len()
-    }
-
-    /// From now on no more tasks than these.
-    pub(super) fn no_more_than_now(&self) {
-        self.allowed.fetch_min(self.active.load(SeqCst).max(1), SeqCst);
+        let n = gone.len();
+        if n > 0 {
+            self.dropped(gone);
+        }
+        n
     }
 }
 
