@@ -39,7 +39,7 @@ pub trait Flow {
     /// # Errors
     /// [`Miss`].
     fn at(&mut self, x: [f64; 3], from: &Self::Cursor) -> Result<Sample<Self::Cursor>, Miss>;
-    /// A length that steps are measured by: the size of the cell at the cursor.
+    /// A length that steps are measured by: the size of the cursor's cell, along its shortest direction.
     ///
     /// # Errors
     /// [`Miss`].
@@ -225,10 +225,13 @@ impl<N: Nodes> Flow for GridFlow<N> {
 
     fn length_scale(&mut self, at: &Place) -> Result<f64, Miss> {
         let l = self.space.shape(at.spot.cell)?;
-        let j = l.map().jacobian(at.spot.rst);
-        // The shortest edge of the cell at this point, directions of one point aside.
-        let edge = |a: usize| (0..3).map(|c| j[c][a] * j[c][a]).sum::<f64>().sqrt();
-        let thin = l.thin;
+        let (map, thin) = (l.map(), l.thin);
+        // Four corners at which each edge begins or ends once. Of the four edges of a direction the longest counts: at a polar axis one
+        // of them has shrunk to a point, and steps measured by the cell's width where the particle is would never get past it.
+        let corners = [[0.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 1.0]].map(|q| map.jacobian(q));
+        let edge =
+            |a: usize| corners.iter().map(|j| (0..3).map(|c| j[c][a] * j[c][a]).sum()).fold(0.0f64, f64::max).sqrt();
+        // Directions of one point aside.
         Ok((0..3).filter(|a| !thin[*a]).map(edge).filter(|e| *e > 0.0).fold(f64::INFINITY, f64::min))
     }
 }

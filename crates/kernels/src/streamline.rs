@@ -1,5 +1,6 @@
 //! The streamline of one seed as a restartable task.
 
+mod beyond;
 mod lanes;
 mod options;
 mod physical;
@@ -86,10 +87,6 @@ pub(crate) const OVERSHOOT: f64 = 1.05;
 /// The next face is taken to be at least this far, in cells: a particle that starts on a face and moves along it, or back
 /// through it by a hair, still tries a step.
 pub(crate) const LEAST_GAP: f64 = 1e-3;
-/// A particle that leaves a zone is looked for this far beyond the face, in cells: beyond the tolerance that would find it
-/// in the cell it has just left.
-const BEYOND: f64 = 1e-6;
-
 impl Streamline {
     /// A task for a seed; `fields` is the number of sampled components.
     pub fn new(seed: Seed, options: &Options, fields: usize) -> Self {
@@ -444,61 +441,6 @@ impl Streamline {
                 }
             }
         };
-    }
-
-    /// Finds a particle that stands on a face beyond which its zone has no usable cell.
-    fn beyond<N: Nodes>(
-        &mut self,
-        flow: &mut GridFlow<N>,
-        options: &Options,
-        place: Place,
-        face: Face,
-        exit: Exit,
-    ) -> Result<(), Miss> {
-        let from = face.cell;
-        let l = flow.space.full(from)?;
-        let named = if let Blank::Fringe(z) = l.blank { Some(z) } else { None };
-        // The particle's fractions in the cell that it comes from.
-        let mut q = place.spot.rst;
-        if exit == Exit::Hole {
-            q[face.axis] = f64::from(face.side);
-        }
-        let k = (rate(Within::new(&l.map(), &l.vector, l.thin), V4::from_xyz(q)).r * V4::splat(self.sign)).xyz();
-        let out = if face.side == 1 { BEYOND } else { -BEYOND };
-        let along = out / k[face.axis];
-        let past: [f64; 3] = core::array::from_fn(|a| {
-            if a == face.axis {
-                q[a] + out
-            } else {
-                q[a] + (k[a] * along).clamp(-BEYOND, BEYOND)
-            }
-        });
-        let x = l.map().point(past);
-        let found = if x.iter().all(|c| c.is_finite()) {
-            flow.cross(V4::from_xyz(x), from.zone, named, exit == Exit::Left)?
-        } else {
-            None
-        };
-        match found {
-            Some(spot) => {
-                // A fringe cell that is all there is here is kept: the zone that it names is the one just left, or has nothing.
-                let kept_fringe = matches!(flow.space.full(spot.cell)?.blank, Blank::Fringe(_)).then_some(spot.cell);
-                self.carried = None;
-                self.entered = Some(face);
-                self.state = State::Run(Place { spot, kept_fringe });
-                Ok(())
-            }
-            None => {
-                let reason = if is_wall(flow, face)? {
-                    Reason::Wall
-                } else if exit == Exit::Hole {
-                    Reason::Hole
-                } else {
-                    Reason::Left
-                };
-                self.end_half(flow, options, reason)
-            }
-        }
     }
 }
 
