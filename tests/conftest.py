@@ -3,57 +3,32 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import fake_native
-from plot3d_files import Block, box, write
+from plot3d_files import Block, box, cut, source_of, write
+from running import Command, Json, farfield
 
 # A shell that runs this in the background, or `nohup`, has signals ignored, and children inherit that; some of them are to be
 # interrupted. A handler, whatever it does, is the default again in a child.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, lambda *_: None)
 
-ROOT = Path(__file__).resolve().parent.parent
-
-Command = Callable[..., subprocess.CompletedProcess[str]]
-
 
 @pytest.fixture(scope="session")
 def ff() -> Command:
     """Runs `farfield` as a process; `ok` are the exit codes that the test expects."""
-
-    def call(
-        *words: object, ok: tuple[int, ...] = (0,), env: dict[str, str] | None = None, cwd: Path | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "farfield", *map(str, words)],
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, **(env or {})},
-            cwd=cwd,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode in ok, f"{words}: exit {done.returncode}: {done.stderr}"
-        assert "Traceback" not in done.stderr and "panicked" not in done.stderr, done.stderr
-        return done
-
-    return call
+    return farfield
 
 
 @pytest.fixture(scope="session")
-def ff_json(ff: Command) -> Callable[..., Any]:
+def ff_json(ff: Command) -> Json:
     """Runs `farfield ... --json`; the object that it prints."""
     return lambda *words, **more: json.loads(ff(*words, "--json", **more).stdout)
 
@@ -61,16 +36,13 @@ def ff_json(ff: Command) -> Callable[..., Any]:
 @pytest.fixture(scope="session")
 def flow_blocks() -> list[Block]:
     """Three abutting zones, cut along i out of one warped box."""
-    whole = box(25, 15, 13)
-    cuts = [(0, 9), (8, 17), (16, 25)]
-    return [Block([c[:, :, a:b] for c in whole.xyz], [c[:, :, a:b] for c in whole.q]) for a, b in cuts]
+    return cut(box(25, 15, 13), 3)
 
 
 @pytest.fixture(scope="session")
 def flow(flow_blocks: list[Block], tmp_path_factory: pytest.TempPathFactory) -> str:
     """The source string of those zones."""
-    grid, solution = write(tmp_path_factory.mktemp("flow"), flow_blocks)
-    return f"{grid}+q={solution}"
+    return source_of(*write(tmp_path_factory.mktemp("flow"), flow_blocks))
 
 
 @pytest.fixture(scope="session")

@@ -72,11 +72,12 @@ def module(calls: Calls) -> types.ModuleType:
             return str(calls.note("look", found, **k))
 
         def probe(self, x: float, y: float, z: float, **k: Any) -> str:
-            where = {"zone": "zone1", "ijk": [1, 2, 3], "position": [x, y, z], "values": {"density": 1.2}, "units": {}}
+            where = {"zone": "zone1", "ijk": [1, 2, 3], "position": [x, y, z], "values": {"density": 1.2}, "units": {},
+                     "note": None}  # fmt: skip
             return str(calls.note("probe", where, at=(x, y, z), **k))
 
         def probe_ijk(self, zone: str, i: float, j: float, k: float, **more: Any) -> str:
-            where = {"zone": zone, "ijk": [i, j, k], "position": [0, 0, 0], "values": {}, "units": {}}
+            where = {"zone": zone, "ijk": [i, j, k], "position": [0, 0, 0], "values": {}, "units": {}, "note": None}
             return str(calls.note("probe_ijk", where, zone=zone, at=(i, j, k), **more))
 
         def trace(self, options: str, output: str, **k: Any) -> str:
@@ -130,8 +131,5 @@ def module(calls: Calls) -> types.ModuleType:
         return str(calls.note("render", done, scene=scene, output=output, **k))
 
     made = types.ModuleType("farfield._core")
-    made.__dict__.update(
-        Dataset=Dataset, convert=convert, validate=validate, render=render,
-        resident_bytes=lambda: 1,
-    )  # fmt: skip
+    made.__dict__.update(Dataset=Dataset, convert=convert, validate=validate, render=render)
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -37,6 +38,19 @@ def box(ni: int, nj: int, nk: int, origin: Sequence[float] = (0, 0, 0), size: Se
     rho = np.full_like(x, 1.2)
     energy = 0.8 / 0.4 + 0.5 * rho * (u * u + v * v + w * w)
     return Block([x, y, z], [rho, rho * u, rho * v, rho * w, energy])
+
+
+def cut(whole: Block, parts: int) -> list[Block]:
+    """Zones of about as many cells each, cut along i; neighbours share a layer of points, each has a copy."""
+    cells = whole.dims[0] - 1
+    edges = [cells * n // parts for n in range(parts + 1)]
+    spans = [slice(a, b + 1) for a, b in itertools.pairwise(edges)]
+    return [Block([c[:, :, n].copy() for c in whole.xyz], [c[:, :, n].copy() for c in whole.q]) for n in spans]
+
+
+def source_of(grid: Path, solution: Path | str) -> str:
+    """Both as one word of the command line."""
+    return f"{grid}+q={solution}"
 
 
 def write(

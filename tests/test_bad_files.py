@@ -7,18 +7,13 @@ import os
 import shutil
 import struct
 import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from plot3d_files import Block, box, write
-
-Command = Callable[..., subprocess.CompletedProcess[str]]
-Json = Callable[..., Any]
+from plot3d_files import Block, box, source_of, write
+from running import Command, Done, Json, command
 
 KILOBYTE = 1024
 MEGABYTE = 1 << 20
@@ -30,7 +25,7 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
     return write(tmp_path, [box(9, 8, 7), box(5, 6, 4, (2, 0, 0))])
 
 
-def refused(done: subprocess.CompletedProcess[str], name: str, *words: str) -> None:
+def refused(done: Done, name: str, *words: str) -> None:
     """One error that names the file and says what is wrong."""
     assert done.stderr.startswith("farfield: error: ") and name in done.stderr, done.stderr
     assert all(w in done.stderr for w in words), done.stderr
@@ -56,7 +51,7 @@ def test_plot3d_of_another_length(what: str, word: str, which: int, pair: tuple[
         "a block more": whole + bytes(KILOBYTE),
     }
     pair[which].write_bytes(changed[what])
-    source = f"{pair[0]}+q={pair[1]}"
+    source = source_of(*pair)
     for words in (("info", source), ("convert", source, pair[0].with_name("s.zarr")), ("probe", source, 0.5, 0.5, 0.5)):
         refused(ff(*words, ok=(1,)), pair[which].name, word, "adds up", "Tried")
     assert not pair[0].with_name("s.zarr").exists()
@@ -69,14 +64,14 @@ def test_plot3d_in_the_other_byte_order_is_the_same_data(tmp_path: Path, ff_json
         swapped = np.frombuffer(path.read_bytes(), "<u4").byteswap().tobytes()
         (tmp_path / "swapped" / path.name).write_bytes(swapped)
     there = tmp_path / "swapped"
-    one, other = (ff_json("probe", f"{d / 'flow.xyz'}+q={d / 'flow.q'}", 0.5, 0.4, 0.3) for d in (tmp_path, there))
+    one, other = (ff_json("probe", source_of(d / "flow.xyz", d / "flow.q"), 0.5, 0.4, 0.3) for d in (tmp_path, there))
     assert one["values"] == other["values"] and one["ijk"] == other["ijk"]
 
 
 def test_plot3d_with_its_words_swapped_is_remarked_upon(pair: tuple[Path, Path], ff_json: Json) -> None:
     # Of 64-bit numbers the halves now stand in the wrong order: sizes still add up, values make no sense.
     pair[0].write_bytes(np.frombuffer(pair[0].read_bytes(), "<u4").byteswap().tobytes())
-    info = ff_json("info", f"{pair[0]}+q={pair[1]}")
+    info = ff_json("info", source_of(*pair))
     assert any("do not look like coordinates" in line for line in info["guessed"]), info["guessed"]
 
 
@@ -87,11 +82,11 @@ def test_nothing_but_not_a_number(tmp_path: Path, ff: Command, ff_json: Json) ->
     seeds = ("--seeds", "line:0.2,0.2,0.2:0.8,0.8,0.8:5", "-o", tmp_path / "l.npz")
     for block, name in ((nowhere, "grid"), (still, "q")):
         (tmp_path / name).mkdir()
-        grid, solution = write(tmp_path / name, [block])
+        files = source_of(*write(tmp_path / name, [block]))
         store = tmp_path / name / "s.zarr"
-        assert "farfield: warning: flow." in ff("convert", f"{grid}+q={solution}", store).stderr
+        assert "farfield: warning: flow." in ff("convert", files, store).stderr
         assert ff_json("validate", store)["ok"]
-        for source in (f"{grid}+q={solution}", store):
+        for source in (files, store):
             traced = ff_json("trace", source, *seeds)
             lines = np.load(tmp_path / "l.npz")
             assert traced["lines"] == 5 and traced["outside"] == (5 if name == "grid" else 0)
@@ -108,7 +103,7 @@ def test_nothing_but_not_a_number(tmp_path: Path, ff: Command, ff_json: Json) ->
 def most_resident(*words: object) -> tuple[int, int, str]:
     """Exit code, VmHWM and errors of a command."""
     with open(os.devnull, "rb") as nothing, subprocess.Popen(
-        [sys.executable, "-m", "farfield", *map(str, words)],
+        command(*words),
         stdin=nothing, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     ) as child:  # fmt: skip
         assert child.stderr is not None

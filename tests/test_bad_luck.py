@@ -9,19 +9,15 @@ import re
 import resource
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from plot3d_files import Block, box, write
-
-Command = Callable[..., subprocess.CompletedProcess[str]]
-Json = Callable[..., Any]
+from plot3d_files import Block, box, cut, source_of, write
+from running import Command, start
 
 SOAK_S = float(os.environ.get("FARFIELD_SOAK_S", "0"))
 KILLS = 100 if SOAK_S else 6
@@ -33,20 +29,11 @@ PATIENCE_S = 2.0
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A flow of about fifty megabytes: long enough to be hit in the middle."""
-    whole = box(161, 81, 61)
-    cuts = [(0, 81), (80, 161)]
-    blocks = [Block([c[:, :, a:b] for c in whole.xyz], [c[:, :, a:b] for c in whole.q]) for a, b in cuts]
-    grid, solution = write(tmp_path_factory.mktemp("large"), blocks)
-    return f"{grid}+q={solution}"
+    return source_of(*write(tmp_path_factory.mktemp("large"), cut(box(161, 81, 61), 2)))
 
 
 def digest(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
-
-
-def start(*words: object, **more: Any) -> subprocess.Popen[str]:
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([sys.executable, "-m", "farfield", *map(str, words)], text=True, **{**pipes, **more})
 
 
 def begun(child: subprocess.Popen[str], sign: Path) -> None:
@@ -218,7 +205,7 @@ def test_a_full_disk(large: str, large_store: Path, flow: str, small_disk: Path,
 def test_a_file_that_shrinks_while_it_is_read(flow_blocks: list[Block], ff: Command, tmp_path: Path) -> None:
     """Lines that are complete are right; the others say so; or the run ends with an error that names the file."""
     grid, solution = write(tmp_path, flow_blocks)
-    source, out = f"{grid}+q={solution}", tmp_path / "l.npz"
+    source, out = source_of(grid, solution), tmp_path / "l.npz"
     words = ("trace", source, "--seeds", "random:4000:3", "--max-steps", 60, "--direction", "forward", "-o", out)
     before = time.monotonic()
     ff(*words)

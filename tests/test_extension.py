@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import re
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +16,9 @@ import numpy as np
 import pytest
 
 import farfield as ff
-from plot3d_files import Block, box, write
+from plot3d_files import Block, box, source_of, write
+from running import Command, Json, start
 
-Command = Callable[..., subprocess.CompletedProcess[str]]
-Json = Callable[..., Any]
 RAKE = [[0.6, 0.5, 0.3], [0.7, 0.5, 0.3], [0.8, 0.5, 0.3]]
 
 
@@ -174,8 +170,7 @@ def test_what_makes_a_probe_doubtful_is_said(tmp_path: Path, ff: Command, ff_jso
         b.iblank = np.ones(b.xyz[0].shape, "i4")
     blocks[0].iblank[:, :, :2] = 0  # type: ignore[index]
     blocks[0].iblank[:, :, 4] = -2  # type: ignore[index]
-    grid, solution = write(tmp_path, blocks)
-    source = f"{grid}+q={solution}"
+    source = source_of(*write(tmp_path, blocks))
     notes = {1.5: "the cell is blanked out", 4.5: "a corner of the cell is interpolated from zone 2", 3.5: None}
     with farfield.open(source) as ds:
         for i, note in notes.items():
@@ -186,27 +181,6 @@ def test_what_makes_a_probe_doubtful_is_said(tmp_path: Path, ff: Command, ff_jso
             assert (note in said) if note else ("note" not in said), said
         whole = ds.probe((1.5, 0.5, 0.5))
         assert whole is not None and whole.note is None and ds.probe((0.1, 0.5, 0.5)) is None
-
-
-def test_a_run_says_what_the_stubs_promise(store: Path, ff_json: Json, tmp_path: Path) -> None:
-    stubs = (Path(ff.__file__).parent / "_native.pyi").read_text()
-    (said,) = re.findall(r"STATS = (\{.*?\n\n)", stubs, re.DOTALL)
-    promised = set(re.findall(r'"([a-z_]+)"', said)) - {"io_uring", "threads"}
-    runs = (
-        ("probe", store, 0.5, 0.5, 0.5),
-        ("trace", store, "--seeds", "random:3:1", "-o", tmp_path / "l.npz"),
-        ("render", store, "--size", "80x60", "-o", tmp_path / "p.png"),
-        ("extract", "grid-surface", store, "--surface", "zone1:k=1", "-o", tmp_path / "s.vtp"),
-        ("validate", store),
-    )
-    for words in runs:
-        found = ff_json(*words)
-        # Pages that are read once are not replaced.
-        found.setdefault("replacement" if words[0] == "validate" else "", None)
-        assert promised <= found.keys() | found["pages"].keys(), (
-            words,
-            promised - found.keys() - found["pages"].keys(),
-        )
 
 
 def test_a_step_that_is_not_there(flow: str, store: Path, ff: Command, tmp_path: Path) -> None:
@@ -474,24 +448,7 @@ def test_an_exception_in_progress_comes_out(store: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_run_can_be_stopped(number: signal.Signals, store: Path, tmp_path: Path) -> None:
     target = tmp_path / "i.npz"
-    child = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "farfield",
-            "trace",
-            store,
-            "--seeds",
-            "random:4000000:1",
-            "-o",
-            target,
-            "--events",
-            tmp_path / "e.json",
-        ],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=dict(os.environ),
-    )
+    child = start("trace", store, "--seeds", "random:4000000:1", "-o", target, "--events", tmp_path / "e.json")
     time.sleep(2.0)
     assert child.poll() is None, "the run was over before it could be interrupted"
     child.send_signal(number)

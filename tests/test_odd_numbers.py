@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import farfield as ff
-from plot3d_files import Block, box, write
-
-Json = Callable[..., Any]
+from plot3d_files import Block, box, source_of, write
+from running import Json
 
 
 def test_probe_says_what_is_no_number(tmp_path: Path, ff_json: Json, ff: Any) -> None:
@@ -22,8 +20,7 @@ def test_probe_says_what_is_no_number(tmp_path: Path, ff_json: Json, ff: Any) ->
     block.xyz[1][2, 3, 5] = -np.inf
     block.q[0][2, 3, 4] = np.inf
     block.q[0][2, 3, 5] = np.nan
-    grid, solution = write(tmp_path, [block])
-    source = f"{grid}+q={solution}"
+    source = source_of(*write(tmp_path, [block]))
     place = ("probe", source, "--fields", "density,momentum", "--ijk", "zone1")
 
     said = ff(*place, 5, 4, 3).stdout
@@ -54,8 +51,7 @@ def test_ranges_say_whether_blanked_points_count(tmp_path: Path, ff_json: Json, 
     block.iblank = np.ones((7, 8, 9), "i4")
     block.iblank[2:4, 3:5, 3:6] = 0
     block.q[0][2:4, 3:5, 3:6] = 1e6
-    grid, solution = write(tmp_path, [block])
-    source, store = f"{grid}+q={solution}", tmp_path / "s.zarr"
+    source, store = source_of(*write(tmp_path, [block])), tmp_path / "s.zarr"
     ff("convert", source, store)
 
     def density(*words: object) -> tuple[list[float], bool]:
@@ -78,7 +74,7 @@ def test_ranges_are_of_all_steps(tmp_path: Path, ff_json: Json, ff: Any) -> None
         for c in q[1:4]:
             c[0] = 0
         write(tmp_path, [Block(block.xyz, q)], stem=f"s{step}")
-    source, store = f"{tmp_path}/s0.xyz+q={tmp_path}/s*.q", tmp_path / "s.zarr"
+    source, store = source_of(tmp_path / "s0.xyz", tmp_path / "s*.q"), tmp_path / "s.zarr"
     ff("convert", source, store)
     for words in ((source, "--ranges"), (store, "--ranges"), (store,)):
         info = ff_json("info", *words)

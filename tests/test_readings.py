@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,8 @@ import numpy as np
 import pytest
 
 import farfield as ff
-from plot3d_files import Block, box, write
-
-Json = Callable[..., Any]
+from plot3d_files import Block, box, source_of, write
+from running import Json
 
 
 @pytest.mark.parametrize("point", [(0.0, 0.0, 0.0), (1.0, 2.0, 3.0)])
@@ -43,7 +41,7 @@ def test_the_values_tell_whole_from_planes(order: str, tmp_path: Path, ff_json: 
         # [variable, k, j, i] or [k, variable, j, i].
         body = values if order == "whole" else values.transpose(1, 0, 2, 3)
         path.write_bytes(head + np.ascontiguousarray(body).astype("<f4").tobytes())
-    info = ff_json("info", f"{grid}+q={solution}")
+    info = ff_json("info", source_of(grid, solution))
     assert any(order.upper() in g and "smoothly" in g for g in info["guessed"]), info["guessed"]
     with ff.open(grid, q=solution) as ds:
         assert np.allclose(ds.zones["zone1"]["xyz"][...], block.xyz, atol=1e-6)
@@ -84,7 +82,7 @@ def _plane(folder: Path, rest: bool) -> str:
     grid.write_bytes(struct.pack("<ii", ni, nj) + np.stack([x, y]).astype("<f8").tobytes())
     head = struct.pack("<ii", ni, nj) + np.array([0.5, 0, 1e5, 0], "<f8").tobytes()
     solution.write_bytes(head + np.stack(q).astype("<f8").tobytes())
-    return f"{grid}+q={solution}"
+    return source_of(grid, solution)
 
 
 def test_surfaces_of_a_plane(tmp_path: Path, ff: Any, ff_json: Json) -> None:
@@ -111,9 +109,7 @@ def test_surfaces_of_a_plane(tmp_path: Path, ff: Any, ff_json: Json) -> None:
 def test_a_thin_zone_is_a_surface(tmp_path: Path, ff: Any, ff_json: Json) -> None:
     whole = box(6, 5, 4)
     thin = Block([c[:, 2:3, :] for c in whole.xyz], [c[:, 2:3, :] for c in whole.q])
-    grid, solution = write(tmp_path, [thin])
-    out = tmp_path / "s.vtp"
-    source = f"{grid}+q={solution}"
+    source, out = source_of(*write(tmp_path, [thin])), tmp_path / "s.vtp"
     assert ff_json("extract", "grid-surface", source, "--surface", "zone1:j=1", "-o", out)["cells"] == 5 * 3
     said = ff("extract", "grid-surface", source, "--surface", "zone1:k=2", "-o", out, ok=(2,)).stderr
     assert "use zone1:j=1, which is all of it" in said
@@ -159,7 +155,7 @@ def test_a_small_zone_is_not_bloated(tmp_path: Path, ff_json: Json) -> None:
     """Documents, indexes and ranges of a lone 17^3 zone stay within the bound that larger sets meet easily."""
     grid, solution = write(tmp_path, [box(17, 17, 17)], real=4)
     target = tmp_path / "lone.zarr"
-    ff_json("convert", f"{grid}+q={solution}", target, "--codec", "none")
+    ff_json("convert", source_of(grid, solution), target, "--codec", "none")
     stored = sum(p.stat().st_size for p in target.rglob("*") if p.is_file())
     assert stored <= 1.05 * (grid.stat().st_size + solution.stat().st_size)
 

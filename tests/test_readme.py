@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from plot3d_files import Block, box, write
+from plot3d_files import box, cut, write
+from running import Command
 
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -23,8 +22,7 @@ def wing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     whole = box(41, 9, 7, size=(2, 1, 1))
     for q in whole.q[1:4]:
         q[:, 0] = 0.0
-    parts = (slice(21), slice(20, 41))
-    blocks = [Block([c[:, :, n] for c in whole.xyz], [c[:, :, n].copy() for c in whole.q]) for n in parts]
+    blocks = cut(whole, 2)
     for q in blocks[1].q[1:4]:
         q[:, 0] = 0.3
     write(tmp_path, blocks, stem="wing")
@@ -44,7 +42,7 @@ def test_python(wing: Path) -> None:
     assert np.shape(said["ds"].zones["zone2"]["pressure"][:, 5, 10:20]) == (7, 10)
 
 
-def test_command_lines(wing: Path, ff: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+def test_command_lines(wing: Path, ff: Command) -> None:
     (block,) = re.findall(r"## Use\n\n((?:    .*\n)+)", README)
     commands = [shlex.split(line, comments=True) for line in block.splitlines()]
     assert len(commands) >= 6
@@ -54,7 +52,7 @@ def test_command_lines(wing: Path, ff: Callable[..., subprocess.CompletedProcess
     assert all((wing / name).exists() for name in ("lines.vtp", "wing.png", "wing.zarr", "body.vtp"))
 
 
-def test_options_of_every_run(ff: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+def test_options_of_every_run(ff: Command) -> None:
     """README names the commands that have --replacement; what it says of every run holds for the others too."""
     (said,) = re.findall(r"Every run takes (.*?)\n\n", README, re.DOTALL)
     everywhere, paging = " ".join(said.split()).split(";")

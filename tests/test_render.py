@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import struct
-import subprocess
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +12,13 @@ import pytest
 
 import farfield
 from fake_native import Calls
+from farfield import cli
 from farfield.errors import DataError, Interrupted, MemoryLimitError, UnknownName, UsageError
 from farfield.scene import Camera, ColorMap, Lines, Outline, Scene, Surface, Trace, Walls, default_scene, save_scene
 from farfield.scene.colors import lut
-from plot3d_files import Block, write
+from plot3d_files import Block, source_of, write
+from running import Command, Json
 
-Command = Callable[..., subprocess.CompletedProcess[str]]
-Json = Callable[..., Any]
 FLOW = "demo:taper"
 FEW = Trace(seeds=[(-1.5, 0.2 * n - 0.5, 4.0) for n in range(6)], max_length=6.0)
 
@@ -164,8 +162,8 @@ def test_an_open_dataset_is_drawn_as_its_source_is(flow_blocks: list[Block], tmp
     plain, solution = write(tmp_path, flow_blocks)
     with farfield.open(plain, q=solution) as ds:
         scene = default_scene(ds)
-    assert scene.source == f"{plain}+q={solution}"
-    for what, name in ((f"{plain}+q={solution}", "source"), (scene, "scene")):
+    assert scene.source == source_of(plain, solution)
+    for what, name in ((source_of(plain, solution), "source"), (scene, "scene")):
         farfield.render(what, tmp_path / f"{name}.png", size=size, progress=False, **how)
     pictures = {p.read_bytes() for p in tmp_path.glob("*.png")}
     assert len(list(tmp_path.glob("*.png"))) == 4 and len(pictures) == 1
@@ -185,6 +183,29 @@ def test_what_is_asked_for_an_open_dataset(fake: Calls, tmp_path: Path, monkeypa
     # The stand-in's own.
     assert (asked["memory_limit"], asked["workers"], asked["readers"], asked["replacement"]) == (3, 3, 7, "lru")
     assert [made for made, _ in fake.made].count("open") == 1
+
+
+def test_a_source_is_opened_no_more_often_than_needed(
+    fake: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a default picture and what is to be known of its fields, once; for colours of a scene; else not at all."""
+    monkeypatch.chdir(tmp_path)
+    Path("g.xyz").touch()
+    plain, colored = (Scene(source="g.xyz", objects=[Outline(color="red"), Walls(color=c)]) for c in (None, "mach"))
+    save_scene(plain, "plain.json")
+    save_scene(colored, "colored.json")
+    # The stand-in's drawing opens nothing.
+    for what, opened in (("g.xyz", 1), ("plain.json", 0), ("colored.json", 1)):
+        for run in (
+            lambda what=what: farfield.render(what, "p.png", progress=False),
+            lambda what=what: cli.run(["render", what, "-o", "p.png", "-q"]),
+        ):
+            fake.made.clear()
+            run()
+            made = [name for name, _ in fake.made]
+            assert made.count("open") == made.count("close") == opened and made[-1] == "render", (what, made)
+    fake.made.clear()
+    assert cli.run(["render", "g.xyz", "-o", "p.jpg", "-q"]) == 2 and not fake.made
 
 
 def test_no_bound_on_steps_in_a_scene(fake: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,7 +140,7 @@ def test_default_of_a_plane_and_of_a_bare_grid() -> None:
 def test_shorthand_without_a_dataset() -> None:
     scene = Shorthand(
         lines=("a.vtp", "b.npz"), color="mach", cmap="magma", radius=0.5, view="-y", up="0,1,0", bar=False
-    ).scene(None)
+    ).scene(None)[0]
     assert [o.file for o in scene.objects if isinstance(o, Lines)] == ["a.vtp", "b.npz"]
     assert scene.maps["mach"].cmap == "magma" and not scene.scalar_bar
     assert scene.camera.direction == (0, -1, 0) and scene.camera.up == (0, 1, 0)
@@ -166,6 +166,6 @@ def test_shorthand_that_makes_no_sense(flags: dict[str, Any]) -> None:
 def test_shorthand_changes_a_scene_file(tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     save_scene(Scene(source="g.xyz", objects=[Walls()], title="old"), path)
-    scene = Shorthand(surface_color="mach", range="0:1", title="new", size=(10, 20)).scene(str(path))
+    scene = Shorthand(surface_color="mach", range="0:1", title="new", size=(10, 20)).scene(str(path))[0]
     assert scene.objects == [Walls(color="mach")] and scene.maps["mach"].range == (0, 1)
     assert (scene.title, scene.size) == ("new", (10, 20))

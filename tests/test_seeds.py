@@ -6,19 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import farfield as ff
 from farfield.seeds import resolve
-from plot3d_files import box, write
+from plot3d_files import box, source_of, write
+from running import Command, Json
 
-Command = Callable[..., subprocess.CompletedProcess[str]]
-Json = Callable[..., Any]
 SEEDS = np.array([[0.6, 0.5, 0.3], [0.7, 0.5, 0.3], [0.8, 0.5, 0.3], [9.0, 9.0, 9.0]])
 
 
@@ -121,7 +118,7 @@ def test_what_is_neither_a_file_nor_a_shape(tmp_path: Path, flow: str) -> None:
 def test_many_seeds_of_a_file_stay_within_the_limit(kind: str, tmp_path: Path, ff: Command) -> None:
     """VmHWM is at most the limit and the base, however many there are; most of them lie in no zone, which costs no lines."""
     n = 400_000
-    grid, solution = write(tmp_path, [box(9, 9, 9)])
+    source = source_of(*write(tmp_path, [box(9, 9, 9)]))
     points = np.random.default_rng(1).uniform(50, 60, (n, 3))
     points[::40_000] = (0.7, 0.5, 0.3)
     path = tmp_path / f"seeds.{kind.split()[-1]}"
@@ -146,7 +143,7 @@ def test_many_seeds_of_a_file_stay_within_the_limit(kind: str, tmp_path: Path, f
         path.write_bytes(head + data + tail)
     out = tmp_path / "o.npz"
     words = ("--seeds", path, "--max-steps", 20, "--memory-limit", "12MiB", "-o", out)
-    found = json.loads(ff("trace", f"{grid}+q={solution}", *words, "--json").stdout)
+    found = json.loads(ff("trace", source, *words, "--json").stdout)
     assert found["lines"] == n and found["outside"] == n - 10
     over = found["resident_peak_bytes"] - found["base_bytes"] - found["limit_bytes"]
     assert over <= 0, f"{over} bytes above base and limit"

@@ -5,19 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import struct
-import subprocess
-import sys
-import threading
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from plot3d_files import Block, box, write
-
-Command = Callable[..., subprocess.CompletedProcess[str]]
-Json = Callable[..., Any]
+from plot3d_files import Block, box, source_of, write
+from running import Command, Json
 
 
 def density(store: Path, ff_json: Json) -> float:
@@ -34,7 +28,7 @@ def test_a_store_of_another_run_is_not_resumed(tmp_path: Path, ff: Command, ff_j
         grid, solution = write(folder, [Block(whole.xyz, [factor * q for q in whole.q])])
         for path in (grid, solution):
             os.utime(path, (1e9, 1e9))
-        sources.append(f"{grid}+q={solution}")
+        sources.append(source_of(grid, solution))
     store = tmp_path / "s.zarr"
     ff("convert", sources[0], store)
     assert ff_json("convert", sources[0], store, "--resume")["resumed"]
@@ -64,21 +58,14 @@ def test_a_folder_of_the_users_is_left_alone(flow: str, tmp_path: Path, ff: Comm
 
 def test_two_runs_on_one_file_make_its_index_once(tmp_path: Path, ff: Command) -> None:
     """They start together on an empty cache, and both end well, with the same lines."""
-    grid, solution = write(tmp_path, [box(81, 61, 41)])
+    flow = source_of(*write(tmp_path, [box(81, 61, 41)]))
     env = {"FARFIELD_CACHE_DIR": str(tmp_path / "cache")}
-    done: list[subprocess.CompletedProcess[str]] = []
 
     def run(n: int) -> None:
-        words = ("trace", f"{grid}+q={solution}", "--seeds", "random:20:1", "-o", tmp_path / f"{n}.npz")
-        command = [sys.executable, "-m", "farfield", *map(str, words)]
-        done.append(subprocess.run(command, capture_output=True, text=True, env={**os.environ, **env}, check=False))
+        ff("trace", flow, "--seeds", "random:20:1", "-o", tmp_path / f"{n}.npz", env=env)
 
-    runs = [threading.Thread(target=run, args=(n,)) for n in range(3)]
-    for r in runs:
-        r.start()
-    for r in runs:
-        r.join()
-    assert [d.returncode for d in done] == [0, 0, 0], [d.stderr for d in done]
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(run, range(3)))
     points = [np.load(tmp_path / f"{n}.npz")["points"].tobytes() for n in range(3)]
     assert points[0] == points[1] == points[2] != b""
     made = [p.name for p in (tmp_path / "cache" / "data").iterdir()]
@@ -115,7 +102,7 @@ def test_many_zones_take_memory_that_is_counted(tmp_path: Path, ff: Command, ff_
 def test_a_source_that_validate_would_not_read_whole(flow: str, store: Path, ff: Command) -> None:
     q = flow.split("+q=")[1]
     for words in (("info",), ("validate",)):
-        said = ff(*words, f"{store}+q={q}", ok=(2,)).stderr
+        said = ff(*words, source_of(store, q), ok=(2,)).stderr
         assert str(store) in said and "takes no q or function files" in said
     ff("validate", store)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,8 @@ import numpy as np
 import pytest
 
 import farfield as ff
-from plot3d_files import box, write
-
-Json = Callable[..., Any]
+from plot3d_files import box, source_of, write
+from running import Json
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +24,7 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> str:
     head = struct.pack("<9i", 2, 9, 8, 7, 2, 6, 5, 4, 4)
     data = [np.full(9 * 8 * 7, 10.0 + n) for n in (1, 2)] + [np.full(6 * 5 * 4, 20.0 + n) for n in (1, 2, 3, 4)]
     functions.write_bytes(head + np.concatenate(data).astype("<f8").tobytes())
-    return f"{grid}+q={solution}+f={functions}"
+    return f"{source_of(grid, solution)}+f={functions}"
 
 
 def test_info_lists_all_fields_with_their_zones(uneven: str, ff_json: Json, ff: Any) -> None:

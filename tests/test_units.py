@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,9 @@ import numpy as np
 import pytest
 
 import farfield as ff
-from plot3d_files import Block, box, write
+from plot3d_files import Block, box, source_of, write
+from running import Json
 
-Json = Callable[..., Any]
 LENGTH, DENSITY, SOUND = 0.5, 1.225, 340.0
 REFERENCE = {"length": LENGTH, "density": DENSITY, "sound_speed": SOUND}
 SEEDS = [[0.6, 0.5, 0.3], [0.7, 0.5, 0.3], [0.8, 0.5, 0.3], [1.2, 0.4, 0.3]]
@@ -40,7 +39,7 @@ def blocks() -> list[Block]:
 def flow(tmp_path: Path, blocks: list[Block]) -> str:
     grid, solution = write(tmp_path, blocks)
     settings(grid, reference=REFERENCE)
-    return f"{grid}+q={solution}"
+    return source_of(grid, solution)
 
 
 @pytest.mark.parametrize("real", [4, 8])
@@ -52,7 +51,7 @@ def test_reference_values_make_si(real: int, blocks: list[Block], tmp_path: Path
     settings(grid, reference={**REFERENCE, "temperature": 288.15})
     truth = write(folders[1], [in_si(b) for b in blocks], real=real)
     converted = tmp_path / "flow.zarr"
-    ff_json("convert", f"{grid}+q={solution}", converted, "--page", 8)
+    ff_json("convert", source_of(grid, solution), converted, "--page", 8)
     near = 3e-7 if real == 4 else 1e-14
     seeds = np.array(SEEDS) * LENGTH
     traced = {"seeds": seeds, "scalars": ["pressure", "density"], "max_length": 2 * LENGTH}
@@ -104,7 +103,7 @@ def test_units_are_said_everywhere(flow: str, ff: Any, ff_json: Json, tmp_path: 
 
 def test_without_dimensions_labels_say_by_what(flow_blocks: list[Block], tmp_path: Path, ff_json: Json) -> None:
     grid, solution = write(tmp_path, flow_blocks)
-    info = ff_json("info", f"{grid}+q={solution}")
+    info = ff_json("info", source_of(grid, solution))
     labels = {f["name"]: f["long_name"] for f in info["fields"]}
     assert labels["density"] == "density / rho_inf" and labels["velocity"] == "velocity / a_inf"
     assert {f["units"] for f in info["fields"]} == {"1"} and info["time_units"] == "1"
@@ -137,7 +136,7 @@ def test_scales_reconcile_zones(blocks: list[Block], tmp_path: Path, ff_json: Js
         assert ds.probe((1.5, 0.5, 0.5)) is None
     settings(grid, zones={"zone2": {"scale": 0.001}})
     store = tmp_path / "mixed.zarr"
-    ff_json("convert", f"{grid}+q={solution}", store, "--page", 8)
+    ff_json("convert", source_of(grid, solution), store, "--page", 8)
     traced = {"seeds": SEEDS, "integration_direction": "both", "max_length": 3.0}
     with ff.open(metres[0], q=metres[1]) as ds:
         lines = ds.streamlines("velocity", **traced)
@@ -156,7 +155,7 @@ def test_scales_reconcile_zones(blocks: list[Block], tmp_path: Path, ff_json: Js
 
 def test_mistakes_name_the_settings(blocks: list[Block], tmp_path: Path, ff: Any) -> None:
     grid, solution = write(tmp_path, blocks)
-    source = f"{grid}+q={solution}"
+    source = source_of(grid, solution)
     for said, says in (
         ({"reference": {"length": 1.0}}, "length but not density and sound_speed"),
         ({"zones": {"wing": {"scale": 2.0}}}, "scales 'wing', but the zones are: zone1, zone2"),

@@ -21,7 +21,7 @@ def missing_cpu_features(cpuinfo: str = "/proc/cpuinfo") -> list[str]:
     try:
         with open(cpuinfo, encoding="ascii", errors="replace") as file:
             flags = next((set(line.split(":", 1)[1].split()) for line in file if line.startswith("flags")), None)
-    except OSError:
+    except OSError:  # not Linux, or /proc is closed: the processor is taken to be new enough
         return []
     return [] if flags is None else [name for name in _NEEDED if name not in flags]
 
@@ -32,8 +32,8 @@ if _missing := missing_cpu_features():
         "change target-cpu in .cargo/config.toml and build it from source"
     )
 try:
-    from farfield._native import Dataset, Lines, convert, render, resident_bytes, validate
+    from farfield._native import Dataset, Lines, convert, render, validate
 except ImportError as error:
     raise FarfieldError(f"the compiled part of Farfield does not load ({error}); run 'make build'") from error
 
-__all__ = ["Dataset", "Lines", "convert", "missing_cpu_features", "render", "resident_bytes", "validate"]
+__all__ = ["Dataset", "Lines", "convert", "missing_cpu_features", "render", "validate"]

@@ -47,10 +47,14 @@ STATS = {"wall_s", "cpu_s", "wait_s": seconds since the dataset was opened,
          "pages": {"total": pages of all arrays and steps of the dataset, those of its boxes, ranges and shard indexes among
                             them: the same number for every command (0 without a dataset),
                    "touched": different pages of these that were asked for,
-                   "faults", "hits", "evictions", "prefetched", "prefetched_used"},
-         "bytes_read", "reads", "workers", "readers", "replacement": where pages are replaced,
+                   "faults", "hits", "evictions", "prefetched", "prefetched_used",
+                   "touched_exact": bool, false where `touched` is a lower bound,
+                   "failed": pages that could not be read, "fills": pages that the format defines as never written},
+         "bytes_read", "reads", "workers", "readers", "replacement": "clock" | "lru",
          "transport": "io_uring" | "threads",
          "warnings": [sentence] about what is doubtful in the data}
+        Where nothing is paged (a store that is validated, a scene without a source) there are no "replacement", "touched_exact",
+        "failed" and "fills".
 
 INFO = {"source": path, "format": text, "guessed": [sentence], "dimension": 2 | 3,
         "length_unit": unit of positions, "grid unit" where nothing gives it, "coordinates_dtype": "float32" | "float64",
@@ -78,12 +82,17 @@ INFO = {"source": path, "format": text, "guessed": [sentence], "dimension": 2 | 
         "checked": bool,                                             # pages carry checksums
         "layout": "cubed" | "flat" | "in place", "codec": text | null,
         "limit_least_bytes": int,                                    # a memory limit in which any trace without scalars runs
-        "walls": [{"zone", "axis": "i" | "j" | "k", "index": 1-based, "box"}] | null,    # faces all iblank 2 or all at rest
+        "walls": [{"zone", "axis": "i" | "j" | "k", "index": 1-based}] | null,    # faces all iblank 2 or all at rest
                                                                      # at every step; null until ranges are known
         "settings": object | null}                                   # NAME.p3d.json as it applies
 
-SUMMARY of a trace = {"lines", "points", "reasons": {reason: count}, "outside": seeds in no zone, "partial": bool,
-                      "output": path | null, "bytes_written": int, "stats": STATS}
+SUMMARY of a trace = {"lines", "points", "reasons": {reason: count}, "outside": seeds in no zone,
+                      "partial": bool, whether pages failed, "failed": lines that met such a page,
+                      "failure": the first such page, in words | null,
+                      "output": path | null, "bytes_written": int,
+                      "steps": int, "restarts": steps that found pages absent, "elders": times that a task became the elder,
+                      "dropped": tasks that were begun again for lack of memory, "trace_s": seconds of the tracing alone,
+                      "spilled_bytes": bytes of lines that went through a temporary file, "stats": STATS}
 """
 
 from collections.abc import Callable, Sequence

@@ -110,19 +110,12 @@ def open_source(
     progress: bool | Report | None = None,
 ) -> Dataset:
     """As `open`, for a source that is already taken apart."""
-    source = source.with_options(
-        plot3d=dict(plot3d or {}),
-        zone_order=list(zone_order) if zone_order else None,
-        cache_dir=str(settings["cache_dir"]),
-    )
+    source = source.with_options(plot3d=plot3d, zone_order=zone_order, cache_dir=str(settings["cache_dir"]))
     with reporting(progress) as report:
         native = _core.Dataset.open(
             source.path,
             **source.native(),
-            memory_limit=settings.memory_limit(),
-            workers=settings["workers"],
-            readers=settings["readers"],
-            replacement=settings["replacement"],
+            **settings.means(),
             events=None if events is None else os.fspath(events),
             progress=report,
         )
@@ -449,21 +442,14 @@ def _floats(value: Any) -> Any:
     return math.nan if value is None else float(value)
 
 
-def _read_probe(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(text)
-    if not found.get("outside"):
-        found["position"] = _floats(found["position"])
-        found["values"] = {name: _floats(value) for name, value in found["values"].items()}
-    return found
-
-
 def _probe(text: str) -> Probe | None:
-    found = _read_probe(text)
+    found: dict[str, Any] = json.loads(text)
     if found.get("outside"):
         return None
     i, j, k = found["ijk"]
-    x, y, z = found["position"]
-    return Probe(found["zone"], (i, j, k), (x, y, z), found["values"], found.get("units", {}), found.get("note"))
+    x, y, z = _floats(found["position"])
+    values = {name: _floats(value) for name, value in found["values"].items()}
+    return Probe(found["zone"], (i, j, k), (x, y, z), values, found["units"], found["note"])
 
 
 class Zone:

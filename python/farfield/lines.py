@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.errors import UnknownName, UsageError
+from farfield.errors import UnknownName
 
 if TYPE_CHECKING:
     from farfield import _native
@@ -128,10 +128,9 @@ class Lines:
         ...     os.listdir(folder)
         ['lines.vtp']
         """
-        target = os.fspath(path)
-        if os.path.splitext(target)[1].lower() not in (".vtp", ".npz"):
-            raise UsageError(f"{target}: lines are saved as .vtp or .npz")
-        self._native.save(target)
+        from farfield.runs import TABLES, output_path
+
+        self._native.save(output_path(path, TABLES, "lines"))
 
     def to_pyvista(self) -> Any:
         """A `pyvista.PolyData`; needs the `pyvista` extra. Lines without points are left out; `seed` of a cell is its line's

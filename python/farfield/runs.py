@@ -34,17 +34,6 @@ def output_path(path: Path, allowed: Sequence[str], what: str) -> str:
     return target
 
 
-def _pool(settings: Settings, events: Path | None, *, replacement: bool = False) -> dict[str, Any]:
-    """Arguments of the extension that come from settings."""
-    chosen = {
-        "memory_limit": settings.memory_limit(),
-        "workers": settings["workers"],
-        "readers": settings["readers"],
-        "events": None if events is None else os.fspath(events),
-    }
-    return {**chosen, "replacement": settings["replacement"]} if replacement else chosen
-
-
 def _located(
     source: Path,
     q: Path | Iterable[Path] | None,
@@ -119,8 +108,6 @@ def convert(
         }
     )
     options = {
-        "plot3d": dict(plot3d or {}),
-        "zone_order": list(zone_order) if zone_order else None,
         "page": settings["page"],
         "layout": settings["layout"],
         "codec": settings["codec"],
@@ -128,10 +115,15 @@ def convert(
         "overwrite": overwrite,
         "dry_run": dry_run,
     }
-    found = _located(source, q, function, settings, **options)
+    found = _located(source, q, function, settings, plot3d=plot3d, zone_order=zone_order, **options)
     with reporting(progress) as report:
         text = _core.convert(
-            found.path, os.fspath(destination), **found.native(), **_pool(settings, events), progress=report
+            found.path,
+            os.fspath(destination),
+            **found.native(),
+            **settings.means(replacement=False),
+            events=_events(events),
+            progress=report,
         )
     return _object(text)
 
@@ -163,11 +155,15 @@ def validate(
     from farfield import _core
 
     settings = Settings({"memory_limit": memory_limit, "workers": workers, "readers": readers})
-    found = _located(
-        source, q, function, settings, plot3d=dict(plot3d or {}), zone_order=list(zone_order or ()) or None
-    )
+    found = _located(source, q, function, settings, plot3d=plot3d, zone_order=zone_order)
     with reporting(progress) as report:
-        text = _core.validate(found.path, **found.native(), **_pool(settings, events), progress=report)
+        text = _core.validate(
+            found.path,
+            **found.native(),
+            **settings.means(replacement=False),
+            events=_events(events),
+            progress=report,
+        )
     return _object(text)
 
 
@@ -249,14 +245,14 @@ def render(
     [160, 90]
     True
     """
-    from farfield import _core
-    from farfield.scene import Scene, default_scene, load_scene
-    from farfield.scene.native import to_native
+    from farfield.scene import Scene, load_scene
+    from farfield.scene.defaults import scene_and_info
 
     target = output_path(output, PICTURES, "pictures")
     means = {"memory_limit": memory_limit, "workers": workers, "readers": readers, "replacement": replacement}
-    how: dict[str, Any] = {"plot3d": dict(plot3d or {}), "zone_order": list(zone_order or ()) or None}
+    how: dict[str, Any] = {"plot3d": plot3d, "zone_order": zone_order}
     files: sources.Source | None = None
+    info: Mapping[str, Any] | None = None
     if isinstance(scene, Scene | str | os.PathLike):
         settings = Settings(means)
         if isinstance(scene, Scene):
@@ -264,36 +260,53 @@ def render(
         elif is_scene_file(os.fspath(scene)):
             chosen = load_scene(scene)
         else:
-            chosen = default_scene(scene, settings, progress=progress, **how)
-        info = _catalog(chosen, settings, progress, how)
+            chosen, info = scene_and_info(scene, settings, progress=progress, **how)
     else:
         held = scene.stats()
         own = {"memory_limit": held["limit_bytes"], **{key: held[key] for key in ("workers", "readers", "replacement")}}
         settings = Settings({key: own[key] if value is None else value for key, value in means.items()})
-        chosen, info, files = default_scene(scene, settings, progress=progress), scene.info(), scene._source
+        (chosen, info), files = scene_and_info(scene, progress=progress), scene._source
     if size is not None:
         chosen = chosen.model_copy(update={"size": size})
-    document = to_native(chosen, settings, info, files, **how)
+    return draw(chosen, target, settings, info=info, files=files, events=events, progress=progress, **how)
+
+
+def draw(
+    scene: Scene,
+    target: str,
+    settings: Settings,
+    *,
+    info: Mapping[str, Any] | None = None,
+    files: sources.Source | None = None,
+    events: Path | None = None,
+    plot3d: Mapping[str, Any] | None = None,
+    zone_order: Sequence[str] | None = None,
+    progress: bool | Report | None = None,
+) -> dict[str, Any]:
+    """As `render`, of a scene. Its dataset's `info` and `files` are found out if they are not at hand.
+
+    Raises:
+        UsageError: if the scene makes no sense.
+        UnknownName: if it names what the dataset does not have.
+    """
+    from farfield import _core
+    from farfield.dataset import open_source
+    from farfield.scene.native import is_colored, to_native
+
+    how: dict[str, Any] = {"plot3d": plot3d, "zone_order": zone_order}
+    if info is None and scene.source is not None and is_colored(scene):
+        with open_source(sources.parse(scene.source), settings, progress=progress, **how) as dataset:
+            info = dataset.info()
+    document = to_native(scene, settings, info, files, **how)
     with reporting(progress) as report:
         text = _core.render(
             json.dumps(document),
             target,
-            **_pool(settings, events, replacement=True),
+            **settings.means(),
+            events=_events(events),
             progress=report,
         )
     return _object(text)
-
-
-def _catalog(
-    scene: Scene, settings: Settings, progress: bool | Report | None, how: Mapping[str, Any]
-) -> dict[str, Any] | None:
-    """What the scene's source holds; reads its headers."""
-    from farfield.dataset import open_source
-
-    if scene.source is None:
-        return None
-    with open_source(sources.parse(scene.source), settings, progress=progress, **how) as dataset:
-        return dataset.info()
 
 
 def is_scene_file(name: str) -> bool:
@@ -303,6 +316,10 @@ def is_scene_file(name: str) -> bool:
     (True, False, False)
     """
     return name.endswith(".json") and not name.endswith(".p3d.json")
+
+
+def _events(path: Path | None) -> str | None:
+    return None if path is None else os.fspath(path)
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -131,7 +131,7 @@ def read_file(path: Path) -> dict[str, str]:
     """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except FileNotFoundError:  # most people have none
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise DataError(f"{path}: cannot read the settings: {error}") from error
@@ -193,6 +193,11 @@ class Settings:
     def memory_limit(self) -> int:
         """The memory limit in bytes."""
         return resolve_limit(self["memory_limit"])
+
+    def means(self, *, replacement: bool = True) -> dict[str, Any]:
+        """What a run may use, as the extension's calls take it. `replacement` False: for a run that replaces no pages."""
+        names = ("workers", "readers", "replacement") if replacement else ("workers", "readers")
+        return {"memory_limit": self.memory_limit(), **{name: self[name] for name in names}}
 
 
 def write_setting(path: Path, name: str, text: str) -> None:

@@ -93,7 +93,7 @@ def cgroup_limits(proc: Path = Path("/proc/self"), root: Path = Path("/")) -> li
     try:
         groups = (proc / "cgroup").read_text().splitlines()
         mounts = (proc / "mountinfo").read_text().splitlines()
-    except OSError:
+    except OSError:  # no cgroups here, or no right to see them: the machine's memory is what counts
         return []
     limits = []
     for line in groups:

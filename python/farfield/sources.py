@@ -34,10 +34,6 @@ class Source:
     text: str = ""
     """What the user wrote, in one string: `parse` of it finds the same files."""
 
-    def files(self) -> list[str]:
-        """All files, the grid first."""
-        return [self.path, *self.q, *self.function]
-
     def native(self) -> dict[str, Any]:
         """Keyword arguments that the extension's calls share."""
         return {
@@ -46,14 +42,14 @@ class Source:
             "options": json.dumps(dict(self.options)),
         }
 
-    def with_options(self, **options: Any) -> Source:
-        """The same files; options that are given win over those that are there."""
-        merged: dict[str, Any] = dict(self.options)
-        for key, value in options.items():
-            if value is None or value == {}:
-                continue
-            merged[key] = {**merged.get(key, {}), **value} if isinstance(value, dict) else value
-        return replace(self, options=merged)
+    def with_options(
+        self, *, plot3d: Mapping[str, Any] | None = None, zone_order: Iterable[str] | None = None, **options: Any
+    ) -> Source:
+        """The same files; options that are given win over those that are there, those of `plot3d` one by one."""
+        words = {**self.options.get("plot3d", {}), **(plot3d or {})}
+        given = {"plot3d": words, "zone_order": list(zone_order or ()), **options}
+        said = {key: value for key, value in given.items() if value not in (None, {}, [])}
+        return replace(self, options={**self.options, **said})
 
 
 def natural(text: str) -> list[tuple[int, int, str]]:

@@ -189,15 +189,6 @@ def run(
     )
 
 
-def can_limit_memory() -> bool:
-    """Whether memory cgroups can be made here."""
-    try:
-        with _group(1 << 30):
-            return True
-    except AccessError:
-        return False
-
-
 @contextmanager
 def _group(memory_bytes: int | None) -> Iterator[Path | None]:
     """A new memory cgroup, version 1 or 2, removed at the end."""
@@ -225,5 +216,5 @@ def _group(memory_bytes: int | None) -> Iterator[Path | None]:
             try:
                 group.rmdir()
                 break
-            except OSError:
+            except OSError:  # not empty yet
                 time.sleep(0.1)

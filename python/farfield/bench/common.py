@@ -85,14 +85,12 @@ def trace(
     output: Path,
     *,
     limit: int,
-    workers: int = 0,
-    readers: int = 0,
     options: Iterable[str] = (),
     **how: Any,
 ) -> arms.Run:
     """Runs `farfield trace` forward; `how` goes to `arms.run`."""
     words = ["trace", str(source), "--seeds", str(seeds), "-o", str(output), "--memory-limit", str(limit)]
-    words += ["--direction", "forward", "--workers", str(workers), "--readers", str(readers)]
+    words += ["--direction", "forward", "--workers", "0", "--readers", "0"]
     return arms.run(arms.farfield(*words, "--json", "--no-progress", "-q", *options), **how)
 
 

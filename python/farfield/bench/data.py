@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import itertools
 import os
-import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from farfield.demo.plot3d import Plane, ZonePlan, write
 from farfield.errors import DataError
 from farfield.sizes import format_bytes
 
 Array = NDArray[Any]
 Dims = tuple[int, int, int]
 GAMMA = 1.4
+HEADER = (0.5, 0.0, 1e6, 0.0)
+"""Mach, alpha, Reynolds number, time."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +56,6 @@ class Flow:
     def options(self) -> dict[str, Any]:
         """As `arms.inside` takes it."""
         return {"source": str(self.grid), "q": [str(self.q)]}
-
-
-@dataclass(frozen=True)
-class Zone:
-    """A zone to write: points along i, j, k, and its planes: arrays [j, i]."""
-
-    dims: Dims
-    plane: Callable[[int], tuple[list[Array], Array | None, list[Array]]]
-    """Of k: coordinates, iblank, and density, momentum, energy."""
 
 
 def box(dims: Dims) -> tuple[float, float, float]:
@@ -113,7 +106,6 @@ def single(
     flow: str = "vortices",
     precision: int = 32,
     cuts: Dims = (1, 1, 1),
-    name: str | None = None,
 ) -> Flow:
     """One grid, in one zone or cut in several that share the points of their faces.
 
@@ -122,18 +114,18 @@ def single(
     """
     field = {"vortices": vortices, "along-i": along_i}[flow]
 
-    def zone(spans: list[tuple[int, int]]) -> Zone:
+    def zone(spans: list[tuple[int, int]]) -> ZonePlan:
         (i0, i1), (j0, j1), (k0, k1) = spans
 
-        def plane(k: int) -> tuple[list[Array], None, list[Array]]:
+        def plane(k: int) -> Plane:
             x = _warped(dims, k0 + k, slice(j0, j1), slice(i0, i1))
-            return x, None, _solution(x, field)
+            return Plane(x, None, _solution(x, field))
 
-        return Zone((i1 - i0, j1 - j0, k1 - k0), plane)
+        return ZonePlan((i1 - i0, j1 - j0, k1 - k0), plane)
 
     spans = [_cut(n, c) for n, c in zip(dims, cuts, strict=True)]
     zones = [zone([i, j, k]) for k in spans[2] for j in spans[1] for i in spans[0]]
-    label = name or "-".join([flow, "x".join(map(str, dims)), *([f"f{precision}"] if precision != 32 else [])])
+    label = "-".join([flow, "x".join(map(str, dims)), *([f"f{precision}"] if precision != 32 else [])])
     if len(zones) > 1:
         label += f"-{len(zones)}zones"
     return _made(work, label, dims, zones, precision)
@@ -159,83 +151,47 @@ def overset(work: Path, dims: Dims) -> Flow:
         [[np.cos(w), 0, np.sin(w)], [0, 1, 0], [-np.sin(w), 0, np.cos(w)]]
     )
 
-    def outer(k: int) -> tuple[list[Array], Array, list[Array]]:
+    def outer(k: int) -> Plane:
         x = _warped(dims, k, slice(None), slice(None))
         away = np.stack([v - o for v, o in zip(x, centre, strict=True)], axis=-1) @ turn / half
         depth = np.abs(away).max(axis=-1)
         # Well inside the block there is a hole, around it points that the block gives values to.
         blank = np.where(depth < 0.7, 0, np.where(depth < 0.8, -2, 1))
-        return x, blank, _solution(x, vortices)
+        return Plane(x, blank.astype(np.int32), _solution(x, vortices))
 
-    def inner(k: int) -> tuple[list[Array], Array, list[Array]]:
+    def inner(k: int) -> Plane:
         r, s = (np.linspace(-1, 1, n) for n in dims[:2])
         t = 2 * k / (dims[2] - 1) - 1
         local = np.stack(np.broadcast_arrays(r[None, :], s[:, None], np.float64(t)), axis=-1) * half
         at = local @ turn.T + centre
         x = [at[..., n] for n in range(3)]
-        edge = np.ones((dims[1], dims[0]), dtype=int)
+        edge = np.ones((dims[1], dims[0]), dtype=np.int32)
         rim = 2
         edge[:rim], edge[-rim:], edge[:, :rim], edge[:, -rim:] = -1, -1, -1, -1
         if k < rim or k >= dims[2] - rim:
             edge[:] = -1
-        return x, edge, _solution(x, vortices)
+        return Plane(x, edge, _solution(x, vortices))
 
     label = "overset-" + "x".join(map(str, dims))
-    return _made(work, label, dims, [Zone(dims, outer), Zone(dims, inner)], 32)
+    return _made(work, label, dims, [ZonePlan(dims, outer), ZonePlan(dims, inner)], 32)
 
 
-def _made(work: Path, label: str, dims: Dims, zones: Sequence[Zone], precision: int) -> Flow:
+def _made(work: Path, label: str, dims: Dims, zones: Sequence[ZonePlan], precision: int) -> Flow:
     flow = Flow(work / f"{label}.xyz", work / f"{label}.q", dims)
     if not all(p.exists() for p in flow.paths):
         print(f"farfield: making {flow.grid}", file=sys.stderr, flush=True)
         parts = [p.with_suffix(p.suffix + ".part") for p in flow.paths]
         try:
             work.mkdir(parents=True, exist_ok=True)
-            with parts[0].open("wb") as g, parts[1].open("wb") as s:
-                _write(g, s, zones, precision)
+            write(parts[0], parts[1], zones, header=HEADER, precision=precision)
             for part, path in zip(parts, flow.paths, strict=True):
                 os.replace(part, path)
         except OSError as error:
+            if isinstance(error, DataError):
+                raise
             raise DataError(f"{error.filename or flow.grid}: cannot write the data: {error.strerror}") from error
         print(f"farfield: made {format_bytes(flow.bytes)}", file=sys.stderr, flush=True)
     return flow
-
-
-def _write(g: BinaryIO, s: BinaryIO, zones: Sequence[Zone], precision: int) -> None:
-    """Writes grid and q plane by plane; a plane goes to one place for each of its arrays, because a record holds all of x
-    before all of y."""
-    real = f"<f{precision // 8}"
-    size = precision // 8
-    for file in (g, s):
-        _record(file, struct.pack("<i", len(zones)))
-        _record(file, struct.pack(f"<{3 * len(zones)}i", *(n for z in zones for n in z.dims)))
-    for zone in zones:
-        points = zone.dims[0] * zone.dims[1] * zone.dims[2]
-        blanked = zone.plane(0)[1] is not None
-        _record(s, np.array([0.5, 0.0, 1e6, 0.0], dtype=real).tobytes())
-        lengths = [points * (3 * size + 4 * blanked), points * 5 * size]
-        for file, length in zip((g, s), lengths, strict=True):
-            if length >= 2**31:
-                raise DataError("a zone is too large for one Fortran record")
-            file.write(struct.pack("<i", length))
-        starts = [g.tell(), s.tell()]
-        for k in range(zone.dims[2]):
-            x, blank, q = zone.plane(k)
-            for file, start, arrays in ((g, starts[0], x), (s, starts[1], q)):
-                for n, array in enumerate(arrays):
-                    file.seek(start + size * (n * points + k * array.size))
-                    file.write(np.ascontiguousarray(array, dtype=real).data)
-            if blank is not None:
-                g.seek(starts[0] + 3 * size * points + 4 * k * blank.size)
-                g.write(np.ascontiguousarray(blank, dtype="<i4").data)
-        for file, start, length in zip((g, s), starts, lengths, strict=True):
-            file.seek(start + length)
-            file.write(struct.pack("<i", length))
-
-
-def _record(file: BinaryIO, body: bytes) -> None:
-    mark = struct.pack("<i", len(body))
-    file.write(mark + body + mark)
 
 
 def arrays(flow: Flow) -> Iterator[Array]:

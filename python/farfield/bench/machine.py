@@ -49,7 +49,7 @@ def commit(folder: Path = Path()) -> str | None:
     def git(*words: str) -> str | None:
         try:
             done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=False)
-        except OSError:
+        except OSError:  # git is not installed
             return None
         return done.stdout.strip() if done.returncode == 0 else None
 
@@ -79,6 +79,6 @@ def _disk(folder: Path) -> str:
             inside = here == point or here.startswith(point.rstrip("/") + "/")
             if inside and len(point) >= len(best[0]):
                 best = (point, f"{kind} on {device}")
-    except (OSError, IndexError, ValueError):
+    except (OSError, IndexError, ValueError):  # not Linux, or written otherwise than its manual says
         return "unknown"
     return best[1]

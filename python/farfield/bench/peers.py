@@ -188,7 +188,7 @@ def version(package: str) -> str:
     """Of an installed package; empty if it is not there."""
     try:
         return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
+    except importlib.metadata.PackageNotFoundError:  # empty says so
         return ""
 
 

@@ -146,7 +146,7 @@ class Recorder:
             started=self._started.isoformat(timespec="seconds"),
             seconds=(datetime.now(UTC) - self._started).total_seconds(),
             commit=commit(),
-            machine=describe_machine(),
+            machine=describe_machine(self.work),
             quick=self.quick,
             arms=[_arm(name, runs, self._settings.get(name, {})) for name, runs in self._arms.items()],
             claims=self._claims,

@@ -8,12 +8,15 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from farfield.errors import UsageError
 from farfield.settings import Settings
+
+if TYPE_CHECKING:
+    from farfield.dataset import Dataset
 
 RUN = "Run"
 PLOT3D = "PLOT3D files that sniffing does not settle"
@@ -42,17 +45,30 @@ class Common:
         return False if self.no_progress or self.quiet or not settings["progress"] else None
 
     def run(self, settings: Settings) -> dict[str, Any]:
-        """Arguments that `farfield.open` and the functions of `farfield.runs` share."""
+        """Arguments that the functions of `farfield.runs` share."""
         if self.verbose:
             for name in ("memory_limit", "workers", "readers", "replacement"):
                 self.note(f"{name} = {settings[name]} ({settings.origin(name)})")
         return {
-            "memory_limit": settings.memory_limit(),
-            "workers": settings["workers"],
-            "readers": settings["readers"],
+            **settings.means(replacement=False),
             "events": self.events,
             "progress": self.progress(settings),
         }
+
+    def open(self, source: str, settings: Settings) -> Dataset:
+        """The dataset, opened as the options say."""
+        from farfield import sources
+        from farfield.dataset import open_source
+
+        run = self.run(settings)
+        return open_source(
+            sources.parse(source),
+            settings,
+            events=run["events"],
+            plot3d=self.plot3d,
+            zone_order=self.zone_order,
+            progress=run["progress"],
+        )
 
     def note(self, text: str) -> None:
         """A line on stderr, under -v."""

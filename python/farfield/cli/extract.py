@@ -36,26 +36,17 @@ def register(app: typer.Typer) -> None:
 
         Without --surface: every zone face whose points are all iblank 2 or all at rest.
         """
-        from farfield import runs, sources
-        from farfield.dataset import open_source
+        from farfield import runs
 
         target = runs.output_path(output, runs.TABLES, "surfaces")
         settings = common.settings()
-        run = common.run(settings)
-        with open_source(
-            sources.parse(source),
-            settings,
-            events=run["events"],
-            plot3d=common.plot3d,
-            zone_order=common.zone_order,
-            progress=run["progress"],
-        ) as dataset:
+        with common.open(source, settings) as dataset:
             result = runs.extract_surface(
                 dataset.isel(time=step) if step else dataset,
                 target,
                 surfaces=surface or None,
                 scalars=names(scalars),
-                progress=run["progress"],
+                progress=common.progress(settings),
             )
         drawn = ", ".join(f"{s['zone']}:{s['axis']}={s['index']}" for s in result["surfaces"])
         lines = [

@@ -26,20 +26,9 @@ def register(app: typer.Typer) -> None:
 
         Its zones, fields, pages and ranges, what it would cost, and what was guessed about its files.
         """
-        from farfield import sources
-        from farfield.dataset import open_source
-
         settings = common.settings()
-        run = common.run(settings)
-        with open_source(
-            sources.parse(source),
-            settings,
-            events=run["events"],
-            plot3d=common.plot3d,
-            zone_order=common.zone_order,
-            progress=run["progress"],
-        ) as dataset:
-            found = dict(dataset.info(ranges=ranges, progress=run["progress"]))
+        with common.open(source, settings) as dataset:
+            found = dict(dataset.info(ranges=ranges, progress=common.progress(settings)))
             if ranges:
                 found["stats"] = dataset.stats()
         common.show(flat(found), describe(found))

@@ -29,20 +29,8 @@ def register(app: typer.Typer) -> None:
 
         Exit code 1 if it is in no zone.
         """
-        from farfield import sources
-        from farfield.dataset import open_source
-
         zone, where = _place(place, ijk)
-        settings = common.settings()
-        run = common.run(settings)
-        with open_source(
-            sources.parse(source),
-            settings,
-            events=run["events"],
-            plot3d=common.plot3d,
-            zone_order=common.zone_order,
-            progress=run["progress"],
-        ) as dataset:
+        with common.open(source, common.settings()) as dataset:
             now = dataset.isel(time=step) if step else dataset
             wanted = names(fields) or None
             found = now.probe_ijk(zone, where, fields=wanted) if zone is not None else now.probe(where, fields=wanted)
@@ -94,7 +82,7 @@ def _place(words: list[str], ijk: bool) -> tuple[str | None, list[float]]:
 def _is_number(word: str) -> bool:
     try:
         float(word)
-    except ValueError:
+    except ValueError:  # the question is whether it is one
         return False
     return True
 

@@ -96,7 +96,8 @@ def register(app: typer.Typer) -> None:
 
         if not output:
             raise UsageError("missing option '--output' / '-o': the .png file; see 'farfield render --help'")
-        settings = common.settings(size=size, cmap=cmap)
+        settings = common.settings(size=size)
+        target = runs.output_path(output, runs.PICTURES, "pictures")
         run = common.run(settings)
         asked = Shorthand(
             lines=tuple(lines or ()),
@@ -121,22 +122,14 @@ def register(app: typer.Typer) -> None:
             step=step,
             size=settings["size"] if settings.origin("size") != "default" else None,
         )
+        how: dict[str, Any] = {"plot3d": common.plot3d, "zone_order": common.zone_order}
         try:
-            scene = asked.scene(
-                what, settings, plot3d=common.plot3d, zone_order=common.zone_order, progress=run["progress"]
-            )
+            scene, info = asked.scene(what, settings, progress=run["progress"], **how)
         except ValidationError as error:
             raise UsageError(f"the picture makes no sense: {explain(error)}") from error
         if save_scene is not None:
             save(scene, save_scene)
-        result = runs.render(
-            scene,
-            output,
-            replacement=settings["replacement"],
-            plot3d=common.plot3d,
-            zone_order=common.zone_order,
-            **run,
-        )
+        result = runs.draw(scene, target, settings, info=info, events=run["events"], progress=run["progress"], **how)
         text = [f"picture  {result['size'][0]} x {result['size'][1]}: " + _drawn(result)]
         for found in result["maps"].values():
             low, high = found["range"]

@@ -48,15 +48,15 @@ def help_text() -> str:
     )
 
 
-def check_command(word: str) -> str:
-    """The word, if it is a command.
+def check_command(word: str) -> None:
+    """Says what is wrong with a first word that is no command.
 
     Raises:
         UsageError: if it is an option, which comes after the command.
         UnknownName: with the nearest command, if it is neither.
     """
     if word in COMMANDS:
-        return word
+        return
     if word.startswith("-"):
         raise UsageError(f"no such option: {word}; options come after the command: see 'farfield --help'")
     import difflib

@@ -49,9 +49,7 @@ def register(app: typer.Typer) -> None:
 
         Exit code 3 if pages failed and lines stop there.
         """
-        from farfield import sources
         from farfield.cli import PARTIAL
-        from farfield.dataset import open_source
         from farfield.runs import TABLES, output_path
         from farfield.seeds import resolve
 
@@ -60,15 +58,7 @@ def register(app: typer.Typer) -> None:
         target = output_path(output, TABLES, "lines")
         spec, array = resolve(seeds)
         settings = common.settings()
-        run = common.run(settings)
-        with open_source(
-            sources.parse(source),
-            settings,
-            events=run["events"],
-            plot3d=common.plot3d,
-            zone_order=common.zone_order,
-            progress=run["progress"],
-        ) as dataset:
+        with common.open(source, settings) as dataset:
             dataset.isel(time=step)  # says what steps there are, before anything is read
             result = dataset.trace(
                 target,
@@ -88,7 +78,7 @@ def register(app: typer.Typer) -> None:
                     "scalars": names(scalars),
                 },
                 seeds=array,
-                progress=run["progress"],
+                progress=common.progress(settings),
             )
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in result["reasons"].items())
         lines = [f"lines    {result['lines']:,} with {result['points']:,} points; ended by: {reasons or 'nothing'}"]

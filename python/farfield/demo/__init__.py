@@ -18,7 +18,7 @@ _LAYOUT = 1
 """Raise it whenever a generator makes other bytes: it is part of the folder's name."""
 
 
-def source_of(name: str, *, progress: bool | Report | None = None) -> Source:
+def source_of(name: str) -> Source:
     """The source `demo:NAME`, made in the cache if it is not there yet.
 
     Raises:
@@ -29,7 +29,7 @@ def source_of(name: str, *, progress: bool | Report | None = None) -> Source:
     from farfield.sources import Source
 
     folder = Settings()["cache_dir"] / "demo"
-    grid, solution = make(name, folder, scale=1, progress=progress)
+    grid, solution = make(name, folder, scale=1)
     return Source(str(grid), (str(solution),), (), {}, f"demo:{name}")
 
 

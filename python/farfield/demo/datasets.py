@@ -35,7 +35,6 @@ O_GRID_REACH = 5.0
 class Kind:
     """A dataset that can be made: its zones at a resolution of 1, 2, ..., and the q header."""
 
-    about: str
     zones: Callable[[int], list[ZonePlan]]
     header: tuple[float, float, float, float]
 
@@ -138,6 +137,6 @@ def box_zones(scale: int) -> list[ZonePlan]:
 
 
 KINDS = {
-    "taper": Kind("the wake of a tapered cylinder in six zones", taper_zones, (wake.MACH, 0.0, 150.0, 0.0)),
-    "box": Kind("rigid rotation in one warped zone", box_zones, (0.5, 0.0, 0.0, 0.0)),
+    "taper": Kind(taper_zones, (wake.MACH, 0.0, 150.0, 0.0)),
+    "box": Kind(box_zones, (0.5, 0.0, 0.0, 0.0)),
 }

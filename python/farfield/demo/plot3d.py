@@ -1,4 +1,4 @@
-"""Writes PLOT3D files zone by zone and plane by plane: Fortran records, little-endian, single precision, WHOLE ordering.
+"""Writes PLOT3D files zone by zone and plane by plane: Fortran records, little-endian, WHOLE ordering, multi-zone.
 
 A record holds all of x before all of y, so each plane goes to several places of the file; memory stays at a few planes however
 large the zones are.
@@ -10,12 +10,14 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import DataError
+
+Real = NDArray[np.floating[Any]]
 
 _LARGEST_RECORD = 2**31 - 1
 """A record mark is a signed 32-bit number of bytes."""
@@ -25,9 +27,9 @@ _LARGEST_RECORD = 2**31 - 1
 class Plane:
     """One k plane of a zone: arrays [j, i]."""
 
-    xyz: tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
+    xyz: Sequence[Real]
     iblank: NDArray[np.int32] | None
-    q: tuple[NDArray[np.float32], ...]
+    q: Sequence[Real]
     """Density, momentum (three), energy."""
 
 
@@ -46,15 +48,17 @@ def write(
     zones: Sequence[ZonePlan],
     *,
     header: tuple[float, float, float, float],
+    precision: int = 32,
     progress: Callable[[float, float], None] | None = None,
 ) -> None:
-    """Writes a multi-zone grid with iblank and its q file. `header`: Mach, alpha, Reynolds number, time.
+    """Writes a multi-zone grid, with iblank if its planes have it, and its q file. `header`: Mach, alpha, Reynolds number,
+    time; `precision`: bits of a number, 32 or 64.
 
     Raises:
         DataError: if a zone is too large for one record, or the files cannot be written.
     """
     with_iblank = zones[0].plane(0).iblank is not None
-    columns = 3 + with_iblank
+    size = precision // 8
     total = float(sum(z.dims[2] for z in zones))
     done = 0.0
     try:
@@ -64,20 +68,22 @@ def write(
                 _record(file, struct.pack(f"<{3 * len(zones)}i", *(n for z in zones for n in z.dims)))
             for zone in zones:
                 points = zone.dims[0] * zone.dims[1] * zone.dims[2]
-                if 4 * 5 * points > _LARGEST_RECORD:
+                g_size, s_size = (3 * size + 4 * with_iblank) * points, 5 * size * points
+                if max(g_size, s_size) > _LARGEST_RECORD:
                     raise DataError(f"{grid}: a zone of {points:,} points is too large for one Fortran record")
-                _record(s, struct.pack("<4f", *header))
-                g_start, s_start = _open_record(g, 4 * columns * points), _open_record(s, 4 * 5 * points)
+                _record(s, np.array(header, dtype=f"<f{size}").tobytes())
+                g_start, s_start = _open_record(g, g_size), _open_record(s, s_size)
                 for k in range(zone.dims[2]):
                     made = zone.plane(k)
-                    blank = () if made.iblank is None else (made.iblank,)
-                    _planes(g, g_start, points, k, (*made.xyz, *blank))
-                    _planes(s, s_start, points, k, made.q)
+                    _planes(g, g_start, points, k, made.xyz, f"<f{size}")
+                    _planes(s, s_start, points, k, made.q, f"<f{size}")
+                    if made.iblank is not None:
+                        _planes(g, g_start + 3 * size * points, points, k, [made.iblank], "<i4")
                     done += 1
                     if progress is not None:
                         progress(done, total)
-                _close_record(g, g_start, 4 * columns * points)
-                _close_record(s, s_start, 4 * 5 * points)
+                _close_record(g, g_start, g_size)
+                _close_record(s, s_start, s_size)
     except OSError as error:
         if isinstance(error, DataError):
             raise
@@ -99,10 +105,8 @@ def _close_record(file: BinaryIO, start: int, size: int) -> None:
     file.write(struct.pack("<i", size))
 
 
-def _planes(
-    file: BinaryIO, start: int, points: int, k: int, arrays: Sequence[NDArray[np.float32] | NDArray[np.int32]]
-) -> None:
+def _planes(file: BinaryIO, start: int, points: int, k: int, arrays: Sequence[NDArray[Any]], kind: str) -> None:
     for column, array in enumerate(arrays):
-        kind = "<i4" if array.dtype.kind == "i" else "<f4"
-        file.seek(start + 4 * (column * points + k * array.size))
-        file.write(np.ascontiguousarray(array, dtype=kind).data)
+        plane = np.ascontiguousarray(array, dtype=kind)
+        file.seek(start + plane.itemsize * (column * points + k * plane.size))
+        file.write(plane.data)

@@ -22,6 +22,8 @@ DIVERGING = "matplotlib:coolwarm"
 lost, so that tubes near the reference value stay readable on the dark background."""
 
 LUT_SIZE = 256
+UNKNOWN = (ValueError, TypeError, KeyError)
+"""What `cmap` raises for a name that it does not know: any of these, by its version and the form of the name."""
 
 
 def rgb(color: str) -> tuple[int, int, int]:
@@ -42,7 +44,7 @@ def find_color(color: str) -> tuple[int, int, int] | None:
 
     try:
         found = Color(color).rgba8
-    except (ValueError, TypeError, KeyError):
+    except UNKNOWN:  # many a word is none: the name of a field, too
         return None
     return int(found.r), int(found.g), int(found.b)
 
@@ -57,7 +59,7 @@ def lut(name: str) -> list[tuple[int, int, int]]:
 
     try:
         table = _found(name).lut(LUT_SIZE)
-    except (ValueError, TypeError, KeyError):
+    except UNKNOWN:
         raise UnknownName(f"no colour map named '{name}'{_like(name)}; `cmap` lists them all") from None
     return [(int(r), int(g), int(b)) for r, g, b in np.rint(np.asarray(table)[:, :3] * 255.0).astype(int)]
 
@@ -70,7 +72,7 @@ def diverges(name: str) -> bool:
     """
     try:
         return bool(_found(name).category == "diverging")
-    except (ValueError, TypeError, KeyError):
+    except UNKNOWN:  # `lut` is where a name that does not exist is an error
         return False
 
 

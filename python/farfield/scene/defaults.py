@@ -62,16 +62,30 @@ def default_scene(
     >>> [o.kind for o in default_scene("demo:box").objects]
     ['outline', 'lines']
     """
+    how: dict[str, Any] = {"plot3d": plot3d, "zone_order": zone_order, "progress": progress}
+    return scene_and_info(dataset, settings, lines=lines, **how)[0]
+
+
+def scene_and_info(
+    dataset: Dataset | str | os.PathLike[str],
+    settings: Settings | None = None,
+    *,
+    plot3d: Mapping[str, Any] | None = None,
+    zone_order: Sequence[str] | None = None,
+    progress: bool | Report | None = None,
+    lines: bool = True,
+) -> tuple[Scene, dict[str, Any]]:
+    """As `default_scene`, with the dataset's `info`, for which whoever draws the scene would open it again."""
     from farfield.dataset import Dataset, open_source
 
     if isinstance(dataset, Dataset):
         text, step = dataset._source.text or dataset._source.path, dataset._step or 0
-        return compose(_first_look(dataset, step, progress), text, step=step, lines=lines)
+        return compose(_first_look(dataset, step, progress), text, step=step, lines=lines), dataset.info()
     text = os.fspath(dataset)
     with open_source(
         sources.parse(text), settings or Settings(), plot3d=plot3d, zone_order=zone_order, progress=progress
     ) as opened:
-        return compose(_first_look(opened, 0, progress), text, lines=lines)
+        return compose(_first_look(opened, 0, progress), text, lines=lines), opened.info()
 
 
 def _first_look(dataset: Dataset, step: int, progress: bool | Report | None) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class ColorMap(_Part):
 
 
 class Trace(_Part):
-    """Streamlines traced for the picture, with the keywords of `Dataset.streamlines`."""
+    """Streamlines traced for the picture, with the words of `farfield trace`."""
 
     seeds: str | list[Vector]
     """A shape or a file as `farfield trace` takes them, or positions."""

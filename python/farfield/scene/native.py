@@ -54,6 +54,11 @@ def to_native(
     }
 
 
+def is_colored(scene: Scene) -> bool:
+    """Whether `to_native` has a use for the dataset's `info`: only it tells fields from colours, and what they are."""
+    return any(drawn.color is not None for drawn in scene.objects if not isinstance(drawn, Outline))
+
+
 def _source(
     scene: Scene, settings: Settings, known: sources.Source | None, options: Mapping[str, Any]
 ) -> dict[str, Any] | None:

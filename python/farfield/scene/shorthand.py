@@ -1,7 +1,8 @@
 """Flags of `farfield render` as a scene.
 
->>> Shorthand(lines=("l.vtp",), color="mach", range="0:1.5").scene(None).maps["mach"].range
-(0.0, 1.5)
+>>> scene, info = Shorthand(lines=("l.vtp",), color="mach", range="0:1.5").scene(None)
+>>> scene.maps["mach"].range, info
+((0.0, 1.5), None)
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from farfield.errors import UsageError
 from farfield.progress import Report
 from farfield.runs import is_scene_file
-from farfield.scene.defaults import THREE_QUARTER_VIEW, default_scene
+from farfield.scene.defaults import THREE_QUARTER_VIEW, scene_and_info
 from farfield.scene.files import load_scene
 from farfield.scene.models import Camera, ColorMap, Lines, Outline, Scene, Surface, Trace, Vector, Walls
 from farfield.settings import Settings
@@ -67,18 +68,20 @@ class Shorthand:
         plot3d: Mapping[str, Any] | None = None,
         zone_order: Sequence[str] | None = None,
         progress: bool | Report | None = None,
-    ) -> Scene:
-        """The scene: a file's or a dataset's default, changed as the flags say; or of files of lines alone.
+    ) -> tuple[Scene, dict[str, Any] | None]:
+        """The scene: a file's or a dataset's default, changed as the flags say; or of files of lines alone. Beside it the
+        dataset's `info`, where it was opened for that.
 
         Raises:
             UsageError: if the flags make no sense.
             pydantic.ValidationError: if a value does not fit the scene model.
         """
+        info: dict[str, Any] | None = None
         if what is not None and is_scene_file(what):
             base = load_scene(what)
         elif what is not None:
             given = bool(self.lines or self.seeds or self.surfaces)
-            base = default_scene(
+            base, info = scene_and_info(
                 what, settings, plot3d=plot3d, zone_order=zone_order, progress=progress, lines=not given
             )
             if self.surfaces:
@@ -100,7 +103,7 @@ class Shorthand:
             "background": _background(self.background),
         }
         changes |= {key: value for key, value in plain.items() if value is not None}
-        return Scene.model_validate({**dict(base), **changes})
+        return Scene.model_validate({**dict(base), **changes}), info
 
     def _objects(self, objects: list[Drawn]) -> list[Drawn]:
         for text in self.surfaces:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from farfield.bench import arms, common, data
+from farfield.bench.peers import version
 from farfield.bench.registry import experiment
 from farfield.bench.result import Recorder
 
@@ -81,13 +82,7 @@ def measure(recorder: Recorder) -> None:
                     f"{name}, {n:,} seeds", quantity
                 )
                 recorder.claim(f"{n:,} seeds, {words}: VTK over {name}", ratio, ">=", 8, unit="times")
-    recorder.note(f"VTK {found.get('version', '') or _version()}; seeds include their cold location on both sides.")
-
-
-def _version() -> str:
-    from farfield.bench.peers import version
-
-    return version("vtk")
+    recorder.note(f"VTK {version('vtk')}; seeds include their cold location on both sides.")
 
 
 def _record(recorder: Recorder, arm: str, cpu_s: float, wall_s: float, points: int) -> None:
