@@ -3,14 +3,33 @@
 /// Spacings that differ by less than this share of the largest coordinate are equal: single precision rounds by half of it.
 const ROUNDING: f64 = 2.5e-7;
 
+/// The kinds, each of which is also all that follow it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum GridKind {
+    Uniform,
+    Rectilinear,
+    Curvilinear,
+}
+
+impl GridKind {
+    /// As it is shown.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Uniform => "uniform",
+            Self::Rectilinear => "rectilinear",
+            Self::Curvilinear => "curvilinear",
+        }
+    }
+}
+
 /// Looks at every node of a zone once, in any order.
-pub(crate) struct GridKind {
+pub(crate) struct GridLook {
     /// For each axis, its coordinate at each index; NaN where none was seen.
     lines: [Vec<f64>; 3],
     rectilinear: bool,
 }
 
-impl GridKind {
+impl GridLook {
     /// For a zone of so many points.
     pub fn new(dims: [u32; 3]) -> Self {
         Self { lines: dims.map(|n| vec![f64::NAN; n as usize]), rectilinear: true }
@@ -36,25 +55,15 @@ impl GridKind {
         }
     }
 
-    /// The kind of which both are.
-    pub fn common(a: &'static str, b: &'static str) -> &'static str {
-        let general = |word| ["uniform", "rectilinear", "curvilinear"].iter().position(|w| *w == word);
-        if general(a) < general(b) {
-            b
-        } else {
-            a
-        }
-    }
-
-    /// `uniform`, `rectilinear` or `curvilinear`. Axes must follow i, j, k in this order.
-    pub fn word(&self) -> &'static str {
+    /// What it is. Axes must follow i, j, k in this order.
+    pub fn kind(&self) -> GridKind {
         // A grid whose axes are exchanged repeats one value along the axis that it is tested for.
         let grows = |line: &[f64]| {
             let up = line.windows(2).all(|w| w[0] < w[1]);
             up || line.windows(2).all(|w| w[0] > w[1])
         };
         if !self.rectilinear || !self.lines.iter().all(|l| grows(l)) {
-            return "curvilinear";
+            return GridKind::Curvilinear;
         }
         let even = |line: &[f64]| {
             // One point (or none, of a third coordinate that is not there) is evenly spaced.
@@ -64,9 +73,9 @@ impl GridKind {
             line.iter().enumerate().all(|(n, x)| (x - (first + step * n as f64)).abs() <= slack)
         };
         if self.lines.iter().all(|l| even(l)) {
-            "uniform"
+            GridKind::Uniform
         } else {
-            "rectilinear"
+            GridKind::Rectilinear
         }
     }
 }
@@ -75,8 +84,8 @@ impl GridKind {
 mod tests {
     use super::*;
 
-    fn kind(at: impl Fn(f64, f64, f64) -> [f64; 3], dims: [u32; 3]) -> &'static str {
-        let mut seen = GridKind::new(dims);
+    fn kind(at: impl Fn(f64, f64, f64) -> [f64; 3], dims: [u32; 3]) -> GridKind {
+        let mut seen = GridLook::new(dims);
         // Backwards: the order is none that it may rely on.
         for k in (0..dims[2]).rev() {
             for j in (0..dims[1]).rev() {
@@ -86,25 +95,26 @@ mod tests {
                 }
             }
         }
-        seen.word()
+        seen.kind()
     }
 
     #[test]
     fn kinds() {
         let dims = [9, 8, 7];
-        assert_eq!(kind(|i, j, k| [5.0 - 0.1 * i, 0.3 * j, 1.0 + k / 3.0], dims), "uniform");
-        assert_eq!(kind(|i, j, k| [0.1 * i, 0.3 * j * j, k], dims), "rectilinear");
-        assert_eq!(kind(|i, j, k| [0.1 * i, 0.3 * j + 1e-3 * i, k], dims), "curvilinear");
-        assert_eq!(kind(|i, j, k| [j, i, k], dims), "curvilinear");
-        assert_eq!(kind(|i, j, _| [i, j, f64::NAN], dims), "curvilinear");
-        assert_eq!(kind(|i, j, _| [0.1 * i, 0.2 * j, 4.0], [9, 8, 1]), "uniform");
-        assert_eq!(kind(|i, j, _| [i, i * 0.1, j], [9, 8, 1]), "curvilinear");
-        let mut plane = GridKind::new([2, 2, 1]);
+        assert_eq!(kind(|i, j, k| [5.0 - 0.1 * i, 0.3 * j, 1.0 + k / 3.0], dims), GridKind::Uniform);
+        assert_eq!(kind(|i, j, k| [0.1 * i, 0.3 * j * j, k], dims), GridKind::Rectilinear);
+        assert_eq!(kind(|i, j, k| [0.1 * i, 0.3 * j + 1e-3 * i, k], dims), GridKind::Curvilinear);
+        assert_eq!(kind(|i, j, k| [j, i, k], dims), GridKind::Curvilinear);
+        assert_eq!(kind(|i, j, _| [i, j, f64::NAN], dims), GridKind::Curvilinear);
+        assert_eq!(kind(|i, j, _| [0.1 * i, 0.2 * j, 4.0], [9, 8, 1]), GridKind::Uniform);
+        assert_eq!(kind(|i, j, _| [i, i * 0.1, j], [9, 8, 1]), GridKind::Curvilinear);
+        let mut plane = GridLook::new([2, 2, 1]);
         for (i, j) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
             plane.node([i, j, 0], &[f64::from(i), f64::from(j)]);
         }
-        assert_eq!(plane.word(), "uniform");
-        assert_eq!(GridKind::common("uniform", "rectilinear"), "rectilinear");
-        assert_eq!(GridKind::common("curvilinear", "uniform"), "curvilinear");
+        assert_eq!(plane.kind(), GridKind::Uniform);
+        // Of a grid that moves, the kind of which it is at every step.
+        assert_eq!(GridKind::Uniform.max(GridKind::Rectilinear).word(), "rectilinear");
+        assert_eq!(GridKind::Curvilinear.max(GridKind::Uniform).word(), "curvilinear");
     }
 }

@@ -22,7 +22,8 @@ fn holders(dataset: &Dataset, name: &str) -> Vec<String> {
     dataset.zones_with(name).map(|zone| dataset.zones[zone].name.clone()).collect()
 }
 
-/// INFO as `_native.pyi` fixes it. With `ranges`, one pass over the data fills in what is null without it.
+/// INFO as `_native.pyi` fixes it. With `ranges`, what is null without it is filled in by one pass over the data in bounded memory,
+/// and a second look at the outer faces of zones, which may be walls.
 ///
 /// # Errors
 /// [`FieldError`]; without `ranges` only the coarsest ranges of a store are read.
@@ -46,7 +47,7 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
             json!({
                 "name": z.name, "dims": z.dims, "iblank": d.iblank.is_some(), "points": z.dims.iter().product::<usize>(),
                 "page": d.translation.page, "pages": d.translation.count(), "box": found.boxes.get(n).unwrap_or(&null),
-                "kind": found.kinds.get(n), "header": header, "iblank_values": values, "iblank_unknown": unknown,
+                "kind": found.kinds.get(n).map(|k| k.word()), "header": header, "iblank_values": values, "iblank_unknown": unknown,
                 "iblank_others": others,
             })
         })
@@ -67,12 +68,11 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
             "zones": if zones == c.zones.len() { Value::Null } else { holders(&dataset, &name).into() },
         }));
     }
-    let (mut disk, mut memory) = (0u64, 0u64);
+    let mut disk = 0u64;
     let steps = c.times.len().max(1) as u64;
     for (z, info) in dataset.zones.iter().zip(&c.zones) {
         for a in &z.arrays {
             let n = if a.steady { 1 } else { steps };
-            memory += n * z.translation.count() * (z.translation.component * a.components * a.dtype.size()) as u64;
             disk += n * (info.dims.iter().product::<usize>() * a.components * a.dtype.size()) as u64;
         }
     }
@@ -91,7 +91,7 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
         "length_unit": dataset.length_unit(),
         "coordinates_dtype": dataset.zones.first().map_or("float64", |z| z.arrays[z.xyz].dtype.name()),
         "zones": zones, "fields": fields, "times": c.times, "time_units": c.time_units,
-        "pages": {"total": dataset.page_count()?, "bytes": page_bytes}, "bytes_disk": disk, "bytes_memory": memory,
+        "pages": {"total": dataset.page_count()?, "bytes": page_bytes}, "bytes_disk": disk, "bytes_memory": dataset.bytes(),
         "checked": dataset.checked(), "layout": layout, "codec": codec,
         "limit_least_bytes": crate::trace::enough_limit(dataset.closure_bytes(&fields_traced, &session.pager)),
         "walls": found.walls.map(|walls| walls.iter().map(|f| json!({

@@ -1,5 +1,8 @@
 //! What the system says of this process.
 
+use field::error::FieldError;
+use std::path::Path;
+
 fn status_kib(key: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find(|l| l.starts_with(key));
@@ -24,7 +27,8 @@ pub fn base_bytes() -> u64 {
     resident_bytes()
 }
 
-/// Reads a byte of every system page of the mapping that holds this function.
+/// Reads a byte of every system page of the mapping that holds this function. Where the system does not show its mappings nothing is
+/// read: then the base is as small as it was, and code counts as if data had taken it.
 fn touch_code() {
     let here = touch_code as fn() as usize;
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
@@ -54,6 +58,7 @@ pub fn memory_available() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
     let free = line.split_whitespace().next()?.parse::<u64>().ok()? * 1024;
+    // A system without control groups limits nothing by them.
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let limits = groups.lines().filter_map(|l| {
         let mut parts = l.splitn(3, ':').skip(1);
@@ -69,12 +74,14 @@ pub fn memory_available() -> Option<u64> {
 }
 
 /// Bytes of all files below a folder.
-pub fn folder_bytes(path: &std::path::Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(path) else { return 0 };
-    let each = entries.flatten().map(|e| match e.metadata() {
-        Ok(m) if m.is_dir() => folder_bytes(&e.path()),
-        Ok(m) => m.len(),
-        Err(_) => 0,
-    });
-    each.sum()
+///
+/// # Errors
+/// [`FieldError::Io`] names a folder or file that cannot be looked at.
+pub fn folder_bytes(path: &Path) -> Result<u64, FieldError> {
+    let io = |e| FieldError::io(path, e);
+    std::fs::read_dir(path).map_err(io)?.try_fold(0, |sum, entry| {
+        let entry = entry.map_err(io)?;
+        let about = entry.metadata().map_err(|e| FieldError::io(entry.path(), e))?;
+        Ok(sum + if about.is_dir() { folder_bytes(&entry.path())? } else { about.len() })
+    })
 }

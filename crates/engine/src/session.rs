@@ -4,6 +4,8 @@ use crate::convert::{self, ArraySource, ConvertInput};
 use field::catalog::Role;
 use field::dataset::{Dataset, Origin};
 use field::error::FieldError;
+use field::file::{self, Digest};
+use field::nodes::Zone;
 use field::paging::Paging;
 use field::plot3d::{Plot3d, Plot3dOptions};
 use field::store::Store;
@@ -27,6 +29,23 @@ pub struct SourceSpec {
     pub cache_dir: PathBuf,
     /// Names of zones in the order in which they are searched.
     pub zone_order: Vec<String>,
+}
+
+impl SourceSpec {
+    /// Whether it is a store, which is a folder, and not files.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] for a store with q or function files.
+    pub fn is_store(&self) -> Result<bool, FieldError> {
+        let store = self.path.is_dir();
+        if store && !(self.q.is_empty() && self.function.is_empty()) {
+            return Err(FieldError::Usage(format!(
+                "{}: a store holds its fields; it takes no q or function files",
+                self.path.display()
+            )));
+        }
+        Ok(store)
+    }
 }
 
 /// The means that a run has.
@@ -54,10 +73,7 @@ impl Means {
     }
     /// A pager with these means.
     pub(crate) fn pager(&self) -> Result<Arc<Pager>, FieldError> {
-        if self.memory_limit < SMALLEST_LIMIT {
-            let what = "any run, with its tables and buffers,".into();
-            return Err(FieldError::LimitTooSmall { limit: self.memory_limit, needs: SMALLEST_LIMIT, what });
-        }
+        check_limit(self.memory_limit)?;
         let readers = if self.readers == 0 { DEFAULT_READERS } else { self.readers };
         let config = PagerConfig {
             limit: self.memory_limit,
@@ -73,6 +89,15 @@ impl Means {
 /// The smallest memory limit that a run takes. Small data would do with less, but then what one part of a run says would do
 /// is too little for the next; no machine is short of so much.
 pub const SMALLEST_LIMIT: u64 = 4 << 20;
+
+/// Refuses a limit that no run takes.
+fn check_limit(limit: u64) -> Result<(), FieldError> {
+    if limit < SMALLEST_LIMIT {
+        let what = "any run, with its tables and buffers,".into();
+        return Err(FieldError::LimitTooSmall { limit, needs: SMALLEST_LIMIT, what });
+    }
+    Ok(())
+}
 
 /// Reads in flight where nobody says otherwise. A local disk is saturated by fewer, but reads that are done wait for a worker to take
 /// them, and meanwhile the disk has only the rest: all of 1.8 GB through the page cache took 1.5 s with 128 and 1.8 s with 64.
@@ -101,7 +126,7 @@ pub struct Session {
     /// Bytes and reads that did not go through the pager.
     read: Mutex<[u64; 2]>,
     /// What the ledger cannot see, kept free: stacks, the allocator's own.
-    unseen: Mutex<Option<pager::Charge>>,
+    unseen: Mutex<pager::Charge>,
 }
 
 /// Share of the limit that [`Session`] keeps free for what the ledger cannot see, and the least and the most that it keeps: beside
@@ -116,11 +141,15 @@ fn unseen(limit: u64) -> u64 {
     (limit / UNSEEN_SHARE).clamp(UNSEEN_LEAST, UNSEEN_MOST)
 }
 
+/// The most that the pager reserves for its own bookkeeping under a limit that [`check_limit`] lets through.
+fn pager_reserve(limit: u64) -> u64 {
+    (limit / 32).min(8 << 20)
+}
+
 /// The limit under which `bytes` fit beside what is held now: what a refused charge says would do.
 pub(crate) fn would_do(pager: &Pager, bytes: u64) -> u64 {
     let ledger = pager.ledger();
-    // What grows with the limit: the pager's own reserve is at most a thirty-second of it, and never more than 8 MiB.
-    let grows = |limit: u64| unseen(limit) + (limit / 32).min(8 << 20);
+    let grows = |limit: u64| unseen(limit) + pager_reserve(limit);
     // Clean pages are dropped for a charge.
     let held = ledger.used().saturating_sub(ledger.of(ChargeKind::Frames) + ledger.of(ChargeKind::Cached));
     let own = held.saturating_sub(grows(ledger.limit())).saturating_add(bytes).saturating_add(SLACK);
@@ -135,7 +164,7 @@ pub(crate) fn would_do(pager: &Pager, bytes: u64) -> u64 {
 /// The smallest limit under which `bytes` fit beside what grows with it: what is kept free, the pager's reserve, and one part in
 /// `share` for results.
 pub(crate) fn limit_for(bytes: u64, share: u64) -> u64 {
-    let grows = |limit: u64| unseen(limit) + (limit / 32).min(8 << 20) + limit / share;
+    let grows = |limit: u64| unseen(limit) + pager_reserve(limit) + limit / share;
     let mut limit = bytes.max(SMALLEST_LIMIT);
     // Ends: the shares together are less than a third.
     while bytes.saturating_add(grows(limit)) > limit {
@@ -156,7 +185,12 @@ impl Session {
         let base_bytes = crate::process::base_bytes();
         let (opened, cpu_at_open_s) = (Instant::now(), crate::process::cpu_seconds());
         let pager = means.pager()?;
-        let unseen = pager.charge(ChargeKind::Other, unseen(means.memory_limit)).ok();
+        let unseen = unseen(means.memory_limit);
+        let unseen = pager.charge(ChargeKind::Other, unseen).map_err(|f| FieldError::LimitTooSmall {
+            limit: f.limit,
+            needs: would_do(&pager, unseen),
+            what: "opening a dataset".into(),
+        })?;
         let dataset = open_dataset(&spec, &pager, watch)?;
         for name in &spec.zone_order {
             dataset.zone_named(name)?;
@@ -203,33 +237,33 @@ impl Session {
             return Ok(dataset);
         }
         let Origin::Plot3d(files) = &dataset.origin else { return Ok(dataset) };
-        let input = only_geometry(convert_input(&dataset)?);
-        let pages: Vec<Paging> = dataset
-            .zones
-            .iter()
-            .map(|z| Paging::new(as_usize(z.translation.dims), as_usize(z.translation.page)))
-            .collect();
+        let sources = file::identities(files.files().paths())?;
         let folder = self.spec.cache_dir.join("data");
-        std::fs::create_dir_all(&folder).map_err(|e| FieldError::io(&folder, e))?;
-        let at = folder.join(format!("{}.index", index_key(&input, files)));
-        let ready = Store::open(&at).is_ok();
-        if !ready {
-            let charge = |bytes: u64| charge_other(&self.pager, bytes, "making the boxes of the grid");
-            let mut progress = |p: convert::Progress| watch("indexing", p.done as f64, p.total as f64);
-            convert::build_index(
-                &input,
-                &pages,
-                &at,
-                self.pager.ledger().limit(),
-                self.means.threads(),
-                &charge,
-                &mut progress,
-            )?;
-        }
-        let index = Store::open(&at)?;
+        let at = folder.join(index_name(files, sources.iter().fold(Digest::default(), Digest::state)));
+        let of_these = |index: &Store| index.root.source.as_ref() == Some(&Digest::of(&sources).to_string());
+        let index = match Store::open(&at) {
+            Ok(index) if of_these(&index) => index,
+            // There is none, or one that is not whole or of other files: then it is made, and what is in the way of that is said.
+            _ => {
+                let made = std::fs::create_dir_all(&folder).map_err(|e| FieldError::io(&folder, e));
+                made.and_then(|()| self.make_boxes(&dataset, &at, watch)).map_err(|e| e.in_cache(&folder))?;
+                Store::open(&at)?
+            }
+        };
         let dataset = Arc::new(dataset.with_boxes(&index, &self.pager)?);
         *self.dataset.lock().unwrap_or_else(PoisonError::into_inner) = dataset.clone();
         Ok(dataset)
+    }
+
+    /// Makes the index with the boxes of files that are paged in place.
+    fn make_boxes(&self, dataset: &Dataset, at: &Path, watch: &mut Watch<'_>) -> Result<(), FieldError> {
+        let input = only_geometry(convert_input(dataset)?);
+        let paging = |z: &Zone| Paging::new(as_usize(z.translation.dims), as_usize(z.translation.page));
+        let pages: Vec<Paging> = dataset.zones.iter().map(paging).collect();
+        let (limit, threads) = (self.pager.ledger().limit(), self.means.threads());
+        let charge = |bytes: u64| charge_other(&self.pager, bytes, "making the boxes of the grid");
+        let mut progress = |p: convert::Progress| watch("indexing", p.done as f64, p.total as f64);
+        convert::build_index(&input, &pages, at, limit, threads, &charge, &mut progress).map(|_| ())
     }
 
     /// Changes the memory limit, also while runs are under way. Lowering it takes effect as pages and tasks let go of what they hold.
@@ -237,19 +271,13 @@ impl Session {
     /// # Errors
     /// [`FieldError::LimitTooSmall`] below [`SMALLEST_LIMIT`].
     pub fn set_limit(&self, limit: u64) -> Result<(), FieldError> {
-        if limit < SMALLEST_LIMIT {
-            let what = "the page pool".into();
-            return Err(FieldError::LimitTooSmall { limit, needs: SMALLEST_LIMIT, what });
-        }
+        check_limit(limit)?;
         let mut held = self.unseen.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(charge) = held.as_mut() {
-            charge.shrink(unseen(limit).min(charge.bytes()));
-        }
+        let before = held.bytes();
+        held.shrink(unseen(limit).min(before));
         self.pager.set_limit(limit);
-        if let Some(charge) = held.as_mut() {
-            // What is refused is in use for something else: then less is kept free, as when a dataset is opened.
-            charge.grow(unseen(limit)).ok();
-        }
+        // What is refused is in use for something else, which gives it back when it is done: until then less is kept free.
+        let _less_is_free = held.grow(unseen(limit));
         Ok(())
     }
 
@@ -466,13 +494,7 @@ fn open_plot3d(spec: &SourceSpec, watch: &mut Watch<'_>) -> Result<Plot3d, Field
 }
 
 fn open_dataset(spec: &SourceSpec, pager: &Arc<Pager>, watch: &mut Watch<'_>) -> Result<Dataset, FieldError> {
-    if spec.path.is_dir() {
-        if !spec.q.is_empty() || !spec.function.is_empty() {
-            return Err(FieldError::Usage(format!(
-                "{}: a store holds its fields; it takes no q or function files",
-                spec.path.display()
-            )));
-        }
+    if spec.is_store()? {
         return Dataset::from_store(Store::open(&spec.path)?, pager);
     }
     Dataset::from_plot3d(open_plot3d(spec, watch)?, pager)
@@ -508,25 +530,17 @@ pub fn convert_input(dataset: &Dataset) -> Result<ConvertInput, FieldError> {
     Ok(ConvertInput { catalog: dataset.catalog.clone(), arrays: arrays.collect(), files })
 }
 
-/// Names the index of files by what they are: path, size and time of change of each, and how they are read. The same files are read
-/// in another way when options say so.
-fn index_key(input: &ConvertInput, files: &Plot3d) -> String {
-    let mut text = input.catalog.format.clone();
+/// Names the index of files by what they are and how they are read: the same files are read in another way when options say so.
+fn index_name(files: &Plot3d, sources: Digest) -> String {
+    let mut digest = sources.text(&files.catalog.format);
     for (n, zone) in files.catalog.zones.iter().enumerate() {
-        text.push_str(&format!(" {:?}", zone.dims));
-        for (m, _) in zone.arrays.iter().enumerate().filter(|(_, a)| a.role != Role::Field) {
-            text.push_str(&files.layout(n, m).map_or_else(String::new, |l| l.reading()));
+        digest = digest.text(&format!(" {:?}", zone.dims));
+        let geometry = zone.arrays.iter().enumerate().filter(|(_, a)| a.role != Role::Field);
+        for layout in geometry.filter_map(|(m, _)| files.layout(n, m)) {
+            digest = digest.text(&layout.reading());
         }
     }
-    for p in &input.files {
-        let meta = std::fs::metadata(p);
-        let stamp = meta.as_ref().ok().and_then(|m| m.modified().ok());
-        let path = std::fs::canonicalize(p).unwrap_or_else(|_| Path::new(p).to_path_buf());
-        text.push_str(&format!("|{}|{}|{:?}", path.display(), meta.map(|m| m.len()).unwrap_or(0), stamp));
-    }
-    let name = input.files.first().and_then(|p| p.file_stem()).and_then(|s| s.to_str()).unwrap_or("data");
+    let name = files.files().paths().first().and_then(|p| p.file_stem()).and_then(|s| s.to_str()).unwrap_or("data");
     let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).take(40).collect();
-    // Two checksums of different parts: 64 bits that do not change between runs or versions of the compiler.
-    let reversed: Vec<u8> = text.bytes().rev().collect();
-    format!("{name}-{:08x}{:08x}", crc32c::crc32c(text.as_bytes()), crc32c::crc32c(&reversed))
+    format!("{name}-{digest}.index")
 }

@@ -161,7 +161,7 @@ pub fn extract(
     let faces = match &spec.surfaces {
         Some(Value::Array(list)) => list.iter().map(|v| face_of(&dataset, v)).collect::<Result<Vec<_>, _>>()?,
         Some(_) => return Err(FieldError::Usage("surfaces must be a list".into())),
-        None => walls(session, &dataset, spec.step, watch)?,
+        None => walls(session, &dataset, spec.step..spec.step + 1, watch)?,
     };
     for face in &faces {
         check_area(&dataset, face)?;
@@ -218,8 +218,7 @@ pub fn extract(
         }));
     }
     let stats = writer.finish(false).map_err(failed)?;
-    let bytes = std::fs::metadata(output).map_or(0, |m| m.len());
-    Ok(
-        json!({"points": stats.points, "cells": stats.quads, "surfaces": listed, "output": output, "bytes_written": bytes}),
-    )
+    Ok(json!({
+        "points": stats.points, "cells": stats.quads, "surfaces": listed, "output": output, "bytes_written": stats.bytes,
+    }))
 }

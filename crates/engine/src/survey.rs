@@ -1,8 +1,8 @@
 //! Ranges, boxes, iblank values and walls of a dataset: by looking at all of it, or out of what a store keeps.
 
-use crate::gridkind::GridKind;
+use crate::gridkind::{GridKind, GridLook};
 use crate::session::{charge_other, fetch_error, Session, Watch};
-use crate::values::{faces, is_wall, visit_box, GridFace, NodeBox};
+use crate::values::{visit_box, walls, GridFace, NodeBox};
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::nodes::Zone;
@@ -37,7 +37,7 @@ pub(crate) struct Found {
     /// By zone.
     pub blanks: Vec<Blanks>,
     /// By zone.
-    pub kinds: Vec<&'static str>,
+    pub kinds: Vec<GridKind>,
     /// Faces that are walls at every step.
     pub walls: Option<Vec<GridFace>>,
 }
@@ -126,7 +126,8 @@ fn span_json(span: Span) -> Value {
     }
 }
 
-/// Ranges, boxes and the rest by reading everything once, all steps of it, in bounded memory.
+/// Ranges, boxes and the rest by reading everything once, all steps of it, in bounded memory, and then of the outer faces of zones as
+/// much as tells that they are no walls.
 ///
 /// # Errors
 /// [`FieldError`], [`FieldError::Interrupted`] if `watch` says so.
@@ -147,7 +148,7 @@ pub(crate) fn survey(session: &Session, dataset: &Dataset, watch: &mut Watch<'_>
         of_zone.finish(&mut found, &mut ranges);
     }
     found.ranges = ranges.into_iter().map(|(name, span)| (name, span_json(span))).collect();
-    found.walls = Some(walls_of_all_steps(session, dataset, steps, watch)?);
+    found.walls = Some(walls(session, dataset, 0..steps, watch)?);
     Ok(found)
 }
 
@@ -160,7 +161,7 @@ struct ZoneSurvey<'a> {
     spans: Vec<Span>,
     bounds: [[f64; 3]; 2],
     blanks: Blanks,
-    kind: Option<&'static str>,
+    kind: Option<GridKind>,
 }
 
 impl<'a> ZoneSurvey<'a> {
@@ -213,12 +214,13 @@ impl<'a> ZoneSurvey<'a> {
         wanted.extend(moves.then_some(Quantity::Stored { array: z.xyz, components: position }));
         wanted.extend(z.iblank.map(|array| Quantity::Stored { array, components: 1 }));
         wanted.extend(taken.iter().map(|n| self.fields[*n]));
-        let _charged = charge_other(&session.pager, GridKind::bytes(z.dims()), "looking at the kind of the grid")?;
-        let mut kind = GridKind::new(z.dims());
+        let charge = || charge_other(&session.pager, GridLook::bytes(z.dims()), "looking at the kind of the grid");
+        let _charged = moves.then(charge).transpose()?;
+        let mut kind = moves.then(|| GridLook::new(z.dims()));
         let whole = NodeBox { zone: self.zone, step, lo: [0; 3], hi: z.dims() };
         visit_box(session, dataset, whole, &wanted, watch, &mut |at, v| {
             let mut rest = v;
-            if moves {
+            if let Some(kind) = &mut kind {
                 let (x, others) = rest.split_at(position);
                 let x = &x[..position.min(3)];
                 kind.node(at, x);
@@ -251,11 +253,8 @@ impl<'a> ZoneSurvey<'a> {
             }
             true
         })?;
-        if moves {
-            // Of a grid that moves, the kind that it has at every step.
-            let word = kind.word();
-            self.kind = Some(self.kind.map_or(word, |k| GridKind::common(k, word)));
-        }
+        // Of a grid that moves, the kind of which it is at every step.
+        self.kind = self.kind.max(kind.map(|k| k.kind()));
         Ok(())
     }
 
@@ -273,28 +272,6 @@ impl<'a> ZoneSurvey<'a> {
             widen(ranges.entry(name).or_insert(NOTHING), span.0, span.1);
         }
     }
-}
-
-/// The faces that are walls at the first step and stay so.
-fn walls_of_all_steps(
-    session: &Session,
-    dataset: &Dataset,
-    steps: usize,
-    watch: &mut Watch<'_>,
-) -> Result<Vec<GridFace>, FieldError> {
-    let mut walls = Vec::new();
-    for face in faces(dataset) {
-        let z = &dataset.zones[face.zone];
-        let looks = if z.arrays.iter().all(|a| a.steady) { 1 } else { steps };
-        let mut always = true;
-        for step in 0..looks {
-            always = always && is_wall(session, dataset, face, step, watch)?;
-        }
-        if always {
-            walls.push(face);
-        }
-    }
-    Ok(walls)
 }
 
 /// Ranges of stored scalars and boxes of zones out of the coarsest levels that `convert` or an index keeps: a few pages a step.
@@ -363,11 +340,8 @@ fn each_of_level(
     let steps: Vec<u32> = (0..steps as u32).collect();
     let mut v = vec![0.0; components];
     for page in 0..t.count() {
-        let first = [
-            page % u64::from(t.pages[0]),
-            page / u64::from(t.pages[0]) % u64::from(t.pages[1]),
-            page / u64::from(t.pages[0]) / u64::from(t.pages[1]),
-        ];
+        // Pages at the edge are padded.
+        let (_, inside) = t.extent(page);
         for some in steps.chunks(AT_ONCE) {
             let ids: Vec<PageId> = some.iter().map(|step| PageId::new(id, *step, page)).collect();
             let short = |e| fetch_error(&session.pager, e, bytes * some.len() as u64);
@@ -381,12 +355,13 @@ fn each_of_level(
                     Some(&[a, b, c, d, e, f, g, h]) => f64::from_ne_bytes([a, b, c, d, e, f, g, h]),
                     _ => f64::NAN,
                 };
-                for n in 0..t.component {
-                    let o = [n as u32 % t.page[0], n as u32 / t.page[0] % t.page[1], n as u32 / t.page[0] / t.page[1]];
-                    // Edge pages are padded.
-                    if (0..3).all(|a| first[a] as u32 * t.page[a] + o[a] < t.dims[a]) {
-                        (0..components).for_each(|c| v[c] = value(n * components + c));
-                        each(&v);
+                let (row, plane) = t.strides();
+                for k in 0..inside[2] as usize {
+                    for j in 0..inside[1] as usize {
+                        for n in (0..inside[0] as usize).map(|i| k * plane + j * row + i) {
+                            (0..components).for_each(|c| v[c] = value(n * components + c));
+                            each(&v);
+                        }
                     }
                 }
             }

@@ -4,10 +4,11 @@ use crate::session::{fetch_error, Session, Watch};
 use crate::trace::{blocking_flow, enough_limit, more_than, until_here};
 use field::dataset::Dataset;
 use field::error::FieldError;
-use field::nodes::Zone;
+use field::nodes::{ArraySlot, Zone};
 use field::quantity::{Conserved, Quantity};
 use field::space::{Blank, CellId, Spot, ZoneFields};
 use pager::{Lookup, PageId};
+use std::ops::Range;
 
 /// A box of nodes of a zone, 0-based, half open, along i, j, k.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -91,15 +92,6 @@ pub fn visit_box(
     }
     let page_bytes: u64 =
         reader.arrays.iter().map(|a| (t.component * z.arrays[*a].components * z.arrays[*a].dtype.size()) as u64).sum();
-    let every_array: u64 = dataset
-        .zones
-        .iter()
-        .map(|z| {
-            let sizes = z.arrays.iter().map(|a| z.translation.component * a.components * a.dtype.size());
-            sizes.sum::<usize>() as u64
-        })
-        .max()
-        .unwrap_or(0);
     // Enough at once to keep the readers busy, within an eighth of the limit.
     let batch =
         (session.pager.ledger().limit() / 8 / page_bytes.max(1)).clamp(1, 4 * session.pager.readers() as u64) as usize;
@@ -111,8 +103,12 @@ pub fn visit_box(
         }
         let ids: Vec<PageId> = some.iter().flat_map(|b| reader.arrays.iter().map(|a| reader.page(z, *a, *b))).collect();
         let bytes = page_bytes * some.len() as u64;
-        // What else the run reads of this zone is to fit, too: a page of every array.
-        let short = |e| fetch_error(&session.pager, e, bytes.max(every_array));
+        // What else the run reads is to fit, too: of any zone a page of every array.
+        let short = |e| {
+            let of_array = |z: &Zone, a: &ArraySlot| (z.translation.component * a.components * a.dtype.size()) as u64;
+            let of_zone = |z: &Zone| z.arrays.iter().map(|a| of_array(z, a)).sum::<u64>();
+            fetch_error(&session.pager, e, dataset.zones.iter().map(of_zone).fold(bytes, u64::max))
+        };
         let _hold = session.pager.fetch(&ids).map_err(short)?;
         for b in some {
             let mut pages: Vec<Option<&[u8]>> = vec![None; z.arrays.len()];
@@ -151,7 +147,7 @@ struct NodeReader<'a> {
 
 impl<'a> NodeReader<'a> {
     fn new(dataset: &Dataset, at: NodeBox, fields: &'a [Quantity]) -> Result<Self, FieldError> {
-        let mut info = dataset.zone_fields(at.zone, None, &[], at.step)?;
+        let mut info = dataset.zone_fields(at.zone, at.step)?;
         info.sampled = fields.to_vec();
         let mut arrays = info.arrays();
         arrays.sort_unstable();
@@ -160,10 +156,8 @@ impl<'a> NodeReader<'a> {
     }
 
     fn page(&self, z: &Zone, array: usize, b: [u32; 3]) -> PageId {
-        let t = &z.translation;
-        let number =
-            (u64::from(b[2]) * u64::from(t.pages[1]) + u64::from(b[1])) * u64::from(t.pages[0]) + u64::from(b[0]);
-        PageId::new(z.arrays[array].id, if z.arrays[array].steady { 0 } else { self.step }, number)
+        let step = if z.arrays[array].steady { 0 } else { self.step };
+        PageId::new(z.arrays[array].id, step, z.translation.number(b))
     }
 
     fn eval(&self, z: &Zone, pages: &[Option<&[u8]>], n: usize, out: &mut [f64]) {
@@ -298,11 +292,6 @@ pub fn probe_ijk(
     })
     .map_err(short)?;
     let mut values = Vec::new();
-    until_here(session, &mut flow, |f| {
-        values.clear();
-        f.space.sample(&spot, &mut values)
-    })
-    .map_err(short)?;
     // Interpolated, a node next to one that holds no number would hold none either, and an infinite one neither.
     if ijk.iter().all(|c| c.fract() == 0.0) {
         let lo = ijk.map(|c| c as u32);
@@ -315,6 +304,12 @@ pub fn probe_ijk(
         values = read_box(session, &dataset, node, &wanted, &mut |_, _, _| true)?;
         x[..position].copy_from_slice(&values[..position]);
         values.drain(..position);
+    } else {
+        until_here(session, &mut flow, |f| {
+            values.clear();
+            f.space.sample(&spot, &mut values)
+        })
+        .map_err(short)?;
     }
     let note = match blank {
         Blank::Field => None,
@@ -373,20 +368,29 @@ impl GridFace {
     }
 }
 
-/// The outer faces of zones whose nodes are all wall (iblank 2) or all at rest; in a 2-D dataset, where a zone is itself a face,
-/// the edges of zones.
+/// The outer faces of zones whose nodes are all wall (iblank 2) or all at rest, at each of `steps`; in a 2-D dataset, where a zone is
+/// itself a face, the edges of zones.
 ///
 /// # Errors
 /// [`FieldError`].
 pub fn walls(
     session: &Session,
     dataset: &Dataset,
-    step: usize,
+    steps: Range<usize>,
     watch: &mut Watch<'_>,
 ) -> Result<Vec<GridFace>, FieldError> {
     let mut found = Vec::new();
     for face in faces(dataset) {
-        if is_wall(session, dataset, face, step, watch)? {
+        // A zone that never changes is at every step what it is at the first.
+        let steady = dataset.zones[face.zone].arrays.iter().all(|a| a.steady);
+        let mut always = true;
+        for step in steps.clone().take(if steady { 1 } else { usize::MAX }) {
+            always = is_wall(session, dataset, face, step, watch)?;
+            if !always {
+                break;
+            }
+        }
+        if always {
             found.push(face);
         }
     }
@@ -394,7 +398,7 @@ pub fn walls(
 }
 
 /// The outer faces of zones that can be walls.
-pub(crate) fn faces(dataset: &Dataset) -> impl Iterator<Item = GridFace> + '_ {
+fn faces(dataset: &Dataset) -> impl Iterator<Item = GridFace> + '_ {
     let planar = dataset.catalog.dimension == 2;
     dataset.zones.iter().enumerate().flat_map(move |(zone, z)| {
         let dims = z.dims();
@@ -410,7 +414,7 @@ pub(crate) fn faces(dataset: &Dataset) -> impl Iterator<Item = GridFace> + '_ {
 }
 
 /// Whether the nodes of a face are all wall or all at rest.
-pub(crate) fn is_wall(
+fn is_wall(
     session: &Session,
     dataset: &Dataset,
     face: GridFace,

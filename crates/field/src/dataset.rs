@@ -314,9 +314,8 @@ impl Dataset {
         sampled: &[String],
         step: usize,
     ) -> Result<Arc<[ZoneFields]>, FieldError> {
-        // Looks through all zones, so not for each of them.
-        let si = self.flow_in_si();
-        let each = (0..self.zones.len()).map(|zone| self.fields_of(zone, vector, sampled, step, si));
+        let units = self.flow_units();
+        let each = (0..self.zones.len()).map(|zone| self.fields_of(zone, vector, sampled, step, &units));
         each.collect::<Result<Vec<_>, _>>().map(Into::into).map_err(|e| match e {
             FieldError::Unknown { what: "field", name, .. } => self.not_everywhere(name),
             e => e,
@@ -332,23 +331,17 @@ impl Dataset {
         step: usize,
         sampled: &dyn Fn(usize) -> Vec<String>,
     ) -> Result<Arc<[ZoneFields]>, FieldError> {
-        let si = self.flow_in_si();
-        let each = (0..self.zones.len()).map(|zone| self.fields_of(zone, None, &sampled(zone), step, si));
+        let units = self.flow_units();
+        let each = (0..self.zones.len()).map(|zone| self.fields_of(zone, None, &sampled(zone), step, &units));
         each.collect::<Result<Vec<_>, _>>().map(Into::into)
     }
 
-    /// What is traced and sampled in one zone at a step.
+    /// What fields of one zone are made of at a step; nothing is traced or sampled yet.
     ///
     /// # Errors
-    /// [`FieldError::Unknown`], [`FieldError::Usage`].
-    pub fn zone_fields(
-        &self,
-        zone: usize,
-        vector: Option<&str>,
-        sampled: &[String],
-        step: usize,
-    ) -> Result<ZoneFields, FieldError> {
-        self.fields_of(zone, vector, sampled, step, self.flow_in_si())
+    /// [`FieldError::Usage`].
+    pub fn zone_fields(&self, zone: usize, step: usize) -> Result<ZoneFields, FieldError> {
+        self.fields_of(zone, None, &[], step, &self.flow_units())
     }
 
     fn fields_of(
@@ -357,13 +350,13 @@ impl Dataset {
         vector: Option<&str>,
         sampled: &[String],
         step: usize,
-        si: bool,
+        units: &FlowUnits,
     ) -> Result<ZoneFields, FieldError> {
         let info = &self.catalog.zones[zone];
         let header = info.headers.get(step).or(info.headers.last());
         let gamma = header.map(|h| h.gamma).filter(|g| g.is_finite()).unwrap_or(1.4);
         let mach = header.map(|h| h.mach).unwrap_or(f64::NAN);
-        let free = free_stream(si, &Reference::of(&self.catalog.settings), mach, gamma);
+        let free = free_stream(units, mach, gamma);
         ZoneFields::named(&self.zones[zone], vector, sampled, gamma, free)
     }
 
@@ -381,6 +374,11 @@ impl Dataset {
             scope: "a line may enter any zone, and in every one ",
             known: everywhere.map(|f| f.name).collect(),
         }
+    }
+
+    /// Looks through all zones and through the settings, so once for all zones.
+    fn flow_units(&self) -> FlowUnits {
+        FlowUnits { si: self.flow_in_si(), reference: Reference::of(&self.catalog.settings) }
     }
 
     /// Whether conserved variables are in SI.
@@ -537,9 +535,16 @@ impl Dataset {
     }
 }
 
+/// In what the conserved variables are.
+struct FlowUnits {
+    /// In SI, or without dimensions.
+    si: bool,
+    reference: Reference,
+}
+
 /// The free stream in the units of the data, which are SI or none.
-fn free_stream(si: bool, reference: &Reference, mach: f64, gamma: f64) -> FreeStream {
-    let or_one = |v: Option<f64>| v.filter(|_| si).unwrap_or(1.0);
+fn free_stream(FlowUnits { si, reference }: &FlowUnits, mach: f64, gamma: f64) -> FreeStream {
+    let or_one = |v: Option<f64>| v.filter(|_| *si).unwrap_or(1.0);
     let (density, sound_speed) = (or_one(reference.density), or_one(reference.sound_speed));
     let gas_constant = match (reference.temperature, reference.gas_constant) {
         // Of a perfect gas with that temperature where the speed of sound is a_inf.

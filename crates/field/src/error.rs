@@ -2,7 +2,7 @@
 
 use pager::error::{PageError, PageErrorKind};
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What can go wrong with a dataset. Every message names the path and says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -112,6 +112,26 @@ impl FieldError {
     pub fn format(path: impl Into<PathBuf>, message: impl Into<String>) -> Self {
         Self::Format { path: path.into(), message: message.into() }
     }
+    /// For what goes wrong where things are kept in `folder` for the next time.
+    #[must_use]
+    pub fn in_cache(self, folder: &Path) -> Self {
+        match self {
+            Self::Io { path, source } if path.starts_with(folder) => {
+                // The system's word alone: a converter's advice is for stores.
+                let why = if source.kind() == ErrorKind::StorageFull {
+                    "no space left on device".into()
+                } else {
+                    source.to_string()
+                };
+                let message = format!(
+                    "{why}; what paging in place needs is kept in this cache: choose another folder for it with FARFIELD_CACHE_DIR, \
+                     or `farfield config set cache_dir FOLDER`"
+                );
+                Self::Io { path, source: std::io::Error::new(source.kind(), message) }
+            }
+            other => other,
+        }
+    }
     /// A [`FieldError::Io`].
     pub fn io(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         Self::Io { path: path.into(), source }
@@ -132,6 +152,17 @@ mod tests {
         let page = |kind| FieldError::from(PageError::new("a.xyz", kind));
         assert!(page(PageErrorKind::Denied("no".into())).is_access());
         assert!(!page(PageErrorKind::Io("no".into())).is_access() && !FieldError::Interrupted.is_access());
+    }
+
+    #[test]
+    fn a_cache_that_cannot_be_written_says_where_else() {
+        let e = FieldError::io("cache/data/a.index", ErrorKind::ReadOnlyFilesystem.into())
+            .in_cache(Path::new("cache/data"));
+        assert!(e.to_string().contains("cache/data/a.index: ") && e.to_string().contains("FARFIELD_CACHE_DIR"), "{e}");
+        let denied = FieldError::io("cache/a", ErrorKind::PermissionDenied.into()).in_cache(Path::new("cache"));
+        assert!(denied.is_access());
+        let source = FieldError::io("a.xyz", ErrorKind::NotFound.into()).in_cache(Path::new("cache"));
+        assert!(!source.to_string().contains("CACHE"), "{source}");
     }
 
     #[test]

@@ -211,8 +211,13 @@ pub trait Nodes {
     ///
     /// # Errors
     /// [`Miss`]; the absent page is listed.
-    fn row_bounds(&mut self, zone: usize, array: usize, cell: [u32; 3], count: u32) -> Result<Option<(V4, V4)>, Miss> {
-        let _ = (zone, array, cell, count);
+    fn row_bounds(
+        &mut self,
+        _zone: usize,
+        _array: usize,
+        _cell: [u32; 3],
+        _count: u32,
+    ) -> Result<Option<(V4, V4)>, Miss> {
         Ok(None)
     }
     /// Box (x, y, z low, x, y, z high) of a block at a level.
@@ -263,9 +268,7 @@ pub trait Nodes {
     fn failure(&mut self) -> Option<PageError>;
     /// Asks the processor to load the cache lines of some arrays' values at the corners of a cell, if they are in memory. Only a
     /// hint: the answer of no other call depends on it.
-    fn prefetch(&self, zone: usize, arrays: &[usize], cell: [u32; 3]) {
-        let _ = (zone, arrays, cell);
-    }
+    fn prefetch(&self, _zone: usize, _arrays: &[usize], _cell: [u32; 3]) {}
     /// Called before a restartable step: nothing that earlier calls returned is referenced any more.
     fn begin_step(&mut self) {}
 }
@@ -432,8 +435,9 @@ impl Grain {
                 _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(2 * self.stride[0] * self.dtype.size() - 1).cast());
             }
         }
+        // Elsewhere there is no hint to give.
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = (point, step);
+        let _unused = (point, step);
     }
 
     /// Hints that a point is wanted soon.
@@ -445,8 +449,9 @@ impl Grain {
             use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
             _mm_prefetch::<_MM_HINT_T0>(self.base.wrapping_add(point * self.stride[0] * self.dtype.size()).cast());
         }
+        // Elsewhere there is no hint to give.
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = point;
+        let _unused = point;
     }
 
     #[inline(always)]

@@ -348,7 +348,7 @@ impl<N: Nodes> Space<N> {
         for level in (0..levels).rev() {
             let dims = self.nodes.zones()[zone].boxes[level].translation.dims;
             if level + 1 == levels {
-                // Its pages are in memory, or found absent, either way.
+                // Its pages are in memory, or found absent, either way; and what misses here misses below, which says so.
                 if self.bounds[zone].is_none() {
                     self.bounds[zone] = self.nodes.bounds(zone, level).ok();
                 }

@@ -120,12 +120,13 @@ impl Translation {
 
     #[inline(always)]
     fn place(&self, p: [u32; 3], o: [u32; 3]) -> Place {
-        // Page and element numbers fit (the catalog has checked the products), so that nothing is checked again for each cell.
-        let row_major = |n: [u32; 3], of: [u32; 3]| {
-            let rows = u64::from(n[2]).wrapping_mul(u64::from(of[1])).wrapping_add(u64::from(n[1]));
-            rows.wrapping_mul(u64::from(of[0])).wrapping_add(u64::from(n[0]))
-        };
-        Place { page: row_major(p, self.pages), element: row_major(o, self.page) as usize }
+        Place { page: self.number(p), element: row_major(o, self.page) as usize }
+    }
+
+    /// Number of the page that is so many pages along i, j, k.
+    #[inline(always)]
+    pub fn number(&self, at: [u32; 3]) -> u64 {
+        row_major(at, self.pages)
     }
 
     /// First point of a page, and its points along i, j, k without padding.
@@ -149,6 +150,14 @@ impl Translation {
     }
 }
 
+/// Number of the one of `of` in each direction that lies at `n`. Page and element numbers fit (the catalog has checked the products),
+/// so that nothing is checked again for each cell.
+#[inline(always)]
+fn row_major(n: [u32; 3], of: [u32; 3]) -> u64 {
+    let rows = u64::from(n[2]).wrapping_mul(u64::from(of[1])).wrapping_add(u64::from(n[1]));
+    rows.wrapping_mul(u64::from(of[0])).wrapping_add(u64::from(n[0]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +177,9 @@ mod tests {
             let page = ((x[2] / p[2]) * n[1] + x[1] / p[1]) * n[0] + x[0] / p[0];
             let element = ((x[2] % p[2]) * p[1] + x[1] % p[1]) * p[0] + x[0] % p[0];
             prop_assert_eq!(got, Place { page: page as u64, element });
+            prop_assert_eq!(t.number(core::array::from_fn(|a| (x[a] / p[a]) as u32)), page as u64);
+            let (first, inside) = t.extent(page as u64);
+            prop_assert!((0..3).all(|a| (first[a]..first[a] + inside[a]).contains(&(x[a] as u32))));
             let cell = x.map(|v| v as u32);
             let (low, apart) = t.cell(cell);
             prop_assert_eq!(low, got);

@@ -1,5 +1,6 @@
 //! Typed errors of the pager.
 
+use std::io;
 use std::sync::Arc;
 
 /// Why a page cannot be had. Cheap to clone: it is kept beside the page's name so that every asker gets the same answer.
@@ -43,6 +44,17 @@ pub enum PageErrorKind {
         /// Bytes that the limit leaves for pages.
         limit: u64,
     },
+}
+
+/// What an error of the system means for a page.
+impl From<&io::Error> for PageErrorKind {
+    fn from(e: &io::Error) -> Self {
+        match e.kind() {
+            io::ErrorKind::NotFound => Self::Missing,
+            io::ErrorKind::PermissionDenied => Self::Denied(e.to_string()),
+            _ => Self::Io(e.to_string()),
+        }
+    }
 }
 
 /// A page error with what it happened to.

@@ -2,6 +2,7 @@
 
 use crate::event::{Event, Observer};
 use crate::id::PageId;
+// Into strings, which take everything: what `write!` answers is always Ok.
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write};
@@ -81,7 +82,8 @@ impl ChromeTrace {
 
 impl Drop for ChromeTrace {
     fn drop(&mut self) {
-        let _ = self.close();
+        // Who wants to hear of it closes it before.
+        let _unheard = self.close();
     }
 }
 
@@ -97,7 +99,6 @@ impl Inside {
         if self.file.is_none() {
             return;
         }
-        // Writing to a string does not fail.
         let _ = writeln!(self.lines, "{event},");
         if self.lines.len() >= BUFFER_BYTES {
             self.flush();

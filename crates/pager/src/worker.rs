@@ -136,7 +136,9 @@ impl Pager {
         });
         let cost = self.worker_bytes(&st) + (CACHE * size_of::<Entry>()) as u64;
         if !self.ledger.try_charge(ChargeKind::Tables, cost) {
-            let _ = self.make_room(&mut st, cost);
+            // What finds no room is charged all the same: a worker without its tables cannot run, and what is above the limit is
+            // made up for as pages are released.
+            let _room = self.make_room(&mut st, cost);
             self.ledger.force(ChargeKind::Tables, cost);
         }
         for chunk in 0..st.numbers.chunks() {

@@ -7,8 +7,7 @@ use engine::session::{charge_for, convert_input, Session};
 use field::error::FieldError;
 use field::paging::Layout;
 use field::store::codec::Codec;
-use field::store::layout::ArrayLayout;
-use field::store::{Problem, Store};
+use field::store::Problem;
 use pyo3::prelude::*;
 use serde_json::{json, Value};
 use std::path::Path;
@@ -71,7 +70,7 @@ pub fn convert(
             result["bytes_in"] = d.source_bytes.into();
             result["bytes_out"] = d.store_bytes.into();
             result["pages_written"] = d.pages.into();
-            result["shards"] = d.files.into();
+            result["shards"] = d.shards.into();
             result["padding_disk"] = d.padding_disk.into();
             result["padding_memory"] = d.padding_memory.into();
             result["seconds_estimated"] = d.seconds.into();
@@ -80,20 +79,16 @@ pub fn convert(
         } else {
             let mut told = |p: converter::Progress| watch("converting", p.done as f64, p.total as f64);
             let report = converter::convert(&input, dst, &options, &charge, &mut told)?;
-            let store = Store::open(dst)?;
             let values: u64 = report.source_bytes.max(1);
-            let pages = store.paging();
-            let arrays = store.zones.iter().flat_map(|z| &z.arrays);
-            let resident = arrays.map(ArrayLayout::resident_bytes).fold(0, u64::saturating_add);
             result["resumed"] = (report.resumed_units > 0).into();
             result["bytes_in"] = report.source_bytes.into();
-            result["bytes_out"] = engine::process::folder_bytes(dst).into();
+            result["bytes_out"] = engine::process::folder_bytes(dst)?.into();
             result["pages_written"] = report.pages.into();
             result["shards"] = report.units.into();
-            result["padding_disk"] = (report.store_bytes as f64 / values as f64).into();
-            result["padding_memory"] = (resident as f64 / values as f64).into();
+            result["padding_disk"] = (report.padded_bytes as f64 / values as f64).into();
+            result["padding_memory"] = (report.resident_bytes as f64 / values as f64).into();
             result["seconds_estimated"] = serde_json::Value::Null;
-            result["zones"] = input.catalog.zones.iter().zip(&pages).map(|(z, p)| zone(z, p.page)).collect();
+            result["zones"] = input.catalog.zones.iter().zip(&report.page_boxes).map(|(z, p)| zone(z, *p)).collect();
         }
         session.add_read(input.read());
         result["stats"] = session.stats();
@@ -124,13 +119,7 @@ pub fn validate(
         let mut means = arguments::means(memory_limit, workers, readers, "clock")?;
         let events = Events::create(events)?;
         means.observer = events.observer();
-        if spec.path.is_dir() {
-            if !spec.q.is_empty() || !spec.function.is_empty() {
-                return Err(FieldError::Usage(format!(
-                    "{}: a store holds its fields; it takes no q or function files",
-                    spec.path.display()
-                )));
-            }
+        if spec.is_store()? {
             let (v, stats) = engine::validate::run(&spec.path, &means, watch)?;
             events.finish()?;
             return Ok(json!({

@@ -6,14 +6,15 @@ use crate::lines::PyLines;
 use crate::watch::watched;
 use engine::info;
 use engine::seeds::Seeds;
-use engine::session::Session;
+use engine::session::{Session, Watch};
 use engine::surfaces;
 use engine::trace::{self, Destination, TraceReport};
 use engine::values::{self, NodeBox};
 use field::catalog::DType;
 use field::error::FieldError;
 use field::quantity::Quantity;
-use numpy::{PyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::ndarray::s;
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use serde_json::{json, Value};
 use std::path::Path;
@@ -49,22 +50,61 @@ impl PyDataset {
     }
 }
 
-/// Seeds from rows of three numbers, or of two where the data lie in a plane. The array is the caller's, what is made of it is not.
-fn rows(py: Python<'_>, seeds: Option<PyReadonlyArray2<'_, f64>>, ground: &Ground) -> PyResult<Option<Seeds>> {
-    let Some(a) = seeds else { return Ok(None) };
-    let (shape, planar) = (a.shape(), ground.planar());
-    // Two coordinates in space would silently mean z = 0, which is seldom where anyone wants to start.
-    if shape[1] != 3 && !(planar && shape[1] == 2) {
-        let form = if planar { "(N, 2) or (N, 3)" } else { "(N, 3), for these data are 3-D" };
-        return Err(raise(
-            py,
-            "UsageError",
-            format!("seeds must have shape {form}; they have ({}, {})", shape[0], shape[1]),
-        ));
+/// Rows that are copied while Python waits: so few that nobody notices.
+const ROWS_AT_ONCE: usize = 4096;
+
+/// Rows of three numbers, or of two where the data lie in a plane. The array is the caller's, what is made of it is not.
+struct Rows {
+    array: Py<PyArray2<f64>>,
+    shape: [usize; 2],
+}
+
+impl Rows {
+    /// Looks at the shape alone. Whoever asks keeps `seeds`, by which the array is lent for reading, until the rows are copied.
+    fn checked(py: Python<'_>, seeds: &Option<PyReadonlyArray2<'_, f64>>, ground: &Ground) -> PyResult<Option<Self>> {
+        let Some(a) = seeds else { return Ok(None) };
+        let (shape, planar) = ([a.shape()[0], a.shape()[1]], ground.planar());
+        // Two coordinates in space would silently mean z = 0, which is seldom where anyone wants to start.
+        if shape[1] != 3 && !(planar && shape[1] == 2) {
+            let form = if planar { "(N, 2) or (N, 3)" } else { "(N, 3), for these data are 3-D" };
+            return Err(raise(
+                py,
+                "UsageError",
+                format!("seeds must have shape {form}; they have ({}, {})", shape[0], shape[1]),
+            ));
+        }
+        Ok(Some(Self { array: (**a).clone().unbind(), shape }))
     }
-    let a = a.as_array();
-    let points = a.rows().into_iter().map(|r| Ok([r[0], r[1], if r.len() > 2 { r[2] } else { 0.0 }]));
-    ground.list(points).map(Some).map_err(|e| to_python(py, e))
+
+    /// Copies the rows, some at a time, so that other threads of Python and Ctrl-C get their turn.
+    fn seeds(&self, ground: &Ground, watch: &mut Watch<'_>) -> Result<Seeds, FieldError> {
+        let (mut from, count) = (0, self.shape[0]);
+        let mut copied = Vec::new().into_iter();
+        ground.list(std::iter::from_fn(|| {
+            if copied.len() == 0 && from < count {
+                if !watch("reading seeds", from as f64, count as f64) {
+                    return Some(Err(FieldError::Interrupted));
+                }
+                match self.copy(from) {
+                    Ok(some) => copied = some.into_iter(),
+                    Err(e) => return Some(Err(e)),
+                }
+                from += copied.len();
+            }
+            copied.next().map(Ok)
+        }))
+    }
+
+    /// Some rows, with Python stopped: nobody writes into the array meanwhile.
+    fn copy(&self, from: usize) -> Result<Vec<[f64; 3]>, FieldError> {
+        Python::attach(|py| {
+            let array = self.array.bind(py).try_readonly().ok().filter(|a| a.shape() == self.shape.as_slice());
+            let array = array.ok_or_else(|| FieldError::Usage("the seeds were changed while they were read".into()))?;
+            let rows = array.as_array();
+            let some = rows.slice(s![from..self.shape[0].min(from + ROWS_AT_ONCE), ..]);
+            Ok(some.rows().into_iter().map(|r| [r[0], r[1], if r.len() > 2 { r[2] } else { 0.0 }]).collect())
+        })
+    }
 }
 
 /// SUMMARY.
@@ -194,8 +234,9 @@ impl PyDataset {
     ) -> PyResult<PyLines> {
         let session = self.session(py)?;
         let ground = Ground::of(&session);
-        let points = rows(py, seeds, &ground)?;
+        let rows = Rows::checked(py, &seeds, &ground)?;
         watched(py, progress, |watch| {
+            let points = rows.as_ref().map(|rows| rows.seeds(&ground, watch)).transpose()?;
             let spec = arguments::trace(options, points, &ground, watch)?;
             let (report, arrays) = trace::trace(&session, &spec, Destination::Memory, watch)?;
             let arrays = arrays.ok_or_else(|| FieldError::Usage("no lines came back".into()))?;
@@ -215,8 +256,9 @@ impl PyDataset {
     ) -> PyResult<String> {
         let session = self.session(py)?;
         let ground = Ground::of(&session);
-        let points = rows(py, seeds, &ground)?;
+        let rows = Rows::checked(py, &seeds, &ground)?;
         watched(py, progress, |watch| {
+            let points = rows.as_ref().map(|rows| rows.seeds(&ground, watch)).transpose()?;
             let spec = arguments::trace(options, points, &ground, watch)?;
             let (report, _) = trace::trace(&session, &spec, Destination::File(Path::new(output)), watch)?;
             Ok(summary(&session, &report, Some(output)).to_string())

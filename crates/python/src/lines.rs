@@ -2,6 +2,7 @@
 
 use crate::errors::to_python;
 use engine::output::{LineArrays, LineColumn, LineSpool, OutputError, OutputFile, Provenance, Reason, SpoolOptions};
+use field::error::FieldError;
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -130,7 +131,16 @@ impl PyLines {
             self.lines.add_to(&mut spool)?;
             spool.write(file, &self.provenance, false, &mut |_, _| ControlFlow::Continue(()))
         })
-        .map_err(|e: OutputError| to_python(py, e.into()))?;
+        .map_err(|e: OutputError| {
+            let e = match e {
+                OutputError::Memory { needs } => {
+                    let what = "saving so many fields".into();
+                    FieldError::LimitTooSmall { limit: SAVE_BUDGET as u64, needs, what }
+                }
+                e => e.into(),
+            };
+            to_python(py, e)
+        })?;
         Ok(())
     }
     fn __len__(&self) -> usize {

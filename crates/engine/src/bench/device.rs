@@ -77,7 +77,7 @@ impl Drop for Device {
         self.shared.bell.notify_all();
         if let Some(t) = self.thread.take() {
             // A panic there has been reported on its own.
-            let _ = t.join();
+            let _panicked = t.join();
         }
     }
 }

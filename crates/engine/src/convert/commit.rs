@@ -6,6 +6,7 @@ use super::plan::Plan;
 use super::record::Record;
 use super::ConvertOptions;
 use field::error::FieldError;
+use field::file::{identities, Digest, FileIdentity};
 use field::store::codec::{Codec, CRC_BYTES};
 use field::store::layout::{all_arrays, documents, ENTRY_BYTES};
 use field::store::metadata::{catalog_value, ArraySeal, Root};
@@ -13,14 +14,13 @@ use field::store::Store;
 use serde_json::{json, Value};
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 /// Whether there is anything to do.
 pub(super) enum Begun {
-    /// Work in this folder.
-    Work(Partial),
+    /// Work in this folder, on files that are, one by one, these.
+    Work(Partial, Vec<FileIdentity>),
     /// The target is what it would become.
     Done {
         /// Bytes of its shards.
@@ -28,22 +28,7 @@ pub(super) enum Begun {
     },
 }
 
-/// What tells these files from others, and from what they were before: where each lies, its size, when it was changed and its
-/// number in the file system. FNV-1a of 128 bits: nobody gains by forging it, it only has to differ.
-fn source_digest(files: &[PathBuf]) -> Result<String, FieldError> {
-    let mut hash = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
-    for path in files {
-        let io = |e| FieldError::io(path, e);
-        let (full, m) = (std::fs::canonicalize(path).map_err(io)?, std::fs::metadata(path).map_err(io)?);
-        let about = format!("\0{}|{}.{:09}|{}\0", m.len(), m.mtime(), m.mtime_nsec(), m.ino());
-        for &byte in full.as_os_str().as_bytes().iter().chain(about.as_bytes()) {
-            hash = (hash ^ u128::from(byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b);
-        }
-    }
-    Ok(format!("{hash:032x}"))
-}
-
-/// What the plan is, as far as the store's bytes depend on it, and (by [`source_digest`]) which files it is for.
+/// What the plan is, as far as the store's bytes depend on it, and (by `source`, their [`Digest`]) which files it is for.
 fn plan_document(plan: &Plan<'_>, dst: &Path, options: &ConvertOptions, source: &str) -> Result<String, FieldError> {
     let root = root_of(plan, options, source, Vec::new(), Vec::new());
     let root = String::from_utf8(root.document()).map_err(|_| FieldError::format(dst, "the catalog is not text"))?;
@@ -65,7 +50,7 @@ fn root_of(
         codec: options.codec,
         catalog: plan.input.catalog.clone(),
         source: Some(source.to_owned()),
-        pages: plan.zones.iter().map(|z| z.paging.page).collect(),
+        pages: plan.page_boxes(),
         steps: plan.zones.iter().map(|z| z.arrays.iter().map(|a| a.steps).collect()).collect(),
         documents,
         seals,
@@ -133,10 +118,11 @@ pub(super) fn begin(
     if let Some(parent) = dst.parent().filter(|p| !p.as_os_str().is_empty()) {
         disk.create_dir(parent)?;
     }
+    let sources = identities(&plan.input.files)?;
     let partial = Partial::lock(disk, dst, wait)?;
     // From here on nobody else changes the target.
-    match prepare(plan, disk, dst, options, &partial) {
-        Ok(None) => Ok(Begun::Work(partial)),
+    match prepare(plan, disk, dst, options, &partial, &Digest::of(&sources).to_string()) {
+        Ok(None) => Ok(Begun::Work(partial, sources)),
         Ok(Some(bytes)) => {
             // It may have died between the change of names and cleaning up.
             partial.remove(disk)?;
@@ -156,16 +142,16 @@ fn prepare(
     dst: &Path,
     options: &ConvertOptions,
     partial: &Partial,
+    source: &str,
 ) -> Result<Option<u64>, FieldError> {
-    let source = source_digest(&plan.input.files)?;
     if options.resume {
-        if let Some(bytes) = is_made(plan, dst, options, &source) {
+        if let Some(bytes) = is_made(plan, dst, options, source) {
             return Ok(Some(bytes));
         }
     }
     look(dst, options)?;
     partial.check_own()?;
-    let document = plan_document(plan, dst, options, &source)?;
+    let document = plan_document(plan, dst, options, source)?;
     let left = std::fs::read_to_string(partial.plan()).ok().and_then(|s| check_plan(&s));
     let go_on = match (&left, options.resume) {
         (Some(left), true) if *left == document => true,
@@ -252,6 +238,7 @@ pub(super) fn finish(
     dst: &Path,
     options: &ConvertOptions,
     partial: Partial,
+    sources: &[FileIdentity],
     seals: Vec<ArraySeal>,
 ) -> Result<(), FieldError> {
     let store = partial.store();
@@ -281,13 +268,12 @@ pub(super) fn finish(
         known.push((bytes.len() as u64, crc32c::crc32c(&bytes)));
     }
     // The source is looked at again: pages from before and after a change do not belong together.
-    let source = source_digest(&plan.input.files)?;
-    let now = plan_document(plan, dst, options, &source)?;
-    let then = std::fs::read_to_string(partial.plan()).ok().and_then(|s| check_plan(&s));
-    if then.as_ref() != Some(&now) {
-        let name = plan.input.files.first().map_or(dst, |p| p.as_path());
-        return Err(FieldError::format(name, "changed while it was converted; convert it again"));
+    let now = identities(&plan.input.files)?;
+    if let Some(n) = (0..now.len()).find(|n| now.get(*n) != sources.get(*n)) {
+        let again = if plan.data { "converted; convert it again" } else { "looked through; run this again" };
+        return Err(FieldError::format(&plan.input.files[n], format!("changed while it was {again}")));
     }
+    let source = Digest::of(sources).to_string();
     paths.extend(folders);
     disk.sync_paths(&store, &paths)?;
     let root = root_of(plan, options, &source, known, seals);

@@ -62,8 +62,8 @@ impl Disk {
 
     pub fn write_at(&self, file: &File, path: &Path, bytes: &[u8], at: u64) -> Result<(), FieldError> {
         if let Err(e) = self.step(path) {
-            // A process dies in the middle of a write.
-            file.write_all_at(&bytes[..bytes.len() / 2], at).ok();
+            // A process dies in the middle of a write, which may have come no further than this or not even so far.
+            let _half = file.write_all_at(&bytes[..bytes.len() / 2], at);
             return Err(e);
         }
         file.write_all_at(bytes, at).map_err(|e| failed(path, e))
@@ -214,9 +214,13 @@ impl Partial {
         let mut tries = 0;
         while tries < 100 {
             disk.create_dir(&path)?;
-            let Ok(lock) = File::open(&path) else {
-                tries += 1;
-                continue;
+            let lock = match File::open(&path) {
+                Ok(lock) => lock,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                    tries += 1;
+                    continue;
+                }
+                Err(e) => return Err(failed(&path, e)),
             };
             // SAFETY: a system call on an open descriptor.
             if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
@@ -241,6 +245,8 @@ impl Partial {
             let same = |a: &std::fs::Metadata, b: &std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
             match (lock.metadata(), std::fs::metadata(&path)) {
                 (Ok(a), Ok(b)) if same(&a, &b) => return Ok(Self { path, _lock: lock }),
+                (Err(e), _) => return Err(failed(&path, e)),
+                (_, Err(e)) if e.kind() != io::ErrorKind::NotFound => return Err(failed(&path, e)),
                 _ => tries += 1,
             }
         }
@@ -299,6 +305,7 @@ impl Partial {
 
     /// Removes the folder if there is nothing in it.
     pub fn remove_empty(self) {
-        std::fs::remove_dir(&self.path).ok();
+        // Where it is not empty it stays, and a folder without a plan in it is in nobody's way.
+        let _stays = std::fs::remove_dir(&self.path);
     }
 }

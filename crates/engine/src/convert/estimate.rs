@@ -28,15 +28,15 @@ pub struct DryRun {
     pub overhead_bytes: u64,
     /// Pages of the data.
     pub pages: u64,
-    /// Padded bytes on disk (with codec none) over bytes of values; 1 is none.
+    /// Bytes of pages before encoding over bytes of values; 1 is no padding.
     pub padding_disk: f64,
     /// Bytes of frames over bytes of values when all pages are resident: what is padded on disk, and each page rounded up to
     /// whole pages of the system.
     pub padding_memory: f64,
     /// Page box (i, j, k) of each zone.
     pub page_boxes: Vec<[usize; 3]>,
-    /// Files that would be written.
-    pub files: u64,
+    /// Shards of the data.
+    pub shards: u64,
     /// Memory that the conversion would charge.
     pub memory: u64,
     /// Seconds it may take: reading and encoding by a sample, writing by a guess.
@@ -56,16 +56,11 @@ pub fn dry_run(
     let (plan, _charged) = plan_within(input, dst, options, None, charge)?;
     let arrays = || plan.zones.iter().flat_map(|z| &z.arrays);
     let source_bytes = plan.source_bytes();
-    let padded: u64 = arrays().map(|a| a.page_count() * a.page_bytes() as u64).sum();
-    let resident = arrays().map(ArrayLayout::resident_bytes).fold(0, u64::saturating_add);
+    let padded = plan.padded_bytes();
     let levels = || plan.zones.iter().flat_map(|z| z.ranges.iter().flatten().chain(&z.boxes));
     let level_values: u64 = levels().map(|a| a.page_count() * a.page_bytes() as u64).sum();
     let index = |a: &ArrayLayout| a.shard_count() * a.grid.index_bytes() as u64;
-    let (mut document_count, mut document_bytes) = (1, 2048);
-    for (_, bytes) in documents(&plan.zones, true) {
-        document_count += 1;
-        document_bytes += bytes.len() as u64 + 16;
-    }
+    let document_bytes = 2048 + documents(&plan.zones, true).map(|(_, bytes)| bytes.len() as u64 + 16).sum::<u64>();
     let overhead_bytes = (level_values as f64 * LEVEL_SHARE) as u64
         + arrays().map(index).sum::<u64>()
         + levels().map(index).sum::<u64>()
@@ -81,9 +76,9 @@ pub fn dry_run(
         overhead_bytes,
         pages: arrays().map(ArrayLayout::page_count).sum(),
         padding_disk: padding,
-        padding_memory: resident as f64 / source_bytes.max(1) as f64,
-        page_boxes: plan.zones.iter().map(|z| z.paging.page).collect(),
-        files: document_count + arrays().chain(levels()).map(ArrayLayout::shard_count).sum::<u64>(),
+        padding_memory: plan.resident_bytes() as f64 / source_bytes.max(1) as f64,
+        page_boxes: plan.page_boxes(),
+        shards: plan.units.len() as u64,
         memory: plan.memory,
         seconds,
     })

@@ -158,10 +158,16 @@ pub struct ConvertReport {
     pub pages: u64,
     /// Units that an earlier run had finished.
     pub resumed_units: u64,
-    /// Units in all.
+    /// Units in all: shards of the data.
     pub units: u64,
     /// Bytes that were charged.
     pub memory: u64,
+    /// Bytes of all pages, edge pages in full, before encoding.
+    pub padded_bytes: u64,
+    /// Bytes of frames when all pages are resident.
+    pub resident_bytes: u64,
+    /// Page box (i, j, k) of each zone.
+    pub page_boxes: Vec<[usize; 3]>,
 }
 
 /// Charges memory to the ledger before it is used; what it answers gives it back when dropped. The error says what
@@ -257,13 +263,16 @@ fn run(
         pages: plan.zones.iter().flat_map(|z| &z.arrays).map(field::store::layout::ArrayLayout::page_count).sum(),
         units: plan.units.len() as u64,
         memory: plan.memory,
+        padded_bytes: plan.padded_bytes(),
+        resident_bytes: plan.resident_bytes(),
+        page_boxes: plan.page_boxes(),
         ..ConvertReport::default()
     };
     // Of an index the user knows nothing: where two runs need the same one, the second waits for the first.
     let mut wait = || progress(Progress { done: 0, total: 0 });
     let wait: Option<&mut dyn FnMut() -> bool> = if plan.data { None } else { Some(&mut wait) };
-    let partial = match begin(&plan, disk, dst, options, wait)? {
-        Begun::Work(partial) => partial,
+    let (partial, sources) = match begin(&plan, disk, dst, options, wait)? {
+        Begun::Work(partial, sources) => (partial, sources),
         Begun::Done { bytes } => {
             report.store_bytes = bytes;
             report.resumed_units = report.units;
@@ -295,7 +304,7 @@ fn run(
     let spans = &options.spans;
     let seals = spans.time("ranges and boxes", || levels::write_all(&plan, disk, &places, &mut || tell(total)))?;
     report.store_bytes = seals.iter().map(|s| s.bytes).sum();
-    spans.time("commit", || finish(&plan, disk, dst, options, partial, seals))?;
+    spans.time("commit", || finish(&plan, disk, dst, options, partial, &sources, seals))?;
     Ok(report)
 }
 

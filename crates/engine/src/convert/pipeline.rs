@@ -99,8 +99,8 @@ pub(super) fn run(
     let closing = Arc::new(Mutex::new(closing));
     for _ in 0..BUFFERS {
         // The receivers are there, so nothing is lost.
-        return_slab.send(Words::default()).ok();
-        return_pages.send(Vec::new()).ok();
+        let _taken = return_slab.send(Words::default());
+        let _taken = return_pages.send(Vec::new());
     }
     scope(|threads| {
         let failure = &failure;
@@ -270,7 +270,8 @@ fn encode_all(
         if failure.check(plan.spans.time("encode", || work.run(&mut record, &mut out))).is_none() {
             break;
         }
-        return_slab.send(words).ok();
+        // Who takes it back may have stopped on an error, which it has noted.
+        let _nobody = return_slab.send(words);
         let record = piece.last.then(|| std::mem::take(&mut record));
         if ready.send(Ready { unit: piece.unit, first: piece.first, pages: out, record }).is_err() {
             break;
@@ -314,7 +315,8 @@ fn write_all(
                 }
             }
         }
-        return_pages.send(pages).ok();
+        // Who takes it back may have stopped on an error, which it has noted.
+        let _nobody = return_pages.send(pages);
         let Some(record) = record else { continue };
         let finished = match shard.take() {
             Some(s) => match failure.check(s.finish(disk, layout)) {

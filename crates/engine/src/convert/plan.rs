@@ -311,6 +311,22 @@ impl<'a> Plan<'a> {
         self.zones.iter().flat_map(|z| &z.arrays).map(ArrayLayout::value_bytes).sum()
     }
 
+    /// Bytes of all pages, edge pages in full, before encoding.
+    pub fn padded_bytes(&self) -> u64 {
+        let bytes = |a: &ArrayLayout| a.page_count().saturating_mul(a.page_bytes() as u64);
+        self.zones.iter().flat_map(|z| &z.arrays).map(bytes).fold(0, u64::saturating_add)
+    }
+
+    /// Bytes of frames when all pages are resident.
+    pub fn resident_bytes(&self) -> u64 {
+        self.zones.iter().flat_map(|z| &z.arrays).map(ArrayLayout::resident_bytes).fold(0, u64::saturating_add)
+    }
+
+    /// Page box (i, j, k) of each zone.
+    pub fn page_boxes(&self) -> Vec<[usize; 3]> {
+        self.zones.iter().map(|z| z.paging.page).collect()
+    }
+
     /// The step of iblank that belongs to a step of the coordinates.
     pub fn iblank_step(&self, zone: usize, iblank: usize, step: usize) -> usize {
         step.min(self.zones[zone].arrays[iblank].steps - 1)

@@ -41,7 +41,7 @@ impl LineArrays {
             usize::try_from(count)
                 .ok()
                 .and_then(|count| count.checked_mul(each))
-                .ok_or(OutputError::Memory { needs: u64::MAX })
+                .ok_or(OutputError::Arrays { needs: u64::MAX })
         };
         let mut columns = Vec::with_capacity(fields.len());
         for spec in fields {
@@ -128,6 +128,21 @@ impl LineArrays {
 fn reserve<T>(count: usize) -> Result<Vec<T>, OutputError> {
     let mut values = Vec::new();
     let needs = (count as u64).saturating_mul(size_of::<T>() as u64);
-    values.try_reserve_exact(count).map_err(|_| OutputError::Memory { needs })?;
+    values.try_reserve_exact(count).map_err(|_| OutputError::Arrays { needs })?;
     Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use field::error::FieldError;
+
+    #[test]
+    fn arrays_that_cannot_be_had_blame_no_limit() {
+        for points in [u64::MAX, u64::MAX >> 8] {
+            let refused = LineArrays::with_capacity(1, points, &[], false).map(|_| ()).unwrap_err();
+            let said = FieldError::from(refused);
+            assert!(matches!(&said, FieldError::Output(m) if m.contains("not to be had")), "{said}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::spool::numbers;
 use super::{FieldType, LineSpool, OutputError, OutputFile};
+// Into strings, which take everything: what `write!` answers is always Ok.
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::ops::ControlFlow;

@@ -40,10 +40,16 @@ pub enum OutputError {
     /// The arrays asked for make no sense.
     #[error("{0}")]
     Layout(String),
-    /// The budget does not hold the least that is needed.
+    /// The budget does not hold the least that is needed. Whoever knows of which limit the budget is a part says so.
     #[error("the memory limit leaves too little for results: {needs} bytes are needed")]
     Memory {
         /// The bytes that would do.
+        needs: u64,
+    },
+    /// Arrays for the caller, which no limit binds, are larger than what the system gives.
+    #[error("the arrays of all lines take {needs} bytes of memory, which are not to be had; write the lines to a file instead")]
+    Arrays {
+        /// Bytes of the one that was refused.
         needs: u64,
     },
     /// A line that does not fit the layout, or comes twice.
@@ -75,8 +81,10 @@ pub enum OutputError {
 impl OutputError {
     /// An error of the system about `path`; a full disk gets its own words.
     pub(crate) fn io(path: &Path, action: &'static str, source: io::Error) -> Self {
-        match source.raw_os_error() {
-            Some(libc::ENOSPC | libc::EDQUOT) => Self::NoSpace { path: path.to_path_buf(), spill: false },
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::NoSpace { path: path.to_path_buf(), spill: false }
+            }
             _ => Self::Io { path: path.to_path_buf(), action, source },
         }
     }
@@ -90,7 +98,8 @@ impl OutputError {
     }
 }
 
-/// As the engine's callers see it.
+/// As the engine's callers see it, but for [`OutputError::Memory`]: an output has a share of a limit and knows neither that nor what
+/// else is held, so whoever makes one puts both in ([`crate::session::refused`]).
 impl From<OutputError> for FieldError {
     fn from(e: OutputError) -> Self {
         match e {

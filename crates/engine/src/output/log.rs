@@ -215,6 +215,10 @@ impl ByteLog {
     }
 
     fn flush(&mut self) -> Result<(), OutputError> {
+        if self.used == 0 {
+            // A file for nothing would have to be made and could fail.
+            return Ok(());
+        }
         let spill = |e| OutputError::spill(&self.directory, "write results to a temporary file in", e);
         let file = match &self.file {
             Some(file) => file,
@@ -268,6 +272,16 @@ mod tests {
             assert_eq!(back, expected);
         }
         assert!(dir.names().is_empty());
+    }
+
+    #[test]
+    fn nothing_is_spilled_where_there_is_nothing() {
+        let dir = TestDir::new("log-empty");
+        let mut log =
+            ByteLog::new(&dir.path("no such folder"), 1 << 20, Held::new(Box::new(Budget::new(1 << 30)))).unwrap();
+        log.set_budget(8192).unwrap();
+        assert!(log.is_empty() && log.held_bytes() <= 8192);
+        log.append(&[1; 9000]).map(|_| ()).unwrap_err();
     }
 
     #[test]

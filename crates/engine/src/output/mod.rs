@@ -73,6 +73,7 @@ pub use read::{fuzz_lines, LineArrayInfo, LineArrayOn, LineChunk, LineFile, Read
 pub use reason::Reason;
 pub use spool::{FinishedLine, LineLayout, LineSpool, SpoolOptions, SpoolStats};
 pub use surface::{Patch, SurfaceLayout, SurfaceStats, SurfaceWriter};
+pub(crate) use target::NewFile;
 pub use target::{OutputFile, OutputFormat};
 
 /// Who is asked before memory is held, and told when it is given back.

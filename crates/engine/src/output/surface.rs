@@ -10,6 +10,7 @@ use super::{
     array_names, npy, npz, vtp, Charge, FieldSpec, FieldType, FieldValues, OutputError, OutputFile, OutputFormat,
     Provenance,
 };
+// Into strings, which take everything: what `write!` answers is always Ok.
 use std::fmt::Write as _;
 
 /// Names of our own arrays; a field with such a name gets the prefix `field_`.
@@ -55,6 +56,8 @@ pub struct SurfaceStats {
     pub points: u64,
     /// Quadrilaterals.
     pub quads: u64,
+    /// Bytes of the file; 0 before it is whole.
+    pub bytes: u64,
 }
 
 /// How the file at hand is laid out.
@@ -319,8 +322,8 @@ impl SurfaceWriter {
                 }
             }
         }
-        self.output.commit()?;
-        Ok(self.stats)
+        let bytes = self.output.commit()?;
+        Ok(SurfaceStats { bytes, ..self.stats })
     }
 
     /// A row of points that are not numbers, in pieces of bounded size.

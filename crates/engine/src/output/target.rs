@@ -39,29 +39,23 @@ impl OutputFormat {
     }
 }
 
-/// A result file in the making. Dropped before [`OutputFile::commit`], it leaves nothing.
+/// A file in the making, of a result or a picture. Dropped before [`NewFile::commit`], it leaves nothing.
 #[derive(Debug)]
-pub struct OutputFile {
+pub(crate) struct NewFile {
     /// Where it will lie; links are followed, so that a link stays one.
     target: PathBuf,
     /// Where it lies now, in the same directory so that the rename is atomic; none after the commit.
     temporary: Option<PathBuf>,
     file: Arc<File>,
-    format: OutputFormat,
 }
 
-impl OutputFile {
+impl NewFile {
     /// Makes the temporary file beside `path`. Meant to be called before the work, so that a path that cannot be written ends
     /// the run at its start.
-    ///
-    /// # Errors
-    /// [`OutputError`] when the extension is unknown, the directory is missing or cannot be written, or `path` is something
-    /// other than a file.
-    pub fn create(path: &Path) -> Result<Self, OutputError> {
-        let format = OutputFormat::of(path)?;
+    pub(crate) fn create(path: &Path) -> Result<Self, OutputError> {
         let refused = |reason: String| OutputError::Target { path: path.to_path_buf(), reason };
         let target = match fs::metadata(path) {
-            Ok(known) if known.is_dir() => return Err(refused("it is a directory".into())),
+            Ok(known) if known.is_dir() => return Err(refused("it is a directory; name a file".into())),
             // Renaming over a device or a pipe would replace it.
             Ok(known) if !known.is_file() => return Err(refused("it is not a regular file".into())),
             Ok(_) => fs::canonicalize(path).map_err(|e| OutputError::io(path, "write", e))?,
@@ -70,7 +64,7 @@ impl OutputFile {
         };
         let directory = directory_of(&target);
         if !directory.is_dir() {
-            return Err(refused(format!("there is no directory {}", directory.display())));
+            return Err(refused(format!("its folder does not exist: there is no directory {}", directory.display())));
         }
         let name = target.file_name().ok_or_else(|| refused("it has no file name".into()))?;
         // Names are unique within the process by the counter and between processes by the id; a leftover of a killed process
@@ -83,15 +77,68 @@ impl OutputFile {
             temporary.push(format!(".part-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
             let temporary = directory.join(temporary);
             match OpenOptions::new().read(true).write(true).create_new(true).open(&temporary) {
-                Ok(file) => {
-                    let file = Arc::new(file);
-                    return Ok(Self { target, temporary: Some(temporary), file, format });
-                }
+                Ok(file) => return Ok(Self { target, temporary: Some(temporary), file: Arc::new(file) }),
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(e) => return Err(OutputError::io(path, "write", e)),
             }
         }
         Err(refused("too many temporary files beside it".into()))
+    }
+
+    /// The path it will have.
+    pub(crate) fn path(&self) -> &Path {
+        &self.target
+    }
+
+    pub(crate) fn file(&self) -> &Arc<File> {
+        &self.file
+    }
+
+    /// Puts the bytes on disk and gives the file its name; returns how many there are. Where the system refuses, the old file, if
+    /// there was one, is still there.
+    pub(crate) fn commit(mut self) -> Result<u64, OutputError> {
+        let failed = |e| OutputError::io(&self.target, "write", e);
+        self.file.sync_all().map_err(failed)?;
+        let bytes = self.file.metadata().map_err(failed)?.len();
+        if let Some(temporary) = &self.temporary {
+            fs::rename(temporary, &self.target).map_err(failed)?;
+        }
+        self.temporary = None;
+        // The name is in the directory: that has to reach the disk too. Some file systems refuse to sync a directory; the file is
+        // whole there all the same.
+        if let Ok(directory) = File::open(directory_of(&self.target)) {
+            let _refused = directory.sync_all();
+        }
+        Ok(bytes)
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some(temporary) = self.temporary.take() {
+            // Nothing can be done if it is gone already.
+            let _gone = fs::remove_file(temporary);
+        }
+    }
+}
+
+/// A result file in the making. Dropped before [`OutputFile::commit`], it leaves nothing.
+#[derive(Debug)]
+pub struct OutputFile {
+    new: NewFile,
+    format: OutputFormat,
+}
+
+impl OutputFile {
+    /// Makes the temporary file beside `path`. Meant to be called before the work, so that a path that cannot be written ends
+    /// the run at its start.
+    ///
+    /// # Errors
+    /// [`OutputError`] when the extension is unknown, the directory is missing or cannot be written, or `path` is something
+    /// other than a file.
+    pub fn create(path: &Path) -> Result<Self, OutputError> {
+        let format = OutputFormat::of(path)?;
+        Ok(Self { new: NewFile::create(path)?, format })
     }
 
     /// The format, from the extension.
@@ -101,46 +148,24 @@ impl OutputFile {
 
     /// The path it will have.
     pub fn path(&self) -> &Path {
-        &self.target
+        self.new.path()
     }
 
     /// The directory it will lie in.
     pub fn directory(&self) -> PathBuf {
-        directory_of(&self.target)
+        directory_of(self.path())
     }
 
     pub(crate) fn file(&self) -> &Arc<File> {
-        &self.file
+        self.new.file()
     }
 
-    /// Puts the bytes on disk and gives the file its name.
+    /// Puts the bytes on disk and gives the file its name; returns how many there are.
     ///
     /// # Errors
     /// [`OutputError`] when the system refuses; the old file, if there was one, is then still there.
-    pub fn commit(mut self) -> Result<(), OutputError> {
-        self.file.sync_all().map_err(|e| OutputError::io(&self.target, "write", e))?;
-        if let Some(temporary) = self.temporary.take() {
-            if let Err(e) = fs::rename(&temporary, &self.target) {
-                // Put back so that the drop removes it.
-                self.temporary = Some(temporary);
-                return Err(OutputError::io(&self.target, "write", e));
-            }
-            // The name is in the directory: that has to reach the disk too. Some file systems refuse to sync a
-            // directory; the file is whole there all the same.
-            if let Ok(directory) = File::open(directory_of(&self.target)) {
-                let _ = directory.sync_all();
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Drop for OutputFile {
-    fn drop(&mut self) {
-        if let Some(temporary) = self.temporary.take() {
-            // Nothing can be done if it is gone already.
-            let _ = fs::remove_file(temporary);
-        }
+    pub fn commit(self) -> Result<u64, OutputError> {
+        self.new.commit()
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::columns::ColumnWriter;
 use super::{FieldSpec, FieldType, LineSpool, OutputError, OutputFile, Provenance};
+// Into strings, which take everything: what `write!` answers is always Ok.
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 

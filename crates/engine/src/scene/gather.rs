@@ -89,7 +89,10 @@ impl<'a> Gatherer<'a> {
                         let f = face_of(&dataset, v)?;
                         (format!("{}:{}={}", dataset.zones[f.zone].name, AXES[f.axis], f.index + 1), vec![f])
                     }
-                    None => ("walls".to_owned(), walls(session, &dataset, self.document.step, watch)?),
+                    None => (
+                        "walls".to_owned(),
+                        walls(session, &dataset, self.document.step..self.document.step + 1, watch)?,
+                    ),
                 };
                 let field = self.map(paint).map(|m| m.field.clone());
                 let faces = faces.iter().map(|f| self.face(session, &dataset, f, field.as_deref(), watch));

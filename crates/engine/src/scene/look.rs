@@ -66,7 +66,7 @@ pub fn look(session: &Session, step: usize, watch: &mut Watch<'_>) -> Result<Val
         zones.push(json!({"name": z.name, "box": found(&bounds)}));
     }
     let mut faces = Vec::new();
-    for face in walls(session, &dataset, step, watch)? {
+    for face in walls(session, &dataset, step..step + 1, watch)? {
         let z = &dataset.zones[face.zone];
         let position = [Quantity::Stored { array: z.xyz, components: z.arrays[z.xyz].components }];
         let mut bounds = NOWHERE;

@@ -76,10 +76,14 @@ impl SeedError {
             }
             Self::Open { path, source } => FieldError::io(path, source),
             Self::File { path, reason } => FieldError::format(path, format!("not readable as seeds: {reason}")),
-            Self::Memory { needs } => FieldError::LimitTooSmall {
-                limit: pager.map_or(0, |p| p.ledger().limit()),
-                needs: pager.map_or(needs, |p| would_do(p, needs)),
-                what: "a list of seeds".into(),
+            e @ Self::Memory { needs } => match pager {
+                Some(p) => FieldError::LimitTooSmall {
+                    limit: p.ledger().limit(),
+                    needs: would_do(p, needs),
+                    what: "a list of seeds".into(),
+                },
+                // No limit was given that could be too small.
+                None => FieldError::Output(e.to_string()),
             },
             Self::Spill(message) => FieldError::Output(format!("seeds: {message}")),
             Self::Cancelled => FieldError::Interrupted,

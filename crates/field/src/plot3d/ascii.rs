@@ -8,9 +8,9 @@
 //! file to at most [`MAX_EXPANSION`] numbers a byte, so that a small file cannot fill a disk.
 
 use super::bytes::ByteSource;
-use super::options::{ByteOrder, Format, Kind, Order, Plot3dOptions, Precision, ZoneCount};
+use super::options::{ByteOrder, Format, Kind, Order, Precision, ZoneCount};
 use super::reading::{
-    converted, differing_zones, header_words, Encoding, Expected, Header, HeaderBuilder, Reading, MAX_ZONES,
+    converted, differing_zones, header_words, Asked, Encoding, Expected, Header, HeaderBuilder, Reading, MAX_ZONES,
 };
 use super::walk::Why;
 use crate::error::FieldError;
@@ -285,18 +285,16 @@ fn header_of(scan: &Scan, size: u64, e: Encoding, expected: Option<&Expected>) -
 pub(super) fn candidates(
     source: &dyn ByteSource,
     path: &Path,
-    kind: Kind,
-    options: &Plot3dOptions,
-    expected: Option<&Expected>,
+    asked: Asked<'_>,
     progress: Progress<'_>,
 ) -> Result<(Vec<Reading>, Vec<Why>), FieldError> {
     let scan = scan(source, path, progress)?;
     let (mut fits, mut not) = (Vec::new(), Vec::new());
-    for encoding in encodings(kind) {
-        if !encoding.allowed(options) {
+    for encoding in encodings(asked.kind) {
+        if !encoding.allowed(asked.options) {
             continue;
         }
-        match header_of(&scan, source.size(), encoding, expected) {
+        match header_of(&scan, source.size(), encoding, asked.expected) {
             Ok(header) => {
                 if let Some((reading, _)) = converted(&encoding, &header) {
                     fits.push(Reading { encoding, ..reading });

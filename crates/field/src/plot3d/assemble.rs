@@ -1,9 +1,8 @@
 //! From readings to a catalog and layouts.
 
-use super::bytes::FileBytes;
 use super::layout::{ArrayLayout, Block, Files};
 use super::measure::{Measure, Scales};
-use super::names::{group, plain, unique};
+use super::names::{group, none_taken, plain};
 use super::options::{Dimension, Format, Precision};
 use super::reading::{Encoding, Reading, AVERAGED};
 use super::settings::Plot3dSettings;
@@ -11,6 +10,7 @@ use super::sniff::file_name;
 use super::Plot3d;
 use crate::catalog::{ArrayInfo, Catalog, DType, FlowHeader, Role, ZoneInfo};
 use crate::error::FieldError;
+use crate::file::FileBytes;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -208,11 +208,11 @@ pub(super) fn assemble(mut parts: Parts) -> Result<Plot3d, FieldError> {
             let count = r.zones[n].variables as usize;
             all.extend(function_variables(r, count, &parts.names, &scales).into_iter().map(|v| (v, &functions)));
         }
-        let mut taken = HashMap::new();
+        let mut taken = none_taken();
         let mut arrays = Vec::new();
         let mut places = Vec::new();
         for (mut v, from) in all {
-            v.info.name = unique(v.info.name, &mut taken);
+            v.info.name = taken.free(v.info.name, false);
             places.push(Arc::new(ArrayLayout {
                 name: format!("{}/{}", names[n], v.info.name),
                 files: files.clone(),
@@ -338,11 +338,11 @@ fn series(list: &[Opened], order: &[usize], paths: &mut Vec<PathBuf>, numbers: &
 /// Names of the zones; scales are checked against them.
 fn zone_names(parts: &Parts, count: usize) -> Result<Vec<String>, FieldError> {
     let settings = &parts.settings;
-    let mut taken = HashMap::new();
+    let mut taken = none_taken();
     let names: Vec<String> = (0..count)
         .map(|n| {
             let given = settings.zone_names.get(n).map(|s| plain(s));
-            unique(given.unwrap_or_else(|| format!("zone{}", n + 1)), &mut taken)
+            taken.free(given.unwrap_or_else(|| format!("zone{}", n + 1)), false)
         })
         .collect();
     if settings.zone_names.len() > count {
@@ -350,7 +350,7 @@ fn zone_names(parts: &Parts, count: usize) -> Result<Vec<String>, FieldError> {
         return Err(parts.in_settings(format!("names {} zones, but there {zones}", settings.zone_names.len())));
     }
     for (name, _) in &settings.scales {
-        if !taken.contains_key(name) {
+        if !taken.has(name) {
             let known = names.join(", ");
             return Err(parts.in_settings(format!("'zones' scales '{name}', but the zones are: {known}")));
         }

@@ -1,9 +1,8 @@
 //! Where the bytes of a file come from while it is sniffed: a file, or memory in tests and fuzzers.
 
 use crate::catalog::DType;
-use std::fs::File;
+use crate::file::FileBytes;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 /// Random access to the bytes of one file. Nothing here is buffered: sniffing reads a few dozen headers.
 pub trait ByteSource {
@@ -33,34 +32,12 @@ impl ByteSource for &[u8] {
     }
 }
 
-/// A file with the length that it had when it was opened.
-#[derive(Debug)]
-pub struct FileBytes {
-    file: File,
-    size: u64,
-}
-
-impl FileBytes {
-    /// Opens `path`; a directory is refused.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn open(path: &std::path::Path) -> io::Result<Self> {
-        let file = File::open(path)?;
-        let meta = file.metadata()?;
-        if meta.is_dir() {
-            return Err(io::ErrorKind::IsADirectory.into());
-        }
-        Ok(Self { file, size: meta.len() })
-    }
-}
-
 impl ByteSource for FileBytes {
     fn size(&self) -> u64 {
-        self.size
+        FileBytes::size(self)
     }
     fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(buf, offset)
+        FileBytes::read_exact_at(self, offset, buf)
     }
 }
 

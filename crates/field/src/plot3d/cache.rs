@@ -1,5 +1,5 @@
 //! What is kept of text, which has no random access: the readings that fit it, so that its numbers need not be counted
-//! again, and each reading's binary file. Both are found again by the text's path, size and time of change.
+//! again, and each reading's binary file. Both are found again by what tells the text from others ([`crate::file::FileIdentity`]).
 //!
 //! Nothing here chooses: the choice among readings follows from what the text is opened with (options, the files beside it, a
 //! `.p3d` file), so it is made anew each time, and what a text was once read as binds nobody. A binary file is named after the
@@ -8,8 +8,9 @@
 use super::ascii::{self, Progress};
 use super::bytes::ByteSource;
 use super::options::{Dimension, Format, Kind, Order, Plot3dOptions, ZoneCount};
-use super::reading::{converted, Encoding, Expected, Header, Reading};
+use super::reading::{converted, Asked, Encoding, Header, Reading};
 use crate::error::FieldError;
+use crate::file::{Digest, FileBytes};
 use serde_json::{json, Value};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,66 +19,60 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Changes when the notes or the layout of converted files do.
 const VERSION: u64 = 2;
 
-/// FNV-1a, further on: names of files in the cache need no more than to differ.
-fn fnv(hash: u64, text: &str) -> u64 {
-    text.bytes().fold(hash, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
-}
-
 /// What is kept of one file.
 pub(super) struct Shelf {
     dir: PathBuf,
     /// The file's name, as far as it can be part of another one.
     stem: String,
-    /// Of path, size and time of change, as they were before anything was read.
-    hash: u64,
+    /// Of the file as it was before anything of it was read.
+    digest: Digest,
 }
 
 impl Shelf {
-    /// What is kept of `path` as it is now.
+    /// What is kept of the text `path`, which is `source`. Should it change while it is read, what is kept is of the time when it was
+    /// opened, which never comes again.
     ///
     /// # Errors
-    /// [`FieldError::Io`] if there is no such file.
-    pub fn of(path: &Path, cache_dir: &Path) -> Result<Self, FieldError> {
-        let io = |e| FieldError::io(path, e);
-        let meta = fs::metadata(path).map_err(io)?;
-        let changed = meta.modified().map_err(io)?;
-        let since = changed.duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos());
-        let full = fs::canonicalize(path).map_err(io)?;
-        let text = format!("{VERSION}|{}|{}|{since}", full.display(), meta.len());
+    /// [`FieldError::Io`] if it is not there any more.
+    pub fn of(path: &Path, source: &FileBytes, cache_dir: &Path) -> Result<Self, FieldError> {
+        let identity = source.identity(path).map_err(|e| FieldError::io(path, e))?;
         let stem: String = super::sniff::file_name(path)
             .chars()
             .map(|c| if c.is_ascii_alphanumeric() || c == '.' || c == '-' { c } else { '_' })
             .take(64)
             .collect();
-        Ok(Self { dir: cache_dir.to_owned(), stem, hash: fnv(0xcbf2_9ce4_8422_2325, &text) })
+        let digest = Digest::default().text(&format!("{VERSION}|")).state(&identity);
+        Ok(Self { dir: cache_dir.to_owned(), stem, digest })
     }
 
-    fn file(&self, hash: u64, suffix: &str) -> PathBuf {
-        self.dir.join(format!("{}-{hash:016x}.{suffix}", self.stem))
+    fn file(&self, digest: Digest, suffix: &str) -> PathBuf {
+        self.dir.join(format!("{}-{digest}.{suffix}", self.stem))
     }
 
     /// The note of the readings that were found under the same conditions.
-    fn note(&self, kind: Kind, options: &Plot3dOptions, expected: Option<&Expected>) -> PathBuf {
-        let mut hash = fnv(self.hash, &format!("|{}|{:?}", kind.word(), options.words()));
-        if let Some(expected) = expected {
-            hash = fnv(hash, &format!("|{}-D", expected.dimension.word()));
-            hash = expected.dims.iter().fold(hash, |h, d| fnv(h, &format!("|{d:?}")));
+    fn note(&self, asked: Asked<'_>) -> PathBuf {
+        let mut digest = self.digest.text(&format!("|{}|{:?}", asked.kind.word(), asked.options.words()));
+        if let Some(expected) = asked.expected {
+            digest = digest.text(&format!("|{}-D", expected.dimension.word()));
+            digest = expected.dims.iter().fold(digest, |sum, d| sum.text(&format!("|{d:?}")));
         }
-        self.file(hash, "json")
+        self.file(digest, "json")
     }
 
     /// The readings of the text that fit, where they were found before: what [`super::sniff::candidates`] would answer.
-    pub fn readings(&self, kind: Kind, options: &Plot3dOptions, expected: Option<&Expected>) -> Option<Vec<Reading>> {
-        parse_note(&fs::read(self.note(kind, options, expected)).ok()?, kind)
+    pub fn readings(&self, asked: Asked<'_>) -> Option<Vec<Reading>> {
+        parse_note(&fs::read(self.note(asked)).ok()?, asked.kind)
     }
 
-    /// Keeps readings of text for [`Self::readings`]. It only saves counting again, so where it cannot be done, so be it.
-    pub fn keep(&self, kind: Kind, options: &Plot3dOptions, expected: Option<&Expected>, fits: &[Reading]) {
+    /// Keeps readings of text for [`Self::readings`]. It only saves counting again, so where it cannot be done, so be it, and nobody
+    /// waits for the disk: no part of a note is a whole one, so that what a crash leaves of it is not taken for one.
+    pub fn keep(&self, asked: Asked<'_>, fits: &[Reading]) {
         let each: Vec<Value> = fits.iter().map(reading_json).collect();
         let note = json!({"version": VERSION, "readings": each}).to_string();
-        let _ = fs::create_dir_all(&self.dir);
-        let _ = publish(&self.note(kind, options, expected), &mut |file, temp| {
-            std::io::Write::write_all(file, note.as_bytes()).map_err(|e| FieldError::io(temp, e))
+        let _not_kept = fs::create_dir_all(&self.dir).map_err(|e| FieldError::io(&self.dir, e)).and_then(|()| {
+            publish(&self.note(asked), &mut |file, temp| {
+                std::io::Write::write_all(file, note.as_bytes()).map_err(|e| FieldError::io(temp, e))
+            })
         });
     }
 
@@ -98,12 +93,16 @@ impl Shelf {
         // The zones follow from the text and its encoding.
         let e = &reading.encoding;
         let words = format!("|{}|{:?}|{}", e.kind.word(), e.options().words(), e.overflow);
-        let data = self.file(fnv(self.hash, &words), "bin");
+        let data = self.file(self.digest.text(&words), "bin");
         if fs::metadata(&data).map(|m| m.len()).ok() == Some(bytes) {
             return Ok((data, binary));
         }
         fs::create_dir_all(&self.dir).map_err(|e| FieldError::io(&self.dir, e))?;
-        publish(&data, &mut |file, temp| ascii::convert(source, path, reading, temp, file, progress))?;
+        publish(&data, &mut |file, temp| {
+            ascii::convert(source, path, reading, temp, file, progress)?;
+            // Only its size is looked at when it is found again.
+            file.sync_all().map_err(|e| FieldError::io(temp, e))
+        })?;
         let written = fs::metadata(&data).map_err(|e| FieldError::io(&data, e))?.len();
         if written != bytes {
             return Err(FieldError::format(&data, format!("holds {written} bytes instead of {bytes}: remove it")));
@@ -112,7 +111,7 @@ impl Shelf {
     }
 }
 
-/// Writes a file beside `target`, makes it durable, and renames it.
+/// Writes a file beside `target` and renames it.
 fn publish(
     target: &Path,
     write: &mut dyn FnMut(&mut fs::File, &Path) -> Result<(), FieldError>,
@@ -125,12 +124,12 @@ fn publish(
     let io = |e| FieldError::io(&temp, e);
     let result = fs::File::create(&temp).map_err(io).and_then(|mut file| {
         write(&mut file, &temp)?;
-        file.sync_all().map_err(io)?;
+        drop(file);
         fs::rename(&temp, target).map_err(|e| FieldError::io(target, e))
     });
     if result.is_err() {
         // The error that counts is the one above.
-        let _ = fs::remove_file(&temp);
+        let _left = fs::remove_file(&temp);
     }
     result
 }

@@ -4,6 +4,7 @@
 //! Here they also settle what is ambiguous. Comments and commas before a closing bracket are let through, because VTK
 //! does and writers rely on it.
 
+use super::bytes::ByteSource;
 use super::options::Plot3dOptions;
 use super::settings::{read_side_file, Plot3dSettings};
 use crate::error::FieldError;
@@ -31,15 +32,14 @@ const KEYS: &str = "auto-detect-format, format, language, byte-order, precision,
                     filenames, functions, function-names";
 
 impl MetaFile {
-    /// Whether `path` is such a file, by its first letter.
+    /// Whether these are the bytes of such a file, by the first letter.
     ///
     /// # Errors
-    /// [`FieldError::Io`].
-    pub fn is(path: &Path) -> Result<bool, FieldError> {
-        use std::io::Read;
+    /// What the system says.
+    pub fn is(source: &dyn ByteSource) -> std::io::Result<bool> {
         let mut head = [0_u8; 64];
-        let mut file = std::fs::File::open(path).map_err(|e| FieldError::io(path, e))?;
-        let n = file.read(&mut head).map_err(|e| FieldError::io(path, e))?;
+        let n = source.size().min(head.len() as u64) as usize;
+        source.read_exact_at(0, &mut head[..n])?;
         let text = head[..n].strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head[..n]);
         Ok(text.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{'))
     }

@@ -40,7 +40,7 @@ mod walk;
 pub mod write;
 
 pub use ascii::Progress;
-pub use bytes::{ByteSource, FileBytes};
+pub use bytes::ByteSource;
 pub use cache::fuzz_note;
 pub use layout::{Affine, ArrayLayout, Files};
 pub(crate) use measure::DENSITY_UNITS;
@@ -129,8 +129,13 @@ pub fn fuzz_sniff(bytes: &[u8]) {
     for kind in [Kind::Grid, Kind::Q, Kind::Function] {
         for format in [None, Some(Format::Ascii), Some(Format::Binary)] {
             let options = Plot3dOptions { format, ..Plot3dOptions::default() };
-            let sniffed = sniff::sniff(&bytes, path, kind, &options, None, &mut free);
-            let Ok(sniff::Sniffed { reading, .. }) = sniffed else { continue };
+            let asked = reading::Asked { kind, options: &options, expected: None };
+            let Ok((fits, not)) = sniff::candidates(&bytes, path, asked, &mut free) else { continue };
+            if fits.is_empty() {
+                let _said = sniff::nothing_fits(&bytes, path, asked, &not, &mut free);
+                continue;
+            }
+            let Ok(sniff::Sniffed { reading, .. }) = sniff::choose(&bytes, path, &options, fits) else { continue };
             if reading.encoding.format == Format::Ascii {
                 // Text that adds up is converted as it would be, into nothing.
                 let _ = ascii::convert(&bytes, path, &reading, path, &mut std::io::sink(), &mut free);

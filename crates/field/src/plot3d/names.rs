@@ -1,7 +1,7 @@
 //! Names of functions, from a `.nam` file or a list: one a line, in the order of the function file. `name ; vector` makes
 //! this function and the next ones components of a vector; some writers give each its own label (`; X-Velocity`).
 
-use std::collections::HashMap;
+use crate::taken::Taken;
 
 /// One array of a function file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,24 +90,9 @@ pub(super) fn plain(label: &str) -> String {
     }
 }
 
-/// `name`, or `name_2`, `name_3`, ... if it is taken. `taken` has with each name the last number that was put behind it, so that
-/// many of one name take no longer than others.
-pub(super) fn unique(name: String, taken: &mut HashMap<String, u32>) -> String {
-    let Some(&last) = taken.get(&name) else {
-        taken.insert(name.clone(), 1);
-        return name;
-    };
-    let mut n = last;
-    let free = loop {
-        n += 1;
-        let free = format!("{name}_{n}");
-        if !taken.contains_key(&free) {
-            break free;
-        }
-    };
-    taken.insert(name, n);
-    taken.insert(free.clone(), 1);
-    free
+/// Names of which none is taken.
+pub(super) fn none_taken() -> Taken {
+    Taken::new(str::to_owned, '_')
 }
 
 #[cfg(test)]
@@ -135,7 +120,8 @@ mod tests {
         );
         assert_eq!(grouped("u;velocity\nv", 2, 3), own(&[("u", 0, 1), ("v", 1, 1)]));
         assert_eq!(grouped("a b/c (m/s)\n///", 2, 3), own(&[("a_b_c_m_s", 0, 1), ("unnamed", 1, 1)]));
-        let mut taken = HashMap::new();
-        assert_eq!([unique("a".into(), &mut taken), unique("a".into(), &mut taken)], ["a", "a_2"]);
+        let mut taken = none_taken();
+        let mut next = |name: &str| taken.free(name.into(), false);
+        assert_eq!([next("a"), next("A"), next("a"), next("a_2"), next("a")], ["a", "A", "a_2", "a_2_2", "a_3"]);
     }
 }

@@ -2,20 +2,20 @@
 
 use super::ascii::Progress;
 use super::assemble::{assemble, Opened, Part, Parts};
-use super::bytes::FileBytes;
 use super::cache::Shelf;
 use super::evidence;
 use super::meta::MetaFile;
 use super::names;
 use super::options::{Format, Kind, Order, Plot3dOptions};
 use super::ordering;
-use super::reading::{dims_text, Encoding, Expected, Reading};
+use super::reading::{dims_text, Asked, Encoding, Expected, Reading};
 use super::settings::{read_side_file, Plot3dSettings};
 use super::sniff::{self, file_name, Sniffed};
 use super::walk::Why;
 use super::Plot3d;
 use crate::catalog::DOUBT;
 use crate::error::FieldError;
+use crate::file::FileBytes;
 use std::path::{Path, PathBuf};
 
 /// Coordinates and conserved variables of which fewer than this share look like such are remarked upon.
@@ -37,7 +37,13 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(grid: &Path, q: &[PathBuf], functions: &[PathBuf], options: &Plot3dOptions) -> Result<Self, FieldError> {
+    /// Also answers the first grid, open, unless `grid` is a file that names others.
+    fn new(
+        grid: &Path,
+        q: &[PathBuf],
+        functions: &[PathBuf],
+        options: &Plot3dOptions,
+    ) -> Result<(Self, Option<FileBytes>), FieldError> {
         let (settings, settings_path) = Plot3dSettings::beside(grid)?;
         if let Some(kind @ (Kind::Q | Kind::Function)) = options.kind {
             return Err(FieldError::Usage(format!(
@@ -57,7 +63,10 @@ impl Plan {
             settings,
             settings_path,
         };
-        if MetaFile::is(grid)? {
+        let io = |e| FieldError::io(grid, e);
+        let first = FileBytes::open(grid).map_err(io)?;
+        let names_others = MetaFile::is(&first).map_err(io)?;
+        if names_others {
             let meta = MetaFile::read(grid)?;
             if !(q.is_empty() && functions.is_empty()) {
                 let message = format!("{}: a .p3d file names its own q and function files", grid.display());
@@ -78,7 +87,7 @@ impl Plan {
             plan.times = Some(meta.times);
         }
         plan.steps()?;
-        Ok(plan)
+        Ok((plan, (!names_others).then_some(first)))
     }
 
     /// Number of steps; each list has that many files, or one, or (but for grids) none.
@@ -129,61 +138,52 @@ impl Plan {
 struct Candidate<'a> {
     path: &'a Path,
     source: FileBytes,
-    /// What is kept of it, should it be text.
-    shelf: Shelf,
+    cache_dir: &'a Path,
 }
 
 impl<'a> Candidate<'a> {
-    fn open(path: &'a Path, cache_dir: &Path) -> Result<Self, FieldError> {
-        // Before it is read: should the file change in between, what is kept is of the time before, which never comes again.
-        let shelf = Shelf::of(path, cache_dir)?;
-        Ok(Self { path, source: FileBytes::open(path).map_err(|e| FieldError::io(path, e))?, shelf })
+    fn open(path: &'a Path, cache_dir: &'a Path) -> Result<Self, FieldError> {
+        Ok(Self { path, source: FileBytes::open(path).map_err(|e| FieldError::io(path, e))?, cache_dir })
     }
 
-    /// The readings that fit and why the others do not. Those of text are kept.
+    /// What is kept of it, where it is text: of others nothing is.
+    fn shelf(&self, options: &Plot3dOptions) -> Result<Option<Shelf>, FieldError> {
+        if !sniff::is_text(&self.source, options).map_err(|e| FieldError::io(self.path, e))? {
+            return Ok(None);
+        }
+        Shelf::of(self.path, &self.source, self.cache_dir).map(Some)
+    }
+
+    /// The readings that fit, and why the others do not. Those of text are kept, and a note of them is taken where it is one that
+    /// `wanted` can use.
     fn look(
         &self,
-        kind: Kind,
-        options: &Plot3dOptions,
-        expected: Option<&Expected>,
+        asked: Asked<'_>,
+        wanted: fn(&[Reading]) -> bool,
         progress: Progress<'_>,
     ) -> Result<(Vec<Reading>, Vec<Why>), FieldError> {
-        let found = sniff::candidates(&self.source, self.path, kind, options, expected, progress)?;
-        let mut tried = found.0.iter().map(|r| &r.encoding).chain(found.1.iter().map(|w| &w.encoding));
-        if tried.any(|e| e.format == Format::Ascii) {
-            self.shelf.keep(kind, options, expected, &found.0);
+        let shelf = self.shelf(asked.options)?;
+        if let Some(known) = shelf.as_ref().and_then(|s| s.readings(asked)).filter(|known| wanted(known)) {
+            return Ok((known, Vec::new()));
+        }
+        let found = sniff::candidates(&self.source, self.path, asked, progress)?;
+        if let Some(shelf) = shelf {
+            shelf.keep(asked, &found.0);
         }
         Ok(found)
     }
 
     /// Whether any reading fits.
-    fn fits(
-        &self,
-        kind: Kind,
-        options: &Plot3dOptions,
-        expected: &Expected,
-        progress: Progress<'_>,
-    ) -> Result<bool, FieldError> {
-        match self.shelf.readings(kind, options, Some(expected)) {
-            Some(known) => Ok(!known.is_empty()),
-            None => Ok(!self.look(kind, options, Some(expected), progress)?.0.is_empty()),
-        }
+    fn fits(&self, asked: Asked<'_>, progress: Progress<'_>) -> Result<bool, FieldError> {
+        Ok(!self.look(asked, |_| true, progress)?.0.is_empty())
     }
 
     /// The readings that fit, at least one.
-    fn readings(
-        &self,
-        kind: Kind,
-        options: &Plot3dOptions,
-        expected: Option<&Expected>,
-        progress: Progress<'_>,
-    ) -> Result<Vec<Reading>, FieldError> {
-        if let Some(known) = self.shelf.readings(kind, options, expected).filter(|known| !known.is_empty()) {
-            return Ok(known);
-        }
-        let (fits, not) = self.look(kind, options, expected, progress)?;
+    fn readings(&self, asked: Asked<'_>, progress: Progress<'_>) -> Result<Vec<Reading>, FieldError> {
+        // A note that there is none does not say why.
+        let (fits, not) = self.look(asked, |known| !known.is_empty(), progress)?;
         if fits.is_empty() {
-            return Err(sniff::nothing_fits(&self.source, self.path, kind, options, expected, &not, progress));
+            return Err(sniff::nothing_fits(&self.source, self.path, asked, &not, progress));
         }
         Ok(fits)
     }
@@ -207,9 +207,9 @@ pub(super) fn open(
     cache_dir: &Path,
     progress: Progress<'_>,
 ) -> Result<Plot3d, FieldError> {
-    let plan = Plan::new(grid, q, functions, options)?;
+    let (plan, first) = Plan::new(grid, q, functions, options)?;
     let mut opener = Opener { plan: &plan, cache_dir, progress, guessed: Vec::new(), order: None };
-    let [grids, q, functions] = opener.all().map_err(|e| plan.blame(e))?;
+    let [grids, q, functions] = opener.all(first).map_err(|e| plan.blame(e))?;
     let names = opener.function_names()?;
     let guessed = opener.guessed;
     let steps = plan.steps()?;
@@ -220,9 +220,14 @@ pub(super) fn open(
 
 impl Opener<'_> {
     /// Grids, q files, function files.
-    fn all(&mut self) -> Result<[Vec<Opened>; 3], FieldError> {
+    fn all(&mut self, first: Option<FileBytes>) -> Result<[Vec<Opened>; 3], FieldError> {
         let plan = self.plan;
-        let first = self.grid()?;
+        let path = &plan.grids[0];
+        let first = match first {
+            Some(source) => Candidate { path, source, cache_dir: self.cache_dir },
+            None => Candidate::open(path, self.cache_dir)?,
+        };
+        let first = self.grid(&first)?;
         let reading = &first.part.reading;
         let expected = Expected { dims: reading.dims().collect(), dimension: reading.encoding.dimension };
         let mut all = [vec![first], Vec::new(), Vec::new()];
@@ -235,11 +240,10 @@ impl Opener<'_> {
     }
 
     /// The first grid. Where it can be read in several ways, the file beside it may go with only one of them.
-    fn grid(&mut self) -> Result<Opened, FieldError> {
-        let path = &self.plan.grids[0];
+    fn grid(&mut self, file: &Candidate<'_>) -> Result<Opened, FieldError> {
         let options = self.plan.options(Kind::Grid);
-        let file = Candidate::open(path, self.cache_dir)?;
-        let mut fits = file.readings(Kind::Grid, &options, None, self.progress)?;
+        let asked = Asked { kind: Kind::Grid, options: &options, expected: None };
+        let mut fits = file.readings(asked, self.progress)?;
         let mate = [(Kind::Q, self.plan.q.first()), (Kind::Function, self.plan.functions.first())];
         let mate = mate.into_iter().find_map(|(kind, path)| path.map(|p| (kind, p)));
         let mut remark = None;
@@ -249,12 +253,12 @@ impl Opener<'_> {
                 fits = vec![fits.swap_remove(one)];
                 remark = Some(format!(
                     "{}: its size fits several readings; {} goes with one of them.",
-                    file_name(path),
+                    file_name(file.path),
                     file_name(mate)
                 ));
             }
         }
-        let opened = self.finish(&file, &options, fits)?;
+        let opened = self.finish(file, &options, fits)?;
         self.guessed.extend(remark);
         Ok(opened)
     }
@@ -266,7 +270,8 @@ impl Opener<'_> {
         let mut goes = Vec::new();
         for (n, reading) in fits.iter().enumerate() {
             let expected = Expected { dims: reading.dims().collect(), dimension: reading.encoding.dimension };
-            if mate.fits(kind, &options, &expected, self.progress)? {
+            let asked = Asked { kind, options: &options, expected: Some(&expected) };
+            if mate.fits(asked, self.progress)? {
                 goes.push(n);
             }
         }
@@ -289,20 +294,25 @@ impl Opener<'_> {
                     opened.push(last.clone());
                     continue;
                 }
+            }
+            let file = Candidate::open(path, self.cache_dir)?;
+            if let Some(last) = opened.last().filter(|last| last.text.format != Format::Ascii) {
                 let as_last = options.over(&last.text.options());
                 let remarks = self.guessed.len();
-                if last.text.format != Format::Ascii {
-                    if let Ok(file) = self.file(path, kind, &as_last, Some(expected)) {
-                        if file.text == last.text {
+                match self.file(&file, Asked { kind, options: &as_last, expected: Some(expected) }) {
+                    Ok(found) => {
+                        if found.text == last.text {
                             self.guessed.truncate(remarks);
                         }
-                        opened.push(file);
+                        opened.push(found);
                         continue;
                     }
+                    Err(FieldError::Interrupted) => return Err(FieldError::Interrupted),
+                    // What is wrong with it is said when it is looked at afresh.
+                    Err(_) => self.guessed.truncate(remarks),
                 }
             }
-            let file = self.file(path, kind, &options, Some(expected))?;
-            opened.push(file);
+            opened.push(self.file(&file, Asked { kind, options: &options, expected: Some(expected) })?);
         }
         let alike = opened.iter().skip(1).filter(|o| o.text == opened[0].text).count();
         if let (true, Some(first)) = (alike > 0, paths.first()) {
@@ -312,16 +322,9 @@ impl Opener<'_> {
     }
 
     /// Finds out what one file is; converts it if it is text.
-    fn file(
-        &mut self,
-        path: &Path,
-        kind: Kind,
-        options: &Plot3dOptions,
-        expected: Option<&Expected>,
-    ) -> Result<Opened, FieldError> {
-        let file = Candidate::open(path, self.cache_dir)?;
-        let fits = file.readings(kind, options, expected, self.progress)?;
-        self.finish(&file, options, fits)
+    fn file(&mut self, file: &Candidate<'_>, asked: Asked<'_>) -> Result<Opened, FieldError> {
+        let fits = file.readings(asked, self.progress)?;
+        self.finish(file, asked.options, fits)
     }
 
     /// Chooses among the readings of a file, by its values or by what the `.p3d` file says, and converts text.
@@ -338,26 +341,36 @@ impl Opener<'_> {
             other => other?,
         };
         let (part_path, reading) = match sniffed.reading.encoding.format {
-            Format::Ascii => file.shelf.converted(source, path, &sniffed.reading, self.progress)?,
+            Format::Ascii => {
+                let shelf = Shelf::of(path, source, self.cache_dir)?;
+                let made = shelf.converted(source, path, &sniffed.reading, self.progress);
+                made.map_err(|e| e.in_cache(self.cache_dir))?
+            }
             _ => (path.to_owned(), sniffed.reading.clone()),
         };
-        self.opened(path, &sniffed, options, Part { path: part_path, reading })
+        self.opened(file, &sniffed, options, Part { path: part_path, reading })
     }
 
     /// Settles the order of a file's numbers and says what the file is.
     fn opened(
         &mut self,
-        path: &Path,
+        file: &Candidate<'_>,
         sniffed: &Sniffed,
         options: &Plot3dOptions,
         mut part: Part,
     ) -> Result<Opened, FieldError> {
+        let path = file.path;
         let mut text = sniffed.reading.encoding;
         let mut sentence = text.describe();
         let several = part.reading.dims().any(|d| d[2] > 1);
         if text.order == Order::Whole && options.order.is_none() && several {
-            let source = FileBytes::open(&part.path).map_err(|e| FieldError::io(&part.path, e))?;
-            let told = ordering::order(&source, &part.reading).map_err(|e| FieldError::io(&part.path, e))?;
+            let io = |e| FieldError::io(&part.path, e);
+            let told = match text.format {
+                // What was made of the text, which the pages come from.
+                Format::Ascii => ordering::order(&FileBytes::open(&part.path).map_err(io)?, &part.reading),
+                _ => ordering::order(&file.source, &part.reading),
+            };
+            let told = told.map_err(io)?;
             // Records that hold a zone each are how WHOLE is written, so there the grid proves nothing.
             let grid = self.order.filter(|g| g.0 == text.format && text.format != Format::Fortran).map(|g| g.1);
             text.order = told.or(grid).unwrap_or(Order::Whole);
@@ -385,21 +398,20 @@ impl Opener<'_> {
         }
         self.guessed.push(format!("{}: {sentence}.", file_name(path)));
         self.guessed.extend(sniffed.remarks.iter().cloned());
-        self.doubt(path, &text, &part)?;
+        self.doubt(file, &text, &part)?;
         Ok(Opened { text, given: path.to_owned(), part })
     }
 
     /// Remarks upon numbers that do not look like what they should be. Only once their order is settled: under another one even
     /// good numbers do not.
-    fn doubt(&mut self, path: &Path, text: &Encoding, part: &Part) -> Result<(), FieldError> {
+    fn doubt(&mut self, file: &Candidate<'_>, text: &Encoding, part: &Part) -> Result<(), FieldError> {
         if text.format == Format::Ascii || text.kind == Kind::Function {
             return Ok(());
         }
-        let io = |e| FieldError::io(path, e);
-        let source = FileBytes::open(path).map_err(io)?;
-        if evidence::plausibility(&source, &part.reading).map_err(io)? < ABSURD {
+        let share = evidence::plausibility(&file.source, &part.reading).map_err(|e| FieldError::io(file.path, e))?;
+        if share < ABSURD {
             let what = if text.kind == Kind::Grid { "coordinates" } else { "densities, momenta and energies" };
-            self.guessed.push(format!("{}: the sizes add up, but {DOUBT} {what}.", file_name(path)));
+            self.guessed.push(format!("{}: the sizes add up, but {DOUBT} {what}.", file_name(file.path)));
         }
         Ok(())
     }

@@ -196,6 +196,16 @@ pub struct Expected {
     pub dimension: Dimension,
 }
 
+/// As what a file is read.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Asked<'a> {
+    pub kind: Kind,
+    /// What the user and the settings say about how it is written.
+    pub options: &'a Plot3dOptions,
+    /// What the grid says, of a file that goes with one.
+    pub expected: Option<&'a Expected>,
+}
+
 /// The header words of a file after the zone count: `(words a zone, words at the end)`.
 pub(super) fn header_words(e: &Encoding) -> (u64, u64) {
     let dim = e.dimension.count() as u64;

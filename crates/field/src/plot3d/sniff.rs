@@ -8,7 +8,7 @@ use super::ascii;
 use super::bytes::ByteSource;
 use super::evidence;
 use super::options::{ByteOrder, Dimension, Format, Kind, Order, Plot3dOptions, Precision, ZoneCount};
-use super::reading::{check, Encoding, Expected, Reading};
+use super::reading::{check, Asked, Encoding, Expected, Reading};
 use super::walk::{Stop, Why};
 use crate::error::FieldError;
 use std::path::Path;
@@ -69,23 +69,21 @@ pub(super) fn encodings(kind: Kind) -> Vec<Encoding> {
     all
 }
 
-/// The binary readings of `kind` that hold, and why the others do not.
+/// The binary readings that hold, and why the others do not.
 ///
 /// # Errors
 /// If the file cannot be read.
 pub(super) fn binary_candidates(
     source: &dyn ByteSource,
-    kind: Kind,
-    options: &Plot3dOptions,
-    expected: Option<&Expected>,
+    asked: Asked<'_>,
 ) -> std::io::Result<(Vec<Reading>, Vec<Why>)> {
     let mut fits: Vec<Reading> = Vec::new();
     let mut not = Vec::new();
-    for encoding in encodings(kind) {
-        if !encoding.allowed(options) {
+    for encoding in encodings(asked.kind) {
+        if !encoding.allowed(asked.options) {
             continue;
         }
-        match check(source, encoding, expected) {
+        match check(source, encoding, asked.expected) {
             Ok(reading) => {
                 // Where every zone is one plane thick, WHOLE and PLANES are the same bytes.
                 let again = fits.iter().any(|r| {
@@ -106,46 +104,29 @@ pub(super) fn binary_candidates(
     Ok((fits, not))
 }
 
-/// All readings of one file as `kind`, text or binary.
+/// Whether a file is taken for text: what the options say, else what it starts like.
+pub(super) fn is_text(source: &dyn ByteSource, options: &Plot3dOptions) -> std::io::Result<bool> {
+    match options.format {
+        Some(format) => Ok(format == Format::Ascii),
+        None => ascii::looks_like_text(source),
+    }
+}
+
+/// All readings of one file, text or binary.
 pub(super) fn candidates(
     source: &dyn ByteSource,
     path: &Path,
-    kind: Kind,
-    options: &Plot3dOptions,
-    expected: Option<&Expected>,
+    asked: Asked<'_>,
     progress: ascii::Progress<'_>,
 ) -> Result<(Vec<Reading>, Vec<Why>), FieldError> {
     let io = |e| FieldError::io(path, e);
     if source.size() == 0 {
         return Err(FieldError::format(path, "the file is empty"));
     }
-    let text = match options.format {
-        Some(format) => format == Format::Ascii,
-        None => ascii::looks_like_text(source).map_err(io)?,
-    };
-    if text {
-        return ascii::candidates(source, path, kind, options, expected, progress);
+    if is_text(source, asked.options).map_err(io)? {
+        return ascii::candidates(source, path, asked, progress);
     }
-    binary_candidates(source, kind, options, expected).map_err(io)
-}
-
-/// Finds the one reading of a file.
-///
-/// # Errors
-/// [`FieldError::Io`], [`FieldError::Format`] if no reading fits, [`FieldError::Ambiguous`] if several do.
-pub(super) fn sniff(
-    source: &dyn ByteSource,
-    path: &Path,
-    kind: Kind,
-    options: &Plot3dOptions,
-    expected: Option<&Expected>,
-    progress: ascii::Progress<'_>,
-) -> Result<Sniffed, FieldError> {
-    let (fits, not) = candidates(source, path, kind, options, expected, progress)?;
-    if fits.is_empty() {
-        return Err(nothing_fits(source, path, kind, options, expected, &not, progress));
-    }
-    choose(source, path, options, fits)
+    binary_candidates(source, asked).map_err(io)
 }
 
 /// Chooses among readings that all add up under `options`, by their values.
@@ -215,27 +196,26 @@ pub(super) fn file_name(path: &Path) -> String {
 pub(super) fn nothing_fits(
     source: &dyn ByteSource,
     path: &Path,
-    kind: Kind,
-    options: &Plot3dOptions,
-    expected: Option<&Expected>,
+    asked: Asked<'_>,
     not: &[Why],
     progress: ascii::Progress<'_>,
 ) -> FieldError {
-    let what = match kind {
+    let what = match asked.kind {
         Kind::Grid => "a PLOT3D grid",
         Kind::Q => "a PLOT3D solution (q) file",
         Kind::Function => "a PLOT3D function file",
     };
     let mut message = format!("this is not {what}: no reading of its {} bytes adds up", source.size());
-    let given = options.words();
+    let given = asked.options.words();
     if !given.is_empty() {
         let words: Vec<String> = given.iter().map(|(k, w)| format!("--plot3d-{k} {w}")).collect();
         message.push_str(&format!(" with {}", words.join(" ")));
     }
     message.push('.');
-    if let Some(other) = what_else(source, path, kind, options, expected, progress) {
-        message.push_str(&format!(" {other}"));
-        return FieldError::format(path, message);
+    match what_else(source, path, asked, progress) {
+        Ok(Some(other)) => return FieldError::format(path, format!("{message} {other}")),
+        Ok(None) => {}
+        Err(e) => return e,
     }
     let mut near: Vec<&Why> = not.iter().collect();
     near.sort_by_key(|w| std::cmp::Reverse(w.rank));
@@ -267,41 +247,50 @@ pub(super) fn nothing_fits(
 }
 
 /// A hint when the file would fit under other options or as another kind.
+///
+/// # Errors
+/// [`FieldError::Interrupted`].
 fn what_else(
     source: &dyn ByteSource,
     path: &Path,
-    kind: Kind,
-    options: &Plot3dOptions,
-    expected: Option<&Expected>,
+    asked: Asked<'_>,
     progress: ascii::Progress<'_>,
-) -> Option<String> {
+) -> Result<Option<String>, FieldError> {
     let free = Plot3dOptions::default();
-    let mut try_as = |kind: Kind, options: &Plot3dOptions, expected| {
-        let found = candidates(source, path, kind, options, expected, progress);
-        found.ok().and_then(|(fits, _)| fits.into_iter().next())
+    let Asked { kind, options, expected } = asked;
+    let mut try_as = |kind: Kind, options: &Plot3dOptions, expected: Option<&Expected>| {
+        match candidates(source, path, Asked { kind, options, expected }, progress) {
+            Ok((fits, _)) => Ok(fits.into_iter().next()),
+            Err(FieldError::Interrupted) => Err(FieldError::Interrupted),
+            // What the file is not is being said already; what is wrong with a guess is nothing that anybody asked for.
+            Err(_) => Ok(None),
+        }
     };
-    if let Some(reading) = (*options != free).then(|| try_as(kind, &free, expected)).flatten() {
-        return Some(format!("Without these options it reads as {}.", reading.encoding.describe()));
+    let unbound = if *options == free { None } else { try_as(kind, &free, expected)? };
+    if let Some(reading) = unbound {
+        return Ok(Some(format!("Without these options it reads as {}.", reading.encoding.describe())));
     }
-    if let Some(reading) = expected.and_then(|_| try_as(kind, &free, None)) {
-        return Some(format!(
+    let alone = if expected.is_some() { try_as(kind, &free, None)? } else { None };
+    if let Some(reading) = alone {
+        return Ok(Some(format!(
             "By itself it reads as {} ({}), which does not go with the grid.",
             reading.encoding.describe(),
             zones_text(&reading)
-        ));
+        )));
     }
     for other in [Kind::Grid, Kind::Q, Kind::Function] {
         if other == kind {
             continue;
         }
-        if let Some(reading) = try_as(other, options, None) {
+        if let Some(reading) = try_as(other, options, None)? {
             let does = match other {
                 Kind::Grid => "it reads as a grid",
                 Kind::Q => "it reads as a solution (q) file, which is opened with its grid: GRID+q=FILE",
                 Kind::Function => "it reads as a function file, which is opened with its grid: GRID+f=FILE",
             };
-            return Some(format!("But {does} ({}, {}).", reading.encoding.describe(), zones_text(&reading)));
+            let how = reading.encoding.describe();
+            return Ok(Some(format!("But {does} ({how}, {}).", zones_text(&reading))));
         }
     }
-    None
+    Ok(None)
 }

@@ -7,9 +7,10 @@ use crate::catalog::{ArrayInfo, Catalog, DType, Role};
 use crate::error::FieldError;
 use crate::held;
 use crate::paging::{choose, Layout, Paging};
+use crate::taken::Taken;
 use serde_json::{json, Map, Value};
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -274,15 +275,6 @@ pub fn choose_pages(catalog: &Catalog, asked: usize, layout: Layout) -> Vec<Pagi
     catalog.zones.iter().map(|z| choose(z.dims, asked, layout, z.arrays.iter().map(size).max().unwrap_or(4))).collect()
 }
 
-/// Names that are taken. There may be many, and many of them alike.
-#[derive(Default)]
-struct Taken {
-    /// In lower case: some file systems do not tell it from upper case.
-    names: HashSet<String>,
-    /// The last number that was put behind a name; those below it are taken.
-    last: HashMap<String, u32>,
-}
-
 /// A name as a folder that every file system and Zarr take: letters, digits, `.`, `_`, `-`, not starting with `_` or `.`,
 /// and not in `taken`.
 fn folder(name: &str, taken: &mut Taken) -> String {
@@ -291,16 +283,13 @@ fn folder(name: &str, taken: &mut Taken) -> String {
     if !s.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         s.insert(0, 'z');
     }
-    if s == "zarr.json" || taken.names.contains(&s.to_ascii_lowercase()) {
-        let n = taken.last.entry(s.to_ascii_lowercase()).or_insert(1);
-        let plain = std::mem::take(&mut s);
-        while s.is_empty() || taken.names.contains(&s.to_ascii_lowercase()) {
-            *n += 1;
-            s = format!("{plain}-{n}");
-        }
-    }
-    taken.names.insert(s.to_ascii_lowercase());
-    s
+    let document = s == "zarr.json";
+    taken.free(s, document)
+}
+
+/// Folders of which none is taken. Some file systems do not tell lower from upper case.
+fn no_folders() -> Taken {
+    Taken::new(str::to_ascii_lowercase, '-')
 }
 
 /// Lays out a store. `steps` gives the number of steps of each array of each zone.
@@ -319,7 +308,7 @@ pub fn lay_out(
     if pages.len() != catalog.zones.len() || steps.len() != catalog.zones.len() {
         return Err(bad("zones and page boxes differ in number".into()));
     }
-    let (mut taken, sayings) = (Taken::default(), RefCell::default());
+    let (mut taken, sayings) = (no_folders(), RefCell::default());
     let mut zones = Vec::with_capacity(catalog.zones.len());
     for ((zone, &paging), steps) in catalog.zones.iter().zip(pages).zip(steps) {
         if steps.len() != zone.arrays.len() {
@@ -373,7 +362,7 @@ fn zone_layout(
 ) -> ZoneLayout {
     let time = |n: usize| if n == catalog.times.len() { "time" } else { "steady" }.to_owned();
     let component = |n: usize| if n == catalog.dimension { "component".to_owned() } else { format!("component_{n}") };
-    let mut taken = Taken::default();
+    let mut taken = no_folders();
     let mut arrays = Vec::new();
     let mut ranges = Vec::new();
     let level = |name: String, steps: usize, lead: Vec<usize>, names: Vec<String>, dtype: DType, dims: [usize; 3]| {
@@ -488,7 +477,7 @@ mod tests {
     /// The names are part of the format: they must not depend on how they are found.
     #[test]
     fn folders_of_many_zones_of_one_name() {
-        let mut taken = Taken::default();
+        let mut taken = no_folders();
         let mut next = |name: &str| folder(name, &mut taken);
         let names = ["wing", "Wing", "wing-2", "wing", "wing-2", "zarr.json", "zarr.json", "ZARR.JSON", "", "_a b"];
         let got: Vec<String> = names.iter().map(|n| next(n)).collect();

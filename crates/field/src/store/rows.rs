@@ -47,7 +47,10 @@ impl Shard {
             if e.kind() != std::io::ErrorKind::UnexpectedEof {
                 return FieldError::io(&self.path, e);
             }
-            let have = self.file.metadata().map_or(0, |m| m.len());
+            let have = match self.file.metadata() {
+                Ok(about) => about.len(),
+                Err(e) => return FieldError::io(&self.path, e),
+            };
             let short = PageErrorKind::Short { offset, end: offset.saturating_add(out.len() as u64), have };
             let message = format!(
                 "{}: {short}: the file was cut off since it was written; copy the store again, or convert its source again",

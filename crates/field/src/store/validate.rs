@@ -279,10 +279,9 @@ impl Check<'_> {
 
 fn io(e: std::io::Error) -> PageErrorKind {
     match e.kind() {
-        std::io::ErrorKind::NotFound => PageErrorKind::Missing,
+        // It was long enough when it was opened.
         std::io::ErrorKind::UnexpectedEof => PageErrorKind::Io("the file became shorter while it was read".into()),
-        std::io::ErrorKind::PermissionDenied => PageErrorKind::Denied(e.to_string()),
-        _ => PageErrorKind::Io(e.to_string()),
+        _ => (&e).into(),
     }
 }
 

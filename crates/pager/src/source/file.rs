@@ -270,15 +270,6 @@ fn cached(file: &File, offset: u64, len: u64) -> bool {
     result == 0 && found.0[0] >= pages
 }
 
-/// What an error of the system means here.
-pub(crate) fn error_kind(e: &io::Error) -> PageErrorKind {
-    match e.kind() {
-        io::ErrorKind::NotFound => PageErrorKind::Missing,
-        io::ErrorKind::PermissionDenied => PageErrorKind::Denied(e.to_string()),
-        _ => PageErrorKind::Io(e.to_string()),
-    }
-}
-
 /// A local file.
 struct FileSource {
     path: PathBuf,
@@ -292,15 +283,15 @@ impl Source for FileSource {
     }
 
     fn size(&self) -> Result<u64, PageErrorKind> {
-        let file = self.files.get(self.serial, &self.path, false).map_err(|e| error_kind(&e))?;
-        file.metadata().map(|m| m.len()).map_err(|e| error_kind(&e))
+        let file = self.files.get(self.serial, &self.path, false).map_err(|e| PageErrorKind::from(&e))?;
+        file.metadata().map(|m| m.len()).map_err(|e| PageErrorKind::from(&e))
     }
 
     fn submit(&self, batch: Vec<Read>, done: &Arc<dyn Completion>) {
         let file = match self.files.get(self.serial, &self.path, false) {
             Ok(file) => file,
             Err(e) => {
-                let kind = error_kind(&e);
+                let kind = PageErrorKind::from(&e);
                 batch.iter().for_each(|r| done.complete(r.token, Err(kind.clone())));
                 return;
             }

@@ -316,7 +316,8 @@ impl Drop for Simulated {
         if let Some(t) = self.thread.take() {
             // The last owner of the pager can be a completion on that thread.
             if t.thread().id() != std::thread::current().id() {
-                let _ = t.join();
+                // A panic there has been reported on its own.
+                let _panicked = t.join();
             }
         }
     }

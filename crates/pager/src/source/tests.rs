@@ -191,14 +191,13 @@ fn only_not_found_is_missing() {
 
 #[test]
 fn refused_is_not_broken() {
-    use super::file::error_kind;
     use std::io::{Error, ErrorKind};
     for code in [libc::EACCES, libc::EPERM] {
         let e = Error::from_raw_os_error(code);
-        assert_eq!(error_kind(&e), PageErrorKind::Denied(e.to_string()));
+        assert_eq!(PageErrorKind::from(&e), PageErrorKind::Denied(e.to_string()));
     }
     for kind in [ErrorKind::Interrupted, ErrorKind::TimedOut, ErrorKind::Other] {
-        assert!(matches!(error_kind(&kind.into()), PageErrorKind::Io(_)), "{kind:?}");
+        assert!(matches!(PageErrorKind::from(&Error::from(kind)), PageErrorKind::Io(_)), "{kind:?}");
     }
 }
 

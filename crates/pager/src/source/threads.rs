@@ -1,7 +1,8 @@
 //! The fall-back reader of files: threads that call `preadv`. What is in the page cache is copied by whoever asks, without a
 //! switch to another thread, where the system can tell (`RWF_NOWAIT`).
 
-use super::file::{error_kind, Engine, Op};
+use super::file::{Engine, Op};
+use crate::error::PageErrorKind;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -63,7 +64,7 @@ impl Engine for Threads {
                 Ok(handle) => q.threads.push(handle),
                 // With one thread the reads are slower; with none they cannot be done.
                 Err(e) if q.threads.is_empty() => {
-                    let kind = error_kind(&e);
+                    let kind = PageErrorKind::from(&e);
                     lost.extend(q.ops.drain(..).map(|op| (op, kind.clone())));
                 }
                 Err(_) => break,
@@ -141,7 +142,7 @@ fn read(mut op: Op) {
     loop {
         let iov = iovecs(&op);
         let Ok(offset) = libc::off_t::try_from(op.offset) else {
-            return op.complete(Err(error_kind(&io::Error::from_raw_os_error(libc::EINVAL))));
+            return op.complete(Err(PageErrorKind::from(&io::Error::from_raw_os_error(libc::EINVAL))));
         };
         // SAFETY: the buffers are this read's until it is completed; their number is bounded by the pager (256).
         let n = unsafe { libc::preadv(op.file.as_raw_fd(), iov.as_ptr(), iov.len() as libc::c_int, offset) };
@@ -150,7 +151,7 @@ fn read(mut op: Op) {
             Err(_) => match io::Error::last_os_error() {
                 e if e.kind() == io::ErrorKind::Interrupted => None,
                 e if op.fall_back(e.raw_os_error().unwrap_or(0)) => None,
-                e => Some(Err(error_kind(&e))),
+                e => Some(Err(PageErrorKind::from(&e))),
             },
         };
         if let Some(result) = result {
@@ -170,7 +171,8 @@ impl Drop for Threads {
         for t in threads {
             // The last owner of the pager can be a completion on one of these threads.
             if t.thread().id() != me {
-                let _ = t.join();
+                // A panic there has been reported on its own.
+                let _panicked = t.join();
             }
         }
     }

@@ -6,7 +6,8 @@
 //! when all are busy, a thread that looks once a millisecond, so that the device does not run dry during a long step. (A
 //! thread that sleeps on the ring instead was rejected: woken for every read, it takes the core from a worker each time.)
 
-use super::file::{error_kind, Engine, Op};
+use super::file::{Engine, Op};
+use crate::error::PageErrorKind;
 use crate::patient::lock;
 use crate::slab::Slab;
 use io_uring::{opcode, types, IoUring, Probe};
@@ -235,7 +236,7 @@ impl Ring {
                         // Cancelled: the thread that submitted it has ended. Not ours to give up.
                         libc::EINTR | libc::EAGAIN | libc::ECANCELED => None,
                         code if op.fall_back(code) => None,
-                        code => Some(Err(error_kind(&io::Error::from_raw_os_error(code)))),
+                        code => Some(Err(PageErrorKind::from(&io::Error::from_raw_os_error(code)))),
                     },
                 };
                 match outcome {
@@ -307,7 +308,8 @@ impl Drop for Uring {
         if let Some(t) = self.thread.take() {
             // The last owner of the pager can be a completion on that thread, which then ends by itself.
             if t.thread().id() != std::thread::current().id() {
-                let _ = t.join();
+                // A panic there has been reported on its own.
+                let _panicked = t.join();
             }
         }
     }

@@ -85,7 +85,9 @@ fn targets_and_resumption_are_guarded() {
     let source = dir.join("source");
     std::fs::write(&source, b"1").unwrap();
     let mut c = case(&[[9, 8, 7]], DType::Float32, 3);
-    c.input.files = vec![source.clone()];
+    let first = dir.join("first");
+    std::fs::write(&first, b"1").unwrap();
+    c.input.files = vec![first, source.clone()];
     let dst = dir.join("s.zarr");
     let o = options(4, Layout::Cubed, Codec::None);
     let again = |o: &ConvertOptions, input: &ConvertInput| convert(input, &dst, o, &free, &mut |_| true);
@@ -131,7 +133,8 @@ fn targets_and_resumption_are_guarded() {
     // The source changes while it is read.
     let e = convert(&c.input, &dir.join("three.zarr"), &o, &free, &mut |_| std::fs::write(&source, b"333").is_ok())
         .unwrap_err();
-    assert!(e.to_string().contains("changed while"), "{e}");
+    let which = source.display().to_string();
+    assert!(e.to_string().contains("changed while") && e.to_string().contains(&which), "{e}");
     assert!(!dir.join("three.zarr").exists());
     // A charge that is refused.
     let refuse = |n: u64| -> Result<Box<dyn Any>, FieldError> {
@@ -142,7 +145,10 @@ fn targets_and_resumption_are_guarded() {
     let d = dry_run(&c.input, &dst, &o, &free).unwrap();
     let real: u64 = digest(&dst).values().map(|v| v.len() as u64).sum();
     assert!(d.store_bytes > real * 7 / 10 && d.store_bytes < real * 14 / 10, "{d:?} {real}");
-    assert_eq!(d.files as usize, digest(&dst).len());
+    let made = convert(&c.input, &dir.join("five.zarr"), &o, &free, &mut |_| true).unwrap();
+    assert_eq!((d.shards, d.pages), (made.units, made.pages));
+    let padding = made.padded_bytes as f64 / made.source_bytes as f64;
+    assert_eq!((d.padding_disk, d.source_bytes), (padding, made.source_bytes));
 }
 
 /// The same input with other values in other files: what a catalog cannot tell apart.
@@ -449,4 +455,30 @@ fn read_or_fail(c: &Case, path: &Path) {
             }
         }
     }
+}
+
+#[test]
+fn a_folder_that_may_not_be_opened_is_said_at_once() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = Folder::new("denied");
+    let c = case(&[[5, 4, 3]], DType::Float32, 1);
+    let dst = dir.join("s.zarr");
+    let partial = dir.join("s.zarr.partial");
+    std::fs::create_dir_all(&partial).unwrap();
+    std::fs::set_permissions(&partial, PermissionsExt::from_mode(0o311)).unwrap();
+    let error = std::thread::scope(|s| {
+        let as_nobody = || {
+            // SAFETY: a system call without memory, about this thread alone: root may open everything.
+            unsafe { libc::setfsuid(65_534) };
+            // Where root cannot be anybody else there is nothing to see.
+            let denied = std::fs::File::open(&partial).is_err();
+            denied.then(|| convert(&c.input, &dst, &options(4, Layout::Cubed, Codec::None), &free, &mut |_| true))
+        };
+        s.spawn(as_nobody).join().unwrap()
+    });
+    if let Some(error) = error {
+        let error = error.unwrap_err();
+        assert!(error.is_access() && error.to_string().contains("s.zarr.partial"), "{error}");
+    }
+    std::fs::set_permissions(&partial, PermissionsExt::from_mode(0o755)).unwrap();
 }

@@ -12,11 +12,12 @@ mod tags;
 mod vtp;
 
 pub(crate) use column::{Column, Storage};
-pub(crate) use source::{FileBytes, ReadAt, Section};
+pub(crate) use source::{ReadAt, Section};
 pub(crate) use vtp::{open as open_vtp, Want};
 
 use super::log::{ByteLog, Held};
 use super::{Budget, SpoolOptions};
+use field::file::FileBytes;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

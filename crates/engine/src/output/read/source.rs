@@ -1,8 +1,7 @@
 //! Bytes that are read by position, and a buffered stream over a part of them.
 
-use std::fs::File;
+use field::file::FileBytes;
 use std::io::{self, BufRead, Read};
-use std::os::unix::fs::FileExt;
 
 /// Bytes of known length, read anywhere.
 pub(crate) trait ReadAt: Send + Sync {
@@ -12,34 +11,13 @@ pub(crate) trait ReadAt: Send + Sync {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
 }
 
-/// A file; its length is taken when it is opened.
-pub(crate) struct FileBytes {
-    file: File,
-    len: u64,
-}
-
-impl FileBytes {
-    pub(crate) fn open(path: &std::path::Path) -> io::Result<Self> {
-        // Asked before it is opened: opening a pipe waits for somebody to write into it.
-        let about = std::fs::metadata(path)?;
-        if about.is_dir() {
-            return Err(io::Error::from(io::ErrorKind::IsADirectory));
-        }
-        if !about.is_file() {
-            return Err(io::Error::other("this is no regular file; copy what it gives into one first"));
-        }
-        let file = File::open(path)?;
-        Ok(Self { len: file.metadata()?.len(), file })
-    }
-}
-
 impl ReadAt for FileBytes {
     fn len(&self) -> u64 {
-        self.len
+        self.size()
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(into, offset)
+        self.read_exact_at(offset, into)
     }
 }
 

@@ -44,10 +44,12 @@ fn surfaces_leave_out_cells_at_holes() {
     let dir = TestDir::new("surface");
     for name in ["a.vtp", "a.npz"] {
         let stats = surface(&dir.path(name), false).unwrap();
+        let bytes = fs::metadata(dir.path(name)).unwrap().len();
         // Of 3 x 2 and 8999 x 2 cells, the two at the unusable point of each patch are missing.
-        assert_eq!(stats, SurfaceStats { points: 12 + 2 + 27_000, quads: 6 - 2 + 17_998 - 2 });
+        assert_eq!(stats, SurfaceStats { points: 12 + 2 + 27_000, quads: 6 - 2 + 17_998 - 2, bytes });
         let partial = surface(&dir.path(&format!("p{name}")), true).unwrap();
-        assert_eq!(partial, SurfaceStats { points: 12 + 2 + 27_000, quads: 4 });
+        let bytes = fs::metadata(dir.path(&format!("p{name}"))).unwrap().len();
+        assert_eq!(partial, SurfaceStats { points: 12 + 2 + 27_000, quads: 4, bytes });
     }
     let archive = fs::read(dir.path("a.npz")).unwrap();
     for entry in zip::list(&archive).unwrap() {
@@ -81,5 +83,7 @@ fn surfaces_refuse_wrong_rows() {
     writer.push_row(&row, &[], None).unwrap();
     writer.push_row(&row, &[], None).unwrap();
     assert!(writer.push_row(&row, &[], None).is_err());
-    assert_eq!(writer.finish(false).unwrap(), SurfaceStats { points: 4, quads: 1 });
+    let stats = writer.finish(false).unwrap();
+    let bytes = fs::metadata(dir.path("a.vtp")).unwrap().len();
+    assert_eq!(stats, SurfaceStats { points: 4, quads: 1, bytes });
 }

@@ -341,3 +341,39 @@ fn headers_are_integers() {
         assert_eq!((open.catalog.dimension, open.catalog.zones.len()), (2, 3));
     }
 }
+
+#[test]
+fn who_interrupts_while_a_hint_is_looked_for_is_heard() {
+    let folder = Folder::new();
+    let bad = folder.file("bad.xyz", b"1\n3 3 3\n1. 2. 3.\n");
+    let open = |most: u32| {
+        let mut calls = 0;
+        let mut progress = |_: u64, _: u64| {
+            calls += 1;
+            calls <= most
+        };
+        let cache = folder.0.join("cache");
+        let e = Plot3d::open_with_progress(&bad, &[], &[], &Plot3dOptions::default(), &cache, &mut progress);
+        (e.unwrap_err(), calls)
+    };
+    let (e, all) = open(u32::MAX);
+    assert!(matches!(e, FieldError::Format { .. }) && all > 1, "{e} {all}");
+    for most in 0..all {
+        let (e, _) = open(most);
+        assert!(matches!(e, FieldError::Interrupted), "after {most} of {all}: {e}");
+    }
+}
+
+#[test]
+fn a_pipe_is_refused_and_nobody_waits_for_it() {
+    let folder = Folder::new();
+    let pipe = folder.0.join("pipe.xyz");
+    let name = std::ffi::CString::new(std::os::unix::ffi::OsStrExt::as_bytes(pipe.as_os_str())).unwrap();
+    // SAFETY: a C string that lives through the call.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let meta = folder.file("run.p3d", br#"{"filenames": [{"time": 0, "xyz": "pipe.xyz"}]}"#);
+    for path in [&pipe, &meta] {
+        let e = folder.open(path, &[], &[]).unwrap_err().to_string();
+        assert!(e.contains("pipe.xyz") && e.contains("no regular file"), "{e}");
+    }
+}

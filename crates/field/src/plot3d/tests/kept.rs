@@ -90,3 +90,26 @@ fn what_cannot_be_kept_is_no_trouble_until_it_is_needed() {
     }
     assert!(is_ambiguous(folder.open(&g, &[], &[])));
 }
+
+#[test]
+fn text_in_the_place_of_other_text_is_read_itself() {
+    let folder = Folder::new();
+    let text = |dims: &str| format!("1\n{dims}\n{}\n", (0..24).map(|n| format!("{n}.5")).collect::<Vec<_>>().join(" "));
+    let g = folder.file("g.xyz", text("2 2 2").as_bytes());
+    let when = std::fs::metadata(&g).unwrap().modified().unwrap();
+    assert_eq!(folder.open(&g, &[], &[]).unwrap().catalog.zones[0].dims, [2, 2, 2]);
+    // As `mv` does after `cp -p`: size and time are those of the old one.
+    let other = folder.file("other.xyz", text("1 2 4").as_bytes());
+    std::fs::File::options().write(true).open(&other).unwrap().set_modified(when).unwrap();
+    std::fs::rename(&other, &g).unwrap();
+    assert_eq!(folder.open(&g, &[], &[]).unwrap().catalog.zones[0].dims, [1, 2, 4]);
+}
+
+#[test]
+fn of_binary_files_nothing_is_looked_for_or_kept() {
+    let folder = Folder::new();
+    let spec = Spec::new(Kind::Grid, vec![[4, 3, 2]]);
+    let g = folder.file("g.xyz", &bytes(&spec));
+    folder.open(&g, &[], &[]).unwrap();
+    assert!(!folder.0.join("cache").exists());
+}

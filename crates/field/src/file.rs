@@ -1,0 +1,202 @@
+//! Files as they are found: opened without waiting for anybody, and told from others and from what they were before.
+
+use crate::error::FieldError;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// A regular file with what the system said of it when it was opened.
+#[derive(Debug)]
+pub struct FileBytes {
+    file: File,
+    about: Metadata,
+}
+
+impl FileBytes {
+    /// Opens `path` for reading.
+    ///
+    /// # Errors
+    /// What the system says; a folder, a pipe or a device is refused, because none of them has bytes at a place.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        // Else opening a pipe waits for somebody to write into it. For a regular file it changes nothing.
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+        let about = file.metadata()?;
+        if about.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        if !about.is_file() {
+            return Err(io::Error::other("this is no regular file; copy what it gives into one first"));
+        }
+        Ok(Self { file, about })
+    }
+
+    /// Bytes that it had when it was opened.
+    pub fn size(&self) -> u64 {
+        self.about.len()
+    }
+
+    /// Fills `buf` from byte `offset`.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` past the end, else what the system says.
+    pub fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(buf, offset)
+    }
+
+    /// What it was when it was opened as `path`.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn identity(&self, path: &Path) -> io::Result<FileIdentity> {
+        FileIdentity::new(path, &self.about)
+    }
+}
+
+/// What tells a file from others, and from what it was before: where it lies, its size, when it was changed and its number in the
+/// file system. Two runs of one case have files of the same names and sizes, and `mv`, `cp -p` and `tar` keep times, so that
+/// without the number one file put in another's place is taken for it.
+#[derive(Clone, Debug)]
+pub struct FileIdentity {
+    /// Without links.
+    path: PathBuf,
+    size: u64,
+    /// Seconds and nanoseconds.
+    changed: [i64; 2],
+    inode: u64,
+    /// When anything about it was last changed, which nobody can set.
+    status: [i64; 2],
+}
+
+/// Whatever was done to a file's names and permissions meanwhile: a backup by links is no new file.
+impl PartialEq for FileIdentity {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.path, self.size, self.changed, self.inode) == (&other.path, other.size, other.changed, other.inode)
+    }
+}
+
+/// What files are now.
+///
+/// # Errors
+/// [`FieldError::Io`] names a file that is not there or cannot be looked at.
+pub fn identities(files: &[PathBuf]) -> Result<Vec<FileIdentity>, FieldError> {
+    let one = |path: &PathBuf| FileIdentity::new(path, &std::fs::metadata(path)?);
+    files.iter().map(|path| one(path).map_err(|e| FieldError::io(path, e))).collect()
+}
+
+impl FileIdentity {
+    fn new(path: &Path, about: &Metadata) -> io::Result<Self> {
+        Ok(Self {
+            path: std::fs::canonicalize(path)?,
+            size: about.len(),
+            changed: [about.mtime(), about.mtime_nsec()],
+            inode: about.ino(),
+            status: [about.ctime(), about.ctime_nsec()],
+        })
+    }
+}
+
+/// FNV-1a of 128 bits: nobody gains by forging what is named by it, it only has to differ, and to be the same in every run and
+/// version.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Digest(u128);
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d)
+    }
+}
+
+impl Digest {
+    /// That of files.
+    pub fn of(files: &[FileIdentity]) -> Self {
+        files.iter().fold(Self::default(), Self::file)
+    }
+
+    /// With a text in addition.
+    #[must_use]
+    pub fn text(self, text: &str) -> Self {
+        self.bytes(text.as_bytes())
+    }
+
+    /// With a file in addition.
+    #[must_use]
+    pub fn file(self, id: &FileIdentity) -> Self {
+        let about = format!("\0{}|{}.{:09}|{}\0", id.size, id.changed[0], id.changed[1], id.inode);
+        self.bytes(id.path.as_os_str().as_bytes()).text(&about)
+    }
+
+    /// As [`Self::file`], and another one whenever anything was done to the file: also where it was written in place and given its
+    /// old time back (`cp -p`). For what is made anew without much ado.
+    #[must_use]
+    pub fn state(self, id: &FileIdentity) -> Self {
+        self.file(id).text(&format!("{}.{:09}\0", id.status[0], id.status[1]))
+    }
+
+    fn bytes(self, bytes: &[u8]) -> Self {
+        Self(bytes.iter().fold(self.0, |h, &b| (h ^ u128::from(b)).wrapping_mul(0x0100_0000_0000_0000_0000_013b)))
+    }
+}
+
+impl std::fmt::Display for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CString;
+
+    fn folder(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("farfield-file-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_another_is_another() {
+        let dir = folder("identity");
+        let (a, b, link) = (dir.join("a"), dir.join("b"), dir.join("link"));
+        std::fs::write(&a, b"1234").unwrap();
+        std::fs::write(&b, b"5678").unwrap();
+        let when = std::fs::metadata(&a).unwrap().modified().unwrap();
+        File::options().write(true).open(&b).unwrap().set_modified(when).unwrap();
+        let now = |path: &PathBuf| identities(std::slice::from_ref(path)).map(|mut ids| ids.remove(0));
+        let before = now(&a).unwrap();
+        assert_eq!(FileBytes::open(&a).unwrap().identity(&a).unwrap(), before);
+        std::os::unix::fs::symlink(&a, &link).unwrap();
+        assert_eq!(now(&link).unwrap(), before, "by another way to it");
+        let open = FileBytes::open(&a).unwrap();
+        std::fs::rename(&b, &a).unwrap();
+        let after = now(&a).unwrap();
+        assert_ne!(after, before, "of the same path, size and time");
+        assert_eq!(open.identity(&a).unwrap(), before, "what is open is still the old one");
+        assert_ne!(Digest::of(std::slice::from_ref(&after)), Digest::of(std::slice::from_ref(&before)));
+        assert_eq!(Digest::default().to_string().len(), 32);
+        let e = now(&b).unwrap_err();
+        assert!(matches!(e, FieldError::Io { path, .. } if path == b));
+        // Written in place, and given its old time back: only the state tells.
+        std::fs::write(&a, b"9999").unwrap();
+        File::options().write(true).open(&a).unwrap().set_modified(when).unwrap();
+        let written = now(&a).unwrap();
+        assert_eq!(written, after);
+        assert_ne!(Digest::default().state(&written), Digest::default().state(&after));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn nobody_waits_for_a_pipe() {
+        let dir = folder("pipe");
+        let pipe = dir.join("pipe");
+        let name = CString::new(pipe.as_os_str().as_bytes()).unwrap();
+        // SAFETY: a C string that lives through the call.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let said = FileBytes::open(&pipe).unwrap_err().to_string();
+        assert!(said.contains("no regular file"), "{said}");
+        assert_eq!(FileBytes::open(&dir).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}
