@@ -87,6 +87,11 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
         ("convert g.xyz d.zarr --codec gzip", "--codec"),
         ("config get no_such", "no_such"),
         ("config set workers many", "many"),
+        ("config set cmap nosuch", "nosuch"),
+        ("trace g.xyz --seeds random:1:1 -o out.vtp --scalars mach,mach", "mach"),
+        ("extract grid-surface g.xyz -o out.vtp --scalars mach,mach", "mach"),
+        ("info g.xyz -q -v", "-q"),
+        ("config list -vq", "-v"),
         ("cache clear nothing", "nothing"),
         ("bench run no_such", "no_such"),
         ("extract", "command"),
@@ -286,6 +291,10 @@ def test_time_steps(fake: Calls, grid: str) -> None:
         ds.sel(time=0.6)
     with pytest.raises(ValueError):
         ds.isel(time=3)
+    for none in (float("nan"), float("inf"), np.float64("nan")):
+        for method in (None, "nearest"):
+            with pytest.raises(ValueError, match="finite"):
+                ds.sel(time=none, method=method)
     ds.sel(time=1.5)["density"][0, 0, 0]
     assert fake.last("read")["step"] == 2
     assert "zones (1, 60 points)" in repr(ds) and "derived: velocity" in repr(ds)

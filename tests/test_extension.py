@@ -470,6 +470,9 @@ def test_the_demo_in_small(ff_json: Json, tmp_path: Path) -> None:
     assert (tmp_path / "taper.png").stat().st_size > 10000
     assert j["trace"]["lines"] == 60 and j["trace"]["pages"]["touched"] < j["trace"]["pages"]["total"]
     assert j["trace"]["peak_bytes"] <= j["trace"]["limit_bytes"] == 8 * 2**20
+    standard = ("wall_s", "cpu_s", "wait_s", "base_bytes", "peak_bytes", "limit_bytes", "pages", "bytes_read", "reads")
+    assert {key: j[key] for key in standard} == {key: j["trace"][key] for key in standard}
+    assert j["total_s"] > j["wall_s"]
 
 
 def test_help_is_quick(ff: Command) -> None:

@@ -37,6 +37,7 @@ def grid(tmp_path: Path) -> str:
         {"objects": [{"kind": "walls"}]},  # no source
         {"source": "a", "objects": [{"kind": "surface", "surface": "zone1:l=1"}]},
         {"source": "a", "objects": [{"kind": "surface", "surface": "zone1:k=0"}]},
+        {"source": "a", "objects": [{"kind": "lines", "trace": {"seeds": "random:1:1", "scalars": ["mach", "mach"]}}]},
         {"size": [0, 3]},
         {"maps": {"m": {"field": "mach", "range": [1, 1]}}},
         {"maps": {"m": {"field": "mach", "range": [0, float("inf")]}}},
@@ -50,13 +51,14 @@ def test_scenes_that_make_no_sense(broken: dict[str, Any]) -> None:
         Scene.model_validate(broken)
 
 
-def test_a_scene_survives_its_file(tmp_path: Path) -> None:
+def test_a_scene_survives_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     scene = Scene(
         source="g.xyz+q=g.q",
         objects=[Lines(trace=Trace(seeds=[(0, 0, 0)])), Surface(surface="zone1:k=3", color="mach"), Walls(), Outline()],
         maps={"mach": ColorMap(field="mach", range=(0, 1.5))},
     )
-    path = tmp_path / "s.json"
+    path = Path("s.json")
     save_scene(scene, path)
     assert load_scene(path) == scene
     path.write_text('{"size": [1]}')

@@ -54,9 +54,10 @@ def test_a_scene_names_the_file(files: list[Path], flow: str, ff: Command, ff_js
     drawn = ff_json("render", flow, *words)["drawn"]
     assert any(d["kind"] == "lines" and d["primitives"] > 0 for d in drawn)
     traces = [o["trace"] for o in json.loads(scene.read_text())["objects"] if o["kind"] == "lines"]
-    assert [t["seeds"] for t in traces] == [str(files[1])]
+    assert [(tmp_path / t["seeds"]).resolve() for t in traces] == [files[1].resolve()]
     files[1].unlink()
-    assert files[1].name in ff("render", scene, "-o", picture, ok=(1,)).stderr
+    said = ff("render", scene, "-o", picture, ok=(1,)).stderr
+    assert files[1].name in said and scene.name in said
 
 
 def test_a_plane_takes_two_coordinates(tmp_path: Path, ff_json: Json) -> None:

@@ -92,7 +92,7 @@ def test_precedence(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [("workers", "-1"), ("workers", "two"), ("memory_limit", "lots"), ("page", "12"), ("codec", "gzip"), ("size", "10"),
-     ("size", "0x5"), ("progress", "maybe"), ("replacement", "random")],
+     ("size", "0x5"), ("progress", "maybe"), ("replacement", "random"), ("cmap", "nosuch")],
 )  # fmt: skip
 def test_a_value_that_makes_no_sense_names_where_it_stands(name: str, text: str) -> None:
     variable = "FARFIELD_" + name.upper()

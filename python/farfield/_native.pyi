@@ -162,7 +162,7 @@ class Dataset:
                             name of a .csv, .npy or .vtp file | [[x, y, z], ...],
                    "field": "velocity", "step": 0,
                    "direction": "forward" | "backward" | "both",
-                   "integrator": "rk45" | "rk4" | "euler",
+                   "integrator": "rk45" | "rk45-physical" | "rk4" | "euler",
                    "tolerance": number,            # local error, in units of length, relative to a cell's size as documented
                    "initial_step": number,         # length, null: from the cell
                    "max_step": number,             # length, null: from the cell; the step of rk4 and euler

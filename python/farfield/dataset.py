@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from farfield import _core, sources
+from farfield import _core, outputs, sources
 from farfield.errors import FarfieldError, UnknownName, UsageError
 from farfield.lines import MOST_STEPS, Lines
+from farfield.names import field_names
 from farfield.progress import Report, reporting
-from farfield.seeds import resolve
+from farfield.seeds import file_of, resolve
 from farfield.settings import Settings
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def open_source(
     progress: bool | Report | None = None,
 ) -> Dataset:
     """As `open`, for a source that is already taken apart."""
+    outputs.check([events], source.reads())
     source = source.with_options(plot3d=plot3d, zone_order=zone_order, cache_dir=str(settings["cache_dir"]))
     with reporting(progress) as report:
         native = _core.Dataset.open(
@@ -228,6 +230,8 @@ class Dataset:
             raise UsageError("the dataset has no times; it is steady")
         if method not in (None, "nearest"):
             raise UsageError(f"method is None or 'nearest', not {method!r}")
+        if not math.isfinite(time):
+            raise UsageError(f"a time is a finite number, not {time}")
         step = int(np.argmin(np.abs(times - time)))
         if method is None and not np.isclose(times[step], time, rtol=1e-9, atol=0.0):
             raise UsageError(f"no step has time {time}; the closest is {times[step]}: method='nearest' takes it")
@@ -295,7 +299,8 @@ class Dataset:
                 `"random:100:1"`, `"line:0,0,0:0,1,0:50"`, `"ijk:zone1:1-9,2,1-33/5"`, ... Your array is yours; what is made of
                 it, or of a file, stays within the memory limit.
             integration_direction: `"forward"`, `"backward"` or `"both"`.
-            integrator: `"rk45"` with step control, or `"rk4"` or `"euler"` with steps of `max_step`.
+            integrator: `"rk45"` with step control in computational space, `"rk45-physical"` in physical space, or `"rk4"` or
+                `"euler"` with steps of `max_step`.
             initial_step: Length of the first step; None takes it from the cell.
             max_step: Longest step; None takes it from the cell.
             max_steps: Steps of a line in one direction; None for no bound. A line that closes on itself then goes round and
@@ -332,7 +337,7 @@ class Dataset:
             "max_time": max_time,
             "max_steps": MOST_STEPS if max_steps is None else max_steps,
             "terminal_speed": terminal_speed,
-            "scalars": [scalars] if isinstance(scalars, str) else list(scalars),
+            "scalars": scalars,
         }
         with reporting(progress) as report:
             return Lines(self._native.streamlines(_options(options), seeds=array, progress=report))
@@ -354,6 +359,7 @@ class Dataset:
         ...     ff.open("demo:box").trace(folder + "/lines.vtp", options={"seeds": "random:9:1"})["lines"]
         9
         """
+        outputs.check([output], [*self._source.reads(), *file_of(options.get("seeds"))])
         with reporting(progress) as report:
             text = self._native.trace(_options(options), os.fspath(output), seeds=seeds, progress=report)
         found: dict[str, Any] = json.loads(text)
@@ -432,7 +438,7 @@ def _options(options: Mapping[str, Any]) -> str:
     for key, value in plain.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise UsageError(f"{key} is {value}; it must be a finite number (None where there is to be no bound)")
-    return json.dumps(plain)
+    return json.dumps({**plain, "scalars": field_names(plain.get("scalars"))})
 
 
 def _floats(value: Any) -> Any:

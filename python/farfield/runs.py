@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from farfield import sources
-from farfield.errors import UsageError
+from farfield import outputs, sources
+from farfield.errors import FarfieldError, Interrupted, UsageError
+from farfield.names import field_names
 from farfield.progress import Report, reporting
 from farfield.settings import Settings
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from farfield.scene import Scene
 
 Path = str | os.PathLike[str]
+Notice = Callable[[Sequence[str]], None]
 PICTURES = (".png",)
 TABLES = (".vtp", ".npz")
 
@@ -34,13 +36,20 @@ def output_path(path: Path, allowed: Sequence[str], what: str) -> str:
     return target
 
 
-def _located(
+def located(
     source: Path,
-    q: Path | Iterable[Path] | None,
-    function: Path | Iterable[Path] | None,
     settings: Settings,
+    *,
+    q: Path | Iterable[Path] | None = None,
+    function: Path | Iterable[Path] | None = None,
     **options: Any,
 ) -> sources.Source:
+    """The files of a source, with the options (plot3d, zone_order) that it is opened with.
+
+    Raises:
+        DataError: if one is not there.
+        UsageError: if the source makes no sense.
+    """
     found = sources.parse(source, q=q, function=function)
     return found.with_options(cache_dir=str(settings["cache_dir"]), **options)
 
@@ -88,44 +97,69 @@ def convert(
 
     Raises:
         DataError: if the source cannot be read, the destination exists, or the disk is full.
-        UsageError: if an argument makes no sense.
+        UsageError: if an argument makes no sense, or source and destination lie in each other.
 
     >>> import tempfile, farfield as ff
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     ff.convert("demo:box", folder + "/box.zarr", page=8)["page"]
     8
     """
+    given = {"memory_limit": memory_limit, "workers": workers, "readers": readers}
+    settings = Settings({**given, "page": page, "layout": layout, "codec": codec})
+    found = located(source, settings, q=q, function=function, plot3d=plot3d, zone_order=zone_order)
+    options = {"resume": resume, "overwrite": overwrite, "dry_run": dry_run}
+    return convert_source(found, destination, settings, options, events=events, progress=progress)
+
+
+def convert_source(
+    found: sources.Source,
+    destination: Path,
+    settings: Settings,
+    options: Mapping[str, Any],
+    *,
+    notice: Notice | None = None,
+    events: Path | None = None,
+    progress: bool | Report | None = None,
+) -> dict[str, Any]:
+    """As `convert`, of a source that is already taken apart. `notice` gets what was guessed about it, before the work."""
     from farfield import _core
 
-    settings = Settings(
-        {
-            "memory_limit": memory_limit,
-            "workers": workers,
-            "readers": readers,
-            "page": page,
-            "layout": layout,
-            "codec": codec,
-        }
-    )
-    options = {
-        "page": settings["page"],
-        "layout": settings["layout"],
-        "codec": settings["codec"],
-        "resume": resume,
-        "overwrite": overwrite,
-        "dry_run": dry_run,
-    }
-    found = _located(source, q, function, settings, plot3d=plot3d, zone_order=zone_order, **options)
+    read = found.reads()
+    target = os.path.abspath(destination)
+    if options["overwrite"] and os.path.isdir(target):
+        # A store may be cut anew: it is read until the new one is whole and takes its place.
+        read = [name for name in read if os.path.realpath(name) != target]
+    outputs.check([destination, events], read)
     with reporting(progress) as report:
+        if notice is not None:
+            notice(_guessed(found, settings, report))
+        stored = {name: settings[name] for name in ("page", "layout", "codec")}
         text = _core.convert(
             found.path,
             os.fspath(destination),
-            **found.native(),
+            **found.with_options(**stored, **options).native(),
             **settings.means(replacement=False),
             events=_events(events),
             progress=report,
         )
     return _object(text)
+
+
+def _guessed(found: sources.Source, settings: Settings, report: Report | None) -> list[str]:
+    """What opening a dataset guesses about its files; nothing where it cannot be opened, which whoever works with it says."""
+    from farfield import _core
+
+    try:
+        native = _core.Dataset.open(found.path, **found.native(), **settings.means(), progress=report)
+        try:
+            listed: list[str] = json.loads(native.info())["guessed"]
+        finally:
+            native.close()
+    except Interrupted:
+        raise
+    except FarfieldError:
+        return []
+    return listed
 
 
 def validate(
@@ -155,7 +189,8 @@ def validate(
     from farfield import _core
 
     settings = Settings({"memory_limit": memory_limit, "workers": workers, "readers": readers})
-    found = _located(source, q, function, settings, plot3d=plot3d, zone_order=zone_order)
+    found = located(source, settings, q=q, function=function, plot3d=plot3d, zone_order=zone_order)
+    outputs.check([events], found.reads())
     with reporting(progress) as report:
         text = _core.validate(
             found.path,
@@ -186,7 +221,8 @@ def extract_surface(
 
     Raises:
         UnknownName: if a zone or field does not exist.
-        UsageError: if a surface does not lie in its zone, or the file's name does not end as it should.
+        UsageError: if a surface does not lie in its zone, or the file's name does not end as it should, or is one of the
+            dataset's.
 
     >>> import tempfile, farfield as ff
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -197,13 +233,14 @@ def extract_surface(
 
     target = output_path(output, TABLES, "surfaces")
     listed = None if surfaces is None else [parse_surface(text).native() for text in surfaces]
-    options = {"surfaces": listed, "scalars": list(scalars), "step": dataset._step or 0}
+    options = {"surfaces": listed, "scalars": field_names(scalars), "step": dataset._step or 0}
+    outputs.check([target], dataset._source.reads())
     with reporting(progress) as report:
         return _object(dataset._native.extract_surface(json.dumps(options), target, progress=report))
 
 
 def render(
-    scene: Scene | Dataset | Path,
+    scene: Scene | Mapping[str, Any] | Dataset | Path,
     output: Path,
     *,
     size: tuple[int, int] | None = None,
@@ -219,9 +256,10 @@ def render(
     """Draws a picture, in software, in charged tiles; returns what `render --json` prints.
 
     Args:
-        scene: A `Scene`, the name of a scene file (`.json`), an open dataset, or a source: the last two give the default
-            picture. An open dataset is opened a second time, with its files, its options and, where nothing else is said,
-            its means; what it holds itself stays within its own limit.
+        scene: A `Scene` or a dictionary of what a scene file holds, whose paths are relative to the working folder; the name of
+            a scene file (`.json`), whose paths are relative to its own folder; an open dataset, or a source: these two give the
+            default picture. An open dataset is opened a second time, with its files, its options and, where nothing else is
+            said, its means; what it holds itself stays within its own limit.
         output: The `.png` file.
         size: Width and height in pixels; None for the scene's.
         memory_limit: As in `farfield.open`; None for that of an open dataset, likewise below.
@@ -245,30 +283,37 @@ def render(
     [160, 90]
     True
     """
+    from farfield.dataset import Dataset
     from farfield.scene import Scene, load_scene
     from farfield.scene.defaults import scene_and_info
+    from farfield.scene.files import as_scene
 
     target = output_path(output, PICTURES, "pictures")
     means = {"memory_limit": memory_limit, "workers": workers, "readers": readers, "replacement": replacement}
     how: dict[str, Any] = {"plot3d": plot3d, "zone_order": zone_order}
+    settings = Settings(means)
     files: sources.Source | None = None
     info: Mapping[str, Any] | None = None
-    if isinstance(scene, Scene | str | os.PathLike):
-        settings = Settings(means)
-        if isinstance(scene, Scene):
-            chosen = scene
-        elif is_scene_file(os.fspath(scene)):
-            chosen = load_scene(scene)
-        else:
-            chosen, info = scene_and_info(scene, settings, progress=progress, **how)
-    else:
+    scene_file: str | None = None
+    if isinstance(scene, Scene):
+        chosen = scene
+    elif isinstance(scene, Mapping):
+        chosen = as_scene(scene)
+    elif isinstance(scene, Dataset):
         held = scene.stats()
         own = {"memory_limit": held["limit_bytes"], **{key: held[key] for key in ("workers", "readers", "replacement")}}
         settings = Settings({key: own[key] if value is None else value for key, value in means.items()})
         (chosen, info), files = scene_and_info(scene, progress=progress), scene._source
+    elif not isinstance(scene, str | os.PathLike):
+        raise UsageError(f"a picture is of a scene, a dataset or a source, not of a {type(scene).__name__}")
+    elif is_scene_file(os.fspath(scene)):
+        scene_file, chosen = os.fspath(scene), load_scene(scene)
+    else:
+        chosen, info = scene_and_info(scene, settings, progress=progress, **how)
     if size is not None:
         chosen = chosen.model_copy(update={"size": size})
-    return draw(chosen, target, settings, info=info, files=files, events=events, progress=progress, **how)
+    more: dict[str, Any] = {"events": events, "progress": progress, **how}
+    return draw(chosen, target, settings, info=info, files=files, scene_file=scene_file, **more)
 
 
 def draw(
@@ -278,12 +323,17 @@ def draw(
     *,
     info: Mapping[str, Any] | None = None,
     files: sources.Source | None = None,
+    scene_file: str | None = None,
+    save_as: str | None = None,
+    notice: Notice | None = None,
     events: Path | None = None,
     plot3d: Mapping[str, Any] | None = None,
     zone_order: Sequence[str] | None = None,
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
-    """As `render`, of a scene. Its dataset's `info` and `files` are found out if they are not at hand.
+    """As `render`, of a scene. Its dataset's `info` and `files` are found out if they are not at hand; `scene_file` is where it
+    was read from, `save_as` where it is written to first. `notice` gets what was guessed about the dataset, where its `info` is
+    at hand or needed.
 
     Raises:
         UsageError: if the scene makes no sense.
@@ -291,12 +341,19 @@ def draw(
     """
     from farfield import _core
     from farfield.dataset import open_source
+    from farfield.scene.files import files_of, save_scene
     from farfield.scene.native import is_colored, to_native
 
     how: dict[str, Any] = {"plot3d": plot3d, "zone_order": zone_order}
-    if info is None and scene.source is not None and is_colored(scene):
-        with open_source(sources.parse(scene.source), settings, progress=progress, **how) as dataset:
+    files, read = files_of(scene, files, scene_file=scene_file)
+    outputs.check([target, save_as, events], read)
+    if save_as is not None:
+        save_scene(scene, save_as)
+    if info is None and files is not None and is_colored(scene):
+        with open_source(files, settings, progress=progress, **how) as dataset:
             info = dataset.info()
+    if notice is not None and info is not None:
+        notice(info["guessed"])
     document = to_native(scene, settings, info, files, **how)
     with reporting(progress) as report:
         text = _core.render(

@@ -64,6 +64,17 @@ def as_seeds(seeds: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
+def file_of(seeds: Any) -> list[str]:
+    """The file that seeds are read from, if they are the name of one: a list of one, or an empty one.
+
+    >>> file_of("seeds.csv"), file_of("random:3:1"), file_of([(0, 0, 0)])
+    (['seeds.csv'], [], [])
+    """
+    if not isinstance(seeds, str | os.PathLike) or os.fspath(seeds).startswith(_KINDS):
+        return []
+    return [os.fspath(seeds)]
+
+
 def resolve(seeds: Any) -> tuple[str | None, NDArray[np.float64] | None]:
     """What the extension takes: a specification or the name of a file as it is, or a checked array.
 

@@ -73,6 +73,17 @@ def parse_picture_size(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def _colour_map(text: str) -> str:
+    # Only who names one pays for the package that knows them.
+    from farfield.scene.colors import lut
+
+    try:
+        lut(text)
+    except UnknownName as error:
+        raise UsageError(str(error)) from error
+    return text
+
+
 def _default_cache(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())) / "farfield"
 
@@ -105,7 +116,7 @@ SETTINGS = {
         Setting("layout", _one_of("cubed", "flat"), None, "layout of converted stores: cubed or flat"),
         Setting("codec", _one_of("none", "zstd", "lz4"), None, "codec of converted stores: none, zstd or lz4"),
         Setting("size", parse_picture_size, "1600x900", "size of pictures"),
-        Setting("cmap", str, None, "colour map of fields that have no sign"),
+        Setting("cmap", _colour_map, None, "colour map of fields that have no sign"),
     )
 }
 

@@ -12,7 +12,7 @@ import glob
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +20,9 @@ from farfield.errors import DataError, UsageError
 
 _PART = re.compile(r"\+(?=(?:q|f|function)=)")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://")
+_NAMED = re.compile(r'"(?:xyz|q|function)"\s*:\s*("(?:[^"\\]|\\.)*")')
+_LONGEST_P3D = 1 << 24
+"""The extension reads no `.p3d` file that is longer."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,17 @@ class Source:
             "options": json.dumps(dict(self.options)),
         }
 
+    def reads(self) -> list[str]:
+        """What opening and paging it reads, files or a store's folder; also names of what is read beside them if it is there."""
+        listed = _named_by(self.path)
+        beside = [
+            made
+            for name in (self.path, *self.function, *listed)
+            for suffix in (".p3d.json", ".nam")
+            for made in (name + suffix, os.path.splitext(name)[0] + suffix)
+        ]
+        return [self.path, *self.q, *self.function, *listed, *beside]
+
     def with_options(
         self, *, plot3d: Mapping[str, Any] | None = None, zone_order: Iterable[str] | None = None, **options: Any
     ) -> Source:
@@ -50,6 +64,41 @@ class Source:
         given = {"plot3d": words, "zone_order": list(zone_order or ()), **options}
         said = {key: value for key, value in given.items() if value not in (None, {}, [])}
         return replace(self, options={**self.options, **said})
+
+
+def _named_by(grid: str) -> list[str]:
+    """The files that a `.p3d` file names. What lies in its comments counts too: the extension says what is wrong with it."""
+    try:
+        with open(grid, "rb") as file:
+            if not file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
+                return []
+            file.seek(0)
+            text = file.read(_LONGEST_P3D).decode("utf-8", errors="replace")
+    except OSError:  # a store is a folder
+        return []
+    folder, found = os.path.dirname(grid), []
+    for quoted in _NAMED.findall(text):
+        try:
+            found.append(os.path.join(folder, json.loads(quoted, strict=False)))
+        except ValueError:  # no string after all, which the extension says
+            continue
+    return found
+
+
+def moved(text: str, move: Callable[[str], str]) -> str:
+    """A source string with `move` applied to each path in it, patterns too. What is no path stays.
+
+    >>> moved("flow.xyz+q=sol_*.q", lambda path: "data/" + path), moved("demo:box", lambda path: "data/" + path)
+    ('data/flow.xyz+q=data/sol_*.q', 'demo:box')
+    """
+    if text.startswith("demo:") or _SCHEME.match(text):
+        return text
+    # As `parse` has it: a file that is named like parts wins. It may be seen from either side of the move.
+    if any(os.path.exists(os.path.expanduser(whole)) for whole in (text, move(text))):
+        return move(text)
+    head, *parts = _PART.split(text)
+    pairs = [part.partition("=") for part in parts]
+    return move(head) + "".join(f"+{key}={move(pattern)}" for key, _, pattern in pairs)
 
 
 def natural(text: str) -> list[tuple[int, int, str]]:

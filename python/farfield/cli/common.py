@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from farfield.dataset import Dataset
 
 RUN = "Run"
+ORDER_ASSUMED = "WHOLE order assumed"
+"""Words of the sentence in `info`'s `guessed` about an order that the values do not tell."""
 PLOT3D = "PLOT3D files that sniffing does not settle"
 
 
@@ -55,20 +57,35 @@ class Common:
             "progress": self.progress(settings),
         }
 
-    def open(self, source: str, settings: Settings) -> Dataset:
-        """The dataset, opened as the options say."""
-        from farfield import sources
+    def open(self, source: str, settings: Settings, *, writes: str | None = None, reads: Sequence[str] = ()) -> Dataset:
+        """The dataset, opened as the options say. `writes` is the command's output, `reads` are files that it reads besides."""
+        from farfield import outputs, sources
         from farfield.dataset import open_source
 
         run = self.run(settings)
+        found = sources.parse(source)
+        # The file of events is made when the dataset is opened: whatever it must not be is known here.
+        outputs.check([writes, self.events], [*found.reads(), *reads])
         return open_source(
-            sources.parse(source),
+            found,
             settings,
             events=run["events"],
             plot3d=self.plot3d,
             zone_order=self.zone_order,
             progress=run["progress"],
         )
+
+    def tell_assumed(self, guessed: Sequence[str]) -> None:
+        """A line on stderr if what `info` calls guessed has an order of numbers that nothing speaks for."""
+        files = [sentence.split(": ")[0] for sentence in guessed if ORDER_ASSUMED in sentence]
+        if files and not self.quiet:
+            more = f" and {len(files) - 2:,} more files" if len(files) > 2 else ""
+            print(
+                f"farfield: note: that the numbers of {' and '.join(files[:2])}{more} are in WHOLE order is only assumed: the "
+                "values do not tell it from PLANES; if results make no sense, try --plot3d-order planes; "
+                '--plot3d-order whole, or an "order" in NAME.p3d.json, ends this note',
+                file=sys.stderr,
+            )
 
     def note(self, text: str) -> None:
         """A line on stderr, under -v."""
@@ -168,6 +185,8 @@ def command(
 
 
 def _common(shared: Mapping[str, Any]) -> Common:
+    if shared["quiet"] and shared["verbose"]:
+        raise UsageError("-q says nothing and -v says more: give one of them")
     plot3d = {}
     for key, (words, _) in _PLOT3D.items():
         value = shared.get(f"plot3d_{key}")

@@ -37,15 +37,18 @@ def register(app: typer.Typer) -> None:
         Without --surface: every zone face whose points are all iblank 2 or all at rest.
         """
         from farfield import runs
+        from farfield.names import field_names
 
         target = runs.output_path(output, runs.TABLES, "surfaces")
+        sampled = field_names(names(scalars))
         settings = common.settings()
-        with common.open(source, settings) as dataset:
+        with common.open(source, settings, writes=target) as dataset:
+            common.tell_assumed(dataset.info()["guessed"])
             result = runs.extract_surface(
                 dataset.isel(time=step) if step else dataset,
                 target,
                 surfaces=surface or None,
-                scalars=names(scalars),
+                scalars=sampled,
                 progress=common.progress(settings),
             )
         drawn = ", ".join(f"{s['zone']}:{s['axis']}={s['index']}" for s in result["surfaces"])

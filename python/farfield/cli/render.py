@@ -88,9 +88,8 @@ def register(app: typer.Typer) -> None:
         """
         from pydantic import ValidationError
 
-        from farfield import runs
+        from farfield import outputs, runs
         from farfield.cli import PARTIAL
-        from farfield.scene import save_scene as save
         from farfield.scene.files import explain
         from farfield.scene.shorthand import Shorthand
 
@@ -98,6 +97,7 @@ def register(app: typer.Typer) -> None:
             raise UsageError("missing option '--output' / '-o': the .png file; see 'farfield render --help'")
         settings = common.settings(size=size)
         target = runs.output_path(output, runs.PICTURES, "pictures")
+        outputs.check([target, save_scene, common.events], [])  # what is read is known only when much is read
         run = common.run(settings)
         asked = Shorthand(
             lines=tuple(lines or ()),
@@ -127,9 +127,18 @@ def register(app: typer.Typer) -> None:
             scene, info = asked.scene(what, settings, progress=run["progress"], **how)
         except ValidationError as error:
             raise UsageError(f"the picture makes no sense: {explain(error)}") from error
-        if save_scene is not None:
-            save(scene, save_scene)
-        result = runs.draw(scene, target, settings, info=info, events=run["events"], progress=run["progress"], **how)
+        result = runs.draw(
+            scene,
+            target,
+            settings,
+            info=info,
+            scene_file=what if what is not None and runs.is_scene_file(what) else None,
+            save_as=save_scene,
+            events=run["events"],
+            progress=run["progress"],
+            notice=common.tell_assumed,
+            **how,
+        )
         text = [f"picture  {result['size'][0]} x {result['size'][1]}: " + _drawn(result)]
         for found in result["maps"].values():
             low, high = found["range"]

@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
         kind: Annotated[str, typer.Option("--kind", help="streamline")] = "streamline",
         field: Annotated[str, typer.Option("--field", help="the vector field")] = "velocity",
         direction: Annotated[str, typer.Option("--direction", help="forward, backward or both")] = "both",
-        integrator: Annotated[str, typer.Option("--integrator", help="rk45, rk4 or euler")] = "rk45",
+        integrator: Annotated[str, typer.Option("--integrator", help="rk45, rk45-physical, rk4 or euler")] = "rk45",
         tolerance: Annotated[float, typer.Option("--tolerance", help="local error that a step may make")] = 1e-6,
         initial_step: Annotated[float | None, typer.Option("--initial-step", help="length of the first step")] = None,
         max_step: Annotated[
@@ -50,15 +50,18 @@ def register(app: typer.Typer) -> None:
         Exit code 3 if pages failed and lines stop there.
         """
         from farfield.cli import PARTIAL
+        from farfield.names import field_names
         from farfield.runs import TABLES, output_path
-        from farfield.seeds import resolve
+        from farfield.seeds import file_of, resolve
 
         if kind != "streamline":
             raise UsageError(f"--kind: this version traces lines of kind streamline, not '{kind}'")
         target = output_path(output, TABLES, "lines")
         spec, array = resolve(seeds)
+        sampled = field_names(names(scalars))
         settings = common.settings()
-        with common.open(source, settings) as dataset:
+        with common.open(source, settings, writes=target, reads=file_of(seeds)) as dataset:
+            common.tell_assumed(dataset.info()["guessed"])
             dataset.isel(time=step)  # says what steps there are, before anything is read
             result = dataset.trace(
                 target,
@@ -75,7 +78,7 @@ def register(app: typer.Typer) -> None:
                     "max_time": max_time,
                     "max_steps": max_steps,
                     "terminal_speed": terminal_speed,
-                    "scalars": names(scalars),
+                    "scalars": sampled,
                 },
                 seeds=array,
                 progress=common.progress(settings),

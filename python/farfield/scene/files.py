@@ -3,31 +3,123 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from farfield.errors import DataError, UsageError
-from farfield.scene.models import Scene
+from farfield import seeds, sources
+from farfield.errors import DataError, FarfieldError, UsageError
+from farfield.scene.models import Lines, Scene
+
+_NEARBY = 2
+"""Steps up from a scene's folder to a file that is still named relative to it: what lies so near is moved along with it."""
 
 
 def load_scene(path: str | os.PathLike[str]) -> Scene:
-    """Reads a scene file; its relative paths are relative to the working folder, as on the command line.
+    """Reads a scene file. Paths in it are relative to its folder; in the `Scene`, as everywhere, to the working folder.
 
     Raises:
         DataError: if the file cannot be read.
         UsageError: if it is not a scene; the message names the first key that is wrong.
     """
+    name = os.fspath(path)
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise DataError(f"{os.fspath(path)}: cannot read the scene: {reason}") from error
+        raise DataError(f"{name}: cannot read the scene: {reason}") from error
     try:
-        return Scene.model_validate_json(text)
+        scene = Scene.model_validate_json(text)
     except ValidationError as error:
-        raise UsageError(f"{os.fspath(path)}: not a scene: {explain(error)}") from error
+        raise UsageError(f"{name}: not a scene: {explain(error)}") from error
+    folder = os.path.dirname(name)
+    return _moved(scene, lambda inner: os.path.join(folder, os.path.expanduser(inner)))
+
+
+def as_scene(document: Mapping[str, Any]) -> Scene:
+    """A dictionary of what a scene file holds; its paths are relative to the working folder.
+
+    Raises:
+        UsageError: if it is not a scene; the message names the first key that is wrong.
+    """
+    try:
+        return Scene.model_validate(document)
+    except ValidationError as error:
+        raise UsageError(f"not a scene: {explain(error)}") from error
+
+
+def files_of(
+    scene: Scene, known: sources.Source | None = None, *, scene_file: str | None = None
+) -> tuple[sources.Source | None, list[str]]:
+    """The dataset's files, if the scene has one, and the names of all that is read to draw it.
+
+    Args:
+        scene: The scene.
+        known: The dataset's files, where they are known already.
+        scene_file: Where the scene was read from; errors name it.
+
+    Raises:
+        DataError: if a file is not there.
+        UsageError: if the source or seeds make no sense.
+    """
+    read = [] if scene_file is None else [scene_file]
+    try:
+        source = sources.parse(scene.source) if known is None and scene.source is not None else known
+        for drawn in scene.objects:
+            if not isinstance(drawn, Lines):
+                continue
+            if drawn.file is not None:
+                if not os.path.exists(drawn.file):
+                    raise DataError(f"{drawn.file}: there is no such file of lines; 'farfield trace' writes one")
+                read.append(drawn.file)
+            elif drawn.trace is not None and isinstance(drawn.trace.seeds, str):
+                seeds.resolve(drawn.trace.seeds)
+                read += seeds.file_of(drawn.trace.seeds)
+    except FarfieldError as error:
+        if scene_file is None:
+            raise
+        folder = os.path.dirname(os.path.abspath(scene_file))
+        hint = f"; paths in a scene are relative to its folder, {folder}" if isinstance(error, DataError) else ""
+        raise type(error)(f"{scene_file}: {error}{hint}") from error
+    return source, read if source is None else [*read, *source.reads()]
+
+
+def _moved(scene: Scene, move: Callable[[str], str]) -> Scene:
+    """The scene with `move` applied to each of its paths."""
+    return scene.model_copy(
+        update={
+            "source": scene.source and sources.moved(scene.source, move),
+            "objects": [_moved_lines(o, move) if isinstance(o, Lines) else o for o in scene.objects],
+        }
+    )
+
+
+def _moved_lines(lines: Lines, move: Callable[[str], str]) -> Lines:
+    if lines.file is not None:
+        return lines.model_copy(update={"file": move(lines.file)})
+    if lines.trace is not None and seeds.file_of(lines.trace.seeds):
+        return lines.model_copy(
+            update={"trace": lines.trace.model_copy(update={"seeds": move(str(lines.trace.seeds))})}
+        )
+    return lines
+
+
+def _seen_from(folder: str, path: str) -> str:
+    """A path relative to the working folder as one relative to `folder`, if it lies in or near that; else an absolute one."""
+    here = os.path.join(os.getcwd(), os.path.expanduser(path))
+
+    def is_same(name: str) -> bool:
+        # `..` behind a link leads elsewhere than it reads.
+        return os.path.realpath(name) == os.path.realpath(here)
+
+    plain = os.path.normpath(here)
+    near = os.path.relpath(plain, folder)
+    is_near = near.split(os.sep).count(os.pardir) <= _NEARBY and os.path.commonpath([plain, folder]) != os.sep
+    if is_near and is_same(os.path.join(folder, near)):
+        return near
+    return plain if is_same(plain) else here
 
 
 def explain(error: ValidationError) -> str:
@@ -47,11 +139,14 @@ def explain(error: ValidationError) -> str:
 
 
 def save_scene(scene: Scene, path: str | os.PathLike[str]) -> None:
-    """Writes a scene file that `load_scene` and `farfield render` read.
+    """Writes a scene file that `load_scene` and `farfield render` read. Files in or near its folder are named relative to it,
+    others by their absolute paths.
 
     Raises:
         DataError: if it cannot be written.
     """
+    folder = os.path.dirname(os.path.abspath(path))
+    scene = _moved(scene, lambda inner: _seen_from(folder, inner))
     try:
         Path(path).write_text(scene.model_dump_json(indent=2, exclude_defaults=False) + "\n", encoding="utf-8")
     except OSError as error:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from farfield.errors import FarfieldError
+from farfield.names import field_names
 from farfield.surfaces import parse_surface
 
 Vector = tuple[float, float, float]
@@ -51,7 +52,7 @@ class Trace(_Part):
     """A shape or a file as `farfield trace` takes them, or positions."""
     field: str = "velocity"
     direction: Literal["forward", "backward", "both"] = "both"
-    integrator: Literal["rk45", "rk4", "euler"] = "rk45"
+    integrator: Literal["rk45", "rk45-physical", "rk4", "euler"] = "rk45"
     tolerance: Positive = 1e-5
     initial_step: Positive | None = None
     max_step: Positive | None = None
@@ -61,6 +62,14 @@ class Trace(_Part):
     """Null, here as above: no bound."""
     terminal_speed: Annotated[float, Field(ge=0)] = 1e-12
     scalars: list[str] = []
+
+    @field_validator("scalars")
+    @classmethod
+    def _each_once(cls, value: list[str]) -> list[str]:
+        try:
+            return field_names(value)
+        except FarfieldError as error:
+            raise ValueError(str(error)) from error
 
 
 class Lines(_Part):
@@ -155,11 +164,16 @@ class Scene(_Part):
     """
 
     # What the schema says of it: the example is Python's.
-    model_config = ConfigDict(json_schema_extra={"description": "A picture."})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "description": "A picture. Paths in a scene file (the source, files of lines and of seeds) are relative to its folder."
+        }
+    )
 
     version: Literal[1] = 1
     source: str | None = None
-    """As the command line takes it; null where only files of lines are drawn."""
+    """As the command line takes it; null where only files of lines are drawn. This path, and those of lines and seeds, are
+    relative to the working folder, in a file to the folder of that file."""
     step: Annotated[int, Field(ge=0)] = 0
     objects: list[Drawn] = []
     maps: dict[str, ColorMap] = {}

@@ -64,8 +64,10 @@ def _source(
 ) -> dict[str, Any] | None:
     if scene.source is None:
         return None
-    found = known or sources.parse(scene.source).with_options(cache_dir=str(settings["cache_dir"]))
-    found = found.with_options(**options)
+    found = known or sources.parse(scene.source)
+    # An open dataset knows where its own cache is.
+    kept = found.options.get("cache_dir") or str(settings["cache_dir"])
+    found = found.with_options(cache_dir=kept, **options)
     return {
         "path": found.path,
         "q": list(found.q) or None,

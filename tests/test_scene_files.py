@@ -1,0 +1,127 @@
+"""Paths in a scene file are relative to its folder, wherever it is drawn from."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import farfield
+from farfield.errors import DataError, UsageError
+from farfield.scene import Lines, Outline, Scene, Trace, load_scene, save_scene
+from plot3d_files import Block, write
+from running import Command
+
+
+@pytest.fixture
+def case(flow_blocks: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Folders `data`, with a flow, lines and seeds, and `work`, from which is worked."""
+    home = tmp_path / "case"
+    for name in ("data", "work", "work/scenes"):
+        (home / name).mkdir(parents=True)
+    write(home / "data", flow_blocks)
+    (home / "data" / "seeds.csv").write_text("x,y,z\n0.7,0.5,0.3\n")
+    with farfield.open(home / "data/flow.xyz", q=home / "data/flow.q") as ds:
+        ds.streamlines(seeds=[(0.6, 0.5, 0.3)], max_length=0.3).save(home / "data/l.vtp")
+    monkeypatch.chdir(home / "work")
+    return home
+
+
+def names_in(path: Path | str) -> list[str | None]:
+    found = json.loads(Path(path).read_text())
+    files = [o.get("file") or (o.get("trace") or {}).get("seeds") for o in found["objects"] if o["kind"] == "lines"]
+    return [found["source"], *files]
+
+
+def scene_of(folder: str) -> Scene:
+    return Scene(
+        source=f"{folder}/flow.xyz+q={folder}/flow*.q",
+        size=(80, 60),
+        objects=[
+            Outline(),
+            Lines(file=f"{folder}/l.vtp"),
+            Lines(trace=Trace(seeds=f"{folder}/seeds.csv", max_length=0.2)),
+            Lines(trace=Trace(seeds="random:3:1", max_length=0.2)),
+        ],
+    )
+
+
+def test_a_saved_scene_is_drawn_from_anywhere(
+    case: Path, tmp_path: Path, ff: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("--lines", "../data/l.vtp", "--seeds", "../data/seeds.csv", "--size", "80x60", "-q")
+    ff("render", "../data/flow.xyz+q=../data/flow*.q", *words, "-o", "a.png", "--save-scene", "scenes/sc.json")
+    above = "../../data"
+    assert names_in("scenes/sc.json") == [
+        f"{above}/flow.xyz+q={above}/flow*.q", f"{above}/l.vtp", f"{above}/seeds.csv",
+    ]  # fmt: skip
+    moved = tmp_path / "moved"
+    shutil.copytree(case, moved)
+    shutil.rmtree(case / "data")
+    monkeypatch.chdir("/")
+    ff("render", moved / "work/scenes/sc.json", "-o", moved / "b.png", "-q", cwd=tmp_path)
+    farfield.render(moved / "work/scenes/sc.json", moved / "c.png", progress=False)
+    first = (case / "work/a.png").read_bytes()
+    assert first == (moved / "b.png").read_bytes() == (moved / "c.png").read_bytes()
+
+
+def test_names_are_relative_where_files_are_near(case: Path) -> None:
+    save_scene(scene_of("../data"), case / "data" / "in.json")
+    assert names_in(case / "data/in.json") == ["flow.xyz+q=flow*.q", "l.vtp", "seeds.csv", "random:3:1"]
+    save_scene(scene_of(str(case / "data")), case / "up.json")
+    assert names_in(case / "up.json")[:2] == ["data/flow.xyz+q=data/flow*.q", "data/l.vtp"]
+    far = case / "work/scenes/1/2"
+    far.mkdir(parents=True)
+    save_scene(scene_of("../data"), far / "far.json")
+    data = str(case / "data")
+    assert names_in(far / "far.json") == [
+        f"{data}/flow.xyz+q={data}/flow*.q", f"{data}/l.vtp", f"{data}/seeds.csv", "random:3:1",
+    ]  # fmt: skip
+    # `..` behind a link leads elsewhere.
+    (case / "link").symlink_to("work/scenes/1")
+    save_scene(scene_of("../data"), "../link/sc.json")
+    assert names_in(case / "link/sc.json")[1] == f"{data}/l.vtp"
+    for path in (case / "data/in.json", case / "up.json", far / "far.json", case / "link/sc.json"):
+        loaded = load_scene(path)
+        assert [Path(o.file).resolve() for o in loaded.objects if isinstance(o, Lines) and o.file] == [
+            case / "data/l.vtp"
+        ], path
+
+
+def test_what_is_no_path_stays(case: Path) -> None:
+    scene = Scene(source="demo:box", objects=[Outline(), Lines(trace=Trace(seeds=[(0, 0, 0)]))])
+    save_scene(scene, "../data/sc.json")
+    assert load_scene("../data/sc.json") == scene and names_in("../data/sc.json")[0] == "demo:box"
+
+
+def test_a_name_with_parts_is_one_file(case: Path) -> None:
+    odd = case / "data" / "a+q=b.xyz"
+    shutil.copy(case / "data/flow.xyz", odd)
+    save_scene(Scene(source="../data/a+q=b.xyz"), "scenes/sc.json")
+    assert names_in("scenes/sc.json") == ["../../data/a+q=b.xyz"]
+    assert Path(str(load_scene("scenes/sc.json").source)).resolve() == odd.resolve()
+
+
+@pytest.mark.parametrize("gone", ["flow.xyz", "flow.q", "l.vtp", "seeds.csv"])
+def test_an_error_names_the_scene_and_its_folder(gone: str, case: Path, ff: Command) -> None:
+    save_scene(scene_of("../data"), "scenes/sc.json")
+    (case / "data" / gone).unlink()
+    said = ff("render", "scenes/sc.json", "-o", "p.png", ok=(1,)).stderr
+    words = ("scenes/sc.json: ", gone if gone != "flow.q" else "flow*.q", str(case / "work" / "scenes"))
+    assert all(word in said for word in words) and said.count("\n") == 1, said
+    with pytest.raises(DataError, match=r"scenes/sc\.json"):
+        farfield.render("scenes/sc.json", "p.png", progress=False)
+
+
+def test_a_dictionary_is_a_scene_of_the_working_folder(case: Path) -> None:
+    document: dict[str, Any] = scene_of("../data").model_dump(mode="json")
+    drawn = farfield.render(document, "a.png", progress=False)
+    assert drawn["size"] == [80, 60] and [d["kind"] for d in drawn["drawn"]].count("lines") == 3
+    with pytest.raises(UsageError, match="not a scene: bogus"):
+        farfield.render({"bogus": 1}, "a.png")
+    for no_scene in (3, None, [document]):
+        with pytest.raises(UsageError, match="a scene, a dataset or a source"):
+            farfield.render(no_scene, "a.png")  # type: ignore[arg-type]
