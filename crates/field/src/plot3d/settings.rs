@@ -220,6 +220,10 @@ fn reference(value: &Value) -> Result<Reference, String> {
     for (key, value) in map {
         let number = positive(key, value);
         match reference.slot(&key.replace('-', "_")) {
+            // Of a gas with gamma of 1 or less the pressure has no sign.
+            Some(_) if key == "gamma" && number.as_ref().is_ok_and(|g| *g <= 1.0) => {
+                return Err(format!("'gamma' is {value}; it must be above 1"));
+            }
             Some(slot) => *slot = Some(number?),
             None => {
                 let known = Reference::KEYS.join(", ");
@@ -279,6 +283,7 @@ mod tests {
             (r#"{"colour": 1}"#, "unknown key 'colour'"),
             (r#"{"reference": {"mass": 1}}"#, "unknown key 'mass' in 'reference'"),
             (r#"{"reference": {"length": -1}}"#, "positive"),
+            (r#"{"reference": {"gamma": 0.5}}"#, "above 1"),
             (r#"{"zones": {"a": {"size": 1}}}"#, "unknown key 'size' in 'zones.a'"),
             (r#"{"precision": 16}"#, "32, 64"),
             (r#"{"names": 3}"#, "list of strings"),

@@ -43,7 +43,8 @@ fn line(text: &str, size: f32) -> (Vec<(GlyphId, f32)>, f32) {
     let mut last: Option<GlyphId> = None;
     let mut glyphs = Vec::new();
     for c in text.chars().filter(|c| !c.is_control()) {
-        let id = font.glyph_id(c);
+        // A letter that the font does not have is seen to be missing.
+        let id = Some(font.glyph_id(c)).filter(|id| id.0 != 0).unwrap_or_else(|| font.glyph_id('?'));
         if let Some(last) = last {
             x += scaled.kern(last, id);
         }
@@ -132,6 +133,14 @@ mod tests {
         assert!(width("Hx", size) > width("H", size) && width("", size) == 0.0);
         // Upper and lower edge of the small letter are sharp.
         assert!(x.coverage.iter().any(|c| *c > 200));
+    }
+
+    #[test]
+    fn letters_that_the_font_lacks_are_seen_to_be_missing() {
+        let size = crisp(20.0);
+        assert_eq!(font().glyph_id('流').0, 0);
+        assert_eq!(rasterise("a流b", size, 0.0, 40.0).len(), 3);
+        assert!((width("流", size) - width("?", size)).abs() < 1e-3);
     }
 
     #[test]
