@@ -1,5 +1,6 @@
 //! What a tracer asks of the world, and the answer over a gridded dataset.
 
+use crate::line::Reason;
 use field::cell::Rst;
 use field::nodes::{Miss, Nodes};
 use field::simd::V4;
@@ -22,6 +23,17 @@ pub enum Exit {
     Left,
     /// Its only cell is blanked out.
     Hole,
+}
+
+impl Exit {
+    /// Why a line ends there; a wall tells more than either.
+    pub(crate) fn reason(self, wall: bool) -> Reason {
+        match (wall, self) {
+            (true, _) => Reason::Wall,
+            (false, Self::Hole) => Reason::Hole,
+            (false, Self::Left) => Reason::Left,
+        }
+    }
 }
 
 /// A steady vector field that can be sampled in physical space. `Err` carries absence: nothing has changed, and the same

@@ -64,13 +64,7 @@ impl Streamline {
                 Ok(())
             }
             None => {
-                let reason = if wall {
-                    Reason::Wall
-                } else if exit == Exit::Hole {
-                    Reason::Hole
-                } else {
-                    Reason::Left
-                };
+                let reason = exit.reason(wall);
                 self.end_half(flow, options, reason)
             }
         }

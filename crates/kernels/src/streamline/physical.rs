@@ -71,13 +71,7 @@ impl Streamline {
                     Some(face) => is_wall(flow, face)?,
                     None => false,
                 };
-                let reason = if wall {
-                    Reason::Wall
-                } else if exit == Exit::Hole {
-                    Reason::Hole
-                } else {
-                    Reason::Left
-                };
+                let reason = exit.reason(wall);
                 return self.end_half(flow, options, reason);
             }
         };
