@@ -3,7 +3,6 @@
 use super::walls::is_wall;
 use super::{rate, Face, Options, State, Streamline, Within};
 use crate::flow::{Exit, GridFlow, Place};
-use crate::line::Reason;
 use field::nodes::{Miss, Nodes};
 use field::simd::V4;
 use field::space::{Blank, Spot};

@@ -2,7 +2,7 @@
 
 use super::walls::{facing, is_wall};
 use super::{distance, growth, Integrator, Options, State, Streamline, SHRINK_MIN};
-use crate::flow::{Exit, Flow, GridFlow, Place};
+use crate::flow::{Flow, GridFlow, Place};
 use crate::line::Reason;
 use crate::rk::{Method, Stepper, Tried};
 use field::nodes::{Miss, Nodes};
