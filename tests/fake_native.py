@@ -112,7 +112,7 @@ def module(calls: Calls) -> types.ModuleType:
     def convert(source: str, destination: str, **k: Any) -> str:
         done = {"destination": destination, "dry_run": False, "resumed": False, "bytes_in": 10, "bytes_out": 11,
                 "pages_written": 2, "shards": 1, "zones": [], "page": 16, "layout": "cubed", "codec": "none",
-                "padding_disk": 1.0, "padding_memory": 1.0, "seconds_estimated": None, "stats": STATS}  # fmt: skip
+                "padding_disk": 1.0, "padding_memory": 1.0, "seconds_estimated": None, "guessed": [], "stats": STATS}  # fmt: skip
         return str(calls.note("convert", done, source=source, destination=destination, **k))
 
     def validate(source: str, **k: Any) -> str:

@@ -271,7 +271,8 @@ def convert(
                "resume": bool, "overwrite": bool, "dry_run": bool}
     Result: {"destination", "dry_run": bool, "resumed": bool, "bytes_in", "bytes_out", "pages_written", "shards",
              "zones": [{"name", "dims", "page"}], "page", "layout", "codec",
-             "padding_disk": ratio, "padding_memory": ratio, "seconds_estimated": number | null, "stats": STATS}
+             "padding_disk": ratio, "padding_memory": ratio, "seconds_estimated": number | null,
+             "guessed": [sentence], "stats": STATS}
     bytes_out, pages_written and shards are estimates in a dry run. Interrupted, it leaves what `resume` completes.
     """
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from farfield import outputs, sources
-from farfield.errors import FarfieldError, Interrupted, UsageError
+from farfield.errors import UsageError
 from farfield.names import field_names
 from farfield.progress import Report, reporting
 from farfield.settings import Settings
@@ -36,7 +36,7 @@ def output_path(path: Path, allowed: Sequence[str], what: str) -> str:
     return target
 
 
-def located(
+def _located(
     source: Path,
     settings: Settings,
     *,
@@ -104,62 +104,33 @@ def convert(
     ...     ff.convert("demo:box", folder + "/box.zarr", page=8)["page"]
     8
     """
-    given = {"memory_limit": memory_limit, "workers": workers, "readers": readers}
-    settings = Settings({**given, "page": page, "layout": layout, "codec": codec})
-    found = located(source, settings, q=q, function=function, plot3d=plot3d, zone_order=zone_order)
-    options = {"resume": resume, "overwrite": overwrite, "dry_run": dry_run}
-    return convert_source(found, destination, settings, options, events=events, progress=progress)
-
-
-def convert_source(
-    found: sources.Source,
-    destination: Path,
-    settings: Settings,
-    options: Mapping[str, Any],
-    *,
-    notice: Notice | None = None,
-    events: Path | None = None,
-    progress: bool | Report | None = None,
-) -> dict[str, Any]:
-    """As `convert`, of a source that is already taken apart. `notice` gets what was guessed about it, before the work."""
     from farfield import _core
 
+    given = {"memory_limit": memory_limit, "workers": workers, "readers": readers}
+    settings = Settings({**given, "page": page, "layout": layout, "codec": codec})
+    found = _located(source, settings, q=q, function=function, plot3d=plot3d, zone_order=zone_order)
+    options = {
+        **{name: settings[name] for name in ("page", "layout", "codec")},
+        "resume": resume,
+        "overwrite": overwrite,
+        "dry_run": dry_run,
+    }
     read = found.reads()
     target = os.path.abspath(destination)
-    if options["overwrite"] and os.path.isdir(target):
+    if overwrite and os.path.isdir(target):
         # A store may be cut anew: it is read until the new one is whole and takes its place.
         read = [name for name in read if os.path.realpath(name) != target]
     outputs.check([destination, events], read)
     with reporting(progress) as report:
-        if notice is not None:
-            notice(_guessed(found, settings, report))
-        stored = {name: settings[name] for name in ("page", "layout", "codec")}
         text = _core.convert(
             found.path,
             os.fspath(destination),
-            **found.with_options(**stored, **options).native(),
+            **found.with_options(**options).native(),
             **settings.means(replacement=False),
             events=_events(events),
             progress=report,
         )
     return _object(text)
-
-
-def _guessed(found: sources.Source, settings: Settings, report: Report | None) -> list[str]:
-    """What opening a dataset guesses about its files; nothing where it cannot be opened, which whoever works with it says."""
-    from farfield import _core
-
-    try:
-        native = _core.Dataset.open(found.path, **found.native(), **settings.means(), progress=report)
-        try:
-            listed: list[str] = json.loads(native.info())["guessed"]
-        finally:
-            native.close()
-    except Interrupted:
-        raise
-    except FarfieldError:
-        return []
-    return listed
 
 
 def validate(
@@ -189,7 +160,7 @@ def validate(
     from farfield import _core
 
     settings = Settings({"memory_limit": memory_limit, "workers": workers, "readers": readers})
-    found = located(source, settings, q=q, function=function, plot3d=plot3d, zone_order=zone_order)
+    found = _located(source, settings, q=q, function=function, plot3d=plot3d, zone_order=zone_order)
     outputs.check([events], found.reads())
     with reporting(progress) as report:
         text = _core.validate(

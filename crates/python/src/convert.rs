@@ -64,6 +64,7 @@ pub fn convert(
             |z: &field::catalog::ZoneInfo, page: [usize; 3]| json!({"name": z.name, "dims": z.dims, "page": page});
         let mut result = json!({
             "destination": destination, "dry_run": dry, "resumed": false, "page": page, "layout": layout_name, "codec": codec_name,
+            "guessed": input.catalog.guessed,
         });
         if dry {
             let d = converter::dry_run(&input, dst, &options, &charge)?;

@@ -36,17 +36,20 @@ def register(app: typer.Typer) -> None:
         from farfield.sizes import count, format_bytes
 
         settings = common.settings(page=page, layout=layout, codec=codec)
-        found = runs.located(source, settings, plot3d=common.plot3d, zone_order=common.zone_order)
-        run = common.run(settings)
-        result = runs.convert_source(
-            found,
+        result = runs.convert(
+            source,
             destination,
-            settings,
-            {"resume": resume, "overwrite": overwrite, "dry_run": dry_run},
-            notice=None if common.quiet else common.tell_assumed,
-            events=run["events"],
-            progress=run["progress"],
+            page=settings["page"],
+            layout=settings["layout"],
+            codec=settings["codec"],
+            resume=resume,
+            overwrite=overwrite,
+            dry_run=dry_run,
+            plot3d=common.plot3d,
+            zone_order=common.zone_order,
+            **common.run(settings),
         )
+        common.tell_assumed(result["guessed"])
         lines = [
             f"{'would be ' if dry_run else ''}{format_bytes(result['bytes_out'])} of {format_bytes(result['bytes_in'])} "
             f"in {count(result['pages_written'], 'page')} and {count(result['shards'], 'shard')}; "

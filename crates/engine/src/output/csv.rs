@@ -20,7 +20,6 @@ pub(crate) fn write(
     let layout = spool.layout();
     let failed = |e| OutputError::io(output.path(), "write", e);
     let mut file = std::io::BufWriter::with_capacity(spool.buffer_bytes(), output.file().as_ref());
-    // Writing to a string cannot fail.
     let mut head = String::from("seed,x,y,z,time,zone");
     for (field, name) in layout.fields.iter().zip(spool.names()) {
         for component in 0..field.components {
@@ -29,6 +28,7 @@ pub(crate) fn write(
                 (2 | 3, Some(axis)) => format!("{name}_{axis}"),
                 _ => format!("{name}_{component}"),
             };
+            // Writing to a string cannot fail.
             if column.contains([',', '"']) {
                 let _ = write!(head, ",\"{}\"", column.replace('"', "\"\""));
             } else {
@@ -61,7 +61,7 @@ pub(crate) fn write(
             }
             for row in 0..count as usize {
                 text.clear();
-                // As above.
+                // Writing to a string cannot fail.
                 let _ = write!(text, "{seed}");
                 let cell = |part: usize| &blocks[part][row * parts[part] as usize..][..parts[part] as usize];
                 numbers(cell(0), f64::from_le_bytes).for_each(|v| push(&mut text, v));

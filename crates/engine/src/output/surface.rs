@@ -401,6 +401,7 @@ fn vtp_text(
 ) -> String {
     let mut text = String::from(vtp::HEAD);
     field_data.text(&mut text, blocks);
+    // Writing to a string cannot fail.
     let _ = writeln!(
         text,
         "    <Piece NumberOfPoints=\"{n}\" NumberOfVerts=\"0\" NumberOfLines=\"0\" NumberOfStrips=\"0\" NumberOfPolys=\"{quads}\">"
