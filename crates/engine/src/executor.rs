@@ -34,7 +34,7 @@ const CHARGE_ROUNDS: usize = 16;
 /// Progress is told, and an interruption noticed, this often.
 const TELL_EVERY: Duration = Duration::from_millis(80);
 /// A refused charge is tried again for this long: pins are let go within microseconds, reads over a network take a part of a second.
-pub(crate) const CHARGE_PATIENCE: Duration = Duration::from_secs(2);
+const CHARGE_PATIENCE: Duration = Duration::from_secs(2);
 /// A task's state is charged anew when it has grown by this much.
 const CHARGE_STEP: usize = 64 << 10;
 

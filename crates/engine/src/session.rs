@@ -133,7 +133,7 @@ pub struct Session {
 /// code, which is touched before the base is measured, stacks and freed lines that the allocator kept came to 0.1 to 1.2 MiB at
 /// limits of 4 to 32 MiB.
 const UNSEEN_SHARE: u64 = 16;
-pub(crate) const UNSEEN_LEAST: u64 = 3 << 19;
+const UNSEEN_LEAST: u64 = 3 << 19;
 const UNSEEN_MOST: u64 = 4 << 20;
 
 /// What is kept free under a limit.

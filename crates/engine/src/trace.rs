@@ -2,13 +2,13 @@
 
 use crate::admission::SeedOrder;
 pub(crate) use crate::admission::SeedRule;
-use crate::executor::{self, Load, Outcome, RunStats, Work, CHARGE_PATIENCE};
+use crate::executor::{self, Load, Outcome, RunStats, Work};
 use crate::output::{
     self, FieldSpec, FieldType, FieldValues, FinishedLine, LineArrays, LineLayout, LineSpool, OutputFile, Provenance,
     SpoolOptions,
 };
 use crate::seeds::Seeds;
-use crate::session::{would_do, Session, Watch, UNSEEN_LEAST};
+use crate::session::{would_do, Session, Watch};
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::nodes::{Miss, Nodes, Zone};
@@ -22,7 +22,6 @@ use pager::{Charge, ChargeKind, PageId, Pager, Worker};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 /// What is traced.
 #[derive(Clone, Debug)]
@@ -189,7 +188,9 @@ impl Work for Tracing<'_> {
                 });
             }
         }
-        let _copies = self.copies(2 * task.line.bytes() as u64)?;
+        // The halves are joined and split by fields in memory of its own, for which clean pages make room. Where there are none to
+        // drop the run goes on: what this thread and the others have pinned for their steps is not let go while it waits here.
+        let _copies = self.pager.charge(ChargeKind::Tasks, 2 * task.line.bytes() as u64);
         let j: Joined = task.line.into_line();
         let columns = split(&j.fields, &self.layout.fields, j.points.len());
         let values: Vec<FieldValues<'_>> = columns.iter().map(|c| FieldValues::F64(c)).collect();
@@ -213,32 +214,6 @@ impl Work for Tracing<'_> {
             sink.failure.get_or_insert_with(|| f.to_string());
         }
         sink.spool.add(&line).map_err(FieldError::from)
-    }
-}
-
-impl Tracing<'_> {
-    /// Memory in which the halves of a line are joined and split by fields: clean pages make room for it, those in use when the other
-    /// threads have done their steps.
-    fn copies(&self, bytes: u64) -> Result<Option<Charge>, FieldError> {
-        let began = Instant::now();
-        loop {
-            match self.pager.charge(ChargeKind::Tasks, bytes) {
-                Ok(charge) => return Ok(Some(charge)),
-                // For a moment, and less than what the session keeps free.
-                Err(_) if bytes <= UNSEEN_LEAST / 4 / self.workers as u64 => return Ok(None),
-                Err(_) if began.elapsed() < CHARGE_PATIENCE => {
-                    self.pager.press();
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                Err(full) => {
-                    return Err(FieldError::LimitTooSmall {
-                        limit: full.limit,
-                        needs: would_do(self.pager, bytes),
-                        what: "joining the halves of a line".into(),
-                    })
-                }
-            }
-        }
     }
 }
 
