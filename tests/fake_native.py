@@ -17,7 +17,7 @@ STATS = {
 }  # fmt: skip
 
 INFO = {
-    "source": "fake", "format": "fake", "guessed": [], "dimension": 3, "coordinates_dtype": "float64",
+    "source": "fake", "format": "fake", "guessed": [], "order_assumed": [], "dimension": 3, "coordinates_dtype": "float64",
     "zones": [
         {"name": "zone1", "dims": [5, 4, 3], "iblank": True, "points": 60, "page": [5, 4, 3], "pages": 1,
          "box": [[0, 0, 0], [4, 3, 2]], "header": None, "iblank_values": {"1": 59, "-3": 1}},
@@ -112,7 +112,8 @@ def module(calls: Calls) -> types.ModuleType:
     def convert(source: str, destination: str, **k: Any) -> str:
         done = {"destination": destination, "dry_run": False, "resumed": False, "bytes_in": 10, "bytes_out": 11,
                 "pages_written": 2, "shards": 1, "zones": [], "page": 16, "layout": "cubed", "codec": "none",
-                "padding_disk": 1.0, "padding_memory": 1.0, "seconds_estimated": None, "guessed": [], "stats": STATS}  # fmt: skip
+                "padding_disk": 1.0, "padding_memory": 1.0, "seconds_estimated": None, "guessed": [],
+                "order_assumed": [], "stats": STATS}  # fmt: skip
         return str(calls.note("convert", done, source=source, destination=destination, **k))
 
     def validate(source: str, **k: Any) -> str:

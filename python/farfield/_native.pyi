@@ -56,7 +56,7 @@ STATS = {"wall_s", "cpu_s", "wait_s": seconds since the dataset was opened,
         Where nothing is paged (a store that is validated, a scene without a source) there are no "replacement", "touched_exact",
         "failed" and "fills".
 
-INFO = {"source": path, "format": text, "guessed": [sentence], "dimension": 2 | 3,
+INFO = {"source": path, "format": text, "guessed": [sentence], "order_assumed": [name], "dimension": 2 | 3,
         "length_unit": unit of positions, "grid unit" where nothing gives it, "coordinates_dtype": "float32" | "float64",
         "zones": [{"name", "dims": [ni, nj, nk], "iblank": bool, "points": int,
                    "page": [pi, pj, pk], "pages": int,
@@ -272,7 +272,7 @@ def convert(
     Result: {"destination", "dry_run": bool, "resumed": bool, "bytes_in", "bytes_out", "pages_written", "shards",
              "zones": [{"name", "dims", "page"}], "page", "layout", "codec",
              "padding_disk": ratio, "padding_memory": ratio, "seconds_estimated": number | null,
-             "guessed": [sentence], "stats": STATS}
+             "guessed": [sentence], "order_assumed": [name], "stats": STATS}
     bytes_out, pages_written and shards are estimates in a dry run. Interrupted, it leaves what `resume` completes.
     """
 

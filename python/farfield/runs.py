@@ -303,8 +303,8 @@ def draw(
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
     """As `render`, of a scene. Its dataset's `info` and `files` are found out if they are not at hand; `scene_file` is where it
-    was read from, `save_as` where it is written to first. `notice` gets what was guessed about the dataset, where its `info` is
-    at hand or needed.
+    was read from, `save_as` where it is written to first. `notice` gets the names of files whose order was assumed, where the
+    dataset's `info` is at hand or needed.
 
     Raises:
         UsageError: if the scene makes no sense.
@@ -324,7 +324,7 @@ def draw(
         with open_source(files, settings, progress=progress, **how) as dataset:
             info = dataset.info()
     if notice is not None and info is not None:
-        notice(info["guessed"])
+        notice(info["order_assumed"])
     document = to_native(scene, settings, info, files, **how)
     with reporting(progress) as report:
         text = _core.render(

@@ -63,6 +63,10 @@ pub trait Work: Sync {
     );
     /// Bytes that a task holds now.
     fn bytes(&self, task: &Self::Task) -> usize;
+    /// Bytes that [`Work::finish`] takes for a moment beside what the task holds.
+    fn finishing(&self, _task: &Self::Task) -> usize {
+        0
+    }
     /// The memory limit is `limit` bytes now (told at the beginning, too): gives back what is too much under it, and says how many
     /// tasks may be active at most.
     ///
@@ -269,13 +273,13 @@ where
             }
         };
         let bytes = self.work.bytes(&task);
-        match self.patiently(true, |pager| pager.charge(ChargeKind::Tasks, bytes as u64)) {
+        match self.begin(|pager| pager.charge(ChargeKind::Tasks, bytes as u64)) {
             Ok(charge) => {
                 let (restarts, wanted, hold) = (0, Vec::new(), None);
                 Some(Box::new(Slot { number, task, charge, charged: bytes, restarts, wanted, hold }))
             }
             Err(Refused { full, alone: true }) => {
-                s.fail(too_small(full, "the state of the tasks"));
+                s.fail(too_small(full, "the state of a line"));
                 None
             }
             Err(_) => {
@@ -361,41 +365,85 @@ where
             return true;
         }
         let Some(mut slot) = self.lanes[lane].take() else { return false };
-        let grown = self.patiently(false, |_| slot.charge.grow(bytes as u64));
+        let grown = self.insist(|_| slot.charge.grow(bytes as u64));
         slot.charged = bytes;
         match grown {
             Ok(()) => {
                 self.lanes[lane] = Some(slot);
                 return true;
             }
-            Err(Refused { full, alone: true }) => self.shared.fail(too_small(full, "the lines under way")),
+            Err(Refused { full, alone: true }) => self.shared.fail(too_small(full, "a line under way")),
             Err(_) => self.shared.dropped(vec![slot]),
         }
         false
     }
 
-    /// Charges something, also where that has to wait until workers have let go of pages that they pinned in their last steps, or
-    /// pages in flight have come and can be given up. What is for a task that `waits` to begin is not worth that, unless it is alone.
-    fn patiently<T>(&mut self, waits: bool, mut charge: impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, Refused> {
+    /// Charges the state of a task that is to begin. That is worth no wait, unless there is no other task.
+    fn begin<T>(&mut self, mut charge: impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, Refused> {
+        let s = self.shared;
+        let began = Instant::now();
+        loop {
+            match self.charged(&mut charge) {
+                Err(r) if r.alone && began.elapsed() < self.patience() && !s.stop.load(Relaxed) => nap(),
+                other => return other,
+            }
+        }
+    }
+
+    /// Charges something for a task that has got far. First workers let go of what they pinned in their last steps, and pages in
+    /// flight come and can be given up. Then tasks go that nobody steps: this one has more to lose, or is done. Of two threads that
+    /// insist the second gives up its task.
+    fn insist<T>(&mut self, mut charge: impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, Refused> {
+        let s = self.shared;
+        let mut refused = match self.charged(&mut charge) {
+            Ok(done) => return Ok(done),
+            Err(r) => r,
+        };
+        let first = s.insists.try_lock();
+        let began = Instant::now();
+        let mut asked = began;
+        while began.elapsed() < self.patience() && !s.stop.load(Relaxed) {
+            if !refused.alone && asked.elapsed() >= CHARGE_PATIENCE / 400 {
+                if first.is_err() || !self.make_way() {
+                    break;
+                }
+                asked = Instant::now();
+            } else {
+                nap();
+            }
+            refused = match self.charged(&mut charge) {
+                Ok(done) => return Ok(done),
+                Err(r) => r,
+            };
+        }
+        Err(refused)
+    }
+
+    /// One attempt, for which this thread lets go of what it can.
+    fn charged<T>(&mut self, charge: &mut impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, Refused> {
         let s = self.shared;
         if let Ok(done) = charge(&s.pager) {
             return Ok(done);
         }
-        let began = Instant::now();
-        loop {
-            s.pager.press();
-            self.work.worker(&mut self.context).release();
-            while s.pager.work() {}
-            // Looked at before: what the last of the others held is free when the charge is tried.
-            let alone = s.alone();
-            match charge(&s.pager) {
-                Ok(done) => return Ok(done),
-                Err(_) if (alone || !waits) && began.elapsed() < self.patience() && !s.stop.load(Relaxed) => {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                Err(full) => return Err(Refused { full, alone }),
+        s.pager.press();
+        self.work.worker(&mut self.context).release();
+        while s.pager.work() {}
+        // Looked at before: what the last of the others held is free when the charge is tried.
+        let alone = s.alone();
+        charge(&s.pager).map_err(|full| Refused { full, alone })
+    }
+
+    /// Hands back the tasks in this thread's lanes, and drops half of those that nobody steps. False when there are none, and none
+    /// in another thread's lanes either.
+    fn make_way(&mut self) -> bool {
+        for (lane, outcome) in self.lanes.iter_mut().zip(&mut self.outcomes) {
+            // What came of the last step is found again by the next.
+            outcome.missing.clear();
+            if let Some(slot) = lane.take() {
+                self.shared.lock().ready.push_front(slot);
             }
         }
+        self.shared.drop_half()
     }
 
     /// A limit below what is in use says nothing about what others will release: tasks have to go.
@@ -417,6 +465,14 @@ where
         if missing.is_empty() {
             if slot.hold.take().is_some() {
                 s.elder.store(false, SeqCst);
+            }
+            let bytes = self.work.bytes(&slot.task) + self.work.finishing(&slot.task);
+            if bytes > slot.charged {
+                match self.insist(|_| slot.charge.grow(bytes as u64)) {
+                    Ok(()) => {}
+                    Err(Refused { full, alone: true }) => return s.fail(too_small(full, "the result of a line")),
+                    Err(_) => return s.dropped(vec![slot]),
+                }
             }
             let Slot { task, charge, .. } = *slot;
             if let Err(e) = self.work.finish(task) {
@@ -468,6 +524,11 @@ struct Refused {
     full: Full,
     /// No other task held any memory.
     alone: bool,
+}
+
+/// A moment in which other threads let go of something.
+fn nap() {
+    std::thread::sleep(Duration::from_millis(1));
 }
 
 fn too_small(full: pager::Full, what: &str) -> FieldError {

@@ -87,7 +87,7 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
     let page_bytes = dataset.zones.first().map_or(0, |z| z.translation.component * z.arrays[z.xyz].dtype.size());
     let fields_traced = dataset.fields(Some("velocity"), &[], 0).or_else(|_| dataset.fields(None, &[], 0))?;
     Ok(json!({
-        "source": session.spec.path, "format": c.format, "guessed": c.guessed, "dimension": c.dimension,
+        "source": session.spec.path, "format": c.format, "guessed": c.guessed, "order_assumed": c.order_assumed, "dimension": c.dimension,
         "length_unit": dataset.length_unit(),
         "coordinates_dtype": dataset.zones.first().map_or("float64", |z| z.arrays[z.xyz].dtype.name()),
         "zones": zones, "fields": fields, "times": c.times, "time_units": c.time_units,

@@ -172,6 +172,10 @@ impl Work for Tracing<'_> {
     fn bytes(&self, task: &LineTask) -> usize {
         task.line.bytes()
     }
+    /// Its halves are joined into arrays of their own, and those are split by fields once the halves are gone.
+    fn finishing(&self, task: &LineTask) -> usize {
+        task.line.bytes()
+    }
     fn resized(&self, limit: u64, _active: usize) -> Result<usize, FieldError> {
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
         sink.spool.set_budget(results_budget(limit)).map_err(FieldError::from)?;
@@ -188,9 +192,6 @@ impl Work for Tracing<'_> {
                 });
             }
         }
-        // The halves are joined and split by fields in memory of its own, for which clean pages make room. Where there are none to
-        // drop the run goes on: what this thread and the others have pinned for their steps is not let go while it waits here.
-        let _copies = self.pager.charge(ChargeKind::Tasks, 2 * task.line.bytes() as u64);
         let j: Joined = task.line.into_line();
         let columns = split(&j.fields, &self.layout.fields, j.points.len());
         let values: Vec<FieldValues<'_>> = columns.iter().map(|c| FieldValues::F64(c)).collect();

@@ -183,12 +183,14 @@ struct Lines<'a> {
     out: Mutex<Vec<Option<Joined>>>,
     /// A task says that it holds this many bytes more than it does.
     ballast: usize,
+    /// Bytes that a result takes for a moment.
+    finishing: usize,
 }
 
 impl<'a> Lines<'a> {
     fn new(zones: Arc<[Zone]>, seeds: &'a [[f64; 3]], options: &'a Options) -> Self {
         let out = Mutex::new(vec![None; seeds.len()]);
-        Self { fields: fields(&zones), zones, seeds, options, out, ballast: 0 }
+        Self { fields: fields(&zones), zones, seeds, options, out, ballast: 0, finishing: 0 }
     }
 
     fn lines(self) -> Vec<Joined> {
@@ -219,6 +221,9 @@ impl Work for Lines<'_> {
     }
     fn bytes(&self, task: &Self::Task) -> usize {
         task.1.bytes() + self.ballast
+    }
+    fn finishing(&self, _: &Self::Task) -> usize {
+        self.finishing
     }
     fn finish(&self, task: Self::Task) -> Result<(), FieldError> {
         self.out.lock().unwrap()[task.0] = Some(task.1.into_line());
@@ -467,6 +472,29 @@ fn tasks_without_room_are_begun_again() {
         let stats = run(&work, &pager, Load { tasks: 60, workers, active: 60 }, &mut |_| true).unwrap();
         assert!(stats.dropped > 0);
         assert!(same(&truth, &work.lines()), "{workers} workers");
+        assert_eq!(pager.ledger().of(pager::ChargeKind::Tasks), 0);
+    }
+}
+
+/// What a result takes while it is handed over is charged, too: where there is no room for it beside the other tasks it waits, or its
+/// task is begun again; where there is none at all, the run says what it needs.
+#[test]
+fn results_without_room_wait_or_end_with_what_they_need() {
+    let flat = flat();
+    let o = Options { max_steps: 120, tolerance: 1e-6, ..options(Integrator::Rk45) };
+    let truth = in_core(&flat, &o);
+    for (workers, finishing) in [(1, 1 << 20), (2, 1 << 20), (1, 4 << 20), (2, 4 << 20)] {
+        let config = PagerConfig { limit: 3 << 20, readers: 8, backend: Backend::Threads, ..PagerConfig::default() };
+        let pager = Pager::new(config).unwrap();
+        let zones = paged(&flat, [8, 8, 8], &pager, simulation(70));
+        let seeds = seeds();
+        let work = Lines { ballast: 100 << 10, finishing, ..Lines::new(zones, &seeds, &o) };
+        let ended = run(&work, &pager, Load { tasks: 60, workers, active: 60 }, &mut |_| true);
+        match ended {
+            Ok(_) => assert!(finishing < 3 << 20 && same(&truth, &work.lines()), "{workers} workers"),
+            Err(FieldError::LimitTooSmall { needs, .. }) => assert!(finishing > 3 << 20 && needs > 4 << 20, "{needs}"),
+            Err(e) => panic!("{e}"),
+        }
         assert_eq!(pager.ledger().of(pager::ChargeKind::Tasks), 0);
     }
 }

@@ -105,6 +105,8 @@ pub struct Catalog {
     pub format: String,
     /// What was guessed from content, one sentence each.
     pub guessed: Vec<String>,
+    /// Names of files whose numbers may as well be in PLANES order as in WHOLE order, which was assumed.
+    pub order_assumed: Vec<String>,
     /// 2 or 3: number of coordinates of a position.
     pub dimension: usize,
     /// The zones in file order.
@@ -121,6 +123,11 @@ pub struct Catalog {
 pub(crate) const DOUBT: &str = "most of its numbers do not look like";
 
 impl Catalog {
+    /// The first array of that name in any zone.
+    pub(crate) fn array_named(&self, name: &str) -> Option<&ArrayInfo> {
+        self.zones.iter().flat_map(|z| &z.arrays).find(|a| a.name == name)
+    }
+
     /// The remarks that whoever uses the data should hear, not only who asks what it is.
     pub fn doubts(&self) -> impl Iterator<Item = &str> {
         self.guessed.iter().map(String::as_str).filter(|s| s.contains(DOUBT))

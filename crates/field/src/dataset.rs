@@ -1,6 +1,6 @@
 //! A dataset that is open: what it holds, and the pager's numbers for it.
 
-use crate::catalog::{ArrayInfo, Catalog, Role, Rows};
+use crate::catalog::{Catalog, Role, Rows};
 use crate::error::FieldError;
 use crate::held;
 use crate::inplace::{page_box, InPlace};
@@ -41,6 +41,8 @@ pub struct FieldName {
 pub struct Dataset {
     /// What it holds.
     pub catalog: Catalog,
+    /// Found once: it takes a look through all zones.
+    units: FlowUnits,
     /// Where it comes from.
     pub origin: Origin,
     /// Zones as the accessors see them.
@@ -142,7 +144,8 @@ impl Dataset {
         });
         let zones = zones.collect::<Result<Vec<_>, _>>()?;
         let ranges = ids.into_iter().map(|z| z.ranges).collect();
-        Ok(Self { catalog, origin: Origin::Store(Box::new(store)), zones: zones.into(), ranges, charges })
+        let units = FlowUnits::of(&catalog);
+        Ok(Self { catalog, units, origin: Origin::Store(Box::new(store)), zones: zones.into(), ranges, charges })
     }
 
     /// Registers PLOT3D files. They have no boxes yet: see [`Self::with_boxes`].
@@ -175,7 +178,8 @@ impl Dataset {
             zones.push(zone(&catalog, n, page_box(z.dims), slots(&catalog, n, &ids, |a| steps[a]), &[])?);
         }
         let origin = Origin::Plot3d(Box::new(files));
-        Ok(Self { catalog, origin, zones: zones.into(), ranges: Vec::new(), charges })
+        let units = FlowUnits::of(&catalog);
+        Ok(Self { catalog, units, origin, zones: zones.into(), ranges: Vec::new(), charges })
     }
 
     /// PLOT3D files with the boxes of an index, which is made of geometry alone and knows no ranges. Arrays keep their
@@ -200,6 +204,7 @@ impl Dataset {
         let zones = self.zones.iter().zip(&ids).map(|(z, i)| Zone { boxes: levels(&i.boxes), ..z.clone() });
         Ok(Self {
             catalog: self.catalog.clone(),
+            units: self.units,
             origin: Origin::Plot3d(files.clone()),
             zones: zones.collect(),
             ranges: Vec::new(),
@@ -314,8 +319,7 @@ impl Dataset {
         sampled: &[String],
         step: usize,
     ) -> Result<Arc<[ZoneFields]>, FieldError> {
-        let units = self.flow_units();
-        let each = (0..self.zones.len()).map(|zone| self.fields_of(zone, vector, sampled, step, &units));
+        let each = (0..self.zones.len()).map(|zone| self.fields_of(zone, vector, sampled, step));
         each.collect::<Result<Vec<_>, _>>().map(Into::into).map_err(|e| match e {
             FieldError::Unknown { what: "field", name, .. } => self.not_everywhere(name),
             e => e,
@@ -331,8 +335,7 @@ impl Dataset {
         step: usize,
         sampled: &dyn Fn(usize) -> Vec<String>,
     ) -> Result<Arc<[ZoneFields]>, FieldError> {
-        let units = self.flow_units();
-        let each = (0..self.zones.len()).map(|zone| self.fields_of(zone, None, &sampled(zone), step, &units));
+        let each = (0..self.zones.len()).map(|zone| self.fields_of(zone, None, &sampled(zone), step));
         each.collect::<Result<Vec<_>, _>>().map(Into::into)
     }
 
@@ -341,7 +344,7 @@ impl Dataset {
     /// # Errors
     /// [`FieldError::Usage`].
     pub fn zone_fields(&self, zone: usize, step: usize) -> Result<ZoneFields, FieldError> {
-        self.fields_of(zone, None, &[], step, &self.flow_units())
+        self.fields_of(zone, None, &[], step)
     }
 
     fn fields_of(
@@ -350,13 +353,12 @@ impl Dataset {
         vector: Option<&str>,
         sampled: &[String],
         step: usize,
-        units: &FlowUnits,
     ) -> Result<ZoneFields, FieldError> {
         let info = &self.catalog.zones[zone];
         let header = info.headers.get(step).or(info.headers.last());
         let gamma = header.map(|h| h.gamma).filter(|g| g.is_finite()).unwrap_or(1.4);
         let mach = header.map(|h| h.mach).unwrap_or(f64::NAN);
-        let free = free_stream(units, mach, gamma);
+        let free = free_stream(&self.units, mach, gamma);
         ZoneFields::named(&self.zones[zone], vector, sampled, gamma, free)
     }
 
@@ -376,42 +378,27 @@ impl Dataset {
         }
     }
 
-    /// Looks through all zones and through the settings, so once for all zones.
-    fn flow_units(&self) -> FlowUnits {
-        FlowUnits { si: self.flow_in_si(), reference: Reference::of(&self.catalog.settings) }
-    }
-
-    /// Whether conserved variables are in SI.
-    fn flow_in_si(&self) -> bool {
-        self.array_named("density").is_some_and(|a| a.units == DENSITY_UNITS)
-    }
-
-    /// The first array of that name in any zone.
-    fn array_named(&self, name: &str) -> Option<&ArrayInfo> {
-        self.catalog.zones.iter().flat_map(|z| &z.arrays).find(|a| a.name == name)
-    }
-
     /// Units of a field: those of its array, or of what it is made of; `1` where it has none.
     pub fn units(&self, name: &str) -> String {
-        if let Some(a) = self.array_named(name) {
+        if let Some(a) = self.catalog.array_named(name) {
             return a.units.clone();
         }
         if let Some(d) = DEFINITIONS.iter().find(|d| d.name == name) {
             return if self.in_si(d) { d.units } else { "1" }.to_owned();
         }
         let stem = ["_x", "_y", "_z"].iter().find_map(|s| name.strip_suffix(s));
-        stem.and_then(|s| self.array_named(s)).map_or_else(|| "1".to_owned(), |a| a.units.clone())
+        stem.and_then(|s| self.catalog.array_named(s)).map_or_else(|| "1".to_owned(), |a| a.units.clone())
     }
 
     /// Whether a derived field comes out in its SI unit.
     fn in_si(&self, d: &Definition) -> bool {
-        let reference = Reference::of(&self.catalog.settings);
+        let reference = &self.units.reference;
         match d.derived {
             // R is in J/(kg K) only where the flow is in SI.
             Derived::Temperature => {
-                reference.temperature.is_some() || (self.flow_in_si() && reference.gas_constant.is_some())
+                reference.temperature.is_some() || (self.units.si && reference.gas_constant.is_some())
             }
-            _ => self.flow_in_si(),
+            _ => self.units.si,
         }
     }
 
@@ -433,7 +420,7 @@ impl Dataset {
 
     /// A few words for a label; they name what a number without dimension was divided by.
     pub fn long_name(&self, name: &str) -> String {
-        if let Some(a) = self.array_named(name) {
+        if let Some(a) = self.catalog.array_named(name) {
             return a.long_name.clone();
         }
         let Some(d) = DEFINITIONS.iter().find(|d| d.name == name) else { return name.to_owned() };
@@ -441,7 +428,7 @@ impl Dataset {
             return d.long_name.to_owned();
         }
         if d.derived == Derived::Temperature {
-            let r = Reference::of(&self.catalog.settings).gas_constant.unwrap_or(1.0);
+            let r = self.units.reference.gas_constant.unwrap_or(1.0);
             return format!("{}, R = {r}", d.long_name);
         }
         let divided_by = if d.divided_by.is_empty() { String::new() } else { format!(" / {}", d.divided_by) };
@@ -536,10 +523,19 @@ impl Dataset {
 }
 
 /// In what the conserved variables are.
+#[derive(Copy, Clone, Debug)]
 struct FlowUnits {
     /// In SI, or without dimensions.
     si: bool,
     reference: Reference,
+}
+
+impl FlowUnits {
+    /// Looks through all zones and through the settings.
+    fn of(catalog: &Catalog) -> Self {
+        let si = catalog.array_named("density").is_some_and(|a| a.units == DENSITY_UNITS);
+        Self { si, reference: Reference::of(&catalog.settings) }
+    }
 }
 
 /// The free stream in the units of the data, which are SI or none.

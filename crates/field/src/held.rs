@@ -76,6 +76,7 @@ pub(crate) fn catalog(c: &Catalog) -> u64 {
     });
     text(&c.format)
         + texts(&c.guessed)
+        + texts(&c.order_assumed)
         + list(&c.zones)
         + zones.sum::<u64>()
         + list(&c.times)

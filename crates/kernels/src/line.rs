@@ -54,6 +54,9 @@ struct Point {
     zone: i32,
 }
 
+/// Points that a line may get between two looks at its size.
+const SOON: usize = 32;
+
 #[derive(Clone, Debug, Default)]
 struct HalfLine {
     points: Vec<Point>,
@@ -140,12 +143,17 @@ impl Line {
     pub fn end(&mut self, reason: Reason) {
         self.halves[self.current].reason = Some(reason);
     }
-    /// Bytes held, spare capacity included.
+    /// Bytes held, spare capacity included; what is nearly full counts twice, as it will be when it has grown.
     pub fn bytes(&self) -> usize {
-        [&self.seed, &self.halves[0], &self.halves[1]]
-            .iter()
-            .map(|h| h.points.capacity() * size_of::<Point>() + h.fields.capacity() * 8)
-            .sum()
+        let soon = |len: usize, room: usize, each: usize| {
+            let full = room > 0 && room - len < SOON * each;
+            room << usize::from(full)
+        };
+        let half = |h: &HalfLine| {
+            soon(h.points.len(), h.points.capacity(), 1) * size_of::<Point>()
+                + soon(h.fields.len(), h.fields.capacity(), self.fields) * 8
+        };
+        self.halves.iter().map(half).sum::<usize>() + size_of::<Point>() + 8 * self.fields
     }
     /// Points so far.
     pub fn len(&self) -> usize {

@@ -65,6 +65,7 @@ pub fn convert(
         let mut result = json!({
             "destination": destination, "dry_run": dry, "resumed": false, "page": page, "layout": layout_name, "codec": codec_name,
             "guessed": input.catalog.guessed,
+            "order_assumed": input.catalog.order_assumed,
         });
         if dry {
             let d = converter::dry_run(&input, dst, &options, &charge)?;

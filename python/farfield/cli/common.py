@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from farfield.dataset import Dataset
 
 RUN = "Run"
-ORDER_ASSUMED = "WHOLE order assumed"
-"""Words of the sentence in `info`'s `guessed` about an order that the values do not tell."""
 PLOT3D = "PLOT3D files that sniffing does not settle"
 
 
@@ -75,9 +73,8 @@ class Common:
             progress=run["progress"],
         )
 
-    def tell_assumed(self, guessed: Sequence[str]) -> None:
-        """A line on stderr if what `info` calls guessed has an order of numbers that nothing speaks for."""
-        files = [sentence.split(": ")[0] for sentence in guessed if ORDER_ASSUMED in sentence]
+    def tell_assumed(self, files: Sequence[str]) -> None:
+        """A line on stderr if nothing speaks for the order of the numbers in some `files` (`info`'s `order_assumed`)."""
         if files and not self.quiet:
             more = f" and {len(files) - 2:,} more files" if len(files) > 2 else ""
             print(

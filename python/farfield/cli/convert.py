@@ -49,7 +49,7 @@ def register(app: typer.Typer) -> None:
             zone_order=common.zone_order,
             **common.run(settings),
         )
-        common.tell_assumed(result["guessed"])
+        common.tell_assumed(result["order_assumed"])
         lines = [
             f"{'would be ' if dry_run else ''}{format_bytes(result['bytes_out'])} of {format_bytes(result['bytes_in'])} "
             f"in {count(result['pages_written'], 'page')} and {count(result['shards'], 'shard')}; "

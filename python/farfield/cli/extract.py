@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
         sampled = field_names(names(scalars))
         settings = common.settings()
         with common.open(source, settings, writes=target) as dataset:
-            common.tell_assumed(dataset.info()["guessed"])
+            common.tell_assumed(dataset.info()["order_assumed"])
             result = runs.extract_surface(
                 dataset.isel(time=step) if step else dataset,
                 target,

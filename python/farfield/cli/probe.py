@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
         """
         zone, where = _place(place, ijk)
         with common.open(source, common.settings()) as dataset:
-            common.tell_assumed(dataset.info()["guessed"])
+            common.tell_assumed(dataset.info()["order_assumed"])
             now = dataset.isel(time=step) if step else dataset
             wanted = names(fields) or None
             found = now.probe_ijk(zone, where, fields=wanted) if zone is not None else now.probe(where, fields=wanted)

@@ -61,7 +61,7 @@ def register(app: typer.Typer) -> None:
         sampled = field_names(names(scalars))
         settings = common.settings()
         with common.open(source, settings, writes=target, reads=file_of(seeds)) as dataset:
-            common.tell_assumed(dataset.info()["guessed"])
+            common.tell_assumed(dataset.info()["order_assumed"])
             dataset.isel(time=step)  # says what steps there are, before anything is read
             result = dataset.trace(
                 target,

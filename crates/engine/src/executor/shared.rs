@@ -73,6 +73,11 @@ impl<T> Queue<T> {
         Some(number)
     }
 
+    /// The tasks that no thread steps.
+    fn idle(&self) -> impl Iterator<Item = &Slot<T>> {
+        self.ready.iter().chain(self.parked.iter().flatten()).map(|slot| &**slot)
+    }
+
     /// Memory did not do for as many as there were: from now on no more than are left.
     fn fewer(&mut self) {
         (self.allowed, self.since) = (self.allowed.min(self.active.max(1)), 0);
@@ -96,6 +101,8 @@ pub(super) struct Shared<T> {
     pub(super) limit: AtomicU64,
     /// Held by the one thread that decides how many tasks fit: that nothing moves, or what a new limit means. Locked before `queue`.
     pub(super) judge: Mutex<()>,
+    /// Held by the one thread for whose task others are dropped.
+    pub(super) insists: Mutex<()>,
     pub(super) done: AtomicU64,
     pub(super) stop: AtomicBool,
     /// Threads that have neither tasks nor pins, and wait. Only when all do is nothing left that could release any.
@@ -120,6 +127,7 @@ impl<T> Shared<T> {
             // None yet: the first thread tells the work.
             limit: AtomicU64::new(0),
             judge: Mutex::new(()),
+            insists: Mutex::new(()),
             done: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
@@ -189,7 +197,7 @@ impl<T> Shared<T> {
             q.active.saturating_sub(most)
         };
         if over > 0 {
-            self.drop_parked(over);
+            self.drop_idle(over);
         }
     }
 
@@ -198,7 +206,7 @@ impl<T> Shared<T> {
     /// was done before, and the one task that there is has all the memory.
     pub(super) fn make_room(&self) -> bool {
         let active = self.lock().active;
-        if self.drop_parked(active / 2) > 0 {
+        if self.drop_idle(active / 2) > 0 {
             return true;
         }
         let done = Some(self.done.load(SeqCst));
@@ -208,8 +216,18 @@ impl<T> Shared<T> {
         self.drop_those(usize::MAX, |_| true) > 0
     }
 
-    /// Drops up to `count` of the parked tasks, but not the elder, and says how many.
-    fn drop_parked(&self, count: usize) -> usize {
+    /// Drops half of the tasks that nobody steps, for one that a thread holds. False when there are none but the elder and that one.
+    pub(super) fn drop_half(&self) -> bool {
+        let (idle, active) = {
+            let q = self.lock();
+            let elders = q.idle().filter(|slot| slot.hold.is_some()).count();
+            (q.idle().count() - elders, q.active - elders)
+        };
+        self.drop_idle(idle.div_ceil(2)) > 0 || active > 1
+    }
+
+    /// Drops up to `count` of the tasks that nobody steps, but not the elder, and says how many.
+    fn drop_idle(&self, count: usize) -> usize {
         self.drop_those(count, |slot| slot.hold.is_none())
     }
 
@@ -222,6 +240,11 @@ impl<T> Shared<T> {
             }
             if q.parked[token].as_deref().is_some_and(&which) {
                 gone.extend(q.parked[token].take());
+            }
+        }
+        for at in (0..q.ready.len()).rev() {
+            if gone.len() < count && which(&q.ready[at]) {
+                gone.extend(q.ready.remove(at));
             }
         }
         drop(q);

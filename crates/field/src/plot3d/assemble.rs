@@ -45,6 +45,7 @@ pub(super) struct Parts {
     /// Where they stand.
     pub settings_path: PathBuf,
     pub guessed: Vec<String>,
+    pub order_assumed: Vec<String>,
 }
 
 impl Parts {
@@ -233,6 +234,7 @@ pub(super) fn assemble(mut parts: Parts) -> Result<Plot3d, FieldError> {
     let catalog = Catalog {
         format: format_words(&first.text),
         guessed: parts.guessed,
+        order_assumed: parts.order_assumed,
         dimension: if first.text.dimension == Dimension::Two { 2 } else { 3 },
         zones,
         times,

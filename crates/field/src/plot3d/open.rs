@@ -195,6 +195,8 @@ struct Opener<'a> {
     cache_dir: &'a Path,
     progress: Progress<'a>,
     guessed: Vec<String>,
+    /// Files in an order that nothing speaks for.
+    order_assumed: Vec<String>,
     /// Format and order of the grid, where the latter is known: the files beside it are likely written by the same hand.
     order: Option<(Format, Order)>,
 }
@@ -208,14 +210,15 @@ pub(super) fn open(
     progress: Progress<'_>,
 ) -> Result<Plot3d, FieldError> {
     let (plan, first) = Plan::new(grid, q, functions, options)?;
-    let mut opener = Opener { plan: &plan, cache_dir, progress, guessed: Vec::new(), order: None };
+    let mut opener =
+        Opener { plan: &plan, cache_dir, progress, guessed: Vec::new(), order_assumed: Vec::new(), order: None };
     let [grids, q, functions] = opener.all(first).map_err(|e| plan.blame(e))?;
     let names = opener.function_names()?;
-    let guessed = opener.guessed;
+    let (guessed, order_assumed) = (opener.guessed, opener.order_assumed);
     let steps = plan.steps()?;
     let (times, settings) = (plan.times, plan.settings);
     let settings_path = plan.settings_path.unwrap_or_else(|| grid.to_owned());
-    assemble(Parts { grids, q, functions, names, steps, times, settings, settings_path, guessed })
+    assemble(Parts { grids, q, functions, names, steps, times, settings, settings_path, guessed, order_assumed })
 }
 
 impl Opener<'_> {
@@ -386,9 +389,12 @@ impl Opener<'_> {
                     sentence.push_str(&format!(", {} order as the grid", order.word().to_uppercase()))
                 }
                 (None, None) if text.format == Format::Fortran => {}
-                (None, None) => sentence.push_str(
-                    ", WHOLE order assumed (its values do not tell it from PLANES; --plot3d-order planes chooses that)",
-                ),
+                (None, None) => {
+                    self.order_assumed.push(file_name(path));
+                    sentence.push_str(
+                        ", WHOLE order assumed (its values do not tell it from PLANES; --plot3d-order planes chooses that)",
+                    );
+                }
             }
             if text.kind == Kind::Grid {
                 self.order = told.map(|o| (text.format, o));

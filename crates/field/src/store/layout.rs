@@ -516,6 +516,7 @@ mod tests {
             let catalog = Catalog {
                 format: String::new(),
                 guessed: Vec::new(),
+                order_assumed: Vec::new(),
                 dimension: 3,
                 zones: vec![zone],
                 times: vec![0.0],

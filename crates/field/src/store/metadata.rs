@@ -191,6 +191,9 @@ pub fn catalog_value(c: &Catalog) -> Value {
     let mut m = Map::new();
     m.insert("format".into(), json!(c.format));
     m.insert("guessed".into(), json!(c.guessed));
+    if !c.order_assumed.is_empty() {
+        m.insert("order_assumed".into(), json!(c.order_assumed));
+    }
     m.insert("dimension".into(), json!(c.dimension));
     m.insert("times".into(), c.times.iter().map(|&t| float(t)).collect());
     m.insert("time_units".into(), json!(c.time_units));
@@ -232,6 +235,10 @@ pub fn catalog_from(v: &Value) -> Option<Catalog> {
     Some(Catalog {
         format: v["format"].as_str()?.to_owned(),
         guessed: serde_json::from_value(v["guessed"].clone()).ok()?,
+        order_assumed: match v.get("order_assumed") {
+            Some(names) => serde_json::from_value(names.clone()).ok()?,
+            None => Vec::new(),
+        },
         dimension: number(&v["dimension"])?,
         zones: v["zones"].as_array()?.iter().map(zone).collect::<Option<_>>()?,
         times: v["times"].as_array()?.iter().map(unfloat).collect::<Option<_>>()?,
@@ -268,6 +275,7 @@ mod tests {
         let catalog = Catalog {
             format: "f".into(),
             guessed: vec!["g".into()],
+            order_assumed: vec!["a.q".into()],
             dimension: 3,
             zones: vec![zone.clone(), zone],
             times: vec![1.0 / 3.0],

@@ -76,6 +76,7 @@ fn case(zones: &[[usize; 3]], dtype: DType, dimension: usize) -> Case {
     let mut catalog = Catalog {
         format: "made up".into(),
         guessed: vec!["nothing".into()],
+        order_assumed: Vec::new(),
         dimension,
         zones: Vec::new(),
         times: vec![0.1, 0.3],
