@@ -179,7 +179,7 @@ impl Work for Tracing<'_> {
     fn resized(&self, limit: u64, _active: usize) -> Result<usize, FieldError> {
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
         sink.spool.set_budget(results_budget(limit)).map_err(FieldError::from)?;
-        Ok(active_lines(limit, self.step_bytes, self.line_bytes, self.workers))
+        Ok(active_lines(limit, self.step_bytes, self.line_bytes, self.workers, self.pager.readers()))
     }
     fn finish(&self, task: LineTask) -> Result<(), FieldError> {
         if let Some(e) = &task.failure {
@@ -338,7 +338,8 @@ pub fn trace(
         workers,
         sink: Mutex::new(Sink { spool, reasons: [0; 16], outside: 0, failed: 0, failure: None }),
     };
-    let load = Load { tasks: count, workers, active: active_lines(limit, step_bytes, line_bytes, workers) };
+    let active = active_lines(limit, step_bytes, line_bytes, workers, pager.readers());
+    let load = Load { tasks: count, workers, active };
     let run = executor::run(&work, pager, load, &mut |done| watch("tracing", done as f64, count as f64));
     // What was short at that moment says little about what else would have been; lines may be longer than is expected of them.
     let limit = pager.ledger().limit();
@@ -402,11 +403,17 @@ pub(crate) fn line_bytes(options: &Options, components: usize) -> u64 {
 /// readers idle.
 const LONG_LINE: u64 = 256 << 10;
 
-/// Lines under way at a time: each uses a page or two of each array that it reads, and grows; half of the memory is for that.
-pub(crate) fn active_lines(limit: u64, step_bytes: u64, line_bytes: u64, workers: usize) -> usize {
+/// Lines under way at a time: each uses a page or two of each array that it reads, and grows; half of the memory is for that. No more
+/// than keep the readers and the workers' lanes busy: of 512 lines under way 1.10 times the bytes of the pages touched were read, of 128
+/// 1.05, and the run took 0.63 s instead of 0.68; with 32 and 16 readers it took 0.84.
+pub(crate) fn active_lines(limit: u64, step_bytes: u64, line_bytes: u64, workers: usize, readers: usize) -> usize {
     let each = (step_bytes / 4).max(64 << 10).max(line_bytes);
-    (limit / 2 / each).clamp(workers as u64 * 2, 4096) as usize
+    let busy = LINES_A_READER * readers.max(workers);
+    (limit / 2 / each).clamp(workers as u64 * 2, busy as u64) as usize
 }
+
+/// Lines under way for each reader: some compute, some wait for the same page, and what one lacks next is seldom what lies next to it.
+const LINES_A_READER: usize = 8;
 
 /// The smallest limit for a largest step of so many bytes: the elder's pages beside an eighth for results, and the bookkeeping.
 pub fn least_limit(step_bytes: u64) -> u64 {

@@ -156,7 +156,8 @@ impl<'a> Job<'a> {
     pub fn load(&self, dataset: &Dataset, pager: &Pager, workers: usize) -> Load {
         let step_bytes = dataset.step_bytes(&self.fields, pager);
         let line_bytes = trace::line_bytes(&self.spec.options, 0);
-        let active = trace::active_lines(pager.ledger().limit(), step_bytes, line_bytes, workers);
+        let limit = pager.ledger().limit();
+        let active = trace::active_lines(limit, step_bytes, line_bytes, workers, pager.readers());
         Load { tasks: self.spec.seeds.len(), workers, active }
     }
 
