@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from farfield._version import __version__
 
 if TYPE_CHECKING:
-    from farfield.dataset import Dataset, Field, Probe, Zone, open
+    from farfield.dataset import Dataset, Probe, open
     from farfield.errors import (
         AccessError,
         AmbiguousError,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from farfield.runs import convert, extract_surface, render, validate
     from farfield.scene import Scene
     from farfield.seeds import rake
+    from farfield.zones import Field, Zone
 
 _HOME = {
     "AccessError": "errors",
@@ -39,7 +40,7 @@ _HOME = {
     "DataError": "errors",
     "Dataset": "dataset",
     "FarfieldError": "errors",
-    "Field": "dataset",
+    "Field": "zones",
     "Interrupted": "errors",
     "Lines": "lines",
     "MemoryLimitError": "errors",
@@ -47,7 +48,7 @@ _HOME = {
     "Scene": "scene",
     "UnknownName": "errors",
     "UsageError": "errors",
-    "Zone": "dataset",
+    "Zone": "zones",
     "convert": "runs",
     "extract_surface": "runs",
     "open": "dataset",

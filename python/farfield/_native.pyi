@@ -169,7 +169,15 @@ class Dataset:
                    "max_length": number, "max_time": number,       # null: no bound
                    "max_steps": int,               # null: 2000; above 4294967295 as that, which no line gets to
                    "terminal_speed": number,       # 1e-12
-                   "scalars": [field names]}       # sampled along the lines, vectors too
+                   "scalars": [field names],       # sampled along the lines, vectors too
+                   "kind": "streamline" | "pathline"}
+
+        Of kind pathline ("direction" is that of time, forward or backward; no "step", "max_time", "initial_step", "max_step" and
+        "terminal_speed"; lengths and steps count for the whole line):
+                  {"t0": number, "t1": number,     # release and end; null: first and last time, or backward last and first
+                   "time_step": number,            # longest step, time, null: from the cell; the step of rk4 and euler
+                   "hold_steps": bool}             # a time step holds until the next, without interpolation
+        `time` is then the dataset's, in the order in which the particle is at its points.
 
         One line a seed, in seed order. `both` gives one line from the backward end through the seed to the forward end, with
         negative times before the seed. A seed outside every zone gives an empty line with reason `left`."""

@@ -9,24 +9,23 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import EllipsisType, TracebackType
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from farfield import _core, outputs, sources
-from farfield.errors import FarfieldError, UnknownName, UsageError
+from farfield.errors import FarfieldError, UsageError
 from farfield.lines import MOST_STEPS, Lines
 from farfield.names import field_names
+from farfield.pathlines import path_options
 from farfield.progress import Report, reporting
 from farfield.seeds import file_of, resolve
 from farfield.settings import Settings
-
-if TYPE_CHECKING:
-    Index = int | slice | EllipsisType
+from farfield.zones import Field, Zone
 
 Path = str | os.PathLike[str]
 
@@ -342,6 +341,64 @@ class Dataset:
         with reporting(progress) as report:
             return Lines(self._native.streamlines(_options(options), seeds=array, progress=report))
 
+    def pathlines(
+        self,
+        vectors: str = "velocity",
+        *,
+        seeds: ArrayLike | str | os.PathLike[str],
+        t0: float | None = None,
+        t1: float | None = None,
+        integration_direction: str | None = None,
+        integrator: str = "rk45",
+        time_step: float | None = None,
+        max_steps: int | None = 2000,
+        max_length: float | None = None,
+        tolerance: float = 1e-6,
+        hold_steps: bool = False,
+        scalars: Sequence[str] = (),
+        progress: bool | Report | None = None,
+    ) -> Lines:
+        """Follows particles while the flow, and the grid where it moves, change. `time` of the result is the dataset's.
+
+        Args:
+            vectors: The vector field.
+            seeds: As in `streamlines`.
+            t0: When the particles are let go; None for the first time, or backward the last.
+            t1: Until when they are followed; None for the last time, or backward the first.
+            integration_direction: `"forward"` or `"backward"` in time; None follows from `t0` and `t1`.
+            integrator: `"rk45"` with step control, or `"rk4"` or `"euler"` with steps of `time_step`.
+            time_step: Longest step, time; None takes it from the cell.
+            max_steps: Steps of a line; None for no bound.
+            max_length: Length of a line; None for no bound.
+            tolerance: Local error that a step may make, as a share of its length.
+            hold_steps: A time step holds until the next, instead of linear interpolation between them.
+            scalars: Fields sampled along the lines (vectors too).
+            progress: As in `farfield.open`.
+
+        Raises:
+            UnknownName: if a field does not exist.
+            UsageError: if an argument makes no sense, or a time lies outside of the dataset's.
+            MemoryLimitError: if the memory limit does not hold one step.
+
+        >>> import farfield as ff
+        >>> lines = ff.open("demo:box").pathlines(seeds=[(0.7, 0.5, 0.3)], t0=0.0, t1=0.5)
+        >>> float(lines.time[-1]), lines.reason[0]
+        (0.5, 'time')
+        """
+        spec, array = resolve(seeds)
+        options = {
+            "seeds": spec,
+            "field": vectors,
+            **path_options("pathline", integration_direction, t0, t1, time_step, hold_steps),
+            "integrator": integrator,
+            "tolerance": tolerance,
+            "max_length": max_length,
+            "max_steps": MOST_STEPS if max_steps is None else max_steps,
+            "scalars": scalars,
+        }
+        with reporting(progress) as report:
+            return Lines(self._native.streamlines(_options(options), seeds=array, progress=report))
+
     def trace(
         self,
         output: Path,
@@ -456,137 +513,3 @@ def _probe(text: str) -> Probe | None:
     x, y, z = _floats(found["position"])
     values = {name: _floats(value) for name, value in found["values"].items()}
     return Probe(found["zone"], (i, j, k), (x, y, z), values, found["units"], found["note"])
-
-
-class Zone:
-    """One zone: its name, its size, its fields.
-
-    >>> import farfield as ff
-    >>> zone = ff.open("demo:taper").zones["zone1"]
-    >>> zone, zone.iblank, zone["pressure"].dims
-    (<farfield.Zone zone1: 13 x 21 x 49, iblank>, True, ('k', 'j', 'i'))
-    """
-
-    def __init__(self, dataset: Dataset, info: Mapping[str, Any]) -> None:
-        self._dataset = dataset
-        self.name: str = info["name"]
-        ni, nj, nk = info["dims"]
-        self.dims: tuple[int, int, int] = (ni, nj, nk)
-        self.iblank: bool = bool(info["iblank"])
-
-    def __repr__(self) -> str:
-        return f"<farfield.Zone {self.name}: {' x '.join(map(str, self.dims))}{', iblank' if self.iblank else ''}>"
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.fields)
-
-    @property
-    def fields(self) -> list[str]:
-        """Names of the stored and derived fields that this zone has."""
-        return [f["name"] for f in self._dataset.info()["fields"] if self._has(f)]
-
-    def _has(self, field: Mapping[str, Any]) -> bool:
-        return field.get("zones") is None or self.name in field["zones"]
-
-    def __getitem__(self, name: str) -> Field:
-        """A field, `xyz` or `iblank`.
-
-        Raises:
-            UnknownName: if the zone does not have it.
-        """
-        info = self._dataset.info()
-        if name == "xyz":
-            unit = info.get("length_unit", "grid unit")
-            return Field(self._dataset, self, name, int(info["dimension"]), str(info["coordinates_dtype"]), unit)
-        if name == "iblank" and self.iblank:
-            return Field(self._dataset, self, name, 1, "int32", "")
-        for f in info["fields"]:
-            if f["name"] == name and self._has(f):
-                return Field(self._dataset, self, name, int(f["components"]), f["dtype"], f["units"])
-        raise UnknownName(f"no field named '{name}' in {self.name}; there are: {', '.join(self.fields)}, xyz")
-
-
-class Field:
-    """One field of one zone, read when it is indexed: `[k, j, i]`, or `[component, k, j, i]` for vectors.
-
-    >>> import farfield as ff
-    >>> density = ff.open("demo:box")["density"]
-    >>> density.shape, density.dims
-    ((33, 41, 49), ('k', 'j', 'i'))
-    >>> density[10:20:5, :, 5].shape
-    (2, 41)
-    """
-
-    def __init__(self, dataset: Dataset, zone: Zone, name: str, components: int, dtype: str, units: str) -> None:
-        self._dataset = dataset
-        self._zone = zone
-        self.name = name
-        self.dtype: np.dtype[Any] = np.dtype(dtype)
-        self.units = units
-        ni, nj, nk = zone.dims
-        self.shape: tuple[int, ...] = (nk, nj, ni) if components == 1 else (components, nk, nj, ni)
-        self.dims: tuple[str, ...] = ("k", "j", "i") if components == 1 else ("component", "k", "j", "i")
-
-    def __repr__(self) -> str:
-        shape = ", ".join(f"{d}: {n}" for d, n in zip(self.dims, self.shape, strict=True))
-        return f"<farfield.Field {self._zone.name}/{self.name} ({shape}) [{self.units}]>"
-
-    @property
-    def ndim(self) -> int:
-        """3 for scalars, 4 for vectors."""
-        return len(self.shape)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        if copy is False:
-            raise ValueError("a field lies on disk: an array of it is always a copy")
-        return np.asarray(self[...], dtype=dtype)
-
-    def __getitem__(self, index: Index | tuple[Index, ...]) -> NDArray[Any]:
-        """A NumPy array; reads only the pages that hold the box around what is asked for.
-
-        Raises:
-            IndexError: if an index is out of range, or of a kind other than int, slice and `...`.
-        """
-        boxes, rest, shape = _box(index, self.shape)
-        if 0 in shape:
-            return np.empty(shape, dtype=self.dtype)
-        (k0, k1), (j0, j1), (i0, i1) = boxes[-3:]
-        dataset = self._dataset
-        array = dataset._native.read(self.name, self._zone.name, dataset._step or 0, (i0, j0, k0), (i1, j1, k1))
-        if len(boxes) == 4:
-            array = array[slice(*boxes[0])]
-        return array[tuple(rest)]
-
-
-def _box(
-    index: Index | tuple[Index, ...], shape: tuple[int, ...]
-) -> tuple[list[tuple[int, int]], list[int | slice], tuple[int, ...]]:
-    """Bounds of an index in each dimension, what is left to do within the box, and the shape of the result."""
-    given = index if isinstance(index, tuple) else (index,)
-    dots = [n for n, item in enumerate(given) if item is Ellipsis]
-    if len(dots) > 1:
-        raise IndexError("an index holds '...' at most once")
-    at = dots[0] if dots else len(given)
-    middle = len(shape) - (len(given) - len(dots))
-    if middle < 0:
-        raise IndexError(f"{len(given) - len(dots)} indices for {len(shape)} dimensions")
-    full: list[Any] = [*given[:at], *[slice(None)] * middle, *given[at + 1 :]]
-    bounds: list[tuple[int, int]] = []
-    rest: list[int | slice] = []
-    result: list[int] = []
-    for n, (item, size) in enumerate(zip(full, shape, strict=True)):
-        if isinstance(item, slice):
-            places = range(*item.indices(size))
-            low, high = (min(places[0], places[-1]), max(places[0], places[-1]) + 1) if places else (0, 0)
-            bounds.append((low, high))
-            rest.append(slice(None, None, item.step))
-            result.append(len(places))
-        elif isinstance(item, int | np.integer) and not isinstance(item, bool):
-            if not -size <= item < size:
-                raise IndexError(f"index {item} is out of range for dimension {n} of {size}")
-            place = int(item) % size
-            bounds.append((place, place + 1))
-            rest.append(0)
-        else:
-            raise IndexError(f"an index is an int, a slice or '...', not {type(item).__name__}")
-    return bounds, rest, tuple(result)

@@ -1,4 +1,5 @@
-"""What a source string means: `grid.xyz+q=sol_*.q`, a store's folder, a `.p3d` file, `demo:NAME`.
+"""What a source string means: `grid.xyz+q=sol_*.q`, `grid_*.xyz+q=sol_*.q` where the grid moves, a store's folder, a `.p3d`
+file, `demo:NAME`.
 
 >>> parse("flow.xyz+q=flow.q", check=False)
 Source(path='flow.xyz', q=('flow.q',), function=(), options={}, text='flow.xyz+q=flow.q')
@@ -30,6 +31,7 @@ class Source:
     """A dataset's files, with nothing left to expand."""
 
     path: str
+    """The first grid; those of later steps are the option `grids`."""
     q: tuple[str, ...] = ()
     function: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -54,7 +56,7 @@ class Source:
             for suffix in (".p3d.json", ".nam")
             for made in (name + suffix, os.path.splitext(name)[0] + suffix)
         ]
-        return [self.path, *self.q, *self.function, *listed, *beside]
+        return [self.path, *self.options.get("grids", ()), *self.q, *self.function, *listed, *beside]
 
     def with_options(
         self, *, plot3d: Mapping[str, Any] | None = None, zone_order: Iterable[str] | None = None, **options: Any
@@ -161,18 +163,14 @@ def parse(
     paths = {key: tuple(f for p in listed for f in expand(p, check=check)) for key, listed in patterns.items()}
     if not head:
         raise UsageError(f"{whole}: the grid file is missing before '+'")
-    grid = os.path.expanduser(head)
-    if check and not os.path.exists(grid):
-        if glob.has_magic(grid):
-            raise UsageError(f"{head}: a grid is one file, not a pattern (only q and function files may be several)")
-        expand(head)
+    grid, *grids = expand(head, check=check) or [head]
     if check:
-        for name in (grid, *paths["q"], *paths["function"]):
+        for name in (grid, *grids, *paths["q"], *paths["function"]):
             _readable(name)
     if grid.endswith(".p3d") and (paths["q"] or paths["function"]):
         raise UsageError(f"{grid}: a .p3d file names its q and function files itself; leave +q= away")
     said = head + "".join(f"+{key}={pattern}" for key, listed in patterns.items() for pattern in listed)
-    return Source(grid, paths["q"], paths["function"], {}, said)
+    return Source(grid, paths["q"], paths["function"], {"grids": grids} if grids else {}, said)
 
 
 def _readable(name: str) -> None:

@@ -2,11 +2,13 @@
 
 mod admission;
 pub mod bench;
+mod blocking;
 pub mod convert;
 pub mod executor;
 mod gridkind;
 pub mod info;
 pub mod output;
+mod pathlines;
 pub mod picture;
 pub mod process;
 pub mod scene;
@@ -15,6 +17,7 @@ pub mod session;
 pub mod surfaces;
 mod survey;
 pub mod trace;
+pub mod tracers;
 pub mod validate;
 pub mod values;
 

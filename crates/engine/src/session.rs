@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 pub struct SourceSpec {
     /// A store's folder, a PLOT3D grid, or VTK's `.p3d` file.
     pub path: PathBuf,
+    /// The grids of the steps after the first, where the grid moves.
+    pub grids: Vec<PathBuf>,
     /// q files, one a step.
     pub q: Vec<PathBuf>,
     /// Function files, one a step.
@@ -38,9 +40,9 @@ impl SourceSpec {
     /// [`FieldError::Usage`] for a store with q or function files.
     pub fn is_store(&self) -> Result<bool, FieldError> {
         let store = self.path.is_dir();
-        if store && !(self.q.is_empty() && self.function.is_empty()) {
+        if store && !(self.grids.is_empty() && self.q.is_empty() && self.function.is_empty()) {
             return Err(FieldError::Usage(format!(
-                "{}: a store holds its fields; it takes no q or function files",
+                "{}: a store holds its grid and fields; it takes no grid, q or function files",
                 self.path.display()
             )));
         }
@@ -490,7 +492,8 @@ impl Bare {
 fn open_plot3d(spec: &SourceSpec, watch: &mut Watch<'_>) -> Result<Plot3d, FieldError> {
     let folder = spec.cache_dir.join("data");
     let mut progress = |done: u64, total: u64| watch("converting text", done as f64, total as f64);
-    Plot3d::open_with_progress(&spec.path, &spec.q, &spec.function, &spec.plot3d, &folder, &mut progress)
+    let grids: Vec<PathBuf> = std::iter::once(&spec.path).chain(&spec.grids).cloned().collect();
+    Plot3d::open_with_progress(&grids, &spec.q, &spec.function, &spec.plot3d, &folder, &mut progress)
 }
 
 fn open_dataset(spec: &SourceSpec, pager: &Arc<Pager>, watch: &mut Watch<'_>) -> Result<Dataset, FieldError> {

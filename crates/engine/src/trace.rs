@@ -7,18 +7,17 @@ use crate::output::{
     self, FieldSpec, FieldType, FieldValues, FinishedLine, LineArrays, LineLayout, LineSpool, OutputFile, Provenance,
     SpoolOptions,
 };
+pub use crate::pathlines::PathSpec;
 use crate::seeds::Seeds;
 use crate::session::{would_do, Session, Watch};
+use crate::tracers::{Pathlines, Streamlines, Tracer};
 use field::dataset::Dataset;
 use field::error::FieldError;
-use field::nodes::{Miss, Nodes, Zone};
-use field::paged::PagedNodes;
-use field::space::{Space, ZoneFields, LANES};
-use kernels::flow::{GridFlow, ZoneOrder};
-use kernels::line::Joined;
-use kernels::streamline::{step_lanes, Direction, Options, Progress, Streamline};
+use field::space::{ZoneFields, LANES};
+use kernels::flow::ZoneOrder;
+use kernels::streamline::{Direction, Options};
 use pager::error::{PageError, PageErrorKind};
-use pager::{Charge, ChargeKind, PageId, Pager, Worker};
+use pager::{Charge, ChargeKind, Pager, Worker};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,6 +35,8 @@ pub struct TraceSpec {
     pub scalars: Vec<String>,
     /// How.
     pub options: Options,
+    /// Pathlines instead of streamlines.
+    pub path: Option<PathSpec>,
 }
 
 /// What came of it.
@@ -104,17 +105,13 @@ impl output::Charge for LedgerShare {
     }
 }
 
-struct Tracing<'a> {
-    spec: &'a TraceSpec,
+struct Tracing<'a, T> {
+    tracer: T,
     pager: &'a Arc<Pager>,
-    zones: Arc<[Zone]>,
-    fields: Arc<[ZoneFields]>,
-    order: ZoneOrder,
     seeds: SeedRule<'a>,
     /// Seeds in the order of admission, where sorting them fits.
     sorted: Option<SeedOrder>,
     layout: LineLayout,
-    components: usize,
     step_bytes: u64,
     line_bytes: u64,
     workers: usize,
@@ -130,31 +127,34 @@ struct Sink {
 }
 
 /// One line in the making.
-pub struct LineTask {
+pub struct LineTask<L> {
     number: u64,
-    line: Streamline,
+    line: L,
     failure: Option<PageError>,
 }
 
-impl Work for Tracing<'_> {
-    type Task = LineTask;
-    type Context = GridFlow<PagedNodes>;
+impl<T: Tracer> Work for Tracing<'_, T> {
+    type Task = LineTask<T::Line>;
+    type Context = T::Flow;
 
     fn context(&self, worker: Worker) -> Self::Context {
-        let nodes = PagedNodes::new(self.zones.clone(), worker, self.spec.step as u32);
-        GridFlow::new(Space::new(nodes, self.fields.clone()), self.order.clone())
+        self.tracer.flow(worker)
     }
     #[inline(always)]
     fn worker<'c>(&self, flow: &'c mut Self::Context) -> &'c mut Worker {
-        flow.space.nodes.worker()
+        self.tracer.worker(flow)
     }
-    fn admit(&self, n: u64) -> Result<LineTask, FieldError> {
+    fn admit(&self, n: u64) -> Result<Self::Task, FieldError> {
         let n = self.sorted.as_ref().map_or(n, |order| order.get(n));
-        let line = Streamline::new(self.seeds.seed(n)?, &self.spec.options, self.components);
-        Ok(LineTask { number: n, line, failure: None })
+        Ok(LineTask { number: n, line: self.tracer.line(self.seeds.seed(n)?), failure: None })
     }
     #[inline(always)]
-    fn steps(&self, flow: &mut Self::Context, tasks: [Option<&mut LineTask>; LANES], outcomes: &mut [Outcome; LANES]) {
+    fn steps(
+        &self,
+        flow: &mut Self::Context,
+        tasks: [Option<&mut Self::Task>; LANES],
+        outcomes: &mut [Outcome; LANES],
+    ) {
         let mut failures = [const { None }; LANES];
         let mut lines = [const { None }; LANES];
         for ((task, line), failure) in tasks.into_iter().zip(&mut lines).zip(&mut failures) {
@@ -162,26 +162,26 @@ impl Work for Tracing<'_> {
                 (*line, *failure) = (Some(l), Some(f));
             }
         }
-        step_lines(flow, &self.spec.options, lines, outcomes, |lane, error| {
+        self.tracer.steps(flow, lines, outcomes, |lane, error| {
             if let Some(f) = &mut failures[lane] {
                 **f = error;
             }
         });
     }
     #[inline(always)]
-    fn bytes(&self, task: &LineTask) -> usize {
-        task.line.bytes()
+    fn bytes(&self, task: &Self::Task) -> usize {
+        T::bytes(&task.line)
     }
     /// Its halves are joined into arrays of their own, and those are split by fields once the halves are gone.
-    fn finishing(&self, task: &LineTask) -> usize {
-        task.line.bytes()
+    fn finishing(&self, task: &Self::Task) -> usize {
+        T::bytes(&task.line)
     }
     fn resized(&self, limit: u64, _active: usize) -> Result<usize, FieldError> {
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
         sink.spool.set_budget(results_budget(limit)).map_err(FieldError::from)?;
         Ok(active_lines(limit, self.step_bytes, self.line_bytes, self.workers, self.pager.readers()))
     }
-    fn finish(&self, task: LineTask) -> Result<(), FieldError> {
+    fn finish(&self, task: Self::Task) -> Result<(), FieldError> {
         if let Some(e) = &task.failure {
             if let PageErrorKind::TooLarge { needs, .. } = e.kind {
                 // Nothing is wrong with the page: the limit was lowered below what it takes.
@@ -192,7 +192,7 @@ impl Work for Tracing<'_> {
                 });
             }
         }
-        let j: Joined = task.line.into_line();
+        let j = T::join(task.line);
         let columns = split(&j.fields, &self.layout.fields, j.points.len());
         let values: Vec<FieldValues<'_>> = columns.iter().map(|c| FieldValues::F64(c)).collect();
         let code = |r: Option<kernels::line::Reason>| {
@@ -216,33 +216,6 @@ impl Work for Tracing<'_> {
         }
         sink.spool.add(&line).map_err(FieldError::from)
     }
-}
-
-/// One step of each line, and what came of it; a line of which a page failed ends there, and `failed` gets its lane and the error.
-#[inline(always)]
-pub fn step_lines<N: Nodes>(
-    flow: &mut GridFlow<N>,
-    options: &Options,
-    lines: [Option<&mut Streamline>; LANES],
-    outcomes: &mut [Outcome; LANES],
-    mut failed: impl FnMut(usize, Option<PageError>),
-) {
-    step_lanes(flow, options, lines, |lane, flow, line, result| {
-        let outcome = &mut outcomes[lane];
-        outcome.progress = match result {
-            Ok(p) => p,
-            Err(Miss::Absent) => {
-                outcome.missing.append(flow.space.nodes.missing());
-                Progress::Need
-            }
-            Err(Miss::Failed) => {
-                flow.space.nodes.missing().clear();
-                failed(lane, flow.space.nodes.failure());
-                line.fail();
-                Progress::Done
-            }
-        };
-    });
 }
 
 /// From point by point to field by field.
@@ -289,21 +262,65 @@ pub fn trace(
     // Names are checked before an index is built for them.
     session.dataset().fields(Some(&spec.field), &spec.scalars, spec.step)?;
     let dataset = session.located(watch)?;
-    let fields = dataset.fields(Some(&spec.field), &spec.scalars, spec.step)?;
+    let layout = line_layout(&dataset, spec);
+    let components = layout.fields.iter().map(|f| f.components).sum();
+    let (zones, order) = (dataset.zones.clone(), zone_order(&dataset, &session.spec.zone_order)?);
+    match &spec.path {
+        None => {
+            let fields = dataset.fields(Some(&spec.field), &spec.scalars, spec.step)?;
+            let need = Need::of(&dataset, &fields, &session.pager, 1);
+            let (step, options) = (spec.step as u32, spec.options.clone());
+            let tracer = Streamlines { zones, fields, order, step, options, components };
+            trace_by(session, spec, tracer, (&dataset, layout, need), file, watch)
+        }
+        Some(path) => {
+            let (series, options) = crate::pathlines::series(&dataset, spec, path)?;
+            let need = Need::of(&dataset, &series.fields[0], &session.pager, series.times.len().min(2));
+            let tracer = Pathlines { zones, series, order, options, components };
+            trace_by(session, spec, tracer, (&dataset, layout, need), file, watch)
+        }
+    }
+}
+
+/// Bytes that lines take of the data.
+struct Need {
+    /// The largest step.
+    step: u64,
+    /// Any step, wherever it leads.
+    closure: u64,
+}
+
+impl Need {
+    /// Of lines that look at so many time steps at a time.
+    fn of(dataset: &Dataset, fields: &[ZoneFields], pager: &Pager, steps: usize) -> Self {
+        Self { step: dataset.step_bytes(fields, pager, steps), closure: dataset.closure_bytes(fields, pager, steps) }
+    }
+}
+
+/// Traces one kind of lines.
+fn trace_by<T: Tracer>(
+    session: &Session,
+    spec: &TraceSpec,
+    tracer: T,
+    (dataset, layout, need): (&Dataset, LineLayout, Need),
+    file: Option<OutputFile>,
+    watch: &mut Watch<'_>,
+) -> Result<(TraceReport, Option<LineArrays>), FieldError>
+where
+    T::Line: 'static,
+{
     let pager = &session.pager;
     let limit = pager.ledger().limit();
-    let step_bytes = dataset.step_bytes(&fields, pager);
-    let least = least_limit(step_bytes);
-    let layout = line_layout(&dataset, spec);
+    let least = least_limit(need.step);
     let components = layout.fields.iter().map(|f| f.components).sum();
     let workers = session.means.threads();
     let line_bytes = line_bytes(&spec.options, components);
-    let enough = enough_limit(dataset.closure_bytes(&fields, pager) + 2 * workers as u64 * line_bytes).max(least);
+    let enough = enough_limit(need.closure + 2 * workers as u64 * line_bytes).max(least);
     if limit < least {
         return Err(FieldError::LimitTooSmall {
             limit,
             needs: enough,
-            what: "the largest step of a streamline with its results".into(),
+            what: "the largest step of a line with its results".into(),
         });
     }
     let count = spec.seeds.len();
@@ -320,25 +337,20 @@ pub fn trace(
             }
             e => e,
         })?;
-    let order = zone_order(&dataset, &session.spec.zone_order)?;
-    let seeds = SeedRule::new(&spec.seeds, &dataset)?;
+    let seeds = SeedRule::new(&spec.seeds, dataset)?;
     let sorted = SeedOrder::near(&seeds, pager, watch)?;
+    let active = active_lines(limit, need.step, line_bytes, workers, pager.readers());
     let work = Tracing {
-        spec,
+        tracer,
         pager,
-        zones: dataset.zones.clone(),
-        fields,
-        order,
         seeds,
         sorted,
         layout,
-        components,
-        step_bytes,
+        step_bytes: need.step,
         line_bytes,
         workers,
         sink: Mutex::new(Sink { spool, reasons: [0; 16], outside: 0, failed: 0, failure: None }),
     };
-    let active = active_lines(limit, step_bytes, line_bytes, workers, pager.readers());
     let load = Load { tasks: count, workers, active };
     let run = executor::run(&work, pager, load, &mut |done| watch("tracing", done as f64, count as f64));
     // What was short at that moment says little about what else would have been; lines may be longer than is expected of them.
@@ -404,16 +416,16 @@ pub(crate) fn line_bytes(options: &Options, components: usize) -> u64 {
 const LONG_LINE: u64 = 256 << 10;
 
 /// Lines under way at a time: each uses a page or two of each array that it reads, and grows; half of the memory is for that. No more
-/// than keep the readers and the workers' lanes busy: of 512 lines under way 1.10 times the bytes of the pages touched were read, of 128
-/// 1.05, and the run took 0.63 s instead of 0.68; with 32 and 16 readers it took 0.84.
+/// than keep readers and workers busy: what a line waits for is mostly a page or two of each of three arrays.
 pub(crate) fn active_lines(limit: u64, step_bytes: u64, line_bytes: u64, workers: usize, readers: usize) -> usize {
     let each = (step_bytes / 4).max(64 << 10).max(line_bytes);
-    let busy = LINES_A_READER * readers.max(workers);
+    let busy = readers.max(workers * 2 * LANES).max(BUSY);
     (limit / 2 / each).clamp(workers as u64 * 2, busy as u64) as usize
 }
 
-/// Lines under way for each reader: some compute, some wait for the same page, and what one lacks next is seldom what lies next to it.
-const LINES_A_READER: usize = 8;
+/// Lines that keep a disk busy. Of 512 under way 1.10 times the bytes of the pages touched were read, of 64 to 128 1.05, and the run took
+/// 0.63 s instead of 0.68; with 32 it took 0.84.
+const BUSY: usize = 128;
 
 /// The smallest limit for a largest step of so many bytes: the elder's pages beside an eighth for results, and the bookkeeping.
 pub fn least_limit(step_bytes: u64) -> u64 {
@@ -436,7 +448,10 @@ pub fn provenance(session: &Session, spec: &TraceSpec) -> Provenance {
         program: concat!("farfield ", env!("CARGO_PKG_VERSION")).to_owned(),
         source: String::new(),
         length_unit: dataset.length_unit(),
-        time_unit: dataset.travel_time_unit(&spec.field),
+        time_unit: match spec.path {
+            None => dataset.travel_time_unit(&spec.field),
+            Some(_) => dataset.catalog.time_units.clone(),
+        },
         notes: vec![
             ("field".into(), spec.field.clone()),
             ("tolerance".into(), format!("{:e}", spec.options.tolerance)),
@@ -470,46 +485,4 @@ pub(crate) fn zone_order(dataset: &Dataset, names: &[String]) -> Result<ZoneOrde
         }
     }
     Ok(ZoneOrder(order.into()))
-}
-
-/// A flow over a dataset for one thread that waits: for probes.
-pub(crate) fn blocking_flow(
-    session: &Session,
-    dataset: &Dataset,
-    fields: Arc<[ZoneFields]>,
-    step: usize,
-) -> Result<GridFlow<PagedNodes>, FieldError> {
-    let nodes = PagedNodes::new(dataset.zones.clone(), session.pager.worker(), step as u32);
-    Ok(GridFlow::new(Space::new(nodes, fields), zone_order(dataset, &session.spec.zone_order)?))
-}
-
-/// Repeats a restartable piece of work, waiting for the pages that it lacks. They are held until it is done.
-pub(crate) fn until_here<T>(
-    session: &Session,
-    flow: &mut GridFlow<PagedNodes>,
-    mut work: impl FnMut(&mut GridFlow<PagedNodes>) -> Result<T, Miss>,
-) -> Result<T, FieldError> {
-    let mut wanted: Vec<PageId> = Vec::new();
-    let mut _hold = None;
-    loop {
-        flow.space.nodes.missing().clear();
-        match work(flow) {
-            Ok(v) => return Ok(v),
-            Err(Miss::Failed) => {
-                return Err(match flow.space.nodes.failure() {
-                    Some(e) => FieldError::Page(e),
-                    None => FieldError::Usage("a page failed".into()),
-                })
-            }
-            Err(Miss::Absent) => {
-                wanted.append(flow.space.nodes.missing());
-                wanted.sort_unstable();
-                wanted.dedup();
-                flow.space.nodes.worker().release();
-                let bytes = wanted.iter().map(|p| session.pager.map(p.array).page_bytes(*p) as u64).sum();
-                let held = session.pager.fetch(&wanted);
-                _hold = Some(held.map_err(|e| crate::session::fetch_error(&session.pager, e, bytes))?);
-            }
-        }
-    }
 }

@@ -1,7 +1,8 @@
 //! Values at nodes: boxes of a zone as arrays, walls, probes.
 
+use crate::blocking::{blocking_flow, until_here};
 use crate::session::{fetch_error, Session, Watch};
-use crate::trace::{blocking_flow, enough_limit, more_than, until_here};
+use crate::trace::{enough_limit, more_than};
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::nodes::{ArraySlot, Zone};
@@ -234,7 +235,7 @@ pub fn probe(
         Some(names) => names.iter().filter(|n| Quantity::named(&dataset.zones[zone], n).is_some()).cloned().collect(),
         None => Quantity::names(&dataset.zones[zone]),
     })?;
-    let enough = enough_limit(dataset.closure_bytes(&fields, &session.pager));
+    let enough = enough_limit(dataset.closure_bytes(&fields, &session.pager, 1));
     let mut flow = blocking_flow(session, &dataset, fields, step)?;
     // The pages of one look say nothing of the next one's.
     let short = |e| more_than(e, enough);
@@ -283,7 +284,7 @@ pub fn probe_ijk(
         cell: CellId { zone: zone as u32, ijk: low },
         rst: core::array::from_fn(|a| ijk[a] - f64::from(low[a])),
     };
-    let enough = enough_limit(dataset.closure_bytes(&fields, &session.pager));
+    let enough = enough_limit(dataset.closure_bytes(&fields, &session.pager, 1));
     let mut flow = blocking_flow(session, &dataset, fields, step)?;
     let short = |e| more_than(e, enough);
     let (mut x, blank) = until_here(session, &mut flow, |f| {

@@ -2,7 +2,7 @@
 //! workers and readers, and order in which pages arrive; and runs end, also where memory holds hardly one step.
 
 use engine::executor::{run, Load, Outcome, Work};
-use engine::trace::step_lines;
+use engine::tracers::step_lines;
 use field::error::FieldError;
 use field::flat::{FlatArray, FlatNodes};
 use field::nodes::{ArraySlot, BoxLevel, Nodes, Zone};
@@ -126,7 +126,7 @@ fn paged(flat: &FlatNodes, edge: [usize; 3], pager: &Arc<Pager>, simulation: Sim
                 flat.clone().block(zi, level, block).unwrap()[c].to_ne_bytes().to_vec()
             };
             runs.push(cut(&mut bytes, &t, d, 6, 4, &value));
-            boxes.push(BoxLevel { id: b.id, translation: t });
+            boxes.push(BoxLevel { id: b.id, translation: t, steady: true });
         }
         made.push((zi, Zone { translation, boxes, ..z.clone() }, runs));
     }

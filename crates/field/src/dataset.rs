@@ -1,6 +1,6 @@
 //! A dataset that is open: what it holds, and the pager's numbers for it.
 
-use crate::catalog::{Catalog, Role, Rows};
+use crate::catalog::{Catalog, Role, Rows, ZoneInfo};
 use crate::error::FieldError;
 use crate::held;
 use crate::inplace::{page_box, InPlace};
@@ -8,7 +8,7 @@ use crate::nodes::{ArraySlot, BoxLevel, Zone};
 use crate::plot3d::{Plot3d, Reference, DENSITY_UNITS};
 use crate::quantity::{Definition, Derived, FreeStream, Quantity, DEFINITIONS};
 use crate::space::ZoneFields;
-use crate::store::layout::{box_pages, SYSTEM_PAGE};
+use crate::store::layout::box_pages;
 use crate::store::{LevelId, Register, Store};
 use crate::translate::Translation;
 use pager::id::{ArrayId, SourceId};
@@ -80,7 +80,7 @@ fn slots(catalog: &Catalog, zone: usize, ids: &[ArrayId], steps: impl Fn(usize) 
 
 /// Bytes on the heap of the zones that [`zone`] makes of a catalog, with `boxes` levels of boxes in all.
 fn held_by_zones(catalog: &Catalog, boxes: usize) -> u64 {
-    let zone = |z: &crate::catalog::ZoneInfo| {
+    let zone = |z: &ZoneInfo| {
         let names = held::text(&z.name) + z.arrays.iter().map(|a| held::text(&a.name)).sum::<u64>();
         size_of::<Zone>() as u64 + names + held::grown::<ArraySlot>(z.arrays.len())
     };
@@ -92,8 +92,10 @@ fn map_bytes(name: &str) -> u64 {
     held::shared::<InPlace>() + held::grown::<u8>(name.len()) + held::grown::<[usize; 2]>(1)
 }
 
-fn levels(boxes: &[LevelId]) -> Vec<BoxLevel> {
-    let level = |l: &LevelId| BoxLevel { id: l.id, translation: Translation::new(l.paging.dims, l.paging.page) };
+/// The boxes of a grid that is `steady`, or moves.
+fn levels(boxes: &[LevelId], steady: bool) -> Vec<BoxLevel> {
+    let level =
+        |l: &LevelId| BoxLevel { id: l.id, translation: Translation::new(l.paging.dims, l.paging.page), steady };
     boxes.iter().map(level).collect()
 }
 
@@ -110,10 +112,10 @@ fn zone(
     Ok(Zone {
         name: z.name.clone(),
         translation: Translation::new(z.dims, page),
-        arrays,
         xyz,
         iblank: role(Role::Iblank),
-        boxes: levels(boxes),
+        boxes: levels(boxes, arrays[xyz].steady),
+        arrays,
     })
 }
 
@@ -201,7 +203,10 @@ impl Dataset {
         let mut charges = self.charges.clone();
         charges.push(held::charge(pager, bytes, self.zones.len())?);
         let ids = index.register(&mut Registrar(pager));
-        let zones = self.zones.iter().zip(&ids).map(|(z, i)| Zone { boxes: levels(&i.boxes), ..z.clone() });
+        let zones = self.zones.iter().zip(&ids).map(|(z, i)| {
+            let boxes = levels(&i.boxes, z.arrays[z.xyz].steady);
+            Zone { boxes, ..z.clone() }
+        });
         Ok(Self {
             catalog: self.catalog.clone(),
             units: self.units,
@@ -324,6 +329,26 @@ impl Dataset {
             FieldError::Unknown { what: "field", name, .. } => self.not_everywhere(name),
             e => e,
         })
+    }
+
+    /// What is traced and sampled at each step, for each zone; steps whose headers say the same share theirs.
+    ///
+    /// # Errors
+    /// As [`Self::fields`].
+    pub fn fields_over_time(&self, vector: &str, sampled: &[String]) -> Result<Box<[Arc<[ZoneFields]>]>, FieldError> {
+        let steps = self.catalog.times.len().max(1);
+        let mut all: Vec<Arc<[ZoneFields]>> = Vec::with_capacity(steps);
+        let said = |zone: &ZoneInfo, step: usize| {
+            zone.headers.get(step).or(zone.headers.last()).map(|h| [h.gamma.to_bits(), h.mach.to_bits()])
+        };
+        for step in 0..steps {
+            let as_before = |z: &ZoneInfo| said(z, step) == said(z, step - 1);
+            match all.last().filter(|_| self.catalog.zones.iter().all(as_before)) {
+                Some(last) => all.push(last.clone()),
+                None => all.push(self.fields(Some(vector), sampled, step)?),
+            }
+        }
+        Ok(all.into())
     }
 
     /// What is sampled at a step where zones differ in it: for each zone what `sampled` says of it. Nothing is traced.
@@ -476,50 +501,6 @@ impl Dataset {
     pub fn checked(&self) -> bool {
         matches!(self.origin, Origin::Store(_))
     }
-
-    /// Bytes of the largest step of a tracer: every page that the cell of a particle can lie in, for each array that is
-    /// read, with the pages of boxes and shard indexes on the way to them.
-    pub fn step_bytes(&self, fields: &[ZoneFields], pager: &Pager) -> u64 {
-        let frame = |id: ArrayId| frame_bytes(pager, id);
-        let of_zone = |(z, f): (&Zone, &ZoneFields)| {
-            let corners: u64 = z.translation.pages.iter().map(|n| if *n > 1 { 2 } else { 1 }).product();
-            let mut used = vec![z.xyz];
-            used.extend(z.iblank);
-            used.extend(f.arrays());
-            used.sort_unstable();
-            used.dedup();
-            let pages: u64 = used.iter().map(|a| frame(z.arrays[*a].id) * corners + INDEX_BYTES).sum();
-            let boxes: u64 = z.boxes.iter().map(|b| frame(b.id) * 2 + INDEX_BYTES / 8).sum();
-            // The largest page is read encoded beside its frame; where components are put together, it is decoded beside it too.
-            // Buffers come in sizes a quarter apart.
-            let buffers = |a: usize| if z.arrays[a].components > 1 { 2 } else { 1 };
-            let beside = |a: &usize| frame(z.arrays[*a].id) * 5 / 4 * buffers(*a);
-            pages + boxes + used.iter().map(beside).max().unwrap_or(0)
-        };
-        self.zones.iter().zip(fields).map(of_zone).max().unwrap_or(0)
-    }
-
-    /// Bytes that do for any step of a tracer, wherever it leads: those of [`Self::step_bytes`], and the geometry of every other
-    /// zone in which a particle that crosses may be looked for; never more than all pages that the run can ask for.
-    pub fn closure_bytes(&self, fields: &[ZoneFields], pager: &Pager) -> u64 {
-        let frame = |id: ArrayId| frame_bytes(pager, id);
-        let (mut all, mut others, mut encoded) = (0u64, 0u64, 0u64);
-        for (z, f) in self.zones.iter().zip(fields) {
-            let corners: u64 = z.translation.pages.iter().map(|n| u64::from(*n).min(2)).product();
-            let boxes: u64 = z.boxes.iter().map(|b| frame(b.id) * b.translation.count() + INDEX_BYTES / 8).sum();
-            let near: u64 = z.boxes.iter().map(|b| frame(b.id) * b.translation.count().min(2) + INDEX_BYTES / 8).sum();
-            let mut used: Vec<usize> = z.iblank.into_iter().chain(f.arrays()).chain([z.xyz]).collect();
-            used.sort_unstable();
-            used.dedup();
-            all +=
-                boxes + used.iter().map(|a| frame(z.arrays[*a].id) * z.translation.count() + INDEX_BYTES).sum::<u64>();
-            let geometry = z.iblank.into_iter().chain([z.xyz]).map(|a| frame(z.arrays[a].id) * corners + INDEX_BYTES);
-            others += near + geometry.sum::<u64>();
-            // A buffer for an encoded page may be a fifth larger than it.
-            encoded = encoded.max(used.iter().map(|a| frame(z.arrays[*a].id) * 6 / 5).max().unwrap_or(0));
-        }
-        (self.step_bytes(fields, pager) + others).min(all) + encoded
-    }
 }
 
 /// In what the conserved variables are.
@@ -551,11 +532,3 @@ fn free_stream(FlowUnits { si, reference }: &FlowUnits, mach: f64, gamma: f64) -
     };
     FreeStream { mach, density, sound_speed, gas_constant }
 }
-
-/// Bytes of the frame of an array's first page, which is as large as any.
-fn frame_bytes(pager: &Pager, id: ArrayId) -> u64 {
-    pager.map(id).page_bytes(pager::id::PageId::new(id, 0, 0)).next_multiple_of(SYSTEM_PAGE) as u64
-}
-
-/// A shard index of the size that stores of a few shards have.
-const INDEX_BYTES: u64 = 16 << 10;

@@ -120,6 +120,7 @@ impl FlatNodes {
                 .map(|l| BoxLevel {
                     id: ArrayId(u32::MAX),
                     translation: Translation::new(boxes.dims(l), boxes.dims(l)),
+                    steady: true,
                 })
                 .collect();
             meta.push(Zone { name, translation, arrays: slots, xyz, iblank, boxes: levels });

@@ -2,13 +2,16 @@
 //!
 //! This crate knows cells and formats. It does not know algorithms or threads.
 
+pub mod between;
 pub mod boxes;
 pub mod catalog;
 pub mod cell;
+mod closure;
 pub mod dataset;
 pub mod error;
 pub mod file;
 pub mod flat;
+pub mod flatseries;
 mod held;
 pub mod inplace;
 pub mod interleave;

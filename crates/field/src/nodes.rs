@@ -52,6 +52,8 @@ pub struct BoxLevel {
     pub id: ArrayId,
     /// Blocks along i, j, k and how they are cut in pages; six float32 components.
     pub translation: Translation,
+    /// The same at every time step.
+    pub steady: bool,
 }
 
 /// What accessors know of a zone.
@@ -269,6 +271,12 @@ pub trait Nodes {
     /// Asks the processor to load the cache lines of some arrays' values at the corners of a cell, if they are in memory. Only a
     /// hint: the answer of no other call depends on it.
     fn prefetch(&self, _zone: usize, _arrays: &[usize], _cell: [u32; 3]) {}
+    /// Whether a zone's points are at the same place whenever they are asked for.
+    fn stands(&self, _zone: usize) -> bool {
+        true
+    }
+    /// Goes to another time step, for what differs from step to step. Nothing does unless an implementation says so.
+    fn set_step(&mut self, _step: u32) {}
     /// Called before a restartable step: nothing that earlier calls returned is referenced any more.
     fn begin_step(&mut self) {}
 }

@@ -1,7 +1,7 @@
 //! Nodes over pages: translation is paid once a cell, absence is a value.
 
 use crate::catalog::DType;
-use crate::nodes::{box_holds, corner_steps, Corners, Grain, Miss, Nodes, Zone};
+use crate::nodes::{box_holds, corner_steps, BoxLevel, Corners, Grain, Miss, Nodes, Zone};
 use crate::simd::V4;
 use crate::translate::Place;
 use pager::error::PageError;
@@ -34,6 +34,15 @@ impl PagedNodes {
     /// The worker's pins.
     pub fn worker(&mut self) -> &mut Worker {
         &mut self.worker
+    }
+
+    #[inline(always)]
+    fn step_of(&self, steady: bool) -> u32 {
+        if steady {
+            0
+        } else {
+            self.step
+        }
     }
 
     /// A page of boxes.
@@ -167,6 +176,13 @@ struct Pages<'a> {
 }
 
 impl Pages<'_> {
+    /// A number for the worker's pins at this step: what is remembered under another one is out of date, or of another step. A worker
+    /// that lets go of its pins a million times a second gets to the next step's numbers in twelve days.
+    #[inline(always)]
+    fn epoch(&self) -> u64 {
+        self.worker.releases().wrapping_add(u64::from(self.step) << 40)
+    }
+
     #[inline(never)]
     fn look_up(&self, array: usize, number: u64) -> Result<*const u8, NotHere> {
         let a = &self.z.arrays[array];
@@ -188,8 +204,8 @@ const GROUPS: usize = 64;
 struct Group {
     zone: Cell<usize>,
     number: Cell<u64>,
-    /// 1. What `pages` says holds while the worker's releases are the same.
-    releases: Cell<u64>,
+    /// 1. What `pages` says holds in this epoch: while the worker's pins and the step are the same.
+    epoch: Cell<u64>,
     /// 2. A bit for each of `pages` that is set.
     here: Cell<u64>,
     pages: [Cell<*const u8>; ARRAYS],
@@ -203,7 +219,7 @@ impl Default for Group {
         Self {
             zone: Cell::new(usize::MAX),
             number: Cell::new(0),
-            releases: Cell::new(0),
+            epoch: Cell::new(u64::MAX),
             here: Cell::new(0),
             pages: core::array::from_fn(|_| Cell::new(core::ptr::null())),
         }
@@ -213,22 +229,23 @@ impl Default for Group {
 impl Group {
     /// The only place for a number.
     #[inline(always)]
-    fn of(groups: &[Self; GROUPS], zone: usize, number: u64) -> &Self {
-        // Neighbours along any axis, and the same number of other zones, fall on different places (Fibonacci hashing).
-        let mixed = number.wrapping_add((zone as u64) << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    fn of<'a>(groups: &'a [Self; GROUPS], pages: &Pages, number: u64) -> &'a Self {
+        // Neighbours along any axis, and the same number of other zones and steps, fall on different places (Fibonacci hashing).
+        let of = (pages.zone as u64) << 32 | u64::from(pages.step) << 48;
+        let mixed = number.wrapping_add(of).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         &groups[(mixed >> (u64::BITS - GROUPS.trailing_zeros())) as usize % GROUPS]
     }
 
     #[inline(always)]
-    fn is(&self, zone: usize, number: u64, releases: u64) -> bool {
-        self.number.get() == number && self.zone.get() == zone && self.releases.get() == releases
+    fn is(&self, zone: usize, number: u64, epoch: u64) -> bool {
+        self.number.get() == number && self.zone.get() == zone && self.epoch.get() == epoch
     }
 
     /// The page of an array, looked up once while it is pinned.
     #[inline(always)]
     fn page(&self, pages: &Pages, array: usize, number: u64) -> Result<*const u8, NotHere> {
-        let releases = pages.worker.releases();
-        let same = self.is(pages.zone, number, releases);
+        let epoch = pages.epoch();
+        let same = self.is(pages.zone, number, epoch);
         if array < ARRAYS && same && self.here.get() >> array & 1 == 1 {
             return Ok(self.pages[array].get());
         }
@@ -236,7 +253,7 @@ impl Group {
         if !same {
             self.zone.set(pages.zone);
             self.number.set(number);
-            self.releases.set(releases);
+            self.epoch.set(epoch);
             self.here.set(0);
         }
         if array < ARRAYS {
@@ -259,8 +276,8 @@ struct Known {
     low: Cell<Place>,
     /// Axes along which its corners lie in different pages.
     apart: Cell<usize>,
-    /// 1. What `pages` says holds while the worker's releases are the same.
-    releases: Cell<u64>,
+    /// 1. What `pages` says holds in this epoch: while the worker's pins and the step are the same.
+    epoch: Cell<u64>,
     /// 2. A bit for each of `pages` that is set.
     here: Cell<u64>,
     /// A row for each corner that is the first in its page, a column for each array.
@@ -276,7 +293,7 @@ impl Default for Known {
             key: Cell::new([u32::MAX; 4]),
             low: Cell::default(),
             apart: Cell::new(0),
-            releases: Cell::new(0),
+            epoch: Cell::new(u64::MAX),
             here: Cell::new(0),
             pages: core::array::from_fn(|_| core::array::from_fn(|_| Cell::new(core::ptr::null()))),
         }
@@ -288,24 +305,25 @@ impl Known {
     #[inline(always)]
     fn of<'a>(cells: &'a [Self; KNOWN], groups: &[Group; GROUPS], pages: &Pages, cell: [u32; 3]) -> &'a Self {
         let key = [pages.zone as u32, cell[0], cell[1], cell[2]];
-        // Neighbours along any one axis have places of their own.
-        let place = cell[0].wrapping_add(cell[1].wrapping_mul(2)).wrapping_add(cell[2].wrapping_mul(4));
+        // Neighbours along any one axis have places of their own, and so has the cell at the next step.
+        let of_cell = cell[0].wrapping_add(cell[1].wrapping_mul(2)).wrapping_add(cell[2].wrapping_mul(4));
+        let place = of_cell.wrapping_add(pages.step.wrapping_mul(8));
         let known = &cells[place as usize % KNOWN];
-        let releases = pages.worker.releases();
-        if known.key.get() == key && known.releases.get() == releases {
+        let epoch = pages.epoch();
+        if known.key.get() == key && known.epoch.get() == epoch {
             return known;
         }
         let (low, apart) = pages.z.translation.cell(cell);
         known.key.set(key);
         known.low.set(low);
         known.apart.set(apart);
-        known.releases.set(releases);
+        known.epoch.set(epoch);
         let mut here = 0;
         for c in 0..8 {
             if c & apart == c {
                 let number = pages.z.translation.corner_page(low.page, apart, c);
-                let group = Group::of(groups, pages.zone, number);
-                if group.is(pages.zone, number, releases) {
+                let group = Group::of(groups, pages, number);
+                if group.is(pages.zone, number, epoch) {
                     here |= group.here.get() << (c * ARRAYS);
                     for (to, from) in known.pages[c].iter().zip(&group.pages) {
                         to.set(from.get());
@@ -329,7 +347,7 @@ impl Known {
             return Ok(self.pages[row][column].get());
         }
         let number = pages.z.translation.corner_page(self.low.get().page, self.apart.get(), corner);
-        let page = Group::of(groups, pages.zone, number).page(pages, array, number)?;
+        let page = Group::of(groups, pages, number).page(pages, array, number)?;
         if array < ARRAYS {
             self.pages[row][column].set(page);
             self.here.set(self.here.get() | bit);
@@ -457,7 +475,7 @@ impl Nodes for PagedNodes {
         let pages = Pages { zone, z: &self.zones[zone], worker: &self.worker, step: self.step };
         let (t, a) = (&pages.z.translation, &pages.z.arrays[array]);
         let Some(first) = t.row(cell, count) else { return Ok(None) };
-        match Group::of(&self.groups, zone, first.page).page(&pages, array, first.page) {
+        match Group::of(&self.groups, &pages, first.page).page(&pages, array, first.page) {
             Ok(page) => {
                 let g = Grain::new(page, a.dtype, a.components, t.strides());
                 // SAFETY: all corners of the cells lie in this page (`row`), which holds a full page box.
@@ -499,17 +517,18 @@ impl Nodes for PagedNodes {
     fn block(&mut self, zone: usize, level: usize, block: [u32; 3]) -> Result<[f32; 6], Miss> {
         let l = &self.zones[zone].boxes[level];
         let at = l.translation.node(block);
-        let id = PageId::new(l.id, 0, at.page);
+        let id = PageId::new(l.id, self.step_of(l.steady), at.page);
         let p = self.boxes(id)?.cast::<f32>();
         // SAFETY: a page of boxes holds six components of a full page box.
         Ok(core::array::from_fn(|c| unsafe { *p.add(at.element * 6 + c) }))
     }
 
     fn blocks_that_hold(&mut self, zone: usize, level: usize, p: V4, out: &mut Vec<[u32; 3]>) -> Result<(), Miss> {
-        let (id, t) = (self.zones[zone].boxes[level].id, self.zones[zone].boxes[level].translation);
+        let BoxLevel { id, translation: t, steady } = self.zones[zone].boxes[level];
+        let step = self.step_of(steady);
         let mut result = Ok(());
         for number in 0..t.count() {
-            let page = match self.boxes(PageId::new(id, 0, number)) {
+            let page = match self.boxes(PageId::new(id, step, number)) {
                 Ok(page) => page,
                 Err(Miss::Failed) => return Err(Miss::Failed),
                 Err(m) => {
@@ -540,6 +559,11 @@ impl Nodes for PagedNodes {
 
     fn failure(&mut self) -> Option<PageError> {
         self.failure.take()
+    }
+
+    #[inline(always)]
+    fn set_step(&mut self, step: u32) {
+        self.step = step;
     }
 
     fn begin_step(&mut self) {

@@ -30,14 +30,13 @@ pub struct Loaded {
 
 impl Loaded {
     fn empty() -> Self {
-        let nowhere = CellId { zone: u32::MAX, ijk: [0; 3] };
         let zero = [V4::zero(); 8];
         let vector = Interpolant::new(&zero);
         Self {
-            cell: nowhere,
+            cell: NOWHERE,
             thin: [false; 3],
             blank: Blank::Hole,
-            iblank: (nowhere, Blank::Hole),
+            iblank: (NOWHERE, Blank::Hole),
             shape: zero,
             vector,
             full: false,
@@ -115,8 +114,11 @@ fn blank(at: &mut impl Corners, array: usize, zones: usize) -> Result<Blank, Mis
     Ok(named.map_or(Blank::Field, |v| Blank::Fringe((-v) as u32 - 1)))
 }
 
+/// No cell.
+const NOWHERE: CellId = CellId { zone: u32::MAX, ijk: [0; 3] };
+
 /// Loaded cells kept for each lane, direct mapped. The stages of a step in physical space visit few cells, in no fixed order.
-const KEPT: usize = 8;
+pub const KEPT: usize = 8;
 /// Tasks that take turns in a space, each with cells of its own: 32 cells of 600 bytes stay in the first-level cache.
 pub const LANES: usize = 4;
 
@@ -162,6 +164,24 @@ impl<N: Nodes> Space<N> {
     #[inline(always)]
     pub fn take_turn(&mut self, lane: usize) {
         self.lane = lane % LANES;
+    }
+
+    /// Forgets what was loaded for the lane that has the turn: the nodes answer for another moment from now on.
+    pub fn forget(&mut self) {
+        for kept in &mut self.kept[self.lane * KEPT..][..KEPT] {
+            (kept.cell, kept.iblank.0) = (NOWHERE, NOWHERE);
+        }
+    }
+
+    /// Changes what is traced and sampled; see [`Self::forget`].
+    pub fn set_fields(&mut self, fields: std::sync::Arc<[ZoneFields]>) {
+        self.fields = fields;
+    }
+
+    /// Where a cell is kept in the lane that has the turn: for who keeps more of it.
+    #[inline(always)]
+    pub fn place(&self, cell: CellId) -> usize {
+        self.slot(cell)
     }
 
     /// A cell as [`Self::full`] last loaded it in a lane.
@@ -349,7 +369,7 @@ impl<N: Nodes> Space<N> {
             let dims = self.nodes.zones()[zone].boxes[level].translation.dims;
             if level + 1 == levels {
                 // Its pages are in memory, or found absent, either way; and what misses here misses below, which says so.
-                if self.bounds[zone].is_none() {
+                if self.bounds[zone].is_none() && self.nodes.stands(zone) {
                     self.bounds[zone] = self.nodes.bounds(zone, level).ok();
                 }
                 if self.bounds[zone].is_none_or(|b| box_holds(&b, p)) {

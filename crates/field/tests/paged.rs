@@ -195,7 +195,7 @@ proptest! {
         let pager = Pager::new(config()).expect("the limit holds it");
         let value = Box::new(move |n: [u32; 3], c: usize| f64::from(of(n)[c]));
         let id = pager.add_array(Arc::new(Rule { translation, components: 6, dtype: DType::Float32, value }));
-        let zones = zone(translation, Vec::new(), vec![BoxLevel { id, translation }]);
+        let zones = zone(translation, Vec::new(), vec![BoxLevel { id, translation, steady: true }]);
         let mut nodes = PagedNodes::new(zones, pager.worker(), 0);
         let bounds = until_here(&pager, &mut nodes, |n| n.bounds(0, 0));
         for p in 0..60u32 {

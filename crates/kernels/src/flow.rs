@@ -16,6 +16,17 @@ pub enum Sample<C> {
     Outside(Exit),
 }
 
+impl<C> Sample<C> {
+    /// A vector found at a place; where it is no number there is no flow, as where iblank says so.
+    pub(crate) fn of(v: V4, place: C) -> Self {
+        if v.is_finite_xyz() {
+            Self::Value(v.xyz(), place)
+        } else {
+            Self::Outside(Exit::Hole)
+        }
+    }
+}
+
 /// Why a point has no flow.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -36,11 +47,14 @@ impl Exit {
     }
 }
 
-/// A steady vector field that can be sampled in physical space. `Err` carries absence: nothing has changed, and the same
+/// A vector field that can be sampled in physical space, at a time where it has any. `Err` carries absence: nothing has changed, and the same
 /// call is to be made again once the pages are there.
 pub trait Flow {
     /// What is remembered of the last place.
     type Cursor: Copy + Send;
+    /// Goes to a time. A steady field is the same at all of them.
+    #[inline(always)]
+    fn set_time(&mut self, _time: f64) {}
     /// Starts at a point.
     ///
     /// # Errors
@@ -191,31 +205,26 @@ impl<N: Nodes> GridFlow<N> {
         Ok(self.space.shape(cell)?.map().point(q))
     }
 
-    fn value(&mut self, spot: Spot, kept_fringe: Option<CellId>) -> Result<Sample<Place>, Miss> {
-        let v = self.space.full(spot.cell)?.vector.at(spot.rst);
-        if !v.is_finite_xyz() {
-            return Ok(Sample::Outside(Exit::Hole));
-        }
-        Ok(Sample::Value(v.xyz(), Place { spot, kept_fringe }))
-    }
-}
-
-impl<N: Nodes> Flow for GridFlow<N> {
-    type Cursor = Place;
-
-    fn seed(&mut self, x: [f64; 3]) -> Result<Sample<Place>, Miss> {
-        match self.start(x)? {
-            Some(s) => self.value(s, None),
-            None => Ok(Sample::Outside(Exit::Left)),
-        }
+    /// The vector where a point was found.
+    fn value(&mut self, found: Result<Place, Exit>) -> Result<Sample<Place>, Miss> {
+        let place = match found {
+            Ok(place) => place,
+            Err(exit) => return Ok(Sample::Outside(exit)),
+        };
+        let v = self.space.full(place.spot.cell)?.vector.at(place.spot.rst);
+        Ok(Sample::of(v, place))
     }
 
-    fn at(&mut self, x: [f64; 3], from: &Place) -> Result<Sample<Place>, Miss> {
+    /// Looks for a point from the last place: in its zone, or where a particle that leaves it goes on.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    pub fn locate(&mut self, x: [f64; 3], from: &Place) -> Result<Result<Place, Exit>, Miss> {
         let p = V4::from_xyz(x);
         let walk = self.space.walk(&from.spot, p)?;
         let zone = from.spot.cell.zone;
         let (named, same, exit) = match walk {
-            Walk::Found(spot) => return self.value(spot, from.kept_fringe),
+            Walk::Found(spot) => return Ok(Ok(Place { spot, kept_fringe: from.kept_fringe })),
             Walk::Hole(_) => (None, false, Exit::Hole),
             Walk::Edge(s) => {
                 let named = match self.space.shape(s.cell)?.blank {
@@ -226,17 +235,21 @@ impl<N: Nodes> Flow for GridFlow<N> {
             }
             Walk::Lost => (None, true, Exit::Left),
         };
-        match self.cross(p, zone, named, same)? {
+        Ok(match self.cross(p, zone, named, same)? {
             Some(spot) => {
-                let kept = matches!(self.space.blank(spot.cell)?, Blank::Fringe(_)).then_some(spot.cell);
-                self.value(spot, kept)
+                let kept_fringe = matches!(self.space.blank(spot.cell)?, Blank::Fringe(_)).then_some(spot.cell);
+                Ok(Place { spot, kept_fringe })
             }
-            None => Ok(Sample::Outside(exit)),
-        }
+            None => Err(exit),
+        })
     }
 
-    fn length_scale(&mut self, at: &Place) -> Result<f64, Miss> {
-        let l = self.space.shape(at.spot.cell)?;
+    /// Size of a cell along its shortest direction.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    pub fn cell_length(&mut self, cell: CellId) -> Result<f64, Miss> {
+        let l = self.space.shape(cell)?;
         let (map, thin) = (l.map(), l.thin);
         // Four corners at which each edge begins or ends once. Of the four edges of a direction the longest counts: at a polar axis one
         // of them has shrunk to a point, and steps measured by the cell's width where the particle is would never get past it.
@@ -245,5 +258,23 @@ impl<N: Nodes> Flow for GridFlow<N> {
             |a: usize| corners.iter().map(|j| (0..3).map(|c| j[c][a] * j[c][a]).sum()).fold(0.0f64, f64::max).sqrt();
         // Directions of one point aside.
         Ok((0..3).filter(|a| !thin[*a]).map(edge).filter(|e| *e > 0.0).fold(f64::INFINITY, f64::min))
+    }
+}
+
+impl<N: Nodes> Flow for GridFlow<N> {
+    type Cursor = Place;
+
+    fn seed(&mut self, x: [f64; 3]) -> Result<Sample<Place>, Miss> {
+        let found = self.start(x)?.map(|spot| Place { spot, kept_fringe: None });
+        self.value(found.ok_or(Exit::Left))
+    }
+
+    fn at(&mut self, x: [f64; 3], from: &Place) -> Result<Sample<Place>, Miss> {
+        let found = self.locate(x, from)?;
+        self.value(found)
+    }
+
+    fn length_scale(&mut self, at: &Place) -> Result<f64, Miss> {
+        self.cell_length(at.spot.cell)
     }
 }

@@ -7,5 +7,7 @@ pub mod cellsteps;
 pub mod draw;
 pub mod flow;
 pub mod line;
+pub mod pathline;
 pub mod rk;
 pub mod streamline;
+pub mod unsteady;

@@ -119,6 +119,12 @@ impl Line {
         h.points.push(Point { x, time, zone: zone as i32 + 1 });
         h.fields.extend(fields);
     }
+    /// Adds a point at a time, to a half that is not traced backward: there times stay as they are given.
+    pub fn push_at(&mut self, x: [f64; 3], time: f64, zone: u32, fields: impl Iterator<Item = f64>) {
+        let h = if self.seed.points.is_empty() { &mut self.seed } else { &mut self.halves[1] };
+        h.points.push(Point { x, time, zone: zone as i32 + 1 });
+        h.fields.extend(fields);
+    }
     /// Adds to the length of the current half.
     #[inline]
     pub fn advance(&mut self, length: f64) {

@@ -47,6 +47,14 @@ impl Method {
             Self::Rk45 => &DP_A,
         }
     }
+    /// When each stage after the first is, in steps.
+    fn times(self) -> &'static [f64] {
+        match self {
+            Self::Euler => &[1.0],
+            Self::Rk4 => &[0.5, 0.5, 1.0, 1.0],
+            Self::Rk45 => &[0.2, 0.3, 0.8, 8.0 / 9.0, 1.0, 1.0],
+        }
+    }
     /// Order of accuracy of the solution that is continued.
     pub fn order(self) -> u32 {
         match self {
@@ -99,7 +107,7 @@ impl<C: Copy + Send> Stepper<C> {
         self.done = 1;
     }
 
-    /// Goes on with a step of `h` (negative: backward) from `x`. On `Err` the finished stages are kept; call again.
+    /// Goes on with a step of `h` (negative: backward) from `x` at `time`. On `Err` the finished stages are kept; call again.
     ///
     /// # Errors
     /// [`Miss`].
@@ -107,7 +115,7 @@ impl<C: Copy + Send> Stepper<C> {
         &mut self,
         flow: &mut F,
         method: Method,
-        x: [f64; 3],
+        (x, time): ([f64; 3], f64),
         h: f64,
     ) -> Result<Tried<C>, Miss> {
         let rows = method.rows();
@@ -118,6 +126,7 @@ impl<C: Copy + Send> Stepper<C> {
                 core::array::from_fn(|c| x[c] + h * (0..n.min(6)).map(|s| row[s] * self.k[s][c]).sum::<f64>());
             // A stage is looked for from the stage before it: the cursor is part of the state, so the answer does not
             // depend on how often the stage was tried.
+            flow.set_time(time + h * method.times()[n - 1]);
             let Some(from) = self.cursors[n - 1] else { return Ok(Tried::Outside(Exit::Left)) };
             match flow.at(at, &from)? {
                 Sample::Outside(e) => return Ok(Tried::Outside(e)),
@@ -165,7 +174,9 @@ mod tests {
         let h = 1.5 / n as f64;
         for _ in 0..n {
             let Ok(Sample::Value(v, ())) = Analytic.at(x, &()) else { panic!("analytic") };
-            let Ok(Tried::Done(s)) = Stepper::new(v, ()).go(&mut Analytic, method, x, h) else { panic!("analytic") };
+            let Ok(Tried::Done(s)) = Stepper::new(v, ()).go(&mut Analytic, method, (x, 0.0), h) else {
+                panic!("analytic")
+            };
             x = s.x;
         }
         let exact = [1.5f64.cos(), 1.5f64.sin(), 1.5f64.exp()];
@@ -183,9 +194,10 @@ mod tests {
     #[test]
     fn tableau_is_consistent() {
         // Row sums are the abscissae; the weights sum to one, the error weights to nothing.
-        let c = [0.2, 0.3, 0.8, 8.0 / 9.0, 1.0, 1.0];
-        for (row, c) in DP_A.iter().zip(c) {
-            assert!((row.iter().sum::<f64>() - c).abs() < 1e-14);
+        for m in [Method::Euler, Method::Rk4, Method::Rk45] {
+            for (row, c) in m.rows().iter().zip(m.times()) {
+                assert!((row.iter().sum::<f64>() - c).abs() < 1e-14, "{m:?}");
+            }
         }
         assert!(DP_E.iter().sum::<f64>().abs() < 1e-15);
     }

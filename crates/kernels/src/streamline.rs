@@ -3,8 +3,8 @@
 mod beyond;
 mod lanes;
 mod options;
-mod physical;
-mod walls;
+pub(crate) mod physical;
+pub(crate) mod walls;
 
 use crate::cellstep::{rate, CellStep, Rate, Within};
 use crate::flow::{Exit, GridFlow, Place};
@@ -31,7 +31,7 @@ pub enum Progress {
 
 /// The face of a cell through which a particle goes.
 #[derive(Copy, Clone, Debug)]
-struct Face {
+pub(crate) struct Face {
     cell: CellId,
     axis: usize,
     side: u32,
@@ -76,7 +76,7 @@ pub struct Streamline {
 
 /// A step may grow or shrink by these factors; the usual bounds (Hairer, Norsett, Wanner, II.4).
 const GROW_MAX: f64 = 5.0;
-const SHRINK_MIN: f64 = 0.2;
+pub(crate) const SHRINK_MIN: f64 = 0.2;
 const SAFETY: f64 = 0.9;
 /// Steps of the high order after one of the low order was not exact enough: where one was not, the next will hardly be.
 const HIGH_STEPS: u8 = 16;
@@ -445,7 +445,11 @@ impl Streamline {
 }
 
 /// A place in computational space, unless its cell is not usable.
-fn usable_place<N: Nodes>(flow: &mut GridFlow<N>, zone: u32, ijk: [f64; 3]) -> Result<Option<(Spot, [f64; 3])>, Miss> {
+pub(crate) fn usable_place<N: Nodes>(
+    flow: &mut GridFlow<N>,
+    zone: u32,
+    ijk: [f64; 3],
+) -> Result<Option<(Spot, [f64; 3])>, Miss> {
     let cells = flow.space.nodes.zones()[zone as usize].cells();
     let low: [u32; 3] = core::array::from_fn(|a| (ijk[a].floor().max(0.0) as u32).min(cells[a] - 1));
     let spot = Spot { cell: CellId { zone, ijk: low }, rst: core::array::from_fn(|a| ijk[a] - f64::from(low[a])) };
@@ -456,7 +460,7 @@ fn usable_place<N: Nodes>(flow: &mut GridFlow<N>, zone: u32, ijk: [f64; 3]) -> R
 /// Factor by which a step of the fifth order may grow, from the square of its error over what is allowed. The error a length
 /// goes with the fourth power of the step.
 #[inline(always)]
-fn growth(ratio2: f64) -> f64 {
+pub(crate) fn growth(ratio2: f64) -> f64 {
     const AMPLE: f64 = (SAFETY / GROW_MAX) * (SAFETY / GROW_MAX) * (SAFETY / GROW_MAX) * (SAFETY / GROW_MAX);
     if ratio2 <= AMPLE * AMPLE {
         return GROW_MAX;
@@ -489,7 +493,7 @@ fn time_to_face(q: [f64; 3], k: V4) -> f64 {
 }
 
 #[inline(always)]
-fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
+pub(crate) fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
     (V4::from_xyz(a) - V4::from_xyz(b)).length3()
 }
 

@@ -3,7 +3,7 @@
 use engine::output::{Budget, Charge};
 use engine::seeds::{Dimension, PointList, Reading, SeedError, Seeds};
 use engine::session::{Means, Session, SourceSpec, Watch};
-use engine::trace::{LedgerShare, TraceSpec};
+use engine::trace::{LedgerShare, PathSpec, TraceSpec};
 use field::error::FieldError;
 use kernels::rk::Method;
 use kernels::streamline::{Direction, Integrator, Options};
@@ -114,6 +114,7 @@ pub fn source(
     };
     Ok(SourceSpec {
         path: PathBuf::from(path),
+        grids: paths(Some(options.texts("grids")?)),
         q: paths(q),
         function: paths(function),
         plot3d,
@@ -227,12 +228,23 @@ pub fn trace_object(
         max_step: o.positive("max_step")?,
         step_cells: d.step_cells,
     };
+    let path = match o.text("kind")?.as_deref() {
+        None | Some("streamline") => None,
+        Some("pathline") => Some(PathSpec {
+            from: o.number("t0")?,
+            to: o.number("t1")?,
+            time_step: o.positive("time_step")?,
+            held: o.truth("hold_steps")?,
+        }),
+        Some(k) => return Err(usage(format!("no lines of kind '{k}'; there are: streamline, pathline"))),
+    };
     Ok(TraceSpec {
         seeds,
         field: o.text("field")?.unwrap_or_else(|| "velocity".into()),
         step: o.whole("step")?.unwrap_or(0) as usize,
         scalars: o.texts("scalars")?,
         options,
+        path,
     })
 }
 

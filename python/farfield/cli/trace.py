@@ -9,6 +9,8 @@ import typer
 from farfield.cli.common import Common, command, flat, names, stats_lines
 from farfield.errors import UsageError
 
+_OTHER = {"streamline": "--kind pathline", "pathline": "--kind streamline"}
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
@@ -27,9 +29,18 @@ def register(app: typer.Typer) -> None:
             ),
         ],
         output: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="a .vtp or .npz file")],
-        kind: Annotated[str, typer.Option("--kind", help="streamline")] = "streamline",
+        kind: Annotated[
+            str, typer.Option("--kind", help="streamline: of one time step; pathline: through all of them")
+        ] = "streamline",
         field: Annotated[str, typer.Option("--field", help="the vector field")] = "velocity",
-        direction: Annotated[str, typer.Option("--direction", help="forward, backward or both")] = "both",
+        direction: Annotated[
+            str | None,
+            typer.Option(
+                "--direction",
+                help="forward, backward or both; pathlines: forward or backward in time  [default: both; pathlines: from "
+                "--t0 to --t1]",
+            ),
+        ] = None,
         integrator: Annotated[str, typer.Option("--integrator", help="rk45, rk45-physical, rk4 or euler")] = "rk45",
         tolerance: Annotated[float, typer.Option("--tolerance", help="local error that a step may make")] = 1e-6,
         initial_step: Annotated[float | None, typer.Option("--initial-step", help="length of the first step")] = None,
@@ -43,33 +54,59 @@ def register(app: typer.Typer) -> None:
         scalars: Annotated[
             str | None, typer.Option("--scalars", metavar="A,B,...", help="fields sampled along the lines")
         ] = None,
-        step: Annotated[int, typer.Option("--step", min=0, help="time step, counted from 0")] = 0,
+        step: Annotated[
+            int | None, typer.Option("--step", min=0, help="time step of streamlines, counted from 0  [default: 0]")
+        ] = None,
+        t0: Annotated[
+            float | None, typer.Option("--t0", help="pathlines: time of release  [default: the first time]")
+        ] = None,
+        t1: Annotated[
+            float | None, typer.Option("--t1", help="pathlines: time at which they end  [default: the last time]")
+        ] = None,
+        time_step: Annotated[
+            float | None, typer.Option("--time-step", help="pathlines: longest step, time; the step of rk4 and euler")
+        ] = None,
+        hold_steps: Annotated[
+            bool,
+            typer.Option("--hold-steps", help="pathlines: a time step holds until the next, without interpolation"),
+        ] = False,
     ) -> int:
-        """Trace streamlines inside the memory limit.
+        """Trace streamlines or pathlines inside the memory limit.
 
         Exit code 3 if pages failed and lines stop there.
         """
         from farfield.cli import PARTIAL
         from farfield.names import field_names
+        from farfield.pathlines import path_options
         from farfield.runs import TABLES, output_path
         from farfield.seeds import file_of, resolve
 
-        if kind != "streamline":
-            raise UsageError(f"--kind: this version traces lines of kind streamline, not '{kind}'")
+        of_pathlines = {"--t0": t0, "--t1": t1, "--time-step": time_step, "--hold-steps": hold_steps or None}
+        of_streamlines = {
+            "--step": step,
+            "--max-time": max_time,
+            "--initial-step": initial_step,
+            "--max-step": max_step,
+        }
+        if kind not in ("streamline", "pathline"):
+            raise UsageError(f"--kind: this version traces lines of kind streamline or pathline, not '{kind}'")
+        others = of_pathlines if kind == "streamline" else of_streamlines
+        if wrong := [flag for flag, value in others.items() if value is not None]:
+            raise UsageError(f"{wrong[0]} is not for lines of kind {kind}; it goes with {_OTHER[kind]}")
         target = output_path(output, TABLES, "lines")
         spec, array = resolve(seeds)
         sampled = field_names(names(scalars))
         settings = common.settings()
         with common.open(source, settings, writes=target, reads=file_of(seeds)) as dataset:
             common.tell_assumed(dataset.info()["order_assumed"])
-            dataset.isel(time=step)  # says what steps there are, before anything is read
+            dataset.isel(time=step or 0)  # says what steps there are, before anything is read
             result = dataset.trace(
                 target,
                 options={
                     "seeds": spec,
                     "field": field,
-                    "step": step,
-                    "direction": direction,
+                    **path_options(kind, direction, t0, t1, time_step, hold_steps),
+                    "step": step or 0,
                     "integrator": integrator,
                     "tolerance": tolerance,
                     "initial_step": initial_step,

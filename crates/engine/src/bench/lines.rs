@@ -3,7 +3,8 @@
 use crate::admission::{SeedOrder, SeedRule};
 use crate::executor::{self, Load, Outcome, RunStats, Work};
 use crate::session::Watch;
-use crate::trace::{self, step_lines, TraceSpec};
+use crate::trace::{self, TraceSpec};
+use crate::tracers::step_lines;
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::flat::FlatNodes;
@@ -154,7 +155,7 @@ impl<'a> Job<'a> {
 
     /// The means of the executor for a trace of this size, as [`trace::trace`] chooses them.
     pub fn load(&self, dataset: &Dataset, pager: &Pager, workers: usize) -> Load {
-        let step_bytes = dataset.step_bytes(&self.fields, pager);
+        let step_bytes = dataset.step_bytes(&self.fields, pager, 1);
         let line_bytes = trace::line_bytes(&self.spec.options, 0);
         let limit = pager.ledger().limit();
         let active = trace::active_lines(limit, step_bytes, line_bytes, workers, pager.readers());

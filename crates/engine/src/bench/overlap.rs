@@ -69,6 +69,7 @@ pub(super) fn renumbered(zones: &[Zone], ids: &[ZoneIds]) -> Arc<[Zone]> {
         let level = |l: &field::store::LevelId| BoxLevel {
             id: l.id,
             translation: Translation::new(l.paging.dims, l.paging.page),
+            steady: z.arrays[z.xyz].steady,
         };
         Zone { arrays, boxes: ids.boxes.iter().map(level).collect(), ..z.clone() }
     });

@@ -1,8 +1,8 @@
 //! What a first look at a dataset has to know: where its zones lie, and where its body.
 
+use crate::blocking::{blocking_flow, until_here};
 use crate::session::{Session, Watch};
 use crate::surfaces::AXES;
-use crate::trace::{blocking_flow, until_here};
 use crate::values::{visit_box, walls};
 use field::error::FieldError;
 use field::nodes::Nodes;

@@ -115,7 +115,7 @@ pub fn render(
 /// A limit that does for lines through a dataset in a picture of that size.
 fn picture_limit(session: &Session, [width, height]: [u32; 2]) -> u64 {
     let dataset = session.dataset();
-    let closure = dataset.fields(Some("velocity"), &[], 0).map_or(0, |f| dataset.closure_bytes(&f, &session.pager));
+    let closure = dataset.fields(Some("velocity"), &[], 0).map_or(0, |f| dataset.closure_bytes(&f, &session.pager, 1));
     // Of a row of pixels everything is kept: colour, depth, normals.
     let row = u64::from(width.max(height)) * 64;
     limit_for(closure + row + (2 << 20), ARENA_SHARE)

@@ -82,7 +82,7 @@ impl Plot3d {
         options: &Plot3dOptions,
         cache_dir: &Path,
     ) -> Result<Self, FieldError> {
-        Self::open_with_progress(grid, q, function, options, cache_dir, &mut |_, _| true)
+        Self::open_with_progress(&[grid.to_owned()], q, function, options, cache_dir, &mut |_, _| true)
     }
 
     /// [`Self::open`], reporting the conversion of text as (bytes done, bytes in all) of each file; false from `progress`
@@ -91,14 +91,14 @@ impl Plot3d {
     /// # Errors
     /// As [`Self::open`], and [`FieldError::Interrupted`].
     pub fn open_with_progress(
-        grid: &Path,
+        grids: &[PathBuf],
         q: &[PathBuf],
         function: &[PathBuf],
         options: &Plot3dOptions,
         cache_dir: &Path,
         progress: Progress<'_>,
     ) -> Result<Self, FieldError> {
-        open::open(grid, q, function, options, cache_dir, progress)
+        open::open(grids, q, function, options, cache_dir, progress)
     }
 
     /// All files that hold pages, in the order of [`ArrayLayout::file`]. Converted text stands here as its binary file.

@@ -39,11 +39,12 @@ struct Plan {
 impl Plan {
     /// Also answers the first grid, open, unless `grid` is a file that names others.
     fn new(
-        grid: &Path,
+        grids: &[PathBuf],
         q: &[PathBuf],
         functions: &[PathBuf],
         options: &Plot3dOptions,
     ) -> Result<(Self, Option<FileBytes>), FieldError> {
+        let Some(grid) = grids.first() else { return Err(FieldError::Usage("no grid file is given".into())) };
         let (settings, settings_path) = Plot3dSettings::beside(grid)?;
         if let Some(kind @ (Kind::Q | Kind::Function)) = options.kind {
             return Err(FieldError::Usage(format!(
@@ -54,7 +55,7 @@ impl Plan {
             )));
         }
         let mut plan = Self {
-            grids: vec![grid.to_owned()],
+            grids: grids.to_owned(),
             q: q.to_owned(),
             functions: functions.to_owned(),
             times: None,
@@ -68,8 +69,8 @@ impl Plan {
         let names_others = MetaFile::is(&first).map_err(io)?;
         if names_others {
             let meta = MetaFile::read(grid)?;
-            if !(q.is_empty() && functions.is_empty()) {
-                let message = format!("{}: a .p3d file names its own q and function files", grid.display());
+            if !(q.is_empty() && functions.is_empty() && grids.len() == 1) {
+                let message = format!("{}: a .p3d file names its own grid, q and function files", grid.display());
                 return Err(FieldError::Usage(message));
             }
             if meta.binding {
@@ -202,14 +203,14 @@ struct Opener<'a> {
 }
 
 pub(super) fn open(
-    grid: &Path,
+    grids: &[PathBuf],
     q: &[PathBuf],
     functions: &[PathBuf],
     options: &Plot3dOptions,
     cache_dir: &Path,
     progress: Progress<'_>,
 ) -> Result<Plot3d, FieldError> {
-    let (plan, first) = Plan::new(grid, q, functions, options)?;
+    let (plan, first) = Plan::new(grids, q, functions, options)?;
     let mut opener =
         Opener { plan: &plan, cache_dir, progress, guessed: Vec::new(), order_assumed: Vec::new(), order: None };
     let [grids, q, functions] = opener.all(first).map_err(|e| plan.blame(e))?;
@@ -217,7 +218,7 @@ pub(super) fn open(
     let (guessed, order_assumed) = (opener.guessed, opener.order_assumed);
     let steps = plan.steps()?;
     let (times, settings) = (plan.times, plan.settings);
-    let settings_path = plan.settings_path.unwrap_or_else(|| grid.to_owned());
+    let settings_path = plan.settings_path.unwrap_or_else(|| plan.grids[0].clone());
     assemble(Parts { grids, q, functions, names, steps, times, settings, settings_path, guessed, order_assumed })
 }
 

@@ -9,7 +9,7 @@ use field::nodes::{Miss, Nodes};
 use field::simd::V4;
 
 /// A step in physical space that falls outside is halved down to this many cells, then the line ends.
-const SMALLEST: f64 = 1e-3;
+pub(crate) const SMALLEST: f64 = 1e-3;
 /// Step in physical space through cells whose map has collapsed, in cells.
 const COLLAPSED_STEP: f64 = 0.25;
 
@@ -58,7 +58,7 @@ impl Streamline {
             let t = longest / v.length3();
             h = if matches!(options.method, Integrator::Fixed(_)) { self.h.min(t).min(time_left) } else { h.min(t) };
         }
-        let tried = stepper.go(flow, method, x0, sign * h)?;
+        let tried = stepper.go(flow, method, (x0, 0.0), sign * h)?;
         let step = match tried {
             Tried::Done(step) => step,
             Tried::Outside(exit) => {

@@ -6,7 +6,7 @@ use field::nodes::{Miss, Nodes};
 use field::simd::V4;
 
 /// Whether a face is all wall (iblank 2) or all at rest.
-pub(super) fn is_wall<N: Nodes>(flow: &mut GridFlow<N>, face: Face) -> Result<bool, Miss> {
+pub(crate) fn is_wall<N: Nodes>(flow: &mut GridFlow<N>, face: Face) -> Result<bool, Miss> {
     let zone = face.cell.zone as usize;
     let on_face = |n: usize| (n >> face.axis) & 1 == face.side as usize;
     if let Some(array) = flow.space.nodes.zones()[zone].iblank {
@@ -38,7 +38,7 @@ pub(super) fn rests_on_wall<N: Nodes>(flow: &mut GridFlow<N>, place: &Place) -> 
 }
 
 /// The face that a particle in a cell moves towards.
-pub(super) fn facing<N: Nodes>(flow: &mut GridFlow<N>, place: &Place, v: V4, sign: f64) -> Result<Option<Face>, Miss> {
+pub(crate) fn facing<N: Nodes>(flow: &mut GridFlow<N>, place: &Place, v: V4, sign: f64) -> Result<Option<Face>, Miss> {
     let l = flow.space.shape(place.spot.cell)?;
     let q = place.spot.rst;
     let Some(k) = l.map().computational(q, v.xyz().map(|c| c * sign)) else { return Ok(None) };

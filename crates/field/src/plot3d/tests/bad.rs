@@ -353,7 +353,7 @@ fn who_interrupts_while_a_hint_is_looked_for_is_heard() {
             calls <= most
         };
         let cache = folder.0.join("cache");
-        let e = Plot3d::open_with_progress(&bad, &[], &[], &Plot3dOptions::default(), &cache, &mut progress);
+        let e = Plot3d::open_with_progress(&[bad.clone()], &[], &[], &Plot3dOptions::default(), &cache, &mut progress);
         (e.unwrap_err(), calls)
     };
     let (e, all) = open(u32::MAX);

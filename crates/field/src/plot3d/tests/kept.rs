@@ -59,7 +59,8 @@ fn the_same_is_said_and_nothing_is_read_twice() {
             *calls += 1;
             true
         };
-        Plot3d::open_with_progress(&g, &[q.clone()], &[], &Plot3dOptions::default(), &cache, &mut count).unwrap()
+        Plot3d::open_with_progress(&[g.clone()], &[q.clone()], &[], &Plot3dOptions::default(), &cache, &mut count)
+            .unwrap()
     };
     let (mut cold, mut warm) = (0, 0);
     let first = open(&mut cold);

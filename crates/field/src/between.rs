@@ -1,0 +1,242 @@
+//! Nodes between two time steps: geometry as it is at a moment, values as they are at either step.
+//!
+//! Coordinates that change are interpolated linearly, corner by corner, so that a cell of a moving grid is the same trilinear map at
+//! every moment, of corners that move on straight lines. A corner is blanked out between two steps where it is at either of them. Values of
+//! fields are not mixed here: a derived field is made at each step and mixed then, as a stored one would be.
+
+use crate::boxes::Bounds;
+use crate::nodes::{box_holds, Corners, Miss, Nodes, Zone};
+use crate::simd::V4;
+use pager::error::PageError;
+use pager::id::PageId;
+
+/// A view of a dataset at a moment between two steps.
+pub struct Between<N> {
+    nodes: N,
+    /// The earlier step.
+    step: u32,
+    /// The step that follows it; the same where there is none, or none is wanted.
+    next: u32,
+    /// How far the moment is from the earlier step to the later: 0 to 1.
+    weight: f64,
+    /// Whether fields are those of the later step.
+    later: bool,
+}
+
+impl<N: Nodes> Between<N> {
+    /// At step 0.
+    pub fn new(nodes: N) -> Self {
+        Self { nodes, step: 0, next: 0, weight: 0.0, later: false }
+    }
+
+    /// The nodes of single steps.
+    pub fn nodes(&mut self) -> &mut N {
+        &mut self.nodes
+    }
+
+    /// Goes to the time between two steps.
+    pub fn set_steps(&mut self, step: u32, next: u32) {
+        (self.step, self.next) = (step, next);
+        self.set_later(false);
+    }
+
+    /// Goes to a moment between the two steps.
+    pub fn set_weight(&mut self, weight: f64) {
+        self.weight = weight;
+    }
+
+    /// Chooses the step whose fields are answered with: the later one or the earlier.
+    #[inline(always)]
+    pub fn set_later(&mut self, later: bool) {
+        self.later = later;
+        self.nodes.set_step(if later { self.next } else { self.step });
+    }
+
+    /// Whether a zone's points are elsewhere at the next step.
+    #[inline(always)]
+    pub fn moves(&self, zone: usize) -> bool {
+        !self.stands(zone) && self.next != self.step
+    }
+
+    /// Something at both steps, whatever is absent for either.
+    #[inline(always)]
+    fn both<T>(&mut self, mut of: impl FnMut(&mut N) -> Result<T, Miss>) -> Result<(T, T), Miss> {
+        self.nodes.set_step(self.step);
+        let first = of(&mut self.nodes);
+        self.nodes.set_step(self.next);
+        let second = of(&mut self.nodes);
+        self.nodes.set_step(if self.later { self.next } else { self.step });
+        match (first, second) {
+            (Ok(a), Ok(b)) => Ok((a, b)),
+            (a, b) => Err(Miss::worst([a.err(), b.err(), None])),
+        }
+    }
+
+    fn moving_corners(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [V4; 8]) -> Result<(), Miss> {
+        let (a, b) = self.both(|n| {
+            let mut at = [V4::zero(); 8];
+            n.vector(zone, array, cell, &mut at).map(|()| at)
+        })?;
+        let w = V4::splat(self.weight);
+        for (out, (a, b)) in out.iter_mut().zip(a.iter().zip(&b)) {
+            *out = *a + (*b - *a) * w;
+        }
+        Ok(())
+    }
+
+    /// Of iblank at both steps: a hole where either is, else the zone that the earlier step names, else the later one's.
+    fn both_blanks(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [f64; 8]) -> Result<(), Miss> {
+        let (a, b) = self.both(|n| {
+            let mut v = [0.0; 8];
+            n.scalar(zone, array, 0, cell, &mut v).map(|()| v)
+        })?;
+        for (out, (a, b)) in out.iter_mut().zip(a.iter().zip(&b)) {
+            *out = match (*a, *b) {
+                (0.0, _) | (_, 0.0) => 0.0,
+                (a, _) if a < 0.0 => a,
+                (_, b) => b,
+            };
+        }
+        Ok(())
+    }
+}
+
+/// A box that holds, at every moment between, what two boxes hold at the steps, points moving on straight lines.
+fn mixed(a: &Bounds, b: &Bounds, weight: f64) -> Bounds {
+    // Upside down where no usable cell is: what is so at either step is not searched.
+    let none = |b: &Bounds| b[0] > b[3];
+    if none(a) || none(b) {
+        return if none(a) { *a } else { *b };
+    }
+    core::array::from_fn(|c| {
+        let x = f64::from(a[c]) + (f64::from(b[c]) - f64::from(a[c])) * weight;
+        let near = x as f32;
+        // Outwards, as the boxes were rounded.
+        match c < 3 {
+            true if f64::from(near) > x => near.next_down(),
+            false if f64::from(near) < x => near.next_up(),
+            _ => near,
+        }
+    })
+}
+
+/// A cell's corners between two steps.
+pub struct BetweenCorners<'a, N> {
+    nodes: &'a mut Between<N>,
+    zone: usize,
+    cell: [u32; 3],
+}
+
+impl<N: Nodes> Corners for BetweenCorners<'_, N> {
+    #[inline(always)]
+    fn vector(&mut self, array: usize, out: &mut [V4; 8]) -> Result<(), Miss> {
+        self.nodes.vector(self.zone, array, self.cell, out)
+    }
+    #[inline(always)]
+    fn scalar(&mut self, array: usize, component: usize, out: &mut [f64; 8]) -> Result<(), Miss> {
+        self.nodes.scalar(self.zone, array, component, self.cell, out)
+    }
+}
+
+impl<N: Nodes> Nodes for Between<N> {
+    type At<'a>
+        = BetweenCorners<'a, N>
+    where
+        N: 'a;
+
+    fn zones(&self) -> &[Zone] {
+        self.nodes.zones()
+    }
+
+    #[inline(always)]
+    fn at(&mut self, zone: usize, cell: [u32; 3]) -> BetweenCorners<'_, N> {
+        BetweenCorners { nodes: self, zone, cell }
+    }
+
+    #[inline(always)]
+    fn vector(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [V4; 8]) -> Result<(), Miss> {
+        if array == self.nodes.zones()[zone].xyz && self.moves(zone) {
+            return self.moving_corners(zone, array, cell, out);
+        }
+        self.nodes.at(zone, cell).vector(array, out)
+    }
+
+    #[inline(always)]
+    fn scalar(
+        &mut self,
+        zone: usize,
+        array: usize,
+        component: usize,
+        cell: [u32; 3],
+        out: &mut [f64; 8],
+    ) -> Result<(), Miss> {
+        let z = &self.nodes.zones()[zone];
+        if z.iblank == Some(array) && !z.arrays[array].steady && self.next != self.step {
+            return self.both_blanks(zone, array, cell, out);
+        }
+        self.nodes.at(zone, cell).scalar(array, component, out)
+    }
+
+    fn row_bounds(&mut self, zone: usize, array: usize, cell: [u32; 3], count: u32) -> Result<Option<(V4, V4)>, Miss> {
+        if array != self.nodes.zones()[zone].xyz || !self.moves(zone) {
+            return self.nodes.row_bounds(zone, array, cell, count);
+        }
+        let (a, b) = self.both(|n| n.row_bounds(zone, array, cell, count))?;
+        let w = V4::splat(self.weight);
+        let mix = |((al, ah), (bl, bh)): ((V4, V4), (V4, V4))| (al + (bl - al) * w, ah + (bh - ah) * w);
+        Ok(a.zip(b).map(mix))
+    }
+
+    fn block(&mut self, zone: usize, level: usize, block: [u32; 3]) -> Result<[f32; 6], Miss> {
+        if !self.moves(zone) {
+            return self.nodes.block(zone, level, block);
+        }
+        let (a, b) = self.both(|n| n.block(zone, level, block))?;
+        Ok(mixed(&a, &b, self.weight))
+    }
+
+    fn bounds(&mut self, zone: usize, level: usize) -> Result<Bounds, Miss> {
+        self.nodes.bounds(zone, level)
+    }
+
+    fn stands(&self, zone: usize) -> bool {
+        let z = &self.nodes.zones()[zone];
+        z.arrays[z.xyz].steady
+    }
+
+    fn blocks_that_hold(&mut self, zone: usize, level: usize, p: V4, out: &mut Vec<[u32; 3]>) -> Result<(), Miss> {
+        if !self.moves(zone) {
+            return self.nodes.blocks_that_hold(zone, level, p, out);
+        }
+        let dims = self.nodes.zones()[zone].boxes[level].translation.dims;
+        let mut miss: Option<Miss> = None;
+        for k in 0..dims[2] {
+            for j in 0..dims[1] {
+                for i in 0..dims[0] {
+                    match self.block(zone, level, [i, j, k]) {
+                        Ok(b) if box_holds(&b, p) => out.push([i, j, k]),
+                        Ok(_) => {}
+                        Err(m) => miss = Some(Miss::worst([miss, Some(m), None])),
+                    }
+                }
+            }
+        }
+        miss.map_or(Ok(()), Err)
+    }
+
+    fn missing(&mut self) -> &mut Vec<PageId> {
+        self.nodes.missing()
+    }
+
+    fn failure(&mut self) -> Option<PageError> {
+        self.nodes.failure()
+    }
+
+    fn prefetch(&self, zone: usize, arrays: &[usize], cell: [u32; 3]) {
+        self.nodes.prefetch(zone, arrays, cell);
+    }
+
+    fn begin_step(&mut self) {
+        self.nodes.begin_step();
+    }
+}

@@ -1,0 +1,310 @@
+//! The pathline of one particle as a restartable task: where a particle goes in a flow that changes while it goes.
+//!
+//! Steps end at the times of the series, where linear interpolation has a kink: so a method keeps its order, and a step needs the pages
+//! of two steps of the series at most. Steps are made in physical space, each stage located in the grid as it is then.
+
+use crate::flow::{Flow, Place, Sample};
+use crate::line::{Half, Joined, Line, Reason};
+use crate::rk::{Method, Stepper, Tried};
+use crate::streamline::physical::SMALLEST;
+use crate::streamline::walls::{facing, is_wall};
+use crate::streamline::{distance, growth, usable_place, Progress, Seed, SHRINK_MIN};
+use crate::unsteady::UnsteadyFlow;
+use field::nodes::{Miss, Nodes};
+use field::simd::V4;
+use field::space::Blank;
+
+/// How pathlines are made. Lengths and times are the dataset's.
+#[derive(Clone, Debug)]
+pub struct PathOptions {
+    /// The method; Dormand and Prince's with step control.
+    pub method: Method,
+    /// Largest local error of a step, as a share of the step's length.
+    pub tolerance: f64,
+    /// When particles are let go, and until when they are followed: before that, where it is the earlier time.
+    pub times: [f64; 2],
+    /// Length at which one ends.
+    pub max_length: f64,
+    /// Steps at which one ends.
+    pub max_steps: u32,
+    /// Longest step, time; the step of methods without step control. `None`: from the cell.
+    pub time_step: Option<f64>,
+    /// Step of the methods without step control where `time_step` says nothing, in cells.
+    pub step_cells: f64,
+}
+
+impl PathOptions {
+    fn forward(&self) -> bool {
+        self.times[1] >= self.times[0]
+    }
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    /// The seed is to be located.
+    Locate,
+    /// The particle comes to a time of the series: the steps between which it is change.
+    Enter(Place),
+    /// A step is under way.
+    Run(Box<Stepper<Place>>, Place),
+    Finished,
+}
+
+/// One particle's way.
+#[derive(Clone, Debug)]
+pub struct Pathline {
+    seed: Seed,
+    state: State,
+    x: [f64; 3],
+    time: f64,
+    /// The step of the series at or before the present time.
+    interval: u32,
+    /// Step that the error control allows, in time.
+    h: f64,
+    line: Line,
+    sampled: Vec<f64>,
+}
+
+impl Pathline {
+    /// A task for a seed; `fields` is the number of sampled components.
+    pub fn new(seed: Seed, options: &PathOptions, fields: usize) -> Self {
+        let mut line = Line::new(fields);
+        line.begin(Half::Forward);
+        Self {
+            seed,
+            state: State::Locate,
+            x: [0.0; 3],
+            time: options.times[0],
+            interval: 0,
+            h: f64::INFINITY,
+            line,
+            sampled: Vec::new(),
+        }
+    }
+
+    /// Bytes that the task holds.
+    pub fn bytes(&self) -> usize {
+        core::mem::size_of::<Self>() + self.line.bytes()
+    }
+
+    /// When it is.
+    pub fn time(&self) -> f64 {
+        self.time
+    }
+
+    /// The line, once done: its times are those of the series.
+    pub fn into_line(self) -> Joined {
+        self.line.join()
+    }
+
+    /// Ends the line where it is because a page of it failed.
+    pub fn fail(&mut self) {
+        self.end(Reason::Failed);
+    }
+
+    fn end(&mut self, reason: Reason) {
+        self.line.end(reason);
+        self.state = State::Finished;
+    }
+
+    /// One restartable step in a lane: on `Err` nothing has changed.
+    ///
+    /// # Errors
+    /// [`Miss`]: pages are absent (and listed by the accessor), or one failed.
+    pub fn step<N: Nodes>(
+        &mut self,
+        flow: &mut UnsteadyFlow<N>,
+        options: &PathOptions,
+        lane: usize,
+    ) -> Result<Progress, Miss> {
+        match &self.state {
+            State::Locate => self.locate(flow, options, lane)?,
+            State::Enter(place) => {
+                let place = *place;
+                self.enter(flow, options, place, lane)?;
+            }
+            State::Run(..) => self.run(flow, options, lane)?,
+            State::Finished => {}
+        }
+        Ok(if matches!(self.state, State::Finished) { Progress::Done } else { Progress::Yield })
+    }
+
+    fn locate<N: Nodes>(&mut self, flow: &mut UnsteadyFlow<N>, options: &PathOptions, lane: usize) -> Result<(), Miss> {
+        let Some(interval) = flow.series().interval(self.time, options.forward()) else {
+            self.end(Reason::Time);
+            return Ok(());
+        };
+        flow.go_to(lane, interval, self.time);
+        let found = match &self.seed {
+            Seed::Physical(x) => flow.grid.start(*x)?.map(|s| (s, *x)),
+            Seed::Computational { zone, ijk } => usable_place(&mut flow.grid, *zone, *ijk)?,
+            Seed::FirstUsable(places) => {
+                let mut found = None;
+                for (zone, ijk) in places {
+                    found = usable_place(&mut flow.grid, *zone, *ijk)?;
+                    if found.is_some() {
+                        break;
+                    }
+                }
+                found
+            }
+        };
+        let Some((spot, x)) = found else {
+            self.end(Reason::Left);
+            return Ok(());
+        };
+        let place = Place { spot, kept_fringe: None };
+        match flow.value(place)? {
+            Sample::Value(v, place) => {
+                self.record(flow, &place, x, self.time)?;
+                (self.x, self.interval) = (x, interval);
+                self.state = State::Run(Box::new(Stepper::new(v, place)), place);
+                if self.time == options.times[1] {
+                    self.end(Reason::Time);
+                }
+            }
+            Sample::Outside(exit) => self.end(exit.reason(false)),
+        }
+        Ok(())
+    }
+
+    /// Goes on between the next two steps, whose cells may be blanked out and whose vectors may be others.
+    fn enter<N: Nodes>(
+        &mut self,
+        flow: &mut UnsteadyFlow<N>,
+        options: &PathOptions,
+        place: Place,
+        lane: usize,
+    ) -> Result<(), Miss> {
+        let Some(interval) = flow.series().interval(self.time, options.forward()) else {
+            self.end(Reason::Time);
+            return Ok(());
+        };
+        flow.go_to(lane, interval, self.time);
+        let mut place = place;
+        if flow.grid.space.shape(place.spot.cell)?.blank == Blank::Hole {
+            match flow.grid.cross(V4::from_xyz(self.x), place.spot.cell.zone, None, true)? {
+                Some(spot) => place = Place { spot, kept_fringe: None },
+                None => {
+                    self.end(Reason::Hole);
+                    return Ok(());
+                }
+            }
+        }
+        match flow.value(place)? {
+            Sample::Value(v, place) => {
+                self.interval = interval;
+                self.state = State::Run(Box::new(Stepper::new(v, place)), place);
+            }
+            Sample::Outside(exit) => self.end(exit.reason(false)),
+        }
+        Ok(())
+    }
+
+    fn run<N: Nodes>(&mut self, flow: &mut UnsteadyFlow<N>, o: &PathOptions, lane: usize) -> Result<(), Miss> {
+        let State::Run(stepper, at) = &mut self.state else { return Ok(()) };
+        let (x0, forward) = (self.x, o.forward());
+        let sign = if forward { 1.0 } else { -1.0 };
+        flow.go_to(lane, self.interval, self.time);
+        let settled = flow.grid.settle(*at, |_| Ok(V4::from_xyz(x0)))?;
+        let v = match flow.value(settled)? {
+            Sample::Value(v, _) => V4::from_xyz(v),
+            Sample::Outside(exit) => {
+                self.end(exit.reason(false));
+                return Ok(());
+            }
+        };
+        if settled.spot != at.spot {
+            **stepper = Stepper::new(v.xyz(), settled);
+        }
+        // Kept as the finished stages are: a step that starts anew does not settle again.
+        *at = settled;
+        let cell_time = flow.length_scale(&settled)? / v.length3();
+        let series = flow.series();
+        let single = series.times.len() < 2;
+        let [first, last] = [self.interval, series.next(self.interval)].map(|n| series.times[n as usize]);
+        let edge = if forward { last } else { first };
+        // Where a particle hardly moves, the grid may: what is a small step follows from the faster of the two.
+        let scale = if single { cell_time } else { cell_time.min(last - first) };
+        // A flow of one step is the same at all times.
+        let stop = if single || (edge - o.times[1]) * sign > 0.0 { o.times[1] } else { edge };
+        let time_left = (stop - self.time) * sign;
+        let fixed = o.method != Method::Rk45;
+        let most = match o.time_step {
+            Some(step) => step,
+            None if fixed => o.step_cells * cell_time,
+            None => cell_time,
+        };
+        let h = self.h.min(most).min(time_left);
+        let step = match stepper.go(flow, o.method, (x0, self.time), sign * h)? {
+            Tried::Done(step) => step,
+            Tried::Outside(exit) => {
+                if h > SMALLEST * scale {
+                    stepper.restart();
+                    self.h = 0.5 * h;
+                    return Ok(());
+                }
+                flow.go_to(lane, self.interval, self.time);
+                let wall = match facing(&mut flow.grid, &settled, v, sign)? {
+                    Some(face) => is_wall(&mut flow.grid, face)?,
+                    None => false,
+                };
+                self.end(exit.reason(wall));
+                return Ok(());
+            }
+        };
+        let chord = distance(step.x, x0);
+        let ratio = step.error / (o.tolerance * chord);
+        if !fixed && ratio > 1.0 && h > 1e-6 * scale {
+            stepper.restart();
+            self.h = h * growth(ratio * ratio).max(SHRINK_MIN);
+            return Ok(());
+        }
+        let length_left = o.max_length - self.line.half_length();
+        if chord > length_left * (1.0 + 1e-9) && length_left > 0.0 && h > 1e-9 * scale {
+            // Shorter, until the chord is what is left: the chord is all but proportional to the step.
+            stepper.restart();
+            self.h = h * (length_left / chord).min(1.0 - 1e-9);
+            return Ok(());
+        }
+        let at_stop = h >= time_left;
+        let time = if at_stop { stop } else { self.time + sign * h };
+        let (v1, end) = step.end;
+        let reason = if chord >= length_left * (1.0 - 1e-9) {
+            Some(Reason::Length)
+        } else if at_stop && stop == o.times[1] {
+            Some(Reason::Time)
+        } else if self.line.half_steps() + 1 >= o.max_steps {
+            Some(Reason::Steps)
+        } else {
+            None
+        };
+        // The last stage was at this place and time.
+        self.record(flow, &end, step.x, time)?;
+        self.line.advance(chord);
+        (self.x, self.time) = (step.x, time);
+        self.h = if fixed { f64::INFINITY } else { h * growth(ratio * ratio) };
+        self.state = match at_stop {
+            true => State::Enter(end),
+            false => State::Run(Box::new(Stepper::new(v1, end)), end),
+        };
+        if let Some(reason) = reason {
+            self.end(reason);
+        }
+        Ok(())
+    }
+
+    /// Adds the point where the particle is at a time, which is the flow's.
+    fn record<N: Nodes>(
+        &mut self,
+        flow: &mut UnsteadyFlow<N>,
+        place: &Place,
+        x: [f64; 3],
+        time: f64,
+    ) -> Result<(), Miss> {
+        self.sampled.clear();
+        flow.sample(place, &mut self.sampled)?;
+        self.line.push_at(x, time, place.spot.cell.zone, self.sampled.iter().copied());
+        Ok(())
+    }
+}

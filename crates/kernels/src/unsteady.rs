@@ -1,0 +1,228 @@
+//! A flow that changes with time, between the steps of a series.
+//!
+//! Vectors and sampled fields are interpolated linearly between two steps, each made at its step first. A particle is located in the
+//! grid as it is at the moment, and a cell that is blanked out at either step is no place for it. Answers depend on where and when,
+//! never on what was asked before.
+
+use crate::flow::{Exit, Flow, GridFlow, Place, Sample, ZoneOrder};
+use field::between::Between;
+use field::cell::{interpolate_scalar, Interpolant};
+use field::nodes::{Miss, Nodes};
+use field::simd::V4;
+use field::space::{CellId, Space, ZoneFields, KEPT, LANES};
+use std::sync::Arc;
+
+/// What there is at which times.
+pub struct Series {
+    /// Time of each step, rising.
+    pub times: Box<[f64]>,
+    /// What is traced and sampled at each step, by zone.
+    pub fields: Box<[Arc<[ZoneFields]>]>,
+    /// Interpolate linearly between steps; else a step holds until the next.
+    pub linear: bool,
+}
+
+impl Series {
+    /// The step at or before which a particle is that goes on from `time`: the interval between it and the next is the particle's.
+    /// `None` where the series does not reach; a single step is the same at all times.
+    pub fn interval(&self, time: f64, forward: bool) -> Option<u32> {
+        if let [_] = *self.times {
+            return time.is_finite().then_some(0);
+        }
+        let after = if forward {
+            self.times.partition_point(|t| *t <= time)
+        } else {
+            self.times.partition_point(|t| *t < time).max(1)
+        };
+        let last = self.times.len().saturating_sub(1);
+        let within = self.times.first()? <= &time && &time <= self.times.last()?;
+        within.then(|| after.saturating_sub(1).min(last.saturating_sub(1)) as u32)
+    }
+
+    /// The step after an interval's first; the same one where there is a single step.
+    pub fn next(&self, interval: u32) -> u32 {
+        (interval + 1).min(self.times.len().saturating_sub(1) as u32)
+    }
+}
+
+/// What is kept of a cell at the later step.
+struct Later {
+    cell: CellId,
+    vector: Interpolant,
+    sampled: Vec<[f64; 8]>,
+}
+
+/// When a lane is.
+#[derive(Copy, Clone, PartialEq)]
+struct When {
+    interval: u32,
+    weight: f64,
+}
+
+/// One worker's view of a series. Between zones it follows the conventions of [`GridFlow`].
+pub struct UnsteadyFlow<N> {
+    /// Where things are, at the present moment.
+    pub grid: GridFlow<Between<N>>,
+    series: Arc<Series>,
+    /// Some zone moves: what is known of places holds at one moment only.
+    moves: bool,
+    lane: usize,
+    when: [When; LANES],
+    later: Box<[Later; KEPT * LANES]>,
+}
+
+/// No cell.
+const NOWHERE: CellId = CellId { zone: u32::MAX, ijk: [0; 3] };
+
+impl<N: Nodes> UnsteadyFlow<N> {
+    /// Over a dataset's nodes.
+    ///
+    /// # Panics
+    /// For a series without steps.
+    pub fn new(nodes: N, series: Arc<Series>, order: ZoneOrder) -> Self {
+        let zones = nodes.zones();
+        let moves = zones.iter().any(|z| !z.arrays[z.xyz].steady);
+        let fields = series.fields[0].clone();
+        let later = || Later { cell: NOWHERE, vector: Interpolant::new(&[V4::zero(); 8]), sampled: Vec::new() };
+        Self {
+            grid: GridFlow::new(Space::new(Between::new(nodes), fields), order),
+            series,
+            moves,
+            lane: 0,
+            when: [When { interval: u32::MAX, weight: 0.0 }; LANES],
+            later: Box::new(core::array::from_fn(|_| later())),
+        }
+    }
+
+    /// The series.
+    pub fn series(&self) -> &Arc<Series> {
+        &self.series
+    }
+
+    /// Gives the turn to a lane, and goes to a time within an interval.
+    pub fn go_to(&mut self, lane: usize, interval: u32, time: f64) {
+        self.lane = lane % LANES;
+        self.grid.space.take_turn(self.lane);
+        let next = if self.series.linear { self.series.next(interval) } else { interval };
+        self.grid.space.nodes.set_steps(interval, next);
+        self.grid.space.set_fields(self.series.fields[interval as usize].clone());
+        if self.when[self.lane].interval != interval {
+            self.when[self.lane].interval = interval;
+            self.grid.space.forget();
+            for later in &mut self.later[self.lane * KEPT..][..KEPT] {
+                later.cell = NOWHERE;
+            }
+        }
+        self.grid.space.nodes.set_weight(self.when[self.lane].weight);
+        self.set_time(time);
+    }
+
+    /// The interval's steps differ.
+    fn changes(&self) -> bool {
+        let interval = self.when[self.lane].interval;
+        self.series.linear && self.series.next(interval) != interval
+    }
+
+    /// Loads vector and sampled fields of the later step.
+    fn load_later(&mut self, cell: CellId) -> Result<usize, Miss> {
+        let n = self.grid.space.place(cell);
+        if self.later[n].cell == cell {
+            return Ok(n);
+        }
+        let next = self.series.next(self.when[self.lane].interval);
+        let zone = cell.zone as usize;
+        let fields = &self.series.fields[next as usize][zone];
+        let nodes = &mut self.grid.space.nodes;
+        nodes.set_later(true);
+        let l = &mut self.later[n];
+        l.cell = NOWHERE;
+        let mut corners = [V4::zero(); 8];
+        let mut at = nodes.at(zone, cell.ijk);
+        let vector = fields.vector.corners(&mut at, &mut corners);
+        let sampled = if fields.sampled.is_empty() { Ok(()) } else { fields.sample(&mut at, &mut l.sampled) };
+        nodes.set_later(false);
+        if vector.is_err() || sampled.is_err() {
+            return Err(Miss::worst([vector.err(), sampled.err(), None]));
+        }
+        l.vector = Interpolant::new(&corners);
+        l.cell = cell;
+        Ok(n)
+    }
+
+    /// The vector at a place, now.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    pub fn value(&mut self, place: Place) -> Result<Sample<Place>, Miss> {
+        let (cell, rst) = (place.spot.cell, place.spot.rst);
+        let first = self.grid.space.full(cell).map(|l| l.vector.at(rst));
+        if !self.changes() {
+            return Ok(Sample::of(first?, place));
+        }
+        let second = self.load_later(cell).map(|n| self.later[n].vector.at(rst));
+        match (first, second) {
+            (Ok(a), Ok(b)) => Ok(Sample::of(a + (b - a) * V4::splat(self.when[self.lane].weight), place)),
+            (a, b) => Err(Miss::worst([a.err(), b.err(), None])),
+        }
+    }
+
+    /// The sampled fields at a place, now, component by component.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    pub fn sample(&mut self, place: &Place, out: &mut Vec<f64>) -> Result<(), Miss> {
+        let (cell, rst) = (place.spot.cell, place.spot.rst);
+        let second = if self.changes() { self.load_later(cell).map(Some) } else { Ok(None) };
+        let first = self.grid.space.full(cell);
+        let (first, second) = match (first, second) {
+            (Ok(a), Ok(b)) => (a, b),
+            (a, b) => return Err(Miss::worst([a.err(), b.err(), None])),
+        };
+        let weight = self.when[self.lane].weight;
+        out.extend(first.sampled.iter().enumerate().map(|(row, a)| {
+            let a = interpolate_scalar(a, rst);
+            match second {
+                Some(n) => a + (interpolate_scalar(&self.later[n].sampled[row], rst) - a) * weight,
+                None => a,
+            }
+        }));
+        Ok(())
+    }
+}
+
+impl<N: Nodes> Flow for UnsteadyFlow<N> {
+    type Cursor = Place;
+
+    fn set_time(&mut self, time: f64) {
+        let when = self.when[self.lane];
+        let [from, to] = [when.interval, self.series.next(when.interval)].map(|n| self.series.times[n as usize]);
+        // A stage at the end of the interval may be beyond it by rounding.
+        let weight = if self.changes() { ((time - from) / (to - from)).clamp(0.0, 1.0) } else { 0.0 };
+        if weight == when.weight {
+            return;
+        }
+        self.when[self.lane].weight = weight;
+        self.grid.space.nodes.set_weight(weight);
+        if self.moves {
+            self.grid.space.forget();
+        }
+    }
+
+    fn seed(&mut self, x: [f64; 3]) -> Result<Sample<Place>, Miss> {
+        match self.grid.start(x)? {
+            Some(spot) => self.value(Place { spot, kept_fringe: None }),
+            None => Ok(Sample::Outside(Exit::Left)),
+        }
+    }
+
+    fn at(&mut self, x: [f64; 3], from: &Place) -> Result<Sample<Place>, Miss> {
+        match self.grid.locate(x, from)? {
+            Ok(place) => self.value(place),
+            Err(exit) => Ok(Sample::Outside(exit)),
+        }
+    }
+
+    fn length_scale(&mut self, at: &Place) -> Result<f64, Miss> {
+        self.grid.cell_length(at.spot.cell)
+    }
+}

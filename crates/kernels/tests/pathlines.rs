@@ -1,0 +1,230 @@
+//! Pathlines against what is known exactly: flows that are the same everywhere, grids that turn, holes that come and go.
+
+use field::flat::{FlatArray, FlatNodes};
+use field::flatseries::FlatSeries;
+use field::nodes::{Nodes, Zone};
+use field::space::ZoneFields;
+use kernels::flow::ZoneOrder;
+use kernels::line::{Joined, Reason};
+use kernels::pathline::{PathOptions, Pathline};
+use kernels::rk::Method;
+use kernels::streamline::{Progress, Seed};
+use kernels::unsteady::{Series, UnsteadyFlow};
+use std::sync::Arc;
+
+type Field<'a> = &'a dyn Fn([f64; 3], f64) -> [f64; 3];
+
+const DIMS: [usize; 3] = [13, 11, 9];
+
+/// One zone with a velocity, and iblank where `holes` are given, at some times. `grid` says where the points of a unit cube are at a time.
+fn series(
+    times: &[f64],
+    grid: Field<'_>,
+    velocity: Field<'_>,
+    holes: Option<&dyn Fn([f64; 3], f64) -> bool>,
+) -> FlatSeries {
+    let n = DIMS[0] * DIMS[1] * DIMS[2];
+    let step = |t: f64| {
+        let unit = |at: usize| {
+            let ijk = [at % DIMS[0], at / DIMS[0] % DIMS[1], at / DIMS[0] / DIMS[1]];
+            core::array::from_fn(|a| ijk[a] as f64 / (DIMS[a] - 1) as f64)
+        };
+        let points: Vec<[f64; 3]> = (0..n).map(|at| grid(unit(at), t)).collect();
+        let planes = |of: &dyn Fn([f64; 3]) -> [f64; 3]| {
+            let values: Vec<[f64; 3]> = points.iter().map(|x| of(*x)).collect();
+            FlatArray::F64((0..3).flat_map(|c| values.iter().map(move |v| v[c]).collect::<Vec<_>>()).collect())
+        };
+        let mut arrays = vec![
+            ("xyz".to_owned(), 3, planes(&|x| x)),
+            ("velocity".to_owned(), 3, planes(&|x| velocity(x, t))),
+            ("speed".to_owned(), 1, FlatArray::F64(points.iter().map(|x| velocity(*x, t)[0]).collect())),
+        ];
+        if let Some(hole) = holes {
+            let blank = (0..n).map(|at| i32::from(!hole(unit(at), t))).collect();
+            arrays.push(("iblank".to_owned(), 1, FlatArray::I32(blank)));
+        }
+        FlatNodes::from_arrays(vec![("zone1".to_owned(), DIMS, arrays)])
+    };
+    FlatSeries::new(times.iter().map(|t| step(*t)).collect(), &[])
+}
+
+fn options(times: [f64; 2]) -> PathOptions {
+    PathOptions {
+        method: Method::Rk45,
+        tolerance: 1e-9,
+        times,
+        max_length: f64::INFINITY,
+        max_steps: 100_000,
+        time_step: None,
+        step_cells: 0.25,
+    }
+}
+
+fn trace(nodes: &FlatSeries, times: &[f64], linear: bool, x: [f64; 3], o: &PathOptions) -> Joined {
+    let named = |z: &Zone| ZoneFields::named(z, Some("velocity"), &["speed".to_owned()], 1.4, 1.0).unwrap();
+    let fields: Arc<[ZoneFields]> = nodes.zones().iter().map(named).collect();
+    let series = Series { times: times.into(), fields: vec![fields; times.len()].into(), linear };
+    let mut flow = UnsteadyFlow::new(nodes.clone(), Arc::new(series), ZoneOrder::file(1));
+    let mut line = Pathline::new(Seed::Physical(x), o, 1);
+    while line.step(&mut flow, o, 2).unwrap() != Progress::Done {}
+    line.into_line()
+}
+
+fn still(x: [f64; 3], _: f64) -> [f64; 3] {
+    x
+}
+
+fn turned(x: [f64; 3], angle: f64) -> [f64; 3] {
+    let (s, c) = angle.sin_cos();
+    let (u, v) = (x[0] - 0.5, x[1] - 0.5);
+    [0.5 + c * u - s * v, 0.5 + s * u + c * v, x[2]]
+}
+
+fn end(line: &Joined) -> [f64; 3] {
+    *line.points.last().unwrap()
+}
+
+fn close(a: [f64; 3], b: [f64; 3], most: f64) {
+    assert!((0..3).all(|c| (a[c] - b[c]).abs() <= most), "{a:?} {b:?}");
+}
+
+#[test]
+fn a_flow_that_speeds_up_everywhere() {
+    // Linear in time, so that interpolation is exact and so is any method of second order.
+    let times = [0.0, 0.2, 0.25, 0.7, 1.0];
+    let nodes = series(&times, &still, &|_, t| [0.1 + 0.2 * t, 0.3 - 0.4 * t, 0.05], None);
+    let at = |x: [f64; 3], t: f64| [x[0] + 0.1 * t + 0.1 * t * t, x[1] + 0.3 * t - 0.2 * t * t, x[2] + 0.05 * t];
+    let x = [0.2, 0.3, 0.4];
+    for method in [Method::Rk45, Method::Rk4] {
+        let line = trace(&nodes, &times, true, x, &PathOptions { method, ..options([0.0, 1.0]) });
+        assert_eq!((line.reason, line.time[0]), (Some(Reason::Time), 0.0));
+        assert_eq!(*line.time.last().unwrap(), 1.0);
+        for t in &times {
+            assert!(line.time.contains(t), "steps end at the times of the series");
+        }
+        for (p, t) in line.points.iter().zip(&line.time) {
+            close(*p, at(x, *t), 1e-13);
+        }
+        for (v, t) in line.fields.iter().zip(&line.time) {
+            assert!((v - (0.1 + 0.2 * t)).abs() < 1e-14, "sampled fields are those of the moment");
+        }
+        // From between two steps to between two others.
+        let part = trace(&nodes, &times, true, x, &PathOptions { method, ..options([0.1, 0.6]) });
+        let moved: [f64; 3] = core::array::from_fn(|c| x[c] + at(x, 0.6)[c] - at(x, 0.1)[c]);
+        close(end(&part), moved, 1e-13);
+    }
+}
+
+#[test]
+fn back_in_time_is_the_way_back() {
+    let times = [0.0, 0.5, 1.0, 1.5];
+    let swirl = |x: [f64; 3], t: f64| [-(x[1] - 0.5) * (1.0 + t), (x[0] - 0.5) * (1.0 + t), 0.1 * t];
+    let nodes = series(&times, &still, &swirl, None);
+    let there = trace(&nodes, &times, true, [0.7, 0.5, 0.2], &options([0.2, 1.4]));
+    assert_eq!(there.reason, Some(Reason::Time));
+    let back = trace(&nodes, &times, true, end(&there), &options([1.4, 0.2]));
+    assert_eq!((back.time[0], *back.time.last().unwrap()), (1.4, 0.2));
+    close(end(&back), [0.7, 0.5, 0.2], 1e-7);
+    assert!(back.time.windows(2).all(|t| t[1] < t[0]));
+}
+
+#[test]
+fn a_grid_that_turns_makes_no_line_crooked() {
+    // Uniform flow on a grid that turns by half a radian a step: corners move on chords, the flow is the same in all cells.
+    let times = [0.0, 1.0, 2.0, 3.0];
+    let nodes = series(&times, &|x, t| turned(x, 0.5 * t), &|_, _| [0.1, 0.05, 0.02], None);
+    for method in [Method::Rk45, Method::Rk4, Method::Euler] {
+        let line = trace(&nodes, &times, true, [0.35, 0.4, 0.5], &PathOptions { method, ..options([0.0, 3.0]) });
+        assert_eq!(line.reason, Some(Reason::Time));
+        for (p, t) in line.points.iter().zip(&line.time) {
+            close(*p, [0.35 + 0.1 * t, 0.4 + 0.05 * t, 0.5 + 0.02 * t], 1e-12);
+        }
+    }
+}
+
+#[test]
+fn a_grid_that_moves_on_leaves_a_particle_behind() {
+    let times = [0.0, 1.0, 2.0];
+    let nodes = series(&times, &|x, t| [x[0] + t, x[1], x[2]], &|_, _| [0.0; 3], None);
+    let line = trace(&nodes, &times, true, [0.75, 0.5, 0.5], &options([0.0, 2.0]));
+    assert_eq!(line.reason, Some(Reason::Left));
+    // The trailing face passes it at 0.75, and a step is halved down to a thousandth of what it was.
+    let last = *line.time.last().unwrap();
+    assert!((0.74..=0.75).contains(&last), "{last}");
+    // It may go along instead.
+    let nodes = series(&times, &|x, t| [x[0] + t, x[1], x[2]], &|_, _| [1.0, 0.0, 0.0], None);
+    let line = trace(&nodes, &times, true, [0.75, 0.5, 0.5], &options([0.0, 2.0]));
+    assert_eq!(line.reason, Some(Reason::Time));
+    close(end(&line), [2.75, 0.5, 0.5], 1e-12);
+}
+
+#[test]
+fn linear_interpolation_is_of_second_order_in_time() {
+    // x' = cos 3t, whose integral is known; the flow is the same everywhere.
+    let error = |steps: usize| {
+        let times: Vec<f64> = (0..=steps).map(|n| n as f64 / steps as f64).collect();
+        let nodes = series(&times, &still, &|_, t| [0.5 * (3.0 * t).cos(), 0.0, 0.0], None);
+        let line = trace(&nodes, &times, true, [0.2, 0.5, 0.5], &options([0.0, 1.0]));
+        (end(&line)[0] - 0.2 - 0.5 * 3.0f64.sin() / 3.0).abs()
+    };
+    let slope = (error(8) / error(16)).log2();
+    assert!((slope - 2.0).abs() < 0.05, "{slope}");
+}
+
+#[test]
+fn a_step_may_hold_until_the_next() {
+    let times = [0.0, 0.5, 1.0];
+    let nodes = series(&times, &still, &|_, t| [0.2 + 0.4 * t, 0.0, 0.0], None);
+    let line = trace(&nodes, &times, false, [0.1, 0.5, 0.5], &options([0.0, 1.0]));
+    close(end(&line), [0.1 + 0.5 * 0.2 + 0.5 * 0.4, 0.5, 0.5], 1e-13);
+    let back = trace(&nodes, &times, false, end(&line), &options([1.0, 0.0]));
+    close(end(&back), [0.1, 0.5, 0.5], 1e-13);
+}
+
+#[test]
+fn cells_blanked_at_either_step_hold_no_particle() {
+    let times = [0.0, 1.0, 2.0];
+    // At the last time a slab of points is blanked out, which counts from 1 on.
+    let hole = |x: [f64; 3], t: f64| t == 2.0 && (0.45..0.7).contains(&x[0]);
+    let nodes = series(&times, &still, &|_, _| [0.1, 0.0, 0.0], Some(&hole));
+    let caught = trace(&nodes, &times, true, [0.45, 0.5, 0.5], &options([0.0, 2.0]));
+    assert_eq!((caught.reason, *caught.time.last().unwrap()), (Some(Reason::Hole), 1.0));
+    close(end(&caught), [0.55, 0.5, 0.5], 1e-12);
+    let met = trace(&nodes, &times, true, [0.28, 0.5, 0.5], &options([0.0, 2.0]));
+    assert_eq!(met.reason, Some(Reason::Hole));
+    // Cells with a corner in the slab begin at 5/12.
+    assert!((end(&met)[0] - 5.0 / 12.0).abs() < 1e-3 && *met.time.last().unwrap() > 1.0);
+    let past = trace(&nodes, &times, true, [0.75, 0.5, 0.5], &options([0.0, 2.0]));
+    assert_eq!(past.reason, Some(Reason::Time));
+    let seeded = trace(&nodes, &times, true, [0.5, 0.5, 0.5], &options([1.5, 2.0]));
+    assert_eq!((seeded.points.len(), seeded.reason), (0, Some(Reason::Left)));
+}
+
+#[test]
+fn ends_by_length_and_steps_and_with_the_series() {
+    let times = [0.0, 1.0];
+    let nodes = series(&times, &still, &|_, _| [0.3, 0.0, 0.0], None);
+    let x = [0.1, 0.5, 0.5];
+    let line = trace(&nodes, &times, true, x, &PathOptions { max_length: 0.2, ..options([0.0, 1.0]) });
+    assert_eq!(line.reason, Some(Reason::Length));
+    close(end(&line), [0.3, 0.5, 0.5], 1e-9);
+    let line = trace(&nodes, &times, true, x, &PathOptions { max_steps: 3, ..options([0.0, 1.0]) });
+    assert_eq!((line.reason, line.points.len()), (Some(Reason::Steps), 4));
+    let line = trace(&nodes, &times, true, [0.9, 0.5, 0.5], &options([0.0, 1.0]));
+    assert_eq!(line.reason, Some(Reason::Left));
+    let outside = trace(&nodes, &times, true, x, &options([3.0, 4.0]));
+    assert!(outside.points.is_empty());
+}
+
+#[test]
+fn intervals_begin_and_end_at_steps() {
+    let s = Series { times: vec![0.0, 1.0, 3.0].into(), fields: Box::new([]), linear: true };
+    for (t, forward, backward) in [(0.0, 0, 0), (0.5, 0, 0), (1.0, 1, 0), (2.0, 1, 1), (3.0, 1, 1)] {
+        assert_eq!((s.interval(t, true), s.interval(t, false)), (Some(forward), Some(backward)), "{t}");
+    }
+    for t in [-0.1, 3.1, f64::NAN] {
+        assert_eq!((s.interval(t, true), s.interval(t, false)), (None, None));
+    }
+    let one = Series { times: vec![5.0].into(), fields: Box::new([]), linear: true };
+    assert_eq!((one.interval(5.0, true), one.next(0)), (Some(0), 0));
+}
