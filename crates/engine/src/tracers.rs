@@ -113,16 +113,9 @@ impl Tracer for Pathlines {
         flow: &mut Self::Flow,
         lines: [Option<&mut Pathline>; LANES],
         outcomes: &mut [Outcome; LANES],
-        mut failed: impl FnMut(usize, Option<PageError>),
+        failed: impl FnMut(usize, Option<PageError>),
     ) {
-        for (lane, line) in lines.into_iter().enumerate() {
-            let Some(line) = line else { continue };
-            let result = line.step(flow, &self.options, lane);
-            take(result, &mut flow.grid.space.nodes, &mut outcomes[lane], |error| {
-                failed(lane, error);
-                line.fail();
-            });
-        }
+        step_paths(flow, &self.options, lines, outcomes, failed);
     }
     fn bytes(line: &Pathline) -> usize {
         line.bytes()
@@ -147,6 +140,24 @@ pub fn step_lines<N: Nodes>(
             line.fail();
         });
     });
+}
+
+/// As [`step_lines`], of pathlines.
+pub fn step_paths<N: Nodes>(
+    flow: &mut UnsteadyFlow<N>,
+    options: &PathOptions,
+    lines: [Option<&mut Pathline>; LANES],
+    outcomes: &mut [Outcome; LANES],
+    mut failed: impl FnMut(usize, Option<PageError>),
+) {
+    for (lane, line) in lines.into_iter().enumerate() {
+        let Some(line) = line else { continue };
+        let result = line.step(flow, options, lane);
+        take(result, &mut flow.grid.space.nodes, &mut outcomes[lane], |error| {
+            failed(lane, error);
+            line.fail();
+        });
+    }
 }
 
 /// Takes note of what came of a step.

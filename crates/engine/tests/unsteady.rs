@@ -1,0 +1,126 @@
+//! Pathlines out of core are pathlines in core, bit for bit: in a flow that turns, on a grid that leans over, with a hole that moves.
+
+mod cut;
+
+use cut::{flow, paged, same, seeds, simulation};
+use engine::executor::{run, Load, Outcome, Work};
+use engine::tracers::step_paths;
+use field::error::FieldError;
+use field::flatseries::FlatSeries;
+use field::nodes::{Nodes, Zone};
+use field::paged::PagedNodes;
+use field::space::{ZoneFields, LANES};
+use kernels::flow::ZoneOrder;
+use kernels::line::{Joined, Reason};
+use kernels::pathline::{PathOptions, Pathline};
+use kernels::rk::Method;
+use kernels::streamline::{Progress, Seed};
+use kernels::unsteady::{Series, UnsteadyFlow};
+use pager::{Backend, Pager, PagerConfig, PolicyKind, Worker};
+use std::sync::{Arc, Mutex};
+
+const TIMES: [f64; 5] = [0.0, 0.3, 0.5, 1.0, 1.2];
+
+fn series(zones: &[Zone]) -> Arc<Series> {
+    let named = |z: &Zone| ZoneFields::named(z, Some("velocity"), &["density".to_owned()], 1.4, 1.0).unwrap();
+    let fields: Arc<[ZoneFields]> = zones.iter().map(named).collect();
+    Arc::new(Series { times: TIMES.into(), fields: vec![fields; TIMES.len()].into(), linear: true })
+}
+
+fn options(method: Method, times: [f64; 2]) -> PathOptions {
+    PathOptions {
+        method,
+        tolerance: 1e-5,
+        times,
+        max_length: f64::INFINITY,
+        max_steps: 400,
+        time_step: None,
+        step_cells: 0.25,
+    }
+}
+
+fn in_core(flat: &FlatSeries, o: &PathOptions) -> Vec<Joined> {
+    let mut flow = UnsteadyFlow::new(flat.clone(), series(flat.zones()), ZoneOrder::file(2));
+    let trace = |x: &[f64; 3]| {
+        let mut line = Pathline::new(Seed::Physical(*x), o, 1);
+        while line.step(&mut flow, o, 0).unwrap() != Progress::Done {}
+        line.into_line()
+    };
+    seeds().iter().map(trace).collect()
+}
+
+struct Paths<'a> {
+    zones: Arc<[Zone]>,
+    seeds: &'a [[f64; 3]],
+    options: &'a PathOptions,
+    out: Mutex<Vec<Option<Joined>>>,
+}
+
+impl Work for Paths<'_> {
+    type Task = (usize, Pathline);
+    type Context = UnsteadyFlow<PagedNodes>;
+    fn context(&self, worker: Worker) -> Self::Context {
+        let nodes = PagedNodes::new(self.zones.clone(), worker, 0);
+        UnsteadyFlow::new(nodes, series(&self.zones), ZoneOrder::file(self.zones.len()))
+    }
+    fn worker<'c>(&self, flow: &'c mut Self::Context) -> &'c mut Worker {
+        flow.grid.space.nodes.nodes().worker()
+    }
+    fn admit(&self, n: u64) -> Result<Self::Task, FieldError> {
+        Ok((n as usize, Pathline::new(Seed::Physical(self.seeds[n as usize]), self.options, 1)))
+    }
+    fn steps(
+        &self,
+        flow: &mut Self::Context,
+        tasks: [Option<&mut Self::Task>; LANES],
+        outcomes: &mut [Outcome; LANES],
+    ) {
+        step_paths(flow, self.options, tasks.map(|t| t.map(|t| &mut t.1)), outcomes, |_, e| panic!("{e:?}"));
+    }
+    fn bytes(&self, task: &Self::Task) -> usize {
+        task.1.bytes()
+    }
+    fn finish(&self, task: Self::Task) -> Result<(), FieldError> {
+        self.out.lock().unwrap()[task.0] = Some(task.1.into_line());
+        Ok(())
+    }
+}
+
+#[test]
+fn out_of_core_equals_in_core() {
+    let turning = FlatSeries::new(TIMES.iter().map(|t| flow(*t)).collect(), &[]);
+    let standing = FlatSeries::new(TIMES.iter().map(|t| flow(0.1 * t)).collect(), &["xyz", "iblank", "density"]);
+    let cases = [
+        (&turning, Method::Rk45, [0.0, 1.2]),
+        (&turning, Method::Rk4, [1.1, 0.05]),
+        (&standing, Method::Rk45, [0.2, 1.2]),
+    ];
+    for (case, (flat, method, times)) in cases.into_iter().enumerate() {
+        let o = options(method, times);
+        let truth = in_core(flat, &o);
+        let points: usize = truth.iter().map(|l| l.points.len()).sum();
+        assert!(points > 800, "{points} points are too few to mean anything");
+        let reasons: Vec<_> = truth.iter().filter_map(|l| l.reason).collect();
+        assert!(reasons.contains(&Reason::Left) && reasons.contains(&Reason::Hole), "{reasons:?}");
+        let arms = [
+            ([8, 8, 8], 64 << 20, PolicyKind::Clock, 1, 1, 1),
+            ([8, 8, 8], 2 << 20, PolicyKind::Clock, 2, 8, 12),
+            ([5, 7, 6], 1800 << 10, PolicyKind::Lru, 3, 4, 12),
+            ([13, 13, 11], 3 << 20, PolicyKind::Clock, 2, 16, 8),
+            ([21, 4, 1], 2 << 20, PolicyKind::Lru, 5, 33, 12),
+        ];
+        for (n, (edge, limit, policy, workers, readers, active)) in arms.into_iter().enumerate() {
+            let config = PagerConfig { limit, policy, readers, backend: Backend::Threads, observer: None };
+            let pager = Pager::new(config).unwrap();
+            let zones = paged(flat, edge, &pager, simulation(100 + n as u64));
+            let seeds = seeds();
+            let work = Paths { zones, seeds: &seeds, options: &o, out: Mutex::new(vec![None; seeds.len()]) };
+            run(&work, &pager, Load { tasks: seeds.len() as u64, workers, active }, &mut |_| true).unwrap();
+            let lines: Vec<Joined> =
+                work.out.into_inner().unwrap().into_iter().map(|l| l.expect("a line a seed")).collect();
+            assert!(same(&truth, &lines), "arm {n} of case {case} differs");
+            assert!(pager.ledger().peak() <= limit, "arm {n} of case {case}: {}", pager.ledger().peak());
+            assert!(pager.counters().faults > 0);
+        }
+    }
+}
