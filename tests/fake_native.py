@@ -30,7 +30,7 @@ INFO = {
         {"name": "pressure_coefficient", "components": 1, "dtype": "float32", "units": "1", "standard_name": "",
          "long_name": "pressure coefficient", "derived": True, "definition": None, "range": None, "center": 0.0},
     ],
-    "times": [0.0, 0.5, 1.5], "time_units": "L/a", "pages": {"total": 10, "bytes": 4096},
+    "times": [0.0, 0.5, 1.5], "times_counted": False, "times_gaps": [1], "time_units": "L/a", "pages": {"total": 10, "bytes": 4096},
     "bytes_disk": 1, "bytes_memory": 2, "checked": False, "layout": "in place", "codec": None,
     "limit_least_bytes": 1000, "walls": [{"zone": "zone1", "axis": "j", "index": 1, "box": [[1, 1, 0], [2, 2, 2]]}],
     "settings": None,

@@ -62,6 +62,7 @@ def write(
     real: int = 8,
     count: bool = True,
     stem: str = "flow",
+    time: float = 3.25,
 ) -> tuple[Path, Path]:
     """Grid and q file."""
     grid, solution = folder / f"{stem}.xyz", folder / f"{stem}.q"
@@ -73,7 +74,7 @@ def write(
             _record(file, form, order, real, [np.array([n for b in blocks for n in b.dims], "i4")])
         for b in blocks:
             _record(g, form, order, real, [*b.xyz, *([b.iblank] if iblank and b.iblank is not None else [])])
-            _record(s, form, order, real, [np.array([0.5, 2.0, 1e5, 3.25])])
+            _record(s, form, order, real, [np.array([0.5, 2.0, 1e5, time])])
             _record(s, form, order, real, b.q)
     return grid, solution
 

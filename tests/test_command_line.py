@@ -161,7 +161,7 @@ def test_trace_asks_for_what_the_flags_say(fake: Calls, grid: str, capsys: Any) 
     assert traced["options"] == {
         "seeds": "random:3:1", "field": "momentum", "step": 2, "direction": "backward", "integrator": "rk4",
         "tolerance": 1e-4, "initial_step": 0.1, "max_step": 0.2, "max_length": 2.0, "max_time": 3.0, "max_steps": 7,
-        "terminal_speed": 0.01, "scalars": ["mach", "density"],
+        "terminal_speed": 0.01, "scalars": ["mach", "density"], "kind": "streamline",
     }  # fmt: skip
     out, err = capsys.readouterr()
     printed = json.loads(out)

@@ -35,6 +35,8 @@ Arguments that many calls share
                 "zones": "single" | "multi",     # whether the file starts with the number of zones
                 "iblank": "yes" | "no", "dimension": "2" | "3", "order": "whole" | "planes",
                 "kind": "grid" | "q" | "function"},              # the command line spells these --plot3d-byte-order and so on
+     "dt": number,                               # time between the steps of files whose own times are not to be used
+     "grids": [file],                            # PLOT3D: the grids of the steps after the first, where the grid moves
      "zone_order": [zone names],                 # instead of file order where a position is in several zones
      "cache_dir": path}                          # made when needed; the extension keeps converted ASCII files, ranges and boxes of
                                                  # foreign data in its subfolder "data", and nothing else anywhere else
@@ -77,6 +79,8 @@ INFO = {"source": path, "format": text, "guessed": [sentence], "order_assumed": 
         "ranges_with_blanked": bool | null,                          # whether ranges are also of points that are blanked out, as
                                                                      # those that a store keeps are; null while none are known
         "times": [number], "time_units": text,
+        "times_counted": bool,                  # they only number the steps: nothing says how far apart these are
+        "times_gaps": [step],                   # after these more time passes than after most
         "pages": {"total": as in STATS, "bytes": bytes of a page of one float component},
         "bytes_disk": int, "bytes_memory": int,                      # all pages decoded
         "checked": bool,                                             # pages carry checksums

@@ -77,7 +77,7 @@ def open(
         replacement: `"clock"` or `"lru"`.
         events: A file that gets a Chrome trace of the run when the dataset is closed.
         plot3d: What sniffing cannot tell, as the options `--plot3d-...` have it: format, byte_order, precision, zones, iblank,
-            dimension, order, kind.
+            dimension, order, kind; and `dt`, the time between the steps of files that do not give their times.
         zone_order: Zones in the order in which they are asked where several hold a position.
         progress: A function `report(phase, done, total) -> bool`, True or False for a bar; None shows one on terminals.
 
@@ -174,6 +174,11 @@ class Dataset:
     def times(self) -> NDArray[np.float64]:
         """Time of each step."""
         return np.asarray(self.info()["times"], dtype=np.float64)
+
+    @property
+    def time_values(self) -> NDArray[np.float64]:
+        """The same as `times`, by the name that PyVista's readers have for it."""
+        return self.times
 
     def __repr__(self) -> str:
         info = self.info()

@@ -61,9 +61,11 @@ class Source:
     def with_options(
         self, *, plot3d: Mapping[str, Any] | None = None, zone_order: Iterable[str] | None = None, **options: Any
     ) -> Source:
-        """The same files; options that are given win over those that are there, those of `plot3d` one by one."""
+        """The same files; options that are given win over those that are there, those of `plot3d` one by one. Its `dt` is how far
+        apart the steps are.
+        """
         words = {**self.options.get("plot3d", {}), **(plot3d or {})}
-        given = {"plot3d": words, "zone_order": list(zone_order or ()), **options}
+        given = {"dt": words.pop("dt", None), "plot3d": words, "zone_order": list(zone_order or ()), **options}
         said = {key: value for key, value in given.items() if value not in (None, {}, [])}
         return replace(self, options={**self.options, **said})
 

@@ -90,7 +90,7 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
         "source": session.spec.path, "format": c.format, "guessed": c.guessed, "order_assumed": c.order_assumed, "dimension": c.dimension,
         "length_unit": dataset.length_unit(),
         "coordinates_dtype": dataset.zones.first().map_or("float64", |z| z.arrays[z.xyz].dtype.name()),
-        "zones": zones, "fields": fields, "times": c.times, "time_units": c.time_units,
+        "zones": zones, "fields": fields, "times": c.times, "times_counted": c.times_counted, "times_gaps": gaps(&c.times), "time_units": c.time_units,
         "pages": {"total": dataset.page_count()?, "bytes": page_bytes}, "bytes_disk": disk, "bytes_memory": dataset.bytes(),
         "checked": dataset.checked(), "layout": layout, "codec": codec,
         "limit_least_bytes": crate::trace::enough_limit(dataset.closure_bytes(&fields_traced, &session.pager, 1)),
@@ -99,4 +99,13 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
         })).collect::<Vec<_>>()),
         "ranges_steps": found.steps, "ranges_with_blanked": found.with_holes, "settings": c.settings,
     }))
+}
+
+/// The steps after which more time passes than between most: half as much again as the median.
+fn gaps(times: &[f64]) -> Vec<usize> {
+    let mut spans: Vec<f64> = times.windows(2).map(|t| t[1] - t[0]).collect();
+    let each = spans.clone();
+    spans.sort_by(f64::total_cmp);
+    let Some(median) = spans.get(spans.len() / 2).copied() else { return Vec::new() };
+    each.iter().enumerate().filter(|(_, span)| **span > 1.5 * median).map(|(n, _)| n).collect()
 }

@@ -37,6 +37,13 @@ pub(crate) fn series(
             times[n + 1]
         )));
     }
+    if dataset.catalog.times_counted {
+        return Err(FieldError::Usage(format!(
+            "nothing says when the {} time steps are, they are only numbered; say how far apart they are with --dt, when the \
+             files are opened or converted",
+            times.len()
+        )));
+    }
     let (Some(&first), Some(&last)) = (times.first(), times.last()) else {
         return Err(FieldError::Usage("the dataset has no time step".into()));
     };

@@ -7,7 +7,7 @@ use field::error::FieldError;
 use field::file::{self, Digest};
 use field::nodes::Zone;
 use field::paging::Paging;
-use field::plot3d::{Plot3d, Plot3dOptions};
+use field::plot3d::{Given, Plot3d, Plot3dOptions};
 use field::store::Store;
 use pager::{Backend, ChargeKind, Observer, PageErrorKind, Pager, PagerConfig, PagerError, PolicyKind};
 use std::path::{Path, PathBuf};
@@ -25,6 +25,8 @@ pub struct SourceSpec {
     pub q: Vec<PathBuf>,
     /// Function files, one a step.
     pub function: Vec<PathBuf>,
+    /// How far apart the steps of files are, where their own times are not to be used.
+    pub dt: Option<f64>,
     /// How PLOT3D files are to be read.
     pub plot3d: Plot3dOptions,
     /// Where converted text and indexes of foreign data are kept.
@@ -43,6 +45,12 @@ impl SourceSpec {
         if store && !(self.grids.is_empty() && self.q.is_empty() && self.function.is_empty()) {
             return Err(FieldError::Usage(format!(
                 "{}: a store holds its grid and fields; it takes no grid, q or function files",
+                self.path.display()
+            )));
+        }
+        if store && self.dt.is_some() {
+            return Err(FieldError::Usage(format!(
+                "{}: a store holds its times; --dt is for the files that it is made of",
                 self.path.display()
             )));
         }
@@ -493,7 +501,8 @@ fn open_plot3d(spec: &SourceSpec, watch: &mut Watch<'_>) -> Result<Plot3d, Field
     let folder = spec.cache_dir.join("data");
     let mut progress = |done: u64, total: u64| watch("converting text", done as f64, total as f64);
     let grids: Vec<PathBuf> = std::iter::once(&spec.path).chain(&spec.grids).cloned().collect();
-    Plot3d::open_with_progress(&grids, &spec.q, &spec.function, &spec.plot3d, &folder, &mut progress)
+    let given = Given { grids: &grids, q: &spec.q, function: &spec.function, dt: spec.dt };
+    Plot3d::open_with_progress(given, &spec.plot3d, &folder, &mut progress)
 }
 
 fn open_dataset(spec: &SourceSpec, pager: &Arc<Pager>, watch: &mut Watch<'_>) -> Result<Dataset, FieldError> {

@@ -113,6 +113,8 @@ pub struct Catalog {
     pub zones: Vec<ZoneInfo>,
     /// Time of each step.
     pub times: Vec<f64>,
+    /// Whether the times only number the steps: nothing says how far apart they are.
+    pub times_counted: bool,
     /// Unit of the times.
     pub time_units: String,
     /// The `NAME.p3d.json` that applies, as parsed (null if none): reference values, scales.

@@ -8,7 +8,7 @@ use crate::line::{Half, Joined, Line, Reason};
 use crate::rk::{Method, Stepper, Tried};
 use crate::streamline::physical::SMALLEST;
 use crate::streamline::walls::{facing, is_wall};
-use crate::streamline::{distance, growth, usable_place, Progress, Seed, SHRINK_MIN};
+use crate::streamline::{distance, growth, next_step, usable_place, Progress, Seed, SHRINK_MIN};
 use crate::unsteady::UnsteadyFlow;
 use field::nodes::{Miss, Nodes};
 use field::simd::V4;
@@ -38,6 +38,9 @@ impl PathOptions {
         self.times[1] >= self.times[0]
     }
 }
+
+/// A step may be longer by this factor where it gets to a time of the series.
+const STRETCH: f64 = 1.01;
 
 #[derive(Clone, Debug)]
 enum State {
@@ -235,7 +238,12 @@ impl Pathline {
             None if fixed => o.step_cells * cell_time,
             None => cell_time,
         };
-        let h = self.h.min(most).min(time_left);
+        let bound = self.h;
+        let mut h = bound.min(most);
+        // A step that ends just before the stop would leave one of rounding's size.
+        if time_left <= h * STRETCH {
+            h = time_left;
+        }
         let step = match stepper.go(flow, o.method, (x0, self.time), sign * h)? {
             Tried::Done(step) => step,
             Tried::Outside(exit) => {
@@ -255,7 +263,10 @@ impl Pathline {
         };
         let chord = distance(step.x, x0);
         let ratio = step.error / (o.tolerance * chord);
-        if !fixed && ratio > 1.0 && h > 1e-6 * scale {
+        // Below the rounding of the position no step is better than another.
+        let rounding = f64::EPSILON * 16.0 * (x0.iter().map(|c| c.abs()).sum::<f64>() + chord);
+        let exact = step.error <= rounding;
+        if !fixed && !exact && ratio > 1.0 && h > 1e-6 * scale {
             stepper.restart();
             self.h = h * growth(ratio * ratio).max(SHRINK_MIN);
             return Ok(());
@@ -283,7 +294,11 @@ impl Pathline {
         self.record(flow, &end, step.x, time)?;
         self.line.advance(chord);
         (self.x, self.time) = (step.x, time);
-        self.h = if fixed { f64::INFINITY } else { h * growth(ratio * ratio) };
+        self.h = match (fixed, exact) {
+            (true, _) => f64::INFINITY,
+            (false, true) => next_step(bound, h, 0.0),
+            (false, false) => next_step(bound, h, ratio * ratio),
+        };
         self.state = match at_stop {
             true => State::Enter(end),
             false => State::Run(Box::new(Stepper::new(v1, end)), end),

@@ -471,7 +471,7 @@ pub(crate) fn growth(ratio2: f64) -> f64 {
 /// Step that the error control allows after one of the fifth order of `h`: `bound` was allowed before, and `h` may have been
 /// cut short of it by a face, which says nothing against `bound`.
 #[inline(always)]
-fn next_step(bound: f64, h: f64, ratio2: f64) -> f64 {
+pub(crate) fn next_step(bound: f64, h: f64, ratio2: f64) -> f64 {
     let grown = h * growth(ratio2);
     if grown >= h && bound.is_finite() {
         bound.max(grown)

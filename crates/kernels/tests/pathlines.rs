@@ -217,6 +217,18 @@ fn ends_by_length_and_steps_and_with_the_series() {
 }
 
 #[test]
+fn steps_that_nearly_get_to_a_time_of_the_series_get_there() {
+    // Five steps of 0.1 come to a hair before 1, and what is left is no step.
+    let times = [0.5, 1.0, 1.5];
+    let nodes = series(&times, &still, &|_, t| [0.2 * t, 0.1, 0.0], None);
+    for method in [Method::Rk45, Method::Rk4, Method::Euler] {
+        let o = PathOptions { method, time_step: Some(0.1), ..options([0.5, 1.5]) };
+        let line = trace(&nodes, &times, true, [0.1, 0.5, 0.5], &o);
+        assert_eq!((line.reason, line.points.len()), (Some(Reason::Time), 11), "{method:?}");
+    }
+}
+
+#[test]
 fn intervals_begin_and_end_at_steps() {
     let s = Series { times: vec![0.0, 1.0, 3.0].into(), fields: Box::new([]), linear: true };
     for (t, forward, backward) in [(0.0, 0, 0), (0.5, 0, 0), (1.0, 1, 0), (2.0, 1, 1), (3.0, 1, 1)] {

@@ -114,6 +114,7 @@ pub fn source(
     };
     Ok(SourceSpec {
         path: PathBuf::from(path),
+        dt: options.number("dt")?,
         grids: paths(Some(options.texts("grids")?)),
         q: paths(q),
         function: paths(function),

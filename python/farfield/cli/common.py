@@ -29,6 +29,7 @@ class Common:
     flags: dict[str, Any] = field(default_factory=dict)
     """Settings given as flags."""
     plot3d: dict[str, Any] = field(default_factory=dict)
+    """How PLOT3D files are written, and how far apart their steps are."""
     zone_order: list[str] | None = None
     events: str | None = None
     json: bool = False
@@ -144,6 +145,14 @@ _ZONE_ORDER = Annotated[
 ]
 
 
+_DT = Annotated[
+    float | None,
+    _option(
+        "--dt", panel=PLOT3D, help="time between the steps, where the files do not give their times; the first is at 0"
+    ),
+]
+
+
 def command(
     app: typer.Typer, name: str, *, source: bool = True, run: bool = True, replacement: bool = True, **more: Any
 ) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
@@ -157,7 +166,7 @@ def command(
     groups |= _OUTPUT
     if source:
         groups |= {f"plot3d_{key}": _plot3d_option(key) for key in _PLOT3D}
-        groups["zone_order"] = _ZONE_ORDER
+        groups |= {"dt": _DT, "zone_order": _ZONE_ORDER}
 
     def register(function: Callable[..., int | None]) -> Callable[..., int | None]:
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
@@ -192,6 +201,8 @@ def _common(shared: Mapping[str, Any]) -> Common:
         if value not in words:
             raise UsageError(f"--plot3d-{key.replace('_', '-')}: '{value}' is none of {', '.join(words)}")
         plot3d[key] = value
+    if shared.get("dt") is not None:
+        plot3d["dt"] = shared["dt"]
     order = shared.get("zone_order")
     return Common(
         flags={k: shared.get(k) for k in ("memory_limit", "workers", "readers", "replacement")},

@@ -125,4 +125,9 @@ def _times(info: Mapping[str, Any]) -> str:
     unit = f" [{info['time_units']}]" if info.get("time_units") else ""
     if len(times) == 1:
         return f"1: {times[0]:g}{unit}"
-    return f"{len(times)}: {times[0]:g} to {times[-1]:g}{unit}"
+    if info.get("times_counted"):
+        return f"{len(times)}, numbered from 0: nothing says how far apart they are (--dt does)"
+    gaps = info.get("times_gaps") or []
+    shown = ", ".join(f"{times[n]:g} to {times[n + 1]:g}" for n in gaps[:3])
+    more = f" and {len(gaps) - 3} more" if len(gaps) > 3 else ""
+    return f"{len(times)}: {times[0]:g} to {times[-1]:g}{unit}" + (f"; gaps: {shown}{more}" if gaps else "")

@@ -41,6 +41,8 @@ pub(super) struct Parts {
     pub names: Vec<String>,
     pub steps: usize,
     pub times: Option<Vec<f64>>,
+    /// How far apart the steps are, where the user says so.
+    pub dt: Option<f64>,
     pub settings: Plot3dSettings,
     /// Where they stand.
     pub settings_path: PathBuf,
@@ -238,6 +240,7 @@ pub(super) fn assemble(mut parts: Parts) -> Result<Plot3d, FieldError> {
         dimension: if first.text.dimension == Dimension::Two { 2 } else { 3 },
         zones,
         times,
+        times_counted: !physical,
         time_units: if seconds.is_some() { "s" } else { "1" }.to_owned(),
         settings: parts.settings.to_json(),
     };
@@ -276,6 +279,10 @@ fn flow_headers(parts: &Parts) -> Result<Vec<Vec<FlowHeader>>, FieldError> {
     Ok(steps)
 }
 
+/// What to do where nobody says when steps are.
+const SAY_DT: &str = "--dt says how far apart they are.";
+const SAY_DT_IF: &str = "--dt says how far apart these are.";
+
 /// When the steps are.
 struct Timing {
     times: Vec<f64>,
@@ -288,13 +295,17 @@ struct Timing {
 fn timing(parts: &mut Parts, headers: &[Vec<FlowHeader>]) -> Timing {
     let steps = parts.steps;
     let order: Vec<usize> = (0..steps).collect();
+    if let Some(dt) = parts.dt {
+        return Timing { times: (0..steps).map(|s| s as f64 * dt).collect(), order, physical: true };
+    }
     if let Some(times) = &parts.times {
         return Timing { times: times.clone(), order, physical: true };
     }
-    let numbered = |order| Timing { times: (0..steps).map(|s| s as f64).collect(), order, physical: false };
+    let numbered = |order| Timing { times: (0..steps).map(|s| s as f64).collect(), order, physical: steps == 1 };
     if headers.is_empty() || parts.q.len() < steps {
         if steps > 1 {
-            parts.guessed.push(format!("No file gives the times of the {steps} steps; they are numbered from 0."));
+            let sentence = format!("No file gives the times of the {steps} steps; they are numbered from 0. {SAY_DT}");
+            parts.guessed.push(sentence);
         }
         return numbered(order);
     }
@@ -307,14 +318,27 @@ fn timing(parts: &mut Parts, headers: &[Vec<FlowHeader>]) -> Timing {
     sorted.sort_by(|&a, &b| times[a].total_cmp(&times[b]));
     let distinct = times.iter().all(|t| t.is_finite()) && sorted.windows(2).all(|w| times[w[0]] < times[w[1]]);
     if !distinct {
-        let sentence = "The q headers do not give each step a time of its own; steps are numbered from 0.";
-        parts.guessed.push(sentence.to_owned());
+        let alike = sorted.windows(2).find(|w| times[w[0]] == times[w[1]]);
+        let which = alike.map_or_else(String::new, |w| {
+            let [a, b] = [w[0], w[1]].map(|s| file_name(&parts.q[s].given));
+            format!(" ({a} and {b} both have {})", times[w[0]])
+        });
+        parts.guessed.push(format!(
+            "The q headers do not give each step a time of its own{which}; steps are numbered from 0. {SAY_DT}"
+        ));
         return numbered(order);
     }
     if sorted != order {
         parts.guessed.push("The steps are sorted by the times in the q headers.".to_owned());
     }
-    Timing { times: sorted.iter().map(|&s| times[s]).collect(), order: sorted, physical: true }
+    let times: Vec<f64> = sorted.iter().map(|&s| times[s]).collect();
+    let whole = times.iter().all(|t| t.fract() == 0.0);
+    if whole && times.windows(2).all(|w| w[1] - w[0] == times[1] - times[0]) {
+        parts
+            .guessed
+            .push(format!("The times in the q headers are whole numbers. Where they count steps, {SAY_DT_IF}"));
+    }
+    Timing { times, order: sorted, physical: true }
 }
 
 fn series(list: &[Opened], order: &[usize], paths: &mut Vec<PathBuf>, numbers: &mut HashMap<PathBuf, usize>) -> Series {

@@ -67,6 +67,19 @@ pub struct Plot3d {
     layouts: Vec<Vec<Arc<ArrayLayout>>>,
 }
 
+/// The files of a dataset.
+#[derive(Copy, Clone, Debug)]
+pub struct Given<'a> {
+    /// Grids: one, or one a step.
+    pub grids: &'a [PathBuf],
+    /// Solutions: none, one, or one a step.
+    pub q: &'a [PathBuf],
+    /// Function files: none, one, or one a step.
+    pub function: &'a [PathBuf],
+    /// How far apart the steps are, where the files' times are not to be used: the first is at 0.
+    pub dt: Option<f64>,
+}
+
 impl Plot3d {
     /// Opens a grid (or a VTK `.p3d` file, which names everything itself) with its q and function files, one a step or
     /// one for all steps. Text is converted into `cache_dir`.
@@ -82,7 +95,8 @@ impl Plot3d {
         options: &Plot3dOptions,
         cache_dir: &Path,
     ) -> Result<Self, FieldError> {
-        Self::open_with_progress(&[grid.to_owned()], q, function, options, cache_dir, &mut |_, _| true)
+        let given = Given { grids: &[grid.to_owned()], q, function, dt: None };
+        Self::open_with_progress(given, options, cache_dir, &mut |_, _| true)
     }
 
     /// [`Self::open`], reporting the conversion of text as (bytes done, bytes in all) of each file; false from `progress`
@@ -91,14 +105,12 @@ impl Plot3d {
     /// # Errors
     /// As [`Self::open`], and [`FieldError::Interrupted`].
     pub fn open_with_progress(
-        grids: &[PathBuf],
-        q: &[PathBuf],
-        function: &[PathBuf],
+        given: Given<'_>,
         options: &Plot3dOptions,
         cache_dir: &Path,
         progress: Progress<'_>,
     ) -> Result<Self, FieldError> {
-        open::open(grids, q, function, options, cache_dir, progress)
+        open::open(given, options, cache_dir, progress)
     }
 
     /// All files that hold pages, in the order of [`ArrayLayout::file`]. Converted text stands here as its binary file.

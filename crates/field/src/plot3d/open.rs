@@ -12,6 +12,7 @@ use super::reading::{dims_text, Asked, Encoding, Expected, Reading};
 use super::settings::{read_side_file, Plot3dSettings};
 use super::sniff::{self, file_name, Sniffed};
 use super::walk::Why;
+use super::Given;
 use super::Plot3d;
 use crate::catalog::DOUBT;
 use crate::error::FieldError;
@@ -39,9 +40,7 @@ struct Plan {
 impl Plan {
     /// Also answers the first grid, open, unless `grid` is a file that names others.
     fn new(
-        grids: &[PathBuf],
-        q: &[PathBuf],
-        functions: &[PathBuf],
+        Given { grids, q, function: functions, .. }: Given<'_>,
         options: &Plot3dOptions,
     ) -> Result<(Self, Option<FileBytes>), FieldError> {
         let Some(grid) = grids.first() else { return Err(FieldError::Usage("no grid file is given".into())) };
@@ -203,14 +202,16 @@ struct Opener<'a> {
 }
 
 pub(super) fn open(
-    grids: &[PathBuf],
-    q: &[PathBuf],
-    functions: &[PathBuf],
+    given: Given<'_>,
     options: &Plot3dOptions,
     cache_dir: &Path,
     progress: Progress<'_>,
 ) -> Result<Plot3d, FieldError> {
-    let (plan, first) = Plan::new(grids, q, functions, options)?;
+    let dt = given.dt;
+    if let Some(dt) = dt.filter(|dt| !(*dt > 0.0 && dt.is_finite())) {
+        return Err(FieldError::Usage(format!("the steps cannot be {dt} apart; --dt is a positive number")));
+    }
+    let (plan, first) = Plan::new(given, options)?;
     let mut opener =
         Opener { plan: &plan, cache_dir, progress, guessed: Vec::new(), order_assumed: Vec::new(), order: None };
     let [grids, q, functions] = opener.all(first).map_err(|e| plan.blame(e))?;
@@ -219,7 +220,7 @@ pub(super) fn open(
     let steps = plan.steps()?;
     let (times, settings) = (plan.times, plan.settings);
     let settings_path = plan.settings_path.unwrap_or_else(|| plan.grids[0].clone());
-    assemble(Parts { grids, q, functions, names, steps, times, settings, settings_path, guessed, order_assumed })
+    assemble(Parts { grids, q, functions, names, steps, times, dt, settings, settings_path, guessed, order_assumed })
 }
 
 impl Opener<'_> {

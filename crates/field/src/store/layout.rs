@@ -520,6 +520,7 @@ mod tests {
                 dimension: 3,
                 zones: vec![zone],
                 times: vec![0.0],
+                times_counted: false,
                 time_units: "1".into(),
                 settings: Value::Null,
             };

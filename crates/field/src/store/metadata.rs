@@ -197,6 +197,9 @@ pub fn catalog_value(c: &Catalog) -> Value {
     m.insert("dimension".into(), json!(c.dimension));
     m.insert("times".into(), c.times.iter().map(|&t| float(t)).collect());
     m.insert("time_units".into(), json!(c.time_units));
+    if c.times_counted {
+        m.insert("times_counted".into(), json!(true));
+    }
     m.insert("zones".into(), zones.into());
     // As text, whatever it holds: it is the user's, not ours.
     m.insert("settings".into(), json!(c.settings.to_string()));
@@ -242,6 +245,7 @@ pub fn catalog_from(v: &Value) -> Option<Catalog> {
         dimension: number(&v["dimension"])?,
         zones: v["zones"].as_array()?.iter().map(zone).collect::<Option<_>>()?,
         times: v["times"].as_array()?.iter().map(unfloat).collect::<Option<_>>()?,
+        times_counted: v.get("times_counted").map_or(Some(false), Value::as_bool)?,
         time_units: v["time_units"].as_str()?.to_owned(),
         settings: serde_json::from_str(v["settings"].as_str()?).ok()?,
     })
@@ -279,6 +283,7 @@ mod tests {
             dimension: 3,
             zones: vec![zone.clone(), zone],
             times: vec![1.0 / 3.0],
+            times_counted: true,
             time_units: "s".into(),
             settings: json!({"gamma": 1.4000000000000001, "a": [1, null]}),
         };

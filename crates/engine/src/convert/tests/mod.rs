@@ -80,6 +80,7 @@ fn case(zones: &[[usize; 3]], dtype: DType, dimension: usize) -> Case {
         dimension,
         zones: Vec::new(),
         times: vec![0.1, 0.3],
+        times_counted: false,
         time_units: "L/a_inf".into(),
         settings: serde_json::json!({"reference": {"mach": 0.3}}),
     };

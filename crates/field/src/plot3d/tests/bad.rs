@@ -1,5 +1,6 @@
 //! What broken and hostile files get: a clear error, in time and memory that follow from their size.
 
+use super::super::Given;
 use super::*;
 use proptest::prelude::*;
 
@@ -353,7 +354,12 @@ fn who_interrupts_while_a_hint_is_looked_for_is_heard() {
             calls <= most
         };
         let cache = folder.0.join("cache");
-        let e = Plot3d::open_with_progress(&[bad.clone()], &[], &[], &Plot3dOptions::default(), &cache, &mut progress);
+        let e = Plot3d::open_with_progress(
+            Given { grids: &[bad.clone()], q: &[], function: &[], dt: None },
+            &Plot3dOptions::default(),
+            &cache,
+            &mut progress,
+        );
         (e.unwrap_err(), calls)
     };
     let (e, all) = open(u32::MAX);

@@ -1,5 +1,6 @@
 //! What is kept of text saves time and changes nothing else.
 
+use super::super::Given;
 use super::*;
 
 /// Integers that are a plane of 8 x 9 points with iblank, and a box of 1 x 8 x 9 points without.
@@ -59,8 +60,13 @@ fn the_same_is_said_and_nothing_is_read_twice() {
             *calls += 1;
             true
         };
-        Plot3d::open_with_progress(&[g.clone()], &[q.clone()], &[], &Plot3dOptions::default(), &cache, &mut count)
-            .unwrap()
+        Plot3d::open_with_progress(
+            Given { grids: &[g.clone()], q: &[q.clone()], function: &[], dt: None },
+            &Plot3dOptions::default(),
+            &cache,
+            &mut count,
+        )
+        .unwrap()
     };
     let (mut cold, mut warm) = (0, 0);
     let first = open(&mut cold);

@@ -1,5 +1,6 @@
 //! What the writer writes, the reader finds, with no options.
 
+use super::super::Given;
 use super::*;
 use crate::catalog::{FlowHeader, Role};
 use proptest::prelude::*;
@@ -321,12 +322,23 @@ fn text_as_people_write_it() {
         true
     };
     let cache = folder.0.join("cache");
-    Plot3d::open_with_progress(&[g.clone()], &[], &[], &Plot3dOptions::default(), &cache, &mut count).unwrap();
+    Plot3d::open_with_progress(
+        Given { grids: &[g.clone()], q: &[], function: &[], dt: None },
+        &Plot3dOptions::default(),
+        &cache,
+        &mut count,
+    )
+    .unwrap();
     assert_eq!(calls, 0);
     let mut stop = |_: u64, _: u64| false;
     folder.file("a.xyz", &text.to_ascii_uppercase()[..text.len() - 2]);
-    let e =
-        Plot3d::open_with_progress(&[g.clone()], &[], &[], &Plot3dOptions::default(), &cache, &mut stop).unwrap_err();
+    let e = Plot3d::open_with_progress(
+        Given { grids: &[g.clone()], q: &[], function: &[], dt: None },
+        &Plot3dOptions::default(),
+        &cache,
+        &mut stop,
+    )
+    .unwrap_err();
     assert!(matches!(e, FieldError::Interrupted), "{e}");
 }
 
