@@ -18,14 +18,16 @@ README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encodi
 
 @pytest.fixture
 def wing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with wing.xyz and wing.q: two zones, the first of which has a wall."""
+    """A working folder with wing.xyz and wing.q: two zones, the first of which has a wall; and wing_1.q to wing_4.q, steps in time."""
     whole = box(41, 9, 7, size=(2, 1, 1))
     for q in whole.q[1:4]:
         q[:, 0] = 0.0
     blocks = cut(whole, 2)
     for q in blocks[1].q[1:4]:
         q[:, 0] = 0.3
-    write(tmp_path, blocks, stem="wing")
+    for n in range(5):
+        write(tmp_path, blocks, stem="wing" if n == 0 else f"wing_{n}", time=0.5 * n)
+        (tmp_path / f"wing_{n}.xyz").unlink(missing_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -37,6 +39,7 @@ def test_python(wing: Path) -> None:
     assert said["ds"].stats()["limit_bytes"] == 2 << 30
     assert len(said["lines"]) == 50 and len(said["lines"]["density"]) == len(said["lines"].points) > 50
     assert (wing / "lines.vtp").stat().st_size > 1000
+    assert len(said["paths"]) == 50 and said["paths"].time.max() == 2.0
     picture = (wing / "wing.png").read_bytes()
     assert picture[:8] == b"\x89PNG\r\n\x1a\n"
     assert np.shape(said["ds"].zones["zone2"]["pressure"][:, 5, 10:20]) == (7, 10)
@@ -49,7 +52,7 @@ def test_command_lines(wing: Path, ff: Command) -> None:
     for program, *words in commands:
         assert program == "farfield"
         ff(*words, cwd=wing)
-    assert all((wing / name).exists() for name in ("lines.vtp", "wing.png", "wing.zarr", "body.vtp"))
+    assert all((wing / name).exists() for name in ("lines.vtp", "paths.vtp", "wing.png", "wing.zarr", "body.vtp"))
 
 
 def test_options_of_every_run(ff: Command) -> None:
