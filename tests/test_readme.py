@@ -18,7 +18,7 @@ README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encodi
 
 @pytest.fixture
 def wing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with wing.xyz and wing.q: two zones, the first of which has a wall; and wing_1.q to wing_4.q, steps in time."""
+    """A working folder with wing.xyz and wing.q: two zones, the first of which has a wall; wing_1.q to wing_4.q are steps."""
     whole = box(41, 9, 7, size=(2, 1, 1))
     for q in whole.q[1:4]:
         q[:, 0] = 0.0
