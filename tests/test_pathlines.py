@@ -96,6 +96,48 @@ def test_the_same_bytes_whatever_the_memory(series: str, store: Path, ff: Comman
         ff("trace", source, "--kind", "pathline", "--seeds", "random:40:2", "--scalars", "pressure", "-o", out, *more)
         seen.add(hashlib.md5(out.read_bytes()).hexdigest())
     assert len(seen) == 1
+    for n, (source, *more) in enumerate(arms):
+        out = tmp_path / f"s{n}.npz"
+        words = ("--kind", "streakline", "--release-every", 0.2, "--seeds", "random:40:2", "--scalars", "pressure")
+        ff("trace", source, *words, "-o", out, *more)
+        seen.add(hashlib.md5(out.read_bytes()).hexdigest())
+    assert len(seen) == 2
+
+
+def test_streaklines_are_known_too(series: str) -> None:
+    x = np.array([0.2, 0.8, 0.3])
+    with ff_module.open(series) as ds:
+        smoke = ds.streaklines(seeds=[x], scalars=["velocity_y"])
+        assert smoke["birth"].tolist() == list(TIMES)[::-1]
+        assert smoke["age"].tolist() == [TIMES[LAST] - t for t in TIMES[::-1]]
+        assert (smoke.time == TIMES[LAST]).all() and np.abs(smoke["velocity_y"] + 0.3).max() < 1e-12
+        for point, born in zip(smoke.points, smoke["birth"], strict=True):
+            assert np.abs(point - moved(x, born, TIMES[LAST])).max() < 1e-12
+        assert ds.streaklines(seeds=[x], release_times=[1.5, 0.7])["birth"].tolist() == [1.5, 0.7]
+        assert ds.streaklines(seeds=[x], release_steps=2)["birth"].tolist() == [3.0, 1.25, 0.5]
+        assert len(ds.streaklines(seeds=[x], t0=1.0, t1=2.0, release_every=0.25).points) == 5
+        back = ds.streaklines(seeds=[x], t0=2.0, t1=1.0, release_every=0.5)
+        assert back["birth"].tolist() == [1.0, 1.5, 2.0] and back["age"].tolist() == [0.0, 0.5, 1.0]
+        assert np.abs(back.points[2] - moved(x, 2.0, 1.0)).max() < 1e-12
+        with pytest.raises(UsageError, match="in one way"):
+            ds.streaklines(seeds=[x], release_every=0.1, release_steps=1)
+        with pytest.raises(UsageError, match="does not lie between"):
+            ds.streaklines(seeds=[x], release_times=[9.0])
+        with pytest.raises(UsageError, match="positive"):
+            ds.streaklines(seeds=[x], release_every=-1.0)
+
+
+def test_a_selected_time_is_when_particles_start(series: str) -> None:
+    with ff_module.open(series) as ds:
+        assert ds.sel(time=1.25).pathlines(seeds=[(0.2, 0.8, 0.3)]).time[0] == 1.25
+        assert ds.isel(time=1).streaklines(seeds=[(0.2, 0.8, 0.3)])["birth"].min() == 1.0
+
+
+def test_info_says_what_pathlines_need(series: str, ff_json: Json, ff: Command, tmp_path: Path) -> None:
+    ff("convert", series, tmp_path / "big.zarr", "--page", 64)
+    least = ff_json("info", tmp_path / "big.zarr")["limit_least_bytes"]
+    words = ("--kind", "pathline", "--seeds", "random:9:1", "-o", tmp_path / "l.npz", "--memory-limit", least)
+    ff("trace", tmp_path / "big.zarr", *words)
 
 
 def test_files_say_what_they_hold(store: Path, ff: Command, ff_json: Json, tmp_path: Path) -> None:
@@ -118,6 +160,8 @@ NONSENSE = {
     ("--step", "1"): "--step is not for lines of kind pathline",
     ("--max-time", "1"): "--max-time is not for lines of kind pathline",
     ("--time-step", "-1"): "positive",
+    ("--terminal-speed", "1"): "--terminal-speed is not for lines of kind pathline",
+    ("--release-every", "1"): "--release-every is not for lines of kind pathline; it goes with --kind streakline",
     ("--integrator", "rk5"): "there are: rk45",
 }
 

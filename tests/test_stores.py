@@ -103,7 +103,7 @@ def test_a_source_that_validate_would_not_read_whole(flow: str, store: Path, ff:
     q = flow.split("+q=")[1]
     for words in (("info",), ("validate",)):
         said = ff(*words, source_of(store, q), ok=(2,)).stderr
-        assert str(store) in said and "takes no q or function files" in said
+        assert str(store) in said and "takes no grid, q or function files" in said
     ff("validate", store)
 
 

@@ -174,14 +174,18 @@ class Dataset:
                    "max_steps": int,               # null: 2000; above 4294967295 as that, which no line gets to
                    "terminal_speed": number,       # 1e-12
                    "scalars": [field names],       # sampled along the lines, vectors too
-                   "kind": "streamline" | "pathline"}
+                   "kind": "streamline" | "pathline" | "streakline"}
 
         Of kind pathline ("direction" is that of time, forward or backward; no "step", "max_time", "initial_step", "max_step" and
         "terminal_speed"; lengths and steps count for the whole line):
                   {"t0": number, "t1": number,     # release and end; null: first and last time, or backward last and first
                    "time_step": number,            # longest step, time, null: from the cell; the step of rk4 and euler
                    "hold_steps": bool}             # a time step holds until the next, without interpolation
-        `time` is then the dataset's, in the order in which the particle is at its points.
+        `time` is then the dataset's, in the order in which the particle is at its points. Of kind streakline, the same and
+                  {"release_every": number,        # time between particles
+                   "release_steps": int,           # time steps between them
+                   "release_times": [number]}      # at most one of the three; none: 1 time step
+        A line has the particles of its seed at `t1`, from the last to the first, with fields `birth` and `age` added.
 
         One line a seed, in seed order. `both` gives one line from the backward end through the seed to the forward end, with
         negative times before the seed. A seed outside every zone gives an empty line with reason `left`."""

@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from farfield import _core, outputs, sources
 from farfield.errors import FarfieldError, UsageError
 from farfield.lines import MOST_STEPS, Lines
-from farfield.names import field_names
-from farfield.pathlines import path_options
+from farfield.pathlines import OverTime, options_text
 from farfield.progress import Report, reporting
 from farfield.seeds import file_of, resolve
 from farfield.settings import Settings
@@ -123,7 +122,7 @@ def open_source(
     return Dataset(native, source)
 
 
-class Dataset:
+class Dataset(OverTime):
     """A dataset, or one time step of it. Nothing is read before it is needed; a `repr` reads nothing.
 
     >>> import farfield as ff
@@ -344,65 +343,7 @@ class Dataset:
             "scalars": scalars,
         }
         with reporting(progress) as report:
-            return Lines(self._native.streamlines(_options(options), seeds=array, progress=report))
-
-    def pathlines(
-        self,
-        vectors: str = "velocity",
-        *,
-        seeds: ArrayLike | str | os.PathLike[str],
-        t0: float | None = None,
-        t1: float | None = None,
-        integration_direction: str | None = None,
-        integrator: str = "rk45",
-        time_step: float | None = None,
-        max_steps: int | None = 2000,
-        max_length: float | None = None,
-        tolerance: float = 1e-6,
-        hold_steps: bool = False,
-        scalars: Sequence[str] = (),
-        progress: bool | Report | None = None,
-    ) -> Lines:
-        """Follows particles while the flow, and the grid where it moves, change. `time` of the result is the dataset's.
-
-        Args:
-            vectors: The vector field.
-            seeds: As in `streamlines`.
-            t0: When the particles are let go; None for the first time, or backward the last.
-            t1: Until when they are followed; None for the last time, or backward the first.
-            integration_direction: `"forward"` or `"backward"` in time; None follows from `t0` and `t1`.
-            integrator: `"rk45"` with step control, or `"rk4"` or `"euler"` with steps of `time_step`.
-            time_step: Longest step, time; None takes it from the cell.
-            max_steps: Steps of a line; None for no bound.
-            max_length: Length of a line; None for no bound.
-            tolerance: Local error that a step may make, as a share of its length.
-            hold_steps: A time step holds until the next, instead of linear interpolation between them.
-            scalars: Fields sampled along the lines (vectors too).
-            progress: As in `farfield.open`.
-
-        Raises:
-            UnknownName: if a field does not exist.
-            UsageError: if an argument makes no sense, or a time lies outside of the dataset's.
-            MemoryLimitError: if the memory limit does not hold one step.
-
-        >>> import farfield as ff
-        >>> lines = ff.open("demo:box").pathlines(seeds=[(0.7, 0.5, 0.3)], t0=0.0, t1=0.5)
-        >>> float(lines.time[-1]), lines.reason[0]
-        (0.5, 'time')
-        """
-        spec, array = resolve(seeds)
-        options = {
-            "seeds": spec,
-            "field": vectors,
-            **path_options("pathline", integration_direction, t0, t1, time_step, hold_steps),
-            "integrator": integrator,
-            "tolerance": tolerance,
-            "max_length": max_length,
-            "max_steps": MOST_STEPS if max_steps is None else max_steps,
-            "scalars": scalars,
-        }
-        with reporting(progress) as report:
-            return Lines(self._native.streamlines(_options(options), seeds=array, progress=report))
+            return Lines(self._native.streamlines(options_text(options), seeds=array, progress=report))
 
     def trace(
         self,
@@ -423,7 +364,7 @@ class Dataset:
         """
         outputs.check([output], [*self._source.reads(), *file_of(options.get("seeds"))])
         with reporting(progress) as report:
-            text = self._native.trace(_options(options), os.fspath(output), seeds=seeds, progress=report)
+            text = self._native.trace(options_text(options), os.fspath(output), seeds=seeds, progress=report)
         found: dict[str, Any] = json.loads(text)
         return found
 
@@ -492,15 +433,6 @@ class Dataset:
             # Of two errors the first one says what went wrong.
             if error is None:
                 raise
-
-
-def _options(options: Mapping[str, Any]) -> str:
-    """Options as JSON, NumPy's numbers among them."""
-    plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in options.items()}
-    for key, value in plain.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise UsageError(f"{key} is {value}; it must be a finite number (None where there is to be no bound)")
-    return json.dumps({**plain, "scalars": field_names(plain.get("scalars"))})
 
 
 def _floats(value: Any) -> Any:

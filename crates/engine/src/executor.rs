@@ -35,6 +35,8 @@ const CHARGE_ROUNDS: usize = 16;
 const TELL_EVERY: Duration = Duration::from_millis(80);
 /// A refused charge is tried again for this long: pins are let go within microseconds, reads over a network take a part of a second.
 const CHARGE_PATIENCE: Duration = Duration::from_secs(2);
+/// Tasks that nobody steps make way for a charge that was refused for this long, and then for twice as long each time.
+const MAKE_WAY: Duration = Duration::from_millis(10);
 /// A task's state is charged anew when it has grown by this much.
 const CHARGE_STEP: usize = 64 << 10;
 
@@ -351,11 +353,7 @@ where
         }
         let Some(slot) = &mut self.lanes[lane] else { return false };
         if slot.restarts > 0 {
-            slot.restarts = 0;
-            slot.wanted.clear();
-            if slot.hold.take().is_some() {
-                self.shared.elder.store(false, SeqCst);
-            }
+            self.shared.stepped(slot);
         }
         if !charge {
             return true;
@@ -401,13 +399,14 @@ where
         };
         let first = s.insists.try_lock();
         let began = Instant::now();
-        let mut asked = began;
+        // Reads over a network take a while: half of what is idle goes at once, then half of the rest after twice that time.
+        let (mut asked, mut moment) = (began, MAKE_WAY);
         while began.elapsed() < self.patience() && !s.stop.load(Relaxed) {
-            if !refused.alone && asked.elapsed() >= CHARGE_PATIENCE / 400 {
+            if !refused.alone && asked.elapsed() >= moment {
                 if first.is_err() || !self.make_way() {
                     break;
                 }
-                asked = Instant::now();
+                (asked, moment) = (Instant::now(), 2 * moment);
             } else {
                 nap();
             }
@@ -437,9 +436,16 @@ where
     /// in another thread's lanes either.
     fn make_way(&mut self) -> bool {
         for (lane, outcome) in self.lanes.iter_mut().zip(&mut self.outcomes) {
-            // What came of the last step is found again by the next.
-            outcome.missing.clear();
-            if let Some(slot) = lane.take() {
+            // Those that are done stay: they are about to be handed over.
+            if outcome.progress == Progress::Done {
+                continue;
+            }
+            if let Some(mut slot) = lane.take() {
+                // What a step lacked is found again by the next; one that was made is noted.
+                outcome.missing.clear();
+                if outcome.progress == Progress::Yield {
+                    self.shared.stepped(&mut slot);
+                }
                 self.shared.lock().ready.push_front(slot);
             }
         }

@@ -1,5 +1,6 @@
 //! What pathlines are asked for: between which times, and what is read at each step.
 
+use crate::session::charge_other;
 use crate::trace::TraceSpec;
 use field::dataset::Dataset;
 use field::error::FieldError;
@@ -7,9 +8,12 @@ use kernels::pathline::PathOptions;
 use kernels::rk::Method;
 use kernels::streamline::{Direction, Integrator};
 use kernels::unsteady::Series;
+use pager::Pager;
+use std::any::Any;
 use std::sync::Arc;
 
-/// What is asked of pathlines beside [`kernels::streamline::Options`], of which the direction is that of time, and lengths and steps count for the whole line.
+/// What is asked of pathlines beside [`kernels::streamline::Options`], of which the direction is that of time, and lengths and steps
+/// count for the whole line.
 #[derive(Clone, Debug, Default)]
 pub struct PathSpec {
     /// When particles are let go; `None`: at the first time, or backward at the last.
@@ -20,14 +24,85 @@ pub struct PathSpec {
     pub time_step: Option<f64>,
     /// A step of the dataset holds until the next, instead of linear interpolation between them.
     pub held: bool,
+    /// Streaklines: when particles are let go.
+    pub streak: Option<Releases>,
+}
+
+/// When the particles of a streakline are let go, between the times of its first and its last one.
+#[derive(Clone, Debug)]
+pub enum Releases {
+    /// Whenever so much time has passed.
+    Every(f64),
+    /// At every so many time steps of the dataset.
+    Steps(usize),
+    /// At these times.
+    At(Vec<f64>),
+}
+
+/// Most particles of one streakline.
+const MOST_RELEASES: f64 = 1e7;
+
+/// The times of the releases in the order of the run.
+pub(crate) fn releases(releases: &Releases, series: &Series, [from, to]: [f64; 2]) -> Result<Arc<[f64]>, FieldError> {
+    let wrong = |what: String| Err(FieldError::Usage(what));
+    let back = to < from;
+    let within = |t: &f64| if back { (to..=from).contains(t) } else { (from..=to).contains(t) };
+    let mut times: Vec<f64> = match releases {
+        Releases::Every(span) if !(*span > 0.0 && span.is_finite()) => {
+            return wrong(format!("particles cannot be released every {span}; it must be a positive time"))
+        }
+        Releases::Every(span) if (to - from).abs() / span > MOST_RELEASES => {
+            return wrong(format!(
+            "every {span} between {from} and {to} makes {:.0} particles a seed; choose a longer time between releases",
+            (to - from).abs() / span
+        ))
+        }
+        Releases::Every(span) => {
+            let sign = if back { -1.0 } else { 1.0 };
+            (0u32..).map(|n| from + sign * span * f64::from(n)).take_while(within).collect()
+        }
+        Releases::Steps(0) => return wrong("particles cannot be released every 0 steps; it must be 1 or more".into()),
+        Releases::Steps(n) => {
+            let mut times: Vec<f64> = series.times.iter().copied().filter(within).collect();
+            if back {
+                times.reverse();
+            }
+            times.into_iter().step_by(*n).collect()
+        }
+        Releases::At(times) => {
+            if let Some(t) = times.iter().find(|t| !within(t)) {
+                return wrong(format!("the release time {t} does not lie between {from} and {to}"));
+            }
+            times.clone()
+        }
+    };
+    times.sort_by(f64::total_cmp);
+    if back {
+        times.reverse();
+    }
+    if times.is_empty() {
+        return wrong(format!(
+            "no particle is released between {from} and {to}; say when with a time between releases, or the times of them"
+        ));
+    }
+    Ok(times.into())
+}
+
+/// A dataset's steps as particles meet them.
+pub(crate) struct Course {
+    pub series: Arc<Series>,
+    pub options: PathOptions,
+    /// The memory that the series takes.
+    pub held: Box<dyn Any>,
 }
 
 /// The times between which particles are followed, and what is read at each step.
 pub(crate) fn series(
     dataset: &Dataset,
+    pager: &Arc<Pager>,
     spec: &TraceSpec,
     path: &PathSpec,
-) -> Result<(Arc<Series>, PathOptions), FieldError> {
+) -> Result<Course, FieldError> {
     let times: Box<[f64]> = dataset.catalog.times.as_slice().into();
     if let Some(n) = times.windows(2).position(|t| !(t[0] < t[1])) {
         return Err(FieldError::Usage(format!(
@@ -86,6 +161,9 @@ pub(crate) fn series(
         time_step: path.time_step,
         step_cells: spec.options.step_cells,
     };
+    let bytes = dataset.fields_over_time_bytes(&spec.scalars) + size_of_val(&*times) as u64;
+    let held = charge_other(pager, bytes, "what is read of each time step")?;
     let fields = dataset.fields_over_time(&spec.field, &spec.scalars)?;
-    Ok((Arc::new(Series { times, fields, linear: !path.held }), options))
+    let series = Arc::new(Series { times, fields, linear: !path.held });
+    Ok(Course { series, options, held })
 }

@@ -7,14 +7,16 @@ use crate::output::{
     self, FieldSpec, FieldType, FieldValues, FinishedLine, LineArrays, LineLayout, LineSpool, OutputFile, Provenance,
     SpoolOptions,
 };
-pub use crate::pathlines::PathSpec;
+use crate::pathlines::Course;
+pub use crate::pathlines::{PathSpec, Releases};
 use crate::seeds::Seeds;
 use crate::session::{would_do, Session, Watch};
-use crate::tracers::{Pathlines, Streamlines, Tracer};
+use crate::tracers::{Pathlines, Streaklines, Streamlines, Tracer};
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::space::{ZoneFields, LANES};
 use kernels::flow::ZoneOrder;
+use kernels::streakline::{StreakOptions, OF_PARTICLES};
 use kernels::streamline::{Direction, Options};
 use pager::error::{PageError, PageErrorKind};
 use pager::{Charge, ChargeKind, Pager, Worker};
@@ -274,9 +276,22 @@ pub fn trace(
             trace_by(session, spec, tracer, (&dataset, layout, need), file, watch)
         }
         Some(path) => {
-            let (series, options) = crate::pathlines::series(&dataset, spec, path)?;
-            let need = Need::of(&dataset, &series.fields[0], &session.pager, series.times.len().min(2));
-            let tracer = Pathlines { zones, series, order, options, components };
+            let Course { series, options, held: _held } =
+                crate::pathlines::series(&dataset, &session.pager, spec, path)?;
+            let need = Need::of(
+                &dataset,
+                &series.fields[0],
+                &session.pager,
+                if series.linear { series.times.len().min(2) } else { 1 },
+            );
+            let Some(streak) = &path.streak else {
+                let tracer = Pathlines { zones, series, order, options, components };
+                return trace_by(session, spec, tracer, (&dataset, layout, need), file, watch);
+            };
+            let releases = crate::pathlines::releases(streak, &series, options.times)?;
+            let options = StreakOptions { path: options, releases };
+            let components = components - OF_PARTICLES;
+            let tracer = Streaklines { zones, series, order, options, components };
             trace_by(session, spec, tracer, (&dataset, layout, need), file, watch)
         }
     }
@@ -467,7 +482,18 @@ pub fn line_layout(dataset: &Dataset, spec: &TraceSpec) -> LineLayout {
         dtype: FieldType::F64,
         unit: dataset.units(name),
     });
-    LineLayout { fields: fields.collect(), both: spec.options.direction == Direction::Both }
+    let mut fields: Vec<FieldSpec> = fields.collect();
+    if spec.path.as_ref().is_some_and(|p| p.streak.is_some()) {
+        let unit = || dataset.catalog.time_units.clone();
+        let of_particles = ["birth", "age"];
+        fields.extend(of_particles.map(|name| FieldSpec {
+            name: name.into(),
+            components: 1,
+            dtype: FieldType::F64,
+            unit: unit(),
+        }));
+    }
+    LineLayout { fields, both: spec.options.direction == Direction::Both }
 }
 
 /// The order of search between zones: those named first, then the others in file order.

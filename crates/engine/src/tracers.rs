@@ -7,6 +7,7 @@ use field::space::{Space, ZoneFields, LANES};
 use kernels::flow::{GridFlow, ZoneOrder};
 use kernels::line::Joined;
 use kernels::pathline::{PathOptions, Pathline};
+use kernels::streakline::{StreakOptions, Streakline};
 use kernels::streamline::{step_lanes, Options, Progress, Seed, Streamline};
 use kernels::unsteady::{Series, UnsteadyFlow};
 use pager::error::PageError;
@@ -121,6 +122,54 @@ impl Tracer for Pathlines {
         line.bytes()
     }
     fn join(line: Pathline) -> Joined {
+        line.into_line()
+    }
+}
+
+/// Where particles are at one time that were let go one after the other.
+pub(crate) struct Streaklines {
+    pub zones: Arc<[Zone]>,
+    pub series: Arc<Series>,
+    pub order: ZoneOrder,
+    pub options: StreakOptions,
+    /// Sampled components, those that a streakline adds aside.
+    pub components: usize,
+}
+
+impl Tracer for Streaklines {
+    type Line = Streakline;
+    type Flow = UnsteadyFlow<PagedNodes>;
+
+    fn flow(&self, worker: Worker) -> Self::Flow {
+        UnsteadyFlow::new(PagedNodes::new(self.zones.clone(), worker, 0), self.series.clone(), self.order.clone())
+    }
+    #[inline(always)]
+    fn worker<'c>(&self, flow: &'c mut Self::Flow) -> &'c mut Worker {
+        flow.grid.space.nodes.nodes().worker()
+    }
+    fn line(&self, seed: Seed) -> Streakline {
+        Streakline::new(seed, &self.options, self.components)
+    }
+    fn steps(
+        &self,
+        flow: &mut Self::Flow,
+        lines: [Option<&mut Streakline>; LANES],
+        outcomes: &mut [Outcome; LANES],
+        mut failed: impl FnMut(usize, Option<PageError>),
+    ) {
+        for (lane, line) in lines.into_iter().enumerate() {
+            let Some(line) = line else { continue };
+            let result = line.step(flow, &self.options, lane);
+            take(result, &mut flow.grid.space.nodes, &mut outcomes[lane], |error| {
+                failed(lane, error);
+                line.fail();
+            });
+        }
+    }
+    fn bytes(line: &Streakline) -> usize {
+        line.bytes()
+    }
+    fn join(line: Streakline) -> Joined {
         line.into_line()
     }
 }

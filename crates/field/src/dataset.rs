@@ -336,19 +336,30 @@ impl Dataset {
     /// # Errors
     /// As [`Self::fields`].
     pub fn fields_over_time(&self, vector: &str, sampled: &[String]) -> Result<Box<[Arc<[ZoneFields]>]>, FieldError> {
-        let steps = self.catalog.times.len().max(1);
-        let mut all: Vec<Arc<[ZoneFields]>> = Vec::with_capacity(steps);
-        let said = |zone: &ZoneInfo, step: usize| {
-            zone.headers.get(step).or(zone.headers.last()).map(|h| [h.gamma.to_bits(), h.mach.to_bits()])
-        };
-        for step in 0..steps {
-            let as_before = |z: &ZoneInfo| said(z, step) == said(z, step - 1);
-            match all.last().filter(|_| self.catalog.zones.iter().all(as_before)) {
+        let mut all: Vec<Arc<[ZoneFields]>> = Vec::with_capacity(self.catalog.times.len().max(1));
+        for step in 0..self.catalog.times.len().max(1) {
+            match all.last().filter(|_| self.says_as_before(step)) {
                 Some(last) => all.push(last.clone()),
                 None => all.push(self.fields(Some(vector), sampled, step)?),
             }
         }
         Ok(all.into())
+    }
+
+    /// Bytes on the heap of what [`Self::fields_over_time`] gives.
+    pub fn fields_over_time_bytes(&self, sampled: &[String]) -> u64 {
+        let steps = self.catalog.times.len().max(1);
+        let differ = (0..steps).filter(|step| !self.says_as_before(*step)).count();
+        let zone = size_of::<ZoneFields>() as u64 + held::grown::<Quantity>(sampled.len());
+        differ as u64 * zone * self.zones.len() as u64 + held::grown::<Arc<[ZoneFields]>>(steps)
+    }
+
+    /// Whether the headers of a step say of the gas what those of the one before say.
+    fn says_as_before(&self, step: usize) -> bool {
+        let said = |zone: &ZoneInfo, step: usize| {
+            zone.headers.get(step).or(zone.headers.last()).map(|h| [h.gamma.to_bits(), h.mach.to_bits()])
+        };
+        step > 0 && self.catalog.zones.iter().all(|z| said(z, step) == said(z, step - 1))
     }
 
     /// What is sampled at a step where zones differ in it: for each zone what `sampled` says of it. Nothing is traced.

@@ -314,7 +314,7 @@ impl<N: Nodes> Space<N> {
             let l = &self.kept[n];
             let q = match l.map().invert(p, start) {
                 Inverse::At(q) => q,
-                Inverse::None => return Ok(Walk::Lost),
+                Inverse::None => return Ok(Walk::Lost { blank: l.blank == Blank::Hole }),
             };
             if Shape::holds(l.thin, q) {
                 let spot = Spot { cell, rst: q };
@@ -343,7 +343,7 @@ impl<N: Nodes> Space<N> {
             }
             cell = next;
         }
-        Ok(Walk::Lost)
+        Ok(Walk::Lost { blank: false })
     }
 
     /// Finds a point in a zone from nothing: the lowest (k, j, i) usable cell that contains it, with Newton from the cell's
@@ -496,6 +496,9 @@ pub enum Walk {
     Hole(Spot),
     /// At the zone's edge; the point lies beyond (if the zone does not fold back).
     Edge(Spot),
-    /// Nowhere.
-    Lost,
+    /// Nowhere; `blank` if in a cell that is blanked out or has no geometry.
+    Lost {
+        /// Whether it is.
+        blank: bool,
+    },
 }

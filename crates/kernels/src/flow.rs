@@ -233,7 +233,7 @@ impl<N: Nodes> GridFlow<N> {
                 };
                 (named, true, Exit::Left)
             }
-            Walk::Lost => (None, true, Exit::Left),
+            Walk::Lost { blank } => (None, true, if blank { Exit::Hole } else { Exit::Left }),
         };
         Ok(match self.cross(p, zone, named, same)? {
             Some(spot) => {

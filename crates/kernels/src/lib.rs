@@ -9,5 +9,6 @@ pub mod flow;
 pub mod line;
 pub mod pathline;
 pub mod rk;
+pub mod streakline;
 pub mod streamline;
 pub mod unsteady;

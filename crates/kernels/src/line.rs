@@ -125,6 +125,21 @@ impl Line {
         h.points.push(Point { x, time, zone: zone as i32 + 1 });
         h.fields.extend(fields);
     }
+    /// The last point of the half that is traced forward, or the seed: position, 0-based zone, fields.
+    pub fn last(&self) -> Option<([f64; 3], u32, &[f64])> {
+        let h = if self.halves[1].points.is_empty() { &self.seed } else { &self.halves[1] };
+        let p = h.points.last()?;
+        Some((p.x, (p.zone - 1) as u32, &h.fields[h.fields.len() - self.fields..]))
+    }
+    /// Forgets all points but the seed's: lengths stay.
+    pub fn forget(&mut self) {
+        self.halves[1].points.clear();
+        self.halves[1].fields.clear();
+    }
+    /// Why the current half ended.
+    pub fn ended(&self) -> Option<Reason> {
+        self.halves[self.current].reason
+    }
     /// Adds to the length of the current half.
     #[inline]
     pub fn advance(&mut self, length: f64) {
@@ -149,11 +164,15 @@ impl Line {
     pub fn end(&mut self, reason: Reason) {
         self.halves[self.current].reason = Some(reason);
     }
-    /// Bytes held, spare capacity included; what is nearly full counts twice, as it will be when it has grown.
+    /// Bytes held, spare capacity included; what is nearly full counts with what it will be while it grows: itself, and twice that.
     pub fn bytes(&self) -> usize {
         let soon = |len: usize, room: usize, each: usize| {
             let full = room > 0 && room - len < SOON * each;
-            room << usize::from(full)
+            if full {
+                3 * room
+            } else {
+                room
+            }
         };
         let half = |h: &HalfLine| {
             soon(h.points.len(), h.points.capacity(), 1) * size_of::<Point>()

@@ -34,13 +34,13 @@ pub struct PathOptions {
 }
 
 impl PathOptions {
-    fn forward(&self) -> bool {
+    pub(crate) fn forward(&self) -> bool {
         self.times[1] >= self.times[0]
     }
 }
 
-/// A step may be longer by this factor where it gets to a time of the series.
-const STRETCH: f64 = 1.01;
+/// A step may be longer by this factor where it gets to a time of the series. Less than any step is shortened by.
+const STRETCH: f64 = 1.0 + 1e-10;
 
 #[derive(Clone, Debug)]
 enum State {
@@ -65,19 +65,31 @@ pub struct Pathline {
     /// Step that the error control allows, in time.
     h: f64,
     line: Line,
+    /// Whether all points are kept, or the seed and the last.
+    all: bool,
+    steps: u32,
+    released: f64,
     sampled: Vec<f64>,
 }
 
 impl Pathline {
     /// A task for a seed; `fields` is the number of sampled components.
     pub fn new(seed: Seed, options: &PathOptions, fields: usize) -> Self {
+        Self { all: true, ..Self::released_at(seed, options.times[0], fields) }
+    }
+
+    /// A particle of which only the last point is kept.
+    pub(crate) fn released_at(seed: Seed, time: f64, fields: usize) -> Self {
         let mut line = Line::new(fields);
         line.begin(Half::Forward);
         Self {
             seed,
             state: State::Locate,
             x: [0.0; 3],
-            time: options.times[0],
+            time,
+            all: false,
+            steps: 0,
+            released: time,
             interval: 0,
             h: f64::INFINITY,
             line,
@@ -87,7 +99,28 @@ impl Pathline {
 
     /// Bytes that the task holds.
     pub fn bytes(&self) -> usize {
-        core::mem::size_of::<Self>() + self.line.bytes()
+        let stepper = core::mem::size_of::<Stepper<Place>>();
+        core::mem::size_of::<Self>() + stepper + self.line.bytes() + 8 * self.sampled.capacity()
+    }
+
+    /// When it was let go.
+    pub(crate) fn released(&self) -> f64 {
+        self.released
+    }
+
+    /// Where it was last: position, 0-based zone, sampled fields.
+    pub(crate) fn last(&self) -> Option<([f64; 3], u32, &[f64])> {
+        self.line.last()
+    }
+
+    /// Why it ended.
+    pub(crate) fn ended(&self) -> Option<Reason> {
+        self.line.ended()
+    }
+
+    /// Whether its seed was looked for.
+    pub(crate) fn is_located(&self) -> bool {
+        !matches!(self.state, State::Locate)
     }
 
     /// When it is.
@@ -185,6 +218,16 @@ impl Pathline {
         };
         flow.go_to(lane, interval, self.time);
         let mut place = place;
+        if !flow.series().linear {
+            // Where steps hold, the grid jumps.
+            match flow.grid.locate(self.x, &place)? {
+                Ok(there) => place = there,
+                Err(exit) => {
+                    self.end(exit.reason(false));
+                    return Ok(());
+                }
+            }
+        }
         if flow.grid.space.shape(place.spot.cell)?.blank == Blank::Hole {
             match flow.grid.cross(V4::from_xyz(self.x), place.spot.cell.zone, None, true)? {
                 Some(spot) => place = Place { spot, kept_fringe: None },
@@ -223,6 +266,11 @@ impl Pathline {
         // Kept as the finished stages are: a step that starts anew does not settle again.
         *at = settled;
         let cell_time = flow.length_scale(&settled)? / v.length3();
+        if !(cell_time > 0.0) {
+            // The vector is too large for its length to be a number, or the cell has none.
+            self.end(Reason::Hole);
+            return Ok(());
+        }
         let series = flow.series();
         let single = series.times.len() < 2;
         let [first, last] = [self.interval, series.next(self.interval)].map(|n| series.times[n as usize]);
@@ -281,11 +329,13 @@ impl Pathline {
         let at_stop = h >= time_left;
         let time = if at_stop { stop } else { self.time + sign * h };
         let (v1, end) = step.end;
+        // Times so large that a step is below their rounding.
+        let stands = time == self.time && !at_stop;
         let reason = if chord >= length_left * (1.0 - 1e-9) {
             Some(Reason::Length)
-        } else if at_stop && stop == o.times[1] {
+        } else if stands || (at_stop && stop == o.times[1]) {
             Some(Reason::Time)
-        } else if self.line.half_steps() + 1 >= o.max_steps {
+        } else if self.steps + 1 >= o.max_steps {
             Some(Reason::Steps)
         } else {
             None
@@ -294,10 +344,11 @@ impl Pathline {
         self.record(flow, &end, step.x, time)?;
         self.line.advance(chord);
         (self.x, self.time) = (step.x, time);
+        self.steps += 1;
         self.h = match (fixed, exact) {
             (true, _) => f64::INFINITY,
             (false, true) => next_step(bound, h, 0.0),
-            (false, false) => next_step(bound, h, ratio * ratio),
+            (false, false) => next_step(bound, h, ratio * ratio).max(h * SHRINK_MIN),
         };
         self.state = match at_stop {
             true => State::Enter(end),
@@ -319,6 +370,9 @@ impl Pathline {
     ) -> Result<(), Miss> {
         self.sampled.clear();
         flow.sample(place, &mut self.sampled)?;
+        if !self.all {
+            self.line.forget();
+        }
         self.line.push_at(x, time, place.spot.cell.zone, self.sampled.iter().copied());
         Ok(())
     }

@@ -39,6 +39,17 @@ impl Series {
         within.then(|| after.saturating_sub(1).min(last.saturating_sub(1)) as u32)
     }
 
+    /// The next time of the series on the way from `time` to `stop`, or `stop` where that comes before it.
+    pub fn edge_after(&self, time: f64, stop: f64) -> f64 {
+        let n = if stop >= time {
+            Some(self.times.partition_point(|t| *t <= time))
+        } else {
+            self.times.partition_point(|t| *t < time).checked_sub(1)
+        };
+        let edge = n.and_then(|n| self.times.get(n)).copied().filter(|_| self.times.len() > 1);
+        edge.filter(|t| (*t - time).abs() < (stop - time).abs()).unwrap_or(stop)
+    }
+
     /// The step after an interval's first; the same one where there is a single step.
     pub fn next(&self, interval: u32) -> u32 {
         (interval + 1).min(self.times.len().saturating_sub(1) as u32)
@@ -108,13 +119,18 @@ impl<N: Nodes> UnsteadyFlow<N> {
         self.grid.space.set_fields(self.series.fields[interval as usize].clone());
         if self.when[self.lane].interval != interval {
             self.when[self.lane].interval = interval;
-            self.grid.space.forget();
-            for later in &mut self.later[self.lane * KEPT..][..KEPT] {
-                later.cell = NOWHERE;
-            }
+            self.forget();
         }
         self.grid.space.nodes.set_weight(self.when[self.lane].weight);
         self.set_time(time);
+    }
+
+    /// Forgets what the lane has loaded.
+    fn forget(&mut self) {
+        self.grid.space.forget();
+        for later in &mut self.later[self.lane * KEPT..][..KEPT] {
+            later.cell = NOWHERE;
+        }
     }
 
     /// The interval's steps differ.
@@ -204,7 +220,7 @@ impl<N: Nodes> Flow for UnsteadyFlow<N> {
         self.when[self.lane].weight = weight;
         self.grid.space.nodes.set_weight(weight);
         if self.moves {
-            self.grid.space.forget();
+            self.forget();
         }
     }
 

@@ -8,6 +8,7 @@ use kernels::flow::ZoneOrder;
 use kernels::line::{Joined, Reason};
 use kernels::pathline::{PathOptions, Pathline};
 use kernels::rk::Method;
+use kernels::streakline::{StreakOptions, Streakline};
 use kernels::streamline::{Progress, Seed};
 use kernels::unsteady::{Series, UnsteadyFlow};
 use std::sync::Arc;
@@ -182,6 +183,69 @@ fn a_step_may_hold_until_the_next() {
 }
 
 #[test]
+fn lengths_end_lines_wherever_they_end() {
+    // A step that is cut for length nearly gets to a time of the series.
+    let times = [0.0, 1.0, 2.0];
+    let nodes = series(&times, &still, &|_, _| [0.1, 0.0, 0.0], None);
+    for max_length in [0.05, 0.0995, 0.09999999, 0.1, 0.1995, 0.2] {
+        for method in [Method::Rk45, Method::Rk4] {
+            let o = PathOptions { method, max_length, time_step: Some(1.0), ..options([0.0, 2.0]) };
+            let line = trace(&nodes, &times, true, [0.1, 0.5, 0.5], &o);
+            assert!(matches!(line.reason, Some(Reason::Length | Reason::Time)), "{max_length} {:?}", line.reason);
+            assert!((end(&line)[0] - 0.1 - max_length).abs() < 1e-8, "{max_length}");
+        }
+    }
+}
+
+#[test]
+fn a_grid_that_jumps_from_step_to_step_is_searched_anew() {
+    // The flow is the same at each place at all times, so that it makes no difference whether steps hold.
+    let times = [0.0, 0.25, 0.5, 0.75];
+    let moving = |x: [f64; 3], t: f64| [4.0 * x[0] - 2.0 * t, x[1], x[2]];
+    let nodes = series(&times, &moving, &|x, _| [0.2 * x[0], 0.0, 0.0], None);
+    for method in [Method::Rk45, Method::Rk4] {
+        let o = PathOptions { method, ..options([0.0, 0.75]) };
+        for linear in [true, false] {
+            let line = trace(&nodes, &times, linear, [1.0, 0.5, 0.5], &o);
+            assert_eq!(line.reason, Some(Reason::Time));
+            assert!((end(&line)[0] - 0.15f64.exp()).abs() < 1e-7, "{method:?} {linear} {}", end(&line)[0]);
+        }
+    }
+    // One that the next step's grid does not hold any more ends there.
+    let line = trace(&nodes, &times, false, [3.7, 0.5, 0.5], &options([0.0, 0.75]));
+    assert_eq!((line.reason, *line.time.last().unwrap()), (Some(Reason::Left), 0.25));
+}
+
+#[test]
+fn still_water_ends_with_time() {
+    let times = [0.0, 1.0, 2.0];
+    for size in [0.0, 1e-17, 1e-300, 1e200] {
+        let nodes =
+            series(&times, &still, &|x, t| [size * (7.0 * x[1] + t).sin(), size * (5.0 * x[0]).cos(), 0.0], None);
+        for method in [Method::Rk45, Method::Rk4] {
+            let o = PathOptions { method, max_steps: 2000, ..options([0.0, 2.0]) };
+            let line = trace(&nodes, &times, true, [0.3, 0.5, 0.5], &o);
+            // A vector whose length is no number is none.
+            let reason = if size > 1.0 { Reason::Hole } else { Reason::Time };
+            assert_eq!(line.reason, Some(reason), "{size:e} {method:?}, {} points", line.points.len());
+        }
+    }
+    // Times of which a step is below the rounding.
+    let nodes = series(&[0.0], &still, &|x, _| [0.5 - x[1], x[0] - 0.5, 0.0], None);
+    let o = options([1e17, 1.1e17]);
+    assert_eq!(trace(&nodes, &[0.0], true, [0.3, 0.5, 0.5], &o).reason, Some(Reason::Time));
+}
+
+#[test]
+fn coordinates_that_are_no_numbers_are_holes() {
+    let times = [0.0, 1.0];
+    let gone = |x: [f64; 3], t: f64| if t == 1.0 && x[0] > 0.6 { [f64::NAN; 3] } else { x };
+    let nodes = series(&times, &gone, &|_, _| [0.5, 0.0, 0.0], None);
+    let line = trace(&nodes, &times, true, [0.4, 0.5, 0.5], &options([0.0, 1.0]));
+    assert_eq!(line.reason, Some(Reason::Hole));
+}
+
+#[test]
 fn cells_blanked_at_either_step_hold_no_particle() {
     let times = [0.0, 1.0, 2.0];
     // At the last time a slab of points is blanked out, which counts from 1 on.
@@ -226,6 +290,61 @@ fn steps_that_nearly_get_to_a_time_of_the_series_get_there() {
         let line = trace(&nodes, &times, true, [0.1, 0.5, 0.5], &o);
         assert_eq!((line.reason, line.points.len()), (Some(Reason::Time), 11), "{method:?}");
     }
+}
+
+fn streak(nodes: &FlatSeries, times: &[f64], x: [f64; 3], o: &StreakOptions) -> Joined {
+    let named = |z: &Zone| ZoneFields::named(z, Some("velocity"), &["speed".to_owned()], 1.4, 1.0).unwrap();
+    let fields: Arc<[ZoneFields]> = nodes.zones().iter().map(named).collect();
+    let series = Series { times: times.into(), fields: vec![fields; times.len()].into(), linear: true };
+    let mut flow = UnsteadyFlow::new(nodes.clone(), Arc::new(series), ZoneOrder::file(1));
+    let mut line = Streakline::new(Seed::Physical(x), o, 1);
+    while line.step(&mut flow, o, 1).unwrap() != Progress::Done {}
+    line.into_line()
+}
+
+#[test]
+fn a_streakline_is_where_the_particles_are() {
+    let times = [0.0, 0.2, 0.25, 0.7, 1.0];
+    let nodes = series(&times, &still, &|_, t| [0.1 + 0.2 * t, 0.3 - 0.4 * t, 0.05], None);
+    let way = |t: f64| [0.1 * t + 0.1 * t * t, 0.3 * t - 0.2 * t * t, 0.05 * t];
+    let x = [0.2, 0.3, 0.4];
+    for (from, to) in [(0.0, 1.0), (0.1, 0.9), (1.0, 0.0), (0.8, 0.3)] {
+        let count = 9;
+        let releases: Vec<f64> = (0..count).map(|n| from + (to - from) * f64::from(n) / f64::from(count - 1)).collect();
+        let o = StreakOptions { path: options([from, to]), releases: releases.clone().into() };
+        let line = streak(&nodes, &times, x, &o);
+        assert_eq!((line.reason, line.points.len()), (Some(Reason::Time), count as usize), "{from} to {to}");
+        for (n, born) in releases.iter().rev().enumerate() {
+            let moved = core::array::from_fn(|c| x[c] + way(to)[c] - way(*born)[c]);
+            close(line.points[n], moved, 1e-13);
+            let [speed, birth, age] = line.fields[3 * n..3 * n + 3] else { panic!("three fields") };
+            assert!((speed - 0.1 - 0.2 * to).abs() < 1e-14 && birth == *born && age == (to - born).abs());
+            assert_eq!(line.time[n], to);
+        }
+        // Each of them is where its pathline ends.
+        for (n, born) in releases.iter().rev().enumerate().skip(1) {
+            let path = trace(&nodes, &times, true, x, &options([*born, to]));
+            assert_eq!(end(&path), line.points[n]);
+        }
+    }
+}
+
+#[test]
+fn particles_that_left_are_no_part_of_a_streakline() {
+    let times = [0.0, 1.0, 2.0];
+    let nodes = series(&times, &still, &|_, _| [0.5, 0.0, 0.0], None);
+    let releases: Arc<[f64]> = [0.0, 0.5, 1.0, 1.5].into();
+    let o = StreakOptions { path: options([0.0, 2.0]), releases };
+    let line = streak(&nodes, &times, [0.4, 0.5, 0.5], &o);
+    // They are out after 1.2.
+    assert_eq!((line.reason, line.points.len()), (Some(Reason::Time), 2));
+    close(line.points[0], [0.65, 0.5, 0.5], 1e-12);
+    close(line.points[1], [0.9, 0.5, 0.5], 1e-12);
+    let o = StreakOptions { releases: [0.0, 0.1].into(), ..o };
+    let line = streak(&nodes, &times, [0.4, 0.5, 0.5], &o);
+    assert_eq!((line.reason, line.points.len()), (Some(Reason::Left), 0));
+    let line = streak(&nodes, &times, [4.0, 0.5, 0.5], &o);
+    assert_eq!((line.reason, line.points.len()), (Some(Reason::Left), 0));
 }
 
 #[test]

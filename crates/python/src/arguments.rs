@@ -3,7 +3,7 @@
 use engine::output::{Budget, Charge};
 use engine::seeds::{Dimension, PointList, Reading, SeedError, Seeds};
 use engine::session::{Means, Session, SourceSpec, Watch};
-use engine::trace::{LedgerShare, PathSpec, TraceSpec};
+use engine::trace::{LedgerShare, PathSpec, Releases, TraceSpec};
 use field::error::FieldError;
 use kernels::rk::Method;
 use kernels::streamline::{Direction, Integrator, Options};
@@ -229,15 +229,21 @@ pub fn trace_object(
         max_step: o.positive("max_step")?,
         step_cells: d.step_cells,
     };
-    let path = match o.text("kind")?.as_deref() {
+    let kind = o.text("kind")?;
+    let streak = match kind.as_deref() {
+        Some("streakline") => Some(releases(o)?),
+        _ => None,
+    };
+    let path = match kind.as_deref() {
         None | Some("streamline") => None,
-        Some("pathline") => Some(PathSpec {
+        Some("pathline" | "streakline") => Some(PathSpec {
             from: o.number("t0")?,
             to: o.number("t1")?,
             time_step: o.positive("time_step")?,
             held: o.truth("hold_steps")?,
+            streak,
         }),
-        Some(k) => return Err(usage(format!("no lines of kind '{k}'; there are: streamline, pathline"))),
+        Some(k) => return Err(usage(format!("no lines of kind '{k}'; there are: streamline, pathline, streakline"))),
     };
     Ok(TraceSpec {
         seeds,
@@ -247,6 +253,27 @@ pub fn trace_object(
         options,
         path,
     })
+}
+
+/// When the particles of streaklines are let go: at each time step, unless one of three options says otherwise.
+fn releases(o: &mut Object) -> Result<Releases, FieldError> {
+    let every = o.number("release_every")?.map(Releases::Every);
+    let steps = o.whole("release_steps")?.map(|n| Releases::Steps(usize::try_from(n).unwrap_or(usize::MAX)));
+    let at = match o.take("release_times") {
+        None => None,
+        Some(v) => {
+            let times = v.as_array().and_then(|v| v.iter().map(Value::as_f64).collect::<Option<Vec<f64>>>());
+            Some(Releases::At(times.ok_or_else(|| usage("release_times must be a list of numbers"))?))
+        }
+    };
+    let mut said = [every, steps, at].into_iter().flatten();
+    let first = said.next().unwrap_or(Releases::Steps(1));
+    if said.next().is_some() {
+        return Err(usage(
+            "say in one way when particles are released: after so much time, so many steps, or at given times",
+        ));
+    }
+    Ok(first)
 }
 
 fn position(v: &Value, planar: bool) -> Result<[f64; 3], FieldError> {

@@ -201,8 +201,10 @@ def _common(shared: Mapping[str, Any]) -> Common:
         if value not in words:
             raise UsageError(f"--plot3d-{key.replace('_', '-')}: '{value}' is none of {', '.join(words)}")
         plot3d[key] = value
-    if shared.get("dt") is not None:
-        plot3d["dt"] = shared["dt"]
+    if (dt := shared.get("dt")) is not None:
+        if not math.isfinite(dt):
+            raise UsageError(f"--dt: the steps cannot be {dt} apart; it must be a positive number")
+        plot3d["dt"] = dt
     order = shared.get("zone_order")
     return Common(
         flags={k: shared.get(k) for k in ("memory_limit", "workers", "readers", "replacement")},

@@ -9,8 +9,6 @@ import typer
 from farfield.cli.common import Common, command, flat, names, stats_lines
 from farfield.errors import UsageError
 
-_OTHER = {"streamline": "--kind pathline", "pathline": "--kind streamline"}
-
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
@@ -30,7 +28,12 @@ def register(app: typer.Typer) -> None:
         ],
         output: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="a .vtp or .npz file")],
         kind: Annotated[
-            str, typer.Option("--kind", help="streamline: of one time step; pathline: through all of them")
+            str,
+            typer.Option(
+                "--kind",
+                help="streamline: of one time step; pathline: of a particle, through all of them; streakline: of particles "
+                "that are let go one after the other",
+            ),
         ] = "streamline",
         field: Annotated[str, typer.Option("--field", help="the vector field")] = "velocity",
         direction: Annotated[
@@ -50,7 +53,9 @@ def register(app: typer.Typer) -> None:
         max_length: Annotated[float | None, typer.Option("--max-length", help="length in one direction")] = None,
         max_time: Annotated[float | None, typer.Option("--max-time", help="time in one direction")] = None,
         max_steps: Annotated[int, typer.Option("--max-steps", min=1, help="steps in one direction")] = 2000,
-        terminal_speed: Annotated[float, typer.Option("--terminal-speed", help="stop below this speed")] = 1e-12,
+        terminal_speed: Annotated[
+            float | None, typer.Option("--terminal-speed", help="streamlines stop below this speed  [default: 1e-12]")
+        ] = None,
         scalars: Annotated[
             str | None, typer.Option("--scalars", metavar="A,B,...", help="fields sampled along the lines")
         ] = None,
@@ -70,29 +75,49 @@ def register(app: typer.Typer) -> None:
             bool,
             typer.Option("--hold-steps", help="pathlines: a time step holds until the next, without interpolation"),
         ] = False,
+        release_every: Annotated[
+            float | None, typer.Option("--release-every", help="streaklines: time between particles")
+        ] = None,
+        release_steps: Annotated[
+            int | None, typer.Option("--release-steps", help="streaklines: time steps between particles  [default: 1]")
+        ] = None,
+        release_times: Annotated[
+            str | None,
+            typer.Option("--release-times", metavar="T,T,...", help="streaklines: when particles are let go"),
+        ] = None,
     ) -> int:
-        """Trace streamlines or pathlines inside the memory limit.
+        """Trace streamlines, pathlines or streaklines inside the memory limit.
 
         Exit code 3 if pages failed and lines stop there.
         """
         from farfield.cli import PARTIAL
         from farfield.names import field_names
-        from farfield.pathlines import path_options
+        from farfield.pathlines import path_options, release_options
         from farfield.runs import TABLES, output_path
         from farfield.seeds import file_of, resolve
 
-        of_pathlines = {"--t0": t0, "--t1": t1, "--time-step": time_step, "--hold-steps": hold_steps or None}
-        of_streamlines = {
-            "--step": step,
-            "--max-time": max_time,
-            "--initial-step": initial_step,
-            "--max-step": max_step,
+        flags: dict[str, dict[str, object]] = {
+            "streamline": {
+                "--step": step,
+                "--max-time": max_time,
+                "--initial-step": initial_step,
+                "--max-step": max_step,
+                "--terminal-speed": terminal_speed,
+            },
+            "pathline": {"--t0": t0, "--t1": t1, "--time-step": time_step, "--hold-steps": hold_steps or None},
+            "streakline": {
+                "--release-every": release_every,
+                "--release-steps": release_steps,
+                "--release-times": release_times,
+            },
         }
-        if kind not in ("streamline", "pathline"):
-            raise UsageError(f"--kind: this version traces lines of kind streamline or pathline, not '{kind}'")
-        others = of_pathlines if kind == "streamline" else of_streamlines
-        if wrong := [flag for flag, value in others.items() if value is not None]:
-            raise UsageError(f"{wrong[0]} is not for lines of kind {kind}; it goes with {_OTHER[kind]}")
+        if kind not in flags:
+            raise UsageError(f"--kind: there are lines of kind {', '.join(flags)}, not '{kind}'")
+        own = ("pathline", "streakline") if kind == "streakline" else (kind,)
+        for other, values in flags.items():
+            if wrong := [flag for flag, value in values.items() if value is not None and other not in own]:
+                raise UsageError(f"{wrong[0]} is not for lines of kind {kind}; it goes with --kind {other}")
+        released = release_options(release_every, release_steps, _times(release_times))
         target = output_path(output, TABLES, "lines")
         spec, array = resolve(seeds)
         sampled = field_names(names(scalars))
@@ -106,6 +131,7 @@ def register(app: typer.Typer) -> None:
                     "seeds": spec,
                     "field": field,
                     **path_options(kind, direction, t0, t1, time_step, hold_steps),
+                    **(released if kind == "streakline" else {}),
                     "step": step or 0,
                     "integrator": integrator,
                     "tolerance": tolerance,
@@ -131,3 +157,12 @@ def register(app: typer.Typer) -> None:
         lines += [*stats_lines(result["stats"]), f"wrote    {target}"]
         common.show(flat(result), lines)
         return PARTIAL if result["partial"] else 0
+
+
+def _times(text: str | None) -> list[float] | None:
+    if text is None:
+        return None
+    try:
+        return [float(word) for word in names(text)]
+    except ValueError as error:
+        raise UsageError(f"--release-times: '{text}' is no list of numbers such as 0.5,1,1.5") from error

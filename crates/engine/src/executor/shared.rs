@@ -158,6 +158,15 @@ impl<T> Shared<T> {
         self.lock().active <= 1
     }
 
+    /// A task's step was made: whatever it had to wait for is behind it.
+    pub(super) fn stepped(&self, slot: &mut Slot<T>) {
+        slot.restarts = 0;
+        slot.wanted.clear();
+        if slot.hold.take().is_some() {
+            self.elder.store(false, SeqCst);
+        }
+    }
+
     /// A task is through, and its memory is free.
     pub(super) fn finished(&self, tasks: u64) {
         self.lock().finished();
