@@ -21,7 +21,7 @@ MOST_STEPS = 2**32 - 1
 
 
 class Lines:
-    """Streamlines in memory: `points[offsets[n]:offsets[n + 1]]` is line n, one line a seed, in seed order.
+    """Lines in memory: `points[offsets[n]:offsets[n + 1]]` is line n, one line a seed, in seed order.
 
     >>> import farfield as ff
     >>> lines = ff.open("demo:box").streamlines(seeds=[(0.7, 0.5, 0.3)], max_length=0.5, scalars=["density"])
@@ -72,7 +72,7 @@ class Lines:
 
     @property
     def time(self) -> NDArray[np.float64]:
-        """Integration time since the seed, (N,); negative before it."""
+        """Of streamlines the integration time since the seed, negative before it, else the dataset's time; (N,)."""
         return self._native.time
 
     @property

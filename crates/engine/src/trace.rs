@@ -11,12 +11,13 @@ use crate::pathlines::Course;
 pub use crate::pathlines::{PathSpec, Releases};
 use crate::seeds::Seeds;
 use crate::session::{would_do, Session, Watch};
-use crate::tracers::{Pathlines, Streaklines, Streamlines, Tracer};
+use crate::tracers::{Streamlines, Tracer, Unsteady};
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::space::{ZoneFields, LANES};
 use kernels::flow::ZoneOrder;
-use kernels::streakline::{StreakOptions, OF_PARTICLES};
+use kernels::pathline::Pathline;
+use kernels::streakline::{StreakOptions, Streakline, OF_PARTICLES};
 use kernels::streamline::{Direction, Options};
 use pager::error::{PageError, PageErrorKind};
 use pager::{Charge, ChargeKind, Pager, Worker};
@@ -285,13 +286,13 @@ pub fn trace(
                 if series.linear { series.times.len().min(2) } else { 1 },
             );
             let Some(streak) = &path.streak else {
-                let tracer = Pathlines { zones, series, order, options, components };
+                let tracer = Unsteady::<Pathline> { zones, series, order, options, components };
                 return trace_by(session, spec, tracer, (&dataset, layout, need), file, watch);
             };
             let releases = crate::pathlines::releases(streak, &series, options.times)?;
             let options = StreakOptions { path: options, releases };
             let components = components - OF_PARTICLES;
-            let tracer = Streaklines { zones, series, order, options, components };
+            let tracer = Unsteady::<Streakline> { zones, series, order, options, components };
             trace_by(session, spec, tracer, (&dataset, layout, need), file, watch)
         }
     }

@@ -6,10 +6,8 @@ use field::paged::PagedNodes;
 use field::space::{Space, ZoneFields, LANES};
 use kernels::flow::{GridFlow, ZoneOrder};
 use kernels::line::Joined;
-use kernels::pathline::{PathOptions, Pathline};
-use kernels::streakline::{StreakOptions, Streakline};
 use kernels::streamline::{step_lanes, Options, Progress, Seed, Streamline};
-use kernels::unsteady::{Series, UnsteadyFlow};
+use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
 use pager::error::PageError;
 use pager::Worker;
 use std::sync::Arc;
@@ -85,18 +83,18 @@ impl Tracer for Streamlines {
     }
 }
 
-/// Particles that go on while the flow changes.
-pub(crate) struct Pathlines {
+/// Lines of particles that go on while the flow changes.
+pub(crate) struct Unsteady<L: UnsteadyLine> {
     pub zones: Arc<[Zone]>,
     pub series: Arc<Series>,
     pub order: ZoneOrder,
-    pub options: PathOptions,
+    pub options: L::Options,
     /// Sampled components.
     pub components: usize,
 }
 
-impl Tracer for Pathlines {
-    type Line = Pathline;
+impl<L: UnsteadyLine> Tracer for Unsteady<L> {
+    type Line = L;
     type Flow = UnsteadyFlow<PagedNodes>;
 
     fn flow(&self, worker: Worker) -> Self::Flow {
@@ -106,70 +104,22 @@ impl Tracer for Pathlines {
     fn worker<'c>(&self, flow: &'c mut Self::Flow) -> &'c mut Worker {
         flow.grid.space.nodes.nodes().worker()
     }
-    fn line(&self, seed: Seed) -> Pathline {
-        Pathline::new(seed, &self.options, self.components)
+    fn line(&self, seed: Seed) -> L {
+        L::new(seed, &self.options, self.components)
     }
     fn steps(
         &self,
         flow: &mut Self::Flow,
-        lines: [Option<&mut Pathline>; LANES],
+        lines: [Option<&mut L>; LANES],
         outcomes: &mut [Outcome; LANES],
         failed: impl FnMut(usize, Option<PageError>),
     ) {
-        step_paths(flow, &self.options, lines, outcomes, failed);
+        step_unsteady(flow, &self.options, lines, outcomes, failed);
     }
-    fn bytes(line: &Pathline) -> usize {
+    fn bytes(line: &L) -> usize {
         line.bytes()
     }
-    fn join(line: Pathline) -> Joined {
-        line.into_line()
-    }
-}
-
-/// Where particles are at one time that were let go one after the other.
-pub(crate) struct Streaklines {
-    pub zones: Arc<[Zone]>,
-    pub series: Arc<Series>,
-    pub order: ZoneOrder,
-    pub options: StreakOptions,
-    /// Sampled components, those that a streakline adds aside.
-    pub components: usize,
-}
-
-impl Tracer for Streaklines {
-    type Line = Streakline;
-    type Flow = UnsteadyFlow<PagedNodes>;
-
-    fn flow(&self, worker: Worker) -> Self::Flow {
-        UnsteadyFlow::new(PagedNodes::new(self.zones.clone(), worker, 0), self.series.clone(), self.order.clone())
-    }
-    #[inline(always)]
-    fn worker<'c>(&self, flow: &'c mut Self::Flow) -> &'c mut Worker {
-        flow.grid.space.nodes.nodes().worker()
-    }
-    fn line(&self, seed: Seed) -> Streakline {
-        Streakline::new(seed, &self.options, self.components)
-    }
-    fn steps(
-        &self,
-        flow: &mut Self::Flow,
-        lines: [Option<&mut Streakline>; LANES],
-        outcomes: &mut [Outcome; LANES],
-        mut failed: impl FnMut(usize, Option<PageError>),
-    ) {
-        for (lane, line) in lines.into_iter().enumerate() {
-            let Some(line) = line else { continue };
-            let result = line.step(flow, &self.options, lane);
-            take(result, &mut flow.grid.space.nodes, &mut outcomes[lane], |error| {
-                failed(lane, error);
-                line.fail();
-            });
-        }
-    }
-    fn bytes(line: &Streakline) -> usize {
-        line.bytes()
-    }
-    fn join(line: Streakline) -> Joined {
+    fn join(line: L) -> Joined {
         line.into_line()
     }
 }
@@ -191,11 +141,11 @@ pub fn step_lines<N: Nodes>(
     });
 }
 
-/// As [`step_lines`], of pathlines.
-pub fn step_paths<N: Nodes>(
+/// As [`step_lines`], of lines in a flow that changes.
+pub fn step_unsteady<N: Nodes, L: UnsteadyLine>(
     flow: &mut UnsteadyFlow<N>,
-    options: &PathOptions,
-    lines: [Option<&mut Pathline>; LANES],
+    options: &L::Options,
+    lines: [Option<&mut L>; LANES],
     outcomes: &mut [Outcome; LANES],
     mut failed: impl FnMut(usize, Option<PageError>),
 ) {

@@ -4,7 +4,7 @@ mod cut;
 
 use cut::{flow, paged, same, seeds, simulation};
 use engine::executor::{run, Load, Outcome, Work};
-use engine::tracers::step_paths;
+use engine::tracers::step_unsteady;
 use field::error::FieldError;
 use field::flatseries::FlatSeries;
 use field::nodes::{Nodes, Zone};
@@ -15,7 +15,7 @@ use kernels::line::{Joined, Reason};
 use kernels::pathline::{PathOptions, Pathline};
 use kernels::rk::Method;
 use kernels::streamline::{Progress, Seed};
-use kernels::unsteady::{Series, UnsteadyFlow};
+use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
 use pager::{Backend, Pager, PagerConfig, PolicyKind, Worker};
 use std::sync::{Arc, Mutex};
 
@@ -75,7 +75,7 @@ impl Work for Paths<'_> {
         tasks: [Option<&mut Self::Task>; LANES],
         outcomes: &mut [Outcome; LANES],
     ) {
-        step_paths(flow, self.options, tasks.map(|t| t.map(|t| &mut t.1)), outcomes, |_, e| panic!("{e:?}"));
+        step_unsteady(flow, self.options, tasks.map(|t| t.map(|t| &mut t.1)), outcomes, |_, e| panic!("{e:?}"));
     }
     fn bytes(&self, task: &Self::Task) -> usize {
         task.1.bytes()

@@ -8,8 +8,8 @@ use crate::line::{Half, Joined, Line, Reason};
 use crate::rk::{Method, Stepper, Tried};
 use crate::streamline::physical::SMALLEST;
 use crate::streamline::walls::{facing, is_wall};
-use crate::streamline::{distance, growth, next_step, usable_place, Progress, Seed, SHRINK_MIN};
-use crate::unsteady::UnsteadyFlow;
+use crate::streamline::{distance, growth, next_step, Progress, Seed, SHRINK_MIN};
+use crate::unsteady::{UnsteadyFlow, UnsteadyLine};
 use field::nodes::{Miss, Nodes};
 use field::simd::V4;
 use field::space::Blank;
@@ -72,12 +72,46 @@ pub struct Pathline {
     sampled: Vec<f64>,
 }
 
-impl Pathline {
-    /// A task for a seed; `fields` is the number of sampled components.
-    pub fn new(seed: Seed, options: &PathOptions, fields: usize) -> Self {
+impl UnsteadyLine for Pathline {
+    type Options = PathOptions;
+
+    fn new(seed: Seed, options: &PathOptions, fields: usize) -> Self {
         Self { all: true, ..Self::released_at(seed, options.times[0], fields) }
     }
 
+    fn bytes(&self) -> usize {
+        let stepper = core::mem::size_of::<Stepper<Place>>();
+        core::mem::size_of::<Self>() + stepper + self.line.bytes() + 8 * self.sampled.capacity()
+    }
+
+    fn step<N: Nodes>(
+        &mut self,
+        flow: &mut UnsteadyFlow<N>,
+        options: &PathOptions,
+        lane: usize,
+    ) -> Result<Progress, Miss> {
+        match &self.state {
+            State::Locate => self.locate(flow, options, lane)?,
+            State::Enter(place) => {
+                let place = *place;
+                self.enter(flow, options, place, lane)?;
+            }
+            State::Run(..) => self.run(flow, options, lane)?,
+            State::Finished => {}
+        }
+        Ok(if matches!(self.state, State::Finished) { Progress::Done } else { Progress::Yield })
+    }
+
+    fn fail(&mut self) {
+        self.end(Reason::Failed);
+    }
+
+    fn into_line(self) -> Joined {
+        self.line.join()
+    }
+}
+
+impl Pathline {
     /// A particle of which only the last point is kept.
     pub(crate) fn released_at(seed: Seed, time: f64, fields: usize) -> Self {
         let mut line = Line::new(fields);
@@ -95,12 +129,6 @@ impl Pathline {
             line,
             sampled: Vec::new(),
         }
-    }
-
-    /// Bytes that the task holds.
-    pub fn bytes(&self) -> usize {
-        let stepper = core::mem::size_of::<Stepper<Place>>();
-        core::mem::size_of::<Self>() + stepper + self.line.bytes() + 8 * self.sampled.capacity()
     }
 
     /// When it was let go.
@@ -128,41 +156,9 @@ impl Pathline {
         self.time
     }
 
-    /// The line, once done: its times are those of the series.
-    pub fn into_line(self) -> Joined {
-        self.line.join()
-    }
-
-    /// Ends the line where it is because a page of it failed.
-    pub fn fail(&mut self) {
-        self.end(Reason::Failed);
-    }
-
     fn end(&mut self, reason: Reason) {
         self.line.end(reason);
         self.state = State::Finished;
-    }
-
-    /// One restartable step in a lane: on `Err` nothing has changed.
-    ///
-    /// # Errors
-    /// [`Miss`]: pages are absent (and listed by the accessor), or one failed.
-    pub fn step<N: Nodes>(
-        &mut self,
-        flow: &mut UnsteadyFlow<N>,
-        options: &PathOptions,
-        lane: usize,
-    ) -> Result<Progress, Miss> {
-        match &self.state {
-            State::Locate => self.locate(flow, options, lane)?,
-            State::Enter(place) => {
-                let place = *place;
-                self.enter(flow, options, place, lane)?;
-            }
-            State::Run(..) => self.run(flow, options, lane)?,
-            State::Finished => {}
-        }
-        Ok(if matches!(self.state, State::Finished) { Progress::Done } else { Progress::Yield })
     }
 
     fn locate<N: Nodes>(&mut self, flow: &mut UnsteadyFlow<N>, options: &PathOptions, lane: usize) -> Result<(), Miss> {
@@ -171,20 +167,7 @@ impl Pathline {
             return Ok(());
         };
         flow.go_to(lane, interval, self.time);
-        let found = match &self.seed {
-            Seed::Physical(x) => flow.grid.start(*x)?.map(|s| (s, *x)),
-            Seed::Computational { zone, ijk } => usable_place(&mut flow.grid, *zone, *ijk)?,
-            Seed::FirstUsable(places) => {
-                let mut found = None;
-                for (zone, ijk) in places {
-                    found = usable_place(&mut flow.grid, *zone, *ijk)?;
-                    if found.is_some() {
-                        break;
-                    }
-                }
-                found
-            }
-        };
+        let found = self.seed.place(&mut flow.grid)?;
         let Some((spot, x)) = found else {
             self.end(Reason::Left);
             return Ok(());

@@ -6,7 +6,7 @@
 use crate::line::{Half, Joined, Line, Reason};
 use crate::pathline::{PathOptions, Pathline};
 use crate::streamline::{Progress, Seed};
-use crate::unsteady::UnsteadyFlow;
+use crate::unsteady::{UnsteadyFlow, UnsteadyLine};
 use field::nodes::{Miss, Nodes};
 use std::sync::Arc;
 
@@ -41,51 +41,22 @@ pub struct Streakline {
     line: Option<Line>,
 }
 
-impl Streakline {
-    /// A task for a seed; `fields` is the number of sampled components.
-    pub fn new(seed: Seed, options: &StreakOptions, fields: usize) -> Self {
+impl UnsteadyLine for Streakline {
+    type Options = StreakOptions;
+
+    fn new(seed: Seed, options: &StreakOptions, fields: usize) -> Self {
         let until = options.path.times[0];
         Self { seed, fields, particles: Vec::new(), released: 0, current: 0, until, ended: None, line: None }
     }
 
-    /// Bytes that the task holds.
-    pub fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         // All particles are of one size.
         let each = self.particles.last().map_or(0, Pathline::bytes);
         let line = self.line.as_ref().map_or(0, Line::bytes);
         core::mem::size_of::<Self>() + self.particles.capacity() * each + line
     }
 
-    /// The line, once done: from the particle that was let go last to the first.
-    pub fn into_line(self) -> Joined {
-        self.line.unwrap_or_else(|| Line::new(self.fields + OF_PARTICLES)).join()
-    }
-
-    /// Ends the line because a page failed.
-    pub fn fail(&mut self) {
-        self.particles.clear();
-        self.finish(Reason::Failed, 0.0);
-    }
-
-    fn finish(&mut self, reason: Reason, time: f64) {
-        let mut line = Line::new(self.fields + OF_PARTICLES);
-        line.begin(Half::Forward);
-        for p in self.particles.iter().rev() {
-            if let Some((x, zone, fields)) = p.last() {
-                let born = p.released();
-                line.push_at(x, time, zone, fields.iter().copied().chain([born, (time - born).abs()]));
-            }
-        }
-        line.end(reason);
-        self.particles = Vec::new();
-        self.line = Some(line);
-    }
-
-    /// One restartable step of one particle, in a lane: on `Err` nothing has changed.
-    ///
-    /// # Errors
-    /// [`Miss`]: pages are absent (and listed by the accessor), or one failed.
-    pub fn step<N: Nodes>(
+    fn step<N: Nodes>(
         &mut self,
         flow: &mut UnsteadyFlow<N>,
         options: &StreakOptions,
@@ -122,5 +93,30 @@ impl Streakline {
             self.released += 1;
         }
         Ok(Progress::Yield)
+    }
+
+    fn fail(&mut self) {
+        self.particles.clear();
+        self.finish(Reason::Failed, 0.0);
+    }
+
+    fn into_line(self) -> Joined {
+        self.line.unwrap_or_else(|| Line::new(self.fields + OF_PARTICLES)).join()
+    }
+}
+
+impl Streakline {
+    fn finish(&mut self, reason: Reason, time: f64) {
+        let mut line = Line::new(self.fields + OF_PARTICLES);
+        line.begin(Half::Forward);
+        for p in self.particles.iter().rev() {
+            if let Some((x, zone, fields)) = p.last() {
+                let born = p.released();
+                line.push_at(x, time, zone, fields.iter().copied().chain([born, (time - born).abs()]));
+            }
+        }
+        line.end(reason);
+        self.particles = Vec::new();
+        self.line = Some(line);
     }
 }

@@ -174,20 +174,7 @@ impl Streamline {
     }
 
     fn locate<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options) -> Result<(), Miss> {
-        let found = match &self.seed {
-            Seed::Physical(x) => flow.start(*x)?.map(|s| (s, *x)),
-            Seed::Computational { zone, ijk } => usable_place(flow, *zone, *ijk)?,
-            Seed::FirstUsable(places) => {
-                let mut found = None;
-                for (zone, ijk) in places {
-                    found = usable_place(flow, *zone, *ijk)?;
-                    if found.is_some() {
-                        break;
-                    }
-                }
-                found
-            }
-        };
+        let found = self.seed.place(flow)?;
         let Some((spot, x)) = found else {
             self.line.end(Reason::Left);
             self.state = State::Finished;
@@ -442,19 +429,6 @@ impl Streamline {
             }
         };
     }
-}
-
-/// A place in computational space, unless its cell is not usable.
-pub(crate) fn usable_place<N: Nodes>(
-    flow: &mut GridFlow<N>,
-    zone: u32,
-    ijk: [f64; 3],
-) -> Result<Option<(Spot, [f64; 3])>, Miss> {
-    let cells = flow.space.nodes.zones()[zone as usize].cells();
-    let low: [u32; 3] = core::array::from_fn(|a| (ijk[a].floor().max(0.0) as u32).min(cells[a] - 1));
-    let spot = Spot { cell: CellId { zone, ijk: low }, rst: core::array::from_fn(|a| ijk[a] - f64::from(low[a])) };
-    let l = flow.space.shape(spot.cell)?;
-    Ok((l.blank != Blank::Hole).then(|| (spot, l.map().point(spot.rst))))
 }
 
 /// Factor by which a step of the fifth order may grow, from the square of its error over what is allowed. The error a length

@@ -5,6 +5,8 @@
 //! never on what was asked before.
 
 use crate::flow::{Exit, Flow, GridFlow, Place, Sample, ZoneOrder};
+use crate::line::Joined;
+use crate::streamline::{Progress, Seed};
 use field::between::Between;
 use field::cell::{interpolate_scalar, Interpolant};
 use field::nodes::{Miss, Nodes};
@@ -54,6 +56,30 @@ impl Series {
     pub fn next(&self, interval: u32) -> u32 {
         (interval + 1).min(self.times.len().saturating_sub(1) as u32)
     }
+}
+
+/// A kind of line in a flow that changes, as a restartable task.
+pub trait UnsteadyLine: Send + Sized {
+    /// What is asked of it.
+    type Options: Sync;
+    /// A task for a seed; `fields` is the number of sampled components.
+    fn new(seed: Seed, options: &Self::Options, fields: usize) -> Self;
+    /// Bytes that the task holds.
+    fn bytes(&self) -> usize;
+    /// One restartable step in a lane: on `Err` nothing has changed.
+    ///
+    /// # Errors
+    /// [`Miss`]: pages are absent (and listed by the accessor), or one failed.
+    fn step<N: Nodes>(
+        &mut self,
+        flow: &mut UnsteadyFlow<N>,
+        options: &Self::Options,
+        lane: usize,
+    ) -> Result<Progress, Miss>;
+    /// Ends the line because a page of it failed.
+    fn fail(&mut self);
+    /// The line, once done: its times are those of the series.
+    fn into_line(self) -> Joined;
 }
 
 /// What is kept of a cell at the later step.

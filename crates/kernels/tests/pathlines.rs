@@ -10,7 +10,7 @@ use kernels::pathline::{PathOptions, Pathline};
 use kernels::rk::Method;
 use kernels::streakline::{StreakOptions, Streakline};
 use kernels::streamline::{Progress, Seed};
-use kernels::unsteady::{Series, UnsteadyFlow};
+use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
 use std::sync::Arc;
 
 type Field<'a> = &'a dyn Fn([f64; 3], f64) -> [f64; 3];

@@ -205,6 +205,27 @@ fn polar_axis_is_passed() {
     }
 }
 
+#[test]
+fn a_crossing_takes_no_way_for_nothing() {
+    // Linear flow in four zones of unlike spacing along i, so that nothing but the crossings could err.
+    let v = |x: [f64; 3]| [1.0, 0.1 * x[0], 0.0];
+    let edges = [0.0, 0.21, 0.5, 0.83, 1.2];
+    let zones = (0..4)
+        .map(|n| {
+            let (lo, hi) = ([edges[n], 0.0, 0.0], [edges[n + 1], 1.0, 1.0]);
+            zone(&format!("zone{}", n + 1), [4 + n, 5 + n, 4], lo, hi, &|r, s, t| [r, s, t], &v, None)
+        })
+        .collect();
+    let o = Options { tolerance: 1e-10, max_time: 1.0, ..Options::default() };
+    let line = trace(&mut flow(zones), [0.05, 0.4, 0.5], &o);
+    assert_eq!(line.reason, Some(Reason::Time));
+    for (p, t) in line.points.iter().zip(&line.time) {
+        let x = 0.05 + t;
+        assert!((p[0] - x).abs() < 1e-13, "{t}: {p:?}");
+        assert!((p[1] - 0.4 - 0.05 * (x * x - 0.0025)).abs() < 1e-10, "{t}: {p:?}");
+    }
+}
+
 /// Zones that abut may gape: by rounding, or where the faces of a curved interface have unlike spacing.
 #[test]
 fn zones_that_gape_a_little_hand_over() {

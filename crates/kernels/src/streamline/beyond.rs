@@ -1,8 +1,9 @@
 //! A particle on a face beyond which its zone has no usable cell: it is in another zone, across a seam, or has left.
 
 use super::walls::is_wall;
-use super::{rate, Face, Options, State, Streamline, Within};
+use super::{on_cell, rate, Face, Options, State, Streamline, Within};
 use crate::flow::{Exit, GridFlow, Place};
+use field::cell::Inverse;
 use field::nodes::{Miss, Nodes};
 use field::simd::V4;
 use field::space::{Blank, Spot};
@@ -10,6 +11,8 @@ use field::space::{Blank, Spot};
 /// A particle that leaves a zone is looked for this far beyond the face, in cells: beyond the tolerance that would find it
 /// in the cell it has just left.
 const BEYOND: f64 = 1e-6;
+/// The point itself is at most this far from there, in cells of the other zone: else the cell found is not one that it stands on.
+const NEAR: f64 = 1e-3;
 /// Where nothing is there, and no wall, it is looked for this much farther ahead, since zones that abut may gape: their coordinates
 /// are rounded, and faces of a curved interface with unlike spacing touch in points only.
 const GAPS: [f64; 3] = [1e-4, 1e-2, 0.1];
@@ -48,6 +51,16 @@ impl Streamline {
         } else {
             None
         };
+        if let Some(spot) = &mut found {
+            // It was looked for beyond the face, and stands upon it: from there it goes on.
+            let l = flow.space.shape(spot.cell)?;
+            if let Inverse::At(q) = l.map().invert(V4::from_xyz(self.x), spot.rst) {
+                let on = on_cell(q, l.thin);
+                if (0..3).all(|a| (on[a] - q[a]).abs() <= BEYOND && (on[a] - spot.rst[a]).abs() <= NEAR) {
+                    spot.rst = on;
+                }
+            }
+        }
         let wall = found.is_none() && is_wall(flow, face)?;
         if found.is_none() && exit == Exit::Left && !wall {
             let cell_time = 1.0 / k[face.axis].abs();

@@ -1,6 +1,9 @@
 //! What is asked of a streamline: where from, which way, how exactly, how far.
 
+use crate::flow::GridFlow;
 use crate::rk::Method;
+use field::nodes::{Miss, Nodes};
+use field::space::{Blank, CellId, Spot};
 
 /// Which way to go.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -81,4 +84,35 @@ pub enum Seed {
     },
     /// The first of these places in computational space (zone, 0-based ijk) whose cell is usable: random seeds.
     FirstUsable(Box<[(u32, [f64; 3])]>),
+}
+
+impl Seed {
+    /// Where it is found, and its position.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    pub(crate) fn place<N: Nodes>(&self, flow: &mut GridFlow<N>) -> Result<Option<(Spot, [f64; 3])>, Miss> {
+        match self {
+            Self::Physical(x) => Ok(flow.start(*x)?.map(|s| (s, *x))),
+            Self::Computational { zone, ijk } => usable_place(flow, *zone, *ijk),
+            Self::FirstUsable(places) => {
+                for (zone, ijk) in places {
+                    let found = usable_place(flow, *zone, *ijk)?;
+                    if found.is_some() {
+                        return Ok(found);
+                    }
+                }
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// A place in computational space, unless its cell is not usable.
+fn usable_place<N: Nodes>(flow: &mut GridFlow<N>, zone: u32, ijk: [f64; 3]) -> Result<Option<(Spot, [f64; 3])>, Miss> {
+    let cells = flow.space.nodes.zones()[zone as usize].cells();
+    let low: [u32; 3] = core::array::from_fn(|a| (ijk[a].floor().max(0.0) as u32).min(cells[a] - 1));
+    let spot = Spot { cell: CellId { zone, ijk: low }, rst: core::array::from_fn(|a| ijk[a] - f64::from(low[a])) };
+    let l = flow.space.shape(spot.cell)?;
+    Ok((l.blank != Blank::Hole).then(|| (spot, l.map().point(spot.rst))))
 }
