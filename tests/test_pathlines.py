@@ -127,6 +127,14 @@ def test_streaklines_are_known_too(series: str) -> None:
             ds.streaklines(seeds=[x], release_every=-1.0)
 
 
+def test_options_of_streamlines_are_refused(series: str, tmp_path: Path) -> None:
+    with ff_module.open(series) as ds:
+        for key in ("max_time", "initial_step", "max_step", "terminal_speed"):
+            options = {"seeds": "point:0.2,0.8,0.3", "kind": "pathline", "direction": "forward", key: 0.5}
+            with pytest.raises(UsageError, match=f"'{key}' is not for lines of kind pathline"):
+                ds.trace(tmp_path / "l.npz", options=options)
+
+
 def test_a_selected_time_is_when_particles_start(series: str) -> None:
     with ff_module.open(series) as ds:
         assert ds.sel(time=1.25).pathlines(seeds=[(0.2, 0.8, 0.3)]).time[0] == 1.25

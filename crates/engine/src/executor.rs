@@ -399,7 +399,7 @@ where
         };
         let first = s.insists.try_lock();
         let began = Instant::now();
-        // Reads over a network take a while: half of what is idle goes at once, then half of the rest after twice that time.
+        // Reads over a network take a while: each half of what is idle goes after twice the time of the one before.
         let (mut asked, mut moment) = (began, MAKE_WAY);
         while began.elapsed() < self.patience() && !s.stop.load(Relaxed) {
             if !refused.alone && asked.elapsed() >= moment {

@@ -5,7 +5,7 @@
 //! fields are not mixed here: a derived field is made at each step and mixed then, as a stored one would be.
 
 use crate::boxes::Bounds;
-use crate::nodes::{box_holds, Corners, Miss, Nodes, Zone};
+use crate::nodes::{look_through, Corners, Miss, Nodes, Zone};
 use crate::simd::V4;
 use pager::error::PageError;
 use pager::id::PageId;
@@ -208,20 +208,7 @@ impl<N: Nodes> Nodes for Between<N> {
         if !self.moves(zone) {
             return self.nodes.blocks_that_hold(zone, level, p, out);
         }
-        let dims = self.nodes.zones()[zone].boxes[level].translation.dims;
-        let mut miss: Option<Miss> = None;
-        for k in 0..dims[2] {
-            for j in 0..dims[1] {
-                for i in 0..dims[0] {
-                    match self.block(zone, level, [i, j, k]) {
-                        Ok(b) if box_holds(&b, p) => out.push([i, j, k]),
-                        Ok(_) => {}
-                        Err(m) => miss = Some(Miss::worst([miss, Some(m), None])),
-                    }
-                }
-            }
-        }
-        miss.map_or(Ok(()), Err)
+        look_through(self, zone, level, p, out)
     }
 
     fn missing(&mut self) -> &mut Vec<PageId> {

@@ -248,21 +248,7 @@ pub trait Nodes {
     /// # Errors
     /// [`Miss`].
     fn blocks_that_hold(&mut self, zone: usize, level: usize, p: V4, out: &mut Vec<[u32; 3]>) -> Result<(), Miss> {
-        let dims = self.zones()[zone].boxes[level].translation.dims;
-        let mut miss = None;
-        for k in 0..dims[2] {
-            for j in 0..dims[1] {
-                for i in 0..dims[0] {
-                    match self.block(zone, level, [i, j, k]) {
-                        Ok(b) if box_holds(&b, p) => out.push([i, j, k]),
-                        Ok(_) => {}
-                        Err(Miss::Failed) => return Err(Miss::Failed),
-                        Err(m) => miss = Some(m),
-                    }
-                }
-            }
-        }
-        miss.map_or(Ok(()), Err)
+        look_through(self, zone, level, p, out)
     }
     /// Pages found absent since it was last cleared.
     fn missing(&mut self) -> &mut Vec<PageId>;
@@ -279,6 +265,31 @@ pub trait Nodes {
     fn set_step(&mut self, _step: u32) {}
     /// Called before a restartable step: nothing that earlier calls returned is referenced any more.
     fn begin_step(&mut self) {}
+}
+
+/// [`Nodes::blocks_that_hold`] by a look at each block.
+pub(crate) fn look_through<N: Nodes + ?Sized>(
+    nodes: &mut N,
+    zone: usize,
+    level: usize,
+    p: V4,
+    out: &mut Vec<[u32; 3]>,
+) -> Result<(), Miss> {
+    let dims = nodes.zones()[zone].boxes[level].translation.dims;
+    let mut miss = None;
+    for k in 0..dims[2] {
+        for j in 0..dims[1] {
+            for i in 0..dims[0] {
+                match nodes.block(zone, level, [i, j, k]) {
+                    Ok(b) if box_holds(&b, p) => out.push([i, j, k]),
+                    Ok(_) => {}
+                    Err(Miss::Failed) => return Err(Miss::Failed),
+                    Err(m) => miss = Some(m),
+                }
+            }
+        }
+    }
+    miss.map_or(Ok(()), Err)
 }
 
 /// A page or a whole zone as the loaders see it: all components of a point together, i fastest.

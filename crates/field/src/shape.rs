@@ -13,6 +13,11 @@ pub struct CellId {
     pub ijk: [u32; 3],
 }
 
+impl CellId {
+    /// No cell of any dataset.
+    pub const NOWHERE: Self = Self { zone: u32::MAX, ijk: [0; 3] };
+}
+
 /// A located point.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Spot {

@@ -33,10 +33,10 @@ impl Loaded {
         let zero = [V4::zero(); 8];
         let vector = Interpolant::new(&zero);
         Self {
-            cell: NOWHERE,
+            cell: CellId::NOWHERE,
             thin: [false; 3],
             blank: Blank::Hole,
-            iblank: (NOWHERE, Blank::Hole),
+            iblank: (CellId::NOWHERE, Blank::Hole),
             shape: zero,
             vector,
             full: false,
@@ -114,9 +114,6 @@ fn blank(at: &mut impl Corners, array: usize, zones: usize) -> Result<Blank, Mis
     Ok(named.map_or(Blank::Field, |v| Blank::Fringe((-v) as u32 - 1)))
 }
 
-/// No cell.
-const NOWHERE: CellId = CellId { zone: u32::MAX, ijk: [0; 3] };
-
 /// Loaded cells kept for each lane, direct mapped. The stages of a step in physical space visit few cells, in no fixed order.
 pub const KEPT: usize = 8;
 /// Tasks that take turns in a space, each with cells of its own: 32 cells of 600 bytes stay in the first-level cache.
@@ -169,13 +166,17 @@ impl<N: Nodes> Space<N> {
     /// Forgets what was loaded for the lane that has the turn: the nodes answer for another moment from now on.
     pub fn forget(&mut self) {
         for kept in &mut self.kept[self.lane * KEPT..][..KEPT] {
-            (kept.cell, kept.iblank.0) = (NOWHERE, NOWHERE);
+            (kept.cell, kept.iblank.0) = (CellId::NOWHERE, CellId::NOWHERE);
         }
     }
 
     /// Changes what is traced and sampled; see [`Self::forget`].
-    pub fn set_fields(&mut self, fields: std::sync::Arc<[ZoneFields]>) {
-        self.fields = fields;
+    #[inline(always)]
+    pub fn set_fields(&mut self, fields: &std::sync::Arc<[ZoneFields]>) {
+        // Called at each step of a particle: the count of users is a line that all workers share.
+        if !std::sync::Arc::ptr_eq(&self.fields, fields) {
+            self.fields = fields.clone();
+        }
     }
 
     /// Where a cell is kept in the lane that has the turn: for who keeps more of it.

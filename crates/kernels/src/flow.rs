@@ -47,8 +47,8 @@ impl Exit {
     }
 }
 
-/// A vector field that can be sampled in physical space, at a time where it has any. `Err` carries absence: nothing has changed, and the same
-/// call is to be made again once the pages are there.
+/// A vector field that can be sampled in physical space, at a time where it changes. `Err` carries absence: nothing has changed, and
+/// the same call is to be made again once the pages are there.
 pub trait Flow {
     /// What is remembered of the last place.
     type Cursor: Copy + Send;

@@ -108,9 +108,6 @@ pub struct UnsteadyFlow<N> {
     later: Box<[Later; KEPT * LANES]>,
 }
 
-/// No cell.
-const NOWHERE: CellId = CellId { zone: u32::MAX, ijk: [0; 3] };
-
 impl<N: Nodes> UnsteadyFlow<N> {
     /// Over a dataset's nodes.
     ///
@@ -120,7 +117,7 @@ impl<N: Nodes> UnsteadyFlow<N> {
         let zones = nodes.zones();
         let moves = zones.iter().any(|z| !z.arrays[z.xyz].steady);
         let fields = series.fields[0].clone();
-        let later = || Later { cell: NOWHERE, vector: Interpolant::new(&[V4::zero(); 8]), sampled: Vec::new() };
+        let later = || Later { cell: CellId::NOWHERE, vector: Interpolant::new(&[V4::zero(); 8]), sampled: Vec::new() };
         Self {
             grid: GridFlow::new(Space::new(Between::new(nodes), fields), order),
             series,
@@ -142,7 +139,7 @@ impl<N: Nodes> UnsteadyFlow<N> {
         self.grid.space.take_turn(self.lane);
         let next = if self.series.linear { self.series.next(interval) } else { interval };
         self.grid.space.nodes.set_steps(interval, next);
-        self.grid.space.set_fields(self.series.fields[interval as usize].clone());
+        self.grid.space.set_fields(&self.series.fields[interval as usize]);
         if self.when[self.lane].interval != interval {
             self.when[self.lane].interval = interval;
             self.forget();
@@ -155,7 +152,7 @@ impl<N: Nodes> UnsteadyFlow<N> {
     fn forget(&mut self) {
         self.grid.space.forget();
         for later in &mut self.later[self.lane * KEPT..][..KEPT] {
-            later.cell = NOWHERE;
+            later.cell = CellId::NOWHERE;
         }
     }
 
@@ -177,7 +174,7 @@ impl<N: Nodes> UnsteadyFlow<N> {
         let nodes = &mut self.grid.space.nodes;
         nodes.set_later(true);
         let l = &mut self.later[n];
-        l.cell = NOWHERE;
+        l.cell = CellId::NOWHERE;
         let mut corners = [V4::zero(); 8];
         let mut at = nodes.at(zone, cell.ijk);
         let vector = fields.vector.corners(&mut at, &mut corners);

@@ -45,6 +45,10 @@ impl Object {
     fn wrong(&self, key: &str, form: &str) -> FieldError {
         usage(format!("{}: '{key}' must be {form}", self.what))
     }
+    /// Whether a key says anything.
+    pub fn has(&self, key: &str) -> bool {
+        self.map.get(key).is_some_and(|v| !v.is_null())
+    }
     /// Takes a number.
     pub fn number(&mut self, key: &str) -> Result<Option<f64>, FieldError> {
         match self.take(key) {
@@ -203,6 +207,12 @@ pub fn trace_object(
         (None, Some(Value::Array(rows))) => ground.list(rows.iter().map(|v| position(v, ground.planar)))?,
         (None, _) => return Err(usage("no seeds: give a shape such as line:0,0,0:1,0,0:20, a file, or an array")),
     };
+    let kind = o.text("kind")?;
+    let steady = ["max_time", "initial_step", "max_step", "terminal_speed"];
+    if let (Some(k @ ("pathline" | "streakline")), Some(key)) = (kind.as_deref(), steady.iter().find(|key| o.has(key)))
+    {
+        return Err(usage(format!("trace options: '{key}' is not for lines of kind {k}")));
+    }
     let direction = match o.text("direction")?.as_deref() {
         None | Some("forward") => Direction::Forward,
         Some("backward") => Direction::Backward,
@@ -229,7 +239,6 @@ pub fn trace_object(
         max_step: o.positive("max_step")?,
         step_cells: d.step_cells,
     };
-    let kind = o.text("kind")?;
     let streak = match kind.as_deref() {
         Some("streakline") => Some(releases(o)?),
         _ => None,
