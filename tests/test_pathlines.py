@@ -225,3 +225,39 @@ def test_gaps_are_shown(ff: Command, ff_json: Json, tmp_path: Path) -> None:
     source = f"{tmp_path}/g_0.xyz+q={tmp_path}/g_*.q"
     assert ff_json("info", source)["times_gaps"] == [2]
     assert "gaps: 0.2 to 0.7" in ff("info", source).stdout
+
+
+def test_arms_are_equal(series: str, store: Path, ff_json: Json, tmp_path: Path) -> None:
+    """What is read ahead, how many particles wait, and how much memory there is, show in no result."""
+    arms: list[tuple[object, ...]] = [
+        (),
+        ("--read-ahead", "none"),
+        ("--read-ahead", 2),
+        ("--read-ahead", "none", "--at-once", 1, "--workers", 1),
+        ("--at-once", 3, "--workers", 3),
+        ("--memory-limit", "4MiB"),
+        ("--memory-limit", "4MiB", "--read-ahead", 1),
+    ]
+    for t0, t1 in ((0.5, 3.0), (2.7, 0.6)):
+        digests = set()
+        for n, arm in enumerate(arms):
+            out = tmp_path / f"{n}.npz"
+            words = ("trace", store, "--kind", "pathline", "--seeds", "random:400:7", "-o", out, "--scalars", "density")
+            pages = ff_json(*words, "--t0", t0, "--t1", t1, *arm)["pages"]
+            assert pages["given_back"] > 0
+            assert (pages["prefetched"] > 0) is (arm[:2] != ("--read-ahead", "none")), (arm, pages)
+            assert pages["prefetched_used"] <= pages["prefetched"]
+            digests.add(hashlib.sha256(out.read_bytes()).hexdigest())
+        assert len(digests) == 1
+
+
+NO_READ_AHEAD = "along, none, or a number of whole time steps"
+
+
+@pytest.mark.parametrize("wrong", ["0", "far", "-1"])
+def test_read_ahead_that_makes_no_sense(store: Path, ff: Command, tmp_path: Path, wrong: str) -> None:
+    out = tmp_path / "a.npz"
+    words = ("trace", store, "--seeds", "random:4:7", "-o", out)
+    assert NO_READ_AHEAD in ff(*words, "--kind", "pathline", f"--read-ahead={wrong}", ok=(2,)).stderr
+    assert "--at-once is not for lines of kind streamline" in ff(*words, "--at-once", 1, ok=(2,)).stderr
+    assert not out.exists()

@@ -10,20 +10,29 @@
 //! 4. When nothing moves (no task is ready, no page is on its way, memory is full), tasks are dropped, at last all of them. The run
 //!    ends with what it needs when a single task, begun again with all the memory to itself, does not move either.
 //!
+//! # Time
+//! Tasks of a run through time are ordered by [windows](Work::window), and the run says which windows it has passed; see `ready.rs`.
+//!
 //! # Practice
 //! A thread steps several tasks at a time ([`LANES`]): the same instructions serve them all, and one's cache lines travel while
 //! another computes.
 
+mod ahead;
+mod ready;
 mod shared;
+mod work;
 
+use ahead::{Ahead, Nobody};
 use field::error::FieldError;
 use field::space::LANES;
 use kernels::streamline::Progress;
 use pager::{ChargeKind, Full, PageId, Pager, Priority, Requested, Wake, Worker};
-use shared::{Leaving, Shared, Slot};
+use ready::Ready;
+use shared::{Leaving, Next, Shared, Slot};
 use std::sync::atomic::Ordering::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+pub use work::{Load, Outcome, RunStats, Work};
 
 /// Rounds of steps before a thread looks for completed reads, other tasks, or a stop.
 const ROUNDS: usize = 256;
@@ -39,87 +48,6 @@ const CHARGE_PATIENCE: Duration = Duration::from_secs(2);
 const MAKE_WAY: Duration = Duration::from_millis(10);
 /// A task's state is charged anew when it has grown by this much.
 const CHARGE_STEP: usize = 64 << 10;
-
-/// A kind of task.
-pub trait Work: Sync {
-    /// The task.
-    type Task: Send;
-    /// What a thread needs to step tasks.
-    type Context;
-    /// Makes a thread's context.
-    fn context(&self, worker: Worker) -> Self::Context;
-    /// The pager's part of a context.
-    fn worker<'c>(&self, context: &'c mut Self::Context) -> &'c mut Worker;
-    /// Makes task number `n` in the order of admission.
-    ///
-    /// # Errors
-    /// Anything; it ends the run.
-    fn admit(&self, n: u64) -> Result<Self::Task, FieldError>;
-    /// One restartable step of each task that is there; what came of it goes to the outcome of the same number, whose `missing`
-    /// is empty before.
-    fn steps(
-        &self,
-        context: &mut Self::Context,
-        tasks: [Option<&mut Self::Task>; LANES],
-        outcomes: &mut [Outcome; LANES],
-    );
-    /// Bytes that a task holds now.
-    fn bytes(&self, task: &Self::Task) -> usize;
-    /// Bytes that [`Work::finish`] takes for a moment beside what the task holds.
-    fn finishing(&self, _task: &Self::Task) -> usize {
-        0
-    }
-    /// The memory limit is `limit` bytes now (told at the beginning, too): gives back what is too much under it, and says how many
-    /// tasks may be active at most.
-    ///
-    /// # Errors
-    /// Anything; it ends the run.
-    fn resized(&self, _limit: u64, active: usize) -> Result<usize, FieldError> {
-        Ok(active)
-    }
-    /// Takes a finished task's result.
-    ///
-    /// # Errors
-    /// Anything; it ends the run.
-    fn finish(&self, task: Self::Task) -> Result<(), FieldError>;
-}
-
-/// What came of a step.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// How far the task is.
-    pub progress: Progress,
-    /// Pages found absent, where that is why.
-    pub missing: Vec<PageId>,
-}
-
-/// How much may be under way.
-#[derive(Copy, Clone, Debug)]
-pub struct Load {
-    /// Number of tasks.
-    pub tasks: u64,
-    /// Threads.
-    pub workers: usize,
-    /// Tasks active at most, unless [`Work::resized`] says otherwise.
-    pub active: usize,
-}
-
-/// What a run took.
-#[derive(Copy, Clone, Debug, Default)]
-pub struct RunStats {
-    /// Wall time.
-    pub wall_s: f64,
-    /// Time in which threads had nothing to do, a thread.
-    pub wait_s: f64,
-    /// Steps that found pages absent.
-    pub restarts: u64,
-    /// Times that a task became the elder.
-    pub elders: u64,
-    /// Tasks that were dropped for lack of memory and begun again.
-    pub dropped: u64,
-    /// Steps.
-    pub steps: u64,
-}
 
 /// Runs all tasks of `work`. `watch` is called on the calling thread about ten times a second with the number of finished
 /// tasks; when it returns false the run stops.
@@ -137,7 +65,8 @@ where
 {
     let began = Instant::now();
     let workers = load.workers.max(1);
-    let shared: Arc<Shared<W::Task>> = Arc::new(Shared::new(pager, load.active, workers));
+    let nobody: Arc<dyn Wake> = Arc::new(Nobody);
+    let shared: Arc<Shared<W::Task>> = Arc::new(Shared::new(pager, &load, W::WINDOWED));
     // All of them before the first thread fills the memory: what a worker costs is charged when it is made.
     let pins: Vec<Worker> = (0..workers).map(|_| pager.worker()).collect();
     std::thread::scope(|scope| {
@@ -145,10 +74,10 @@ where
             .into_iter()
             .enumerate()
             .map(|(n, worker)| {
-                let shared = shared.clone();
+                let (shared, nobody) = (shared.clone(), nobody.clone());
                 std::thread::Builder::new().name(format!("farfield-{n}")).spawn_scoped(scope, move || {
                     let _leaving = Leaving(&shared);
-                    Thread::new(work, &shared, worker, load).run();
+                    Thread::new(work, &shared, worker, load, nobody).run();
                 })
             })
             .collect();
@@ -172,9 +101,11 @@ where
     });
     let wake: Arc<dyn Wake> = shared.clone();
     pager.cancel(&wake);
+    pager.cancel(&nobody);
     let mut q = shared.lock();
     // Pages that others want, too, are still read, and their requests hold `shared`, but no task any more.
-    (q.ready, q.parked) = Default::default();
+    q.ready = Ready::new(W::WINDOWED);
+    q.parked = Vec::new();
     if let Some(e) = q.error.take() {
         return Err(e);
     }
@@ -192,22 +123,27 @@ struct Thread<'a, W: Work> {
     work: &'a W,
     shared: &'a Arc<Shared<W::Task>>,
     wake: Arc<dyn Wake>,
+    /// Asks for what is read ahead.
+    nobody: Arc<dyn Wake>,
     context: W::Context,
     load: Load,
     lanes: [Option<Box<Slot<W::Task>>>; LANES],
     outcomes: [Outcome; LANES],
     steps: u64,
+    /// Pages that were asked for ahead of their use, in this window and the one before: they need not be asked for again.
+    ahead: Ahead,
 }
 
 impl<'a, W: Work> Thread<'a, W>
 where
     W::Task: 'static,
 {
-    fn new(work: &'a W, shared: &'a Arc<Shared<W::Task>>, worker: Worker, load: Load) -> Self {
+    fn new(work: &'a W, shared: &'a Arc<Shared<W::Task>>, worker: Worker, load: Load, nobody: Arc<dyn Wake>) -> Self {
         let wake: Arc<dyn Wake> = shared.clone();
         let context = work.context(worker);
         let outcomes = core::array::from_fn(|_| Outcome { progress: Progress::Yield, missing: Vec::new() });
-        Self { work, shared, wake, context, load, lanes: [const { None }; LANES], outcomes, steps: 0 }
+        let (lanes, ahead) = ([const { None }; LANES], Ahead::new());
+        Self { work, shared, wake, nobody, context, load, lanes, outcomes, steps: 0, ahead }
     }
 
     fn run(&mut self) {
@@ -215,7 +151,7 @@ where
         while !s.stop.load(Relaxed) {
             while s.pager.work() {}
             self.follow();
-            for lane in 0..LANES {
+            for lane in 0..LANES.min(self.load.at_once) {
                 if self.lanes[lane].is_none() {
                     match self.take() {
                         Some(slot) => self.lanes[lane] = Some(slot),
@@ -260,12 +196,10 @@ where
     /// A ready task, or a new one while there is room for its state.
     fn take(&mut self) -> Option<Box<Slot<W::Task>>> {
         let s = self.shared;
-        let number = {
-            let mut q = s.lock();
-            if let Some(slot) = q.ready.pop_front() {
-                return Some(slot);
-            }
-            q.number(self.load.tasks)?
+        let next = s.lock().next(self.load.tasks, W::WINDOWED)?;
+        let number = match next {
+            Next::Ready(slot) => return Some(slot),
+            Next::Begin(number) => number,
         };
         let task = match self.work.admit(number) {
             Ok(task) => task,
@@ -277,8 +211,8 @@ where
         let bytes = self.work.bytes(&task);
         match self.begin(|pager| pager.charge(ChargeKind::Tasks, bytes as u64)) {
             Ok(charge) => {
-                let (restarts, wanted, hold) = (0, Vec::new(), None);
-                Some(Box::new(Slot { number, task, charge, charged: bytes, restarts, wanted, hold }))
+                let (restarts, wanted, hold, window) = (0, Vec::new(), None, 0);
+                Some(Box::new(Slot { number, task, charge, charged: bytes, restarts, wanted, hold, window }))
             }
             Err(Refused { full, alone: true }) => {
                 s.fail(too_small(full, "the state of a line"));
@@ -286,7 +220,7 @@ where
             }
             Err(_) => {
                 drop(task);
-                s.again(&[number]);
+                s.again(&[(number, 0)]);
                 None
             }
         }
@@ -306,7 +240,7 @@ where
             let _judge = pager::patient::lock(&s.judge);
             let idle = s.waiting.load(SeqCst) == s.live.load(SeqCst) && {
                 let q = s.lock();
-                q.ready.is_empty() && q.active > 0
+                q.ready.none() && q.active > 0
             };
             if idle && s.dropped.load(SeqCst) == dropped && s.limit.load(SeqCst) == s.pager.ledger().limit() {
                 if let Some(full) = s.pager.stalled() {
@@ -332,9 +266,13 @@ where
             for lane in 0..LANES {
                 if self.lanes[lane].is_some() && !self.stays(lane, round % CHARGE_ROUNDS == 0) {
                     left = true;
-                    if let Some(slot) = self.lanes[lane].take() {
-                        let missing = core::mem::take(&mut self.outcomes[lane].missing);
-                        self.leave(slot, missing);
+                    match self.lanes[lane].take() {
+                        Some(slot) if self.outcomes[lane].progress == Progress::Yield => self.turn(lane, slot),
+                        Some(slot) => {
+                            let missing = core::mem::take(&mut self.outcomes[lane].missing);
+                            self.leave(slot, missing);
+                        }
+                        None => {}
                     }
                 }
             }
@@ -344,7 +282,7 @@ where
         }
     }
 
-    /// Takes note of a step; false when its task cannot go on here: it is done, or lacks pages.
+    /// Takes note of a step; false when its task cannot go on here: it is done, lacks pages, or has come to another window.
     #[inline(always)]
     fn stays(&mut self, lane: usize, charge: bool) -> bool {
         self.steps += 1;
@@ -354,6 +292,9 @@ where
         let Some(slot) = &mut self.lanes[lane] else { return false };
         if slot.restarts > 0 {
             self.shared.stepped(slot);
+        }
+        if W::WINDOWED && self.work.window(&slot.task) != slot.window {
+            return false;
         }
         if !charge {
             return true;
@@ -374,6 +315,50 @@ where
             Err(_) => self.shared.dropped(vec![slot]),
         }
         false
+    }
+
+    /// A task that has come to another window: others may have to go first.
+    fn turn(&mut self, lane: usize, mut slot: Box<Slot<W::Task>>) {
+        let s = self.shared;
+        let window = self.work.window(&slot.task);
+        self.ahead.pages.clear();
+        if let Err(e) = self.work.turned(&mut self.context, lane, &mut slot.task, &mut self.ahead.pages) {
+            return s.fail(e);
+        }
+        let bytes = self.work.bytes(&slot.task);
+        if bytes != slot.charged {
+            match self.insist(|_| slot.charge.grow(bytes as u64)) {
+                Ok(()) => {
+                    slot.charge.shrink(bytes as u64);
+                    slot.charged = bytes;
+                }
+                Err(Refused { full, alone: true }) => return s.fail(too_small(full, "a line under way")),
+                Err(_) => return s.dropped(vec![slot]),
+            }
+        }
+        self.ahead.keep_new(window);
+        let passed = {
+            let mut q = s.lock();
+            q.ready.turned(slot.window, window);
+            slot.window = window;
+            q.ready.push(slot);
+            q.ready.passed()
+        };
+        self.passed(passed);
+        if s.waiting.load(Relaxed) > 0 {
+            s.pager.notify();
+        }
+        if !self.ahead.pages.is_empty() {
+            s.pager.request(&self.ahead.pages, 0, &self.nobody, Priority::Prefetch);
+        }
+    }
+
+    /// Tells the work that the run has come to another window, if it has.
+    fn passed(&self, window: Option<u32>) {
+        let ahead = window.map_or_else(Vec::new, |window| self.work.passed(window));
+        if !ahead.is_empty() {
+            self.shared.pager.request(&ahead, 0, &self.nobody, Priority::Prefetch);
+        }
     }
 
     /// Charges the state of a task that is to begin. That is worth no wait, unless there is no other task.
@@ -446,7 +431,7 @@ where
                 if outcome.progress == Progress::Yield {
                     self.shared.stepped(&mut slot);
                 }
-                self.shared.lock().ready.push_front(slot);
+                self.shared.lock().ready.push_first(slot);
             }
         }
         self.shared.drop_half()
@@ -480,12 +465,13 @@ where
                     Err(_) => return s.dropped(vec![slot]),
                 }
             }
-            let Slot { task, charge, .. } = *slot;
+            let Slot { task, charge, window, .. } = *slot;
             if let Err(e) = self.work.finish(task) {
                 s.fail(e);
             }
             drop(charge);
-            s.finished(self.load.tasks);
+            let passed = s.finished(window, self.load.tasks);
+            self.passed(passed);
             return;
         }
         s.restarts.fetch_add(1, Relaxed);
@@ -519,7 +505,7 @@ where
             // No wake comes.
             q.free.push(token);
             if let Some(slot) = q.parked[token].take() {
-                q.ready.push_front(slot);
+                q.ready.push_first(slot);
             }
         }
     }

@@ -14,6 +14,7 @@ pub mod process;
 pub mod scene;
 pub mod seeds;
 pub mod session;
+mod share;
 pub mod surfaces;
 mod survey;
 pub mod trace;

@@ -2,6 +2,7 @@
 
 use crate::session::charge_other;
 use crate::trace::TraceSpec;
+use crate::tracers::ReadAhead;
 use field::dataset::Dataset;
 use field::error::FieldError;
 use kernels::pathline::PathOptions;
@@ -26,6 +27,10 @@ pub struct PathSpec {
     pub held: bool,
     /// Streaklines: when particles are let go.
     pub streak: Option<Releases>,
+    /// What is read before particles ask for it.
+    pub ahead: ReadAhead,
+    /// Particles that wait for pages at most; `None`: as many as there are.
+    pub at_once: Option<usize>,
 }
 
 /// When the particles of a streakline are let go, between the times of its first and its last one.

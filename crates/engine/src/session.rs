@@ -317,7 +317,8 @@ impl Session {
             "resident_peak_bytes": crate::process::peak_resident_bytes(),
             "pages": {
                 "total": self.dataset().page_count().unwrap_or(c.total), "touched": c.touched, "touched_exact": c.touched_exact, "faults": c.faults, "hits": c.hits,
-                "evictions": c.evictions, "prefetched": c.prefetched, "prefetched_used": c.prefetched_used,
+                "evictions": c.evictions, "given_back": c.given_back,
+                "prefetched": c.prefetched, "prefetched_used": c.prefetched_used, "prefetch_dropped": c.prefetch_dropped,
                 "failed": c.failed, "fills": c.fills,
             },
             "bytes_read": c.bytes_read + read[0],

@@ -11,18 +11,22 @@ use crate::pathlines::Course;
 pub use crate::pathlines::{PathSpec, Releases};
 use crate::seeds::Seeds;
 use crate::session::{would_do, Session, Watch};
+pub use crate::share::LedgerShare;
+pub use crate::tracers::ReadAhead;
 use crate::tracers::{Streamlines, Tracer, Unsteady};
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::space::{ZoneFields, LANES};
 use kernels::flow::ZoneOrder;
+use kernels::line::Joined;
 use kernels::pathline::Pathline;
 use kernels::streakline::{StreakOptions, Streakline, OF_PARTICLES};
 use kernels::streamline::{Direction, Options};
 use pager::error::{PageError, PageErrorKind};
-use pager::{Charge, ChargeKind, Pager, Worker};
+use pager::{PageId, Pager, Worker};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What is traced.
@@ -63,51 +67,6 @@ pub struct TraceReport {
     pub spilled_bytes: u64,
 }
 
-/// A share of the ledger for something that asks in small amounts.
-pub struct LedgerShare {
-    pager: Arc<Pager>,
-    held: Vec<Charge>,
-    spare: usize,
-}
-
-/// Charges are taken from the ledger in pieces of this size.
-const PIECE: usize = 64 << 10;
-
-impl LedgerShare {
-    /// Nothing yet.
-    pub fn new(pager: Arc<Pager>) -> Self {
-        Self { pager, held: Vec::new(), spare: 0 }
-    }
-}
-
-impl output::Charge for LedgerShare {
-    fn try_charge(&mut self, bytes: usize) -> bool {
-        if bytes > self.spare {
-            let more = (bytes - self.spare).div_ceil(PIECE) * PIECE;
-            match self.pager.charge(ChargeKind::Results, more as u64) {
-                Ok(c) => {
-                    self.held.push(c);
-                    self.spare += more;
-                }
-                Err(_) => return false,
-            }
-        }
-        self.spare -= bytes;
-        true
-    }
-    fn release(&mut self, bytes: usize) {
-        self.spare += bytes;
-        while let Some(last) = self.held.last() {
-            let size = last.bytes() as usize;
-            if size > self.spare {
-                break;
-            }
-            self.spare -= size;
-            self.held.pop();
-        }
-    }
-}
-
 struct Tracing<'a, T> {
     tracer: T,
     pager: &'a Arc<Pager>,
@@ -115,9 +74,15 @@ struct Tracing<'a, T> {
     /// Seeds in the order of admission, where sorting them fits.
     sorted: Option<SeedOrder>,
     layout: LineLayout,
-    step_bytes: u64,
+    need: Need,
     line_bytes: u64,
     workers: usize,
+    /// When the run came to its last window, as the pager counts.
+    since: AtomicU64,
+    /// Pages that had been evicted when it came there.
+    evicted: AtomicU64,
+    /// Whether memory held what the last window took: only then is there room to read ahead.
+    roomy: AtomicBool,
     sink: Mutex<Sink>,
 }
 
@@ -134,6 +99,8 @@ pub struct LineTask<L> {
     number: u64,
     line: L,
     failure: Option<PageError>,
+    /// No piece of it is in the spool yet.
+    first: bool,
 }
 
 impl<T: Tracer> Work for Tracing<'_, T> {
@@ -149,7 +116,7 @@ impl<T: Tracer> Work for Tracing<'_, T> {
     }
     fn admit(&self, n: u64) -> Result<Self::Task, FieldError> {
         let n = self.sorted.as_ref().map_or(n, |order| order.get(n));
-        Ok(LineTask { number: n, line: self.tracer.line(self.seeds.seed(n)?), failure: None })
+        Ok(LineTask { number: n, line: self.tracer.line(self.seeds.seed(n)?), failure: None, first: true })
     }
     #[inline(always)]
     fn steps(
@@ -173,7 +140,8 @@ impl<T: Tracer> Work for Tracing<'_, T> {
     }
     #[inline(always)]
     fn bytes(&self, task: &Self::Task) -> usize {
-        T::bytes(&task.line)
+        // What it grows by within a window is charged from the beginning: of thousands of tasks it would be too much to charge later.
+        T::bytes(&task.line).max(if T::WINDOWED { self.line_bytes as usize } else { 0 })
     }
     /// Its halves are joined into arrays of their own, and those are split by fields once the halves are gone.
     fn finishing(&self, task: &Self::Task) -> usize {
@@ -182,7 +150,36 @@ impl<T: Tracer> Work for Tracing<'_, T> {
     fn resized(&self, limit: u64, _active: usize) -> Result<usize, FieldError> {
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
         sink.spool.set_budget(results_budget(limit)).map_err(FieldError::from)?;
-        Ok(active_lines(limit, self.step_bytes, self.line_bytes, self.workers, self.pager.readers()))
+        Ok(self.most_active(limit))
+    }
+    const WINDOWED: bool = T::WINDOWED;
+    #[inline(always)]
+    fn window(&self, task: &Self::Task) -> u32 {
+        T::window(&task.line)
+    }
+    fn turned(
+        &self,
+        flow: &mut Self::Context,
+        lane: usize,
+        task: &mut Self::Task,
+        ahead: &mut Vec<PageId>,
+    ) -> Result<(), FieldError> {
+        if self.roomy.load(Relaxed) {
+            self.tracer.ahead(flow, lane, &task.line, ahead);
+        }
+        let Some(piece) = T::drain(&mut task.line, KEPT_POINTS / 2) else { return Ok(()) };
+        let first = core::mem::replace(&mut task.first, false);
+        self.keep(task.number, &piece, |spool, piece| spool.extend(piece, first))
+    }
+    fn passed(&self, window: u32) -> Vec<PageId> {
+        self.pager.keep_used_since(self.since.swap(self.pager.now(), Relaxed));
+        let evicted = self.pager.evictions();
+        self.roomy.store(self.evicted.swap(evicted, Relaxed) == evicted, Relaxed);
+        let (arrays, steps) = self.tracer.passed(window);
+        if !steps.is_empty() {
+            self.pager.give_back_segments(arrays, steps);
+        }
+        self.tracer.coming(window)
     }
     fn finish(&self, task: Self::Task) -> Result<(), FieldError> {
         if let Some(e) = &task.failure {
@@ -195,14 +192,40 @@ impl<T: Tracer> Work for Tracing<'_, T> {
                 });
             }
         }
+        let begun = !task.first;
         let j = T::join(task.line);
+        let outside = j.points.is_empty() && !begun && task.failure.is_none();
+        let mut reason = output::Reason::Left;
+        self.keep(task.number, &j, |spool, line| {
+            reason = line.reason;
+            spool.add(line)
+        })?;
+        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        sink.reasons[usize::from(reason.code())] += 1;
+        sink.outside += u64::from(outside);
+        if let Some(f) = task.failure {
+            sink.failed += 1;
+            sink.failure.get_or_insert_with(|| f.to_string());
+        }
+        Ok(())
+    }
+}
+
+impl<T: Tracer> Tracing<'_, T> {
+    /// Hands a line, or a piece of one, to the spool.
+    fn keep(
+        &self,
+        seed: u64,
+        j: &Joined,
+        put: impl FnOnce(&mut LineSpool, &FinishedLine<'_>) -> Result<(), output::OutputError>,
+    ) -> Result<(), FieldError> {
         let columns = split(&j.fields, &self.layout.fields, j.points.len());
         let values: Vec<FieldValues<'_>> = columns.iter().map(|c| FieldValues::F64(c)).collect();
         let code = |r: Option<kernels::line::Reason>| {
             r.and_then(|r| output::Reason::from_code(r as u8)).unwrap_or(output::Reason::Left)
         };
         let line = FinishedLine {
-            seed: task.number,
+            seed,
             points: &j.points,
             time: &j.time,
             zone: &j.zone,
@@ -211,15 +234,24 @@ impl<T: Tracer> Work for Tracing<'_, T> {
             reason_backward: code(j.reason_backward.or(j.reason)),
         };
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
-        sink.reasons[usize::from(line.reason.code())] += 1;
-        sink.outside += u64::from(j.points.is_empty() && task.failure.is_none());
-        if let Some(f) = task.failure {
-            sink.failed += 1;
-            sink.failure.get_or_insert_with(|| f.to_string());
+        put(&mut sink.spool, &line).map_err(FieldError::from)
+    }
+
+    /// Lines under way at most.
+    fn most_active(&self, limit: u64) -> usize {
+        if T::WINDOWED {
+            let each = self.line_bytes + OF_TASK;
+            return usize::try_from(limit / 2 / each).unwrap_or(usize::MAX).max(2 * self.workers);
         }
-        sink.spool.add(&line).map_err(FieldError::from)
+        active_lines(limit, self.need.step, self.line_bytes, self.workers, self.pager.readers())
     }
 }
+
+/// Bytes that the executor keeps of a task.
+const OF_TASK: u64 = 256;
+
+/// Points of a pathline that are handed over in one piece, as a rule: a piece has 12 bytes of its own, a point 36 or more.
+const KEPT_POINTS: usize = 8;
 
 /// From point by point to field by field.
 fn split(values: &[f64], fields: &[FieldSpec], points: usize) -> Vec<Vec<f64>> {
@@ -286,13 +318,13 @@ pub fn trace(
                 if series.linear { series.times.len().min(2) } else { 1 },
             );
             let Some(streak) = &path.streak else {
-                let tracer = Unsteady::<Pathline> { zones, series, order, options, components };
+                let tracer = Unsteady::<Pathline>::new(zones, series, order, options, components, path.ahead);
                 return trace_by(session, spec, tracer, (&dataset, layout, need), file, watch);
             };
             let releases = crate::pathlines::releases(streak, &series, options.times)?;
             let options = StreakOptions { path: options, releases };
             let components = components - OF_PARTICLES;
-            let tracer = Unsteady::<Streakline> { zones, series, order, options, components };
+            let tracer = Unsteady::<Streakline>::new(zones, series, order, options, components, path.ahead);
             trace_by(session, spec, tracer, (&dataset, layout, need), file, watch)
         }
     }
@@ -330,7 +362,10 @@ where
     let least = least_limit(need.step);
     let components = layout.fields.iter().map(|f| f.components).sum();
     let workers = session.means.threads();
-    let line_bytes = line_bytes(&spec.options, components);
+    let line_bytes = match T::WINDOWED {
+        true => tracer.most_bytes() as u64 + window_bytes(components),
+        false => line_bytes(&spec.options, components),
+    };
     let enough = enough_limit(need.closure + 2 * workers as u64 * line_bytes).max(least);
     if limit < least {
         return Err(FieldError::LimitTooSmall {
@@ -355,20 +390,25 @@ where
         })?;
     let seeds = SeedRule::new(&spec.seeds, dataset)?;
     let sorted = SeedOrder::near(&seeds, pager, watch)?;
-    let active = active_lines(limit, need.step, line_bytes, workers, pager.readers());
     let work = Tracing {
         tracer,
         pager,
         seeds,
         sorted,
         layout,
-        step_bytes: need.step,
+        need,
         line_bytes,
         workers,
+        since: AtomicU64::new(pager.now()),
+        evicted: AtomicU64::new(pager.evictions()),
+        roomy: AtomicBool::new(true),
         sink: Mutex::new(Sink { spool, reasons: [0; 16], outside: 0, failed: 0, failure: None }),
     };
-    let load = Load { tasks: count, workers, active };
+    let at_once = spec.path.as_ref().and_then(|p| p.at_once).unwrap_or(usize::MAX).max(1);
+    let load = Load { tasks: count, workers, active: work.most_active(limit), at_once };
+    pager.keep_used_since(if T::WINDOWED { pager.now() } else { u64::MAX });
     let run = executor::run(&work, pager, load, &mut |done| watch("tracing", done as f64, count as f64));
+    pager.keep_used_since(u64::MAX);
     // What was short at that moment says little about what else would have been; lines may be longer than is expected of them.
     let limit = pager.ledger().limit();
     let run = run.map_err(|e| more_than(e, enough.max(limit + limit / 2)))?;
@@ -425,6 +465,11 @@ pub(crate) fn more_than(e: FieldError, enough: u64) -> FieldError {
 pub(crate) fn line_bytes(options: &Options, components: usize) -> u64 {
     let points = 2 * (u64::from(options.max_steps) + 1);
     points.saturating_mul(48 + 8 * components as u64).min(LONG_LINE)
+}
+
+/// Bytes of the points of a line that goes through time, while it is in a window: as a rule it makes a few steps there.
+fn window_bytes(components: usize) -> u64 {
+    KEPT_POINTS as u64 * (40 + 8 * components as u64)
 }
 
 /// More is not set aside for a line whatever its options allow: hardly any gets as long, and few lines under way would leave

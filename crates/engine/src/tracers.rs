@@ -9,8 +9,22 @@ use kernels::line::Joined;
 use kernels::streamline::{step_lanes, Options, Progress, Seed, Streamline};
 use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
 use pager::error::PageError;
-use pager::Worker;
+use pager::id::ArrayId;
+use pager::{PageId, Worker};
+use std::ops::Range;
 use std::sync::Arc;
+
+/// What is read of time steps before a particle asks for it.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum ReadAhead {
+    /// Nothing.
+    None,
+    /// Where each particle is going between the next two steps, into memory that nobody uses.
+    #[default]
+    Along,
+    /// All pages of this many steps that come, wherever particles are: for comparison.
+    Steps(u32),
+}
 
 /// A kind of line.
 pub(crate) trait Tracer: Sync {
@@ -36,6 +50,30 @@ pub(crate) trait Tracer: Sync {
     fn bytes(line: &Self::Line) -> usize;
     /// A line that is done.
     fn join(line: Self::Line) -> Joined;
+    /// Whether lines go through time.
+    const WINDOWED: bool = false;
+    /// The window that a line is in; see [`crate::executor::Work::window`].
+    fn window(_line: &Self::Line) -> u32 {
+        0
+    }
+    /// Bytes that a line through time comes to, as far as they can be told, beside the points of one window.
+    fn most_bytes(&self) -> usize {
+        0
+    }
+    /// The points that a line need not keep while it goes on, if they are at least so many.
+    fn drain(_line: &mut Self::Line, _least: usize) -> Option<Joined> {
+        None
+    }
+    /// Adds the pages that a line will likely want in the window at whose beginning it waits.
+    fn ahead(&self, _flow: &mut Self::Flow, _lane: usize, _line: &Self::Line, _pages: &mut Vec<PageId>) {}
+    /// The arrays that differ from step to step, sorted, and the time steps of them that nobody wants any more from a window on.
+    fn passed(&self, _window: u32) -> (&[ArrayId], Range<u32>) {
+        (&[], 0..0)
+    }
+    /// Pages to read ahead when the run has come to a window, wherever lines are.
+    fn coming(&self, _window: u32) -> Vec<PageId> {
+        Vec::new()
+    }
 }
 
 /// Lines of a single step.
@@ -91,6 +129,29 @@ pub(crate) struct Unsteady<L: UnsteadyLine> {
     pub options: L::Options,
     /// Sampled components.
     pub components: usize,
+    pub ahead: ReadAhead,
+    /// Arrays that differ from step to step, sorted.
+    pub arrays: Vec<ArrayId>,
+}
+
+impl<L: UnsteadyLine> Unsteady<L> {
+    /// Of a dataset's zones.
+    pub(crate) fn new(
+        zones: Arc<[Zone]>,
+        series: Arc<Series>,
+        order: ZoneOrder,
+        options: L::Options,
+        components: usize,
+        ahead: ReadAhead,
+    ) -> Self {
+        let of_zone = |z: &Zone| {
+            let arrays = z.arrays.iter().filter(|a| !a.steady).map(|a| a.id);
+            arrays.chain(z.boxes.iter().filter(|b| !b.steady).map(|b| b.id)).collect::<Vec<_>>()
+        };
+        let mut arrays: Vec<ArrayId> = zones.iter().flat_map(of_zone).collect();
+        arrays.sort_unstable();
+        Self { zones, series, order, options, components, ahead, arrays }
+    }
 }
 
 impl<L: UnsteadyLine> Tracer for Unsteady<L> {
@@ -121,6 +182,68 @@ impl<L: UnsteadyLine> Tracer for Unsteady<L> {
     }
     fn join(line: L) -> Joined {
         line.into_line()
+    }
+    const WINDOWED: bool = true;
+    #[inline(always)]
+    fn window(line: &L) -> u32 {
+        line.window()
+    }
+    fn most_bytes(&self) -> usize {
+        L::most_bytes(&self.options)
+    }
+    fn drain(line: &mut L, least: usize) -> Option<Joined> {
+        line.drain(least)
+    }
+    fn ahead(&self, flow: &mut Self::Flow, lane: usize, line: &L, pages: &mut Vec<PageId>) {
+        if self.ahead != ReadAhead::Along {
+            return;
+        }
+        let first = self.series.interval_of(line.window(), L::times(&self.options));
+        let second = if self.series.linear { self.series.next(first) } else { first };
+        let mut known: Option<(u32, Vec<usize>)> = None;
+        line.ahead(flow, &self.options, lane, &mut |cell| {
+            let zone = &self.zones[cell.zone as usize];
+            if known.as_ref().is_none_or(|(of, _)| *of != cell.zone) {
+                let fields = self.series.fields[first as usize][cell.zone as usize].arrays();
+                known = Some((cell.zone, fields.into_iter().chain([zone.xyz]).chain(zone.iblank).collect()));
+            }
+            for array in known.iter().flat_map(|(_, arrays)| arrays).map(|a| &zone.arrays[*a]) {
+                let steps = if array.steady { [0, 0] } else { [first, second] };
+                zone.translation.pages_of_cell(cell.ijk, |page| {
+                    pages.push(PageId::new(array.id, steps[0], page));
+                    if steps[1] != steps[0] {
+                        pages.push(PageId::new(array.id, steps[1], page));
+                    }
+                });
+            }
+        });
+    }
+    fn passed(&self, window: u32) -> (&[ArrayId], Range<u32>) {
+        (&self.arrays, self.series.passed(window, L::times(&self.options)))
+    }
+    fn coming(&self, window: u32) -> Vec<PageId> {
+        let ReadAhead::Steps(count) = self.ahead else { return Vec::new() };
+        let times = L::times(&self.options);
+        // The step at the far end of the window, and those behind it, of which the windows before have asked for all but the last.
+        let fresh = if window == 0 { 0..=count } else { count..=count };
+        let far = fresh.map(|n| {
+            let interval = self.series.interval_of(window.saturating_add(n), times);
+            if times[1] >= times[0] {
+                self.series.next(interval)
+            } else {
+                interval
+            }
+        });
+        let mut pages = Vec::new();
+        for step in far {
+            for (zone, fields) in self.zones.iter().zip(self.series.fields[step as usize].iter()) {
+                let moving = [Some(zone.xyz), zone.iblank].into_iter().flatten();
+                for array in fields.arrays().into_iter().chain(moving).map(|a| &zone.arrays[a]).filter(|a| !a.steady) {
+                    pages.extend((0..zone.translation.count()).map(|page| PageId::new(array.id, step, page)));
+                }
+            }
+        }
+        pages
     }
 }
 

@@ -16,7 +16,8 @@ use kernels::pathline::{PathOptions, Pathline};
 use kernels::rk::Method;
 use kernels::streamline::{Progress, Seed};
 use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
-use pager::{Backend, Pager, PagerConfig, PolicyKind, Worker};
+use pager::{Backend, PageId, Pager, PagerConfig, PolicyKind, Worker};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 const TIMES: [f64; 5] = [0.0, 0.3, 0.5, 1.0, 1.2];
@@ -54,10 +55,13 @@ struct Paths<'a> {
     seeds: &'a [[f64; 3]],
     options: &'a PathOptions,
     out: Mutex<Vec<Option<Joined>>>,
+    pager: Arc<Pager>,
+    given_back: AtomicU64,
 }
 
 impl Work for Paths<'_> {
-    type Task = (usize, Pathline);
+    /// The seed, its particle, and what the particle has handed over of its line.
+    type Task = (usize, Pathline, Vec<Joined>);
     type Context = UnsteadyFlow<PagedNodes>;
     fn context(&self, worker: Worker) -> Self::Context {
         let nodes = PagedNodes::new(self.zones.clone(), worker, 0);
@@ -67,7 +71,7 @@ impl Work for Paths<'_> {
         flow.grid.space.nodes.nodes().worker()
     }
     fn admit(&self, n: u64) -> Result<Self::Task, FieldError> {
-        Ok((n as usize, Pathline::new(Seed::Physical(self.seeds[n as usize]), self.options, 1)))
+        Ok((n as usize, Pathline::new(Seed::Physical(self.seeds[n as usize]), self.options, 1), Vec::new()))
     }
     fn steps(
         &self,
@@ -80,9 +84,48 @@ impl Work for Paths<'_> {
     fn bytes(&self, task: &Self::Task) -> usize {
         task.1.bytes()
     }
-    fn finish(&self, task: Self::Task) -> Result<(), FieldError> {
-        self.out.lock().unwrap()[task.0] = Some(task.1.into_line());
+    fn finish(&self, (n, line, pieces): Self::Task) -> Result<(), FieldError> {
+        let mut all = Joined::default();
+        for mut piece in pieces.into_iter().chain([line.into_line()]) {
+            all.points.append(&mut piece.points);
+            all.time.append(&mut piece.time);
+            all.zone.append(&mut piece.zone);
+            all.fields.append(&mut piece.fields);
+            all.reason = piece.reason;
+        }
+        self.out.lock().unwrap()[n] = Some(all);
         Ok(())
+    }
+    const WINDOWED: bool = true;
+    fn window(&self, task: &Self::Task) -> u32 {
+        task.1.window()
+    }
+    fn turned(
+        &self,
+        flow: &mut Self::Context,
+        lane: usize,
+        (n, line, pieces): &mut Self::Task,
+        ahead: &mut Vec<PageId>,
+    ) -> Result<(), FieldError> {
+        let zones = &self.zones;
+        // What is read ahead, and how much is handed over at a time, may be anything.
+        line.ahead(flow, self.options, lane, &mut |cell| {
+            let z = &zones[cell.zone as usize];
+            let step = (*n % TIMES.len()) as u32;
+            z.translation.pages_of_cell(cell.ijk, |page| {
+                ahead.extend(z.arrays.iter().map(|a| PageId::new(a.id, if a.steady { 0 } else { step }, page)));
+            });
+        });
+        pieces.extend(line.drain(*n % 7));
+        Ok(())
+    }
+    fn passed(&self, window: u32) -> Vec<PageId> {
+        let unsteady = |z: &Zone| z.arrays.iter().filter(|a| !a.steady).map(|a| a.id).collect::<Vec<_>>();
+        let mut arrays: Vec<_> = self.zones.iter().flat_map(unsteady).collect();
+        arrays.sort_unstable();
+        let steps = series(&self.zones).passed(window, self.options.times);
+        self.given_back.fetch_add(self.pager.give_back_segments(&arrays, steps), Relaxed);
+        Vec::new()
     }
 }
 
@@ -103,19 +146,24 @@ fn out_of_core_equals_in_core() {
         let reasons: Vec<_> = truth.iter().filter_map(|l| l.reason).collect();
         assert!(reasons.contains(&Reason::Left) && reasons.contains(&Reason::Hole), "{reasons:?}");
         let arms = [
-            ([8, 8, 8], 64 << 20, PolicyKind::Clock, 1, 1, 1),
-            ([8, 8, 8], 2 << 20, PolicyKind::Clock, 2, 8, 12),
-            ([5, 7, 6], 1800 << 10, PolicyKind::Lru, 3, 4, 12),
-            ([13, 13, 11], 3 << 20, PolicyKind::Clock, 2, 16, 8),
-            ([21, 4, 1], 2 << 20, PolicyKind::Lru, 5, 33, 12),
+            ([8, 8, 8], 64 << 20, PolicyKind::Clock, 1, 1, 1, usize::MAX),
+            ([8, 8, 8], 2 << 20, PolicyKind::Clock, 2, 8, 12, usize::MAX),
+            ([5, 7, 6], 1800 << 10, PolicyKind::Lru, 3, 4, 12, 3),
+            ([13, 13, 11], 3 << 20, PolicyKind::Clock, 2, 16, 8, usize::MAX),
+            ([21, 4, 1], 2 << 20, PolicyKind::Lru, 5, 33, 12, usize::MAX),
+            ([8, 8, 8], 4 << 20, PolicyKind::Clock, 1, 4, 1000, 1),
         ];
-        for (n, (edge, limit, policy, workers, readers, active)) in arms.into_iter().enumerate() {
+        for (n, (edge, limit, policy, workers, readers, active, at_once)) in arms.into_iter().enumerate() {
             let config = PagerConfig { limit, policy, readers, backend: Backend::Threads, observer: None };
             let pager = Pager::new(config).unwrap();
             let zones = paged(flat, edge, &pager, simulation(100 + n as u64));
             let seeds = seeds();
-            let work = Paths { zones, seeds: &seeds, options: &o, out: Mutex::new(vec![None; seeds.len()]) };
-            run(&work, &pager, Load { tasks: seeds.len() as u64, workers, active }, &mut |_| true).unwrap();
+            let out = Mutex::new(vec![None; seeds.len()]);
+            let (pager_of_work, given_back) = (pager.clone(), AtomicU64::new(0));
+            let work = Paths { zones, seeds: &seeds, options: &o, out, pager: pager_of_work, given_back };
+            let load = Load { tasks: seeds.len() as u64, workers, active, at_once };
+            run(&work, &pager, load, &mut |_| true).unwrap();
+            assert!(work.given_back.load(Relaxed) > 0, "arm {n} of case {case} gave no segment back");
             let lines: Vec<Joined> =
                 work.out.into_inner().unwrap().into_iter().map(|l| l.expect("a line a seed")).collect();
             assert!(same(&truth, &lines), "arm {n} of case {case} differs");

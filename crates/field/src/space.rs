@@ -185,6 +185,12 @@ impl<N: Nodes> Space<N> {
         self.slot(cell)
     }
 
+    /// The map of a cell, if the lane that has the turn still keeps it.
+    pub fn known_map(&self, cell: CellId) -> Option<CellMap> {
+        let kept = &self.kept[self.slot(cell)];
+        (kept.cell == cell).then(|| kept.map())
+    }
+
     /// A cell as [`Self::full`] last loaded it in a lane.
     #[inline(always)]
     pub fn kept(&self, lane: usize, cell: CellId) -> &Loaded {

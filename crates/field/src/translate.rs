@@ -94,6 +94,14 @@ impl Translation {
         low.wrapping_add((over & 1) as u64).wrapping_add(rows.wrapping_mul(ni))
     }
 
+    /// Tells the pages in which a cell's corners lie, each once.
+    pub fn pages_of_cell(&self, ijk: [u32; 3], mut page: impl FnMut(u64)) {
+        let (low, apart) = self.cell(ijk);
+        for corner in (0..8).filter(|c| c & apart == *c) {
+            page(self.corner_page(low.page, apart, corner));
+        }
+    }
+
     /// Elements from the low corner of a cell to the high one along each axis, each within its own page.
     #[inline(always)]
     pub fn corner_steps(&self, apart: usize) -> [isize; 3] {

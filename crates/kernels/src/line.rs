@@ -136,6 +136,17 @@ impl Line {
         self.halves[1].points.clear();
         self.halves[1].fields.clear();
     }
+    /// Takes the points that there are of a line that grows forward only, to be kept elsewhere: lengths stay.
+    pub fn drain(&mut self) -> Joined {
+        let [_, forward] = &mut self.halves;
+        let rest = HalfLine {
+            points: core::mem::take(&mut forward.points),
+            fields: core::mem::take(&mut forward.fields),
+            ..HalfLine::default()
+        };
+        let seed = core::mem::take(&mut self.seed);
+        Self { seed, halves: [HalfLine::default(), rest], current: 1, fields: self.fields }.join()
+    }
     /// Why the current half ended.
     pub fn ended(&self) -> Option<Reason> {
         self.halves[self.current].reason

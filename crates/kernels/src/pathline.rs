@@ -12,7 +12,7 @@ use crate::streamline::{distance, growth, next_step, Progress, Seed, SHRINK_MIN}
 use crate::unsteady::{UnsteadyFlow, UnsteadyLine};
 use field::nodes::{Miss, Nodes};
 use field::simd::V4;
-use field::space::Blank;
+use field::space::{Blank, CellId};
 
 /// How pathlines are made. Lengths and times are the dataset's.
 #[derive(Clone, Debug)]
@@ -46,8 +46,8 @@ const STRETCH: f64 = 1.0 + 1e-10;
 enum State {
     /// The seed is to be located.
     Locate,
-    /// The particle comes to a time of the series: the steps between which it is change.
-    Enter(Place),
+    /// The particle comes to a time of the series, with this vector: the steps between which it is change.
+    Enter(Place, [f64; 3]),
     /// A step is under way.
     Run(Box<Stepper<Place>>, Place),
     Finished,
@@ -69,11 +69,16 @@ pub struct Pathline {
     all: bool,
     steps: u32,
     released: f64,
+    window: u32,
     sampled: Vec<f64>,
 }
 
 impl UnsteadyLine for Pathline {
     type Options = PathOptions;
+
+    fn times(options: &PathOptions) -> [f64; 2] {
+        options.times
+    }
 
     fn new(seed: Seed, options: &PathOptions, fields: usize) -> Self {
         Self { all: true, ..Self::released_at(seed, options.times[0], fields) }
@@ -84,6 +89,10 @@ impl UnsteadyLine for Pathline {
         core::mem::size_of::<Self>() + stepper + self.line.bytes() + 8 * self.sampled.capacity()
     }
 
+    fn most_bytes(_options: &PathOptions) -> usize {
+        core::mem::size_of::<Self>() + core::mem::size_of::<Stepper<Place>>()
+    }
+
     fn step<N: Nodes>(
         &mut self,
         flow: &mut UnsteadyFlow<N>,
@@ -92,7 +101,7 @@ impl UnsteadyLine for Pathline {
     ) -> Result<Progress, Miss> {
         match &self.state {
             State::Locate => self.locate(flow, options, lane)?,
-            State::Enter(place) => {
+            State::Enter(place, _) => {
                 let place = *place;
                 self.enter(flow, options, place, lane)?;
             }
@@ -100,6 +109,26 @@ impl UnsteadyLine for Pathline {
             State::Finished => {}
         }
         Ok(if matches!(self.state, State::Finished) { Progress::Done } else { Progress::Yield })
+    }
+
+    fn window(&self) -> u32 {
+        self.window
+    }
+
+    fn drain(&mut self, least: usize) -> Option<Joined> {
+        (self.line.len() >= least).then(|| self.line.drain())
+    }
+
+    fn ahead<N: Nodes>(
+        &self,
+        flow: &mut UnsteadyFlow<N>,
+        options: &PathOptions,
+        lane: usize,
+        cells: &mut dyn FnMut(CellId),
+    ) {
+        let State::Enter(place, v) = &self.state else { return };
+        let until = flow.series().edge_after(self.time, options.times[1]);
+        flow.straight_on(lane, place, *v, until - self.time, cells);
     }
 
     fn fail(&mut self) {
@@ -124,6 +153,7 @@ impl Pathline {
             all: false,
             steps: 0,
             released: time,
+            window: 0,
             interval: 0,
             h: f64::INFINITY,
             line,
@@ -334,7 +364,10 @@ impl Pathline {
             (false, false) => next_step(bound, h, ratio * ratio).max(h * SHRINK_MIN),
         };
         self.state = match at_stop {
-            true => State::Enter(end),
+            true => {
+                self.window += 1;
+                State::Enter(end, v1)
+            }
             false => State::Run(Box::new(Stepper::new(v1, end)), end),
         };
         if let Some(reason) = reason {

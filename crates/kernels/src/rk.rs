@@ -69,7 +69,9 @@ impl Method {
 #[derive(Clone, Debug)]
 pub struct Stepper<C> {
     k: [[f64; 3]; 7],
-    cursors: [Option<C>; 7],
+    /// Of the first stage, and of the last that is done: the next is looked for from there. Thousands of steps may wait for pages at a
+    /// time, so that those between are not kept.
+    cursors: [C; 2],
     done: usize,
 }
 
@@ -96,15 +98,15 @@ pub enum Tried<C> {
 impl<C: Copy + Send> Stepper<C> {
     /// At a point whose vector is known.
     pub fn new(v: [f64; 3], at: C) -> Self {
-        let mut s = Self { k: [[0.0; 3]; 7], cursors: [None; 7], done: 1 };
+        let mut s = Self { k: [[0.0; 3]; 7], cursors: [at; 2], done: 1 };
         s.k[0] = v;
-        s.cursors[0] = Some(at);
         s
     }
 
     /// Forgets all stages but the first, to try another step size from the same point.
     pub fn restart(&mut self) {
         self.done = 1;
+        self.cursors[1] = self.cursors[0];
     }
 
     /// Goes on with a step of `h` (negative: backward) from `x` at `time`. On `Err` the finished stages are kept; call again.
@@ -127,7 +129,7 @@ impl<C: Copy + Send> Stepper<C> {
             // A stage is looked for from the stage before it: the cursor is part of the state, so the answer does not
             // depend on how often the stage was tried.
             flow.set_time(time + h * method.times()[n - 1]);
-            let Some(from) = self.cursors[n - 1] else { return Ok(Tried::Outside(Exit::Left)) };
+            let from = self.cursors[1];
             match flow.at(at, &from)? {
                 Sample::Outside(e) => return Ok(Tried::Outside(e)),
                 Sample::Value(v, c) => {
@@ -136,7 +138,7 @@ impl<C: Copy + Send> Stepper<C> {
                         return Ok(Tried::Done(Step { x: at, end: (v, c), error }));
                     }
                     self.k[n] = v;
-                    self.cursors[n] = Some(c);
+                    self.cursors[1] = c;
                     self.done = n + 1;
                 }
             }

@@ -35,6 +35,9 @@ pub struct Streakline {
     current: usize,
     /// The time that all of them go to.
     until: f64,
+    /// How many times of the series all of them have come by.
+    window: u32,
+    began: bool,
     /// Why the last one ended that is no longer there.
     ended: Option<Reason>,
     /// The line, once done.
@@ -44,9 +47,24 @@ pub struct Streakline {
 impl UnsteadyLine for Streakline {
     type Options = StreakOptions;
 
+    fn times(options: &StreakOptions) -> [f64; 2] {
+        options.path.times
+    }
+
     fn new(seed: Seed, options: &StreakOptions, fields: usize) -> Self {
         let until = options.path.times[0];
-        Self { seed, fields, particles: Vec::new(), released: 0, current: 0, until, ended: None, line: None }
+        Self {
+            seed,
+            fields,
+            particles: Vec::new(),
+            released: 0,
+            current: 0,
+            until,
+            window: 0,
+            began: false,
+            ended: None,
+            line: None,
+        }
     }
 
     fn bytes(&self) -> usize {
@@ -54,6 +72,10 @@ impl UnsteadyLine for Streakline {
         let each = self.particles.last().map_or(0, Pathline::bytes);
         let line = self.line.as_ref().map_or(0, Line::bytes);
         core::mem::size_of::<Self>() + self.particles.capacity() * each + line
+    }
+
+    fn most_bytes(options: &StreakOptions) -> usize {
+        core::mem::size_of::<Self>() + options.releases.len() * Pathline::most_bytes(&options.path)
     }
 
     fn step<N: Nodes>(
@@ -86,6 +108,8 @@ impl UnsteadyLine for Streakline {
             return Ok(Progress::Done);
         }
         self.until = flow.series().edge_after(self.until, stop);
+        self.window += u32::from(self.began);
+        self.began = true;
         self.current = 0;
         let due = |t: f64| if forward { t < self.until } else { t > self.until };
         while let Some(&t) = options.releases.get(self.released).filter(|t| due(**t) || self.until == stop) {
@@ -93,6 +117,10 @@ impl UnsteadyLine for Streakline {
             self.released += 1;
         }
         Ok(Progress::Yield)
+    }
+
+    fn window(&self) -> u32 {
+        self.window
     }
 
     fn fail(&mut self) {

@@ -12,6 +12,7 @@ use field::cell::{interpolate_scalar, Interpolant};
 use field::nodes::{Miss, Nodes};
 use field::simd::V4;
 use field::space::{CellId, Space, ZoneFields, KEPT, LANES};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What there is at which times.
@@ -41,6 +42,27 @@ impl Series {
         within.then(|| after.saturating_sub(1).min(last.saturating_sub(1)) as u32)
     }
 
+    /// The interval of a window of the run from one time to another.
+    pub fn interval_of(&self, window: u32, [from, to]: [f64; 2]) -> u32 {
+        let first = self.interval(from, to >= from).unwrap_or(0);
+        let last = self.times.len().saturating_sub(2) as u32;
+        if to >= from {
+            first.saturating_add(window).min(last)
+        } else {
+            first.saturating_sub(window)
+        }
+    }
+
+    /// The time steps that nobody wants any more who is in a window of the run, or in a later one.
+    pub fn passed(&self, window: u32, times: [f64; 2]) -> Range<u32> {
+        let interval = self.interval_of(window, times);
+        if times[1] >= times[0] {
+            0..interval
+        } else {
+            self.next(interval) + 1..self.times.len() as u32
+        }
+    }
+
     /// The next time of the series on the way from `time` to `stop`, or `stop` where that comes before it.
     pub fn edge_after(&self, time: f64, stop: f64) -> f64 {
         let n = if stop >= time {
@@ -62,10 +84,14 @@ impl Series {
 pub trait UnsteadyLine: Send + Sized {
     /// What is asked of it.
     type Options: Sync;
+    /// When the run begins and ends: at the earlier time, or at the later and back.
+    fn times(options: &Self::Options) -> [f64; 2];
     /// A task for a seed; `fields` is the number of sampled components.
     fn new(seed: Seed, options: &Self::Options, fields: usize) -> Self;
     /// Bytes that the task holds.
     fn bytes(&self) -> usize;
+    /// Bytes that a task comes to beside the points of its line.
+    fn most_bytes(options: &Self::Options) -> usize;
     /// One restartable step in a lane: on `Err` nothing has changed.
     ///
     /// # Errors
@@ -76,11 +102,31 @@ pub trait UnsteadyLine: Send + Sized {
         options: &Self::Options,
         lane: usize,
     ) -> Result<Progress, Miss>;
+    /// The window that it is in: how many times of the series it has come by.
+    fn window(&self) -> u32;
+    /// The points that it need not keep while it goes on, if they are at least so many: what is left continues them.
+    fn drain(&mut self, _least: usize) -> Option<Joined> {
+        None
+    }
+    /// Tells `cells` the cells in which it will likely be until the next time of the series, at either step between which that lies,
+    /// while it waits at the beginning of a window. A hint: no more is looked at than what is known of the last cell.
+    fn ahead<N: Nodes>(
+        &self,
+        _flow: &mut UnsteadyFlow<N>,
+        _options: &Self::Options,
+        _lane: usize,
+        _cells: &mut dyn FnMut(CellId),
+    ) {
+    }
     /// Ends the line because a page of it failed.
     fn fail(&mut self);
     /// The line, once done: its times are those of the series.
     fn into_line(self) -> Joined;
 }
+
+/// Looks along the way of a particle at most: one that goes through more pages than half of that in a window is led astray by any
+/// straight line.
+const LOOKS: f64 = 32.0;
 
 /// What is kept of a cell at the later step.
 struct Later {
@@ -146,6 +192,39 @@ impl<N: Nodes> UnsteadyFlow<N> {
         }
         self.grid.space.nodes.set_weight(self.when[self.lane].weight);
         self.set_time(time);
+    }
+
+    /// Cells on the straight way of a particle from its place with its vector, for so much time, as far as its zone reaches; none where
+    /// the geometry of its cell is no longer known to the lane. Told are as many as it takes to see every page but those of corners.
+    pub fn straight_on(
+        &mut self,
+        lane: usize,
+        place: &Place,
+        vector: [f64; 3],
+        time: f64,
+        cells: &mut dyn FnMut(CellId),
+    ) {
+        let cell = place.spot.cell;
+        cells(cell);
+        self.grid.space.take_turn(lane);
+        let Some(map) = self.grid.space.known_map(cell) else { return };
+        let Some(rate) = map.computational(place.spot.rst, vector) else { return };
+        let zone = &self.grid.space.nodes.zones()[cell.zone as usize];
+        let (counts, page) = (zone.cells(), zone.translation.page);
+        let way: [f64; 3] = core::array::from_fn(|a| rate[a] * time);
+        let pages = (0..3).map(|a| way[a].abs() / f64::from(page[a])).fold(0.0, f64::max);
+        if !pages.is_finite() {
+            return;
+        }
+        let looks = (2.0 * pages).ceil().clamp(1.0, LOOKS);
+        for n in 1..=looks as u32 {
+            let share = f64::from(n) / looks;
+            let at: [f64; 3] = core::array::from_fn(|a| f64::from(cell.ijk[a]) + place.spot.rst[a] + way[a] * share);
+            if (0..3).any(|a| !(at[a] >= 0.0 && at[a] < f64::from(counts[a]))) {
+                return;
+            }
+            cells(CellId { zone: cell.zone, ijk: at.map(|x| x as u32) });
+        }
     }
 
     /// Forgets what the lane has loaded.

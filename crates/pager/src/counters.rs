@@ -17,6 +17,8 @@ pub struct Counters {
     pub misses: u64,
     /// Pages dropped to make room.
     pub evictions: u64,
+    /// Pages given back because the run had passed their segments.
+    pub given_back: u64,
     /// Pages whose read was started ahead of their use.
     pub prefetched: u64,
     /// Of those, pages that were used before they were dropped.

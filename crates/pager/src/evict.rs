@@ -2,7 +2,7 @@
 
 use crate::event::Event;
 use crate::frames::{state, Chunked, Frame, Numbers, CHUNK};
-use crate::id::PageId;
+use crate::id::{ArrayId, PageId};
 use crate::ledger::{ChargeKind, Full};
 use crate::map::PageMap;
 use crate::pager::Pager;
@@ -12,6 +12,7 @@ use crate::state::{State, Tally};
 use crate::table::Table;
 use crate::touched::Touched;
 use crate::worker::{Pins, PIN_BYTES};
+use std::ops::Range;
 use std::sync::atomic::{fence, Ordering::*};
 use std::sync::Arc;
 
@@ -76,6 +77,10 @@ impl Probe for Hand<'_> {
         self.pager.tick.load(Relaxed)
     }
 
+    fn lately(&self) -> u64 {
+        self.pager.lately.load(Relaxed)
+    }
+
     fn take(&mut self, frame: u32) -> bool {
         let frames: &Chunked<Frame> = &self.pager.frames;
         let Some(f) = frames.get(frame) else { return false };
@@ -109,6 +114,51 @@ impl Probe for Hand<'_> {
 }
 
 impl Pager {
+    /// The count of pages published, by which uses are dated.
+    pub fn now(&self) -> u64 {
+        self.tick.load(Relaxed)
+    }
+
+    /// Pages dropped so far to make room.
+    pub fn evictions(&self) -> u64 {
+        self.lock().tally.evictions
+    }
+
+    /// From now on no prefetch takes the place of a page that was used at this count ([`Self::now`]) or later: a run through time knows
+    /// that what it has used in its last window it will likely want in this one. `u64::MAX`: the policy alone decides.
+    pub fn keep_used_since(&self, count: u64) {
+        self.lately.store(count, Relaxed);
+    }
+
+    /// Drops the resident pages of some time steps, except those that are pinned or held: a run that has passed these segments gives
+    /// them back before the policy would find them. Of step 0, as which steady arrays count, only the pages of `unsteady` arrays go
+    /// (sorted). Says how many were dropped.
+    pub fn give_back_segments(&self, unsteady: &[ArrayId], steps: Range<u32>) -> u64 {
+        let mut st = self.lock();
+        let mut dropped = 0;
+        for n in 0..(st.numbers.chunks() * CHUNK) as u32 {
+            let Some(f) = self.frames.get(n) else { break };
+            if f.state.load(Relaxed) != state::RESIDENT {
+                continue;
+            }
+            let id = f.id();
+            if steps.contains(&id.step) && (id.step > 0 || unsteady.binary_search(&id.array).is_ok()) {
+                let State { policy, pool, numbers, workers, touched, maps, tally, .. } = &mut *st;
+                let mut hand = Hand { pager: self, pool, numbers, workers, touched, maps, tally };
+                if hand.take(n) {
+                    policy.removed(n);
+                    dropped += 1;
+                }
+            }
+        }
+        // Counted for themselves: nothing else wanted their room.
+        st.tally.evictions -= dropped;
+        st.tally.given_back += dropped;
+        st.relief += u64::from(dropped > 0);
+        self.finish(st);
+        dropped
+    }
+
     /// Drops one clean page. Its memory is cached then.
     fn evict(&self, st: &mut State, need: Need) -> bool {
         let State { policy, pool, numbers, workers, touched, maps, tally, .. } = st;

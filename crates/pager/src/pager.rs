@@ -81,6 +81,8 @@ pub struct Pager {
     pub(crate) tick: AtomicU64,
     /// 3. Grows when an eviction pass found only pinned frames: workers that see it change release their pins.
     pub(crate) pressure: AtomicU64,
+    /// See [`Pager::keep_used_since`].
+    pub(crate) lately: AtomicU64,
     /// 4. Someone waits for memory: whoever releases any must call [`Pager::relieved`]. Set before the eviction pass whose failure
     ///    it stands for, so that a release that the pass did not see sees the flag.
     pub(crate) starved: AtomicBool,
@@ -168,6 +170,7 @@ impl Pager {
             idlers,
             tick: AtomicU64::new(1),
             pressure: AtomicU64::new(0),
+            lately: AtomicU64::new(u64::MAX),
             starved: AtomicBool::new(false),
             pin_budget: AtomicUsize::new(usize::MAX),
             failed_count: AtomicUsize::new(0),
@@ -372,6 +375,7 @@ impl Pager {
             hits,
             misses,
             evictions: t.evictions,
+            given_back: t.given_back,
             prefetched: t.prefetched,
             prefetched_used: used,
             prefetch_dropped: t.prefetch_dropped,

@@ -199,6 +199,7 @@ pub(crate) struct Tally {
     pub(crate) misses: u64,
     pub(crate) prefetched_used: u64,
     pub(crate) evictions: u64,
+    pub(crate) given_back: u64,
     pub(crate) prefetched: u64,
     pub(crate) prefetch_dropped: u64,
     pub(crate) fills: u64,

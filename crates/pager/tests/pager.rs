@@ -410,6 +410,56 @@ fn prefetch_comes_after_demand_and_takes_nothing_in_use() {
 }
 
 #[test]
+fn segments_that_are_over_are_given_back() {
+    let written = write(42, &[Spec { steps: 3, ..plain(40, 4096) }, plain(40, 4096)]);
+    let o = in_memory(&written, config(4 << 20));
+    let page = |array: usize, step: u32, page: u64| PageId::new(o.arrays[array], step, page);
+    let all: Vec<PageId> = (0..40).flat_map(|n| [page(0, 0, n), page(0, 1, n), page(0, 2, n), page(1, 0, n)]).collect();
+    drop(o.pager.fetch(&all).unwrap());
+    let held = o.pager.fetch(&[page(0, 0, 3)]).unwrap();
+    let mut worker = o.pager.worker();
+    check(&o, &worker, &[page(0, 1, 5)]);
+    let (used, evicted) = (o.pager.counters().used_bytes, o.pager.counters().evictions);
+    assert_eq!(o.pager.give_back_segments(&[o.arrays[0]], 0..2), 78);
+    let here = |id| o.pager.is_resident(id);
+    assert!((0..40).all(|n| here(page(0, 2, n)) && here(page(1, 0, n))), "of other steps and arrays");
+    assert!(here(page(0, 0, 3)) && here(page(0, 1, 5)), "in use");
+    assert_eq!((0..40).filter(|n| here(page(0, 0, *n)) || here(page(0, 1, *n))).count(), 2);
+    let c = o.pager.counters();
+    assert_eq!((c.given_back, c.evictions), (78, evicted));
+    // What is given back serves other pages at once.
+    assert!(c.used_bytes <= used);
+    check(&o, &worker, &[page(0, 1, 5)]);
+    worker.release();
+    drop(held);
+    assert_eq!(o.pager.give_back_segments(&[o.arrays[0]], 0..2), 2);
+    drop(o.pager.fetch(&all).unwrap());
+    check(&o, &worker, &all);
+}
+
+#[test]
+fn prefetches_leave_what_was_used_lately() {
+    let written = write(44, &[plain(400, 4096)]);
+    let o = in_memory(&written, config(512 << 10));
+    let (bell, wake) = Bell::new(&o.pager);
+    // More than fits, so that the policy has passed over all of them and taken note that none was used since.
+    for from in (0..200).step_by(10) {
+        drop(o.pager.fetch(&ids(&o, from..from + 10)).unwrap());
+    }
+    let here = |from: u64| ids(&o, from..200).into_iter().filter(|p| o.pager.is_resident(*p)).count();
+    let before = here(0);
+    o.pager.keep_used_since(0);
+    assert_eq!(o.pager.request(&ids(&o, 300..400), 1, &wake, Priority::Prefetch), Requested::Pending);
+    drive(&o.pager, || bell.rang() == 1);
+    let c = o.pager.counters();
+    assert!(here(0) == before && c.prefetch_dropped > 50, "{before} {c:?}");
+    o.pager.keep_used_since(u64::MAX);
+    assert_eq!(o.pager.request(&ids(&o, 300..400), 2, &wake, Priority::Prefetch), Requested::Pending);
+    drive(&o.pager, || bell.rang() == 2);
+    assert!(here(0) < before, "{:?}", o.pager.counters());
+}
+
+#[test]
 fn index_pages_are_paged_like_others() {
     // Room for a few pages only: index pages come and go, and each page still finds its own.
     let written = write(43, &[Spec { kind: Kind::Indexed, holes: 5, ..plain(600, 20_000) }]);

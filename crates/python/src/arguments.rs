@@ -3,7 +3,7 @@
 use engine::output::{Budget, Charge};
 use engine::seeds::{Dimension, PointList, Reading, SeedError, Seeds};
 use engine::session::{Means, Session, SourceSpec, Watch};
-use engine::trace::{LedgerShare, PathSpec, Releases, TraceSpec};
+use engine::trace::{LedgerShare, PathSpec, ReadAhead, Releases, TraceSpec};
 use field::error::FieldError;
 use kernels::rk::Method;
 use kernels::streamline::{Direction, Integrator, Options};
@@ -251,6 +251,8 @@ pub fn trace_object(
             time_step: o.positive("time_step")?,
             held: o.truth("hold_steps")?,
             streak,
+            ahead: read_ahead(o)?,
+            at_once: o.whole("at_once")?.map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
         }),
         Some(k) => return Err(usage(format!("no lines of kind '{k}'; there are: streamline, pathline, streakline"))),
     };
@@ -261,6 +263,18 @@ pub fn trace_object(
         scalars: o.texts("scalars")?,
         options,
         path,
+    })
+}
+
+/// What is read before particles ask for it: `along` (where they go), `none`, or a number of whole time steps.
+fn read_ahead(o: &mut Object) -> Result<ReadAhead, FieldError> {
+    Ok(match o.text("read_ahead")?.as_deref() {
+        None | Some("along") => ReadAhead::Along,
+        Some("none") => ReadAhead::None,
+        Some(n) => match n.parse::<u32>() {
+            Ok(steps) if steps > 0 => ReadAhead::Steps(steps),
+            _ => return Err(usage(format!("no read-ahead '{n}'; say along, none, or a number of whole time steps"))),
+        },
     })
 }
 

@@ -65,7 +65,8 @@ def box(dims: Dims) -> tuple[float, float, float]:
     return a, b, c
 
 
-def _warped(dims: Dims, k: int, js: slice, is_: slice) -> list[Array]:
+def warped(dims: Dims, k: int, js: slice, is_: slice) -> list[Array]:
+    """Coordinates of a part of plane `k` of a warped grid that fills the box."""
     r = (np.arange(dims[0], dtype=np.float64) / (dims[0] - 1))[None, is_]
     s = (np.arange(dims[1], dtype=np.float64) / (dims[1] - 1))[js, None]
     t = k / (dims[2] - 1)
@@ -118,7 +119,7 @@ def single(
         (i0, i1), (j0, j1), (k0, k1) = spans
 
         def plane(k: int) -> Plane:
-            x = _warped(dims, k0 + k, slice(j0, j1), slice(i0, i1))
+            x = warped(dims, k0 + k, slice(j0, j1), slice(i0, i1))
             return Plane(x, None, _solution(x, field))
 
         return ZonePlan((i1 - i0, j1 - j0, k1 - k0), plane)
@@ -152,7 +153,7 @@ def overset(work: Path, dims: Dims) -> Flow:
     )
 
     def outer(k: int) -> Plane:
-        x = _warped(dims, k, slice(None), slice(None))
+        x = warped(dims, k, slice(None), slice(None))
         away = np.stack([v - o for v, o in zip(x, centre, strict=True)], axis=-1) @ turn / half
         depth = np.abs(away).max(axis=-1)
         # Well inside the block there is a hole, around it points that the block gives values to.

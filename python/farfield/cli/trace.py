@@ -75,6 +75,18 @@ def register(app: typer.Typer) -> None:
             bool,
             typer.Option("--hold-steps", help="pathlines: a time step holds until the next, without interpolation"),
         ] = False,
+        read_ahead: Annotated[
+            str | None,
+            typer.Option(
+                "--read-ahead",
+                metavar="along|none|N",
+                help="pathlines: read what lies where they go, nothing, or N whole time steps ahead  [default: along]",
+            ),
+        ] = None,
+        at_once: Annotated[
+            int | None,
+            typer.Option("--at-once", min=1, help="pathlines: how many may wait for pages  [default: all of them]"),
+        ] = None,
         release_every: Annotated[
             float | None, typer.Option("--release-every", help="streaklines: time between particles")
         ] = None,
@@ -104,7 +116,14 @@ def register(app: typer.Typer) -> None:
                 "--max-step": max_step,
                 "--terminal-speed": terminal_speed,
             },
-            "pathline": {"--t0": t0, "--t1": t1, "--time-step": time_step, "--hold-steps": hold_steps or None},
+            "pathline": {
+                "--t0": t0,
+                "--t1": t1,
+                "--time-step": time_step,
+                "--hold-steps": hold_steps or None,
+                "--read-ahead": read_ahead,
+                "--at-once": at_once,
+            },
             "streakline": {
                 "--release-every": release_every,
                 "--release-steps": release_steps,
@@ -131,6 +150,7 @@ def register(app: typer.Typer) -> None:
                     "seeds": spec,
                     "field": field,
                     **path_options(kind, direction, t0, t1, time_step, hold_steps),
+                    **({} if kind == "streamline" else {"read_ahead": read_ahead, "at_once": at_once}),
                     **(released if kind == "streakline" else {}),
                     "step": step or 0,
                     "integrator": integrator,

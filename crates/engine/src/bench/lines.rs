@@ -159,7 +159,7 @@ impl<'a> Job<'a> {
         let line_bytes = trace::line_bytes(&self.spec.options, 0);
         let limit = pager.ledger().limit();
         let active = trace::active_lines(limit, step_bytes, line_bytes, workers, pager.readers());
-        Load { tasks: self.spec.seeds.len(), workers, active }
+        Load { tasks: self.spec.seeds.len(), workers, active, at_once: usize::MAX }
     }
 
     /// Traces one seed after another on each thread.

@@ -1,8 +1,9 @@
 //! What the threads of a run share: the tasks in nobody's hands, and the counts.
 
+use super::ready::Ready;
+use super::Load;
 use field::error::FieldError;
 use pager::{Charge, Hold, PageId, Pager, Wake};
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -15,10 +16,19 @@ pub(super) struct Slot<T> {
     pub(super) restarts: u32,
     pub(super) wanted: Vec<PageId>,
     pub(super) hold: Option<Hold>,
+    /// The window that the task was in when it was last looked at.
+    pub(super) window: u32,
+}
+
+/// What a thread takes up.
+pub(super) enum Next<T> {
+    Ready(Box<Slot<T>>),
+    Begin(u64),
 }
 
 pub(super) struct Queue<T> {
-    pub(super) ready: VecDeque<Box<Slot<T>>>,
+    /// Tasks that wait for a thread.
+    pub(super) ready: Ready<T>,
     /// By token. A token is free again when its wake has come, whatever has become of its task.
     pub(super) parked: Vec<Option<Box<Slot<T>>>>,
     pub(super) free: Vec<usize>,
@@ -26,6 +36,8 @@ pub(super) struct Queue<T> {
     pub(super) again: Vec<u64>,
     /// Tasks that never began start at this number.
     pub(super) next: u64,
+    /// Tasks that wait for pages at most.
+    pub(super) at_once: usize,
     /// 1. Tasks that hold memory. One leaves the count after its memory was freed, so that who finds itself alone is.
     pub(super) active: usize,
     /// Tasks active at most, now.
@@ -40,13 +52,15 @@ pub(super) struct Queue<T> {
 }
 
 impl<T> Queue<T> {
-    pub(super) fn new(active: usize) -> Self {
+    pub(super) fn new(load: &Load, windowed: bool) -> Self {
+        let active = load.active;
         Self {
-            ready: VecDeque::new(),
+            ready: Ready::new(windowed),
             parked: Vec::new(),
             free: Vec::new(),
             again: Vec::new(),
             next: 0,
+            at_once: load.at_once,
             active: 0,
             allowed: active,
             most: active,
@@ -58,24 +72,43 @@ impl<T> Queue<T> {
 
     /// The number of a task that may begin now.
     pub(super) fn number(&mut self, tasks: u64) -> Option<u64> {
-        if self.active >= self.allowed {
+        if self.waiting() >= self.at_once || !self.ready.may_begin() {
             return None;
         }
-        let number = match self.again.pop() {
+        let more = (self.active < self.allowed).then(|| self.again.pop()).flatten();
+        let number = match more {
             Some(n) => n,
-            None if self.next < tasks => {
+            None if self.active < self.allowed && self.next < tasks => {
                 self.next += 1;
                 self.next - 1
             }
-            None => return None,
+            None => {
+                self.ready.close();
+                return None;
+            }
         };
         self.active += 1;
+        self.ready.began();
         Some(number)
+    }
+
+    /// Tasks that wait for pages.
+    fn waiting(&self) -> usize {
+        self.parked.len() - self.free.len()
+    }
+
+    /// A task that may go on, or the number of one that may begin now; of a run through time those begin first.
+    pub(super) fn next(&mut self, tasks: u64, windowed: bool) -> Option<Next<T>> {
+        let first = if windowed { self.number(tasks).map(Next::Begin) } else { None };
+        first.or_else(|| {
+            let ready = if self.waiting() < self.at_once { self.ready.pop() } else { None };
+            ready.map(Next::Ready).or_else(|| self.number(tasks).map(Next::Begin))
+        })
     }
 
     /// The tasks that no thread steps.
     fn idle(&self) -> impl Iterator<Item = &Slot<T>> {
-        self.ready.iter().chain(self.parked.iter().flatten()).map(|slot| &**slot)
+        self.ready.iter().chain(self.parked.iter().flatten().map(|slot| &**slot))
     }
 
     /// Memory did not do for as many as there were: from now on no more than are left.
@@ -85,8 +118,9 @@ impl<T> Queue<T> {
 
     /// A task has finished. One more is allowed when as many have as were allowed: memory may have been short for a moment only, and
     /// what is dropped is paid for by what was done.
-    fn finished(&mut self) {
+    fn finished(&mut self, window: u32) {
         self.active -= 1;
+        self.ready.ended(window);
         self.since += 1;
         if self.since >= self.allowed && self.allowed < self.most {
             (self.allowed, self.since) = (self.allowed + 1, 0);
@@ -120,9 +154,9 @@ pub(super) struct Shared<T> {
 }
 
 impl<T> Shared<T> {
-    pub(super) fn new(pager: &Arc<Pager>, active: usize, workers: usize) -> Self {
+    pub(super) fn new(pager: &Arc<Pager>, load: &Load, windowed: bool) -> Self {
         Self {
-            queue: Mutex::new(Queue::new(active)),
+            queue: Mutex::new(Queue::new(load, windowed)),
             pager: pager.clone(),
             // None yet: the first thread tells the work.
             limit: AtomicU64::new(0),
@@ -131,7 +165,7 @@ impl<T> Shared<T> {
             done: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
-            live: AtomicUsize::new(workers),
+            live: AtomicUsize::new(load.workers.max(1)),
             caller: std::thread::current(),
             elder: AtomicBool::new(false),
             waited_us: AtomicU64::new(0),
@@ -167,17 +201,22 @@ impl<T> Shared<T> {
         }
     }
 
-    /// A task is through, and its memory is free.
-    pub(super) fn finished(&self, tasks: u64) {
-        self.lock().finished();
+    /// A task is through, and its memory is free. Says to which window the run has come thereby, if it has come to another.
+    pub(super) fn finished(&self, window: u32, tasks: u64) -> Option<u32> {
+        let passed = {
+            let mut q = self.lock();
+            q.finished(window);
+            q.ready.passed()
+        };
         if self.done.fetch_add(1, SeqCst) + 1 >= tasks {
             self.pager.notify();
         }
+        passed
     }
 
     /// Frees tasks that nobody steps, to begin them again when there is room; from now on no more are active than are left.
     pub(super) fn dropped(&self, gone: Vec<Box<Slot<T>>>) {
-        let numbers: Vec<u64> = gone.iter().map(|slot| slot.number).collect();
+        let numbers: Vec<(u64, u32)> = gone.iter().map(|slot| (slot.number, slot.window)).collect();
         let elder = gone.iter().any(|slot| slot.hold.is_some());
         drop(gone);
         if elder {
@@ -186,11 +225,15 @@ impl<T> Shared<T> {
         self.again(&numbers);
     }
 
-    /// Takes note of tasks whose memory is free, and that begin again later.
-    pub(super) fn again(&self, numbers: &[u64]) {
+    /// Takes note of tasks whose memory is free, and that begin again later: their numbers and windows.
+    pub(super) fn again(&self, numbers: &[(u64, u32)]) {
         self.dropped.fetch_add(numbers.len() as u64, Relaxed);
         let mut q = self.lock();
-        q.again.extend(numbers);
+        for (number, window) in numbers {
+            q.again.push(*number);
+            q.ready.ended(*window);
+        }
+        q.ready.close();
         q.active -= numbers.len();
         q.fewer();
         drop(q);
@@ -251,11 +294,7 @@ impl<T> Shared<T> {
                 gone.extend(q.parked[token].take());
             }
         }
-        for at in (0..q.ready.len()).rev() {
-            if gone.len() < count && which(&q.ready[at]) {
-                gone.extend(q.ready.remove(at));
-            }
-        }
+        q.ready.drop_those(count.saturating_sub(gone.len()), which, &mut gone);
         drop(q);
         let n = gone.len();
         if n > 0 {
@@ -271,7 +310,9 @@ impl<T: Send> Wake for Shared<T> {
         // Tasks are parked before their pages are asked for, so it is there, or was dropped.
         let slot = q.parked.get_mut(token as usize).and_then(Option::take);
         q.free.push(token as usize);
-        q.ready.extend(slot);
+        if let Some(slot) = slot {
+            q.ready.push(slot);
+        }
         drop(q);
         self.pager.notify();
     }

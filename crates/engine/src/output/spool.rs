@@ -27,8 +27,20 @@ const RESERVED: [&str; 11] = [
     "meta",
 ];
 
-/// Bytes of an index entry: place (8), points (4), the two reasons (2), state (1), nothing (1).
+/// Bytes of an index entry: place of the line or of its last piece (8), points (4), the two reasons (2), state (1), nothing (1).
 const ENTRY_BYTES: usize = 16;
+
+/// The state of an index entry: the line came in one piece.
+const WHOLE: u8 = 1;
+/// Some pieces of the line came.
+const GROWING: u8 = 2;
+/// The line came in pieces, and that was the last.
+const PIECES: u8 = 3;
+
+/// Bytes before a piece of a line: where the piece before it lies (8), points (4).
+const PIECE_BYTES: usize = 12;
+/// The place of the piece before the first.
+const FIRST: u64 = u64::MAX;
 
 /// What every line of a run has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,9 +116,10 @@ pub struct SpoolStats {
 }
 
 /// Where a line lies and how it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    pub(crate) offset: u64,
+    /// Its pieces in order: where the arrays of each begin, and how many points they have.
+    pieces: Vec<(u64, u64)>,
     pub(crate) points: u64,
     pub(crate) reason: Reason,
     pub(crate) reason_backward: Reason,
@@ -114,7 +127,24 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// Of a seed whose line never came.
-    const NONE: Self = Self { offset: 0, points: 0, reason: Reason::Unfinished, reason_backward: Reason::Unfinished };
+    const NONE: Self =
+        Self { pieces: Vec::new(), points: 0, reason: Reason::Unfinished, reason_backward: Reason::Unfinished };
+}
+
+/// What an index entry says of a line's place.
+struct Raw {
+    offset: u64,
+    points: u64,
+}
+
+impl Raw {
+    fn of(bytes: [u8; ENTRY_BYTES]) -> Self {
+        let (offset, rest) = bytes.split_at(8);
+        Self {
+            offset: offset.try_into().map_or(0, u64::from_le_bytes),
+            points: rest[..4].try_into().map_or(0, u32::from_le_bytes).into(),
+        }
+    }
 }
 
 /// Sixteen bytes a seed, in memory or, when that would take too much of the budget, in a sparse file.
@@ -183,16 +213,53 @@ impl LineSpool {
         Ok(Self { options, names, index, log, reserved, buffer_bytes, scratch, totals: Totals::default() })
     }
 
-    /// Keeps a line. Lines come in any order, each seed's once.
+    /// Keeps a line, or its last piece. Lines come in any order, each seed's once.
     ///
     /// # Errors
     /// [`OutputError::Line`] for a line that does not fit the layout or comes twice; others when it must go to disk and cannot.
     pub fn add(&mut self, line: &FinishedLine) -> Result<(), OutputError> {
-        self.check(line)?;
-        if self.entry(line.seed)?.is_some() {
-            return Err(OutputError::Line { seed: line.seed, reason: "it came twice".into() });
+        let points = self.keep(line, None)?;
+        let reason_backward = if self.options.layout.both { line.reason_backward } else { Reason::Unfinished };
+        self.totals.lines += 1;
+        self.totals.points += points;
+        if points > 0 {
+            self.totals.drawn += 1;
+            self.totals.reason_bytes += line.reason.name().len() as u64 + 1;
+            self.totals.reason_backward_bytes += reason_backward.name().len() as u64 + 1;
         }
+        Ok(())
+    }
+
+    /// Keeps a piece of a line that goes on behind it; its reasons mean nothing. Pieces of other lines may come between. The `first`
+    /// piece of a line that is begun again takes the place of all before it.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn extend(&mut self, piece: &FinishedLine, first: bool) -> Result<(), OutputError> {
+        self.keep(piece, Some(first)).map(|_| ())
+    }
+
+    /// Keeps a line, its last piece, or one that is the first or follows others; says how many points the line has now.
+    fn keep(&mut self, line: &FinishedLine, piece: Option<bool>) -> Result<u64, OutputError> {
+        self.check(line)?;
+        let wrong = |reason: &str| Err(OutputError::Line { seed: line.seed, reason: reason.into() });
+        let there = match self.raw(line.seed)? {
+            raw if raw[14] == GROWING && piece != Some(true) => Some(Raw::of(raw)),
+            raw if raw[14] == 0 || raw[14] == GROWING => None,
+            _ => return wrong("it came twice"),
+        };
+        let before = there.as_ref().map_or(0, |raw| raw.points);
+        let Ok(points) = u32::try_from(before + line.points.len() as u64) else {
+            return wrong("it has more points than a line can have");
+        };
         let offset = self.log.len();
+        let in_pieces = piece.is_some() || there.is_some();
+        if in_pieces {
+            let mut head = [0; PIECE_BYTES];
+            head[..8].copy_from_slice(&there.map_or(FIRST, |raw| raw.offset).to_le_bytes());
+            head[8..].copy_from_slice(&(line.points.len() as u32).to_le_bytes());
+            self.log.append(&head)?;
+        }
         append(&mut self.log, &mut self.scratch, line.points.as_flattened(), |v| v.to_le_bytes())?;
         append(&mut self.log, &mut self.scratch, line.time, |v| v.to_le_bytes())?;
         append(&mut self.log, &mut self.scratch, line.zone, |v| v.to_le_bytes())?;
@@ -203,24 +270,22 @@ impl LineSpool {
             }
         }
         let reason_backward = if self.options.layout.both { line.reason_backward } else { Reason::Unfinished };
+        let state = match (piece, in_pieces) {
+            (Some(_), _) => GROWING,
+            (None, true) => PIECES,
+            (None, false) => WHOLE,
+        };
         let mut bytes = [0; ENTRY_BYTES];
         bytes[..8].copy_from_slice(&offset.to_le_bytes());
-        bytes[8..12].copy_from_slice(&(line.points.len() as u32).to_le_bytes());
-        bytes[12..15].copy_from_slice(&[line.reason.code(), reason_backward.code(), 1]);
+        bytes[8..12].copy_from_slice(&points.to_le_bytes());
+        bytes[12..15].copy_from_slice(&[line.reason.code(), reason_backward.code(), state]);
         match &mut self.index {
             Index::Memory(entries) => entries[line.seed as usize] = bytes,
             Index::File(file) => file
                 .write_all_at(&bytes, line.seed * ENTRY_BYTES as u64)
                 .map_err(|e| OutputError::spill(&self.options.directory, "write results to a temporary file in", e))?,
         }
-        self.totals.lines += 1;
-        self.totals.points += line.points.len() as u64;
-        if !line.points.is_empty() {
-            self.totals.drawn += 1;
-            self.totals.reason_bytes += line.reason.name().len() as u64 + 1;
-            self.totals.reason_backward_bytes += reason_backward.name().len() as u64 + 1;
-        }
-        Ok(())
+        Ok(u64::from(points))
     }
 
     fn check(&self, line: &FinishedLine) -> Result<(), OutputError> {
@@ -380,8 +445,8 @@ impl LineSpool {
         parts
     }
 
-    /// The entry of a seed, if its line came.
-    pub(crate) fn entry(&self, seed: u64) -> Result<Option<Entry>, OutputError> {
+    /// The bytes of a seed's entry.
+    fn raw(&self, seed: u64) -> Result<[u8; ENTRY_BYTES], OutputError> {
         let mut bytes = [0; ENTRY_BYTES];
         match &self.index {
             Index::Memory(entries) => bytes = entries[seed as usize],
@@ -399,18 +464,35 @@ impl LineSpool {
                 }
             }
         }
-        if bytes[14] == 0 {
-            return Ok(None);
-        }
+        Ok(bytes)
+    }
+
+    /// The entry of a seed, if its line came.
+    pub(crate) fn entry(&self, seed: u64) -> Result<Option<Entry>, OutputError> {
+        let bytes = self.raw(seed)?;
+        let raw = Raw::of(bytes);
+        let pieces = match bytes[14] {
+            WHOLE => vec![(raw.offset, raw.points)],
+            PIECES => self.pieces(raw.offset)?,
+            _ => return Ok(None),
+        };
         let reason = |code| Reason::from_code(code).unwrap_or(Reason::Failed);
-        let mut offset = [0; 8];
-        offset.copy_from_slice(&bytes[..8]);
-        Ok(Some(Entry {
-            offset: u64::from_le_bytes(offset),
-            points: u64::from(u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]])),
-            reason: reason(bytes[12]),
-            reason_backward: reason(bytes[13]),
-        }))
+        Ok(Some(Entry { pieces, points: raw.points, reason: reason(bytes[12]), reason_backward: reason(bytes[13]) }))
+    }
+
+    /// The pieces of a line, from the place of its last.
+    fn pieces(&self, mut at: u64) -> Result<Vec<(u64, u64)>, OutputError> {
+        let mut pieces = Vec::new();
+        while at != FIRST {
+            let mut head = [0; PIECE_BYTES];
+            self.log.read_at(at, &mut head)?;
+            let (before, points) = head.split_at(8);
+            let arrays = at + PIECE_BYTES as u64;
+            at = before.try_into().map_or(FIRST, u64::from_le_bytes);
+            pieces.push((arrays, points.try_into().map_or(0, u32::from_le_bytes).into()));
+        }
+        pieces.reverse();
+        Ok(pieces)
     }
 
     /// Gives a line's bytes, part after part, in pieces that fit `buffer` and hold whole numbers.
@@ -420,17 +502,20 @@ impl LineSpool {
         buffer: &mut [u8],
         mut take: impl FnMut(usize, &[u8]) -> Result<(), OutputError>,
     ) -> Result<(), OutputError> {
-        let mut at = entry.offset;
-        let piece_bytes = buffer.len() / 8 * 8;
+        let most = (buffer.len() / 8 * 8) as u64;
+        let mut before = 0;
         for (part, bytes) in self.part_bytes().into_iter().enumerate() {
-            let mut left = entry.points * bytes;
-            while left > 0 {
-                let piece = left.min(piece_bytes as u64) as usize;
-                self.log.read_at(at, &mut buffer[..piece])?;
-                take(part, &buffer[..piece])?;
-                at += piece as u64;
-                left -= piece as u64;
+            for (offset, points) in &entry.pieces {
+                let (mut at, mut left) = (offset + before * points, points * bytes);
+                while left > 0 {
+                    let piece = left.min(most) as usize;
+                    self.log.read_at(at, &mut buffer[..piece])?;
+                    take(part, &buffer[..piece])?;
+                    at += piece as u64;
+                    left -= piece as u64;
+                }
             }
+            before += bytes;
         }
         Ok(())
     }
@@ -438,8 +523,18 @@ impl LineSpool {
     /// Reads one part of some of a line's points: `into` is `count * part_bytes[part]` long.
     pub(crate) fn read_part(&self, entry: &Entry, part: usize, first: u64, into: &mut [u8]) -> Result<(), OutputError> {
         let parts = self.part_bytes();
-        let before: u64 = parts[..part].iter().map(|bytes| bytes * entry.points).sum();
-        self.log.read_at(entry.offset + before + first * parts[part], into)
+        let (before, bytes) = (parts[..part].iter().sum::<u64>(), parts[part]);
+        let (mut skip, mut done) = (first, 0);
+        for (offset, points) in &entry.pieces {
+            let here = points.saturating_sub(skip);
+            let wanted = (into.len() - done).min((here * bytes) as usize);
+            if wanted > 0 {
+                self.log.read_at(offset + before * points + skip * bytes, &mut into[done..done + wanted])?;
+                done += wanted;
+            }
+            skip = skip.saturating_sub(*points);
+        }
+        Ok(())
     }
 
     /// Passes over the seeds in order: copies the parts of each line to the columns of the same order beginning at column 0, and lets

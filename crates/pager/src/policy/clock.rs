@@ -74,7 +74,7 @@ impl Policy for Clock {
                 if need == Need::Demand {
                     probe.forget(frame);
                 }
-            } else if probe.take(frame) {
+            } else if (need == Need::Demand || probe.stamp(frame) < probe.lately()) && probe.take(frame) {
                 self.clear(frame);
                 return Some(frame);
             }

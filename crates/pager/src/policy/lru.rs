@@ -55,7 +55,7 @@ impl Policy for Lru {
         // A pinned frame is in use now, so it goes behind all others; each is looked at no more than twice.
         let mut looks = 2 * self.count;
         // For a prefetch: last used before as many pages were published as there are now, that is a whole pool ago.
-        let old = probe.now().saturating_sub(self.count as u64);
+        let old = probe.now().saturating_sub(self.count as u64).min(probe.lately());
         let mut pinned = Vec::new();
         let mut found = None;
         while looks > 0 {

@@ -34,7 +34,7 @@ impl PolicyKind {
 pub enum Need {
     /// A page that someone waits for needs the room: any frame that is not pinned may go.
     Demand,
-    /// Only frames that were not used lately may go, and their standing must not be touched.
+    /// Only frames that were not used lately may go ([`Probe::lately`]), and their standing must not be touched.
     Prefetch,
 }
 
@@ -48,6 +48,10 @@ pub trait Probe {
     fn stamp(&self, frame: u32) -> u64;
     /// The count now.
     fn now(&self) -> u64;
+    /// What was used at this count or later was used lately, whatever else says so.
+    fn lately(&self) -> u64 {
+        u64::MAX
+    }
     /// Takes the frame's page away if nothing pins or holds it. After `true` the frame is gone.
     fn take(&mut self, frame: u32) -> bool;
 }

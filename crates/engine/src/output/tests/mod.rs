@@ -70,6 +70,28 @@ fn add(spool: &mut LineSpool, seed: u64) -> Result<(), OutputError> {
     })
 }
 
+/// The points of a line from one to before another, as a piece of it.
+fn extend(spool: &mut LineSpool, seed: u64, points: std::ops::Range<usize>, first: bool) -> Result<(), OutputError> {
+    let line = made(seed);
+    let piece = FinishedLine {
+        seed,
+        points: &line.points[points.clone()],
+        time: &line.time[points.clone()],
+        zone: &line.zone[points.clone()],
+        fields: &[
+            FieldValues::F64(&line.density[points.clone()]),
+            FieldValues::F32(&line.velocity[3 * points.start..3 * points.end]),
+        ],
+        reason: line.reason,
+        reason_backward: line.reason_backward,
+    };
+    if points.end == line.points.len() {
+        spool.add(&piece)
+    } else {
+        spool.extend(&piece, first)
+    }
+}
+
 fn provenance() -> Provenance {
     Provenance {
         program: "farfield 0.1.0".into(),
@@ -83,6 +105,50 @@ fn provenance() -> Provenance {
 fn written(spool: &LineSpool, path: &Path, partial: bool) -> Vec<u8> {
     spool.write(OutputFile::create(path).unwrap(), &provenance(), partial, &mut GO_ON.clone()).unwrap();
     fs::read(path).unwrap()
+}
+
+#[test]
+fn pieces_do_not_show_in_the_bytes() {
+    let dir = TestDir::new("spool-pieces");
+    const SEEDS: u64 = 40;
+    for (round, budget) in [64 << 20, 75_000, 300_000].into_iter().enumerate() {
+        let mut random = Lcg(round as u64);
+        let (mut whole, mut pieces) = (spool(&dir, SEEDS, budget, false), spool(&dir, SEEDS, budget, false));
+        (0..SEEDS).for_each(|seed| add(&mut whole, seed).unwrap());
+        let mut at = [0; SEEDS as usize];
+        let mut left: Vec<u64> = (0..SEEDS).collect();
+        while !left.is_empty() {
+            let n = random.below(left.len() as u64) as usize;
+            let (seed, end) = (left[n], made(left[n]).points.len());
+            let begin = at[seed as usize];
+            if begin > 0 && begin < end && random.below(20) == 0 {
+                // Dropped, and begun again: what came of it before is no part of the line.
+                let next = (1 + random.below(end as u64) as usize).min(end - 1);
+                extend(&mut pieces, seed, 0..next, true).unwrap();
+                at[seed as usize] = next;
+                continue;
+            }
+            let next = (begin + random.below(80) as usize).min(end);
+            extend(&mut pieces, seed, begin..next, begin == 0).unwrap();
+            at[seed as usize] = next;
+            if next == end {
+                left.swap_remove(n);
+                assert!(pieces.entry(seed).unwrap().is_some());
+                assert!(
+                    matches!(extend(&mut pieces, seed, 0..end, true), Err(OutputError::Line { .. })),
+                    "it came twice"
+                );
+            } else {
+                assert!(pieces.entry(seed).unwrap().is_none(), "it goes on");
+            }
+            assert!(pieces.stats().held_bytes <= budget as u64);
+        }
+        assert_eq!(pieces.stats().points, whole.stats().points);
+        for name in ["a.npz", "a.vtp", "a.csv"] {
+            let expected = written(&whole, &dir.path(name), false);
+            assert_eq!(written(&pieces, &dir.path(name), false), expected, "{name}, budget {budget}");
+        }
+    }
 }
 
 #[test]

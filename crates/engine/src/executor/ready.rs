@@ -1,0 +1,194 @@
+//! Tasks that wait for a thread, in the order in which they are to go on.
+//!
+//! Tasks of a run through time are in one *window* each: between two steps of a series. Those of the earliest window go first, so that
+//! what is resident is what the tasks touch between now and the end of their window, and the segments before it can be given back.
+//! Where all tasks of the earliest window wait for pages, those of the next go on; none gets further ahead, so that the pages of
+//! three steps are in use at most.
+
+use super::shared::Slot;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Windows that tasks may be ahead of the earliest.
+const AHEAD: u32 = 1;
+
+pub(super) struct Ready<T> {
+    windows: BTreeMap<u32, VecDeque<Box<Slot<T>>>>,
+    /// 1. How many active tasks are in each window, wherever they are: every window of an active task is a key.
+    active: BTreeMap<u32, usize>,
+    windowed: bool,
+    /// 2. Tasks that go through time begin in batches: while one is open tasks begin, in the first window, and nothing is passed. Then
+    ///    none does until all of the batch are through: one that began later would want the first segments once more.
+    open: bool,
+    /// The earliest window when it was last told.
+    told: u32,
+}
+
+impl<T> Ready<T> {
+    pub(super) fn new(windowed: bool) -> Self {
+        Self { windows: BTreeMap::new(), active: BTreeMap::new(), windowed, open: true, told: 0 }
+    }
+
+    /// The earliest window of an active task, or of one that may begin.
+    fn earliest(&self) -> u32 {
+        let first = self.active.first_key_value().filter(|_| !self.open);
+        first.map_or(0, |(window, _)| *window)
+    }
+
+    /// Whether a task may begin now: there is none to go on in the first window.
+    pub(super) fn may_begin(&self) -> bool {
+        !self.windowed || (self.open && self.windows.get(&0).is_none_or(VecDeque::is_empty))
+    }
+
+    /// No more tasks begin for now: there are no others, or no room.
+    pub(super) fn close(&mut self) {
+        self.open &= !self.windowed || self.active.is_empty();
+    }
+
+    /// A task has begun, in its first window.
+    pub(super) fn began(&mut self) {
+        *self.active.entry(0).or_insert(0) += 1;
+    }
+
+    /// A task is no longer active.
+    pub(super) fn ended(&mut self, window: u32) {
+        if let Some(n) = self.active.get_mut(&window) {
+            *n -= 1;
+            if *n == 0 {
+                self.active.remove(&window);
+            }
+        }
+        self.open |= self.active.is_empty();
+    }
+
+    /// A task came from one window to another.
+    pub(super) fn turned(&mut self, from: u32, to: u32) {
+        *self.active.entry(to).or_insert(0) += 1;
+        self.ended(from);
+    }
+
+    /// The earliest window, if it has changed since this was last asked.
+    pub(super) fn passed(&mut self) -> Option<u32> {
+        let earliest = self.earliest();
+        (core::mem::replace(&mut self.told, earliest) != earliest).then_some(earliest)
+    }
+
+    /// Behind the others of its window.
+    pub(super) fn push(&mut self, slot: Box<Slot<T>>) {
+        self.windows.entry(slot.window).or_default().push_back(slot);
+    }
+
+    /// Before the others of its window.
+    pub(super) fn push_first(&mut self, slot: Box<Slot<T>>) {
+        let window = self.windows.entry(slot.window).or_default();
+        if self.windowed {
+            window.push_back(slot);
+        } else {
+            window.push_front(slot);
+        }
+    }
+
+    /// The next that may go on. Of the tasks of a window the one that came last: it was stopped by the end of the window before, where
+    /// its pages are those used last. From window to window the order thereby turns round, and what is in memory at the end of one
+    /// serves the beginning of the next.
+    pub(super) fn pop(&mut self) -> Option<Box<Slot<T>>> {
+        let bound = self.earliest() + AHEAD;
+        let mut first = self.windows.first_entry()?;
+        if *first.key() > bound {
+            return None;
+        }
+        let slot = if self.windowed { first.get_mut().pop_back() } else { first.get_mut().pop_front() };
+        if first.get().is_empty() {
+            if self.windowed {
+                first.remove();
+            } else {
+                // Kept: there is no other window, and its room is used again.
+                return slot;
+            }
+        }
+        slot
+    }
+
+    /// Whether no task may go on.
+    pub(super) fn none(&self) -> bool {
+        let bound = self.earliest() + AHEAD;
+        self.windows.range(..=bound).all(|(_, tasks)| tasks.is_empty())
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Slot<T>> {
+        self.windows.values().flatten().map(|slot| &**slot)
+    }
+
+    /// Moves up to `count` tasks to `gone`, the latest first.
+    pub(super) fn drop_those(&mut self, count: usize, which: impl Fn(&Slot<T>) -> bool, gone: &mut Vec<Box<Slot<T>>>) {
+        let most = gone.len() + count;
+        for tasks in self.windows.values_mut().rev() {
+            for at in (0..tasks.len()).rev() {
+                if gone.len() < most && which(&tasks[at]) {
+                    gone.extend(tasks.remove(at));
+                }
+            }
+        }
+        self.windows.retain(|_, tasks| !tasks.is_empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pager::{ChargeKind, Pager, PagerConfig};
+
+    fn slot(pager: &Pager, number: u64, window: u32) -> Box<Slot<()>> {
+        let charge = pager.charge(ChargeKind::Tasks, 1).unwrap();
+        let (restarts, wanted, hold) = (0, Vec::new(), None);
+        Box::new(Slot { number, task: (), charge, charged: 1, restarts, wanted, hold, window })
+    }
+
+    #[test]
+    fn the_earliest_window_goes_first_and_nobody_far_ahead() {
+        let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
+        let mut ready = Ready::new(true);
+        (0..4).for_each(|_| ready.began());
+        assert!(ready.may_begin() && ready.passed().is_none());
+        ready.close();
+        assert!(!ready.may_begin(), "a batch that is closed takes nobody");
+        for (number, window) in [(0, 1), (1, 2), (2, 1)] {
+            ready.turned(0, window);
+            ready.push(slot(&pager, number, window));
+        }
+        // One is still in the first window, and waits for pages.
+        assert!(ready.passed().is_none());
+        let mut order = Vec::new();
+        while let Some(slot) = ready.pop() {
+            order.push(slot.number);
+        }
+        assert_eq!(order, [2, 0], "the last that came first, and none two windows ahead");
+        assert!(ready.none());
+        ready.ended(0);
+        assert_eq!(ready.passed(), Some(1));
+        assert_eq!(ready.pop().map(|slot| slot.number), Some(1));
+        for window in [1, 1, 2] {
+            assert!(!ready.may_begin());
+            ready.ended(window);
+        }
+        assert!(ready.may_begin(), "the next batch");
+        assert_eq!(ready.passed(), Some(0));
+    }
+
+    #[test]
+    fn tasks_without_time_go_on_as_they_came() {
+        let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
+        let mut ready = Ready::new(false);
+        (0..3).for_each(|n| {
+            ready.began();
+            ready.push(slot(&pager, n, 0));
+        });
+        ready.push_first(slot(&pager, 9, 0));
+        ready.close();
+        assert!(ready.may_begin());
+        let mut gone = Vec::new();
+        ready.drop_those(1, |slot| slot.number != 2, &mut gone);
+        assert_eq!(gone.iter().map(|slot| slot.number).collect::<Vec<_>>(), [1]);
+        let order: Vec<u64> = std::iter::from_fn(|| ready.pop()).map(|slot| slot.number).collect();
+        assert_eq!(order, [9, 0, 2]);
+    }
+}

@@ -1,0 +1,113 @@
+//! What the executor is told, and tells.
+
+use field::error::FieldError;
+use field::space::LANES;
+use kernels::streamline::Progress;
+use pager::{PageId, Worker};
+
+/// A kind of task.
+pub trait Work: Sync {
+    /// The task.
+    type Task: Send;
+    /// What a thread needs to step tasks.
+    type Context;
+    /// Makes a thread's context.
+    fn context(&self, worker: Worker) -> Self::Context;
+    /// The pager's part of a context.
+    fn worker<'c>(&self, context: &'c mut Self::Context) -> &'c mut Worker;
+    /// Makes task number `n` in the order of admission.
+    ///
+    /// # Errors
+    /// Anything; it ends the run.
+    fn admit(&self, n: u64) -> Result<Self::Task, FieldError>;
+    /// One restartable step of each task that is there; what came of it goes to the outcome of the same number, whose `missing`
+    /// is empty before.
+    fn steps(
+        &self,
+        context: &mut Self::Context,
+        tasks: [Option<&mut Self::Task>; LANES],
+        outcomes: &mut [Outcome; LANES],
+    );
+    /// Bytes that a task holds now.
+    fn bytes(&self, task: &Self::Task) -> usize;
+    /// Bytes that [`Work::finish`] takes for a moment beside what the task holds.
+    fn finishing(&self, _task: &Self::Task) -> usize {
+        0
+    }
+    /// The memory limit is `limit` bytes now (told at the beginning, too): gives back what is too much under it, and says how many
+    /// tasks may be active at most.
+    ///
+    /// # Errors
+    /// Anything; it ends the run.
+    fn resized(&self, _limit: u64, active: usize) -> Result<usize, FieldError> {
+        Ok(active)
+    }
+    /// Whether tasks go through time, and are in the window that [`Work::window`] says.
+    const WINDOWED: bool = false;
+    /// The window that a task is in, counted from 0 in the order of the run; it never falls.
+    fn window(&self, _task: &Self::Task) -> u32 {
+        0
+    }
+    /// A task has come to another window and waits until it is its turn there: hands over what it need not keep, and adds the pages that
+    /// it will likely want to `ahead`.
+    ///
+    /// # Errors
+    /// Anything; it ends the run.
+    fn turned(
+        &self,
+        _context: &mut Self::Context,
+        _lane: usize,
+        _task: &mut Self::Task,
+        _ahead: &mut Vec<PageId>,
+    ) -> Result<(), FieldError> {
+        Ok(())
+    }
+    /// No task is in a window before this one, and none will be, unless all begin again. Says which pages to read ahead.
+    fn passed(&self, _window: u32) -> Vec<PageId> {
+        Vec::new()
+    }
+    /// Takes a finished task's result.
+    ///
+    /// # Errors
+    /// Anything; it ends the run.
+    fn finish(&self, task: Self::Task) -> Result<(), FieldError>;
+}
+
+/// What came of a step.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How far the task is.
+    pub progress: Progress,
+    /// Pages found absent, where that is why.
+    pub missing: Vec<PageId>,
+}
+
+/// How much may be under way.
+#[derive(Copy, Clone, Debug)]
+pub struct Load {
+    /// Number of tasks.
+    pub tasks: u64,
+    /// Threads.
+    pub workers: usize,
+    /// Tasks active at most, unless [`Work::resized`] says otherwise.
+    pub active: usize,
+    /// Tasks that wait for pages at most; with 1 a thread has one task, and waits for each page of it.
+    pub at_once: usize,
+}
+
+/// What a run took.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct RunStats {
+    /// Wall time.
+    pub wall_s: f64,
+    /// Time in which threads had nothing to do, a thread.
+    pub wait_s: f64,
+    /// Steps that found pages absent.
+    pub restarts: u64,
+    /// Times that a task became the elder.
+    pub elders: u64,
+    /// Tasks that were dropped for lack of memory and begun again.
+    pub dropped: u64,
+    /// Steps.
+    pub steps: u64,
+}
