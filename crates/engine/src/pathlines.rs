@@ -29,6 +29,8 @@ pub struct PathSpec {
     pub streak: Option<Releases>,
     /// What is read before particles ask for it.
     pub ahead: ReadAhead,
+    /// Keep points at the times of the dataset, the first and the last alone.
+    pub at_steps: bool,
     /// Particles that wait for pages at most; `None`: as many as there are.
     pub at_once: Option<usize>,
 }
@@ -165,6 +167,7 @@ pub(crate) fn series(
         max_steps: spec.options.max_steps,
         time_step: path.time_step,
         step_cells: spec.options.step_cells,
+        every_step: !path.at_steps,
     };
     let bytes = dataset.fields_over_time_bytes(&spec.scalars) + size_of_val(&*times) as u64;
     let held = charge_other(pager, bytes, "what is read of each time step")?;

@@ -2,7 +2,7 @@
 
 mod cut;
 
-use cut::{flow, paged, same, seeds, simulation};
+use cut::{flow, paged, same, seeds, simulation, uniform};
 use engine::executor::{run, Load, Outcome, Work};
 use engine::tracers::step_unsteady;
 use field::error::FieldError;
@@ -37,6 +37,7 @@ fn options(method: Method, times: [f64; 2]) -> PathOptions {
         max_steps: 400,
         time_step: None,
         step_cells: 0.25,
+        every_step: true,
     }
 }
 
@@ -133,7 +134,11 @@ impl Work for Paths<'_> {
 fn out_of_core_equals_in_core() {
     let turning = FlatSeries::new(TIMES.iter().map(|t| flow(*t)).collect(), &[]);
     let standing = FlatSeries::new(TIMES.iter().map(|t| flow(0.1 * t)).collect(), &["xyz", "iblank", "density"]);
+    let even = |blanked| FlatSeries::new(TIMES.iter().map(|t| uniform(*t, blanked)).collect(), &["xyz"]);
+    let (holed, open) = (even(true), even(false));
     let cases = [
+        (&holed, Method::Rk4, [0.0, 1.2]),
+        (&open, Method::Rk45, [1.2, 0.1]),
         (&turning, Method::Rk45, [0.0, 1.2]),
         (&turning, Method::Rk4, [1.1, 0.05]),
         (&standing, Method::Rk45, [0.2, 1.2]),
@@ -144,7 +149,8 @@ fn out_of_core_equals_in_core() {
         let points: usize = truth.iter().map(|l| l.points.len()).sum();
         assert!(points > 800, "{points} points are too few to mean anything");
         let reasons: Vec<_> = truth.iter().filter_map(|l| l.reason).collect();
-        assert!(reasons.contains(&Reason::Left) && reasons.contains(&Reason::Hole), "{reasons:?}");
+        let holed = flat.zones()[0].iblank.is_some();
+        assert!(reasons.contains(&Reason::Left) && reasons.contains(&Reason::Hole) == holed, "{reasons:?}");
         let arms = [
             ([8, 8, 8], 64 << 20, PolicyKind::Clock, 1, 1, 1, usize::MAX),
             ([8, 8, 8], 2 << 20, PolicyKind::Clock, 2, 8, 12, usize::MAX),

@@ -115,6 +115,7 @@ fn zone(
         xyz,
         iblank: role(Role::Iblank),
         boxes: levels(boxes, arrays[xyz].steady),
+        uniform: None,
         arrays,
     })
 }

@@ -5,6 +5,7 @@ use crate::catalog::DType;
 use crate::nodes::{corner_steps, ArraySlot, BoxLevel, Each, Grain, Miss, Nodes, Zone};
 use crate::simd::V4;
 use crate::translate::Translation;
+use crate::uniform::Uniform;
 use pager::error::PageError;
 use pager::id::{ArrayId, PageId};
 use std::sync::Arc;
@@ -123,10 +124,21 @@ impl FlatNodes {
                     steady: true,
                 })
                 .collect();
-            meta.push(Zone { name, translation, arrays: slots, xyz, iblank, boxes: levels });
+            let points = dims.map(|n| n as usize);
+            let uniform = match &arrays[xyz].2 {
+                FlatArray::F32(v) => Uniform::find(points, slots[xyz].components, Xyz::F32(v)),
+                FlatArray::F64(v) => Uniform::find(points, slots[xyz].components, Xyz::F64(v)),
+                FlatArray::I32(_) => None,
+            };
+            meta.push(Zone { name, translation, arrays: slots, xyz, iblank, boxes: levels, uniform });
             data.push(FlatZone { arrays: arrays.into_iter().map(|a| a.2.interleaved(a.1)).collect(), boxes });
         }
         Self::new(meta.into(), data.into())
+    }
+
+    /// The data of each zone.
+    pub fn data(&self) -> &[FlatZone] {
+        &self.data
     }
 
     /// Bytes of a component of point `n` of an array, to cut it in pages.

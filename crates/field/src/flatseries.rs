@@ -30,6 +30,7 @@ impl FlatSeries {
             for b in &mut z.boxes {
                 b.steady = stands;
             }
+            z.uniform = z.uniform.filter(|_| stands);
         }
         let dims = |n: &FlatNodes| n.zones().iter().map(Zone::dims).collect::<Vec<_>>();
         assert!(steps.iter().all(|s| dims(s) == dims(&steps[0])), "steps of one size");

@@ -6,6 +6,7 @@ use crate::catalog::DType;
 use crate::cell::FACE_TOLERANCE;
 use crate::simd::V4;
 use crate::translate::Translation;
+use crate::uniform::Uniform;
 use pager::error::PageError;
 use pager::id::{ArrayId, PageId};
 
@@ -71,6 +72,9 @@ pub struct Zone {
     pub iblank: Option<usize>,
     /// Boxes, finest first; empty where none were made.
     pub boxes: Vec<BoxLevel>,
+    /// The uniform grid that the coordinates are, to the last bit of every point; `None` where they are none, where the grid moves, or
+    /// where nobody has looked: files that are paged in place are looked through when their boxes are made.
+    pub uniform: Option<Uniform>,
 }
 
 impl Zone {

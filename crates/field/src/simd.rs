@@ -96,6 +96,11 @@ mod imp {
         pub fn max(self, o: Self) -> Self {
             Self(unsafe { _mm256_max_pd(self.0, o.0) })
         }
+        /// The next whole number at or below each lane.
+        #[inline(always)]
+        pub fn floor(self) -> Self {
+            Self(unsafe { _mm256_floor_pd(self.0) })
+        }
         /// Lane-wise absolute value.
         #[inline(always)]
         pub fn abs(self) -> Self {
@@ -334,6 +339,11 @@ mod imp {
         #[inline(always)]
         pub fn max(self, o: Self) -> Self {
             self.zip(o, |a, b| if a > b { a } else { b })
+        }
+        /// The next whole number at or below each lane.
+        #[inline(always)]
+        pub fn floor(self) -> Self {
+            Self(self.0.map(f64::floor))
         }
         /// Lane-wise absolute value.
         #[inline(always)]

@@ -2,6 +2,7 @@
 
 use crate::boxes::Bounds;
 use crate::cell::{monomials, CellMap, Interpolant, Inverse, FACE_TOLERANCE};
+use crate::lattice::{Found, Lattice};
 use crate::nodes::{box_holds, within, BoxLevel, Corners, Miss, Nodes, Zone};
 pub use crate::shape::{Blank, CellId, Shape, Spot};
 use crate::simd::V4;
@@ -42,6 +43,23 @@ impl Loaded {
             full: false,
             sampled: Vec::new(),
         }
+    }
+
+    /// Takes over the geometry of a cell of a uniform grid.
+    #[inline(always)]
+    fn take_even(
+        &mut self,
+        cell: CellId,
+        at: &mut impl Corners,
+        lattice: &Lattice,
+        blank: (Option<usize>, usize),
+    ) -> Result<(), Miss> {
+        self.blank = self.take_iblank(cell, at, blank)?;
+        self.cell = cell;
+        self.thin = [false; 3];
+        self.shape = lattice.shape(cell);
+        self.full = false;
+        Ok(())
     }
 
     /// Takes over another cell's geometry, if all of it is there.
@@ -126,6 +144,8 @@ pub struct Space<N> {
     pub nodes: N,
     fields: std::sync::Arc<[ZoneFields]>,
     kept: Box<[Loaded; KEPT * LANES]>,
+    /// Of the zones that are uniform grids.
+    lattices: Box<[Option<Lattice>]>,
     /// Whose turn it is.
     lane: usize,
     /// Boxes of whole zones, once they are known: most zones are ruled out by one look.
@@ -139,7 +159,8 @@ impl<N: Nodes> Space<N> {
     pub fn new(nodes: N, fields: std::sync::Arc<[ZoneFields]>) -> Self {
         let kept = Box::new(core::array::from_fn(|_| Loaded::empty()));
         let bounds = vec![None; nodes.zones().len()];
-        Self { nodes, fields, kept, lane: 0, bounds, frontier: Vec::new(), below: Vec::new() }
+        let lattices = nodes.zones().iter().enumerate().map(|(n, z)| Lattice::of(z, n)).collect();
+        Self { nodes, fields, kept, lattices, lane: 0, bounds, frontier: Vec::new(), below: Vec::new() }
     }
 
     /// What iblank says of a cell, kept: a search asks, then the particle that goes there, and then whoever loads the rest.
@@ -183,6 +204,25 @@ impl<N: Nodes> Space<N> {
     #[inline(always)]
     pub fn place(&self, cell: CellId) -> usize {
         self.slot(cell)
+    }
+
+    /// The lattice of a zone without iblank: every point of it lies in a usable cell that is known without a look.
+    #[inline(always)]
+    pub fn open_lattice(&self, zone: usize) -> Option<&Lattice> {
+        self.lattices[zone].as_ref().filter(|_| self.nodes.zones()[zone].iblank.is_none())
+    }
+
+    /// A cell with everything that a step in it needs, if it is loaded in the lane that has the turn.
+    #[inline(always)]
+    pub fn loaded(&self, cell: CellId) -> Option<&Loaded> {
+        let kept = &self.kept[self.slot(cell)];
+        (kept.full && kept.cell == cell).then_some(kept)
+    }
+
+    /// Length of the shortest edge of a zone's cells, where all are alike.
+    #[inline(always)]
+    pub fn even_length(&self, zone: usize) -> Option<f64> {
+        self.lattices[zone].as_ref().map(Lattice::shortest)
     }
 
     /// The map of a cell, if the lane that has the turn still keeps it.
@@ -234,7 +274,10 @@ impl<N: Nodes> Space<N> {
     fn load_shape(&mut self, cell: CellId, n: usize) -> Result<usize, Miss> {
         let grid = Grid::of(self.nodes.zones(), cell.zone as usize);
         let mut at = self.nodes.at(cell.zone as usize, cell.ijk);
-        self.kept[n].take_shape(cell, &mut at, grid)?;
+        match &self.lattices[cell.zone as usize] {
+            Some(lattice) => self.kept[n].take_even(cell, &mut at, lattice, (grid.iblank, grid.zones))?,
+            None => self.kept[n].take_shape(cell, &mut at, grid)?,
+        }
         Ok(n)
     }
 
@@ -262,7 +305,11 @@ impl<N: Nodes> Space<N> {
         l.full = false;
         let grid = Grid::of(self.nodes.zones(), zone);
         let mut at = self.nodes.at(zone, cell.ijk);
-        let shape = if l.cell == cell { None } else { l.take_shape(cell, &mut at, grid).err() };
+        let shape = match &self.lattices[zone] {
+            _ if l.cell == cell => None,
+            Some(lattice) => l.take_even(cell, &mut at, lattice, (grid.iblank, grid.zones)).err(),
+            None => l.take_shape(cell, &mut at, grid).err(),
+        };
         let mut corners = [V4::zero(); 8];
         let vector = fields.vector.corners(&mut at, &mut corners);
         let sampled = if fields.sampled.is_empty() { None } else { fields.sample(&mut at, &mut l.sampled).err() };
@@ -314,6 +361,18 @@ impl<N: Nodes> Space<N> {
     /// [`Miss`].
     #[inline(always)]
     pub fn walk(&mut self, from: &Spot, p: V4) -> Result<Walk, Miss> {
+        if let Some(lattice) = &self.lattices[from.cell.zone as usize] {
+            let lattice = *lattice;
+            let spot = match lattice.locate(p) {
+                Found::In(spot) => spot,
+                Found::Beyond(spot) => return Ok(Walk::Edge(spot)),
+            };
+            if self.blank(spot.cell)? != Blank::Hole {
+                return Ok(Walk::Found(spot));
+            }
+            // On a face the cell on its other side may do.
+            return Ok(self.find_even(&lattice, p)?.map_or(Walk::Hole(spot), Walk::Found));
+        }
         let mut cell = from.cell;
         let mut start = from.rst;
         for _ in 0..WALK_MAX {
@@ -362,6 +421,9 @@ impl<N: Nodes> Space<N> {
         let x = p.xyz();
         if !x.iter().all(|c| c.is_finite()) {
             return Ok(None);
+        }
+        if let Some(lattice) = self.lattices[zone] {
+            return self.find_even(&lattice, p);
         }
         // From the finest level that can be looked at as a whole: each further one costs a page at a crossing.
         let boxes = &self.nodes.zones()[zone].boxes;
@@ -419,6 +481,21 @@ impl<N: Nodes> Space<N> {
             Some(m) => Err(m),
             None => Ok(best),
         }
+    }
+
+    /// In a uniform grid, by arithmetic.
+    fn find_even(&mut self, lattice: &Lattice, p: V4) -> Result<Option<Spot>, Miss> {
+        let mut miss = None;
+        for spot in lattice.holding(p) {
+            match self.blank(spot.cell) {
+                Ok(Blank::Hole) => {}
+                Ok(_) if miss.is_none() => return Ok(Some(spot)),
+                // A lower one may still be usable.
+                Ok(_) => {}
+                Err(m) => miss = Some(Miss::worst([miss, Some(m), None])),
+            }
+        }
+        miss.map_or(Ok(None), Err)
     }
 
     fn find_in_block(
@@ -481,6 +558,9 @@ impl<N: Nodes> Space<N> {
     /// # Errors
     /// [`Miss`].
     pub fn volume(&mut self, cell: CellId) -> Result<f64, Miss> {
+        if let Some(lattice) = &self.lattices[cell.zone as usize] {
+            return Ok(lattice.volume());
+        }
         Ok(CellMap::new(&Shape::load(&mut self.nodes, cell)?.corners).volume().abs())
     }
 }

@@ -90,7 +90,7 @@ fn config() -> PagerConfig {
 }
 
 fn zone(translation: Translation, arrays: Vec<ArraySlot>, boxes: Vec<BoxLevel>) -> Arc<[Zone]> {
-    Arc::new([Zone { name: "zone1".into(), translation, arrays, xyz: 0, iblank: None, boxes }])
+    Arc::new([Zone { name: "zone1".into(), translation, arrays, xyz: 0, iblank: None, boxes, uniform: None }])
 }
 
 proptest! {

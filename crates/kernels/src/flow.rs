@@ -65,6 +65,16 @@ pub trait Flow {
     /// # Errors
     /// [`Miss`].
     fn at(&mut self, x: [f64; 3], from: &Self::Cursor) -> Result<Sample<Self::Cursor>, Miss>;
+    /// The vector at `x` where that takes no search: `None` says nothing, and [`Self::at`] answers, to the last bit the same.
+    #[inline(always)]
+    fn quick(&mut self, _x: V4, _from: &Self::Cursor) -> Option<V4> {
+        None
+    }
+    /// The cursor of a point for which [`Self::quick`] had an answer.
+    #[inline(always)]
+    fn quick_cursor(&mut self, _x: V4, from: &Self::Cursor) -> Self::Cursor {
+        *from
+    }
     /// A length that steps are measured by: the size of the cursor's cell, along its shortest direction.
     ///
     /// # Errors
@@ -248,7 +258,16 @@ impl<N: Nodes> GridFlow<N> {
     ///
     /// # Errors
     /// [`Miss`].
+    #[inline(always)]
     pub fn cell_length(&mut self, cell: CellId) -> Result<f64, Miss> {
+        match self.space.even_length(cell.zone as usize) {
+            Some(length) => Ok(length),
+            None => self.curved_length(cell),
+        }
+    }
+
+    #[inline(never)]
+    fn curved_length(&mut self, cell: CellId) -> Result<f64, Miss> {
         let l = self.space.shape(cell)?;
         let (map, thin) = (l.map(), l.thin);
         // Four corners at which each edge begins or ends once. Of the four edges of a direction the longest counts: at a polar axis one

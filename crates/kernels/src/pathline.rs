@@ -31,6 +31,8 @@ pub struct PathOptions {
     pub time_step: Option<f64>,
     /// Step of the methods without step control where `time_step` says nothing, in cells.
     pub step_cells: f64,
+    /// Keep the end of every step; else only where a particle is at the times of the series, at its beginning and its end.
+    pub every_step: bool,
 }
 
 impl PathOptions {
@@ -70,6 +72,8 @@ pub struct Pathline {
     steps: u32,
     released: f64,
     window: u32,
+    /// The time of the last point that was kept.
+    last_kept: f64,
     sampled: Vec<f64>,
 }
 
@@ -154,6 +158,7 @@ impl Pathline {
             steps: 0,
             released: time,
             window: 0,
+            last_kept: f64::NAN,
             interval: 0,
             h: f64::INFINITY,
             line,
@@ -266,16 +271,18 @@ impl Pathline {
         let sign = if forward { 1.0 } else { -1.0 };
         flow.go_to(lane, self.interval, self.time);
         let settled = flow.grid.settle(*at, |_| Ok(V4::from_xyz(x0)))?;
-        let v = match flow.value(settled)? {
-            Sample::Value(v, _) => V4::from_xyz(v),
-            Sample::Outside(exit) => {
-                self.end(exit.reason(false));
-                return Ok(());
-            }
-        };
         if settled.spot != at.spot {
-            **stepper = Stepper::new(v.xyz(), settled);
+            match flow.value(settled)? {
+                Sample::Value(v, _) => stepper.begin(v, settled),
+                Sample::Outside(exit) => {
+                    let place = *at;
+                    self.record_last(flow, &place)?;
+                    self.end(exit.reason(false));
+                    return Ok(());
+                }
+            }
         }
+        let v = stepper.first();
         // Kept as the finished stages are: a step that starts anew does not settle again.
         *at = settled;
         let cell_time = flow.length_scale(&settled)? / v.length3();
@@ -314,6 +321,7 @@ impl Pathline {
                     return Ok(());
                 }
                 flow.go_to(lane, self.interval, self.time);
+                self.record_last(flow, &settled)?;
                 let wall = match facing(&mut flow.grid, &settled, v, sign)? {
                     Some(face) => is_wall(&mut flow.grid, face)?,
                     None => false,
@@ -354,7 +362,9 @@ impl Pathline {
             None
         };
         // The last stage was at this place and time.
-        self.record(flow, &end, step.x, time)?;
+        if o.every_step || at_stop || reason.is_some() {
+            self.record(flow, &end, step.x, time)?;
+        }
         self.line.advance(chord);
         (self.x, self.time) = (step.x, time);
         self.steps += 1;
@@ -363,17 +373,25 @@ impl Pathline {
             (false, true) => next_step(bound, h, 0.0),
             (false, false) => next_step(bound, h, ratio * ratio).max(h * SHRINK_MIN),
         };
-        self.state = match at_stop {
-            true => {
-                self.window += 1;
-                State::Enter(end, v1)
-            }
-            false => State::Run(Box::new(Stepper::new(v1, end)), end),
-        };
+        if at_stop {
+            self.window += 1;
+            self.state = State::Enter(end, v1);
+        } else if let State::Run(stepper, at) = &mut self.state {
+            stepper.begin(v1, end);
+            *at = end;
+        }
         if let Some(reason) = reason {
             self.end(reason);
         }
         Ok(())
+    }
+
+    /// Adds the point where the particle is, if it was not kept: it gets no further.
+    fn record_last<N: Nodes>(&mut self, flow: &mut UnsteadyFlow<N>, place: &Place) -> Result<(), Miss> {
+        if self.last_kept == self.time {
+            return Ok(());
+        }
+        self.record(flow, place, self.x, self.time)
     }
 
     /// Adds the point where the particle is at a time, which is the flow's.
@@ -389,6 +407,7 @@ impl Pathline {
         if !self.all {
             self.line.forget();
         }
+        self.last_kept = time;
         self.line.push_at(x, time, place.spot.cell.zone, self.sampled.iter().copied());
         Ok(())
     }

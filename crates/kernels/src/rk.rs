@@ -5,6 +5,7 @@
 
 use crate::flow::{Exit, Flow, Sample};
 use field::nodes::Miss;
+use field::simd::V4;
 
 /// A Runge-Kutta method.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -68,7 +69,7 @@ impl Method {
 /// A step that is under way.
 #[derive(Clone, Debug)]
 pub struct Stepper<C> {
-    k: [[f64; 3]; 7],
+    k: [V4; 7],
     /// Of the first stage, and of the last that is done: the next is looked for from there. Thousands of steps may wait for pages at a
     /// time, so that those between are not kept.
     cursors: [C; 2],
@@ -98,9 +99,23 @@ pub enum Tried<C> {
 impl<C: Copy + Send> Stepper<C> {
     /// At a point whose vector is known.
     pub fn new(v: [f64; 3], at: C) -> Self {
-        let mut s = Self { k: [[0.0; 3]; 7], cursors: [at; 2], done: 1 };
-        s.k[0] = v;
+        let mut s = Self { k: [V4::zero(); 7], cursors: [at; 2], done: 1 };
+        s.k[0] = V4::from_xyz(v);
         s
+    }
+
+    /// Goes to another point whose vector is known.
+    #[inline(always)]
+    pub fn begin(&mut self, v: [f64; 3], at: C) {
+        self.k[0] = V4::from_xyz(v);
+        self.cursors = [at; 2];
+        self.done = 1;
+    }
+
+    /// The vector at the point.
+    #[inline(always)]
+    pub fn first(&self) -> V4 {
+        self.k[0]
     }
 
     /// Forgets all stages but the first, to try another step size from the same point.
@@ -120,12 +135,15 @@ impl<C: Copy + Send> Stepper<C> {
         (x, time): ([f64; 3], f64),
         h: f64,
     ) -> Result<Tried<C>, Miss> {
-        let rows = method.rows();
+        let (rows, x) = (method.rows(), V4::from_xyz(x));
+        if self.done == 1 {
+            if let Some(step) = self.quick(flow, method, (x, time), h) {
+                return Ok(Tried::Done(step));
+            }
+        }
         loop {
             let n = self.done;
-            let row = &rows[n - 1];
-            let at: [f64; 3] =
-                core::array::from_fn(|c| x[c] + h * (0..n.min(6)).map(|s| row[s] * self.k[s][c]).sum::<f64>());
+            let at = self.stage(&rows[n - 1], n, x, h).xyz();
             // A stage is looked for from the stage before it: the cursor is part of the state, so the answer does not
             // depend on how often the stage was tried.
             flow.set_time(time + h * method.times()[n - 1]);
@@ -137,7 +155,7 @@ impl<C: Copy + Send> Stepper<C> {
                         let error = if method == Method::Rk45 { self.embedded_error(v, h) } else { 0.0 };
                         return Ok(Tried::Done(Step { x: at, end: (v, c), error }));
                     }
-                    self.k[n] = v;
+                    self.k[n] = V4::from_xyz(v);
                     self.cursors[1] = c;
                     self.done = n + 1;
                 }
@@ -145,10 +163,41 @@ impl<C: Copy + Send> Stepper<C> {
         }
     }
 
+    /// The whole step, where no stage of it takes a search: by the same arithmetic as stage by stage.
+    #[inline(always)]
+    fn quick<F: Flow<Cursor = C>>(
+        &mut self,
+        flow: &mut F,
+        method: Method,
+        (x, time): (V4, f64),
+        h: f64,
+    ) -> Option<Step<C>> {
+        let rows = method.rows();
+        let from = self.cursors[0];
+        for (n, (row, c)) in rows.iter().zip(method.times()).enumerate() {
+            let at = self.stage(row, n + 1, x, h);
+            flow.set_time(time + h * c);
+            let v = flow.quick(at, &from)?;
+            if n + 1 == rows.len() {
+                let error = if method == Method::Rk45 { self.embedded_error(v.xyz(), h) } else { 0.0 };
+                return Some(Step { x: at.xyz(), end: (v.xyz(), flow.quick_cursor(at, &from)), error });
+            }
+            self.k[n + 1] = v;
+        }
+        None
+    }
+
+    /// Where a stage is, after `n` others.
+    #[inline(always)]
+    fn stage(&self, row: &[f64; 6], n: usize, x: V4, h: f64) -> V4 {
+        let way = row.iter().zip(&self.k).take(n).fold(V4::zero(), |way, (a, k)| way.fma(*k, V4::splat(*a)));
+        x.fma(way, V4::splat(h))
+    }
+
     fn embedded_error(&self, last: [f64; 3], h: f64) -> f64 {
-        let e: [f64; 3] =
-            core::array::from_fn(|c| h * ((0..6).map(|s| DP_E[s] * self.k[s][c]).sum::<f64>() + DP_E[6] * last[c]));
-        (e[0] * e[0] + e[1] * e[1] + e[2] * e[2]).sqrt()
+        let last = V4::from_xyz(last) * V4::splat(DP_E[6]);
+        let e = DP_E.iter().zip(&self.k).take(6).fold(last, |e, (weight, k)| e.fma(*k, V4::splat(*weight)));
+        h.abs() * e.length3()
     }
 }
 

@@ -9,9 +9,10 @@ use crate::line::Joined;
 use crate::streamline::{Progress, Seed};
 use field::between::Between;
 use field::cell::{interpolate_scalar, Interpolant};
+use field::lattice::inside;
 use field::nodes::{Miss, Nodes};
 use field::simd::V4;
-use field::space::{CellId, Space, ZoneFields, KEPT, LANES};
+use field::space::{CellId, Space, Spot, ZoneFields, KEPT, LANES};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -75,6 +76,7 @@ impl Series {
     }
 
     /// The step after an interval's first; the same one where there is a single step.
+    #[inline(always)]
     pub fn next(&self, interval: u32) -> u32 {
         (interval + 1).min(self.times.len().saturating_sub(1) as u32)
     }
@@ -180,6 +182,7 @@ impl<N: Nodes> UnsteadyFlow<N> {
     }
 
     /// Gives the turn to a lane, and goes to a time within an interval.
+    #[inline(always)]
     pub fn go_to(&mut self, lane: usize, interval: u32, time: f64) {
         self.lane = lane % LANES;
         self.grid.space.take_turn(self.lane);
@@ -242,11 +245,17 @@ impl<N: Nodes> UnsteadyFlow<N> {
     }
 
     /// Loads vector and sampled fields of the later step.
+    #[inline(always)]
     fn load_later(&mut self, cell: CellId) -> Result<usize, Miss> {
         let n = self.grid.space.place(cell);
         if self.later[n].cell == cell {
             return Ok(n);
         }
+        self.fill_later(cell, n).map(|()| n)
+    }
+
+    #[inline(never)]
+    fn fill_later(&mut self, cell: CellId, n: usize) -> Result<(), Miss> {
         let next = self.series.next(self.when[self.lane].interval);
         let zone = cell.zone as usize;
         let fields = &self.series.fields[next as usize][zone];
@@ -264,7 +273,7 @@ impl<N: Nodes> UnsteadyFlow<N> {
         }
         l.vector = Interpolant::new(&corners);
         l.cell = cell;
-        Ok(n)
+        Ok(())
     }
 
     /// The vector at a place, now.
@@ -311,6 +320,7 @@ impl<N: Nodes> UnsteadyFlow<N> {
 impl<N: Nodes> Flow for UnsteadyFlow<N> {
     type Cursor = Place;
 
+    #[inline(always)]
     fn set_time(&mut self, time: f64) {
         let when = self.when[self.lane];
         let [from, to] = [when.interval, self.series.next(when.interval)].map(|n| self.series.times[n as usize]);
@@ -340,6 +350,39 @@ impl<N: Nodes> Flow for UnsteadyFlow<N> {
         }
     }
 
+    #[inline(always)]
+    fn quick(&mut self, x: V4, from: &Place) -> Option<V4> {
+        let lattice = self.grid.space.open_lattice(from.spot.cell.zone as usize)?;
+        let (cell, rst) = lattice.cell(x);
+        if !inside(rst) {
+            return None;
+        }
+        if self.grid.space.loaded(cell).is_none() {
+            self.grid.space.full(cell).ok()?;
+        }
+        let first = self.grid.space.loaded(cell)?.vector.at_v4(rst);
+        let v = if self.changes() {
+            let n = self.load_later(cell).ok()?;
+            let second = self.later[n].vector.at_v4(rst);
+            first + (second - first) * V4::splat(self.when[self.lane].weight)
+        } else {
+            first
+        };
+        v.is_finite_xyz().then_some(v)
+    }
+
+    #[inline(always)]
+    fn quick_cursor(&mut self, x: V4, from: &Place) -> Place {
+        match self.grid.space.open_lattice(from.spot.cell.zone as usize) {
+            Some(lattice) => {
+                let (cell, rst) = lattice.cell(x);
+                Place { spot: Spot { cell, rst: rst.xyz() }, kept_fringe: from.kept_fringe }
+            }
+            None => *from,
+        }
+    }
+
+    #[inline(always)]
     fn length_scale(&mut self, at: &Place) -> Result<f64, Miss> {
         self.grid.cell_length(at.spot.cell)
     }

@@ -4,6 +4,7 @@ use field::flat::{FlatArray, FlatNodes};
 use field::flatseries::FlatSeries;
 use field::nodes::{Nodes, Zone};
 use field::space::ZoneFields;
+use field::uniform::Uniform;
 use kernels::flow::ZoneOrder;
 use kernels::line::{Joined, Reason};
 use kernels::pathline::{PathOptions, Pathline};
@@ -58,6 +59,7 @@ fn options(times: [f64; 2]) -> PathOptions {
         max_steps: 100_000,
         time_step: None,
         step_cells: 0.25,
+        every_step: true,
     }
 }
 
@@ -358,4 +360,77 @@ fn intervals_begin_and_end_at_steps() {
     }
     let one = Series { times: vec![5.0].into(), fields: Box::new([]), linear: true };
     assert_eq!((one.interval(5.0, true), one.next(0)), (Some(0), 0));
+}
+
+/// A flow that goes round, in a grid that stands.
+fn round_and_round(uniform: bool, holes: Option<&dyn Fn([f64; 3], f64) -> bool>) -> FlatSeries {
+    let velocity = |x: [f64; 3], t: f64| [0.5 - x[1], x[0] - 0.5, 0.1 * (3.0 * x[0] + t).sin()];
+    let steps = [0.0, 1.0, 2.0].map(|t| {
+        let made = series(&[t], &still, &velocity, holes);
+        let one = &made.steps()[0];
+        let even = Uniform { origin: [0.0; 3], spacing: DIMS.map(|n| 1.0 / (n - 1) as f64) };
+        let zones = one.zones().iter().map(|z| Zone { uniform: uniform.then_some(even), ..z.clone() });
+        let data = one.data().iter().map(|zone| {
+            let mut zone = zone.clone();
+            if let (true, FlatArray::F64(xyz)) = (uniform, &mut zone.arrays[0]) {
+                xyz.fill(f64::NAN);
+            }
+            zone
+        });
+        FlatNodes::new(zones.collect(), data.collect())
+    });
+    FlatSeries::new(steps.into(), &["xyz"])
+}
+
+#[test]
+fn a_uniform_grid_is_traced_without_its_coordinates() {
+    let hole = |x: [f64; 3], _: f64| (x[0] - 0.8).hypot(x[1] - 0.5) < 0.1;
+    for holes in [None, Some(&hole as &dyn Fn([f64; 3], f64) -> bool)] {
+        let (even, plain) = (round_and_round(true, holes), round_and_round(false, holes));
+        let mut ends = Vec::new();
+        for method in [Method::Rk45, Method::Rk4] {
+            let o = PathOptions { method, tolerance: 1e-10, time_step: Some(0.02), ..options([0.0, 2.0]) };
+            // On corners and faces of cells, at the edge, outside, and elsewhere.
+            for x in [
+                [0.5, 0.3, 0.5],
+                [0.4, 0.25, 0.75],
+                [1.0, 1.0, 1.0],
+                [0.0, 0.5, 0.5],
+                [1.2, 0.5, 0.5],
+                [0.61, 0.42, 0.37],
+            ] {
+                let (a, b) =
+                    (trace(&even, &[0.0, 1.0, 2.0], true, x, &o), trace(&plain, &[0.0, 1.0, 2.0], true, x, &o));
+                assert_eq!((a.points.len() > 0, a.reason), (b.points.len() > 0, b.reason), "{x:?}");
+                if let (Some(p), Some(q)) = (a.points.last(), b.points.last()) {
+                    // At an edge steps are halved until one is short enough, not until it is exact.
+                    let most = if a.reason == Some(Reason::Time) { 1e-8 } else { 1e-3 };
+                    close(*p, *q, most);
+                    assert!((a.fields.last().unwrap() - b.fields.last().unwrap()).abs() < 10.0 * most);
+                }
+                ends.extend(a.reason);
+            }
+        }
+        assert!(ends.contains(&Reason::Time) && ends.contains(&Reason::Left), "{ends:?}");
+        assert_eq!(ends.contains(&Reason::Hole), holes.is_some());
+    }
+}
+
+#[test]
+fn points_at_the_times_of_the_series_alone() {
+    let times = [0.0, 1.0, 2.0];
+    let nodes = round_and_round(false, None);
+    let all = options([0.25, 1.75]);
+    let few = PathOptions { every_step: false, ..all.clone() };
+    for (x, expected) in [([0.5, 0.3, 0.5], vec![0.25, 1.0, 1.75]), ([0.02, 0.02, 0.5], vec![0.25])] {
+        let (all, few) = (trace(&nodes, &times, true, x, &all), trace(&nodes, &times, true, x, &few));
+        assert_eq!(all.reason, few.reason);
+        assert_eq!(all.points.last(), few.points.last(), "where it ends is kept");
+        assert_eq!(few.time[..expected.len()], expected[..]);
+        assert!(few.points.len() <= 4 && few.points.len() < all.points.len());
+        for (p, t) in few.points.iter().zip(&few.time) {
+            let n = all.time.iter().position(|u| u == t).expect("one of all points");
+            assert_eq!(*p, all.points[n]);
+        }
+    }
 }

@@ -252,6 +252,7 @@ pub fn trace_object(
             held: o.truth("hold_steps")?,
             streak,
             ahead: read_ahead(o)?,
+            at_steps: points_at_steps(o)?,
             at_once: o.whole("at_once")?.map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
         }),
         Some(k) => return Err(usage(format!("no lines of kind '{k}'; there are: streamline, pathline, streakline"))),
@@ -264,6 +265,15 @@ pub fn trace_object(
         options,
         path,
     })
+}
+
+/// Which points of a pathline are kept: `all`, or those at the times of the dataset, `steps`.
+fn points_at_steps(o: &mut Object) -> Result<bool, FieldError> {
+    match o.text("points")?.as_deref() {
+        None | Some("all") => Ok(false),
+        Some("steps") => Ok(true),
+        Some(other) => Err(usage(format!("no points '{other}' of pathlines; say all or steps"))),
+    }
 }
 
 /// What is read before particles ask for it: `along` (where they go), `none`, or a number of whole time steps.

@@ -54,6 +54,18 @@ impl PageMap for TestMap {
 /// A two-zone flow: a warped box cut in two along i, with ABC-like velocity as momentum over density. With time the box leans over, the
 /// flow turns, and a hole moves through it.
 pub fn flow(time: f64) -> FlatNodes {
+    made(time, false, true)
+}
+
+/// The same where the grid is uniform and stands still, with the hole or without iblank.
+#[allow(dead_code, reason = "not every test wants one")]
+pub fn uniform(time: f64, blanked: bool) -> FlatNodes {
+    let made = made(time, true, blanked);
+    assert!(made.zones().iter().all(|z| z.uniform.is_some()));
+    made
+}
+
+fn made(time: f64, uniform: bool, blanked: bool) -> FlatNodes {
     let zone = |name: &str, a: usize, b: usize, n: [usize; 3]| {
         let dims = [b - a + 1, n[1], n[2]];
         let count = dims[0] * dims[1] * dims[2];
@@ -71,6 +83,7 @@ pub fn flow(time: f64) -> FlatNodes {
                         t + 0.1 * (2.0 * r).cos() * t * (1.0 - t),
                     ];
                     let x = [x[0] + 0.2 * time * x[2], x[1] + 0.05 * time, x[2]];
+                    let x = if uniform { [r, s, t] } else { x };
                     let d = 1.0 + 0.2 * (5.0 * x[0]).sin();
                     let v = [(6.0 * x[2] + time).sin() + 0.7, 0.8 * (6.0 * x[0]).cos(), 0.7 * (6.0 * x[1]).sin()];
                     for c in 0..3 {
@@ -83,12 +96,13 @@ pub fn flow(time: f64) -> FlatNodes {
                 }
             }
         }
-        let arrays = vec![
+        let mut arrays = vec![
             ("xyz".to_owned(), 3, FlatArray::F32(xyz)),
             ("iblank".to_owned(), 1, FlatArray::I32(ib)),
             ("density".to_owned(), 1, FlatArray::F32(rho)),
             ("momentum".to_owned(), 3, FlatArray::F32(m)),
         ];
+        arrays.retain(|(name, ..)| blanked || name != "iblank");
         (name.to_owned(), dims, arrays)
     };
     let n = [41, 25, 21];

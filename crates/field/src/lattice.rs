@@ -1,0 +1,132 @@
+//! The cells of a uniform grid: where a point lies is arithmetic, and no coordinates are read.
+
+use crate::cell::FACE_TOLERANCE;
+use crate::nodes::Zone;
+use crate::shape::{CellId, Spot};
+use crate::simd::V4;
+
+/// A zone whose points are those of a [uniform grid](crate::uniform::Uniform), with two of them or more along each axis.
+#[derive(Copy, Clone, Debug)]
+pub struct Lattice {
+    zone: u32,
+    origin: V4,
+    spacing: V4,
+    /// The shortest edge of each cell.
+    shortest: f64,
+    inverse: V4,
+    /// Cells along each axis.
+    counts: V4,
+    /// The last cell along each axis.
+    last: V4,
+    cells: [u32; 3],
+}
+
+/// Where a point lies along all axes.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Found {
+    /// In a cell.
+    In(Spot),
+    /// Beyond the last cells; the fractions are those in the cell that is nearest.
+    Beyond(Spot),
+}
+
+/// Whether fractions lie in the cell, faces included, as [`crate::cell::inside`] says.
+#[inline(always)]
+pub fn inside(rst: V4) -> bool {
+    let (low, high) = (V4::splat(-FACE_TOLERANCE), V4::splat(1.0 + FACE_TOLERANCE));
+    // What is no number is neither below nor above.
+    rst.below(low).either(high.below(rst)).bits() & 7 == 0 && rst.is_finite_xyz()
+}
+
+impl Lattice {
+    /// Of a zone, if it is one.
+    pub fn of(zone: &Zone, number: usize) -> Option<Self> {
+        let u = zone.uniform.as_ref()?;
+        let even = u.spacing.iter().all(|s| *s != 0.0 && s.is_finite() && (1.0 / s).is_finite());
+        if !even || zone.thin() != [false; 3] || !u.origin.iter().all(|c| c.is_finite()) {
+            return None;
+        }
+        let cells = zone.cells();
+        Some(Self {
+            zone: number as u32,
+            origin: V4::from_xyz(u.origin),
+            spacing: V4::from_xyz(u.spacing),
+            shortest: u.spacing.iter().fold(f64::INFINITY, |least, s| least.min(s.abs())),
+            inverse: V4::from_xyz(u.spacing.map(|s| 1.0 / s)),
+            counts: V4::from_xyz(cells.map(f64::from)),
+            last: V4::from_xyz(cells.map(|n| f64::from(n - 1))),
+            cells,
+        })
+    }
+
+    /// Monomials of the map of a cell (see [`crate::cell::monomials`]).
+    #[inline(always)]
+    pub fn shape(&self, cell: CellId) -> [V4; 8] {
+        let zero = V4::zero();
+        let [x, y, z] = self.spacing.xyz();
+        let low = self.origin.fma(self.spacing, V4::from_xyz(cell.ijk.map(f64::from)));
+        let (r, s, t) = (V4::new(x, 0.0, 0.0, 0.0), V4::new(0.0, y, 0.0, 0.0), V4::new(0.0, 0.0, z, 0.0));
+        [low, r, s, t, zero, zero, zero, zero]
+    }
+
+    /// Volume of each cell.
+    pub fn volume(&self) -> f64 {
+        self.spacing.xyz().iter().product::<f64>().abs()
+    }
+
+    /// Length of the shortest edge of each cell.
+    #[inline(always)]
+    pub fn shortest(&self) -> f64 {
+        self.shortest
+    }
+
+    /// The place of a point as an index along each axis.
+    #[inline(always)]
+    fn index(&self, p: V4) -> V4 {
+        (p - self.origin) * self.inverse
+    }
+
+    /// The cell that holds a point, the higher of those that meet where it lies, and the fractions there; beyond the last cells the
+    /// nearest. The same for a point wherever it came from.
+    #[inline(always)]
+    pub fn cell(&self, p: V4) -> (CellId, V4) {
+        let at = self.index(p);
+        // What is no number comes to 0.
+        let low = at.floor().max(V4::zero()).min(self.last);
+        let [i, j, k, _] = low.to_array();
+        (CellId { zone: self.zone, ijk: [i as u32, j as u32, k as u32] }, at - low)
+    }
+
+    /// The cell that holds a point, as [`Self::cell`] says, or whether the point is beyond the last.
+    #[inline(always)]
+    pub fn locate(&self, p: V4) -> Found {
+        let (cell, rst) = self.cell(p);
+        let spot = Spot { cell, rst: rst.xyz() };
+        match inside(rst) {
+            true => Found::In(spot),
+            false => Found::Beyond(spot),
+        }
+    }
+
+    /// The cells that hold a point, the lowest (k, j, i) first: one, or those that meet where it lies.
+    pub fn holding(&self, p: V4) -> impl Iterator<Item = Spot> + '_ {
+        let at = self.index(p);
+        let (slack, one) = (V4::splat(FACE_TOLERANCE), V4::splat(1.0));
+        let beyond = at.below(V4::zero() - slack).either((self.counts + slack).below(at));
+        let (at, first, last) = (at.xyz(), (at - one - slack).xyz(), (at + slack).xyz());
+        let none = beyond.bits() & 7 != 0 || !at.iter().all(|c| c.is_finite());
+        let [i, j, k]: [core::ops::Range<u32>; 3] = core::array::from_fn(|a| {
+            let (first, last) = (first[a].ceil().max(0.0) as u32, last[a].floor().max(0.0) as u32);
+            first.min(self.cells[a] - 1)..if none { 0 } else { last.min(self.cells[a] - 1) + 1 }
+        });
+        let all = k.flat_map(move |k| {
+            let i = i.clone();
+            j.clone().flat_map(move |j| i.clone().map(move |i| [i, j, k]))
+        });
+        all.map(move |ijk| {
+            let rst = core::array::from_fn(|a| at[a] - f64::from(ijk[a]));
+            Spot { cell: CellId { zone: self.zone, ijk }, rst }
+        })
+        .filter(|spot| crate::cell::inside(spot.rst))
+    }
+}
