@@ -174,7 +174,8 @@ class Dataset:
                    "max_steps": int,               # null: 2000; above 4294967295 as that, which no line gets to
                    "terminal_speed": number,       # 1e-12
                    "scalars": [field names],       # sampled along the lines, vectors too
-                   "kind": "streamline" | "pathline" | "streakline"}
+                   "kind": "streamline" | "pathline" | "streakline" | "timeline",
+                   "steps": [int]}                 # streamlines: of these time steps, a line a seed of each; no "step"
 
         Of kind pathline ("direction" is that of time, forward or backward; no "step", "max_time", "initial_step", "max_step" and
         "terminal_speed"; lengths and steps count for the whole line):
@@ -185,7 +186,23 @@ class Dataset:
                   {"release_every": number,        # time between particles
                    "release_steps": int,           # time steps between them
                    "release_times": [number]}      # at most one of the three; none: 1 time step
-        A line has the particles of its seed at `t1`, from the last to the first, with fields `birth` and `age` added.
+        A line has the particles of its seed at `t1`, from the last to the first, with fields `birth` and `age` added. Of kind
+        timeline those of a pathline and
+                  {"curve_points": int,            # seeds that make a curve
+                   "curves": [int],                # or where curves begin, last the number of seeds; neither: one curve
+                   "refine": number,               # times as far apart as at the release that neighbours may get; 0: however far
+                   "refine_length": number,        # or how far; neither: 2 times
+                   "max_points": int}              # of a curve; null: 10000
+        A line is a curve at `t1`, with fields `s` (number of the seed in its curve, with fractions) and `age` added.
+        Of pathlines, streaklines and timelines:
+                  {"output_every": number,         # time between the times at which lines are wanted
+                   "output_times": [number],       # or those times
+                   "output_steps": bool}           # or all time steps from "t0" to "t1"; at most one of the three
+        {"trail": number} is how much of its line a particle trails behind it in a .pvd of pathlines, time; null: nothing.
+        A pathline's steps end there, and a .pvd has a file for each; streaklines and timelines have a line a seed at each. None:
+        pathlines every time step; the others `t1`, in a .pvd every time step. Of pathlines and streaklines:
+                  {"save_state": path,             # keeps the state at `t1`, a time step
+                   "resume": path}                 # goes on from one
 
         One line a seed, in seed order. `both` gives one line from the backward end through the seed to the forward end, with
         negative times before the seed. A seed outside every zone gives an empty line with reason `left`."""
@@ -193,7 +210,7 @@ class Dataset:
     def trace(
         self, options: str, output: str, *, seeds: NDArray[np.float64] | None = None, progress: _Progress | None = None
     ) -> str:
-        """As `streamlines`, streamed into `output` (.vtp or .npz by its suffix). SUMMARY."""
+        """As `streamlines`, streamed into `output` (.vtp, .npz, .parquet or .pvd by its suffix). SUMMARY."""
 
     def look(self, *, step: int = 0, progress: _Progress | None = None) -> str:
         """{"zones": [{"name", "box"}], "walls": [{"zone", "axis", "index", "box"}], "focus": box of most cells}: where the zones
@@ -253,6 +270,18 @@ class Lines:
         """(N,) number of the zone, 1 for the first of the file."""
 
     @property
+    def seed(self) -> NDArray[np.int64]:
+        """(L,) number of the seed, or of the curve."""
+
+    @property
+    def line_time(self) -> NDArray[np.float64] | None:
+        """(L,) when the line is, where a seed has one at each of several times."""
+
+    @property
+    def line_step(self) -> NDArray[np.int64] | None:
+        """(L,) of which time step the line is, where a seed has one of each of several."""
+
+    @property
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Sampled fields, (N,) or (N, components), float64."""
 
@@ -265,7 +294,7 @@ class Lines:
         """SUMMARY."""
 
     def save(self, path: str) -> None:
-        """Writes .vtp or .npz, the same bytes as `Dataset.trace` would."""
+        """Writes .vtp, .npz, .parquet or .pvd, the same bytes as `Dataset.trace` would."""
 
 def convert(
     source: str,

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from farfield import _core, outputs, sources
 from farfield.errors import FarfieldError, UsageError
 from farfield.lines import MOST_STEPS, Lines
-from farfield.pathlines import OverTime, options_text
+from farfield.pathlines import OverTime, options_text, step_numbers
 from farfield.progress import Report, reporting
 from farfield.seeds import file_of, resolve
 from farfield.settings import Settings
@@ -292,6 +292,7 @@ class Dataset(OverTime):
         tolerance: float = 1e-6,
         terminal_speed: float = 1e-12,
         scalars: Sequence[str] = (),
+        steps: str | slice | Sequence[int] | None = None,
         progress: bool | Report | None = None,
     ) -> Lines:
         """Traces streamlines.
@@ -313,6 +314,8 @@ class Dataset(OverTime):
             tolerance: Local error that a step may make.
             terminal_speed: A line stops where the speed is below it.
             scalars: Fields sampled along the lines (vectors too).
+            steps: Time steps, one after the other, each with a line a seed: `"all"`, a slice, or numbers; the result's `line_step`
+                and `line_time` say of which a line is. None: the step that was selected, else the first.
             progress: As in `farfield.open`.
 
         Raises:
@@ -341,6 +344,7 @@ class Dataset(OverTime):
             "max_steps": MOST_STEPS if max_steps is None else max_steps,
             "terminal_speed": terminal_speed,
             "scalars": scalars,
+            "steps": None if steps is None else step_numbers(steps, max(1, len(self.times))),
         }
         with reporting(progress) as report:
             return Lines(self._native.streamlines(options_text(options), seeds=array, progress=report))
@@ -353,7 +357,7 @@ class Dataset(OverTime):
         seeds: NDArray[np.float64] | None = None,
         progress: bool | Report | None = None,
     ) -> dict[str, Any]:
-        """Streamlines straight into a `.vtp` or `.npz` file, however many; returns what `trace --json` prints.
+        """Lines straight into a `.vtp`, `.npz`, `.parquet` or `.pvd` file, however many; returns what `trace --json` prints.
 
         `options` are the extension's: see `farfield/_native.pyi`, `Dataset.streamlines`.
 
@@ -362,7 +366,9 @@ class Dataset(OverTime):
         ...     ff.open("demo:box").trace(folder + "/lines.vtp", options={"seeds": "random:9:1"})["lines"]
         9
         """
-        outputs.check([output], [*self._source.reads(), *file_of(options.get("seeds"))])
+        resumed = [options["resume"]] if options.get("resume") else []
+        read = [*self._source.reads(), *file_of(options.get("seeds")), *resumed]
+        outputs.check([output, options.get("save_state")], read)
         with reporting(progress) as report:
             text = self._native.trace(options_text(options), os.fspath(output), seeds=seeds, progress=report)
         found: dict[str, Any] = json.loads(text)

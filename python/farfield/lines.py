@@ -21,7 +21,8 @@ MOST_STEPS = 2**32 - 1
 
 
 class Lines:
-    """Lines in memory: `points[offsets[n]:offsets[n + 1]]` is line n, one line a seed, in seed order.
+    """Lines in memory: `points[offsets[n]:offsets[n + 1]]` is line n, one line a seed, in seed order; where several times
+    were asked for, a seed has a line at each, one after the other.
 
     >>> import farfield as ff
     >>> lines = ff.open("demo:box").streamlines(seeds=[(0.7, 0.5, 0.3)], max_length=0.5, scalars=["density"])
@@ -58,7 +59,7 @@ class Lines:
 
     @functools.cached_property
     def reason(self) -> NDArray[np.str_]:
-        """Why each line ended, (L,): length, steps, time, speed, wall, left, hole or failed."""
+        """Why each line ended, (L,): length, steps, time, speed, wall, left, hole, failed or points."""
         return np.array(self._native.reason, dtype=np.str_)
 
     @functools.cached_property
@@ -83,6 +84,21 @@ class Lines:
     @functools.cached_property
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return self._native.arrays
+
+    @functools.cached_property
+    def seed(self) -> NDArray[np.int64]:
+        """Number of each line's seed, (L,); of timelines that of the curve."""
+        return self._native.seed
+
+    @functools.cached_property
+    def line_time(self) -> NDArray[np.float64] | None:
+        """When each line is, (L,), where a seed has a line at each of several times."""
+        return self._native.line_time
+
+    @functools.cached_property
+    def line_step(self) -> NDArray[np.int64] | None:
+        """Of which time step each line is, (L,), where a seed has a line of each of several."""
+        return self._native.line_step
 
     @property
     def names(self) -> list[str]:
@@ -115,7 +131,8 @@ class Lines:
             ) from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes `.vtp` or `.npz`, by the suffix.
+        """Writes `.vtp`, `.npz`, `.parquet` (a row a point) or, of lines over several times, `.pvd` (with a folder of that name
+        that has a `.vtp` a time), by the suffix.
 
         Raises:
             UsageError: for any other suffix.
@@ -128,13 +145,13 @@ class Lines:
         ...     os.listdir(folder)
         ['lines.vtp']
         """
-        from farfield.runs import TABLES, output_path
+        from farfield.runs import LINES, output_path
 
-        self._native.save(output_path(path, TABLES, "lines"))
+        self._native.save(output_path(path, LINES, "lines"))
 
     def to_pyvista(self) -> Any:
-        """A `pyvista.PolyData`; needs the `pyvista` extra. Lines without points are left out; `seed` of a cell is its line's
-        number here.
+        """A `pyvista.PolyData`; needs the `pyvista` extra. Lines without points are left out; `seed` of a cell is the number
+        of its seed.
 
         Raises:
             ImportError: if pyvista is not installed.
@@ -162,8 +179,11 @@ class Lines:
             mesh.point_data[f"field_{name}" if name in ("time", "zone") else name] = values
         mesh.point_data["time"] = self.time
         mesh.point_data["zone"] = self.zone
-        mesh.cell_data["seed"] = kept
+        mesh.cell_data["seed"] = self.seed[kept]
         mesh.cell_data["reason"] = self.reason[kept]
+        for name, per_line in (("line_time", self.line_time), ("line_step", self.line_step)):
+            if per_line is not None:
+                mesh.cell_data[name] = per_line[kept]
         if self.reason_backward is not None:
             mesh.cell_data["reason_backward"] = self.reason_backward[kept]
         return mesh

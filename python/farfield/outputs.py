@@ -33,7 +33,7 @@ def check(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> None:
         UsageError: if an output is an input, lies within one, or holds one; if two outputs are one file; if an output's folder
             is not there.
     """
-    wanted = [os.fspath(o) for o in outputs if o is not None]
+    wanted = [place for o in outputs if o is not None for place in _places(os.fspath(o))]
     if not wanted:  # the most common case costs no look at thousands of files
         return
     read: dict[_Identity, str] = {}
@@ -60,6 +60,12 @@ def check(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> None:
         if not is_device and os.path.realpath(output) in written:
             raise UsageError(f"{output}: two outputs of this run go to this file; name another one")
         written.add(os.path.realpath(output))
+
+
+def _places(output: str) -> list[str]:
+    """Where an output goes: a list of files in time has a folder of its name beside it."""
+    stem, end = os.path.splitext(output)
+    return [output, stem] if end.lower() == ".pvd" else [output]
 
 
 def _need_folder(output: str) -> None:

@@ -7,23 +7,24 @@ import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from farfield import _core
+from farfield import _core, outputs, sources
 from farfield.errors import UsageError
 from farfield.lines import MOST_STEPS, Lines
 from farfield.names import field_names
 from farfield.progress import Report, reporting
-from farfield.seeds import resolve
+from farfield.seeds import file_of, resolve
 
 
 class OverTime(ABC):
     """What a dataset of several time steps can be asked for, beside what each of them can."""
 
     _native: _core.Dataset
+    _source: sources.Source
     _step: int | None
 
     @property
@@ -50,6 +51,11 @@ class OverTime(ABC):
         tolerance: float = 1e-6,
         hold_steps: bool = False,
         scalars: Sequence[str] = (),
+        output_every: float | None = None,
+        output_times: Sequence[float] | Literal["steps"] | None = None,
+        trail: float | None = None,
+        save_state: str | os.PathLike[str] | None = None,
+        resume: str | os.PathLike[str] | None = None,
         progress: bool | Report | None = None,
     ) -> Lines:
         """Follows particles while the flow, and the grid where it moves, change. `time` of the result is the dataset's.
@@ -70,6 +76,13 @@ class OverTime(ABC):
                 hundred times less exact than streamlines, whose steps end at faces.
             hold_steps: A time step holds until the next, instead of linear interpolation between them.
             scalars: Fields sampled along the lines (vectors too).
+            output_every: Time between the files of a `.pvd` that the lines are saved as; steps end there.
+            output_times: The times of those files instead; None or `"steps"` for `t0`, each time step and `t1`.
+            trail: How much of its line each particle trails behind it in those files, time; None: nothing.
+            save_state: A file that keeps the state of the particles, so that they go on when there are more time steps. `t1` must
+                be a time step then.
+            resume: A state that was kept: of the same dataset, which may have got longer, by the same options. The lines are
+                those of one run from `t0` to `t1`, bit for bit.
             progress: As in `farfield.open`.
 
         Raises:
@@ -82,19 +95,12 @@ class OverTime(ABC):
         >>> float(lines.time[-1]), str(lines.reason[0])
         (0.5, 'time')
         """
-        spec, array = resolve(seeds)
-        options = {
-            "seeds": spec,
-            "field": vectors,
-            **path_options("pathline", integration_direction, self._since(t0), t1, time_step, hold_steps),
-            "integrator": integrator,
-            "tolerance": tolerance,
-            "max_length": max_length,
-            "max_steps": MOST_STEPS if max_steps is None else max_steps,
-            "scalars": scalars,
-        }
-        with reporting(progress) as report:
-            return Lines(self._native.streamlines(options_text(options), seeds=array, progress=report))
+        how = {**how_far(integrator, tolerance, max_steps, scalars), "max_length": max_length, "trail": trail}
+        kept = output_options(output_every, output_times, save_state, resume)
+        times = (integration_direction, self._since(t0), t1, time_step, hold_steps)
+        return self._particles(
+            "pathline", vectors, seeds, {**path_options("pathline", *times), **how, **kept}, progress
+        )
 
     def streaklines(
         self,
@@ -113,6 +119,10 @@ class OverTime(ABC):
         tolerance: float = 1e-6,
         hold_steps: bool = False,
         scalars: Sequence[str] = (),
+        output_every: float | None = None,
+        output_times: Sequence[float] | Literal["steps"] | None = None,
+        save_state: str | os.PathLike[str] | None = None,
+        resume: str | os.PathLike[str] | None = None,
         progress: bool | Report | None = None,
     ) -> Lines:
         """Where the particles are at `t1` that were let go at each seed one after the other: one line a seed, from the particle
@@ -133,7 +143,12 @@ class OverTime(ABC):
             max_steps: Steps of a particle; None for no bound.
             tolerance: As in `pathlines`.
             hold_steps: As in `pathlines`.
-            scalars: Fields sampled at the particles, at `t1`.
+            scalars: Fields sampled at the particles.
+            output_every: Time between streaklines, where more than the one at `t1` is wanted: a line a seed and time, whose
+                `line_time` says when it is.
+            output_times: The times of the streaklines instead; `"steps"` for `t0`, each time step and `t1`.
+            save_state: As in `pathlines`.
+            resume: As in `pathlines`.
             progress: As in `farfield.open`.
 
         Raises:
@@ -146,19 +161,101 @@ class OverTime(ABC):
         >>> [round(float(age), 3) for age in smoke["age"]]
         [0.0, 0.1, 0.2, 0.3, 0.4]
         """
-        spec, array = resolve(seeds)
-        options = {
-            "seeds": spec,
-            "field": vectors,
-            **path_options("streakline", integration_direction, self._since(t0), t1, time_step, hold_steps),
+        how = {
+            **how_far(integrator, tolerance, max_steps, scalars),
             **release_options(release_every, release_steps, release_times),
-            "integrator": integrator,
-            "tolerance": tolerance,
-            "max_steps": MOST_STEPS if max_steps is None else max_steps,
-            "scalars": scalars,
+            **output_options(output_every, output_times, save_state, resume),
         }
+        times = (integration_direction, self._since(t0), t1, time_step, hold_steps)
+        return self._particles("streakline", vectors, seeds, {**path_options("streakline", *times), **how}, progress)
+
+    def timelines(
+        self,
+        vectors: str = "velocity",
+        *,
+        seeds: ArrayLike | str | os.PathLike[str],
+        t0: float | None = None,
+        t1: float | None = None,
+        curves: int | Sequence[int] | None = None,
+        refine: float | None = 2.0,
+        refine_length: float | None = None,
+        max_points: int = 10_000,
+        integration_direction: str | None = None,
+        integrator: str = "rk45",
+        time_step: float | None = None,
+        max_steps: int | None = 2000,
+        tolerance: float = 1e-6,
+        hold_steps: bool = False,
+        scalars: Sequence[str] = (),
+        output_every: float | None = None,
+        output_times: Sequence[float] | Literal["steps"] | None = None,
+        progress: bool | Report | None = None,
+    ) -> Lines:
+        """Where curves are at `t1` that are let go at `t0` and move with the flow: one line a curve, or one a curve and time of
+        output. Each point has `s`, the number of its seed in the curve, with fractions between two seeds, and its `age`.
+
+        Where neighbours get too far apart a particle is let go between them, on the curve as it was released and at the time of
+        the release: every point is where a particle really is. Particles that have left, or met a hole or a wall, are left out.
+
+        Args:
+            vectors: The vector field.
+            seeds: As in `streamlines`, of positions: points of curves, in order.
+            t0: When the curves are let go; None as in `pathlines`.
+            t1: The time of the timelines; None for the last time, or backward the first.
+            curves: How many seeds make a curve, or where curves begin among the seeds and last how many seeds there are,
+                `[0, 50, 120]`; None: all seeds are one curve.
+            refine: How many times as far apart as at the release two neighbours may get; None: however far.
+            refine_length: How far apart neighbours may get, a length, instead.
+            max_points: The most points of a curve. One that wants more ends as `points`.
+            integration_direction: As in `pathlines`.
+            integrator: As in `pathlines`.
+            time_step: As in `pathlines`.
+            max_steps: Steps of a particle; None for no bound.
+            tolerance: As in `pathlines`.
+            hold_steps: As in `pathlines`.
+            scalars: Fields sampled at the points.
+            output_every: As in `streaklines`.
+            output_times: As in `streaklines`.
+            progress: As in `farfield.open`.
+
+        Raises:
+            UnknownName: if a field does not exist.
+            UsageError: if an argument makes no sense, or a time lies outside of the dataset's.
+            MemoryLimitError: if the memory limit does not hold one step.
+
+        >>> import farfield as ff
+        >>> curve = ff.rake((0.7, 0.5, 0.3), (0.9, 0.5, 0.3), n_points=3)
+        >>> line = ff.open("demo:box").timelines(seeds=curve, t0=0.0, t1=0.2)
+        >>> line["s"].tolist(), [round(float(age), 3) for age in line["age"]]
+        ([0.0, 1.0, 2.0], [0.2, 0.2, 0.2])
+        """
+        how = {
+            **how_far(integrator, tolerance, max_steps, scalars),
+            **curve_options(curves, refine, refine_length, max_points),
+            **output_options(output_every, output_times),
+        }
+        times = (integration_direction, self._since(t0), t1, time_step, hold_steps)
+        return self._particles("timeline", vectors, seeds, {**path_options("timeline", *times), **how}, progress)
+
+    def _particles(
+        self,
+        kind: str,
+        vectors: str,
+        seeds: ArrayLike | str | os.PathLike[str],
+        how: Mapping[str, Any],
+        progress: bool | Report | None,
+    ) -> Lines:
+        spec, array = resolve(seeds)
+        options = {**how, "seeds": spec, "field": vectors, "kind": kind}
+        outputs.check(
+            [options.get("save_state")], [*self._source.reads(), *file_of(spec), *_named(options.get("resume"))]
+        )
         with reporting(progress) as report:
             return Lines(self._native.streamlines(options_text(options), seeds=array, progress=report))
+
+
+def _named(path: str | None) -> list[str]:
+    return [] if path is None else [path]
 
 
 def options_text(options: Mapping[str, Any]) -> str:
@@ -208,3 +305,90 @@ def release_options(every: float | None, steps: int | None, times: Sequence[floa
         if not math.isfinite(t):
             raise UsageError(f"a release time is a finite number, not {t}")
     return {"release_every": every, "release_steps": steps, "release_times": at}
+
+
+def how_far(integrator: str, tolerance: float, max_steps: int | None, scalars: Sequence[str]) -> dict[str, Any]:
+    """Options of the extension that all kinds of particles have."""
+    most = MOST_STEPS if max_steps is None else max_steps
+    return {"integrator": integrator, "tolerance": tolerance, "max_steps": most, "scalars": scalars}
+
+
+def output_options(
+    every: float | None,
+    times: Sequence[float] | Literal["steps"] | None,
+    save_state: str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None,
+) -> dict[str, Any]:
+    """Options of the extension that say when lines are wanted, and where the state of their particles is.
+
+    Raises:
+        UsageError: for a time that is no finite number.
+
+    >>> output_options(None, "steps", None, "run.state")
+    {'output_every': None, 'output_times': None, 'output_steps': True, 'save_state': None, 'resume': 'run.state'}
+    """
+    if isinstance(times, str) and times != "steps":
+        raise UsageError(f"output times are numbers, or the word steps, not '{times}'")
+    at = None if times is None or isinstance(times, str) else [float(t) for t in times]
+    for t in at or ():
+        if not math.isfinite(t):
+            raise UsageError(f"an output time is a finite number, not {t}")
+    return {
+        "output_every": every,
+        "output_times": at,
+        "output_steps": isinstance(times, str),
+        "save_state": None if save_state is None else os.fspath(save_state),
+        "resume": None if resume is None else os.fspath(resume),
+    }
+
+
+def curve_options(
+    curves: int | Sequence[int] | None, refine: float | None, refine_length: float | None, max_points: int
+) -> dict[str, Any]:
+    """Options of the extension that timelines have. A length wins over the default of `refine`.
+
+    >>> curve_options(5, 2.0, 0.1, 100)
+    {'curve_points': 5, 'curves': None, 'refine': None, 'refine_length': 0.1, 'max_points': 100}
+    """
+    each = curves if isinstance(curves, int) else None
+    return {
+        "curve_points": each,
+        "curves": None if curves is None or isinstance(curves, int) else [int(n) for n in curves],
+        "refine": None if refine_length is not None else (0.0 if refine is None else refine),
+        "refine_length": refine_length,
+        "max_points": max_points,
+    }
+
+
+def step_numbers(steps: str | slice | Sequence[int], count: int) -> list[int]:
+    """Numbers of time steps, of `count`.
+
+    Raises:
+        UsageError: for what says no steps.
+
+    >>> step_numbers("all", 3), step_numbers(slice(1, None, 2), 5), step_numbers((0, -1), 3), step_numbers("0:4:2", 5)
+    ([0, 1, 2], [1, 3], [0, 2], [0, 2])
+    """
+    chosen: slice | Sequence[int]
+    if isinstance(steps, str):
+        words = [":"] if steps == "all" else steps.split(",")
+        try:
+            if len(words) == 1 and ":" in words[0]:
+                chosen = slice(*(int(word) if word.strip() else None for word in words[0].split(":")))
+            else:
+                chosen = [int(word) for word in words]
+            if isinstance(chosen, slice):
+                chosen.indices(count)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"steps are all, a:b:s as in Python, or numbers such as 0,2,5, not '{steps}'") from error
+    else:
+        chosen = steps
+    found = list(range(count))[chosen] if isinstance(chosen, slice) else [int(n) for n in chosen]
+    for n in found:
+        if not -count <= n < count:
+            raise UsageError(
+                f"there is no time step {n}; there {'is 1' if count == 1 else f'are {count}'}, counted from 0"
+            )
+    if not found:
+        raise UsageError(f"no time step is chosen; there {'is 1' if count == 1 else f'are {count}'}, counted from 0")
+    return [n % count for n in found]

@@ -21,6 +21,7 @@ Path = str | os.PathLike[str]
 Notice = Callable[[Sequence[str]], None]
 PICTURES = (".png",)
 TABLES = (".vtp", ".npz")
+LINES = (".vtp", ".npz", ".parquet", ".pvd")
 
 
 def output_path(path: Path, allowed: Sequence[str], what: str) -> str:
@@ -32,7 +33,8 @@ def output_path(path: Path, allowed: Sequence[str], what: str) -> str:
     target = os.fspath(path)
     if os.path.splitext(target)[1].lower() not in allowed:
         end = "one of these" if len(allowed) > 1 else "this"
-        raise UsageError(f"{target}: {what} are written as {' or '.join(allowed)}; end the name in {end}")
+        ends = " or ".join(filter(None, (", ".join(allowed[:-1]), allowed[-1])))
+        raise UsageError(f"{target}: {what} are written as {ends}; end the name in {end}")
     return target
 
 

@@ -64,6 +64,19 @@ impl<'a> SeedRule<'a> {
         })
     }
 
+    /// What seed number `n` is.
+    ///
+    /// # Errors
+    /// What [`Seeds::get`] says.
+    pub(crate) fn point(&self, n: u64) -> Result<SeedPoint<'_>, FieldError> {
+        self.seeds.get(n).map_err(|e| e.in_run(None))
+    }
+
+    /// The zone of seeds in computational space.
+    pub(crate) fn zone(&self) -> u32 {
+        self.zone.unwrap_or(0)
+    }
+
     /// A random place in computational space: zone and 0-based ijk.
     fn draw(&self, stream: &mut SeedStream) -> (u32, [f64; 3]) {
         let total = self.cells.last().copied().unwrap_or(0);

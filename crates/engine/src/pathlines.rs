@@ -1,5 +1,6 @@
 //! What pathlines are asked for: between which times, and what is read at each step.
 
+use crate::overtime::{charge_times, is_within, Times};
 use crate::session::charge_other;
 use crate::trace::TraceSpec;
 use crate::tracers::ReadAhead;
@@ -50,10 +51,21 @@ pub enum Releases {
 const MOST_RELEASES: f64 = 1e7;
 
 /// The times of the releases in the order of the run.
-pub(crate) fn releases(releases: &Releases, series: &Series, [from, to]: [f64; 2]) -> Result<Arc<[f64]>, FieldError> {
+pub(crate) fn releases(
+    releases: &Releases,
+    series: &Series,
+    pager: &Arc<Pager>,
+    [from, to]: [f64; 2],
+) -> Result<Times, FieldError> {
     let wrong = |what: String| Err(FieldError::Usage(what));
     let back = to < from;
-    let within = |t: &f64| if back { (to..=from).contains(t) } else { (from..=to).contains(t) };
+    let within = |t: &f64| is_within(*t, [from, to]);
+    let most = match releases {
+        Releases::Every(span) => ((to - from).abs() / span).min(MOST_RELEASES),
+        Releases::Steps(_) => series.times.len() as f64,
+        Releases::At(times) => times.len() as f64,
+    };
+    let held = charge_times(pager, most, "the times of the releases")?;
     let mut times: Vec<f64> = match releases {
         Releases::Every(span) if !(*span > 0.0 && span.is_finite()) => {
             return wrong(format!("particles cannot be released every {span}; it must be a positive time"))
@@ -92,7 +104,7 @@ pub(crate) fn releases(releases: &Releases, series: &Series, [from, to]: [f64; 2
             "no particle is released between {from} and {to}; say when with a time between releases, or the times of them"
         ));
     }
-    Ok(times.into())
+    Ok(Times { times: times.into(), _held: held })
 }
 
 /// A dataset's steps as particles meet them.
@@ -168,6 +180,7 @@ pub(crate) fn series(
         time_step: path.time_step,
         step_cells: spec.options.step_cells,
         every_step: !path.at_steps,
+        stops: [].into(),
     };
     let bytes = dataset.fields_over_time_bytes(&spec.scalars) + size_of_val(&*times) as u64;
     let held = charge_other(pager, bytes, "what is read of each time step")?;

@@ -3,27 +3,35 @@
 use crate::admission::SeedOrder;
 pub(crate) use crate::admission::SeedRule;
 use crate::executor::{self, Load, Outcome, RunStats, Work};
+use crate::handover::{cut, Sink};
 use crate::output::{
-    self, FieldSpec, FieldType, FieldValues, FinishedLine, LineArrays, LineLayout, LineSpool, OutputFile, Provenance,
+    self, FieldSpec, FieldType, LineArrays, LineLayout, LineSpool, Moments, OutputFile, OutputFormat, Provenance,
     SpoolOptions,
 };
-use crate::pathlines::Course;
+use crate::overtime::{output_times, steps_of};
+pub use crate::overtime::{OutputTimes, OverTime};
+use crate::pathlines::{self, Course};
 pub use crate::pathlines::{PathSpec, Releases};
+use crate::resume::{Kept, StateReader};
 use crate::seeds::Seeds;
 use crate::session::{would_do, Session, Watch};
 pub use crate::share::LedgerShare;
+use crate::timelines::Timelines;
+pub use crate::timelines::{Curves, Refine, TimelineSpec};
 pub use crate::tracers::ReadAhead;
 use crate::tracers::{Streamlines, Tracer, Unsteady};
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::space::{ZoneFields, LANES};
 use kernels::flow::ZoneOrder;
-use kernels::line::Joined;
 use kernels::pathline::Pathline;
+use kernels::saved::{Saved, Saver};
 use kernels::streakline::{StreakOptions, Streakline, OF_PARTICLES};
 use kernels::streamline::{Direction, Options};
+use kernels::timeline::{TimelineOptions, OF_POINTS};
 use pager::error::{PageError, PageErrorKind};
 use pager::{PageId, Pager, Worker};
+use std::iter::once;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -44,6 +52,8 @@ pub struct TraceSpec {
     pub options: Options,
     /// Pathlines instead of streamlines.
     pub path: Option<PathSpec>,
+    /// What a trace over several times is asked for.
+    pub over: OverTime,
 }
 
 /// What came of it.
@@ -70,11 +80,17 @@ pub struct TraceReport {
 struct Tracing<'a, T> {
     tracer: T,
     pager: &'a Arc<Pager>,
-    seeds: SeedRule<'a>,
+    seeds: &'a SeedRule<'a>,
     /// Seeds in the order of admission, where sorting them fits.
-    sorted: Option<SeedOrder>,
-    layout: LineLayout,
-    need: Need,
+    sorted: Option<&'a SeedOrder>,
+    /// States to go on from.
+    states: Option<&'a StateReader>,
+    /// Whether the state at the end is kept.
+    saves: bool,
+    layout: &'a LineLayout,
+    /// Which of the moments the lines are of, where each is of one time step.
+    moment: u64,
+    step_bytes: u64,
     line_bytes: u64,
     workers: usize,
     /// When the run came to its last window, as the pager counts.
@@ -83,15 +99,7 @@ struct Tracing<'a, T> {
     evicted: AtomicU64,
     /// Whether memory held what the last window took: only then is there room to read ahead.
     roomy: AtomicBool,
-    sink: Mutex<Sink>,
-}
-
-struct Sink {
-    spool: LineSpool,
-    reasons: [u64; 16],
-    outside: u64,
-    failed: u64,
-    failure: Option<String>,
+    sink: &'a Mutex<Sink>,
 }
 
 /// One line in the making.
@@ -116,7 +124,15 @@ impl<T: Tracer> Work for Tracing<'_, T> {
     }
     fn admit(&self, n: u64) -> Result<Self::Task, FieldError> {
         let n = self.sorted.as_ref().map_or(n, |order| order.get(n));
-        Ok(LineTask { number: n, line: self.tracer.line(self.seeds.seed(n)?), failure: None, first: true })
+        let line = match self.states {
+            None => self.tracer.begin(n, self.seeds)?,
+            Some(states) => {
+                let state = states.state(n)?;
+                let line = self.tracer.restore(self.seeds.seed(n)?, &mut Saved(&state));
+                line.ok_or_else(|| states.damaged(n))?
+            }
+        };
+        Ok(LineTask { number: n, line, failure: None, first: true })
     }
     #[inline(always)]
     fn steps(
@@ -167,9 +183,15 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         if self.roomy.load(Relaxed) {
             self.tracer.ahead(flow, lane, &task.line, ahead);
         }
+        if self.saves || !self.layout.moments.is_one_line() {
+            // The state holds the line so far; a line for each moment is made of the whole.
+            return Ok(());
+        }
         let Some(piece) = T::drain(&mut task.line, KEPT_POINTS / 2) else { return Ok(()) };
         let first = core::mem::replace(&mut task.first, false);
-        self.keep(task.number, &piece, |spool, piece| spool.extend(piece, first))
+        let lines = cut(self.layout, task.number, self.moment, &piece);
+        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        sink.extend(&piece, &lines, first).map_err(FieldError::from)
     }
     fn passed(&self, window: u32) -> Vec<PageId> {
         self.pager.keep_used_since(self.since.swap(self.pager.now(), Relaxed));
@@ -192,58 +214,28 @@ impl<T: Tracer> Work for Tracing<'_, T> {
                 });
             }
         }
-        let begun = !task.first;
-        let j = T::join(task.line);
-        let outside = j.points.is_empty() && !begun && task.failure.is_none();
-        let mut reason = output::Reason::Left;
-        self.keep(task.number, &j, |spool, line| {
-            reason = line.reason;
-            spool.add(line)
-        })?;
-        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
-        sink.reasons[usize::from(reason.code())] += 1;
-        sink.outside += u64::from(outside);
-        if let Some(f) = task.failure {
-            sink.failed += 1;
-            sink.failure.get_or_insert_with(|| f.to_string());
+        let mut state = Saver::default();
+        if self.saves {
+            self.tracer.save(&task.line, &mut state);
         }
-        Ok(())
+        let j = T::join(task.line);
+        let lines = cut(self.layout, task.number, self.moment, &j);
+        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(states) = &mut sink.state {
+            states.add(task.number, &state.0).map_err(FieldError::from)?;
+        }
+        sink.take(&j, &lines, !task.first, task.failure).map_err(FieldError::from)
     }
 }
 
 impl<T: Tracer> Tracing<'_, T> {
-    /// Hands a line, or a piece of one, to the spool.
-    fn keep(
-        &self,
-        seed: u64,
-        j: &Joined,
-        put: impl FnOnce(&mut LineSpool, &FinishedLine<'_>) -> Result<(), output::OutputError>,
-    ) -> Result<(), FieldError> {
-        let columns = split(&j.fields, &self.layout.fields, j.points.len());
-        let values: Vec<FieldValues<'_>> = columns.iter().map(|c| FieldValues::F64(c)).collect();
-        let code = |r: Option<kernels::line::Reason>| {
-            r.and_then(|r| output::Reason::from_code(r as u8)).unwrap_or(output::Reason::Left)
-        };
-        let line = FinishedLine {
-            seed,
-            points: &j.points,
-            time: &j.time,
-            zone: &j.zone,
-            fields: &values,
-            reason: code(j.reason),
-            reason_backward: code(j.reason_backward.or(j.reason)),
-        };
-        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
-        put(&mut sink.spool, &line).map_err(FieldError::from)
-    }
-
     /// Lines under way at most.
     fn most_active(&self, limit: u64) -> usize {
         if T::WINDOWED {
             let each = self.line_bytes + OF_TASK;
             return usize::try_from(limit / 2 / each).unwrap_or(usize::MAX).max(2 * self.workers);
         }
-        active_lines(limit, self.need.step, self.line_bytes, self.workers, self.pager.readers())
+        active_lines(limit, self.step_bytes, self.line_bytes, self.workers, self.pager.readers())
     }
 }
 
@@ -252,19 +244,6 @@ const OF_TASK: u64 = 256;
 
 /// Points of a pathline that are handed over in one piece, as a rule: a piece has 12 bytes of its own, a point 36 or more.
 const KEPT_POINTS: usize = 8;
-
-/// From point by point to field by field.
-fn split(values: &[f64], fields: &[FieldSpec], points: usize) -> Vec<Vec<f64>> {
-    let stride: usize = fields.iter().map(|f| f.components).sum();
-    let mut at = 0;
-    let column = |f: &FieldSpec| {
-        let column =
-            (0..points).flat_map(|p| values[p * stride + at..p * stride + at + f.components].iter().copied()).collect();
-        at += f.components;
-        column
-    };
-    fields.iter().map(column).collect()
-}
 
 /// Where the lines go.
 pub enum Destination<'a> {
@@ -296,38 +275,61 @@ pub fn trace(
     }
     // Names are checked before an index is built for them.
     session.dataset().fields(Some(&spec.field), &spec.scalars, spec.step)?;
+    let (over, is_series) = (&spec.over, file.as_ref().is_some_and(|f| f.format() == OutputFormat::Pvd));
+    over.check(spec, is_series)?;
     let dataset = session.located(watch)?;
-    let layout = line_layout(&dataset, spec);
+    let seeds = SeedRule::new(&spec.seeds, &dataset)?;
+    let mut layout = line_layout(&dataset, spec);
     let components = layout.fields.iter().map(|f| f.components).sum();
     let (zones, order) = (dataset.zones.clone(), zone_order(&dataset, &session.spec.zone_order)?);
-    match &spec.path {
-        None => {
-            let fields = dataset.fields(Some(&spec.field), &spec.scalars, spec.step)?;
-            let need = Need::of(&dataset, &fields, &session.pager, 1);
-            let (step, options) = (spec.step as u32, spec.options.clone());
-            let tracer = Streamlines { zones, fields, order, step, options, components };
-            trace_by(session, spec, tracer, (&dataset, layout, need), file, watch)
+    let tasks = spec.seeds.len();
+    let Some(path) = &spec.path else {
+        let fields = dataset.fields(Some(&spec.field), &spec.scalars, spec.step)?;
+        let need = Need::of(&dataset, &fields, &session.pager, 1);
+        let steps = over.steps.clone().unwrap_or_else(|| vec![spec.step]);
+        if over.steps.is_some() {
+            layout.moments = steps_of(&dataset, &steps)?;
         }
-        Some(path) => {
-            let Course { series, options, held: _held } =
-                crate::pathlines::series(&dataset, &session.pager, spec, path)?;
-            let need = Need::of(
-                &dataset,
-                &series.fields[0],
-                &session.pager,
-                if series.linear { series.times.len().min(2) } else { 1 },
-            );
-            let Some(streak) = &path.streak else {
-                let tracer = Unsteady::<Pathline>::new(zones, series, order, options, components, path.ahead);
-                return trace_by(session, spec, tracer, (&dataset, layout, need), file, watch);
-            };
-            let releases = crate::pathlines::releases(streak, &series, options.times)?;
-            let options = StreakOptions { path: options, releases };
-            let components = components - OF_PARTICLES;
-            let tracer = Unsteady::<Streakline>::new(zones, series, order, options, components, path.ahead);
-            trace_by(session, spec, tracer, (&dataset, layout, need), file, watch)
-        }
+        let tracers = steps.iter().map(|step| {
+            let fields = dataset.fields(Some(&spec.field), &spec.scalars, *step)?;
+            let (zones, order, options) = (zones.clone(), order.clone(), spec.options.clone());
+            Ok(Streamlines { zones, fields, order, step: *step as u32, options, components })
+        });
+        let job = Job { session, spec, seeds: &seeds, tasks, layout, need, file, kept: Kept::default() };
+        return job.trace(tracers, watch);
+    };
+    let Course { series, mut options, held: _held } = pathlines::series(&dataset, &session.pager, spec, path)?;
+    let need = Need::of(
+        &dataset,
+        &series.fields[0],
+        &session.pager,
+        if series.linear { series.times.len().min(2) } else { 1 },
+    );
+    let outputs = output_times(over, &series, &session.pager, options.times, is_series)?;
+    options.stops = outputs.stops();
+    layout.moments =
+        outputs.moments(path.streak.is_none() && over.timeline.is_none(), over.trail, &dataset.catalog.time_units);
+    let kept = match over.keeps() {
+        true => Kept::of(session, &dataset, spec, path, (&series, &options), &seeds, watch)?,
+        false => Kept::default(),
+    };
+    let job = Job { session, spec, seeds: &seeds, tasks, layout, need, file, kept };
+    if let Some(timeline) = &over.timeline {
+        let (components, curves) = (components - OF_POINTS, timeline.curves(tasks)?);
+        let options = TimelineOptions { path: options, refine: timeline.refine, max_points: timeline.max_points };
+        let unsteady = Unsteady::new(zones, series, order, options, components, path.ahead);
+        let job = Job { tasks: curves.len() as u64 - 1, ..job };
+        return job.trace(once(Ok(Timelines { unsteady, curves })), watch);
     }
+    let Some(streak) = &path.streak else {
+        let tracer = Unsteady::<Pathline>::new(zones, series, order, options, components, path.ahead);
+        return job.trace(once(Ok(tracer)), watch);
+    };
+    let releases = pathlines::releases(streak, &series, &session.pager, options.times)?;
+    let options = StreakOptions { path: options, releases: releases.times.clone() };
+    let components = components - OF_PARTICLES;
+    let tracer = Unsteady::<Streakline>::new(zones, series, order, options, components, path.ahead);
+    job.trace(once(Ok(tracer)), watch)
 }
 
 /// Bytes that lines take of the data.
@@ -345,105 +347,141 @@ impl Need {
     }
 }
 
-/// Traces one kind of lines.
-fn trace_by<T: Tracer>(
-    session: &Session,
-    spec: &TraceSpec,
-    tracer: T,
-    (dataset, layout, need): (&Dataset, LineLayout, Need),
+/// Lines of one kind that are to be traced.
+struct Job<'a> {
+    session: &'a Session,
+    spec: &'a TraceSpec,
+    seeds: &'a SeedRule<'a>,
+    /// Lines that each tracer makes.
+    tasks: u64,
+    layout: LineLayout,
+    need: Need,
     file: Option<OutputFile>,
-    watch: &mut Watch<'_>,
-) -> Result<(TraceReport, Option<LineArrays>), FieldError>
-where
-    T::Line: 'static,
-{
-    let pager = &session.pager;
-    let limit = pager.ledger().limit();
-    let least = least_limit(need.step);
-    let components = layout.fields.iter().map(|f| f.components).sum();
-    let workers = session.means.threads();
-    let line_bytes = match T::WINDOWED {
-        true => tracer.most_bytes() as u64 + window_bytes(components),
-        false => line_bytes(&spec.options, components),
-    };
-    let enough = enough_limit(need.closure + 2 * workers as u64 * line_bytes).max(least);
-    if limit < least {
-        return Err(FieldError::LimitTooSmall {
-            limit,
-            needs: enough,
-            what: "the largest step of a line with its results".into(),
-        });
-    }
-    let count = spec.seeds.len();
-    let options = SpoolOptions {
-        seeds: count,
-        layout: layout.clone(),
-        budget_bytes: results_budget(limit),
-        directory: SpoolOptions::spill_directory(file.as_ref()),
-    };
-    let spool =
-        LineSpool::new(options, Box::new(LedgerShare::new(pager.clone()))).map_err(|e| match FieldError::from(e) {
+    kept: Kept,
+}
+
+impl Job<'_> {
+    /// Traces them: all lines of a tracer, then those of the next.
+    fn trace<T: Tracer>(
+        self,
+        tracers: impl ExactSizeIterator<Item = Result<T, FieldError>>,
+        watch: &mut Watch<'_>,
+    ) -> Result<(TraceReport, Option<LineArrays>), FieldError>
+    where
+        T::Line: 'static,
+    {
+        let Job { session, spec, seeds, tasks, layout, need, file, kept } = self;
+        let pager = &session.pager;
+        let limit = pager.ledger().limit();
+        let least = least_limit(need.step);
+        let components = layout.fields.iter().map(|f| f.components).sum();
+        let workers = session.means.threads();
+        let line_bytes = line_bytes(&spec.options, components).max(2 * kept.longest());
+        let enough = enough_limit(need.closure + 2 * workers as u64 * line_bytes).max(least);
+        if limit < least {
+            return Err(FieldError::LimitTooSmall {
+                limit,
+                needs: enough,
+                what: "the largest step of a line with its results".into(),
+            });
+        }
+        let lines = tasks.saturating_mul(layout.moments.lines_per_seed());
+        let directory = SpoolOptions::spill_directory(file.as_ref());
+        let states = kept.writer(&directory, tasks)?;
+        let saves = states.is_some();
+        // Of a line that hands its points over as it goes no more is kept than those of a window.
+        let keeps = saves || !layout.moments.is_one_line();
+        let options =
+            SpoolOptions { seeds: lines, layout: layout.clone(), budget_bytes: results_budget(limit), directory };
+        let spool = LineSpool::new(options, Box::new(LedgerShare::new(pager.clone()))).map_err(|e| {
+            match FieldError::from(e) {
+                FieldError::LimitTooSmall { needs, what, .. } => {
+                    FieldError::LimitTooSmall { limit, needs: needs * 8, what }
+                }
+                e => e,
+            }
+        })?;
+        let sorted = if tasks == spec.seeds.len() { SeedOrder::near(seeds, pager, watch)? } else { None };
+        let sink = Mutex::new(Sink::new(spool, states));
+        let (mut run, all) = (RunStats::default(), tasks * tracers.len() as u64);
+        for (n, tracer) in tracers.enumerate() {
+            let tracer = tracer?;
+            let line_bytes = match (T::WINDOWED, keeps) {
+                (true, false) => tracer.most_bytes() as u64 + window_bytes(components),
+                (true, true) => tracer.most_bytes() as u64 + line_bytes / 4,
+                _ => line_bytes,
+            };
+            let work = Tracing {
+                tracer,
+                pager,
+                seeds,
+                sorted: sorted.as_ref(),
+                states: kept.reader(),
+                saves,
+                layout: &layout,
+                moment: n as u64,
+                step_bytes: need.step,
+                line_bytes,
+                workers,
+                since: AtomicU64::new(pager.now()),
+                evicted: AtomicU64::new(pager.evictions()),
+                roomy: AtomicBool::new(true),
+                sink: &sink,
+            };
+            let at_once = spec.path.as_ref().and_then(|p| p.at_once).unwrap_or(usize::MAX).max(1);
+            let load = Load { tasks, workers, active: work.most_active(pager.ledger().limit()), at_once };
+            pager.keep_used_since(if T::WINDOWED { pager.now() } else { u64::MAX });
+            let before = tasks * n as u64;
+            let one =
+                executor::run(&work, pager, load, &mut |done| watch("tracing", (before + done) as f64, all as f64));
+            pager.keep_used_since(u64::MAX);
+            // What was short at that moment says little about what else would have been; lines may be longer than is expected of
+            // them.
+            let limit = pager.ledger().limit();
+            run.add(&one.map_err(|e| more_than(e, enough.max(limit + limit / 2)))?);
+        }
+        session.add_wait(run.wait_s);
+        let sink = sink.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let stats = sink.spool.stats();
+        let reasons =
+            output::Reason::ALL.iter().map(|r| (r.name(), sink.reasons[usize::from(r.code())])).filter(|(_, n)| *n > 0);
+        let report = TraceReport {
+            lines,
+            points: stats.points,
+            reasons: reasons.collect(),
+            outside: sink.outside,
+            failed: sink.failed,
+            failure: sink.failure,
+            run,
+            spilled_bytes: stats.spilled_bytes,
+        };
+        let partial = report.failed > 0;
+        let refused = |e| match FieldError::from(e) {
             FieldError::LimitTooSmall { needs, what, .. } => {
-                FieldError::LimitTooSmall { limit, needs: needs * 8, what }
+                FieldError::LimitTooSmall { limit: pager.ledger().limit(), needs: would_do(pager, needs), what }
             }
             e => e,
-        })?;
-    let seeds = SeedRule::new(&spec.seeds, dataset)?;
-    let sorted = SeedOrder::near(&seeds, pager, watch)?;
-    let work = Tracing {
-        tracer,
-        pager,
-        seeds,
-        sorted,
-        layout,
-        need,
-        line_bytes,
-        workers,
-        since: AtomicU64::new(pager.now()),
-        evicted: AtomicU64::new(pager.evictions()),
-        roomy: AtomicBool::new(true),
-        sink: Mutex::new(Sink { spool, reasons: [0; 16], outside: 0, failed: 0, failure: None }),
-    };
-    let at_once = spec.path.as_ref().and_then(|p| p.at_once).unwrap_or(usize::MAX).max(1);
-    let load = Load { tasks: count, workers, active: work.most_active(limit), at_once };
-    pager.keep_used_since(if T::WINDOWED { pager.now() } else { u64::MAX });
-    let run = executor::run(&work, pager, load, &mut |done| watch("tracing", done as f64, count as f64));
-    pager.keep_used_since(u64::MAX);
-    // What was short at that moment says little about what else would have been; lines may be longer than is expected of them.
-    let limit = pager.ledger().limit();
-    let run = run.map_err(|e| more_than(e, enough.max(limit + limit / 2)))?;
-    session.add_wait(run.wait_s);
-    let sink = work.sink.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let stats = sink.spool.stats();
-    let reasons =
-        output::Reason::ALL.iter().map(|r| (r.name(), sink.reasons[usize::from(r.code())])).filter(|(_, n)| *n > 0);
-    let report = TraceReport {
-        lines: count,
-        points: stats.points,
-        reasons: reasons.collect(),
-        outside: sink.outside,
-        failed: sink.failed,
-        failure: sink.failure,
-        run,
-        spilled_bytes: stats.spilled_bytes,
-    };
-    let partial = report.failed > 0;
-    let arrays = match file {
-        Some(file) => {
-            let provenance = provenance(session, spec);
-            let mut told = |done: u64, total: u64| {
-                if watch("writing", done as f64, total as f64) {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
-                }
-            };
-            sink.spool.write(file, &provenance, partial, &mut told).map_err(FieldError::from)?;
-            None
+        };
+        let arrays = match file {
+            Some(file) => {
+                let provenance = provenance(session, spec);
+                let mut told = |done: u64, total: u64| {
+                    if watch("writing", done as f64, total as f64) {
+                        ControlFlow::Continue(())
+                    } else {
+                        ControlFlow::Break(())
+                    }
+                };
+                sink.spool.write(file, &provenance, partial, &mut told).map_err(refused)?;
+                None
+            }
+            None => Some(sink.spool.arrays(partial).map_err(FieldError::from)?),
+        };
+        if let Some(states) = sink.state {
+            kept.finish(states)?;
         }
-        None => Some(sink.spool.arrays(partial).map_err(FieldError::from)?),
-    };
-    Ok((report, arrays))
+        Ok((report, arrays))
+    }
 }
 
 /// Bytes of finished lines that stay in memory; the others go to disk.
@@ -529,17 +567,13 @@ pub fn line_layout(dataset: &Dataset, spec: &TraceSpec) -> LineLayout {
         unit: dataset.units(name),
     });
     let mut fields: Vec<FieldSpec> = fields.collect();
-    if spec.path.as_ref().is_some_and(|p| p.streak.is_some()) {
-        let unit = || dataset.catalog.time_units.clone();
-        let of_particles = ["birth", "age"];
-        fields.extend(of_particles.map(|name| FieldSpec {
-            name: name.into(),
-            components: 1,
-            dtype: FieldType::F64,
-            unit: unit(),
-        }));
+    let time = &dataset.catalog.time_units;
+    if spec.over.timeline.is_some() {
+        fields.extend([FieldSpec::scalar("s", ""), FieldSpec::scalar("age", time)]);
+    } else if spec.path.as_ref().is_some_and(|p| p.streak.is_some()) {
+        fields.extend(["birth", "age"].map(|name| FieldSpec::scalar(name, time)));
     }
-    LineLayout { fields, both: spec.options.direction == Direction::Both }
+    LineLayout { fields, both: spec.options.direction == Direction::Both, moments: Moments::One }
 }
 
 /// The order of search between zones: those named first, then the others in file order.

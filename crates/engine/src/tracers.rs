@@ -1,11 +1,14 @@
 //! Kinds of lines: what a task is, and what a thread needs to step it.
 
+use crate::admission::SeedRule;
 use crate::executor::Outcome;
+use field::error::FieldError;
 use field::nodes::{Miss, Nodes, Zone};
 use field::paged::PagedNodes;
 use field::space::{Space, ZoneFields, LANES};
 use kernels::flow::{GridFlow, ZoneOrder};
 use kernels::line::Joined;
+use kernels::saved::{Saved, Saver};
 use kernels::streamline::{step_lanes, Options, Progress, Seed, Streamline};
 use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
 use pager::error::PageError;
@@ -38,6 +41,19 @@ pub(crate) trait Tracer: Sync {
     fn worker<'c>(&self, flow: &'c mut Self::Flow) -> &'c mut Worker;
     /// A line that starts at a seed.
     fn line(&self, seed: Seed) -> Self::Line;
+    /// The line of task number `n`: that of a seed, unless a line takes more of them.
+    ///
+    /// # Errors
+    /// What [`SeedRule::seed`] says.
+    fn begin(&self, n: u64, seeds: &SeedRule<'_>) -> Result<Self::Line, FieldError> {
+        Ok(self.line(seeds.seed(n)?))
+    }
+    /// Keeps the state of a line that is done.
+    fn save(&self, _line: &Self::Line, _to: &mut Saver) {}
+    /// A line whose state was kept; `None` for what is no such state.
+    fn restore(&self, _seed: Seed, _from: &mut Saved<'_>) -> Option<Self::Line> {
+        None
+    }
     /// One step of each line, and what came of it; a line of which a page failed ends there, and `failed` gets its lane and the error.
     fn steps(
         &self,
@@ -244,6 +260,12 @@ impl<L: UnsteadyLine> Tracer for Unsteady<L> {
             }
         }
         pages
+    }
+    fn save(&self, line: &L, to: &mut Saver) {
+        line.save(&self.options, to);
+    }
+    fn restore(&self, seed: Seed, from: &mut Saved<'_>) -> Option<L> {
+        L::restore(seed, &self.options, self.components, from).filter(|_| from.is_at_end())
     }
 }
 

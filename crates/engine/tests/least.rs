@@ -4,7 +4,7 @@
 use engine::convert::{convert, ConvertOptions};
 use engine::seeds::Seeds;
 use engine::session::{charge_for, convert_input, Means, Session, SourceSpec};
-use engine::trace::{trace, Destination, TraceSpec};
+use engine::trace::{trace, Destination, OverTime, TraceSpec};
 use field::error::FieldError;
 use field::plot3d::write::{write, Spec};
 use field::plot3d::{Kind, Precision};
@@ -21,6 +21,7 @@ fn rake(count: u64) -> TraceSpec {
         scalars: vec!["density".into(), "pressure".into()],
         options: Options { direction: Direction::Both, ..Options::default() },
         path: None,
+        over: OverTime::default(),
     }
 }
 

@@ -38,6 +38,7 @@ fn options(method: Method, times: [f64; 2]) -> PathOptions {
         time_step: None,
         step_cells: 0.25,
         every_step: true,
+        stops: [].into(),
     }
 }
 

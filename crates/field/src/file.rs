@@ -134,6 +134,12 @@ impl Digest {
         self.file(id).text(&format!("{}.{:09}\0", id.status[0], id.status[1]))
     }
 
+    /// With numbers in addition.
+    #[must_use]
+    pub fn words(self, words: &[u64]) -> Self {
+        words.iter().fold(self, |d, w| d.bytes(&w.to_le_bytes()))
+    }
+
     fn bytes(self, bytes: &[u8]) -> Self {
         Self(bytes.iter().fold(self.0, |h, &b| (h ^ u128::from(b)).wrapping_mul(0x0100_0000_0000_0000_0000_013b)))
     }

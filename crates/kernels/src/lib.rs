@@ -9,6 +9,8 @@ pub mod flow;
 pub mod line;
 pub mod pathline;
 pub mod rk;
+pub mod saved;
 pub mod streakline;
 pub mod streamline;
+pub mod timeline;
 pub mod unsteady;

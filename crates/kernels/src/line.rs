@@ -1,5 +1,7 @@
 //! A line as it grows: two halves from the seed.
 
+use crate::saved::{Saved, Saver};
+
 /// Why a half ended.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -20,9 +22,24 @@ pub enum Reason {
     Hole = 6,
     /// A page that it needs cannot be read.
     Failed = 7,
+    /// Its points reached the limit: it is not as fine as was asked.
+    Points = 10,
 }
 
 impl Reason {
+    /// Every reason. Codes 8 and 9 are those of results for which there is no line.
+    pub const ALL: [Self; 9] = [
+        Self::Length,
+        Self::Steps,
+        Self::Time,
+        Self::Speed,
+        Self::Wall,
+        Self::Left,
+        Self::Hole,
+        Self::Failed,
+        Self::Points,
+    ];
+
     /// The name that results use.
     pub const fn name(self) -> &'static str {
         match self {
@@ -34,6 +51,7 @@ impl Reason {
             Self::Left => "left",
             Self::Hole => "hole",
             Self::Failed => "failed",
+            Self::Points => "points",
         }
     }
 }
@@ -131,6 +149,10 @@ impl Line {
         let p = h.points.last()?;
         Some((p.x, (p.zone - 1) as u32, &h.fields[h.fields.len() - self.fields..]))
     }
+    /// The time of that point.
+    pub(crate) fn last_time(&self) -> Option<f64> {
+        self.halves[1].points.last().or(self.seed.points.last()).map(|p| p.time)
+    }
     /// Forgets all points but the seed's: lengths stay.
     pub fn forget(&mut self) {
         self.halves[1].points.clear();
@@ -146,6 +168,19 @@ impl Line {
         };
         let seed = core::mem::take(&mut self.seed);
         Self { seed, halves: [HalfLine::default(), rest], current: 1, fields: self.fields }.join()
+    }
+    /// Forgets the points at the end whose time is of some kind.
+    pub(crate) fn forget_after(&mut self, of_kind: impl Fn(f64) -> bool) {
+        let n = self.fields;
+        for part in [&mut self.halves[1], &mut self.seed] {
+            while part.points.last().is_some_and(|p| of_kind(p.time)) {
+                part.points.pop();
+                part.fields.truncate(part.points.len() * n);
+            }
+            if !part.points.is_empty() {
+                break;
+            }
+        }
     }
     /// Why the current half ended.
     pub fn ended(&self) -> Option<Reason> {
@@ -171,6 +206,10 @@ impl Line {
     pub fn half_steps(&self) -> u32 {
         self.halves[self.current].points.len() as u32
     }
+    /// Takes back that the current half has ended.
+    pub(crate) fn go_on(&mut self) {
+        self.halves[self.current].reason = None;
+    }
     /// Ends the current half.
     pub fn end(&mut self, reason: Reason) {
         self.halves[self.current].reason = Some(reason);
@@ -190,6 +229,40 @@ impl Line {
                 + soon(h.fields.len(), h.fields.capacity(), self.fields) * 8
         };
         self.halves.iter().map(half).sum::<usize>() + size_of::<Point>() + 8 * self.fields
+    }
+    /// Keeps what it has, of a line that is not traced backward.
+    pub(crate) fn save(&self, to: &mut Saver) {
+        let half = &self.halves[1];
+        to.float(half.length);
+        to.reason(half.reason);
+        to.whole(self.len() as u64);
+        for part in [&self.seed, half] {
+            for (n, p) in part.points.iter().enumerate() {
+                to.floats(&p.x);
+                to.float(p.time);
+                to.whole(p.zone as u64);
+                to.floats(&part.fields[n * self.fields..(n + 1) * self.fields]);
+            }
+        }
+    }
+    /// What was kept of a line with so many sampled components.
+    pub(crate) fn restore(from: &mut Saved<'_>, fields: usize) -> Option<Self> {
+        let mut line = Self::new(fields);
+        line.begin(Half::Forward);
+        let (length, reason) = (from.float()?, from.reason()?);
+        let count = from.count(40 + 8 * fields)?;
+        let mut sampled = vec![0.0; fields];
+        line.halves[1].points.reserve_exact(count);
+        line.halves[1].fields.reserve_exact(count * fields);
+        for _ in 0..count {
+            let (x, time, zone) = (from.three()?, from.float()?, from.whole()? as i32);
+            for value in &mut sampled {
+                *value = from.float()?;
+            }
+            line.push_at(x, time, (zone - 1) as u32, sampled.iter().copied());
+        }
+        (line.halves[1].length, line.halves[1].reason) = (length, reason);
+        Some(line)
     }
     /// Points so far.
     pub fn len(&self) -> usize {

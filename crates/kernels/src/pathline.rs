@@ -6,13 +6,15 @@
 use crate::flow::{Flow, Place, Sample};
 use crate::line::{Half, Joined, Line, Reason};
 use crate::rk::{Method, Stepper, Tried};
+use crate::saved::{Saved, Saver};
 use crate::streamline::physical::SMALLEST;
 use crate::streamline::walls::{facing, is_wall};
 use crate::streamline::{distance, growth, next_step, Progress, Seed, SHRINK_MIN};
-use crate::unsteady::{UnsteadyFlow, UnsteadyLine};
+use crate::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
 use field::nodes::{Miss, Nodes};
 use field::simd::V4;
 use field::space::{Blank, CellId};
+use std::sync::Arc;
 
 /// How pathlines are made. Lengths and times are the dataset's.
 #[derive(Clone, Debug)]
@@ -33,11 +35,33 @@ pub struct PathOptions {
     pub step_cells: f64,
     /// Keep the end of every step; else only where a particle is at the times of the series, at its beginning and its end.
     pub every_step: bool,
+    /// Where steps end beside the times of the series, in the order of the run.
+    pub stops: Arc<[f64]>,
 }
 
 impl PathOptions {
     pub(crate) fn forward(&self) -> bool {
         self.times[1] >= self.times[0]
+    }
+
+    /// The first of the stops after a time.
+    fn stop_after(&self, time: f64) -> Option<f64> {
+        let forward = self.forward();
+        let n = self.stops.partition_point(|s| if forward { *s <= time } else { *s >= time });
+        self.stops.get(n).copied()
+    }
+
+    /// Whether a time is one of the stops.
+    pub(crate) fn stops_at(&self, time: f64) -> bool {
+        let forward = self.forward();
+        let n = self.stops.partition_point(|s| if forward { *s < time } else { *s > time });
+        self.stops.get(n) == Some(&time)
+    }
+
+    /// Where particles that go together are to wait for each other next.
+    pub(crate) fn round_after(&self, series: &Series, time: f64) -> f64 {
+        let edge = series.edge_after(time, self.times[1]);
+        self.stop_after(time).filter(|s| (*s - time).abs() < (edge - time).abs()).unwrap_or(edge)
     }
 }
 
@@ -74,6 +98,8 @@ pub struct Pathline {
     window: u32,
     /// The time of the last point that was kept.
     last_kept: f64,
+    /// Where it is, once it has come to the end of the time: there it may go on.
+    arrived: Option<Place>,
     sampled: Vec<f64>,
 }
 
@@ -142,7 +168,38 @@ impl UnsteadyLine for Pathline {
     fn into_line(self) -> Joined {
         self.line.join()
     }
+
+    fn save(&self, options: &PathOptions, to: &mut Saver) {
+        let state = match &self.arrived {
+            // It was looked for between the last steps of the series: when there are more, it is between others.
+            _ if self.released == options.times[1] => UNLOCATED,
+            Some(_) => ARRIVED,
+            None => ENDED,
+        };
+        to.whole(state);
+        to.float(self.released);
+        if state == UNLOCATED {
+            return;
+        }
+        to.float(self.time);
+        to.floats(&self.x);
+        to.float(self.h);
+        to.whole(u64::from(self.steps));
+        self.line.save(to);
+        if let (ARRIVED, Some(place)) = (state, &self.arrived) {
+            to.place(place);
+        }
+    }
+
+    fn restore(seed: Seed, options: &PathOptions, fields: usize, from: &mut Saved<'_>) -> Option<Self> {
+        Some(Self { all: true, ..Self::restore_last(seed, options, fields, from)? })
+    }
 }
+
+/// States in which particles are kept.
+const UNLOCATED: u64 = 0;
+const ARRIVED: u64 = 1;
+const ENDED: u64 = 2;
 
 impl Pathline {
     /// A particle of which only the last point is kept.
@@ -159,11 +216,39 @@ impl Pathline {
             released: time,
             window: 0,
             last_kept: f64::NAN,
+            arrived: None,
             interval: 0,
             h: f64::INFINITY,
             line,
             sampled: Vec::new(),
         }
+    }
+
+    /// A particle that was kept, of which only the last point matters.
+    pub(crate) fn restore_last(seed: Seed, options: &PathOptions, fields: usize, from: &mut Saved<'_>) -> Option<Self> {
+        let state = from.whole()?;
+        let released = from.float()?;
+        let mut p = Self::released_at(seed, released, fields);
+        if state == UNLOCATED {
+            return Some(p);
+        }
+        (p.time, p.x, p.h, p.steps) = (from.float()?, from.three()?, from.float()?, from.small()?);
+        p.line = Line::restore(from, fields)?;
+        p.state = State::Finished;
+        match state {
+            ENDED => {}
+            ARRIVED => {
+                let place = from.place()?;
+                if p.time == options.times[1] {
+                    p.arrived = Some(place);
+                } else {
+                    p.line.go_on();
+                    p.state = State::Enter(place, [0.0; 3]);
+                }
+            }
+            _ => return None,
+        }
+        Some(p)
     }
 
     /// When it was let go.
@@ -234,6 +319,7 @@ impl Pathline {
             self.end(Reason::Time);
             return Ok(());
         };
+        self.turn(flow, options);
         flow.go_to(lane, interval, self.time);
         let mut place = place;
         if !flow.series().linear {
@@ -299,6 +385,7 @@ impl Pathline {
         let scale = if single { cell_time } else { cell_time.min(last - first) };
         // A flow of one step is the same at all times.
         let stop = if single || (edge - o.times[1]) * sign > 0.0 { o.times[1] } else { edge };
+        let stop = o.stop_after(self.time).filter(|s| (stop - *s) * sign > 0.0).unwrap_or(stop);
         let time_left = (stop - self.time) * sign;
         let fixed = o.method != Method::Rk45;
         let most = match o.time_step {
@@ -354,10 +441,13 @@ impl Pathline {
         let stands = time == self.time && !at_stop;
         let reason = if chord >= length_left * (1.0 - 1e-9) {
             Some(Reason::Length)
-        } else if stands || (at_stop && stop == o.times[1]) {
+        } else if stands {
             Some(Reason::Time)
         } else if self.steps + 1 >= o.max_steps {
+            // Before the time: if that went on, its steps would not.
             Some(Reason::Steps)
+        } else if at_stop && stop == o.times[1] {
+            Some(Reason::Time)
         } else {
             None
         };
@@ -373,8 +463,11 @@ impl Pathline {
             (false, true) => next_step(bound, h, 0.0),
             (false, false) => next_step(bound, h, ratio * ratio).max(h * SHRINK_MIN),
         };
+        if reason == Some(Reason::Time) && !stands {
+            self.arrived = Some(end);
+        }
         if at_stop {
-            self.window += 1;
+            self.turn(flow, o);
             self.state = State::Enter(end, v1);
         } else if let State::Run(stepper, at) = &mut self.state {
             stepper.begin(v1, end);
@@ -384,6 +477,11 @@ impl Pathline {
             self.end(reason);
         }
         Ok(())
+    }
+
+    /// Takes note of the window that the present time belongs to.
+    fn turn<N: Nodes>(&mut self, flow: &UnsteadyFlow<N>, o: &PathOptions) {
+        self.window = self.window.max(flow.series().window_at(self.time, o.times));
     }
 
     /// Adds the point where the particle is, if it was not kept: it gets no further.

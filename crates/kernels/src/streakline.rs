@@ -5,6 +5,7 @@
 
 use crate::line::{Half, Joined, Line, Reason};
 use crate::pathline::{PathOptions, Pathline};
+use crate::saved::{Saved, Saver};
 use crate::streamline::{Progress, Seed};
 use crate::unsteady::{UnsteadyFlow, UnsteadyLine};
 use field::nodes::{Miss, Nodes};
@@ -22,7 +23,7 @@ pub struct StreakOptions {
 /// What a streakline has of each particle beside the sampled fields: when it was let go, and how long ago that is.
 pub const OF_PARTICLES: usize = 2;
 
-/// One seed's streakline.
+/// One seed's streakline, at each of the stops of [`PathOptions`] and at the end.
 #[derive(Clone, Debug)]
 pub struct Streakline {
     seed: Seed,
@@ -35,13 +36,16 @@ pub struct Streakline {
     current: usize,
     /// The time that all of them go to.
     until: f64,
-    /// How many times of the series all of them have come by.
+    /// The window of the run that all of them are in.
     window: u32,
-    began: bool,
+    /// Those are let go that are due at that very time, before the streakline is taken down.
+    last_due: bool,
     /// Why the last one ended that is no longer there.
     ended: Option<Reason>,
-    /// The line, once done.
-    line: Option<Line>,
+    /// The same, and how many were let go, before those that are due at the very time.
+    before_last: (Option<Reason>, usize),
+    /// The line so far.
+    line: Line,
 }
 
 impl UnsteadyLine for Streakline {
@@ -52,26 +56,27 @@ impl UnsteadyLine for Streakline {
     }
 
     fn new(seed: Seed, options: &StreakOptions, fields: usize) -> Self {
-        let until = options.path.times[0];
+        let mut line = Line::new(fields + OF_PARTICLES);
+        line.begin(Half::Forward);
         Self {
             seed,
             fields,
             particles: Vec::new(),
             released: 0,
             current: 0,
-            until,
+            until: options.path.times[0],
             window: 0,
-            began: false,
+            last_due: false,
             ended: None,
-            line: None,
+            before_last: (None, 0),
+            line,
         }
     }
 
     fn bytes(&self) -> usize {
         // All particles are of one size.
         let each = self.particles.last().map_or(0, Pathline::bytes);
-        let line = self.line.as_ref().map_or(0, Line::bytes);
-        core::mem::size_of::<Self>() + self.particles.capacity() * each + line
+        core::mem::size_of::<Self>() + self.particles.capacity() * each + self.line.bytes()
     }
 
     fn most_bytes(options: &StreakOptions) -> usize {
@@ -84,7 +89,7 @@ impl UnsteadyLine for Streakline {
         options: &StreakOptions,
         lane: usize,
     ) -> Result<Progress, Miss> {
-        if self.line.is_some() {
+        if self.line.ended().is_some() {
             return Ok(Progress::Done);
         }
         let forward = options.path.forward();
@@ -101,21 +106,26 @@ impl UnsteadyLine for Streakline {
         let gone = self.particles.iter().filter_map(Pathline::ended).find(|r| *r != Reason::Time);
         self.ended = gone.or(self.ended);
         self.particles.retain(|p| matches!(p.ended(), None | Some(Reason::Time)));
-        let stop = options.path.times[1];
-        if self.until == stop && self.released == options.releases.len() {
+        self.current = self.particles.len();
+        let (now, stop) = (self.until, options.path.times[1]);
+        if now == stop || options.path.stops_at(now) {
+            if !self.last_due {
+                self.last_due = true;
+                self.before_last = (self.ended, self.released);
+                self.release(options, |t| t == now);
+                return Ok(Progress::Yield);
+            }
+            self.take_down();
+        }
+        if now == stop {
             let reason = if self.particles.is_empty() { self.ended.unwrap_or(Reason::Left) } else { Reason::Time };
-            self.finish(reason, stop);
+            self.line.end(reason);
             return Ok(Progress::Done);
         }
-        self.until = flow.series().edge_after(self.until, stop);
-        self.window += u32::from(self.began);
-        self.began = true;
-        self.current = 0;
-        let due = |t: f64| if forward { t < self.until } else { t > self.until };
-        while let Some(&t) = options.releases.get(self.released).filter(|t| due(**t) || self.until == stop) {
-            self.particles.push(Pathline::released_at(self.seed.clone(), t, self.fields));
-            self.released += 1;
-        }
+        let until = options.path.round_after(flow.series(), now);
+        (self.until, self.last_due, self.current) = (until, false, 0);
+        self.release(options, |t| if forward { t < until } else { t > until });
+        self.window = self.window.max(flow.series().window_at(now, options.path.times));
         Ok(Progress::Yield)
     }
 
@@ -124,27 +134,70 @@ impl UnsteadyLine for Streakline {
     }
 
     fn fail(&mut self) {
-        self.particles.clear();
-        self.finish(Reason::Failed, 0.0);
+        self.particles = Vec::new();
+        self.line.end(Reason::Failed);
     }
 
     fn into_line(self) -> Joined {
-        self.line.unwrap_or_else(|| Line::new(self.fields + OF_PARTICLES)).join()
+        self.line.join()
+    }
+
+    fn save(&self, options: &StreakOptions, to: &mut Saver) {
+        let stop = options.path.times[1];
+        let (ended, released) = self.before_last;
+        let failed = self.line.ended() == Some(Reason::Failed);
+        to.whole(u64::from(failed));
+        to.reason(ended);
+        to.whole(released as u64);
+        to.float(self.until);
+        // What was taken down at the end is taken down anew, if at all.
+        let mut line = self.line.clone();
+        if !failed {
+            line.forget_after(|time| time == stop);
+        }
+        line.save(to);
+        // Those let go at the end are let go anew: they were looked for between the last steps of the series.
+        let kept = || self.particles.iter().filter(|p| p.released() != stop);
+        to.whole(kept().count() as u64);
+        kept().for_each(|p| p.save(&options.path, to));
+    }
+
+    fn restore(seed: Seed, options: &StreakOptions, fields: usize, from: &mut Saved<'_>) -> Option<Self> {
+        let mut s = Self::new(seed, options, fields);
+        let failed = from.whole()? == 1;
+        (s.ended, s.released, s.until) = (from.reason()?, from.whole()? as usize, from.float()?);
+        s.before_last = (s.ended, s.released);
+        s.line = Line::restore(from, fields + OF_PARTICLES)?;
+        let count = from.count(16)?;
+        s.particles.reserve_exact(count);
+        for _ in 0..count {
+            s.particles.push(Pathline::restore_last(s.seed.clone(), &options.path, fields, from)?);
+        }
+        s.current = s.particles.len();
+        if !failed {
+            s.line.go_on();
+        }
+        Some(s)
     }
 }
 
 impl Streakline {
-    fn finish(&mut self, reason: Reason, time: f64) {
-        let mut line = Line::new(self.fields + OF_PARTICLES);
-        line.begin(Half::Forward);
+    /// Lets go the next particles that are due.
+    fn release(&mut self, options: &StreakOptions, due: impl Fn(f64) -> bool) {
+        while let Some(&t) = options.releases.get(self.released).filter(|t| due(**t)) {
+            self.particles.push(Pathline::released_at(self.seed.clone(), t, self.fields));
+            self.released += 1;
+        }
+    }
+
+    /// Takes down where the particles are now, the one let go last first.
+    fn take_down(&mut self) {
         for p in self.particles.iter().rev() {
             if let Some((x, zone, fields)) = p.last() {
                 let born = p.released();
-                line.push_at(x, time, zone, fields.iter().copied().chain([born, (time - born).abs()]));
+                let age = (self.until - born).abs();
+                self.line.push_at(x, self.until, zone, fields.iter().copied().chain([born, age]));
             }
         }
-        line.end(reason);
-        self.particles = Vec::new();
-        self.line = Some(line);
     }
 }

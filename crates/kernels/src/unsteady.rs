@@ -6,6 +6,7 @@
 
 use crate::flow::{Exit, Flow, GridFlow, Place, Sample, ZoneOrder};
 use crate::line::Joined;
+use crate::saved::{Saved, Saver};
 use crate::streamline::{Progress, Seed};
 use field::between::Between;
 use field::cell::{interpolate_scalar, Interpolant};
@@ -52,6 +53,12 @@ impl Series {
         } else {
             first.saturating_sub(window)
         }
+    }
+
+    /// The window of the run in which a particle is that goes on from a time.
+    pub fn window_at(&self, time: f64, [from, to]: [f64; 2]) -> u32 {
+        let at = |t: f64| self.interval(t, to >= from).unwrap_or(0);
+        at(time).abs_diff(at(from))
     }
 
     /// The time steps that nobody wants any more who is in a window of the run, or in a later one.
@@ -124,6 +131,13 @@ pub trait UnsteadyLine: Send + Sized {
     fn fail(&mut self);
     /// The line, once done: its times are those of the series.
     fn into_line(self) -> Joined;
+    /// Keeps all that it takes to go on when the series has got longer, of a line that is done and whose end is a time of the series.
+    /// Nothing, of a kind that cannot.
+    fn save(&self, _options: &Self::Options, _to: &mut Saver) {}
+    /// The line that [`Self::save`] kept, to go on until the end that the options say now. `None` for what is no such line.
+    fn restore(_seed: Seed, _options: &Self::Options, _fields: usize, _from: &mut Saved<'_>) -> Option<Self> {
+        None
+    }
 }
 
 /// Looks along the way of a particle at most: one that goes through more pages than half of that in a window is led astray by any

@@ -1,5 +1,7 @@
 //! Pathlines against what is known exactly: flows that are the same everywhere, grids that turn, holes that come and go.
 
+mod moving;
+
 use field::flat::{FlatArray, FlatNodes};
 use field::flatseries::FlatSeries;
 use field::nodes::{Nodes, Zone};
@@ -12,43 +14,8 @@ use kernels::rk::Method;
 use kernels::streakline::{StreakOptions, Streakline};
 use kernels::streamline::{Progress, Seed};
 use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
+use moving::{series, still, DIMS};
 use std::sync::Arc;
-
-type Field<'a> = &'a dyn Fn([f64; 3], f64) -> [f64; 3];
-
-const DIMS: [usize; 3] = [13, 11, 9];
-
-/// One zone with a velocity, and iblank where `holes` are given, at some times. `grid` says where the points of a unit cube are at a time.
-fn series(
-    times: &[f64],
-    grid: Field<'_>,
-    velocity: Field<'_>,
-    holes: Option<&dyn Fn([f64; 3], f64) -> bool>,
-) -> FlatSeries {
-    let n = DIMS[0] * DIMS[1] * DIMS[2];
-    let step = |t: f64| {
-        let unit = |at: usize| {
-            let ijk = [at % DIMS[0], at / DIMS[0] % DIMS[1], at / DIMS[0] / DIMS[1]];
-            core::array::from_fn(|a| ijk[a] as f64 / (DIMS[a] - 1) as f64)
-        };
-        let points: Vec<[f64; 3]> = (0..n).map(|at| grid(unit(at), t)).collect();
-        let planes = |of: &dyn Fn([f64; 3]) -> [f64; 3]| {
-            let values: Vec<[f64; 3]> = points.iter().map(|x| of(*x)).collect();
-            FlatArray::F64((0..3).flat_map(|c| values.iter().map(move |v| v[c]).collect::<Vec<_>>()).collect())
-        };
-        let mut arrays = vec![
-            ("xyz".to_owned(), 3, planes(&|x| x)),
-            ("velocity".to_owned(), 3, planes(&|x| velocity(x, t))),
-            ("speed".to_owned(), 1, FlatArray::F64(points.iter().map(|x| velocity(*x, t)[0]).collect())),
-        ];
-        if let Some(hole) = holes {
-            let blank = (0..n).map(|at| i32::from(!hole(unit(at), t))).collect();
-            arrays.push(("iblank".to_owned(), 1, FlatArray::I32(blank)));
-        }
-        FlatNodes::from_arrays(vec![("zone1".to_owned(), DIMS, arrays)])
-    };
-    FlatSeries::new(times.iter().map(|t| step(*t)).collect(), &[])
-}
 
 fn options(times: [f64; 2]) -> PathOptions {
     PathOptions {
@@ -60,6 +27,7 @@ fn options(times: [f64; 2]) -> PathOptions {
         time_step: None,
         step_cells: 0.25,
         every_step: true,
+        stops: [].into(),
     }
 }
 
@@ -71,10 +39,6 @@ fn trace(nodes: &FlatSeries, times: &[f64], linear: bool, x: [f64; 3], o: &PathO
     let mut line = Pathline::new(Seed::Physical(x), o, 1);
     while line.step(&mut flow, o, 2).unwrap() != Progress::Done {}
     line.into_line()
-}
-
-fn still(x: [f64; 3], _: f64) -> [f64; 3] {
-    x
 }
 
 fn turned(x: [f64; 3], angle: f64) -> [f64; 3] {

@@ -1,5 +1,6 @@
 //! From JSON and keyword arguments to what the engine takes.
 
+use crate::series::over_time;
 use engine::output::{Budget, Charge};
 use engine::seeds::{Dimension, PointList, Reading, SeedError, Seeds};
 use engine::session::{Means, Session, SourceSpec, Watch};
@@ -12,7 +13,7 @@ use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-fn usage(message: impl Into<String>) -> FieldError {
+pub(crate) fn usage(message: impl Into<String>) -> FieldError {
     FieldError::Usage(message.into())
 }
 
@@ -90,6 +91,17 @@ impl Object {
         let Some(v) = self.take(key) else { return Ok(Vec::new()) };
         let list = v.as_array().ok_or_else(|| self.wrong(key, "a list of texts"))?;
         list.iter().map(|s| s.as_str().map(str::to_owned).ok_or_else(|| self.wrong(key, "a list of texts"))).collect()
+    }
+    /// Takes a list of numbers.
+    pub fn numbers<T>(
+        &mut self,
+        key: &str,
+        form: &str,
+        number: impl Fn(&Value) -> Option<T>,
+    ) -> Result<Option<Vec<T>>, FieldError> {
+        let Some(v) = self.take(key) else { return Ok(None) };
+        let list = v.as_array().and_then(|v| v.iter().map(number).collect::<Option<Vec<T>>>());
+        list.map(Some).ok_or_else(|| self.wrong(key, form))
     }
     /// Ends the reading.
     pub fn done(self) -> Result<(), FieldError> {
@@ -209,7 +221,8 @@ pub fn trace_object(
     };
     let kind = o.text("kind")?;
     let steady = ["max_time", "initial_step", "max_step", "terminal_speed"];
-    if let (Some(k @ ("pathline" | "streakline")), Some(key)) = (kind.as_deref(), steady.iter().find(|key| o.has(key)))
+    if let (Some(k @ ("pathline" | "streakline" | "timeline")), Some(key)) =
+        (kind.as_deref(), steady.iter().find(|key| o.has(key)))
     {
         return Err(usage(format!("trace options: '{key}' is not for lines of kind {k}")));
     }
@@ -245,7 +258,7 @@ pub fn trace_object(
     };
     let path = match kind.as_deref() {
         None | Some("streamline") => None,
-        Some("pathline" | "streakline") => Some(PathSpec {
+        Some("pathline" | "streakline" | "timeline") => Some(PathSpec {
             from: o.number("t0")?,
             to: o.number("t1")?,
             time_step: o.positive("time_step")?,
@@ -255,7 +268,9 @@ pub fn trace_object(
             at_steps: points_at_steps(o)?,
             at_once: o.whole("at_once")?.map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
         }),
-        Some(k) => return Err(usage(format!("no lines of kind '{k}'; there are: streamline, pathline, streakline"))),
+        Some(k) => {
+            return Err(usage(format!("no lines of kind '{k}'; there are: streamline, pathline, streakline, timeline")))
+        }
     };
     Ok(TraceSpec {
         seeds,
@@ -264,6 +279,7 @@ pub fn trace_object(
         scalars: o.texts("scalars")?,
         options,
         path,
+        over: over_time(o, kind.as_deref())?,
     })
 }
 

@@ -115,13 +115,21 @@ fn summary(session: &Session, r: &TraceReport, output: Option<&str>) -> Value {
         let sum = reasons.get(name).and_then(Value::as_u64).unwrap_or(0) + n;
         reasons.insert(name.to_owned(), sum.into());
     }
-    let written = output.and_then(|p| std::fs::metadata(p).ok()).map_or(0, |m| m.len());
+    let written = output.map_or(0, |p| written(Path::new(p)));
     json!({
         "lines": r.lines, "points": r.points, "reasons": reasons, "outside": r.outside, "partial": r.failed > 0,
         "failed": r.failed, "failure": r.failure, "output": output, "bytes_written": written,
         "steps": r.run.steps, "restarts": r.run.restarts, "elders": r.run.elders, "dropped": r.run.dropped, "trace_s": r.run.wall_s,
         "spilled_bytes": r.spilled_bytes, "stats": session.stats(),
     })
+}
+
+/// Bytes of a file, and of the files that it lists where it is a list of them.
+fn written(output: &Path) -> u64 {
+    let size = |path: &Path| std::fs::metadata(path).map_or(0, |m| m.len());
+    let folder = output.extension().filter(|e| e.eq_ignore_ascii_case("pvd")).map(|_| output.with_extension(""));
+    let listed = folder.and_then(|f| std::fs::read_dir(f).ok());
+    size(output) + listed.into_iter().flatten().flatten().map(|entry| size(&entry.path())).sum::<u64>()
 }
 
 /// A number as JSON can have it: null where it is none, a word where it is infinite.

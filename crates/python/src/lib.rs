@@ -8,6 +8,7 @@ mod dataset;
 mod errors;
 mod lines;
 mod render;
+mod series;
 mod watch;
 
 use pyo3::prelude::*;

@@ -85,6 +85,24 @@ impl PyLines {
     fn reason_backward(&self) -> Option<Vec<&'static str>> {
         self.lines.reason_backward.as_ref().map(|all| all.iter().map(|r| word(*r)).collect())
     }
+    /// Seed of each line.
+    #[getter]
+    fn seed<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
+        let lines = 0..self.lines.line_count() as u64;
+        PyArray1::from_iter(py, lines.map(|n| self.lines.moments.seed(n) as i64))
+    }
+    /// When each line is, where a seed has one at each of several times.
+    #[getter]
+    fn line_time<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<f64>>> {
+        let of = |n| self.lines.moments.time(n);
+        of(0).map(|_| PyArray1::from_iter(py, (0..self.lines.line_count() as u64).filter_map(of)))
+    }
+    /// Of which time step each line is, where a seed has one of each of several.
+    #[getter]
+    fn line_step<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<i64>>> {
+        let of = |n| self.lines.moments.step(n);
+        of(0).map(|_| PyArray1::from_iter(py, (0..self.lines.line_count() as u64).filter_map(of).map(i64::from)))
+    }
     /// Sampled fields.
     #[getter]
     fn arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -117,7 +135,7 @@ impl PyLines {
     fn summary(&self) -> &str {
         &self.summary
     }
-    /// Writes .vtp or .npz.
+    /// Writes .vtp, .npz, .parquet or .pvd.
     fn save(&self, py: Python<'_>, path: &str) -> PyResult<()> {
         py.detach(|| {
             let file = OutputFile::create(Path::new(path))?;
@@ -127,7 +145,7 @@ impl PyLines {
                 budget_bytes: SAVE_BUDGET,
                 directory: SpoolOptions::spill_directory(Some(&file)),
             };
-            let mut spool = LineSpool::new(options, Box::new(engine::output::Budget::new(SAVE_BUDGET)))?;
+            let mut spool = LineSpool::new(options, Box::new(engine::output::Budget::new(2 * SAVE_BUDGET)))?;
             self.lines.add_to(&mut spool)?;
             spool.write(file, &self.provenance, false, &mut |_, _| ControlFlow::Continue(()))
         })
@@ -148,5 +166,5 @@ impl PyLines {
     }
 }
 
-/// Memory that saving may take beside the arrays that are there already.
+/// Memory that saving may take beside the arrays that are there already; as much again for what a table's footer holds.
 const SAVE_BUDGET: usize = 32 << 20;

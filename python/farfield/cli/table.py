@@ -10,7 +10,7 @@ COMMANDS = {
     "convert": "Stream a dataset into a store of pages (Zarr v3).",
     "validate": "Check every page.",
     "probe": "Say what is at a place: values, zone, ijk.",
-    "trace": "Trace streamlines, pathlines or streaklines inside the memory limit.",
+    "trace": "Trace streamlines, pathlines, streaklines or timelines inside the memory limit.",
     "extract": "Write a part of a dataset as geometry.",
     "render": "Draw a picture.",
     "demo": "Show it all on a flow made here.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -26,13 +26,15 @@ def register(app: typer.Typer) -> None:
                 "random:n:seed | ijk:ZONE:i0[-i1[/n]],j...,k... | FILE (.npy, .csv, .vtp)",
             ),
         ],
-        output: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="a .vtp or .npz file")],
+        output: Annotated[
+            str, typer.Option("--output", "-o", metavar="OUT", help="a .vtp, .npz, .parquet or .pvd file")
+        ],
         kind: Annotated[
             str,
             typer.Option(
                 "--kind",
                 help="streamline: of one time step; pathline: of a particle, through all of them; streakline: of particles "
-                "that are let go one after the other",
+                "that are let go one after the other; timeline: of curves that move",
             ),
         ] = "streamline",
         field: Annotated[str, typer.Option("--field", help="the vector field")] = "velocity",
@@ -62,6 +64,10 @@ def register(app: typer.Typer) -> None:
         step: Annotated[
             int | None, typer.Option("--step", min=0, help="time step of streamlines, counted from 0  [default: 0]")
         ] = None,
+        steps: Annotated[
+            str | None,
+            typer.Option("--steps", metavar="all|a:b:s|n,n,...", help="streamlines: of each of these time steps"),
+        ] = None,
         t0: Annotated[
             float | None, typer.Option("--t0", help="pathlines: time of release  [default: the first time]")
         ] = None,
@@ -83,6 +89,12 @@ def register(app: typer.Typer) -> None:
                 help="pathlines: read what lies where they go, nothing, or N whole time steps ahead  [default: along]",
             ),
         ] = None,
+        points: Annotated[
+            str | None,
+            typer.Option(
+                "--points", metavar="all|steps", help="pathlines: keep all points, or those at time steps  [default: all]"
+            ),
+        ] = None,
         at_once: Annotated[
             int | None,
             typer.Option("--at-once", min=1, help="pathlines: how many may wait for pages  [default: all of them]"),
@@ -97,61 +109,129 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option("--release-times", metavar="T,T,...", help="streaklines: when particles are let go"),
         ] = None,
+        curves: Annotated[
+            str | None,
+            typer.Option(
+                "--curves",
+                metavar="N|0,n,...",
+                help="timelines: seeds of a curve, or where curves begin  [default: one]",
+            ),
+        ] = None,
+        refine: Annotated[
+            str | None,
+            typer.Option(
+                "--refine",
+                metavar="Nx|LENGTH|never",
+                help="timelines: how far apart neighbours may get: times as far as at the release, or a length  [default: 2x]",
+            ),
+        ] = None,
+        max_points: Annotated[
+            int | None, typer.Option("--max-points", min=1, help="timelines: most points of a curve  [default: 10000]")
+        ] = None,
+        output_every: Annotated[
+            float | None,
+            typer.Option("--output-every", help="particles: time between lines, or between the files of a .pvd"),
+        ] = None,
+        output_times: Annotated[
+            str | None,
+            typer.Option(
+                "--output-times", metavar="steps|T,T,...", help="particles: when lines, or files of a .pvd, are wanted"
+            ),
+        ] = None,
+        trail: Annotated[
+            float | None,
+            typer.Option(
+                "--trail", help="pathlines in a .pvd: how much of its line each particle trails behind it, time"
+            ),
+        ] = None,
+        save_state: Annotated[
+            str | None,
+            typer.Option(
+                "--save-state", metavar="FILE", help="pathlines, streaklines: keep the state of the particles at --t1"
+            ),
+        ] = None,
+        resume: Annotated[
+            str | None,
+            typer.Option(
+                "--resume", metavar="FILE", help="pathlines, streaklines: go on from a state, as one run would have"
+            ),
+        ] = None,
     ) -> int:
-        """Trace streamlines, pathlines or streaklines inside the memory limit.
+        """Trace streamlines, pathlines, streaklines or timelines inside the memory limit.
 
         Exit code 3 if pages failed and lines stop there.
         """
         from farfield.cli import PARTIAL
         from farfield.names import field_names
-        from farfield.pathlines import path_options, release_options
-        from farfield.runs import TABLES, output_path
+        from farfield.pathlines import curve_options, output_options, path_options, release_options, step_numbers
+        from farfield.runs import LINES, output_path
         from farfield.seeds import file_of, resolve
 
-        flags: dict[str, dict[str, object]] = {
-            "streamline": {
+        flags: dict[tuple[str, ...], dict[str, object]] = {
+            ("streamline",): {
                 "--step": step,
+                "--steps": steps,
                 "--max-time": max_time,
                 "--initial-step": initial_step,
                 "--max-step": max_step,
                 "--terminal-speed": terminal_speed,
             },
-            "pathline": {
+            ("pathline", "streakline", "timeline"): {
                 "--t0": t0,
                 "--t1": t1,
                 "--time-step": time_step,
                 "--hold-steps": hold_steps or None,
                 "--read-ahead": read_ahead,
                 "--at-once": at_once,
+                "--output-every": output_every,
+                "--output-times": output_times,
             },
-            "streakline": {
+            ("pathline", "streakline"): {"--save-state": save_state, "--resume": resume},
+            ("pathline",): {"--trail": trail, "--points": points},
+            ("streakline",): {
                 "--release-every": release_every,
                 "--release-steps": release_steps,
                 "--release-times": release_times,
             },
+            ("timeline",): {"--curves": curves, "--refine": refine, "--max-points": max_points},
         }
-        if kind not in flags:
-            raise UsageError(f"--kind: there are lines of kind {', '.join(flags)}, not '{kind}'")
-        own = ("pathline", "streakline") if kind == "streakline" else (kind,)
-        for other, values in flags.items():
-            if wrong := [flag for flag, value in values.items() if value is not None and other not in own]:
-                raise UsageError(f"{wrong[0]} is not for lines of kind {kind}; it goes with --kind {other}")
-        released = release_options(release_every, release_steps, _times(release_times))
-        target = output_path(output, TABLES, "lines")
+        kinds = ("streamline", "pathline", "streakline", "timeline")
+        if kind not in kinds:
+            raise UsageError(f"--kind: there are lines of kind {', '.join(kinds)}, not '{kind}'")
+        for own, values in flags.items():
+            if wrong := [flag for flag, value in values.items() if value is not None and kind not in own]:
+                raise UsageError(f"{wrong[0]} is not for lines of kind {kind}; it goes with --kind {' or '.join(own)}")
+        if step is not None and steps is not None:
+            raise UsageError("--step and --steps: say in one way of which time steps streamlines are")
+        wanted: list[float] | Literal["steps"] | None
+        wanted = "steps" if output_times == "steps" else _numbers("--output-times", output_times)
+        more: dict[str, object] = {}
+        if kind != "streamline":
+            more = output_options(output_every, wanted, save_state, resume)
+            more |= {"read_ahead": read_ahead, "at_once": at_once}
+        if kind == "pathline":
+            more |= {"trail": trail, "points": points}
+        if kind == "streakline":
+            more |= release_options(release_every, release_steps, _numbers("--release-times", release_times))
+        if kind == "timeline":
+            more |= curve_options(_curves(curves), *_refine(refine), max_points or 10_000)
+        target = output_path(output, LINES, "lines")
         spec, array = resolve(seeds)
         sampled = field_names(names(scalars))
         settings = common.settings()
-        with common.open(source, settings, writes=target, reads=file_of(seeds)) as dataset:
+        read = [*file_of(seeds), *([] if resume is None else [resume])]
+        with common.open(source, settings, writes=target, reads=read) as dataset:
             common.tell_assumed(dataset.info()["order_assumed"])
             dataset.isel(time=step or 0)  # says what steps there are, before anything is read
+            if steps is not None:
+                more["steps"] = step_numbers(steps, max(1, len(dataset.times)))
             result = dataset.trace(
                 target,
                 options={
                     "seeds": spec,
                     "field": field,
                     **path_options(kind, direction, t0, t1, time_step, hold_steps),
-                    **({} if kind == "streamline" else {"read_ahead": read_ahead, "at_once": at_once}),
-                    **(released if kind == "streakline" else {}),
+                    **more,
                     "step": step or 0,
                     "integrator": integrator,
                     "tolerance": tolerance,
@@ -179,10 +259,32 @@ def register(app: typer.Typer) -> None:
         return PARTIAL if result["partial"] else 0
 
 
-def _times(text: str | None) -> list[float] | None:
+def _numbers(flag: str, text: str | None) -> list[float] | None:
     if text is None:
         return None
     try:
         return [float(word) for word in names(text)]
     except ValueError as error:
-        raise UsageError(f"--release-times: '{text}' is no list of numbers such as 0.5,1,1.5") from error
+        raise UsageError(f"{flag}: '{text}' is no list of numbers such as 0.5,1,1.5") from error
+
+
+def _curves(text: str | None) -> int | list[int] | None:
+    if text is None:
+        return None
+    try:
+        found = [int(word) for word in names(text)]
+    except ValueError as error:
+        raise UsageError(f"--curves: '{text}' is neither a number of seeds nor a list such as 0,50,120") from error
+    return found[0] if len(found) == 1 else found
+
+
+def _refine(text: str | None) -> tuple[float | None, float | None]:
+    """Times as far as at the release, and length."""
+    if text is None:
+        return 2.0, None
+    if text == "never":
+        return None, None
+    try:
+        return (float(text[:-1]), None) if text.endswith("x") else (None, float(text))
+    except ValueError as error:
+        raise UsageError(f"--refine: '{text}' is neither 2x, nor a length such as 0.05, nor never") from error

@@ -111,3 +111,15 @@ pub struct RunStats {
     /// Steps.
     pub steps: u64,
 }
+
+impl RunStats {
+    /// With those of a run after it.
+    pub fn add(&mut self, next: &Self) {
+        self.wall_s += next.wall_s;
+        self.wait_s += next.wait_s;
+        self.restarts += next.restarts;
+        self.elders += next.elders;
+        self.dropped += next.dropped;
+        self.steps += next.steps;
+    }
+}

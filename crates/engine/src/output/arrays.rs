@@ -1,6 +1,6 @@
 //! Lines in memory, for a caller that wants arrays and not a file.
 
-use super::{FieldSpec, FieldType, FieldValues, FinishedLine, LineLayout, LineSpool, OutputError, Reason};
+use super::{FieldSpec, FieldType, FieldValues, FinishedLine, LineLayout, LineSpool, Moments, OutputError, Reason};
 
 /// Values of one field along all lines, `points * components` numbers.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,15 +28,13 @@ pub struct LineArrays {
     pub reason: Vec<Reason>,
     /// Why each line's backward end ended, `L`, when lines run both ways.
     pub reason_backward: Option<Vec<Reason>>,
+    /// The times at which lines were wanted.
+    pub moments: Moments,
 }
 
 impl LineArrays {
-    pub(crate) fn with_capacity(
-        lines: u64,
-        points: u64,
-        fields: &[FieldSpec],
-        both: bool,
-    ) -> Result<Self, OutputError> {
+    pub(crate) fn with_capacity(lines: u64, points: u64, layout: &LineLayout) -> Result<Self, OutputError> {
+        let LineLayout { fields, both, moments } = layout;
         let total = |count: u64, each: usize| {
             usize::try_from(count)
                 .ok()
@@ -61,7 +59,8 @@ impl LineArrays {
             fields: columns,
             offsets,
             reason: reserve(total(lines, 1)?)?,
-            reason_backward: if both { Some(reserve(total(lines, 1)?)?) } else { None },
+            reason_backward: if *both { Some(reserve(total(lines, 1)?)?) } else { None },
+            moments: moments.clone(),
         })
     }
 
@@ -82,7 +81,7 @@ impl LineArrays {
     /// The layout that a spool of these lines has.
     pub fn layout(&self) -> LineLayout {
         let fields = self.fields.iter().map(|(spec, _)| spec.clone()).collect();
-        LineLayout { fields, both: self.reason_backward.is_some() }
+        LineLayout { fields, both: self.reason_backward.is_some(), moments: self.moments.clone() }
     }
 
     /// Puts every line into a spool made with [`LineArrays::layout`] for as many seeds as there are lines, to be written to a file.
@@ -140,7 +139,7 @@ mod tests {
     #[test]
     fn arrays_that_cannot_be_had_blame_no_limit() {
         for points in [u64::MAX, u64::MAX >> 8] {
-            let refused = LineArrays::with_capacity(1, points, &[], false).map(|_| ()).unwrap_err();
+            let refused = LineArrays::with_capacity(1, points, &LineLayout::default()).map(|_| ()).unwrap_err();
             let said = FieldError::from(refused);
             assert!(matches!(&said, FieldError::Output(m) if m.contains("not to be had")), "{said}");
         }

@@ -23,11 +23,7 @@ pub(crate) fn write(
     let mut head = String::from("seed,x,y,z,time,zone");
     for (field, name) in layout.fields.iter().zip(spool.names()) {
         for component in 0..field.components {
-            let column = match (field.components, AXES.get(component)) {
-                (1, _) => name.clone(),
-                (2 | 3, Some(axis)) => format!("{name}_{axis}"),
-                _ => format!("{name}_{component}"),
-            };
+            let column = column_name(name, component, field.components);
             // Writing to a string cannot fail.
             if column.contains([',', '"']) {
                 let _ = write!(head, ",\"{}\"", column.replace('"', "\"\""));
@@ -80,6 +76,15 @@ pub(crate) fn write(
         }
     }
     file.flush().map_err(failed)
+}
+
+/// The name of the column that a component of a field has in tables.
+pub(crate) fn column_name(field: &str, component: usize, components: usize) -> String {
+    match (components, AXES.get(component)) {
+        (1, _) => field.to_owned(),
+        (2 | 3, Some(axis)) => format!("{field}_{axis}"),
+        _ => format!("{field}_{component}"),
+    }
 }
 
 fn push(text: &mut String, value: impl std::fmt::Debug) {

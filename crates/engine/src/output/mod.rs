@@ -15,14 +15,15 @@
 //! points.
 //!
 //! ```
-//! use engine::output::{Budget, FinishedLine, LineFile, LineLayout, LineSpool, OutputFile, Provenance, Reason, SpoolOptions};
+//! use engine::output::{Budget, FinishedLine, LineFile, LineLayout, LineSpool, Moments, OutputFile, Provenance, Reason};
+//! use engine::output::SpoolOptions;
 //! use std::ops::ControlFlow;
 //!
 //! let path = std::env::temp_dir().join(format!("farfield-example-{}.vtp", std::process::id()));
 //! let output = OutputFile::create(&path)?;
 //! let options = SpoolOptions {
 //!     seeds: 2,
-//!     layout: LineLayout { fields: vec![], both: false },
+//!     layout: LineLayout { fields: vec![], both: false, moments: Moments::One },
 //!     budget_bytes: 1 << 20,
 //!     directory: SpoolOptions::spill_directory(Some(&output)),
 //! };
@@ -49,10 +50,13 @@ mod arrays;
 mod columns;
 mod csv;
 mod error;
+pub(crate) mod frames;
 mod log;
+mod moments;
 pub(crate) mod npy;
 mod npz;
 pub(crate) mod number;
+mod parquet;
 pub(crate) mod read;
 mod reason;
 mod spool;
@@ -60,6 +64,7 @@ mod surface;
 mod target;
 #[cfg(test)]
 pub(crate) mod testing;
+mod totals;
 mod vtp;
 mod zip;
 
@@ -69,11 +74,12 @@ mod tests;
 pub use arrays::{LineArrays, LineColumn};
 pub use error::OutputError;
 pub use log::{ByteLog, Held};
+pub use moments::Moments;
 pub use read::{fuzz_lines, LineArrayInfo, LineArrayOn, LineChunk, LineFile, ReadError};
 pub use reason::Reason;
 pub use spool::{FinishedLine, LineLayout, LineSpool, SpoolOptions, SpoolStats};
 pub use surface::{Patch, SurfaceLayout, SurfaceStats, SurfaceWriter};
-pub(crate) use target::NewFile;
+pub(crate) use target::{anonymous, NewFile};
 pub use target::{OutputFile, OutputFormat};
 
 /// Who is asked before memory is held, and told when it is given back.

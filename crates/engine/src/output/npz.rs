@@ -2,10 +2,11 @@
 //!
 //! `points` float64 (N, 3), `time` float64 (N,), `zone` int32 (N,), one array a field (N,) or (N, components), `offsets` int64
 //! (L+1,), `reason` strings (L,), `reason_backward` strings (L,) when lines run both ways, `seed` int64 (L,), `partial` bool (),
-//! `meta` string () in JSON. L is the number of seeds: a seed outside has a line without points.
+//! `meta` string () in JSON; `line_time` float64 (L,) and `line_step` int64 (L,) where a seed has a line at each of several times. L is the number of seeds: a seed outside has a line without points.
 
 use super::columns::ColumnWriter;
 use super::npy;
+use super::spool::Lines;
 use super::zip::ZipPlan;
 use super::{FieldType, LineSpool, OutputError, OutputFile, Provenance, Reason};
 use std::ops::ControlFlow;
@@ -74,6 +75,15 @@ pub(crate) fn write(
         false => None,
     };
     let seed_column = arrays.add(&mut columns, "seed", "<i8", &[lines], 8 * lines)?;
+    let per_line = |exists: bool| exists.then_some(8 * lines);
+    let line_time = match per_line(layout.moments.time(0).is_some()) {
+        Some(bytes) => Some(arrays.add(&mut columns, "line_time", "<f8", &[lines], bytes)?),
+        None => None,
+    };
+    let line_step = match per_line(layout.moments.step(0).is_some()) {
+        Some(bytes) => Some(arrays.add(&mut columns, "line_step", "<i8", &[lines], bytes)?),
+        None => None,
+    };
     let partial_column = arrays.add(&mut columns, "partial", "|b1", &[], 1)?;
     let meta: Vec<u8> = meta(spool, provenance, partial).chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
     let meta_column = arrays.add(&mut columns, "meta", &format!("<U{}", meta.len() / 4), &[], meta.len() as u64)?;
@@ -81,13 +91,19 @@ pub(crate) fn write(
     columns.put(offsets, &0i64.to_le_bytes())?;
     columns.put(partial_column, &[u8::from(partial)])?;
     columns.put(meta_column, &meta)?;
-    spool.pass(&mut columns, output.path(), watch, |columns, seed, entry, first_point| {
+    spool.pass(Lines::ALL, &mut columns, output.path(), watch, |columns, line, entry, first_point| {
         columns.put(offsets, &(first_point + entry.points).to_le_bytes())?;
         columns.put(reason, &fixed_text(entry.reason))?;
         if let Some(backward) = backward {
             columns.put(backward, &fixed_text(entry.reason_backward))?;
         }
-        columns.put(seed_column, &seed.to_le_bytes())
+        if let (Some(column), Some(time)) = (line_time, layout.moments.time(line)) {
+            columns.put(column, &time.to_le_bytes())?;
+        }
+        if let (Some(column), Some(step)) = (line_step, layout.moments.step(line)) {
+            columns.put(column, &i64::from(step).to_le_bytes())?;
+        }
+        columns.put(seed_column, &layout.moments.seed(line).to_le_bytes())
     })?;
     for array in &arrays.arrays {
         columns.put_at(array.header_at, &array.header)?;
@@ -114,6 +130,9 @@ fn meta(spool: &LineSpool, provenance: &Provenance, partial: bool) -> String {
     let mut units = serde_json::Map::new();
     units.insert("points".into(), provenance.length_unit.clone().into());
     units.insert("time".into(), provenance.time_unit.clone().into());
+    if spool.layout().moments.time(0).is_some() {
+        units.insert("line_time".into(), spool.layout().moments.unit().into());
+    }
     for (field, name) in spool.layout().fields.iter().zip(spool.names()) {
         units.insert(name.clone(), field.unit.clone().into());
     }

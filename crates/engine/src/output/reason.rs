@@ -1,7 +1,7 @@
 //! Why a line ended.
 
-/// Why a line ended, as the outputs name it. Codes 0 to 7 are those of the tracer; the last two are no end of a line but the want
-/// of one.
+/// Why a line ended, as the outputs name it. Codes 0 to 7, and 10, are those of the tracer; 8 and 9 are no end of a line but the want of
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reason {
@@ -25,11 +25,13 @@ pub enum Reason {
     Outside = 8,
     /// The run ended before this line did.
     Unfinished = 9,
+    /// The number of points asked for is reached: the line is not as fine as was asked.
+    Points = 10,
 }
 
 impl Reason {
     /// Every reason, by code.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Length,
         Self::Steps,
         Self::Time,
@@ -40,6 +42,7 @@ impl Reason {
         Self::Failed,
         Self::Outside,
         Self::Unfinished,
+        Self::Points,
     ];
 
     /// Characters of the longest name (`unfinished`); the width of the string arrays.
@@ -58,6 +61,7 @@ impl Reason {
             Self::Failed => "failed",
             Self::Outside => "outside",
             Self::Unfinished => "unfinished",
+            Self::Points => "points",
         }
     }
 
@@ -83,6 +87,6 @@ mod tests {
             assert_eq!(Reason::from_code(code as u8), Some(*reason));
             assert!(reason.name().len() <= Reason::WIDTH);
         }
-        assert_eq!(Reason::from_code(10), None);
+        assert_eq!(Reason::from_code(11), None);
     }
 }

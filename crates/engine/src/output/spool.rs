@@ -3,9 +3,10 @@
 use super::columns::ColumnWriter;
 use super::log::{ByteLog, Held};
 use super::target::anonymous;
+pub(crate) use super::totals::{Lines, Totals};
 use super::{
-    array_names, csv, npz, vtp, Charge, FieldSpec, FieldType, FieldValues, LineArrays, LineColumn, OutputError,
-    OutputFile, OutputFormat, Provenance, Reason,
+    array_names, csv, frames, npz, parquet, vtp, Charge, FieldSpec, FieldType, FieldValues, LineArrays, LineColumn,
+    Moments, OutputError, OutputFile, OutputFormat, Provenance, Reason,
 };
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -13,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Names of our own arrays; a field with such a name gets the prefix `field_`.
-const RESERVED: [&str; 11] = [
+const RESERVED: [&str; 13] = [
     "points",
     "offsets",
     "reason",
@@ -25,6 +26,8 @@ const RESERVED: [&str; 11] = [
     "seed",
     "partial",
     "meta",
+    "line_time",
+    "line_step",
 ];
 
 /// Bytes of an index entry: place of the line or of its last piece (8), points (4), the two reasons (2), state (1), nothing (1).
@@ -43,18 +46,20 @@ const PIECE_BYTES: usize = 12;
 const FIRST: u64 = u64::MAX;
 
 /// What every line of a run has.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct LineLayout {
     /// Fields sampled at each point, in the order of [`FinishedLine::fields`].
     pub fields: Vec<FieldSpec>,
     /// True when lines run both ways from their seed: then each end has its own reason.
     pub both: bool,
+    /// The times at which lines are wanted.
+    pub moments: Moments,
 }
 
 /// Where finished lines are kept until the end.
 #[derive(Clone, Debug)]
 pub struct SpoolOptions {
-    /// Seeds of the run; lines are numbered `0..seeds`.
+    /// Lines of the run, numbered `0..seeds`: one a seed, or as [`Moments`] says.
     pub seeds: u64,
     /// What every line has.
     pub layout: LineLayout,
@@ -169,19 +174,6 @@ pub struct LineSpool {
     pub(crate) totals: Totals,
 }
 
-/// Sums over the lines kept.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Totals {
-    /// Lines that came, with points or without.
-    pub(crate) lines: u64,
-    pub(crate) points: u64,
-    /// Lines with at least one point.
-    pub(crate) drawn: u64,
-    /// Characters of the reasons of the drawn lines, with one terminator each.
-    pub(crate) reason_bytes: u64,
-    pub(crate) reason_backward_bytes: u64,
-}
-
 impl LineSpool {
     /// An empty spool.
     ///
@@ -220,13 +212,7 @@ impl LineSpool {
     pub fn add(&mut self, line: &FinishedLine) -> Result<(), OutputError> {
         let points = self.keep(line, None)?;
         let reason_backward = if self.options.layout.both { line.reason_backward } else { Reason::Unfinished };
-        self.totals.lines += 1;
-        self.totals.points += points;
-        if points > 0 {
-            self.totals.drawn += 1;
-            self.totals.reason_bytes += line.reason.name().len() as u64 + 1;
-            self.totals.reason_backward_bytes += reason_backward.name().len() as u64 + 1;
-        }
+        self.totals.add(&Entry { pieces: Vec::new(), points, reason: line.reason, reason_backward });
         Ok(())
     }
 
@@ -367,8 +353,13 @@ impl LineSpool {
         }
         match output.format() {
             OutputFormat::Npz => npz::write(self, &output, provenance, partial, watch)?,
-            OutputFormat::Vtp => vtp::write(self, &output, provenance, partial, watch)?,
+            OutputFormat::Vtp => vtp::write(self, Lines::ALL, &output, provenance, partial, watch)?,
             OutputFormat::Csv => csv::write(self, &output, watch)?,
+            OutputFormat::Parquet => parquet::write(self, &output, provenance, partial, watch)?,
+            OutputFormat::Pvd => {
+                frames::write(self, output, provenance, partial, watch)?;
+                return Ok(self.stats());
+            }
         }
         output.commit()?;
         Ok(self.stats())
@@ -382,12 +373,7 @@ impl LineSpool {
         if !partial {
             self.check_complete()?;
         }
-        let mut arrays = LineArrays::with_capacity(
-            self.options.seeds,
-            self.totals.points,
-            &self.options.layout.fields,
-            self.options.layout.both,
-        )?;
+        let mut arrays = LineArrays::with_capacity(self.options.seeds, self.totals.points, &self.options.layout)?;
         let mut bytes = vec![0; self.buffer_bytes];
         for seed in 0..self.options.seeds {
             let entry = self.entry(seed)?.unwrap_or(Entry::NONE);
@@ -431,6 +417,16 @@ impl LineSpool {
     /// The names that the fields' arrays get.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// Bytes of all buffers.
+    pub(crate) fn buffers_bytes(&self) -> usize {
+        buffers(&self.options) * self.buffer_bytes
+    }
+
+    /// An account with the ledger for what a writer needs beside the buffers.
+    pub(crate) fn account(&self) -> Held {
+        self.reserved.sibling()
     }
 
     /// Bytes of one array's buffer.
@@ -537,10 +533,11 @@ impl LineSpool {
         Ok(())
     }
 
-    /// Passes over the seeds in order: copies the parts of each line to the columns of the same order beginning at column 0, and lets
-    /// `per_line` write the rest, with the number of the line's first point.
+    /// Passes over the lines of a selection in order: copies the parts of each to the columns of the same order beginning at column 0,
+    /// and lets `per_line` write the rest, with the number of the line's first point.
     pub(crate) fn pass(
         &self,
+        lines: Lines,
         columns: &mut ColumnWriter,
         path: &Path,
         watch: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
@@ -548,9 +545,9 @@ impl LineSpool {
     ) -> Result<(), OutputError> {
         let mut buffer = vec![0; self.buffer_bytes];
         let mut first_point = 0;
-        for seed in 0..self.options.seeds {
+        for (n, seed) in lines.of(self.options.seeds).enumerate() {
             // Often enough that a key press is answered at once, seldom enough that it costs nothing.
-            if seed % 256 == 0 && watch(seed, self.options.seeds).is_break() {
+            if n % 256 == 0 && watch(seed, self.options.seeds).is_break() {
                 return Err(OutputError::Cancelled { path: path.to_path_buf() });
             }
             let entry = self.entry(seed)?.unwrap_or(Entry::NONE);
@@ -562,11 +559,25 @@ impl LineSpool {
         let _ = watch(self.options.seeds, self.options.seeds);
         Ok(())
     }
+
+    /// Sums over the lines of a selection.
+    pub(crate) fn totals_of(&self, lines: Lines) -> Result<Totals, OutputError> {
+        if lines == Lines::ALL {
+            return Ok(self.totals);
+        }
+        let mut totals = Totals::default();
+        for line in lines.of(self.options.seeds) {
+            if let Some(entry) = self.entry(line)? {
+                totals.add(&entry);
+            }
+        }
+        Ok(totals)
+    }
 }
 
-/// Three arrays of points, eight of lines, one more as the transfer buffer.
+/// Four arrays of points, eight of lines, one more as the transfer buffer.
 fn buffers(options: &SpoolOptions) -> usize {
-    options.layout.fields.len() + 12
+    options.layout.fields.len() + 13
 }
 
 /// Bytes of each of them.

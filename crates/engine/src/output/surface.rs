@@ -125,7 +125,7 @@ impl SurfaceWriter {
         let (plan, quads) = match output.format() {
             OutputFormat::Vtp => plan_vtp(&layout, &names, &provenance, n, most_quads, &mut columns)?,
             OutputFormat::Npz => plan_npz(&layout, &names, n, most_quads, &mut columns),
-            OutputFormat::Csv => {
+            OutputFormat::Csv | OutputFormat::Parquet | OutputFormat::Pvd => {
                 return Err(OutputError::Target {
                     path: output.path().to_path_buf(),
                     reason: "a surface is written as .vtp or .npz".into(),
@@ -370,7 +370,7 @@ fn plan_vtp(
         blocks.add(n * field.bytes());
     }
     let streamed = FIELDS + layout.fields.len();
-    let field_data = vtp::FieldData::new(&mut blocks, provenance, &[]);
+    let field_data = vtp::FieldData::new(&mut blocks, provenance, &[], None);
     // The longest that the text can get: with the most quadrilaterals.
     let mut most = blocks.clone();
     let quads_block = most.add(most_quads * QUAD_BYTES);

@@ -1,5 +1,6 @@
 //! The file that a result is written to: it appears under its name when it is whole, or not at all.
 
+use super::frames::FrameFolder;
 use super::OutputError;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -18,6 +19,10 @@ pub enum OutputFormat {
     Vtp,
     /// Comma-separated points.
     Csv,
+    /// Apache Parquet: a table of points.
+    Parquet,
+    /// ParaView's list of files, one a time, which lie in a folder beside it.
+    Pvd,
 }
 
 impl OutputFormat {
@@ -31,9 +36,11 @@ impl OutputFormat {
             Some("npz") => Ok(Self::Npz),
             Some("vtp") => Ok(Self::Vtp),
             Some("csv") => Ok(Self::Csv),
+            Some("parquet") => Ok(Self::Parquet),
+            Some("pvd") => Ok(Self::Pvd),
             _ => Err(OutputError::Target {
                 path: path.to_path_buf(),
-                reason: "the name must end in .vtp, .npz or .csv".into(),
+                reason: "the name must end in .vtp, .npz, .parquet, .pvd or .csv".into(),
             }),
         }
     }
@@ -127,6 +134,8 @@ impl Drop for NewFile {
 pub struct OutputFile {
     new: NewFile,
     format: OutputFormat,
+    /// Of a list of files: where they go.
+    folder: Option<FrameFolder>,
 }
 
 impl OutputFile {
@@ -138,7 +147,17 @@ impl OutputFile {
     /// other than a file.
     pub fn create(path: &Path) -> Result<Self, OutputError> {
         let format = OutputFormat::of(path)?;
-        Ok(Self { new: NewFile::create(path)?, format })
+        let new = NewFile::create(path)?;
+        let folder = match format {
+            OutputFormat::Pvd => Some(FrameFolder::create(new.path())?),
+            _ => None,
+        };
+        Ok(Self { new, format, folder })
+    }
+
+    /// The folder for the files of a list, once.
+    pub(crate) fn take_folder(&mut self) -> Option<FrameFolder> {
+        self.folder.take()
     }
 
     /// The format, from the extension.
@@ -234,7 +253,7 @@ mod tests {
     fn bad_targets_are_refused_at_the_start() {
         let dir = TestDir::new("target-bad");
         let message = |p: &Path| OutputFile::create(p).unwrap_err().to_string();
-        assert!(message(&dir.path("a.txt")).contains(".vtp, .npz or .csv"));
+        assert!(message(&dir.path("a.txt")).contains(".vtp, .npz, .parquet, .pvd or .csv"));
         assert!(message(&dir.path("none/a.vtp")).contains("no directory"));
         fs::create_dir(dir.path("d.vtp")).unwrap();
         assert!(message(&dir.path("d.vtp")).contains("directory"));

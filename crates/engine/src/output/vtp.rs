@@ -5,6 +5,7 @@
 //! `seeds` (how many there were), `partial`, and the notes. Units are VTK's information keys `UNITS_LABEL`.
 
 use super::columns::ColumnWriter;
+use super::spool::Lines;
 use super::{FieldSpec, FieldType, LineSpool, OutputError, OutputFile, Provenance};
 // Into strings, which take everything: what `write!` answers is always Ok.
 use std::fmt::Write as _;
@@ -146,7 +147,7 @@ pub(crate) struct FieldData {
 }
 
 impl FieldData {
-    pub(crate) fn new(blocks: &mut Blocks, provenance: &Provenance, counts: &[(&str, u64)]) -> Self {
+    pub(crate) fn new(blocks: &mut Blocks, provenance: &Provenance, counts: &[(&str, u64)], time: Option<f64>) -> Self {
         let mut arrays: Vec<(String, Option<&'static str>, usize, Vec<u8>)> = Vec::new();
         let mut add = |name: &str, kind, bytes: Vec<u8>| {
             if arrays.iter().all(|(known, ..)| known != name) {
@@ -161,6 +162,10 @@ impl FieldData {
         add(PARTIAL, Some("Int32"), 0i32.to_le_bytes().to_vec());
         for (name, count) in counts {
             add(name, Some("Int64"), count.to_le_bytes().to_vec());
+        }
+        if let Some(time) = time {
+            // The name that VTK's readers look for.
+            add("TimeValue", Some("Float64"), time.to_le_bytes().to_vec());
         }
         for (name, value) in &provenance.notes {
             add(name, None, string(value));
@@ -207,12 +212,13 @@ pub(crate) fn frame(columns: &ColumnWriter, text: &str, blocks: &Blocks) -> Resu
 
 pub(crate) fn write(
     spool: &LineSpool,
+    which: Lines,
     output: &OutputFile,
     provenance: &Provenance,
     partial: bool,
     watch: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
 ) -> Result<(), OutputError> {
-    let (layout, totals) = (spool.layout(), spool.totals);
+    let (layout, totals) = (spool.layout(), spool.totals_of(which)?);
     let (n, lines) = (totals.points, totals.drawn);
     let mut blocks = Blocks::default();
     // Blocks of points come first, in the order of the parts of a line: block and column numbers are the same.
@@ -225,8 +231,13 @@ pub(crate) fn write(
     let reason = blocks.add(totals.reason_bytes);
     let code = blocks.add(lines);
     let backward = layout.both.then(|| (blocks.add(totals.reason_backward_bytes), blocks.add(lines)));
-    let streamed = offsets + 4 + if layout.both { 2 } else { 0 };
-    let field_data = FieldData::new(&mut blocks, provenance, &[("seeds", spool.seeds())]);
+    let line_time = layout.moments.time(0).map(|_| blocks.add(8 * lines));
+    let line_step = layout.moments.step(0).map(|_| blocks.add(8 * lines));
+    let streamed = blocks.count();
+    // A file of its own for each moment.
+    let time = layout.moments.time(which.first).filter(|_| which != Lines::ALL);
+    let seeds = spool.seeds() / layout.moments.lines_per_seed().max(1);
+    let field_data = FieldData::new(&mut blocks, provenance, &[("seeds", seeds)], time);
     if !blocks.fit() {
         return Err(OutputError::Layout("the lines are too large for one file".into()));
     }
@@ -256,6 +267,12 @@ pub(crate) fn write(
         string_array(&mut text, "reason_backward", None, blocks.offset(reason));
         data_array(&mut text, "UInt8", "reason_code_backward", 1, None, "", blocks.offset(code));
     }
+    if let Some(block) = line_time {
+        data_array(&mut text, "Float64", "line_time", 1, None, layout.moments.unit(), blocks.offset(block));
+    }
+    if let Some(block) = line_step {
+        data_array(&mut text, "Int64", "line_step", 1, None, "", blocks.offset(block));
+    }
     text.push_str("      </CellData>\n      <Points>\n");
     data_array(&mut text, "Float64", "Points", 3, None, &provenance.length_unit, blocks.offset(0));
     text.push_str("      </Points>\n      <Lines>\n");
@@ -269,7 +286,7 @@ pub(crate) fn write(
     for (block, (_, bytes)) in lengths.iter().enumerate().take(streamed) {
         columns.add(blocks.data_at(block, text.len()), Some(*bytes), b"");
     }
-    spool.pass(&mut columns, output.path(), watch, |columns, seed, entry, first_point| {
+    spool.pass(which, &mut columns, output.path(), watch, |columns, line, entry, first_point| {
         if entry.points == 0 {
             return Ok(());
         }
@@ -278,7 +295,13 @@ pub(crate) fn write(
             columns.put(connectivity, &point.to_le_bytes())?;
         }
         columns.put(offsets, &end.to_le_bytes())?;
-        columns.put(seed_block, &seed.to_le_bytes())?;
+        columns.put(seed_block, &layout.moments.seed(line).to_le_bytes())?;
+        if let (Some(column), Some(time)) = (line_time, layout.moments.time(line)) {
+            columns.put(column, &time.to_le_bytes())?;
+        }
+        if let (Some(column), Some(step)) = (line_step, layout.moments.step(line)) {
+            columns.put(column, &i64::from(step).to_le_bytes())?;
+        }
         let ends = [Some((reason, code, entry.reason)), backward.map(|(r, c)| (r, c, entry.reason_backward))];
         for (reason, code, value) in ends.into_iter().flatten() {
             columns.put(reason, value.name().as_bytes())?;

@@ -57,7 +57,15 @@ fn trace_options(_: Value, session: &Session, _: &mut Watch<'_>) -> Result<Trace
     assert_eq!(session.dataset().catalog.dimension, 3);
     let seeds = Seeds::Random { count: 40, seed: 1 };
     let options = Options { direction: Direction::Both, ..Options::default() };
-    Ok(TraceSpec { seeds, field: "velocity".into(), step: 0, scalars: vec![], options, path: None })
+    Ok(TraceSpec {
+        seeds,
+        field: "velocity".into(),
+        step: 0,
+        scalars: vec![],
+        options,
+        path: None,
+        over: Default::default(),
+    })
 }
 
 const READER: Reader<'static> = Reader { source: &source, trace: &trace_options };

@@ -3,7 +3,8 @@
 use crate::harness::Folder;
 use engine::convert::{convert, ConvertOptions};
 use engine::output::{
-    Budget, FieldSpec, FieldValues, FinishedLine, LineLayout, LineSpool, OutputFile, Provenance, Reason, SpoolOptions,
+    Budget, FieldSpec, FieldValues, FinishedLine, LineLayout, LineSpool, Moments, OutputFile, Provenance, Reason,
+    SpoolOptions,
 };
 use engine::session::{charge_for, convert_input, Means, Session, SourceSpec};
 use field::error::FieldError;
@@ -125,7 +126,7 @@ pub fn lines(path: &Path, both: bool) -> Vec<u8> {
     let fields = vec![FieldSpec::scalar("density", "rho_inf"), FieldSpec::vector("velocity <a&b>", "a_inf")];
     let options = SpoolOptions {
         seeds: 3,
-        layout: LineLayout { fields, both },
+        layout: LineLayout { fields, both, moments: Moments::One },
         budget_bytes: 1 << 20,
         directory: std::env::temp_dir(),
     };

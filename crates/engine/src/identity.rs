@@ -1,0 +1,213 @@
+//! Of which data and by which options a state of particles is, and whether a run may go on from it.
+
+use crate::admission::SeedRule;
+use crate::seeds::SeedPoint;
+use crate::session::{Session, Watch};
+use crate::trace::{PathSpec, Releases, TraceSpec};
+use field::dataset::{Dataset, Origin};
+use field::error::FieldError;
+use field::file::{identities, Digest};
+use kernels::pathline::PathOptions;
+use kernels::unsteady::Series;
+use serde_json::{json, Map, Value};
+use std::path::{Path, PathBuf};
+
+/// What identifies a run whose particles may go on.
+///
+/// # Errors
+/// [`FieldError::Usage`] where they cannot: the end must be a time of the series, else the last step is one that a longer run would not
+/// make.
+pub(crate) fn document(
+    session: &Session,
+    dataset: &Dataset,
+    spec: &TraceSpec,
+    path: &PathSpec,
+    (series, options): (&Series, &PathOptions),
+    seeds: &SeedRule<'_>,
+    watch: &mut Watch<'_>,
+) -> Result<Value, FieldError> {
+    let zone = |z: &field::catalog::ZoneInfo| {
+        let arrays = z.arrays.iter().map(|a| json!([a.name, a.components, a.dtype.name(), a.units]));
+        json!({"name": z.name, "dims": z.dims, "arrays": arrays.collect::<Vec<_>>()})
+    };
+    Ok(json!({
+        "program": concat!("farfield ", env!("CARGO_PKG_VERSION")),
+        "kind": if path.streak.is_some() { "streakline" } else { "pathline" },
+        "end": options.times[1],
+        "times": &*series.times,
+        "zones": dataset.catalog.zones.iter().map(zone).collect::<Vec<_>>(),
+        "files": files(dataset, series.times.len())?,
+        "options": of_options(session, spec, path, options),
+        "seeds": of_seeds(seeds, spec.seeds.len(), watch)?,
+    }))
+}
+
+/// Refuses an end from which particles cannot go on.
+pub(crate) fn check_end(series: &Series, options: &PathOptions) -> Result<(), FieldError> {
+    let end = options.times[1];
+    if series.times.len() < 2 {
+        return Err(FieldError::Usage(
+            "--save-state: the dataset has one time step, so its particles cannot go on when there are more; trace without it".into(),
+        ));
+    }
+    if series.times.contains(&end) {
+        return Ok(());
+    }
+    let n = series.times.partition_point(|t| *t < end);
+    let near: Vec<String> =
+        [n.checked_sub(1), Some(n)].iter().flatten().filter_map(|n| series.times.get(*n)).map(f64::to_string).collect();
+    Err(FieldError::Usage(format!(
+        "--save-state: the end time {end} lies between two time steps, and a run that went on would not have stopped there; end at a \
+         time step, such as {}",
+        near.join(" or ")
+    )))
+}
+
+/// What must be the same of the options. The end may be another.
+fn of_options(session: &Session, spec: &TraceSpec, path: &PathSpec, o: &PathOptions) -> Value {
+    let releases = path.streak.as_ref().map(|r| match r {
+        Releases::Every(span) => json!({"every": span}),
+        Releases::Steps(n) => json!({"steps": n}),
+        Releases::At(times) => json!({"at": times}),
+    });
+    let outputs = spec.over.outputs.as_ref().map(|o| format!("{o:?}"));
+    json!({
+        "field": spec.field,
+        "scalars": spec.scalars,
+        "integrator": format!("{:?}", o.method),
+        "tolerance": o.tolerance,
+        "max_length": bounded(o.max_length),
+        "max_steps": o.max_steps,
+        "time_step": o.time_step,
+        "step_cells": o.step_cells,
+        "t0": o.times[0],
+        "direction": format!("{:?}", spec.options.direction),
+        "hold_steps": path.held,
+        "zone_order": session.spec.zone_order,
+        "releases": releases,
+        "outputs": outputs,
+    })
+}
+
+fn bounded(x: f64) -> Value {
+    if x.is_finite() {
+        json!(x)
+    } else {
+        Value::Null
+    }
+}
+
+/// How many, and a digest of where they are.
+fn of_seeds(rule: &SeedRule<'_>, count: u64, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+    let mut digest = Digest::default();
+    for n in 0..count {
+        if n.is_multiple_of(65_536) && !watch("comparing seeds", n as f64, count as f64) {
+            return Err(FieldError::Interrupted);
+        }
+        digest = match rule.point(n)? {
+            SeedPoint::Physical(x) => digest.text("x").words(&x.map(f64::to_bits)),
+            SeedPoint::Computational { ijk, .. } => {
+                digest.text("i").words(&[u64::from(rule.zone())]).words(&ijk.map(f64::to_bits))
+            }
+            SeedPoint::Random(mut stream) => digest.text("r").words(&[(); 4].map(|()| stream.next_f64().to_bits())),
+        };
+    }
+    Ok(json!({"lines": count, "digest": digest.to_string()}))
+}
+
+/// A digest of the files of each step, in order of time: size, time of change and number of each. Of a store there is none: it says
+/// itself, by its checksums, when it is not what it was.
+fn files(dataset: &Dataset, steps: usize) -> Result<Vec<String>, FieldError> {
+    let Origin::Plot3d(data) = &dataset.origin else { return Ok(Vec::new()) };
+    let known = identities(data.files().paths())?;
+    let mut used = vec![Vec::new(); steps];
+    for (zone, info) in dataset.catalog.zones.iter().enumerate() {
+        for array in 0..info.arrays.len() {
+            let Some(layout) = data.layout(zone, array) else { continue };
+            let steady = dataset.zones[zone].arrays[array].steady;
+            for (step, used) in used.iter_mut().enumerate() {
+                let file = layout.file(if steady { 0 } else { step });
+                if !used.contains(&file) {
+                    used.push(file);
+                }
+            }
+        }
+    }
+    let digest = |files: &Vec<usize>| files.iter().fold(Digest::default(), |d, f| d.file(&known[*f])).to_string();
+    Ok(used.iter().map(digest).collect())
+}
+
+/// Refuses to go on from a state of other data, other options or other seeds, and says what differs.
+///
+/// # Errors
+/// [`FieldError::Usage`].
+pub(crate) fn check(state: &Path, then: &Value, now: &Value) -> Result<(), FieldError> {
+    let refused = |what: String| Err(FieldError::Usage(format!("{}: {what}", state.display())));
+    let text = |v: &Value, key: &str| v[key].as_str().unwrap_or("").to_owned();
+    if then["kind"] != now["kind"] {
+        return refused(format!("this is the state of {}s, not of {}s", text(then, "kind"), text(now, "kind")));
+    }
+    let empty = Map::new();
+    let (old, new) = (then["options"].as_object().unwrap_or(&empty), now["options"].as_object().unwrap_or(&empty));
+    for (key, value) in new {
+        let was = old.get(key).unwrap_or(&Value::Null);
+        if was != value {
+            return refused(format!(
+                "the state was saved with {key} {was}, and now it is {value}; say the same again, or trace from the beginning"
+            ));
+        }
+    }
+    if then["seeds"] != now["seeds"] {
+        return refused(format!(
+            "the state is of {} other seeds; give the same again, or trace from the beginning",
+            then["seeds"]["lines"]
+        ));
+    }
+    if then["zones"] != now["zones"] {
+        return refused("the state is of a dataset with other zones or fields; trace from the beginning".into());
+    }
+    let none = Vec::new();
+    let (times, now_times) = (then["times"].as_array().unwrap_or(&none), now["times"].as_array().unwrap_or(&none));
+    if times.len() > now_times.len() {
+        return refused(format!(
+            "the dataset had {} time steps when the state was saved and has {} now; trace from the beginning",
+            times.len(),
+            now_times.len()
+        ));
+    }
+    if let Some(n) = (0..times.len()).find(|n| times[*n] != now_times[*n]) {
+        return refused(format!(
+            "time step {n} was at {} when the state was saved and is at {} now; trace from the beginning",
+            times[n], now_times[n]
+        ));
+    }
+    let (files, now_files) = (then["files"].as_array().unwrap_or(&none), now["files"].as_array().unwrap_or(&none));
+    if let Some(n) = (0..files.len()).find(|n| now_files.get(*n) != Some(&files[*n])) {
+        return refused(format!(
+            "the files of time step {n} are not those of which the state was saved: they were written, moved or replaced since; \
+             trace from the beginning"
+        ));
+    }
+    let [was, is] = [then, now].map(|v| v["end"].as_f64().unwrap_or(f64::NAN));
+    let from = now["options"]["t0"].as_f64().unwrap_or(f64::NAN);
+    if !((is - from).abs() >= (was - from).abs()) {
+        return refused(format!(
+            "the state is at {was}, and the run is to end at {is}, before it; choose a later end time"
+        ));
+    }
+    Ok(())
+}
+
+/// A state that a run writes over would be gone if it failed.
+pub(crate) fn check_paths(save: Option<&PathBuf>, resume: Option<&PathBuf>) -> Result<(), FieldError> {
+    let (Some(save), Some(resume)) = (save, resume) else { return Ok(()) };
+    let same =
+        |a: &Path, b: &Path| std::fs::canonicalize(a).is_ok_and(|a| std::fs::canonicalize(b).is_ok_and(|b| a == b));
+    if same(save, resume) {
+        return Err(FieldError::Usage(format!(
+            "{}: the state is read by this run; save the new one under another name",
+            save.display()
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,447 @@
+//! Lines as a series in time, as ParaView opens it: a `.pvd` file that lists times and files, and a folder of the same name beside it
+//! with one VTK PolyData file a time.
+//!
+//! A line that goes through times (a pathline) has a vertex in each file: the point at that very time, never one in between, with
+//! `seed`, `age` (time since the line's first point), `zone` and the fields; a particle that has ended is in no later file. It may trail
+//! some time of its line behind it: then there is a poly-line to the vertex, of points that have the same arrays. Where a seed
+//! has a line at each time, a file holds the lines of its time, with the arrays of `.vtp` files of lines. `TimeValue` in the field data is
+//! the time, as VTK's own readers look for it.
+//!
+//! Files are written a few at a time, so that memory is bounded and the lines are read few times. All of them are on disk before the folder
+//! gets its name, and the list comes last: whoever finds a list finds what it lists.
+
+use super::columns::ColumnWriter;
+use super::spool::{numbers, Entry, Lines};
+use super::vtp::{self, active, data_array, vtk_type, Blocks, FieldData, APPENDED, HEAD};
+use super::{LineSpool, Moments, OutputError, OutputFile, Provenance};
+// Into strings, which take everything: what `write!` answers is always Ok.
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::ops::{ControlFlow, Range};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Files that are written at a time, at most: each is an open file with its buffers.
+const AT_A_TIME: usize = 32;
+
+/// The least buffer of a column of a file of points.
+const LEAST_BUFFER: usize = 1 << 10;
+
+/// The folder of a series in the making. Dropped before [`FrameFolder::commit`], it leaves nothing.
+#[derive(Debug)]
+pub(crate) struct FrameFolder {
+    /// Where it will lie: the list's name without its end.
+    target: PathBuf,
+    /// Where its files lie now; none after the commit.
+    temporary: Option<PathBuf>,
+    /// What the files' names begin with.
+    stem: String,
+}
+
+impl FrameFolder {
+    /// Makes a folder beside the list `path`.
+    pub(crate) fn create(path: &Path) -> Result<Self, OutputError> {
+        let refused = |reason: String| OutputError::Target { path: path.to_path_buf(), reason };
+        let target = path.with_extension("");
+        let stem = target.file_name().and_then(|n| n.to_str()).map(str::to_owned);
+        let stem = stem.ok_or_else(|| refused("its name must be text, for the list holds it".into()))?;
+        check_replaceable(&target, &stem, path)?;
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        for _ in 0..1000 {
+            let n = COUNTER.fetch_add(1, Ordering::Relaxed);
+            let short: String = stem.chars().take(40).collect();
+            let temporary = target.with_file_name(format!(".{short}.part-{}-{n}", std::process::id()));
+            match fs::create_dir(&temporary) {
+                Ok(()) => return Ok(Self { target, temporary: Some(temporary), stem }),
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => continue,
+                Err(e) => return Err(OutputError::io(path, "write", e)),
+            }
+        }
+        Err(refused("too many temporary folders beside it".into()))
+    }
+
+    fn file_name(&self, frame: usize) -> String {
+        format!("{}_{frame:04}.vtp", self.stem)
+    }
+
+    /// A file of the series in the making.
+    fn file(&self, frame: usize) -> Result<OutputFile, OutputError> {
+        OutputFile::create(&self.temporary.as_ref().unwrap_or(&self.target).join(self.file_name(frame)))
+    }
+
+    /// The list's text, for files at `times`, which rise.
+    fn list(&self, times: &[(f64, usize)]) -> String {
+        let mut text = String::from(
+            "<?xml version=\"1.0\"?>\n<VTKFile type=\"Collection\" version=\"0.1\" byte_order=\"LittleEndian\">\n  <Collection>\n",
+        );
+        let folder = vtp::escape(&self.stem);
+        for (time, frame) in times {
+            let file = vtp::escape(&self.file_name(*frame));
+            // The shortest number that reads back the same.
+            let _ =
+                writeln!(text, "    <DataSet timestep=\"{time:?}\" group=\"\" part=\"0\" file=\"{folder}/{file}\"/>");
+        }
+        text.push_str("  </Collection>\n</VTKFile>\n");
+        text
+    }
+
+    /// Gives the folder its name. The list of an earlier run goes first: it must not name files of this one.
+    fn commit(&mut self, list: &Path) -> Result<(), OutputError> {
+        let Some(temporary) = &self.temporary else { return Ok(()) };
+        let failed = |e| OutputError::io(list, "write", e);
+        check_replaceable(&self.target, &self.stem, list)?;
+        match fs::remove_file(list) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed(e)),
+            _ => {}
+        }
+        if self.target.is_dir() {
+            let mut old = temporary.clone().into_os_string();
+            old.push("-old");
+            fs::rename(&self.target, &old).map_err(failed)?;
+            fs::rename(temporary, &self.target).map_err(failed)?;
+            fs::remove_dir_all(&old).map_err(failed)?;
+        } else {
+            fs::rename(temporary, &self.target).map_err(failed)?;
+        }
+        self.temporary = None;
+        Ok(())
+    }
+}
+
+impl Drop for FrameFolder {
+    fn drop(&mut self) {
+        if let Some(temporary) = self.temporary.take() {
+            // Nothing can be done if it is gone already.
+            let _gone = fs::remove_dir_all(temporary);
+        }
+    }
+}
+
+/// Refuses a folder that holds anything but the files of an earlier run.
+fn check_replaceable(target: &Path, stem: &str, path: &Path) -> Result<(), OutputError> {
+    let refused = |reason: String| Err(OutputError::Target { path: path.to_path_buf(), reason });
+    let entries = match fs::read_dir(target) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
+            return refused(format!(
+                "its files go to the folder {}, which is a file; name another output",
+                target.display()
+            ))
+        }
+        Err(e) => return Err(OutputError::io(target, "read", e)),
+    };
+    for entry in entries {
+        let name = entry.map_err(|e| OutputError::io(target, "read", e))?.file_name();
+        let number = name.to_str().and_then(|n| n.strip_prefix(stem)?.strip_prefix('_')?.strip_suffix(".vtp"));
+        if !number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit())) {
+            return refused(format!(
+                "its files go to the folder {}, which holds something else ({}); name another output",
+                target.display(),
+                name.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn write(
+    spool: &LineSpool,
+    mut output: OutputFile,
+    provenance: &Provenance,
+    partial: bool,
+    watch: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
+) -> Result<(), OutputError> {
+    let moments = &spool.layout().moments;
+    let Some(mut folder) = output.take_folder() else {
+        return Err(OutputError::Layout(format!("{}: it has no folder for its files", output.path().display())));
+    };
+    if *moments == Moments::One {
+        return Err(OutputError::Target {
+            path: output.path().to_path_buf(),
+            reason: "a .pvd lists files of several times, and these lines are of one; write a .vtp".into(),
+        });
+    }
+    let times = moments.times();
+    let mut account = spool.account();
+    // The list, what each file has, and where a line is in each.
+    let needs = times.len() * (size_of::<(f64, usize)>() + size_of::<Counts>() + 2 * size_of::<Found>());
+    if !account.grow(needs) {
+        return Err(OutputError::Memory { needs: needs as u64 });
+    }
+    match moments {
+        Moments::Through { times, trail } => {
+            points(spool, &folder, (times, *trail), (provenance, partial), output.path(), watch)?
+        }
+        Moments::One | Moments::At { .. } => {
+            for frame in 0..times.len() {
+                if watch(frame as u64, times.len() as u64).is_break() {
+                    return Err(OutputError::Cancelled { path: output.path().to_path_buf() });
+                }
+                let file = folder.file(frame)?;
+                let which = Lines { first: frame as u64, every: times.len() as u64 };
+                vtp::write(spool, which, &file, provenance, partial, &mut |_, _| ControlFlow::Continue(()))?;
+                file.commit()?;
+            }
+            let _ = watch(times.len() as u64, times.len() as u64);
+        }
+    }
+    let mut listed: Vec<(f64, usize)> = times.iter().copied().zip(0..).collect();
+    listed.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let text = folder.list(&listed);
+    output.file().as_ref().write_all(text.as_bytes()).map_err(|e| OutputError::io(output.path(), "write", e))?;
+    folder.commit(output.path())?;
+    output.commit()?;
+    Ok(())
+}
+
+/// Writes a file of points for each time.
+fn points(
+    spool: &LineSpool,
+    folder: &FrameFolder,
+    (times, trail): (&[f64], f64),
+    (provenance, partial): (&Provenance, bool),
+    path: &Path,
+    watch: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
+) -> Result<(), OutputError> {
+    let columns = spool.layout().fields.len() + 9;
+    let room = spool.buffers_bytes() / 2;
+    let batch = (room / (columns * LEAST_BUFFER)).clamp(1, AT_A_TIME).min(times.len().max(1));
+    let buffer = (room / (columns * batch)).clamp(LEAST_BUFFER, spool.buffer_bytes());
+    let mut bytes = vec![0; spool.buffer_bytes() / 8 * 8];
+    let mut counts = vec![Counts::default(); times.len()];
+    let passes = 1 + times.len().div_ceil(batch) as u64;
+    let mut told = Told { path, watch, passes, pass: 0, lines: spool.seeds() };
+    each_line(spool, (times, trail), 0..times.len(), &mut bytes, &mut told, |_, _, _, found| {
+        for f in found {
+            counts[f.frame].particles += 1;
+            counts[f.frame].points += f.point - f.first + 1;
+        }
+        Ok(())
+    })?;
+    let mut piece = vec![0; spool.buffer_bytes()];
+    for first in (0..times.len()).step_by(batch) {
+        let wanted = first..times.len().min(first + batch);
+        told.pass += 1;
+        let mut files = Vec::with_capacity(wanted.len());
+        for frame in wanted.clone() {
+            let (file, counts) = (folder.file(frame)?, counts[frame]);
+            files.push(PointFile::new(spool, file, (times[frame], trail > 0.0), counts, provenance, buffer)?);
+        }
+        each_line(spool, (times, trail), wanted, &mut bytes, &mut told, |line, entry, born, found| {
+            let seed = spool.layout().moments.seed(line);
+            found.iter().try_for_each(|f| files[f.frame - first].add(spool, entry, f, (seed, born), &mut piece))
+        })?;
+        files.into_iter().try_for_each(|file| file.finish(partial))?;
+    }
+    Ok(())
+}
+
+/// A point that lies at the time of a file, with the first of those that it trails behind it.
+struct Found {
+    frame: usize,
+    first: u64,
+    point: u64,
+}
+
+/// What a file has.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    particles: u64,
+    points: u64,
+}
+
+/// The first point of a line of which the time is no further than `trail` from `time`, before `point`, which is at that time.
+fn trail_of(spool: &LineSpool, entry: &Entry, point: u64, time: f64, trail: f64) -> Result<u64, OutputError> {
+    let (mut low, mut high) = (0, point);
+    while low < high && trail > 0.0 {
+        let middle = low + (high - low) / 2;
+        let mut bytes = [0; 8];
+        spool.read_part(entry, 1, middle, &mut bytes)?;
+        if (time - f64::from_le_bytes(bytes)).abs() <= trail {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Ok(high)
+}
+
+/// Who is told how far the passes are.
+struct Told<'a> {
+    path: &'a Path,
+    watch: &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>,
+    passes: u64,
+    pass: u64,
+    lines: u64,
+}
+
+/// Gives of each line the points at the times of some files, in the line's order, and the time of its first point.
+fn each_line(
+    spool: &LineSpool,
+    (times, trail): (&[f64], f64),
+    wanted: Range<usize>,
+    bytes: &mut [u8],
+    told: &mut Told<'_>,
+    mut take: impl FnMut(u64, &Entry, f64, &[Found]) -> Result<(), OutputError>,
+) -> Result<(), OutputError> {
+    let mut found = Vec::new();
+    for line in 0..spool.seeds() {
+        let done = told.lines * told.pass + line;
+        if line % 256 == 0 && (told.watch)(done, told.lines * told.passes).is_break() {
+            return Err(OutputError::Cancelled { path: told.path.to_path_buf() });
+        }
+        let Some(entry) = spool.entry(line)?.filter(|e| e.points > 0) else { continue };
+        found.clear();
+        let (mut at, mut born) = (0, f64::NAN);
+        while at < entry.points {
+            let count = (entry.points - at).min(bytes.len() as u64 / 8);
+            let piece = &mut bytes[..8 * count as usize];
+            spool.read_part(&entry, 1, at, piece)?;
+            for (n, time) in numbers(piece, f64::from_le_bytes).enumerate() {
+                let point = at + n as u64;
+                if point == 0 {
+                    born = time;
+                }
+                if let Ok(frame) = times.binary_search_by(|t| t.total_cmp(&time)) {
+                    let again = found.last().is_some_and(|f: &Found| f.frame == frame);
+                    if wanted.contains(&frame) && !again {
+                        found.push(Found { frame, first: trail_of(spool, &entry, point, time, trail)?, point });
+                    }
+                }
+            }
+            at += count;
+        }
+        take(line, &entry, born, &found)?;
+    }
+    Ok(())
+}
+
+/// A file of points in the making: columns 0, 2, 3, ... are the parts of a line, in the place of part 1 is the age.
+struct PointFile {
+    file: OutputFile,
+    columns: ColumnWriter,
+    blocks: Blocks,
+    field_data: FieldData,
+    text: String,
+    /// Column of the points' seeds.
+    seeds: usize,
+    /// Columns of the vertices: points, ends.
+    verts: [usize; 2],
+    /// Columns of the trails.
+    lines: Option<[usize; 2]>,
+    written: Counts,
+}
+
+impl PointFile {
+    fn new(
+        spool: &LineSpool,
+        file: OutputFile,
+        (time, trails): (f64, bool),
+        counts: Counts,
+        provenance: &Provenance,
+        buffer: usize,
+    ) -> Result<Self, OutputError> {
+        let layout = spool.layout();
+        let Counts { particles, points: n } = counts;
+        let mut blocks = Blocks::default();
+        for bytes in spool.part_bytes() {
+            // The age takes as much as the time, in whose place it is.
+            blocks.add(n * bytes);
+        }
+        let seeds = blocks.add(8 * n);
+        let verts = [blocks.add(8 * particles), blocks.add(8 * particles)];
+        let lines = trails.then(|| [blocks.add(8 * n), blocks.add(8 * particles)]);
+        let streamed = blocks.count();
+        let field_data = FieldData::new(&mut blocks, provenance, &[("seeds", spool.seeds())], Some(time));
+        if !blocks.fit() {
+            return Err(OutputError::Layout("the points are too many for one file".into()));
+        }
+        let mut text = String::from(HEAD);
+        field_data.text(&mut text, &blocks);
+        let drawn = if trails { particles } else { 0 };
+        let _ = writeln!(
+            text,
+            "    <Piece NumberOfPoints=\"{n}\" NumberOfVerts=\"{particles}\" NumberOfLines=\"{drawn}\" NumberOfStrips=\"0\" NumberOfPolys=\"0\">"
+        );
+        let _ = writeln!(text, "      <PointData{}>", active(&layout.fields, spool.names()));
+        let age = if spool.names().iter().any(|n| n == "age") { "particle_age" } else { "age" };
+        data_array(&mut text, "Int64", "seed", 1, None, "", blocks.offset(seeds));
+        data_array(&mut text, "Float64", age, 1, None, &provenance.time_unit, blocks.offset(1));
+        data_array(&mut text, "Int32", "zone", 1, None, "", blocks.offset(2));
+        for (part, (field, name)) in layout.fields.iter().zip(spool.names()).enumerate() {
+            let offset = blocks.offset(3 + part);
+            data_array(&mut text, vtk_type(field.dtype), name, field.components, None, &field.unit, offset);
+        }
+        text.push_str("      </PointData>\n      <Points>\n");
+        data_array(&mut text, "Float64", "Points", 3, None, &provenance.length_unit, blocks.offset(0));
+        text.push_str("      </Points>\n");
+        for (kind, columns) in [("Verts", Some(verts)), ("Lines", lines)] {
+            let Some([connectivity, offsets]) = columns else { continue };
+            let _ = writeln!(text, "      <{kind}>");
+            data_array(&mut text, "Int64", "connectivity", 1, None, "", blocks.offset(connectivity));
+            data_array(&mut text, "Int64", "offsets", 1, None, "", blocks.offset(offsets));
+            let _ = writeln!(text, "      </{kind}>");
+        }
+        text.push_str("    </Piece>\n  </PolyData>\n");
+        text.push_str(APPENDED);
+        let mut columns = ColumnWriter::new(&file, buffer);
+        let (lengths, _) = blocks.lengths(text.len());
+        for (block, (_, bytes)) in lengths.iter().enumerate().take(streamed) {
+            columns.add(blocks.data_at(block, text.len()), Some(*bytes), b"");
+        }
+        let written = Counts::default();
+        Ok(Self { file, columns, blocks, field_data, text, seeds, verts, lines, written })
+    }
+
+    /// Adds a particle, of a line that began at `born`.
+    fn add(
+        &mut self,
+        spool: &LineSpool,
+        entry: &Entry,
+        found: &Found,
+        (seed, born): (u64, f64),
+        piece: &mut [u8],
+    ) -> Result<(), OutputError> {
+        let count = found.point - found.first + 1;
+        for (part, bytes) in spool.part_bytes().into_iter().enumerate() {
+            let most = (piece.len() as u64 / bytes).max(1);
+            let mut done = 0;
+            while done < count {
+                let some = most.min(count - done);
+                let piece = &mut piece[..(some * bytes) as usize];
+                spool.read_part(entry, part, found.first + done, piece)?;
+                if part == 1 {
+                    for time in piece.chunks_exact_mut(8) {
+                        let age = numbers(time, f64::from_le_bytes).next().map_or(f64::NAN, |t| (t - born).abs());
+                        time.copy_from_slice(&age.to_le_bytes());
+                    }
+                }
+                self.columns.put(part, piece)?;
+                done += some;
+            }
+        }
+        let before = self.written.points;
+        self.written = Counts { particles: self.written.particles + 1, points: before + count };
+        for point in before..before + count {
+            self.columns.put(self.seeds, &seed.to_le_bytes())?;
+            if let Some([connectivity, _]) = self.lines {
+                self.columns.put(connectivity, &point.to_le_bytes())?;
+            }
+        }
+        if let Some([_, offsets]) = self.lines {
+            self.columns.put(offsets, &self.written.points.to_le_bytes())?;
+        }
+        self.columns.put(self.verts[0], &(before + count - 1).to_le_bytes())?;
+        self.columns.put(self.verts[1], &self.written.particles.to_le_bytes())
+    }
+
+    fn finish(self, partial: bool) -> Result<(), OutputError> {
+        vtp::frame(&self.columns, &self.text, &self.blocks)?;
+        self.field_data.write(&self.columns, &self.blocks, self.text.len(), partial)?;
+        self.columns.finish()?;
+        self.file.commit()?;
+        Ok(())
+    }
+}

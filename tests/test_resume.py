@@ -1,0 +1,153 @@
+"""Particles that go on from a state when the dataset has got longer: the bytes of one run. States that do not fit are refused."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import farfield
+from farfield.errors import UsageError
+from running import Command
+from test_pathlines import TIMES
+from test_tracks import written
+
+KINDS = {
+    "pathline": ("--kind", "pathline"),
+    "streakline": ("--kind", "streakline", "--release-every", 0.25),
+    "streaklines at times": ("--kind", "streakline", "--release-every", 0.125, "--output-times", "steps"),
+}
+SEEDS = ("--seeds", "random:50:4", "--scalars", "velocity,pressure")
+LIMITS = ("4MiB", "16MiB", "1GiB")
+
+
+def tree(path: Path) -> dict[str, bytes]:
+    """A file, or a list of files with its folder."""
+    folder = path.with_suffix("")
+    return {p.name: p.read_bytes() for p in [path, *(folder.iterdir() if folder.is_dir() else ())]}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("form", ["npz", "parquet", "vtp", "pvd"])
+def test_the_bytes_of_one_run(kind: str, form: str, ff: Command, tmp_path: Path) -> None:
+    chance = random.Random(f"{kind} {form}")
+    ends = sorted(chance.sample(range(2, len(TIMES)), 2))
+    state, words = tmp_path / "a.state", ("trace", *KINDS[kind], *SEEDS)
+    steps, at = 0, []
+    # As a simulation writes them; the last run goes on from the state that the one before went on with.
+    for n, last in enumerate([*ends, len(TIMES)]):
+        source = written(tmp_path, range(steps, last))
+        steps = last
+        more = ["--save-state", tmp_path / f"{n}.state"] if last < len(TIMES) else []
+        more += ["--resume", tmp_path / f"{n - 1}.state"] if n else []
+        at.append(tmp_path / f"{n}.{form}")
+        limit = chance.choice(LIMITS)
+        ff(
+            words[0],
+            source,
+            *words[1:],
+            *more,
+            "-o",
+            at[-1],
+            "--memory-limit",
+            limit,
+            "--workers",
+            chance.choice((1, 2)),
+        )
+    whole = tmp_path / f"2-whole.{form}"
+    ff(words[0], source, *words[1:], "-o", whole, "--memory-limit", chance.choice(LIMITS))
+    renamed = {name.replace("2-whole", "2"): data.replace(b"2-whole", b"2") for name, data in tree(whole).items()}
+    assert renamed == tree(at[-1]), f"{kind} {form}, ends {ends}"
+    assert tree(at[0]) != tree(at[-1]) and not state.exists()
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_from_any_step_of_a_series(direction: str, tmp_path: Path) -> None:
+    source = written(tmp_path, range(len(TIMES)))
+    chance = np.random.default_rng(7)
+    back = direction == "backward"
+    with farfield.open(source, memory_limit="8MiB") as ds:
+        for method in ("pathlines", "streaklines"):
+            for _ in range(6):
+                t0 = 2.7 if back else 0.6
+                steps = sorted((t for t in TIMES if 0.6 < t < 2.7), reverse=back)
+                first, then = sorted(chance.choice(len(steps), 2, replace=False))
+                trace = getattr(ds, method)
+                how = {
+                    "seeds": "random:30:2",
+                    "t0": t0,
+                    "scalars": ["pressure"],
+                    "max_steps": int(chance.integers(5, 60)),
+                }
+                trace(**how, t1=steps[first], save_state=tmp_path / "a")
+                end = float(chance.uniform(*sorted((steps[then], 0.55 if back else 2.9))))
+                one, two = trace(**how, t1=end), trace(**how, t1=end, resume=tmp_path / "a")
+                for name in ("points", "time", "zone", "offsets"):
+                    assert getattr(one, name).tobytes() == getattr(two, name).tobytes(), (
+                        method,
+                        how,
+                        steps[first],
+                        end,
+                    )
+                assert one["pressure"].tobytes() == two["pressure"].tobytes() and (one.reason == two.reason).all()
+
+
+def test_a_store_that_got_longer(ff: Command, tmp_path: Path) -> None:
+    for steps in (3, len(TIMES)):
+        folder = tmp_path / f"files{steps}"
+        folder.mkdir()
+        ff("convert", written(folder, range(steps)), tmp_path / f"{steps}.zarr", "--page", 8)
+    words = ("--kind", "pathline", *SEEDS)
+    ff("trace", tmp_path / "3.zarr", *words, "--save-state", tmp_path / "a", "-o", tmp_path / "a.npz")
+    ff("trace", tmp_path / "5.zarr", *words, "--resume", tmp_path / "a", "-o", tmp_path / "b.npz")
+    ff("trace", tmp_path / "5.zarr", *words, "-o", tmp_path / "c.npz")
+    assert (tmp_path / "b.npz").read_bytes() == (tmp_path / "c.npz").read_bytes()
+
+
+def test_what_does_not_fit_is_refused(ff: Command, tmp_path: Path) -> None:
+    source, out, state = written(tmp_path, range(len(TIMES))), tmp_path / "l.npz", tmp_path / "a.state"
+    words = ("trace", source, "--kind", "pathline", "--seeds", "random:9:4", "-o", out)
+    ff(*words, "--t1", 2.0, "--save-state", state)
+
+    def refused(*more: object, source: str = source, kind: str = "pathline", seeds: str = "random:9:4") -> str:
+        given = ("trace", source, "--kind", kind, "--seeds", seeds, "-o", tmp_path / "no.npz", "--resume", state, *more)
+        said = ff(*given, ok=(2,)).stderr
+        assert not (tmp_path / "no.npz").exists()
+        return said
+
+    assert "state of pathlines, not of streaklines" in refused(kind="streakline")
+    assert "of 9 other seeds" in refused(seeds="random:9:5")
+    assert 'scalars [], and now it is ["pressure"]' in refused("--scalars", "pressure")
+    assert "tolerance 1e-6, and now it is 1e-7" in refused("--tolerance", "1e-7")
+    assert "t0 0.5, and now it is 1.0" in refused("--t0", 1.0)
+    assert "choose a later end time" in refused("--t1", 1.25)
+    assert "time step 0 was at 0.5 when the state was saved and is at 0.0 now" in refused("--dt", 0.25, "--t0", 0.5)
+    assert "is an input of this run" in refused("--save-state", state)
+    other = tmp_path / "other"
+    other.mkdir()
+    assert "the files of time step 0 are not those" in refused(source=written(other, range(len(TIMES))))
+    assert "lies between two time steps" in ff(*words, "--t1", 1.7, "--save-state", tmp_path / "b", ok=(2,)).stderr
+    assert not (tmp_path / "b").exists()
+    for n, damage in enumerate(
+        (b"", b"FFSTATE1", state.read_bytes()[:-1], state.read_bytes().replace(b"velocity", b"velocitz"))
+    ):
+        (tmp_path / "damaged").write_bytes(damage)
+        said = ff(*words, "--resume", tmp_path / "damaged", ok=(2,)).stderr
+        assert ("no state of particles" in said) if n < 2 else ("damaged" in said), said
+    os.utime(tmp_path / "s_1.q")
+    assert "the files of time step 1" in refused()
+
+
+def test_a_state_that_cannot_be_written_ends_the_run_at_its_start(ff: Command, tmp_path: Path) -> None:
+    source = written(tmp_path, range(2))
+    words = ("trace", source, "--kind", "pathline", "--seeds", "random:9:4", "-o", tmp_path / "l.npz")
+    assert "there is no folder" in ff(*words, "--save-state", tmp_path / "none" / "a", ok=(2,)).stderr
+    assert "is an input" in ff(*words, "--save-state", tmp_path / "s_0.q", ok=(2,)).stderr
+    assert not (tmp_path / "l.npz").exists()
+    shutil.rmtree(tmp_path)
+    with farfield.open("demo:box") as ds, pytest.raises(UsageError, match="one time step"):
+        ds.pathlines(seeds=[(0.7, 0.5, 0.3)], t0=0.0, t1=1.0, save_state="state")
