@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from farfield.errors import UnknownName
+
 STATS = {
     "wall_s": 0.5, "cpu_s": 0.4, "wait_s": 0.1, "base_bytes": 1, "peak_bytes": 2, "limit_bytes": 3,
     "pages": {"total": 10, "touched": 2, "faults": 2, "hits": 8, "evictions": 0, "prefetched": 0, "prefetched_used": 0},
@@ -88,6 +90,9 @@ def module(calls: Calls) -> types.ModuleType:
         def extract_surface(self, options: str, output: str, **k: Any) -> str:
             done = {"points": 4, "cells": 1, "surfaces": [], "output": output, "bytes_written": 5, "stats": STATS}
             return str(calls.note("extract_surface", done, options=options, output=output, **k))
+
+        def describe(self, name: str, zone: str) -> str:
+            raise UnknownName(f"no field named '{name}'; there are: density")
 
         def read(self, name: str, zone: str, step: int, lo: Any, hi: Any) -> np.ndarray[Any, Any]:
             calls.note("read", None, name=name, zone=zone, step=step, lo=lo, hi=hi)

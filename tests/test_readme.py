@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +56,26 @@ def test_command_lines(wing: Path, ff: Command) -> None:
     assert all((wing / name).exists() for name in ("lines.vtp", "paths.vtp", "wing.png", "wing.zarr", "body.vtp"))
 
 
+def test_pictures_of_time_and_flow_maps(wing: Path, ff: Command) -> None:
+    """A video where the system can make one."""
+    blocks = re.findall(r"## (?:Pictures|Flow maps)\n\n(?:.*\n)*?((?:    farfield .*\n)+)", README)
+    commands = [shlex.split(line, comments=True) for block in blocks for line in block.splitlines()]
+    assert len(commands) == 4
+    for _, *words in commands:
+        if "wing.mp4" in words and shutil.which("ffmpeg") is None:
+            assert "ffmpeg" in ff(*words, cwd=wing, ok=(2,)).stderr
+            continue
+        ff(*words, cwd=wing)
+    assert sorted(p.name for p in wing.glob("wing_*.png")) == [f"wing_{n:04}.png" for n in range(4)]
+    assert (wing / "map.zarr" / "residence_time" / "zarr.json").exists()
+
+
 def test_options_of_every_run(ff: Command) -> None:
     """README names the commands that have --replacement; what it says of every run holds for the others too."""
     (said,) = re.findall(r"Every run takes (.*?)\n\n", README, re.DOTALL)
     everywhere, paging = " ".join(said.split()).split(";")
     assert "--memory-limit" in everywhere and "--replacement clock|lru" in paging
-    for command in ("info", "convert", "validate", "probe", "trace", "extract grid-surface", "render"):
+    for command in ("info", "convert", "validate", "probe", "trace", "extract grid-surface", "flowmap", "render"):
         text = ff(*command.split(), "--help").stdout
         for option in re.findall(r"`(--[a-z-]+)", everywhere):
             assert option in text, (command, option)

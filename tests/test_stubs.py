@@ -11,7 +11,7 @@ import farfield as ff
 from running import Json
 
 STUBS = (Path(ff.__file__).parent / "_native.pyi").read_text()
-BY_PAGING = {"replacement", "touched_exact", "failed", "fills"}
+BY_PAGING = {"replacement", "touched_exact", "failed", "fills", "derived"}
 """Of STATS, what a run lacks that pages nothing."""
 
 Form = dict[str, Any]

@@ -75,3 +75,30 @@ def test_every_array_of_every_codec(codec: str, layout: str, real: int, tmp_path
         if not name.startswith("_"):
             assert data["momentum"].dims == ("time", "component", "k", "j", "i")
             assert data["density"].attrs["long_name"]
+
+
+@pytest.mark.parametrize("decode_times", [True, False])
+@pytest.mark.parametrize("timing", ["headers", "seconds", "counted"])
+def test_times_in_xarray(timing: str, decode_times: bool, tmp_path: Path) -> None:
+    """The coordinate is there, in double precision, and no reader makes dates or durations of it."""
+    times = [0.1, 1 / 3, 7.25]
+    for n, time in enumerate(times):
+        write(tmp_path, [box(9, 8, 7)], stem=f"s_{n}", time=2.0 if timing == "counted" else time)
+    if timing == "seconds":
+        (tmp_path / "s_0.p3d.json").write_text('{"reference": {"length": 2, "density": 1.2, "sound_speed": 340}}')
+        times = [t * 2 / 340 for t in times]
+    if timing == "counted":
+        times = [0.0, 1.0, 2.0]
+    store = tmp_path / "s.zarr"
+    ff.convert(f"{tmp_path}/s_0.xyz+q={tmp_path}/s_*.q", store, page=4)
+    data = xarray.open_zarr(store, group="zone1", consolidated=False, decode_times=decode_times)
+    assert data.indexes["time"].dtype == np.float64
+    assert np.allclose(data["time"].values, times, rtol=1e-15, atol=0)
+    assert data["time"].attrs["axis"] == "T" and data["time"].attrs["units"] == ("s" if timing == "seconds" else "1")
+    assert data["time"].attrs.get("standard_name") == (None if timing == "counted" else "time")
+    # Grids that do not move are not along it.
+    assert data["density"].dims[0] == "time" and data["xyz"].dims[0] == "steady"
+    last = data["density"].sel(time=times[2], method="nearest").values
+    with ff.open(store) as mine:
+        assert np.array_equal(mine.times, data["time"].values)
+        assert np.array_equal(mine.sel(time=times[2])["density"][:], last)

@@ -37,6 +37,7 @@ Arguments that many calls share
                 "kind": "grid" | "q" | "function"},              # the command line spells these --plot3d-byte-order and so on
      "dt": number,                               # time between the steps of files whose own times are not to be used
      "grids": [file],                            # PLOT3D: the grids of the steps after the first, where the grid moves
+     "define": ["NAME = EXPRESSION"],            # fields made of others
      "zone_order": [zone names],                 # instead of file order where a position is in several zones
      "cache_dir": path}                          # made when needed; the extension keeps converted ASCII files, ranges and boxes of
                                                  # foreign data in its subfolder "data", and nothing else anywhere else
@@ -51,12 +52,13 @@ STATS = {"wall_s", "cpu_s", "wait_s": seconds since the dataset was opened,
                    "touched": different pages of these that were asked for,
                    "faults", "hits", "evictions", "prefetched", "prefetched_used",
                    "touched_exact": bool, false where `touched` is a lower bound,
-                   "failed": pages that could not be read, "fills": pages that the format defines as never written},
+                   "failed": pages that could not be read, "fills": pages that the format defines as never written,
+                   "derived": pages that were made of others},
          "bytes_read", "reads", "workers", "readers", "replacement": "clock" | "lru",
          "transport": "io_uring" | "threads",
          "warnings": [sentence] about what is doubtful in the data}
         Where nothing is paged (a store that is validated, a scene without a source) there are no "replacement", "touched_exact",
-        "failed" and "fills".
+        "failed", "fills" and "derived".
 
 INFO = {"source": path, "format": text, "guessed": [sentence], "order_assumed": [name], "dimension": 2 | 3,
         "length_unit": unit of positions, "grid unit" where nothing gives it, "coordinates_dtype": "float32" | "float64",
@@ -68,12 +70,18 @@ INFO = {"source": path, "format": text, "guessed": [sentence], "order_assumed": 
                    "iblank_values": {value: count} | null,           # points of all steps; null until ranges are known. The 64
                                                                      # most frequent of those the format defines, and of others
                    "iblank_unknown": [value],                        # those of them that it does not define: they count as field
-                   "iblank_others": {"known": points, "unknown": points} | null}],      # whose values are not listed
+                   "iblank_others": {"known": points, "unknown": points} | null,        # whose values are not listed
+                   "uniform": {"origin": [x, y, z], "spacing": [dx, dy, dz]} | null}],  # every point is, to the last bit that is
+                                                                     # stored, at origin + (i, j, k) * spacing; null where not,
+                                                                     # and of files paged in place until their boxes are made
         "fields": [{"name", "components", "dtype", "units", "standard_name", "long_name",
                     "derived": bool, "definition": text | null,      # formula of a derived field
                     "range": [low, high] | null,                     # of the magnitude where components > 1
+                    "not_numbers": int | null,                       # usable points of all steps at which it is NaN or infinite;
+                                                                     # null without ranges
                     "center": number | null,                         # reference value of a signed field, else null
-                    "zones": [name] | null}],                        # those that have it; null: all
+                    "zones": [name] | null,                          # those that have it; null: all
+                    "pages_skipped": int | null}],                   # of defined fields, with ranges: pages that bounds ruled out
         "ranges_steps": int | null,                                  # time steps, from the first on, that ranges, boxes and
                                                                      # walls are of; null while none are known
         "ranges_with_blanked": bool | null,                          # whether ranges are also of points that are blanked out, as
@@ -81,6 +89,8 @@ INFO = {"source": path, "format": text, "guessed": [sentence], "order_assumed": 
         "times": [number], "time_units": text,
         "times_counted": bool,                  # they only number the steps: nothing says how far apart these are
         "times_gaps": [step],                   # after these more time passes than after most
+        "times_step": number | null,            # how far apart the steps are, where all are as far apart
+        "times_equal": [step],                  # after these one of the same time follows
         "pages": {"total": as in STATS, "bytes": bytes of a page of one float component},
         "bytes_disk": int, "bytes_memory": int,                      # all pages decoded
         "checked": bool,                                             # pages carry checksums
@@ -217,6 +227,18 @@ class Dataset:
         and the body lie, without reading any field as a whole. A box is [[x0, y0, z0], [x1, y1, z1]], or null where there is
         no usable cell."""
 
+    def flow_map(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
+        """Writes a flow map to a Zarr v3 volume (a folder), which appears under its name when it is whole.
+
+        options = those of a pathline (kind "pathline", direction also "both") without seeds and scalars, and
+                  {"grid": [[low, high, n], ...],      # along x, y and z; in 2-D without the last
+                   "quantities": ["ftle" | "residence" | "displacement" | "end_position"],
+                   "within": [[x, y, z], [x, y, z]] | null,      # the box that particles leave; null: the grid of the dataset
+                   "offset": number | null, "overwrite": bool}
+        Result: {"output", "seeds", "dims": [nx, ny, nz], "arrays": [names], "reasons": {"forward" | "backward": {reason: seeds}},
+                 "bytes_written", "partial", "failure", "stats": STATS}
+        """
+
     def extract_surface(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
         """Writes grid surfaces to a .vtp or .npz.
 
@@ -231,6 +253,12 @@ class Dataset:
     ) -> NDArray[Any]:
         """Points lo <= (i, j, k) < hi, 0-based, as a new array [k, j, i] or [component, k, j, i] in the field's dtype
         (float32 or float64 for derived fields, as the stored ones). `xyz` and `iblank` are fields too."""
+
+    def define(self, definitions: Sequence[str]) -> None:
+        """Adds fields that are made of others, each `NAME = EXPRESSION`."""
+
+    def describe(self, field: str, zone: str) -> str:
+        """JSON: `{"components", "dtype", "units"}` of a field or an expression, as `read` gives it."""
 
     def stats(self) -> str:
         """STATS."""
@@ -313,11 +341,15 @@ def convert(
 
     options = {"plot3d", "zone_order", "cache_dir" as above,
                "page": 4 | 8 | 16 | 32 | 64, "layout": "cubed" | "flat", "codec": "none" | "zstd" | "lz4",  # null: measured default
-               "resume": bool, "overwrite": bool, "dry_run": bool}
+               "resume": bool, "overwrite": bool, "dry_run": bool,
+               "append": bool,                  # adds the steps that the store does not have; where there is none it is made
+               "given": [name]}                 # of page, layout and codec those that were asked for: a store's cannot be changed
     Result: {"destination", "dry_run": bool, "resumed": bool, "bytes_in", "bytes_out", "pages_written", "shards",
              "zones": [{"name", "dims", "page"}], "page", "layout", "codec",
              "padding_disk": ratio, "padding_memory": ratio, "seconds_estimated": number | null,
-             "guessed": [sentence], "order_assumed": [name], "stats": STATS}
+             "guessed": [sentence], "order_assumed": [name], "stats": STATS,
+             "appended": {"first": step, "steps": how many, "steps_in_all", "times": [number], "time_units", "times_counted",
+                          "times_gaps": as in INFO, of all steps} | null}    # null without append
     bytes_out, pages_written and shards are estimates in a dry run. Interrupted, it leaves what `resume` completes.
     """
 

@@ -19,11 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from farfield import _core, outputs, sources
 from farfield.errors import FarfieldError, UsageError
+from farfield.flowmaps import FlowMaps
 from farfield.lines import MOST_STEPS, Lines
 from farfield.pathlines import OverTime, options_text, step_numbers
 from farfield.progress import Report, reporting
 from farfield.seeds import file_of, resolve
 from farfield.settings import Settings
+from farfield.timesteps import TimeSteps
 from farfield.zones import Field, Zone
 
 Path = str | os.PathLike[str]
@@ -61,6 +63,7 @@ def open(
     events: Path | None = None,
     plot3d: Mapping[str, Any] | None = None,
     zone_order: Sequence[str] | None = None,
+    define: Mapping[str, str] | None = None,
     progress: bool | Report | None = None,
 ) -> Dataset:
     """Opens a dataset without reading its pages.
@@ -78,6 +81,7 @@ def open(
         plot3d: What sniffing cannot tell, as the options `--plot3d-...` have it: format, byte_order, precision, zones, iblank,
             dimension, order, kind; and `dt`, the time between the steps of files that do not give their times.
         zone_order: Zones in the order in which they are asked where several hold a position.
+        define: Fields made of others: names and expressions, as `--define` has them.
         progress: A function `report(phase, done, total) -> bool`, True or False for a bar; None shows one on terminals.
 
     What is None comes from `FARFIELD_*`, ./farfield.toml or the user's file, then the default.
@@ -96,6 +100,8 @@ def open(
         {"memory_limit": memory_limit, "workers": workers, "readers": readers, "replacement": replacement}
     )
     found = sources.parse(source, q=q, function=function)
+    if define:
+        plot3d = {**(plot3d or {}), "define": [f"{name} = {expression}" for name, expression in define.items()]}
     return open_source(found, chosen, events=events, plot3d=plot3d, zone_order=zone_order, progress=progress)
 
 
@@ -122,7 +128,7 @@ def open_source(
     return Dataset(native, source)
 
 
-class Dataset(OverTime):
+class Dataset(TimeSteps, OverTime, FlowMaps):
     """A dataset, or one time step of it. Nothing is read before it is needed; a `repr` reads nothing.
 
     >>> import farfield as ff
@@ -135,10 +141,9 @@ class Dataset(OverTime):
       times: 1
     """
 
-    def __init__(self, native: _core.Dataset, source: sources.Source, step: int | None = None) -> None:
+    def __init__(self, native: _core.Dataset, source: sources.Source) -> None:
         self._native = native
         self._source = source
-        self._step = step
         self._info: dict[str, Any] | None = None
 
     def info(self, *, ranges: bool = False, progress: bool | Report | None = None) -> dict[str, Any]:
@@ -164,20 +169,30 @@ class Dataset(OverTime):
         """
         return {z["name"]: Zone(self, z) for z in self.info()["zones"]}
 
+    def define(self, name: str, expression: str) -> None:
+        """Adds a field that is made of others; its pages are made when they are asked for.
+
+        Raises:
+            UsageError: if the expression does not parse or type, or the name is taken.
+
+        >>> import farfield as ff
+        >>> ds = ff.open("demo:box")
+        >>> ds.define("twice", "2 * density")
+        >>> bool(ds["twice"][0, 0, 0] == 2 * ds["density"][0, 0, 0])
+        True
+        """
+        self._native.define([f"{name} = {expression}"])
+        self._info = None
+
     @property
     def fields(self) -> list[str]:
         """Names of stored and derived fields, those first that every zone has."""
         return [f["name"] for f in self.info()["fields"]]
 
-    @property
-    def times(self) -> NDArray[np.float64]:
-        """Time of each step."""
-        return np.asarray(self.info()["times"], dtype=np.float64)
-
-    @property
-    def time_values(self) -> NDArray[np.float64]:
-        """The same as `times`, by the name that PyVista's readers have for it."""
-        return self.times
+    def _view(self) -> Dataset:
+        view = Dataset(self._native, self._source)
+        view._info = self._info
+        return view
 
     def __repr__(self) -> str:
         info = self.info()
@@ -194,51 +209,16 @@ class Dataset(OverTime):
         rows.append(f"  fields: {', '.join(stored) or 'none'}")
         if derived:
             rows.append(f"  derived: {', '.join(derived)}")
-        step = "" if self._step is None else f", at step {self._step}"
-        rows.append(f"  times: {len(info['times'])}{step}")
+        rows.append(f"  times: {len(info['times'])}{self._selected()}")
         return "\n".join(rows)
 
-    def isel(self, *, time: int) -> Dataset:
-        """One time step, by number.
-
-        Raises:
-            UsageError: if there is no such step.
-
-        >>> import farfield as ff
-        >>> ff.open("demo:box").isel(time=-1)["density"].shape
-        (33, 41, 49)
-        """
-        count = max(1, len(self.info()["times"]))
-        if not -count <= time < count:
-            raise UsageError(
-                f"there is no time step {time}; there {'is 1' if count == 1 else f'are {count}'}, counted from 0"
-            )
-        view = Dataset(self._native, self._source, time % count)
-        view._info = self._info
-        return view
-
-    def sel(self, *, time: float, method: str | None = None) -> Dataset:
-        """One time step, by its time; `method="nearest"` takes the closest.
-
-        Raises:
-            UsageError: if no step has that time.
-
-        >>> import farfield as ff
-        >>> ds = ff.open("demo:box")
-        >>> ds.sel(time=float(ds.times[0])), ds.sel(time=0.42, method="nearest")
-        (<farfield.Dataset demo:box: ..., at step 0, <farfield.Dataset demo:box: ..., at step 0)
-        """
-        times = self.times
-        if len(times) == 0:
-            raise UsageError("the dataset has no times; it is steady")
-        if method not in (None, "nearest"):
-            raise UsageError(f"method is None or 'nearest', not {method!r}")
-        if not math.isfinite(time):
-            raise UsageError(f"a time is a finite number, not {time}")
-        step = int(np.argmin(np.abs(times - time)))
-        if method is None and not np.isclose(times[step], time, rtol=1e-9, atol=0.0):
-            raise UsageError(f"no step has time {time}; the closest is {times[step]}: method='nearest' takes it")
-        return self.isel(time=step)
+    def _selected(self) -> str:
+        """Which steps are selected, for a `repr`."""
+        steps = self._steps
+        if steps is None or self._one:
+            return "" if steps is None else f", at step {steps[0]}"
+        stride = "" if steps.step == 1 else f", every {steps.step}th"
+        return f", steps {steps[0]} to {steps[-1]}{stride}"
 
     def probe(self, position: Sequence[float], *, fields: Sequence[str] | None = None) -> Probe | None:
         """Values, units, zone and ijk at a position, or None where it is in no zone. `fields` None: all of them.

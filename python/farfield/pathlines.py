@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from farfield import _core, outputs, sources
 from farfield.errors import UsageError
@@ -25,16 +25,20 @@ class OverTime(ABC):
 
     _native: _core.Dataset
     _source: sources.Source
-    _step: int | None
 
-    @property
     @abstractmethod
-    def times(self) -> NDArray[np.float64]:
-        """Time of each step."""
+    def _since(self, t0: float | None, t1: float | None = None, direction: str | None = None) -> float | None:
+        """When particles are let go, with regard to the steps that are selected."""
 
-    def _since(self, t0: float | None) -> float | None:
-        """When particles are let go: at the time that was selected, unless another is given."""
-        return float(self.times[self._step]) if t0 is None and self._step is not None else t0
+    @abstractmethod
+    def _until(self, t0: float | None, t1: float | None, direction: str | None) -> float | None:
+        """Until when they are followed, likewise."""
+
+    def _span(
+        self, t0: float | None, t1: float | None, direction: str | None
+    ) -> tuple[float | None, float | None]:
+        """From when until when, of the time steps that were selected."""
+        return self._since(t0, t1, direction), self._until(t0, t1, direction)
 
     def pathlines(
         self,
@@ -97,7 +101,7 @@ class OverTime(ABC):
         """
         how = {**how_far(integrator, tolerance, max_steps, scalars), "max_length": max_length, "trail": trail}
         kept = output_options(output_every, output_times, save_state, resume)
-        times = (integration_direction, self._since(t0), t1, time_step, hold_steps)
+        times = (integration_direction, *self._span(t0, t1, integration_direction), time_step, hold_steps)
         return self._particles(
             "pathline", vectors, seeds, {**path_options("pathline", *times), **how, **kept}, progress
         )
@@ -166,7 +170,7 @@ class OverTime(ABC):
             **release_options(release_every, release_steps, release_times),
             **output_options(output_every, output_times, save_state, resume),
         }
-        times = (integration_direction, self._since(t0), t1, time_step, hold_steps)
+        times = (integration_direction, *self._span(t0, t1, integration_direction), time_step, hold_steps)
         return self._particles("streakline", vectors, seeds, {**path_options("streakline", *times), **how}, progress)
 
     def timelines(
@@ -234,7 +238,7 @@ class OverTime(ABC):
             **curve_options(curves, refine, refine_length, max_points),
             **output_options(output_every, output_times),
         }
-        times = (integration_direction, self._since(t0), t1, time_step, hold_steps)
+        times = (integration_direction, *self._span(t0, t1, integration_direction), time_step, hold_steps)
         return self._particles("timeline", vectors, seeds, {**path_options("timeline", *times), **how}, progress)
 
     def _particles(

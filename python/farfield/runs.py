@@ -16,6 +16,7 @@ from farfield.settings import Settings
 if TYPE_CHECKING:
     from farfield.dataset import Dataset
     from farfield.scene import Scene
+    from farfield.scene.films import Film, Frames
 
 Path = str | os.PathLike[str]
 Notice = Callable[[Sequence[str]], None]
@@ -67,6 +68,7 @@ def convert(
     codec: str | None = None,
     resume: bool = False,
     overwrite: bool = False,
+    append: bool = False,
     dry_run: bool = False,
     memory_limit: str | int | None = None,
     workers: int | None = None,
@@ -88,6 +90,8 @@ def convert(
         codec: `"none"`, `"zstd"` or `"lz4"`.
         resume: Complete a store that an interrupted conversion left.
         overwrite: Replace a store that is there, once the new one is whole.
+        append: Add the time steps of the source that the store does not have yet; its pages stay what they are, and it takes
+            the place of the old one in one step. Where there is no store, it is made.
         dry_run: Only say what it would cost.
         memory_limit: As in `farfield.open`.
         workers: As in `farfield.open`.
@@ -98,7 +102,8 @@ def convert(
         progress: As in `farfield.open`.
 
     Raises:
-        DataError: if the source cannot be read, the destination exists, or the disk is full.
+        DataError: if the source cannot be read, the destination exists, or the disk is full; with `append`, if steps that are there
+            were changed since, or new ones do not come after them or are of other zones or fields.
         UsageError: if an argument makes no sense, or source and destination lie in each other.
 
     >>> import tempfile, farfield as ff
@@ -115,6 +120,8 @@ def convert(
         **{name: settings[name] for name in ("page", "layout", "codec")},
         "resume": resume,
         "overwrite": overwrite,
+        "append": append,
+        "given": [name for name, value in (("page", page), ("layout", layout), ("codec", codec)) if value is not None],
         "dry_run": dry_run,
     }
     read = found.reads()
@@ -217,6 +224,9 @@ def render(
     output: Path,
     *,
     size: tuple[int, int] | None = None,
+    frames: Frames | None = None,
+    fps: float | None = None,
+    resume: bool = False,
     memory_limit: str | int | None = None,
     workers: int | None = None,
     readers: int | None = None,
@@ -226,15 +236,20 @@ def render(
     zone_order: Sequence[str] | None = None,
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
-    """Draws a picture, in software, in charged tiles; returns what `render --json` prints.
+    """Draws a picture, or one of each time step, in software, in charged tiles; returns what `render --json` prints.
 
     Args:
         scene: A `Scene` or a dictionary of what a scene file holds, whose paths are relative to the working folder; the name of
             a scene file (`.json`), whose paths are relative to its own folder; an open dataset, or a source: these two give the
             default picture. An open dataset is opened a second time, with its files, its options and, where nothing else is
             said, its means; what it holds itself stays within its own limit.
-        output: The `.png` file.
+        output: The `.png` file. Of many time steps: a pattern with a place for the step's number (`"out_%04d.png"`), a folder, or a
+            `.mp4`, which the system's `ffmpeg` makes. Camera and ranges of colours are the same in all of them. Of a scene with
+            views each gets a file, with its name before the number or the ending, or in the place of `{view}`.
         size: Width and height in pixels; None for the scene's.
+        frames: Which time steps, counted from 0: a slice, a list, or text like `"0:100:2"`; None for all.
+        fps: Pictures a second of a video; None for 24.
+        resume: Leave numbered pictures alone that are there, whole, and of the same scene and data.
         memory_limit: As in `farfield.open`; None for that of an open dataset, likewise below.
         workers: As in `farfield.open`.
         readers: As in `farfield.open`.
@@ -260,8 +275,10 @@ def render(
     from farfield.scene import Scene, load_scene
     from farfield.scene.defaults import scene_and_info
     from farfield.scene.files import as_scene
+    from farfield.scene.films import Film
 
-    target = output_path(output, PICTURES, "pictures")
+    film = Film.of(output, frames=frames, fps=fps, resume=resume)
+    target = output_path(output, PICTURES, "pictures") if film is None else film.pattern
     means = {"memory_limit": memory_limit, "workers": workers, "readers": readers, "replacement": replacement}
     how: dict[str, Any] = {"plot3d": plot3d, "zone_order": zone_order}
     settings = Settings(means)
@@ -285,7 +302,7 @@ def render(
         chosen, info = scene_and_info(scene, settings, progress=progress, **how)
     if size is not None:
         chosen = chosen.model_copy(update={"size": size})
-    more: dict[str, Any] = {"events": events, "progress": progress, **how}
+    more: dict[str, Any] = {"film": film, "events": events, "progress": progress, **how}
     return draw(chosen, target, settings, info=info, files=files, scene_file=scene_file, **more)
 
 
@@ -294,6 +311,7 @@ def draw(
     target: str,
     settings: Settings,
     *,
+    film: Film | None = None,
     info: Mapping[str, Any] | None = None,
     files: sources.Source | None = None,
     scene_file: str | None = None,
@@ -304,9 +322,9 @@ def draw(
     zone_order: Sequence[str] | None = None,
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
-    """As `render`, of a scene. Its dataset's `info` and `files` are found out if they are not at hand; `scene_file` is where it
-    was read from, `save_as` where it is written to first. `notice` gets the names of files whose order was assumed, where the
-    dataset's `info` is at hand or needed.
+    """As `render`, of a scene; `target` is the name of its file, or the pattern of those of a `film`. Its dataset's `info` and
+    `files` are found out if they are not at hand; `scene_file` is where it was read from, `save_as` where it is written to
+    first. `notice` gets the names of files whose order was assumed, where the dataset's `info` is at hand or needed.
 
     Raises:
         UsageError: if the scene makes no sense.
@@ -315,11 +333,13 @@ def draw(
     from farfield import _core
     from farfield.dataset import open_source
     from farfield.scene.files import files_of, save_scene
+    from farfield.scene.films import add_outputs
     from farfield.scene.native import is_colored, to_native
 
     how: dict[str, Any] = {"plot3d": plot3d, "zone_order": zone_order}
     files, read = files_of(scene, files, scene_file=scene_file)
-    outputs.check([target, save_as, events], read)
+    document: dict[str, Any] = {}
+    outputs.check([*add_outputs(document, scene, target, film), save_as, events], read)
     if save_as is not None:
         save_scene(scene, save_as)
     if info is None and files is not None and is_colored(scene):
@@ -327,7 +347,7 @@ def draw(
             info = dataset.info()
     if notice is not None and info is not None:
         notice(info["order_assumed"])
-    document = to_native(scene, settings, info, files, **how)
+    document |= to_native(scene, settings, info, files, **how)
     with reporting(progress) as report:
         text = _core.render(
             json.dumps(document),

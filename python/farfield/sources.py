@@ -10,6 +10,7 @@ Source(path='flow.xyz', q=('flow.q',), function=(), options={}, text='flow.xyz+q
 from __future__ import annotations
 
 import glob
+import itertools
 import json
 import os
 import re
@@ -62,10 +63,16 @@ class Source:
         self, *, plot3d: Mapping[str, Any] | None = None, zone_order: Iterable[str] | None = None, **options: Any
     ) -> Source:
         """The same files; options that are given win over those that are there, those of `plot3d` one by one. Its `dt` is how far
-        apart the steps are.
+        apart the steps are, its `define` what is made of the fields.
         """
         words = {**self.options.get("plot3d", {}), **(plot3d or {})}
-        given = {"dt": words.pop("dt", None), "plot3d": words, "zone_order": list(zone_order or ()), **options}
+        given = {
+            "dt": words.pop("dt", None),
+            "define": words.pop("define", None),
+            "plot3d": words,
+            "zone_order": list(zone_order or ()),
+            **options,
+        }
         said = {key: value for key, value in given.items() if value not in (None, {}, [])}
         return replace(self, options={**self.options, **said})
 
@@ -169,10 +176,59 @@ def parse(
     if check:
         for name in (grid, *grids, *paths["q"], *paths["function"]):
             _readable(name)
+    if check:
+        _pair(whole, head, [grid, *grids], patterns, {key: list(files) for key, files in paths.items()})
     if grid.endswith(".p3d") and (paths["q"] or paths["function"]):
         raise UsageError(f"{grid}: a .p3d file names its q and function files itself; leave +q= away")
     said = head + "".join(f"+{key}={pattern}" for key, listed in patterns.items() for pattern in listed)
     return Source(grid, paths["q"], paths["function"], {"grids": grids} if grids else {}, said)
+
+
+def _pair(
+    whole: str, head: str, grids: list[str], patterns: Mapping[str, list[str]], found: Mapping[str, list[str]]
+) -> None:
+    """Refuses files of patterns whose numbers do not go together: which is whose step would be a guess.
+
+    Files that are named one by one are taken in their order.
+    """
+    lists = {
+        "grid": (grids, [head]),
+        "q": (found["q"], patterns["q"]),
+        "function": (found["function"], patterns["function"]),
+    }
+    numbered = {}
+    for what, (files, given) in lists.items():
+        numbers = numbers_of(files) if len(given) == 1 and len(files) > 1 else None
+        if numbers is not None:
+            numbered[what] = dict(zip(numbers, files, strict=True))
+    kinds = list(numbered)
+    for one, other in itertools.pairwise(kinds):
+        alone = [f for n, f in numbered[one].items() if n not in numbered[other]]
+        alone += [f for n, f in numbered[other].items() if n not in numbered[one]]
+        if alone:
+            few = ", ".join(os.path.basename(f) for f in alone[:4]) + (
+                f" and {len(alone) - 4} more" if len(alone) > 4 else ""
+            )
+            raise UsageError(
+                f"{whole}: the {one} and the {other} files are not numbered alike: {few} {'has' if len(alone) == 1 else 'have'} no "
+                f"partner of the same number; name files that go together alike, or give them one by one in the order of their "
+                f"steps (in Python, as lists)"
+            )
+
+
+def numbers_of(files: Iterable[str]) -> list[int] | None:
+    """The number of each file of a series: where the names are alike but for one number, each with another one.
+
+    >>> numbers_of(["run2/sol_8.q", "run2/sol_09.q", "run2/sol_10.q"]), numbers_of(["a.q", "b.q"]), numbers_of(["1_1.q", "2_2.q"])
+    ([8, 9, 10], None, None)
+    """
+    parts = [re.split(r"(\d+)", os.path.basename(f)) for f in files]
+    if len({(len(p), *p[::2]) for p in parts}) != 1:
+        return None
+    numbers = [[int(n) for n in p[1::2]] for p in parts]
+    vary = [n for n, column in enumerate(zip(*numbers, strict=True)) if len(set(column)) > 1]
+    found = [row[vary[0]] for row in numbers] if len(vary) == 1 else []
+    return found if found and len(set(found)) == len(found) else None
 
 
 def _readable(name: str) -> None:

@@ -5,6 +5,7 @@ Indices of arrays count from 0 and run [k, j, i], as the arrays are stored and a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,7 @@ class Zone:
         return field.get("zones") is None or self.name in field["zones"]
 
     def __getitem__(self, name: str) -> Field:
-        """A field, `xyz` or `iblank`.
+        """A field, `xyz`, `iblank`, or an expression such as `"grad(pressure)"`.
 
         Raises:
             UnknownName: if the zone does not have it.
@@ -65,7 +66,13 @@ class Zone:
         for f in info["fields"]:
             if f["name"] == name and self._has(f):
                 return Field(self._dataset, self, name, int(f["components"]), f["dtype"], f["units"])
-        raise UnknownName(f"no field named '{name}' in {self.name}; there are: {', '.join(self.fields)}, xyz")
+        try:
+            made = json.loads(self._dataset._native.describe(name, self.name))
+        except UnknownName as error:
+            raise UnknownName(
+                f"no field named '{name}' in {self.name}; there are: {', '.join(self.fields)}, xyz"
+            ) from error
+        return Field(self._dataset, self, name, int(made["components"]), made["dtype"], made["units"])
 
 
 class Field:

@@ -3,9 +3,13 @@
 use crate::session::{Session, Watch};
 use crate::surfaces::AXES;
 use crate::survey::{known, survey};
+use field::catalog::DType;
 use field::dataset::{Dataset, FieldName, Origin};
+use field::derive::fields::Made;
+use field::derive::Definitions;
 use field::error::FieldError;
 use field::quantity::DEFINITIONS;
+use field::uniform::Uniform;
 use serde_json::{json, Value};
 
 /// A number, or null where it is none.
@@ -32,6 +36,7 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
     let c = &dataset.catalog;
     let found = if ranges { survey(session, &dataset, watch)? } else { known(session, &dataset)? };
     let null = Value::Null;
+    let uniform = session.uniform()?;
     let zones: Vec<Value> = c
         .zones
         .iter()
@@ -48,7 +53,7 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
                 "name": z.name, "dims": z.dims, "iblank": d.iblank.is_some(), "points": z.dims.iter().product::<usize>(),
                 "page": d.translation.page, "pages": d.translation.count(), "box": found.boxes.get(n).unwrap_or(&null),
                 "kind": found.kinds.get(n).map(|k| k.word()), "header": header, "iblank_values": values, "iblank_unknown": unknown,
-                "iblank_others": others,
+                "iblank_others": others, "uniform": uniform.get(n).and_then(|u| u.as_ref()).map(Uniform::value),
             })
         })
         .collect();
@@ -64,14 +69,22 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
             "standard_name": stored.map(|a| a.standard_name.as_str()).or(d.map(|d| d.standard_name)).unwrap_or(""),
             "long_name": dataset.long_name(&name), "derived": d.is_some(),
             "definition": d.map(|d| if d.number > 0 { format!("{} (PLOT3D function {})", d.formula, d.number) } else { d.formula.to_owned() }),
-            "range": found.ranges.get(&name).unwrap_or(&null), "center": d.and_then(|d| d.centre),
+            "range": found.ranges.get(&name).unwrap_or(&null), "not_numbers": found.not_numbers.get(&name),
+            "pages_skipped": null, "center": d.and_then(|d| d.centre),
             "zones": if zones == c.zones.len() { Value::Null } else { holders(&dataset, &name).into() },
         }));
     }
+    let mut defined = Vec::new();
+    if ranges {
+        for (name, _) in session.defined() {
+            defined.push((name.clone(), session.range(&name, watch)?));
+        }
+    }
+    fields.extend(derived_fields(session, &dataset, &defined));
     let mut disk = 0u64;
     let steps = c.times.len().max(1) as u64;
     for (z, info) in dataset.zones.iter().zip(&c.zones) {
-        for a in &z.arrays {
+        for a in z.arrays.iter().filter(|a| !a.derived) {
             let n = if a.steady { 1 } else { steps };
             disk += n * (info.dims.iter().product::<usize>() * a.components * a.dtype.size()) as u64;
         }
@@ -91,6 +104,7 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
         "length_unit": dataset.length_unit(),
         "coordinates_dtype": dataset.zones.first().map_or("float64", |z| z.arrays[z.xyz].dtype.name()),
         "zones": zones, "fields": fields, "times": c.times, "times_counted": c.times_counted, "times_gaps": gaps(&c.times), "time_units": c.time_units,
+        "times_step": apart(&c.times), "times_equal": equal(&c.times),
         "pages": {"total": dataset.page_count()?, "bytes": page_bytes}, "bytes_disk": disk, "bytes_memory": dataset.bytes(),
         "checked": dataset.checked(), "layout": layout, "codec": codec,
         "limit_least_bytes": crate::trace::enough_limit(dataset.closure_bytes(&fields_traced, &session.pager, c.times.len().clamp(1, 2))),
@@ -101,8 +115,75 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
     }))
 }
 
+/// How far apart the steps are, where they are all as far apart, to a millionth.
+fn apart(times: &[f64]) -> Option<f64> {
+    let (first, last) = (times.first()?, times.last().filter(|_| times.len() > 1)?);
+    let mean = (last - first) / (times.len() - 1) as f64;
+    let alike = times.windows(2).all(|t| (t[1] - t[0] - mean).abs() <= 1e-6 * mean.abs());
+    (alike && mean > 0.0).then_some(mean)
+}
+
+/// The steps after which one of the same time follows.
+fn equal(times: &[f64]) -> Vec<usize> {
+    times.windows(2).enumerate().filter(|(_, t)| t[0] == t[1]).map(|(n, _)| n).collect()
+}
+
+/// A defined field's name, its range, and how many pages were not looked at for it.
+type Ranged = (String, (Option<[f64; 2]>, u64));
+
+/// Fields that are made of others by way of pages: those that users have defined, then those of gradients.
+fn derived_fields(session: &Session, dataset: &Dataset, ranges: &[Ranged]) -> Vec<Value> {
+    let all = dataset.zones.len();
+    let held = |name: &str| {
+        let zones = holders(dataset, name);
+        if zones.len() == all {
+            Value::Null
+        } else {
+            zones.into()
+        }
+    };
+    let row = |made: &Made, components: usize, dtype: DType, definition: String, centre: Option<f64>, of: &str| {
+        json!({
+            "name": made.name, "components": components, "dtype": dtype.name(), "units": made.units(), "standard_name": "",
+            "long_name": made.long_name, "derived": true, "definition": definition, "range": null, "not_numbers": null,
+            "pages_skipped": null, "center": centre, "zones": held(of),
+        })
+    };
+    let mut rows = Vec::new();
+    for (name, text) in session.defined() {
+        let zone = dataset.zones_with(&name).next().map(|n| &dataset.zones[n]);
+        let slot = zone.and_then(|z| z.array(&name).map(|a| &z.arrays[a]));
+        if let (Some(made), Some(slot)) = (dataset.made_named(&name), slot) {
+            let mut found = row(made, slot.components, slot.dtype, text, None, &name);
+            if let Some((_, (range, skipped))) = ranges.iter().find(|(n, _)| *n == name) {
+                found["range"] = json!(range);
+                found["pages_skipped"] = json!(skipped);
+            }
+            rows.push(found);
+        }
+    }
+    for g in dataset.gradients() {
+        let Some((made, components, dtype)) = dataset.preview(g.name, &Definitions::default(), &session.pager) else {
+            continue;
+        };
+        let definition = match g.number {
+            0 => g.expression.to_owned(),
+            n => format!("{} (PLOT3D function {n})", g.expression),
+        };
+        rows.push(row(
+            &made,
+            components,
+            dtype,
+            definition,
+            g.centre,
+            if g.number == 210 { "pressure" } else { "velocity" },
+        ));
+    }
+    rows
+}
+
 /// The steps after which more time passes than between most: half as much again as the median.
-fn gaps(times: &[f64]) -> Vec<usize> {
+pub fn gaps(times: &[f64]) -> Vec<usize> {
     let mut spans: Vec<f64> = times.windows(2).map(|t| t[1] - t[0]).collect();
     let each = spans.clone();
     spans.sort_by(f64::total_cmp);

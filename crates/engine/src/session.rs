@@ -3,12 +3,15 @@
 use crate::convert::{self, ArraySource, ConvertInput};
 use field::catalog::Role;
 use field::dataset::{Dataset, Origin};
+use field::derive::Definitions;
 use field::error::FieldError;
 use field::file::{self, Digest};
 use field::nodes::Zone;
 use field::paging::Paging;
 use field::plot3d::{Given, Plot3d, Plot3dOptions};
+use field::series::SeriesFiles;
 use field::store::Store;
+use field::uniform::Uniform;
 use pager::{Backend, ChargeKind, Observer, PageErrorKind, Pager, PagerConfig, PagerError, PolicyKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,6 +36,8 @@ pub struct SourceSpec {
     pub cache_dir: PathBuf,
     /// Names of zones in the order in which they are searched.
     pub zone_order: Vec<String>,
+    /// Fields that the user defines, `NAME = EXPRESSION`.
+    pub define: Vec<String>,
 }
 
 impl SourceSpec {
@@ -109,8 +114,8 @@ fn check_limit(limit: u64) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// Reads in flight where nobody says otherwise. A local disk is saturated by fewer, but reads that are done wait for a worker to take
-/// them, and meanwhile the disk has only the rest: all of 1.8 GB through the page cache took 1.5 s with 128 and 1.8 s with 64.
+/// Reads in flight where nobody says otherwise. A local disk is saturated by fewer, but reads that are done wait for a worker to
+/// take them, and meanwhile the disk has only the rest: all of 1.8 GB through the page cache took 1.5 s with 128 and 1.8 s with 64.
 pub const DEFAULT_READERS: usize = 128;
 
 /// Called with a phase, how much is done and how much there is (0: unknown); false cancels.
@@ -125,7 +130,9 @@ pub struct Session {
     /// With what.
     pub means: Means,
     /// Held for moments, by threads that may hold a lock of the caller's (Python's): whoever holds this waits for nothing.
-    dataset: Mutex<Arc<Dataset>>,
+    pub(crate) dataset: Mutex<Arc<Dataset>>,
+    /// What users have defined.
+    pub(crate) definitions: Mutex<Definitions>,
     /// Who makes the boxes.
     indexing: Mutex<Option<std::thread::ThreadId>>,
     /// Resident bytes before the first page.
@@ -209,11 +216,12 @@ impl Session {
         // for a third of the processor time. What it can keep is read through it, so that the next run finds it there.
         let cache = crate::process::memory_available().map_or(u64::MAX, |b| b / 2);
         pager.set_direct(dataset.bytes() > cache);
-        Ok(Self {
+        let session = Self {
             pager,
             spec,
             means,
             dataset: Mutex::new(Arc::new(dataset)),
+            definitions: Mutex::default(),
             indexing: Mutex::new(None),
             base_bytes,
             opened,
@@ -221,7 +229,9 @@ impl Session {
             waited_s: Mutex::new(0.0),
             read: Mutex::default(),
             unseen: Mutex::new(unseen),
-        })
+        };
+        session.define(&session.spec.define)?;
+        Ok(session)
     }
 
     /// The dataset as it is known now.
@@ -246,23 +256,46 @@ impl Session {
         if has_boxes(&dataset) {
             return Ok(dataset);
         }
-        let Origin::Plot3d(files) = &dataset.origin else { return Ok(dataset) };
-        let sources = file::identities(files.files().paths())?;
-        let folder = self.spec.cache_dir.join("data");
-        let at = folder.join(index_name(files, sources.iter().fold(Digest::default(), Digest::state)));
-        let of_these = |index: &Store| index.root.source.as_ref() == Some(&Digest::of(&sources).to_string());
-        let index = match Store::open(&at) {
-            Ok(index) if of_these(&index) => index,
+        let Some((at, known)) = self.index(&dataset)? else { return Ok(dataset) };
+        let index = match known {
+            Some(index) => index,
             // There is none, or one that is not whole or of other files: then it is made, and what is in the way of that is said.
-            _ => {
-                let made = std::fs::create_dir_all(&folder).map_err(|e| FieldError::io(&folder, e));
-                made.and_then(|()| self.make_boxes(&dataset, &at, watch)).map_err(|e| e.in_cache(&folder))?;
+            None => {
+                let folder = at.parent().unwrap_or(Path::new("."));
+                let made = std::fs::create_dir_all(folder).map_err(|e| FieldError::io(folder, e));
+                made.and_then(|()| self.make_boxes(&dataset, &at, watch)).map_err(|e| e.in_cache(folder))?;
                 Store::open(&at)?
             }
         };
-        let dataset = Arc::new(dataset.with_boxes(&index, &self.pager)?);
-        *self.dataset.lock().unwrap_or_else(PoisonError::into_inner) = dataset.clone();
+        // Derived fields may have been named meanwhile.
+        let mut held = self.dataset.lock().unwrap_or_else(PoisonError::into_inner);
+        let dataset = Arc::new(held.with_boxes(&index, &self.pager)?);
+        *held = dataset.clone();
         Ok(dataset)
+    }
+
+    /// Where the index of files that are paged in place lies, and the index where it is there and of these files; `None` for a store.
+    fn index(&self, dataset: &Dataset) -> Result<Option<(PathBuf, Option<Store>)>, FieldError> {
+        let Origin::Plot3d(files) = &dataset.origin else { return Ok(None) };
+        let sources = file::identities(files.files().paths())?;
+        let at = self.spec.cache_dir.join("data");
+        let at = at.join(index_name(files, sources.iter().fold(Digest::default(), Digest::state)));
+        let of_these = |index: &Store| index.root.source.as_ref() == Some(&Digest::of(&sources).to_string());
+        let known = Store::open(&at).ok().filter(of_these);
+        Ok(Some((at, known)))
+    }
+
+    /// The uniform grids that the zones are, where that is known: of a store, and of files whose boxes were made.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`] for a file that is not there any more.
+    pub fn uniform(&self) -> Result<Vec<Option<Uniform>>, FieldError> {
+        let dataset = self.dataset();
+        let index = if dataset.zones.iter().all(|z| z.boxes.is_empty()) { self.index(&dataset)? } else { None };
+        Ok(match index {
+            Some((_, Some(index))) if index.root.uniform.len() == dataset.zones.len() => index.root.uniform,
+            _ => dataset.zones.iter().map(|z| z.uniform).collect(),
+        })
     }
 
     /// Makes the index with the boxes of files that are paged in place.
@@ -276,7 +309,8 @@ impl Session {
         convert::build_index(&input, &pages, at, limit, threads, &charge, &mut progress).map(|_| ())
     }
 
-    /// Changes the memory limit, also while runs are under way. Lowering it takes effect as pages and tasks let go of what they hold.
+    /// Changes the memory limit, also while runs are under way. Lowering it takes effect as pages and tasks let go of what they
+    /// hold.
     ///
     /// # Errors
     /// [`FieldError::LimitTooSmall`] below [`SMALLEST_LIMIT`].
@@ -319,7 +353,7 @@ impl Session {
                 "total": self.dataset().page_count().unwrap_or(c.total), "touched": c.touched, "touched_exact": c.touched_exact, "faults": c.faults, "hits": c.hits,
                 "evictions": c.evictions, "given_back": c.given_back,
                 "prefetched": c.prefetched, "prefetched_used": c.prefetched_used, "prefetch_dropped": c.prefetch_dropped,
-                "failed": c.failed, "fills": c.fills,
+                "failed": c.failed, "fills": c.fills, "derived": c.derived,
             },
             "bytes_read": c.bytes_read + read[0],
             "reads": c.reads + read[1],
@@ -540,12 +574,17 @@ pub fn convert_input(dataset: &Dataset) -> Result<ConvertInput, FieldError> {
         Origin::Plot3d(p) => p.files().paths().to_vec(),
         Origin::Store(s) => vec![s.path.join("zarr.json")],
     };
-    Ok(ConvertInput { catalog: dataset.catalog.clone(), arrays: arrays.collect(), files })
+    let series = match &dataset.origin {
+        Origin::Plot3d(p) => p.series.clone(),
+        Origin::Store(_) => SeriesFiles::default(),
+    };
+    Ok(ConvertInput { catalog: dataset.catalog.clone(), arrays: arrays.collect(), files, series })
 }
 
 /// Names the index of files by what they are and how they are read: the same files are read in another way when options say so.
 fn index_name(files: &Plot3d, sources: Digest) -> String {
-    let mut digest = sources.text(&files.catalog.format);
+    // With what an index says: one that was made before uniform grids were looked for is none of these.
+    let mut digest = sources.text("uniform").text(&files.catalog.format);
     for (n, zone) in files.catalog.zones.iter().enumerate() {
         digest = digest.text(&format!(" {:?}", zone.dims));
         let geometry = zone.arrays.iter().enumerate().filter(|(_, a)| a.role != Role::Field);

@@ -157,6 +157,7 @@ pub fn extract(
     watch: &mut Watch<'_>,
 ) -> Result<Value, FieldError> {
     let file = OutputFile::create(output)?;
+    session.derive(&spec.scalars)?;
     let dataset = session.dataset();
     let faces = match &spec.surfaces {
         Some(Value::Array(list)) => list.iter().map(|v| face_of(&dataset, v)).collect::<Result<Vec<_>, _>>()?,

@@ -40,6 +40,8 @@ pub(crate) struct Found {
     pub kinds: Vec<GridKind>,
     /// Faces that are walls at every step.
     pub walls: Option<Vec<GridFace>>,
+    /// Of each field, usable points of all steps looked at whose values are no numbers; empty where nobody has looked.
+    pub not_numbers: HashMap<String, u64>,
 }
 
 /// How often values of a kind stand; beyond [`COUNTED`] different ones, those farthest from zero are counted together, so that what
@@ -162,6 +164,8 @@ struct ZoneSurvey<'a> {
     bounds: [[f64; 3]; 2],
     blanks: Blanks,
     kind: Option<GridKind>,
+    /// Of each field, usable points whose values are no numbers.
+    not_numbers: Vec<u64>,
 }
 
 impl<'a> ZoneSurvey<'a> {
@@ -173,6 +177,7 @@ impl<'a> ZoneSurvey<'a> {
             zone,
             z,
             spans: vec![NOTHING; names.len()],
+            not_numbers: vec![0; names.len()],
             names,
             fields,
             bounds: [[f64::INFINITY; 3], [f64::NEG_INFINITY; 3]],
@@ -249,6 +254,8 @@ impl<'a> ZoneSurvey<'a> {
                 };
                 if !hole && x.is_finite() {
                     widen(&mut self.spans[*n], x, x);
+                } else if !hole {
+                    self.not_numbers[*n] += 1;
                 }
             }
             true
@@ -268,7 +275,8 @@ impl<'a> ZoneSurvey<'a> {
         found.kinds.extend(self.kind);
         self.blanks.flush();
         found.blanks.push(self.blanks);
-        for (name, span) in self.names.into_iter().zip(self.spans) {
+        for (name, (span, count)) in self.names.into_iter().zip(self.spans.into_iter().zip(self.not_numbers)) {
+            *found.not_numbers.entry(name.clone()).or_insert(0) += count;
             widen(ranges.entry(name).or_insert(NOTHING), span.0, span.1);
         }
     }

@@ -273,6 +273,8 @@ pub fn trace(
     if wrong(&spec.options.terminal_speed) {
         return Err(FieldError::Usage("the terminal speed must be 0 or more".into()));
     }
+    session.derive(&spec.scalars)?;
+    session.derive(&[&spec.field])?;
     // Names are checked before an index is built for them.
     session.dataset().fields(Some(&spec.field), &spec.scalars, spec.step)?;
     let (over, is_series) = (&spec.over, file.as_ref().is_some_and(|f| f.format() == OutputFormat::Pvd));
@@ -514,16 +516,16 @@ fn window_bytes(components: usize) -> u64 {
 /// readers idle.
 const LONG_LINE: u64 = 256 << 10;
 
-/// Lines under way at a time: each uses a page or two of each array that it reads, and grows; half of the memory is for that. No more
-/// than keep readers and workers busy: what a line waits for is mostly a page or two of each of three arrays.
+/// Lines under way at a time: each uses a page or two of each array that it reads, and grows; half of the memory is for that. No
+/// more than keep readers and workers busy: what a line waits for is mostly a page or two of each of three arrays.
 pub(crate) fn active_lines(limit: u64, step_bytes: u64, line_bytes: u64, workers: usize, readers: usize) -> usize {
     let each = (step_bytes / 4).max(64 << 10).max(line_bytes);
     let busy = readers.max(workers * 2 * LANES).max(BUSY);
     (limit / 2 / each).clamp(workers as u64 * 2, busy as u64) as usize
 }
 
-/// Lines that keep a disk busy. Of 512 under way 1.10 times the bytes of the pages touched were read, of 64 to 128 1.05, and the run took
-/// 0.63 s instead of 0.68; with 32 it took 0.84.
+/// Lines that keep a disk busy. Of 512 under way 1.10 times the bytes of the pages touched were read, of 64 to 128 1.05, and the
+/// run took 0.63 s instead of 0.68; with 32 it took 0.84.
 const BUSY: usize = 128;
 
 /// The smallest limit for a largest step of so many bytes: the elder's pages beside an eighth for results, and the bookkeeping.

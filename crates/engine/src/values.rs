@@ -226,6 +226,7 @@ pub fn probe(
     watch: &mut Watch<'_>,
 ) -> Result<Option<Probed>, FieldError> {
     session.dataset().check_step(step)?;
+    session.derive(names.unwrap_or_default())?;
     let dataset = session.located(watch)?;
     if let Some(nowhere) = names.unwrap_or_default().iter().find(|n| dataset.zones_with(n).next().is_none()) {
         return Err(dataset.unknown_field(nowhere));
@@ -262,6 +263,7 @@ pub fn probe_ijk(
     names: Option<&[String]>,
     step: usize,
 ) -> Result<Probed, FieldError> {
+    session.derive(names.unwrap_or_default())?;
     let dataset = session.dataset();
     dataset.check_step(step)?;
     let z = &dataset.zones[zone];
@@ -369,8 +371,8 @@ impl GridFace {
     }
 }
 
-/// The outer faces of zones whose nodes are all wall (iblank 2) or all at rest, at each of `steps`; in a 2-D dataset, where a zone is
-/// itself a face, the edges of zones.
+/// The outer faces of zones whose nodes are all wall (iblank 2) or all at rest, at each of `steps`; in a 2-D dataset, where a
+/// zone is itself a face, the edges of zones.
 ///
 /// # Errors
 /// [`FieldError`].

@@ -8,8 +8,8 @@ use pager::id::{ArrayId, PageId};
 use pager::Pager;
 
 impl Dataset {
-    /// Bytes of the largest step of a tracer that looks at `steps` time steps at once: every page that the cell of a particle can lie
-    /// in, for each array that is read, with the pages of boxes and shard indexes on the way to them.
+    /// Bytes of the largest step of a tracer that looks at `steps` time steps at once: every page that the cell of a particle can
+    /// lie in, for each array that is read, with the pages of boxes and shard indexes on the way to them.
     pub fn step_bytes(&self, fields: &[ZoneFields], pager: &Pager, steps: usize) -> u64 {
         let frame = |id: ArrayId| frame_bytes(pager, id);
         let of_zone = |(z, f): (&Zone, &ZoneFields)| {
@@ -22,7 +22,8 @@ impl Dataset {
             // The largest page is read encoded beside its frame; where components are put together, it is decoded beside it too.
             // Buffers come in sizes a quarter apart.
             let buffers = |a: usize| if z.arrays[a].components > 1 { 2 } else { 1 };
-            let beside = |a: &usize| frame(z.arrays[*a].id) * 5 / 4 * buffers(*a);
+            // Of a derived page it is what making it takes.
+            let beside = |a: &usize| (frame(z.arrays[*a].id) * 5 / 4 * buffers(*a)).max(z.arrays[*a].making);
             pages + boxes + used.iter().map(beside).max().unwrap_or(0)
         };
         self.zones.iter().zip(fields).map(of_zone).max().unwrap_or(0)
@@ -46,7 +47,8 @@ impl Dataset {
             let geometry = geometry.map(|a| (frame(z.arrays[a].id) * corners + INDEX_BYTES) * times(z, a, steps));
             others += near * moments + geometry.sum::<u64>();
             // A buffer for an encoded page may be a fifth larger than it.
-            encoded = encoded.max(used.iter().map(|a| frame(z.arrays[*a].id) * 6 / 5).max().unwrap_or(0));
+            encoded = encoded
+                .max(used.iter().map(|a| (frame(z.arrays[*a].id) * 6 / 5).max(z.arrays[*a].making)).max().unwrap_or(0));
         }
         (self.step_bytes(fields, pager, steps) + others).min(all) + encoded
     }

@@ -1,6 +1,7 @@
 //! A dataset that is open: what it holds, and the pager's numbers for it.
 
 use crate::catalog::{Catalog, Role, Rows, ZoneInfo};
+use crate::derive::fields::Made;
 use crate::error::FieldError;
 use crate::held;
 use crate::inplace::{page_box, InPlace};
@@ -11,6 +12,7 @@ use crate::space::ZoneFields;
 use crate::store::layout::box_pages;
 use crate::store::{LevelId, Register, Store};
 use crate::translate::Translation;
+use crate::uniform::Uniform;
 use pager::id::{ArrayId, SourceId};
 use pager::map::PageMap;
 use pager::{Charge, Pager};
@@ -19,11 +21,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Where the pages come from.
+#[derive(Clone)]
 pub enum Origin {
     /// Files paged where they lie; boxes come from an index beside them in the cache.
-    Plot3d(Box<Plot3d>),
+    Plot3d(Arc<Plot3d>),
     /// Our own store.
-    Store(Box<Store>),
+    Store(Arc<Store>),
 }
 
 /// A field by name.
@@ -42,7 +45,7 @@ pub struct Dataset {
     /// What it holds.
     pub catalog: Catalog,
     /// Found once: it takes a look through all zones.
-    units: FlowUnits,
+    pub(crate) units: FlowUnits,
     /// Where it comes from.
     pub origin: Origin,
     /// Zones as the accessors see them.
@@ -50,8 +53,10 @@ pub struct Dataset {
     /// Ranges of each zone's arrays by page, coarsest last: lower limits of each component, then upper, float64. Empty
     /// where there is no index.
     pub ranges: Vec<Vec<Vec<LevelId>>>,
+    /// Derived fields that have pages.
+    pub made: Arc<[Made]>,
     /// For all of the above, and for what the pager keeps of it.
-    charges: Vec<Arc<Charge>>,
+    pub(crate) charges: Vec<Arc<Charge>>,
 }
 
 struct Registrar<'a>(&'a Pager);
@@ -74,6 +79,8 @@ fn slots(catalog: &Catalog, zone: usize, ids: &[ArrayId], steps: impl Fn(usize) 
             components: a.components,
             dtype: a.dtype,
             steady: steps(n) <= 1,
+            derived: false,
+            making: 0,
         })
         .collect()
 }
@@ -105,6 +112,7 @@ fn zone(
     page: [usize; 3],
     arrays: Vec<ArraySlot>,
     boxes: &[LevelId],
+    uniform: Option<Uniform>,
 ) -> Result<Zone, FieldError> {
     let z = &catalog.zones[n];
     let role = |r: Role| z.arrays.iter().position(|a| a.role == r);
@@ -115,7 +123,7 @@ fn zone(
         xyz,
         iblank: role(Role::Iblank),
         boxes: levels(boxes, arrays[xyz].steady),
-        uniform: None,
+        uniform: uniform.filter(|_| arrays[xyz].steady),
         arrays,
     })
 }
@@ -143,12 +151,20 @@ impl Dataset {
         let catalog = store.catalog.clone();
         let zones = ids.iter().zip(&store.zones).enumerate().map(|(n, (z, layout))| {
             let arrays = slots(&catalog, n, &z.arrays, |a| layout.arrays[a].steps);
-            zone(&catalog, n, layout.paging.page, arrays, &z.boxes)
+            zone(&catalog, n, layout.paging.page, arrays, &z.boxes, store.root.uniform[n])
         });
         let zones = zones.collect::<Result<Vec<_>, _>>()?;
         let ranges = ids.into_iter().map(|z| z.ranges).collect();
         let units = FlowUnits::of(&catalog);
-        Ok(Self { catalog, units, origin: Origin::Store(Box::new(store)), zones: zones.into(), ranges, charges })
+        Ok(Self {
+            catalog,
+            units,
+            origin: Origin::Store(Arc::new(store)),
+            zones: zones.into(),
+            ranges,
+            made: Arc::new([]),
+            charges,
+        })
     }
 
     /// Registers PLOT3D files. They have no boxes yet: see [`Self::with_boxes`].
@@ -178,11 +194,11 @@ impl Dataset {
                 steps.push(layout.steps());
                 ids.push(pager.add_array(Arc::new(InPlace::new(layout, sources.clone()))));
             }
-            zones.push(zone(&catalog, n, page_box(z.dims), slots(&catalog, n, &ids, |a| steps[a]), &[])?);
+            zones.push(zone(&catalog, n, page_box(z.dims), slots(&catalog, n, &ids, |a| steps[a]), &[], None)?);
         }
-        let origin = Origin::Plot3d(Box::new(files));
+        let origin = Origin::Plot3d(Arc::new(files));
         let units = FlowUnits::of(&catalog);
-        Ok(Self { catalog, units, origin, zones: zones.into(), ranges: Vec::new(), charges })
+        Ok(Self { catalog, units, origin, zones: zones.into(), ranges: Vec::new(), made: Arc::new([]), charges })
     }
 
     /// PLOT3D files with the boxes of an index, which is made of geometry alone and knows no ranges. Arrays keep their
@@ -204,9 +220,9 @@ impl Dataset {
         let mut charges = self.charges.clone();
         charges.push(held::charge(pager, bytes, self.zones.len())?);
         let ids = index.register(&mut Registrar(pager));
-        let zones = self.zones.iter().zip(&ids).map(|(z, i)| {
-            let boxes = levels(&i.boxes, z.arrays[z.xyz].steady);
-            Zone { boxes, ..z.clone() }
+        let zones = self.zones.iter().zip(&ids).zip(&index.root.uniform).map(|((z, i), uniform)| {
+            let steady = z.arrays[z.xyz].steady;
+            Zone { boxes: levels(&i.boxes, steady), uniform: uniform.filter(|_| steady), ..z.clone() }
         });
         Ok(Self {
             catalog: self.catalog.clone(),
@@ -214,8 +230,22 @@ impl Dataset {
             origin: Origin::Plot3d(files.clone()),
             zones: zones.collect(),
             ranges: Vec::new(),
+            made: self.made.clone(),
             charges,
         })
+    }
+
+    /// The same with other zones, which have more arrays behind those of the catalog.
+    pub(crate) fn with_zones(&self, zones: Vec<Zone>, made: Vec<Made>, charges: Vec<Arc<Charge>>) -> Self {
+        Self {
+            catalog: self.catalog.clone(),
+            units: self.units,
+            origin: self.origin.clone(),
+            zones: zones.into(),
+            ranges: self.ranges.clone(),
+            made: made.into(),
+            charges,
+        }
     }
 
     /// Whole rows of the arrays, zone by zone in catalog order, for converters.
@@ -294,7 +324,8 @@ impl Dataset {
 
     /// The error for a name that no zone has.
     pub fn unknown_field(&self, name: &str) -> FieldError {
-        let known = self.field_names().into_iter().map(|f| f.name).collect();
+        let mut known: Vec<String> = self.field_names().into_iter().map(|f| f.name).collect();
+        known.extend(self.gradients().map(|g| g.name.to_owned()));
         FieldError::Unknown { what: "field", name: name.to_owned(), known }
     }
 
@@ -391,12 +422,17 @@ impl Dataset {
         sampled: &[String],
         step: usize,
     ) -> Result<ZoneFields, FieldError> {
+        let (gamma, free) = self.gas(zone, step);
+        ZoneFields::named(&self.zones[zone], vector, sampled, gamma, free)
+    }
+
+    /// Ratio of specific heats and free stream of a zone at a step, as its header says.
+    pub(crate) fn gas(&self, zone: usize, step: usize) -> (f64, FreeStream) {
         let info = &self.catalog.zones[zone];
         let header = info.headers.get(step).or(info.headers.last());
         let gamma = header.map(|h| h.gamma).filter(|g| g.is_finite()).unwrap_or(1.4);
         let mach = header.map(|h| h.mach).unwrap_or(f64::NAN);
-        let free = free_stream(&self.units, mach, gamma);
-        ZoneFields::named(&self.zones[zone], vector, sampled, gamma, free)
+        (gamma, free_stream(&self.units, mach, gamma))
     }
 
     /// The error for a name that a line needs and that not every zone has.
@@ -423,12 +459,18 @@ impl Dataset {
         if let Some(d) = DEFINITIONS.iter().find(|d| d.name == name) {
             return if self.in_si(d) { d.units } else { "1" }.to_owned();
         }
+        if let Some(m) = self.made_named(name) {
+            return m.units();
+        }
         let stem = ["_x", "_y", "_z"].iter().find_map(|s| name.strip_suffix(s));
+        if let Some(m) = stem.and_then(|s| self.made_named(s)) {
+            return m.units();
+        }
         stem.and_then(|s| self.catalog.array_named(s)).map_or_else(|| "1".to_owned(), |a| a.units.clone())
     }
 
     /// Whether a derived field comes out in its SI unit.
-    fn in_si(&self, d: &Definition) -> bool {
+    pub(crate) fn in_si(&self, d: &Definition) -> bool {
         let reference = &self.units.reference;
         match d.derived {
             // R is in J/(kg K) only where the flow is in SI.
@@ -460,7 +502,9 @@ impl Dataset {
         if let Some(a) = self.catalog.array_named(name) {
             return a.long_name.clone();
         }
-        let Some(d) = DEFINITIONS.iter().find(|d| d.name == name) else { return name.to_owned() };
+        let Some(d) = DEFINITIONS.iter().find(|d| d.name == name) else {
+            return self.made_named(name).map_or_else(|| name.to_owned(), |m| m.long_name.clone());
+        };
         if self.in_si(d) {
             return d.long_name.to_owned();
         }
@@ -487,7 +531,10 @@ impl Dataset {
                     let pages = z.translation.count();
                     let boxes =
                         box_pages(z.translation.dims.map(|n| n as usize)).checked_mul(count(z.arrays[z.xyz].steady))?;
-                    z.arrays.iter().try_fold(boxes, |sum, a| pages.checked_mul(count(a.steady))?.checked_add(sum))
+                    z.arrays
+                        .iter()
+                        .filter(|a| !a.derived)
+                        .try_fold(boxes, |sum, a| pages.checked_mul(count(a.steady))?.checked_add(sum))
                 };
                 let sum = self.zones.iter().try_fold(0u64, |sum, z| sum.checked_add(of_zone(z)?));
                 let path = p.files().paths().first().map_or(Path::new(""), |p| p.as_path());
@@ -501,7 +548,7 @@ impl Dataset {
     /// Bytes of all pages of the arrays, decoded, all time steps.
     pub fn bytes(&self) -> u64 {
         let steps = self.catalog.times.len().max(1) as u64;
-        let each = self.zones.iter().flat_map(|z| z.arrays.iter().map(move |a| (z, a)));
+        let each = self.zones.iter().flat_map(|z| z.arrays.iter().filter(|a| !a.derived).map(move |a| (z, a)));
         each.map(|(z, a)| {
             let page = (z.translation.component * a.components * a.dtype.size()) as u64;
             z.translation.count().saturating_mul(page).saturating_mul(if a.steady { 1 } else { steps })
@@ -517,9 +564,9 @@ impl Dataset {
 
 /// In what the conserved variables are.
 #[derive(Copy, Clone, Debug)]
-struct FlowUnits {
+pub(crate) struct FlowUnits {
     /// In SI, or without dimensions.
-    si: bool,
+    pub(crate) si: bool,
     reference: Reference,
 }
 

@@ -86,6 +86,11 @@ pub fn identities(files: &[PathBuf]) -> Result<Vec<FileIdentity>, FieldError> {
 }
 
 impl FileIdentity {
+    /// Where it lies, without links.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     fn new(path: &Path, about: &Metadata) -> io::Result<Self> {
         Ok(Self {
             path: std::fs::canonicalize(path)?,
@@ -112,6 +117,12 @@ impl Digest {
     /// That of files.
     pub fn of(files: &[FileIdentity]) -> Self {
         files.iter().fold(Self::default(), Self::file)
+    }
+
+    /// From what [`std::fmt::Display`] makes of one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digest = Self(u128::from_str_radix(text, 16).ok()?);
+        (digest.to_string() == text).then_some(digest)
     }
 
     /// With a text in addition.

@@ -105,6 +105,8 @@ impl FlatNodes {
                     id: ArrayId(u32::MAX),
                     components: *c,
                     dtype: a.base().1,
+                    derived: false,
+                    making: 0,
                     steady: true,
                 })
                 .collect();
@@ -124,10 +126,9 @@ impl FlatNodes {
                     steady: true,
                 })
                 .collect();
-            let points = dims.map(|n| n as usize);
             let uniform = match &arrays[xyz].2 {
-                FlatArray::F32(v) => Uniform::find(points, slots[xyz].components, Xyz::F32(v)),
-                FlatArray::F64(v) => Uniform::find(points, slots[xyz].components, Xyz::F64(v)),
+                FlatArray::F32(v) => Uniform::find(dims, slots[xyz].components, Xyz::F32(v)),
+                FlatArray::F64(v) => Uniform::find(dims, slots[xyz].components, Xyz::F64(v)),
                 FlatArray::I32(_) => None,
             };
             meta.push(Zone { name, translation, arrays: slots, xyz, iblank, boxes: levels, uniform });

@@ -44,6 +44,10 @@ pub struct ArraySlot {
     pub dtype: DType,
     /// The same at every time step.
     pub steady: bool,
+    /// Its pages are made of those of other arrays.
+    pub derived: bool,
+    /// Bytes that making one of its pages takes beside its frame, if they are.
+    pub making: u64,
 }
 
 /// One level of the boxes of blocks of 4x4x4 cells (level 0) and of blocks twice as large at each further level.
@@ -123,7 +127,8 @@ pub fn box_holds(b: &[f32; 6], p: V4) -> bool {
     beyond(lo, hi, p).either(hi.below(lo)).bits() & 7 == 0
 }
 
-/// Smallest and largest of points. NaN are passed over (the comparisons give their second operand then), but the first point's stay.
+/// Smallest and largest of points. NaN are passed over (the comparisons give their second operand then), but the first point's
+/// stay.
 #[inline(always)]
 pub(crate) fn bounds_of(points: &[V4]) -> (V4, V4) {
     let first = points.first().copied().unwrap_or(V4::zero());

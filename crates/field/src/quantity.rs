@@ -78,7 +78,7 @@ impl From<f64> for FreeStream {
 
 impl FreeStream {
     /// rho_inf a_inf^2, by which PLOT3D divides pressures.
-    fn pressure_scale(&self) -> f64 {
+    pub(crate) fn pressure_scale(&self) -> f64 {
         self.density * self.sound_speed * self.sound_speed
     }
 }
@@ -352,7 +352,7 @@ impl Quantity {
             .arrays
             .iter()
             .enumerate()
-            .filter(|(n, _)| *n != zone.xyz && Some(*n) != zone.iblank)
+            .filter(|(n, a)| *n != zone.xyz && Some(*n) != zone.iblank && !a.derived)
             .map(|(_, a)| a.name.clone());
         let derived = DEFINITIONS.iter().filter(|d| offer.offer(d.derived)).map(|d| d.name.to_owned());
         stored.chain(derived).collect()

@@ -307,8 +307,8 @@ mod tests {
         }
         let found = Uniform::find(dims, 3, Xyz::F32(&xyz)).unwrap();
         assert!(found.suits(dims) && !found.suits([5, 1, 3]) && !found.suits([5, 4, 1]));
-        for c in 0..3 {
-            for n in 0..dims[c] {
+        for (c, &count) in dims.iter().enumerate() {
+            for n in 0..count {
                 assert_eq!(found.stored(DType::Float32, c, n), f64::from(truth.at(c, n) as f32));
             }
         }

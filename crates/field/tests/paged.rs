@@ -106,7 +106,7 @@ proptest! {
         let translation = Translation::new(dims, page);
         let pager = Pager::new(config()).expect("the limit holds it");
         let id = pager.add_array(Arc::new(Rule { translation, components, dtype, value: Box::new(number) }));
-        let slot = ArraySlot { name: "xyz".into(), id, components, dtype, steady: true };
+        let slot = ArraySlot { name: "xyz".into(), id, components, dtype, steady: true, derived: false, making: 0 };
         let mut nodes = PagedNodes::new(zone(translation, vec![slot], Vec::new()), pager.worker(), 0);
         let cells = dims.map(|n| n.max(2) as u32 - 1);
         for k in 0..cells[2] {

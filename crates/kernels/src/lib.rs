@@ -7,6 +7,7 @@ pub mod cellsteps;
 pub mod draw;
 pub mod flow;
 pub mod line;
+pub mod particle;
 pub mod pathline;
 pub mod rk;
 pub mod saved;

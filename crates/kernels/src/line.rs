@@ -90,6 +90,8 @@ pub struct Line {
     halves: [HalfLine; 2],
     current: usize,
     fields: usize,
+    /// How many of the points from the seed on were handed over.
+    taken: usize,
 }
 
 /// A finished line, backward end first.
@@ -114,7 +116,13 @@ pub struct Joined {
 impl Line {
     /// Nothing yet; `fields` is the number of sampled components.
     pub fn new(fields: usize) -> Self {
-        Self { seed: HalfLine::default(), halves: [HalfLine::default(), HalfLine::default()], current: 1, fields }
+        Self {
+            seed: HalfLine::default(),
+            halves: [HalfLine::default(), HalfLine::default()],
+            current: 1,
+            fields,
+            taken: 0,
+        }
     }
     /// Whether not even the seed is recorded.
     pub fn is_empty(&self) -> bool {
@@ -167,7 +175,7 @@ impl Line {
             ..HalfLine::default()
         };
         let seed = core::mem::take(&mut self.seed);
-        Self { seed, halves: [HalfLine::default(), rest], current: 1, fields: self.fields }.join()
+        Self { seed, halves: [HalfLine::default(), rest], current: 1, fields: self.fields, taken: 0 }.join()
     }
     /// Forgets the points at the end whose time is of some kind.
     pub(crate) fn forget_after(&mut self, of_kind: impl Fn(f64) -> bool) {
@@ -181,6 +189,23 @@ impl Line {
                 break;
             }
         }
+    }
+    /// Hands over the points from the seed on that were added since this was called last (position, time, 0-based zone, fields), and
+    /// forgets them but the seed and the last.
+    pub fn take(&mut self, mut each: impl FnMut([f64; 3], f64, u32, &[f64])) {
+        let n = self.fields;
+        let forward = &mut self.halves[1];
+        let all =
+            self.seed.points.iter().zip(0..).map(|(p, at): (_, usize)| (p, &self.seed.fields[at * n..(at + 1) * n]));
+        let later =
+            forward.points.iter().zip(0..).map(|(p, at): (_, usize)| (p, &forward.fields[at * n..(at + 1) * n]));
+        for (p, fields) in all.chain(later).skip(self.taken) {
+            each(p.x, p.time, (p.zone - 1) as u32, fields);
+        }
+        let gone = forward.points.len().saturating_sub(1);
+        forward.points.drain(..gone);
+        forward.fields.drain(..gone * n);
+        self.taken = self.seed.points.len() + forward.points.len();
     }
     /// Why the current half ended.
     pub fn ended(&self) -> Option<Reason> {

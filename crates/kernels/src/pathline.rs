@@ -100,6 +100,8 @@ pub struct Pathline {
     last_kept: f64,
     /// Where it is, once it has come to the end of the time: there it may go on.
     arrived: Option<Place>,
+    /// Step, as a share of the time that a cell takes, below which one that leads out of the grid ends the line.
+    smallest: f64,
     sampled: Vec<f64>,
 }
 
@@ -219,6 +221,7 @@ impl Pathline {
             arrived: None,
             interval: 0,
             h: f64::INFINITY,
+            smallest: SMALLEST,
             line,
             sampled: Vec::new(),
         }
@@ -276,7 +279,31 @@ impl Pathline {
         self.time
     }
 
-    fn end(&mut self, reason: Reason) {
+    /// Keeps all points from now on.
+    pub(crate) fn keep_all(&mut self) {
+        self.all = true;
+    }
+
+    /// Hands over the points that were added since this was called last.
+    pub(crate) fn take(&mut self, each: impl FnMut([f64; 3], f64, u32, &[f64])) {
+        self.line.take(each);
+    }
+
+    /// Follows the particle out of the grid to within such a share of the time that a cell takes.
+    pub(crate) fn leave_within(&mut self, share: f64) {
+        self.smallest = share;
+    }
+
+    /// Makes the next step no longer than a time. Stages that it has are of a longer one.
+    pub(crate) fn at_most(&mut self, h: f64) {
+        self.h = self.h.min(h);
+        if let State::Run(stepper, _) = &mut self.state {
+            stepper.restart();
+        }
+    }
+
+    /// Ends the line where it is.
+    pub(crate) fn end(&mut self, reason: Reason) {
         self.line.end(reason);
         self.state = State::Finished;
     }
@@ -402,7 +429,7 @@ impl Pathline {
         let step = match stepper.go(flow, o.method, (x0, self.time), sign * h)? {
             Tried::Done(step) => step,
             Tried::Outside(exit) => {
-                if h > SMALLEST * scale {
+                if h > self.smallest * scale {
                     stepper.restart();
                     self.h = 0.5 * h;
                     return Ok(());

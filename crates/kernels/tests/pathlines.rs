@@ -365,7 +365,7 @@ fn a_uniform_grid_is_traced_without_its_coordinates() {
             ] {
                 let (a, b) =
                     (trace(&even, &[0.0, 1.0, 2.0], true, x, &o), trace(&plain, &[0.0, 1.0, 2.0], true, x, &o));
-                assert_eq!((a.points.len() > 0, a.reason), (b.points.len() > 0, b.reason), "{x:?}");
+                assert_eq!((a.points.is_empty(), a.reason), (b.points.is_empty(), b.reason), "{x:?}");
                 if let (Some(p), Some(q)) = (a.points.last(), b.points.last()) {
                     // At an edge steps are halved until one is short enough, not until it is exact.
                     let most = if a.reason == Some(Reason::Time) { 1e-8 } else { 1e-3 };

@@ -33,6 +33,10 @@ pub struct Counters {
     pub published: u64,
     /// Calls of a decoder.
     pub decoded: u64,
+    /// Pages made of other pages.
+    pub derived: u64,
+    /// Pages whose making was given up, and begun again, because their memory was needed to finish others.
+    pub given_up: u64,
     /// Index pages that a translation needed and that were absent.
     pub index_faults: u64,
     /// Bytes asked of sources.

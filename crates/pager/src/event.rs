@@ -67,6 +67,13 @@ pub enum Event {
         /// How long it took.
         took_ns: u64,
     },
+    /// A page was made of other pages.
+    Derive {
+        /// The page.
+        page: PageId,
+        /// How long it took, what was kept of the others included.
+        took_ns: u64,
+    },
     /// A page became resident.
     Publish {
         /// The page.

@@ -16,8 +16,9 @@ use std::ops::Range;
 use std::sync::atomic::{fence, Ordering::*};
 use std::sync::Arc;
 
-/// Free slots that wait for a page of their size keep at most one part in this many of the limit from pages of other sizes. With one
-/// in 32, the buffers of one batch of pages of 48 KiB went to the system after it and came back for the next: 25.6 us a page, not 21.6.
+/// Free slots that wait for a page of their size keep at most one part in this many of the limit from pages of other sizes. With
+/// one in 32, the buffers of one batch of pages of 48 KiB went to the system after it and came back for the next: 25.6 us a page,
+/// not 21.6.
 const CACHED_SHARE: u64 = 12;
 
 /// Least limit under which slots come by the huge page: there are some ten sizes of slots, and each may leave most of one unused.
@@ -97,7 +98,7 @@ impl Probe for Hand<'_> {
         let id = f.id();
         self.pager.table.remove(id, frames);
         if f.prefetched.swap(0, Relaxed) == 2 {
-            if let Some(map) = self.maps.get(id.array.0 as usize) {
+            if let Some(map) = self.maps.get(id.array.0 as usize).filter(|m| !m.derived()) {
                 self.touched.mark(id, map.pages(), self.pager.ledger.limit() / 32);
             }
         }
@@ -369,7 +370,7 @@ impl Pager {
 
     /// Marks a page as touched.
     pub(crate) fn mark_touched(&self, st: &mut State, id: PageId) {
-        if let Some(map) = st.maps.get(id.array.0 as usize) {
+        if let Some(map) = st.maps.get(id.array.0 as usize).filter(|m| !m.derived()) {
             st.touched.mark(id, map.pages(), self.ledger.limit() / 32);
         }
     }

@@ -9,7 +9,8 @@
 //!
 //! *Practice.* A page goes through these places, each a module: `request` (one flight for each page on its way, whoever asks),
 //! `pump` (translated, its memory reserved in one charge, its segments sorted and joined with their neighbours', at most so
-//! many reads in flight), a [`source`], `publish` (decoded by whichever worker has time: [`Pager::work`]), the lock-free
+//! many reads in flight), a [`source`], `publish` (decoded by whichever worker has time: [`Pager::work`]), or `making` (the same
+//! for pages made of other pages), the lock-free
 //! `table`, the `worker`s that pin it, and `evict` with a [`policy`]. All memory comes from the `pool` and is counted in the
 //! [`Ledger`].
 //!
@@ -71,6 +72,7 @@ mod evict;
 mod frames;
 mod idle;
 mod ledger;
+mod making;
 mod os;
 mod pager;
 pub mod patient;

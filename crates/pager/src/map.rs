@@ -1,6 +1,6 @@
 //! The second half of translation: from a page to the bytes that hold it. One trait hides every format from the pager.
 
-use crate::error::PageError;
+use crate::error::{PageError, PageErrorKind};
 use crate::id::{PageId, SourceId};
 
 /// Where the bytes of a segment go.
@@ -40,6 +40,14 @@ pub enum Located {
     },
     /// The format defines the page as never written: the frame gets the fill value by [`PageMap::fill`].
     Fill,
+    /// Made of other pages: each is shown to [`PageMap::take`] once, in any order, then [`PageMap::decode`] makes the page of what
+    /// was kept of them in the scratch buffer. Whoever computes does that, never a reader.
+    Derived {
+        /// The pages, each once. They may be derived themselves, but not, by whatever way, of this page.
+        inputs: Vec<PageId>,
+        /// Bytes that `take` and `decode` have in common. What they are at first is not said.
+        scratch_len: usize,
+    },
     /// Another page (an index) is needed first.
     Need(PageId),
     /// The page cannot be had.
@@ -65,6 +73,20 @@ pub trait PageMap: Send + Sync {
     /// # Errors
     /// [`PageError`] when a checksum or length does not hold or the bytes do not decode to exactly the page.
     fn decode(&self, page: PageId, encoded: &[u8], scratch: &mut [u8], frame: &mut [u8]) -> Result<(), PageError>;
+    /// Whether pages are made of other pages: they are counted apart from those that are read.
+    fn derived(&self) -> bool {
+        false
+    }
+    /// One restartable step of a derived page: keeps in `scratch` what it needs of the page that stands at `input` in
+    /// [`Located::Derived`]. Only that page is pinned meanwhile. A page whose memory others need more is begun again from nothing.
+    ///
+    /// # Errors
+    /// [`PageError`] where the page is not what it is said to be.
+    fn take(&self, page: PageId, input: usize, bytes: &[u8], scratch: &mut [u8]) -> Result<(), PageError> {
+        let _ = (input, bytes, scratch);
+        let what = format!("{} page {}", self.name(), page.page);
+        Err(PageError::new(what, PageErrorKind::Decode("it is not made of other pages".into())))
+    }
     /// Writes the fill value. Only called after [`Located::Fill`].
     fn fill(&self, page: PageId, frame: &mut [u8]);
     /// Whether pages carry a checksum that `decode` verifies.

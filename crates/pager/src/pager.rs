@@ -99,8 +99,8 @@ pub struct Pager {
     pub(crate) state: Mutex<State>,
 }
 
-/// Bookkeeping is charged ahead for the small amounts that every request needs, so that they cannot fail; what goes beyond is charged
-/// as it grows. More of a small limit: at 640 KiB a thirty-second was passed by some hundred bytes.
+/// Bookkeeping is charged ahead for the small amounts that every request needs, so that they cannot fail; what goes beyond is
+/// charged as it grows. More of a small limit: at 640 KiB a thirty-second was passed by some hundred bytes.
 fn reserve_for(limit: u64) -> u64 {
     (limit / 32).max((limit / 10).min(64 << 10)).clamp(8 << 10, 8 << 20)
 }
@@ -134,6 +134,11 @@ impl Pager {
             prefetch: Default::default(),
             active: Default::default(),
             active_bytes: 0,
+            making_bytes: 0,
+            makings: 0,
+            making_serial: 0,
+            parked: Default::default(),
+            alone: false,
             heap_bytes: 0,
             staged: Default::default(),
             reads: Default::default(),
@@ -383,6 +388,8 @@ impl Pager {
             failed: t.failed,
             published: t.published,
             decoded: t.decoded,
+            derived: t.derived,
+            given_up: t.given_up,
             index_faults: t.index_faults,
             bytes_read: t.bytes_read,
             reads: t.reads,

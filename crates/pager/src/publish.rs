@@ -107,6 +107,9 @@ impl Pager {
         let Some(active) = st.arrived.pop_front() else { return false };
         self.idlers.took_work();
         let Some(a) = st.active.get(active) else { return true };
+        if a.making.is_some() {
+            return self.make(st, active);
+        }
         let (id, fill, frame) = (a.id, a.fill, a.frame);
         let (page, encoded, scratch) = ((a.ptr, a.len), a.encoded.as_ref().map(Encoded::place), a.scratch);
         let (body, moved) = (a.body.clone(), a.moved.clone());
@@ -165,7 +168,7 @@ impl Pager {
         true
     }
 
-    fn publish(&self, st: &mut State, flight: u32, frame: u32) {
+    pub(crate) fn publish(&self, st: &mut State, flight: u32, frame: u32) {
         let (Some(f), Some(flight)) = (self.frames.get(frame), st.flights.get(flight)) else { return };
         let id = flight.id;
         let tick = self.tick.fetch_add(1, Relaxed) + 1;
@@ -195,7 +198,15 @@ impl Pager {
     /// Frees the buffers of a page that has arrived or failed, and its frame if it does not become resident.
     pub(crate) fn release_active(&self, st: &mut State, a: Active, frame: bool) {
         st.heap_bytes -= a.heap_bytes();
-        st.active_bytes -= a.reserved_bytes();
+        if a.making.is_some() {
+            st.making_bytes -= a.reserved_bytes();
+            st.makings -= 1;
+            if let Some(f) = st.flights.get_mut(a.flight) {
+                f.making = NONE;
+            }
+        } else {
+            st.active_bytes -= a.reserved_bytes();
+        }
         if let Some(Encoded::Slot(slot, _)) = a.encoded {
             self.free_buffer(st, slot, ChargeKind::Encoded);
         }
@@ -235,6 +246,9 @@ impl Pager {
                 }
                 // A page that waited for this one as its index: translated again, or with the same fate.
                 Waiter::Flight(other, ticket) if st.flights.get(other).is_some_and(|o| o.ticket == ticket) => {
+                    if self.input_settled(st, other, f.id, &outcome) {
+                        continue;
+                    }
                     match &outcome {
                         Ok(()) => st.enqueue(other, true),
                         Err(_) => self.settle(st, other, outcome.clone()),

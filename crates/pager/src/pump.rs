@@ -25,7 +25,7 @@ const WINDOW_PER_READER: usize = 4;
 const MAX_HOPS: u8 = 8;
 
 /// What became of a queued page.
-enum Start {
+pub(crate) enum Start {
     /// Its reads are staged.
     Started,
     /// It left the queue otherwise.
@@ -88,6 +88,7 @@ impl Pager {
     pub(crate) fn finish(&self, mut st: MutexGuard<'_, State>) {
         let wakes = std::mem::take(&mut st.wakes);
         let more = !st.demand.is_empty() || !st.prefetch.is_empty() || !st.staged.is_empty() || st.shrinking;
+        let more = more || !st.parked.is_empty() && st.makings == 0;
         drop(st);
         self.call(wakes);
         if more {
@@ -109,8 +110,9 @@ impl Pager {
             self.shrink(st);
         }
         // With a backlog of pages to decode, decoding comes first: whoever pumps is a worker, and what was just read is still in
-        // its caches. Between the two bounds reads are started in groups rather than one by one. The upper one is above what a short
-        // queue holds: else all of it arrives, and the disk waits until half is decoded (48 KiB, 16 readers: 70 us a page, not 56).
+        // its caches. Between the two bounds reads are started in groups rather than one by one. The upper one is above what a
+        // short queue holds: else all of it arrives, and the disk waits until half is decoded (48 KiB, 16 readers: 70 us a page,
+        // not 56).
         let most = self.readers.max(32);
         if st.arrived.len() >= most {
             st.backlog = true;
@@ -194,8 +196,10 @@ impl Pager {
     /// Moves pages from the queues to the staged segments, in the order of their places in the sources. False if none could be.
     fn stage(&self, st: &mut State) -> bool {
         let window = WINDOW_PER_READER * self.readers.clamp(4, 64);
-        let before = st.arrived.len();
         let mut staged = 0;
+        if st.makings == 0 {
+            self.unpark(st);
+        }
         while staged < window {
             // What is reserved cannot be evicted: leave most of the memory to pages in use.
             if st.active_bytes > self.ledger.limit() / 4 {
@@ -231,7 +235,6 @@ impl Pager {
             }
         }
         st.staged.make_contiguous().sort_unstable_by_key(|s| (s.source, s.offset, s.active, s.segment));
-        self.idlers.add_work(st.arrived.len() - before);
         staged > 0
     }
 
@@ -249,7 +252,14 @@ impl Pager {
         let Some(map) = st.maps.get(id.array.0 as usize) else { return Start::Moved };
         let [encoded, scratch] = job.buffers();
         let sizes = [map.page_bytes(id), encoded, scratch];
-        let reserved = self.reserve(st, sizes, id, need).or_else(|e| match e {
+        if job.inputs.is_some() && !self.may_make(st, flight, sizes.iter().map(|s| *s as u64).sum()) {
+            return self.park(st, flight, job);
+        }
+        let mut reserved = self.reserve(st, sizes, id, need);
+        while matches!(reserved, Err(NoRoom::Full)) && need == Need::Demand && st.quiet() && self.give_up(st, flight) {
+            reserved = self.reserve(st, sizes, id, need);
+        }
+        let reserved = reserved.or_else(|e| match e {
             NoRoom::Full if need == Need::Demand && st.quiet() && !st.starved => {
                 // Nothing is on its way that would make room: say so, and look once more, now that whoever releases
                 // something between the first look and the flag knows that somebody waits.
@@ -304,12 +314,23 @@ impl Pager {
             fill: job.fill,
             error: None,
             attempts: 0,
+            making: job.inputs.map(|inputs| self.making(st, inputs)),
         };
         st.heap_bytes += active.heap_bytes();
-        st.active_bytes += active.reserved_bytes();
+        let (bytes, makes) = (active.reserved_bytes(), active.making.is_some());
         let active = st.active.insert(active);
+        if makes {
+            st.making_bytes += bytes;
+            st.makings += 1;
+            if let Some(f) = st.flights.get_mut(flight) {
+                f.making = active;
+            }
+        } else {
+            st.active_bytes += bytes;
+        }
         if left == 0 {
             st.arrived.push_back(active);
+            self.idlers.add_work(1);
         }
         let State { active: actives, staged, .. } = st;
         if let Some(a) = actives.get(active) {
@@ -318,7 +339,7 @@ impl Pager {
         Start::Started
     }
 
-    fn unqueue(&self, st: &mut State, flight: u32) {
+    pub(crate) fn unqueue(&self, st: &mut State, flight: u32) {
         if let Some(f) = st.flights.get_mut(flight) {
             f.stage = Stage::Started;
         }
@@ -363,8 +384,7 @@ impl Pager {
                     let kind = PageErrorKind::Decode("its translation points outside of the page".into());
                     return Err(self.fail(st, flight, id, kind));
                 }
-                let mut job =
-                    Job { segments, encoded_len, body: 0..encoded_len, moved: None, scratch_len, fill: false };
+                let mut job = Job { segments, encoded_len, body: 0..encoded_len, scratch_len, ..Job::default() };
                 if let Some(block) = self.files.direct_block() {
                     widen(&mut job, block);
                 }
@@ -372,8 +392,9 @@ impl Pager {
             }
             Ok(Located::Fill) => {
                 st.tally.fills += 1;
-                Job { segments: Vec::new(), encoded_len: 0, body: 0..0, moved: None, scratch_len: 0, fill: true }
+                Job { fill: true, ..Job::default() }
             }
+            Ok(Located::Derived { inputs, scratch_len }) => Job { scratch_len, inputs: Some(inputs), ..Job::default() },
             Ok(Located::Need(page)) => return Err(self.await_index(st, flight, id, page)),
             Ok(Located::Failed(error)) => {
                 self.unqueue(st, flight);
@@ -528,7 +549,7 @@ mod tests {
             }
             let encoded_len = if sum > 0 { sum } else { page };
             let before = segments.clone();
-            let mut job = Job { segments, encoded_len, body: 0..encoded_len, moved: None, scratch_len: 0, fill: false };
+            let mut job = Job { segments, encoded_len, body: 0..encoded_len, ..Job::default() };
             widen(&mut job, block);
             if ((page + sum) as u64) < block {
                 prop_assert_eq!(job.segments, before);

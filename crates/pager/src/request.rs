@@ -141,6 +141,7 @@ impl Pager {
                     self.emit(|| Event::Fault { page: id });
                     st.enqueue(flight, false);
                 }
+                self.promote_inputs(st, flight);
                 if let Some(index) = index.filter(|i| st.flying.contains_key(i)) {
                     self.flight(st, index, true);
                 }
@@ -156,6 +157,7 @@ impl Pager {
             waiters: NONE,
             index: None,
             hops: 0,
+            making: NONE,
             job: None,
         });
         st.flying.insert(id, flight);
@@ -266,8 +268,8 @@ impl Pager {
         }
     }
 
-    /// Drops what was asked for with `wake` and is wanted by nobody else. Whoever asked is woken, as ever once, when all pages of the
-    /// request are settled: at once, unless some of them are being read or wanted by others, too. Does not stop later requests.
+    /// Drops what was asked for with `wake` and is wanted by nobody else. Whoever asked is woken, as ever once, when all pages of
+    /// the request are settled: at once, unless some of them are being read or wanted by others, too. Does not stop later requests.
     pub fn cancel(&self, wake: &Arc<dyn Wake>) {
         let mut st = self.lock();
         let mine: HashSet<u32> = st.flights.iter().map(|(n, _)| n).filter(|n| st.only_for(*n, wake)).collect();
@@ -288,6 +290,9 @@ impl Pager {
                 self.release_active(&mut st, active, true);
                 self.settle(&mut st, flight, Err(None));
             }
+        }
+        for &flight in &mine {
+            self.abandon(&mut st, flight, None);
         }
         for flight in mine {
             if st.flights.get(flight).is_some_and(|f| f.stage != Stage::Started) {

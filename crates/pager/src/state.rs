@@ -7,6 +7,7 @@
 use crate::error::{PageError, PageErrorKind};
 use crate::frames::Numbers;
 use crate::id::{PageId, SourceId};
+use crate::making::{Making, Wanted};
 use crate::map::{PageMap, Segment};
 use crate::policy::Policy;
 use crate::pool::{Pool, Slot};
@@ -28,10 +29,13 @@ pub(crate) const NONE: u32 = u32::MAX;
 pub(crate) enum Stage {
     Queued,
     NeedsIndex,
+    /// Derived, and not to be begun before others are made.
+    Parked,
     Started,
 }
 
 /// What `locate` said, kept while the page waits for memory.
+#[derive(Default)]
 pub(crate) struct Job {
     pub(crate) segments: Vec<Segment>,
     pub(crate) encoded_len: usize,
@@ -41,6 +45,8 @@ pub(crate) struct Job {
     pub(crate) moved: Option<(Range<usize>, usize)>,
     pub(crate) scratch_len: usize,
     pub(crate) fill: bool,
+    /// The pages that it is made of, where it is derived.
+    pub(crate) inputs: Option<Vec<PageId>>,
 }
 
 impl Job {
@@ -73,6 +79,8 @@ pub(crate) struct Flight {
     ///    the index cannot be evicted again by the very pages that need it.
     pub(crate) index: Option<PageId>,
     pub(crate) hops: u8,
+    /// Its entry among the active ones while it is being made, else `NONE`.
+    pub(crate) making: u32,
     pub(crate) job: Option<Box<Job>>,
 }
 
@@ -155,6 +163,8 @@ pub(crate) struct Active {
     pub(crate) fill: bool,
     pub(crate) error: Option<(SourceId, PageErrorKind)>,
     pub(crate) attempts: u8,
+    /// What is still to be done, where the page is made of others.
+    pub(crate) making: Option<Box<Making>>,
 }
 
 impl Active {
@@ -167,7 +177,9 @@ impl Active {
     /// Bytes of its lists, outside the pool.
     pub(crate) fn heap_bytes(&self) -> u64 {
         let tail = if let Some(Encoded::Tail(..)) = self.encoded { TAIL_BYTES } else { 0 };
-        (self.segments.capacity() * size_of::<Segment>() + tail) as u64
+        let making =
+            self.making.as_ref().map_or(0, |m| size_of::<Making>() + m.wanted.capacity() * size_of::<Wanted>());
+        (self.segments.capacity() * size_of::<Segment>() + tail + making) as u64
     }
 }
 
@@ -206,6 +218,8 @@ pub(crate) struct Tally {
     pub(crate) failed: u64,
     pub(crate) published: u64,
     pub(crate) decoded: u64,
+    pub(crate) derived: u64,
+    pub(crate) given_up: u64,
     pub(crate) index_faults: u64,
     pub(crate) bytes_read: u64,
     pub(crate) reads: u64,
@@ -234,7 +248,17 @@ pub(crate) struct State {
     pub(crate) prefetch: VecDeque<(u32, u64)>,
 
     pub(crate) active: Slab<Active>,
+    /// Of pages that are read.
     pub(crate) active_bytes: u64,
+    /// Of pages that are made of others.
+    pub(crate) making_bytes: u64,
+    /// How many those are, and how many there ever were.
+    pub(crate) makings: usize,
+    pub(crate) making_serial: u64,
+    /// Flights in [`Stage::Parked`], with their tickets, first come first.
+    pub(crate) parked: VecDeque<(u32, u64)>,
+    /// A page was given up for want of memory: until one is made, none is begun beside another.
+    pub(crate) alone: bool,
     /// Of the lists of `active`: a page of a file in another order can have hundreds of segments.
     pub(crate) heap_bytes: u64,
     pub(crate) staged: VecDeque<Staged>,
@@ -284,7 +308,7 @@ impl State {
             + self.active.bytes()
             + self.reads.bytes()
             + self.staged.capacity() * size_of::<Staged>()
-            + (self.demand.capacity() + self.prefetch.capacity()) * 16
+            + (self.demand.capacity() + self.prefetch.capacity() + self.parked.capacity()) * 16
             + self.arrived.capacity() * 4
             + self.flying.capacity() * 32
             + self.held.capacity() * 32
@@ -305,6 +329,7 @@ impl State {
         self.active = Slab::default();
         self.demand = VecDeque::new();
         self.prefetch = VecDeque::new();
+        self.parked = VecDeque::new();
         self.held.shrink_to_fit();
         true
     }
@@ -373,6 +398,7 @@ impl State {
 
     /// Nothing is on its way that would free or publish memory.
     pub(crate) fn quiet(&self) -> bool {
-        self.active.len() == 0
+        // A page that is being made and waits for its inputs moves no sooner than they do.
+        self.active.iter().all(|(_, a)| a.making.as_ref().is_some_and(|m| !m.busy))
     }
 }

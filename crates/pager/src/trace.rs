@@ -168,12 +168,13 @@ impl Observer for ChromeTrace {
             Event::ReadEnd { read, ok } => i.line(format_args!(
                 r#"{{"name":"read","cat":"read","ph":"e","id":"{read}","ts":{at},"pid":1,"tid":0,"args":{{"ok":{ok}}}}}"#
             )),
-            Event::Decode { page, took_ns } => {
+            Event::Decode { page, took_ns } | Event::Derive { page, took_ns } => {
+                let name = if matches!(event, Event::Derive { .. }) { "derive" } else { "decode" };
                 let (args, tid) = (i.page(*page), thread());
                 let us = *took_ns as f64 / 1000.0;
                 let begin = (at as f64 - us).max(0.0);
                 i.line(format_args!(
-                    r#"{{"name":"decode","ph":"X","ts":{begin:.3},"dur":{us:.3},"pid":1,"tid":{tid},"args":{{{args}}}}}"#
+                    r#"{{"name":"{name}","ph":"X","ts":{begin:.3},"dur":{us:.3},"pid":1,"tid":{tid},"args":{{{args}}}}}"#
                 ));
             }
             Event::Publish { page, bytes, used } => {

@@ -137,6 +137,7 @@ pub fn source(
         plot3d,
         cache_dir,
         zone_order: options.texts("zone_order")?,
+        define: options.texts("define")?,
     })
 }
 

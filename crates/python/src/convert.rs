@@ -2,7 +2,7 @@
 
 use crate::arguments::{self, Events, Object};
 use crate::watch::watched;
-use engine::convert::{self as converter, ConvertOptions, Spans};
+use engine::convert::{self as converter, AskedPages, ConvertOptions, Spans};
 use engine::session::{charge_for, convert_input, Session};
 use field::error::FieldError;
 use field::paging::Layout;
@@ -47,7 +47,12 @@ pub fn convert(
         let codec_name = o.text("codec")?.unwrap_or_else(|| engine::DEFAULT_CODEC.into());
         let codec = Codec::parse(&codec_name, None)?;
         let (resume, overwrite, dry) = (o.truth("resume")?, o.truth("overwrite")?, o.truth("dry_run")?);
+        let (append, given) = (o.truth("append")?, o.texts("given")?);
         o.done()?;
+        if append && (overwrite || dry) {
+            let other = if overwrite { "overwrite" } else { "dry-run" };
+            return Err(FieldError::Usage(format!("--append and --{other} do not go together; leave one of them out")));
+        }
         // The pager's clock starts now, too.
         let begun = Instant::now();
         let session = Session::open(spec, means, watch)?;
@@ -56,7 +61,7 @@ pub fn convert(
             Spans::new(move |name, at, took| t.span(name, us(at.saturating_duration_since(begun)), us(took)))
         });
         let workers = session.means.threads();
-        let options = ConvertOptions { page, layout, codec, resume, overwrite, memory_limit, workers, spans };
+        let options = ConvertOptions { page, layout, codec, resume, overwrite, append, memory_limit, workers, spans };
         let input = convert_input(&session.dataset())?;
         let dst = Path::new(destination);
         let charge = charge_for(&session);
@@ -64,7 +69,7 @@ pub fn convert(
             |z: &field::catalog::ZoneInfo, page: [usize; 3]| json!({"name": z.name, "dims": z.dims, "page": page});
         let mut result = json!({
             "destination": destination, "dry_run": dry, "resumed": false, "page": page, "layout": layout_name, "codec": codec_name,
-            "guessed": input.catalog.guessed,
+            "guessed": input.catalog.guessed, "appended": Value::Null,
             "order_assumed": input.catalog.order_assumed,
         });
         if dry {
@@ -80,7 +85,26 @@ pub fn convert(
             result["zones"] = input.catalog.zones.iter().zip(&d.page_boxes).map(|(z, p)| zone(z, *p)).collect();
         } else {
             let mut told = |p: converter::Progress| watch("converting", p.done as f64, p.total as f64);
-            let report = converter::convert(&input, dst, &options, &charge, &mut told)?;
+            let report = if append {
+                let is = |name: &str| given.iter().any(|g| g == name);
+                let asked = AskedPages {
+                    page: is("page").then_some(page),
+                    layout: is("layout").then_some(layout),
+                    codec: is("codec").then_some(codec),
+                };
+                let done = converter::append(&input, dst, &options, asked, &charge, &mut told)?;
+                let names = [done.layout.map(Layout::name), done.codec.map(|c| c.name())];
+                result["page"] = done.page.into();
+                [result["layout"], result["codec"]] = names.map(|name| json!(name));
+                result["appended"] = json!({
+                    "first": done.steps.start, "steps": done.steps.len(), "steps_in_all": done.times.len().max(1),
+                    "times": done.times.get(done.steps.clone()), "times_gaps": engine::info::gaps(&done.times),
+                    "time_units": input.catalog.time_units, "times_counted": input.catalog.times_counted,
+                });
+                done.converted.unwrap_or_default()
+            } else {
+                converter::convert(&input, dst, &options, &charge, &mut told)?
+            };
             let values: u64 = report.source_bytes.max(1);
             result["resumed"] = (report.resumed_units > 0).into();
             result["bytes_in"] = report.source_bytes.into();

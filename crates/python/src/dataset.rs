@@ -273,6 +273,21 @@ impl PyDataset {
         })
     }
 
+    #[pyo3(signature = (options, output, *, progress=None))]
+    fn flow_map(
+        &self,
+        py: Python<'_>,
+        options: &str,
+        output: &str,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<String> {
+        let session = self.session(py)?;
+        watched(py, progress, |watch| {
+            let spec = crate::flowmap::spec(options, &session, watch)?;
+            Ok(engine::flowmap::flow_map(&session, &spec, Path::new(output), watch)?.to_string())
+        })
+    }
+
     #[pyo3(signature = (*, step=0, progress=None))]
     fn look(&self, py: Python<'_>, step: usize, progress: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
         let session = self.session(py)?;
@@ -314,6 +329,7 @@ impl PyDataset {
         let session = self.session(py)?;
         let at = |zone| NodeBox { zone, step, lo: [lo.0, lo.1, lo.2], hi: [hi.0, hi.1, hi.2] };
         let (data, components, dtype) = watched(py, None, |watch| {
+            session.derive(&[field])?;
             let dataset = session.dataset();
             let zone = dataset.zone_named(zone)?;
             let q = dataset.quantity(zone, field)?;
@@ -336,6 +352,29 @@ impl PyDataset {
         } else {
             flat.call_method1("reshape", ((components, n[2], n[1], n[0]),))
         }
+    }
+
+    fn define(&self, py: Python<'_>, definitions: Vec<String>) -> PyResult<()> {
+        let session = self.session(py)?;
+        watched(py, None, |_| session.define(&definitions))
+    }
+
+    fn describe(&self, py: Python<'_>, field: &str, zone: &str) -> PyResult<String> {
+        let session = self.session(py)?;
+        watched(py, None, |_| {
+            session.derive(&[field])?;
+            let dataset = session.dataset();
+            let zone = dataset.zone_named(zone)?;
+            let q = dataset.quantity(zone, field)?;
+            let dtype = match q {
+                Quantity::Stored { array, .. } | Quantity::Component { array, .. } => {
+                    dataset.zones[zone].arrays[array].dtype
+                }
+                Quantity::Derived(_) => DType::Float64,
+            };
+            let found = json!({"components": q.components(), "dtype": dtype.name(), "units": dataset.units(field)});
+            Ok(found.to_string())
+        })
     }
 
     fn stats(&self, py: Python<'_>) -> PyResult<String> {

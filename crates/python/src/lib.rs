@@ -6,6 +6,7 @@ mod bench;
 mod convert;
 mod dataset;
 mod errors;
+mod flowmap;
 mod lines;
 mod render;
 mod series;

@@ -29,7 +29,7 @@ class Common:
     flags: dict[str, Any] = field(default_factory=dict)
     """Settings given as flags."""
     plot3d: dict[str, Any] = field(default_factory=dict)
-    """How PLOT3D files are written, and how far apart their steps are."""
+    """How PLOT3D files are written, how far apart their steps are, and what is defined."""
     zone_order: list[str] | None = None
     events: str | None = None
     json: bool = False
@@ -140,6 +140,16 @@ def _plot3d_option(key: str) -> Any:
     return Annotated[str | None, _option(flag, metavar="|".join(words), panel=PLOT3D, help=about)]
 
 
+_DEFINE = Annotated[
+    list[str] | None,
+    _option(
+        "--define",
+        metavar="'NAME = EXPRESSION'",
+        help="a field made of others, as in \"speed_kn = to(magnitude(velocity), 'kn')\"; again for more",
+    ),
+]
+
+
 _ZONE_ORDER = Annotated[
     str | None, _option("--zone-order", metavar="A,B,...", help="zones in the order in which they are asked")
 ]
@@ -166,7 +176,7 @@ def command(
     groups |= _OUTPUT
     if source:
         groups |= {f"plot3d_{key}": _plot3d_option(key) for key in _PLOT3D}
-        groups |= {"dt": _DT, "zone_order": _ZONE_ORDER}
+        groups |= {"dt": _DT, "zone_order": _ZONE_ORDER, "define": _DEFINE}
 
     def register(function: Callable[..., int | None]) -> Callable[..., int | None]:
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
@@ -205,6 +215,8 @@ def _common(shared: Mapping[str, Any]) -> Common:
         if not math.isfinite(dt):
             raise UsageError(f"--dt: the steps cannot be {dt} apart; it must be a positive number")
         plot3d["dt"] = dt
+    if define := shared.get("define"):
+        plot3d["define"] = list(define)
     order = shared.get("zone_order")
     return Common(
         flags={k: shared.get(k) for k in ("memory_limit", "workers", "readers", "replacement")},
@@ -223,8 +235,17 @@ def names(text: str | None) -> list[str]:
 
     >>> names("mach, pressure"), names(None)
     (['mach', 'pressure'], [])
+    >>> names("gradient(pressure),dot(velocity, vorticity)")
+    ['gradient(pressure)', 'dot(velocity, vorticity)']
     """
-    return [part.strip() for part in (text or "").split(",") if part.strip()]
+    parts, depth = [""], 0
+    for c in text or "":
+        depth += (c in "([") - (c in ")]")
+        if c == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [part.strip() for part in parts if part.strip()]
 
 
 def _strict(value: Any) -> Any:

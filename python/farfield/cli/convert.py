@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -26,6 +27,9 @@ def register(app: typer.Typer) -> None:
         ] = None,
         resume: Annotated[bool, typer.Option("--resume", help="complete what an interrupted run left")] = False,
         overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a store that is there")] = False,
+        append: Annotated[
+            bool, typer.Option("--append", help="add the time steps that the store does not have yet")
+        ] = False,
         dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what it would cost")] = False,
     ) -> None:
         """Stream a dataset into a store of pages (Zarr v3).
@@ -39,17 +43,24 @@ def register(app: typer.Typer) -> None:
         result = runs.convert(
             source,
             destination,
-            page=settings["page"],
-            layout=settings["layout"],
-            codec=settings["codec"],
+            page=page,
+            layout=layout,
+            codec=codec,
             resume=resume,
             overwrite=overwrite,
+            append=append,
             dry_run=dry_run,
             plot3d=common.plot3d,
             zone_order=common.zone_order,
             **common.run(settings),
         )
         common.tell_assumed(result["order_assumed"])
+        if append and not result["appended"]["steps"]:
+            held = result["appended"]["steps_in_all"]
+            common.show(
+                flat(result), [f"nothing to append: {destination} has all {count(held, 'time step')} of {source}"]
+            )
+            return
         lines = [
             f"{'would be ' if dry_run else ''}{format_bytes(result['bytes_out'])} of {format_bytes(result['bytes_in'])} "
             f"in {count(result['pages_written'], 'page')} and {count(result['shards'], 'shard')}; "
@@ -66,4 +77,21 @@ def register(app: typer.Typer) -> None:
             )
             lines.append(f"time     {stats['wall_s']:.2f} s{' (resumed)' if result.get('resumed') else ''}")
             lines.append(f"wrote    {destination}")
+            if append:
+                lines += _appended(result["appended"])
         common.show(flat(result), lines)
+
+
+def _appended(added: Mapping[str, Any]) -> list[str]:
+    """The steps that were added."""
+    from farfield.sizes import count
+
+    times = added["times"] or []
+    unit = f" [{added['time_units']}]" if added.get("time_units") and not added["times_counted"] else ""
+    span = f", times {times[0]:g} to {times[-1]:g}{unit}" if times else ""
+    lines = [f"appended {count(added['steps'], 'time step')} to {added['first']}{span}"]
+    if added["times_gaps"]:
+        gaps = ", ".join(str(step) for step in added["times_gaps"][:5])
+        more = len(added["times_gaps"]) - 5
+        lines.append(f"note     more time than usual passes after step {gaps}{f' and {more} more' if more > 0 else ''}")
+    return lines

@@ -55,7 +55,7 @@ def describe(info: Mapping[str, Any]) -> list[str]:
         box = f"  {_box(z['box'])}" if z.get("box") else empty
         kind = f"  {z['kind']}" if z.get("kind") else ""
         lines.append(f"  {z['name']:<{width}}  {dims}{kind}{'  iblank' if z['iblank'] else ''}{page}{box}")
-        lines += [f"  {'':<{width}}  {text}" for text in _blanks(z)]
+        lines += [f"  {'':<{width}}  {text}" for text in _uniform(z) + _blanks(z)]
     lines.append(f"fields   {len(info['fields'])}")
     width = max((len(f["name"]) for f in info["fields"]), default=0)
     for f in info["fields"]:
@@ -63,7 +63,8 @@ def describe(info: Mapping[str, Any]) -> list[str]:
         span = f"  {f['range'][0]:.6g} to {f['range'][1]:.6g}" if f.get("range") else ""
         made = f"  derived: {f['definition']}" if f.get("definition") else ("  derived" if f.get("derived") else "")
         held = f"  in {_few(f['zones'])}" if f.get("zones") is not None else ""
-        lines.append(f"  {f['name']:<{width}}  {kind:<12} [{f['units']}]{span}{held}{made}")
+        bad = f"  {f['not_numbers']:,} points are no numbers" if f.get("not_numbers") else ""
+        lines.append(f"  {f['name']:<{width}}  {kind:<12} [{f['units']}]{span}{bad}{held}{made}")
     lines += _what_ranges_are(info)
     lines.append(f"times    {_times(info)}")
     walls = info.get("walls")
@@ -80,6 +81,15 @@ def describe(info: Mapping[str, Any]) -> list[str]:
     if any(z.get("box") is None and not z.get("kind") for z in zones):
         lines.append("ranges   not known yet; --ranges finds them")
     return lines
+
+
+def _uniform(zone: Mapping[str, Any]) -> list[str]:
+    """The uniform grid that a zone's points are."""
+    grid = zone.get("uniform")
+    if not grid:
+        return []
+    origin, spacing = (", ".join(f"{x:.7g}" for x in grid[key]) for key in ("origin", "spacing"))
+    return [f"uniform: from ({origin}) by ({spacing})"]
 
 
 def _blanks(zone: Mapping[str, Any]) -> list[str]:
@@ -130,4 +140,10 @@ def _times(info: Mapping[str, Any]) -> str:
     gaps = info.get("times_gaps") or []
     shown = ", ".join(f"{times[n]:g} to {times[n + 1]:g}" for n in gaps[:3])
     more = f" and {len(gaps) - 3} more" if len(gaps) > 3 else ""
-    return f"{len(times)}: {times[0]:g} to {times[-1]:g}{unit}" + (f"; gaps: {shown}{more}" if gaps else "")
+    apart = f", {info['times_step']:.6g} apart" if info.get("times_step") else ""
+    said = f"{len(times)}: {times[0]:g} to {times[-1]:g}{unit}{apart}" + (f"; gaps: {shown}{more}" if gaps else "")
+    equal = info.get("times_equal") or []
+    if equal:
+        pairs = ", ".join(f"{n} and {n + 1} ({times[n]:g})" for n in equal[:3])
+        said += f"; steps with the same time: {pairs}{f' and {len(equal) - 3} more' if len(equal) > 3 else ''}"
+    return said

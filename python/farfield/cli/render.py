@@ -26,7 +26,15 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Argument(metavar="SCENE|SRC", help="a scene (.json) or a dataset; may be left out with --lines"),
         ] = None,
-        output: Annotated[str, _picture("--output", "-o", metavar="OUT", help="the .png file")] = "",
+        output: Annotated[
+            str,
+            _picture(
+                "--output",
+                "-o",
+                metavar="OUT",
+                help="the .png; of many time steps out_%04d.png, a folder, or a .mp4 (with ffmpeg)",
+            ),
+        ] = "",
         size: Annotated[
             str | None, _picture("--size", metavar="WxH", help="pixels, 1600x900 if nothing says otherwise")
         ] = None,
@@ -77,26 +85,45 @@ def register(app: typer.Typer) -> None:
             int | None, _picture("--samples", min=1, max=4, help="samples of a pixel along each side")
         ] = None,
         step: Annotated[int | None, _picture("--step", min=0, help="time step, counted from 0")] = None,
+        kind: Annotated[
+            str | None,
+            _picture("--kind", metavar="KIND", help="of lines from --seeds: streamline, pathline or streakline"),
+        ] = None,
+        tail: Annotated[
+            float | None, _picture("--tail", metavar="T", help="of pathlines, draw the last T of their time")
+        ] = None,
+        time: Annotated[bool | None, _picture("--time/--no-time", help="write the time into the picture")] = None,
+        frames: Annotated[
+            str | None, _picture("--frames", metavar="A:B:S", help="time steps, counted from 0; all if nothing is said")
+        ] = None,
+        fps: Annotated[
+            float | None, _picture("--fps", help="pictures a second of a .mp4, 24 if nothing is said")
+        ] = None,
+        resume: Annotated[
+            bool, _picture("--resume", help="keep pictures that are there and of the same scene and data")
+        ] = False,
         save_scene: Annotated[
             str | None, _picture("--save-scene", metavar="FILE", help="write the scene, to edit and draw again")
         ] = None,
     ) -> int:
-        """Draw a picture.
+        """Draw a picture, or one of each time step.
 
         Lines as tubes, the body, grid surfaces, outlines; in software, with no X, OpenGL or GPU. A dataset alone gives its
-        default picture.
+        default picture. Camera and colour ranges are the same in all pictures of a series.
         """
         from pydantic import ValidationError
 
         from farfield import outputs, runs
         from farfield.cli import PARTIAL
         from farfield.scene.files import explain
+        from farfield.scene.films import Film
         from farfield.scene.shorthand import Shorthand
 
         if not output:
             raise UsageError("missing option '--output' / '-o': the .png file; see 'farfield render --help'")
         settings = common.settings(size=size)
-        target = runs.output_path(output, runs.PICTURES, "pictures")
+        film = Film.of(output, frames=frames, fps=fps, resume=resume)
+        target = runs.output_path(output, runs.PICTURES, "pictures") if film is None else film.pattern
         outputs.check([target, save_scene, common.events], [])  # what is read is known only when much is read
         run = common.run(settings)
         asked = Shorthand(
@@ -120,6 +147,9 @@ def register(app: typer.Typer) -> None:
             title=title,
             samples=samples,
             step=step,
+            kind=kind,
+            tail=tail,
+            time=time,
             size=settings["size"] if settings.origin("size") != "default" else None,
         )
         how: dict[str, Any] = {"plot3d": common.plot3d, "zone_order": common.zone_order}
@@ -131,6 +161,7 @@ def register(app: typer.Typer) -> None:
             scene,
             target,
             settings,
+            film=film,
             info=info,
             scene_file=what if what is not None and runs.is_scene_file(what) else None,
             save_as=save_scene,
@@ -139,7 +170,7 @@ def register(app: typer.Typer) -> None:
             notice=common.tell_assumed,
             **how,
         )
-        text = [f"picture  {result['size'][0]} x {result['size'][1]}: " + _drawn(result)]
+        text = [f"{_words(result)} {result['size'][0]} x {result['size'][1]}: " + _drawn(result)]
         for found in result["maps"].values():
             low, high = found["range"]
             unit = f" [{found['units']}]" if found.get("units", "1") not in (None, "1") else ""
@@ -150,8 +181,22 @@ def register(app: typer.Typer) -> None:
             if "failure" in drawn:
                 text.append(f"partial  {drawn['name']}: pages failed, and lines stop where their data does")
                 text.append(f"failure  {drawn['failure']}")
-        common.show(flat(result), [*text, *stats_lines(result["stats"]), f"wrote    {output}"])
+        common.show(flat(result), [*text, *stats_lines(result["stats"]), f"wrote    {_written(result, target)}"])
         return PARTIAL if result["partial"] else 0
+
+
+def _words(result: dict[str, Any]) -> str:
+    return "pictures" if "frames" in result else "picture "
+
+
+def _written(result: dict[str, Any], target: str) -> str:
+    names = [view["output"] for view in result.get("views", [])] or [target]
+    if "frames" not in result:
+        return ", ".join(names)
+    steps = [frame["step"] for frame in result["frames"]]
+    kept = sum(frame["was_there"] for frame in result["frames"])
+    of = f"step {steps[0]}" if len(steps) == 1 else f"{len(steps)} steps, {steps[0]} to {steps[-1]}"
+    return f"{', '.join(names)} of {of}" + (f"; {kept} were there" if kept else "")
 
 
 def _drawn(result: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from farfield.scene.defaults import default_scene
 from farfield.scene.files import json_schema, load_scene, save_scene
-from farfield.scene.models import Camera, ColorMap, Lines, Outline, Scene, Surface, Trace, Walls
+from farfield.scene.models import Camera, ColorMap, Lines, Outline, Scene, Surface, Trace, View, Walls
 
 __all__ = [
     "Camera",
@@ -19,6 +19,7 @@ __all__ = [
     "Scene",
     "Surface",
     "Trace",
+    "View",
     "Walls",
     "default_scene",
     "json_schema",

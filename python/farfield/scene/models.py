@@ -45,12 +45,26 @@ class ColorMap(_Part):
         return value
 
 
+OF_STREAMLINES = ("max_time", "initial_step", "max_step", "terminal_speed")
+OF_PARTICLES = ("t0", "time_step", "hold_steps")
+OF_STREAKLINES = ("release_every", "release_steps", "release_times")
+
+
 class Trace(_Part):
-    """Streamlines traced for the picture, with the words of `farfield trace`."""
+    """Lines traced for the picture, with the words of `farfield trace`: streamlines of its time step, or pathlines or streaklines
+    up to its time."""
 
     seeds: str | list[Vector]
     """A shape or a file as `farfield trace` takes them, or positions."""
+    kind: Literal["streamline", "pathline", "streakline"] = "streamline"
     field: str = "velocity"
+    t0: Finite | None = None
+    """When the (first) particles are let go; null: at the first time. Not for streamlines, like what follows it here."""
+    time_step: Positive | None = None
+    hold_steps: bool = False
+    release_every: Positive | None = None
+    release_steps: Annotated[int, Field(gt=0)] | None = None
+    release_times: list[Finite] | None = None
     direction: Literal["forward", "backward", "both"] = "both"
     integrator: Literal["rk45", "rk45-physical", "rk4", "euler"] = "rk45"
     tolerance: Positive = 1e-5
@@ -62,6 +76,23 @@ class Trace(_Part):
     """Null, here as above: no bound."""
     terminal_speed: Annotated[float, Field(ge=0)] = 1e-12
     scalars: list[str] = []
+
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> Trace:
+        plain = {
+            name: type(self).model_fields[name].default for name in (*OF_STREAMLINES, *OF_PARTICLES, *OF_STREAKLINES)
+        }
+        wrong = {
+            "streamline": (*OF_PARTICLES, *OF_STREAKLINES),
+            "pathline": (*OF_STREAMLINES, *OF_STREAKLINES),
+            "streakline": OF_STREAMLINES,
+        }[self.kind]
+        given = [name for name in wrong if getattr(self, name) != plain[name]]
+        if given:
+            raise ValueError(f"'{given[0]}' is not for lines of kind {self.kind}")
+        if self.kind != "streamline" and self.direction == "backward":
+            raise ValueError(f"{self.kind}s in pictures go forward in time")
+        return self
 
     @field_validator("scalars")
     @classmethod
@@ -82,11 +113,15 @@ class Lines(_Part):
     """A map's name, a field's name, or a colour (`"#ffcc00"`, `"tomato"`); null: white."""
     radius: Positive | None = None
     """In the units of the grid; null: from the size of what is drawn."""
+    tail: Positive | None = None
+    """Of pathlines so much time before the picture's is drawn; null: all since their release."""
 
     @model_validator(mode="after")
     def _one_origin(self) -> Lines:
         if (self.file is None) == (self.trace is None):
             raise ValueError("lines come from a file or from a trace: give one of the two")
+        if self.tail is not None and (self.trace is None or self.trace.kind != "pathline"):
+            raise ValueError("'tail' is for pathlines")
         return self
 
 
@@ -148,11 +183,24 @@ class Camera(_Part):
         return value
 
 
+Size = tuple[Annotated[int, Field(gt=0, le=100_000)], Annotated[int, Field(gt=0, le=100_000)]]
 Drawn = Annotated[Lines | Surface | Walls | Outline, Field(discriminator="kind")]
 
 
+class View(_Part):
+    """One of several pictures of the same objects, all made in one run. What is null is the scene's."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=60)]
+    """Stands in the name of its file."""
+    camera: Camera | None = None
+    size: Size | None = None
+    title: str | None = None
+    objects: list[Annotated[int, Field(ge=0)]] | None = None
+    """Which of the scene's objects it shows, counted from 0; null: all."""
+
+
 class Scene(_Part):
-    """A picture.
+    """A picture, or pictures of many time steps.
 
     >>> import tempfile, farfield as ff
     >>> from farfield.scene import Lines, Outline, Trace
@@ -178,18 +226,37 @@ class Scene(_Part):
     objects: list[Drawn] = []
     maps: dict[str, ColorMap] = {}
     camera: Camera = Camera()
-    size: tuple[Annotated[int, Field(gt=0, le=100_000)], Annotated[int, Field(gt=0, le=100_000)]] = (1600, 900)
+    size: Size = (1600, 900)
     background: str | tuple[str, str] = ("#20242c", "#0b0d11")
     """One colour, or top and bottom of a gradient."""
     scalar_bar: bool = True
     axes: bool = True
     title: str | None = None
+    time: bool | None = None
+    """Write the time into the picture; null: where the dataset has several time steps."""
+    views: list[View] = []
+    """Pictures of the same objects, each with its own file; none: one picture with the camera and size of the scene."""
     samples: Annotated[int, Field(ge=1, le=4)] = 2
     """Samples of a pixel, along each side."""
+
+    @field_validator("views")
+    @classmethod
+    def _told_apart(cls, value: list[View]) -> list[View]:
+        names = [view.name for view in value]
+        twice = next((name for n, name in enumerate(names) if name in names[:n]), None)
+        if twice is not None:
+            raise ValueError(f"two views are named '{twice}'")
+        return value
 
     @model_validator(mode="after")
     def _has_source(self) -> Scene:
         needy = [o.kind for o in self.objects if not (isinstance(o, Lines) and o.file is not None)]
         if self.source is None and needy:
             raise ValueError(f"the scene has no source, which its {needy[0]} needs")
+        for view in self.views:
+            beyond = [n for n in view.objects or () if n >= len(self.objects)]
+            if beyond:
+                raise ValueError(
+                    f"view '{view.name}': there is no object {beyond[0]}; the scene has {len(self.objects)}"
+                )
         return self

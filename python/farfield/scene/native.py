@@ -8,7 +8,18 @@ from typing import Any
 from farfield import sources
 from farfield.lines import MOST_STEPS
 from farfield.scene.colors import DIVERGING, SEQUENTIAL, diverges, find_color, lut, rgb
-from farfield.scene.models import ColorMap, Lines, Outline, Scene, Surface, Trace, Walls
+from farfield.scene.models import (
+    OF_PARTICLES,
+    OF_STREAKLINES,
+    OF_STREAMLINES,
+    ColorMap,
+    Lines,
+    Outline,
+    Scene,
+    Surface,
+    Trace,
+    Walls,
+)
 from farfield.settings import Settings
 from farfield.surfaces import parse_surface
 
@@ -51,6 +62,7 @@ def to_native(
         "bars": used if scene.scalar_bar else [],
         "axes": scene.axes,
         "title": scene.title,
+        "time": scene.time,
     }
 
 
@@ -85,7 +97,7 @@ def _object(
     paint = _paint(drawn.color, _PLAIN[drawn.kind], maps, fields)
     if isinstance(drawn, Lines):
         origin = {"file": drawn.file} if drawn.trace is None else {"trace": _trace(drawn.trace)}
-        return {"kind": "lines", **origin, **paint, "radius": drawn.radius}
+        return {"kind": "lines", **origin, **paint, "radius": drawn.radius, "tail": drawn.tail}
     if isinstance(drawn, Walls):
         return {"kind": "surface", "walls": True, **paint, "mesh": drawn.mesh}
     return {"kind": "surface", **parse_surface(drawn.surface).native(), **paint, "mesh": drawn.mesh}
@@ -94,7 +106,13 @@ def _object(
 def _trace(trace: Trace) -> dict[str, Any]:
     """Null is no bound in a scene, and 2000 to the extension."""
     steps = MOST_STEPS if trace.max_steps is None else trace.max_steps
-    return {**trace.model_dump(mode="json"), "max_steps": steps}
+    options = {**trace.model_dump(mode="json"), "max_steps": steps}
+    if trace.kind != "streamline":
+        # What has no meaning for a kind is refused by the extension, whatever it says.
+        options = {name: value for name, value in options.items() if name not in OF_STREAMLINES}
+        options["direction"] = "forward"
+    without = {"streamline": (*OF_PARTICLES, *OF_STREAKLINES), "pathline": OF_STREAKLINES, "streakline": ()}[trace.kind]
+    return {name: value for name, value in options.items() if name not in without}
 
 
 def _paint(

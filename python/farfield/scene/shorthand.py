@@ -58,6 +58,9 @@ class Shorthand:
     title: str | None = None
     samples: int | None = None
     step: int | None = None
+    kind: str | None = None
+    tail: float | None = None
+    time: bool | None = None
     size: tuple[int, int] | None = None
 
     def scene(
@@ -99,6 +102,7 @@ class Shorthand:
             "title": self.title,
             "samples": self.samples,
             "step": self.step,
+            "time": self.time,
             "size": self.size,
             "background": _background(self.background),
         }
@@ -111,7 +115,10 @@ class Shorthand:
             objects.append(made)
         objects += [Lines(file=os.path.expanduser(name)) for name in self.lines]
         if self.seeds is not None:
-            objects.append(Lines(trace=Trace(seeds=_seeds(self.seeds))))
+            trace = Trace.model_validate({"seeds": _seeds(self.seeds), "kind": self.kind or "streamline"})
+            objects.append(Lines(trace=trace, tail=self.tail))
+        elif self.kind is not None or self.tail is not None:
+            raise UsageError("--kind and --tail are for lines that are traced: add --seeds SPEC")
         if self.outline is False:
             objects = [o for o in objects if not isinstance(o, Outline)]
         elif self.outline and not any(isinstance(o, Outline) for o in objects):

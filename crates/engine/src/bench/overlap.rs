@@ -129,7 +129,8 @@ pub fn overlap(spec: &Overlap, watch: &mut Watch<'_>) -> Result<Value, FieldErro
 }
 
 /// The same on local files: traces with nothing resident (as cold as the caller made the files), again with all resident, and then
-/// only reads the same pages in the same order, with the files evicted and as many reads in flight. Chains of faults are not modelled.
+/// only reads the same pages in the same order, with the files evicted and as many reads in flight. Chains of faults are not
+/// modelled.
 ///
 /// # Errors
 /// [`FieldError`] of opening and tracing.
@@ -299,6 +300,10 @@ impl SyncNodes {
                     of.read(first.source, first.offset, buffers).map_err(lost)?;
                 }
                 map.decode(id, &encoded, &mut scratch, body)?;
+            }
+            Located::Derived { .. } => {
+                let kind = PageErrorKind::Decode("this arm makes no derived pages".into());
+                return Err(PageError::new(map.name(), kind));
             }
             Located::Fill => map.fill(id, body),
             Located::Failed(e) => return Err(e),

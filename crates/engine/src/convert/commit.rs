@@ -1,5 +1,6 @@
 //! Beginning and ending: lock, plan, resumption, the commit mark, the change of names.
 
+use super::append::Base;
 use super::disk::{failed, free_bytes, Disk, Partial};
 use super::pipeline::Places;
 use super::plan::Plan;
@@ -7,10 +8,12 @@ use super::record::Record;
 use super::ConvertOptions;
 use field::error::FieldError;
 use field::file::{identities, Digest, FileIdentity};
+use field::series::Sources;
 use field::store::codec::{Codec, CRC_BYTES};
-use field::store::layout::{all_arrays, documents, ENTRY_BYTES};
+use field::store::layout::{all_arrays, documents, ArrayLayout, ENTRY_BYTES};
 use field::store::metadata::{catalog_value, ArraySeal, Root};
 use field::store::Store;
+use field::uniform::Uniform;
 use serde_json::{json, Value};
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
@@ -20,7 +23,7 @@ use std::path::Path;
 /// Whether there is anything to do.
 pub(super) enum Begun {
     /// Work in this folder, on files that are, one by one, these.
-    Work(Partial, Vec<FileIdentity>),
+    Work(Partial, Made),
     /// The target is what it would become.
     Done {
         /// Bytes of its shards.
@@ -28,11 +31,45 @@ pub(super) enum Begun {
     },
 }
 
+/// What a store is made of.
+pub(super) struct Made {
+    /// All files that hold pages.
+    files: Vec<FileIdentity>,
+    /// Those of each step, as the user named them.
+    series: Sources,
+}
+
+impl Made {
+    fn of(plan: &Plan<'_>) -> Result<Self, FieldError> {
+        Ok(Self { files: identities(&plan.input.files)?, series: plan.input.series.identify()? })
+    }
+
+    /// The digest of all of it. Where the first steps were not given again it is one over that of their store.
+    fn digest(&self, plan: &Plan<'_>) -> String {
+        let own = Digest::of(&self.files);
+        match plan.base {
+            Some(base) if !base.whole => {
+                let before = base.store.root.source.as_deref().unwrap_or_default();
+                Digest::default().text(before).text(&own.to_string()).to_string()
+            }
+            _ => own.to_string(),
+        }
+    }
+
+    /// What the root says of each step.
+    fn sources(&self, plan: &Plan<'_>) -> Option<Sources> {
+        let own = || (plan.data && !plan.input.series.steps.is_empty()).then(|| self.series.clone());
+        plan.base.map_or_else(own, |base| Some(base.sources.clone()))
+    }
+}
+
 /// What the plan is, as far as the store's bytes depend on it, and (by `source`, their [`Digest`]) which files it is for.
 fn plan_document(plan: &Plan<'_>, dst: &Path, options: &ConvertOptions, source: &str) -> Result<String, FieldError> {
-    let root = root_of(plan, options, source, Vec::new(), Vec::new());
+    let root = root_of(plan, options, source, Vec::new(), Vec::new(), Vec::new(), None);
     let root = String::from_utf8(root.document()).map_err(|_| FieldError::format(dst, "the catalog is not text"))?;
-    let value: Value = json!({"version": 2, "root": root});
+    // Units are numbered from the first step that is not there: what was begun on top of another store is of no use.
+    let base = plan.base.map(|b| json!([b.steps, b.store.root.source]));
+    let value: Value = json!({"version": 2, "root": root, "base": base});
     Ok(value.to_string())
 }
 
@@ -42,6 +79,8 @@ fn root_of(
     source: &str,
     documents: Vec<(u64, u32)>,
     seals: Vec<ArraySeal>,
+    uniform: Vec<Option<Uniform>>,
+    sources: Option<Sources>,
 ) -> Root {
     Root {
         data: plan.data,
@@ -50,8 +89,11 @@ fn root_of(
         codec: options.codec,
         catalog: plan.input.catalog.clone(),
         source: Some(source.to_owned()),
+        time_axis: plan.data,
+        sources,
         pages: plan.page_boxes(),
         steps: plan.zones.iter().map(|z| z.arrays.iter().map(|a| a.steps).collect()).collect(),
+        uniform,
         documents,
         seals,
     }
@@ -61,7 +103,7 @@ fn root_of(
 /// of may have been made of others.
 fn is_made(plan: &Plan<'_>, path: &Path, options: &ConvertOptions, source: &str) -> Option<u64> {
     let store = Store::open(path).ok()?;
-    let want = root_of(plan, options, source, Vec::new(), Vec::new());
+    let want = root_of(plan, options, source, Vec::new(), Vec::new(), Vec::new(), None);
     let r = &store.root;
     let same = (r.data, r.layout, r.codec) == (want.data, want.layout, want.codec)
         && (!r.data || r.page == want.page)
@@ -107,6 +149,15 @@ fn look(dst: &Path, options: &ConvertOptions) -> Result<Target, FieldError> {
     Err(FieldError::format(dst, hint))
 }
 
+/// Makes sure that the store which steps are added to is what it was when they were looked for.
+fn still_there(base: &Base, dst: &Path) -> Result<(), FieldError> {
+    // As documents: NaN in a header equals itself there.
+    if Store::open(dst).is_ok_and(|now| now.root.document() == base.store.root.document()) {
+        return Ok(());
+    }
+    Err(FieldError::format(dst, "was changed by another conversion meanwhile; run this again"))
+}
+
 /// Locks the target and finds out what is left of earlier work. `wait`: see [`Partial::lock`].
 pub(super) fn begin(
     plan: &Plan<'_>,
@@ -118,11 +169,11 @@ pub(super) fn begin(
     if let Some(parent) = dst.parent().filter(|p| !p.as_os_str().is_empty()) {
         disk.create_dir(parent)?;
     }
-    let sources = identities(&plan.input.files)?;
+    let made = Made::of(plan)?;
     let partial = Partial::lock(disk, dst, wait)?;
     // From here on nobody else changes the target.
-    match prepare(plan, disk, dst, options, &partial, &Digest::of(&sources).to_string()) {
-        Ok(None) => Ok(Begun::Work(partial, sources)),
+    match prepare(plan, disk, dst, options, &partial, &made.digest(plan)) {
+        Ok(None) => Ok(Begun::Work(partial, made)),
         Ok(Some(bytes)) => {
             // It may have died between the change of names and cleaning up.
             partial.remove(disk)?;
@@ -149,14 +200,17 @@ fn prepare(
             return Ok(Some(bytes));
         }
     }
-    look(dst, options)?;
+    match plan.base {
+        Some(base) => still_there(base, dst)?,
+        None => look(dst, options).map(|_| ())?,
+    }
     partial.check_own()?;
     let document = plan_document(plan, dst, options, source)?;
     let left = std::fs::read_to_string(partial.plan()).ok().and_then(|s| check_plan(&s));
     let go_on = match (&left, options.resume) {
         (Some(left), true) if *left == document => true,
         // An index is a cache: what does not fit is made anew without asking.
-        (Some(_), true) if plan.data => {
+        (Some(_), true) if plan.data && !options.append => {
             return Err(FieldError::format(
                 &partial.path,
                 "was begun from another source, or the source has changed, or with other options; \
@@ -195,8 +249,9 @@ fn check_room(plan: &Plan<'_>, path: &Path, go_on: bool) -> Result<(), FieldErro
     if plan.codec != Codec::None || !plan.data || go_on {
         return Ok(());
     }
+    let new = |a: &ArrayLayout| (a.steps - plan.first_step(a)) as u64 * a.grid.paging.count();
     let needs: u64 =
-        plan.zones.iter().flat_map(|z| &z.arrays).map(|a| a.page_count() * (a.page_bytes() + CRC_BYTES) as u64).sum();
+        plan.zones.iter().flat_map(|z| &z.arrays).map(|a| new(a) * (a.page_bytes() + CRC_BYTES) as u64).sum();
     match free_bytes(path) {
         Some(free) if free < needs => Err(failed(path, std::io::Error::from_raw_os_error(libc::ENOSPC)))
             .map_err(|e: FieldError| match e {
@@ -231,15 +286,31 @@ pub(super) fn is_done(plan: &Plan<'_>, places: &Places<'_>, number: usize) -> bo
     crc().is_ok_and(|found| found == (record.shard_bytes, record.index_crc))
 }
 
+/// Removes what is left of a conversion that made the store at `dst`, out of `source`, and had no time to. Where another runs, or one
+/// into another store was interrupted, nothing is touched.
+pub(super) fn clean(disk: &Disk, dst: &Path, source: Option<&str>) -> Result<(), FieldError> {
+    let (Some(source), true) = (source, Partial::place(dst).is_some_and(|p| p.exists())) else { return Ok(()) };
+    let Ok(partial) = Partial::lock(disk, dst, None) else { return Ok(()) };
+    let left = std::fs::read_to_string(partial.plan()).ok().and_then(|s| check_plan(&s));
+    // Without a plan, what is there is the rest of what was being removed.
+    if partial.check_own().is_ok() && left.is_none_or(|plan| plan.contains(source)) {
+        return partial.remove(disk);
+    }
+    partial.remove_empty();
+    Ok(())
+}
+
 /// Writes the documents, makes everything durable, writes the root, and gives the store its name.
+#[allow(clippy::too_many_arguments)] // what a run has when it ends
 pub(super) fn finish(
     plan: &Plan<'_>,
     disk: &Disk,
     dst: &Path,
     options: &ConvertOptions,
     partial: Partial,
-    sources: &[FileIdentity],
+    made: &Made,
     seals: Vec<ArraySeal>,
+    uniform: Vec<Option<Uniform>>,
 ) -> Result<(), FieldError> {
     let store = partial.store();
     let root_path = store.join("zarr.json");
@@ -253,7 +324,7 @@ pub(super) fn finish(
         folders.insert(store.join(&layout.path));
     }
     for layout in plan.zones.iter().flat_map(|z| z.ranges.iter().flatten().chain(&z.boxes)) {
-        for step in 0..layout.steps {
+        for step in plan.first_step(layout)..layout.steps {
             paths.extend((0..layout.grid.count()).map(|n| store.join(layout.shard_path(step, n))));
         }
     }
@@ -268,19 +339,26 @@ pub(super) fn finish(
         known.push((bytes.len() as u64, crc32c::crc32c(&bytes)));
     }
     // The source is looked at again: pages from before and after a change do not belong together.
-    let now = identities(&plan.input.files)?;
-    if let Some(n) = (0..now.len()).find(|n| now.get(*n) != sources.get(*n)) {
-        let again = if plan.data { "converted; convert it again" } else { "looked through; run this again" };
+    let now = Made::of(plan)?;
+    let again = if plan.data { "converted; convert it again" } else { "looked through; run this again" };
+    if let Some(n) = (0..now.files.len()).find(|n| now.files.get(*n) != made.files.get(*n)) {
         return Err(FieldError::format(&plan.input.files[n], format!("changed while it was {again}")));
     }
-    let source = Digest::of(sources).to_string();
+    if now.series != made.series {
+        let first = plan.input.series.name_of(0);
+        return Err(FieldError::format(first, format!("or a file beside it changed while it was {again}")));
+    }
     paths.extend(folders);
     disk.sync_paths(&store, &paths)?;
-    let root = root_of(plan, options, &source, known, seals);
+    let root = root_of(plan, options, &made.digest(plan), known, seals, uniform, made.sources(plan));
     let file = disk.write(&root_path, &root.document())?;
     disk.sync(&file, &root_path)?;
     disk.sync_dir(&store)?;
-    match look(dst, options)? {
+    let target = match plan.base {
+        Some(base) => still_there(base, dst).map(|()| Target::Store)?,
+        None => look(dst, options)?,
+    };
+    match target {
         Target::Nothing => disk.rename(&store, dst)?,
         Target::Store => {
             if !disk.exchange(&store, dst)? {

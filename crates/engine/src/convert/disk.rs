@@ -54,10 +54,39 @@ impl Disk {
         std::fs::create_dir_all(path).map_err(|e| failed(path, e))
     }
 
-    /// Opens a file for writing, empty.
+    /// Opens a file for writing, empty. A file that has another name, too, is another store's: that keeps it.
     pub fn create(&self, path: &Path) -> Result<File, FieldError> {
         self.step(path)?;
+        if std::fs::symlink_metadata(path).is_ok_and(|m| m.nlink() > 1) {
+            std::fs::remove_file(path).map_err(|e| failed(path, e))?;
+        }
         File::options().read(true).write(true).create(true).truncate(true).open(path).map_err(|e| failed(path, e))
+    }
+
+    /// Gives the file `from` the name `to`, too; copies it where the file system does not know second names. A name that is there
+    /// from an earlier try is replaced.
+    pub fn link(&self, from: &Path, to: &Path) -> Result<(), FieldError> {
+        self.step(to)?;
+        let mut linked = std::fs::hard_link(from, to);
+        if linked.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::AlreadyExists) {
+            std::fs::remove_file(to).map_err(|e| failed(to, e))?;
+            linked = std::fs::hard_link(from, to);
+        }
+        match linked {
+            Ok(()) => Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(FieldError::format(
+                from,
+                "is not there, so that no steps can be added to this store; copy the store again, or convert its source again",
+            )),
+            Err(e) => match e.raw_os_error() {
+                Some(libc::EPERM | libc::EOPNOTSUPP | libc::ENOSYS | libc::EMLINK) => {
+                    std::fs::copy(from, to).map_err(|e| failed(to, e))?;
+                    let file = File::open(to).map_err(|e| failed(to, e))?;
+                    self.sync(&file, to)
+                }
+                _ => Err(failed(to, e)),
+            },
+        }
     }
 
     pub fn write_at(&self, file: &File, path: &Path, bytes: &[u8], at: u64) -> Result<(), FieldError> {
@@ -201,15 +230,18 @@ pub(super) struct Partial {
 }
 
 impl Partial {
+    /// Where the folder for a target is.
+    pub fn place(dst: &Path) -> Option<PathBuf> {
+        let mut name = dst.file_name()?.to_owned();
+        name.push(".partial");
+        Some(dst.with_file_name(name))
+    }
+
     /// Makes the folder if need be and locks it. Where another run has it, `wait` is asked again and again whether to wait for
     /// that; without it, that is an error.
     pub fn lock(disk: &Disk, dst: &Path, mut wait: Option<&mut dyn FnMut() -> bool>) -> Result<Self, FieldError> {
-        let mut name = dst
-            .file_name()
-            .ok_or_else(|| FieldError::Usage(format!("{}: not a name for a store", dst.display())))?
-            .to_owned();
-        name.push(".partial");
-        let path = dst.with_file_name(name);
+        let path =
+            Self::place(dst).ok_or_else(|| FieldError::Usage(format!("{}: not a name for a store", dst.display())))?;
         // Another conversion may finish, and remove its folder, between our opening and locking it; then we try again.
         let mut tries = 0;
         while tries < 100 {

@@ -53,7 +53,7 @@ pub fn dry_run(
     options: &ConvertOptions,
     charge: &Charge<'_>,
 ) -> Result<DryRun, FieldError> {
-    let (plan, _charged) = plan_within(input, dst, options, None, charge)?;
+    let (plan, _charged) = plan_within(input, dst, options, None, None, charge)?;
     let arrays = || plan.zones.iter().flat_map(|z| &z.arrays);
     let source_bytes = plan.source_bytes();
     let padded = plan.padded_bytes();

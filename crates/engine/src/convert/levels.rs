@@ -132,18 +132,22 @@ pub(super) fn write_all(
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Vec<ArraySeal>, FieldError> {
     let mut seals = Vec::new();
+    // Those of what is there, in the same order.
+    let empty = ArraySeal { bytes: 0, pages: 0 };
+    let before = |n: usize| plan.base.and_then(|b| b.seals().get(n).copied()).unwrap_or(empty);
     // Two levels are there at once.
     let most = usize::try_from(plan.memory / 4).unwrap_or(usize::MAX);
     for (z, zone) in plan.zones.iter().enumerate() {
         if plan.data {
             for (a, layout) in zone.arrays.iter().enumerate() {
-                let mut seal = ArraySeal { bytes: 0, pages: 0 };
+                let mut seal = before(seals.len());
                 for &unit in &plan.numbers[z][a] {
                     let record = read(plan, places, unit)?;
                     seal.bytes += record.shard_bytes;
                     seal.pages = crc32c::crc32c_append(seal.pages, &record.seal.to_le_bytes());
                 }
-                debug_assert_eq!(plan.numbers[z][a].len() as u64, layout.shard_count());
+                let there = plan.first_step(layout) as u64 * layout.grid.count();
+                debug_assert_eq!(plan.numbers[z][a].len() as u64 + there, layout.shard_count());
                 seals.push(seal);
             }
         }
@@ -151,6 +155,7 @@ pub(super) fn write_all(
             if !go_on() {
                 return Err(FieldError::Interrupted);
             }
+            seals.extend((0..levels.len()).map(|n| before(seals.len() + n)).collect::<Vec<_>>());
             pyramid(plan, disk, places, levels, most, &mut seals, |step, grid| {
                 limits(plan, disk, places, (z, a, step), grid)
             })?;
@@ -159,6 +164,7 @@ pub(super) fn write_all(
             if !go_on() {
                 return Err(FieldError::Interrupted);
             }
+            seals.extend((0..zone.boxes.len()).map(|n| before(seals.len() + n)).collect::<Vec<_>>());
             pyramid(plan, disk, places, &zone.boxes, most, &mut seals, |step, grid| {
                 boxes(plan, disk, places, (z, xyz, step), grid)
             })?;
@@ -168,7 +174,7 @@ pub(super) fn write_all(
 }
 
 /// A record that was found whole when the run began or was written since.
-fn read(plan: &Plan<'_>, places: &Places<'_>, unit: usize) -> Result<Record, FieldError> {
+pub(super) fn read(plan: &Plan<'_>, places: &Places<'_>, unit: usize) -> Result<Record, FieldError> {
     let path = places.record(unit);
     let (ranges, boxes) = plan.record_sizes(&plan.units[unit]);
     Record::read(&path, unit as u64, ranges, boxes)
@@ -234,21 +240,20 @@ fn boxes(
     Ok(())
 }
 
-/// Writes the levels of one array, finest first.
+/// Writes the levels of one array, finest first; their seals are the last ones.
 fn pyramid(
     plan: &Plan<'_>,
     disk: &Disk,
     places: &Places<'_>,
     levels: &[ArrayLayout],
     most: usize,
-    seals: &mut Vec<ArraySeal>,
+    seals: &mut [ArraySeal],
     first: impl Fn(usize, &mut Grid) -> Result<(), FieldError>,
 ) -> Result<(), FieldError> {
     let Some(base) = levels.first() else { return Ok(()) };
-    let from = seals.len();
-    seals.resize(from + levels.len(), ArraySeal { bytes: 0, pages: 0 });
+    let from = seals.len() - levels.len();
     let scratch = |level: usize| places.units.join(format!("level{level}"));
-    for step in 0..base.steps {
+    for step in plan.first_step(base)..base.steps {
         let mut grid = Grid::new(disk, &scratch(0), base.grid.paging.dims, base.components(), most)?;
         first(step, &mut grid)?;
         for (n, layout) in levels.iter().enumerate() {

@@ -12,6 +12,7 @@
 //! [`convert`] does all that, [`dry_run`] says what it would cost, [`build_index`] makes only ranges and boxes, for data
 //! that is paged where it lies.
 
+mod append;
 mod commit;
 mod disk;
 mod estimate;
@@ -23,15 +24,19 @@ mod record;
 mod shard;
 #[cfg(test)]
 mod tests;
+mod uniform;
 mod words;
 
+pub use append::{append, AppendReport, AskedPages};
 pub use estimate::{dry_run, DryRun};
 
+use append::Base;
 use commit::{begin, finish, Begun};
 use disk::Disk;
 use field::catalog::{Catalog, Rows};
 use field::error::FieldError;
 use field::paging::{Layout, Paging};
+use field::series::SeriesFiles;
 use field::store::codec::Codec;
 use pipeline::Places;
 use plan::Plan;
@@ -58,6 +63,8 @@ pub struct ConvertInput {
     pub arrays: Vec<Vec<ArraySource>>,
     /// The files it comes from: if one of them changes, nothing half done is used.
     pub files: Vec<PathBuf>,
+    /// Which of them, as their user named them, are whose step's; empty for what is no series of files.
+    pub series: SeriesFiles,
 }
 
 impl ConvertInput {
@@ -81,6 +88,8 @@ pub struct ConvertOptions {
     pub resume: bool,
     /// Replaces a store that is there.
     pub overwrite: bool,
+    /// Whether steps may come meanwhile: what an interrupted run left of fewer steps is begun anew without asking.
+    pub append: bool,
     /// Bytes that the conversion may hold.
     pub memory_limit: u64,
     /// Threads that encode.
@@ -131,6 +140,7 @@ impl Default for ConvertOptions {
             codec: Codec::None,
             resume: false,
             overwrite: false,
+            append: false,
             memory_limit: 256 << 20,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             spans: Spans::default(),
@@ -217,12 +227,13 @@ fn plan_within<'a>(
     dst: &Path,
     options: &ConvertOptions,
     pages: Option<&[Paging]>,
+    base: Option<&'a Base>,
     charge: &Charge<'_>,
 ) -> Result<(Plan<'a>, Box<dyn Any>), FieldError> {
     let mut limit = options.memory_limit;
     let mut smallest = false;
     loop {
-        let plan = match Plan::new(input, dst, options, pages, limit) {
+        let plan = match Plan::new(input, dst, options, pages, base, limit) {
             Ok(plan) => plan,
             // The smallest plan there is. What the ledger says of it is the truth about what would do.
             Err(FieldError::LimitTooSmall { needs, .. }) if !smallest => {
@@ -253,14 +264,29 @@ fn run(
     charge: &Charge<'_>,
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<ConvertReport, FieldError> {
+    run_on(input, dst, options, pages, None, disk, charge, progress)
+}
+
+/// [`run`], or, with a base, of the steps that it has not.
+#[allow(clippy::too_many_arguments)] // what a run is
+fn run_on(
+    input: &ConvertInput,
+    dst: &Path,
+    options: &ConvertOptions,
+    pages: Option<&[Paging]>,
+    base: Option<&Base>,
+    disk: &Disk,
+    charge: &Charge<'_>,
+    progress: &mut dyn FnMut(Progress) -> bool,
+) -> Result<ConvertReport, FieldError> {
     if input.arrays.len() != input.catalog.zones.len() {
         return Err(FieldError::Usage("zones and arrays differ in number".into()));
     }
-    let (plan, _charged) = plan_within(input, dst, options, pages, charge)?;
+    let (mut plan, _charged) = plan_within(input, dst, options, pages, base, charge)?;
     let total = plan.source_bytes();
     let mut report = ConvertReport {
         source_bytes: total,
-        pages: plan.zones.iter().flat_map(|z| &z.arrays).map(field::store::layout::ArrayLayout::page_count).sum(),
+        pages: plan.pages(),
         units: plan.units.len() as u64,
         memory: plan.memory,
         padded_bytes: plan.padded_bytes(),
@@ -280,6 +306,9 @@ fn run(
             return Ok(report);
         }
     };
+    if base.is_none() {
+        plan.look_for_uniform()?;
+    }
     let (store, units) = (partial.store(), partial.units());
     let places = Places { store: &store, units: &units };
     let mut todo = Vec::new();
@@ -303,8 +332,15 @@ fn run(
     pipeline::run(&plan, disk, &places, &todo, &mut tell)?;
     let spans = &options.spans;
     let seals = spans.time("ranges and boxes", || levels::write_all(&plan, disk, &places, &mut || tell(total)))?;
+    let uniform = match base {
+        Some(base) => base.uniform(&plan.zones),
+        None => uniform::confirmed(&plan, &places)?,
+    };
+    if let Some(base) = base {
+        base.link(disk, &store, &mut || tell(total))?;
+    }
     report.store_bytes = seals.iter().map(|s| s.bytes).sum();
-    spans.time("commit", || finish(&plan, disk, dst, options, partial, &sources, seals))?;
+    spans.time("commit", || finish(&plan, disk, dst, options, partial, &sources, seals, uniform))?;
     Ok(report)
 }
 

@@ -9,6 +9,7 @@ use field::store::codec::Encoder;
 use field::store::layout::ArrayLayout;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Encoded pages in the order of their slots: the bytes, and the length of each.
 #[derive(Default)]
@@ -85,7 +86,9 @@ impl Work<'_> {
         out.resize_with(workers, Encoded::default);
         let (share, block_share) = (rows.len().div_ceil(workers), blocks.len().div_ceil(workers).max(1));
         let mut done = Ok(());
+        let other = AtomicBool::new(!record.uniform);
         std::thread::scope(|scope| {
+            let other = &other;
             let mut rows = rows.chunks_mut(share.max(1));
             let mut blocks = blocks.chunks_mut(block_share);
             let mut others = Vec::new();
@@ -95,11 +98,11 @@ impl Work<'_> {
                 if own.is_none() {
                     own = Some((rows, blocks, out));
                 } else {
-                    others.push(scope.spawn(|| self.share(layout, rows, blocks, out)));
+                    others.push(scope.spawn(|| self.share(layout, rows, blocks, other, out)));
                 }
             }
             if let Some((rows, blocks, out)) = own {
-                done = self.share(layout, rows, blocks, out);
+                done = self.share(layout, rows, blocks, other, out);
             }
             for t in others {
                 let result = t.join().unwrap_or_else(|_| Err(FieldError::Usage("an encoder stopped".into())));
@@ -108,15 +111,17 @@ impl Work<'_> {
                 }
             }
         });
+        record.uniform = !other.into_inner();
         done
     }
 
-    /// One worker's share.
+    /// One worker's share. `other`: points were found that are not those of a uniform grid, or nobody asks.
     fn share(
         &self,
         layout: &ArrayLayout,
         rows: &mut [PageRow<'_>],
         blocks: &mut [BlockRow<'_>],
+        other: &AtomicBool,
         out: &mut Encoded,
     ) -> Result<(), FieldError> {
         let failed = |e: std::io::Error| FieldError::io(PathBuf::from(&layout.path), e);
@@ -132,6 +137,9 @@ impl Work<'_> {
                 Values::I32(v) => self.limits(layout, v, (i32::MAX, i32::MIN), &pages_i, row),
                 Values::F32(v) => self.limits(layout, v, (f32::INFINITY, f32::NEG_INFINITY), &pages_i, row),
                 Values::F64(v) => self.limits(layout, v, (f64::INFINITY, f64::NEG_INFINITY), &pages_i, row),
+            }
+            if !other.load(Relaxed) && !self.is_uniform(layout, values, row) {
+                other.store(true, Relaxed);
             }
             if !self.plan.data {
                 continue;
@@ -163,6 +171,18 @@ impl Work<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the points of a row of pages are those of the uniform grid that the zone may be.
+    fn is_uniform(&self, layout: &ArrayLayout, values: Values<'_>, row: &PageRow<'_>) -> bool {
+        let unit = &self.plan.units[self.unit];
+        let (Some(uniform), Some(xyz)) = (self.plan.uniform_of(unit.zone, unit.array), values.xyz()) else {
+            return false;
+        };
+        let p = &layout.grid.paging;
+        let [_, js, ks] = p.extent([0, row.j, row.k]);
+        let low = [0, 1, 2].map(|a| self.slab.points[a].start);
+        uniform.is_of(&[self.slab.points[0].clone(), js, ks], low, self.slab.size, layout.components(), xyz)
     }
 
     /// Copies one page out of the slab. Where the zone ends inside the page, the last value goes on: it compresses to

@@ -258,6 +258,7 @@ fn encode_all(
             let (ranges, boxes) = plan.record_sizes(unit);
             record = Record {
                 unit: piece.unit as u64,
+                uniform: plan.uniform_of(unit.zone, unit.array).is_some(),
                 ranges: vec![0.0; ranges],
                 boxes: vec![field::boxes::EMPTY; boxes],
                 ..Record::default()

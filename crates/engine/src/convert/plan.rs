@@ -1,12 +1,14 @@
 //! What is to be done: units (one shard each), the pieces that a unit is read in, and the memory for them.
 
+use super::append::Base;
 use super::pipeline::{READS, READ_BYTES};
-use super::{ConvertInput, ConvertOptions, Spans};
+use super::{uniform, ConvertInput, ConvertOptions, Spans};
 use field::boxes::{cells, Bounds, BLOCK};
 use field::error::FieldError;
 use field::paging::Paging;
 use field::store::codec::Codec;
 use field::store::layout::{choose_pages, lay_out, ArrayLayout, ZoneLayout};
+use field::uniform::Uniform;
 use std::ops::Range;
 use std::path::Path;
 
@@ -60,6 +62,8 @@ pub(super) struct Plan<'a> {
     pub input: &'a ConvertInput,
     pub zones: Vec<ZoneLayout>,
     pub codec: Codec,
+    /// The store that has the first steps.
+    pub base: Option<&'a Base>,
     /// Whether shards of data are written, or only ranges and boxes.
     pub data: bool,
     /// In the order of the work.
@@ -72,6 +76,8 @@ pub(super) struct Plan<'a> {
     pub memory: u64,
     pub workers: usize,
     pub spans: Spans,
+    /// Of each zone, the uniform grid that it may be: filled in by [`Self::look_for_uniform`], confirmed point by point on the way.
+    pub uniform: Vec<Option<Uniform>>,
 }
 
 impl<'a> Plan<'a> {
@@ -81,16 +87,22 @@ impl<'a> Plan<'a> {
         dst: &Path,
         options: &ConvertOptions,
         pages: Option<&[Paging]>,
+        base: Option<&'a Base>,
         limit: u64,
     ) -> Result<Self, FieldError> {
         let steps: Vec<Vec<usize>> = input.arrays.iter().map(|z| z.iter().map(|a| a.steps).collect()).collect();
         let chosen =
             pages.map_or_else(|| choose_pages(&input.catalog, options.page, options.layout), <[Paging]>::to_vec);
+        let chosen = base.map_or(chosen, |b| b.store.paging());
         let zones = lay_out(dst, &input.catalog, &chosen, &steps, options.codec)?;
+        if let Some(base) = base {
+            base.check(&zones)?;
+        }
         let mut plan = Self {
             input,
             zones,
             codec: options.codec,
+            base,
             data: pages.is_none(),
             units: Vec::new(),
             numbers: Vec::new(),
@@ -99,6 +111,7 @@ impl<'a> Plan<'a> {
             memory: 0,
             workers: options.workers.clamp(1, 64),
             spans: options.spans.clone(),
+            uniform: vec![None; input.catalog.zones.len()],
         };
         plan.list_units();
         plan.find_memory(limit)?;
@@ -109,7 +122,11 @@ impl<'a> Plan<'a> {
     /// from the system's cache.
     fn list_units(&mut self) {
         for (z, zone) in self.zones.iter().enumerate() {
-            let shards = |a: usize| zone.arrays[a].shard_count();
+            let shards = |a: usize| {
+                let layout = &zone.arrays[a];
+                let first = self.base.map_or(0, |b| b.steps_of(layout)) as u64;
+                first * layout.grid.count()..layout.shard_count()
+            };
             let together: Vec<usize> = match (zone.xyz, zone.iblank) {
                 (Some(x), Some(b)) if zone.arrays[x].steps == zone.arrays[b].steps => vec![x, b],
                 _ => Vec::new(),
@@ -122,12 +139,12 @@ impl<'a> Plan<'a> {
                 self.units.push(Unit { zone: z, array, step: (n / count) as usize, shard: n % count });
             };
             if let Some(&first) = together.first() {
-                for n in 0..shards(first) {
+                for n in shards(first) {
                     together.iter().for_each(|&a| add(a, n));
                 }
             }
             for a in (0..zone.arrays.len()).filter(|a| !together.contains(a)) {
-                (0..shards(a)).for_each(|n| add(a, n));
+                shards(a).for_each(|n| add(a, n));
             }
             self.numbers.push(numbers);
         }
@@ -264,6 +281,7 @@ impl<'a> Plan<'a> {
                     2 * layout.page_bytes() + (2 * layout.components() + 2) * layout.grid.paging.dims[0] * 8 + context;
                 let reads = READS * READ_BYTES.max(layout.grid.paging.dims[0] * layout.dtype.size());
                 fixed = fixed.max(RECORDS * record + self.workers * scratch + reads);
+                fixed = fixed.max(uniform::look_bytes(layout));
                 // Shards at the zone's ends are smaller, so their pieces may have another shape.
                 let [ni, nj, nk] = layout.grid.shards;
                 for n in 0..8 {
@@ -306,20 +324,38 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// The first step of an array that is not there already.
+    pub fn first_step(&self, layout: &ArrayLayout) -> usize {
+        self.base.map_or(0, |b| b.steps_of(layout))
+    }
+
+    /// `of` each array, as far as its steps are not there already.
+    fn sum(&self, of: impl Fn(&ArrayLayout) -> u64) -> u64 {
+        let new = |a: &ArrayLayout| {
+            let (all, new) = (a.steps.max(1) as u64, (a.steps - self.first_step(a)) as u64);
+            of(a) / all * new
+        };
+        self.zones.iter().flat_map(|z| &z.arrays).map(new).fold(0, u64::saturating_add)
+    }
+
+    /// Pages of data that are written.
+    pub fn pages(&self) -> u64 {
+        self.sum(ArrayLayout::page_count)
+    }
+
     /// Bytes that will be read from the source, the second readings of iblank and of slabs' edges left out.
     pub fn source_bytes(&self) -> u64 {
-        self.zones.iter().flat_map(|z| &z.arrays).map(ArrayLayout::value_bytes).sum()
+        self.sum(ArrayLayout::value_bytes)
     }
 
     /// Bytes of all pages, edge pages in full, before encoding.
     pub fn padded_bytes(&self) -> u64 {
-        let bytes = |a: &ArrayLayout| a.page_count().saturating_mul(a.page_bytes() as u64);
-        self.zones.iter().flat_map(|z| &z.arrays).map(bytes).fold(0, u64::saturating_add)
+        self.sum(|a| a.page_count().saturating_mul(a.page_bytes() as u64))
     }
 
     /// Bytes of frames when all pages are resident.
     pub fn resident_bytes(&self) -> u64 {
-        self.zones.iter().flat_map(|z| &z.arrays).map(ArrayLayout::resident_bytes).fold(0, u64::saturating_add)
+        self.sum(ArrayLayout::resident_bytes)
     }
 
     /// Page box (i, j, k) of each zone.

@@ -6,8 +6,8 @@ use field::error::FieldError;
 use std::path::Path;
 
 /// First bytes of a record.
-const MAGIC: &[u8; 8] = b"FFunit01";
-const HEADER: usize = 56;
+const MAGIC: &[u8; 8] = b"FFunit02";
+const HEADER: usize = 64;
 
 /// One unit's record. Written after its shard is durable; protected by a crc32c, so a torn one does not count.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,6 +20,8 @@ pub(super) struct Record {
     pub index_crc: u32,
     /// Checksum of its pages' and its index's checksums.
     pub seal: u32,
+    /// Whether its coordinates are those of the uniform grid that the plan has for the zone.
+    pub uniform: bool,
     /// Limits by page row and page: `[pk][pj][pi][lower, upper][c]`.
     pub ranges: Vec<f64>,
     /// Boxes of the blocks that it has cells of: `[bk][bj][bi]`.
@@ -31,7 +33,8 @@ impl Record {
         let mut out = Vec::with_capacity(HEADER + self.ranges.len() * 8 + self.boxes.len() * 24 + 4);
         out.extend_from_slice(MAGIC);
         let (index_crc, seal) = (u64::from(self.index_crc), u64::from(self.seal));
-        for n in [self.unit, self.shard_bytes, index_crc, seal, self.ranges.len() as u64, self.boxes.len() as u64] {
+        let sizes = [self.ranges.len() as u64, self.boxes.len() as u64];
+        for n in [self.unit, self.shard_bytes, index_crc, seal, sizes[0], sizes[1], u64::from(self.uniform)] {
             out.extend_from_slice(&n.to_le_bytes());
         }
         self.ranges.iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes()));
@@ -81,6 +84,11 @@ impl Record {
             shard_bytes: word(1),
             index_crc: u32::try_from(word(2)).ok()?,
             seal: u32::try_from(word(3)).ok()?,
+            uniform: match word(6) {
+                0 => false,
+                1 => true,
+                _ => return None,
+            },
             ranges: f64s.collect(),
             boxes: boxes.collect(),
         })
@@ -116,6 +124,7 @@ mod tests {
             shard_bytes: 99,
             index_crc: 3,
             seal: 4,
+            uniform: true,
             ranges: vec![1.0, f64::INFINITY],
             boxes: vec![[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]],
         };

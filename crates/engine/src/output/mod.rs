@@ -50,6 +50,7 @@ mod arrays;
 mod columns;
 mod csv;
 mod error;
+mod finished;
 pub(crate) mod frames;
 mod log;
 mod moments;

@@ -135,12 +135,28 @@ pub fn render(
     progress: &mut dyn FnMut(f32) -> bool,
     out: impl Write,
 ) -> Result<Report, PictureError> {
+    render_with_text(setting, layers, budget, workers, progress, &[], out)
+}
+
+/// As [`render`], with text (key, value) in the file beside the picture.
+///
+/// # Errors
+/// As [`render`].
+pub fn render_with_text(
+    setting: Setting,
+    layers: Vec<Layer<'_>>,
+    budget: Budget<'_>,
+    workers: usize,
+    progress: &mut dyn FnMut(f32) -> bool,
+    text: &[(&str, String)],
+    out: impl Write,
+) -> Result<Report, PictureError> {
     let size = setting.size;
     let reserved = png_rows::bytes(size[0]);
     if size.contains(&0) {
         return Err(StageError::BadSize(size[0], size[1]).into());
     }
-    let mut png = png_rows::begin(out, size)?;
+    let mut png = png_rows::begin(out, size, text)?;
     let mut stream = png.stream_writer_with_size(png_rows::CHUNK_BYTES).map_err(png_rows::plain)?;
     let report =
         bands::render_rows(setting, layers, budget, reserved, workers, progress, &mut |rows| stream.write_all(rows))?;

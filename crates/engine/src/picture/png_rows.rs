@@ -13,13 +13,16 @@ pub(super) fn bytes(width: u32) -> u64 {
     DEFLATE_BYTES + u64::from(width) * 3 * 8
 }
 
-/// Writes the head of a PNG of `size` pixels, 8 bits a channel, sRGB.
-pub(super) fn begin<W: Write>(out: W, size: [u32; 2]) -> io::Result<png::Writer<W>> {
+/// Writes the head of a PNG of `size` pixels, 8 bits a channel, sRGB, with `text` (key, value) in it.
+pub(super) fn begin<W: Write>(out: W, size: [u32; 2], text: &[(&str, String)]) -> io::Result<png::Writer<W>> {
     let mut encoder = png::Encoder::new(out, size[0], size[1]);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_source_srgb(png::SrgbRenderingIntent::Perceptual);
     encoder.set_compression(png::Compression::Fast);
+    for (key, value) in text {
+        encoder.add_itxt_chunk((*key).to_owned(), value.clone()).map_err(plain)?;
+    }
     encoder.write_header().map_err(plain)
 }
 

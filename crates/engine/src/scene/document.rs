@@ -4,6 +4,7 @@
 //! silence. A key that is null is as good as absent.
 
 use field::error::FieldError;
+use field::file::Digest;
 use serde::de::DeserializeOwned;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -37,6 +38,97 @@ pub struct Document {
     pub axes: bool,
     /// A line at the top.
     pub title: Option<String>,
+    /// Whether the time is written into the picture; `None`: where there are several time steps.
+    pub time: Option<bool>,
+    /// Pictures of the same objects, each with its own file; none: one picture.
+    pub views: Vec<ViewSpec>,
+    /// Pictures of many time steps.
+    pub film: Option<FilmSpec>,
+    /// What tells the scene from others: all of it but where its pictures go and how far they are.
+    pub digest: String,
+}
+
+/// One of several pictures of the same objects. What it does not say is the scene's.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ViewSpec {
+    /// Its file, or the pattern of its files' names.
+    pub output: PathBuf,
+    /// Camera.
+    pub camera: Option<CameraSpec>,
+    /// Width and height in pixels.
+    pub size: Option<[u32; 2]>,
+    /// A line at the top.
+    pub title: Option<String>,
+    /// Numbers of the objects that it shows; `None`: all.
+    pub objects: Option<Vec<usize>>,
+}
+
+/// Pictures of many time steps.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilmSpec {
+    /// Which.
+    pub frames: Frames,
+    /// Leaves pictures alone that are there, whole, and of the same scene and data.
+    #[serde(default)]
+    pub resume: bool,
+    /// Into one video of so many pictures a second, by the system's `ffmpeg`; `None`: a file each.
+    pub fps: Option<f64>,
+}
+
+/// Time steps, counted from 0.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Frames {
+    /// From, up to before, every so many, as Python has slices.
+    Slice([Option<i64>; 3]),
+    /// These.
+    List(Vec<i64>),
+}
+
+impl Frames {
+    /// The steps of a dataset that has `count`.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] for steps that there are not, and for none at all.
+    pub fn of(&self, count: usize) -> Result<Vec<usize>, FieldError> {
+        let n = i64::try_from(count).unwrap_or(i64::MAX);
+        let have = || format!("the dataset has {count} time step{}, counted from 0", if count == 1 { "" } else { "s" });
+        let steps: Vec<usize> = match self {
+            Self::Slice([_, _, Some(every)]) if *every < 1 => {
+                return Err(usage(format!("frames: every {every} steps makes no sense; it must be 1 or more")))
+            }
+            Self::Slice([from, to, every]) => {
+                let place = |v: i64| if v < 0 { v.saturating_add(n).max(0) } else { v.min(n) };
+                let (from, to) = (from.map_or(0, place), to.map_or(n, place));
+                let every = usize::try_from(every.unwrap_or(1)).unwrap_or(usize::MAX);
+                (from..to).step_by(every).map(|s| s as usize).collect()
+            }
+            Self::List(steps) => {
+                let place = |v: &i64| {
+                    let at = if *v < 0 { v.saturating_add(n) } else { *v };
+                    if (0..n).contains(&at) {
+                        Ok(at as usize)
+                    } else {
+                        Err(usage(format!("frames: there is no time step {v}; {}", have())))
+                    }
+                };
+                let steps = steps.iter().map(place).collect::<Result<Vec<_>, _>>()?;
+                if let Some(w) = steps.windows(2).find(|w| w[1] <= w[0]) {
+                    return Err(usage(format!(
+                        "frames: step {} comes after step {}; name them in rising order",
+                        w[1], w[0]
+                    )));
+                }
+                steps
+            }
+        };
+        if steps.is_empty() {
+            return Err(usage(format!("frames: no time step is meant; {}", have())));
+        }
+        Ok(steps)
+    }
 }
 
 /// One thing that is drawn.
@@ -50,6 +142,8 @@ pub enum Object {
         paint: Paint,
         /// Radius in units of length; `None`: from the picture.
         radius: Option<f64>,
+        /// Of pathlines, so much time before the picture's is drawn; `None`: all.
+        tail: Option<f64>,
     },
     /// Grid surfaces.
     Surface {
@@ -155,6 +249,9 @@ struct RawScene {
     bars: Option<Vec<String>>,
     axes: Option<bool>,
     title: Option<String>,
+    time: Option<bool>,
+    views: Option<Vec<ViewSpec>>,
+    film: Option<FilmSpec>,
 }
 
 #[derive(Deserialize)]
@@ -172,6 +269,7 @@ struct RawLines {
     map: Option<String>,
     rgb: Option<Rgb>,
     radius: Option<f64>,
+    tail: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -215,6 +313,7 @@ impl Document {
         if raw.version.is_some_and(|v| v != 1) {
             return Err(usage(format!("scene: version {} is not known; there is 1", raw.version.unwrap_or(0))));
         }
+        let digest = digest_of(text)?;
         let objects = raw
             .objects
             .unwrap_or_default()
@@ -255,6 +354,22 @@ impl Document {
                 return Err(usage("scene: only lines from files can be drawn without a source"));
             }
         }
+        let views = raw.views.unwrap_or_default();
+        for (n, view) in views.iter().enumerate() {
+            view.camera.as_ref().map_or(Ok(()), check_camera)?;
+            if let Some(at) = view.objects.iter().flatten().find(|at| **at >= objects.len()) {
+                return Err(usage(format!(
+                    "scene: views[{n}]: there is no object {at}; the scene has {}, counted from 0",
+                    objects.len()
+                )));
+            }
+        }
+        if raw.film.is_some() && raw.source.is_none() {
+            return Err(usage("scene: pictures of time steps need a source that has them"));
+        }
+        if raw.film.as_ref().and_then(|f| f.fps).is_some_and(|f| !(f > 0.0 && f.is_finite())) {
+            return Err(usage("scene: film: 'fps' must be a positive number"));
+        }
         let b = raw.background.unwrap_or(RawBackground { top: [32, 36, 44], bottom: [11, 13, 17] });
         Ok(Self {
             source: raw.source,
@@ -268,6 +383,10 @@ impl Document {
             bars,
             axes: raw.axes.unwrap_or(true),
             title: raw.title.filter(|t| !t.is_empty()),
+            time: raw.time,
+            views,
+            film: raw.film,
+            digest,
         })
     }
 
@@ -292,10 +411,13 @@ fn object(mut fields: Map<String, Value>, place: &str) -> Result<Object, FieldEr
                     )))
                 }
             };
-            if raw.radius.is_some_and(|r| !(r > 0.0 && r.is_finite())) {
-                return Err(usage(format!("{place}: 'radius' must be a positive number")));
+            for (name, v) in [("radius", raw.radius), ("tail", raw.tail)] {
+                if v.is_some_and(|v| !(v > 0.0 && v.is_finite())) {
+                    return Err(usage(format!("{place}: '{name}' must be a positive number")));
+                }
             }
-            Ok(Object::Lines { from, paint: Paint { map: raw.map, rgb: raw.rgb.unwrap_or(PLAIN) }, radius: raw.radius })
+            let paint = Paint { map: raw.map, rgb: raw.rgb.unwrap_or(PLAIN) };
+            Ok(Object::Lines { from, paint, radius: raw.radius, tail: raw.tail })
         }
         Some("surface") => {
             let raw: RawSurface = read(rest, place)?;
@@ -324,6 +446,23 @@ fn object(mut fields: Map<String, Value>, place: &str) -> Result<Object, FieldEr
         }
         _ => Err(usage(format!("{place}: 'kind' must be lines, surface or outline"))),
     }
+}
+
+/// A digest of all that the pictures depend on in a scene's text.
+fn digest_of(text: &str) -> Result<String, FieldError> {
+    let mut value: Value = serde_json::from_str(text).map_err(|e| usage(format!("scene: {e}")))?;
+    if let Some(film) = value.get_mut("film").and_then(Value::as_object_mut) {
+        film.remove("resume");
+    }
+    for view in value.get_mut("views").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(view) = view.as_object_mut() {
+            view.remove("output");
+        }
+    }
+    Ok(Digest::default()
+        .text(concat!("farfield ", env!("CARGO_PKG_VERSION"), "\n"))
+        .text(&value.to_string())
+        .to_string())
 }
 
 fn check_map(map: &MapSpec, place: &str) -> Result<(), FieldError> {

@@ -56,9 +56,33 @@ impl Gathered {
     }
 }
 
+/// Whether an object is the same at every time step.
+pub(crate) fn is_steady(document: &Document, session: &Session, object: &Object) -> bool {
+    let dataset = session.dataset();
+    let of_grid = |zone: usize| {
+        let z = &dataset.zones[zone];
+        z.arrays[z.xyz].steady && z.iblank.is_none_or(|b| z.arrays[b].steady)
+    };
+    let all = || dataset.zones.iter().flat_map(|z| &z.arrays).all(|a| a.steady);
+    match object {
+        Object::Lines { from: LinesFrom::File(_), .. } => true,
+        Object::Surface { face: Some(v), paint, .. } => {
+            let zone = v["zone"].as_str().and_then(|name| dataset.zone_named(name).ok());
+            let painted = paint.map.as_ref().and_then(|name| document.map(name)).is_some();
+            zone.is_some_and(|z| of_grid(z) && (!painted || dataset.zones[z].arrays.iter().all(|a| a.steady)))
+        }
+        Object::Outline { zone: Some(name), .. } => dataset.zone_named(name).is_ok_and(of_grid),
+        Object::Outline { zone: None, .. } => (0..dataset.zones.len()).all(of_grid),
+        // Which faces are walls, and where lines go, is found in the flow.
+        Object::Surface { face: None, .. } | Object::Lines { .. } => all(),
+    }
+}
+
 /// Where geometry is gathered from, and into what.
 pub(crate) struct Gatherer<'a> {
     pub(crate) document: &'a Document,
+    /// Time step.
+    pub(crate) step: usize,
     pub(crate) session: Option<&'a Session>,
     pub(crate) reader: &'a Reader<'a>,
     pub(crate) arena: &'a mut Arena,
@@ -89,10 +113,7 @@ impl<'a> Gatherer<'a> {
                         let f = face_of(&dataset, v)?;
                         (format!("{}:{}={}", dataset.zones[f.zone].name, AXES[f.axis], f.index + 1), vec![f])
                     }
-                    None => (
-                        "walls".to_owned(),
-                        walls(session, &dataset, self.document.step..self.document.step + 1, watch)?,
-                    ),
+                    None => ("walls".to_owned(), walls(session, &dataset, self.step..self.step + 1, watch)?),
                 };
                 let field = self.map(paint).map(|m| m.field.clone());
                 let faces = faces.iter().map(|f| self.face(session, &dataset, f, field.as_deref(), watch));
@@ -146,7 +167,7 @@ impl<'a> Gatherer<'a> {
         let session = self.session()?;
         let dataset = session.dataset();
         let mut spec = (self.reader.trace)(options, session, watch)?;
-        spec.step = self.document.step;
+        spec.step = self.step;
         // Time and zone come with every line, whether the dataset has a field of that name or not.
         let own = field.as_deref().filter(|f| LINE_ARRAYS.contains(f) && dataset.quantity(0, f).is_err());
         let named = match (&field, own) {
@@ -227,7 +248,7 @@ impl<'a> Gatherer<'a> {
     ) -> Result<FaceStore, FieldError> {
         let fields: Vec<Quantity> = field.map(|f| dataset.quantity(face.zone, f)).transpose()?.into_iter().collect();
         let mut builder = FaceBuilder::new(self.arena, face_points(dataset, face), field.is_some())?;
-        face_rows(session, dataset, face, self.document.step, &fields, watch, &mut |_, points, columns, usable| {
+        face_rows(session, dataset, face, self.step, &fields, watch, &mut |_, points, columns, usable| {
             let value = |i: usize| match columns {
                 [one] => one[i],
                 many => many.iter().map(|c| c[i] * c[i]).sum::<f64>().sqrt(),
@@ -258,7 +279,7 @@ impl<'a> Gatherer<'a> {
                         let at = if corner >> bit & 1 == 0 { 0 } else { dims[other] - 1 };
                         (lo[other], hi[other]) = (at, at + 1);
                     }
-                    let edge = NodeBox { zone, step: self.document.step, lo, hi };
+                    let edge = NodeBox { zone, step: self.step, lo, hi };
                     // In a zone one point thick edges fall together.
                     if !edges.contains(&edge) {
                         edges.push(edge);

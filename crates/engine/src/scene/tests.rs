@@ -1,6 +1,7 @@
 //! Scenes that make no sense, and pictures that are the same whatever the means.
 
 use super::faces::{FaceBuilder, FaceLayer, MeshLayer};
+use super::maps::{around, centred, readable};
 use super::pieces::{Arena, LineBuilder, LineLayer};
 use super::*;
 use crate::output::testing::{Lcg, TestDir};

@@ -5,7 +5,11 @@ use crate::picture::{bounds_of, fit_layers, Camera, Frame, Layer, Lens, StageErr
 use glam::DVec3;
 use serde_json::{json, Value};
 
+/// How many numbers [`Chosen::numbers`] are.
+pub(crate) const NUMBERS: usize = 19;
+
 /// A camera with the numbers that a scene would say it with.
+#[derive(Clone, Debug)]
 pub(crate) struct Chosen {
     pub(crate) camera: Camera,
     /// From target to eye, of length 1.
@@ -23,6 +27,43 @@ impl Chosen {
             Lens::Orthographic { height } => height,
         };
         seen / f64::from(height.max(1))
+    }
+
+    /// All of it as numbers.
+    pub(crate) fn numbers(&self) -> [f64; NUMBERS] {
+        let c = &self.camera;
+        let (kind, size) = match c.lens {
+            Lens::Perspective { fov_degrees } => (0.0, fov_degrees),
+            Lens::Orthographic { height } => (1.0, height),
+        };
+        let mut all = [0.0; NUMBERS];
+        let parts: [&[f64]; 7] = [
+            &c.position,
+            &c.target,
+            &c.up,
+            &[kind, size],
+            &c.center,
+            &self.direction.to_array(),
+            &[self.distance, self.zoom, self.fov_deg],
+        ];
+        for (to, from) in all.iter_mut().zip(parts.into_iter().flatten()) {
+            *to = *from;
+        }
+        all
+    }
+
+    /// The same again.
+    pub(crate) fn from_numbers(n: &[f64; NUMBERS]) -> Self {
+        let three = |at: usize| [n[at], n[at + 1], n[at + 2]];
+        let lens =
+            if n[9] == 0.0 { Lens::Perspective { fov_degrees: n[10] } } else { Lens::Orthographic { height: n[10] } };
+        Self {
+            camera: Camera { position: three(0), target: three(3), up: three(6), lens, center: [n[11], n[12]] },
+            direction: DVec3::from_array(three(13)),
+            distance: n[16],
+            zoom: n[17],
+            fov_deg: n[18],
+        }
     }
 
     /// As a scene says it, without nulls.

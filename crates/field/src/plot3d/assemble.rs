@@ -11,6 +11,7 @@ use super::Plot3d;
 use crate::catalog::{ArrayInfo, Catalog, DType, FlowHeader, Role, ZoneInfo};
 use crate::error::FieldError;
 use crate::file::FileBytes;
+use crate::series::SeriesFiles;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -235,8 +236,8 @@ pub(super) fn assemble(mut parts: Parts) -> Result<Plot3d, FieldError> {
     }
     let catalog = Catalog {
         format: format_words(&first.text),
-        guessed: parts.guessed,
-        order_assumed: parts.order_assumed,
+        guessed: std::mem::take(&mut parts.guessed),
+        order_assumed: std::mem::take(&mut parts.order_assumed),
         dimension: if first.text.dimension == Dimension::Two { 2 } else { 3 },
         zones,
         times,
@@ -244,7 +245,8 @@ pub(super) fn assemble(mut parts: Parts) -> Result<Plot3d, FieldError> {
         time_units: if seconds.is_some() { "s" } else { "1" }.to_owned(),
         settings: parts.settings.to_json(),
     };
-    Ok(Plot3d { catalog, settings: parts.settings, files, layouts })
+    let series = series_files(&parts, &order);
+    Ok(Plot3d { catalog, settings: parts.settings, series, files, layouts })
 }
 
 fn format_words(e: &Encoding) -> String {
@@ -295,17 +297,24 @@ struct Timing {
 fn timing(parts: &mut Parts, headers: &[Vec<FlowHeader>]) -> Timing {
     let steps = parts.steps;
     let order: Vec<usize> = (0..steps).collect();
+    let list = [&parts.q, &parts.functions, &parts.grids].into_iter().find(|list| list.len() == steps && steps > 1);
+    let left_out = list.and_then(|list| left_out(list));
     if let Some(dt) = parts.dt {
+        parts
+            .guessed
+            .extend(left_out.map(|which| format!("{which}; --dt counts files, so that it is too little there.")));
         return Timing { times: (0..steps).map(|s| s as f64 * dt).collect(), order, physical: true };
     }
     if let Some(times) = &parts.times {
         return Timing { times: times.clone(), order, physical: true };
     }
+    let counts = left_out.map(|which| format!("{which}."));
     let numbered = |order| Timing { times: (0..steps).map(|s| s as f64).collect(), order, physical: steps == 1 };
     if headers.is_empty() || parts.q.len() < steps {
         if steps > 1 {
             let sentence = format!("No file gives the times of the {steps} steps; they are numbered from 0. {SAY_DT}");
             parts.guessed.push(sentence);
+            parts.guessed.extend(counts);
         }
         return numbered(order);
     }
@@ -326,10 +335,16 @@ fn timing(parts: &mut Parts, headers: &[Vec<FlowHeader>]) -> Timing {
         parts.guessed.push(format!(
             "The q headers do not give each step a time of its own{which}; steps are numbered from 0. {SAY_DT}"
         ));
+        parts.guessed.extend(counts);
         return numbered(order);
     }
-    if sorted != order {
-        parts.guessed.push("The steps are sorted by the times in the q headers.".to_owned());
+    if let Some(n) = sorted.windows(2).position(|w| w[0] > w[1]) {
+        let [a, b] = [sorted[n], sorted[n + 1]].map(|s| file_name(&parts.q[s].given));
+        parts.guessed.push(format!(
+            "The steps are sorted by the times in the q headers, not by the names: {a} ({}) comes before {b} ({}).",
+            times[sorted[n]],
+            times[sorted[n + 1]]
+        ));
     }
     let times: Vec<f64> = sorted.iter().map(|&s| times[s]).collect();
     let whole = times.iter().all(|t| t.fract() == 0.0);
@@ -339,6 +354,28 @@ fn timing(parts: &mut Parts, headers: &[Vec<FlowHeader>]) -> Timing {
             .push(format!("The times in the q headers are whole numbers. Where they count steps, {SAY_DT_IF}"));
     }
     Timing { times, order: sorted, physical: true }
+}
+
+/// Where the numbers in the names of files leave some out, the first such place in words: names that are alike but for one run of
+/// digits, which rises by the same in most places.
+fn left_out(list: &[Opened]) -> Option<String> {
+    let names: Vec<String> = list.iter().map(|o| file_name(&o.given)).collect();
+    let (first, second) = (names.first()?, names.get(1)?);
+    let same = first.bytes().zip(second.bytes()).take_while(|(a, b)| a == b).count();
+    let start = first[..same].trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let number = |name: &String| -> Option<u64> {
+        let rest = name.get(start..).filter(|_| name.get(..start) == first.get(..start))?;
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let end = first.get(start..)?.trim_start_matches(|c: char| c.is_ascii_digit());
+        (rest.get(digits..) == Some(end)).then(|| rest[..digits].parse().ok()).flatten()
+    };
+    let numbers: Vec<u64> = names.iter().map(number).collect::<Option<_>>()?;
+    let spans: Vec<u64> = numbers.windows(2).map(|w| w[1].checked_sub(w[0])).collect::<Option<_>>()?;
+    let least = spans.iter().copied().min().filter(|least| *least > 0)?;
+    let gaps = spans.iter().filter(|s| **s != least).count();
+    let at = spans.iter().position(|s| *s != least)?;
+    let more = if gaps > 1 { format!(" (and {} more places)", gaps - 1) } else { String::new() };
+    Some(format!("The numbers of the files leave some out: {} follows {}{more}", names[at + 1], names[at]))
 }
 
 fn series(list: &[Opened], order: &[usize], paths: &mut Vec<PathBuf>, numbers: &mut HashMap<PathBuf, usize>) -> Series {
@@ -359,6 +396,22 @@ fn series(list: &[Opened], order: &[usize], paths: &mut Vec<PathBuf>, numbers: &
         }
     }
     blocks
+}
+
+/// The files that were given, by step in the order of time. A grid is one for all steps unless there are several.
+fn series_files(parts: &Parts, order: &[usize]) -> SeriesFiles {
+    let steady = |list: &[Opened]| list.len() == 1 && order.len() > 1;
+    let mut files = SeriesFiles { steady: Vec::new(), steps: vec![Vec::new(); order.len()] };
+    for (n, list) in [&parts.grids, &parts.q, &parts.functions].into_iter().enumerate() {
+        if steady(list) || n == 0 && list.len() == 1 {
+            files.steady.extend(list.first().map(|o| o.given.clone()));
+        } else if !list.is_empty() {
+            for (step, &from) in order.iter().enumerate() {
+                files.steps[step].extend(list.get(from).map(|o| o.given.clone()));
+            }
+        }
+    }
+    files
 }
 
 /// Names of the zones; scales are checked against them.

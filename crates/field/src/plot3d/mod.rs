@@ -53,6 +53,7 @@ pub use spans::{Run, Spans};
 use crate::catalog::Catalog;
 use crate::error::FieldError;
 use crate::held;
+use crate::series::SeriesFiles;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -63,6 +64,8 @@ pub struct Plot3d {
     pub catalog: Catalog,
     /// What `NAME.p3d.json` and the `.p3d` file said.
     pub settings: Plot3dSettings,
+    /// Which files the user gave for which step.
+    pub series: SeriesFiles,
     files: Arc<Files>,
     layouts: Vec<Vec<Arc<ArrayLayout>>>,
 }
@@ -124,7 +127,12 @@ impl Plot3d {
         let texts = held::texts(&self.settings.zone_names) + held::texts(&self.settings.names);
         let scales =
             held::list(&self.settings.scales) + self.settings.scales.iter().map(|s| held::text(&s.0)).sum::<u64>();
-        held::catalog(&self.catalog) + held::list(&self.layouts) + layouts.sum::<u64>() + texts + scales
+        held::catalog(&self.catalog)
+            + held::list(&self.layouts)
+            + layouts.sum::<u64>()
+            + texts
+            + scales
+            + self.series.held()
     }
 
     /// Where array `array` of zone `zone` lies, by their positions in [`Self::catalog`].

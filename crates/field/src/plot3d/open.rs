@@ -317,7 +317,8 @@ impl Opener<'_> {
                     Err(_) => self.guessed.truncate(remarks),
                 }
             }
-            opened.push(self.file(&file, Asked { kind, options: &options, expected: Some(expected) })?);
+            let found = self.file(&file, Asked { kind, options: &options, expected: Some(expected) });
+            opened.push(found.map_err(|e| cut_off(e, &file, opened.first()))?);
         }
         let alike = opened.iter().skip(1).filter(|o| o.text == opened[0].text).count();
         if let (true, Some(first)) = (alike > 0, paths.first()) {
@@ -439,6 +440,28 @@ impl Opener<'_> {
             }
         }
         Ok(Vec::new())
+    }
+}
+
+/// The error of a file of a series that is shorter than the first one: of a run that goes on, the last file may still be written.
+fn cut_off(e: FieldError, file: &Candidate<'_>, first: Option<&Opened>) -> FieldError {
+    let text = matches!(e, FieldError::Interrupted) || first.is_none_or(|f| f.text.format == Format::Ascii);
+    let whole = first.filter(|_| !text).and_then(|f| Some((f, std::fs::metadata(&f.given).ok()?.len())));
+    match whole {
+        Some((first, size)) if file.source.size() < size => {
+            let why = match e {
+                FieldError::Format { message, .. } => message,
+                e => e.to_string(),
+            };
+            let message = format!(
+                "has {} bytes, and {}, which is of the same series, has {size}: it is cut off, or still being written. Wait until it \
+                 is whole, or leave it out of the pattern.\n{why}",
+                file.source.size(),
+                file_name(&first.given)
+            );
+            FieldError::format(file.path, message)
+        }
+        _ => e,
     }
 }
 

@@ -2,6 +2,7 @@
 //! the reader need not tell each other.
 
 use super::codec::{Codec, CRC_BYTES};
+use super::time::TimeAxis;
 use crate::boxes;
 use crate::catalog::{ArrayInfo, Catalog, DType, Role};
 use crate::error::FieldError;
@@ -267,6 +268,8 @@ pub struct ZoneLayout {
     pub xyz: Option<usize>,
     /// Which array holds iblank.
     pub iblank: Option<usize>,
+    /// When the steps are. `None` in an index, in stores that were written before it was kept, and where an array has its name.
+    pub time: Option<TimeAxis>,
 }
 
 /// Chooses the page boxes of a catalog's zones.
@@ -432,7 +435,10 @@ fn zone_layout(
             .collect()
     });
     let iblank = find(Role::Iblank).filter(|&n| zone.arrays[n].dtype == DType::Int32 && zone.arrays[n].components == 1);
-    ZoneLayout { path, paging: grid.paging, arrays, ranges, boxes, xyz, iblank }
+    let taken =
+        arrays.iter().any(|a: &ArrayLayout| a.path.rsplit('/').next().is_some_and(|n| n.eq_ignore_ascii_case("time")));
+    let time = TimeAxis::of(catalog).filter(|_| !taken);
+    ZoneLayout { path, paging: grid.paging, arrays, ranges, boxes, xyz, iblank, time }
 }
 
 /// How a level of ranges or boxes is cut, of `value_bytes` an entry.
@@ -455,7 +461,7 @@ pub fn all_arrays(zones: &[ZoneLayout], data: bool) -> impl Iterator<Item = &Arr
     })
 }
 
-/// All `zarr.json` but the root's, with their paths below the root.
+/// All `zarr.json` but the root's, with their paths below the root, and the chunks of times, which follow from the catalog, too.
 pub fn documents(zones: &[ZoneLayout], data: bool) -> impl Iterator<Item = (String, Vec<u8>)> + '_ {
     let group =
         |path: String| (path + "/zarr.json", json!({"zarr_format": 3, "node_type": "group"}).to_string().into_bytes());
@@ -465,7 +471,9 @@ pub fn documents(zones: &[ZoneLayout], data: bool) -> impl Iterator<Item = (Stri
     std::iter::once(("_farfield/zarr.json".into(), about.to_string().into_bytes()))
         .chain(zones.iter().flat_map(move |z| {
             let own = data.then(|| group(z.path.clone()));
-            own.into_iter().chain(std::iter::once(group(format!("_farfield/{}", z.path))))
+            let time = z.time.iter().filter(move |_| data).flat_map(TimeAxis::documents);
+            let time = time.map(|(name, bytes)| (format!("{}/{name}", z.path), bytes));
+            own.into_iter().chain(time).chain(std::iter::once(group(format!("_farfield/{}", z.path))))
         }))
         .chain(all_arrays(zones, data).map(|a| (format!("{}/zarr.json", a.path), a.document())))
 }

@@ -7,6 +7,8 @@ use super::codec::Codec;
 use crate::catalog::{ArrayInfo, Catalog, FlowHeader, ZoneInfo};
 use crate::error::FieldError;
 use crate::paging::{Layout, Paging};
+use crate::series::Sources;
+use crate::uniform::Uniform;
 use serde_json::{json, Map, Value};
 use std::path::Path;
 
@@ -43,10 +45,17 @@ pub struct Root {
     pub catalog: Catalog,
     /// A digest of what identifies the files that it was made of; `None` in stores that were written before it was kept.
     pub source: Option<String>,
+    /// Whether each zone has the coordinate `time`; not in stores that were written before there was one, and not in indexes.
+    pub time_axis: bool,
+    /// What each step was made of; `None` in stores that were written before it was kept, and in indexes.
+    pub sources: Option<Sources>,
     /// Page box of each zone.
     pub pages: Vec<[usize; 3]>,
     /// Steps of each array of each zone.
     pub steps: Vec<Vec<usize>>,
+    /// Of each zone, the uniform grid that its coordinates are, every one of which was looked at. `None` in stores that were written
+    /// before that was done.
+    pub uniform: Vec<Option<Uniform>>,
     /// Length and crc32c of the other documents, in [`super::layout::documents`]'s order.
     pub documents: Vec<(u64, u32)>,
     /// Of each array, in [`super::layout::all_arrays`]'s order.
@@ -77,6 +86,16 @@ impl Root {
         }});
         if let Some(source) = &self.source {
             value["attributes"]["farfield"]["source"] = json!(source);
+        }
+        if self.time_axis {
+            value["attributes"]["farfield"]["time_axis"] = true.into();
+        }
+        if let Some(sources) = &self.sources {
+            value["attributes"]["farfield"]["sources"] = sources.value();
+        }
+        if self.uniform.iter().any(Option::is_some) {
+            value["attributes"]["farfield"]["uniform"] =
+                self.uniform.iter().map(|u| u.map_or(Value::Null, |u| u.value())).collect();
         }
         let mut bytes = value.to_string().into_bytes();
         let crc = hex(crc32c::crc32c(&bytes));
@@ -113,6 +132,11 @@ impl Root {
             Value::Null => None,
             n => Some(i32::try_from(n.as_i64()?).ok()?),
         };
+        let catalog = catalog_from(&v["catalog"])?;
+        let uniform = match &v["uniform"] {
+            Value::Null => vec![None; catalog.zones.len()],
+            each => uniforms(each, &catalog)?,
+        };
         let pair = |v: &Value| Some((v[0].as_u64()?, unhex(v[1].as_str()?)?));
         let pairs = |v: &Value| v.as_array()?.iter().map(pair).collect::<Option<Vec<_>>>();
         Some(Self {
@@ -124,13 +148,19 @@ impl Root {
             page: number(&v["page"])?,
             layout: Layout::parse(v["layout"].as_str()?)?,
             codec: Codec::parse(v["codec"].as_str()?, level).ok()?,
-            catalog: catalog_from(&v["catalog"])?,
+            catalog,
             source: match &v["source"] {
                 Value::Null => None,
                 text => Some(text.as_str()?.to_owned()),
             },
+            time_axis: v.get("time_axis").map_or(Some(false), Value::as_bool)?,
+            sources: match &v["sources"] {
+                Value::Null => None,
+                sources => Some(Sources::from_value(sources)?),
+            },
             pages: v["pages"].as_array()?.iter().map(triple).collect::<Option<_>>()?,
             steps: v["steps"].as_array()?.iter().map(numbers).collect::<Option<_>>()?,
+            uniform,
             documents: pairs(&v["documents"])?,
             seals: pairs(&v["arrays"])?.into_iter().map(|(bytes, pages)| ArraySeal { bytes, pages }).collect(),
         })
@@ -140,6 +170,16 @@ impl Root {
     pub fn pagings(&self) -> Vec<Paging> {
         self.catalog.zones.iter().zip(&self.pages).map(|(z, &page)| Paging::new(z.dims, page)).collect()
     }
+}
+
+/// The uniform grids of a catalog's zones, as many as those are.
+fn uniforms(v: &Value, catalog: &Catalog) -> Option<Vec<Option<Uniform>>> {
+    let each = v.as_array().filter(|each| each.len() == catalog.zones.len())?.iter().zip(&catalog.zones);
+    each.map(|(v, zone)| match v {
+        Value::Null => Some(None),
+        v => Uniform::from_value(v).filter(|u| u.suits(zone.dims)).map(Some),
+    })
+    .collect()
 }
 
 /// Eight lower-case digits.
@@ -294,8 +334,11 @@ mod tests {
             codec: Codec::Zstd { level: 3 },
             catalog,
             source: Some("00ff".into()),
+            time_axis: true,
+            sources: Some(Sources { steady: Vec::new(), steps: vec![Vec::new()] }),
             pages: vec![[11, 17, 9], [11, 9, 9]],
             steps: vec![vec![1, 1], vec![1, 1]],
+            uniform: vec![None, Some(Uniform { origin: [0.1, -0.0, 5e-324], spacing: [0.1 + 0.2, -1.0 / 3.0, 1e300] })],
             documents: vec![(3, 9), (u64::from(u32::MAX), u32::MAX)],
             seals: vec![ArraySeal { bytes: 1 << 60, pages: 1 }],
         }
@@ -304,7 +347,7 @@ mod tests {
     #[test]
     fn round_trip_and_every_bit() {
         // As it was written before stores said what they were made of.
-        let old = Root { source: None, ..root() }.document();
+        let old = Root { source: None, sources: None, time_axis: false, ..root() }.document();
         let back = Root::parse(Path::new("p"), &old).unwrap();
         assert_eq!((back.document(), &back.source), (old, &None));
         let r = root();

@@ -24,16 +24,19 @@ pub mod codec;
 pub mod layout;
 pub mod metadata;
 mod rows;
+mod time;
 mod validate;
 
 pub use array::{check_index, ShardIndex, StoreArray};
 pub use rows::StoreRows;
+pub use time::TimeAxis;
 pub use validate::{Buffers, Problem, ShardId, ShardSeal, Validation};
 
 use crate::catalog::Catalog;
 use crate::error::FieldError;
 use crate::held;
 use crate::paging::Paging;
+use crate::series::Sources;
 use array::Files;
 use layout::{all_arrays, documents, lay_out, ArrayLayout, ZoneLayout};
 use metadata::{Root, MAX_ROOT_BYTES};
@@ -48,6 +51,8 @@ use std::sync::Arc;
 
 /// More shards than this in an array (some hundred gigabytes) are counted before they are believed.
 const MANY_SHARDS: u64 = 10_000;
+/// How often a store that is replaced while it is opened is looked at again: who replaces it takes longer than who opens it.
+const TRIES: usize = 20;
 
 /// An open store: everything but its pages.
 #[derive(Clone, Debug)]
@@ -109,13 +114,32 @@ impl Store {
     /// [`FieldError::Io`] or [`FieldError::Format`] with the document that is missing or damaged.
     pub fn open(path: &Path) -> Result<Self, FieldError> {
         let root_path = path.join("zarr.json");
-        let root = Root::parse(&root_path, &read_bounded(&root_path, MAX_ROOT_BYTES)?)?;
-        let zones = lay_out(&root_path, &root.catalog, &root.pagings(), &root.steps, root.codec)?;
+        let mut root = read_bounded(&root_path, MAX_ROOT_BYTES)?;
+        for _ in 0..TRIES {
+            match Self::with_root(path, &root_path, &root) {
+                Ok(store) => return Ok(store),
+                // A store that took this one's place meanwhile, with more steps: its documents do not go with the old root.
+                Err(e) => match read_bounded(&root_path, MAX_ROOT_BYTES) {
+                    Ok(now) if now != root => root = now,
+                    _ => return Err(e),
+                },
+            }
+        }
+        Self::with_root(path, &root_path, &root)
+    }
+
+    /// Checks all other documents against the root.
+    fn with_root(path: &Path, root_path: &Path, root: &[u8]) -> Result<Self, FieldError> {
+        let root = Root::parse(root_path, root)?;
+        let mut zones = lay_out(root_path, &root.catalog, &root.pagings(), &root.steps, root.codec)?;
+        if !root.time_axis {
+            zones.iter_mut().for_each(|z| z.time = None);
+        }
         let mut known = root.documents.iter();
         for (name, expected) in documents(&zones, root.data) {
             let file = path.join(name);
             let Some(&(len, crc)) = known.next() else {
-                return Err(FieldError::format(root_path, "lists too few documents; convert again"));
+                return Err(FieldError::format(root_path.to_owned(), "lists too few documents; convert again"));
             };
             let bytes = read_bounded(&file, len)?;
             if bytes.len() as u64 != len || crc32c::crc32c(&bytes) != crc {
@@ -132,7 +156,7 @@ impl Store {
             }
         }
         if known.next().is_some() || root.seals.len() != all_arrays(&zones, root.data).count() {
-            return Err(FieldError::format(root_path, "lists more than there is; convert again"));
+            return Err(FieldError::format(root_path.to_owned(), "lists more than there is; convert again"));
         }
         for layout in all_arrays(&zones, root.data) {
             // Every shard gets a source later, so their number must not come from a document alone.
@@ -152,7 +176,10 @@ impl Store {
         let shards = sum(all_arrays(&zones, root.data).map(ArrayLayout::shard_count));
         let bytes = sum(root.seals.iter().map(|s| s.bytes));
         if pages.is_none() || bytes.is_none() || shards.is_none_or(|n| n > u64::from(u32::MAX)) {
-            return Err(FieldError::format(root_path, "claims more pages or bytes than any store has; convert again"));
+            return Err(FieldError::format(
+                root_path.to_owned(),
+                "claims more pages or bytes than any store has; convert again",
+            ));
         }
         let mut catalog = root.catalog.clone();
         let origin = std::mem::replace(&mut catalog.format, "Farfield store (Zarr v3)".into());
@@ -184,11 +211,17 @@ impl Store {
         let r = &self.root;
         let zone = |z: &ZoneLayout| {
             let own = held::text(&z.path) + held::list(&z.arrays) + held::list(&z.boxes) + held::list(&z.ranges);
+            let own = own + z.time.as_ref().map_or(0, TimeAxis::held);
             own + z.ranges.iter().map(held::list).sum::<u64>()
         };
         let zones = held::list(&self.zones) + self.zones.iter().map(zone).sum::<u64>();
         let layouts: u64 = all_arrays(&self.zones, true).map(ArrayLayout::held).sum();
-        let lists = held::list(&r.pages) + held::list(&r.steps) + held::list(&r.documents) + held::list(&r.seals);
+        let lists = held::list(&r.pages)
+            + held::list(&r.steps)
+            + held::list(&r.documents)
+            + held::list(&r.seals)
+            + held::list(&r.uniform)
+            + r.sources.as_ref().map_or(0, Sources::held);
         let steps: u64 = r.steps.iter().map(held::list).sum();
         held::catalog(&self.catalog)
             + held::catalog(&r.catalog)

@@ -9,6 +9,7 @@ use super::layout::{all_arrays, documents, ArrayLayout, ENTRY_BYTES};
 use super::metadata::ArraySeal;
 use super::Store;
 use crate::error::FieldError;
+use crate::uniform::Uniform;
 use pager::error::PageErrorKind;
 use pager::id::{ArrayId, PageId, SourceId};
 use pager::Event;
@@ -145,7 +146,8 @@ impl Store {
         let Some(layout) = self.arrays().nth(id.array) else { return Ok((found, seal)) };
         let path = self.path.join(layout.shard_path(id.step, id.shard));
         told(Event::Source { source: SourceId(id.number), name: path.to_string_lossy().into() });
-        let mut check = Check { layout, id, path: &path, found: &mut found, told, stopped: false };
+        let uniform = self.uniform_of(id.array);
+        let mut check = Check { layout, uniform, id, path: &path, found: &mut found, told, stopped: false };
         if let Err(e) = check.shard(buffers, &mut seal) {
             check.found.problem(path.display(), e);
         }
@@ -153,6 +155,19 @@ impl Store {
             return Err(FieldError::Interrupted);
         }
         Ok((found, seal))
+    }
+
+    /// The uniform grid that the root document says an array's values to be.
+    fn uniform_of(&self, array: usize) -> Option<&Uniform> {
+        let mut first = 0;
+        for (zone, uniform) in self.zones.iter().zip(&self.root.uniform) {
+            let xyz = zone.xyz.filter(|_| self.root.data).map(|xyz| first + xyz);
+            if xyz == Some(array) {
+                return uniform.as_ref();
+            }
+            first += all_arrays(std::slice::from_ref(zone), self.root.data).count();
+        }
+        None
     }
 
     /// Adds what the shards do not show one by one: documents, the seals of the arrays (out of those of all shards, in
@@ -194,6 +209,7 @@ impl Store {
 /// The check of one shard.
 struct Check<'a> {
     layout: &'a ArrayLayout,
+    uniform: Option<&'a Uniform>,
     id: ShardId,
     path: &'a Path,
     found: &'a mut Validation,
@@ -258,9 +274,19 @@ impl Check<'_> {
             let from = (at - held.start) as usize;
             let bytes = &encoded[from..from + len as usize];
             let begun = Instant::now();
-            if let Err(e) = layout.codec.decode(layout.dtype.size(), bytes, frame) {
-                let [i, j, k] = page;
-                self.found.problem(format_args!("{}, page (i {i}, j {j}, k {k})", self.path.display()), e);
+            let [i, j, k] = page;
+            let name = || format!("{}, page (i {i}, j {j}, k {k})", self.path.display());
+            match layout.codec.decode(layout.dtype.size(), bytes, frame) {
+                Err(e) => self.found.problem(name(), e),
+                Ok(()) => {
+                    let p = &layout.grid.paging;
+                    let fits = |u: &Uniform| u.is_of_page(layout.dtype, &p.extent(page), p.page, frame);
+                    if !self.uniform.is_none_or(fits) {
+                        let error =
+                            "points are not those of the uniform grid that the root document notes; convert again";
+                        self.found.problem(name(), error);
+                    }
+                }
             }
             let took_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
             let number = layout.grid.paging.number(page);

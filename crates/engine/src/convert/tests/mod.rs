@@ -1,6 +1,8 @@
 //! Conversions of small datasets whose values are known, under every option, with and without interruptions.
 
+mod append;
 mod trouble;
+mod uniform;
 mod whole;
 
 use super::*;
@@ -130,7 +132,7 @@ fn case(zones: &[[usize; 3]], dtype: DType, dimension: usize) -> Case {
         );
         memory.push(of_zone);
     }
-    Case { input: ConvertInput { catalog, arrays, files: Vec::new() }, memory }
+    Case { input: ConvertInput { catalog, arrays, files: Vec::new(), series: SeriesFiles::default() }, memory }
 }
 
 /// A folder that goes away.
@@ -207,7 +209,7 @@ impl Plain {
             match located {
                 Located::Need(p) => have = Some((p, self.page(p)?)),
                 Located::Failed(e) => return Err(e.kind),
-                Located::Fill => panic!("our stores have no fill"),
+                Located::Fill | Located::Derived { .. } => panic!("our stores have no fill, and make no pages"),
                 Located::Extents { segments, encoded_len, scratch_len } => {
                     let (mut frame, mut encoded, mut scratch) =
                         (vec![0xee; map.page_bytes(id)], vec![0; encoded_len], vec![0; scratch_len]);

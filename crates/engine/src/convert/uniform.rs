@@ -1,0 +1,93 @@
+//! Finds zones whose coordinates are those of a uniform grid, while they pass anyway.
+//!
+//! Before the pass three lines of points along the axes say which grid it may be; where the first does not, nothing more is read. On
+//! the way each unit's record says whether all its points are that grid's. So what comes out depends on the points alone, and
+//! an interrupted conversion that goes on finds the same.
+
+use super::levels;
+use super::pipeline::Places;
+use super::plan::Plan;
+use field::catalog::{DType, Rows};
+use field::error::FieldError;
+use field::store::layout::ArrayLayout;
+use field::uniform::Uniform;
+
+/// Bytes that looking at the lines of an array takes: its longest, and a row, or a box of a line's points, to read it by.
+pub(super) fn look_bytes(layout: &ArrayLayout) -> usize {
+    let longest = layout.grid.paging.dims.into_iter().max().unwrap_or(0);
+    // The line, the same once more in the fit, and what is read.
+    longest * (2 * 8 + layout.components() * layout.dtype.size())
+}
+
+impl Plan<'_> {
+    /// The uniform grid that an array's points may be: of coordinates only.
+    pub fn uniform_of(&self, zone: usize, array: usize) -> Option<&Uniform> {
+        self.uniform[zone].as_ref().filter(|_| self.zones[zone].xyz == Some(array))
+    }
+
+    /// Fills in `uniform`. Grids that move are none.
+    ///
+    /// # Errors
+    /// What the source says.
+    pub fn look_for_uniform(&mut self) -> Result<(), FieldError> {
+        for zone in 0..self.zones.len() {
+            let layout = self.zones[zone].xyz.map(|xyz| (xyz, &self.zones[zone].arrays[xyz]));
+            let Some((xyz, layout)) = layout.filter(|(_, l)| l.steps == 1) else { continue };
+            let (rows, dims) = (&self.input.arrays[zone][xyz].rows, layout.grid.paging.dims);
+            let mut failed = None;
+            let line = |axis: usize| {
+                let read = line(rows.as_ref(), layout, axis);
+                read.map_err(|e| failed = Some(e)).ok()
+            };
+            let found = Uniform::of_lines(layout.dtype, dims, layout.components(), line);
+            if let Some(e) = failed {
+                return Err(e);
+            }
+            self.uniform[zone] = found;
+        }
+        Ok(())
+    }
+}
+
+/// Coordinate `axis` of the points along that axis from point (0, 0, 0).
+fn line(rows: &dyn Rows, layout: &ArrayLayout, axis: usize) -> Result<Vec<f64>, FieldError> {
+    let (size, dims) = (layout.dtype.size(), layout.grid.paging.dims);
+    let value = |b: &[u8]| match (layout.dtype, b) {
+        (DType::Float32, &[a, b, c, d]) => f64::from(f32::from_ne_bytes([a, b, c, d])),
+        (DType::Float64, &[a, b, c, d, e, f, g, h]) => f64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+        // No coordinates: nothing fits.
+        _ => f64::NAN,
+    };
+    if rows.by_boxes() {
+        let points: [_; 3] = std::array::from_fn(|a| 0..if a == axis { dims[a] } else { 1 });
+        let mut out = vec![0; dims[axis] * layout.components() * size];
+        rows.read_box(0, &points, &mut out)?;
+        return Ok(out[axis * dims[axis] * size..][..dims[axis] * size].chunks_exact(size).map(value).collect());
+    }
+    let mut row = vec![0; dims[0] * size];
+    if axis == 0 {
+        rows.read_rows(0, 0, 0, 0..1, &mut row)?;
+        return Ok(row.chunks_exact(size).map(value).collect());
+    }
+    let mut first = |n: usize| {
+        let (j, k) = if axis == 1 { (n, 0) } else { (0, n) };
+        rows.read_rows(0, axis, k, j..j + 1, &mut row)?;
+        Ok(value(&row[..size]))
+    };
+    (0..dims[axis]).map(&mut first).collect()
+}
+
+/// The uniform grids that every point of their zones was found to be of.
+pub(super) fn confirmed(plan: &Plan<'_>, places: &Places<'_>) -> Result<Vec<Option<Uniform>>, FieldError> {
+    let mut found = plan.uniform.clone();
+    for (zone, uniform) in found.iter_mut().enumerate() {
+        let Some(xyz) = plan.zones[zone].xyz.filter(|_| uniform.is_some()) else { continue };
+        for &unit in &plan.numbers[zone][xyz] {
+            if !levels::read(plan, places, unit)?.uniform {
+                *uniform = None;
+                break;
+            }
+        }
+    }
+    Ok(found)
+}

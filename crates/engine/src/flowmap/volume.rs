@@ -1,0 +1,255 @@
+//! A Zarr v3 volume that is written shard by shard: every Zarr tool reads it.
+//!
+//! It grows beside its name, in a folder that is gone when the run does not come to its end, and gets its name when all of it is on
+//! disk. Chunks have a crc32c and no codec; a shard's index stands at its start, as in the stores that `convert` writes.
+
+use super::grid::SeedGrid;
+use field::error::FieldError;
+use field::store::codec::{Codec, Encoder};
+use field::store::layout::{ABSENT, ENTRY_BYTES};
+use serde_json::{json, Map, Value};
+use std::fs::File;
+use std::io::Write;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// An array of the volume.
+#[derive(Clone, Debug)]
+pub(super) struct VolumeArray {
+    pub(super) name: String,
+    /// Numbers a seed: 1, or 3 of a vector.
+    pub(super) components: usize,
+    /// Bytes a number: 8 of floating point, 1 of a flag.
+    pub(super) size: usize,
+    /// CF attributes.
+    pub(super) attributes: Value,
+}
+
+/// A volume in the making. Dropped before [`Volume::finish`], it leaves nothing.
+pub(super) struct Volume {
+    target: PathBuf,
+    /// Where it grows; none after it got its name.
+    folder: Option<PathBuf>,
+    grid: SeedGrid,
+    overwrite: bool,
+    bytes: u64,
+}
+
+fn failed(path: &Path, e: std::io::Error) -> FieldError {
+    FieldError::output(format!("{}: cannot write the volume: {e}", path.display()), &e)
+}
+
+impl Volume {
+    /// Makes the folder. `overwrite`: a Zarr store of that name is replaced when the new one is whole.
+    pub(super) fn create(target: &Path, grid: SeedGrid, overwrite: bool) -> Result<Self, FieldError> {
+        let there = target.symlink_metadata().is_ok();
+        if there && !overwrite {
+            return Err(FieldError::Usage(format!("{}: exists; --overwrite replaces it", target.display())));
+        }
+        if there && !target.join("zarr.json").is_file() {
+            return Err(FieldError::Usage(format!(
+                "{}: is there and is no Zarr store, so --overwrite leaves it alone; name another output",
+                target.display()
+            )));
+        }
+        let name = target
+            .file_name()
+            .and_then(|n| n.to_str())
+            .ok_or_else(|| FieldError::Usage(format!("{}: this names no folder for a volume", target.display())))?;
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let folder = target.with_file_name(format!(".{name}.part-{}-{number}", std::process::id()));
+        std::fs::create_dir(&folder).map_err(|e| failed(&folder, e))?;
+        Ok(Self { target: target.to_owned(), folder: Some(folder), grid, overwrite, bytes: 0 })
+    }
+
+    fn folder(&self) -> &Path {
+        self.folder.as_deref().unwrap_or(&self.target)
+    }
+
+    /// A file without a name beside the volume, for what is needed until it is whole.
+    pub(super) fn scratch(&self) -> Result<File, FieldError> {
+        let path = self.folder().join(".scratch");
+        let file = File::options().read(true).write(true).create_new(true).open(&path).map_err(|e| failed(&path, e))?;
+        std::fs::remove_file(&path).map_err(|e| failed(&path, e))?;
+        Ok(file)
+    }
+
+    fn write(&mut self, name: &str, parts: &[&[u8]]) -> Result<(), FieldError> {
+        let path = self.folder().join(name);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(|e| failed(parent, e))?;
+        }
+        let mut file = File::create(&path).map_err(|e| failed(&path, e))?;
+        for part in parts {
+            file.write_all(part).map_err(|e| failed(&path, e))?;
+            self.bytes += part.len() as u64;
+        }
+        file.sync_data().map_err(|e| failed(&path, e))
+    }
+
+    /// Bytes that writing a block of an array takes for a moment.
+    pub(super) fn block_bytes(grid: &SeedGrid, components: usize) -> u64 {
+        let [block, chunk] = [grid.block(), grid.chunk()].map(|b| b.iter().product::<u64>());
+        // The shard as it is written, and a chunk of it.
+        (block + chunk) * 8 * components as u64 + 4096
+    }
+
+    /// Writes the values of a block: `value(component, [i, j, k])` in little-endian bytes, seeds counted from the first of the grid.
+    pub(super) fn block(
+        &mut self,
+        array: &VolumeArray,
+        block: &[Range<u64>; 3],
+        value: &dyn Fn(usize, [u64; 3]) -> [u8; 8],
+    ) -> Result<(), FieldError> {
+        let (edges, chunk, dims) = (self.grid.block(), self.grid.chunk(), self.grid.dims());
+        let per: [u64; 3] = core::array::from_fn(|a| edges[a] / chunk[a]);
+        let first: [u64; 3] = core::array::from_fn(|a| block[a].start);
+        let slots = per.iter().product::<u64>() as usize;
+        let mut index = Vec::with_capacity(slots * ENTRY_BYTES + 4);
+        let mut body = Vec::new();
+        let start = (slots * ENTRY_BYTES + 4) as u64;
+        let fill: [u8; 8] = if array.size == 8 { f64::NAN.to_le_bytes() } else { [u8::MAX; 8] };
+        let mut encoder = Encoder::new(Codec::None, array.size).map_err(|e| failed(self.folder(), e))?;
+        let mut page = Vec::with_capacity(chunk.iter().product::<u64>() as usize * array.components * array.size);
+        let [px, py, pz] = per;
+        for (ck, cj, ci) in (0..pz).flat_map(|k| (0..py).flat_map(move |j| (0..px).map(move |i| (k, j, i)))) {
+            let low: [u64; 3] = core::array::from_fn(|a| first[a] + [ci, cj, ck][a] * chunk[a]);
+            if (0..3).any(|a| low[a] >= dims[a]) {
+                index.extend_from_slice(&ABSENT.to_le_bytes());
+                index.extend_from_slice(&ABSENT.to_le_bytes());
+                continue;
+            }
+            page.clear();
+            for c in 0..array.components {
+                for k in low[2]..low[2] + chunk[2] {
+                    for j in low[1]..low[1] + chunk[1] {
+                        for i in low[0]..low[0] + chunk[0] {
+                            let inside = i < dims[0] && j < dims[1] && k < dims[2];
+                            let v = if inside { value(c, [i, j, k]) } else { fill };
+                            page.extend_from_slice(&v[..array.size]);
+                        }
+                    }
+                }
+            }
+            let at = start + body.len() as u64;
+            let len = encoder.encode(&page, &mut body).map_err(|e| failed(self.folder(), e))?;
+            index.extend_from_slice(&at.to_le_bytes());
+            index.extend_from_slice(&(len as u64).to_le_bytes());
+        }
+        let seal = crc32c::crc32c(&index);
+        index.extend_from_slice(&seal.to_le_bytes());
+        let [i, j, k]: [u64; 3] = core::array::from_fn(|a| first[a] / edges[a]);
+        let lead = if array.components > 1 { "0/" } else { "" };
+        self.write(&format!("{}/c/{lead}{k}/{j}/{i}", array.name), &[&index, &body])
+    }
+
+    fn document(&self, array: &VolumeArray) -> Value {
+        let shape = |along: [u64; 3]| {
+            let lead = (array.components > 1).then_some(array.components as u64);
+            lead.into_iter().chain([along[2], along[1], along[0]]).collect::<Vec<u64>>()
+        };
+        let little = if array.size > 1 { json!({"endian": "little"}) } else { json!({}) };
+        let names: Vec<&str> =
+            (array.components > 1).then_some("component").into_iter().chain(["z", "y", "x"]).collect();
+        json!({
+            "zarr_format": 3, "node_type": "array", "shape": shape(self.grid.dims()),
+            "data_type": if array.size == 8 { "float64" } else { "uint8" },
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": shape(self.grid.block())}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "fill_value": if array.size == 8 { json!("NaN") } else { json!(u8::MAX) },
+            "codecs": [{"name": "sharding_indexed", "configuration": {
+                "chunk_shape": shape(self.grid.chunk()),
+                "codecs": [{"name": "bytes", "configuration": little}, {"name": "crc32c"}],
+                "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
+                "index_location": "start"}}],
+            "dimension_names": names, "attributes": array.attributes,
+        })
+    }
+
+    /// The coordinates of an axis, in chunks that fit anywhere.
+    fn axis(&mut self, axis: usize, unit: &str) -> Result<(String, Value), FieldError> {
+        let name = ["x", "y", "z"][axis];
+        let a = self.grid.axes[axis];
+        let chunk = a.count.min(AXIS_CHUNK);
+        for (n, from) in (0..a.count).step_by(chunk as usize).enumerate() {
+            let mut bytes: Vec<u8> = Vec::with_capacity(chunk as usize * 8 + 4);
+            for at in from..from + chunk {
+                let v = if at < a.count { a.at(at) } else { f64::NAN };
+                bytes.extend_from_slice(&v.to_le_bytes());
+            }
+            let seal = crc32c::crc32c(&bytes);
+            bytes.extend_from_slice(&seal.to_le_bytes());
+            self.write(&format!("{name}/c/{n}"), &[&bytes])?;
+        }
+        let document = json!({
+            "zarr_format": 3, "node_type": "array", "shape": [a.count], "data_type": "float64",
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [chunk]}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "fill_value": "NaN",
+            "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
+            "dimension_names": [name],
+            "attributes": {"axis": name.to_uppercase(), "units": unit, "long_name": format!("{name} of the seeds")},
+        });
+        Ok((name.to_owned(), document))
+    }
+
+    /// Writes documents and coordinates, and gives the volume its name; answers its bytes.
+    pub(super) fn finish(
+        mut self,
+        arrays: &[VolumeArray],
+        length_unit: &str,
+        attributes: Map<String, Value>,
+    ) -> Result<u64, FieldError> {
+        let mut documents = Map::new();
+        for axis in 0..3 {
+            let (name, document) = self.axis(axis, length_unit)?;
+            documents.insert(name, document);
+        }
+        for array in arrays {
+            documents.insert(array.name.clone(), self.document(array));
+        }
+        for (name, document) in &documents {
+            self.write(&format!("{name}/zarr.json"), &[document.to_string().as_bytes()])?;
+        }
+        let root = json!({
+            "zarr_format": 3, "node_type": "group", "attributes": attributes,
+            "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": documents},
+        });
+        self.write("zarr.json", &[root.to_string().as_bytes()])?;
+        let Some(folder) = self.folder.clone() else { return Ok(self.bytes) };
+        let old = self.target.with_file_name(format!(
+            "{}.old",
+            folder.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
+        ));
+        let there = self.overwrite && self.target.symlink_metadata().is_ok();
+        if there {
+            std::fs::rename(&self.target, &old).map_err(|e| failed(&self.target, e))?;
+        }
+        if let Err(e) = std::fs::rename(&folder, &self.target) {
+            if there {
+                // What was there stays what it was.
+                std::fs::rename(&old, &self.target).map_err(|e| failed(&self.target, e))?;
+            }
+            return Err(failed(&self.target, e));
+        }
+        self.folder = None;
+        if there {
+            std::fs::remove_dir_all(&old).map_err(|e| failed(&old, e))?;
+        }
+        Ok(self.bytes)
+    }
+}
+
+/// Coordinates in one chunk.
+const AXIS_CHUNK: u64 = 4096;
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        if let Some(folder) = self.folder.take() {
+            // Nothing can be done if it cannot be removed.
+            let _left = std::fs::remove_dir_all(folder);
+        }
+    }
+}

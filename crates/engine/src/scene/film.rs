@@ -1,0 +1,552 @@
+//! Pictures of one time step or of many, each from one side or from several.
+//!
+//! # Theory
+//! Camera and ranges of colours are the same in all pictures, and follow from all of them. So everything is gathered first, step by step,
+//! with one way through the series, and lies in the log (memory up to a share of the limit, then a file without a name) until it is
+//! drawn; then they are settled, and the pictures are drawn. What is settled is written into each picture, with a digest of scene and
+//! data. Whoever resumes takes it from a picture that is there, and then gathers and draws step by step what lacks, no picture
+//! being other than in one run.
+//!
+//! Invariants:
+//! 1. All objects of a step are gathered before any of the next.
+//! 2. What does not change with time is gathered once.
+//! 3. A picture appears under its name when it is whole, with its digest.
+
+use super::document::{CameraSpec, FilmSpec, LinesFrom, Object};
+use super::gather::{is_steady, Gathered, Gatherer};
+use super::maps::{settle_maps, Settled};
+use super::moving::Moving;
+use super::pieces::{Arena, Range};
+use super::shot::{Seen, Shot, Shown, Words};
+use super::target::{read_marks, Out, PictureFile, DIGEST, SETTLED};
+use super::video::Video;
+use super::{picture_limit, Document, Studio, ARENA_SHARE};
+use crate::session::Watch;
+use crate::trace::more_than;
+use field::dataset::Origin;
+use field::error::FieldError;
+use field::file::{identities, Digest};
+use serde_json::{json, Map, Value};
+use std::path::{Path, PathBuf};
+
+/// Share of what is gathered that does not change with time.
+const FIXED_SHARE: u64 = 4;
+
+/// The name of a step's picture: `%04d` in the pattern is its number. `None` where the pattern has no place for one.
+fn numbered(pattern: &Path, step: usize) -> Option<PathBuf> {
+    let text = pattern.to_str()?;
+    let (before, rest) = text.split_once('%')?;
+    let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+    let (width, after) = rest.split_at(digits);
+    let after = after.strip_prefix('d')?;
+    let width = if width.is_empty() { 0 } else { width.parse::<usize>().ok().filter(|w| *w <= 12)? };
+    (!after.contains('%')).then(|| PathBuf::from(format!("{before}{step:0width$}{after}")))
+}
+
+/// Looks at where pictures go, before any work.
+///
+/// # Errors
+/// [`FieldError::Usage`] for names that cannot be, and what the system says.
+pub(super) fn check_outputs(document: &Document, output: &Path) -> Result<(), FieldError> {
+    let own = document.views.iter().map(|v| v.output.as_path());
+    let all: Vec<&Path> = if document.views.is_empty() { vec![output] } else { own.collect() };
+    for (n, pattern) in all.iter().enumerate() {
+        if all[..n].contains(pattern) {
+            return Err(FieldError::Usage(format!(
+                "{}: two views have this file; give each its own",
+                pattern.display()
+            )));
+        }
+        let name = match &document.film {
+            Some(FilmSpec { fps: None, .. }) => numbered(pattern, 0).ok_or_else(|| {
+                FieldError::Usage(format!(
+                    "{}: pictures of many time steps need a place for their number in the name, as in out_%04d.png",
+                    pattern.display()
+                ))
+            })?,
+            _ => pattern.to_path_buf(),
+        };
+        // Made and dropped: a path that cannot be written ends the run at its start.
+        drop(PictureFile::create(&name)?);
+    }
+    match &document.film {
+        Some(FilmSpec { fps: Some(_), resume: true, .. }) => Err(FieldError::Usage(
+            "a video cannot be resumed; write numbered pictures (-o out_%04d.png), which can".into(),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// What was gathered of one step: objects that change with time.
+struct Frame {
+    step: usize,
+    own: Vec<Option<Gathered>>,
+}
+
+impl Frame {
+    /// All objects at this step.
+    fn shown<'a>(&'a self, fixed: &'a [Option<Gathered>], arenas: [&'a Arena; 2]) -> Vec<Shown<'a>> {
+        let each = self.own.iter().zip(fixed).enumerate();
+        each.filter_map(|(number, (own, fixed))| match (own, fixed) {
+            (Some(gathered), _) => Some(Shown { number, gathered, log: arenas[1].log() }),
+            (None, Some(gathered)) => Some(Shown { number, gathered, log: arenas[0].log() }),
+            (None, None) => None,
+        })
+        .collect()
+    }
+}
+
+/// What all pictures have in common.
+struct Common {
+    maps: Vec<Settled>,
+    /// By view.
+    seen: Vec<Seen>,
+}
+
+impl Common {
+    /// As text that says it exactly: numbers as the hexadecimal digits of their bits.
+    fn text(&self) -> String {
+        let hex = |v: &[f64]| v.iter().map(|x| format!("{:016x}", x.to_bits())).collect::<Vec<_>>().join(" ");
+        let ranges: Vec<f64> = self.maps.iter().flat_map(|m| m.range).collect();
+        let views = self.seen.iter().map(|s| hex(&s.numbers()));
+        std::iter::once(hex(&ranges)).chain(views).collect::<Vec<_>>().join(";")
+    }
+
+    /// The ranges and views of [`Self::text`].
+    fn parse(text: &str, views: usize) -> Option<(Vec<[f64; 2]>, Vec<Seen>)> {
+        let numbers = |part: &str| {
+            let one = |w: &str| u64::from_str_radix(w, 16).ok().map(f64::from_bits);
+            part.split_whitespace().map(one).collect::<Option<Vec<f64>>>()
+        };
+        let mut parts = text.split(';').map(numbers);
+        let ranges = parts.next()??;
+        let seen = parts.map(|p| p.as_deref().and_then(Seen::from_numbers)).collect::<Option<Vec<_>>>()?;
+        let whole = ranges.len().is_multiple_of(2) && seen.len() == views && ranges.iter().all(|r| r.is_finite());
+        whole.then(|| (ranges.chunks_exact(2).map(|r| [r[0], r[1]]).collect(), seen))
+    }
+}
+
+/// Pictures in the making.
+pub(super) struct Film<'a> {
+    studio: &'a Studio<'a>,
+    outputs: Vec<PathBuf>,
+    steps: Vec<usize>,
+    digest: String,
+    /// Objects that do not change, once they are gathered, and which are to be.
+    fixed: Vec<Option<Gathered>>,
+    is_fixed: Vec<bool>,
+    arena: Arena,
+    moving: Vec<Option<Moving>>,
+    enough: u64,
+}
+
+impl<'a> Film<'a> {
+    /// Checks what is asked for.
+    ///
+    /// # Errors
+    /// [`FieldError`]: steps and names that there are not, too small a limit.
+    pub(super) fn new(studio: &'a Studio<'a>, output: &Path, watch: &mut Watch<'_>) -> Result<Self, FieldError> {
+        let Studio { document, session, pager, reader, .. } = studio;
+        let times = session.map_or(1, |s| s.dataset().catalog.times.len().max(1));
+        let steps = match &document.film {
+            Some(film) => film.frames.of(times)?,
+            None => {
+                session.map_or(Ok(()), |s| s.dataset().check_step(document.step))?;
+                vec![document.step]
+            }
+        };
+        let is_fixed = |object: &Object| match (object, session) {
+            (Object::Lines { from: LinesFrom::File(_), .. }, _) => true,
+            (_, Some(session)) if document.film.is_some() => is_steady(document, session, object),
+            _ => false,
+        };
+        let is_fixed: Vec<bool> = document.objects.iter().map(is_fixed).collect();
+        let mut moving = Vec::with_capacity(document.objects.len());
+        for object in &document.objects {
+            moving.push(match (object, session) {
+                (Object::Lines { from: LinesFrom::Trace(options), paint, tail, .. }, Some(session))
+                    if is_path(options) =>
+                {
+                    let spec = (reader.trace)(options.clone(), session, watch)?;
+                    let field = paint.map.as_ref().and_then(|m| document.map(m)).map(|m| m.field.as_str());
+                    Some(Moving::new(session, spec, field, *tail, watch)?)
+                }
+                (Object::Lines { tail: Some(_), .. }, _) => {
+                    return Err(FieldError::Usage("scene: 'tail' is for pathlines; these lines have no time".into()))
+                }
+                _ => None,
+            });
+        }
+        let fixed_bytes = pager.ledger().limit() / ARENA_SHARE / FIXED_SHARE;
+        // One object's want is to be enough for the next one's.
+        let enough = document.objects.iter().any(|o| matches!(o, Object::Lines { .. }));
+        let enough = session.filter(|_| enough).map_or(0, |s| picture_limit(s, document.size));
+        Ok(Self {
+            outputs: studio.outputs(output),
+            steps,
+            digest: digest(studio)?,
+            fixed: document.objects.iter().map(|_| None).collect(),
+            is_fixed,
+            arena: Arena::new(pager, fixed_bytes as usize)?,
+            moving,
+            enough,
+            studio,
+        })
+    }
+
+    fn arena_of_frames(&self) -> Result<Arena, FieldError> {
+        let bytes = self.studio.pager.ledger().limit() / ARENA_SHARE;
+        Arena::new(self.studio.pager, (bytes - bytes / FIXED_SHARE) as usize)
+    }
+
+    /// Gathers all objects of a step.
+    fn gather(&mut self, step: usize, arena: &mut Arena, watch: &mut Watch<'_>) -> Result<Frame, FieldError> {
+        let Studio { document, session, reader, .. } = self.studio;
+        let mut own: Vec<Option<Gathered>> = document.objects.iter().map(|_| None).collect();
+        // Particles first: they come from the step before.
+        for (moving, own) in self.moving.iter_mut().zip(&mut own) {
+            if let (Some(moving), Some(session)) = (moving, session) {
+                let time = session.dataset().catalog.times[step];
+                moving.go_to(session, time, watch).map_err(|e| more_than(e, self.enough))?;
+                *own = Some(moving.gather(session, time, arena)?);
+            }
+        }
+        for (n, object) in document.objects.iter().enumerate() {
+            if own[n].is_some() || self.fixed[n].is_some() {
+                continue;
+            }
+            let into = if self.is_fixed[n] { &mut self.arena } else { &mut *arena };
+            let mut gatherer = Gatherer { document, step, session: *session, reader, arena: into };
+            let gathered = gatherer.gather(object, watch).map_err(|e| more_than(e, self.enough))?;
+            let place = if self.is_fixed[n] { &mut self.fixed[n] } else { &mut own[n] };
+            *place = Some(gathered);
+        }
+        Ok(Frame { step, own })
+    }
+
+    fn shots(&self) -> Vec<(Shot<'a>, Option<&'a [usize]>)> {
+        let document = self.studio.document;
+        let title = document.title.as_deref();
+        if document.views.is_empty() {
+            return vec![(Shot { document, camera: &document.camera, size: document.size, title }, None)];
+        }
+        let view = |v: &'a super::ViewSpec| {
+            let camera: &CameraSpec = v.camera.as_ref().unwrap_or(&document.camera);
+            let title = v.title.as_deref().or(title);
+            (Shot { document, camera, size: v.size.unwrap_or(document.size), title }, v.objects.as_deref())
+        };
+        document.views.iter().map(view).collect()
+    }
+
+    /// What is known of the pictures that are there: what they have in common, and which of them lack.
+    fn there(&self) -> Option<(String, Vec<usize>)> {
+        let FilmSpec { resume: true, fps: None, .. } = self.studio.document.film.as_ref()? else { return None };
+        let mut common: Option<String> = None;
+        let mut lack = Vec::new();
+        for step in &self.steps {
+            let mut marks = self.outputs.iter().map(|o| numbered(o, *step).and_then(|name| read_marks(&name)));
+            let whole = marks.all(|m| {
+                m.is_some_and(|[digest, settled]| {
+                    digest == self.digest && *common.get_or_insert_with(|| settled.clone()) == settled
+                })
+            });
+            if !whole {
+                lack.push(*step);
+            }
+        }
+        common.map(|c| (c, lack))
+    }
+
+    /// Makes the pictures, and says what came of it.
+    ///
+    /// # Errors
+    /// [`FieldError`]; an interruption.
+    pub(super) fn make(mut self, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+        let mut made = Made { frames: Vec::new(), bytes: 0, drawn: Vec::new(), partial: false };
+        let known = self.there().and_then(|(text, lack)| {
+            Common::parse(&text, self.outputs.len()).map(|(ranges, seen)| (ranges, seen, lack))
+        });
+        let common = if let Some((ranges, seen, lack)) = known {
+            let none: Vec<Range> = self.studio.document.objects.iter().map(|_| Range::EMPTY).collect();
+            let maps = settle_maps(self.studio.document, &none, self.studio.session, Some(&ranges))?;
+            let common = Common { maps, seen };
+            made.frames.extend(self.steps.iter().filter(|s| !lack.contains(s)).map(|s| (*s, true)));
+            let total = lack.len();
+            for (n, step) in lack.into_iter().enumerate() {
+                let mut told = by_frame(watch, "drawing", n, total);
+                let mut arena = self.arena_of_frames()?;
+                let frame = self.gather(step, &mut arena, &mut told)?;
+                self.draw(&frame, &arena, &common, &mut [], &mut made, &mut told)?;
+            }
+            made.frames.sort_unstable();
+            common
+        } else {
+            let mut arena = self.arena_of_frames()?;
+            let steps = self.steps.clone();
+            let (mut frames, total) = (Vec::with_capacity(steps.len()), steps.len());
+            for (n, step) in steps.into_iter().enumerate() {
+                let mut told = by_frame(watch, "gathering", n, total);
+                frames.push(self.gather(step, &mut arena, &mut told)?);
+            }
+            let common = self.settle(&frames, &arena, &mut by_frame(watch, "drawing", 0, total))?;
+            let mut videos = self.videos()?;
+            for (n, frame) in frames.iter().enumerate() {
+                let mut told = by_frame(watch, "drawing", n, total);
+                self.draw(frame, &arena, &common, &mut videos, &mut made, &mut told)?;
+            }
+            for video in videos {
+                made.bytes += video.finish()?;
+            }
+            common
+        };
+        Ok(self.report(made, &common))
+    }
+
+    fn videos(&self) -> Result<Vec<Video>, FieldError> {
+        let Some(fps) = self.studio.document.film.as_ref().and_then(|f| f.fps) else { return Ok(Vec::new()) };
+        let each = self.shots().into_iter().zip(&self.outputs);
+        each.map(|((shot, _), output)| Video::begin(output, shot.size, fps)).collect()
+    }
+
+    /// Settles what all pictures of `frames` have in common.
+    fn settle(&self, frames: &[Frame], arena: &Arena, watch: &mut Watch<'_>) -> Result<Common, FieldError> {
+        let objects = self.studio.document.objects.len();
+        let shown: Vec<Vec<Shown<'_>>> = frames.iter().map(|f| f.shown(&self.fixed, [&self.arena, arena])).collect();
+        let mut ranges = vec![Range::EMPTY; objects];
+        for one in shown.iter().flatten() {
+            ranges[one.number] = ranges[one.number].union(one.gathered.range());
+        }
+        let maps = settle_maps(self.studio.document, &ranges, self.studio.session, None)?;
+        let words = frames.first().map(|f| self.words(f, false)).unwrap_or_default();
+        // Of a single picture the words are known; those of many differ.
+        let partial = frames.len() == 1 && shown.iter().flatten().any(|s| s.gathered.failed.is_some());
+        let words = Words { partial, ..words };
+        let seen = self.shots().into_iter().map(|(shot, which)| {
+            let some: Vec<Vec<Shown<'_>>> = shown.iter().map(|f| only(f, which)).collect();
+            shot.settle(&some, &maps, &words, self.studio.pager, watch)
+        });
+        let seen = seen.collect::<Result<Vec<_>, _>>()?;
+        Ok(Common { maps, seen })
+    }
+
+    fn words(&self, frame: &Frame, partial: bool) -> Words {
+        let Some(session) = self.studio.session else { return Words { time: None, partial } };
+        let dataset = session.dataset();
+        let catalog = &dataset.catalog;
+        let many = catalog.times.len() > 1;
+        let wanted = self.studio.document.time.unwrap_or(many) && !catalog.times.is_empty();
+        let time = wanted.then(|| match catalog.times_counted {
+            true => format!("step {}", frame.step),
+            false => {
+                let unit = Some(catalog.time_units.as_str()).filter(|u| !["", "1"].contains(u));
+                let t = fixed_point(catalog.times[frame.step], &catalog.times);
+                format!("t = {t}{}", unit.map(|u| format!(" {u}")).unwrap_or_default())
+            }
+        });
+        Words { time, partial }
+    }
+
+    fn draw(
+        &self,
+        frame: &Frame,
+        arena: &Arena,
+        common: &Common,
+        videos: &mut [Video],
+        made: &mut Made,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), FieldError> {
+        let Studio { document, pager, threads, .. } = self.studio;
+        let shown = frame.shown(&self.fixed, [&self.arena, arena]);
+        let partial = shown.iter().any(|s| s.gathered.failed.is_some());
+        let words = self.words(frame, partial);
+        let mut text = vec![("Software", concat!("Farfield ", env!("CARGO_PKG_VERSION")).to_owned())];
+        if let Some(time) = &words.time {
+            text.extend([("Time", time.trim_start_matches("t = ").to_owned()), ("Step", frame.step.to_string())]);
+        }
+        // A picture that lacks something is not what whoever resumes wants to keep.
+        if document.film.is_some() && !partial {
+            text.extend([(DIGEST, self.digest.clone()), (SETTLED, common.text())]);
+        }
+        for (n, (shot, which)) in self.shots().into_iter().enumerate() {
+            let (some, seen) = (only(&shown, which), &common.seen[n]);
+            if let Some(video) = videos.get_mut(n) {
+                shot.draw(&some, &common.maps, seen, &words, pager, *threads, &mut Out::Video(video), watch)?;
+                continue;
+            }
+            let pattern = &self.outputs[n];
+            let name = document.film.as_ref().and_then(|_| numbered(pattern, frame.step));
+            let mut file = PictureFile::create(name.as_deref().unwrap_or(pattern))?;
+            let text: &[(&'static str, String)] =
+                if words.time.is_some() || document.film.is_some() { &text } else { &[] };
+            shot.draw(&some, &common.maps, seen, &words, pager, *threads, &mut Out::Png(&mut file, text), watch)?;
+            made.bytes += file.commit()?;
+        }
+        made.frames.push((frame.step, false));
+        made.partial |= partial;
+        made.drawn = drawn(&shown);
+        Ok(())
+    }
+
+    fn report(&self, made: Made, common: &Common) -> Value {
+        let document = self.studio.document;
+        let maps = common.maps.iter();
+        let maps: Map<String, Value> =
+            maps.map(|m| (m.name.clone(), json!({"field": m.field, "range": m.range, "units": m.units}))).collect();
+        let mut found = json!({
+            "output": self.outputs[0], "size": self.shots()[0].0.size, "maps": maps, "drawn": made.drawn,
+            "camera": common.seen[0].chosen.json(), "bytes_written": made.bytes, "partial": made.partial,
+        });
+        if !document.views.is_empty() {
+            let views = self.shots().into_iter().zip(&self.outputs).zip(&common.seen);
+            found["views"] = views
+                .map(|(((shot, _), output), seen)| json!({"output": output, "size": shot.size, "camera": seen.chosen.json()}))
+                .collect();
+        }
+        if document.film.is_some() {
+            let times = self.studio.session.map(|s| s.dataset().catalog.times.clone()).unwrap_or_default();
+            let frames = made.frames.iter();
+            found["frames"] = frames
+                .map(|(step, was_there)| json!({"step": step, "time": times.get(*step), "was_there": was_there}))
+                .collect();
+        }
+        found
+    }
+}
+
+/// What came of pictures.
+struct Made {
+    /// Steps, and whether their pictures were there.
+    frames: Vec<(usize, bool)>,
+    bytes: u64,
+    /// What is in the last one.
+    drawn: Vec<Value>,
+    partial: bool,
+}
+
+/// Objects as they are named.
+fn drawn(shown: &[Shown<'_>]) -> Vec<Value> {
+    let name = |n: usize| {
+        let g = shown[n].gathered;
+        // Two traces of one scene have the same name.
+        let before = shown[..n].iter().filter(|b| b.gathered.name == g.name).count();
+        let name = if before > 0 { format!("{} {}", g.name, before + 1) } else { g.name.clone() };
+        let mut found = json!({"kind": g.kind, "name": name, "primitives": g.primitives()});
+        if let Some(failure) = &g.failed {
+            found["failure"] = failure.as_str().into();
+        }
+        found
+    };
+    (0..shown.len()).map(name).collect()
+}
+
+/// The objects that a view shows.
+fn only<'a>(shown: &[Shown<'a>], which: Option<&[usize]>) -> Vec<Shown<'a>> {
+    shown.iter().filter(|s| which.is_none_or(|w| w.contains(&s.number))).copied().collect()
+}
+
+/// Whether options of a trace are for particles in time.
+fn is_path(options: &Value) -> bool {
+    matches!(options["kind"].as_str(), Some("pathline" | "streakline"))
+}
+
+/// Progress of the work on one picture as progress of all, where there are several.
+fn by_frame<'w, 'c>(
+    watch: &'w mut Watch<'c>,
+    what: &'static str,
+    n: usize,
+    total: usize,
+) -> impl FnMut(&str, f64, f64) -> bool + use<'w, 'c> {
+    move |phase, done, of| {
+        if total < 2 {
+            return watch(phase, done, of);
+        }
+        let share = if of > 0.0 { (done / of).clamp(0.0, 1.0) } else { 0.0 };
+        // Phases of one picture come one after the other; only drawing is one of known length.
+        let part = if phase == "drawing" { share } else { 0.0 };
+        watch(
+            if what == "drawing" { "drawing pictures" } else { "gathering time steps" },
+            n as f64 + part,
+            total as f64,
+        )
+    }
+}
+
+/// A time with as many digits as tell all times of a series apart, the same number in every picture.
+fn fixed_point(time: f64, times: &[f64]) -> String {
+    let gap = times.windows(2).map(|w| (w[1] - w[0]).abs()).filter(|g| *g > 0.0).fold(f64::INFINITY, f64::min);
+    let gap = if gap.is_finite() { gap } else { time.abs().max(1.0) };
+    let holds = |digits: &usize| {
+        times.iter().all(|t| format!("{t:.digits$}").parse().is_ok_and(|p: f64| (p - t).abs() <= 1e-3 * gap))
+    };
+    let most = times.iter().fold(0.0f64, |m, t| m.max(t.abs()));
+    match (0..=9).find(holds) {
+        Some(digits) if most < 1e9 => format!("{time:.digits$}"),
+        _ => format!("{time:.6e}"),
+    }
+}
+
+/// A digest of the scene and of all files that its pictures are made of.
+fn digest(studio: &Studio<'_>) -> Result<String, FieldError> {
+    let mut files: Vec<PathBuf> = match studio.session.map(|s| s.dataset()) {
+        Some(dataset) => match &dataset.origin {
+            Origin::Plot3d(p) => p.files().paths().to_vec(),
+            Origin::Store(s) => vec![s.path.join("zarr.json")],
+        },
+        None => Vec::new(),
+    };
+    for object in &studio.document.objects {
+        if let Object::Lines { from, .. } = object {
+            match from {
+                LinesFrom::File(path) => files.push(path.clone()),
+                LinesFrom::Trace(options) => {
+                    let seeds = options["seeds"].as_str().map(PathBuf::from);
+                    files.extend(seeds.filter(|s| s.is_file()));
+                }
+            }
+        }
+    }
+    // Of one picture nobody asks, and a file of lines that is not there is told of by whoever reads it.
+    if studio.document.film.is_none() {
+        return Ok(String::new());
+    }
+    let files = identities(&files)?;
+    Ok(files.iter().fold(Digest::default().text(&studio.document.digest), Digest::file).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_a_place_for_the_number() {
+        let name = |pattern: &str| numbered(Path::new(pattern), 42).map(|p| p.display().to_string());
+        assert_eq!(name("a/out_%04d.png").as_deref(), Some("a/out_0042.png"));
+        assert_eq!(name("%d.png").as_deref(), Some("42.png"));
+        assert_eq!(name("%1d.png").as_deref(), Some("42.png"));
+        for bad in ["out.png", "%s.png", "%04d_%04d.png", "50%", "%99999999999d.png", "%"] {
+            assert_eq!(name(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn times_have_the_same_digits_in_all_pictures() {
+        let times = [0.5, 1.0, 1.25, 3.0];
+        let all: Vec<String> = times.iter().map(|t| fixed_point(*t, &times)).collect();
+        assert_eq!(all, ["0.50", "1.00", "1.25", "3.00"]);
+        assert_eq!(fixed_point(2.0, &[0.0, 1.0, 2.0]), "2");
+        assert_eq!(fixed_point(1e-12, &[0.0, 1e-12]), "1.000000e-12");
+        assert_eq!(fixed_point(3e12, &[1e12, 3e12]), "3.000000e12");
+    }
+
+    #[test]
+    fn what_pictures_have_in_common_is_read_back_to_the_bit() {
+        let numbers: Vec<f64> = (0..21).map(|n| (f64::from(n) + 0.1) / 3.0).collect();
+        let seen = vec![Seen::from_numbers(&numbers).unwrap()];
+        let common = Common { maps: Vec::new(), seen };
+        let (ranges, again) = Common::parse(&common.text(), 1).unwrap();
+        assert!(ranges.is_empty() && again[0].numbers() == common.seen[0].numbers());
+        for bad in ["", "x", "0;0", "3ff0000000000000"] {
+            assert!(Common::parse(bad, 1).is_none(), "{bad}");
+        }
+    }
+}

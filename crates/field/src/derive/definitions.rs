@@ -1,0 +1,306 @@
+//! Which derived fields there are by name: those of gradients, those of users, and how they hang together.
+
+use crate::expression::parse::{is_plain, parse};
+use crate::expression::{Expression, Function, Kind, Wrong};
+use crate::nodes::Zone;
+use crate::quantity::{Derived, Quantity};
+use std::collections::BTreeMap;
+
+/// A field made of gradients.
+pub struct Gradient {
+    /// Its name.
+    pub name: &'static str,
+    /// Number in the PLOT3D manual, 0 where it has none.
+    pub number: u32,
+    /// What it is, as a user could write it.
+    pub expression: &'static str,
+    /// CF standard name or empty.
+    pub standard_name: &'static str,
+    /// For labels.
+    pub long_name: &'static str,
+    /// What it is divided by while the data are non-dimensional, for labels.
+    pub divided_by: &'static str,
+    /// Value that a diverging colour map is centred on, where the field is signed.
+    pub centre: Option<f64>,
+}
+
+const fn gradient(
+    name: &'static str,
+    number: u32,
+    expression: &'static str,
+    long_name: &'static str,
+    divided_by: &'static str,
+    centre: Option<f64>,
+) -> Gradient {
+    Gradient { name, number, expression, standard_name: "", long_name, divided_by, centre }
+}
+
+/// Every field of gradients that has a name of its own, but for `grad_NAME`, the gradient of any scalar. Numbers are those of the
+/// PLOT3D manual (NASA TM-101067); `swirl` is its 184, vorticity along the velocity over the square of the speed, and
+/// `swirling_strength` the imaginary part of the velocity gradient's complex eigenvalues.
+pub const GRADIENTS: &[Gradient] = &[
+    gradient("vorticity", 201, "curl(velocity)", "vorticity", "(a_inf / L)", None),
+    gradient("vorticity_magnitude", 211, "magnitude(curl(velocity))", "vorticity magnitude", "(a_inf / L)", None),
+    gradient("divergence", 0, "div(velocity)", "divergence of velocity", "(a_inf / L)", Some(0.0)),
+    gradient("q_criterion", 0, "q_criterion(velocity)", "Q criterion", "(a_inf / L)^2", Some(0.0)),
+    gradient("lambda2", 0, "lambda2(velocity)", "lambda2", "(a_inf / L)^2", Some(0.0)),
+    gradient("helicity", 0, "dot(velocity, curl(velocity))", "helicity density", "(a_inf^2 / L)", Some(0.0)),
+    gradient(
+        "helicity_normalized",
+        0,
+        "dot(velocity, curl(velocity)) / (magnitude(velocity) * magnitude(curl(velocity)))",
+        "normalized helicity",
+        "",
+        Some(0.0),
+    ),
+    gradient("swirl", 184, "dot(velocity, curl(velocity)) / dot(velocity, velocity)", "swirl", "(1 / L)", Some(0.0)),
+    gradient("swirling_strength", 0, "swirling_strength(velocity)", "swirling strength", "(a_inf / L)", None),
+    gradient("strain_rate", 0, "strain_rate(velocity)", "strain rate, sqrt(2 S:S)", "(a_inf / L)", None),
+    gradient("pressure_gradient", 210, "grad(pressure)", "pressure gradient", "(rho_inf a_inf^2 / L)", None),
+];
+
+/// What users have defined.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Definitions {
+    all: BTreeMap<String, (Expression, String)>,
+}
+
+/// Most definitions: each costs a row in every zone.
+const MOST: usize = 256;
+
+impl Definitions {
+    /// Adds `NAME = EXPRESSION`.
+    ///
+    /// # Errors
+    /// What is wrong, with the expression, the column and what was expected.
+    pub fn add(&mut self, name: &str, text: &str) -> Result<(), String> {
+        let name = name.trim();
+        if !is_plain(name) {
+            return Err(format!("'{name}' cannot be the name of a definition: letters, digits and '_' make one"));
+        }
+        if ["x", "y", "z", "position", "time", "pi", "to"].contains(&name) || Function::named(name).is_some() {
+            return Err(format!("'{name}' means something in expressions already; choose another name"));
+        }
+        if self.all.len() >= MOST {
+            return Err(format!("there are {MOST} definitions, which is as many as there may be"));
+        }
+        let e = parse(text.trim()).map_err(|w| message(name, text, &w))?;
+        let before = self.all.insert(name.to_owned(), (e, text.trim().to_owned()));
+        if let Err(circle) = self.check_circles(name) {
+            match before {
+                Some(b) => self.all.insert(name.to_owned(), b),
+                None => self.all.remove(name),
+            };
+            return Err(format!("the definition of '{name}' goes in a circle: {circle}"));
+        }
+        Ok(())
+    }
+
+    fn check_circles(&self, name: &str) -> Result<(), String> {
+        fn walk(d: &Definitions, name: &str, way: &mut Vec<String>, seen: &mut Vec<String>) -> Result<(), String> {
+            if let Some(n) = way.iter().position(|w| w == name) {
+                return Err(way[n..]
+                    .iter()
+                    .chain([&name.to_owned()])
+                    .map(String::as_str)
+                    .collect::<Vec<_>>()
+                    .join(" -> "));
+            }
+            let Some((e, _)) = d.all.get(name).filter(|_| !seen.iter().any(|s| s == name)) else { return Ok(()) };
+            way.push(name.to_owned());
+            let mut inside = Vec::new();
+            e.names(&mut |n| inside.push(n.to_owned()));
+            for n in inside {
+                walk(d, &n, way, seen)?;
+            }
+            seen.extend(way.pop());
+            Ok(())
+        }
+        walk(self, name, &mut Vec::new(), &mut Vec::new())
+    }
+
+    /// Takes one away.
+    pub fn remove(&mut self, name: &str) {
+        self.all.remove(name);
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Names, and texts as they were written.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.all.iter().map(|(n, (_, text))| (n.as_str(), text.as_str()))
+    }
+
+    /// What a name stands for in a zone that does not store it: a user's definition, a field of gradients, `grad_NAME`, or an
+    /// expression that stands for itself. `None` for what the zone has, and for what is none of these.
+    pub fn meaning(&self, zone: &Zone, name: &str) -> Option<Expression> {
+        if zone.array(name).is_some() {
+            return None;
+        }
+        if let Some((e, _)) = self.all.get(name) {
+            return Some(e.clone());
+        }
+        if Quantity::named(zone, name).is_some() || Derived::named(name).is_some() {
+            return None;
+        }
+        if let Some(g) = GRADIENTS.iter().find(|g| g.name == name) {
+            return parse(g.expression).ok();
+        }
+        if let Some(of) = name.strip_prefix("grad_").filter(|of| !of.is_empty()) {
+            let of = Expression { column: 1, kind: Kind::Name(of.to_owned()) };
+            return Some(Expression { column: 1, kind: Kind::Call(Function::Grad, vec![of]) });
+        }
+        let e = parse(name).ok()?;
+        (!matches!(e.kind, Kind::Name(_) | Kind::Number(..))).then_some(e)
+    }
+
+    /// An expression in which names that are defined are replaced by what they stand for. Units that were asked for in a
+    /// definition do not matter within another: everything is computed in SI units.
+    pub fn expanded(&self, zone: &Zone, e: &Expression) -> Result<Expression, Wrong> {
+        let mut left = 4096;
+        self.expand(zone, e, 0, &mut left)
+    }
+
+    fn expand(&self, zone: &Zone, e: &Expression, depth: usize, left: &mut usize) -> Result<Expression, Wrong> {
+        let much = || Wrong::at(e.column, "it grows too large when the definitions in it are put in");
+        *left = left.checked_sub(1).ok_or_else(much)?;
+        let boxed = |inside: &Expression, left: &mut usize| self.expand(zone, inside, depth, left).map(Box::new);
+        let kind = match &e.kind {
+            Kind::Name(name) => {
+                match self.meaning(zone, name).filter(|m| !matches!(&m.kind, Kind::Name(n) if n == name)) {
+                    Some(meaning) => {
+                        if depth > 32 {
+                            return Err(much());
+                        }
+                        let inside = match meaning.kind {
+                            Kind::To(inside, _) => *inside,
+                            _ => meaning,
+                        };
+                        // Columns are those of the expression that the user wrote last.
+                        let inside = self.expand(zone, &inside, depth + 1, left)?;
+                        return Ok(at_column(inside, e.column));
+                    }
+                    None => e.kind.clone(),
+                }
+            }
+            Kind::Number(..) => e.kind.clone(),
+            Kind::Component(inside, c) => Kind::Component(boxed(inside, left)?, *c),
+            Kind::Negative(inside) => Kind::Negative(boxed(inside, left)?),
+            Kind::To(inside, unit) => Kind::To(boxed(inside, left)?, unit.clone()),
+            Kind::Binary(o, a, b) => Kind::Binary(*o, boxed(a, left)?, boxed(b, left)?),
+            Kind::Call(f, args) => {
+                let args = args.iter().map(|a| self.expand(zone, a, depth, left)).collect::<Result<_, _>>()?;
+                Kind::Call(*f, args)
+            }
+        };
+        Ok(Expression { column: e.column, kind })
+    }
+}
+
+fn at_column(mut e: Expression, column: usize) -> Expression {
+    e.column = column;
+    e.kind = match e.kind {
+        Kind::Component(i, c) => Kind::Component(Box::new(at_column(*i, column)), c),
+        Kind::Negative(i) => Kind::Negative(Box::new(at_column(*i, column))),
+        Kind::To(i, u) => Kind::To(Box::new(at_column(*i, column)), u),
+        Kind::Binary(o, a, b) => Kind::Binary(o, Box::new(at_column(*a, column)), Box::new(at_column(*b, column))),
+        Kind::Call(f, args) => Kind::Call(f, args.into_iter().map(|a| at_column(a, column)).collect()),
+        kind => kind,
+    };
+    e
+}
+
+/// Whether a function differentiates.
+fn differentiates(f: Function) -> bool {
+    use Function::*;
+    matches!(f, Grad | Curl | Div | QCriterion | Lambda2 | StrainRate | SwirlingStrength)
+}
+
+/// Whether there is a derivative in an expression.
+fn has_derivative(e: &Expression) -> bool {
+    match &e.kind {
+        Kind::Number(..) | Kind::Name(_) => false,
+        Kind::Component(e, _) | Kind::Negative(e) | Kind::To(e, _) => has_derivative(e),
+        Kind::Binary(_, a, b) => has_derivative(a) || has_derivative(b),
+        Kind::Call(f, args) => differentiates(*f) || args.iter().any(has_derivative),
+    }
+}
+
+/// Takes derivatives out of what is differentiated: each becomes a field of its own, whose pages are made before. `each` is given
+/// them, those first that others need, and answers with their names.
+pub fn hoisted(e: &Expression, each: &mut dyn FnMut(Expression) -> Result<String, Wrong>) -> Result<Expression, Wrong> {
+    let mut boxed = |e: &Expression| hoisted(e, each).map(Box::new);
+    let kind = match &e.kind {
+        Kind::Number(..) | Kind::Name(_) => e.kind.clone(),
+        Kind::Component(i, c) => Kind::Component(boxed(i)?, *c),
+        Kind::Negative(i) => Kind::Negative(boxed(i)?),
+        Kind::To(i, u) => Kind::To(boxed(i)?, u.clone()),
+        Kind::Binary(o, a, b) => Kind::Binary(*o, boxed(a)?, boxed(b)?),
+        Kind::Call(f, args) => {
+            let mut out = Vec::with_capacity(args.len());
+            for a in args {
+                let inner = hoisted(a, each)?;
+                if differentiates(*f) && has_derivative(&inner) {
+                    let column = inner.column;
+                    out.push(Expression { column, kind: Kind::Name(each(inner)?) });
+                } else {
+                    out.push(inner);
+                }
+            }
+            Kind::Call(*f, out)
+        }
+    };
+    Ok(Expression { column: e.column, kind })
+}
+
+/// What is wrong with a definition, as it is said to its user.
+pub fn message(name: &str, text: &str, wrong: &Wrong) -> String {
+    // Of the whole as it is shown.
+    let column = wrong.column + name.chars().count() + 3;
+    format!("'{name} = {}', column {column}: {}", text.trim(), wrong.what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn circles_and_names_are_refused() {
+        let mut d = Definitions::default();
+        assert!(d.add("a", "b + 1").is_ok());
+        assert!(d.add("b", "c * 2").is_ok());
+        let e = d.add("c", "a").unwrap_err();
+        assert_eq!(e, "the definition of 'c' goes in a circle: c -> a -> b -> c");
+        assert!(d.add("c", "density").is_ok());
+        assert!(d.add("d", "d").unwrap_err().contains("circle: d -> d"));
+        assert!(d.add("x", "1").unwrap_err().contains("already"));
+        assert!(d.add("grad", "1").unwrap_err().contains("already"));
+        assert!(d.add("a b", "1").unwrap_err().contains("name of a definition"));
+        assert_eq!(
+            d.add("e", "1 +").unwrap_err(),
+            "'e = 1 +', column 8: expected a number, a name or a function, found the end"
+        );
+    }
+
+    #[test]
+    fn every_field_of_gradients_parses() {
+        for g in GRADIENTS {
+            assert!(parse(g.expression).is_ok_and(|e| has_derivative(&e)), "{}", g.name);
+        }
+    }
+
+    #[test]
+    fn derivatives_of_derivatives_become_fields() {
+        let e = parse("div(grad(density)) + grad(magnitude(curl(velocity))).x").unwrap_or_else(|w| panic!("{w:?}"));
+        let mut out = Vec::new();
+        let h = hoisted(&e, &mut |e| {
+            out.push(e.to_string());
+            Ok(format!("h{}", out.len()))
+        });
+        assert_eq!(h.map(|h| h.to_string()), Ok("(div(h1)) + ((grad(h2))[0])".into()));
+        assert_eq!(out, ["grad(density)", "magnitude(curl(velocity))"]);
+    }
+}

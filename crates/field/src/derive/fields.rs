@@ -1,0 +1,354 @@
+//! Derived fields of a dataset: registered with the pager when they are first named.
+
+use super::definitions::{hoisted, message, Definitions, GRADIENTS};
+use super::page::{DerivedPages, OfStep};
+use crate::catalog::DType;
+use crate::dataset::Dataset;
+use crate::error::FieldError;
+use crate::expression::bounds::{bounds, Interval};
+use crate::expression::compile::{compile, Checked, Names};
+use crate::expression::run::Parts;
+use crate::expression::{Expression, Kind, Wrong};
+use crate::held;
+use crate::nodes::{ArraySlot, Zone};
+use crate::quantity::{Quantity, DEFINITIONS};
+use crate::store::layout::SYSTEM_PAGE;
+use crate::units::{Dimension, Unit};
+use pager::Pager;
+use std::sync::Arc;
+
+/// What a dataset knows of a derived field that has pages.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Made {
+    /// Its name.
+    pub name: String,
+    /// How it is computed, names put in.
+    pub expression: Expression,
+    /// Its dimension, where that is known.
+    pub dimension: Option<Dimension>,
+    /// The unit in which it was asked for.
+    pub shown: Option<String>,
+    /// For labels.
+    pub long_name: String,
+    /// What stands in the place of an expression that is differentiated: users do not name it.
+    pub hidden: bool,
+}
+
+impl Made {
+    /// Its unit; `1` where it has none or nobody knows.
+    pub fn units(&self) -> String {
+        match (&self.shown, self.dimension) {
+            (Some(unit), _) => unit.clone(),
+            (None, Some(d)) if !d.has_symbols() => d.to_string(),
+            _ => "1".to_owned(),
+        }
+    }
+}
+
+/// What is computed for one zone before the pager knows of it.
+struct Making<'a> {
+    dataset: &'a Dataset,
+    definitions: &'a Definitions,
+    pager: &'a Pager,
+    steps: Arc<[OfStep]>,
+    zone: Zone,
+    made: Vec<Made>,
+    pages: Vec<(usize, Arc<DerivedPages>)>,
+}
+
+impl Making<'_> {
+    fn names<T>(&self, f: impl FnOnce(&Names<'_>) -> T) -> T {
+        let unit = |name: &str| {
+            let own = self.made.iter().find(|m| m.name == name).and_then(|m| m.dimension).map(Unit::of);
+            own.or_else(|| self.dataset.unit_of(name))
+        };
+        let known = || {
+            let mut names = Quantity::names(&self.zone);
+            names.extend(self.definitions.iter().map(|(n, _)| n.to_owned()));
+            names.extend(GRADIENTS.iter().map(|g| g.name.to_owned()));
+            names
+        };
+        f(&Names {
+            zone: &self.zone,
+            unit: &unit,
+            length: self.dataset.length_as_unit(),
+            time: self.dataset.time_as_unit(),
+            known: &known,
+        })
+    }
+
+    /// Adds a field with that name to the zone.
+    fn add(&mut self, name: &str, e: &Expression, hidden: bool) -> Result<(), Wrong> {
+        let expanded = self.definitions.expanded(&self.zone, e)?;
+        let mut inner = Vec::new();
+        let whole = hoisted(&expanded, &mut |part| {
+            let name = part.to_string();
+            inner.push((name.clone(), part));
+            Ok(name)
+        })?;
+        for (name, part) in inner {
+            if self.zone.array(&name).is_none() {
+                self.add(&name, &part, true)?;
+            }
+        }
+        let Checked { program, dimension, shown } = self.names(|n| compile(&whole, n))?;
+        let parts = Parts::of(&program).ok_or_else(|| Wrong::at(e.column, "a derivative of a derivative"))?;
+        let dtype = if hidden { DType::Float64 } else { self.dtype(&parts) };
+        let pages =
+            DerivedPages::new(format!("{}/{name}", self.zone.name), &self.zone, parts, dtype, self.steps.clone());
+        let slot = self.slot(name, &pages, dtype, program.roots.len());
+        let gradient = GRADIENTS.iter().find(|g| g.name == name);
+        let divided_by = match dimension.filter(|d| d.has_symbols()) {
+            Some(d) => format!(" / ({d})"),
+            None => String::new(),
+        };
+        let long_name = match gradient {
+            // What the table says reads better than powers.
+            Some(g) if divided_by.is_empty() || g.divided_by.is_empty() => g.long_name.to_owned(),
+            Some(g) => format!("{} / {}", g.long_name, g.divided_by),
+            None => format!("{name}{divided_by}"),
+        };
+        if !self.made.iter().any(|m| m.name == name) {
+            self.made.push(Made { name: name.to_owned(), expression: expanded, dimension, shown, long_name, hidden });
+        }
+        self.pages.push((self.zone.arrays.len(), Arc::new(pages)));
+        self.zone.arrays.push(slot);
+        Ok(())
+    }
+
+    /// float32 where all that it is made of is float32.
+    fn dtype(&self, parts: &Parts) -> DType {
+        let coordinates = (!parts.inner.results.is_empty()).then_some(self.zone.xyz);
+        let mut arrays = parts.inner.inputs().chain(parts.outer.inputs()).chain(coordinates).peekable();
+        let any = arrays.peek().is_some();
+        let wide = arrays.any(|a| !matches!(self.zone.arrays[a].dtype, DType::Float32));
+        if wide || !any {
+            DType::Float64
+        } else {
+            DType::Float32
+        }
+    }
+
+    /// The slot of pages; its number follows when the pager knows them.
+    fn slot(&self, name: &str, pages: &DerivedPages, dtype: DType, components: usize) -> ArraySlot {
+        let rounded = |bytes: usize| bytes.next_multiple_of(SYSTEM_PAGE) as u64;
+        // The largest input, as it comes: encoded, decoded, and what it is made of where it is derived itself.
+        let input = |a: usize| {
+            let slot = &self.zone.arrays[a];
+            let frame = rounded(self.zone.translation.component * slot.components * slot.dtype.size());
+            frame + slot.making.max(frame * 5 / 2)
+        };
+        let largest = pages.made_of().map(|(a, _)| input(a)).max().unwrap_or(0);
+        ArraySlot {
+            name: name.to_owned(),
+            // Replaced before anybody sees it.
+            id: pager::ArrayId(u32::MAX),
+            components,
+            dtype,
+            steady: pages.steady(),
+            derived: true,
+            // Buffers come in sizes a quarter apart.
+            making: rounded(pages.scratch_bytes()) * 5 / 4 + largest,
+        }
+    }
+
+    /// Makes the pager know what was added.
+    fn register(&mut self) {
+        for (array, pages) in self.pages.drain(..) {
+            // Those that are made of others come after them, and take their numbers from the zone.
+            let pages = match Arc::try_unwrap(pages) {
+                Ok(p) => Arc::new(p.with_numbers(&self.zone)),
+                Err(shared) => shared,
+            };
+            self.zone.arrays[array].id = self.pager.add_array(pages);
+        }
+    }
+}
+
+impl Dataset {
+    /// The dataset with the derived fields of those names that have pages and that it does not have yet; `None` where there are
+    /// none such. Nothing is read or computed. Names that mean nothing are passed over: whoever uses them says so.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] for an expression that does not type in any zone, with the column and what was expected;
+    /// [`FieldError::LimitTooSmall`].
+    pub fn deriving(
+        &self,
+        names: &[&str],
+        definitions: &Definitions,
+        pager: &Pager,
+    ) -> Result<Option<Self>, FieldError> {
+        let mut zones: Vec<Zone> = self.zones.to_vec();
+        let mut made = self.made.to_vec();
+        let before = made.len();
+        let mut bytes = 0;
+        let mut new: Vec<&str> = Vec::new();
+        for name in names {
+            let stem = ["_x", "_y", "_z"].iter().find_map(|s| name.strip_suffix(s));
+            let known = |n: &str| self.zones.iter().any(|z| Quantity::named(z, n).is_some());
+            let means = |n: &str| !known(n) && self.zones.iter().any(|z| definitions.meaning(z, n).is_some());
+            let wanted = Some(*name).filter(|n| means(n)).or_else(|| stem.filter(|s| !known(name) && means(s)));
+            new.extend(wanted.filter(|n| !new.contains(n)));
+        }
+        let mut found = false;
+        for name in new {
+            let mut first: Option<FieldError> = None;
+            let mut any = false;
+            for (n, z) in zones.iter_mut().enumerate() {
+                let Some(e) = definitions.meaning(z, name) else { continue };
+                let mut m = Making {
+                    dataset: self,
+                    definitions,
+                    pager,
+                    steps: self.of_steps(n),
+                    zone: z.clone(),
+                    made: made.clone(),
+                    pages: Vec::new(),
+                };
+                match m.add(name, &e, false) {
+                    Ok(()) => {
+                        bytes += m.pages.iter().map(|(_, p)| p.held() + 64).sum::<u64>();
+                        bytes += (m.pages.len() * (size_of::<ArraySlot>() + name.len() + 48)) as u64;
+                        m.register();
+                        made = std::mem::take(&mut m.made);
+                        *z = m.zone;
+                        (any, found) = (true, true);
+                    }
+                    Err(wrong) => {
+                        let text =
+                            definitions.iter().find(|(d, _)| *d == name).map_or(name.to_owned(), |(_, t)| t.to_owned());
+                        let said = if text == name {
+                            format!("'{name}', column {}: {}", wrong.column, wrong.what)
+                        } else {
+                            message(name, &text, &wrong)
+                        };
+                        first.get_or_insert(FieldError::Usage(said));
+                    }
+                }
+            }
+            // A zone without what it is made of lacks the field, as any zone may; where all do the reason is said.
+            if let (false, Some(e)) = (any, first) {
+                return Err(e);
+            }
+        }
+        if !found {
+            return Ok(None);
+        }
+        made[before..].iter().for_each(|m| bytes += (m.name.len() + m.long_name.len()) as u64 + 1024);
+        let mut charges = self.charges.clone();
+        charges.push(held::charge(pager, bytes + held::catalog(&self.catalog), self.zones.len())?);
+        Ok(Some(self.with_zones(zones, made, charges)))
+    }
+
+    /// Numbers that are the same in a zone, step by step.
+    fn of_steps(&self, zone: usize) -> Arc<[OfStep]> {
+        let steps = self.catalog.times.len().max(1);
+        (0..steps)
+            .map(|step| {
+                let (gamma, free) = self.gas(zone, step);
+                OfStep { time: self.catalog.times.get(step).copied().unwrap_or(0.0), gamma, free }
+            })
+            .collect()
+    }
+
+    /// What a field would be that has pages of its own: what is known of it, its components and its type, in the first zone that
+    /// offers it. Nothing is registered.
+    pub fn preview(&self, name: &str, definitions: &Definitions, pager: &Pager) -> Option<(Made, usize, DType)> {
+        self.zones.iter().find_map(|z| {
+            let e = definitions.meaning(z, name)?;
+            let (steps, made, pages) = (Arc::new([]), Vec::new(), Vec::new());
+            let mut m = Making { dataset: self, definitions, pager, steps, zone: z.clone(), made, pages };
+            m.add(name, &e, false).ok()?;
+            let slot = m.zone.arrays.last()?;
+            Some((m.made.pop()?, slot.components, slot.dtype))
+        })
+    }
+
+    /// Between which values the components of a field lie where those of the zone's arrays lie within what `input` says of an
+    /// array and its component, at a step; rounding of pages to float32 is allowed for. `None` for a name that means nothing there.
+    pub fn bounds(
+        &self,
+        zone: usize,
+        name: &str,
+        step: usize,
+        (definitions, pager): (&Definitions, &Pager),
+        input: impl Fn(usize, usize) -> Interval,
+    ) -> Option<Vec<Interval>> {
+        let z = self.zones.get(zone)?;
+        let own = Expression { column: 1, kind: Kind::Name(name.to_owned()) };
+        let e = match self.made_named(name) {
+            Some(m) => m.expression.clone(),
+            None => definitions.meaning(z, name).unwrap_or(own),
+        };
+        let (steps, made, pages) = (self.of_steps(zone), self.made.to_vec(), Vec::new());
+        let m = Making { dataset: self, definitions, pager, steps, zone: z.clone(), made, pages };
+        let e = definitions.expanded(z, &e).ok()?;
+        let checked = m.names(|n| compile(&e, n)).ok()?;
+        let of_step = m.steps.get(step).or(m.steps.last()).copied()?;
+        let all = bounds(&checked.program, |g| of_step.get(g), input);
+        Some(all.into_iter().map(Interval::in_float32).collect())
+    }
+
+    /// A derived field that has pages.
+    pub fn made_named(&self, name: &str) -> Option<&Made> {
+        self.made.iter().find(|m| m.name == name)
+    }
+
+    /// Fields of gradients that could be asked for: names that no zone stores, in the zones that have a velocity.
+    pub fn gradients(&self) -> impl Iterator<Item = &'static super::definitions::Gradient> + '_ {
+        GRADIENTS.iter().filter(|g| {
+            let scalar = g.name == "pressure_gradient";
+            let of = if scalar { "pressure" } else { "velocity" };
+            let offers = |z: &Zone| Quantity::named(z, of).is_some_and(|q| (q.components() == 1) == scalar);
+            self.catalog.array_named(g.name).is_none() && self.zones.iter().any(offers)
+        })
+    }
+
+    /// Unit of a field as expressions reckon with it, where it is known. What PLOT3D has without dimension is in units of the free
+    /// stream.
+    pub(crate) fn unit_of(&self, name: &str) -> Option<Unit> {
+        let parse = |text: &str| Unit::parse(text).ok();
+        if let Some(a) = self.catalog.array_named(name) {
+            return match (a.units.as_str(), name) {
+                ("1", "density") => parse("rho_inf"),
+                ("1", "momentum") => parse("rho_inf a_inf"),
+                ("1", "energy") => parse("rho_inf a_inf2"),
+                ("1", "gamma") => Some(Unit::ONE),
+                // Nothing says whether it has none or nobody wrote it down.
+                ("1" | "", _) => None,
+                (units, _) => parse(units),
+            };
+        }
+        if let Some(m) = self.made_named(name) {
+            return m.dimension.map(Unit::of);
+        }
+        if let Some(d) = DEFINITIONS.iter().find(|d| d.name == name) {
+            return match (self.in_si(d), d.divided_by) {
+                (true, _) => parse(d.units),
+                (false, "") if d.units == "1" => Some(Unit::ONE),
+                (false, "") => None,
+                (false, divided_by) => parse(divided_by),
+            };
+        }
+        let stem = ["_x", "_y", "_z"].iter().find_map(|s| name.strip_suffix(s))?;
+        self.unit_of(stem)
+    }
+
+    /// Unit of positions as expressions reckon with it.
+    pub(crate) fn length_as_unit(&self) -> Option<Unit> {
+        match self.length_unit().as_str() {
+            "grid unit" => Unit::parse("L").ok(),
+            unit => Unit::parse(unit).ok(),
+        }
+    }
+
+    /// Unit of times as expressions reckon with it.
+    pub(crate) fn time_as_unit(&self) -> Option<Unit> {
+        match self.catalog.time_units.as_str() {
+            "1" | "" if !self.units.si => Unit::parse("L / a_inf").ok(),
+            "1" | "" => None,
+            // CF says since when.
+            unit => Unit::parse(unit.split(" since ").next().unwrap_or(unit)).ok(),
+        }
+    }
+}

@@ -1,0 +1,546 @@
+//! Pages of derived fields.
+//!
+//! What a page needs of others is copied, one page at a time, into the scratch that was reserved with it: its own nodes of what
+//! enters as it is, and those around them (see [`super::reach`]) of what is differentiated. Then it is made plane by plane: three
+//! planes of what is differentiated are kept as float64, of which the differences are taken. All arithmetic is in float64; the
+//! page is rounded to the type of the field, which is float32 where all that it is made of is float32, and float64 otherwise.
+
+use super::reach::{arm, around, largest, own, star, Span};
+use super::stencil::{choose, metrics, Difference};
+use crate::catalog::DType;
+use crate::expression::compile::Given;
+use crate::expression::run::{Code, Load, Parts, Register, BLOCK};
+use crate::nodes::{ArraySlot, Zone};
+use crate::quantity::FreeStream;
+use crate::translate::Translation;
+use pager::error::{PageError, PageErrorKind};
+use pager::id::PageId;
+use pager::map::{Located, PageMap};
+use std::sync::Arc;
+
+/// Numbers that are the same in a zone at a step.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct OfStep {
+    /// The time, as the dataset has it.
+    pub time: f64,
+    /// Ratio of specific heats, where no array has it.
+    pub gamma: f64,
+    /// The free stream.
+    pub free: FreeStream,
+}
+
+impl OfStep {
+    /// One of them.
+    pub fn get(&self, what: Given) -> f64 {
+        match what {
+            Given::Time => self.time,
+            Given::Gamma => self.gamma,
+            Given::Mach => self.free.mach,
+            Given::Density => self.free.density,
+            Given::PressureScale => self.free.pressure_scale(),
+            Given::GasConstant => self.free.gas_constant,
+        }
+    }
+}
+
+/// An array that pages are made of.
+struct Input {
+    /// Its number in the zone.
+    array: usize,
+    slot: ArraySlot,
+    /// Nodes of other pages are needed, too.
+    around: bool,
+    /// Where its numbers stand in the scratch.
+    at: usize,
+}
+
+/// The pages of one derived field of one zone.
+pub struct DerivedPages {
+    name: String,
+    translation: Translation,
+    components: usize,
+    dtype: DType,
+    parts: Parts,
+    inputs: Vec<Input>,
+    /// Among the inputs; of fields without gradients there is none.
+    xyz: Option<usize>,
+    iblank: Option<usize>,
+    /// What is differentiated beside the coordinates.
+    differentiated: usize,
+    steps: Arc<[OfStep]>,
+    /// Nodes of a plane, at most.
+    plane: usize,
+    /// Bytes of scratch for inputs, planes, their usable nodes, and blocks.
+    sizes: [usize; 4],
+}
+
+const ALIGNED: usize = 64;
+
+impl DerivedPages {
+    /// Of a zone whose arrays are known, at steps that say the numbers that are not fields.
+    pub fn new(name: String, zone: &Zone, parts: Parts, dtype: DType, steps: Arc<[OfStep]>) -> Self {
+        let t = zone.translation;
+        let differentiated = parts.inner.results.len();
+        let (nodes, _) = largest(&t);
+        let mut wanted: Vec<(usize, bool)> = parts.inner.inputs().map(|a| (a, true)).collect();
+        if differentiated > 0 {
+            wanted.push((zone.xyz, true));
+            wanted.extend(zone.iblank.map(|a| (a, true)));
+        }
+        wanted.extend(parts.outer.inputs().map(|a| (a, false)));
+        // Those with neighbours first, each once.
+        wanted.sort_by_key(|(a, around)| (*a, !around));
+        wanted.dedup_by_key(|(a, _)| *a);
+        let mut at = 0;
+        let inputs: Vec<Input> = wanted
+            .into_iter()
+            .map(|(array, around)| {
+                let slot = zone.arrays[array].clone();
+                let each = slot.components * slot.dtype.size();
+                let input = Input { array, slot, around, at };
+                at += (if around { nodes } else { t.component } * each).next_multiple_of(ALIGNED);
+                input
+            })
+            .collect();
+        let find = |array: usize| inputs.iter().position(|i| i.array == array);
+        let gradients = differentiated > 0;
+        let (xyz, iblank) = if gradients { (find(zone.xyz), zone.iblank.and_then(find)) } else { (None, None) };
+        let wide = |a: usize| (t.page[a] as usize + 2).max(3).min(t.dims[a] as usize);
+        let plane = if gradients { wide(0) * wide(1) } else { 0 };
+        let columns = 3 + differentiated;
+        let registers = parts.inner.registers.max(parts.outer.registers);
+        // Differences along three axes, metrics, gradients.
+        let blocks = if gradients { 3 * columns + 9 + 3 * differentiated } else { 0 } + registers;
+        let floats = 3 * plane * if gradients { columns } else { 0 };
+        let sizes = [at, floats * 8, 3 * plane, blocks * size_of::<Register>()].map(|n| n.next_multiple_of(ALIGNED));
+        let components = parts.outer.results.len();
+        Self {
+            name,
+            translation: t,
+            components,
+            dtype,
+            parts,
+            inputs,
+            xyz,
+            iblank,
+            differentiated,
+            steps,
+            plane,
+            sizes,
+        }
+    }
+
+    /// The same with the pager's numbers of the zone's arrays.
+    pub fn with_numbers(mut self, zone: &Zone) -> Self {
+        for i in &mut self.inputs {
+            i.slot.id = zone.arrays[i.array].id;
+        }
+        self
+    }
+
+    /// Arrays of the zone that pages are made of, and whether pages beside their own are needed of them.
+    pub fn made_of(&self) -> impl Iterator<Item = (usize, bool)> + '_ {
+        self.inputs.iter().map(|i| (i.array, i.around))
+    }
+
+    /// Whether it is the same at every step.
+    pub fn steady(&self) -> bool {
+        let mut given = self.parts.inner.given().chain(self.parts.outer.given());
+        let same = |g: Given| self.steps.windows(2).all(|s| s[0].get(g).to_bits() == s[1].get(g).to_bits());
+        self.inputs.iter().all(|i| i.slot.steady) && given.all(same)
+    }
+
+    /// Bytes that a page takes while it is made, beside its frame.
+    pub fn scratch_bytes(&self) -> usize {
+        self.sizes.iter().sum()
+    }
+
+    /// Bytes on the heap.
+    pub fn held(&self) -> u64 {
+        let names = self.name.len() + self.inputs.iter().map(|i| i.slot.name.len() + 24).sum::<usize>();
+        let code = 64 * (self.parts.inner.registers + self.parts.outer.registers) + 48 * 64;
+        (size_of::<Self>() + names + self.inputs.capacity() * size_of::<Input>() + code + 256) as u64
+    }
+
+    /// The input and the page of it that stand at a place of the list.
+    fn input(&self, page: u64, mut place: usize) -> Option<(&Input, u64)> {
+        let star = star(&self.translation, page);
+        for i in &self.inputs {
+            let pages = if i.around { &star[..] } else { &star[..1] };
+            match pages.get(place) {
+                Some(other) => return Some((i, *other)),
+                None => place -= pages.len(),
+            }
+        }
+        None
+    }
+
+    fn error(&self, page: PageId, what: &str) -> PageError {
+        let (at, _) = self.translation.extent(page.page);
+        PageError::new(
+            format!(
+                "{}, step {}, page at node (i {}, j {}, k {})",
+                self.name,
+                page.step,
+                at[0] + 1,
+                at[1] + 1,
+                at[2] + 1
+            ),
+            PageErrorKind::Decode(what.to_owned()),
+        )
+    }
+
+    fn of_step(&self, step: u32) -> OfStep {
+        let nothing = OfStep { time: f64::NAN, gamma: f64::NAN, free: f64::NAN.into() };
+        self.steps.get(step as usize).or(self.steps.last()).copied().unwrap_or(nothing)
+    }
+
+    fn load(&self, array: usize, component: u8, raw: &[u8], element: usize, to: &mut [f64]) {
+        let Some(i) = self.inputs.iter().find(|i| i.array == array) else { return };
+        numbers(&raw[i.at..], &i.slot, usize::from(component), element, to);
+    }
+
+    /// A field without gradients: the page's numbers one after the other, padding and all.
+    fn pointwise(&self, given: OfStep, raw: &[u8], registers: &mut [Register], frame: &mut [u8]) {
+        let count = self.translation.component;
+        for first in (0..count).step_by(BLOCK) {
+            let n = BLOCK.min(count - first);
+            self.parts.outer.run(registers, &mut |what, to| match what {
+                Load::Input { array, component } => self.load(array, component, raw, first, &mut to[..n]),
+                Load::Given(g) => *to = [given.get(g); BLOCK],
+                _ => {}
+            });
+            self.store(registers, 0..n, first, frame);
+        }
+    }
+
+    /// Puts points of a block where they belong, one after the other.
+    fn store(&self, registers: &[Register], points: core::ops::Range<usize>, element: usize, frame: &mut [u8]) {
+        let c = self.components;
+        for (k, r) in self.parts.outer.results.iter().enumerate() {
+            let from = &registers[usize::from(*r)][points.clone()];
+            if self.dtype == DType::Float32 {
+                let to = frame[element * c * 4..].chunks_exact_mut(4).skip(k).step_by(c);
+                to.zip(from).for_each(|(to, v)| to.copy_from_slice(&(*v as f32).to_ne_bytes()));
+            } else {
+                let to = frame[element * c * 8..].chunks_exact_mut(8).skip(k).step_by(c);
+                to.zip(from).for_each(|(to, v)| to.copy_from_slice(&v.to_ne_bytes()));
+            }
+        }
+    }
+}
+
+/// Numbers of one component that follow each other in i.
+fn numbers(bytes: &[u8], slot: &ArraySlot, component: usize, element: usize, to: &mut [f64]) {
+    let (c, size) = (slot.components, slot.dtype.size());
+    let from = bytes.get((element * c + component) * size..).unwrap_or(&[]);
+    macro_rules! read {
+        ($t:ty, $n:literal) => {
+            for (to, b) in to.iter_mut().zip(from.chunks_exact($n).step_by(c)) {
+                let mut word = [0; $n];
+                word.copy_from_slice(b);
+                *to = f64::from(<$t>::from_ne_bytes(word));
+            }
+        };
+    }
+    match slot.dtype {
+        DType::Float32 => read!(f32, 4),
+        DType::Float64 => read!(f64, 8),
+        DType::Int32 => read!(i32, 4),
+        DType::Uint8 => read!(u8, 1),
+    }
+}
+
+/// Three planes of what is differentiated, around the nodes of a page.
+struct Planes<'a> {
+    pages: &'a DerivedPages,
+    around: Span,
+    mine: Span,
+    raw: &'a [u8],
+    given: OfStep,
+    values: &'a mut [f64],
+    usable: &'a mut [u8],
+}
+
+impl Planes<'_> {
+    fn columns(&self) -> usize {
+        3 + self.pages.differentiated
+    }
+
+    /// Where the row of a node begins in a column, or in `usable` (column 0 of 1).
+    fn row(&self, columns: usize, column: usize, j: u32, k: u32) -> usize {
+        let wide = self.around.dims()[0];
+        ((k % 3) as usize * columns + column) * self.pages.plane + (j - self.around.lo[1]) as usize * wide
+    }
+
+    fn is_usable(&self, [i, j, k]: [u32; 3]) -> bool {
+        self.pages.iblank.is_none() || self.usable[self.row(1, 0, j, k) + (i - self.around.lo[0]) as usize] != 0
+    }
+
+    /// Computes plane k: all that is around the page's own nodes, or those rows alone where the plane is not its own.
+    fn fill(&mut self, k: u32, registers: &mut [Register]) {
+        let rows = if (self.mine.lo[2]..self.mine.hi[2]).contains(&k) { self.around } else { self.mine };
+        let wide = self.around.dims()[0];
+        let first = self.around.place([self.around.lo[0], rows.lo[1], k]);
+        let count = wide * rows.dims()[1];
+        let (columns, p) = (self.columns(), self.pages);
+        for done in (0..count).step_by(BLOCK) {
+            let n = BLOCK.min(count - done);
+            let base = self.row(columns, 0, rows.lo[1], k) + done;
+            let to = |column: usize| base + column * p.plane;
+            if let Some(xyz) = p.xyz.map(|n| &p.inputs[n]) {
+                for c in 0..3 {
+                    let to = &mut self.values[to(c)..][..n];
+                    match c < xyz.slot.components {
+                        true => numbers(&self.raw[xyz.at..], &xyz.slot, c, first + done, to),
+                        false => to.fill(0.0),
+                    }
+                }
+            }
+            p.parts.inner.run(registers, &mut |what, to| match what {
+                Load::Input { array, component } => p.load(array, component, self.raw, first + done, &mut to[..n]),
+                Load::Given(g) => *to = [self.given.get(g); BLOCK],
+                _ => {}
+            });
+            for (c, r) in p.parts.inner.results.iter().enumerate() {
+                let at = to(3 + c);
+                self.values[at..][..n].copy_from_slice(&registers[usize::from(*r)][..n]);
+            }
+            if let Some(iblank) = p.iblank.map(|n| &p.inputs[n]) {
+                let mut marks = [0.0; BLOCK];
+                numbers(&self.raw[iblank.at..], &iblank.slot, 0, first + done, &mut marks[..n]);
+                let at = self.row(1, 0, rows.lo[1], k) + done;
+                for (to, m) in self.usable[at..][..n].iter_mut().zip(marks) {
+                    *to = u8::from(m != 0.0);
+                }
+            }
+        }
+    }
+
+    /// Derivatives in computational space of the nodes from `at` on, along each axis of each column, into `out[axis][column]`.
+    fn differences(&self, at: [u32; 3], n: usize, into: usize, out: &mut [Register]) {
+        let dims = self.pages.translation.dims;
+        let columns = self.columns();
+        let mut kinds = [Difference::None; BLOCK];
+        for axis in 0..3 {
+            for (t, kind) in kinds[..n].iter_mut().enumerate() {
+                let node = [at[0] + t as u32, at[1], at[2]];
+                *kind = choose(node[axis], dims[axis], |m| {
+                    let mut other = node;
+                    other[axis] = m;
+                    self.is_usable(other)
+                });
+            }
+            let mut begin = 0;
+            while begin < n {
+                let kind = kinds[begin];
+                let len = kinds[begin..n].iter().take_while(|k| **k == kind).count();
+                let node = [at[0] + begin as u32, at[1], at[2]];
+                for c in 0..columns {
+                    let to = &mut out[axis * columns + c][into + begin..into + begin + len];
+                    // The nodes that are so far off; what the kind does not ask for may not exist.
+                    let from = |d: isize| {
+                        let mut m = node;
+                        m[axis] = m[axis].wrapping_add_signed(d as i32);
+                        self.row(columns, c, m[1], m[2]) + (m[0] - self.around.lo[0]) as usize
+                    };
+                    let v = &*self.values;
+                    match kind {
+                        Difference::Central => {
+                            let (next, previous) = (&v[from(1)..][..len], &v[from(-1)..][..len]);
+                            for ((to, a), b) in to.iter_mut().zip(next).zip(previous) {
+                                *to = (a - b) * 0.5;
+                            }
+                        }
+                        kind => {
+                            for (t, to) in to.iter_mut().enumerate() {
+                                *to = kind.of(|d| v[from(d) + t]);
+                            }
+                        }
+                    }
+                }
+                begin += len;
+            }
+        }
+    }
+}
+
+impl DerivedPages {
+    /// A field with gradients.
+    fn with_gradients(&self, page: u64, given: OfStep, raw: &[u8], scratch: &mut [u8], frame: &mut [u8]) {
+        let t = &self.translation;
+        let mine = own(t, page);
+        let reach = around(t, &mine);
+        let (values, rest) = scratch.split_at_mut(self.sizes[1]);
+        let (usable, blocks) = rest.split_at_mut(self.sizes[2]);
+        // SAFETY: any bits are numbers.
+        let (values, blocks) = unsafe { (values.align_to_mut::<f64>().1, blocks.align_to_mut::<Register>().1) };
+        let columns = 3 + self.differentiated;
+        let (differences, blocks) = blocks.split_at_mut(3 * columns);
+        let (metric, blocks) = blocks.split_at_mut(9);
+        let (gradients, registers) = blocks.split_at_mut(3 * self.differentiated);
+        if mine.count() < t.component {
+            frame.fill(0xff); // NaN, beyond the zone
+        }
+        let thin = t.dims.map(|n| n == 1);
+        let mut planes = Planes { pages: self, around: reach, mine, raw, given, values, usable };
+        let mut filled = reach.lo[2];
+        for k in mine.lo[2]..mine.hi[2] {
+            // The planes of the stencils of this one: at most three.
+            let last = if k == 0 { 3 } else { k + 2 }.min(t.dims[2]);
+            while filled < last {
+                planes.fill(filled, registers);
+                filled += 1;
+            }
+            let mut rows: Vec<(usize, u32, u32, usize)> = Vec::with_capacity(8);
+            let (mut j, mut i, mut count) = (mine.lo[1], mine.lo[0], 0);
+            while j < mine.hi[1] {
+                let n = (BLOCK - count).min((mine.hi[0] - i) as usize);
+                planes.differences([i, j, k], n, count, differences);
+                rows.push((count, i, j, n));
+                count += n;
+                i += n as u32;
+                if i == mine.hi[0] {
+                    (i, j) = (mine.lo[0], j + 1);
+                }
+                if count == BLOCK || j == mine.hi[1] {
+                    self.block(count, differences, metric, gradients, thin);
+                    self.finish(&reach, k, &rows, given, raw, gradients, registers, frame);
+                    rows.clear();
+                    count = 0;
+                }
+            }
+        }
+    }
+
+    /// Gradients in space of a block, of its differences.
+    fn block(&self, n: usize, d: &[Register], metric: &mut [Register], gradients: &mut [Register], thin: [bool; 3]) {
+        let columns = 3 + self.differentiated;
+        for p in 0..n {
+            let r = core::array::from_fn(|axis| core::array::from_fn(|c| d[axis * columns + c][p]));
+            for (row, m) in metrics(r, thin).iter().enumerate() {
+                for (c, m) in m.iter().enumerate() {
+                    metric[row * 3 + c][p] = *m;
+                }
+            }
+        }
+        for g in 0..self.differentiated {
+            let along = |axis: usize| &d[axis * columns + 3 + g];
+            let (x, y, z) = (along(0), along(1), along(2));
+            for c in 0..3 {
+                let (a, b, e) = (&metric[c], &metric[3 + c], &metric[6 + c]);
+                let to = &mut gradients[3 * g + c];
+                for p in 0..n {
+                    to[p] = a[p] * x[p] + b[p] * y[p] + e[p] * z[p];
+                }
+            }
+        }
+    }
+
+    /// Makes of the gradients of a block what the page holds.
+    #[allow(clippy::too_many_arguments)] // the parts of one scratch
+    fn finish(
+        &self,
+        reach: &Span,
+        k: u32,
+        rows: &[(usize, u32, u32, usize)],
+        given: OfStep,
+        raw: &[u8],
+        gradients: &[Register],
+        registers: &mut [Register],
+        frame: &mut [u8],
+    ) {
+        let t = &self.translation;
+        self.parts.outer.run(registers, &mut |what, to| match what {
+            Load::Input { array, component } => {
+                let Some(input) = self.inputs.iter().find(|i| i.array == array) else { return };
+                for &(b, i, j, n) in rows {
+                    let element = if input.around { reach.place([i, j, k]) } else { t.node([i, j, k]).element };
+                    numbers(&raw[input.at..], &input.slot, usize::from(component), element, &mut to[b..b + n]);
+                }
+            }
+            Load::Given(g) => *to = [given.get(g); BLOCK],
+            Load::Gradient { of, axis } => *to = gradients[3 * of + usize::from(axis)],
+            Load::Constant(_) => {}
+        });
+        for &(b, i, j, n) in rows {
+            self.store(registers, b..b + n, t.node([i, j, k]).element, frame);
+        }
+    }
+
+    /// Registers of a field without gradients.
+    fn code(&self) -> &Code {
+        &self.parts.outer
+    }
+}
+
+impl PageMap for DerivedPages {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn pages(&self) -> u64 {
+        self.translation.count()
+    }
+    fn page_bytes(&self, _: PageId) -> usize {
+        self.translation.component * self.components * self.dtype.size()
+    }
+    fn derived(&self) -> bool {
+        true
+    }
+    fn locate(&self, page: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
+        let star = star(&self.translation, page.page);
+        let inputs = self.inputs.iter().flat_map(|i| {
+            let step = if i.slot.steady { 0 } else { page.step };
+            let pages = if i.around { &star[..] } else { &star[..1] };
+            pages.iter().map(move |n| PageId::new(i.slot.id, step, *n))
+        });
+        Located::Derived { inputs: inputs.collect(), scratch_len: self.scratch_bytes() }
+    }
+    fn take(&self, page: PageId, input: usize, bytes: &[u8], scratch: &mut [u8]) -> Result<(), PageError> {
+        let Some((i, other)) = self.input(page.page, input) else { return Err(self.error(page, "no such input")) };
+        let t = &self.translation;
+        let each = i.slot.components * i.slot.dtype.size();
+        if bytes.len() < t.component * each {
+            return Err(self.error(page, &format!("a page of {} is too short", i.slot.name)));
+        }
+        if !i.around {
+            scratch[i.at..][..t.component * each].copy_from_slice(&bytes[..t.component * each]);
+            return Ok(());
+        }
+        let mine = own(t, page.page);
+        let reach = around(t, &mine);
+        let Some(arm) = arm(t, page.page, other) else { return Ok(()) };
+        let n = (arm.hi[0] - arm.lo[0]) as usize * each;
+        for k in arm.lo[2]..arm.hi[2] {
+            for j in arm.lo[1]..arm.hi[1] {
+                let node = [arm.lo[0], j, k];
+                let (from, to) = (t.node(node).element * each, i.at + reach.place(node) * each);
+                scratch[to..to + n].copy_from_slice(&bytes[from..from + n]);
+            }
+        }
+        Ok(())
+    }
+    fn decode(&self, page: PageId, _: &[u8], scratch: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+        if scratch.len() < self.scratch_bytes() {
+            return Err(self.error(page, "its scratch is too small"));
+        }
+        let given = self.of_step(page.step);
+        let (raw, rest) = scratch.split_at_mut(self.sizes[0]);
+        if self.differentiated == 0 {
+            // SAFETY: any bits are numbers.
+            let registers = unsafe { rest.align_to_mut::<Register>().1 };
+            debug_assert!(registers.len() >= self.code().registers);
+            self.pointwise(given, raw, registers, frame);
+        } else {
+            self.with_gradients(page.page, given, raw, rest, frame);
+        }
+        Ok(())
+    }
+    fn fill(&self, _: PageId, frame: &mut [u8]) {
+        // Never called: `locate` does not answer `Fill`. All ones is NaN.
+        frame.fill(0xff);
+    }
+    fn checked(&self) -> bool {
+        true
+    }
+}

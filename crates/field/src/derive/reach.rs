@@ -1,0 +1,147 @@
+//! Which nodes a page of derivatives needs, and which pages they lie in.
+
+use crate::translate::Translation;
+
+/// Nodes along i, j, k: first, and one past the last.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// First.
+    pub lo: [u32; 3],
+    /// One past the last.
+    pub hi: [u32; 3],
+}
+
+impl Span {
+    /// Nodes along each axis.
+    pub fn dims(&self) -> [usize; 3] {
+        core::array::from_fn(|a| (self.hi[a] - self.lo[a]) as usize)
+    }
+    /// Nodes.
+    pub fn count(&self) -> usize {
+        self.dims().iter().product()
+    }
+    /// What two have in common, if anything.
+    pub fn meet(&self, other: &Self) -> Option<Self> {
+        let lo = core::array::from_fn(|a| self.lo[a].max(other.lo[a]));
+        let hi = core::array::from_fn(|a| self.hi[a].min(other.hi[a]));
+        (0..3).all(|a| lo[a] < hi[a]).then_some(Self { lo, hi })
+    }
+    /// Place of a node, i fastest.
+    pub fn place(&self, at: [u32; 3]) -> usize {
+        let d = self.dims();
+        let o: [usize; 3] = core::array::from_fn(|a| (at[a] - self.lo[a]) as usize);
+        (o[2] * d[1] + o[1]) * d[0] + o[0]
+    }
+}
+
+/// The nodes of a page without padding.
+pub fn own(t: &Translation, page: u64) -> Span {
+    let (lo, dims) = t.extent(page);
+    Span { lo, hi: core::array::from_fn(|a| lo[a] + dims[a]) }
+}
+
+/// The box around the nodes that the stencils of a page's nodes reach: one to each side, and two from the first and the last node
+/// of the zone.
+pub fn around(t: &Translation, own: &Span) -> Span {
+    let n = t.dims;
+    Span {
+        lo: core::array::from_fn(|a| {
+            let last = own.hi[a] == n[a];
+            own.lo[a].saturating_sub(1).min(if last { n[a].saturating_sub(3) } else { u32::MAX })
+        }),
+        hi: core::array::from_fn(|a| {
+            let first = own.lo[a] == 0;
+            (own.hi[a] + 1).max(if first { 3 } else { 0 }).min(n[a])
+        }),
+    }
+}
+
+/// Pages whose nodes the stencils of a page's nodes touch, itself first: those beside it along each axis, and none across a corner.
+pub fn star(t: &Translation, page: u64) -> Vec<u64> {
+    let own = own(t, page);
+    let around = around(t, &own);
+    let at: [u32; 3] = core::array::from_fn(|a| own.lo[a] / t.page[a]);
+    let mut pages = vec![page];
+    for a in 0..3 {
+        for n in around.lo[a] / t.page[a]..around.hi[a].div_ceil(t.page[a]) {
+            if n != at[a] {
+                let mut other = at;
+                other[a] = n;
+                pages.push(t.number(other));
+            }
+        }
+    }
+    pages
+}
+
+/// The arms of a star: the nodes of another page that the stencils of a page's nodes touch.
+pub fn arm(t: &Translation, page: u64, other: u64) -> Option<Span> {
+    let mine = own(t, page);
+    let reach = around(t, &mine);
+    let theirs = own(t, other);
+    if page == other {
+        return Some(mine);
+    }
+    // Beside it along one axis: within its own nodes along the others.
+    let across = (0..3).find(|a| theirs.lo[*a] != mine.lo[*a])?;
+    let mut arm = mine;
+    (arm.lo[across], arm.hi[across]) = (reach.lo[across], reach.hi[across]);
+    arm.meet(&theirs)
+}
+
+/// Most nodes that [`around`] gives for any page of a zone, and most pages of a [`star`].
+pub fn largest(t: &Translation) -> (usize, usize) {
+    let (mut nodes, mut pages) = (1usize, 1usize);
+    for a in 0..3 {
+        let (n, p) = (t.dims[a] as usize, t.page[a] as usize);
+        nodes = nodes.saturating_mul((p + 2).max(3).min(n));
+        pages += 2.min(t.pages[a] as usize - 1);
+    }
+    (nodes, pages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 400, rng_seed: prop::test_runner::RngSeed::Fixed(0x7265_6163), ..ProptestConfig::default() })]
+        /// The arms of a star hold every node that any stencil may touch, each once, and no page of it is there for nothing.
+        #[test]
+        fn stars_hold_the_stencils(d in prop::array::uniform3(1usize..14), p in prop::array::uniform3(1usize..6)) {
+            let t = Translation::new(d, p);
+            let (most_nodes, most_pages) = largest(&t);
+            for page in 0..t.count() {
+                let mine = own(&t, page);
+                let reach = around(&t, &mine);
+                let star = star(&t, page);
+                prop_assert!(reach.count() <= most_nodes && star.len() <= most_pages, "{:?} {} {}", star, most_pages, page);
+                let mut held = std::collections::HashMap::new();
+                for other in &star {
+                    let arm = arm(&t, page, *other);
+                    prop_assert!(arm.is_some());
+                    let Some(arm) = arm else { continue };
+                    prop_assert!(arm.meet(&reach) == Some(arm));
+                    for k in arm.lo[2]..arm.hi[2] { for j in arm.lo[1]..arm.hi[1] { for i in arm.lo[0]..arm.hi[0] {
+                        prop_assert!(held.insert([i, j, k], *other).is_none());
+                        prop_assert_eq!(t.node([i, j, k]).page, *other);
+                    }}}
+                }
+                for k in mine.lo[2]..mine.hi[2] { for j in mine.lo[1]..mine.hi[1] { for i in mine.lo[0]..mine.hi[0] {
+                    for a in 0..3 {
+                        let n = [i, j, k];
+                        let steps: &[i64] = if n[a] == 0 { &[0, 1, 2] } else if n[a] + 1 == t.dims[a] { &[0, -1, -2] } else { &[-1, 0, 1] };
+                        for s in steps {
+                            let to = i64::from(n[a]) + s;
+                            if to < 0 || to >= i64::from(t.dims[a]) { continue; }
+                            let mut node = n;
+                            node[a] = to as u32;
+                            prop_assert!(held.contains_key(&node), "{:?} of {:?}", node, n);
+                        }
+                    }
+                }}}
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Between which values an expression lies where its inputs lie between known ones: interval arithmetic over a [`Program`].
+//!
+//! # Theory
+//! Each operation on intervals gives one that holds every result of the operation on numbers of them (R. E. Moore, Interval
+//! Analysis, 1966). What occurs twice is taken as if it were two things, so that intervals are wider than they need be, never
+//! narrower. Bounds are moved outward by a few units in the last place, for the rounding of the values themselves, and what the
+//! numbers are rounded to in a page of float32 is allowed for by [`Interval::in_float32`]. Where a result may be no number (a
+//! division by an interval that holds zero, a root of what may be negative) the interval is the whole line and says so: whoever
+//! looks for values may not skip there. Derivatives are not bounded: ranges say nothing of how near to each other the largest and
+//! the smallest value are.
+
+use super::compile::{Given, Nine, Node, One, Program, Two};
+
+/// All numbers from `lo` to `hi`, and whether there may be some that are none.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Interval {
+    /// Smallest.
+    pub lo: f64,
+    /// Largest.
+    pub hi: f64,
+    /// Values that are no numbers may be among them.
+    pub nan: bool,
+}
+
+impl Interval {
+    /// Anything.
+    pub const ALL: Self = Self { lo: f64::NEG_INFINITY, hi: f64::INFINITY, nan: true };
+
+    /// From the smallest to the largest value of an array; what is upside down or not finite holds anything.
+    pub fn of(lo: f64, hi: f64) -> Self {
+        if lo.is_finite() && hi.is_finite() && lo <= hi {
+            Self { lo, hi, nan: false }
+        } else {
+            Self::ALL
+        }
+    }
+
+    /// Whether a value is in it.
+    pub fn holds(&self, v: f64) -> bool {
+        if v.is_nan() {
+            self.nan
+        } else {
+            self.lo <= v && v <= self.hi
+        }
+    }
+
+    /// With what rounding to float32 may add.
+    pub fn in_float32(self) -> Self {
+        let out = |v: f64, by: f32| {
+            let near = v as f32;
+            if near.is_infinite() {
+                return f64::from(near);
+            }
+            f64::from(if by > 0.0 { near.next_up() } else { near.next_down() })
+        };
+        Self { lo: out(self.lo, -1.0), hi: out(self.hi, 1.0), nan: self.nan }
+    }
+
+    /// Moved outward by rounding; whole where it holds no number.
+    fn outward(lo: f64, hi: f64, nan: bool) -> Self {
+        if lo.is_nan() || hi.is_nan() {
+            return Self::ALL;
+        }
+        // Two units: the library's functions are right to one.
+        Self { lo: lo.next_down().next_down(), hi: hi.next_up().next_up(), nan }
+    }
+
+    fn exact(v: f64) -> Self {
+        if v.is_nan() {
+            Self::ALL
+        } else {
+            Self { lo: v, hi: v, nan: false }
+        }
+    }
+
+    fn finite(&self) -> bool {
+        self.lo.is_finite() && self.hi.is_finite()
+    }
+
+    fn corners(a: Self, b: Self, f: impl Fn(f64, f64) -> f64) -> Self {
+        let nan = a.nan || b.nan;
+        let all = [f(a.lo, b.lo), f(a.lo, b.hi), f(a.hi, b.lo), f(a.hi, b.hi)];
+        if all.iter().any(|v| v.is_nan()) {
+            return Self::ALL;
+        }
+        let (lo, hi) = all.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
+        Self::outward(lo, hi, nan)
+    }
+
+    fn rising(self, f: impl Fn(f64) -> f64) -> Self {
+        Self::outward(f(self.lo), f(self.hi), self.nan)
+    }
+}
+
+fn one(o: One, a: Interval) -> Interval {
+    match o {
+        One::Negative => Interval { lo: -a.hi, hi: -a.lo, nan: a.nan },
+        One::Abs => {
+            let far = a.lo.abs().max(a.hi.abs());
+            let near = if a.lo <= 0.0 && a.hi >= 0.0 { 0.0 } else { a.lo.abs().min(a.hi.abs()) };
+            Interval { lo: near, hi: far, nan: a.nan }
+        }
+        One::Sign => Interval { lo: super::run::sign(a.lo), hi: super::run::sign(a.hi), nan: a.nan },
+        One::Floor => Interval { lo: a.lo.floor(), hi: a.hi.floor(), nan: a.nan },
+        One::Ceil => Interval { lo: a.lo.ceil(), hi: a.hi.ceil(), nan: a.nan },
+        One::Sqrt => {
+            let i = Interval { lo: a.lo.max(0.0), hi: a.hi.max(0.0), nan: a.nan || a.lo < 0.0 }.rising(f64::sqrt);
+            Interval { lo: i.lo.max(0.0), ..i }
+        }
+        One::Exp => {
+            let i = a.rising(f64::exp);
+            Interval { lo: i.lo.max(0.0), ..i }
+        }
+        One::Log | One::Log10 => {
+            let f = if o == One::Log { f64::ln } else { f64::log10 };
+            let nan = a.nan || a.lo < 0.0;
+            Interval { nan, ..Interval { lo: a.lo.max(0.0), hi: a.hi.max(0.0), nan }.rising(f) }
+        }
+        One::Sin | One::Cos => Interval { lo: -1.0, hi: 1.0, nan: a.nan || !a.finite() },
+        One::Tan => Interval::ALL,
+        One::Asin | One::Acos => {
+            let inside = a.lo >= -1.0 && a.hi <= 1.0;
+            let (lo, hi) = if o == One::Asin { (-2.0, 2.0) } else { (0.0, 4.0) };
+            Interval { lo, hi, nan: a.nan || !inside }
+        }
+        One::Atan => a.rising(f64::atan),
+    }
+}
+
+fn two(o: Two, a: Interval, b: Interval, same: bool) -> Interval {
+    let nan = a.nan || b.nan;
+    let truth = |lo: bool, hi: bool| Interval { lo: f64::from(u8::from(lo)), hi: f64::from(u8::from(hi)), nan: false };
+    match o {
+        Two::Add => Interval::outward(a.lo + b.lo, a.hi + b.hi, nan),
+        Two::Subtract => Interval::outward(a.lo - b.hi, a.hi - b.lo, nan),
+        // A square is not negative.
+        Two::Multiply if same && a.finite() => {
+            let m = one(One::Abs, a);
+            let i = Interval::outward(m.lo * m.lo, m.hi * m.hi, nan);
+            Interval { lo: i.lo.max(0.0), ..i }
+        }
+        Two::Multiply if a.finite() && b.finite() => Interval::corners(a, b, |x, y| x * y),
+        Two::Divide if a.finite() && b.finite() && (b.lo > 0.0 || b.hi < 0.0) => Interval::corners(a, b, |x, y| x / y),
+        // Of what is positive a power rises or falls in either.
+        Two::Power if a.finite() && b.finite() && a.lo > 0.0 => Interval::corners(a, b, f64::powf),
+        Two::Multiply | Two::Divide | Two::Power => Interval::ALL,
+        Two::Atan2 => Interval { lo: -4.0, hi: 4.0, nan },
+        Two::Min => Interval { lo: a.lo.min(b.lo), hi: a.hi.min(b.hi), nan },
+        Two::Max => Interval { lo: a.lo.max(b.lo), hi: a.hi.max(b.hi), nan },
+        // A comparison with no number is false.
+        Two::Less => truth(!nan && a.hi < b.lo, a.lo < b.hi),
+        Two::LessEqual => truth(!nan && a.hi <= b.lo, a.lo <= b.hi),
+        Two::Equal => truth(!nan && a.lo == a.hi && b.lo == b.hi && a.lo == b.lo, a.lo <= b.hi && b.lo <= a.hi),
+    }
+}
+
+/// Bounds of each component, from those of the inputs.
+pub fn bounds(
+    program: &Program,
+    given: impl Fn(Given) -> f64,
+    input: impl Fn(usize, usize) -> Interval,
+) -> Vec<Interval> {
+    let mut all: Vec<Interval> = Vec::with_capacity(program.nodes.len());
+    for node in &program.nodes {
+        let at = |id: u32| all.get(id as usize).copied().unwrap_or(Interval::ALL);
+        let i = match *node {
+            Node::Constant(bits) => Interval::exact(f64::from_bits(bits)),
+            Node::Given(g) => Interval::exact(given(g)),
+            Node::Input { array, component } => input(array, usize::from(component)),
+            Node::One(o, a) => one(o, at(a)),
+            Node::Two(o, a, b) => two(o, at(a), at(b), a == b),
+            Node::Select(c, a, b) => match at(c) {
+                c if !c.nan && (c.lo > 0.0 || c.hi < 0.0) => at(a),
+                c if c.lo == 0.0 && c.hi == 0.0 => at(b),
+                _ => {
+                    let (a, b) = (at(a), at(b));
+                    Interval { lo: a.lo.min(b.lo), hi: a.hi.max(b.hi), nan: a.nan || b.nan }
+                }
+            },
+            Node::Nine(Nine::SwirlingStrength, _) => Interval { lo: 0.0, ..Interval::ALL },
+            Node::Gradient(..) | Node::Nine(Nine::Lambda2, _) => Interval::ALL,
+        };
+        all.push(i);
+    }
+    program.roots.iter().map(|r| all.get(*r as usize).copied().unwrap_or(Interval::ALL)).collect()
+}

@@ -1,0 +1,255 @@
+//! What functions make of checked values.
+
+use super::compile::{kind, Compiler, Id, Nine, Node, One, Two, Value};
+use super::{Expression, Function, Wrong};
+use crate::units::{Dimension, Unit};
+
+impl Compiler<'_> {
+    pub(super) fn power(&mut self, a: Value, b: Value, column: usize) -> Result<Value, Wrong> {
+        self.scalars(&[a.clone(), b.clone()], column, "a power")?;
+        self.number(&b, column, "an exponent")?;
+        let dimension = match (a.dimension, b.literal) {
+            (None, _) => None,
+            (Some(d), _) if d.is_number() => Some(Dimension::NONE),
+            (Some(d), Some(p)) => {
+                Some(d.power(p).ok_or_else(|| Wrong::at(column, format!("'{d}' to the power of {p} is no unit")))?)
+            }
+            (Some(d), None) => {
+                let what = format!("'{d}' can be raised to a power only that is written as a number");
+                return Err(Wrong::at(column, what));
+            }
+        };
+        let (x, p) = (a.parts[0], b.parts[0]);
+        let part = match b.literal {
+            Some(2.0) => self.two(Two::Multiply, x, x),
+            Some(3.0) => {
+                let square = self.two(Two::Multiply, x, x);
+                self.two(Two::Multiply, square, x)
+            }
+            Some(0.5) => self.one(One::Sqrt, x),
+            _ => self.two(Two::Power, x, p),
+        };
+        Ok(Value { parts: vec![part], dimension, literal: a.literal.zip(b.literal).map(|(x, p)| x.powf(p)) })
+    }
+
+    fn dot(&mut self, a: &[Id], b: &[Id]) -> Id {
+        let products: Vec<Id> = a.iter().zip(b).map(|(x, y)| self.two(Two::Multiply, *x, *y)).collect();
+        let mut sum = products[0];
+        for p in &products[1..] {
+            sum = self.two(Two::Add, sum, *p);
+        }
+        sum
+    }
+
+    fn cross(&mut self, a: &[Id], b: &[Id]) -> Vec<Id> {
+        (0..3)
+            .map(|c| {
+                let (p, q) = ((c + 1) % 3, (c + 2) % 3);
+                let (x, y) = (self.two(Two::Multiply, a[p], b[q]), self.two(Two::Multiply, a[q], b[p]));
+                self.two(Two::Subtract, x, y)
+            })
+            .collect()
+    }
+
+    /// d(part)/dx, dy, dz.
+    fn gradient(&mut self, part: Id) -> [Id; 3] {
+        let by = self.names.length.map(|u| 1.0 / u.scale).filter(|s| *s != 1.0);
+        core::array::from_fn(|axis| {
+            let d = self.node(Node::Gradient(part, axis as u8));
+            match by {
+                Some(s) => {
+                    let s = self.constant(s);
+                    self.two(Two::Multiply, d, s)
+                }
+                None => d,
+            }
+        })
+    }
+
+    pub(super) fn call(&mut self, f: Function, args: &[Expression], column: usize) -> Result<Value, Wrong> {
+        let values = args.iter().map(|a| self.value(a)).collect::<Result<Vec<_>, _>>()?;
+        let what = format!("{}()", f.name());
+        let wide = |v: &Value| match v.parts.len() {
+            1 => Err(Wrong::at(column, format!("{what} takes a vector, not a scalar"))),
+            _ => Ok(()),
+        };
+        let first = &values[0];
+        let a = first.parts[0];
+        let plain = |part: Id, dimension: Option<Dimension>| Value { parts: vec![part], dimension, literal: None };
+        let angle = Unit::parse("rad").ok().map(|u| u.dimension);
+        let one = match f {
+            Function::Abs => Some(One::Abs),
+            Function::Floor => Some(One::Floor),
+            Function::Ceil => Some(One::Ceil),
+            Function::Sign => Some(One::Sign),
+            Function::Sqrt => Some(One::Sqrt),
+            Function::Exp => Some(One::Exp),
+            Function::Log => Some(One::Log),
+            Function::Log10 => Some(One::Log10),
+            Function::Sin => Some(One::Sin),
+            Function::Cos => Some(One::Cos),
+            Function::Tan => Some(One::Tan),
+            Function::Asin => Some(One::Asin),
+            Function::Acos => Some(One::Acos),
+            Function::Atan => Some(One::Atan),
+            _ => None,
+        };
+        if let Some(one) = one {
+            self.scalars(&values, column, &what)?;
+            let dimension = match f {
+                Function::Abs | Function::Floor | Function::Ceil => first.dimension,
+                Function::Sign => Some(Dimension::NONE),
+                Function::Sqrt => match first.dimension {
+                    Some(d) => Some(
+                        d.power(0.5)
+                            .ok_or_else(|| Wrong::at(column, format!("the square root of '{d}' is no unit")))?,
+                    ),
+                    None => None,
+                },
+                _ => {
+                    self.number(first, column, &what)?;
+                    let inverse = matches!(f, Function::Asin | Function::Acos | Function::Atan);
+                    if inverse {
+                        angle
+                    } else {
+                        Some(Dimension::NONE)
+                    }
+                }
+            };
+            return Ok(plain(self.one(one, a), dimension));
+        }
+        match f {
+            Function::Min | Function::Max => {
+                self.scalars(&values, column, &what)?;
+                let dimension = self.same(first, &values[1], column, "compare")?;
+                let o = if f == Function::Min { Two::Min } else { Two::Max };
+                Ok(plain(self.two(o, a, values[1].parts[0]), dimension))
+            }
+            Function::Atan2 => {
+                self.scalars(&values, column, &what)?;
+                self.same(first, &values[1], column, "compare")?;
+                Ok(plain(self.two(Two::Atan2, a, values[1].parts[0]), angle))
+            }
+            Function::Pow => {
+                let [base, exponent] = [values[0].clone(), values[1].clone()];
+                self.power(base, exponent, column)
+            }
+            Function::Where => {
+                let (yes, no) = (&values[1], &values[2]);
+                if first.parts.len() != 1 || yes.parts.len() != no.parts.len() {
+                    let found = values.iter().map(|v| kind(&v.parts)).collect::<Vec<_>>().join(", ");
+                    let what = format!("where() takes a condition and two of a kind, found {found}");
+                    return Err(Wrong::at(column, what));
+                }
+                let dimension = self.same(yes, no, column, "choose between")?;
+                let parts = yes.parts.iter().zip(&no.parts).map(|(y, n)| self.node(Node::Select(a, *y, *n))).collect();
+                Ok(Value { parts, dimension, literal: None })
+            }
+            Function::Vector => {
+                self.scalars(&values, column, &what)?;
+                let mut dimension = self.same(first, &values[1], column, "put together")?;
+                let both = Value { dimension, ..plain(a, None) };
+                dimension = self.same(&both, &values[2], column, "put together")?;
+                Ok(Value { parts: values.iter().map(|v| v.parts[0]).collect(), dimension, literal: None })
+            }
+            Function::Magnitude => {
+                let dimension = first.dimension;
+                let part = match first.parts.len() {
+                    1 => self.one(One::Abs, a),
+                    _ => {
+                        let square = self.dot(&first.parts, &first.parts);
+                        self.one(One::Sqrt, square)
+                    }
+                };
+                Ok(plain(part, dimension))
+            }
+            Function::Dot | Function::Cross => {
+                wide(first)?;
+                wide(&values[1])?;
+                let dimension = match first.dimension.zip(values[1].dimension) {
+                    Some((x, y)) => {
+                        Some(x.times(y).ok_or_else(|| Wrong::at(column, "the powers of the unit grow too large"))?)
+                    }
+                    None => None,
+                };
+                let (x, y) = (first.parts.clone(), values[1].parts.clone());
+                let parts = if f == Function::Dot { vec![self.dot(&x, &y)] } else { self.cross(&x, &y) };
+                Ok(Value { parts, dimension, literal: None })
+            }
+            _ => self.derivative(f, first, column, &what),
+        }
+    }
+
+    fn derivative(&mut self, f: Function, v: &Value, column: usize, what: &str) -> Result<Value, Wrong> {
+        let large = || Wrong::at(column, "the powers of the unit grow too large");
+        let length = self.names.length.map(|u| u.dimension);
+        let rate = match v.dimension.zip(length) {
+            Some((d, l)) => Some(d.over(l).ok_or_else(large)?),
+            None => None,
+        };
+        let squared = match rate {
+            Some(d) => Some(d.times(d).ok_or_else(large)?),
+            None => None,
+        };
+        if f == Function::Grad {
+            if v.parts.len() != 1 {
+                let what = "grad() takes a scalar; for a vector use curl(), div(), or grad() of its components";
+                return Err(Wrong::at(column, what));
+            }
+            return Ok(Value { parts: self.gradient(v.parts[0]).to_vec(), dimension: rate, literal: None });
+        }
+        let &[p, q, r] = &v.parts[..] else {
+            return Err(Wrong::at(column, format!("{what} takes a vector, not a scalar")));
+        };
+        let d = [p, q, r].map(|part| self.gradient(part));
+        let (parts, dimension) = match f {
+            Function::Curl => {
+                let parts = (0..3).map(|c| {
+                    let (a, b) = ((c + 1) % 3, (c + 2) % 3);
+                    self.two(Two::Subtract, d[b][a], d[a][b])
+                });
+                (parts.collect(), rate)
+            }
+            Function::Div => {
+                let xy = self.two(Two::Add, d[0][0], d[1][1]);
+                (vec![self.two(Two::Add, xy, d[2][2])], rate)
+            }
+            // Q = (|Omega|^2 - |S|^2) / 2, which is minus half the trace of the gradient's square (as VTK has it, also where the
+            // flow is compressible).
+            Function::QCriterion => {
+                let diagonal = [0, 1, 2].map(|c| self.two(Two::Multiply, d[c][c], d[c][c]));
+                let xy = self.two(Two::Add, diagonal[0], diagonal[1]);
+                let diagonal = self.two(Two::Add, xy, diagonal[2]);
+                let across = [(0, 1), (0, 2), (1, 2)].map(|(a, b)| self.two(Two::Multiply, d[a][b], d[b][a]));
+                let two = self.two(Two::Add, across[0], across[1]);
+                let across = self.two(Two::Add, two, across[2]);
+                let half = self.constant(-0.5);
+                let first = self.two(Two::Multiply, half, diagonal);
+                (vec![self.two(Two::Subtract, first, across)], squared)
+            }
+            Function::StrainRate => {
+                // sqrt(2 S:S).
+                let two = self.constant(2.0);
+                let diagonal = [0, 1, 2].map(|c| self.two(Two::Multiply, d[c][c], d[c][c]));
+                let xy = self.two(Two::Add, diagonal[0], diagonal[1]);
+                let sum = self.two(Two::Add, xy, diagonal[2]);
+                let mut sum = self.two(Two::Multiply, two, sum);
+                for (a, b) in [(0, 1), (0, 2), (1, 2)] {
+                    let shear = self.two(Two::Add, d[a][b], d[b][a]);
+                    let square = self.two(Two::Multiply, shear, shear);
+                    sum = self.two(Two::Add, sum, square);
+                }
+                (vec![self.one(One::Sqrt, sum)], rate)
+            }
+            _ => {
+                let all = core::array::from_fn(|n| d[n / 3][n % 3]);
+                let (o, dimension) = match f {
+                    Function::Lambda2 => (Nine::Lambda2, squared),
+                    _ => (Nine::SwirlingStrength, rate),
+                };
+                (vec![self.node(Node::Nine(o, all))], dimension)
+            }
+        };
+        Ok(Value { parts, dimension, literal: None })
+    }
+}

@@ -1,0 +1,180 @@
+//! Which files the steps of a series come from, and whether they are still those.
+//!
+//! A store keeps of each step what identifies its files (never their names: a store tells nobody where it was made). So who adds the
+//! steps that a simulation has written since knows which of them are there, and that none of those was changed.
+
+use crate::error::FieldError;
+use crate::file::{identities, Digest, FileIdentity};
+use crate::held;
+use serde_json::{json, Value};
+use std::path::{Path, PathBuf};
+
+/// The files of a series, as its user named them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeriesFiles {
+    /// Those that hold for every step: the grid that does not move.
+    pub steady: Vec<PathBuf>,
+    /// Those of each step.
+    pub steps: Vec<Vec<PathBuf>>,
+}
+
+/// A file: where it lies and what it was.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct SourceFile {
+    /// Of its path.
+    pub name: Digest,
+    /// Of that, its size, the time of its change, and its number in the file system.
+    pub state: Digest,
+}
+
+/// What a store was made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sources {
+    /// As [`SeriesFiles::steady`].
+    pub steady: Vec<SourceFile>,
+    /// As [`SeriesFiles::steps`].
+    pub steps: Vec<Vec<SourceFile>>,
+}
+
+/// What a store has of a step of a series.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// It is step so and so, of the very same files.
+    Step(usize),
+    /// This file was another when the store was made.
+    Changed(PathBuf),
+    /// Nothing.
+    New,
+}
+
+impl SourceFile {
+    fn of(id: &FileIdentity) -> Self {
+        Self { name: Digest::default().text(&id.path().to_string_lossy()), state: Digest::of(std::slice::from_ref(id)) }
+    }
+}
+
+impl SeriesFiles {
+    /// What they are now.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`] names a file that is not there any more.
+    pub fn identify(&self) -> Result<Sources, FieldError> {
+        let each = |files: &Vec<PathBuf>| -> Result<Vec<SourceFile>, FieldError> {
+            Ok(identities(files)?.iter().map(SourceFile::of).collect())
+        };
+        Ok(Sources { steady: each(&self.steady)?, steps: self.steps.iter().map(each).collect::<Result<_, _>>()? })
+    }
+
+    /// The files of a step, those of all steps first.
+    pub fn of_step(&self, step: usize) -> impl Iterator<Item = &PathBuf> {
+        self.steady.iter().chain(self.steps.get(step).into_iter().flatten())
+    }
+
+    /// The file that tells a step from others, for messages.
+    pub fn name_of(&self, step: usize) -> &Path {
+        let own = self.steps.get(step).and_then(|files| files.last());
+        own.or(self.steady.first()).map_or(Path::new(""), PathBuf::as_path)
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn held(&self) -> u64 {
+        let paths = |v: &Vec<PathBuf>| {
+            held::list(v) + v.iter().map(|p| held::grown::<u8>(p.as_os_str().len() / 2 + 1)).sum::<u64>()
+        };
+        paths(&self.steady) + held::list(&self.steps) + self.steps.iter().map(paths).sum::<u64>()
+    }
+}
+
+impl Sources {
+    /// The files of a step, those of all steps first.
+    fn of_step(&self, step: usize) -> impl Iterator<Item = &SourceFile> {
+        self.steady.iter().chain(self.steps.get(step).into_iter().flatten())
+    }
+
+    /// Whether a file that holds for all steps, or for step 0 of one, is among these.
+    pub fn has_steady(&self, file: &SourceFile) -> bool {
+        let only = if self.steps.len() == 1 { self.steps.first() } else { None };
+        self.steady.iter().chain(only.into_iter().flatten()).any(|f| f == file)
+    }
+
+    /// What is known here of step `step` of `series`, whose files are `now`.
+    pub fn known(&self, series: &SeriesFiles, now: &Self, step: usize) -> Known {
+        let files: Vec<&SourceFile> = now.of_step(step).collect();
+        let same = |s: &usize| {
+            self.of_step(*s).count() == files.len() && files.iter().all(|f| self.of_step(*s).any(|g| g == *f))
+        };
+        if let Some(found) = (0..self.steps.len()).find(same) {
+            return Known::Step(found);
+        }
+        let all = || self.steady.iter().chain(self.steps.iter().flatten());
+        let other = |f: &SourceFile| all().any(|g| g.name == f.name) && !all().any(|g| g == f);
+        match files.iter().zip(series.of_step(step)).find(|(f, _)| other(f)) {
+            Some((_, path)) => Known::Changed(path.clone()),
+            None => Known::New,
+        }
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn held(&self) -> u64 {
+        held::list(&self.steady) + held::list(&self.steps) + self.steps.iter().map(held::list).sum::<u64>()
+    }
+
+    /// As JSON.
+    pub fn value(&self) -> Value {
+        let files = |v: &Vec<SourceFile>| -> Value {
+            v.iter().map(|f| json!([f.name.to_string(), f.state.to_string()])).collect()
+        };
+        json!({"steady": files(&self.steady), "steps": self.steps.iter().map(files).collect::<Value>()})
+    }
+
+    /// From [`Self::value`]'s JSON.
+    pub fn from_value(v: &Value) -> Option<Self> {
+        let file = |v: &Value| {
+            let part = |n: usize| Digest::parse(v.get(n)?.as_str()?);
+            Some(SourceFile { name: part(0)?, state: part(1)? })
+        };
+        let files = |v: &Value| v.as_array()?.iter().map(file).collect::<Option<Vec<_>>>();
+        Some(Self {
+            steady: files(&v["steady"])?,
+            steps: v["steps"].as_array()?.iter().map(files).collect::<Option<_>>()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_known_by_their_files() {
+        let dir = std::env::temp_dir().join(format!("farfield-series-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let file = |name: &str, text: &str| {
+            std::fs::write(dir.join(name), text).unwrap();
+            dir.join(name)
+        };
+        let (grid, q0, q1) = (file("grid", "g"), file("q0", "0"), file("q1", "11"));
+        let one = SeriesFiles { steady: vec![grid.clone()], steps: vec![vec![q0.clone()]] };
+        let kept = one.identify().unwrap();
+        let back = Sources::from_value(&serde_json::from_str(&kept.value().to_string()).unwrap()).unwrap();
+        assert_eq!(back, kept);
+        assert!(!kept.value().to_string().contains("q0"), "no names");
+        let two = SeriesFiles { steps: vec![vec![q0.clone()], vec![q1.clone()]], ..one.clone() };
+        let known = |series: &SeriesFiles, step| kept.known(series, &series.identify().unwrap(), step);
+        assert_eq!((known(&two, 0), known(&two, 1)), (Known::Step(0), Known::New));
+        // A grid that turns out to move is still that of the first step.
+        let moves = SeriesFiles { steady: Vec::new(), steps: vec![vec![grid.clone(), q0.clone()], vec![q1.clone()]] };
+        assert_eq!((known(&moves, 0), known(&moves, 1)), (Known::Step(0), Known::New));
+        file("q0", "other");
+        assert_eq!((known(&two, 0), known(&two, 1)), (Known::Changed(q0), Known::New));
+        file("grid", "other");
+        assert_eq!(known(&two, 1), Known::Changed(grid));
+        assert_eq!(two.name_of(1), q1);
+        std::fs::remove_file(&q1).unwrap();
+        assert!(two.identify().unwrap_err().to_string().contains("q1"));
+        for bad in ["{}", r#"{"steady":[["0","1"]],"steps":[]}"#, r#"{"steady":[],"steps":[[["x"]]]}"#] {
+            assert_eq!(Sources::from_value(&serde_json::from_str(bad).unwrap()), None);
+        }
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}

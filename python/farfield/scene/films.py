@@ -1,0 +1,153 @@
+"""Pictures of many time steps: where they go, and which steps are meant.
+
+>>> film = Film.of("out_%04d.png", frames="0:10:5")
+>>> film.pattern, film.native()
+('out_%04d.png', {'frames': {'slice': [0, 10, 5]}, 'resume': False, 'fps': None})
+>>> Film.of("out.png") is None
+True
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from farfield.errors import UsageError
+
+if TYPE_CHECKING:
+    from farfield.scene.models import Scene
+
+NUMBER = re.compile(r"%\d*d")
+"""The place of a step's number in the name of its picture."""
+VIDEO = ".mp4"
+FPS = 24.0
+"""Pictures a second of a video, as films have them."""
+IN_FOLDER = "frame_%04d.png"
+
+Frames = str | slice | Sequence[int]
+
+
+@dataclass(frozen=True)
+class Film:
+    """Pictures of many time steps."""
+
+    pattern: str
+    """Name of the pictures with a place for the step's number, or of the video."""
+    frames: dict[str, list[int | None]]
+    """As the extension takes them: a slice, or a list of steps."""
+    resume: bool = False
+    fps: float | None = None
+    """None: a file each."""
+
+    @classmethod
+    def of(
+        cls,
+        output: str | os.PathLike[str],
+        *,
+        frames: Frames | None = None,
+        fps: float | None = None,
+        resume: bool = False,
+    ) -> Film | None:
+        """What an output's name and options mean; None is a single picture. A folder gets numbered pictures.
+
+        Raises:
+            UsageError: for options that do not go with the name, and for a video where the system has no `ffmpeg`.
+        """
+        text = os.fspath(output)
+        is_named = text.lower().endswith((".png", VIDEO))
+        if text.endswith(os.sep) or (os.path.isdir(text) and not is_named):
+            text = os.path.join(text, IN_FOLDER)
+        is_video = text.lower().endswith(VIDEO)
+        if not is_video and not NUMBER.search(os.path.basename(text)):
+            given = [
+                name for name, v in (("frames", frames), ("fps", fps), ("resume", resume or None)) if v is not None
+            ]
+            if given:
+                raise UsageError(
+                    f"{text}: {given[0]} is for pictures of many time steps; name them out_%04d.png, a folder, or a .mp4"
+                )
+            return None
+        if is_video and resume:
+            raise UsageError(f"{text}: a video cannot be resumed; numbered pictures (out_%04d.png) can")
+        if is_video and shutil.which("ffmpeg") is None:
+            numbered = os.path.splitext(text)[0] + "_%04d.png"
+            raise UsageError(
+                f"{text}: this system has no ffmpeg, which makes videos; install it, or write numbered pictures: -o {numbered}"
+            )
+        if not is_video and fps is not None:
+            raise UsageError(f"{text}: fps is for videos; numbered pictures have no speed")
+        if fps is not None and not 0 < fps < float("inf"):
+            raise UsageError(f"fps is a positive number, not {fps}")
+        return cls(text, _steps(frames), resume, (fps or FPS) if is_video else None)
+
+    def native(self) -> dict[str, Any]:
+        """As the extension takes it."""
+        return {"frames": self.frames, "resume": self.resume, "fps": self.fps}
+
+
+def view_output(pattern: str, view: str) -> str:
+    """The name of a view's picture: its name takes the place of `{view}`, or stands before the number or the ending.
+
+    >>> view_output("out_%04d.png", "front"), view_output("a.b/out.png", "top"), view_output("{view}/%d.png", "top")
+    ('out_front_%04d.png', 'a.b/out_top.png', 'top/%d.png')
+    """
+    if "{view}" in pattern:
+        return pattern.replace("{view}", view)
+    folder, name = os.path.split(pattern)
+    number = NUMBER.search(name)
+    if number is None:
+        stem, end = os.path.splitext(name)
+        return os.path.join(folder, f"{stem}_{view}{end}")
+    before, after = name[: number.start()], name[number.start() :]
+    return os.path.join(folder, f"{before}{view}_{after}")
+
+
+def add_outputs(document: dict[str, Any], scene: Scene, target: str, film: Film | None) -> list[str]:
+    """Adds to the extension's document where its pictures go; returns their names, or the patterns of their names.
+
+    Raises:
+        UsageError: if the name has a place for a view and the scene has none.
+    """
+    document["film"] = None if film is None else film.native()
+    if not scene.views:
+        if "{view}" in target:
+            raise UsageError(f"{target}: the scene has no views that could stand for {{view}}")
+        return [target]
+    names = [view_output(target, view.name) for view in scene.views]
+    document["views"] = [
+        {
+            "output": name,
+            "camera": None if view.camera is None else view.camera.model_dump(mode="json"),
+            "size": None if view.size is None else list(view.size),
+            "title": view.title,
+            "objects": view.objects,
+        }
+        for name, view in zip(names, scene.views, strict=True)
+    ]
+    return names
+
+
+def _steps(frames: Frames | None) -> dict[str, list[int | None]]:
+    if frames is None:
+        return {"slice": [None, None, None]}
+    if isinstance(frames, slice):
+        return {"slice": [None if v is None else int(v) for v in (frames.start, frames.stop, frames.step)]}
+    if isinstance(frames, str):
+        return _parsed(frames)
+    return {"list": [int(v) for v in frames]}
+
+
+def _parsed(text: str) -> dict[str, list[int | None]]:
+    try:
+        if ":" not in text:
+            return {"list": [int(part) for part in text.split(",")]}
+        parts = [int(part) if part.strip() else None for part in text.split(":")]
+    except ValueError:
+        parts = []
+    if not 2 <= len(parts) <= 3:
+        raise UsageError(f"'{text}' are no time steps; write them like 0:100:2 (from, up to before, every), or 3,7,9")
+    return {"slice": [*parts, None][:3]}

@@ -1,0 +1,221 @@
+"""Which time steps of a dataset are looked at: `isel` and `sel`, as xarray has them. Nothing is read for it."""
+
+from __future__ import annotations
+
+import math
+import operator
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farfield.errors import UsageError
+
+_METHODS = {None: None, "nearest": "nearest", "pad": "pad", "ffill": "pad", "backfill": "backfill", "bfill": "backfill"}
+_SAME = 1e-9
+"""Times that differ by less, in proportion, are the same: one may have been through a text."""
+
+
+class TimeSteps(ABC):
+    """Selections of time steps. A view shares files, pages and memory limit with its dataset."""
+
+    _steps: range | None = None
+    """The steps of a view, among all; None: all."""
+    _one: bool = False
+    """Whether it is one step, selected as such, from which particles may go on."""
+
+    @abstractmethod
+    def info(self) -> dict[str, Any]:
+        """What `farfield info --json` prints."""
+
+    @abstractmethod
+    def _view(self) -> Self:
+        """The same dataset once more."""
+
+    @property
+    def _step(self) -> int | None:
+        """The step of what is of one time; None: the first of all."""
+        return None if self._steps is None else self._steps[0]
+
+    @property
+    def _all_times(self) -> NDArray[np.float64]:
+        return np.asarray(self.info()["times"], dtype=np.float64)
+
+    @property
+    def times(self) -> NDArray[np.float64]:
+        """Time of each step that is selected, in `time_units`."""
+        times = self._all_times
+        return times if self._steps is None else times[list(self._steps)]
+
+    @property
+    def time_values(self) -> NDArray[np.float64]:
+        """The same as `times`, by the name that PyVista's readers have for it."""
+        return self.times
+
+    @property
+    def time_units(self) -> str:
+        """Unit of times, ages and release times: `"s"`, or `"1"` where they have none or count steps.
+
+        >>> import farfield as ff
+        >>> ff.open("demo:box").time_units
+        '1'
+        """
+        return str(self.info()["time_units"])
+
+    def isel(self, *, time: int | slice) -> Self:
+        """One time step by number, negative ones from the end; or, with a slice, several.
+
+        What is of one time (streamlines, slices, arrays) takes the first step of several; particles are followed from the first
+        to the last of them.
+
+        Raises:
+            UsageError: if there is no such step.
+
+        >>> import farfield as ff
+        >>> ff.open("demo:box").isel(time=-1)["density"].shape
+        (33, 41, 49)
+        """
+        steps = self._steps if self._steps is not None else range(max(1, len(self._all_times)))
+        if isinstance(time, slice):
+            try:
+                chosen = steps[time]
+            except (TypeError, ValueError) as error:
+                raise UsageError(f"steps are selected by whole numbers, not {time}: {error}") from None
+            if not chosen or chosen.step < 0:
+                what = "goes backward" if chosen else "selects none"
+                raise UsageError(f"{time} {what} of {_count(len(steps))}, counted from 0; give first:last:stride")
+            return self._with(chosen, one=False)
+        try:
+            number = operator.index(time)
+        except TypeError:
+            raise UsageError(
+                f"a step is a whole number or a slice of them, not {time!r}; sel(time=...) takes times"
+            ) from None
+        if not -len(steps) <= number < len(steps):
+            there = "is 1" if len(steps) == 1 else f"are {len(steps)}"
+            raise UsageError(f"there is no time step {number}; there {there}, counted from 0")
+        at = steps[number]
+        return self._with(range(at, at + 1), one=True)
+
+    def sel(self, *, time: float | slice, method: str | None = None, tolerance: float | None = None) -> Self:
+        """One time step by its time, or, with a slice, all from one time to another, both included.
+
+        Args:
+            time: In `time_units`.
+            method: None takes an exact match, `"nearest"` the closest step, `"pad"` (or `"ffill"`) the last one before,
+                `"backfill"` (or `"bfill"`) the first one after.
+            tolerance: How far that may be away; None for any distance.
+
+        Raises:
+            UsageError: if no step has that time, or none is so near.
+
+        >>> import farfield as ff
+        >>> ds = ff.open("demo:box")
+        >>> ds.sel(time=float(ds.times[0])), ds.sel(time=0.42, method="nearest")
+        (<farfield.Dataset demo:box: ..., at step 0, <farfield.Dataset demo:box: ..., at step 0)
+        """
+        times = self.times
+        if len(times) == 0:
+            raise UsageError("the dataset has no times; it is steady")
+        if method not in _METHODS:
+            raise UsageError(f"method is None, 'nearest', 'pad' or 'backfill', not {method!r}")
+        if tolerance is not None and (method is None or not tolerance >= 0):
+            raise UsageError(
+                "a tolerance is a distance in time of 0 or more, and goes with method='nearest', 'pad' or 'backfill'"
+            )
+        if isinstance(time, slice):
+            return self._between_times(time, method)
+        if not math.isfinite(time):
+            raise UsageError(f"a time is a finite number, not {time}")
+        step = _find(times, float(time), _METHODS[method])
+        if step is None:
+            raise UsageError(f"no step has time {time}; {self._range()}{_hint(times, float(time), method)}")
+        away = abs(float(times[step]) - time)
+        if tolerance is not None and away > tolerance:
+            raise UsageError(
+                f"no step is within {tolerance} of time {time}: the closest that method={method!r} finds is {times[step]}"
+            )
+        return self.isel(time=step)
+
+    def _between_times(self, time: slice, method: str | None) -> Self:
+        if method is not None or time.step is not None:
+            raise UsageError("a slice of times is first:last, without method and stride; isel takes strides")
+        times = self.times
+        low, high = (_bound(t, d) for t, d in ((time.start, -math.inf), (time.stop, math.inf)))
+        slack = _SAME * max(abs(float(times[0])), abs(float(times[-1])))
+        found = np.flatnonzero((times >= low - slack) & (times <= high + slack))
+        if len(found) == 0:
+            raise UsageError(f"no step lies between times {time.start} and {time.stop}; {self._range()}")
+        return self.isel(time=slice(int(found[0]), int(found[-1]) + 1))
+
+    def _range(self) -> str:
+        """The times that there are, for messages."""
+        times = self.times
+        unit = f" [{self.time_units}]"
+        if len(times) == 1:
+            return f"the one step there is has {times[0]:g}{unit}"
+        return f"the {len(times)} steps have times {times[0]:g} to {times[-1]:g}{unit}"
+
+    def _with(self, steps: range, *, one: bool) -> Self:
+        view = self._view()
+        view._steps, view._one = steps, one
+        return view
+
+    def _since(self, t0: float | None, t1: float | None = None, direction: str | None = None) -> float | None:
+        """When particles are let go: at the time that was selected; of several at the first, or backward the last."""
+        if self._steps is None:
+            return t0
+        if self._one:
+            return float(self.times[0]) if t0 is None else t0
+        return self._within("t0", t0, last=self._backward(t0, t1, direction))
+
+    def _until(self, t0: float | None, t1: float | None, direction: str | None) -> float | None:
+        """Until when particles are followed: the last of several steps that are selected, or backward the first."""
+        if self._steps is None or self._one:
+            return t1
+        return self._within("t1", t1, last=not self._backward(t0, t1, direction))
+
+    def _backward(self, t0: float | None, t1: float | None, direction: str | None) -> bool:
+        return direction == "backward" or (direction is None and t0 is not None and t1 is not None and t1 < t0)
+
+    def _within(self, what: str, time: float | None, *, last: bool) -> float:
+        stride = 1 if self._steps is None else self._steps.step
+        if stride != 1:
+            raise UsageError(
+                f"particles need all steps, and every {stride}th is selected; select them without a stride"
+            )
+        times = self.times
+        if time is not None and not float(times[0]) <= time <= float(times[-1]):
+            raise UsageError(f"{what} is {time}, but {self._range()}; select more steps")
+        return float(times[-1 if last else 0]) if time is None else time
+
+
+def _count(steps: int) -> str:
+    return f"{steps} time step{'' if steps == 1 else 's'}"
+
+
+def _bound(time: Any, default: float) -> float:
+    if time is None:
+        return default
+    if not isinstance(time, int | float | np.number) or math.isnan(time):
+        raise UsageError(f"a time is a number, not {time!r}")
+    return float(time)
+
+
+def _find(times: NDArray[np.float64], time: float, method: str | None) -> int | None:
+    """The step that goes with a time; None where there is none."""
+    nearest = int(np.argmin(np.abs(times - time)))
+    if np.isclose(times[nearest], time, rtol=_SAME, atol=0.0) or method == "nearest":
+        return nearest
+    steps = np.flatnonzero(times <= time if method == "pad" else times >= time)
+    if method is None or len(steps) == 0:
+        return None
+    return int(steps[-1] if method == "pad" else steps[0])
+
+
+def _hint(times: NDArray[np.float64], time: float, method: str | None) -> str:
+    if method is not None:
+        return f", and none is {'before' if _METHODS[method] == 'pad' else 'after'} it"
+    nearest = times[int(np.argmin(np.abs(times - time)))]
+    return f"; the closest is {nearest}: method='nearest' takes it"
