@@ -231,7 +231,7 @@ def test_lines_of_files_alone(ff: Command, ff_json: Json, tmp_path: Path) -> Non
     [
         (Scene(source=FLOW, objects=[Surface(surface="zone9:k=1")]), UnknownName, "zone9"),
         (Scene(source=FLOW, objects=[Surface(surface="zone1:k=999")]), UsageError, "999"),
-        (Scene(source=FLOW, objects=[Surface(surface="zone1:k=1", color="vorticity")]), UnknownName, "vorticity"),
+        (Scene(source=FLOW, objects=[Surface(surface="zone1:k=1", color="vorticite")]), UnknownName, "vorticite"),
         (Scene(source=FLOW, objects=[Outline(zone="zone0")]), UnknownName, "zone0"),
         (Scene(objects=[Lines(file="/no/such/file.vtp")]), DataError, "file.vtp"),
         (Scene(size=(90_000, 10)), UsageError, "65536"),

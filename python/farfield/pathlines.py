@@ -34,9 +34,7 @@ class OverTime(ABC):
     def _until(self, t0: float | None, t1: float | None, direction: str | None) -> float | None:
         """Until when they are followed, likewise."""
 
-    def _span(
-        self, t0: float | None, t1: float | None, direction: str | None
-    ) -> tuple[float | None, float | None]:
+    def _span(self, t0: float | None, t1: float | None, direction: str | None) -> tuple[float | None, float | None]:
         """From when until when, of the time steps that were selected."""
         return self._since(t0, t1, direction), self._until(t0, t1, direction)
 

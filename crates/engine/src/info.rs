@@ -36,7 +36,7 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
     let c = &dataset.catalog;
     let found = if ranges { survey(session, &dataset, watch)? } else { known(session, &dataset)? };
     let null = Value::Null;
-    let uniform = session.uniform()?;
+    let uniform = session.uniform();
     let zones: Vec<Value> = c
         .zones
         .iter()
@@ -81,6 +81,7 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
         }
     }
     fields.extend(derived_fields(session, &dataset, &defined));
+    fields.sort_by_key(|f| !f["zones"].is_null());
     let mut disk = 0u64;
     let steps = c.times.len().max(1) as u64;
     for (z, info) in dataset.zones.iter().zip(&c.zones) {

@@ -285,17 +285,16 @@ impl Session {
         Ok(Some((at, known)))
     }
 
-    /// The uniform grids that the zones are, where that is known: of a store, and of files whose boxes were made.
-    ///
-    /// # Errors
-    /// [`FieldError::Io`] for a file that is not there any more.
-    pub fn uniform(&self) -> Result<Vec<Option<Uniform>>, FieldError> {
+    /// The uniform grids that the zones are, where that is known: of a store, and of files whose boxes were made and that are still there
+    /// (of others, who reads them says what is wrong).
+    pub fn uniform(&self) -> Vec<Option<Uniform>> {
         let dataset = self.dataset();
-        let index = if dataset.zones.iter().all(|z| z.boxes.is_empty()) { self.index(&dataset)? } else { None };
-        Ok(match index {
+        let unknown = dataset.zones.iter().all(|z| z.boxes.is_empty());
+        let index = if unknown { self.index(&dataset).ok().flatten() } else { None };
+        match index {
             Some((_, Some(index))) if index.root.uniform.len() == dataset.zones.len() => index.root.uniform,
             _ => dataset.zones.iter().map(|z| z.uniform).collect(),
-        })
+        }
     }
 
     /// Makes the index with the boxes of files that are paged in place.
@@ -524,7 +523,8 @@ impl Bare {
             "base_bytes": self.base_bytes, "peak_bytes": self.pager.counters().peak_bytes,
             "limit_bytes": self.means.memory_limit, "resident_peak_bytes": crate::process::peak_resident_bytes(),
             "pages": {
-                "total": 0, "touched": 0, "faults": 0, "hits": 0, "evictions": 0, "prefetched": 0, "prefetched_used": 0,
+                "total": 0, "touched": 0, "faults": 0, "hits": 0, "evictions": 0, "given_back": 0,
+                "prefetched": 0, "prefetched_used": 0, "prefetch_dropped": 0,
             },
             "bytes_read": 0, "reads": 0, "workers": self.means.threads(), "readers": self.pager.readers(),
             "transport": self.pager.reader_name(), "warnings": [],

@@ -92,7 +92,9 @@ def register(app: typer.Typer) -> None:
         points: Annotated[
             str | None,
             typer.Option(
-                "--points", metavar="all|steps", help="pathlines: keep all points, or those at time steps  [default: all]"
+                "--points",
+                metavar="all|steps",
+                help="pathlines: keep all points, or those at time steps  [default: all]",
             ),
         ] = None,
         at_once: Annotated[

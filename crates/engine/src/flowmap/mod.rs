@@ -217,7 +217,7 @@ struct Pass<'a> {
     /// Times to which the particles of a batch go, one after the other.
     windows: Vec<f64>,
     arrays: Vec<(Option<MapQuantity>, VolumeArray)>,
-    reasons: [u64; 10],
+    reasons: [u64; Reason::ALL.len()],
     failure: Option<String>,
 }
 
@@ -266,7 +266,7 @@ impl<'a> Pass<'a> {
             windows.push(at);
         }
         let arrays = arrays(session, spec, &march, both);
-        Ok(Self { session, spec, march, _held: held, windows, arrays, reasons: [0; 10], failure: None })
+        Ok(Self { session, spec, march, _held: held, windows, arrays, reasons: [0; Reason::ALL.len()], failure: None })
     }
 
     fn wants(&self, quantity: MapQuantity) -> bool {
