@@ -228,3 +228,17 @@ def test_vtk_agrees_inside(tmp_path: Path) -> None:
             own = np.moveaxis(np.atleast_3d(ds[ours][...]), 0, -1) if ours == "vorticity" else ds[ours][...][..., None]
             # Both take central differences inside, so that they differ by rounding alone.
             assert np.abs(own[inside] - peer[inside]).max() < 1e-9 * np.abs(peer[inside]).max() + 1e-12, ours
+
+
+@pytest.mark.parametrize("asked", [("kn", "back"), ("back", "kn")])
+def test_units_within_definitions_are_kept(asked: tuple[str, str]) -> None:
+    """Whatever was asked for first: a definition in knots means so many knots in another."""
+    define = {
+        "kn": "to(2 'm/s' * density / density, 'kn')",
+        "back": "to(kn, 'm/s')",
+        "frost": "to(where(density > 0, -40 'degC', 0 'degC'), 'K')",
+    }
+    with ff.open("demo:box", define=define) as ds:
+        found = {name: float(ds.zones["zone1"][name][1, 2, 3]) for name in asked}
+        assert found["kn"] == pytest.approx(2 * 3600 / 1852, rel=1e-6) and found["back"] == pytest.approx(2, rel=1e-6)
+        assert float(ds.zones["zone1"]["frost"][1, 2, 3]) == pytest.approx(233.15, rel=1e-6)

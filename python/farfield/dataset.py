@@ -324,7 +324,7 @@ class Dataset(TimeSteps, OverTime, FlowMaps):
             "max_steps": MOST_STEPS if max_steps is None else max_steps,
             "terminal_speed": terminal_speed,
             "scalars": scalars,
-            "steps": None if steps is None else step_numbers(steps, max(1, len(self.times))),
+            "steps": None if steps is None else self._of_selected(step_numbers(steps, max(1, len(self.times)))),
         }
         with reporting(progress) as report:
             return Lines(self._native.streamlines(options_text(options), seeds=array, progress=report))

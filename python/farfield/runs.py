@@ -278,6 +278,8 @@ def render(
     from farfield.scene.films import Film
 
     film = Film.of(output, frames=frames, fps=fps, resume=resume)
+    if film is not None and frames is None and isinstance(scene, Dataset):
+        film = Film.of(output, frames=scene._all_selected(), fps=fps, resume=resume)
     target = output_path(output, PICTURES, "pictures") if film is None else film.pattern
     means = {"memory_limit": memory_limit, "workers": workers, "readers": readers, "replacement": replacement}
     how: dict[str, Any] = {"plot3d": plot3d, "zone_order": zone_order}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -161,6 +162,14 @@ class TimeSteps(ABC):
         view = self._view()
         view._steps, view._one = steps, one
         return view
+
+    def _all_selected(self) -> list[int] | None:
+        """The selected steps, several of them; None where all are, or one."""
+        return None if self._steps is None or self._one else list(self._steps)
+
+    def _of_selected(self, steps: Sequence[int]) -> list[int]:
+        """The steps of all with these numbers among those that are selected."""
+        return list(steps) if self._steps is None else [self._steps[n] for n in steps]
 
     def _since(self, t0: float | None, t1: float | None = None, direction: str | None = None) -> float | None:
         """When particles are let go: at the time that was selected; of several at the first, or backward the last."""

@@ -6,6 +6,7 @@ use crate::surfaces::AXES;
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::nodes::Zone;
+use kernels::flow::ZoneOrder;
 use kernels::streamline::Seed;
 use pager::{Charge, ChargeKind, Pager};
 use std::sync::Arc;
@@ -108,6 +109,23 @@ fn zone_of_seeds(dataset: &Dataset, name: &str) -> Result<u32, FieldError> {
         Ok(n) if n >= 1 && n <= dataset.zones.len() => Ok(n as u32 - 1),
         _ => dataset.zone_named(name).map(|z| z as u32),
     }
+}
+
+/// The order of search between zones: those named first, then the others in file order.
+pub(crate) fn zone_order(dataset: &Dataset, names: &[String]) -> Result<ZoneOrder, FieldError> {
+    let mut order = Vec::with_capacity(dataset.zones.len());
+    for n in names {
+        let z = dataset.zone_named(n)? as u32;
+        if !order.contains(&z) {
+            order.push(z);
+        }
+    }
+    for z in 0..dataset.zones.len() as u32 {
+        if !order.contains(&z) {
+            order.push(z);
+        }
+    }
+    Ok(ZoneOrder(order.into()))
 }
 
 /// Lines that start near each other use the same pages for a while, so seeds are admitted along a space-filling curve

@@ -240,7 +240,7 @@ where
             let _judge = pager::patient::lock(&s.judge);
             let idle = s.waiting.load(SeqCst) == s.live.load(SeqCst) && {
                 let q = s.lock();
-                q.ready.none() && q.active > 0
+                (q.ready.none() || q.waiting() >= q.at_once) && q.active > 0
             };
             if idle && s.dropped.load(SeqCst) == dropped && s.limit.load(SeqCst) == s.pager.ledger().limit() {
                 if let Some(full) = s.pager.stalled() {
@@ -300,7 +300,8 @@ where
             return true;
         }
         let bytes = self.work.bytes(&slot.task);
-        if bytes <= slot.charged + CHARGE_STEP {
+        // Of thousands of tasks that go together each counts.
+        if bytes <= slot.charged + if W::WINDOWED { 0 } else { CHARGE_STEP } {
             return true;
         }
         let Some(mut slot) = self.lanes[lane].take() else { return false };
@@ -475,6 +476,17 @@ where
             return;
         }
         s.restarts.fetch_add(1, Relaxed);
+        if W::WINDOWED {
+            // It may wait for long, as many others do.
+            let bytes = self.work.bytes(&slot.task);
+            if bytes > slot.charged {
+                match self.insist(|_| slot.charge.grow(bytes as u64)) {
+                    Ok(()) => slot.charged = bytes,
+                    Err(Refused { full, alone: true }) => return s.fail(too_small(full, "a line under way")),
+                    Err(_) => return s.dropped(vec![slot]),
+                }
+            }
+        }
         slot.restarts += 1;
         for p in &missing {
             if !slot.wanted.contains(p) {

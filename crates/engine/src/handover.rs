@@ -99,7 +99,10 @@ impl Sink {
         for cut in lines {
             cut.as_line(j, |line| {
                 self.reasons[usize::from(line.reason.code())] += 1;
-                self.spool.add(line)
+                match rest {
+                    true => self.spool.finish(line),
+                    false => self.spool.add(line),
+                }
             })?;
         }
         Ok(())

@@ -86,6 +86,9 @@ fn of_options(session: &Session, spec: &TraceSpec, path: &PathSpec, o: &PathOpti
         "zone_order": session.spec.zone_order,
         "releases": releases,
         "outputs": outputs,
+        // A streakline's line so far is one of the end alone, or of every time of output.
+        "several": path.streak.is_some() && !o.stops.is_empty(),
+        "points": if o.every_step { "all" } else { "steps" },
     })
 }
 

@@ -1,7 +1,7 @@
 //! Streamlines of many seeds: seeds to tasks, tasks to the executor, lines to the spool.
 
 use crate::admission::SeedOrder;
-pub(crate) use crate::admission::SeedRule;
+pub(crate) use crate::admission::{zone_order, SeedRule};
 use crate::executor::{self, Load, Outcome, RunStats, Work};
 use crate::handover::{cut, Sink};
 use crate::output::{
@@ -23,7 +23,6 @@ use crate::tracers::{Streamlines, Tracer, Unsteady};
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::space::{ZoneFields, LANES};
-use kernels::flow::ZoneOrder;
 use kernels::pathline::Pathline;
 use kernels::saved::{Saved, Saver};
 use kernels::streakline::{StreakOptions, Streakline, OF_PARTICLES};
@@ -157,11 +156,16 @@ impl<T: Tracer> Work for Tracing<'_, T> {
     #[inline(always)]
     fn bytes(&self, task: &Self::Task) -> usize {
         // What it grows by within a window is charged from the beginning: of thousands of tasks it would be too much to charge later.
-        T::bytes(&task.line).max(if T::WINDOWED { self.line_bytes as usize } else { 0 })
+        if T::WINDOWED {
+            T::bytes(&task.line).max(self.line_bytes as usize) + OF_TASK as usize
+        } else {
+            T::bytes(&task.line)
+        }
     }
     /// Its halves are joined into arrays of their own, and those are split by fields once the halves are gone.
     fn finishing(&self, task: &Self::Task) -> usize {
-        T::bytes(&task.line)
+        // A state that is kept stands beside them, and a copy of the line.
+        T::bytes(&task.line) * if self.saves { 4 } else { 1 }
     }
     fn resized(&self, limit: u64, _active: usize) -> Result<usize, FieldError> {
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
@@ -201,7 +205,10 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         if !steps.is_empty() {
             self.pager.give_back_segments(arrays, steps);
         }
-        self.tracer.coming(window)
+        let mut pages = self.tracer.coming(window);
+        // What is asked for at a time is kept in lists until it comes.
+        pages.truncate((self.pager.ledger().limit() / 16 / OF_TASK) as usize);
+        pages
     }
     fn finish(&self, task: Self::Task) -> Result<(), FieldError> {
         if let Some(e) = &task.failure {
@@ -231,7 +238,7 @@ impl<T: Tracer> Work for Tracing<'_, T> {
 impl<T: Tracer> Tracing<'_, T> {
     /// Lines under way at most.
     fn most_active(&self, limit: u64) -> usize {
-        if T::WINDOWED {
+        if T::WINDOWED && self.tracer.windows() > 1 {
             let each = self.line_bytes + OF_TASK;
             return usize::try_from(limit / 2 / each).unwrap_or(usize::MAX).max(2 * self.workers);
         }
@@ -408,7 +415,7 @@ impl Job<'_> {
         let (mut run, all) = (RunStats::default(), tasks * tracers.len() as u64);
         for (n, tracer) in tracers.enumerate() {
             let tracer = tracer?;
-            let line_bytes = match (T::WINDOWED, keeps) {
+            let line_bytes = match (T::WINDOWED && tracer.windows() > 1, keeps) {
                 (true, false) => tracer.most_bytes() as u64 + window_bytes(components),
                 (true, true) => tracer.most_bytes() as u64 + line_bytes / 4,
                 _ => line_bytes,
@@ -576,21 +583,4 @@ pub fn line_layout(dataset: &Dataset, spec: &TraceSpec) -> LineLayout {
         fields.extend(["birth", "age"].map(|name| FieldSpec::scalar(name, time)));
     }
     LineLayout { fields, both: spec.options.direction == Direction::Both, moments: Moments::One }
-}
-
-/// The order of search between zones: those named first, then the others in file order.
-pub(crate) fn zone_order(dataset: &Dataset, names: &[String]) -> Result<ZoneOrder, FieldError> {
-    let mut order = Vec::with_capacity(dataset.zones.len());
-    for n in names {
-        let z = dataset.zone_named(n)? as u32;
-        if !order.contains(&z) {
-            order.push(z);
-        }
-    }
-    for z in 0..dataset.zones.len() as u32 {
-        if !order.contains(&z) {
-            order.push(z);
-        }
-    }
-    Ok(ZoneOrder(order.into()))
 }

@@ -68,6 +68,10 @@ pub(crate) trait Tracer: Sync {
     fn join(line: Self::Line) -> Joined;
     /// Whether lines go through time.
     const WINDOWED: bool = false;
+    /// Between how many pairs of time steps lines go.
+    fn windows(&self) -> usize {
+        1
+    }
     /// The window that a line is in; see [`crate::executor::Work::window`].
     fn window(_line: &Self::Line) -> u32 {
         0
@@ -200,6 +204,9 @@ impl<L: UnsteadyLine> Tracer for Unsteady<L> {
         line.into_line()
     }
     const WINDOWED: bool = true;
+    fn windows(&self) -> usize {
+        self.series.times.len().saturating_sub(1)
+    }
     #[inline(always)]
     fn window(line: &L) -> u32 {
         line.window()
@@ -239,6 +246,7 @@ impl<L: UnsteadyLine> Tracer for Unsteady<L> {
     }
     fn coming(&self, window: u32) -> Vec<PageId> {
         let ReadAhead::Steps(count) = self.ahead else { return Vec::new() };
+        let count = count.min(self.series.times.len() as u32);
         let times = L::times(&self.options);
         // The step at the far end of the window, and those behind it, of which the windows before have asked for all but the last.
         let fresh = if window == 0 { 0..=count } else { count..=count };

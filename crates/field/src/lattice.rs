@@ -130,3 +130,65 @@ impl Lattice {
         .filter(|spot| crate::cell::inside(spot.rst))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::{CellMap, Inverse};
+    use crate::translate::Translation;
+    use crate::uniform::Uniform;
+    use proptest::prelude::*;
+
+    fn lattice(dims: [usize; 3], origin: [f64; 3], spacing: [f64; 3]) -> Option<Lattice> {
+        let translation = Translation::new(dims, dims);
+        let uniform = Some(Uniform { origin, spacing });
+        let (name, arrays, boxes) = ("zone1".to_owned(), Vec::new(), Vec::new());
+        Lattice::of(&Zone { name, translation, arrays, xyz: 0, iblank: None, boxes, uniform }, 3)
+    }
+
+    #[test]
+    fn a_plane_and_broken_numbers_are_none() {
+        assert!(lattice([5, 4, 3], [0.0; 3], [1.0; 3]).is_some());
+        assert!(lattice([5, 4, 1], [0.0; 3], [1.0, 1.0, 0.0]).is_none());
+        assert!(lattice([5, 4, 3], [0.0; 3], [1.0, f64::NAN, 1.0]).is_none());
+        assert!(lattice([5, 4, 3], [f64::INFINITY, 0.0, 0.0], [1.0; 3]).is_none());
+        let even = lattice([5, 4, 3], [0.0; 3], [1.0; 3]).unwrap();
+        for x in [[f64::NAN, 1.0, 1.0], [f64::INFINITY, 1.0, 1.0], [1.0, f64::NEG_INFINITY, 1.0], [-1e-6, 1.0, 1.0]] {
+            assert!(matches!(even.locate(V4::from_xyz(x)), Found::Beyond(_)), "{x:?}");
+            assert_eq!(even.holding(V4::from_xyz(x)).count(), 0, "{x:?}");
+        }
+    }
+
+    proptest! {
+        /// As many cells hold a point as meet where it lies, the lowest first, and the map of each leads back to the point.
+        #[test]
+        fn cells_are_those_that_hold_the_point(
+            dims in prop::array::uniform3(2usize..7), origin in prop::array::uniform3(-3.0f64..3.0),
+            spacing in prop::array::uniform3(prop::sample::select(vec![0.125, -0.5, 1.0, 0.3])),
+            place in prop::array::uniform3(prop::sample::select(vec![0.0, 0.25, 0.5, 0.61, 1.0])),
+        ) {
+            let even = lattice(dims, origin, spacing).unwrap();
+            let index: [f64; 3] = core::array::from_fn(|a| place[a] * (dims[a] - 1) as f64);
+            let p = V4::from_xyz(core::array::from_fn(|a| origin[a] + spacing[a] * index[a]));
+            let found: Vec<Spot> = even.holding(p).collect();
+            let meet = |a: usize| {
+                let inner = index[a].fract() == 0.0 && index[a] > 0.0 && index[a] < (dims[a] - 1) as f64;
+                if inner { 2 } else { 1 }
+            };
+            prop_assert_eq!(found.len(), (0..3).map(meet).product::<usize>());
+            let key = |s: &Spot| [s.cell.ijk[2], s.cell.ijk[1], s.cell.ijk[0]];
+            let rising = found.windows(2).all(|w| key(&w[0]) < key(&w[1]));
+            prop_assert!(rising);
+            let Found::In(spot) = even.locate(p) else { return Err(TestCaseError::fail("it is inside")) };
+            prop_assert_eq!(spot.cell.zone, 3);
+            prop_assert!(found.iter().any(|s| s.cell == spot.cell));
+            for s in &found {
+                let map = CellMap::from_monomials(&even.shape(s.cell));
+                let x = map.point(s.rst);
+                prop_assert!((0..3).all(|a| (x[a] - p.xyz()[a]).abs() < 1e-12), "{:?} {:?}", x, p.xyz());
+                let Inverse::At(q) = map.invert(p, [0.5; 3]) else { return Err(TestCaseError::fail("no inverse")) };
+                prop_assert!((0..3).all(|a| (q[a] - s.rst[a]).abs() < 1e-9));
+            }
+        }
+    }
+}

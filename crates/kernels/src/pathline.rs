@@ -237,6 +237,7 @@ impl Pathline {
         }
         (p.time, p.x, p.h, p.steps) = (from.float()?, from.three()?, from.float()?, from.small()?);
         p.line = Line::restore(from, fields)?;
+        p.last_kept = p.line.last_time().unwrap_or(f64::NAN);
         p.state = State::Finished;
         match state {
             ENDED => {}

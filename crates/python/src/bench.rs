@@ -68,6 +68,16 @@ fn run(options: &str, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
             let first = traces.first().ok_or_else(|| needs("traces"))?;
             arms::crossings(source, means, first, watch)
         }
+        "plain" | "pathlines" => {
+            let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
+            let rounds = o.whole("rounds")?.unwrap_or(1) as usize;
+            o.done()?;
+            let first = traces.first().ok_or_else(|| needs("traces"))?;
+            match kind.as_str() {
+                "plain" => arms::plain(source, means, first, rounds, watch),
+                _ => arms::pathlines(source, means, first, rounds, watch),
+            }
+        }
         "overlap" => {
             let spec = Overlap {
                 store: PathBuf::from(o.text("source")?.ok_or_else(|| needs("source"))?),

@@ -17,6 +17,8 @@ from farfield.sizes import format_bytes
 
 SPAN = 10.0
 """From the first time of a series to the last."""
+FASTEST = 0.4 * 3**0.5
+"""No speed of `swaying` is above this."""
 
 
 @dataclass(frozen=True)
@@ -53,20 +55,20 @@ def swaying(x: Sequence[Array], time: float, edges: tuple[float, float, float]) 
     ]
 
 
-def make(work: Path, dims: Dims, steps: int) -> Series:
-    """A series of so many steps, made once.
+def make(work: Path, dims: Dims, steps: int, *, uniform: bool = False) -> Series:
+    """A series of so many steps, made once; on a warped grid, or on a uniform one.
 
     Raises:
         DataError: if the files cannot be written.
     """
-    label = f"swaying-{'x'.join(map(str, dims))}-{steps}"
+    label = f"swaying-{'x'.join(map(str, dims))}-{steps}{'-uniform' if uniform else ''}"
     folder = work / label
     series = Series(folder / "flow.xyz", tuple(folder / f"flow_{n:04d}.q" for n in range(steps)), dims)
     todo = [n for n, path in enumerate(series.steps) if not path.exists()]
     if todo or not series.grid.exists():
         print(f"farfield: making {folder}", file=sys.stderr, flush=True)
     for n in todo if series.grid.exists() else range(steps):
-        _step(series, n)
+        _step(series, n, uniform)
     if todo:
         print(
             f"farfield: made {format_bytes(sum(p.stat().st_size for p in series.paths))}", file=sys.stderr, flush=True
@@ -74,12 +76,18 @@ def make(work: Path, dims: Dims, steps: int) -> Series:
     return series
 
 
-def _step(series: Series, n: int) -> None:
+def even(dims: Dims, k: int) -> list[Array]:
+    """Coordinates of plane `k` of a uniform grid that fills the box."""
+    x, y, z = (edge * np.arange(n) / (n - 1) for n, edge in zip(dims, box(dims), strict=True))
+    return [np.broadcast_to(v, (dims[1], dims[0])) for v in (x[None, :], y[:, None], z[k : k + 1, None])]
+
+
+def _step(series: Series, n: int, uniform: bool) -> None:
     time = float(series.times[n])
     edges = box(series.dims)
 
     def plane(k: int) -> Plane:
-        x = warped(series.dims, k, slice(None), slice(None))
+        x = even(series.dims, k) if uniform else warped(series.dims, k, slice(None), slice(None))
         v = swaying(x, time, edges)
         density = 1.0 + 0.1 * np.sin(x[0] + time) * np.cos(x[1])
         energy = 1 / GAMMA / (GAMMA - 1) + 0.5 * density * sum(c * c for c in v)

@@ -164,11 +164,18 @@ _DT = Annotated[
 
 
 def command(
-    app: typer.Typer, name: str, *, source: bool = True, run: bool = True, replacement: bool = True, **more: Any
+    app: typer.Typer,
+    name: str,
+    *,
+    source: bool = True,
+    run: bool = True,
+    replacement: bool = True,
+    fields: bool = True,
+    **more: Any,
 ) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
     """Registers a command whose first parameter is a `Common`.
 
-    `run`: it has a memory limit and so on; `source`: it opens a dataset; `replacement`: it pages.
+    `run`: it has a memory limit and so on; `source`: it opens a dataset; `replacement`: it pages; `fields`: it names fields.
     """
     groups: dict[str, Any] = {}
     if run:
@@ -176,7 +183,7 @@ def command(
     groups |= _OUTPUT
     if source:
         groups |= {f"plot3d_{key}": _plot3d_option(key) for key in _PLOT3D}
-        groups |= {"dt": _DT, "zone_order": _ZONE_ORDER, "define": _DEFINE}
+        groups |= {"dt": _DT, "zone_order": _ZONE_ORDER} | ({"define": _DEFINE} if fields else {})
 
     def register(function: Callable[..., int | None]) -> Callable[..., int | None]:
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]

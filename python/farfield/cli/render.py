@@ -123,6 +123,8 @@ def register(app: typer.Typer) -> None:
             raise UsageError("missing option '--output' / '-o': the .png file; see 'farfield render --help'")
         settings = common.settings(size=size)
         film = Film.of(output, frames=frames, fps=fps, resume=resume)
+        if film is not None and step is not None:
+            raise UsageError(f"--step is for one picture; --frames {step} draws that one of many")
         target = runs.output_path(output, runs.PICTURES, "pictures") if film is None else film.pattern
         outputs.check([target, save_scene, common.events], [])  # what is read is known only when much is read
         run = common.run(settings)

@@ -13,7 +13,7 @@ from farfield.cli.common import Common, command, flat
 def register(app: typer.Typer) -> None:
     """Adds the command."""
 
-    @command(app, "validate", replacement=False)
+    @command(app, "validate", replacement=False, fields=False)
     def validate(
         common: Common,
         source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset")],

@@ -7,6 +7,7 @@ mod lines;
 mod mmap;
 mod overlap;
 mod pages;
+mod plain;
 mod trace;
 mod watcher;
 
@@ -14,4 +15,5 @@ pub use crossings::crossings;
 pub use mmap::Whole;
 pub use overlap::{overlap, overlap_disk, Overlap};
 pub use pages::{page_reads, PageReads};
+pub use plain::{pathlines, plain};
 pub use trace::{trace, Arm, TraceArm};

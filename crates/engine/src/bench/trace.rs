@@ -158,7 +158,7 @@ fn flat_nodes(dataset: &Dataset, spec: &TraceSpec) -> Result<(FlatNodes, Arc<[Zo
 }
 
 /// Values in native order, four or eight bytes each, read row by row.
-fn whole(
+pub(super) fn whole(
     rows: &dyn Rows,
     step: usize,
     components: usize,

@@ -13,7 +13,7 @@
 //! [`append`] finds out which steps are new ([`Addition`]) and runs the conversion on top of a [`Base`].
 
 use super::{commit, run_on, Charge, ConvertInput, ConvertOptions, ConvertReport, Progress};
-use crate::convert::disk::Disk;
+use crate::convert::disk::{Disk, Partial};
 use field::catalog::{Catalog, Role, Rows, Tally};
 use field::error::FieldError;
 use field::paging::Layout;
@@ -84,6 +84,20 @@ pub fn append(
     append_on(input, dst, options, asked, &Disk::default(), charge, progress)
 }
 
+/// Where names cannot be exchanged at once, a run that was killed between its two renames has left the store, old or new, in its folder:
+/// gives it back its name.
+fn put_back(dst: &Path, disk: &Disk) -> Result<(), FieldError> {
+    let Some(folder) = Partial::place(dst).filter(|p| p.is_dir()) else { return Ok(()) };
+    let partial = Partial::lock(disk, dst, None)?;
+    for left in [partial.store(), partial.old()] {
+        if !dst.exists() && Store::open(&left).is_ok() {
+            disk.rename(&left, dst)?;
+            disk.sync_dir(&folder)?;
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn append_on(
     input: &ConvertInput,
     dst: &Path,
@@ -94,6 +108,13 @@ pub(super) fn append_on(
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<AppendReport, FieldError> {
     let options = ConvertOptions { resume: true, overwrite: false, append: true, ..options.clone() };
+    // Of a link the store that it leads to is appended to, and the link stays.
+    let leads = std::fs::symlink_metadata(dst).is_ok_and(|m| m.file_type().is_symlink()) && dst.exists();
+    let real = if leads { std::fs::canonicalize(dst).map_err(|e| FieldError::io(dst, e))? } else { dst.to_path_buf() };
+    let dst = real.as_path();
+    if !dst.exists() {
+        put_back(dst, disk)?;
+    }
     let nothing = !dst.exists() || std::fs::read_dir(dst).is_ok_and(|mut d| d.next().is_none());
     if nothing {
         let converted = run_on(input, dst, &options, None, None, disk, charge, progress)?;

@@ -93,7 +93,7 @@ impl<T> Queue<T> {
     }
 
     /// Tasks that wait for pages.
-    fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.parked.len() - self.free.len()
     }
 
@@ -195,7 +195,8 @@ impl<T> Shared<T> {
     /// A task's step was made: whatever it had to wait for is behind it.
     pub(super) fn stepped(&self, slot: &mut Slot<T>) {
         slot.restarts = 0;
-        slot.wanted.clear();
+        // Its room is given back: there may be tens of thousands of tasks.
+        slot.wanted = Vec::new();
         if slot.hold.take().is_some() {
             self.elder.store(false, SeqCst);
         }
@@ -208,7 +209,9 @@ impl<T> Shared<T> {
             q.finished(window);
             q.ready.passed()
         };
-        if self.done.fetch_add(1, SeqCst) + 1 >= tasks {
+        // Others may begin, or go on, that could not before.
+        let wanted = passed.is_some() && self.waiting.load(Relaxed) > 0;
+        if self.done.fetch_add(1, SeqCst) + 1 >= tasks || wanted {
             self.pager.notify();
         }
         passed

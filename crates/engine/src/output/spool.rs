@@ -4,6 +4,7 @@ use super::columns::ColumnWriter;
 pub use super::finished::FinishedLine;
 use super::log::{ByteLog, Held};
 use super::target::anonymous;
+use super::totals::Raw;
 pub(crate) use super::totals::{Lines, Totals};
 use super::{
     array_names, csv, frames, npz, parquet, vtp, Charge, FieldSpec, FieldType, FieldValues, LineArrays, LineColumn,
@@ -32,7 +33,7 @@ const RESERVED: [&str; 13] = [
 ];
 
 /// Bytes of an index entry: place of the line or of its last piece (8), points (4), the two reasons (2), state (1), nothing (1).
-const ENTRY_BYTES: usize = 16;
+pub(super) const ENTRY_BYTES: usize = 16;
 
 /// The state of an index entry: the line came in one piece.
 const WHOLE: u8 = 1;
@@ -118,22 +119,6 @@ impl Entry {
         Self { pieces: Vec::new(), points: 0, reason: Reason::Unfinished, reason_backward: Reason::Unfinished };
 }
 
-/// What an index entry says of a line's place.
-struct Raw {
-    offset: u64,
-    points: u64,
-}
-
-impl Raw {
-    fn of(bytes: [u8; ENTRY_BYTES]) -> Self {
-        let (offset, rest) = bytes.split_at(8);
-        Self {
-            offset: offset.try_into().map_or(0, u64::from_le_bytes),
-            points: rest[..4].try_into().map_or(0, u32::from_le_bytes).into(),
-        }
-    }
-}
-
 /// Sixteen bytes a seed, in memory or, when that would take too much of the budget, in a sparse file.
 enum Index {
     Memory(Vec<[u8; ENTRY_BYTES]>),
@@ -187,12 +172,25 @@ impl LineSpool {
         Ok(Self { options, names, index, log, reserved, buffer_bytes, scratch, totals: Totals::default() })
     }
 
-    /// Keeps a line, or its last piece. Lines come in any order, each seed's once.
+    /// Keeps a line, all of it: pieces of it that came before are of a time before it was begun again. Lines come in any order, each
+    /// seed's once.
     ///
     /// # Errors
     /// [`OutputError::Line`] for a line that does not fit the layout or comes twice; others when it must go to disk and cannot.
     pub fn add(&mut self, line: &FinishedLine) -> Result<(), OutputError> {
-        let points = self.keep(line, None)?;
+        self.end(line, false)
+    }
+
+    /// Keeps the last piece of a line, behind those that came before.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn finish(&mut self, line: &FinishedLine) -> Result<(), OutputError> {
+        self.end(line, true)
+    }
+
+    fn end(&mut self, line: &FinishedLine, follows: bool) -> Result<(), OutputError> {
+        let points = self.keep(line, follows, false)?;
         let reason_backward = if self.options.layout.both { line.reason_backward } else { Reason::Unfinished };
         self.totals.add(&Entry { pieces: Vec::new(), points, reason: line.reason, reason_backward });
         Ok(())
@@ -204,15 +202,15 @@ impl LineSpool {
     /// # Errors
     /// As [`Self::add`].
     pub fn extend(&mut self, piece: &FinishedLine, first: bool) -> Result<(), OutputError> {
-        self.keep(piece, Some(first)).map(|_| ())
+        self.keep(piece, !first, true).map(|_| ())
     }
 
-    /// Keeps a line, its last piece, or one that is the first or follows others; says how many points the line has now.
-    fn keep(&mut self, line: &FinishedLine, piece: Option<bool>) -> Result<u64, OutputError> {
+    /// Keeps points of a line, that follow others or are the first, and after which it goes on or ends; says how many it has now.
+    fn keep(&mut self, line: &FinishedLine, follows: bool, goes_on: bool) -> Result<u64, OutputError> {
         self.check(line)?;
         let wrong = |reason: &str| Err(OutputError::Line { seed: line.seed, reason: reason.into() });
         let there = match self.raw(line.seed)? {
-            raw if raw[14] == GROWING && piece != Some(true) => Some(Raw::of(raw)),
+            raw if raw[14] == GROWING && follows => Some(Raw::of(raw)),
             raw if raw[14] == 0 || raw[14] == GROWING => None,
             _ => return wrong("it came twice"),
         };
@@ -221,7 +219,7 @@ impl LineSpool {
             return wrong("it has more points than a line can have");
         };
         let offset = self.log.len();
-        let in_pieces = piece.is_some() || there.is_some();
+        let in_pieces = goes_on || there.is_some();
         if in_pieces {
             let mut head = [0; PIECE_BYTES];
             head[..8].copy_from_slice(&there.map_or(FIRST, |raw| raw.offset).to_le_bytes());
@@ -238,10 +236,10 @@ impl LineSpool {
             }
         }
         let reason_backward = if self.options.layout.both { line.reason_backward } else { Reason::Unfinished };
-        let state = match (piece, in_pieces) {
-            (Some(_), _) => GROWING,
-            (None, true) => PIECES,
-            (None, false) => WHOLE,
+        let state = match (goes_on, in_pieces) {
+            (true, _) => GROWING,
+            (false, true) => PIECES,
+            (false, false) => WHOLE,
         };
         let mut bytes = [0; ENTRY_BYTES];
         bytes[..8].copy_from_slice(&offset.to_le_bytes());

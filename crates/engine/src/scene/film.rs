@@ -510,7 +510,13 @@ fn digest(studio: &Studio<'_>) -> Result<String, FieldError> {
         return Ok(String::new());
     }
     let files = identities(&files)?;
-    Ok(files.iter().fold(Digest::default().text(&studio.document.digest), Digest::file).to_string())
+    let mut digest = Digest::default().text(&studio.document.digest);
+    if let Some(session) = studio.session {
+        // Reference values and scales, and when the steps are, may lie in other files.
+        let catalog = &session.dataset().catalog;
+        digest = digest.text(&catalog.settings.to_string()).text(&format!("{:?}", catalog.times));
+    }
+    Ok(files.iter().fold(digest, Digest::file).to_string())
 }
 
 #[cfg(test)]

@@ -137,13 +137,15 @@ impl Definitions {
     /// What a name stands for in a zone that does not store it: a user's definition, a field of gradients, `grad_NAME`, or an
     /// expression that stands for itself. `None` for what the zone has, and for what is none of these.
     pub fn meaning(&self, zone: &Zone, name: &str) -> Option<Expression> {
-        if zone.array(name).is_some() {
+        // What has pages by now means what it meant before: results do not depend on what was asked for earlier.
+        let made = zone.array(name).is_some_and(|a| zone.arrays[a].derived);
+        if !made && zone.array(name).is_some() {
             return None;
         }
         if let Some((e, _)) = self.all.get(name) {
             return Some(e.clone());
         }
-        if Quantity::named(zone, name).is_some() || Derived::named(name).is_some() {
+        if !made && (Quantity::named(zone, name).is_some() || Derived::named(name).is_some()) {
             return None;
         }
         if let Some(g) = GRADIENTS.iter().find(|g| g.name == name) {

@@ -45,6 +45,14 @@ impl Made {
     }
 }
 
+impl Made {
+    /// What its pages are in: the unit that was asked for, else that of its dimension.
+    fn unit(&self) -> Option<Unit> {
+        let shown = self.shown.as_deref().and_then(|unit| Unit::parse(unit).ok());
+        shown.or(self.dimension.map(Unit::of))
+    }
+}
+
 /// What is computed for one zone before the pager knows of it.
 struct Making<'a> {
     dataset: &'a Dataset,
@@ -59,7 +67,7 @@ struct Making<'a> {
 impl Making<'_> {
     fn names<T>(&self, f: impl FnOnce(&Names<'_>) -> T) -> T {
         let unit = |name: &str| {
-            let own = self.made.iter().find(|m| m.name == name).and_then(|m| m.dimension).map(Unit::of);
+            let own = self.made.iter().find(|m| m.name == name).and_then(Made::unit);
             own.or_else(|| self.dataset.unit_of(name))
         };
         let known = || {
@@ -320,7 +328,7 @@ impl Dataset {
             };
         }
         if let Some(m) = self.made_named(name) {
-            return m.dimension.map(Unit::of);
+            return m.unit();
         }
         if let Some(d) = DEFINITIONS.iter().find(|d| d.name == name) {
             return match (self.in_si(d), d.divided_by) {

@@ -256,6 +256,11 @@ impl Compiler<'_> {
                 }
                 Ok(Value { parts: vec![v.parts[*c]], ..v })
             }
+            // Forty degrees below zero are not what is below zero as far as forty degrees are above it.
+            Kind::Negative(inside) if matches!(inside.kind, Kind::Number(_, Some(_))) => {
+                let Kind::Number(v, unit) = &inside.kind else { return self.value(inside) };
+                self.value(&Expression { column: e.column, kind: Kind::Number(-v, unit.clone()) })
+            }
             Kind::Negative(inside) => {
                 let v = self.value(inside)?;
                 if let Some(x) = v.literal {

@@ -87,8 +87,10 @@ fn extend(spool: &mut LineSpool, seed: u64, points: std::ops::Range<usize>, firs
         reason: line.reason,
         reason_backward: line.reason_backward,
     };
-    if points.end == line.points.len() {
+    if points.end == line.points.len() && first {
         spool.add(&piece)
+    } else if points.end == line.points.len() {
+        spool.finish(&piece)
     } else {
         spool.extend(&piece, first)
     }
