@@ -282,3 +282,50 @@ def test_killed_at_any_moment(codec: str, large: tuple[str, str], ff: Command, t
         ff("convert", "--append", all_steps, target)
         assert digest(target) == new and not Path(f"{target}.partial").exists()
     assert killed >= KILLS // 3
+
+
+def test_through_a_link(ff: Command, ff_json: Json, tmp_path: Path) -> None:
+    """The store that a link leads to gets the steps, and the link stays one."""
+    for n in range(3):
+        step(tmp_path, n)
+    ff("convert", steady(tmp_path), tmp_path / "whole.zarr")
+    (tmp_path / "s_2.q").rename(tmp_path / "later.q")
+    (tmp_path / "elsewhere").mkdir()
+    real, link = tmp_path / "elsewhere" / "s.zarr", tmp_path / "link.zarr"
+    ff("convert", steady(tmp_path), real)
+    link.symlink_to(real)
+    (tmp_path / "later.q").rename(tmp_path / "s_2.q")
+    ff("convert", "--append", steady(tmp_path), link)
+    assert link.is_symlink() and ff_json("info", real)["times"] == [0, 0.5, 1]
+    assert [p.name for p in real.parent.iterdir()] == ["s.zarr"]
+
+
+@pytest.mark.parametrize("left", ["old", "store"])
+def test_a_name_that_a_killed_run_took(left: str, ff: Command, ff_json: Json, tmp_path: Path) -> None:
+    """Where names cannot be exchanged at once a kill leaves the store in its folder: the next run gives it back its name."""
+    step(tmp_path, 0)
+    step(tmp_path, 1)
+    target = tmp_path / "s.zarr"
+    ff("convert", steady(tmp_path), target)
+    before = digest(target)
+    (tmp_path / "s.zarr.partial").mkdir()
+    target.rename(tmp_path / "s.zarr.partial" / left)
+    (tmp_path / "s_0.q").unlink()
+    for n in (2, 3):
+        step(tmp_path, n)
+    source = f"{tmp_path}/s_0.xyz+q={tmp_path}/s_[23].q"
+    assert ff_json("convert", "--append", source, target)["appended"]["first"] == 2
+    assert ff_json("info", target)["times"] == [0, 0.5, 1, 1.5]
+    kept = {name: data for name, data in digest(target).items() if name.endswith("density/c.0.0.0.0")}
+    assert kept and all(before[name] == data for name, data in kept.items())
+    assert not (tmp_path / "s.zarr.partial").exists()
+
+
+def test_definitions_are_refused(tmp_path: Path) -> None:
+    import farfield
+
+    step(tmp_path, 0)
+    for work in (farfield.convert, farfield.validate):
+        words = (steady(tmp_path), tmp_path / "s.zarr")[: 2 if work is farfield.convert else 1]
+        with pytest.raises(farfield.errors.UsageError, match="not kept in a store"):
+            work(*words, plot3d={"define": ["a = 2 * density"]})

@@ -1,6 +1,7 @@
 //! Derived fields of an open dataset: what is defined, and what has pages.
 
-use crate::session::{fetch_error, Session, Watch};
+use crate::limits::fetch_error;
+use crate::session::{Session, Watch};
 use crate::values::{visit_box, NodeBox};
 use field::error::FieldError;
 use field::expression::bounds::Interval;

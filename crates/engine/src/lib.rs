@@ -11,6 +11,7 @@ mod gridkind;
 mod handover;
 mod identity;
 pub mod info;
+pub mod limits;
 mod march;
 pub mod output;
 mod overtime;

@@ -10,8 +10,9 @@
 //! charges them by [`Flock`].
 
 use crate::executor::{self, Load, Outcome, Work};
+use crate::limits::{too_large, would_do};
 use crate::pathlines::Course;
-use crate::session::{would_do, Session, Watch};
+use crate::session::{Session, Watch};
 use crate::trace::{active_lines, enough_limit, least_limit, more_than, zone_order, PathSpec, TraceSpec};
 use crate::tracers::step_unsteady;
 use field::error::FieldError;
@@ -23,7 +24,7 @@ use kernels::line::Reason;
 use kernels::particle::{Particle, ParticleOptions};
 use kernels::pathline::PathOptions;
 use kernels::unsteady::{Series, UnsteadyFlow};
-use pager::error::{PageError, PageErrorKind};
+use pager::error::PageError;
 use pager::{Charge, ChargeKind, Pager, Worker};
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -241,12 +242,8 @@ impl Work for Window<'_> {
     }
     fn finish(&self, mut task: Going) -> Result<(), FieldError> {
         if let Some(e) = &task.failure {
-            if let PageErrorKind::TooLarge { needs, .. } = e.kind {
-                return Err(FieldError::LimitTooSmall {
-                    limit: self.pager.ledger().limit(),
-                    needs: would_do(self.pager, needs.saturating_mul(2)),
-                    what: e.what.to_string(),
-                });
+            if let Some(e) = too_large(self.pager, e) {
+                return Err(e);
             }
             let mut said = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
             said.get_or_insert_with(|| e.to_string());

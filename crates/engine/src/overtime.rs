@@ -1,7 +1,7 @@
 //! What a trace over several times is asked for, and the times at which its lines are wanted.
 
+use crate::limits::charge_other;
 use crate::output::Moments;
-use crate::session::charge_other;
 use crate::timelines::TimelineSpec;
 use crate::trace::TraceSpec;
 use field::dataset::Dataset;

@@ -1,7 +1,7 @@
 //! What pathlines are asked for: between which times, and what is read at each step.
 
+use crate::limits::charge_other;
 use crate::overtime::{charge_times, is_within, Times};
-use crate::session::charge_other;
 use crate::trace::TraceSpec;
 use crate::tracers::ReadAhead;
 use field::dataset::Dataset;

@@ -1,6 +1,7 @@
 //! An open dataset with its pager: what a command or a Python object holds.
 
 use crate::convert::{self, ArraySource, ConvertInput};
+use crate::limits::{charge_other, check_limit, pager_error, unseen, would_do};
 use field::catalog::Role;
 use field::dataset::{Dataset, Origin};
 use field::derive::Definitions;
@@ -12,7 +13,7 @@ use field::plot3d::{Given, Plot3d, Plot3dOptions};
 use field::series::SeriesFiles;
 use field::store::Store;
 use field::uniform::Uniform;
-use pager::{Backend, ChargeKind, Observer, PageErrorKind, Pager, PagerConfig, PagerError, PolicyKind};
+use pager::{Backend, ChargeKind, Observer, Pager, PagerConfig, PolicyKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -101,19 +102,6 @@ impl Means {
     }
 }
 
-/// The smallest memory limit that a run takes. Small data would do with less, but then what one part of a run says would do
-/// is too little for the next; no machine is short of so much.
-pub const SMALLEST_LIMIT: u64 = 4 << 20;
-
-/// Refuses a limit that no run takes.
-fn check_limit(limit: u64) -> Result<(), FieldError> {
-    if limit < SMALLEST_LIMIT {
-        let what = "any run, with its tables and buffers,".into();
-        return Err(FieldError::LimitTooSmall { limit, needs: SMALLEST_LIMIT, what });
-    }
-    Ok(())
-}
-
 /// Reads in flight where nobody says otherwise. A local disk is saturated by fewer, but reads that are done wait for a worker to
 /// take them, and meanwhile the disk has only the rest: all of 1.8 GB through the page cache took 1.5 s with 128 and 1.8 s with 64.
 pub const DEFAULT_READERS: usize = 128;
@@ -145,53 +133,6 @@ pub struct Session {
     /// What the ledger cannot see, kept free: stacks, the allocator's own.
     unseen: Mutex<pager::Charge>,
 }
-
-/// Share of the limit that [`Session`] keeps free for what the ledger cannot see, and the least and the most that it keeps: beside
-/// code, which is touched before the base is measured, stacks and freed lines that the allocator kept came to 0.1 to 1.2 MiB at
-/// limits of 4 to 32 MiB.
-const UNSEEN_SHARE: u64 = 16;
-const UNSEEN_LEAST: u64 = 3 << 19;
-const UNSEEN_MOST: u64 = 4 << 20;
-
-/// What is kept free under a limit.
-fn unseen(limit: u64) -> u64 {
-    (limit / UNSEEN_SHARE).clamp(UNSEEN_LEAST, UNSEEN_MOST)
-}
-
-/// The most that the pager reserves for its own bookkeeping under a limit that [`check_limit`] lets through.
-fn pager_reserve(limit: u64) -> u64 {
-    (limit / 32).min(8 << 20)
-}
-
-/// The limit under which `bytes` fit beside what is held now: what a refused charge says would do.
-pub(crate) fn would_do(pager: &Pager, bytes: u64) -> u64 {
-    let ledger = pager.ledger();
-    let grows = |limit: u64| unseen(limit) + pager_reserve(limit);
-    // Clean pages are dropped for a charge.
-    let held = ledger.used().saturating_sub(ledger.of(ChargeKind::Frames) + ledger.of(ChargeKind::Cached));
-    let own = held.saturating_sub(grows(ledger.limit())).saturating_add(bytes).saturating_add(SLACK);
-    let mut limit = own.max(ledger.limit());
-    // Ends: what grows is less than a tenth.
-    while own.saturating_add(grows(limit)) > limit {
-        limit = own.saturating_add(grows(limit));
-    }
-    limit
-}
-
-/// The smallest limit under which `bytes` fit beside what grows with it: what is kept free, the pager's reserve, and one part in
-/// `share` for results.
-pub(crate) fn limit_for(bytes: u64, share: u64) -> u64 {
-    let grows = |limit: u64| unseen(limit) + pager_reserve(limit) + limit / share;
-    let mut limit = bytes.max(SMALLEST_LIMIT);
-    // Ends: the shares together are less than a third.
-    while bytes.saturating_add(grows(limit)) > limit {
-        limit = bytes.saturating_add(grows(limit));
-    }
-    limit
-}
-
-/// Some more than the sum, for what is held for moments (tables, requests) when a charge is made.
-const SLACK: u64 = 128 << 10;
 
 impl Session {
     /// Opens a dataset. Reads headers only, except ASCII files, which are converted into the cache first.
@@ -409,64 +350,6 @@ impl Drop for Indexing<'_> {
 
 fn as_usize(n: [u32; 3]) -> [usize; 3] {
     n.map(|v| v as usize)
-}
-
-/// An error of the pager as the engine's callers see it.
-pub fn pager_error(e: PagerError) -> FieldError {
-    match e {
-        PagerError::LimitTooSmall { limit, needs } => {
-            FieldError::LimitTooSmall { limit, needs, what: "the page pool".into() }
-        }
-        PagerError::Page(p) => match p.kind {
-            // Nothing is wrong with the page.
-            PageErrorKind::TooLarge { needs, limit } => {
-                FieldError::LimitTooSmall { limit, needs: needs.saturating_mul(2), what: p.what.to_string() }
-            }
-            _ => FieldError::Page(p),
-        },
-        PagerError::Full(f) => {
-            FieldError::LimitTooSmall { limit: f.limit, needs: f.limit.saturating_add(f.needs), what: "this".into() }
-        }
-        PagerError::Map(e) => FieldError::Io { path: PathBuf::from("memory"), source: e },
-    }
-}
-
-/// Charges bytes of a converter or the like to the ledger; `what` needs them.
-pub(crate) fn charge_other(pager: &Arc<Pager>, bytes: u64, what: &str) -> Result<Box<dyn std::any::Any>, FieldError> {
-    match pager.charge(ChargeKind::Other, bytes) {
-        Ok(c) => Ok(Box::new(c)),
-        Err(f) => Err(FieldError::LimitTooSmall { limit: f.limit, needs: would_do(pager, bytes), what: what.into() }),
-    }
-}
-
-/// An error of [`Pager::fetch`] as the engine's callers see it, where `bytes` of pages were asked for.
-pub(crate) fn fetch_error(pager: &Pager, e: PagerError, bytes: u64) -> FieldError {
-    let short = match &e {
-        PagerError::Full(_) => true,
-        PagerError::Page(p) => matches!(p.kind, PageErrorKind::TooLarge { .. }),
-        _ => false,
-    };
-    if !short {
-        return pager_error(e);
-    }
-    // A page may be there twice, encoded and decoded.
-    FieldError::LimitTooSmall {
-        limit: pager.ledger().limit(),
-        needs: would_do(pager, bytes.saturating_mul(2)),
-        what: "reading a page of each field".into(),
-    }
-}
-
-/// A refusal of the outputs, which know neither limit nor ledger, as one that says what would do.
-pub(crate) fn refused(pager: &Pager, e: FieldError) -> FieldError {
-    match e {
-        FieldError::LimitTooSmall { needs, .. } => FieldError::LimitTooSmall {
-            limit: pager.ledger().limit(),
-            needs: would_do(pager, needs),
-            what: "holding the results".into(),
-        },
-        e => e,
-    }
 }
 
 /// [`charge_other`] for a session, as converters take it: with what a conversion needs goes the page that its source decodes on the

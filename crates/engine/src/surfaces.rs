@@ -1,7 +1,8 @@
 //! Grid surfaces: whole faces or inner planes of zones, with fields, to a file.
 
+use crate::limits::{charge_other, refused};
 use crate::output::{FieldSpec, FieldType, FieldValues, OutputError, OutputFile, Patch, SurfaceLayout, SurfaceWriter};
-use crate::session::{charge_other, refused, Session, Watch};
+use crate::session::{Session, Watch};
 use crate::trace::LedgerShare;
 use crate::values::{read_box, walls, GridFace, NodeBox};
 use field::catalog::DType;

@@ -1,7 +1,8 @@
 //! Ranges, boxes, iblank values and walls of a dataset: by looking at all of it, or out of what a store keeps.
 
 use crate::gridkind::{GridKind, GridLook};
-use crate::session::{charge_other, fetch_error, Session, Watch};
+use crate::limits::{charge_other, fetch_error};
+use crate::session::{Session, Watch};
 use crate::values::{visit_box, walls, GridFace, NodeBox};
 use field::dataset::Dataset;
 use field::error::FieldError;

@@ -4,6 +4,7 @@ use crate::admission::SeedOrder;
 pub(crate) use crate::admission::{zone_order, SeedRule};
 use crate::executor::{self, Load, Outcome, RunStats, Work};
 use crate::handover::{cut, Sink};
+use crate::limits::{too_large, would_do};
 use crate::output::{
     self, FieldSpec, FieldType, LineArrays, LineLayout, LineSpool, Moments, OutputFile, OutputFormat, Provenance,
     SpoolOptions,
@@ -14,7 +15,7 @@ use crate::pathlines::{self, Course};
 pub use crate::pathlines::{PathSpec, Releases};
 use crate::resume::{Kept, StateReader};
 use crate::seeds::Seeds;
-use crate::session::{would_do, Session, Watch};
+use crate::session::{Session, Watch};
 pub use crate::share::LedgerShare;
 use crate::timelines::Timelines;
 pub use crate::timelines::{Curves, Refine, TimelineSpec};
@@ -28,7 +29,7 @@ use kernels::saved::{Saved, Saver};
 use kernels::streakline::{StreakOptions, Streakline, OF_PARTICLES};
 use kernels::streamline::{Direction, Options};
 use kernels::timeline::{TimelineOptions, OF_POINTS};
-use pager::error::{PageError, PageErrorKind};
+use pager::error::PageError;
 use pager::{PageId, Pager, Worker};
 use std::iter::once;
 use std::ops::ControlFlow;
@@ -211,15 +212,8 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         pages
     }
     fn finish(&self, task: Self::Task) -> Result<(), FieldError> {
-        if let Some(e) = &task.failure {
-            if let PageErrorKind::TooLarge { needs, .. } = e.kind {
-                // Nothing is wrong with the page: the limit was lowered below what it takes.
-                return Err(FieldError::LimitTooSmall {
-                    limit: self.pager.ledger().limit(),
-                    needs: would_do(self.pager, needs.saturating_mul(2)),
-                    what: e.what.to_string(),
-                });
-            }
+        if let Some(e) = task.failure.as_ref().and_then(|e| too_large(self.pager, e)) {
+            return Err(e);
         }
         let mut state = Saver::default();
         if self.saves {
@@ -543,7 +537,7 @@ pub fn least_limit(step_bytes: u64) -> u64 {
 /// A limit that does for steps that need so many bytes in all, wherever they lead: beside them stand what the session keeps free,
 /// the pager's tables, and the results.
 pub fn enough_limit(closure_bytes: u64) -> u64 {
-    crate::session::limit_for(closure_bytes + 2 * LEAST, 8).div_ceil(64 << 10) * (64 << 10)
+    crate::limits::limit_for(closure_bytes + 2 * LEAST, 8).div_ceil(64 << 10) * (64 << 10)
 }
 
 /// Least memory for a run whatever the data: buffers of the outputs, tables, a few tasks.

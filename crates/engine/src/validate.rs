@@ -2,7 +2,8 @@
 //! place, where there are no checksums and lengths and shapes are what can be held.
 
 use crate::convert::Charge;
-use crate::session::{charge_other, fetch_error, Bare, Means, Session, Watch};
+use crate::limits::{charge_other, fetch_error};
+use crate::session::{Bare, Means, Session, Watch};
 use field::error::FieldError;
 use field::store::{Buffers, Problem, ShardId, ShardSeal, Store, Validation};
 use pager::{Event, PageErrorKind, PageId, PagerError};

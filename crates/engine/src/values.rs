@@ -1,7 +1,8 @@
 //! Values at nodes: boxes of a zone as arrays, walls, probes.
 
 use crate::blocking::{blocking_flow, until_here};
-use crate::session::{fetch_error, Session, Watch};
+use crate::limits::fetch_error;
+use crate::session::{Session, Watch};
 use crate::trace::{enough_limit, more_than};
 use field::dataset::Dataset;
 use field::error::FieldError;

@@ -3,7 +3,7 @@
 use crate::arguments::{self, Events, Object};
 use crate::watch::watched;
 use engine::convert::{self as converter, AskedPages, ConvertOptions, Spans};
-use engine::session::{charge_for, convert_input, Session};
+use engine::session::{charge_for, convert_input, Session, SourceSpec};
 use field::error::FieldError;
 use field::paging::Layout;
 use field::store::codec::Codec;
@@ -12,6 +12,16 @@ use pyo3::prelude::*;
 use serde_json::{json, Value};
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+/// Definitions mean something where fields are named; here nobody would see what became of them.
+fn no_definitions(spec: &SourceSpec) -> Result<(), FieldError> {
+    match spec.define.first() {
+        None => Ok(()),
+        Some(text) => Err(FieldError::Usage(format!(
+            "'{text}': what is defined is not kept in a store; define it where it is used, when the store is opened"
+        ))),
+    }
+}
 
 #[pyfunction]
 #[pyo3(signature = (source, destination, *, q=None, function=None, options="{}", memory_limit, workers=0, readers=0, events=None, progress=None))]
@@ -32,6 +42,7 @@ pub fn convert(
     watched(py, progress, |watch| {
         let mut o = Object::parse(options, "convert options")?;
         let spec = arguments::source(source, q, function, &mut o)?;
+        no_definitions(&spec)?;
         let mut means = arguments::means(memory_limit, workers, readers, "clock")?;
         let events = Events::create(events)?;
         means.observer = events.observer();
@@ -141,6 +152,7 @@ pub fn validate(
     watched(py, progress, |watch| {
         let mut o = Object::parse(options, "validate options")?;
         let spec = arguments::source(source, q, function, &mut o)?;
+        no_definitions(&spec)?;
         o.done()?;
         let mut means = arguments::means(memory_limit, workers, readers, "clock")?;
         let events = Events::create(events)?;

@@ -1,7 +1,8 @@
 //! How many grid pages a particle touches where it goes from one zone to another.
 
 use super::lines::Job;
-use crate::session::{pager_error, Means, Session, SourceSpec, Watch};
+use crate::limits::pager_error;
+use crate::session::{Means, Session, SourceSpec, Watch};
 use crate::trace::TraceSpec;
 use field::error::FieldError;
 use field::nodes::{Each, Miss, Nodes, Zone};

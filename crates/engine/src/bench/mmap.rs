@@ -1,6 +1,7 @@
 //! The rival: a PLOT3D file mapped into memory, or read into it whole, and the same kernel over it. The system does the paging.
 
-use crate::session::{pager_error, Session};
+use crate::limits::pager_error;
+use crate::session::Session;
 use field::catalog::DType;
 use field::dataset::{Dataset, Origin};
 use field::error::FieldError;

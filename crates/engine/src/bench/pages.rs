@@ -1,7 +1,8 @@
 //! Random pages of one array of a store: through the pager, and by `pread` with a checksum.
 
+use crate::limits::pager_error;
 use crate::process;
-use crate::session::{pager_error, Means};
+use crate::session::Means;
 use field::error::FieldError;
 use field::store::{Register, Store};
 use pager::id::{ArrayId, PageId, SourceId};

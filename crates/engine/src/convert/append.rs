@@ -87,12 +87,14 @@ pub fn append(
 /// Where names cannot be exchanged at once, a run that was killed between its two renames has left the store, old or new, in its folder:
 /// gives it back its name.
 fn put_back(dst: &Path, disk: &Disk) -> Result<(), FieldError> {
-    let Some(folder) = Partial::place(dst).filter(|p| p.is_dir()) else { return Ok(()) };
+    if !Partial::place(dst).is_some_and(|p| p.is_dir()) {
+        return Ok(());
+    }
     let partial = Partial::lock(disk, dst, None)?;
     for left in [partial.store(), partial.old()] {
         if !dst.exists() && Store::open(&left).is_ok() {
             disk.rename(&left, dst)?;
-            disk.sync_dir(&folder)?;
+            disk.sync_dir(dst.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
         }
     }
     Ok(())

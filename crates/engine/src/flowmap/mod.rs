@@ -19,10 +19,11 @@ mod volume;
 
 pub use grid::{SeedAxis, SeedGrid};
 
+use crate::limits::charge_other;
 use crate::march::{Flock, March};
 use crate::output::Reason;
 use crate::seeds::Seeds;
-use crate::session::{charge_other, Session, Watch};
+use crate::session::{Session, Watch};
 use crate::trace::{OverTime, PathSpec, TraceSpec};
 use field::error::FieldError;
 use kernels::line;

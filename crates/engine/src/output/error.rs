@@ -99,7 +99,7 @@ impl OutputError {
 }
 
 /// As the engine's callers see it, but for [`OutputError::Memory`]: an output has a share of a limit and knows neither that nor what
-/// else is held, so whoever makes one puts both in ([`crate::session::refused`]).
+/// else is held, so whoever makes one puts both in ([`crate::limits::refused`]).
 impl From<OutputError> for FieldError {
     fn from(e: OutputError) -> Self {
         match e {

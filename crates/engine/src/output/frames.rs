@@ -184,6 +184,7 @@ pub(crate) fn write(
                 vtp::write(spool, which, &file, provenance, partial, &mut |_, _| ControlFlow::Continue(()))?;
                 file.commit()?;
             }
+            // All is done: too late to stop.
             let _ = watch(times.len() as u64, times.len() as u64);
         }
     }

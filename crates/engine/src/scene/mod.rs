@@ -29,7 +29,8 @@ pub use document::{
 };
 pub use look::look;
 
-use crate::session::{limit_for, Bare, Means, Session, SourceSpec, Watch};
+use crate::limits::limit_for;
+use crate::session::{Bare, Means, Session, SourceSpec, Watch};
 use crate::trace::TraceSpec;
 use field::error::FieldError;
 use film::Film;

@@ -3,12 +3,13 @@
 use super::gather::Gathered;
 use super::gather::Shape;
 use super::pieces::{Arena, LineBuilder, LineStore};
+use crate::limits::{refused, would_do};
 use crate::march::{is_under_way, Flock, March};
 use crate::output::{ByteLog, Held, SpoolOptions};
 use crate::overtime::Times;
 use crate::pathlines::releases;
 use crate::seeds::Seeds;
-use crate::session::{refused, would_do, Session, Watch};
+use crate::session::{Session, Watch};
 use crate::trace::{LedgerShare, PathSpec, SeedRule, TraceSpec};
 use field::error::FieldError;
 use kernels::particle::Particle;

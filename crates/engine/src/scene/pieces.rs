@@ -8,9 +8,9 @@
 //! Invariant: how the geometry is cut depends on the geometry alone, never on the memory limit, so that pictures are equal bit
 //! for bit whatever the limit.
 
+use crate::limits::{refused, would_do};
 use crate::output::{ByteLog, Held, SpoolOptions};
 use crate::picture::{Aabb, Chunk, Geometry, GeometryError, Polyline, Positions, Wanted};
-use crate::session::{refused, would_do};
 use crate::trace::LedgerShare;
 use field::error::FieldError;
 use glam::DVec3;

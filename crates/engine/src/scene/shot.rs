@@ -7,12 +7,13 @@ use super::maps::Settled;
 use super::pieces::LineLayer;
 use super::target::Out;
 use super::view::{self, Chosen, NUMBERS};
+use crate::limits::would_do;
 use crate::output::ByteLog;
 use crate::picture::{
     self, Axes, Background, Budget, Colour, Effects, Furniture, Layer, Note, PictureError, Place, Radius, Samples,
     ScalarBar, Setting, Stoppable, Style,
 };
-use crate::session::{would_do, Watch};
+use crate::session::Watch;
 use field::error::FieldError;
 use pager::{ChargeKind, Pager};
 use std::collections::HashSet;

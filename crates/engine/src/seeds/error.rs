@@ -1,8 +1,8 @@
 //! What can be wrong with seeds.
 
 use super::spec::FORMS;
+use crate::limits::would_do;
 use crate::output::OutputError;
-use crate::session::would_do;
 use field::error::FieldError;
 use pager::Pager;
 use std::io;

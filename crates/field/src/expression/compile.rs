@@ -3,7 +3,7 @@
 
 use super::{Expression, Kind, Operator, Wrong};
 use crate::nodes::Zone;
-use crate::quantity::{Derived, Sources};
+use crate::quantity::{Quantity, Sources};
 use crate::units::{Dimension, Unit};
 use std::collections::HashMap;
 
@@ -112,27 +112,6 @@ pub struct Checked {
     pub dimension: Option<Dimension>,
     /// The unit in which it is asked for, as it was spelled.
     pub shown: Option<String>,
-}
-
-/// What a name stands for.
-#[derive(Clone, Debug)]
-pub enum FieldKind {
-    /// An array of the zone.
-    Array {
-        /// Its number.
-        array: usize,
-        /// Its components.
-        components: usize,
-    },
-    /// One component of an array.
-    Component {
-        /// Its number.
-        array: usize,
-        /// Which.
-        component: usize,
-    },
-    /// Made of the conserved variables at a point.
-    Derived(Derived),
 }
 
 /// What names mean in a zone.
@@ -282,13 +261,13 @@ impl Compiler<'_> {
     fn named(&mut self, name: &str, column: usize) -> Result<Value, Wrong> {
         let scalar =
             |part, unit: Option<Unit>| Value { parts: vec![part], dimension: unit.map(|u| u.dimension), literal: None };
-        if let Some(kind) = resolve(self.names.zone, self.sources, name) {
+        if let Some(kind) = Quantity::named(self.names.zone, name) {
             let unit = (self.names.unit)(name);
             let parts = match kind {
-                FieldKind::Array { array, components: 1 } => vec![self.input(array, 0)],
-                FieldKind::Array { array, .. } => self.vector(array).to_vec(),
-                FieldKind::Component { array, component } => vec![self.input(array, component)],
-                FieldKind::Derived(d) => self.derived(d),
+                Quantity::Stored { array, components: 1 } => vec![self.input(array, 0)],
+                Quantity::Stored { array, .. } => self.vector(array).to_vec(),
+                Quantity::Component { array, component } => vec![self.input(array, component)],
+                Quantity::Derived(d) => self.derived(d),
             };
             let parts = parts.into_iter().map(|p| self.scaled(p, unit)).collect();
             return Ok(Value { parts, dimension: unit.map(|u| u.dimension), literal: None });
@@ -432,18 +411,4 @@ impl Compiler<'_> {
         }
         Ok((parts, Some(d)))
     }
-}
-
-/// What a name stands for in a zone: arrays first, then what is made of the conserved variables, then components of arrays.
-pub fn resolve(zone: &Zone, sources: Sources, name: &str) -> Option<FieldKind> {
-    if let Some(array) = zone.array(name) {
-        return Some(FieldKind::Array { array, components: zone.arrays[array].components });
-    }
-    if let Some(d) = Derived::named(name).filter(|d| sources.offer(*d)) {
-        return Some(FieldKind::Derived(d));
-    }
-    let (stem, component) =
-        [("_x", 0), ("_y", 1), ("_z", 2)].iter().find_map(|(s, c)| Some((name.strip_suffix(s)?, *c)))?;
-    let array = zone.array(stem)?;
-    (component < zone.arrays[array].components).then_some(FieldKind::Component { array, component })
 }

@@ -14,7 +14,7 @@ pub mod run;
 
 use std::fmt;
 
-pub use compile::{Checked, FieldKind, Names, Node, Program};
+pub use compile::{Checked, Names, Node, Program};
 pub use function::Function;
 
 /// An operator between two values.
