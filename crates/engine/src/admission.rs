@@ -6,6 +6,7 @@ use crate::surfaces::AXES;
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::nodes::Zone;
+use field::space::CellId;
 use kernels::flow::ZoneOrder;
 use kernels::streamline::Seed;
 use pager::{Charge, ChargeKind, Pager};
@@ -18,7 +19,8 @@ const DRAWS: usize = 32;
 /// counts for what its grid resolves, not for the volume of its far field.
 pub(crate) struct SeedRule<'a> {
     seeds: &'a Seeds,
-    zones: Arc<[Zone]>,
+    /// Of the dataset.
+    pub(crate) zones: Arc<[Zone]>,
     /// Cells of all zones up to and with each, for random seeds.
     cells: Vec<u64>,
     /// The zone of seeds in computational space.
@@ -185,8 +187,7 @@ impl SeedOrder {
                     0
                 }
             };
-            let key = u64::from(zone) << (3 * BITS) | spread(cell(0)) | spread(cell(1)) << 1 | spread(cell(2)) << 2;
-            keyed.push((key, s as u32));
+            keyed.push((along(zone, [cell(0), cell(1), cell(2)]), s as u32));
         }
         keyed.sort_unstable();
         let order = keyed.into_iter().map(|k| k.1).collect();
@@ -198,6 +199,15 @@ impl SeedOrder {
     pub(crate) fn get(&self, n: u64) -> u64 {
         u64::from(self.order[n as usize])
     }
+}
+
+/// Where on the curve of its zone a cell is: of two in one block of 16 cells an axis only the lowest twelve bits differ.
+pub(crate) fn place_of(cell: CellId) -> u64 {
+    along(cell.zone, cell.ijk.map(|n| u64::from(n).min((1 << BITS) - 1)))
+}
+
+fn along(zone: u32, at: [u64; 3]) -> u64 {
+    u64::from(zone) << (3 * BITS) | spread(at[0]) | spread(at[1]) << 1 | spread(at[2]) << 2
 }
 
 /// Puts two zeros between the low bits.

@@ -18,6 +18,7 @@
 //! another computes.
 
 mod ahead;
+mod parked;
 mod ready;
 mod shared;
 mod work;
@@ -27,6 +28,7 @@ use field::error::FieldError;
 use field::space::LANES;
 use kernels::streamline::Progress;
 use pager::{ChargeKind, Full, PageId, Pager, Priority, Requested, Wake, Worker};
+use parked::Parked;
 use ready::Ready;
 use shared::{Leaving, Next, Shared, Slot};
 use std::sync::atomic::Ordering::*;
@@ -102,10 +104,11 @@ where
     let wake: Arc<dyn Wake> = shared.clone();
     pager.cancel(&wake);
     pager.cancel(&nobody);
+    shared.release_retired();
     let mut q = shared.lock();
     // Pages that others want, too, are still read, and their requests hold `shared`, but no task any more.
     q.ready = Ready::new(W::WINDOWED);
-    q.parked = Vec::new();
+    q.parked = Parked::new();
     if let Some(e) = q.error.take() {
         return Err(e);
     }
@@ -188,7 +191,7 @@ where
             return;
         }
         match self.work.resized(limit, self.load.active) {
-            Ok(most) => s.allow(most),
+            Ok(most) => s.allow(most, self.work.waiting(limit)),
             Err(e) => s.fail(e),
         }
     }
@@ -211,8 +214,8 @@ where
         let bytes = self.work.bytes(&task);
         match self.begin(|pager| pager.charge(ChargeKind::Tasks, bytes as u64)) {
             Ok(charge) => {
-                let (restarts, wanted, hold, window) = (0, Vec::new(), None, 0);
-                Some(Box::new(Slot { number, task, charge, charged: bytes, restarts, wanted, hold, window }))
+                let (restarts, wanted, hold, window, place) = (0, Vec::new(), None, 0, 0);
+                Some(Box::new(Slot { number, task, charge, charged: bytes, restarts, wanted, hold, window, place }))
             }
             Err(Refused { full, alone: true }) => {
                 s.fail(too_small(full, "the state of a line"));
@@ -240,7 +243,7 @@ where
             let _judge = pager::patient::lock(&s.judge);
             let idle = s.waiting.load(SeqCst) == s.live.load(SeqCst) && {
                 let q = s.lock();
-                (q.ready.none() || q.waiting() >= q.at_once) && q.active > 0
+                (q.ready.none() || q.enough_wait()) && q.active > 0
             };
             if idle && s.dropped.load(SeqCst) == dropped && s.limit.load(SeqCst) == s.pager.ledger().limit() {
                 if let Some(full) = s.pager.stalled() {
@@ -341,7 +344,7 @@ where
         let passed = {
             let mut q = s.lock();
             q.ready.turned(slot.window, window);
-            slot.window = window;
+            (slot.window, slot.place) = (window, self.place(&slot));
             q.ready.push(slot);
             q.ready.passed()
         };
@@ -351,6 +354,15 @@ where
         }
         if !self.ahead.pages.is_empty() {
             s.pager.request(&self.ahead.pages, 0, &self.nobody, Priority::Prefetch);
+        }
+    }
+
+    /// Where a task is. Of those that go through time one that has not found its place has one for itself.
+    fn place(&self, slot: &Slot<W::Task>) -> u64 {
+        if W::WINDOWED {
+            self.work.place(&slot.task).unwrap_or(slot.number << parked::WITHIN)
+        } else {
+            0
         }
     }
 
@@ -410,6 +422,7 @@ where
         if let Ok(done) = charge(&s.pager) {
             return Ok(done);
         }
+        s.release_retired();
         s.pager.press();
         self.work.worker(&mut self.context).release();
         while s.pager.work() {}
@@ -470,7 +483,11 @@ where
             if let Err(e) = self.work.finish(task) {
                 s.fail(e);
             }
-            drop(charge);
+            if W::WINDOWED {
+                s.retire(charge);
+            } else {
+                drop(charge);
+            }
             let passed = s.finished(window, self.load.tasks);
             self.passed(passed);
             return;
@@ -499,24 +516,13 @@ where
             s.elders.fetch_add(1, Relaxed);
             slot.hold = Some(s.pager.hold(&slot.wanted));
         }
+        slot.place = self.place(&slot);
         // Parked before the pages are asked for: the wake may come at once, from any thread.
-        let token = {
-            let mut q = s.lock();
-            let at = match q.free.pop() {
-                Some(n) => n,
-                None => {
-                    q.parked.push(None);
-                    q.parked.len() - 1
-                }
-            };
-            q.parked[at] = Some(slot);
-            at
-        };
+        let token = s.lock().parked.park(slot);
         if s.pager.request(&missing, token as u64, &self.wake, Priority::Demand) == Requested::Ready {
             let mut q = s.lock();
             // No wake comes.
-            q.free.push(token);
-            if let Some(slot) = q.parked[token].take() {
+            if let Some(slot) = q.parked.wake(token) {
                 q.ready.push_first(slot);
             }
         }

@@ -108,7 +108,7 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
         "times_step": apart(&c.times), "times_equal": equal(&c.times),
         "pages": {"total": dataset.page_count()?, "bytes": page_bytes}, "bytes_disk": disk, "bytes_memory": dataset.bytes(),
         "checked": dataset.checked(), "layout": layout, "codec": codec,
-        "limit_least_bytes": crate::trace::enough_limit(dataset.closure_bytes(&fields_traced, &session.pager, c.times.len().clamp(1, 2))),
+        "limit_least_bytes": crate::limits::enough_limit(dataset.closure_bytes(&fields_traced, &session.pager, c.times.len().clamp(1, 2))),
         "walls": found.walls.map(|walls| walls.iter().map(|f| json!({
             "zone": dataset.zones[f.zone].name, "axis": AXES[f.axis], "index": f.index + 1,
         })).collect::<Vec<_>>()),

@@ -1,6 +1,7 @@
 //! Executor, admission, conversion, outputs, pictures: what a command does, without CPython.
 
 mod admission;
+mod away;
 pub mod bench;
 mod blocking;
 pub mod convert;
@@ -11,6 +12,7 @@ mod gridkind;
 mod handover;
 mod identity;
 pub mod info;
+mod leaving;
 pub mod limits;
 mod march;
 pub mod output;

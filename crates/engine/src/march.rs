@@ -9,11 +9,13 @@
 //! [`March::new`] checks what is asked for, [`March::go_to`] takes a batch to a time. The particles themselves are the caller's, who
 //! charges them by [`Flock`].
 
+use crate::admission::place_of;
 use crate::executor::{self, Load, Outcome, Work};
+use crate::limits::{active_lines, enough_limit, least_limit, more_than};
 use crate::limits::{too_large, would_do};
 use crate::pathlines::Course;
 use crate::session::{Session, Watch};
-use crate::trace::{active_lines, enough_limit, least_limit, more_than, zone_order, PathSpec, TraceSpec};
+use crate::trace::{zone_order, PathSpec, TraceSpec};
 use crate::tracers::step_unsteady;
 use field::error::FieldError;
 use field::nodes::Zone;
@@ -23,7 +25,7 @@ use kernels::flow::ZoneOrder;
 use kernels::line::Reason;
 use kernels::particle::{Particle, ParticleOptions};
 use kernels::pathline::PathOptions;
-use kernels::unsteady::{Series, UnsteadyFlow};
+use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
 use pager::error::PageError;
 use pager::{Charge, ChargeKind, Pager, Worker};
 use std::any::Any;
@@ -50,6 +52,9 @@ fn particle_bytes(components: usize) -> u64 {
     (size_of::<Particle>() + 2 * 4 * (48 + 8 * components) + 64) as u64
 }
 
+/// Bytes of the number of a particle that goes, and of its place while they are sorted.
+const OF_GOING: u64 = 20;
+
 /// Particles with the memory that they take.
 pub(crate) struct Flock {
     /// The particles.
@@ -57,14 +62,15 @@ pub(crate) struct Flock {
     charge: Charge,
     /// Of one particle.
     bytes: u64,
+    /// Times to which they were taken.
+    turns: u32,
 }
 
 impl Flock {
     /// None yet, of so many sampled components, of seeds that hold so many bytes each.
     pub(crate) fn new(pager: &Arc<Pager>, components: usize, seed_bytes: u64) -> Result<Self, FieldError> {
         let charge = pager.charge(ChargeKind::Tasks, 0).map_err(|f| short(pager, f.needs))?;
-        // Those that go are numbered, too.
-        Ok(Self { particles: Vec::new(), charge, bytes: particle_bytes(components) + seed_bytes + 4 })
+        Ok(Self { particles: Vec::new(), charge, bytes: particle_bytes(components) + seed_bytes + OF_GOING, turns: 0 })
     }
 
     /// Makes room for so many in all.
@@ -82,7 +88,7 @@ impl Flock {
 
     /// Particles that fit into so many bytes.
     pub(crate) fn fitting(bytes: u64, components: usize) -> usize {
-        usize::try_from(bytes / (particle_bytes(components) + 4)).unwrap_or(usize::MAX).max(1)
+        usize::try_from(bytes / (particle_bytes(components) + OF_GOING)).unwrap_or(usize::MAX).max(1)
     }
 }
 
@@ -155,7 +161,14 @@ impl March {
     ) -> Result<Marched, FieldError> {
         let options = ParticleOptions { path: self.path.clone(), until, within: self.within };
         let going = flock.particles.iter().zip(0u32..).filter(|(p, _)| !p.is_there(&options)).map(|(_, n)| n);
-        let going: Vec<u32> = going.collect();
+        let mut going: Vec<u32> = going.collect();
+        // Those near each other together, and from one time to the next the other way round: what is in memory serves the beginning.
+        let place = |n: &u32| flock.particles[*n as usize].place().map_or(0, place_of);
+        going.sort_by_cached_key(place);
+        if flock.turns % 2 == 1 {
+            going.reverse();
+        }
+        flock.turns += 1;
         if going.is_empty() {
             return Ok(Marched::default());
         }

@@ -44,6 +44,16 @@ fn touch_code() {
     }
 }
 
+/// Gives what the allocator keeps of freed memory back to the system. It keeps what thousands of states took after they are gone and
+/// their charges released: what is charged next would come on top (2 MiB were seen, of 10,000 particles).
+pub(crate) fn give_back_freed() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: may be called at any time, from any thread.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Processor seconds of all threads, user and system.
 pub fn cpu_seconds() -> f64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,10 +1,15 @@
 //! Streamlines of many seeds: seeds to tasks, tasks to the executor, lines to the spool.
 
 use crate::admission::SeedOrder;
-pub(crate) use crate::admission::{zone_order, SeedRule};
+pub(crate) use crate::admission::{place_of, zone_order, SeedRule};
+use crate::away::Held;
 use crate::executor::{self, Load, Outcome, RunStats, Work};
 use crate::handover::{cut, Sink};
-use crate::limits::{too_large, would_do};
+use crate::leaving::Leaving;
+use crate::limits::{
+    active_lines, enough_limit, least_limit, line_bytes, more_than, results_budget, too_large, window_bytes, would_do,
+    KEPT_AWAY, KEPT_POINTS,
+};
 use crate::output::{
     self, FieldSpec, FieldType, LineArrays, LineLayout, LineSpool, Moments, OutputFile, OutputFormat, Provenance,
     SpoolOptions,
@@ -23,7 +28,8 @@ pub use crate::tracers::ReadAhead;
 use crate::tracers::{Streamlines, Tracer, Unsteady};
 use field::dataset::Dataset;
 use field::error::FieldError;
-use field::space::{ZoneFields, LANES};
+use field::nodes::Zone;
+use field::space::{CellId, ZoneFields, LANES};
 use kernels::pathline::Pathline;
 use kernels::saved::{Saved, Saver};
 use kernels::streakline::{StreakOptions, Streakline, OF_PARTICLES};
@@ -34,7 +40,7 @@ use pager::{PageId, Pager, Worker};
 use std::iter::once;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What is traced.
@@ -80,6 +86,7 @@ pub struct TraceReport {
 struct Tracing<'a, T> {
     tracer: T,
     pager: &'a Arc<Pager>,
+    zones: &'a [Zone],
     seeds: &'a SeedRule<'a>,
     /// Seeds in the order of admission, where sorting them fits.
     sorted: Option<&'a SeedOrder>,
@@ -92,23 +99,32 @@ struct Tracing<'a, T> {
     moment: u64,
     step_bytes: u64,
     line_bytes: u64,
+    /// What a line takes beside that while it is amid a step.
+    under_way_bytes: u64,
     workers: usize,
+    /// Whether lines that wait for their turn are put away.
+    puts_away: bool,
     /// When the run came to its last window, as the pager counts.
     since: AtomicU64,
     /// Pages that had been evicted when it came there.
     evicted: AtomicU64,
     /// Whether memory held what the last window took: only then is there room to read ahead.
     roomy: AtomicBool,
+    /// The window that comes first, and where lines are in it and in the next.
+    window: AtomicU32,
+    leaving: Leaving,
     sink: &'a Mutex<Sink>,
 }
 
 /// One line in the making.
 pub struct LineTask<L> {
     number: u64,
-    line: L,
+    line: Held<L>,
     failure: Option<PageError>,
     /// No piece of it is in the spool yet.
     first: bool,
+    /// The window in which it is, and the cell in which it came there.
+    at: Option<(u32, CellId)>,
 }
 
 impl<T: Tracer> Work for Tracing<'_, T> {
@@ -132,7 +148,7 @@ impl<T: Tracer> Work for Tracing<'_, T> {
                 line.ok_or_else(|| states.damaged(n))?
             }
         };
-        Ok(LineTask { number: n, line, failure: None, first: true })
+        Ok(LineTask { number: n, line: Held::new(line), failure: None, first: true, at: None })
     }
     #[inline(always)]
     fn steps(
@@ -145,7 +161,7 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         let mut lines = [const { None }; LANES];
         for ((task, line), failure) in tasks.into_iter().zip(&mut lines).zip(&mut failures) {
             if let Some(LineTask { line: l, failure: f, .. }) = task {
-                (*line, *failure) = (Some(l), Some(f));
+                (*line, *failure) = (Some(l.take_up(&self.tracer)), Some(f));
             }
         }
         self.tracer.steps(flow, lines, outcomes, |lane, error| {
@@ -156,17 +172,21 @@ impl<T: Tracer> Work for Tracing<'_, T> {
     }
     #[inline(always)]
     fn bytes(&self, task: &Self::Task) -> usize {
+        let held = match &task.line {
+            Held::Here(line) => T::bytes(line),
+            Held::Away(bytes) => bytes.capacity(),
+        };
         // What it grows by within a window is charged from the beginning: of thousands of tasks it would be too much to charge later.
         if T::WINDOWED {
-            T::bytes(&task.line).max(self.line_bytes as usize) + OF_TASK as usize
+            held.max(self.line_bytes as usize) + OF_TASK as usize
         } else {
-            T::bytes(&task.line)
+            held
         }
     }
     /// Its halves are joined into arrays of their own, and those are split by fields once the halves are gone.
     fn finishing(&self, task: &Self::Task) -> usize {
         // A state that is kept stands beside them, and a copy of the line.
-        T::bytes(&task.line) * if self.saves { 4 } else { 1 }
+        task.line.here().map_or(0, T::bytes) * if self.saves { 4 } else { 1 }
     }
     fn resized(&self, limit: u64, _active: usize) -> Result<usize, FieldError> {
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
@@ -176,7 +196,19 @@ impl<T: Tracer> Work for Tracing<'_, T> {
     const WINDOWED: bool = T::WINDOWED;
     #[inline(always)]
     fn window(&self, task: &Self::Task) -> u32 {
-        T::window(&task.line)
+        task.line.here().map(T::window).or(task.at.map(|at| at.0)).unwrap_or(0)
+    }
+    fn place(&self, task: &Self::Task) -> Option<u64> {
+        task.line.here().and_then(T::place).or(task.at.map(|at| at.1)).map(place_of)
+    }
+    fn waiting(&self, limit: u64) -> (usize, usize) {
+        if !self.goes_through_time() {
+            return (usize::MAX, usize::MAX);
+        }
+        // A place takes a page of each array and one of their neighbours, as a rule: a quarter of the largest step. They may fill a quarter of
+        // the memory.
+        let places = limit / self.step_bytes.max(1);
+        (self.most_waiting(limit), usize::try_from(places).unwrap_or(usize::MAX).clamp(2 * self.workers, MOST_PLACES))
     }
     fn turned(
         &self,
@@ -185,14 +217,20 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         task: &mut Self::Task,
         ahead: &mut Vec<PageId>,
     ) -> Result<(), FieldError> {
+        let Held::Here(line) = &mut task.line else { return Ok(()) };
         if self.roomy.load(Relaxed) {
-            self.tracer.ahead(flow, lane, &task.line, ahead);
+            self.tracer.ahead(flow, lane, line, ahead);
         }
-        if self.saves || !self.layout.moments.is_one_line() {
-            // The state holds the line so far; a line for each moment is made of the whole.
-            return Ok(());
+        let at = T::place(line).map(|cell| (T::window(line), cell));
+        // A state that is kept holds the line so far, and a line for each moment is made of the whole.
+        let keeps = self.saves || !self.layout.moments.is_one_line();
+        let least = if self.puts_away { KEPT_AWAY } else { KEPT_POINTS / 2 };
+        let piece = if keeps { None } else { T::drain(line, least) };
+        if self.puts_away {
+            task.line.put_away::<T>(self.line_bytes as usize);
         }
-        let Some(piece) = T::drain(&mut task.line, KEPT_POINTS / 2) else { return Ok(()) };
+        self.moved(task, at);
+        let Some(piece) = piece else { return Ok(()) };
         let first = core::mem::replace(&mut task.first, false);
         let lines = cut(self.layout, task.number, self.moment, &piece);
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
@@ -202,6 +240,7 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         self.pager.keep_used_since(self.since.swap(self.pager.now(), Relaxed));
         let evicted = self.pager.evictions();
         self.roomy.store(self.evicted.swap(evicted, Relaxed) == evicted, Relaxed);
+        self.window.store(window, Relaxed);
         let (arrays, steps) = self.tracer.passed(window);
         if !steps.is_empty() {
             self.pager.give_back_segments(arrays, steps);
@@ -211,15 +250,17 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         pages.truncate((self.pager.ledger().limit() / 16 / OF_TASK) as usize);
         pages
     }
-    fn finish(&self, task: Self::Task) -> Result<(), FieldError> {
+    fn finish(&self, mut task: Self::Task) -> Result<(), FieldError> {
+        self.moved(&mut task, None);
         if let Some(e) = task.failure.as_ref().and_then(|e| too_large(self.pager, e)) {
             return Err(e);
         }
         let mut state = Saver::default();
+        let line = task.line.into_line(&self.tracer);
         if self.saves {
-            self.tracer.save(&task.line, &mut state);
+            self.tracer.save(&line, &mut state);
         }
-        let j = T::join(task.line);
+        let j = T::join(line);
         let lines = cut(self.layout, task.number, self.moment, &j);
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(states) = &mut sink.state {
@@ -230,21 +271,53 @@ impl<T: Tracer> Work for Tracing<'_, T> {
 }
 
 impl<T: Tracer> Tracing<'_, T> {
-    /// Lines under way at most.
+    /// A line has come into another window, or is done.
+    fn moved(&self, task: &mut LineTask<T::Line>, to: Option<(u32, CellId)>) {
+        if !self.goes_through_time() {
+            return;
+        }
+        let (mut left, from) = (Vec::new(), core::mem::replace(&mut task.at, to));
+        self.leaving.moved(self.zones, from, to, &mut left);
+        let Some((window, _)) = from else { return };
+        if left.is_empty() || self.roomy.load(Relaxed) || window != self.window.load(Relaxed) {
+            return;
+        }
+        let mut pages = Vec::new();
+        left.into_iter().for_each(|page| self.tracer.left(window, page, &mut pages));
+        if !pages.is_empty() {
+            self.pager.give_back_pages(&pages);
+        }
+    }
+
+    fn goes_through_time(&self) -> bool {
+        T::WINDOWED && self.tracer.windows() > 1
+    }
+
+    /// Lines through time that may wait for pages amid a step: one part in sixteen of the memory is for what they hold of it.
+    fn most_waiting(&self, limit: u64) -> usize {
+        let most = limit / 16 / self.under_way_bytes.max(1);
+        usize::try_from(most).unwrap_or(usize::MAX).max(2 * self.workers)
+    }
+
+    /// Lines under way at most. Those that go through time hold a quarter of the memory: with half of it, what a window takes was read several
+    /// times as often as batches would have read it again.
     fn most_active(&self, limit: u64) -> usize {
-        if T::WINDOWED && self.tracer.windows() > 1 {
+        if self.goes_through_time() {
             let each = self.line_bytes + OF_TASK;
-            return usize::try_from(limit / 2 / each).unwrap_or(usize::MAX).max(2 * self.workers);
+            let steps = self.most_waiting(limit) as u64 * self.under_way_bytes;
+            let most = (limit / 4).saturating_sub(steps) / each;
+            return usize::try_from(most).unwrap_or(usize::MAX).max(2 * self.workers);
         }
         active_lines(limit, self.step_bytes, self.line_bytes, self.workers, self.pager.readers())
     }
 }
 
-/// Bytes that the executor keeps of a task.
-const OF_TASK: u64 = 256;
+/// Places at which lines through time wait for pages at most: their reads keep any device busy.
+const MOST_PLACES: usize = 1024;
 
-/// Points of a pathline that are handed over in one piece, as a rule: a piece has 12 bytes of its own, a point 36 or more.
-const KEPT_POINTS: usize = 8;
+/// Bytes that the executor keeps of a task, and what the allocator loses between states that come and go: 10,000 particles that were charged
+/// with 680 bytes each took 820.
+const OF_TASK: u64 = 640;
 
 /// Where the lines go.
 pub enum Destination<'a> {
@@ -409,14 +482,24 @@ impl Job<'_> {
         let (mut run, all) = (RunStats::default(), tasks * tracers.len() as u64);
         for (n, tracer) in tracers.enumerate() {
             let tracer = tracer?;
-            let line_bytes = match (T::WINDOWED && tracer.windows() > 1, keeps) {
-                (true, false) => tracer.most_bytes() as u64 + window_bytes(components),
+            let through_time = T::WINDOWED && tracer.windows() > 1;
+            let line_bytes = match (through_time, keeps) {
+                (true, false) => tracer.most_bytes() as u64 + window_bytes(components, KEPT_POINTS),
                 (true, true) => tracer.most_bytes() as u64 + line_bytes / 4,
                 _ => line_bytes,
+            };
+            let fit = tasks.saturating_mul(line_bytes + OF_TASK) <= limit / 16;
+            let puts_away = through_time && T::AWAY_BYTES > 0 && !keeps && !fit;
+            let away_bytes = T::AWAY_BYTES as u64 + window_bytes(components, KEPT_AWAY);
+            let (line_bytes, step_bytes) = if puts_away {
+                (away_bytes, line_bytes + T::step_bytes() as u64)
+            } else {
+                (line_bytes, T::step_bytes() as u64)
             };
             let work = Tracing {
                 tracer,
                 pager,
+                zones: &seeds.zones,
                 seeds,
                 sorted: sorted.as_ref(),
                 states: kept.reader(),
@@ -425,10 +508,14 @@ impl Job<'_> {
                 moment: n as u64,
                 step_bytes: need.step,
                 line_bytes,
+                under_way_bytes: step_bytes,
+                puts_away,
                 workers,
                 since: AtomicU64::new(pager.now()),
                 evicted: AtomicU64::new(pager.evictions()),
                 roomy: AtomicBool::new(true),
+                window: AtomicU32::new(0),
+                leaving: Leaving::default(),
                 sink: &sink,
             };
             let at_once = spec.path.as_ref().and_then(|p| p.at_once).unwrap_or(usize::MAX).max(1);
@@ -486,62 +573,6 @@ impl Job<'_> {
         Ok((report, arrays))
     }
 }
-
-/// Bytes of finished lines that stay in memory; the others go to disk.
-fn results_budget(limit: u64) -> usize {
-    usize::try_from(limit / 8).unwrap_or(usize::MAX)
-}
-
-/// A limit that is too small, with at least `enough` as what would do.
-pub(crate) fn more_than(e: FieldError, enough: u64) -> FieldError {
-    match e {
-        FieldError::LimitTooSmall { limit, needs, what } => {
-            FieldError::LimitTooSmall { limit, needs: needs.max(enough), what }
-        }
-        e => e,
-    }
-}
-
-/// Bytes that a line under way may come to, with room to grow.
-pub(crate) fn line_bytes(options: &Options, components: usize) -> u64 {
-    let points = 2 * (u64::from(options.max_steps) + 1);
-    points.saturating_mul(48 + 8 * components as u64).min(LONG_LINE)
-}
-
-/// Bytes of the points of a line that goes through time, while it is in a window: as a rule it makes a few steps there.
-fn window_bytes(components: usize) -> u64 {
-    KEPT_POINTS as u64 * (40 + 8 * components as u64)
-}
-
-/// More is not set aside for a line whatever its options allow: hardly any gets as long, and few lines under way would leave
-/// readers idle.
-const LONG_LINE: u64 = 256 << 10;
-
-/// Lines under way at a time: each uses a page or two of each array that it reads, and grows; half of the memory is for that. No
-/// more than keep readers and workers busy: what a line waits for is mostly a page or two of each of three arrays.
-pub(crate) fn active_lines(limit: u64, step_bytes: u64, line_bytes: u64, workers: usize, readers: usize) -> usize {
-    let each = (step_bytes / 4).max(64 << 10).max(line_bytes);
-    let busy = readers.max(workers * 2 * LANES).max(BUSY);
-    (limit / 2 / each).clamp(workers as u64 * 2, busy as u64) as usize
-}
-
-/// Lines that keep a disk busy. Of 512 under way 1.10 times the bytes of the pages touched were read, of 64 to 128 1.05, and the
-/// run took 0.63 s instead of 0.68; with 32 it took 0.84.
-const BUSY: usize = 128;
-
-/// The smallest limit for a largest step of so many bytes: the elder's pages beside an eighth for results, and the bookkeeping.
-pub fn least_limit(step_bytes: u64) -> u64 {
-    ((step_bytes + step_bytes / 4).max(LEAST) * 8 / 7).div_ceil(64 << 10) * (64 << 10) + (64 << 10)
-}
-
-/// A limit that does for steps that need so many bytes in all, wherever they lead: beside them stand what the session keeps free,
-/// the pager's tables, and the results.
-pub fn enough_limit(closure_bytes: u64) -> u64 {
-    crate::limits::limit_for(closure_bytes + 2 * LEAST, 8).div_ceil(64 << 10) * (64 << 10)
-}
-
-/// Least memory for a run whatever the data: buffers of the outputs, tables, a few tasks.
-const LEAST: u64 = 512 << 10;
 
 /// What is written beside the lines. Not where the data lay: the same data give the same bytes from any layout and place.
 pub fn provenance(session: &Session, spec: &TraceSpec) -> Provenance {

@@ -2,10 +2,11 @@
 
 use crate::admission::SeedRule;
 use crate::executor::Outcome;
+use crate::leaving::ZonePage;
 use field::error::FieldError;
 use field::nodes::{Miss, Nodes, Zone};
 use field::paged::PagedNodes;
-use field::space::{Space, ZoneFields, LANES};
+use field::space::{CellId, Space, ZoneFields, LANES};
 use kernels::flow::{GridFlow, ZoneOrder};
 use kernels::line::Joined;
 use kernels::saved::{Saved, Saver};
@@ -76,6 +77,24 @@ pub(crate) trait Tracer: Sync {
     fn window(_line: &Self::Line) -> u32 {
         0
     }
+    /// The cell in which a line through time was last, if it is known.
+    fn place(_line: &Self::Line) -> Option<CellId> {
+        None
+    }
+    /// Bytes that a line through time holds beside all else while it is amid a step.
+    fn step_bytes() -> usize {
+        0
+    }
+    /// See [`UnsteadyLine::put_away`].
+    fn put_away(_line: &Self::Line, _to: &mut Saver) -> bool {
+        false
+    }
+    /// See [`UnsteadyLine::take_up`].
+    fn take_up(&self, _from: &[u8]) -> Option<Self::Line> {
+        None
+    }
+    /// See [`UnsteadyLine::AWAY_BYTES`].
+    const AWAY_BYTES: usize = 0;
     /// Bytes that a line through time comes to, as far as they can be told, beside the points of one window.
     fn most_bytes(&self) -> usize {
         0
@@ -90,6 +109,9 @@ pub(crate) trait Tracer: Sync {
     fn passed(&self, _window: u32) -> (&[ArrayId], Range<u32>) {
         (&[], 0..0)
     }
+    /// Adds what nobody wants any more of a page of a zone whose last line has left a window: of the time step that only this window and
+    /// those before it need.
+    fn left(&self, _window: u32, _page: ZonePage, _pages: &mut Vec<PageId>) {}
     /// Pages to read ahead when the run has come to a window, wherever lines are.
     fn coming(&self, _window: u32) -> Vec<PageId> {
         Vec::new()
@@ -211,6 +233,19 @@ impl<L: UnsteadyLine> Tracer for Unsteady<L> {
     fn window(line: &L) -> u32 {
         line.window()
     }
+    fn place(line: &L) -> Option<CellId> {
+        line.place()
+    }
+    fn step_bytes() -> usize {
+        L::step_bytes()
+    }
+    fn put_away(line: &L, to: &mut Saver) -> bool {
+        line.put_away(to)
+    }
+    fn take_up(&self, from: &[u8]) -> Option<L> {
+        L::take_up(&mut Saved(from), self.components)
+    }
+    const AWAY_BYTES: usize = L::AWAY_BYTES;
     fn most_bytes(&self) -> usize {
         L::most_bytes(&self.options)
     }
@@ -243,6 +278,15 @@ impl<L: UnsteadyLine> Tracer for Unsteady<L> {
     }
     fn passed(&self, window: u32) -> (&[ArrayId], Range<u32>) {
         (&self.arrays, self.series.passed(window, L::times(&self.options)))
+    }
+    fn left(&self, window: u32, (zone, page): ZonePage, pages: &mut Vec<PageId>) {
+        let times = L::times(&self.options);
+        let interval = self.series.interval_of(window, times);
+        let step = if self.series.linear && times[1] < times[0] { self.series.next(interval) } else { interval };
+        let of = &self.zones[zone as usize];
+        let fields = self.series.fields[step as usize][zone as usize].arrays();
+        let arrays = fields.into_iter().chain([of.xyz]).chain(of.iblank).map(|n| &of.arrays[n]);
+        pages.extend(arrays.filter(|a| !a.steady).map(|a| PageId::new(a.id, step, page)));
     }
     fn coming(&self, window: u32) -> Vec<PageId> {
         let ReadAhead::Steps(count) = self.ahead else { return Vec::new() };

@@ -2,8 +2,8 @@
 
 use crate::blocking::{blocking_flow, until_here};
 use crate::limits::fetch_error;
+use crate::limits::{enough_limit, more_than};
 use crate::session::{Session, Watch};
-use crate::trace::{enough_limit, more_than};
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::nodes::{ArraySlot, Zone};

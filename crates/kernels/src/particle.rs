@@ -9,6 +9,7 @@ use crate::pathline::{PathOptions, Pathline};
 use crate::streamline::{Progress, Seed};
 use crate::unsteady::{UnsteadyFlow, UnsteadyLine};
 use field::nodes::{Miss, Nodes};
+use field::space::CellId;
 
 /// How particles are followed.
 #[derive(Clone, Debug)]
@@ -136,6 +137,14 @@ impl UnsteadyLine for Particle {
 
     fn most_bytes(options: &ParticleOptions) -> usize {
         Pathline::most_bytes(&options.path)
+    }
+
+    fn step_bytes() -> usize {
+        Pathline::step_bytes()
+    }
+
+    fn place(&self) -> Option<CellId> {
+        self.path.place()
     }
 
     fn window(&self) -> u32 {

@@ -117,12 +117,15 @@ impl UnsteadyLine for Pathline {
     }
 
     fn bytes(&self) -> usize {
-        let stepper = core::mem::size_of::<Stepper<Place>>();
-        core::mem::size_of::<Self>() + stepper + self.line.bytes() + 8 * self.sampled.capacity()
+        self.bytes_under_way() - if matches!(self.state, State::Run(..)) { 0 } else { Self::step_bytes() }
     }
 
     fn most_bytes(_options: &PathOptions) -> usize {
-        core::mem::size_of::<Self>() + core::mem::size_of::<Stepper<Place>>()
+        core::mem::size_of::<Self>()
+    }
+
+    fn step_bytes() -> usize {
+        core::mem::size_of::<Stepper<Place>>()
     }
 
     fn step<N: Nodes>(
@@ -147,6 +150,13 @@ impl UnsteadyLine for Pathline {
         self.window
     }
 
+    fn place(&self) -> Option<CellId> {
+        match &self.state {
+            State::Enter(place, _) | State::Run(_, place) => Some(place.spot.cell),
+            State::Locate | State::Finished => self.arrived.map(|place| place.spot.cell),
+        }
+    }
+
     fn drain(&mut self, least: usize) -> Option<Joined> {
         (self.line.len() >= least).then(|| self.line.drain())
     }
@@ -162,6 +172,35 @@ impl UnsteadyLine for Pathline {
         let until = flow.series().edge_after(self.time, options.times[1]);
         flow.straight_on(lane, place, *v, until - self.time, cells);
     }
+
+    fn put_away(&self, to: &mut Saver) -> bool {
+        let State::Enter(place, v) = &self.state else { return false };
+        to.place(place);
+        to.floats(v);
+        to.floats(&self.x);
+        to.floats(&[self.time, self.h, self.released, self.last_kept, self.smallest]);
+        to.halves(self.interval, self.window);
+        to.halves(self.steps, u32::from(self.all));
+        self.line.save(to);
+        true
+    }
+
+    fn take_up(from: &mut Saved<'_>, fields: usize) -> Option<Self> {
+        let (place, v, x) = (from.place()?, from.three()?, from.three()?);
+        let (time, h, released) = (from.float()?, from.float()?, from.float()?);
+        // Where it was let go it has left behind.
+        let mut p = Self::released_at(Seed::Physical(x), released, fields);
+        (p.x, p.time, p.h, p.last_kept, p.smallest) = (x, time, h, from.float()?, from.float()?);
+        (p.interval, p.window) = from.halves()?;
+        let all;
+        (p.steps, all) = from.halves()?;
+        p.all = all == 1;
+        p.line = Line::restore(from, fields)?;
+        p.state = State::Enter(place, v);
+        Some(p)
+    }
+
+    const AWAY_BYTES: usize = 8 * (11 + 3 + 3 + 5 + 2 + 3);
 
     fn fail(&mut self) {
         self.end(Reason::Failed);
@@ -253,6 +292,11 @@ impl Pathline {
             _ => return None,
         }
         Some(p)
+    }
+
+    /// Bytes that it holds while it makes a step.
+    pub(crate) fn bytes_under_way(&self) -> usize {
+        core::mem::size_of::<Self>() + Self::step_bytes() + self.line.bytes() + 8 * self.sampled.capacity()
     }
 
     /// When it was let go.

@@ -22,6 +22,10 @@ impl Saver {
     pub fn floats(&mut self, x: &[f64]) {
         x.iter().for_each(|x| self.float(*x));
     }
+    /// Two small numbers.
+    pub(crate) fn halves(&mut self, a: u32, b: u32) {
+        self.whole(u64::from(a) | u64::from(b) << 32);
+    }
     /// A reason, or that there is none.
     pub(crate) fn reason(&mut self, reason: Option<Reason>) {
         self.whole(reason.map_or(u64::MAX, |r| r as u64));
@@ -64,6 +68,10 @@ impl Saved<'_> {
     /// A small number.
     pub(crate) fn small(&mut self) -> Option<u32> {
         u32::try_from(self.whole()?).ok()
+    }
+    /// Two of them.
+    pub(crate) fn halves(&mut self) -> Option<(u32, u32)> {
+        self.whole().map(|both| (both as u32, (both >> 32) as u32))
     }
     pub(crate) fn reason(&mut self) -> Option<Option<Reason>> {
         match self.whole()? {

@@ -9,6 +9,7 @@ use crate::saved::{Saved, Saver};
 use crate::streamline::{Progress, Seed};
 use crate::unsteady::{UnsteadyFlow, UnsteadyLine};
 use field::nodes::{Miss, Nodes};
+use field::space::CellId;
 use std::sync::Arc;
 
 /// How streaklines are made.
@@ -74,13 +75,22 @@ impl UnsteadyLine for Streakline {
     }
 
     fn bytes(&self) -> usize {
-        // All particles are of one size.
-        let each = self.particles.last().map_or(0, Pathline::bytes);
+        // All particles are of one size; any of them may be amid a step where streaklines are taken down between the times of a series.
+        let each = self.particles.last().map_or(0, Pathline::bytes_under_way);
         core::mem::size_of::<Self>() + self.particles.capacity() * each + self.line.bytes()
     }
 
     fn most_bytes(options: &StreakOptions) -> usize {
-        core::mem::size_of::<Self>() + options.releases.len() * Pathline::most_bytes(&options.path)
+        let each = Pathline::most_bytes(&options.path) + Pathline::step_bytes();
+        core::mem::size_of::<Self>() + options.releases.len() * each
+    }
+
+    fn step_bytes() -> usize {
+        0
+    }
+
+    fn place(&self) -> Option<CellId> {
+        self.particles.first().and_then(Pathline::place)
     }
 
     fn step<N: Nodes>(

@@ -157,7 +157,11 @@ impl UnsteadyLine for Timeline {
     }
 
     fn most_bytes(options: &TimelineOptions) -> usize {
-        size_of::<Self>() + options.max_points * Pathline::most_bytes(&options.path)
+        size_of::<Self>() + options.max_points * (Pathline::most_bytes(&options.path) + Pathline::step_bytes())
+    }
+
+    fn step_bytes() -> usize {
+        0
     }
 
     /// A curve of one point, where it is a position.
@@ -171,7 +175,7 @@ impl UnsteadyLine for Timeline {
 
     fn bytes(&self) -> usize {
         // All particles but the one that goes are of one size, those not yet let go of less.
-        let of = |p: Option<&Point>| p.map_or(0, |p| p.particle.bytes());
+        let of = |p: Option<&Point>| p.map_or(0, |p| p.particle.bytes_under_way());
         let each = of(self.points.first()).max(of(self.points.get(self.current))) + size_of::<f64>();
         // What is put in next may double them.
         let room = 2 * self.points.len().max(self.points.capacity() / 2);

@@ -99,8 +99,10 @@ pub trait UnsteadyLine: Send + Sized {
     fn new(seed: Seed, options: &Self::Options, fields: usize) -> Self;
     /// Bytes that the task holds.
     fn bytes(&self) -> usize;
-    /// Bytes that a task comes to beside the points of its line.
+    /// Bytes that a task comes to beside the points of its line, while it waits at the beginning of a window.
     fn most_bytes(options: &Self::Options) -> usize;
+    /// Bytes that it holds beside those while a step of it is under way.
+    fn step_bytes() -> usize;
     /// One restartable step in a lane: on `Err` nothing has changed.
     ///
     /// # Errors
@@ -113,6 +115,10 @@ pub trait UnsteadyLine: Send + Sized {
     ) -> Result<Progress, Miss>;
     /// The window that it is in: how many times of the series it has come by.
     fn window(&self) -> u32;
+    /// The cell in which it was last, if it is known: lines that are near each other read the same pages.
+    fn place(&self) -> Option<CellId> {
+        None
+    }
     /// The points that it need not keep while it goes on, if they are at least so many: what is left continues them.
     fn drain(&mut self, _least: usize) -> Option<Joined> {
         None
@@ -127,6 +133,17 @@ pub trait UnsteadyLine: Send + Sized {
         _cells: &mut dyn FnMut(CellId),
     ) {
     }
+    /// Writes all that it takes to go on, in fewer bytes than the task holds, of one that waits at the beginning of a window; false, and
+    /// nothing written, of one that does not, and of kinds that cannot.
+    fn put_away(&self, _to: &mut Saver) -> bool {
+        false
+    }
+    /// What [`Self::put_away`] wrote: it goes on as if it had not been away. `None` for what is no such thing.
+    fn take_up(_from: &mut Saved<'_>, _fields: usize) -> Option<Self> {
+        None
+    }
+    /// Bytes that [`Self::put_away`] writes as a rule, beside the points of its line and with none of them; none, of kinds that cannot.
+    const AWAY_BYTES: usize = 0;
     /// Ends the line because a page of it failed.
     fn fail(&mut self);
     /// The line, once done: its times are those of the series.

@@ -136,27 +136,38 @@ impl Pager {
     /// (sorted). Says how many were dropped.
     pub fn give_back_segments(&self, unsteady: &[ArrayId], steps: Range<u32>) -> u64 {
         let mut st = self.lock();
+        let all = 0..(st.numbers.chunks() * CHUNK) as u32;
+        let passed =
+            |id: &PageId| steps.contains(&id.step) && (id.step > 0 || unsteady.binary_search(&id.array).is_ok());
+        let those = all.map_while(|n| Some((n, self.frames.get(n)?)));
+        let those = those.filter(|(_, f)| f.state.load(Relaxed) == state::RESIDENT && passed(&f.id())).map(|(n, _)| n);
+        let dropped = self.drop_frames(&mut st, those);
+        self.finish(st);
+        dropped
+    }
+
+    /// Drops pages that are resident, except those that are pinned or held. Says how many were dropped.
+    pub fn give_back_pages(&self, pages: &[PageId]) -> u64 {
+        let mut st = self.lock();
+        let dropped = self.drop_frames(&mut st, pages.iter().filter_map(|id| self.table.find(*id, &self.frames)));
+        self.finish(st);
+        dropped
+    }
+
+    /// Drops those frames that may go. They are counted for themselves: nothing else wanted their room.
+    fn drop_frames(&self, st: &mut State, frames: impl Iterator<Item = u32>) -> u64 {
+        let State { policy, pool, numbers, workers, touched, maps, tally, .. } = st;
+        let mut hand = Hand { pager: self, pool, numbers, workers, touched, maps, tally };
         let mut dropped = 0;
-        for n in 0..(st.numbers.chunks() * CHUNK) as u32 {
-            let Some(f) = self.frames.get(n) else { break };
-            if f.state.load(Relaxed) != state::RESIDENT {
-                continue;
-            }
-            let id = f.id();
-            if steps.contains(&id.step) && (id.step > 0 || unsteady.binary_search(&id.array).is_ok()) {
-                let State { policy, pool, numbers, workers, touched, maps, tally, .. } = &mut *st;
-                let mut hand = Hand { pager: self, pool, numbers, workers, touched, maps, tally };
-                if hand.take(n) {
-                    policy.removed(n);
-                    dropped += 1;
-                }
+        for n in frames {
+            if hand.take(n) {
+                policy.removed(n);
+                dropped += 1;
             }
         }
-        // Counted for themselves: nothing else wanted their room.
         st.tally.evictions -= dropped;
         st.tally.given_back += dropped;
         st.relief += u64::from(dropped > 0);
-        self.finish(st);
         dropped
     }
 

@@ -2,8 +2,9 @@
 
 use crate::admission::{SeedOrder, SeedRule};
 use crate::executor::{self, Load, Outcome, RunStats, Work};
+use crate::limits;
 use crate::session::Watch;
-use crate::trace::{self, TraceSpec};
+use crate::trace::TraceSpec;
 use crate::tracers::step_lines;
 use field::dataset::Dataset;
 use field::error::FieldError;
@@ -156,9 +157,9 @@ impl<'a> Job<'a> {
     /// The means of the executor for a trace of this size, as [`trace::trace`] chooses them.
     pub fn load(&self, dataset: &Dataset, pager: &Pager, workers: usize) -> Load {
         let step_bytes = dataset.step_bytes(&self.fields, pager, 1);
-        let line_bytes = trace::line_bytes(&self.spec.options, 0);
+        let line_bytes = limits::line_bytes(&self.spec.options, 0);
         let limit = pager.ledger().limit();
-        let active = trace::active_lines(limit, step_bytes, line_bytes, workers, pager.readers());
+        let active = limits::active_lines(limit, step_bytes, line_bytes, workers, pager.readers());
         Load { tasks: self.spec.seeds.len(), workers, active, at_once: usize::MAX }
     }
 

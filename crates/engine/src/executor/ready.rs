@@ -4,6 +4,11 @@
 //! what is resident is what the tasks touch between now and the end of their window, and the segments before it can be given back.
 //! Where all tasks of the earliest window wait for pages, those of the next go on; none gets further ahead, so that the pages of
 //! three steps are in use at most.
+//!
+//! Within a window tasks go in the order of where they are, through one window from the low end of the data to the high, through
+//! the next from the high end to the low: where memory does not hold what a window takes, each page of it is still read about once for
+//! all that is done there, and what is in memory at the end of one window serves the beginning of the next. (10,000 particles, of which a
+//! window took twice the memory, read fifty times their pages in the order in which they came.)
 
 use super::shared::Slot;
 use std::collections::{BTreeMap, VecDeque};
@@ -11,8 +16,14 @@ use std::collections::{BTreeMap, VecDeque};
 /// Windows that tasks may be ahead of the earliest.
 const AHEAD: u32 = 1;
 
+/// Tasks of a window by place, and where that is the same by number.
+type Places<T> = BTreeMap<(u64, u64), Box<Slot<T>>>;
+
 pub(super) struct Ready<T> {
-    windows: BTreeMap<u32, VecDeque<Box<Slot<T>>>>,
+    /// Of a run through time.
+    windows: BTreeMap<u32, Places<T>>,
+    /// Of any other run, as they came.
+    queue: VecDeque<Box<Slot<T>>>,
     /// 1. How many active tasks are in each window, wherever they are: every window of an active task is a key.
     active: BTreeMap<u32, usize>,
     windowed: bool,
@@ -25,7 +36,14 @@ pub(super) struct Ready<T> {
 
 impl<T> Ready<T> {
     pub(super) fn new(windowed: bool) -> Self {
-        Self { windows: BTreeMap::new(), active: BTreeMap::new(), windowed, open: true, told: 0 }
+        Self {
+            windows: BTreeMap::new(),
+            queue: VecDeque::new(),
+            active: BTreeMap::new(),
+            windowed,
+            open: true,
+            told: 0,
+        }
     }
 
     /// The earliest window of an active task, or of one that may begin.
@@ -36,7 +54,7 @@ impl<T> Ready<T> {
 
     /// Whether a task may begin now: there is none to go on in the first window.
     pub(super) fn may_begin(&self) -> bool {
-        !self.windowed || (self.open && self.windows.get(&0).is_none_or(VecDeque::is_empty))
+        !self.windowed || (self.open && !self.windows.contains_key(&0))
     }
 
     /// No more tasks begin for now: there are no others, or no room.
@@ -72,60 +90,62 @@ impl<T> Ready<T> {
         (core::mem::replace(&mut self.told, earliest) != earliest).then_some(earliest)
     }
 
-    /// Behind the others of its window.
+    /// Behind the others, where no place says otherwise.
     pub(super) fn push(&mut self, slot: Box<Slot<T>>) {
-        self.windows.entry(slot.window).or_default().push_back(slot);
-    }
-
-    /// Before the others of its window.
-    pub(super) fn push_first(&mut self, slot: Box<Slot<T>>) {
-        let window = self.windows.entry(slot.window).or_default();
         if self.windowed {
-            window.push_back(slot);
+            self.windows.entry(slot.window).or_default().insert((slot.place, slot.number), slot);
         } else {
-            window.push_front(slot);
+            self.queue.push_back(slot);
         }
     }
 
-    /// The next that may go on. Of the tasks of a window the one that came last: it was stopped by the end of the window before, where
-    /// its pages are those used last. From window to window the order thereby turns round, and what is in memory at the end of one
-    /// serves the beginning of the next.
+    /// Before the others, where no place says otherwise.
+    pub(super) fn push_first(&mut self, slot: Box<Slot<T>>) {
+        if self.windowed {
+            self.push(slot);
+        } else {
+            self.queue.push_front(slot);
+        }
+    }
+
+    /// The next that may go on.
     pub(super) fn pop(&mut self) -> Option<Box<Slot<T>>> {
+        if !self.windowed {
+            return self.queue.pop_front();
+        }
         let bound = self.earliest() + AHEAD;
-        let mut first = self.windows.first_entry()?;
-        if *first.key() > bound {
-            return None;
-        }
-        let slot = if self.windowed { first.get_mut().pop_back() } else { first.get_mut().pop_front() };
+        let mut first = self.windows.first_entry().filter(|first| *first.key() <= bound)?;
+        let up = *first.key() % 2 == 0;
+        let slot = if up { first.get_mut().pop_first() } else { first.get_mut().pop_last() };
         if first.get().is_empty() {
-            if self.windowed {
-                first.remove();
-            } else {
-                // Kept: there is no other window, and its room is used again.
-                return slot;
-            }
+            first.remove();
         }
-        slot
+        slot.map(|(_, slot)| slot)
     }
 
     /// Whether no task may go on.
     pub(super) fn none(&self) -> bool {
         let bound = self.earliest() + AHEAD;
-        self.windows.range(..=bound).all(|(_, tasks)| tasks.is_empty())
+        self.queue.is_empty() && self.windows.first_key_value().is_none_or(|(window, _)| *window > bound)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Slot<T>> {
-        self.windows.values().flatten().map(|slot| &**slot)
+        self.windows.values().flat_map(BTreeMap::values).chain(&self.queue).map(|slot| &**slot)
     }
 
     /// Moves up to `count` tasks to `gone`, the latest first.
     pub(super) fn drop_those(&mut self, count: usize, which: impl Fn(&Slot<T>) -> bool, gone: &mut Vec<Box<Slot<T>>>) {
         let most = gone.len() + count;
+        for at in (0..self.queue.len()).rev() {
+            if gone.len() < most && which(&self.queue[at]) {
+                gone.extend(self.queue.remove(at));
+            }
+        }
         for tasks in self.windows.values_mut().rev() {
-            for at in (0..tasks.len()).rev() {
-                if gone.len() < most && which(&tasks[at]) {
-                    gone.extend(tasks.remove(at));
-                }
+            let left = most - gone.len();
+            let those = tasks.iter().rev().filter(|(_, slot)| which(slot)).map(|(key, _)| *key).take(left);
+            for key in those.collect::<Vec<_>>() {
+                gone.extend(tasks.remove(&key));
             }
         }
         self.windows.retain(|_, tasks| !tasks.is_empty());
@@ -139,8 +159,8 @@ mod tests {
 
     fn slot(pager: &Pager, number: u64, window: u32) -> Box<Slot<()>> {
         let charge = pager.charge(ChargeKind::Tasks, 1).unwrap();
-        let (restarts, wanted, hold) = (0, Vec::new(), None);
-        Box::new(Slot { number, task: (), charge, charged: 1, restarts, wanted, hold, window })
+        let (restarts, wanted, hold, place) = (0, Vec::new(), None, number);
+        Box::new(Slot { number, task: (), charge, charged: 1, restarts, wanted, hold, window, place })
     }
 
     #[test]
@@ -161,7 +181,7 @@ mod tests {
         while let Some(slot) = ready.pop() {
             order.push(slot.number);
         }
-        assert_eq!(order, [2, 0], "the last that came first, and none two windows ahead");
+        assert_eq!(order, [2, 0], "the last place first, and none two windows ahead");
         assert!(ready.none());
         ready.ended(0);
         assert_eq!(ready.passed(), Some(1));

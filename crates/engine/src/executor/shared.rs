@@ -1,7 +1,9 @@
 //! What the threads of a run share: the tasks in nobody's hands, and the counts.
 
+use super::parked::Parked;
 use super::ready::Ready;
 use super::Load;
+use crate::process;
 use field::error::FieldError;
 use pager::{Charge, Hold, PageId, Pager, Wake};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
@@ -18,6 +20,8 @@ pub(super) struct Slot<T> {
     pub(super) hold: Option<Hold>,
     /// The window that the task was in when it was last looked at.
     pub(super) window: u32,
+    /// And where it was then.
+    pub(super) place: u64,
 }
 
 /// What a thread takes up.
@@ -29,15 +33,16 @@ pub(super) enum Next<T> {
 pub(super) struct Queue<T> {
     /// Tasks that wait for a thread.
     pub(super) ready: Ready<T>,
-    /// By token. A token is free again when its wake has come, whatever has become of its task.
-    pub(super) parked: Vec<Option<Box<Slot<T>>>>,
-    pub(super) free: Vec<usize>,
+    /// Tasks that wait for pages.
+    pub(super) parked: Parked<T>,
     /// Numbers of tasks that were dropped.
     pub(super) again: Vec<u64>,
     /// Tasks that never began start at this number.
     pub(super) next: u64,
     /// Tasks that wait for pages at most.
     pub(super) at_once: usize,
+    /// The same by the present limit, and places at which they wait at most.
+    pub(super) fitting: (usize, usize),
     /// 1. Tasks that hold memory. One leaves the count after its memory was freed, so that who finds itself alone is.
     pub(super) active: usize,
     /// Tasks active at most, now.
@@ -56,11 +61,11 @@ impl<T> Queue<T> {
         let active = load.active;
         Self {
             ready: Ready::new(windowed),
-            parked: Vec::new(),
-            free: Vec::new(),
+            parked: Parked::new(),
             again: Vec::new(),
             next: 0,
             at_once: load.at_once,
+            fitting: (usize::MAX, usize::MAX),
             active: 0,
             allowed: active,
             most: active,
@@ -72,7 +77,7 @@ impl<T> Queue<T> {
 
     /// The number of a task that may begin now.
     pub(super) fn number(&mut self, tasks: u64) -> Option<u64> {
-        if self.waiting() >= self.at_once || !self.ready.may_begin() {
+        if self.enough_wait() || !self.ready.may_begin() {
             return None;
         }
         let more = (self.active < self.allowed).then(|| self.again.pop()).flatten();
@@ -92,23 +97,24 @@ impl<T> Queue<T> {
         Some(number)
     }
 
-    /// Tasks that wait for pages.
-    pub(super) fn waiting(&self) -> usize {
-        self.parked.len() - self.free.len()
+    /// Whether as many tasks wait for pages as may.
+    pub(super) fn enough_wait(&self) -> bool {
+        let (tasks, places) = self.parked.waiting();
+        tasks >= self.at_once.min(self.fitting.0) || places >= self.fitting.1
     }
 
     /// A task that may go on, or the number of one that may begin now; of a run through time those begin first.
     pub(super) fn next(&mut self, tasks: u64, windowed: bool) -> Option<Next<T>> {
         let first = if windowed { self.number(tasks).map(Next::Begin) } else { None };
         first.or_else(|| {
-            let ready = if self.waiting() < self.at_once { self.ready.pop() } else { None };
+            let ready = if self.enough_wait() { None } else { self.ready.pop() };
             ready.map(Next::Ready).or_else(|| self.number(tasks).map(Next::Begin))
         })
     }
 
     /// The tasks that no thread steps.
     fn idle(&self) -> impl Iterator<Item = &Slot<T>> {
-        self.ready.iter().chain(self.parked.iter().flatten().map(|slot| &**slot))
+        self.ready.iter().chain(self.parked.iter())
     }
 
     /// Memory did not do for as many as there were: from now on no more than are left.
@@ -135,6 +141,9 @@ pub(super) struct Shared<T> {
     pub(super) limit: AtomicU64,
     /// Held by the one thread that decides how many tasks fit: that nothing moves, or what a new limit means. Locked before `queue`.
     pub(super) judge: Mutex<()>,
+    /// What finished tasks of a run through time were charged with: the allocator keeps their memory, and what is charged in its place
+    /// would come on top (3 MiB were seen, of 10,000 particles).
+    retired: Mutex<Vec<Charge>>,
     /// Held by the one thread for whose task others are dropped.
     pub(super) insists: Mutex<()>,
     pub(super) done: AtomicU64,
@@ -161,6 +170,7 @@ impl<T> Shared<T> {
             // None yet: the first thread tells the work.
             limit: AtomicU64::new(0),
             judge: Mutex::new(()),
+            retired: Mutex::new(Vec::new()),
             insists: Mutex::new(()),
             done: AtomicU64::new(0),
             stop: AtomicBool::new(false),
@@ -217,6 +227,25 @@ impl<T> Shared<T> {
         passed
     }
 
+    /// A task's memory was freed. Its charge is released when there is enough to be given back to the system.
+    pub(super) fn retire(&self, charge: Charge) {
+        let enough = (self.lock().active / 8).max(256);
+        let mut retired = pager::patient::lock(&self.retired);
+        retired.push(charge);
+        if retired.len() >= enough {
+            process::give_back_freed();
+            retired.clear();
+        }
+    }
+
+    /// Releases what finished tasks were charged with.
+    pub(super) fn release_retired(&self) {
+        let retired = core::mem::take(&mut *pager::patient::lock(&self.retired));
+        if !retired.is_empty() {
+            process::give_back_freed();
+        }
+    }
+
     /// Frees tasks that nobody steps, to begin them again when there is room; from now on no more are active than are left.
     pub(super) fn dropped(&self, gone: Vec<Box<Slot<T>>>) {
         let numbers: Vec<(u64, u32)> = gone.iter().map(|slot| (slot.number, slot.window)).collect();
@@ -243,11 +272,12 @@ impl<T> Shared<T> {
         self.pager.notify();
     }
 
-    /// The work allows `most` tasks under the present limit. Whatever was found about the limit before it says nothing any more.
-    pub(super) fn allow(&self, most: usize) {
+    /// The work allows `most` tasks under the present limit, of which so many may be `waiting`. Whatever was found about the limit before it says nothing any more.
+    pub(super) fn allow(&self, most: usize, waiting: (usize, usize)) {
         let most = most.max(1);
         let over = {
             let mut q = self.lock();
+            q.fitting = (waiting.0.max(1), waiting.1.max(1));
             (q.allowed, q.most, q.since, q.began_again) = (most, most, 0, None);
             q.active.saturating_sub(most)
         };
@@ -289,14 +319,7 @@ impl<T> Shared<T> {
     fn drop_those(&self, count: usize, which: impl Fn(&Slot<T>) -> bool) -> usize {
         let mut gone: Vec<Box<Slot<T>>> = Vec::new();
         let mut q = self.lock();
-        for token in (0..q.parked.len()).rev() {
-            if gone.len() == count {
-                break;
-            }
-            if q.parked[token].as_deref().is_some_and(&which) {
-                gone.extend(q.parked[token].take());
-            }
-        }
+        q.parked.drop_those(count, &which, &mut gone);
         q.ready.drop_those(count.saturating_sub(gone.len()), which, &mut gone);
         drop(q);
         let n = gone.len();
@@ -311,9 +334,7 @@ impl<T: Send> Wake for Shared<T> {
     fn wake(&self, token: u64) {
         let mut q = self.lock();
         // Tasks are parked before their pages are asked for, so it is there, or was dropped.
-        let slot = q.parked.get_mut(token as usize).and_then(Option::take);
-        q.free.push(token as usize);
-        if let Some(slot) = slot {
+        if let Some(slot) = q.parked.wake(token as usize) {
             q.ready.push(slot);
         }
         drop(q);

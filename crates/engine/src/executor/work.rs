@@ -48,6 +48,16 @@ pub trait Work: Sync {
     fn window(&self, _task: &Self::Task) -> u32 {
         0
     }
+    /// Where in the data a task is that goes through time, if that is known: tasks at places that are near each other read the same
+    /// pages, those whose places differ in the lowest twelve bits alone mostly the very same.
+    fn place(&self, _task: &Self::Task) -> Option<u64> {
+        None
+    }
+    /// How many tasks may wait for pages under a limit, and at how many places, so that what comes for them is not evicted before they
+    /// have used it.
+    fn waiting(&self, _limit: u64) -> (usize, usize) {
+        (usize::MAX, usize::MAX)
+    }
     /// A task has come to another window and waits until it is its turn there: hands over what it need not keep, and adds the pages that
     /// it will likely want to `ahead`.
     ///

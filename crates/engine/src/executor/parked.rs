@@ -1,0 +1,73 @@
+//! Tasks that wait for pages.
+//!
+//! Each waits under a token until its wake comes. How many places they wait at is counted, too: tasks in one place mostly wait for
+//! the same pages, so that places, and not tasks, say how much is on its way for them.
+
+use super::shared::Slot;
+use std::collections::HashMap;
+
+/// Bits of a [place](super::Work::place) that say where in a neighbourhood it is.
+pub(super) const WITHIN: u32 = 12;
+
+pub(super) struct Parked<T> {
+    /// By token. A token is free again when its wake has come, whatever has become of its task.
+    slots: Vec<Option<Box<Slot<T>>>>,
+    /// The neighbourhood of each token's task.
+    at: Vec<u64>,
+    free: Vec<usize>,
+    /// Tasks in each neighbourhood.
+    places: HashMap<u64, u32>,
+}
+
+impl<T> Parked<T> {
+    pub(super) fn new() -> Self {
+        Self { slots: Vec::new(), at: Vec::new(), free: Vec::new(), places: HashMap::new() }
+    }
+
+    /// Parks a task, and gives the token under which it waits.
+    pub(super) fn park(&mut self, slot: Box<Slot<T>>) -> usize {
+        let place = slot.place >> WITHIN;
+        *self.places.entry(place).or_insert(0) += 1;
+        let token = self.free.pop().unwrap_or(self.slots.len());
+        if token == self.slots.len() {
+            self.slots.push(None);
+            self.at.push(0);
+        }
+        (self.slots[token], self.at[token]) = (Some(slot), place);
+        token
+    }
+
+    /// A wake has come: the task that waited for it, if it is still there.
+    pub(super) fn wake(&mut self, token: usize) -> Option<Box<Slot<T>>> {
+        let slot = self.slots.get_mut(token)?.take();
+        self.free.push(token);
+        if let Some(n) = self.places.get_mut(&self.at[token]) {
+            *n -= 1;
+            if *n == 0 {
+                self.places.remove(&self.at[token]);
+            }
+        }
+        slot
+    }
+
+    /// Tasks that wait, and places where they do.
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        (self.slots.len() - self.free.len(), self.places.len())
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Slot<T>> {
+        self.slots.iter().flatten().map(|slot| &**slot)
+    }
+
+    /// Moves up to `count` tasks to `gone`, the latest first; their wakes are still to come.
+    pub(super) fn drop_those(&mut self, count: usize, which: impl Fn(&Slot<T>) -> bool, gone: &mut Vec<Box<Slot<T>>>) {
+        for slot in self.slots.iter_mut().rev() {
+            if gone.len() == count {
+                break;
+            }
+            if slot.as_deref().is_some_and(&which) {
+                gone.extend(slot.take());
+            }
+        }
+    }
+}
