@@ -4,6 +4,7 @@
 #   make test         formatters, linters, type checkers, all tests of both languages
 #   make demo         a flow larger than the limit: convert, trace, draw
 #   make bench        all experiments; make bench-NAME one of them (.venv/bin/farfield bench list)
+#   make bench-setup  an environment for the peer that cannot share ours (Parcels 3, which compiles by gcc)
 #   make soak         the tests that look for trouble at random, about SOAK_S seconds for each group of them
 #   make clean        removes what these make, except the demo's data
 
@@ -13,6 +14,7 @@ SHELL := /bin/bash
 
 VENV := .venv
 BIN := $(VENV)/bin
+PARCELS := .venv-parcels
 CARGO := cargo
 SOAK_S ?= 3600
 DEMO_DIR ?= demo-data
@@ -26,13 +28,13 @@ RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.l
 # The extension links to whatever Python loads it, so it has no test binary of its own; its tests are in tests/.
 CRATES := --workspace --exclude farfield-python
 
-.PHONY: build test test-rust test-python demo bench soak clean
+.PHONY: build test test-rust test-python demo bench bench-setup soak clean
 build: $(VENV)/.built
 
-# The packages of one of pyproject's extras, without building the project a second time.
+# The packages of one of pyproject's extras, without building the project a second time; into another environment if one is named.
 define install
 $(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['$(1)'], sep='\n')" \
-	| $(BIN)/python -m pip install --quiet --disable-pip-version-check -r /dev/stdin
+	| $(or $(2),$(VENV))/bin/python -m pip install --quiet --disable-pip-version-check -r /dev/stdin
 endef
 
 $(VENV)/.made: pyproject.toml
@@ -49,6 +51,14 @@ $(VENV)/.built: $(VENV)/.made $(RUST)
 $(VENV)/.peers: $(VENV)/.made
 	$(call install,peers)
 	touch $@
+
+$(PARCELS)/.made: $(VENV)/.made
+	@command -v gcc >/dev/null || { echo "Parcels compiles its kernel by gcc, and none is here: install it from your distribution" >&2; exit 1; }
+	$(BIN)/python -m venv $(PARCELS)
+	$(call install,parcels,$(PARCELS))
+	touch $@
+
+bench-setup: $(PARCELS)/.made
 
 test: test-rust test-python
 
@@ -81,6 +91,6 @@ soak: build $(VENV)/.peers
 	FARFIELD_SOAK_S=$(SOAK_S) $(BIN)/python -m pytest
 
 clean:
-	rm -rf $(VENV) target .mypy_cache .ruff_cache .pytest_cache bench-data
+	rm -rf $(VENV) $(PARCELS) target .mypy_cache .ruff_cache .pytest_cache bench-data
 	find python tests -name __pycache__ -prune -exec rm -rf {} +
 	rm -f python/farfield/_native*.so

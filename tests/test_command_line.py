@@ -149,7 +149,7 @@ def test_trace_asks_for_what_the_flags_say(fake: Calls, grid: str, capsys: Any) 
         f"trace {grid} --seeds random:3:1 -o o.npz --direction backward --integrator rk4 --tolerance 1e-4 --max-length 2 "
         "--max-steps 7 --max-time 3 --initial-step .1 --max-step .2 --terminal-speed .01 --scalars mach,density --field momentum "
         "--step 2 --memory-limit 64KiB --workers 2 --readers 5 --replacement lru --events e.json --plot3d-precision 64 "
-        "--plot3d-iblank no --zone-order zone2,zone1 --json"
+        "--plot3d-iblank no --zone-order zone2,zone1 --stop mach>1 --json"
     )
     assert cli.run(words.split()) == 0
     opened, traced = fake.last("open"), fake.last("trace")
@@ -162,6 +162,7 @@ def test_trace_asks_for_what_the_flags_say(fake: Calls, grid: str, capsys: Any) 
         "seeds": "random:3:1", "field": "momentum", "step": 2, "direction": "backward", "integrator": "rk4",
         "tolerance": 1e-4, "initial_step": 0.1, "max_step": 0.2, "max_length": 2.0, "max_time": 3.0, "max_steps": 7,
         "terminal_speed": 0.01, "scalars": ["mach", "density"], "kind": "streamline",
+        "stop": "mach>1",
     }  # fmt: skip
     out, err = capsys.readouterr()
     printed = json.loads(out)

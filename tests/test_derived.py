@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -242,3 +243,73 @@ def test_units_within_definitions_are_kept(asked: tuple[str, str]) -> None:
         found = {name: float(ds.zones["zone1"][name][1, 2, 3]) for name in asked}
         assert found["kn"] == pytest.approx(2 * 3600 / 1852, rel=1e-6) and found["back"] == pytest.approx(2, rel=1e-6)
         assert float(ds.zones["zone1"]["frost"][1, 2, 3]) == pytest.approx(233.15, rel=1e-6)
+
+
+@pytest.mark.parametrize("first", ["grad_density_x", "grad_density"])
+def test_components_of_gradients_do_not_wait_for_the_gradient(first: str, flow: str, ff_json: Json) -> None:
+    grid, solution = flow.split("+q=")
+    names = ["grad_density_x", "grad_density_z", "grad_velocity_x", "grad_vorticity_z_y", "grad_own_y"]
+    with ff.open(grid, q=solution, define={"own": "density * x * y", "part": "grad_own_y * 2"}) as ds:
+        zone = ds.zones["zone1"]
+        zone[first][0, 0, 0]
+        shapes = [zone[name].ndim for name in names]
+        # The gradient of velocity_x is a vector, for the velocity has none; so have those of other vectors' components.
+        assert shapes == [3, 3, 4, 3, 3]
+        for name in ("density", "own"):
+            whole = zone[f"grad_{name}"][...]
+            for c, axis in enumerate("xyz"):
+                assert np.array_equal(zone[f"grad_{name}_{axis}"][...], whole[c])
+        x = zone["xyz"][...][0]
+        assert np.allclose(zone["grad_own_y"][...], 1.2 * x, atol=0.02)
+        assert np.array_equal(zone["part"][...], 2 * zone["grad_own_y"][...])
+        assert np.array_equal(zone["grad_velocity_x"][...], zone["grad(velocity_x)"][...])
+        assert np.allclose(zone["grad_velocity_x_y"][...], -1, atol=1e-9)
+    # In a definition as well, whatever was asked for before.
+    with ff.open(grid, q=solution, define={"turning": "vorticity_z / 2 + grad_pressure_x / (1 'rho_inf a_inf')"}) as ds:
+        assert np.allclose(ds.zones["zone1"]["turning"][...], 1, atol=1e-9)
+    probed = ff_json("probe", flow, 0.4, 0.5, 0.6, "--fields", "grad_pressure_y,grad_velocity_x")["values"]
+    assert probed["grad_pressure_y"] == pytest.approx(0, abs=1e-9)
+    assert probed["grad_velocity_x"] == pytest.approx([0, -1, 0], abs=1e-9)
+
+
+def test_a_scalar_has_no_components(flow: str) -> None:
+    with ff.open(flow) as ds, pytest.raises(ff.UnknownName, match="density_x"):
+        ds.zones["zone1"]["density_x"]
+
+
+def test_what_is_defined_for_one_view_is_there_for_all(flow: str) -> None:
+    with ff.open(flow) as ds:
+        before = ds.isel(time=0)
+        assert "late" not in before.fields
+        ds.define("late", "density * 2")
+        after = ds.isel(time=0)
+        assert "late" in before.fields and "late" in after.fields and "late" in ds.sel(time=3.25).fields
+        after.define("later", "late * 3")
+        for view in (ds, before, after):
+            zone = view.zones["zone2"]
+            assert {"late", "later"} <= set(zone.fields) and zone["later"].shape == zone["density"].shape
+
+
+def test_the_limit_that_a_derived_page_asks_for_does(tmp_path: Path) -> None:
+    """One large page: at the smallest limit there is no room to make it, and what the error says is enough."""
+    store = tmp_path / "one.zarr"
+    grid, solution = write(tmp_path, [box(60, 58, 56)], real=4)
+    ff.convert(source_of(grid, solution), store, page=64, progress=False)
+    mixed = "velocity.x * density / (1 'rho_inf a_inf') + magnitude(curl(velocity)) / (1 'a_inf / L')"
+    for name in ("vorticity", mixed, "div(grad(pressure))"):
+        with ff.open(store) as ds:
+            truth = ds[name][...]
+        limit, told = "4MiB", list[str]()
+        while True:
+            try:
+                with ff.open(store, memory_limit=limit) as ds:
+                    assert np.array_equal(ds[name][...], truth, equal_nan=True)
+                    held = ds.stats()
+                    assert held["peak_bytes"] <= held["limit_bytes"]
+                break
+            except ff.MemoryLimitError as error:
+                told.append(str(error))
+                needs = re.search(r"needs about ([\d.]+ \w+);", told[-1])
+                assert needs and len(told) < 4, told
+                limit = needs[1]
+        assert told, "the smallest limit was enough: this shows nothing"

@@ -268,5 +268,51 @@ def test_what_is_there_stays_there(double_gyre: str, tmp_path: Path) -> None:
             )
 
 
+def _hidden(folder: Path) -> list[str]:
+    return [p.name for p in folder.iterdir() if p.name.startswith(".")]
+
+
+@pytest.mark.parametrize("moment", ["between the renames", "after both", "before both", "without the new one"])
+def test_what_a_killed_run_has_left_is_put_right(double_gyre: str, tmp_path: Path, moment: str) -> None:
+    """A run that replaces a volume renames the old one, then the new one, then removes the old one: what it leaves where it is
+    killed after the first, after the second, and before both."""
+    out, grid = tmp_path / "m.zarr", "0.5:1.5:3,0.25:0.75:3,0.05"
+    part, old = tmp_path / ".m.zarr.part-4194303-0", tmp_path / ".m.zarr.part-4194303-0.old"
+    with farfield.open(double_gyre) as ds:
+        one, two = tmp_path / "1.zarr", tmp_path / "2.zarr"
+        ds.flow_map(one, seeds_grid=grid, t1=1.0)
+        ds.flow_map(two, seeds_grid=grid, t1=2.0)
+        first, second = contents(one), contents(two)
+        assert first != second
+        if moment == "before both":
+            one.rename(out)
+            (two / "zarr.json").unlink()
+            two.rename(part)
+        else:
+            one.rename(old)
+            two.rename({"between the renames": part, "after both": out}.get(moment, tmp_path / "elsewhere"))
+        with pytest.raises(UsageError, match="exists; --overwrite"):
+            ds.flow_map(out, seeds_grid=grid, t1=0.5)
+        assert contents(out) == (second if moment in ("between the renames", "after both") else first)
+        assert _hidden(tmp_path) == []
+
+
+def test_a_run_that_is_under_way_is_left_alone(double_gyre: str, tmp_path: Path) -> None:
+    import fcntl
+    import os
+
+    out, part = tmp_path / "m.zarr", tmp_path / ".m.zarr.part-4194303-0"
+    part.mkdir()
+    (part / "piece").write_text("of a volume")
+    holder = os.open(part, os.O_RDONLY)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    with farfield.open(double_gyre) as ds:
+        ds.flow_map(out, seeds_grid="0.5:1.5:3,0.25:0.75:3,0.05", t1=0.5)
+        assert (part / "piece").read_text() == "of a volume"
+        os.close(holder)
+        ds.flow_map(out, seeds_grid="0.5:1.5:3,0.25:0.75:3,0.05", t1=0.5, overwrite=True)
+    assert _hidden(tmp_path) == []
+
+
 def _stop(phase: str, done: float, total: float) -> bool:
     raise KeyboardInterrupt

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,10 @@ import pytest
 
 import farfield
 from farfield.errors import UsageError
+from plot3d_files import write
 from running import Command
 from test_pathlines import TIMES
-from test_tracks import written
+from test_tracks import swirling, written
 
 KINDS = {
     "pathline": ("--kind", "pathline"),
@@ -108,6 +110,32 @@ def test_a_store_that_got_longer(ff: Command, tmp_path: Path) -> None:
     assert (tmp_path / "b.npz").read_bytes() == (tmp_path / "c.npz").read_bytes()
 
 
+def test_a_store_of_other_numbers_is_refused(ff: Command, tmp_path: Path) -> None:
+    """Known is what a run came by: the same numbers in other pages are the same store, other numbers in a later step are none of
+    its business, and other numbers in one of its steps, be it in one point, are another store."""
+    source = written(tmp_path, range(len(TIMES)))
+    ff("convert", source, tmp_path / "one.zarr", "--page", 8)
+    words = ("--kind", "pathline", *SEEDS)
+    state = ("--save-state", tmp_path / "a")
+    ff("trace", tmp_path / "one.zarr", *words, "--t1", TIMES[2], *state, "-o", tmp_path / "a.npz")
+
+    def changed(step: int, name: str, page: int = 8) -> Path:
+        whole = swirling(TIMES[step])
+        density = whole.q[0].copy()
+        density.flat[density.argmax()] *= 1.5
+        write(tmp_path, [replace(whole, q=[density, *whole.q[1:]])], stem=f"s_{step}", time=TIMES[step])
+        ff("convert", source, tmp_path / name, "--page", page)
+        written(tmp_path, range(step, step + 1))
+        return tmp_path / name
+
+    later, earlier = changed(4, "later.zarr", page=16), changed(1, "earlier.zarr")
+    ff("trace", later, *words, "--resume", tmp_path / "a", "--t1", TIMES[3], "-o", tmp_path / "b.npz")
+    ff("trace", tmp_path / "one.zarr", *words, "--t1", TIMES[3], "-o", tmp_path / "c.npz")
+    assert (tmp_path / "b.npz").read_bytes() == (tmp_path / "c.npz").read_bytes()
+    said = ff("trace", earlier, *words, "--resume", tmp_path / "a", "-o", tmp_path / "d.npz", ok=(2,)).stderr
+    assert "time step 1 does not hold what it held" in said and "another store" in said
+
+
 def test_what_does_not_fit_is_refused(ff: Command, tmp_path: Path) -> None:
     source, out, state = written(tmp_path, range(len(TIMES))), tmp_path / "l.npz", tmp_path / "a.state"
     words = ("trace", source, "--kind", "pathline", "--seeds", "random:9:4", "-o", out)
@@ -129,7 +157,7 @@ def test_what_does_not_fit_is_refused(ff: Command, tmp_path: Path) -> None:
     assert "is an input of this run" in refused("--save-state", state)
     other = tmp_path / "other"
     other.mkdir()
-    assert "the files of time step 0 are not those" in refused(source=written(other, range(len(TIMES))))
+    assert "time step 0 does not hold what it held" in refused(source=written(other, range(len(TIMES))))
     assert "lies between two time steps" in ff(*words, "--t1", 1.7, "--save-state", tmp_path / "b", ok=(2,)).stderr
     assert not (tmp_path / "b").exists()
     for n, damage in enumerate(
@@ -139,7 +167,7 @@ def test_what_does_not_fit_is_refused(ff: Command, tmp_path: Path) -> None:
         said = ff(*words, "--resume", tmp_path / "damaged", ok=(2,)).stderr
         assert ("no state of particles" in said) if n < 2 else ("damaged" in said), said
     os.utime(tmp_path / "s_1.q")
-    assert "the files of time step 1" in refused()
+    assert "time step 1 does not hold" in refused()
 
 
 def test_a_state_that_cannot_be_written_ends_the_run_at_its_start(ff: Command, tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ def flow(ff: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_pages_are_read_a_few_times_and_answers_stay(direction: str, flow: Path, ff_json: Json) -> None:
-    """6,000 particles, of which each knows its place: those in one place go together, so that its pages come once for all of them, and the
-    states of those that wait are put away. In the order of their numbers they read 90 times as much as with memory for all.
+    """6,000 particles: those in one place go together, so that its pages come once for all of them, and the states of those that
+    wait are put away. In the order in which they came to it they read more than a hundred times what they touch.
     """
     found = {}
     for limit in (10, 256):

@@ -320,3 +320,9 @@ def test_a_folder_that_holds_an_input_is_left_alone(series: str, ff: Command, tm
     before = seeds.read_bytes()
     said = ff("trace", series, *words, "--seeds", seeds, ok=(2,)).stderr
     assert "an input of this run" in said and seeds.read_bytes() == before
+
+
+def test_tables_are_not_drawn(series: str, ff: Command, tmp_path: Path) -> None:
+    ff("trace", series, "--seeds", "random:3:1", "-o", tmp_path / "l.parquet")
+    said = ff("render", "--lines", tmp_path / "l.parquet", "-o", tmp_path / "p.png", ok=(1,)).stderr
+    assert "l.parquet" in said and "write the lines to a .vtp or .npz file" in said

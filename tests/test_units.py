@@ -99,6 +99,13 @@ def test_units_are_said_everywhere(flow: str, ff: Any, ff_json: Json, tmp_path: 
     vtp = tmp_path / "lines.vtp"
     ff("trace", flow, "--seeds", f"point:{','.join(where)}", "--scalars", "pressure", "--max-length", 1, "-o", vtp)
     assert b"Pa" in vtp.read_bytes()
+    # What times are in, also where lines are coloured by them.
+    traced = ff_json("trace", flow, "--seeds", "random:5:1", "--max-length", 1, "-o", out)
+    assert traced["time_unit"] == "s"
+    scene = {"source": flow, "objects": [{"kind": "lines", "trace": {"seeds": "random:5:1"}, "color": "time"}]}
+    (tmp_path / "scene.json").write_text(json.dumps(scene))
+    drawn = ff_json("render", tmp_path / "scene.json", "-o", tmp_path / "p.png", "--size", "160x90")
+    assert drawn["maps"]["time"]["units"] == "s"
 
 
 def test_without_dimensions_labels_say_by_what(flow_blocks: list[Block], tmp_path: Path, ff_json: Json) -> None:

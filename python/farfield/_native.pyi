@@ -38,6 +38,7 @@ Arguments that many calls share
      "dt": number,                               # time between the steps of files whose own times are not to be used
      "grids": [file],                            # PLOT3D: the grids of the steps after the first, where the grid moves
      "define": ["NAME = EXPRESSION"],            # fields made of others
+     "settled": [[name, expression, file]],      # the same, of files of settings: where the data lack a field of that name
      "zone_order": [zone names],                 # instead of file order where a position is in several zones
      "cache_dir": path}                          # made when needed; the extension keeps converted ASCII files, ranges and boxes of
                                                  # foreign data in its subfolder "data", and nothing else anywhere else
@@ -107,7 +108,8 @@ SUMMARY of a trace = {"lines", "points", "reasons": {reason: count}, "outside": 
                       "output": path | null, "bytes_written": int,
                       "steps": int, "restarts": steps that found pages absent, "elders": times that a task became the elder,
                       "dropped": tasks that were begun again for lack of memory, "trace_s": seconds of the tracing alone,
-                      "spilled_bytes": bytes of lines that went through a temporary file, "stats": STATS}
+                      "spilled_bytes": bytes of lines that went through a temporary file,
+                      "time_unit": what the times of the lines are in, "stats": STATS}
 """
 
 from collections.abc import Callable, Sequence
@@ -173,7 +175,7 @@ class Dataset:
         """Traces into memory. `seeds` has shape (N, 3), or (N, 2) where the data are 2-D, C order; None: `options["seeds"]`
         says them. Points of arrays and files are put into a log whose memory is bounded and in the ledger.
 
-        options = {"seeds": "point:... | line:... | plane:... | box:... | sphere:... | random:n:seed | ijk:..." |
+        options = {"seeds": "point:... | line:... | plane:... | box:... | sphere:... | random:n:seed[:condition] | ijk:..." |
                             name of a .csv, .npy or .vtp file | [[x, y, z], ...],
                    "field": "velocity", "step": 0,
                    "direction": "forward" | "backward" | "both",
@@ -185,6 +187,7 @@ class Dataset:
                    "max_steps": int,               # null: 2000; above 4294967295 as that, which no line gets to
                    "terminal_speed": number,       # 1e-12
                    "scalars": [field names],       # sampled along the lines, vectors too
+                   "stop": condition,              # of fields: ends a line at the first point where it holds
                    "kind": "streamline" | "pathline" | "streakline" | "timeline",
                    "steps": [int]}                 # streamlines: of these time steps, a line a seed of each; no "step"
 
@@ -231,7 +234,7 @@ class Dataset:
     def flow_map(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
         """Writes a flow map to a Zarr v3 volume (a folder), which appears under its name when it is whole.
 
-        options = those of a pathline (kind "pathline", direction also "both") without seeds and scalars, and
+        options = those of a pathline (kind "pathline", direction also "both") without seeds, scalars and stop, and
                   {"grid": [[low, high, n], ...],      # along x, y and z; in 2-D without the last
                    "quantities": ["ftle" | "residence" | "displacement" | "end_position"],
                    "within": [[x, y, z], [x, y, z]] | null,      # the box that particles leave; null: the grid of the dataset
@@ -284,7 +287,7 @@ class Lines:
 
     @property
     def reason(self) -> list[str]:
-        """(L,) why each line ended at its last point: length, steps, time, speed, wall, left, hole, failed."""
+        """(L,) why each line ended at its last point: length, steps, points, time, speed, stopped, wall, left, hole, failed."""
 
     @property
     def reason_backward(self) -> list[str] | None:
@@ -340,14 +343,15 @@ def convert(
 ) -> str:
     """Streams a dataset into a Zarr v3 store.
 
-    options = {"plot3d", "zone_order", "cache_dir" as above,
+    options = {"plot3d", "zone_order", "cache_dir", "settled" as above, "define" with "fields",
+               "fields": [name],                # that the store holds, derived ones too; none: those of the source
                "page": 4 | 8 | 16 | 32 | 64, "layout": "cubed" | "flat", "codec": "none" | "zstd" | "lz4",  # null: measured default
                "resume": bool, "overwrite": bool, "dry_run": bool,
                "append": bool,                  # adds the steps that the store does not have; where there is none it is made
                "given": [name]}                 # of page, layout and codec those that were asked for: a store's cannot be changed
     Result: {"destination", "dry_run": bool, "resumed": bool, "bytes_in", "bytes_out", "pages_written", "shards",
              "zones": [{"name", "dims", "page"}], "page", "layout", "codec",
-             "padding_disk": ratio, "padding_memory": ratio, "seconds_estimated": number | null,
+             "padding_disk": ratio, "padding_memory": ratio, "seconds_estimated": number | null, "fields": [name],
              "guessed": [sentence], "order_assumed": [name], "stats": STATS,
              "appended": {"first": step, "steps": how many, "steps_in_all", "times": [number], "time_units", "times_counted",
                           "times_gaps": as in INFO, of all steps} | null}    # null without append
@@ -429,6 +433,18 @@ def bench(options: str) -> str:
         Result: {"paged": RUN, nothing resident, "resident": RUN, the same again, "waiting": RUN, a plain loop that waits for each
                  page, "readers", "workers", "latency_s", "latency_seen_s"}; each RUN with "device_reads"
     "overlap_disk": {"paged": RUN, "resident": RUN, "reading": RUN, the same pages only read, "pages", ...}
+    "recorded": a trace, and a "list" of every read that it makes, in order. Result: LINES, with "listed_bytes", "listed_reads",
+    "opening_bytes".
+    "replayed": {"arm", "list", "memory_limit", "readers"}: those reads once more, as many at a time, and nothing else.
+        Result: {"wall_s", "cpu_s", "bytes_read", "reads", "direct", "readers", "transport", "resident_peak_bytes"}
+    "turns": the "traces" one after another, "rounds" times, each over the dataset opened anew, with the files and folders of "cold"
+        dropped from the page cache before. Result: {"traces": [[LINES]]}
+    "windows": pathlines through the steps of a store, "output" to a file; "way": "listed" (which pages each window between two
+        steps takes goes to "list"), "units" (those are read before anything goes on in it), "waiting" (one particle at a time
+        waits), "ours"; "latency_s": on a device as that of "overlap". Result: LINES, with "reading": {"windows", "wall_s", "cpu_s",
+        "bytes_read", "reads", "faults"}, "device_latency_s", "readers"
+    LINES = {"wall_s", "cpu_s", "wait_s", "points", "dropped", "faults", "bytes_read", "reads", "evictions", "prefetched",
+             "prefetched_used"}, and of lines in memory "prefetch_dropped", "reasons", "digest", "ends"
     "page_reads": {"arm", "source": a store, "zone": 0-based, "array", "count", "batch", "rounds", "seed", "memory_limit",
                    "readers", "direct": past the page cache, "pread_buffers": 0, or by pread and crc32c into so many buffers}
         Result: {"rounds": [{"wall_s", "cpu_s", "bytes_read", "reads", "faults"}], "pages", "page_bytes", "stored_bytes",

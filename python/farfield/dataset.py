@@ -116,7 +116,12 @@ def open_source(
 ) -> Dataset:
     """As `open`, for a source that is already taken apart."""
     outputs.check([events], source.reads())
-    source = source.with_options(plot3d=plot3d, zone_order=zone_order, cache_dir=str(settings["cache_dir"]))
+    source = source.with_options(
+        plot3d=plot3d,
+        zone_order=zone_order,
+        cache_dir=str(settings["cache_dir"]),
+        settled=settings.definitions(),
+    )
     with reporting(progress) as report:
         native = _core.Dataset.open(
             source.path,
@@ -126,6 +131,13 @@ def open_source(
             progress=report,
         )
     return Dataset(native, source)
+
+
+@dataclass
+class _Known:
+    """What a dataset and its views know together: a field that is defined for one is there for all."""
+
+    info: dict[str, Any] | None = None
 
 
 class Dataset(TimeSteps, OverTime, FlowMaps):
@@ -144,7 +156,7 @@ class Dataset(TimeSteps, OverTime, FlowMaps):
     def __init__(self, native: _core.Dataset, source: sources.Source) -> None:
         self._native = native
         self._source = source
-        self._info: dict[str, Any] | None = None
+        self._known = _Known()
 
     def info(self, *, ranges: bool = False, progress: bool | Report | None = None) -> dict[str, Any]:
         """What `farfield info --json` prints. `ranges` True: one bounded pass finds ranges and boxes that are not known.
@@ -154,10 +166,10 @@ class Dataset(TimeSteps, OverTime, FlowMaps):
         >>> info["dimension"], [zone["dims"] for zone in info["zones"]], info["fields"][0]["name"]
         (3, [[49, 41, 33]], 'density')
         """
-        if self._info is None or ranges:
+        if self._known.info is None or ranges:
             with reporting(progress if ranges else False) as report:
-                self._info = json.loads(self._native.info(ranges=ranges, progress=report))
-        return self._info
+                self._known.info = json.loads(self._native.info(ranges=ranges, progress=report))
+        return self._known.info
 
     @property
     def zones(self) -> Mapping[str, Zone]:
@@ -182,7 +194,7 @@ class Dataset(TimeSteps, OverTime, FlowMaps):
         True
         """
         self._native.define([f"{name} = {expression}"])
-        self._info = None
+        self._known.info = None
 
     @property
     def fields(self) -> list[str]:
@@ -191,7 +203,7 @@ class Dataset(TimeSteps, OverTime, FlowMaps):
 
     def _view(self) -> Dataset:
         view = Dataset(self._native, self._source)
-        view._info = self._info
+        view._known = self._known
         return view
 
     def __repr__(self) -> str:
@@ -272,6 +284,7 @@ class Dataset(TimeSteps, OverTime, FlowMaps):
         tolerance: float = 1e-6,
         terminal_speed: float = 1e-12,
         scalars: Sequence[str] = (),
+        stop: str | None = None,
         steps: str | slice | Sequence[int] | None = None,
         progress: bool | Report | None = None,
     ) -> Lines:
@@ -281,7 +294,8 @@ class Dataset(TimeSteps, OverTime, FlowMaps):
             vectors: The vector field.
             seeds: An array (N, 3) or (N, 2), a `.npy`, `.csv` or `.vtp` file, or a specification as the command line takes:
                 `"random:100:1"`, `"line:0,0,0:0,1,0:50"`, `"ijk:zone1:1-9,2,1-33/5"`, ... Your array is yours; what is made of
-                it, or of a file, stays within the memory limit.
+                it, or of a file, stays within the memory limit. `"random:100:1:q_criterion > 0.5"` draws them where a condition
+                holds; there are fewer where it holds in fewer cells.
             integration_direction: `"forward"`, `"backward"` or `"both"`.
             integrator: `"rk45"` with step control in computational space, `"rk45-physical"` in physical space, or `"rk4"` or
                 `"euler"` with steps of `max_step`.
@@ -294,6 +308,9 @@ class Dataset(TimeSteps, OverTime, FlowMaps):
             tolerance: Local error that a step may make.
             terminal_speed: A line stops where the speed is below it.
             scalars: Fields sampled along the lines (vectors too).
+            stop: A condition of fields, such as `"mach > 1 and x < 2"`, that ends a line: it ends at the first point, the seed or
+                the end of a step, where the condition holds, keeps that point, and says `stopped`. The sides of a comparison are
+                sampled as `scalars` are and compared at the point.
             steps: Time steps, one after the other, each with a line a seed: `"all"`, a slice, or numbers; the result's `line_step`
                 and `line_time` say of which a line is. None: the step that was selected, else the first.
             progress: As in `farfield.open`.
@@ -324,6 +341,7 @@ class Dataset(TimeSteps, OverTime, FlowMaps):
             "max_steps": MOST_STEPS if max_steps is None else max_steps,
             "terminal_speed": terminal_speed,
             "scalars": scalars,
+            "stop": stop,
             "steps": None if steps is None else self._of_selected(step_numbers(steps, max(1, len(self.times)))),
         }
         with reporting(progress) as report:

@@ -53,6 +53,7 @@ class OverTime(ABC):
         tolerance: float = 1e-6,
         hold_steps: bool = False,
         scalars: Sequence[str] = (),
+        stop: str | None = None,
         output_every: float | None = None,
         output_times: Sequence[float] | Literal["steps"] | None = None,
         trail: float | None = None,
@@ -78,6 +79,8 @@ class OverTime(ABC):
                 hundred times less exact than streamlines, whose steps end at faces.
             hold_steps: A time step holds until the next, instead of linear interpolation between them.
             scalars: Fields sampled along the lines (vectors too).
+            stop: A condition that ends a line, as in `streamlines`; it is looked at after every step, whether its point is kept or
+                not.
             output_every: Time between the files of a `.pvd` that the lines are saved as; steps end there.
             output_times: The times of those files instead; None or `"steps"` for `t0`, each time step and `t1`.
             trail: How much of its line each particle trails behind it in those files, time; None: nothing.
@@ -97,7 +100,7 @@ class OverTime(ABC):
         >>> float(lines.time[-1]), str(lines.reason[0])
         (0.5, 'time')
         """
-        how = {**how_far(integrator, tolerance, max_steps, scalars), "max_length": max_length, "trail": trail}
+        how = {**how_far(integrator, tolerance, max_steps, scalars, stop), "max_length": max_length, "trail": trail}
         kept = output_options(output_every, output_times, save_state, resume)
         times = (integration_direction, *self._span(t0, t1, integration_direction), time_step, hold_steps)
         return self._particles(
@@ -121,6 +124,7 @@ class OverTime(ABC):
         tolerance: float = 1e-6,
         hold_steps: bool = False,
         scalars: Sequence[str] = (),
+        stop: str | None = None,
         output_every: float | None = None,
         output_times: Sequence[float] | Literal["steps"] | None = None,
         save_state: str | os.PathLike[str] | None = None,
@@ -146,6 +150,7 @@ class OverTime(ABC):
             tolerance: As in `pathlines`.
             hold_steps: As in `pathlines`.
             scalars: Fields sampled at the particles.
+            stop: As in `pathlines`: a particle for which it has held once is not there any more.
             output_every: Time between streaklines, where more than the one at `t1` is wanted: a line a seed and time, whose
                 `line_time` says when it is.
             output_times: The times of the streaklines instead; `"steps"` for `t0`, each time step and `t1`.
@@ -164,7 +169,7 @@ class OverTime(ABC):
         [0.0, 0.1, 0.2, 0.3, 0.4]
         """
         how = {
-            **how_far(integrator, tolerance, max_steps, scalars),
+            **how_far(integrator, tolerance, max_steps, scalars, stop),
             **release_options(release_every, release_steps, release_times),
             **output_options(output_every, output_times, save_state, resume),
         }
@@ -189,6 +194,7 @@ class OverTime(ABC):
         tolerance: float = 1e-6,
         hold_steps: bool = False,
         scalars: Sequence[str] = (),
+        stop: str | None = None,
         output_every: float | None = None,
         output_times: Sequence[float] | Literal["steps"] | None = None,
         progress: bool | Report | None = None,
@@ -216,6 +222,7 @@ class OverTime(ABC):
             tolerance: As in `pathlines`.
             hold_steps: As in `pathlines`.
             scalars: Fields sampled at the points.
+            stop: As in `streaklines`.
             output_every: As in `streaklines`.
             output_times: As in `streaklines`.
             progress: As in `farfield.open`.
@@ -232,7 +239,7 @@ class OverTime(ABC):
         ([0.0, 1.0, 2.0], [0.2, 0.2, 0.2])
         """
         how = {
-            **how_far(integrator, tolerance, max_steps, scalars),
+            **how_far(integrator, tolerance, max_steps, scalars, stop),
             **curve_options(curves, refine, refine_length, max_points),
             **output_options(output_every, output_times),
         }
@@ -309,10 +316,12 @@ def release_options(every: float | None, steps: int | None, times: Sequence[floa
     return {"release_every": every, "release_steps": steps, "release_times": at}
 
 
-def how_far(integrator: str, tolerance: float, max_steps: int | None, scalars: Sequence[str]) -> dict[str, Any]:
+def how_far(
+    integrator: str, tolerance: float, max_steps: int | None, scalars: Sequence[str], stop: str | None
+) -> dict[str, Any]:
     """Options of the extension that all kinds of particles have."""
     most = MOST_STEPS if max_steps is None else max_steps
-    return {"integrator": integrator, "tolerance": tolerance, "max_steps": most, "scalars": scalars}
+    return {"integrator": integrator, "tolerance": tolerance, "max_steps": most, "scalars": scalars, "stop": stop}
 
 
 def output_options(

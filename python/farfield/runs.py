@@ -54,7 +54,7 @@ def _located(
         UsageError: if the source makes no sense.
     """
     found = sources.parse(source, q=q, function=function)
-    return found.with_options(cache_dir=str(settings["cache_dir"]), **options)
+    return found.with_options(cache_dir=str(settings["cache_dir"]), settled=settings.definitions(), **options)
 
 
 def convert(
@@ -70,6 +70,8 @@ def convert(
     overwrite: bool = False,
     append: bool = False,
     dry_run: bool = False,
+    fields: Sequence[str] | None = None,
+    define: Mapping[str, str] | Sequence[str] | None = None,
     memory_limit: str | int | None = None,
     workers: int | None = None,
     readers: int | None = None,
@@ -93,6 +95,9 @@ def convert(
         append: Add the time steps of the source that the store does not have yet; its pages stay what they are, and it takes
             the place of the old one in one step. Where there is no store, it is made.
         dry_run: Only say what it would cost.
+        fields: The fields that the store is to hold beside the grid, derived ones too, which are made page by page; None: the
+            stored ones.
+        define: Fields made of others, as in `farfield.open`, for `fields`.
         memory_limit: As in `farfield.open`.
         workers: As in `farfield.open`.
         readers: As in `farfield.open`.
@@ -104,19 +109,26 @@ def convert(
     Raises:
         DataError: if the source cannot be read, the destination exists, or the disk is full; with `append`, if steps that are there
             were changed since, or new ones do not come after them or are of other zones or fields.
+        UnknownName: if there is no such field.
         UsageError: if an argument makes no sense, or source and destination lie in each other.
 
     >>> import tempfile, farfield as ff
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     ff.convert("demo:box", folder + "/box.zarr", page=8)["page"]
+    ...     ff.convert("demo:box", folder + "/few.zarr", fields=["velocity", "vorticity"])["fields"]
     8
+    ['velocity', 'vorticity']
     """
     from farfield import _core
 
     given = {"memory_limit": memory_limit, "workers": workers, "readers": readers}
     settings = Settings({**given, "page": page, "layout": layout, "codec": codec})
+    if define:
+        texts = [f"{name} = {text}" for name, text in define.items()] if isinstance(define, Mapping) else list(define)
+        plot3d = {**(plot3d or {}), "define": [*(plot3d or {}).get("define", ()), *texts]}
     found = _located(source, settings, q=q, function=function, plot3d=plot3d, zone_order=zone_order)
     options = {
+        "fields": field_names(fields or ()),
         **{name: settings[name] for name in ("page", "layout", "codec")},
         "resume": resume,
         "overwrite": overwrite,

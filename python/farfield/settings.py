@@ -20,6 +20,8 @@ from farfield.errors import DataError, UnknownName, UsageError
 from farfield.sizes import resolve_limit
 
 PROJECT_FILE = Path("farfield.toml")
+DEFINE = "define"
+"""The table of a file that holds definitions of fields."""
 
 
 def user_file(environ: Mapping[str, str] = os.environ) -> Path:
@@ -133,21 +135,41 @@ def setting(name: str) -> Setting:
     return found
 
 
+def _table(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:  # most people have none
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DataError(f"{path}: cannot read the settings: {error}") from error
+
+
+def read_definitions(path: Path) -> dict[str, str]:
+    """The table `[define]` of one TOML file, names and expressions; empty if there is none.
+
+    Raises:
+        DataError: if the file cannot be read or is not TOML, or an expression is no text.
+    """
+    table = _table(path).get(DEFINE, {})
+    if not isinstance(table, dict):
+        raise DataError(f"{path}: '{DEFINE}' is a table: write [{DEFINE}], and below it NAME = \"EXPRESSION\"")
+    for name, expression in table.items():
+        if not isinstance(expression, str):
+            raise DataError(f'{path}: [{DEFINE}] {name}: write the expression as text: {name} = "{expression}"')
+    return dict(table)
+
+
 def read_file(path: Path) -> dict[str, str]:
-    """Settings of one TOML file as text; empty if it does not exist.
+    """Settings of one TOML file as text, without its definitions; empty if it does not exist.
 
     Raises:
         DataError: if it cannot be read or is not TOML.
         UnknownName: if it holds a setting that does not exist.
     """
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:  # most people have none
-        return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise DataError(f"{path}: cannot read the settings: {error}") from error
     values = {}
-    for key, value in table.items():
+    for key, value in _table(path).items():
+        if key == DEFINE:
+            continue
         name = key.replace("-", "_")
         if name not in SETTINGS or isinstance(value, dict | list):
             raise UnknownName(f"{path}: no setting named '{key}'; there are: {', '.join(SETTINGS)}")
@@ -201,6 +223,18 @@ class Settings:
         except UsageError as error:
             raise UsageError(f"{origin}: {error}") from error
 
+    def definitions(self) -> list[tuple[str, str, str]]:
+        """Fields that the files define: name, expression, file. The first file that defines a name decides.
+
+        Raises:
+            DataError: if a file cannot be read, or does not define them as it should.
+        """
+        found: dict[str, tuple[str, str, str]] = {}
+        for path in self._files:
+            for name, expression in read_definitions(path).items():
+                found.setdefault(name, (name, expression, str(path)))
+        return list(found.values())
+
     def memory_limit(self) -> int:
         """The memory limit in bytes."""
         return resolve_limit(self["memory_limit"])
@@ -226,10 +260,16 @@ def write_setting(path: Path, name: str, text: str) -> None:
     mine = re.compile(rf"\s*[\"']?{known.name.replace('_', '[_-]')}[\"']?\s*=")
     try:
         old = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        kept = [line for line in old if not mine.match(line)]
+        # What stands below the head of a table belongs to it.
+        tables = next((n for n, line in enumerate(old) if line.lstrip().startswith("[")), len(old))
+        kept = [line for line in old[:tables] if not mine.match(line)]
+        below = ["", *old[tables:]] if old[tables:] and kept and kept[-1].strip() else old[tables:]
+        while below and kept and not kept[-1].strip():
+            below = [kept.pop(), *below]
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch = path.with_name(path.name + ".new")
-        scratch.write_text("\n".join([*kept, f"{known.name} = {quoted}"]) + "\n", encoding="utf-8")
+        lines = [*kept, f"{known.name} = {quoted}", *below]
+        scratch.write_text("\n".join(lines) + "\n", encoding="utf-8")
         scratch.replace(path)
     except OSError as error:
         raise DataError(f"{path}: cannot write the settings: {error.strerror or error}") from error

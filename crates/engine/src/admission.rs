@@ -63,6 +63,7 @@ impl<'a> SeedRule<'a> {
         Ok(match self.seeds.get(n).map_err(|e| e.in_run(None))? {
             SeedPoint::Physical(x) => Seed::Physical(x),
             SeedPoint::Computational { ijk, .. } => Seed::Computational { zone: self.zone.unwrap_or(0), ijk },
+            SeedPoint::Place { zone, ijk } => Seed::Computational { zone, ijk },
             SeedPoint::Random(mut stream) => Seed::FirstUsable((0..DRAWS).map(|_| self.draw(&mut stream)).collect()),
         })
     }
@@ -98,6 +99,7 @@ impl<'a> SeedRule<'a> {
         Ok(match self.seeds.get(n).map_err(|e| e.in_run(None))? {
             SeedPoint::Physical(x) => (0, x),
             SeedPoint::Computational { ijk, .. } => (0, ijk),
+            SeedPoint::Place { zone, ijk } => (zone, ijk),
             SeedPoint::Random(mut stream) => self.draw(&mut stream),
         })
     }

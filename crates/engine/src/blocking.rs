@@ -47,7 +47,7 @@ pub(crate) fn until_here<T>(
                 flow.space.nodes.worker().release();
                 let bytes = wanted.iter().map(|p| session.pager.map(p.array).page_bytes(*p) as u64).sum();
                 let held = session.pager.fetch(&wanted);
-                _hold = Some(held.map_err(|e| crate::limits::fetch_error(&session.pager, e, bytes))?);
+                _hold = Some(held.map_err(|e| crate::limits::fetch_error(&session.pager, e, bytes, 0))?);
             }
         }
     }

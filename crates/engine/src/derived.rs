@@ -1,8 +1,9 @@
 //! Derived fields of an open dataset: what is defined, and what has pages.
 
 use crate::limits::fetch_error;
-use crate::session::{Session, Watch};
+use crate::session::{Session, Settled, Watch};
 use crate::values::{visit_box, NodeBox};
+use field::derive::Definitions;
 use field::error::FieldError;
 use field::expression::bounds::Interval;
 use field::quantity::Quantity;
@@ -10,6 +11,26 @@ use pager::{Lookup, PageId};
 use std::sync::PoisonError;
 
 impl Session {
+    /// Takes over what files of settings define. A field of the data of that name is what it is; whether a definition types here is
+    /// asked when its name is used, for the next dataset may have what this one lacks.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] with the file, for one that does not parse, whose name cannot be one, or that goes in a circle.
+    pub(crate) fn settle(&self, settled: &[Settled]) -> Result<(), FieldError> {
+        let dataset = self.dataset();
+        let mut held = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
+        for s in settled {
+            let taken = dataset.zones_with(&s.name).next().is_some() || dataset.gradients().any(|g| g.name == s.name);
+            if taken {
+                // It is read all the same, so that what is wrong with it is said with whatever data.
+                held.clone().add_from(&s.file, &s.name, &s.expression).map_err(FieldError::Usage)?;
+            } else {
+                held.add_from(&s.file, &s.name, &s.expression).map_err(FieldError::Usage)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Adds definitions, each `NAME = EXPRESSION`. They are checked now, against the zones that the dataset has.
     ///
     /// # Errors
@@ -20,6 +41,7 @@ impl Session {
             return Ok(());
         }
         let mut new = Vec::with_capacity(definitions.len());
+        let before;
         {
             let dataset = self.dataset();
             let mut held = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -29,7 +51,9 @@ impl Session {
                     return Err(FieldError::Usage(format!("'{text}' is no definition; write NAME = EXPRESSION")));
                 };
                 let (name, expression) = (name.trim(), expression.trim());
-                let known = held.iter().find(|(n, _)| *n == name);
+                // One that stands in a file of settings makes room for one that is given, until it has pages.
+                let settled = held.file(name).is_some() && dataset.made_named(name).is_none();
+                let known = held.iter().find(|(n, _)| *n == name && !settled);
                 match known {
                     Some((_, same)) if same == expression => continue,
                     Some((_, other)) => {
@@ -47,12 +71,12 @@ impl Session {
                 all.add(name, expression).map_err(FieldError::Usage)?;
                 new.push(name.to_owned());
             }
-            *held = all;
+            before = std::mem::replace(&mut *held, all);
         }
         let done = self.derive(&new);
         if done.is_err() {
             let mut held = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
-            new.iter().for_each(|n| held.remove(n));
+            new.iter().for_each(|n| held.restore(n, &before));
         }
         done
     }
@@ -98,7 +122,7 @@ impl Session {
             let id = PageId::new(level.id, if z.arrays[a].steady { 0 } else { step as u32 }, number);
             let components = z.arrays[a].components;
             let bytes = (level.paging.page_points() * components * 16) as u64;
-            let _hold = self.pager.fetch(&[id]).map_err(|e| fetch_error(&self.pager, e, bytes))?;
+            let _hold = self.pager.fetch(&[id]).map_err(|e| fetch_error(&self.pager, e, bytes, 0))?;
             if let Lookup::Here(page) = worker.page(id) {
                 let number = |n: usize| {
                     let word = page.get(n * 8..n * 8 + 8).and_then(|b| b.try_into().ok());
@@ -164,9 +188,15 @@ impl Session {
         Ok(((lo <= hi).then_some([lo, hi]), skipped))
     }
 
-    /// What users have defined: names and expressions.
+    /// What users have defined: names and expressions. Of what stands in files of settings that which types here.
     pub fn defined(&self) -> Vec<(String, String)> {
-        let held = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
-        held.iter().map(|(n, e)| (n.to_owned(), e.to_owned())).collect()
+        let (dataset, held) = (self.dataset(), self.definitions());
+        let types = |name: &str| held.file(name).is_none() || dataset.preview(name, &held, &self.pager).is_some();
+        held.iter().filter(|(name, _)| types(name)).map(|(n, e)| (n.to_owned(), e.to_owned())).collect()
+    }
+
+    /// The definitions as they are now.
+    pub(crate) fn definitions(&self) -> Definitions {
+        self.definitions.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -29,7 +29,7 @@ use field::space::LANES;
 use kernels::streamline::Progress;
 use pager::{ChargeKind, Full, PageId, Pager, Priority, Requested, Wake, Worker};
 use parked::Parked;
-use ready::Ready;
+use ready::{Ready, AHEAD};
 use shared::{Leaving, Next, Shared, Slot};
 use std::sync::atomic::Ordering::*;
 use std::sync::Arc;
@@ -68,7 +68,8 @@ where
     let began = Instant::now();
     let workers = load.workers.max(1);
     let nobody: Arc<dyn Wake> = Arc::new(Nobody);
-    let shared: Arc<Shared<W::Task>> = Arc::new(Shared::new(pager, &load, W::WINDOWED));
+    let ahead = if work.has_units() { 0 } else { AHEAD };
+    let shared: Arc<Shared<W::Task>> = Arc::new(Shared::new(pager, &load, W::WINDOWED, ahead));
     // All of them before the first thread fills the memory: what a worker costs is charged when it is made.
     let pins: Vec<Worker> = (0..workers).map(|_| pager.worker()).collect();
     std::thread::scope(|scope| {
@@ -107,7 +108,7 @@ where
     shared.release_retired();
     let mut q = shared.lock();
     // Pages that others want, too, are still read, and their requests hold `shared`, but no task any more.
-    q.ready = Ready::new(W::WINDOWED);
+    q.ready = Ready::new(W::WINDOWED, ahead);
     q.parked = Parked::new();
     if let Some(e) = q.error.take() {
         return Err(e);
@@ -135,6 +136,8 @@ struct Thread<'a, W: Work> {
     steps: u64,
     /// Pages that were asked for ahead of their use, in this window and the one before: they need not be asked for again.
     ahead: Ahead,
+    /// Windows are opened before tasks go on in them.
+    has_units: bool,
 }
 
 impl<'a, W: Work> Thread<'a, W>
@@ -145,8 +148,8 @@ where
         let wake: Arc<dyn Wake> = shared.clone();
         let context = work.context(worker);
         let outcomes = core::array::from_fn(|_| Outcome { progress: Progress::Yield, missing: Vec::new() });
-        let (lanes, ahead) = ([const { None }; LANES], Ahead::new());
-        Self { work, shared, wake, nobody, context, load, lanes, outcomes, steps: 0, ahead }
+        let (lanes, ahead, has_units) = ([const { None }; LANES], Ahead::new(), work.has_units());
+        Self { work, shared, wake, nobody, context, load, lanes, outcomes, steps: 0, ahead, has_units }
     }
 
     fn run(&mut self) {
@@ -196,9 +199,32 @@ where
         }
     }
 
+    /// Opens the window that the run has come to, unless that was done. False while another thread does, or when it fails.
+    fn opened(&mut self) -> bool {
+        let s = self.shared;
+        let window = s.lock().ready.earliest();
+        if s.opened.load(SeqCst) > window {
+            return true;
+        }
+        // No task is in it yet but those that wait to be taken: all other threads are idle, or on their way here.
+        let Ok(_opens) = s.opens.try_lock() else { return false };
+        while s.opened.load(SeqCst) <= window {
+            if let Err(e) = self.work.open(s.opened.load(SeqCst)) {
+                s.fail(e);
+                return false;
+            }
+            s.opened.fetch_add(1, SeqCst);
+        }
+        s.pager.notify();
+        true
+    }
+
     /// A ready task, or a new one while there is room for its state.
     fn take(&mut self) -> Option<Box<Slot<W::Task>>> {
         let s = self.shared;
+        if self.has_units && !self.opened() {
+            return None;
+        }
         let next = s.lock().next(self.load.tasks, W::WINDOWED)?;
         let number = match next {
             Next::Ready(slot) => return Some(slot),
@@ -231,6 +257,7 @@ where
 
     fn wait(&mut self) {
         let s = self.shared;
+        self.ask_ahead();
         self.work.worker(&mut self.context).release();
         // This thread has no task, and no pins.
         s.waiting.fetch_add(1, SeqCst);
@@ -340,20 +367,21 @@ where
                 Err(_) => return s.dropped(vec![slot]),
             }
         }
-        self.ahead.keep_new(window);
-        let passed = {
+        self.ahead.take_new(window);
+        let (passed, others) = {
             let mut q = s.lock();
             q.ready.turned(slot.window, window);
             (slot.window, slot.place) = (window, self.place(&slot));
             q.ready.push(slot);
-            q.ready.passed()
+            (q.ready.passed(), q.ready.any_before(window))
         };
         self.passed(passed);
         if s.waiting.load(Relaxed) > 0 {
             s.pager.notify();
         }
-        if !self.ahead.pages.is_empty() {
-            s.pager.request(&self.ahead.pages, 0, &self.nobody, Priority::Prefetch);
+        // Where no other task goes first, this one may be the next that goes on.
+        if !others || self.ahead.are_many() {
+            self.ask_ahead();
         }
     }
 
@@ -366,8 +394,20 @@ where
         }
     }
 
+    /// Asks for what tasks that came to another window will want.
+    fn ask_ahead(&mut self) {
+        let (pager, nobody) = (&self.shared.pager, &self.nobody);
+        self.ahead.ask(|pages| {
+            // Nobody waits for them, whether they come at once or later.
+            let _asked = pager.request(pages, 0, nobody, Priority::Prefetch);
+        });
+    }
+
     /// Tells the work that the run has come to another window, if it has.
-    fn passed(&self, window: Option<u32>) {
+    fn passed(&mut self, window: Option<u32>) {
+        if window.is_some() {
+            self.ask_ahead();
+        }
         let ahead = window.map_or_else(Vec::new, |window| self.work.passed(window));
         if !ahead.is_empty() {
             self.shared.pager.request(&ahead, 0, &self.nobody, Priority::Prefetch);

@@ -1,8 +1,14 @@
 //! Lines that are done on their way from the tasks to the spool and the state.
 
-use crate::output::{self, FieldSpec, FieldValues, FinishedLine, LineLayout, LineSpool, Moments, OutputError};
+use crate::output::{
+    self, FieldSpec, FieldType, FieldValues, FinishedLine, LineLayout, LineSpool, Moments, OutputError, Provenance,
+};
 use crate::resume::StateWriter;
+use crate::session::Session;
+use crate::trace::TraceSpec;
+use field::dataset::Dataset;
 use kernels::line::{Joined, Reason};
+use kernels::streamline::Direction;
 use pager::error::PageError;
 use std::ops::Range;
 
@@ -125,4 +131,44 @@ fn split(values: &[f64], fields: &[FieldSpec], points: usize) -> Vec<Vec<f64>> {
         column
     };
     fields.iter().map(column).collect()
+}
+
+/// What is written beside the lines. Not where the data lay: the same data give the same bytes from any layout and place.
+pub fn provenance(session: &Session, spec: &TraceSpec) -> Provenance {
+    let dataset = session.dataset();
+    Provenance {
+        program: concat!("farfield ", env!("CARGO_PKG_VERSION")).to_owned(),
+        source: String::new(),
+        length_unit: dataset.length_unit(),
+        time_unit: match spec.path {
+            None => dataset.travel_time_unit(&spec.field),
+            Some(_) => dataset.catalog.time_units.clone(),
+        },
+        notes: [
+            Some(("field".into(), spec.field.clone())),
+            Some(("tolerance".into(), format!("{:e}", spec.options.tolerance))),
+            spec.stop.as_ref().map(|stop| ("stop".into(), stop.clone())),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+    }
+}
+
+/// What every line of a trace has.
+pub fn line_layout(dataset: &Dataset, spec: &TraceSpec) -> LineLayout {
+    let fields = spec.scalars.iter().map(|name| FieldSpec {
+        name: name.clone(),
+        components: dataset.quantity(0, name).map_or(1, |q| q.components()),
+        dtype: FieldType::F64,
+        unit: dataset.units(name),
+    });
+    let mut fields: Vec<FieldSpec> = fields.collect();
+    let time = &dataset.catalog.time_units;
+    if spec.over.timeline.is_some() {
+        fields.extend([FieldSpec::scalar("s", ""), FieldSpec::scalar("age", time)]);
+    } else if spec.path.as_ref().is_some_and(|p| p.streak.is_some()) {
+        fields.extend(["birth", "age"].map(|name| FieldSpec::scalar(name, time)));
+    }
+    LineLayout { fields, both: spec.options.direction == Direction::Both, moments: Moments::One }
 }

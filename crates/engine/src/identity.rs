@@ -1,6 +1,7 @@
 //! Of which data and by which options a state of particles is, and whether a run may go on from it.
 
 use crate::admission::SeedRule;
+use crate::limits::fetch_error;
 use crate::seeds::SeedPoint;
 use crate::session::{Session, Watch};
 use crate::trace::{PathSpec, Releases, TraceSpec};
@@ -9,6 +10,7 @@ use field::error::FieldError;
 use field::file::{identities, Digest};
 use kernels::pathline::PathOptions;
 use kernels::unsteady::Series;
+use pager::{Lookup, PageId};
 use serde_json::{json, Map, Value};
 use std::path::{Path, PathBuf};
 
@@ -36,7 +38,7 @@ pub(crate) fn document(
         "end": options.times[1],
         "times": &*series.times,
         "zones": dataset.catalog.zones.iter().map(zone).collect::<Vec<_>>(),
-        "files": files(dataset, series.times.len())?,
+        "files": contents(session, dataset, series, options)?,
         "options": of_options(session, spec, path, options),
         "seeds": of_seeds(seeds, spec.seeds.len(), watch)?,
     }))
@@ -74,6 +76,7 @@ fn of_options(session: &Session, spec: &TraceSpec, path: &PathSpec, o: &PathOpti
     json!({
         "field": spec.field,
         "scalars": spec.scalars,
+        "stop": spec.stop,
         "integrator": format!("{:?}", o.method),
         "tolerance": o.tolerance,
         "max_length": bounded(o.max_length),
@@ -112,14 +115,75 @@ fn of_seeds(rule: &SeedRule<'_>, count: u64, watch: &mut Watch<'_>) -> Result<Va
             SeedPoint::Computational { ijk, .. } => {
                 digest.text("i").words(&[u64::from(rule.zone())]).words(&ijk.map(f64::to_bits))
             }
+            SeedPoint::Place { zone, ijk } => digest.text("p").words(&[u64::from(zone)]).words(&ijk.map(f64::to_bits)),
             SeedPoint::Random(mut stream) => digest.text("r").words(&[(); 4].map(|()| stream.next_f64().to_bits())),
         };
     }
     Ok(json!({"lines": count, "digest": digest.to_string()}))
 }
 
-/// A digest of the files of each step, in order of time: size, time of change and number of each. Of a store there is none: it says
-/// itself, by its checksums, when it is not what it was.
+/// A digest of what each step holds that the run comes by, in order of time; nothing for the others. Of files their sizes, times of
+/// change and numbers. Of a store the ranges of its values: they are the same however it is cut and wherever it lies, and steps that are
+/// added leave those of the others what they are.
+fn contents(
+    session: &Session,
+    dataset: &Dataset,
+    series: &Series,
+    options: &PathOptions,
+) -> Result<Vec<String>, FieldError> {
+    let steps = series.times.len();
+    if matches!(dataset.origin, Origin::Plot3d(_)) {
+        return files(dataset, steps);
+    }
+    let [from, to] = options.times.map(|t| series.interval(t, options.times[1] >= options.times[0]).unwrap_or(0));
+    let met = from.min(to)..=series.next(from.max(to));
+    (0..steps as u32)
+        .map(|step| if met.contains(&step) { ranges(session, dataset, step) } else { Ok(String::new()) })
+        .collect()
+}
+
+/// A digest of the smallest and the largest value of each component of each array at a step.
+fn ranges(session: &Session, dataset: &Dataset, step: u32) -> Result<String, FieldError> {
+    let mut digest = Digest::default();
+    let mut worker = session.pager.worker();
+    for (zone, arrays) in dataset.zones.iter().zip(&dataset.ranges) {
+        for (array, levels) in zone.arrays.iter().zip(arrays) {
+            // The coarsest: one page, as a rule.
+            let Some(level) = levels.last() else { continue };
+            let n = array.components;
+            let (mut lo, mut hi) = (vec![f64::INFINITY; n], vec![f64::NEG_INFINITY; n]);
+            let step = if array.steady { 0 } else { step };
+            for number_of_page in 0..level.paging.pages.iter().product::<usize>() as u64 {
+                let id = PageId::new(level.id, step, number_of_page);
+                let bytes = (level.paging.page.iter().product::<usize>() * n * 16) as u64;
+                let _hold = session.pager.fetch(&[id]).map_err(|e| fetch_error(&session.pager, e, bytes, 0))?;
+                if let Lookup::Here(page) = worker.page(id) {
+                    let number = |word: &[u8]| word.try_into().map_or(f64::NAN, f64::from_ne_bytes);
+                    let inside = level.paging.extent(level.paging.coords(number_of_page));
+                    let element = |at: [usize; 3]| level.paging.locate(at).1;
+                    let mut take = |at: [usize; 3]| {
+                        let Some(entry) = page.chunks_exact(16 * n).nth(element(at)) else { return };
+                        for c in 0..n {
+                            lo[c] = lo[c].min(number(&entry[8 * c..8 * c + 8]));
+                            hi[c] = hi[c].max(number(&entry[8 * (n + c)..8 * (n + c) + 8]));
+                        }
+                    };
+                    for k in inside[2].clone() {
+                        for j in inside[1].clone() {
+                            inside[0].clone().for_each(|i| take([i, j, k]));
+                        }
+                    }
+                }
+                worker.release();
+            }
+            digest = digest.text(&array.name);
+            digest = lo.iter().chain(&hi).fold(digest, |d, v| d.words(&[v.to_bits()]));
+        }
+    }
+    Ok(digest.to_string())
+}
+
+/// A digest of the files of each step: size, time of change and number of each.
 fn files(dataset: &Dataset, steps: usize) -> Result<Vec<String>, FieldError> {
     let Origin::Plot3d(data) = &dataset.origin else { return Ok(Vec::new()) };
     let known = identities(data.files().paths())?;
@@ -185,10 +249,10 @@ pub(crate) fn check(state: &Path, then: &Value, now: &Value) -> Result<(), Field
         ));
     }
     let (files, now_files) = (then["files"].as_array().unwrap_or(&none), now["files"].as_array().unwrap_or(&none));
-    if let Some(n) = (0..files.len()).find(|n| now_files.get(*n) != Some(&files[*n])) {
+    if let Some(n) = (0..files.len()).find(|n| files[*n] != "" && now_files.get(*n) != Some(&files[*n])) {
         return refused(format!(
-            "the files of time step {n} are not those of which the state was saved: they were written, moved or replaced since; \
-             trace from the beginning"
+            "time step {n} does not hold what it held when the state was saved: its files were written, moved or replaced since, or this \
+             is another store; trace from the beginning"
         ));
     }
     let [was, is] = [then, now].map(|v| v["end"].as_f64().unwrap_or(f64::NAN));

@@ -154,8 +154,18 @@ fn derived_fields(session: &Session, dataset: &Dataset, ranges: &[Ranged]) -> Ve
     for (name, text) in session.defined() {
         let zone = dataset.zones_with(&name).next().map(|n| &dataset.zones[n]);
         let slot = zone.and_then(|z| z.array(&name).map(|a| &z.arrays[a]));
-        if let (Some(made), Some(slot)) = (dataset.made_named(&name), slot) {
-            let mut found = row(made, slot.components, slot.dtype, text, None, &name);
+        let made = dataset.made_named(&name).zip(slot).map(|(made, s)| (made.clone(), s.components, s.dtype));
+        let known = made.is_some();
+        // What a file of settings defines has no pages before its name is used.
+        let definitions = session.definitions();
+        let made = made.or_else(|| dataset.preview(&name, &definitions, &session.pager));
+        if let Some((made, components, dtype)) = made {
+            let mut found = row(&made, components, dtype, text, None, &name);
+            if !known {
+                let zones = dataset.previews(&name, &definitions, &session.pager);
+                let names: Vec<&str> = zones.iter().map(|n| dataset.zones[*n].name.as_str()).collect();
+                found["zones"] = if names.len() == all { Value::Null } else { json!(names) };
+            }
             if let Some((_, (range, skipped))) = ranges.iter().find(|(n, _)| *n == name) {
                 found["range"] = json!(range);
                 found["pages_skipped"] = json!(skipped);

@@ -103,8 +103,9 @@ pub(crate) fn charge_other(pager: &Arc<Pager>, bytes: u64, what: &str) -> Result
     }
 }
 
-/// An error of [`Pager::fetch`] as the engine's callers see it, where `bytes` of pages were asked for.
-pub(crate) fn fetch_error(pager: &Pager, e: PagerError, bytes: u64) -> FieldError {
+/// An error of [`Pager::fetch`] as the engine's callers see it, where `bytes` of pages were asked for, of which one takes `making` more
+/// while it is made of others.
+pub(crate) fn fetch_error(pager: &Pager, e: PagerError, bytes: u64, making: u64) -> FieldError {
     let short = match &e {
         PagerError::Full(_) => true,
         PagerError::Page(p) => matches!(p.kind, PageErrorKind::TooLarge { .. }),
@@ -116,7 +117,7 @@ pub(crate) fn fetch_error(pager: &Pager, e: PagerError, bytes: u64) -> FieldErro
     // A page may be there twice, encoded and decoded.
     FieldError::LimitTooSmall {
         limit: pager.ledger().limit(),
-        needs: would_do(pager, bytes.saturating_mul(2)),
+        needs: would_do(pager, bytes.saturating_mul(2).saturating_add(making)),
         what: "reading a page of each field".into(),
     }
 }

@@ -15,6 +15,7 @@ use crate::limits::{active_lines, enough_limit, least_limit, more_than};
 use crate::limits::{too_large, would_do};
 use crate::pathlines::Course;
 use crate::session::{Session, Watch};
+use crate::stop::Sampled;
 use crate::trace::{zone_order, PathSpec, TraceSpec};
 use crate::tracers::step_unsteady;
 use field::error::FieldError;
@@ -121,11 +122,11 @@ impl March {
         path: &PathSpec,
         watch: &mut Watch<'_>,
     ) -> Result<(Self, Box<dyn Any>), FieldError> {
-        session.derive(&spec.scalars)?;
-        session.derive(&[&spec.field])?;
-        session.dataset().fields(Some(&spec.field), &spec.scalars, 0)?;
+        let Sampled { names: sampled, stop } = Sampled::of(session, spec)?;
+        session.dataset().fields(Some(&spec.field), &sampled, 0)?;
         let dataset = session.located(watch)?;
-        let Course { series, options, held } = crate::pathlines::series(&dataset, &session.pager, spec, path)?;
+        let Course { series, options, held } =
+            crate::pathlines::series(&dataset, &session.pager, spec, path, (&sampled, stop))?;
         let at_once = if series.linear { series.times.len().min(2) } else { 1 };
         let step_bytes = dataset.step_bytes(&series.fields[0], &session.pager, at_once);
         let closure = dataset.closure_bytes(&series.fields[0], &session.pager, at_once);

@@ -6,6 +6,7 @@ use crate::trace::TraceSpec;
 use crate::tracers::ReadAhead;
 use field::dataset::Dataset;
 use field::error::FieldError;
+use field::expression::Condition;
 use kernels::pathline::PathOptions;
 use kernels::rk::Method;
 use kernels::streamline::{Direction, Integrator};
@@ -34,6 +35,18 @@ pub struct PathSpec {
     pub at_steps: bool,
     /// Particles that wait for pages at most; `None`: as many as there are.
     pub at_once: Option<usize>,
+    /// Read each window whole before anything goes on in it: for comparison.
+    pub units: Option<Units>,
+}
+
+/// Reads what a window (between two time steps, counted from the beginning of the run) takes, while nothing is computed.
+#[derive(Clone)]
+pub struct Units(pub Arc<dyn Fn(u32) -> Result<(), FieldError> + Send + Sync>);
+
+impl std::fmt::Debug for Units {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Units")
+    }
 }
 
 /// When the particles of a streakline are let go, between the times of its first and its last one.
@@ -115,12 +128,13 @@ pub(crate) struct Course {
     pub held: Box<dyn Any>,
 }
 
-/// The times between which particles are followed, and what is read at each step.
+/// The times between which particles are followed, and what is read at each step: `sampled`, the last of them for what ends a line.
 pub(crate) fn series(
     dataset: &Dataset,
     pager: &Arc<Pager>,
     spec: &TraceSpec,
     path: &PathSpec,
+    (sampled, stop): (&[String], Option<Arc<Condition>>),
 ) -> Result<Course, FieldError> {
     let times: Box<[f64]> = dataset.catalog.times.as_slice().into();
     if let Some(n) = times.windows(2).position(|t| !(t[0] < t[1])) {
@@ -181,10 +195,11 @@ pub(crate) fn series(
         step_cells: spec.options.step_cells,
         every_step: !path.at_steps,
         stops: [].into(),
+        stop,
     };
-    let bytes = dataset.fields_over_time_bytes(&spec.scalars) + size_of_val(&*times) as u64;
+    let bytes = dataset.fields_over_time_bytes(sampled) + size_of_val(&*times) as u64;
     let held = charge_other(pager, bytes, "what is read of each time step")?;
-    let fields = dataset.fields_over_time(&spec.field, &spec.scalars)?;
+    let fields = dataset.fields_over_time(&spec.field, sampled)?;
     let series = Arc::new(Series { times, fields, linear: !path.held });
     Ok(Course { series, options, held })
 }

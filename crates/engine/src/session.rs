@@ -39,6 +39,19 @@ pub struct SourceSpec {
     pub zone_order: Vec<String>,
     /// Fields that the user defines, `NAME = EXPRESSION`.
     pub define: Vec<String>,
+    /// Fields that files of settings define, which hold where a dataset has what they are made of and no field of that name.
+    pub settled: Vec<Settled>,
+}
+
+/// A field that a file of settings defines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub expression: String,
+    /// The file.
+    pub file: String,
 }
 
 impl SourceSpec {
@@ -140,6 +153,15 @@ impl Session {
     /// # Errors
     /// [`FieldError`]: what the format's reader says, or a limit that does not hold the pager itself.
     pub fn open(spec: SourceSpec, means: Means, watch: &mut Watch<'_>) -> Result<Self, FieldError> {
+        Self::open_as(spec, means, |spec, pager| open_dataset(spec, pager, watch))
+    }
+
+    /// As [`Self::open`], of a dataset that somebody else opens and registers.
+    pub(crate) fn open_as(
+        spec: SourceSpec,
+        means: Means,
+        open: impl FnOnce(&SourceSpec, &Arc<Pager>) -> Result<Dataset, FieldError>,
+    ) -> Result<Self, FieldError> {
         let base_bytes = crate::process::base_bytes();
         let (opened, cpu_at_open_s) = (Instant::now(), crate::process::cpu_seconds());
         let pager = means.pager()?;
@@ -149,14 +171,11 @@ impl Session {
             needs: would_do(&pager, unseen),
             what: "opening a dataset".into(),
         })?;
-        let dataset = open_dataset(&spec, &pager, watch)?;
+        let dataset = open(&spec, &pager)?;
         for name in &spec.zone_order {
             dataset.zone_named(name)?;
         }
-        // Data that the page cache cannot keep anyway go past it: 48 KiB at random come at 980 MB/s that way and at 500 through it,
-        // for a third of the processor time. What it can keep is read through it, so that the next run finds it there.
-        let cache = crate::process::memory_available().map_or(u64::MAX, |b| b / 2);
-        pager.set_direct(dataset.bytes() > cache);
+        pager.set_direct(is_past_cache(dataset.bytes()));
         let session = Self {
             pager,
             spec,
@@ -171,6 +190,7 @@ impl Session {
             read: Mutex::default(),
             unseen: Mutex::new(unseen),
         };
+        session.settle(&session.spec.settled)?;
         session.define(&session.spec.define)?;
         Ok(session)
     }
@@ -415,6 +435,13 @@ impl Bare {
     }
 }
 
+/// Whether so many bytes are read past the page cache. Data that it cannot keep anyway go past it: 48 KiB at random come at 980 MB/s
+/// that way and at 500 through it, for a third of the processor time. What it can keep is read through it, so that the next run finds
+/// it there.
+pub(crate) fn is_past_cache(bytes: u64) -> bool {
+    bytes > crate::process::memory_available().map_or(u64::MAX, |b| b / 2)
+}
+
 fn open_plot3d(spec: &SourceSpec, watch: &mut Watch<'_>) -> Result<Plot3d, FieldError> {
     let folder = spec.cache_dir.join("data");
     let mut progress = |done: u64, total: u64| watch("converting text", done as f64, total as f64);
@@ -461,7 +488,7 @@ pub fn convert_input(dataset: &Dataset) -> Result<ConvertInput, FieldError> {
         Origin::Plot3d(p) => p.series.clone(),
         Origin::Store(_) => SeriesFiles::default(),
     };
-    Ok(ConvertInput { catalog: dataset.catalog.clone(), arrays: arrays.collect(), files, series })
+    Ok(ConvertInput { catalog: dataset.catalog.clone(), arrays: arrays.collect(), files, series, made: String::new() })
 }
 
 /// Names the index of files by what they are and how they are read: the same files are read in another way when options say so.

@@ -353,7 +353,7 @@ fn each_of_level(
         let (_, inside) = t.extent(page);
         for some in steps.chunks(AT_ONCE) {
             let ids: Vec<PageId> = some.iter().map(|step| PageId::new(id, *step, page)).collect();
-            let short = |e| fetch_error(&session.pager, e, bytes * some.len() as u64);
+            let short = |e| fetch_error(&session.pager, e, bytes * some.len() as u64, 0);
             let _hold = session.pager.fetch(&ids).map_err(short)?;
             for page_id in ids {
                 // Held: it is here, or it has failed and the fetch has said so.

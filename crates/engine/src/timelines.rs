@@ -2,6 +2,7 @@
 
 use crate::admission::SeedRule;
 use crate::executor::Outcome;
+use crate::limits::charge_other;
 use crate::tracers::{Tracer, Unsteady};
 use field::error::FieldError;
 use field::paged::PagedNodes;
@@ -12,7 +13,9 @@ pub use kernels::timeline::Refine;
 use kernels::timeline::Timeline;
 use kernels::unsteady::UnsteadyFlow;
 use pager::error::PageError;
-use pager::Worker;
+use pager::{Pager, Worker};
+use std::any::Any;
+use std::sync::Arc;
 
 /// What is asked of timelines.
 #[derive(Clone, Debug)]
@@ -43,11 +46,25 @@ impl Default for TimelineSpec {
 }
 
 impl TimelineSpec {
-    /// Where the curves begin and end.
+    /// Where the curves begin and end, and the memory that this takes.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] for offsets that do not rise from 0 to the number of seeds.
-    pub(crate) fn curves(&self, seeds: u64) -> Result<Vec<u64>, FieldError> {
+    /// [`FieldError::Usage`] for offsets that do not rise from 0 to the number of seeds; [`FieldError::LimitTooSmall`].
+    pub(crate) fn charged_curves(
+        &self,
+        seeds: u64,
+        pager: &Arc<Pager>,
+    ) -> Result<(Vec<u64>, Box<dyn Any>), FieldError> {
+        let count = match &self.curves {
+            Curves::One => 2,
+            Curves::Of(n) => seeds / (*n).max(1) + 1,
+            Curves::At(offsets) => offsets.len() as u64,
+        };
+        let held = charge_other(pager, count * 8, "where the curves of timelines begin")?;
+        Ok((self.curves(seeds)?, held))
+    }
+
+    fn curves(&self, seeds: u64) -> Result<Vec<u64>, FieldError> {
         let offsets = match &self.curves {
             Curves::One => return Ok(vec![0, seeds]),
             Curves::Of(n) if *n == 0 || !seeds.is_multiple_of(*n) => {
@@ -116,5 +133,24 @@ impl Tracer for Timelines {
     }
     fn join(line: Timeline) -> Joined {
         <Unsteady<Timeline> as Tracer>::join(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pager::PagerConfig;
+
+    #[test]
+    fn where_curves_begin_is_charged() {
+        let spec = TimelineSpec { curves: Curves::Of(2), ..TimelineSpec::default() };
+        let pager = Pager::new(PagerConfig { limit: 4 << 20, ..PagerConfig::default() }).unwrap();
+        let before = pager.ledger().used();
+        let (curves, held) = spec.charged_curves(200_000, &pager).unwrap();
+        assert_eq!((curves.len(), pager.ledger().used() - before), (100_001, 800_008));
+        drop(held);
+        assert_eq!(pager.ledger().used(), before);
+        let refused = spec.charged_curves(2_000_000, &pager);
+        assert!(matches!(refused, Err(FieldError::LimitTooSmall { .. })));
     }
 }

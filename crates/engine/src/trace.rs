@@ -5,23 +5,22 @@ pub(crate) use crate::admission::{place_of, zone_order, SeedRule};
 use crate::away::Held;
 use crate::executor::{self, Load, Outcome, RunStats, Work};
 use crate::handover::{cut, Sink};
+pub use crate::handover::{line_layout, provenance};
 use crate::leaving::Leaving;
 use crate::limits::{
     active_lines, enough_limit, least_limit, line_bytes, more_than, results_budget, too_large, window_bytes, would_do,
     KEPT_AWAY, KEPT_POINTS,
 };
-use crate::output::{
-    self, FieldSpec, FieldType, LineArrays, LineLayout, LineSpool, Moments, OutputFile, OutputFormat, Provenance,
-    SpoolOptions,
-};
+use crate::output::{self, LineArrays, LineLayout, LineSpool, OutputFile, OutputFormat, SpoolOptions};
 use crate::overtime::{output_times, steps_of};
 pub use crate::overtime::{OutputTimes, OverTime};
 use crate::pathlines::{self, Course};
-pub use crate::pathlines::{PathSpec, Releases};
+pub use crate::pathlines::{PathSpec, Releases, Units};
 use crate::resume::{Kept, StateReader};
 use crate::seeds::Seeds;
 use crate::session::{Session, Watch};
 pub use crate::share::LedgerShare;
+use crate::stop::Sampled;
 use crate::timelines::Timelines;
 pub use crate::timelines::{Curves, Refine, TimelineSpec};
 pub use crate::tracers::ReadAhead;
@@ -33,7 +32,7 @@ use field::space::{CellId, ZoneFields, LANES};
 use kernels::pathline::Pathline;
 use kernels::saved::{Saved, Saver};
 use kernels::streakline::{StreakOptions, Streakline, OF_PARTICLES};
-use kernels::streamline::{Direction, Options};
+use kernels::streamline::Options;
 use kernels::timeline::{TimelineOptions, OF_POINTS};
 use pager::error::PageError;
 use pager::{PageId, Pager, Worker};
@@ -54,8 +53,10 @@ pub struct TraceSpec {
     pub step: usize,
     /// Fields sampled along the lines.
     pub scalars: Vec<String>,
-    /// How.
+    /// How; at what they stop says `stop`.
     pub options: Options,
+    /// What ends a line where it holds: a condition of fields.
+    pub stop: Option<String>,
     /// Pathlines instead of streamlines.
     pub path: Option<PathSpec>,
     /// What a trace over several times is asked for.
@@ -113,6 +114,7 @@ struct Tracing<'a, T> {
     /// The window that comes first, and where lines are in it and in the next.
     window: AtomicU32,
     leaving: Leaving,
+    units: Option<&'a Units>,
     sink: &'a Mutex<Sink>,
 }
 
@@ -250,6 +252,12 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         pages.truncate((self.pager.ledger().limit() / 16 / OF_TASK) as usize);
         pages
     }
+    fn has_units(&self) -> bool {
+        T::WINDOWED && self.units.is_some()
+    }
+    fn open(&self, window: u32) -> Result<(), FieldError> {
+        self.units.map_or(Ok(()), |units| (units.0)(window))
+    }
     fn finish(&self, mut task: Self::Task) -> Result<(), FieldError> {
         self.moved(&mut task, None);
         if let Some(e) = task.failure.as_ref().and_then(|e| too_large(self.pager, e)) {
@@ -347,10 +355,11 @@ pub fn trace(
     if wrong(&spec.options.terminal_speed) {
         return Err(FieldError::Usage("the terminal speed must be 0 or more".into()));
     }
-    session.derive(&spec.scalars)?;
-    session.derive(&[&spec.field])?;
+    let Sampled { names: sampled, stop } = Sampled::of(session, spec)?;
     // Names are checked before an index is built for them.
-    session.dataset().fields(Some(&spec.field), &spec.scalars, spec.step)?;
+    session.dataset().fields(Some(&spec.field), &sampled, spec.step)?;
+    let found = session.seeded(spec, watch)?;
+    let spec = found.as_ref().unwrap_or(spec);
     let (over, is_series) = (&spec.over, file.as_ref().is_some_and(|f| f.format() == OutputFormat::Pvd));
     over.check(spec, is_series)?;
     let dataset = session.located(watch)?;
@@ -360,21 +369,23 @@ pub fn trace(
     let (zones, order) = (dataset.zones.clone(), zone_order(&dataset, &session.spec.zone_order)?);
     let tasks = spec.seeds.len();
     let Some(path) = &spec.path else {
-        let fields = dataset.fields(Some(&spec.field), &spec.scalars, spec.step)?;
+        let fields = dataset.fields(Some(&spec.field), &sampled, spec.step)?;
         let need = Need::of(&dataset, &fields, &session.pager, 1);
         let steps = over.steps.clone().unwrap_or_else(|| vec![spec.step]);
         if over.steps.is_some() {
             layout.moments = steps_of(&dataset, &steps)?;
         }
         let tracers = steps.iter().map(|step| {
-            let fields = dataset.fields(Some(&spec.field), &spec.scalars, *step)?;
-            let (zones, order, options) = (zones.clone(), order.clone(), spec.options.clone());
+            let fields = dataset.fields(Some(&spec.field), &sampled, *step)?;
+            let options = Options { stop: stop.clone(), ..spec.options.clone() };
+            let (zones, order) = (zones.clone(), order.clone());
             Ok(Streamlines { zones, fields, order, step: *step as u32, options, components })
         });
         let job = Job { session, spec, seeds: &seeds, tasks, layout, need, file, kept: Kept::default() };
         return job.trace(tracers, watch);
     };
-    let Course { series, mut options, held: _held } = pathlines::series(&dataset, &session.pager, spec, path)?;
+    let Course { series, mut options, held: _held } =
+        pathlines::series(&dataset, &session.pager, spec, path, (&sampled, stop))?;
     let need = Need::of(
         &dataset,
         &series.fields[0],
@@ -391,7 +402,8 @@ pub fn trace(
     };
     let job = Job { session, spec, seeds: &seeds, tasks, layout, need, file, kept };
     if let Some(timeline) = &over.timeline {
-        let (components, curves) = (components - OF_POINTS, timeline.curves(tasks)?);
+        let components = components - OF_POINTS;
+        let (curves, _curves_held) = timeline.charged_curves(tasks, &session.pager)?;
         let options = TimelineOptions { path: options, refine: timeline.refine, max_points: timeline.max_points };
         let unsteady = Unsteady::new(zones, series, order, options, components, path.ahead);
         let job = Job { tasks: curves.len() as u64 - 1, ..job };
@@ -516,6 +528,7 @@ impl Job<'_> {
                 roomy: AtomicBool::new(true),
                 window: AtomicU32::new(0),
                 leaving: Leaving::default(),
+                units: spec.path.as_ref().and_then(|p| p.units.as_ref()),
                 sink: &sink,
             };
             let at_once = spec.path.as_ref().and_then(|p| p.at_once).unwrap_or(usize::MAX).max(1);
@@ -572,40 +585,4 @@ impl Job<'_> {
         }
         Ok((report, arrays))
     }
-}
-
-/// What is written beside the lines. Not where the data lay: the same data give the same bytes from any layout and place.
-pub fn provenance(session: &Session, spec: &TraceSpec) -> Provenance {
-    let dataset = session.dataset();
-    Provenance {
-        program: concat!("farfield ", env!("CARGO_PKG_VERSION")).to_owned(),
-        source: String::new(),
-        length_unit: dataset.length_unit(),
-        time_unit: match spec.path {
-            None => dataset.travel_time_unit(&spec.field),
-            Some(_) => dataset.catalog.time_units.clone(),
-        },
-        notes: vec![
-            ("field".into(), spec.field.clone()),
-            ("tolerance".into(), format!("{:e}", spec.options.tolerance)),
-        ],
-    }
-}
-
-/// What every line of a trace has.
-pub fn line_layout(dataset: &Dataset, spec: &TraceSpec) -> LineLayout {
-    let fields = spec.scalars.iter().map(|name| FieldSpec {
-        name: name.clone(),
-        components: dataset.quantity(0, name).map_or(1, |q| q.components()),
-        dtype: FieldType::F64,
-        unit: dataset.units(name),
-    });
-    let mut fields: Vec<FieldSpec> = fields.collect();
-    let time = &dataset.catalog.time_units;
-    if spec.over.timeline.is_some() {
-        fields.extend([FieldSpec::scalar("s", ""), FieldSpec::scalar("age", time)]);
-    } else if spec.path.as_ref().is_some_and(|p| p.streak.is_some()) {
-        fields.extend(["birth", "age"].map(|name| FieldSpec::scalar(name, time)));
-    }
-    LineLayout { fields, both: spec.options.direction == Direction::Both, moments: Moments::One }
 }

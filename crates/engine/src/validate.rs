@@ -231,7 +231,7 @@ pub fn read_all(session: &Session, watch: &mut Watch<'_>) -> Result<ReadAll, Fie
                             }
                         }
                     }
-                    Err(e) => return Err(fetch_error(&session.pager, e, page_bytes * pages.len() as u64)),
+                    Err(e) => return Err(fetch_error(&session.pager, e, page_bytes * pages.len() as u64, 0)),
                 }
                 found.pages += end - next;
                 next = end;

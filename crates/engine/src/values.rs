@@ -7,7 +7,7 @@ use crate::session::{Session, Watch};
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::nodes::{ArraySlot, Zone};
-use field::quantity::{Conserved, Quantity};
+use field::quantity::{Conserved, Derived, Quantity};
 use field::space::{Blank, CellId, Spot, ZoneFields};
 use pager::{Lookup, PageId};
 use std::ops::Range;
@@ -82,7 +82,7 @@ pub fn visit_box(
     each: &mut dyn FnMut([u32; 3], &[f64]) -> bool,
 ) -> Result<bool, FieldError> {
     let z = &dataset.zones[at.zone];
-    let reader = NodeReader::new(dataset, at, fields)?;
+    let mut reader = NodeReader::new(dataset, at, fields)?;
     let t = &z.translation;
     let page_lo: [u32; 3] = core::array::from_fn(|a| at.lo[a] / t.page[a]);
     let page_hi: [u32; 3] = core::array::from_fn(|a| (at.hi[a] - 1) / t.page[a] + 1);
@@ -105,11 +105,13 @@ pub fn visit_box(
         }
         let ids: Vec<PageId> = some.iter().flat_map(|b| reader.arrays.iter().map(|a| reader.page(z, *a, *b))).collect();
         let bytes = page_bytes * some.len() as u64;
-        // What else the run reads is to fit, too: of any zone a page of every array.
+        // What else the run reads is to fit, too: of any zone a page of every array. Of derived ones one is made at a time.
         let short = |e| {
             let of_array = |z: &Zone, a: &ArraySlot| (z.translation.component * a.components * a.dtype.size()) as u64;
             let of_zone = |z: &Zone| z.arrays.iter().map(|a| of_array(z, a)).sum::<u64>();
-            fetch_error(&session.pager, e, dataset.zones.iter().map(of_zone).fold(bytes, u64::max))
+            let making = |z: &Zone| z.arrays.iter().map(|a| a.making).max().unwrap_or(0);
+            let pages = dataset.zones.iter().map(of_zone).fold(bytes, u64::max);
+            fetch_error(&session.pager, e, pages, dataset.zones.iter().map(making).max().unwrap_or(0))
         };
         let _hold = session.pager.fetch(&ids).map_err(short)?;
         for b in some {
@@ -126,8 +128,10 @@ pub fn visit_box(
             let hi: [u32; 3] = core::array::from_fn(|a| at.hi[a].min((b[a] + 1) * t.page[a]));
             for k in lo[2]..hi[2] {
                 for j in lo[1]..hi[1] {
+                    let first = t.node([lo[0], j, k]).element;
+                    reader.compute(z, &pages, first, (hi[0] - lo[0]) as usize);
                     for i in lo[0]..hi[0] {
-                        reader.eval(z, &pages, t.node([i, j, k]).element, &mut values);
+                        reader.eval(z, &pages, first, (i - lo[0]) as usize, &mut values);
                         if !each([i, j, k], &values) {
                             return Ok(false);
                         }
@@ -145,6 +149,10 @@ struct NodeReader<'a> {
     info: ZoneFields,
     arrays: Vec<usize>,
     step: u32,
+    /// Of a row of nodes what fields are computed from, and then what was computed, node by node for each component.
+    conserved: Vec<Conserved>,
+    numbers: Vec<f64>,
+    computed: Vec<f64>,
 }
 
 impl<'a> NodeReader<'a> {
@@ -154,7 +162,8 @@ impl<'a> NodeReader<'a> {
         let mut arrays = info.arrays();
         arrays.sort_unstable();
         arrays.dedup();
-        Ok(Self { fields, info, arrays, step: at.step as u32 })
+        let (conserved, numbers, computed) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { fields, info, arrays, step: at.step as u32, conserved, numbers, computed })
     }
 
     fn page(&self, z: &Zone, array: usize, b: [u32; 3]) -> PageId {
@@ -162,41 +171,85 @@ impl<'a> NodeReader<'a> {
         PageId::new(z.arrays[array].id, step, z.translation.number(b))
     }
 
-    fn eval(&self, z: &Zone, pages: &[Option<&[u8]>], n: usize, out: &mut [f64]) {
-        let one = |array: Option<usize>, component: usize| -> f64 {
-            let Some((a, page)) = array.and_then(|a| pages[a].map(|p| (a, p))) else { return 0.0 };
-            z.element(a, page, component, n)
+    /// Computes the fields that have no pages of their own at `n` nodes that follow each other.
+    fn compute(&mut self, z: &Zone, pages: &[Option<&[u8]>], first: usize, n: usize) {
+        let derived = self.fields.iter().filter_map(|q| if let Quantity::Derived(d) = q { Some(*d) } else { None });
+        if derived.clone().next().is_none() {
+            return;
+        }
+        let energy = derived.clone().any(Derived::needs_energy);
+        self.conserved.clear();
+        self.conserved.resize(n, Conserved { gamma: self.info.gamma, ..Conserved::default() });
+        self.numbers.resize(n, 0.0);
+        let (s, nodes, numbers) = (&self.info.sources, &mut self.conserved[..], &mut self.numbers[..]);
+        if let Some(row) = row(z, pages, (s.density, 0), first, numbers) {
+            nodes.iter_mut().zip(row).for_each(|(q, v)| q.density = *v);
+        }
+        for c in 0..s.momentum.map_or(0, |m| z.arrays[m].components.min(3)) {
+            if let Some(row) = row(z, pages, (s.momentum, c), first, numbers) {
+                nodes.iter_mut().zip(row).for_each(|(q, v)| q.momentum[c] = *v);
+            }
+        }
+        if energy {
+            if let Some(row) = row(z, pages, (s.energy, 0), first, numbers) {
+                nodes.iter_mut().zip(row).for_each(|(q, v)| q.energy = *v);
+            }
+            if let Some(row) = row(z, pages, (s.gamma, 0), first, numbers) {
+                nodes.iter_mut().zip(row).for_each(|(q, v)| q.gamma = *v);
+            }
+        }
+        self.computed.clear();
+        for d in derived {
+            let (components, from) = (d.components(), self.computed.len());
+            self.computed.resize(from + n * components, 0.0);
+            let columns = &mut self.computed[from..];
+            for (at, q) in self.conserved.iter().enumerate() {
+                let v = d.value(q, self.info.free);
+                for (c, v) in v[..components].iter().enumerate() {
+                    columns[c * n + at] = *v;
+                }
+            }
+        }
+    }
+
+    /// The fields at the node that is `at` behind the first of a row, of which what is computed was computed.
+    fn eval(&self, z: &Zone, pages: &[Option<&[u8]>], first: usize, at: usize, out: &mut [f64]) {
+        let one = |array: usize, component: usize| -> f64 {
+            pages[array].map_or(0.0, |page| z.element(array, page, component, first + at))
         };
-        let s = &self.info.sources;
-        let mut at = 0;
+        let (mut to, mut column) = (0, 0);
         for q in self.fields {
             match *q {
                 Quantity::Stored { array, components } => {
                     for c in 0..components {
-                        out[at + c] = one(Some(array), c);
+                        out[to + c] = one(array, c);
                     }
                 }
-                Quantity::Component { array, component } => out[at] = one(Some(array), component),
-                Quantity::Derived(d) => {
-                    let planar = s.momentum.is_some_and(|m| z.arrays[m].components < 3);
-                    let q = Conserved {
-                        density: one(s.density, 0),
-                        momentum: [
-                            one(s.momentum, 0),
-                            one(s.momentum, 1),
-                            if planar { 0.0 } else { one(s.momentum, 2) },
-                        ],
-                        energy: one(s.energy, 0),
-                        gamma: if s.gamma.is_some() && d.needs_energy() { one(s.gamma, 0) } else { self.info.gamma },
-                    };
-                    let v = d.value(&q, self.info.free);
-                    let n = d.definition().components;
-                    out[at..at + n].copy_from_slice(&v[..n]);
+                Quantity::Component { array, component } => out[to] = one(array, component),
+                Quantity::Derived(_) => {
+                    let n = self.conserved.len();
+                    for c in 0..q.components() {
+                        out[to + c] = self.computed[(column + c) * n + at];
+                    }
+                    column += q.components();
                 }
             }
-            at += q.components();
+            to += q.components();
         }
     }
+}
+
+/// A component of an array at nodes that follow each other; `None` where the zone does not have the array.
+fn row<'n>(
+    z: &Zone,
+    pages: &[Option<&[u8]>],
+    (array, component): (Option<usize>, usize),
+    first: usize,
+    numbers: &'n mut [f64],
+) -> Option<&'n [f64]> {
+    let array = array?;
+    z.elements(array, (*pages.get(array)?)?, component, first, numbers);
+    Some(numbers)
 }
 
 /// What a probe finds.

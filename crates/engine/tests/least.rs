@@ -20,6 +20,7 @@ fn rake(count: u64) -> TraceSpec {
         step: 0,
         scalars: vec!["density".into(), "pressure".into()],
         options: Options { direction: Direction::Both, ..Options::default() },
+        stop: None,
         path: None,
         over: OverTime::default(),
     }

@@ -45,6 +45,7 @@ fn path(method: Method, times: [f64; 2], stops: &[f64]) -> PathOptions {
         time_step: None,
         step_cells: 0.25,
         stops: stops.into(),
+        stop: None,
         every_step: true,
     }
 }

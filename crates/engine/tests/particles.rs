@@ -41,6 +41,7 @@ fn options(times: [f64; 2], until: f64, within: Option<[[f64; 3]; 2]>) -> Partic
         step_cells: 0.25,
         every_step: true,
         stops: [].into(),
+        stop: None,
     };
     ParticleOptions { path, until, within }
 }

@@ -39,6 +39,7 @@ fn options(method: Method, times: [f64; 2]) -> PathOptions {
         step_cells: 0.25,
         every_step: true,
         stops: [].into(),
+        stop: None,
     }
 }
 

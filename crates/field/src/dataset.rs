@@ -135,6 +135,14 @@ impl Dataset {
     /// [`FieldError::Usage`] for a zone without coordinates; [`FieldError::LimitTooSmall`] where the limit does not hold what is
     /// kept of its zones.
     pub fn from_store(store: Store, pager: &Pager) -> Result<Self, FieldError> {
+        Self::from_store_by(store, pager, &mut Registrar(pager))
+    }
+
+    /// As [`Self::from_store`]; files and arrays come to the pager by way of `register`, which may put other sources in their place.
+    ///
+    /// # Errors
+    /// As [`Self::from_store`].
+    pub fn from_store_by(store: Store, pager: &Pager, register: &mut dyn Register) -> Result<Self, FieldError> {
         let boxes: usize = store.zones.iter().map(|z| z.boxes.len()).sum();
         let level_ids = store.zones.iter().map(|z| {
             let of_arrays = z.ranges.iter().map(|r| held::grown::<LevelId>(r.len())).sum::<u64>();
@@ -147,7 +155,7 @@ impl Dataset {
             + level_ids.sum::<u64>()
             + held::grown::<Vec<Vec<LevelId>>>(store.zones.len());
         let charges = vec![held::charge(pager, bytes, store.zones.len())?];
-        let ids = store.register(&mut Registrar(pager));
+        let ids = store.register(register);
         let catalog = store.catalog.clone();
         let zones = ids.iter().zip(&store.zones).enumerate().map(|(n, (z, layout))| {
             let arrays = slots(&catalog, n, &z.arrays, |a| layout.arrays[a].steps);
@@ -155,10 +163,9 @@ impl Dataset {
         });
         let zones = zones.collect::<Result<Vec<_>, _>>()?;
         let ranges = ids.into_iter().map(|z| z.ranges).collect();
-        let units = FlowUnits::of(&catalog);
         Ok(Self {
+            units: FlowUnits::of(&catalog),
             catalog,
-            units,
             origin: Origin::Store(Arc::new(store)),
             zones: zones.into(),
             ranges,

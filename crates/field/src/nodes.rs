@@ -50,6 +50,30 @@ pub struct ArraySlot {
     pub making: u64,
 }
 
+impl ArraySlot {
+    /// A component of points that follow each other, from point `n` of `bytes` on. What lies beyond the bytes stays.
+    pub fn elements(&self, bytes: &[u8], component: usize, n: usize, to: &mut [f64]) {
+        let (c, size) = (self.components, self.dtype.size());
+        let from = bytes.get((n * c + component) * size..).unwrap_or(&[]);
+        macro_rules! read {
+            ($t:ty, $n:literal) => {
+                // Of the last point only its own component may be there.
+                for (to, b) in to.iter_mut().zip(from.chunks($n * c)) {
+                    if let Some(b) = b.first_chunk::<$n>() {
+                        *to = f64::from(<$t>::from_ne_bytes(*b));
+                    }
+                }
+            };
+        }
+        match self.dtype {
+            DType::Float32 => read!(f32, 4),
+            DType::Float64 => read!(f64, 8),
+            DType::Int32 => read!(i32, 4),
+            DType::Uint8 => read!(u8, 1),
+        }
+    }
+}
+
 /// One level of the boxes of blocks of 4x4x4 cells (level 0) and of blocks twice as large at each further level.
 #[derive(Clone, Debug)]
 pub struct BoxLevel {
@@ -111,6 +135,10 @@ impl Zone {
             // The slice has the length of the type.
             _ => f64::NAN,
         }
+    }
+    /// A component of points that follow each other, from point `n` on, out of one page of an array. What lies beyond the page stays.
+    pub fn elements(&self, array: usize, page: &[u8], component: usize, n: usize, to: &mut [f64]) {
+        self.arrays[array].elements(page, component, n, to);
     }
     /// The array of that name.
     pub fn array(&self, name: &str) -> Option<usize> {

@@ -235,6 +235,14 @@ impl Derived {
         // Every variant has a row: tested below.
         DEFINITIONS.iter().find(|d| d.derived == self).unwrap_or(&DEFINITIONS[0])
     }
+    /// Components, without a look at the table: this is asked at every node.
+    #[inline]
+    pub const fn components(self) -> usize {
+        match self {
+            Self::Velocity => 3,
+            _ => 1,
+        }
+    }
     /// Whether total energy enters.
     pub fn needs_energy(self) -> bool {
         use Derived::*;
@@ -245,6 +253,7 @@ impl Derived {
         self != Derived::StagnationEnergy
     }
     /// The value at a node; lanes beyond the components are 0.
+    #[inline]
     pub fn value(self, q: &Conserved, free: FreeStream) -> [f64; 3] {
         use Derived::*;
         let v = q.velocity();
@@ -335,14 +344,15 @@ impl Quantity {
         let (stem, component) =
             [("_x", 0), ("_y", 1), ("_z", 2)].iter().find_map(|(s, c)| Some((name.strip_suffix(s)?, *c)))?;
         let array = zone.array(stem)?;
-        (component < zone.arrays[array].components).then_some(Self::Component { array, component })
+        let components = zone.arrays[array].components;
+        (components > 1 && component < components).then_some(Self::Component { array, component })
     }
     /// Number of components.
     pub fn components(self) -> usize {
         match self {
             Self::Stored { components, .. } => components,
             Self::Component { .. } => 1,
-            Self::Derived(d) => d.definition().components,
+            Self::Derived(d) => d.components(),
         }
     }
     /// All names that [`Self::named`] knows in a zone, components aside.
@@ -417,6 +427,7 @@ mod tests {
             assert!(DEFINITIONS[..n].iter().all(|e| e.name != d.name));
             assert_eq!(d.derived.definition().name, d.name);
             assert_eq!(Derived::named(d.name), Some(d.derived));
+            assert_eq!(d.derived.components(), d.components, "{}", d.name);
         }
     }
 }

@@ -427,7 +427,8 @@ impl<N: Nodes> Space<N> {
         }
         // From the finest level that can be looked at as a whole: each further one costs a page at a crossing.
         let boxes = &self.nodes.zones()[zone].boxes;
-        let few = |l: &BoxLevel| l.translation.dims.iter().map(|n| u64::from(*n)).product::<u64>() <= LOOKED_THROUGH;
+        let most = if self.nodes.stands(zone) { LOOKED_THROUGH } else { LOOKED_THROUGH_MOVING };
+        let few = |l: &BoxLevel| l.translation.dims.iter().map(|n| u64::from(*n)).product::<u64>() <= most;
         let levels = boxes.iter().position(few).map_or(boxes.len(), |top| top + 1);
         let cells = self.nodes.zones()[zone].cells();
         let mut worst_miss: Option<Miss> = None;
@@ -567,6 +568,8 @@ impl<N: Nodes> Space<N> {
 
 /// Boxes of a level that are looked through one by one.
 const LOOKED_THROUGH: u64 = 1024;
+/// Where the grid moves: a box is then made of those at two steps, one at a time, and the way down from the top is shorter.
+const LOOKED_THROUGH_MOVING: u64 = 8;
 
 /// Edge of the smallest blocks of cells that have a box.
 pub const BLOCK_CELLS: u32 = 4;

@@ -329,6 +329,8 @@ proptest! {
             "where(velocity.x > 0.5, velocity.y, -velocity.z)", "exp(velocity.x) / (1 + velocity.y^2)", "log(abs(velocity.z))",
             "min(velocity.x, velocity.y) + max(velocity.z, 0.1)", "dot(velocity, vector(1, 2, -3))", "velocity.x^3 - velocity.x",
             "sin(velocity.x) + atan2(velocity.x, velocity.y)", "abs(velocity.x) ^ 1.7", "(velocity.x < 0.2) * velocity.y", "floor(velocity.x) - ceil(velocity.y)",
+            "velocity.x > 0.5 and velocity.y < 0", "velocity.x > 0.5 or not velocity.y <= 0", "not (velocity.x or velocity.z > 1)",
+            "where(not sqrt(velocity.x) and velocity.y, velocity.z, 2)", "(sqrt(velocity.y) > 0.5 or velocity.x == 0) + velocity.z",
         ]),
     ) {
         let rule = move |at: [usize; 3]| {

@@ -9,6 +9,7 @@ pub mod flow;
 pub mod line;
 pub mod particle;
 pub mod pathline;
+mod pathoptions;
 pub mod rk;
 pub mod saved;
 pub mod streakline;

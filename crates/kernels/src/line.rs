@@ -24,11 +24,13 @@ pub enum Reason {
     Failed = 7,
     /// Its points reached the limit: it is not as fine as was asked.
     Points = 10,
+    /// What it was to stop at holds where it is.
+    Stopped = 11,
 }
 
 impl Reason {
     /// Every reason. Codes 8 and 9 are those of results for which there is no line.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Length,
         Self::Steps,
         Self::Time,
@@ -38,6 +40,7 @@ impl Reason {
         Self::Hole,
         Self::Failed,
         Self::Points,
+        Self::Stopped,
     ];
 
     /// The name that results use.
@@ -52,6 +55,7 @@ impl Reason {
             Self::Hole => "hole",
             Self::Failed => "failed",
             Self::Points => "points",
+            Self::Stopped => "stopped",
         }
     }
 }
@@ -123,6 +127,11 @@ impl Line {
             fields,
             taken: 0,
         }
+    }
+    /// How many components are sampled at each point.
+    #[inline(always)]
+    pub fn fields(&self) -> usize {
+        self.fields
     }
     /// Whether not even the seed is recorded.
     pub fn is_empty(&self) -> bool {

@@ -5,65 +5,16 @@
 
 use crate::flow::{Flow, Place, Sample};
 use crate::line::{Half, Joined, Line, Reason};
+pub use crate::pathoptions::PathOptions;
 use crate::rk::{Method, Stepper, Tried};
 use crate::saved::{Saved, Saver};
 use crate::streamline::physical::SMALLEST;
 use crate::streamline::walls::{facing, is_wall};
 use crate::streamline::{distance, growth, next_step, Progress, Seed, SHRINK_MIN};
-use crate::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
+use crate::unsteady::{UnsteadyFlow, UnsteadyLine};
 use field::nodes::{Miss, Nodes};
 use field::simd::V4;
 use field::space::{Blank, CellId};
-use std::sync::Arc;
-
-/// How pathlines are made. Lengths and times are the dataset's.
-#[derive(Clone, Debug)]
-pub struct PathOptions {
-    /// The method; Dormand and Prince's with step control.
-    pub method: Method,
-    /// Largest local error of a step, as a share of the step's length.
-    pub tolerance: f64,
-    /// When particles are let go, and until when they are followed: before that, where it is the earlier time.
-    pub times: [f64; 2],
-    /// Length at which one ends.
-    pub max_length: f64,
-    /// Steps at which one ends.
-    pub max_steps: u32,
-    /// Longest step, time; the step of methods without step control. `None`: from the cell.
-    pub time_step: Option<f64>,
-    /// Step of the methods without step control where `time_step` says nothing, in cells.
-    pub step_cells: f64,
-    /// Keep the end of every step; else only where a particle is at the times of the series, at its beginning and its end.
-    pub every_step: bool,
-    /// Where steps end beside the times of the series, in the order of the run.
-    pub stops: Arc<[f64]>,
-}
-
-impl PathOptions {
-    pub(crate) fn forward(&self) -> bool {
-        self.times[1] >= self.times[0]
-    }
-
-    /// The first of the stops after a time.
-    fn stop_after(&self, time: f64) -> Option<f64> {
-        let forward = self.forward();
-        let n = self.stops.partition_point(|s| if forward { *s <= time } else { *s >= time });
-        self.stops.get(n).copied()
-    }
-
-    /// Whether a time is one of the stops.
-    pub(crate) fn stops_at(&self, time: f64) -> bool {
-        let forward = self.forward();
-        let n = self.stops.partition_point(|s| if forward { *s < time } else { *s > time });
-        self.stops.get(n) == Some(&time)
-    }
-
-    /// Where particles that go together are to wait for each other next.
-    pub(crate) fn round_after(&self, series: &Series, time: f64) -> f64 {
-        let edge = series.edge_after(time, self.times[1]);
-        self.stop_after(time).filter(|s| (*s - time).abs() < (edge - time).abs()).unwrap_or(edge)
-    }
-}
 
 /// A step may be longer by this factor where it gets to a time of the series. Less than any step is shortened by.
 const STRETCH: f64 = 1.0 + 1e-10;
@@ -367,10 +318,13 @@ impl Pathline {
         let place = Place { spot, kept_fringe: None };
         match flow.value(place)? {
             Sample::Value(v, place) => {
+                let stopped = self.is_to_stop(flow, options, &place)?;
                 self.record(flow, &place, x, self.time)?;
                 (self.x, self.interval) = (x, interval);
                 self.state = State::Run(Box::new(Stepper::new(v, place)), place);
-                if self.time == options.times[1] {
+                if stopped {
+                    self.end(Reason::Stopped);
+                } else if self.time == options.times[1] {
                     self.end(Reason::Time);
                 }
             }
@@ -511,7 +465,9 @@ impl Pathline {
         let (v1, end) = step.end;
         // Times so large that a step is below their rounding.
         let stands = time == self.time && !at_stop;
-        let reason = if chord >= length_left * (1.0 - 1e-9) {
+        let reason = if self.is_to_stop(flow, o, &end)? {
+            Some(Reason::Stopped)
+        } else if chord >= length_left * (1.0 - 1e-9) {
             Some(Reason::Length)
         } else if stands {
             Some(Reason::Time)
@@ -551,6 +507,20 @@ impl Pathline {
         Ok(())
     }
 
+    /// Whether what it is to stop at holds at a place, at the flow's time.
+    fn is_to_stop<N: Nodes>(
+        &mut self,
+        flow: &mut UnsteadyFlow<N>,
+        o: &PathOptions,
+        place: &Place,
+    ) -> Result<bool, Miss> {
+        let Some(stop) = &o.stop else { return Ok(false) };
+        self.sampled.clear();
+        flow.sample(place, &mut self.sampled)?;
+        let sides = self.sampled.get(self.line.fields()..).unwrap_or_default();
+        Ok(stop.holds(|n| sides.get(n).copied().unwrap_or(f64::NAN)))
+    }
+
     /// Takes note of the window that the present time belongs to.
     fn turn<N: Nodes>(&mut self, flow: &UnsteadyFlow<N>, o: &PathOptions) {
         self.window = self.window.max(flow.series().window_at(self.time, o.times));
@@ -578,7 +548,7 @@ impl Pathline {
             self.line.forget();
         }
         self.last_kept = time;
-        self.line.push_at(x, time, place.spot.cell.zone, self.sampled.iter().copied());
+        self.line.push_at(x, time, place.spot.cell.zone, self.sampled.iter().take(self.line.fields()).copied());
         Ok(())
     }
 }

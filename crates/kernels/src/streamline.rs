@@ -71,6 +71,10 @@ pub struct Streamline {
     stood: u8,
     /// Step that the error control allows, in time.
     h: f64,
+    /// It is to stop where it is.
+    stopped: bool,
+    /// It was to stop at the seed: both halves do.
+    seed_stops: bool,
     line: Line,
 }
 
@@ -102,6 +106,8 @@ impl Streamline {
             x: [0.0; 3],
             stood: 0,
             h: f64::INFINITY,
+            stopped: false,
+            seed_stops: false,
             line: Line::new(fields),
         }
     }
@@ -184,7 +190,8 @@ impl Streamline {
         self.origin = Some((place, x));
         // Everything that the first step needs is loaded before anything changes.
         flow.space.full(spot.cell)?;
-        self.record(flow, &spot, x, 0.0)?;
+        self.record(flow, options, &spot, x, 0.0)?;
+        self.seed_stops = self.stopped;
         self.begin_half(flow, options, place, x)
     }
 
@@ -204,6 +211,7 @@ impl Streamline {
         self.entered = None;
         self.high = 0;
         self.stood = 0;
+        self.stopped = self.seed_stops;
         self.line.begin(if self.sign < 0.0 { Half::Backward } else { Half::Forward });
         self.state = if v.length3() > options.terminal_speed {
             Self::running(options, place, v)
@@ -220,7 +228,9 @@ impl Streamline {
         }
     }
 
+    /// Ends a half, and begins the other where there is one. Where it is to stop that is the reason, whatever else ends it there.
     fn end_half<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options, reason: Reason) -> Result<(), Miss> {
+        let reason = if self.stopped { Reason::Stopped } else { reason };
         match self.origin {
             Some((place, x)) if options.direction == Direction::Both && self.sign < 0.0 => {
                 flow.space.full(place.spot.cell)?;
@@ -236,11 +246,23 @@ impl Streamline {
         }
     }
 
+    /// Adds a point, and takes note of whether the half is to stop there: the next step ends it.
     #[inline(always)]
-    fn record<N: Nodes>(&mut self, flow: &mut GridFlow<N>, spot: &Spot, x: [f64; 3], dt: f64) -> Result<(), Miss> {
+    fn record<N: Nodes>(
+        &mut self,
+        flow: &mut GridFlow<N>,
+        options: &Options,
+        spot: &Spot,
+        x: [f64; 3],
+        dt: f64,
+    ) -> Result<(), Miss> {
         let l = flow.space.full(spot.cell)?;
-        let q = spot.rst;
-        self.line.push(x, dt, spot.cell.zone, l.sampled.iter().map(|c| interpolate_scalar(c, q)));
+        let (q, kept) = (spot.rst, self.line.fields());
+        if let Some(stop) = &options.stop {
+            let side = |n: usize| l.sampled.get(kept + n).map_or(f64::NAN, |c| interpolate_scalar(c, q));
+            self.stopped = stop.holds(side);
+        }
+        self.line.push(x, dt, spot.cell.zone, l.sampled.iter().take(kept).map(|c| interpolate_scalar(c, q)));
         Ok(())
     }
 
@@ -365,7 +387,7 @@ impl Streamline {
             if let (Some((seed, _)), true) = (self.origin, self.sign < 0.0 && options.direction == Direction::Both) {
                 flow.space.full(seed.spot.cell)?;
             }
-            self.record(flow, &spot, x, dt)?;
+            self.record(flow, options, &spot, x, dt)?;
             self.line.advance(chord);
             return self.end_half(flow, options, reason);
         }
@@ -381,7 +403,7 @@ impl Streamline {
             return Ok(());
         }
         self.stood = 0;
-        self.record(flow, &spot, x, dt)?;
+        self.record(flow, options, &spot, x, dt)?;
         self.line.advance(chord);
         self.x = x;
         self.h = h_next;

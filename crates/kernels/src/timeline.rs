@@ -219,7 +219,7 @@ impl UnsteadyLine for Timeline {
                     (true, true) => Reason::Points,
                     (false, true) => Reason::Time,
                     // Nothing of it is left: why, in the order of what tells most.
-                    _ => [Reason::Hole, Reason::Wall, Reason::Length, Reason::Steps]
+                    _ => [Reason::Stopped, Reason::Hole, Reason::Wall, Reason::Length, Reason::Steps]
                         .into_iter()
                         .find(|r| last(*r))
                         .unwrap_or(Reason::Left),

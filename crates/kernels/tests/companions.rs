@@ -108,6 +108,7 @@ fn options(random: &mut Random, scale: f64) -> Options {
         initial_step: maybe(random, 5, scale * 0.01),
         max_step: maybe(random, 4, scale * 0.03),
         step_cells: 0.25,
+        stop: None,
     }
 }
 

@@ -28,6 +28,7 @@ fn options(times: [f64; 2]) -> PathOptions {
         step_cells: 0.25,
         every_step: true,
         stops: [].into(),
+        stop: None,
     }
 }
 

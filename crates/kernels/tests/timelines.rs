@@ -28,6 +28,7 @@ fn options(refine: Refine, stops: &[f64]) -> TimelineOptions {
         time_step: None,
         step_cells: 0.25,
         stops: stops.into(),
+        stop: None,
         every_step: true,
     };
     TimelineOptions { path, refine, max_points: 1000 }

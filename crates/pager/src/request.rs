@@ -131,14 +131,17 @@ impl Pager {
             if let Some(f) = st.flights.get_mut(flight).filter(|f| demand && !f.demand) {
                 f.demand = true;
                 let requeue = f.stage == Stage::Queued;
-                if requeue {
+                let unread = requeue || f.stage == Stage::NeedsIndex;
+                if unread {
                     // Its read was not started: it is an ordinary fault now.
                     f.prefetched = false;
                     st.tally.faults += 1;
                 }
                 let index = f.index.filter(|_| f.stage == Stage::NeedsIndex);
-                if requeue {
+                if unread {
                     self.emit(|| Event::Fault { page: id });
+                }
+                if requeue {
                     st.enqueue(flight, false);
                 }
                 self.promote_inputs(st, flight);

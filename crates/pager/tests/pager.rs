@@ -460,6 +460,21 @@ fn prefetches_leave_what_was_used_lately() {
 }
 
 #[test]
+fn what_is_demanded_before_its_read_began_was_not_read_ahead() {
+    let written = write(45, &[Spec { kind: Kind::Indexed, ..plain(100, 4096) }]);
+    let o = in_memory(&written, config(4 << 20));
+    let (bell, wake) = Bell::new(&o.pager);
+    // Nobody decodes yet, so that all of them wait for their index.
+    let pages = ids(&o, 0..10);
+    assert_eq!(o.pager.request(&pages, 1, &wake, Priority::Prefetch), Requested::Pending);
+    assert_eq!(o.pager.request(&pages, 2, &wake, Priority::Demand), Requested::Pending);
+    drive(&o.pager, || bell.rang() == 2);
+    check(&o, &o.pager.worker(), &pages);
+    let c = o.pager.counters();
+    assert_eq!((c.faults, c.prefetched, c.prefetched_used), (10, 1, 1), "only the index was: {c:?}");
+}
+
+#[test]
 fn index_pages_are_paged_like_others() {
     // Room for a few pages only: index pages come and go, and each page still finds its own.
     let written = write(43, &[Spec { kind: Kind::Indexed, holes: 5, ..plain(600, 20_000) }]);

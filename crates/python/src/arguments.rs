@@ -3,7 +3,7 @@
 use crate::series::over_time;
 use engine::output::{Budget, Charge};
 use engine::seeds::{Dimension, PointList, Reading, SeedError, Seeds};
-use engine::session::{Means, Session, SourceSpec, Watch};
+use engine::session::{Means, Session, Settled, SourceSpec, Watch};
 use engine::trace::{LedgerShare, PathSpec, ReadAhead, Releases, TraceSpec};
 use field::error::FieldError;
 use kernels::rk::Method;
@@ -138,7 +138,15 @@ pub fn source(
         cache_dir,
         zone_order: options.texts("zone_order")?,
         define: options.texts("define")?,
+        settled: settled(options)?,
     })
+}
+
+/// What files of settings define: `[[name, expression, file], ...]`.
+fn settled(options: &mut Object) -> Result<Vec<Settled>, FieldError> {
+    let Some(list) = options.take("settled") else { return Ok(Vec::new()) };
+    let rows: Vec<[String; 3]> = serde_json::from_value(list).map_err(|e| usage(format!("settled: {e}")))?;
+    Ok(rows.into_iter().map(|[name, expression, file]| Settled { name, expression, file }).collect())
 }
 
 /// The means of a run.
@@ -252,6 +260,7 @@ pub fn trace_object(
         initial_step: o.positive("initial_step")?,
         max_step: o.positive("max_step")?,
         step_cells: d.step_cells,
+        stop: None,
     };
     let streak = match kind.as_deref() {
         Some("streakline") => Some(releases(o)?),
@@ -268,6 +277,7 @@ pub fn trace_object(
             ahead: read_ahead(o)?,
             at_steps: points_at_steps(o)?,
             at_once: o.whole("at_once")?.map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
+            units: None,
         }),
         Some(k) => {
             return Err(usage(format!("no lines of kind '{k}'; there are: streamline, pathline, streakline, timeline")))
@@ -279,6 +289,7 @@ pub fn trace_object(
         step: o.whole("step")?.unwrap_or(0) as usize,
         scalars: o.texts("scalars")?,
         options,
+        stop: o.text("stop")?,
         path,
         over: over_time(o, kind.as_deref())?,
     })

@@ -2,7 +2,7 @@
 
 use crate::arguments::{self, Ground, Object};
 use crate::watch::watched;
-use engine::bench::{self as arms, Arm, Overlap, PageReads, TraceArm, Whole};
+use engine::bench::{self as arms, Arm, Overlap, PageReads, TraceArm, Way, Whole, Windows};
 use engine::session::{Means, SourceSpec, Watch};
 use engine::trace::TraceSpec;
 use field::error::FieldError;
@@ -13,6 +13,10 @@ use std::time::Duration;
 
 fn needs(what: &str) -> FieldError {
     FieldError::Usage(format!("bench options: '{what}' is missing"))
+}
+
+fn path(o: &mut Object, key: &str) -> Result<PathBuf, FieldError> {
+    o.text(key)?.map(PathBuf::from).ok_or_else(|| needs(key))
 }
 
 fn source(o: &mut Object) -> Result<SourceSpec, FieldError> {
@@ -77,6 +81,44 @@ fn run(options: &str, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
                 "plain" => arms::plain(source, means, first, rounds, watch),
                 _ => arms::pathlines(source, means, first, rounds, watch),
             }
+        }
+        "recorded" => {
+            let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
+            let list = path(&mut o, "list")?;
+            o.done()?;
+            arms::recorded(source, means, traces.first().ok_or_else(|| needs("traces"))?, &list, watch)
+        }
+        "replayed" => {
+            let (means, list) = (means(&mut o)?, path(&mut o, "list")?);
+            o.done()?;
+            arms::replayed(&list, &means, watch)
+        }
+        "turns" => {
+            let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
+            let rounds = o.whole("rounds")?.unwrap_or(1) as usize;
+            let cold: Vec<PathBuf> = o.texts("cold")?.into_iter().map(PathBuf::from).collect();
+            o.done()?;
+            arms::turns(&source, &means, &traces, rounds, &cold, watch)
+        }
+        "windows" => {
+            let way = match o.text("way")?.as_deref() {
+                Some("listed") => Way::Listed,
+                Some("waiting") => Way::Waiting,
+                Some("units") => Way::Units,
+                Some("ours") => Way::Ours,
+                _ => return Err(FieldError::Usage("bench options: 'way' is listed, waiting, units or ours".into())),
+            };
+            let spec = Windows {
+                store: path(&mut o, "source")?,
+                trace: traces(&mut o, watch)?.into_iter().next().ok_or_else(|| needs("traces"))?,
+                means: means(&mut o)?,
+                way,
+                list: path(&mut o, "list")?,
+                output: path(&mut o, "output")?,
+                latency: o.positive("latency_s")?.map(Duration::from_secs_f64),
+            };
+            o.done()?;
+            arms::windows(&spec, watch)
         }
         "overlap" => {
             let spec = Overlap {

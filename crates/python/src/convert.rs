@@ -2,8 +2,10 @@
 
 use crate::arguments::{self, Events, Object};
 use crate::watch::watched;
+use engine::chosen::{charge_for_made, chosen_input};
 use engine::convert::{self as converter, AskedPages, ConvertOptions, Spans};
-use engine::session::{charge_for, convert_input, Session, SourceSpec};
+use engine::session::{convert_input, Session, SourceSpec};
+use field::catalog::{Catalog, Role};
 use field::error::FieldError;
 use field::paging::Layout;
 use field::store::codec::Codec;
@@ -11,15 +13,14 @@ use field::store::Problem;
 use pyo3::prelude::*;
 use serde_json::{json, Value};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Definitions mean something where fields are named; here nobody would see what became of them.
-fn no_definitions(spec: &SourceSpec) -> Result<(), FieldError> {
+fn no_definitions(spec: &SourceSpec, what: &str) -> Result<(), FieldError> {
     match spec.define.first() {
         None => Ok(()),
-        Some(text) => Err(FieldError::Usage(format!(
-            "'{text}': what is defined is not kept in a store; define it where it is used, when the store is opened"
-        ))),
+        Some(text) => Err(FieldError::Usage(format!("'{text}': {what}"))),
     }
 }
 
@@ -42,7 +43,13 @@ pub fn convert(
     watched(py, progress, |watch| {
         let mut o = Object::parse(options, "convert options")?;
         let spec = arguments::source(source, q, function, &mut o)?;
-        no_definitions(&spec)?;
+        let fields = o.texts("fields")?;
+        if fields.is_empty() {
+            no_definitions(
+                &spec,
+                "a store holds the arrays of its source; to keep what is defined, too, name all fields that it is to hold in --fields",
+            )?;
+        }
         let mut means = arguments::means(memory_limit, workers, readers, "clock")?;
         let events = Events::create(events)?;
         means.observer = events.observer();
@@ -64,23 +71,32 @@ pub fn convert(
             let other = if overwrite { "overwrite" } else { "dry-run" };
             return Err(FieldError::Usage(format!("--append and --{other} do not go together; leave one of them out")));
         }
+        if append && !fields.is_empty() {
+            return Err(FieldError::Usage(
+                "--append adds steps to stores that hold all arrays of their source, and does not go with --fields; convert the whole \
+                 series again, with --overwrite"
+                    .into(),
+            ));
+        }
         // The pager's clock starts now, too.
         let begun = Instant::now();
-        let session = Session::open(spec, means, watch)?;
+        let session = Arc::new(Session::open(spec, means, watch)?);
         let spans = events.trace().map_or_else(Spans::default, |t| {
             let us = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
             Spans::new(move |name, at, took| t.span(name, us(at.saturating_duration_since(begun)), us(took)))
         });
         let workers = session.means.threads();
         let options = ConvertOptions { page, layout, codec, resume, overwrite, append, memory_limit, workers, spans };
-        let input = convert_input(&session.dataset())?;
+        let input =
+            if fields.is_empty() { convert_input(&session.dataset())? } else { chosen_input(&session, &fields)? };
         let dst = Path::new(destination);
-        let charge = charge_for(&session);
+        let charge = charge_for_made(&session, &input);
         let zone =
             |z: &field::catalog::ZoneInfo, page: [usize; 3]| json!({"name": z.name, "dims": z.dims, "page": page});
         let mut result = json!({
             "destination": destination, "dry_run": dry, "resumed": false, "page": page, "layout": layout_name, "codec": codec_name,
             "guessed": input.catalog.guessed, "appended": Value::Null,
+            "fields": stored_fields(&input.catalog),
             "order_assumed": input.catalog.order_assumed,
         });
         if dry {
@@ -152,7 +168,7 @@ pub fn validate(
     watched(py, progress, |watch| {
         let mut o = Object::parse(options, "validate options")?;
         let spec = arguments::source(source, q, function, &mut o)?;
-        no_definitions(&spec)?;
+        no_definitions(&spec, "validating reads what is stored and names no fields; leave it out")?;
         o.done()?;
         let mut means = arguments::means(memory_limit, workers, readers, "clock")?;
         let events = Events::create(events)?;
@@ -175,6 +191,17 @@ pub fn validate(
         })
         .to_string())
     })
+}
+
+/// Names of the fields that a store holds.
+fn stored_fields(catalog: &Catalog) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for a in catalog.zones.iter().flat_map(|z| &z.arrays).filter(|a| a.role == Role::Field) {
+        if !names.contains(&a.name.as_str()) {
+            names.push(&a.name);
+        }
+    }
+    names
 }
 
 fn failures(problems: &[Problem]) -> Vec<Value> {

@@ -8,7 +8,7 @@ use engine::info;
 use engine::seeds::Seeds;
 use engine::session::{Session, Watch};
 use engine::surfaces;
-use engine::trace::{self, Destination, TraceReport};
+use engine::trace::{self, Destination, TraceReport, TraceSpec};
 use engine::values::{self, NodeBox};
 use field::catalog::DType;
 use field::error::FieldError;
@@ -108,7 +108,7 @@ impl Rows {
 }
 
 /// SUMMARY.
-fn summary(session: &Session, r: &TraceReport, output: Option<&str>) -> Value {
+fn summary(session: &Session, spec: &TraceSpec, r: &TraceReport, output: Option<&str>) -> Value {
     let mut reasons = serde_json::Map::new();
     for (name, n) in &r.reasons {
         let name = if *name == "outside" { "left" } else { name };
@@ -120,7 +120,8 @@ fn summary(session: &Session, r: &TraceReport, output: Option<&str>) -> Value {
         "lines": r.lines, "points": r.points, "reasons": reasons, "outside": r.outside, "partial": r.failed > 0,
         "failed": r.failed, "failure": r.failure, "output": output, "bytes_written": written,
         "steps": r.run.steps, "restarts": r.run.restarts, "elders": r.run.elders, "dropped": r.run.dropped, "trace_s": r.run.wall_s,
-        "spilled_bytes": r.spilled_bytes, "stats": session.stats(),
+        "spilled_bytes": r.spilled_bytes,
+        "time_unit": trace::provenance(session, spec).time_unit, "stats": session.stats(),
     })
 }
 
@@ -248,7 +249,7 @@ impl PyDataset {
             let spec = arguments::trace(options, points, &ground, watch)?;
             let (report, arrays) = trace::trace(&session, &spec, Destination::Memory, watch)?;
             let arrays = arrays.ok_or_else(|| FieldError::Usage("no lines came back".into()))?;
-            let text = summary(&session, &report, None).to_string();
+            let text = summary(&session, &spec, &report, None).to_string();
             Ok(PyLines::new(arrays, text, trace::provenance(&session, &spec)))
         })
     }
@@ -269,7 +270,7 @@ impl PyDataset {
             let points = rows.as_ref().map(|rows| rows.seeds(&ground, watch)).transpose()?;
             let spec = arguments::trace(options, points, &ground, watch)?;
             let (report, _) = trace::trace(&session, &spec, Destination::File(Path::new(output)), watch)?;
-            Ok(summary(&session, &report, Some(output)).to_string())
+            Ok(summary(&session, &spec, &report, Some(output)).to_string())
         })
     }
 

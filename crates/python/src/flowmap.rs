@@ -47,6 +47,9 @@ pub fn spec(options: &str, session: &Session, watch: &mut Watch<'_>) -> Result<F
     // Where particles are let go is said by the grid.
     let trace = arguments::trace_object(&mut o, Some(Seeds::Point([0.0; 3])), &Ground::of(session), watch)?;
     o.done()?;
+    if trace.stop.is_some() {
+        return Err(usage("a flow map follows its particles to the end: it takes no 'stop'"));
+    }
     let path = trace.path.ok_or_else(|| usage("a flow map is made of pathlines: 'kind' must say so"))?;
     Ok(FlowMapSpec { grid, field: trace.field, options: trace.options, path, quantities, within, offset, overwrite })
 }

@@ -78,6 +78,21 @@ def peer(name: str, **options: Any) -> list[str]:
     return [sys.executable, "-m", "farfield.bench.peers", name, json.dumps(options)]
 
 
+def vtk_particles(**options: Any) -> list[str]:
+    """A command that runs VTK's particle tracer in a process of its own and prints what it gives."""
+    return [sys.executable, "-m", "farfield.bench.tracing_peers", json.dumps(options)]
+
+
+PARCELS = Path(sys.prefix).parent / ".venv-parcels"
+"""The environment that `make bench-setup` makes, beside this one."""
+
+
+def parcels(**options: Any) -> list[str]:
+    """A command that runs Parcels in its environment and prints what it gives."""
+    script = Path(__file__).with_name("parcels_peer.py")
+    return [os.fspath(PARCELS / "bin" / "python"), os.fspath(script), json.dumps(options)]
+
+
 def evict(paths: Iterable[Path]) -> None:
     """Takes files out of the page cache. Their dirty pages are written first: only clean ones can go.
 

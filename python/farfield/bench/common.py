@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.bench import arms
-from farfield.bench.data import Dims, Flow
+from farfield.bench.data import Array, Dims, Flow
 from farfield.bench.result import Recorder
+from farfield.bench.series import Series
 from farfield.errors import DataError
 
 MIB = 1 << 20
@@ -55,8 +56,28 @@ def store(
     return path
 
 
+def series_store(recorder: Recorder, flow: Series, *, page: int | None = None, codec: str | None = None) -> Path:
+    """The converted store of a series, made once.
+
+    Raises:
+        DataError: if it cannot be made.
+    """
+    words = [str(w) for w in (page and f"p{page}", codec) if w]
+    path = recorder.work / ("-".join([flow.grid.parent.name, *words]) + ".zarr")
+    if not (path.exists() and arms.run(arms.farfield("info", path, "--json")).code == 0):
+        convert(flow, path, page=page, codec=codec, limit=512 * MIB, timeout_s=3600).json()
+    return path
+
+
+def seeds_file(recorder: Recorder, name: str, points: Array) -> str:
+    """Seeds in a file, as `--seeds` takes it."""
+    path = (recorder.work / f"{name}.npy").resolve()
+    np.save(path, points)
+    return str(path)
+
+
 def convert(
-    flow: Flow,
+    flow: Flow | Series,
     path: Path,
     *,
     page: int | None = None,

@@ -23,6 +23,8 @@ from farfield.sizes import format_bytes
 
 Array = NDArray[Any]
 Dims = tuple[int, int, int]
+Span = tuple[int, int]
+"""From a point up to but without another."""
 GAMMA = 1.4
 HEADER = (0.5, 0.0, 1e6, 0.0)
 """Mach, alpha, Reynolds number, time."""
@@ -124,7 +126,7 @@ def single(
 
         return ZonePlan((i1 - i0, j1 - j0, k1 - k0), plane)
 
-    spans = [_cut(n, c) for n, c in zip(dims, cuts, strict=True)]
+    spans = [cut(n, c) for n, c in zip(dims, cuts, strict=True)]
     zones = [zone([i, j, k]) for k in spans[2] for j in spans[1] for i in spans[0]]
     label = "-".join([flow, "x".join(map(str, dims)), *([f"f{precision}"] if precision != 32 else [])])
     if len(zones) > 1:
@@ -132,7 +134,8 @@ def single(
     return _made(work, label, dims, zones, precision)
 
 
-def _cut(points: int, pieces: int) -> list[tuple[int, int]]:
+def cut(points: int, pieces: int) -> list[Span]:
+    """Points in so many pieces of about one size, of which neighbours share one."""
     cells = points - 1
     edges = [round(cells * n / pieces) for n in range(pieces + 1)]
     return [(a, b + 1) for a, b in itertools.pairwise(edges)]

@@ -30,7 +30,7 @@ def resident_peak_bytes() -> int:
     return 0
 
 
-def _arrays() -> Any:
+def vtk_arrays() -> Any:
     """VTK's bridge to NumPy, which has no types."""
     return importlib.import_module("vtkmodules.util.numpy_support")
 
@@ -40,7 +40,7 @@ def _tracer(vtk_data: Any, seeds: Any, o: dict[str, Any]) -> Any:
     from vtkmodules.vtkFiltersFlowPaths import vtkStreamTracer
 
     sources = vtkPolyData()
-    sources.SetPoints(_points(seeds))
+    sources.SetPoints(vtk_points(seeds))
     tracer = vtkStreamTracer()
     tracer.SetInputData(vtk_data)
     tracer.SetSourceData(sources)
@@ -72,13 +72,14 @@ def _adjust(tracer: Any, o: dict[str, Any]) -> None:
     tracer.SetInitialIntegrationStep(min(0.5, o.get("most_step", 0.5)))
 
 
-def _points(seeds: Any) -> Any:
+def vtk_points(seeds: Any) -> Any:
+    """Points in double precision of an array (N, 3)."""
     import numpy as np
     from vtkmodules.vtkCommonCore import vtkPoints
 
     points = vtkPoints()
     points.SetDataTypeToDouble()
-    points.SetData(_arrays().numpy_to_vtk(np.ascontiguousarray(seeds, dtype=np.float64), deep=True))
+    points.SetData(vtk_arrays().numpy_to_vtk(np.ascontiguousarray(seeds, dtype=np.float64), deep=True))
     return points
 
 
@@ -96,17 +97,17 @@ def _save(tracer: Any, path: str, array: str) -> None:
     import numpy as np
 
     lines = tracer.GetOutput()
-    offsets = _arrays().vtk_to_numpy(lines.GetLines().GetOffsetsArray())
-    order = _arrays().vtk_to_numpy(lines.GetLines().GetConnectivityArray())
+    offsets = vtk_arrays().vtk_to_numpy(lines.GetLines().GetOffsetsArray())
+    order = vtk_arrays().vtk_to_numpy(lines.GetLines().GetConnectivityArray())
     data = lines.GetPointData()
     np.savez(
         path,
-        points=_arrays().vtk_to_numpy(lines.GetPoints().GetData())[order].astype(np.float64),
+        points=vtk_arrays().vtk_to_numpy(lines.GetPoints().GetData())[order].astype(np.float64),
         offsets=offsets.astype(np.int64),
-        time=_arrays().vtk_to_numpy(data.GetArray("IntegrationTime"))[order],
-        velocity=_arrays().vtk_to_numpy(data.GetArray(array))[order],
-        seed=_arrays().vtk_to_numpy(lines.GetCellData().GetArray("SeedIds")),
-        reason=_arrays().vtk_to_numpy(lines.GetCellData().GetArray("ReasonForTermination")),
+        time=vtk_arrays().vtk_to_numpy(data.GetArray("IntegrationTime"))[order],
+        velocity=vtk_arrays().vtk_to_numpy(data.GetArray(array))[order],
+        seed=vtk_arrays().vtk_to_numpy(lines.GetCellData().GetArray("SeedIds")),
+        reason=vtk_arrays().vtk_to_numpy(lines.GetCellData().GetArray("ReasonForTermination")),
     )
 
 
@@ -123,9 +124,9 @@ def _in_memory(o: dict[str, Any]) -> Any:
     grid = vtkStructuredGrid()
     grid.SetDimensions(*flow.dims)
     points = vtkPoints()
-    points.SetData(_arrays().numpy_to_vtk(np.ascontiguousarray(xyz.reshape(3, -1).T), deep=True))
+    points.SetData(vtk_arrays().numpy_to_vtk(np.ascontiguousarray(xyz.reshape(3, -1).T), deep=True))
     grid.SetPoints(points)
-    velocity = _arrays().numpy_to_vtk(np.ascontiguousarray((momentum / density).reshape(3, -1).T), deep=True)
+    velocity = vtk_arrays().numpy_to_vtk(np.ascontiguousarray((momentum / density).reshape(3, -1).T), deep=True)
     velocity.SetName("velocity")
     grid.GetPointData().AddArray(velocity)
     return grid

@@ -17,10 +17,12 @@ def register(app: typer.Typer) -> None:
     @command(group, "list", source=False, run=False)
     def list_(common: Common) -> None:
         """Every setting with its value and what decides it."""
-        from farfield.settings import PROJECT_FILE, SETTINGS, user_file
+        from farfield.settings import DEFINE, PROJECT_FILE, SETTINGS, user_file
 
         settings = common.settings()
         rows = {name: (_text(settings[name]), settings.origin(name), SETTINGS[name].help) for name in SETTINGS}
+        about = "a field made of others, as --define has it"
+        rows |= {f"{DEFINE}.{name}": (text, origin, about) for name, text, origin in settings.definitions()}
         lines = [f"{name:<14} {value:<24} {origin:<28} {about}" for name, (value, origin, about) in rows.items()]
         lines.append(f"A flag wins over FARFIELD_NAME, that over ./{PROJECT_FILE}, that over {user_file()}.")
         common.show(

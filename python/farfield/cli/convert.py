@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from farfield.cli.common import Common, command, flat
+from farfield.cli.common import Common, command, flat, names
 
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
 
-    @command(app, "convert", replacement=False, fields=False)
+    @command(app, "convert", replacement=False)
     def convert(
         common: Common,
         source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset")],
@@ -31,6 +31,14 @@ def register(app: typer.Typer) -> None:
             bool, typer.Option("--append", help="add the time steps that the store does not have yet")
         ] = False,
         dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what it would cost")] = False,
+        fields: Annotated[
+            str | None,
+            typer.Option(
+                "--fields",
+                metavar="A,B,...",
+                help="the fields to store, derived ones too, which are made by the page  [default: those of the source]",
+            ),
+        ] = None,
     ) -> None:
         """Stream a dataset into a store of pages (Zarr v3).
 
@@ -50,6 +58,7 @@ def register(app: typer.Typer) -> None:
             overwrite=overwrite,
             append=append,
             dry_run=dry_run,
+            fields=names(fields),
             plot3d=common.plot3d,
             zone_order=common.zone_order,
             **common.run(settings),
@@ -67,6 +76,8 @@ def register(app: typer.Typer) -> None:
             f"page {result['page']}, {result['layout']}, codec {result['codec']}",
             f"padding  {result['padding_disk']:.3f} on disk, {result['padding_memory']:.3f} in memory",
         ]
+        if fields:
+            lines.append(f"fields   {', '.join(result['fields'])}")
         stats = result["stats"]
         if dry_run:
             if result.get("seconds_estimated") is not None:

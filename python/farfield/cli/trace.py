@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
                 "--seeds",
                 metavar="SPEC",
                 help="point:x,y,z | line:x,y,z:x,y,z:n | plane:corner:corner:corner:n:m | box:... | sphere:... | "
-                "random:n:seed | ijk:ZONE:i0[-i1[/n]],j...,k... | FILE (.npy, .csv, .vtp)",
+                "random:n:seed[:CONDITION] | ijk:ZONE:i0[-i1[/n]],j...,k... | FILE (.npy, .csv, .vtp)",
             ),
         ],
         output: Annotated[
@@ -60,6 +60,14 @@ def register(app: typer.Typer) -> None:
         ] = None,
         scalars: Annotated[
             str | None, typer.Option("--scalars", metavar="A,B,...", help="fields sampled along the lines")
+        ] = None,
+        stop: Annotated[
+            str | None,
+            typer.Option(
+                "--stop",
+                metavar="CONDITION",
+                help='end lines where it holds, such as "mach > 1" or "q_criterion < 0 and x > 2"',
+            ),
         ] = None,
         step: Annotated[
             int | None, typer.Option("--step", min=0, help="time step of streamlines, counted from 0  [default: 0]")
@@ -244,6 +252,7 @@ def register(app: typer.Typer) -> None:
                     "max_steps": max_steps,
                     "terminal_speed": terminal_speed,
                     "scalars": sampled,
+                    "stop": stop,
                 },
                 seeds=array,
                 progress=common.progress(settings),

@@ -76,6 +76,8 @@ class Trace(_Part):
     """Null, here as above: no bound."""
     terminal_speed: Annotated[float, Field(ge=0)] = 1e-12
     scalars: list[str] = []
+    stop: str | None = None
+    """A condition of fields, such as "mach > 1", that ends a line where it holds."""
 
     @model_validator(mode="after")
     def _of_one_kind(self) -> Trace:

@@ -79,7 +79,8 @@ def _source(
     found = known or sources.parse(scene.source)
     # An open dataset knows where its own cache is.
     kept = found.options.get("cache_dir") or str(settings["cache_dir"])
-    found = found.with_options(cache_dir=kept, **options)
+    settled = found.options.get("settled") or settings.definitions()
+    found = found.with_options(cache_dir=kept, settled=settled, **options)
     return {
         "path": found.path,
         "q": list(found.q) or None,

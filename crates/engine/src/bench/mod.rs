@@ -3,17 +3,23 @@
 
 mod crossings;
 mod device;
+mod extents;
 mod lines;
 mod mmap;
 mod overlap;
 mod pages;
 mod plain;
 mod trace;
+mod turns;
 mod watcher;
+mod windows;
 
 pub use crossings::crossings;
+pub use extents::{recorded, replayed};
 pub use mmap::Whole;
 pub use overlap::{overlap, overlap_disk, Overlap};
 pub use pages::{page_reads, PageReads};
 pub use plain::{pathlines, plain};
 pub use trace::{trace, Arm, TraceArm};
+pub use turns::turns;
+pub use windows::{windows, Way, Windows};

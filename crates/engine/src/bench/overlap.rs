@@ -3,6 +3,7 @@
 use super::device::Device;
 use super::lines::{Job, Traced};
 use super::trace::row;
+use super::turns::evict;
 use super::watcher::Watcher;
 use crate::executor::Load;
 use crate::limits::pager_error;
@@ -22,7 +23,6 @@ use pager::source::{Buffer, Completion, Read, Source};
 use pager::{Backend, PageErrorKind, Pager, PagerConfig};
 use serde_json::{json, Value};
 use std::collections::HashMap;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -176,21 +176,6 @@ pub fn overlap_disk(
 
 /// Pages asked for at once, a read in flight, when pages are only read: enough to keep the queue full.
 const BATCH: usize = 16;
-
-/// Drops the files of a folder from the page cache; they were written long ago.
-fn evict(folder: &Path) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            evict(&path)?;
-        } else {
-            let file = std::fs::File::open(&path)?;
-            // SAFETY: advice about an open file.
-            unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
-        }
-    }
-    Ok(())
-}
 
 fn measured(traced: &Traced, began: Instant, cpu: f64, before: &pager::Counters, pager: &Pager, reads: u64) -> Value {
     let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), process::cpu_seconds() - cpu);

@@ -168,24 +168,36 @@ pub fn pathlines(
     session.located(watch)?;
     let mut rows = Vec::with_capacity(rounds);
     for _ in 0..rounds {
-        let before = session.pager.counters();
-        let (began, cpu) = (Instant::now(), process::cpu_seconds());
-        let (report, lines) = trace(&session, spec, Destination::Memory, watch)?;
-        let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), process::cpu_seconds() - cpu);
-        let after = session.pager.counters();
-        let lines = lines.ok_or_else(|| wrong("wants lines in memory"))?;
-        let last = lines.offsets.windows(2).filter(|w| w[1] > w[0]).map(|w| {
-            let at = 3 * (w[1] as usize - 1);
-            [lines.points[at], lines.points[at + 1], lines.points[at + 2]]
-        });
-        rows.push(json!({
-            "wall_s": wall_s, "cpu_s": cpu_s, "wait_s": report.run.wait_s, "points": report.points,
-            "reasons": report.reasons.iter().map(|(r, n)| ((*r).to_owned(), (*n).into())).collect::<serde_json::Map<_, _>>(),
-            "faults": after.faults - before.faults, "bytes_read": after.bytes_read - before.bytes_read, "ends": ends(last),
-        }));
+        rows.push(measured(&session, spec, watch)?);
     }
     Ok(json!({
         "runs": rows, "peak_bytes": session.pager.counters().peak_bytes, "resident_peak_bytes": process::peak_resident_bytes(),
+    }))
+}
+
+/// One trace into memory: what it took, what the pager did meanwhile, and what to know its lines by.
+pub(super) fn measured(session: &Session, spec: &TraceSpec, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+    let before = session.pager.counters();
+    let (began, cpu) = (Instant::now(), process::cpu_seconds());
+    let (report, lines) = trace(session, spec, Destination::Memory, watch)?;
+    let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), process::cpu_seconds() - cpu);
+    let after = session.pager.counters();
+    let lines = lines.ok_or_else(|| FieldError::Usage("the arm wants lines in memory".into()))?;
+    let last = lines.offsets.windows(2).filter(|w| w[1] > w[0]).map(|w| {
+        let at = 3 * (w[1] as usize - 1);
+        [lines.points[at], lines.points[at + 1], lines.points[at + 2]]
+    });
+    let mut digest = crc32fast::Hasher::new();
+    lines.offsets.iter().for_each(|n| digest.update(&n.to_le_bytes()));
+    lines.points.iter().chain(&lines.time).for_each(|x| digest.update(&x.to_le_bytes()));
+    Ok(json!({
+        "wall_s": wall_s, "cpu_s": cpu_s, "wait_s": report.run.wait_s, "points": report.points,
+        "reasons": report.reasons.iter().map(|(r, n)| ((*r).to_owned(), (*n).into())).collect::<serde_json::Map<_, _>>(),
+        "faults": after.faults - before.faults, "bytes_read": after.bytes_read - before.bytes_read,
+        "reads": after.reads - before.reads, "evictions": after.evictions - before.evictions,
+        "prefetched": after.prefetched - before.prefetched, "prefetched_used": after.prefetched_used - before.prefetched_used,
+        "prefetch_dropped": after.prefetch_dropped - before.prefetch_dropped, "dropped": report.run.dropped,
+        "digest": format!("{:08x}", digest.finalize()), "ends": ends(last),
     }))
 }
 

@@ -397,7 +397,7 @@ fn merged(
         }
         files.steps.drain(..there);
     }
-    let input = ConvertInput { catalog, arrays, files: input.files.clone(), series: files };
+    let input = ConvertInput { catalog, arrays, files: input.files.clone(), series: files, made: input.made.clone() };
     Ok(Addition { input, base: Base { store, steps: n, sources: made_of, whole } })
 }
 

@@ -46,7 +46,10 @@ impl Made {
 
     /// The digest of all of it. Where the first steps were not given again it is one over that of their store.
     fn digest(&self, plan: &Plan<'_>) -> String {
-        let own = Digest::of(&self.files);
+        let mut own = Digest::of(&self.files);
+        if !plan.input.made.is_empty() {
+            own = own.text(&plan.input.made);
+        }
         match plan.base {
             Some(base) if !base.whole => {
                 let before = base.store.root.source.as_deref().unwrap_or_default();

@@ -65,6 +65,8 @@ pub struct ConvertInput {
     pub files: Vec<PathBuf>,
     /// Which of them, as their user named them, are whose step's; empty for what is no series of files.
     pub series: SeriesFiles,
+    /// What arrays are computed, and how; empty where all are those of the source.
+    pub made: String,
 }
 
 impl ConvertInput {

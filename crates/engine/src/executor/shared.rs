@@ -6,7 +6,7 @@ use super::Load;
 use crate::process;
 use field::error::FieldError;
 use pager::{Charge, Hold, PageId, Pager, Wake};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub(super) struct Slot<T> {
@@ -57,10 +57,10 @@ pub(super) struct Queue<T> {
 }
 
 impl<T> Queue<T> {
-    pub(super) fn new(load: &Load, windowed: bool) -> Self {
+    pub(super) fn new(load: &Load, windowed: bool, ahead: u32) -> Self {
         let active = load.active;
         Self {
-            ready: Ready::new(windowed),
+            ready: Ready::new(windowed, ahead),
             parked: Parked::new(),
             again: Vec::new(),
             next: 0,
@@ -144,6 +144,10 @@ pub(super) struct Shared<T> {
     /// What finished tasks of a run through time were charged with: the allocator keeps their memory, and what is charged in its place
     /// would come on top (3 MiB were seen, of 10,000 particles).
     retired: Mutex<Vec<Charge>>,
+    /// Windows that were opened, where they are units.
+    pub(super) opened: AtomicU32,
+    /// Held by the thread that opens one, and for nothing else.
+    pub(super) opens: Mutex<()>,
     /// Held by the one thread for whose task others are dropped.
     pub(super) insists: Mutex<()>,
     pub(super) done: AtomicU64,
@@ -163,9 +167,11 @@ pub(super) struct Shared<T> {
 }
 
 impl<T> Shared<T> {
-    pub(super) fn new(pager: &Arc<Pager>, load: &Load, windowed: bool) -> Self {
+    pub(super) fn new(pager: &Arc<Pager>, load: &Load, windowed: bool, ahead: u32) -> Self {
         Self {
-            queue: Mutex::new(Queue::new(load, windowed)),
+            queue: Mutex::new(Queue::new(load, windowed, ahead)),
+            opened: AtomicU32::new(0),
+            opens: Mutex::new(()),
             pager: pager.clone(),
             // None yet: the first thread tells the work.
             limit: AtomicU64::new(0),

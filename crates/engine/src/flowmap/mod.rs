@@ -241,6 +241,7 @@ impl<'a> Pass<'a> {
             step: 0,
             scalars: Vec::new(),
             options,
+            stop: None,
             path: None,
             over: OverTime::default(),
         };

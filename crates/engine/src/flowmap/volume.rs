@@ -1,14 +1,15 @@
 //! A Zarr v3 volume that is written shard by shard: every Zarr tool reads it.
 //!
 //! It grows beside its name, in a folder that is gone when the run does not come to its end, and gets its name when all of it is on
-//! disk. Chunks have a crc32c and no codec; a shard's index stands at its start, as in the stores that `convert` writes.
+//! disk. What a killed run has left is put right by the next one of that name ([`put_right`]). Chunks have a crc32c and no codec; a
+//! shard's index stands at its start, as in the stores that `convert` writes.
 
 use super::grid::SeedGrid;
 use field::error::FieldError;
 use field::store::codec::{Codec, Encoder};
 use field::store::layout::{ABSENT, ENTRY_BYTES};
 use serde_json::{json, Map, Value};
-use std::fs::File;
+use std::fs::{read_dir, remove_dir_all, rename, File};
 use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,8 @@ pub(super) struct Volume {
     target: PathBuf,
     /// Where it grows; none after it got its name.
     folder: Option<PathBuf>,
+    /// Of the folder, held as long as the run goes on: whoever finds it free knows that the run is dead.
+    _lock: Option<File>,
     grid: SeedGrid,
     overwrite: bool,
     bytes: u64,
@@ -40,9 +43,83 @@ fn failed(path: &Path, e: std::io::Error) -> FieldError {
     FieldError::output(format!("{}: cannot write the volume: {e}", path.display()), &e)
 }
 
+/// What the folder beside a volume is called, up to the numbers of its run.
+fn stem(name: &str) -> String {
+    format!(".{name}.part-")
+}
+
+/// Where the volume is put that is replaced, until it is removed.
+fn replaced(folder: &Path) -> PathBuf {
+    let name = folder.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    folder.with_file_name(format!("{name}{OLD}"))
+}
+
+const OLD: &str = ".old";
+
+/// Takes the lock of a folder, if nobody has it.
+fn lock(folder: &Path) -> Option<File> {
+    let file = File::open(folder).ok()?;
+    file.try_lock().ok().map(|()| file)
+}
+
+/// Puts right what runs have left that were killed while they wrote a volume of this name.
+///
+/// A volume is whole before the one that it replaces makes room for it. So where both have lost the name, the new one gets it; where
+/// the new one has it, what it replaced goes; and a folder without either is a part of a volume, of no use to anybody. Folders of runs
+/// that are under way are locked, and left alone.
+fn put_right(target: &Path, name: &str) -> Result<(), FieldError> {
+    let parent = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(entries) = read_dir(parent) else { return Ok(()) };
+    let stem = stem(name);
+    let of_run = |n: &str| {
+        n.strip_prefix(&stem).is_some_and(|n| n.trim_end_matches(OLD).bytes().all(|b| b.is_ascii_digit() || b == b'-'))
+    };
+    let left = entries
+        .flatten()
+        .filter(|e| e.file_name().to_str().is_some_and(of_run))
+        .map(|e| target.with_file_name(e.file_name()));
+    let (olds, folders): (Vec<PathBuf>, Vec<PathBuf>) = left.partition(|p| p.extension().is_some_and(|e| e == "old"));
+    let there = || target.symlink_metadata().is_ok();
+    for folder in folders {
+        let Some(_lock) = lock(&folder) else { continue };
+        let old = replaced(&folder);
+        match (olds.contains(&old), there()) {
+            (true, false) => rename(&folder, target).map_err(|e| failed(target, e))?,
+            // Somebody has put another volume there since: both are left to whoever did.
+            (true, true) => continue,
+            (false, _) => remove_dir_all(&folder).map_err(|e| failed(&folder, e))?,
+        }
+    }
+    for old in olds {
+        let folder = old.with_extension("");
+        if folder.symlink_metadata().is_ok() {
+            continue;
+        }
+        if there() {
+            gone(&old)?;
+        } else {
+            rename(&old, target).map_err(|e| failed(target, e))?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a volume that has been replaced; that somebody else did is as good.
+fn gone(old: &Path) -> Result<(), FieldError> {
+    match remove_dir_all(old) {
+        Err(e) if old.symlink_metadata().is_ok() => Err(failed(old, e)),
+        _ => Ok(()),
+    }
+}
+
 impl Volume {
     /// Makes the folder. `overwrite`: a Zarr store of that name is replaced when the new one is whole.
     pub(super) fn create(target: &Path, grid: SeedGrid, overwrite: bool) -> Result<Self, FieldError> {
+        let name = target
+            .file_name()
+            .and_then(|n| n.to_str())
+            .ok_or_else(|| FieldError::Usage(format!("{}: this names no folder for a volume", target.display())))?;
+        put_right(target, name)?;
         let there = target.symlink_metadata().is_ok();
         if there && !overwrite {
             return Err(FieldError::Usage(format!("{}: exists; --overwrite replaces it", target.display())));
@@ -53,15 +130,12 @@ impl Volume {
                 target.display()
             )));
         }
-        let name = target
-            .file_name()
-            .and_then(|n| n.to_str())
-            .ok_or_else(|| FieldError::Usage(format!("{}: this names no folder for a volume", target.display())))?;
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let folder = target.with_file_name(format!(".{name}.part-{}-{number}", std::process::id()));
+        let folder = target.with_file_name(format!("{}{}-{number}", stem(name), std::process::id()));
         std::fs::create_dir(&folder).map_err(|e| failed(&folder, e))?;
-        Ok(Self { target: target.to_owned(), folder: Some(folder), grid, overwrite, bytes: 0 })
+        let _lock = lock(&folder);
+        Ok(Self { target: target.to_owned(), folder: Some(folder), _lock, grid, overwrite, bytes: 0 })
     }
 
     fn folder(&self) -> &Path {
@@ -219,24 +293,21 @@ impl Volume {
         });
         self.write("zarr.json", &[root.to_string().as_bytes()])?;
         let Some(folder) = self.folder.clone() else { return Ok(self.bytes) };
-        let old = self.target.with_file_name(format!(
-            "{}.old",
-            folder.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
-        ));
+        let old = replaced(&folder);
         let there = self.overwrite && self.target.symlink_metadata().is_ok();
         if there {
-            std::fs::rename(&self.target, &old).map_err(|e| failed(&self.target, e))?;
+            rename(&self.target, &old).map_err(|e| failed(&self.target, e))?;
         }
-        if let Err(e) = std::fs::rename(&folder, &self.target) {
+        if let Err(e) = rename(&folder, &self.target) {
             if there {
                 // What was there stays what it was.
-                std::fs::rename(&old, &self.target).map_err(|e| failed(&self.target, e))?;
+                rename(&old, &self.target).map_err(|e| failed(&self.target, e))?;
             }
             return Err(failed(&self.target, e));
         }
         self.folder = None;
         if there {
-            std::fs::remove_dir_all(&old).map_err(|e| failed(&old, e))?;
+            gone(&old)?;
         }
         Ok(self.bytes)
     }
@@ -249,7 +320,7 @@ impl Drop for Volume {
     fn drop(&mut self) {
         if let Some(folder) = self.folder.take() {
             // Nothing can be done if it cannot be removed.
-            let _left = std::fs::remove_dir_all(folder);
+            let _left = remove_dir_all(folder);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Why a line ended.
 
-/// Why a line ended, as the outputs name it. Codes 0 to 7, and 10, are those of the tracer; 8 and 9 are no end of a line but the want of
+/// Why a line ended, as the outputs name it. Codes 0 to 7, 10 and 11 are those of the tracer; 8 and 9 are no end of a line but the want of
 /// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -27,11 +27,13 @@ pub enum Reason {
     Unfinished = 9,
     /// The number of points asked for is reached: the line is not as fine as was asked.
     Points = 10,
+    /// The condition that it was to stop at holds where it is.
+    Stopped = 11,
 }
 
 impl Reason {
     /// Every reason, by code.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Length,
         Self::Steps,
         Self::Time,
@@ -43,6 +45,7 @@ impl Reason {
         Self::Outside,
         Self::Unfinished,
         Self::Points,
+        Self::Stopped,
     ];
 
     /// Characters of the longest name (`unfinished`); the width of the string arrays.
@@ -62,6 +65,7 @@ impl Reason {
             Self::Outside => "outside",
             Self::Unfinished => "unfinished",
             Self::Points => "points",
+            Self::Stopped => "stopped",
         }
     }
 
@@ -87,6 +91,6 @@ mod tests {
             assert_eq!(Reason::from_code(code as u8), Some(*reason));
             assert!(reason.name().len() <= Reason::WIDTH);
         }
-        assert_eq!(Reason::from_code(11), None);
+        assert_eq!(Reason::from_code(12), None);
     }
 }

@@ -1,6 +1,6 @@
 //! How values become colours, once all that is drawn is known.
 
-use super::document::{Document, Object, Rgb};
+use super::document::{Document, LinesFrom, Object, Rgb};
 use super::pieces::Range;
 use crate::picture::ColourMap;
 use crate::session::Session;
@@ -47,7 +47,7 @@ pub(crate) fn settle_maps(
             (None, None, c) => readable([c.unwrap_or(0.0); 2]),
         };
         let lut = map.center.map_or_else(|| map.lut.clone(), |c| centred(&map.lut, range, c));
-        let units = map.units.clone().or_else(|| session.map(|s| s.dataset().units(&map.field)));
+        let units = map.units.clone().or_else(|| session.map(|s| unit_of(document, s, name, &map.field)));
         let label = map
             .label
             .clone()
@@ -56,6 +56,27 @@ pub(crate) fn settle_maps(
         settled.push(Settled { name: name.clone(), field: map.field.clone(), units, range, label, colours });
     }
     Ok(settled)
+}
+
+/// Unit of what a map shows. Times that lines have are no fields: those of particles are the dataset's, those of streamlines follow from
+/// lengths and speeds.
+fn unit_of(document: &Document, session: &Session, map: &str, field: &str) -> String {
+    let dataset = session.dataset();
+    let is_time = ["time", "line_time", "birth", "age"].contains(&field);
+    if !is_time || dataset.zones_with(field).next().is_some() {
+        return dataset.units(field);
+    }
+    let traced = document.objects.iter().find_map(|o| match o {
+        Object::Lines { from: LinesFrom::Trace(how), paint, .. } if paint.map.as_deref() == Some(map) => Some(how),
+        _ => None,
+    });
+    match traced {
+        Some(how) if matches!(how["kind"].as_str(), None | Some("streamline")) => {
+            dataset.travel_time_unit(how["field"].as_str().unwrap_or("velocity"))
+        }
+        Some(_) => dataset.catalog.time_units.clone(),
+        None => dataset.units(field),
+    }
 }
 
 /// An automatic range of values that have a reference value: as far to one side of it as to the other where they lie on both,

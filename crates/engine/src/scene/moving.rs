@@ -94,6 +94,9 @@ impl Moving {
         tail: Option<f64>,
         watch: &mut Watch<'_>,
     ) -> Result<Self, FieldError> {
+        if let Some(found) = session.seeded(&spec, watch)? {
+            spec = found;
+        }
         let dataset = session.dataset();
         let path = spec.path.clone().unwrap_or_default();
         let streak = path.streak.clone();

@@ -64,6 +64,7 @@ fn trace_options(_: Value, session: &Session, _: &mut Watch<'_>) -> Result<Trace
         step: 0,
         scalars: vec![],
         options,
+        stop: None,
         path: None,
         over: Default::default(),
     })

@@ -30,6 +30,7 @@
 
 mod error;
 mod file;
+mod found;
 mod points;
 mod random;
 mod spec;
@@ -38,6 +39,7 @@ mod tests;
 
 pub use error::SeedError;
 pub use file::{fuzz_csv, fuzz_npy, fuzz_vtp};
+pub use found::Found;
 pub use points::PointList;
 pub use random::SeedStream;
 pub use spec::{fuzz_spec, FORMS};
@@ -150,6 +152,18 @@ pub enum Seeds {
         /// The seed of the generator.
         seed: u64,
     },
+    /// `count` random points of the domain at which a condition of fields holds, or as many as there are: they are to be found before
+    /// there are any ([`Seeds::Found`]).
+    Where {
+        /// How many.
+        count: u64,
+        /// The seed of the generator.
+        seed: u64,
+        /// The condition.
+        condition: String,
+    },
+    /// Those points.
+    Found(Arc<Found>),
     /// Points in the computational space of one zone, i fastest.
     Ijk {
         /// The zone's name, or its number counted from 1, as the user wrote it.
@@ -170,6 +184,13 @@ pub enum SeedPoint<'a> {
     Computational {
         /// The zone as the user named it.
         zone: &'a str,
+        /// The position.
+        ijk: [f64; 3],
+    },
+    /// A position in the computational space of the zone of a number, 0-based both.
+    Place {
+        /// The zone.
+        zone: u32,
         /// The position.
         ijk: [f64; 3],
     },
@@ -201,7 +222,9 @@ impl Seeds {
             Self::Line { count, .. }
             | Self::Sphere { count, .. }
             | Self::Circle { count, .. }
-            | Self::Random { count, .. } => *count,
+            | Self::Random { count, .. }
+            | Self::Where { count, .. } => *count,
+            Self::Found(found) => found.len(),
             // Products are checked where seeds are made from text; made by hand they saturate instead of wrapping.
             Self::Plane { counts, .. } => counts.iter().fold(1, |n: u64, c| n.saturating_mul(*c)),
             Self::Box { counts, .. } => counts.iter().fold(1, |n: u64, c| n.saturating_mul(*c)),
@@ -262,6 +285,9 @@ impl Seeds {
                 });
                 return Ok(SeedPoint::Computational { zone, ijk });
             }
+            Self::Found(found) => return found.get(index).ok_or(SeedError::Index { index, len: self.len() }),
+            // Whoever traces them looks for them first.
+            Self::Where { .. } => return Err(SeedError::Index { index, len: 0 }),
             Self::List(points) => points.get(index)?,
         };
         Ok(SeedPoint::Physical(physical))

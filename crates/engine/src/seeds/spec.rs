@@ -6,7 +6,7 @@ use std::path::Path;
 /// All forms, for help texts and messages.
 pub const FORMS: &str =
     "point:x,y,z | line:x,y,z:x,y,z:n | plane:ORIGIN:CORNER:CORNER:n1:n2 | box:LOW:HIGH:n1:n2:n3 | \
-     sphere:CENTRE:RADIUS:n | random:n:seed | ijk:ZONE:i0[-i1[/n]],j...,k... | FILE.csv | FILE.npy | FILE.vtp";
+     sphere:CENTRE:RADIUS:n | random:n:seed[:CONDITION] | ijk:ZONE:i0[-i1[/n]],j...,k... | FILE.csv | FILE.npy | FILE.vtp";
 
 /// The forms of the shapes in 3-D and 2-D.
 const SHAPES: [(&str, &str, &str); 7] = [
@@ -15,7 +15,7 @@ const SHAPES: [(&str, &str, &str); 7] = [
     ("plane", "plane:x,y,z:x,y,z:x,y,z:n1:n2 (a corner, and the two corners next to it)", "plane:x,y:x,y:x,y:n1:n2"),
     ("box", "box:x,y,z:x,y,z:n1:n2:n3 (the lowest and the highest corner)", "box:x,y:x,y:n1:n2"),
     ("sphere", "sphere:x,y,z:radius:n", "sphere:x,y:radius:n"),
-    ("random", "random:n:seed", "random:n:seed"),
+    ("random", "random:n:seed or random:n:seed:CONDITION", "random:n:seed or random:n:seed:CONDITION"),
     (
         "ijk",
         "ijk:ZONE:i,j,k with i, j, k each a number from 1 on, a range 1-5, or 1-5/n for n values",
@@ -73,7 +73,12 @@ fn shape(word: &str, rest: &str, dimension: Dimension) -> Result<Seeds, String> 
     if word == "ijk" {
         return ijk(rest, dimension);
     }
-    let parts: Vec<&str> = rest.split(':').collect();
+    let mut parts: Vec<&str> = rest.split(':').collect();
+    // Units and odd names may hold colons.
+    let condition = if word == "random" { rest.splitn(3, ':').nth(2) } else { None };
+    if condition.is_some() {
+        parts.truncate(2);
+    }
     let axes = if dimension == Dimension::Two { 2 } else { 3 };
     let due = match word {
         "point" => 1,
@@ -117,7 +122,11 @@ fn shape(word: &str, rest: &str, dimension: Dimension) -> Result<Seeds, String> 
         _ => {
             let seed = parts[1].trim().parse();
             let seed = seed.map_err(|_| format!("'{}' is not a whole number from 0 on", shown(parts[1])))?;
-            Seeds::Random { count: count(0)?, seed }
+            match condition.map(str::trim) {
+                None => Seeds::Random { count: count(0)?, seed },
+                Some("") => return Err("its condition is missing".into()),
+                Some(text) => Seeds::Where { count: count(0)?, seed, condition: text.to_owned() },
+            }
         }
     })
 }

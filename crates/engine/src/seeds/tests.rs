@@ -392,3 +392,13 @@ proptest! {
         prop_assert!(seeds.get(n).is_err());
     }
 }
+
+#[test]
+fn random_seeds_may_have_a_condition() {
+    let Seeds::Where { count, seed, condition } = three("random:7:3: mach > 1 or \"odd:name\" < 2") else { panic!() };
+    assert_eq!((count, seed, condition.as_str()), (7, 3, "mach > 1 or \"odd:name\" < 2"));
+    assert!(matches!(two("random:7:3"), Seeds::Random { count: 7, seed: 3 }));
+    assert!(refused("random:7:3:", Dimension::Three).contains("its condition is missing"));
+    assert!(refused("random:7::mach > 1", Dimension::Two).contains("is not a whole number"));
+    assert!(matches!(three("random:7:3:x > 1").get(0), Err(SeedError::Index { .. })), "nobody has looked for them");
+}

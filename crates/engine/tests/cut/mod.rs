@@ -1,5 +1,8 @@
 //! A made flow cut in pages of a simulated source, for what must be the same out of core as in core.
 
+#[allow(dead_code, reason = "not every test wants derived fields")]
+pub mod derived;
+
 use field::flat::{FlatArray, FlatNodes};
 use field::flatseries::FlatSeries;
 use field::nodes::{ArraySlot, BoxLevel, Nodes, Zone};

@@ -1,7 +1,7 @@
 //! Which derived fields there are by name: those of gradients, those of users, and how they hang together.
 
 use crate::expression::parse::{is_plain, parse};
-use crate::expression::{Expression, Function, Kind, Wrong};
+use crate::expression::{Expression, Function, Kind, Operator, Wrong};
 use crate::nodes::Zone;
 use crate::quantity::{Derived, Quantity};
 use std::collections::BTreeMap;
@@ -62,7 +62,16 @@ pub const GRADIENTS: &[Gradient] = &[
 /// What users have defined.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Definitions {
-    all: BTreeMap<String, (Expression, String)>,
+    all: BTreeMap<String, Defined>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Defined {
+    expression: Expression,
+    /// As it was written.
+    text: String,
+    /// The file of settings that it stands in.
+    file: Option<String>,
 }
 
 /// Most definitions: each costs a row in every zone.
@@ -74,6 +83,18 @@ impl Definitions {
     /// # Errors
     /// What is wrong, with the expression, the column and what was expected.
     pub fn add(&mut self, name: &str, text: &str) -> Result<(), String> {
+        self.add_of(name, text, None)
+    }
+
+    /// Adds one that stands in a file of settings.
+    ///
+    /// # Errors
+    /// As [`Self::add`], with the file.
+    pub fn add_from(&mut self, file: &str, name: &str, text: &str) -> Result<(), String> {
+        self.add_of(name, text, Some(file)).map_err(|e| format!("{file}: {e}"))
+    }
+
+    fn add_of(&mut self, name: &str, text: &str, file: Option<&str>) -> Result<(), String> {
         let name = name.trim();
         if !is_plain(name) {
             return Err(format!("'{name}' cannot be the name of a definition: letters, digits and '_' make one"));
@@ -84,8 +105,9 @@ impl Definitions {
         if self.all.len() >= MOST {
             return Err(format!("there are {MOST} definitions, which is as many as there may be"));
         }
-        let e = parse(text.trim()).map_err(|w| message(name, text, &w))?;
-        let before = self.all.insert(name.to_owned(), (e, text.trim().to_owned()));
+        let expression = parse(text.trim()).map_err(|w| message(name, text, &w))?;
+        let defined = Defined { expression, text: text.trim().to_owned(), file: file.map(str::to_owned) };
+        let before = self.all.insert(name.to_owned(), defined);
         if let Err(circle) = self.check_circles(name) {
             match before {
                 Some(b) => self.all.insert(name.to_owned(), b),
@@ -106,7 +128,10 @@ impl Definitions {
                     .collect::<Vec<_>>()
                     .join(" -> "));
             }
-            let Some((e, _)) = d.all.get(name).filter(|_| !seen.iter().any(|s| s == name)) else { return Ok(()) };
+            let Some(Defined { expression: e, .. }) = d.all.get(name).filter(|_| !seen.iter().any(|s| s == name))
+            else {
+                return Ok(());
+            };
             way.push(name.to_owned());
             let mut inside = Vec::new();
             e.names(&mut |n| inside.push(n.to_owned()));
@@ -119,9 +144,12 @@ impl Definitions {
         walk(self, name, &mut Vec::new(), &mut Vec::new())
     }
 
-    /// Takes one away.
-    pub fn remove(&mut self, name: &str) {
-        self.all.remove(name);
+    /// Makes one what it was before, if it was there.
+    pub fn restore(&mut self, name: &str, before: &Self) {
+        match before.all.get(name) {
+            Some(d) => self.all.insert(name.to_owned(), d.clone()),
+            None => self.all.remove(name),
+        };
     }
 
     /// Whether there are none.
@@ -131,7 +159,21 @@ impl Definitions {
 
     /// Names, and texts as they were written.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.all.iter().map(|(n, (_, text))| (n.as_str(), text.as_str()))
+        self.all.iter().map(|(n, d)| (n.as_str(), d.text.as_str()))
+    }
+
+    /// The file of settings that a definition stands in.
+    pub fn file(&self, name: &str) -> Option<&str> {
+        self.all.get(name)?.file.as_deref()
+    }
+
+    /// What is wrong with a field in a zone, as it is said to its user: with its definition, and the file that it stands in.
+    pub fn wrong(&self, name: &str, wrong: &Wrong) -> String {
+        match self.all.get(name) {
+            Some(Defined { text, file: Some(file), .. }) => format!("{file}: {}", message(name, text, wrong)),
+            Some(Defined { text, .. }) => message(name, text, wrong),
+            None => format!("'{name}', column {}: {}", wrong.column, wrong.what),
+        }
     }
 
     /// What a name stands for in a zone that does not store it: a user's definition, a field of gradients, `grad_NAME`, or an
@@ -142,8 +184,8 @@ impl Definitions {
         if !made && zone.array(name).is_some() {
             return None;
         }
-        if let Some((e, _)) = self.all.get(name) {
-            return Some(e.clone());
+        if let Some(d) = self.all.get(name) {
+            return Some(d.expression.clone());
         }
         if !made && (Quantity::named(zone, name).is_some() || Derived::named(name).is_some()) {
             return None;
@@ -151,12 +193,72 @@ impl Definitions {
         if let Some(g) = GRADIENTS.iter().find(|g| g.name == name) {
             return parse(g.expression).ok();
         }
+        if let Some((whole, c)) = self.component(zone, name) {
+            let whole = Expression { column: 1, kind: Kind::Name(whole.to_owned()) };
+            return Some(Expression { column: 1, kind: Kind::Component(Box::new(whole), c) });
+        }
         if let Some(of) = name.strip_prefix("grad_").filter(|of| !of.is_empty()) {
             let of = Expression { column: 1, kind: Kind::Name(of.to_owned()) };
             return Some(Expression { column: 1, kind: Kind::Call(Function::Grad, vec![of]) });
         }
         let e = parse(name).ok()?;
         (!matches!(e.kind, Kind::Name(_) | Kind::Number(..))).then_some(e)
+    }
+
+    /// Of `NAME_x`, `NAME_y` and `NAME_z` that vector and which component of it, where NAME is a vector that is made of others. So
+    /// `grad_density_x` is a component of the gradient, and `grad_velocity_x` the gradient of a component: there is no other.
+    pub fn component<'n>(&self, zone: &Zone, name: &'n str) -> Option<(&'n str, usize)> {
+        self.component_within(zone, name, &mut 4096)
+    }
+
+    fn component_within<'n>(&self, zone: &Zone, name: &'n str, left: &mut usize) -> Option<(&'n str, usize)> {
+        if self.all.contains_key(name) {
+            return None;
+        }
+        let mut suffixes = ["_x", "_y", "_z"].iter().enumerate();
+        let (c, whole) = suffixes.find_map(|(c, s)| Some((c, name.strip_suffix(s)?)))?;
+        let made = Quantity::named(zone, whole).is_none() || zone.array(whole).is_some_and(|a| zone.arrays[a].derived);
+        (made && self.is_vector(zone, whole, left) == Some(true)).then_some((whole, c))
+    }
+
+    /// Whether a name is a vector in a zone; `None` for what means nothing there, and where `left` names have been looked at.
+    fn is_vector(&self, zone: &Zone, name: &str, left: &mut usize) -> Option<bool> {
+        *left = left.checked_sub(1)?;
+        if let Some(d) = self.all.get(name) {
+            return self.gives_vector(zone, &d.expression, left);
+        }
+        if let Some(q) = Quantity::named(zone, name) {
+            return Some(q.components() > 1);
+        }
+        if let Some(g) = GRADIENTS.iter().find(|g| g.name == name) {
+            return self.gives_vector(zone, &parse(g.expression).ok()?, left);
+        }
+        match name {
+            "position" => Some(true),
+            "x" | "y" | "z" | "time" | "pi" => Some(false),
+            _ if self.component_within(zone, name, left).is_some() => Some(false),
+            // Of a vector there is no gradient.
+            _ => self.is_vector(zone, name.strip_prefix("grad_")?, left).filter(|vector| !vector).map(|_| true),
+        }
+    }
+
+    /// Whether an expression is a vector. What does not type may be either: whoever compiles it says so.
+    fn gives_vector(&self, zone: &Zone, e: &Expression, left: &mut usize) -> Option<bool> {
+        use Operator::*;
+        match &e.kind {
+            Kind::Number(..) | Kind::Component(..) => Some(false),
+            Kind::Name(name) => self.is_vector(zone, name, left),
+            Kind::Negative(inside) | Kind::To(inside, _) => self.gives_vector(zone, inside, left),
+            Kind::Binary(Add | Subtract, a, _) => self.gives_vector(zone, a, left),
+            Kind::Binary(Multiply | Divide, a, b) => match self.gives_vector(zone, a, left)? {
+                true => Some(true),
+                false => self.gives_vector(zone, b, left),
+            },
+            Kind::Binary(..) => Some(false),
+            Kind::Call(Function::Grad | Function::Curl | Function::Cross | Function::Vector, _) => Some(true),
+            Kind::Call(Function::Where, args) => args.get(1).and_then(|a| self.gives_vector(zone, a, left)),
+            Kind::Call(..) => Some(false),
+        }
     }
 
     /// An expression in which names that are defined are replaced by what they stand for. Units that were asked for in a

@@ -1,6 +1,6 @@
 //! Derived fields of a dataset: registered with the pager when they are first named.
 
-use super::definitions::{hoisted, message, Definitions, GRADIENTS};
+use super::definitions::{hoisted, Definitions, GRADIENTS};
 use super::page::{DerivedPages, OfStep};
 use crate::catalog::DType;
 use crate::dataset::Dataset;
@@ -195,7 +195,12 @@ impl Dataset {
             let stem = ["_x", "_y", "_z"].iter().find_map(|s| name.strip_suffix(s));
             let known = |n: &str| self.zones.iter().any(|z| Quantity::named(z, n).is_some());
             let means = |n: &str| !known(n) && self.zones.iter().any(|z| definitions.meaning(z, n).is_some());
-            let wanted = Some(*name).filter(|n| means(n)).or_else(|| stem.filter(|s| !known(name) && means(s)));
+            // Components come with their vector.
+            let whole = |z: &Zone| definitions.component(z, name).map(|(whole, _)| whole);
+            let whole = self.zones.iter().find_map(whole).filter(|w| !known(name) && means(w));
+            let wanted = whole
+                .or_else(|| Some(*name).filter(|n| means(n)))
+                .or_else(|| stem.filter(|s| !known(name) && means(s)));
             new.extend(wanted.filter(|n| !new.contains(n)));
         }
         let mut found = false;
@@ -223,14 +228,7 @@ impl Dataset {
                         (any, found) = (true, true);
                     }
                     Err(wrong) => {
-                        let text =
-                            definitions.iter().find(|(d, _)| *d == name).map_or(name.to_owned(), |(_, t)| t.to_owned());
-                        let said = if text == name {
-                            format!("'{name}', column {}: {}", wrong.column, wrong.what)
-                        } else {
-                            message(name, &text, &wrong)
-                        };
-                        first.get_or_insert(FieldError::Usage(said));
+                        first.get_or_insert(FieldError::Usage(definitions.wrong(name, &wrong)));
                     }
                 }
             }
@@ -262,14 +260,28 @@ impl Dataset {
     /// What a field would be that has pages of its own: what is known of it, its components and its type, in the first zone that
     /// offers it. Nothing is registered.
     pub fn preview(&self, name: &str, definitions: &Definitions, pager: &Pager) -> Option<(Made, usize, DType)> {
-        self.zones.iter().find_map(|z| {
-            let e = definitions.meaning(z, name)?;
-            let (steps, made, pages) = (Arc::new([]), Vec::new(), Vec::new());
-            let mut m = Making { dataset: self, definitions, pager, steps, zone: z.clone(), made, pages };
-            m.add(name, &e, false).ok()?;
-            let slot = m.zone.arrays.last()?;
-            Some((m.made.pop()?, slot.components, slot.dtype))
-        })
+        self.zones.iter().find_map(|z| self.preview_in(z, name, definitions, pager))
+    }
+
+    /// The zones in which [`Self::preview`] finds a field.
+    pub fn previews(&self, name: &str, definitions: &Definitions, pager: &Pager) -> Vec<usize> {
+        let offers = |z: &Zone| self.preview_in(z, name, definitions, pager).is_some();
+        self.zones.iter().enumerate().filter(|(_, z)| offers(z)).map(|(n, _)| n).collect()
+    }
+
+    fn preview_in(
+        &self,
+        z: &Zone,
+        name: &str,
+        definitions: &Definitions,
+        pager: &Pager,
+    ) -> Option<(Made, usize, DType)> {
+        let e = definitions.meaning(z, name)?;
+        let (steps, made, pages) = (Arc::new([]), Vec::new(), Vec::new());
+        let mut m = Making { dataset: self, definitions, pager, steps, zone: z.clone(), made, pages };
+        m.add(name, &e, false).ok()?;
+        let slot = m.zone.arrays.last()?;
+        Some((m.made.pop()?, slot.components, slot.dtype))
     }
 
     /// Between which values the components of a field lie where those of the zone's arrays lie within what `input` says of an
@@ -295,6 +307,48 @@ impl Dataset {
         let of_step = m.steps.get(step).or(m.steps.last()).copied()?;
         let all = bounds(&checked.program, |g| of_step.get(g), input);
         Some(all.into_iter().map(Interval::in_float32).collect())
+    }
+
+    /// Checks names, kinds and units of an expression that was read from a text. Nothing is registered.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] where it types in no zone, with the column and what was expected.
+    pub fn check_expression(
+        &self,
+        text: &str,
+        e: &Expression,
+        definitions: &Definitions,
+        pager: &Pager,
+    ) -> Result<(), FieldError> {
+        let mut first = None;
+        for z in self.zones.iter() {
+            let (steps, made, pages) = (Arc::new([]), self.made.to_vec(), Vec::new());
+            let m = Making { dataset: self, definitions, pager, steps, zone: z.clone(), made, pages };
+            match definitions.expanded(z, e).and_then(|e| m.names(|n| compile(&e, n))) {
+                Ok(_) => return Ok(()),
+                Err(w) => {
+                    first.get_or_insert(FieldError::Usage(format!("'{text}', column {}: {}", w.column, w.what)));
+                }
+            }
+        }
+        first.map_or(Ok(()), Err)
+    }
+
+    /// The name by which an expression is sampled as it is computed within others, in SI units: that of a field whose numbers are
+    /// those already, else the expression.
+    pub fn sampled_as(&self, e: &Expression) -> String {
+        match &e.kind {
+            Kind::Name(name) => {
+                let as_it_is = self.unit_of(name).is_none_or(|u| u.scale == 1.0 && u.offset == 0.0);
+                match as_it_is && self.zones.iter().any(|z| Quantity::named(z, name).is_some()) {
+                    true => name.clone(),
+                    // Times one: a name alone would be the field itself.
+                    false => format!("1.0 * ({e})"),
+                }
+            }
+            Kind::Number(..) => format!("1.0 * ({e})"),
+            _ => e.to_string(),
+        }
     }
 
     /// A derived field that has pages.

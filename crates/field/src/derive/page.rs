@@ -197,7 +197,7 @@ impl DerivedPages {
 
     fn load(&self, array: usize, component: u8, raw: &[u8], element: usize, to: &mut [f64]) {
         let Some(i) = self.inputs.iter().find(|i| i.array == array) else { return };
-        numbers(&raw[i.at..], &i.slot, usize::from(component), element, to);
+        i.slot.elements(&raw[i.at..], usize::from(component), element, to);
     }
 
     /// A field without gradients: the page's numbers one after the other, padding and all.
@@ -227,27 +227,6 @@ impl DerivedPages {
                 to.zip(from).for_each(|(to, v)| to.copy_from_slice(&v.to_ne_bytes()));
             }
         }
-    }
-}
-
-/// Numbers of one component that follow each other in i.
-fn numbers(bytes: &[u8], slot: &ArraySlot, component: usize, element: usize, to: &mut [f64]) {
-    let (c, size) = (slot.components, slot.dtype.size());
-    let from = bytes.get((element * c + component) * size..).unwrap_or(&[]);
-    macro_rules! read {
-        ($t:ty, $n:literal) => {
-            for (to, b) in to.iter_mut().zip(from.chunks_exact($n).step_by(c)) {
-                let mut word = [0; $n];
-                word.copy_from_slice(b);
-                *to = f64::from(<$t>::from_ne_bytes(word));
-            }
-        };
-    }
-    match slot.dtype {
-        DType::Float32 => read!(f32, 4),
-        DType::Float64 => read!(f64, 8),
-        DType::Int32 => read!(i32, 4),
-        DType::Uint8 => read!(u8, 1),
     }
 }
 
@@ -292,7 +271,7 @@ impl Planes<'_> {
                 for c in 0..3 {
                     let to = &mut self.values[to(c)..][..n];
                     match c < xyz.slot.components {
-                        true => numbers(&self.raw[xyz.at..], &xyz.slot, c, first + done, to),
+                        true => xyz.slot.elements(&self.raw[xyz.at..], c, first + done, to),
                         false => to.fill(0.0),
                     }
                 }
@@ -308,7 +287,7 @@ impl Planes<'_> {
             }
             if let Some(iblank) = p.iblank.map(|n| &p.inputs[n]) {
                 let mut marks = [0.0; BLOCK];
-                numbers(&self.raw[iblank.at..], &iblank.slot, 0, first + done, &mut marks[..n]);
+                iblank.slot.elements(&self.raw[iblank.at..], 0, first + done, &mut marks[..n]);
                 let at = self.row(1, 0, rows.lo[1], k) + done;
                 for (to, m) in self.usable[at..][..n].iter_mut().zip(marks) {
                     *to = u8::from(m != 0.0);
@@ -456,7 +435,7 @@ impl DerivedPages {
                 let Some(input) = self.inputs.iter().find(|i| i.array == array) else { return };
                 for &(b, i, j, n) in rows {
                     let element = if input.around { reach.place([i, j, k]) } else { t.node([i, j, k]).element };
-                    numbers(&raw[input.at..], &input.slot, usize::from(component), element, &mut to[b..b + n]);
+                    input.slot.elements(&raw[input.at..], usize::from(component), element, &mut to[b..b + n]);
                 }
             }
             Load::Given(g) => *to = [given.get(g); BLOCK],

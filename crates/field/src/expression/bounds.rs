@@ -44,6 +44,17 @@ impl Interval {
         }
     }
 
+    /// Whether a condition may be false, and whether it may be true: what is no number is not.
+    pub fn truths(&self) -> [bool; 2] {
+        let zero = self.lo <= 0.0 && self.hi >= 0.0;
+        [self.nan || zero, !(self.lo == 0.0 && self.hi == 0.0)]
+    }
+
+    /// A condition that may be false or true.
+    fn truth([no, yes]: [bool; 2]) -> Self {
+        Self { lo: f64::from(u8::from(!no)), hi: f64::from(u8::from(yes)), nan: false }
+    }
+
     /// With what rounding to float32 may add.
     pub fn in_float32(self) -> Self {
         let out = |v: f64, by: f32| {
@@ -94,6 +105,10 @@ impl Interval {
 
 fn one(o: One, a: Interval) -> Interval {
     match o {
+        One::Not => {
+            let [no, yes] = a.truths();
+            Interval::truth([yes, no])
+        }
         One::Negative => Interval { lo: -a.hi, hi: -a.lo, nan: a.nan },
         One::Abs => {
             let far = a.lo.abs().max(a.hi.abs());
@@ -129,7 +144,8 @@ fn one(o: One, a: Interval) -> Interval {
 
 fn two(o: Two, a: Interval, b: Interval, same: bool) -> Interval {
     let nan = a.nan || b.nan;
-    let truth = |lo: bool, hi: bool| Interval { lo: f64::from(u8::from(lo)), hi: f64::from(u8::from(hi)), nan: false };
+    let truth = |surely: bool, may: bool| Interval::truth([!surely, may]);
+    let ([a_no, a_yes], [b_no, b_yes]) = (a.truths(), b.truths());
     match o {
         Two::Add => Interval::outward(a.lo + b.lo, a.hi + b.hi, nan),
         Two::Subtract => Interval::outward(a.lo - b.hi, a.hi - b.lo, nan),
@@ -150,6 +166,8 @@ fn two(o: Two, a: Interval, b: Interval, same: bool) -> Interval {
         // A comparison with no number is false.
         Two::Less => truth(!nan && a.hi < b.lo, a.lo < b.hi),
         Two::LessEqual => truth(!nan && a.hi <= b.lo, a.lo <= b.hi),
+        Two::And => Interval::truth([a_no || b_no, a_yes && b_yes]),
+        Two::Or => Interval::truth([a_no && b_no, a_yes || b_yes]),
         Two::Equal => truth(!nan && a.lo == a.hi && b.lo == b.hi && a.lo == b.lo, a.lo <= b.hi && b.lo <= a.hi),
     }
 }
@@ -169,9 +187,9 @@ pub fn bounds(
             Node::Input { array, component } => input(array, usize::from(component)),
             Node::One(o, a) => one(o, at(a)),
             Node::Two(o, a, b) => two(o, at(a), at(b), a == b),
-            Node::Select(c, a, b) => match at(c) {
-                c if !c.nan && (c.lo > 0.0 || c.hi < 0.0) => at(a),
-                c if c.lo == 0.0 && c.hi == 0.0 => at(b),
+            Node::Select(c, a, b) => match at(c).truths() {
+                [false, _] => at(a),
+                [_, false] => at(b),
                 _ => {
                     let (a, b) = (at(a), at(b));
                     Interval { lo: a.lo.min(b.lo), hi: a.hi.max(b.hi), nan: a.nan || b.nan }

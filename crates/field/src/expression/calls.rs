@@ -134,6 +134,10 @@ impl Compiler<'_> {
                 let [base, exponent] = [values[0].clone(), values[1].clone()];
                 self.power(base, exponent, column)
             }
+            Function::Not => {
+                self.scalars(&values, column, "'not'")?;
+                Ok(plain(self.one(One::Not, a), Some(Dimension::NONE)))
+            }
             Function::Where => {
                 let (yes, no) = (&values[1], &values[2]);
                 if first.parts.len() != 1 || yes.parts.len() != no.parts.len() {

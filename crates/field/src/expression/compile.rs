@@ -14,6 +14,7 @@ pub type Id = u32;
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the functions of the same names
 pub enum One {
+    Not,
     Negative,
     Abs,
     Sign,
@@ -46,6 +47,8 @@ pub enum Two {
     Less,
     LessEqual,
     Equal,
+    And,
+    Or,
 }
 
 /// What the nine derivatives of a vector become.
@@ -368,6 +371,12 @@ impl Compiler<'_> {
                 Ok(Value { parts, dimension, literal: a.literal.zip(b.literal).map(|(x, y)| x / y) })
             }
             Operator::Power => self.power(a, b, column),
+            Operator::And | Operator::Or => {
+                self.scalars(&[a.clone(), b.clone()], column, &format!("'{}'", o.text()))?;
+                let op = if o == Operator::And { Two::And } else { Two::Or };
+                let part = self.two(op, a.parts[0], b.parts[0]);
+                Ok(Value { parts: vec![part], dimension: Some(Dimension::NONE), literal: None })
+            }
             _ => {
                 self.scalars(&[a.clone(), b.clone()], column, "a comparison")?;
                 self.same(&a, &b, column, "compare")?;

@@ -5,6 +5,7 @@
 #[allow(missing_docs)] // the table below says it all
 pub enum Function {
     Where,
+    Not,
     Min,
     Max,
     Abs,
@@ -39,6 +40,7 @@ pub enum Function {
 /// Names (the first is the one to print), and how many arguments.
 const TABLE: &[(Function, &[&str], usize)] = &[
     (Function::Where, &["where"], 3),
+    (Function::Not, &["not"], 1),
     (Function::Min, &["min"], 2),
     (Function::Max, &["max"], 2),
     (Function::Abs, &["abs"], 1),

@@ -7,6 +7,7 @@
 pub mod bounds;
 mod calls;
 pub mod compile;
+pub mod condition;
 mod formulas;
 pub mod function;
 pub mod parse;
@@ -15,6 +16,7 @@ pub mod run;
 use std::fmt;
 
 pub use compile::{Checked, Names, Node, Program};
+pub use condition::Condition;
 pub use function::Function;
 
 /// An operator between two values.
@@ -32,9 +34,16 @@ pub enum Operator {
     GreaterEqual,
     Equal,
     NotEqual,
+    And,
+    Or,
 }
 
 impl Operator {
+    /// Whether it says of its two sides what is true or not.
+    pub const fn compares(self) -> bool {
+        matches!(self, Self::Less | Self::LessEqual | Self::Greater | Self::GreaterEqual | Self::Equal | Self::NotEqual)
+    }
+
     /// As it is written.
     pub const fn text(self) -> &'static str {
         match self {
@@ -49,6 +58,8 @@ impl Operator {
             Self::GreaterEqual => ">=",
             Self::Equal => "==",
             Self::NotEqual => "!=",
+            Self::And => "and",
+            Self::Or => "or",
         }
     }
 }

@@ -1,15 +1,18 @@
 //! From text to an [`Expression`].
 //!
 //! ```text
+//! condition  = both {"or" both}
+//! both       = negation {"and" negation}
+//! negation   = "not" negation | comparison
 //! comparison = sum [("<" | "<=" | ">" | ">=" | "==" | "!=") sum]
 //! sum        = product {("+" | "-") product}
 //! product    = unary {("*" | "/") unary}
 //! unary      = "-" unary | power
 //! power      = postfix [("^" | "**") unary]
 //! postfix    = primary {".x" | ".y" | ".z" | "[" digit "]"}
-//! primary    = number [unit] | name | function "(" comparison {"," comparison} ")" | "(" comparison ")"
+//! primary    = number [unit] | name | function "(" condition {"," condition} ")" | "(" condition ")"
 //! unit       = "'" text "'"
-//! name       = letter or "_", then letters, digits, "_"; anything else in double quotes
+//! name       = letter or "_", then letters, digits, "_", but none of the words above; anything else in double quotes
 //! ```
 
 use super::{Expression, Function, Kind, Operator, Wrong};
@@ -20,10 +23,14 @@ const DEEPEST: usize = 48;
 /// Most operators and names: a chain of them is a tree as deep.
 const MOST_PARTS: usize = 400;
 
+/// Words that are no names.
+const WORDS: [&str; 3] = ["and", "or", "not"];
+
 /// Whether a name needs no quotes.
 pub fn is_plain(name: &str) -> bool {
     let mut chars = name.chars();
-    chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+    !WORDS.contains(&name)
+        && chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
@@ -64,7 +71,7 @@ pub fn parse(text: &str) -> Result<Expression, Wrong> {
         return Err(Wrong::at(1, format!("an expression has at most {LONGEST} characters")));
     }
     let mut r = Reader { tokens: tokens(text)?, at: 0, depth: 0, parts: 0, text };
-    let e = r.comparison()?;
+    let e = r.condition()?;
     match r.next() {
         (_, Token::End) => Ok(e),
         (column, token) => Err(Wrong::at(column, format!("expected an operator or the end, found {}", shown(&token)))),
@@ -195,6 +202,48 @@ impl Reader<'_> {
         out
     }
 
+    /// Whether a word comes next, which is passed over then.
+    fn word(&mut self, word: &str) -> bool {
+        let found = matches!(self.peek(), Token::Name(n) if n == word);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn condition(&mut self) -> Result<Expression, Wrong> {
+        let mut left = self.both()?;
+        loop {
+            let column = self.column();
+            if !self.word("or") {
+                return Ok(left);
+            }
+            let right = self.both()?;
+            left = self.part(column, Kind::Binary(Operator::Or, Box::new(left), Box::new(right)))?;
+        }
+    }
+
+    fn both(&mut self) -> Result<Expression, Wrong> {
+        let mut left = self.negation()?;
+        loop {
+            let column = self.column();
+            if !self.word("and") {
+                return Ok(left);
+            }
+            let right = self.negation()?;
+            left = self.part(column, Kind::Binary(Operator::And, Box::new(left), Box::new(right)))?;
+        }
+    }
+
+    fn negation(&mut self) -> Result<Expression, Wrong> {
+        let column = self.column();
+        if !self.word("not") {
+            return self.comparison();
+        }
+        self.deeper(|r| {
+            let e = r.negation()?;
+            r.part(column, Kind::Call(Function::Not, vec![e]))
+        })
+    }
+
     fn comparison(&mut self) -> Result<Expression, Wrong> {
         let left = self.sum()?;
         let column = self.column();
@@ -289,13 +338,20 @@ impl Reader<'_> {
                 self.part(column, Kind::Number(v, unit))
             }
             Token::Quoted(name) => self.part(column, Kind::Name(name)),
+            Token::Name(word) if WORDS.contains(&word.as_str()) => {
+                let what = match word.as_str() {
+                    "not" => "'not' goes before a whole comparison; put it in parentheses",
+                    _ => "this word stands between two conditions",
+                };
+                Err(Wrong::at(column, format!("expected a number, a name or a function, found '{word}': {what}")))
+            }
             Token::Name(name) if *self.peek() == Token::Sign("(") => {
                 self.at += 1;
                 self.deeper(|r| r.call(column, &name))
             }
             Token::Name(name) => self.part(column, Kind::Name(name)),
             Token::Sign("(") => self.deeper(|r| {
-                let e = r.comparison()?;
+                let e = r.condition()?;
                 r.expect(")")?;
                 Ok(e)
             }),
@@ -306,7 +362,7 @@ impl Reader<'_> {
     }
 
     fn call(&mut self, column: usize, name: &str) -> Result<Expression, Wrong> {
-        let first = self.comparison()?;
+        let first = self.condition()?;
         if name == "to" {
             self.expect(",")?;
             let (at, token) = self.next();
@@ -322,7 +378,7 @@ impl Reader<'_> {
         };
         let mut args = vec![first];
         while self.eat(&[","]).is_some() {
-            args.push(self.comparison()?);
+            args.push(self.condition()?);
         }
         self.expect(")")?;
         if args.len() != function.arguments() {
@@ -352,10 +408,21 @@ mod tests {
         assert_eq!(read("to(norm(v), 'km/h')"), "to(magnitude(v), 'km/h')");
         assert_eq!(read("3 'm/s' * .5e1"), "(3.0 'm/s') * (5.0)");
         assert_eq!(read("\"odd name\" / 2"), "(\"odd name\") / (2.0)");
+        assert_eq!(read("a < 1 or not b > c and d"), "((a) < (1.0)) or ((not((b) > (c))) and (d))");
+        assert_eq!(read("not not a == b"), "not(not((a) == (b)))");
+        assert_eq!(read("not (a) < b"), "not((a) < (b))");
+        assert_eq!(read("(not a) < b"), "(not(a)) < (b)");
+        assert_eq!(read("where(a or b, 1, 2)"), "where((a) or (b), 1.0, 2.0)");
+        assert_eq!(read("\"and\" + order"), "(\"and\") + (order)");
     }
 
     #[test]
     fn what_does_not_parse() {
+        assert!(read("a and").starts_with("6: expected a number, a name or a function, found the end"));
+        assert!(read("a or or b").starts_with("6: expected a number, a name or a function, found 'or'"));
+        assert!(read("2 * not a").starts_with("5: expected a number, a name or a function, found 'not': 'not' goes"));
+        assert!(read("a and b not c").starts_with("9: expected an operator or the end, found 'not'"));
+        assert!(read(&"not ".repeat(1000)).contains("nested more than"));
         assert!(read("a +").starts_with("4: expected a number, a name or a function, found the end"));
         assert!(read("foo(a)").starts_with("1: there is no function 'foo'; functions are where,"));
         assert!(read("min(a)").starts_with("1: min() takes 2 arguments, not 1"));
@@ -377,7 +444,7 @@ mod tests {
         let leaf = prop_oneof![
             (0.0..1e6f64).prop_map(|v| Kind::Number(v, None)),
             (0.0..10.0f64).prop_map(|v| Kind::Number(v, Some("m s-1".into()))),
-            prop::sample::select(vec!["density", "velocity", "x", "odd name", "time"])
+            prop::sample::select(vec!["density", "velocity", "x", "odd name", "time", "not"])
                 .prop_map(|n| Kind::Name(n.into())),
         ]
         .prop_map(|kind| Expression { column: 0, kind });
@@ -389,6 +456,8 @@ mod tests {
             Operator::Power,
             Operator::Less,
             Operator::NotEqual,
+            Operator::And,
+            Operator::Or,
         ];
         leaf.prop_recursive(5, 40, 3, move |inner| {
             let calls: Vec<Function> = Function::all().collect();
@@ -408,7 +477,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 3000, rng_seed: prop::test_runner::RngSeed::Fixed(0x7061_7273), ..ProptestConfig::default() })]
         #[test]
-        fn any_text_has_an_answer(text in "[-a-z0-9 ()*/^.,<>=!'\"\\[\\]_+]{0,40}|\\PC{0,20}|([-(]|min\\(|x\\.|1e|,|\\*\\*|'){0,120}") {
+        fn any_text_has_an_answer(text in "[-a-z0-9 ()*/^.,<>=!'\"\\[\\]_+]{0,40}|\\PC{0,20}|([-(]|min\\(|x\\.|1e|,|\\*\\*|'){0,120}|(a|1|[<(]|\\)| and | or | ?not ?){0,30}") {
             if let Ok(e) = parse(&text) {
                 prop_assert!(e.column >= 1);
             }

@@ -192,7 +192,7 @@ impl Code {
                 Do::Select(c, a, b) => {
                     let (c, a, b) = (get(c, registers), get(a, registers), get(b, registers));
                     for (n, to) in registers[to].iter_mut().enumerate() {
-                        *to = if c[n] != 0.0 && !c[n].is_nan() { a[n] } else { b[n] };
+                        *to = if is_true(c[n]) { a[n] } else { b[n] };
                     }
                 }
                 Do::Nine(o, all) => {
@@ -216,6 +216,7 @@ fn each(a: &Register, to: &mut Register, f: impl Fn(f64) -> f64) {
 
 fn one(o: One, a: &Register, to: &mut Register) {
     match o {
+        One::Not => each(a, to, |x| f64::from(u8::from(!is_true(x)))),
         One::Negative => each(a, to, |x| -x),
         One::Abs => each(a, to, f64::abs),
         One::Sqrt => each(a, to, f64::sqrt),
@@ -232,6 +233,12 @@ fn one(o: One, a: &Register, to: &mut Register) {
         One::Acos => each(a, to, f64::acos),
         One::Atan => each(a, to, f64::atan),
     }
+}
+
+/// Whether a number counts as true: neither zero nor no number.
+#[inline(always)]
+fn is_true(x: f64) -> bool {
+    x != 0.0 && !x.is_nan()
 }
 
 /// -1, 0 or 1; none where there is no number.
@@ -265,6 +272,8 @@ fn two(o: Two, a: &Register, b: &Register, to: &mut Register) {
         Two::Less => pairs(a, b, to, |x, y| f64::from(u8::from(x < y))),
         Two::LessEqual => pairs(a, b, to, |x, y| f64::from(u8::from(x <= y))),
         Two::Equal => pairs(a, b, to, |x, y| f64::from(u8::from(x == y))),
+        Two::And => pairs(a, b, to, |x, y| f64::from(u8::from(is_true(x) && is_true(y)))),
+        Two::Or => pairs(a, b, to, |x, y| f64::from(u8::from(is_true(x) || is_true(y)))),
     }
 }
 

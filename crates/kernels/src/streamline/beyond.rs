@@ -105,7 +105,7 @@ impl Streamline {
                 break;
             }
             if let Some(spot) = flow.cross(x, zone, None, true)? {
-                self.record(flow, &spot, x.xyz(), dt)?;
+                self.record(flow, options, &spot, x.xyz(), dt)?;
                 self.line.advance(speed * dt);
                 self.x = x.xyz();
                 self.stood = 0;

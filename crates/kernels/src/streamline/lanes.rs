@@ -3,6 +3,7 @@
 use super::{next_step, Face, Integrator, Options, Progress, State, Streamline, GROW_MAX};
 use crate::cellsteps::{take, Cells, Ends, Starts};
 use crate::flow::{GridFlow, Place};
+use crate::line::Reason;
 use field::nodes::{Miss, Nodes};
 use field::space::{Blank, CellId, Spot, LANES};
 
@@ -63,6 +64,9 @@ pub fn step_lanes<N: Nodes>(
         let result = match done {
             Ok(true) => Ok(()),
             Ok(false) => match line.state {
+                State::Run(_) | State::Beyond(..) | State::Rest(..) | State::Physical(..) if line.stopped => {
+                    line.end_half(flow, options, Reason::Stopped)
+                }
                 State::Run(place) => {
                     let inexact = ends.as_ref().is_some_and(|e| e.inexact >> n & 1 == 1);
                     line.cell_step(flow, options, place, inexact && !starts.high[n])
@@ -81,7 +85,7 @@ impl Streamline {
     #[inline(always)]
     fn ordinary<N: Nodes>(&self, flow: &mut GridFlow<N>, options: &Options) -> Result<Option<Place>, Miss> {
         let State::Run(place) = self.state else { return Ok(None) };
-        if options.method != Integrator::Rk45 || self.line.half_steps() + 1 >= options.max_steps {
+        if options.method != Integrator::Rk45 || self.stopped || self.line.half_steps() + 1 >= options.max_steps {
             return Ok(None);
         }
         let cell = place.spot.cell;
@@ -130,7 +134,7 @@ impl Streamline {
         let cell = place.spot.cell;
         let spot = Spot { cell, rst: [ends.q[0][n], ends.q[1][n], ends.q[2][n]] };
         let x = [ends.x[0][n], ends.x[1][n], ends.x[2][n]];
-        self.record(flow, &spot, x, dt)?;
+        self.record(flow, options, &spot, x, dt)?;
         self.line.advance(chord);
         self.x = x;
         self.h = if self.high > 1 { next_step(self.h, h, ends.ratio2[n]) } else { self.h.max(h * GROW_MAX) };

@@ -2,8 +2,10 @@
 
 use crate::flow::GridFlow;
 use crate::rk::Method;
+use field::expression::Condition;
 use field::nodes::{Miss, Nodes};
 use field::space::{Blank, CellId, Spot};
+use std::sync::Arc;
 
 /// Which way to go.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -39,6 +41,9 @@ pub struct Options {
     pub max_step: Option<f64>,
     /// Step of the methods without step control where `max_step` says nothing, in cells.
     pub step_cells: f64,
+    /// What ends a half where it holds, at the seed or at the end of a step. Its sides are the last of what is sampled, behind what
+    /// the line keeps.
+    pub stop: Option<Arc<Condition>>,
 }
 
 impl Default for Options {
@@ -54,6 +59,7 @@ impl Default for Options {
             initial_step: None,
             max_step: None,
             step_cells: 0.25,
+            stop: None,
         }
     }
 }

@@ -102,7 +102,7 @@ impl Streamline {
         if let (Some(_), Some((seed, _))) = (ended, self.origin) {
             flow.space.full(seed.spot.cell)?;
         }
-        self.record(flow, &end.spot, step.x, h)?;
+        self.record(flow, options, &end.spot, step.x, h)?;
         self.line.advance(chord);
         self.x = step.x;
         self.stood = 0;

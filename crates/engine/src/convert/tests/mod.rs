@@ -132,7 +132,10 @@ fn case(zones: &[[usize; 3]], dtype: DType, dimension: usize) -> Case {
         );
         memory.push(of_zone);
     }
-    Case { input: ConvertInput { catalog, arrays, files: Vec::new(), series: SeriesFiles::default() }, memory }
+    Case {
+        input: ConvertInput { catalog, arrays, files: Vec::new(), series: SeriesFiles::default(), made: String::new() },
+        memory,
+    }
 }
 
 /// A folder that goes away.

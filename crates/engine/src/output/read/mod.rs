@@ -141,7 +141,11 @@ impl LineFile {
 
     pub(crate) fn from_source(source: Arc<dyn ReadAt>, path: &Path) -> Result<Self, String> {
         let mut magic = [0; 4];
-        let is_zip = source.len() >= 4 && source.read_at(0, &mut magic).is_ok() && magic.starts_with(b"PK");
+        let known = source.len() >= 4 && source.read_at(0, &mut magic).is_ok();
+        if known && &magic == b"PAR1" {
+            return Err("a Parquet table is for data frames and cannot be drawn; write the lines to a .vtp or .npz file as well".into());
+        }
+        let is_zip = known && magic.starts_with(b"PK");
         let pieces = if is_zip { npz::open(&source)? } else { vtp::open(&source, Want::Lines, new_log()?)? };
         // An array counts when every piece with lines has it alike.
         let mut arrays: Vec<LineArrayInfo> = Vec::new();

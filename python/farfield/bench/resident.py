@@ -1,0 +1,88 @@
+"""One piece of work over an open dataset, again and again in one process: `python -m farfield.bench.resident OPTIONS`.
+
+The first round finds no page in memory, later ones find those of the rounds before. Prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import farfield as ff
+
+Work = Callable[[ff.Dataset, str, dict[str, Any]], list[NDArray[Any]]]
+
+
+def _trace(ds: ff.Dataset, field: str, o: dict[str, Any]) -> list[NDArray[Any]]:
+    lines = ds.streamlines(
+        seeds=o["seeds"],
+        integration_direction="forward",
+        max_length=o["max_length"],
+        max_steps=10_000,
+        scalars=[field],
+        progress=False,
+    )
+    return [lines[field], lines.points]
+
+
+def _surface(ds: ff.Dataset, field: str, o: dict[str, Any]) -> list[NDArray[Any]]:
+    ff.extract_surface(ds, o["output"], surfaces=o["surfaces"], scalars=[field], progress=False)
+    with np.load(o["output"]) as found:
+        return [found[field]]
+
+
+def _array(ds: ff.Dataset, field: str, o: dict[str, Any]) -> list[NDArray[Any]]:
+    return [ds[field][(..., *(slice(a, b) for a, b in o["box"]))]]
+
+
+def _probes(ds: ff.Dataset, field: str, o: dict[str, Any]) -> list[NDArray[Any]]:
+    found = [ds.probe(position, fields=[field]) for position in np.load(o["seeds"])[: o["count"]]]
+    return [np.array([probe.values[field] for probe in found if probe is not None])]
+
+
+WORKS: dict[str, Work] = {"trace": _trace, "surface": _surface, "array": _array, "probes": _probes}
+
+
+def run(o: dict[str, Any]) -> dict[str, Any]:
+    """Runs `o["work"]` for `o["field"]` of `o["source"]` so often as `o["rounds"]` says. For each round: wall and CPU seconds of
+    all threads, bytes read, pages touched and pages made; of the last one some of its values, and a checksum of what came beside
+    them.
+    """
+    rows = []
+    with ff.open(
+        o["source"],
+        memory_limit=o["memory_limit"],
+        workers=o.get("workers"),
+        events=o.get("events"),
+        define=o.get("define"),
+        progress=False,
+    ) as ds:
+        ds.info()
+        for _ in range(o["rounds"]):
+            before = ds.stats()
+            wall, cpu = time.perf_counter(), time.process_time()
+            out = WORKS[o["work"]](ds, o["field"], o)
+            wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+            after = ds.stats()
+            pages = {key: after["pages"][key] - before["pages"][key] for key in ("touched", "derived", "evictions")}
+            rows.append(
+                {"wall_s": wall, "cpu_s": cpu, "read_bytes": after["bytes_read"] - before["bytes_read"], **pages}
+            )
+    value = np.asarray(out[0], dtype=np.float64)
+    rest = hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in out[1:])).hexdigest()
+    return {
+        "rounds": rows,
+        "values": value.ravel()[:: max(1, value.size // 1000)].tolist(),
+        "rest": rest,
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(json.loads(sys.argv[1]))))
