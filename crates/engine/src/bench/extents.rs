@@ -181,7 +181,8 @@ pub fn replayed(list: &Path, means: &Means, watch: &mut Watch<'_>) -> Result<Val
     let wrong = |what: String| FieldError::Usage(format!("{}: {what}", list.display()));
     let mut free: BTreeMap<usize, Vec<Place>> = BTreeMap::new();
     let mut flying: BTreeMap<u64, Place> = BTreeMap::new();
-    let (mut next, mut bytes, mut under_way) = (0, 0u64, 0u64);
+    // 2. Memory that is kept for the next read of its size is no more than what may be under a read: sizes differ by the hundredfold.
+    let (mut next, mut bytes, mut under_way, mut kept) = (0, 0u64, 0u64, 0u64);
     let (began, cpu) = (Instant::now(), process::cpu_seconds());
     // 1. Memory under a read is its source's until the read is done: whatever goes wrong, reads under way are waited for.
     let mut error: Option<FieldError> = None;
@@ -189,12 +190,14 @@ pub fn replayed(list: &Path, means: &Means, watch: &mut Watch<'_>) -> Result<Val
         // In groups of one source, as the pager hands them over.
         let mut batches: Vec<(&Arc<dyn Source>, Vec<Read>)> = Vec::new();
         while let (Some(&(number, offset, len)), None) = (listed.reads.get(next), &error) {
-            let room = flying.is_empty() || under_way + u64::from(len) <= most;
+            let size = (len as usize).next_power_of_two().max(ALIGNED);
+            let room = flying.is_empty() || under_way + size as u64 <= most;
             if flying.len() >= pager.readers() || !room {
                 break;
             }
-            let size = (len as usize).next_power_of_two().max(ALIGNED);
-            let place = free.get_mut(&size).and_then(Vec::pop).or_else(|| Place::new(size));
+            let again = free.get_mut(&size).and_then(Vec::pop);
+            kept -= if again.is_some() { size as u64 } else { 0 };
+            let place = again.or_else(|| Place::new(size));
             let (Some(place), Some(source)) = (place, sources.get(&number)) else {
                 error = Some(wrong(format!("read {next} finds no memory, or no source {number}")));
                 break;
@@ -206,7 +209,7 @@ pub fn replayed(list: &Path, means: &Means, watch: &mut Watch<'_>) -> Result<Val
                 Some((_, reads)) => reads.push(read),
                 None => batches.push((source, vec![read])),
             }
-            (next, bytes, under_way) = (next + 1, bytes + u64::from(len), under_way + u64::from(len));
+            (next, bytes, under_way) = (next + 1, bytes + u64::from(len), under_way + size as u64);
         }
         batches.into_iter().for_each(|(source, reads)| source.submit(reads, &told));
         while pager.work() {}
@@ -219,8 +222,12 @@ pub fn replayed(list: &Path, means: &Means, watch: &mut Watch<'_>) -> Result<Val
         }
         for (token, result) in came {
             if let Some(place) = flying.remove(&token) {
-                free.entry(place.layout.size()).or_default().push(place);
-                under_way -= listed.reads.get(token as usize).map_or(0, |r| u64::from(r.2));
+                let size = place.layout.size() as u64;
+                under_way -= size;
+                if kept + size <= most {
+                    kept += size;
+                    free.entry(place.layout.size()).or_default().push(place);
+                }
             }
             // Direct reads are of whole blocks, and a file ends within one.
             let ends = matches!(&result, Err(PageErrorKind::Short { offset, have, .. }) if direct && have > offset);

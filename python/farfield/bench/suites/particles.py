@@ -81,8 +81,8 @@ def _read_alone(
     reads = recorder.work / "pathlines.reads"
     means = {"memory_limit": limit, "list": str(reads)}
     listing = arms.inside(arm="recorded", source=str(store), traces=[spec], **means)
-    # Its list and what Python holds beside the command line's base: nothing that is measured.
-    listed = arms.run(listing, memory_bytes=memory_bytes + 16 * MIB, cold=[store], timeout_s=3600).json()
+    # In no cgroup: it hands its lines over in memory. What it reads follows from the limit.
+    listed = arms.run(listing, cold=[store], timeout_s=3600).json()
     for _ in range(recorder.runs):
         done = arms.run(arms.inside(arm="replayed", **means), memory_bytes=memory_bytes, cold=[store])
         found = done.json()
