@@ -11,8 +11,7 @@
 
 use crate::admission::place_of;
 use crate::executor::{self, Load, Outcome, Work};
-use crate::limits::{active_lines, enough_limit, least_limit, more_than};
-use crate::limits::{too_large, would_do};
+use crate::limits::{active_lines, enough_limit, least_limit, more_than, too_large, would_do};
 use crate::pathlines::Course;
 use crate::session::{Session, Watch};
 use crate::stop::Sampled;

@@ -278,7 +278,8 @@ impl<T> Shared<T> {
         self.pager.notify();
     }
 
-    /// The work allows `most` tasks under the present limit, of which so many may be `waiting`. Whatever was found about the limit before it says nothing any more.
+    /// The work allows `most` tasks under the present limit, of which so many may be `waiting`. Whatever was found about the limit before
+    /// it says nothing any more.
     pub(super) fn allow(&self, most: usize, waiting: (usize, usize)) {
         let most = most.max(1);
         let over = {

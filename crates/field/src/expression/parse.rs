@@ -210,26 +210,28 @@ impl Reader<'_> {
     }
 
     fn condition(&mut self) -> Result<Expression, Wrong> {
-        let mut left = self.both()?;
-        loop {
-            let column = self.column();
-            if !self.word("or") {
-                return Ok(left);
-            }
-            let right = self.both()?;
-            left = self.part(column, Kind::Binary(Operator::Or, Box::new(left), Box::new(right)))?;
-        }
+        self.joined("or", Operator::Or, Self::both)
     }
 
     fn both(&mut self) -> Result<Expression, Wrong> {
-        let mut left = self.negation()?;
+        self.joined("and", Operator::And, Self::negation)
+    }
+
+    /// Parts with a word between them, from the left.
+    fn joined(
+        &mut self,
+        word: &str,
+        operator: Operator,
+        part: impl Fn(&mut Self) -> Result<Expression, Wrong>,
+    ) -> Result<Expression, Wrong> {
+        let mut left = part(self)?;
         loop {
             let column = self.column();
-            if !self.word("and") {
+            if !self.word(word) {
                 return Ok(left);
             }
-            let right = self.negation()?;
-            left = self.part(column, Kind::Binary(Operator::And, Box::new(left), Box::new(right)))?;
+            let right = part(self)?;
+            left = self.part(column, Kind::Binary(operator, Box::new(left), Box::new(right)))?;
         }
     }
 
