@@ -546,7 +546,7 @@ impl Job<'_> {
             run.add(&one.map_err(|e| more_than(e, enough.max(limit + limit / 2)))?);
         }
         session.add_wait(run.wait_s);
-        let sink = sink.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut sink = sink.into_inner().unwrap_or_else(PoisonError::into_inner);
         let stats = sink.spool.stats();
         let reasons =
             output::Reason::ALL.iter().map(|r| (r.name(), sink.reasons[usize::from(r.code())])).filter(|(_, n)| *n > 0);

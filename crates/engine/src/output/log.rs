@@ -205,6 +205,30 @@ impl ByteLog {
         Ok(())
     }
 
+    /// Puts everything into the file, if there is one already, and lends its memory: the file, the bytes in it, and the bytes of memory
+    /// that may be used until [`Self::resume`]. None when all of it is still in memory.
+    ///
+    /// # Errors
+    /// [`OutputError`] when the file cannot be written.
+    pub(super) fn lend(&mut self) -> Result<Option<(&File, u64, usize)>, OutputError> {
+        if self.file.is_none() {
+            return Ok(None);
+        }
+        self.flush()?;
+        self.chunks = Vec::new();
+        Ok(self.file.as_ref().map(|file| (file, self.flushed, self.held.bytes())))
+    }
+
+    /// Takes its memory back after [`Self::lend`], as much as one chunk, and goes on with another file in place of its own where there
+    /// is one.
+    pub(super) fn resume(&mut self, other: Option<(File, u64)>) {
+        if let Some((file, bytes)) = other {
+            (self.file, self.flushed) = (Some(file), bytes);
+        }
+        self.chunks = vec![vec![0; self.chunk_bytes].into_boxed_slice()];
+        self.held.shrink(self.held.bytes() - self.chunk_bytes);
+    }
+
     fn add_chunk(&mut self) -> bool {
         let within = (self.chunks.len() + 1) * self.chunk_bytes <= self.budget_bytes || self.chunks.is_empty();
         if within && self.held.grow(self.chunk_bytes) {

@@ -3,7 +3,7 @@
 //! # Theory
 //! Tasks finish in any order, results are wanted in seed order, and together they can be larger than memory. So finished
 //! lines are appended to a log ([`ByteLog`]) that holds a fixed number of bytes in memory and the rest in a file without a
-//! name; sixteen bytes a seed say where each line lies. When the run is over every length is known, so the byte position of
+//! name; sixteen bytes a seed say where each line lies. Lines that came in pieces are sorted together first (`gather`). When the run is over every length is known, so the byte position of
 //! every array of the output file is known too, and one pass over the seeds in order copies each line from the log to all
 //! arrays at once, through one small buffer an array. Memory is bounded by the budget whatever the size of the result, and the
 //! bytes written depend on the lines alone, not on the order of arrival nor on the budget.
@@ -52,6 +52,8 @@ mod csv;
 mod error;
 mod finished;
 pub(crate) mod frames;
+mod gather;
+mod index;
 mod log;
 mod moments;
 pub(crate) mod npy;

@@ -2,17 +2,15 @@
 
 use super::columns::ColumnWriter;
 pub use super::finished::FinishedLine;
+use super::gather::{gather, Gather, Head};
+use super::index::{LineIndex, Place, State, ENTRY_BYTES};
 use super::log::{ByteLog, Held};
-use super::target::anonymous;
-use super::totals::Raw;
 pub(crate) use super::totals::{Lines, Totals};
 use super::{
     array_names, csv, frames, npz, parquet, vtp, Charge, FieldSpec, FieldType, FieldValues, LineArrays, LineColumn,
     Moments, OutputError, OutputFile, OutputFormat, Provenance, Reason,
 };
-use std::fs::File;
 use std::ops::ControlFlow;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Names of our own arrays; a field with such a name gets the prefix `field_`.
@@ -31,21 +29,6 @@ const RESERVED: [&str; 13] = [
     "line_time",
     "line_step",
 ];
-
-/// Bytes of an index entry: place of the line or of its last piece (8), points (4), the two reasons (2), state (1), nothing (1).
-pub(super) const ENTRY_BYTES: usize = 16;
-
-/// The state of an index entry: the line came in one piece.
-const WHOLE: u8 = 1;
-/// Some pieces of the line came.
-const GROWING: u8 = 2;
-/// The line came in pieces, and that was the last.
-const PIECES: u8 = 3;
-
-/// Bytes before a piece of a line: where the piece before it lies (8), points (4).
-const PIECE_BYTES: usize = 12;
-/// The place of the piece before the first.
-const FIRST: u64 = u64::MAX;
 
 /// What every line of a run has.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -114,23 +97,27 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// Its arrays lie behind each other.
+    #[cfg(test)]
+    pub(crate) fn is_whole(&self) -> bool {
+        self.pieces.len() == 1
+    }
+
     /// Of a seed whose line never came.
     const NONE: Self =
         Self { pieces: Vec::new(), points: 0, reason: Reason::Unfinished, reason_backward: Reason::Unfinished };
-}
-
-/// Sixteen bytes a seed, in memory or, when that would take too much of the budget, in a sparse file.
-enum Index {
-    Memory(Vec<[u8; ENTRY_BYTES]>),
-    File(File),
 }
 
 /// Keeps finished lines in bounded memory and writes them in seed order.
 pub struct LineSpool {
     options: SpoolOptions,
     names: Vec<String>,
-    index: Index,
+    index: LineIndex,
     log: ByteLog,
+    /// Lines came in pieces.
+    in_pieces: bool,
+    /// The lines are being put together, or were: none can follow, and where that failed none can be read.
+    gathered: Option<bool>,
     /// The index in memory and the buffers of the writing at the end: charged before the run, so that the end cannot fail for
     /// want of memory.
     reserved: Held,
@@ -159,17 +146,26 @@ impl LineSpool {
         let index_bytes = usize::try_from(options.seeds).ok().and_then(|n| n.checked_mul(ENTRY_BYTES));
         let index = match index_bytes {
             Some(bytes) if bytes <= options.budget_bytes / 4 && reserved.grow(bytes) => {
-                Index::Memory(vec![[0; ENTRY_BYTES]; bytes / ENTRY_BYTES])
+                LineIndex::in_memory(&options.directory, bytes / ENTRY_BYTES)
             }
-            _ => Index::File(
-                anonymous(&options.directory)
-                    .map_err(|e| OutputError::spill(&options.directory, "make a temporary file in", e))?,
-            ),
+            _ => LineIndex::in_file(&options.directory)?,
         };
         let for_log = options.budget_bytes - reserved.bytes();
         let log = ByteLog::new(&options.directory, for_log, reserved.sibling())?;
         let scratch = Vec::with_capacity(buffer_bytes);
-        Ok(Self { options, names, index, log, reserved, buffer_bytes, scratch, totals: Totals::default() })
+        let totals = Totals::default();
+        Ok(Self {
+            options,
+            names,
+            index,
+            log,
+            in_pieces: false,
+            gathered: None,
+            reserved,
+            buffer_bytes,
+            scratch,
+            totals,
+        })
     }
 
     /// Keeps a line, all of it: pieces of it that came before are of a time before it was begun again. Lines come in any order, each
@@ -209,23 +205,21 @@ impl LineSpool {
     fn keep(&mut self, line: &FinishedLine, follows: bool, goes_on: bool) -> Result<u64, OutputError> {
         self.check(line)?;
         let wrong = |reason: &str| Err(OutputError::Line { seed: line.seed, reason: reason.into() });
-        let there = match self.raw(line.seed)? {
-            raw if raw[14] == GROWING && follows => Some(Raw::of(raw)),
-            raw if raw[14] == 0 || raw[14] == GROWING => None,
+        if self.gathered.is_some() {
+            return wrong("it came when all were written");
+        }
+        let there = match self.index.get(line.seed)? {
+            place if place.state == State::Growing && follows => Some(place),
+            place if matches!(place.state, State::Nothing | State::Growing) => None,
             _ => return wrong("it came twice"),
         };
-        let before = there.as_ref().map_or(0, |raw| raw.points);
+        let before = there.map_or(0, |place| u64::from(place.points));
         let Ok(points) = u32::try_from(before + line.points.len() as u64) else {
             return wrong("it has more points than a line can have");
         };
-        let offset = self.log.len();
-        let in_pieces = goes_on || there.is_some();
-        if in_pieces {
-            let mut head = [0; PIECE_BYTES];
-            head[..8].copy_from_slice(&there.map_or(FIRST, |raw| raw.offset).to_le_bytes());
-            head[8..].copy_from_slice(&(line.points.len() as u32).to_le_bytes());
-            self.log.append(&head)?;
-        }
+        let before = there.map_or(Head::FIRST, |place| place.offset);
+        let head = Head { before, line: line.seed, points: line.points.len() as u32 };
+        let at = self.log.append(&head.to_bytes())?;
         append(&mut self.log, &mut self.scratch, line.points.as_flattened(), |v| v.to_le_bytes())?;
         append(&mut self.log, &mut self.scratch, line.time, |v| v.to_le_bytes())?;
         append(&mut self.log, &mut self.scratch, line.zone, |v| v.to_le_bytes())?;
@@ -236,21 +230,13 @@ impl LineSpool {
             }
         }
         let reason_backward = if self.options.layout.both { line.reason_backward } else { Reason::Unfinished };
-        let state = match (goes_on, in_pieces) {
-            (true, _) => GROWING,
-            (false, true) => PIECES,
-            (false, false) => WHOLE,
+        let (state, offset) = match (goes_on, there) {
+            (true, _) => (State::Growing, at),
+            (false, Some(_)) => (State::Pieces, at),
+            (false, None) => (State::Whole, at + Head::BYTES as u64),
         };
-        let mut bytes = [0; ENTRY_BYTES];
-        bytes[..8].copy_from_slice(&offset.to_le_bytes());
-        bytes[8..12].copy_from_slice(&points.to_le_bytes());
-        bytes[12..15].copy_from_slice(&[line.reason.code(), reason_backward.code(), state]);
-        match &mut self.index {
-            Index::Memory(entries) => entries[line.seed as usize] = bytes,
-            Index::File(file) => file
-                .write_all_at(&bytes, line.seed * ENTRY_BYTES as u64)
-                .map_err(|e| OutputError::spill(&self.options.directory, "write results to a temporary file in", e))?,
-        }
+        self.in_pieces |= state != State::Whole;
+        self.index.set(line.seed, Place { offset, points, reason: line.reason, reason_backward, state })?;
         Ok(u64::from(points))
     }
 
@@ -291,16 +277,10 @@ impl LineSpool {
             self.buffer_bytes = buffer;
             self.scratch = Vec::with_capacity(buffer);
         }
-        if let Index::Memory(entries) = &self.index {
-            let bytes = entries.len() * ENTRY_BYTES;
-            if bytes > budget_bytes / 4 {
-                let directory = &self.options.directory;
-                let file = anonymous(directory).and_then(|f| f.write_all_at(entries.as_flattened(), 0).map(|()| f));
-                self.index = Index::File(
-                    file.map_err(|e| OutputError::spill(directory, "write results to a temporary file in", e))?,
-                );
-                self.reserved.shrink(bytes);
-            }
+        let bytes = self.index.memory_bytes();
+        if bytes > budget_bytes / 4 {
+            self.index.leave_memory()?;
+            self.reserved.shrink(bytes);
         }
         self.log.set_budget(budget_bytes.saturating_sub(self.reserved.bytes()))
     }
@@ -322,7 +302,7 @@ impl LineSpool {
     /// # Errors
     /// [`OutputError::Incomplete`] when lines are missing and `partial` is false; others when the file cannot be written.
     pub fn write(
-        &self,
+        &mut self,
         output: OutputFile,
         provenance: &Provenance,
         partial: bool,
@@ -331,6 +311,11 @@ impl LineSpool {
         if !partial {
             self.check_complete()?;
         }
+        let seeds = self.options.seeds;
+        self.gather(&mut || match watch(0, seeds) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(OutputError::Cancelled { path: output.path().to_path_buf() }),
+        })?;
         match output.format() {
             OutputFormat::Npz => npz::write(self, &output, provenance, partial, watch)?,
             OutputFormat::Vtp => vtp::write(self, Lines::ALL, &output, provenance, partial, watch)?,
@@ -349,10 +334,11 @@ impl LineSpool {
     ///
     /// # Errors
     /// As [`LineSpool::write`].
-    pub fn arrays(&self, partial: bool) -> Result<LineArrays, OutputError> {
+    pub fn arrays(&mut self, partial: bool) -> Result<LineArrays, OutputError> {
         if !partial {
             self.check_complete()?;
         }
+        self.gather(&mut || Ok(()))?;
         let mut arrays = LineArrays::with_capacity(self.options.seeds, self.totals.points, &self.options.layout)?;
         let mut bytes = vec![0; self.buffer_bytes];
         for seed in 0..self.options.seeds {
@@ -421,54 +407,54 @@ impl LineSpool {
         parts
     }
 
-    /// The bytes of a seed's entry.
-    fn raw(&self, seed: u64) -> Result<[u8; ENTRY_BYTES], OutputError> {
-        let mut bytes = [0; ENTRY_BYTES];
-        match &self.index {
-            Index::Memory(entries) => bytes = entries[seed as usize],
-            Index::File(file) => {
-                // The file ends behind the last entry written: what is behind it was never written either.
-                let mut read = 0;
-                while read < ENTRY_BYTES {
-                    let part = file.read_at(&mut bytes[read..], seed * ENTRY_BYTES as u64 + read as u64);
-                    match part {
-                        Ok(0) => break,
-                        Ok(part) => read += part,
-                        Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                        Err(e) => return Err(OutputError::spill(&self.options.directory, "read back results from", e)),
-                    }
-                }
-            }
-        }
-        Ok(bytes)
-    }
-
     /// The entry of a seed, if its line came.
     pub(crate) fn entry(&self, seed: u64) -> Result<Option<Entry>, OutputError> {
-        let bytes = self.raw(seed)?;
-        let raw = Raw::of(bytes);
-        let pieces = match bytes[14] {
-            WHOLE => vec![(raw.offset, raw.points)],
-            PIECES => self.pieces(raw.offset)?,
-            _ => return Ok(None),
+        let Place { offset, points, reason, reason_backward, state } = self.index.get(seed)?;
+        let pieces = match state {
+            State::Whole => vec![(offset, u64::from(points))],
+            State::Pieces => self.pieces(offset)?,
+            State::Nothing | State::Growing => return Ok(None),
         };
-        let reason = |code| Reason::from_code(code).unwrap_or(Reason::Failed);
-        Ok(Some(Entry { pieces, points: raw.points, reason: reason(bytes[12]), reason_backward: reason(bytes[13]) }))
+        Ok(Some(Entry { pieces, points: points.into(), reason, reason_backward }))
     }
 
     /// The pieces of a line, from the place of its last.
     fn pieces(&self, mut at: u64) -> Result<Vec<(u64, u64)>, OutputError> {
         let mut pieces = Vec::new();
-        while at != FIRST {
-            let mut head = [0; PIECE_BYTES];
+        while at != Head::FIRST {
+            let mut head = [0; Head::BYTES];
             self.log.read_at(at, &mut head)?;
-            let (before, points) = head.split_at(8);
-            let arrays = at + PIECE_BYTES as u64;
-            at = before.try_into().map_or(FIRST, u64::from_le_bytes);
-            pieces.push((arrays, points.try_into().map_or(0, u32::from_le_bytes).into()));
+            let head = Head::of(head);
+            pieces.push((at + Head::BYTES as u64, head.points.into()));
+            at = head.before;
         }
         pieces.reverse();
         Ok(pieces)
+    }
+
+    /// Puts lines together that came in pieces, where they do not lie in memory. `goes_on` is asked now and then.
+    fn gather(&mut self, goes_on: &mut dyn FnMut() -> Result<(), OutputError>) -> Result<(), OutputError> {
+        let all_there = std::mem::replace(&mut self.gathered, Some(false));
+        if all_there == Some(false) {
+            let broken = std::io::Error::other("the writing before was interrupted");
+            return Err(OutputError::spill(&self.options.directory, "read back results from", broken));
+        }
+        let (parts, writing) = (self.part_bytes(), self.buffers_bytes());
+        let lent = if self.in_pieces && all_there.is_none() { self.log.lend()? } else { None };
+        if let Some((file, bytes, memory)) = lent {
+            let of = Gather {
+                index: &mut self.index,
+                lines: self.options.seeds,
+                parts: &parts,
+                memory_bytes: memory + writing,
+                directory: &self.options.directory,
+                goes_on,
+            };
+            let whole = gather(of, file, bytes)?;
+            self.log.resume(Some(whole));
+        }
+        self.gathered = Some(true);
+        Ok(())
     }
 
     /// Gives a line's bytes, part after part, in pieces that fit `buffer` and hold whole numbers.

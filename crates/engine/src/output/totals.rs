@@ -1,6 +1,6 @@
 //! Which lines of a spool are written, where they lie, and sums over them.
 
-use super::spool::{Entry, ENTRY_BYTES};
+use super::spool::Entry;
 
 /// Sums over the lines kept.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,22 +42,6 @@ impl Totals {
             self.drawn += 1;
             self.reason_bytes += entry.reason.name().len() as u64 + 1;
             self.reason_backward_bytes += entry.reason_backward.name().len() as u64 + 1;
-        }
-    }
-}
-
-/// What an index entry says of a line's place.
-pub(super) struct Raw {
-    pub(super) offset: u64,
-    pub(super) points: u64,
-}
-
-impl Raw {
-    pub(super) fn of(bytes: [u8; ENTRY_BYTES]) -> Self {
-        let (offset, rest) = bytes.split_at(8);
-        Self {
-            offset: offset.try_into().map_or(0, u64::from_le_bytes),
-            points: rest[..4].try_into().map_or(0, u32::from_le_bytes).into(),
         }
     }
 }

@@ -106,7 +106,7 @@ fn provenance() -> Provenance {
     }
 }
 
-fn written(spool: &LineSpool, path: &Path, partial: bool) -> Vec<u8> {
+fn written(spool: &mut LineSpool, path: &Path, partial: bool) -> Vec<u8> {
     spool.write(OutputFile::create(path).unwrap(), &provenance(), partial, &mut GO_ON.clone()).unwrap();
     fs::read(path).unwrap()
 }
@@ -149,10 +149,85 @@ fn pieces_do_not_show_in_the_bytes() {
         }
         assert_eq!(pieces.stats().points, whole.stats().points);
         for name in ["a.npz", "a.vtp", "a.csv"] {
-            let expected = written(&whole, &dir.path(name), false);
-            assert_eq!(written(&pieces, &dir.path(name), false), expected, "{name}, budget {budget}");
+            let expected = written(&mut whole, &dir.path(name), false);
+            assert_eq!(written(&mut pieces, &dir.path(name), false), expected, "{name}, budget {budget}");
         }
     }
+}
+
+#[test]
+fn lines_of_many_pieces_are_put_together_in_order() {
+    let dir = TestDir::new("spool-gather");
+    // Some short, one longer than all memory, many of nothing; the pieces of two points as particles that take turns hand them over.
+    const SEEDS: u64 = 3000;
+    let of = |seed: u64| match seed {
+        7 => 20_000,
+        seed if seed % 3 == 0 => 0,
+        seed => 20 + seed % 40,
+    };
+    let keep = |spool: &mut LineSpool, seed: u64, range: std::ops::Range<u64>, begins: bool, ends: bool| {
+        let value = |at: u64| seed as f64 * 1e6 + at as f64;
+        let points: Vec<[f64; 3]> = range.clone().map(|at| [value(at), -value(at), 0.5]).collect();
+        let density: Vec<f64> = range.clone().map(value).collect();
+        let velocity: Vec<f32> = range.clone().flat_map(|at| [at as f32, seed as f32, 1.0]).collect();
+        let line = FinishedLine {
+            seed,
+            points: &points,
+            time: &density,
+            zone: &vec![seed as i32; points.len()],
+            fields: &[FieldValues::F64(&density), FieldValues::F32(&velocity)],
+            reason: Reason::Left,
+            reason_backward: Reason::Left,
+        };
+        match (begins, ends) {
+            (true, true) => spool.add(&line).unwrap(),
+            (false, true) => spool.finish(&line).unwrap(),
+            (begins, false) => spool.extend(&line, begins).unwrap(),
+        }
+    };
+    let mut plain = spool(&dir, SEEDS, 64 << 20, false);
+    (0..SEEDS).for_each(|seed| keep(&mut plain, seed, 0..of(seed), true, true));
+    let expected = written(&mut plain, &dir.path("a.npz"), false);
+    for budget in [75_000, 400_000, 2 << 20] {
+        let mut pieces = spool(&dir, SEEDS, budget, false);
+        for at in (0..20_000).step_by(2) {
+            for seed in (0..SEEDS).filter(|seed| of(*seed) > at || (of(*seed) == 0 && at == 0)) {
+                let end = (at + 2).min(of(seed));
+                keep(&mut pieces, seed, at..end, at == 0, end == of(seed));
+            }
+        }
+        assert!(pieces.stats().spilled_bytes > 2 << 20);
+        assert_eq!(written(&mut pieces, &dir.path("b.npz"), false), expected, "budget {budget}");
+        assert!(pieces.stats().held_bytes <= budget as u64);
+        let whole = (0..SEEDS).all(|seed| pieces.entry(seed).unwrap().is_some_and(|entry| entry.is_whole()));
+        assert!(whole, "a line is read in one piece");
+        assert_eq!(written(&mut pieces, &dir.path("b.npz"), false), expected, "again");
+        let arrays = pieces.arrays(false).unwrap();
+        assert_eq!(arrays.points.len() as u64 / 3, pieces.stats().points);
+    }
+}
+
+#[test]
+fn putting_lines_together_can_be_interrupted() {
+    let dir = TestDir::new("spool-gather-stop");
+    let mut spool = spool(&dir, 40, 75_000, false);
+    for seed in (0..40).filter(|seed| made(*seed).points.len() > 4) {
+        let end = made(seed).points.len();
+        extend(&mut spool, seed, 0..end / 2, true).unwrap();
+    }
+    // One is never done: of it there is nothing in a partial result.
+    for seed in (1..40).filter(|seed| made(*seed).points.len() > 4) {
+        let end = made(seed).points.len();
+        extend(&mut spool, seed, end / 2..end, false).unwrap();
+    }
+    let output = OutputFile::create(&dir.path("a.npz")).unwrap();
+    let stopped = spool.write(output, &provenance(), true, &mut |_, _| ControlFlow::Break(()));
+    assert!(matches!(stopped, Err(OutputError::Cancelled { .. })));
+    let refused = spool.arrays(true).unwrap_err().to_string();
+    assert!(refused.contains("interrupted"), "{refused}");
+    let late = extend(&mut spool, 0, 0..1, true).unwrap_err().to_string();
+    assert!(late.contains("when all were written"), "{late}");
+    assert!(dir.names().is_empty());
 }
 
 #[test]
@@ -179,7 +254,7 @@ fn order_and_budget_do_not_show_in_the_bytes() {
             }
             spilled += u64::from(spool.stats().spilled_bytes > 0);
             for name in ["a.npz", "a.vtp", "a.csv", "a.parquet"] {
-                let bytes = written(&spool, &dir.path(name), false);
+                let bytes = written(&mut spool, &dir.path(name), false);
                 assert_eq!(reference.entry((name, both)).or_insert_with(|| bytes.clone()), &bytes, "{name} {budget}");
             }
         }
@@ -211,7 +286,7 @@ fn arrays_in_memory_are_the_lines_and_write_the_same_file() {
         SpoolOptions { seeds: 30, layout: arrays.layout(), budget_bytes: 1 << 20, directory: dir.at().to_path_buf() };
     let mut second = LineSpool::new(options, Box::new(Budget::new(1 << 20))).unwrap();
     arrays.add_to(&mut second).unwrap();
-    assert_eq!(written(&first, &dir.path("a.vtp"), false), written(&second, &dir.path("b.vtp"), false));
+    assert_eq!(written(&mut first, &dir.path("a.vtp"), false), written(&mut second, &dir.path("b.vtp"), false));
 }
 
 #[test]
@@ -220,7 +295,7 @@ fn what_is_written_is_read_back_in_chunks_of_any_size() {
     let mut spool = spool(&dir, 40, 1 << 20, true);
     (0..40).for_each(|seed| add(&mut spool, seed).unwrap());
     for name in ["a.npz", "a.vtp"] {
-        written(&spool, &dir.path(name), false);
+        written(&mut spool, &dir.path(name), false);
         let file = LineFile::open(&dir.path(name)).unwrap();
         // A line without points is a line of the archive, not of VTK.
         let kept: Vec<u64> = (0..40).filter(|seed| name == "a.npz" || !made(*seed).points.is_empty()).collect();
@@ -283,14 +358,14 @@ fn a_partial_result_says_so() {
     assert!(dir.names().is_empty());
     let arrays = spool.arrays(true).unwrap();
     assert_eq!(arrays.reason.iter().filter(|reason| **reason == Reason::Unfinished).count(), 16);
-    let archive = written(&spool, &dir.path("a.npz"), true);
+    let archive = written(&mut spool, &dir.path("a.npz"), true);
     let entries = zip::list(&archive).unwrap();
     let flag = entries.iter().find(|entry| entry.name == "partial.npy").unwrap();
     let mut last = [0];
     archive.read_at(flag.data_at + flag.bytes - 1, &mut last).unwrap();
     assert_eq!(last, [1]);
     assert_eq!(LineFile::open(&dir.path("a.npz")).unwrap().line_count(), 20);
-    written(&spool, &dir.path("a.vtp"), true);
+    written(&mut spool, &dir.path("a.vtp"), true);
     assert_eq!(LineFile::open(&dir.path("a.vtp")).unwrap().line_count(), 4);
 }
 
@@ -381,10 +456,10 @@ fn a_lower_budget_gives_memory_back() {
     let after = spool.stats();
     assert!(after.spilled_bytes > 0 && after.held_bytes < before.held_bytes);
     (30..60).for_each(|seed| add(&mut spool, seed).unwrap());
-    let low = written(&spool, &dir.path("a.npz"), false);
+    let low = written(&mut spool, &dir.path("a.npz"), false);
     let mut plain = self::spool(&dir, 60, 64 << 20, false);
     (0..60).for_each(|seed| add(&mut plain, seed).unwrap());
-    assert_eq!(low, written(&plain, &dir.path("b.npz"), false));
+    assert_eq!(low, written(&mut plain, &dir.path("b.npz"), false));
 }
 
 #[test]
@@ -393,9 +468,9 @@ fn nothing_is_a_result_too() {
     for seeds in [0, 3] {
         let options =
             SpoolOptions { seeds, layout: layout(true), budget_bytes: 1 << 20, directory: dir.at().to_path_buf() };
-        let spool = LineSpool::new(options, Box::new(Budget::new(1 << 20))).unwrap();
+        let mut spool = LineSpool::new(options, Box::new(Budget::new(1 << 20))).unwrap();
         for name in ["a.npz", "a.vtp", "a.csv"] {
-            written(&spool, &dir.path(name), true);
+            written(&mut spool, &dir.path(name), true);
         }
         for (name, lines) in [("a.npz", seeds), ("a.vtp", 0)] {
             let file = LineFile::open(&dir.path(name)).unwrap();
@@ -416,7 +491,7 @@ fn damaged_files_of_lines_do_not_panic() {
     let mut spool = spool(&dir, 5, 1 << 20, true);
     (0..5).for_each(|seed| add(&mut spool, seed).unwrap());
     for name in ["a.npz", "a.vtp"] {
-        let bytes = written(&spool, &dir.path(name), false);
+        let bytes = written(&mut spool, &dir.path(name), false);
         fuzz_lines(&bytes);
         mutations(&bytes, 1500, fuzz_lines);
         let cut = LineFile::from_source(std::sync::Arc::new(bytes[..bytes.len() / 2].to_vec()), Path::new(name));

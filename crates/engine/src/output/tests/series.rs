@@ -48,7 +48,7 @@ fn a_file_for_each_time_whatever_the_budget() {
     let mut seen: Option<BTreeMap<String, Vec<u8>>> = None;
     for (n, budget) in [90_000usize, 200_000, 64 << 20].into_iter().enumerate() {
         let order: Vec<u64> = if n % 2 == 0 { (0..SEEDS).rev().collect() } else { (0..SEEDS).collect() };
-        let spool = through(&dir, budget, 0.0, order.into_iter());
+        let mut spool = through(&dir, budget, 0.0, order.into_iter());
         spool.write(OutputFile::create(&dir.path("t.pvd")).unwrap(), &provenance(), false, &mut GO_ON.clone()).unwrap();
         let files = tree(dir.at());
         let names: Vec<&str> = files.keys().map(String::as_str).collect();
@@ -112,7 +112,7 @@ fn a_folder_of_somebody_else_is_left_alone() {
     fs::write(dir.path("t/t_0099.vtp"), "old").unwrap();
     drop(OutputFile::create(&dir.path("t.pvd")).unwrap());
     assert_eq!(dir.names(), ["t"], "a run that came to nothing leaves nothing");
-    let spool = through(&dir, 1 << 20, 0.0, 0..SEEDS);
+    let mut spool = through(&dir, 1 << 20, 0.0, 0..SEEDS);
     spool.write(OutputFile::create(&dir.path("t.pvd")).unwrap(), &provenance(), false, &mut GO_ON.clone()).unwrap();
     assert_eq!(dir.names(), ["t", "t.pvd"]);
     assert_eq!(fs::read_dir(dir.path("t")).unwrap().count(), TIMES.len(), "files of an earlier run are gone");
@@ -126,7 +126,7 @@ fn particles_trail_their_lines_behind_them() {
     let dir = TestDir::new("series-trail");
     let mut seen: Option<BTreeMap<String, Vec<u8>>> = None;
     for budget in [90_000usize, 64 << 20] {
-        let spool = through(&dir, budget, 0.6, 0..SEEDS);
+        let mut spool = through(&dir, budget, 0.6, 0..SEEDS);
         spool.write(OutputFile::create(&dir.path("t.pvd")).unwrap(), &provenance(), false, &mut GO_ON.clone()).unwrap();
         let files = tree(dir.at());
         assert_eq!(seen.get_or_insert_with(|| files.clone()), &files, "{budget}");
