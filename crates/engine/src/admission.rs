@@ -203,9 +203,14 @@ impl SeedOrder {
     }
 }
 
-/// Where on the curve of its zone a cell is: of two in one block of 16 cells an axis only the lowest twelve bits differ.
-pub(crate) fn place_of(cell: CellId) -> u64 {
-    along(cell.zone, cell.ijk.map(|n| u64::from(n).min((1 << BITS) - 1)))
+/// Where on the curve through the pages of its zone a cell is: of two in one page only the lowest twelve bits differ.
+pub(crate) fn place_of(zones: &[Zone], cell: CellId) -> u64 {
+    let page = zones.get(cell.zone as usize).map_or([16; 3], |z| z.translation.page);
+    let at = |a: usize| {
+        let (n, within) = (u64::from(cell.ijk[a] / page[a]), u64::from(cell.ijk[a] % page[a]));
+        ((n << 4) | (within * 16 / u64::from(page[a]))).min((1 << BITS) - 1)
+    };
+    along(cell.zone, [at(0), at(1), at(2)])
 }
 
 fn along(zone: u32, at: [u64; 3]) -> u64 {

@@ -15,6 +15,7 @@ mod identity;
 pub mod info;
 mod leaving;
 pub mod limits;
+mod linetask;
 mod march;
 pub mod output;
 mod overtime;

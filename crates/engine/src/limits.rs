@@ -190,8 +190,16 @@ pub fn enough_limit(closure_bytes: u64) -> u64 {
 /// Least memory for a run whatever the data: buffers of the outputs, tables, a few tasks.
 const LEAST: u64 = 512 << 10;
 
-/// Points of a pathline that are handed over in one piece, as a rule: a piece has 12 bytes of its own, a point 36 or more.
-pub(crate) const KEPT_POINTS: usize = 8;
+/// Points that a pathline has room for, of which it hands half over in one piece, where all lines fit into a sixteenth of the memory. A
+/// piece takes a dozen allocations and a lock.
+pub(crate) const KEPT_POINTS: usize = 32;
 
-/// Points at which one that is put away between windows hands them over: fewer are put away with it.
-pub(crate) const KEPT_AWAY: usize = 2;
+/// And where they do not.
+pub(crate) const KEPT_LEAST: usize = 8;
+
+/// Points of one that is put away between windows at which it hands them over: as many as fit with all `tasks` into what `states` bytes
+/// leave them beside `others` bytes each.
+pub(crate) fn kept_away(states: u64, tasks: u64, others: u64, components: usize) -> usize {
+    let points = (states / tasks.max(1)).saturating_sub(others) / window_bytes(components, 1);
+    usize::try_from(points).unwrap_or(usize::MAX).clamp(2, KEPT_LEAST)
+}

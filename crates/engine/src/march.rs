@@ -163,7 +163,7 @@ impl March {
         let going = flock.particles.iter().zip(0u32..).filter(|(p, _)| !p.is_there(&options)).map(|(_, n)| n);
         let mut going: Vec<u32> = going.collect();
         // Those near each other together, and from one time to the next the other way round: what is in memory serves the beginning.
-        let place = |n: &u32| flock.particles[*n as usize].place().map_or(0, place_of);
+        let place = |n: &u32| flock.particles[*n as usize].place().map_or(0, |cell| place_of(&self.zones, cell));
         going.sort_by_cached_key(place);
         if flock.turns % 2 == 1 {
             going.reverse();

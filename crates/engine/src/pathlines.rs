@@ -37,6 +37,8 @@ pub struct PathSpec {
     pub at_once: Option<usize>,
     /// Read each window whole before anything goes on in it: for comparison.
     pub units: Option<Units>,
+    /// Keep the segments that were passed: for comparison.
+    pub keeps_passed: bool,
 }
 
 /// Reads what a window (between two time steps, counted from the beginning of the run) takes, while nothing is computed.

@@ -1,22 +1,22 @@
 //! Streamlines of many seeds: seeds to tasks, tasks to the executor, lines to the spool.
 
 use crate::admission::SeedOrder;
-pub(crate) use crate::admission::{place_of, zone_order, SeedRule};
-use crate::away::Held;
-use crate::executor::{self, Load, Outcome, RunStats, Work};
-use crate::handover::{cut, Sink};
+pub(crate) use crate::admission::{zone_order, SeedRule};
+use crate::executor::{self, Load, RunStats};
+use crate::handover::Sink;
 pub use crate::handover::{line_layout, provenance};
 use crate::leaving::Leaving;
 use crate::limits::{
-    active_lines, enough_limit, least_limit, line_bytes, more_than, results_budget, too_large, window_bytes, would_do,
-    KEPT_AWAY, KEPT_POINTS,
+    enough_limit, kept_away, least_limit, line_bytes, more_than, results_budget, window_bytes, would_do, KEPT_LEAST,
+    KEPT_POINTS,
 };
+use crate::linetask::{Tracing, OF_TASK};
 use crate::output::{self, LineArrays, LineLayout, LineSpool, OutputFile, OutputFormat, SpoolOptions};
 use crate::overtime::{output_times, steps_of};
 pub use crate::overtime::{OutputTimes, OverTime};
 use crate::pathlines::{self, Course};
 pub use crate::pathlines::{PathSpec, Releases, Units};
-use crate::resume::{Kept, StateReader};
+use crate::resume::Kept;
 use crate::seeds::Seeds;
 use crate::session::{Session, Watch};
 pub use crate::share::LedgerShare;
@@ -28,19 +28,17 @@ use crate::tracers::{Streamlines, Tracer, Unsteady};
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::nodes::Zone;
-use field::space::{CellId, ZoneFields, LANES};
+use field::space::ZoneFields;
 use kernels::pathline::Pathline;
-use kernels::saved::{Saved, Saver};
 use kernels::streakline::{StreakOptions, Streakline, OF_PARTICLES};
 use kernels::streamline::Options;
 use kernels::timeline::{TimelineOptions, OF_POINTS};
-use pager::error::PageError;
-use pager::{PageId, Pager, Worker};
+use pager::Pager;
 use std::iter::once;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Mutex, PoisonError};
 
 /// What is traced.
 #[derive(Clone, Debug)]
@@ -83,251 +81,6 @@ pub struct TraceReport {
     /// Bytes of lines that went through a temporary file.
     pub spilled_bytes: u64,
 }
-
-struct Tracing<'a, T> {
-    tracer: T,
-    pager: &'a Arc<Pager>,
-    zones: &'a [Zone],
-    seeds: &'a SeedRule<'a>,
-    /// Seeds in the order of admission, where sorting them fits.
-    sorted: Option<&'a SeedOrder>,
-    /// States to go on from.
-    states: Option<&'a StateReader>,
-    /// Whether the state at the end is kept.
-    saves: bool,
-    layout: &'a LineLayout,
-    /// Which of the moments the lines are of, where each is of one time step.
-    moment: u64,
-    step_bytes: u64,
-    line_bytes: u64,
-    /// What a line takes beside that while it is amid a step.
-    under_way_bytes: u64,
-    workers: usize,
-    /// Whether lines that wait for their turn are put away.
-    puts_away: bool,
-    /// When the run came to its last window, as the pager counts.
-    since: AtomicU64,
-    /// Pages that had been evicted when it came there.
-    evicted: AtomicU64,
-    /// Whether memory held what the last window took: only then is there room to read ahead.
-    roomy: AtomicBool,
-    /// The window that comes first, and where lines are in it and in the next.
-    window: AtomicU32,
-    leaving: Leaving,
-    units: Option<&'a Units>,
-    sink: &'a Mutex<Sink>,
-}
-
-/// One line in the making.
-pub struct LineTask<L> {
-    number: u64,
-    line: Held<L>,
-    failure: Option<PageError>,
-    /// No piece of it is in the spool yet.
-    first: bool,
-    /// The window in which it is, and the cell in which it came there.
-    at: Option<(u32, CellId)>,
-}
-
-impl<T: Tracer> Work for Tracing<'_, T> {
-    type Task = LineTask<T::Line>;
-    type Context = T::Flow;
-
-    fn context(&self, worker: Worker) -> Self::Context {
-        self.tracer.flow(worker)
-    }
-    #[inline(always)]
-    fn worker<'c>(&self, flow: &'c mut Self::Context) -> &'c mut Worker {
-        self.tracer.worker(flow)
-    }
-    fn admit(&self, n: u64) -> Result<Self::Task, FieldError> {
-        let n = self.sorted.as_ref().map_or(n, |order| order.get(n));
-        let line = match self.states {
-            None => self.tracer.begin(n, self.seeds)?,
-            Some(states) => {
-                let state = states.state(n)?;
-                let line = self.tracer.restore(self.seeds.seed(n)?, &mut Saved(&state));
-                line.ok_or_else(|| states.damaged(n))?
-            }
-        };
-        Ok(LineTask { number: n, line: Held::new(line), failure: None, first: true, at: None })
-    }
-    #[inline(always)]
-    fn steps(
-        &self,
-        flow: &mut Self::Context,
-        tasks: [Option<&mut Self::Task>; LANES],
-        outcomes: &mut [Outcome; LANES],
-    ) {
-        let mut failures = [const { None }; LANES];
-        let mut lines = [const { None }; LANES];
-        for ((task, line), failure) in tasks.into_iter().zip(&mut lines).zip(&mut failures) {
-            if let Some(LineTask { line: l, failure: f, .. }) = task {
-                (*line, *failure) = (Some(l.take_up(&self.tracer)), Some(f));
-            }
-        }
-        self.tracer.steps(flow, lines, outcomes, |lane, error| {
-            if let Some(f) = &mut failures[lane] {
-                **f = error;
-            }
-        });
-    }
-    #[inline(always)]
-    fn bytes(&self, task: &Self::Task) -> usize {
-        let held = match &task.line {
-            Held::Here(line) => T::bytes(line),
-            Held::Away(bytes) => bytes.capacity(),
-        };
-        // What it grows by within a window is charged from the beginning: of thousands of tasks it would be too much to charge later.
-        if T::WINDOWED {
-            held.max(self.line_bytes as usize) + OF_TASK as usize
-        } else {
-            held
-        }
-    }
-    /// Its halves are joined into arrays of their own, and those are split by fields once the halves are gone.
-    fn finishing(&self, task: &Self::Task) -> usize {
-        // A state that is kept stands beside them, and a copy of the line.
-        task.line.here().map_or(0, T::bytes) * if self.saves { 4 } else { 1 }
-    }
-    fn resized(&self, limit: u64, _active: usize) -> Result<usize, FieldError> {
-        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
-        sink.spool.set_budget(results_budget(limit)).map_err(FieldError::from)?;
-        Ok(self.most_active(limit))
-    }
-    const WINDOWED: bool = T::WINDOWED;
-    #[inline(always)]
-    fn window(&self, task: &Self::Task) -> u32 {
-        task.line.here().map(T::window).or(task.at.map(|at| at.0)).unwrap_or(0)
-    }
-    fn place(&self, task: &Self::Task) -> Option<u64> {
-        task.line.here().and_then(T::place).or(task.at.map(|at| at.1)).map(place_of)
-    }
-    fn waiting(&self, limit: u64) -> (usize, usize) {
-        if !self.goes_through_time() {
-            return (usize::MAX, usize::MAX);
-        }
-        // A place takes a page of each array and one of their neighbours, as a rule: a quarter of the largest step. They may fill a quarter of
-        // the memory.
-        let places = limit / self.step_bytes.max(1);
-        (self.most_waiting(limit), usize::try_from(places).unwrap_or(usize::MAX).clamp(2 * self.workers, MOST_PLACES))
-    }
-    fn turned(
-        &self,
-        flow: &mut Self::Context,
-        lane: usize,
-        task: &mut Self::Task,
-        ahead: &mut Vec<PageId>,
-    ) -> Result<(), FieldError> {
-        let Held::Here(line) = &mut task.line else { return Ok(()) };
-        if self.roomy.load(Relaxed) {
-            self.tracer.ahead(flow, lane, line, ahead);
-        }
-        let at = T::place(line).map(|cell| (T::window(line), cell));
-        // A state that is kept holds the line so far, and a line for each moment is made of the whole.
-        let keeps = self.saves || !self.layout.moments.is_one_line();
-        let least = if self.puts_away { KEPT_AWAY } else { KEPT_POINTS / 2 };
-        let piece = if keeps { None } else { T::drain(line, least) };
-        if self.puts_away {
-            task.line.put_away::<T>(self.line_bytes as usize);
-        }
-        self.moved(task, at);
-        let Some(piece) = piece else { return Ok(()) };
-        let first = core::mem::replace(&mut task.first, false);
-        let lines = cut(self.layout, task.number, self.moment, &piece);
-        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
-        sink.extend(&piece, &lines, first).map_err(FieldError::from)
-    }
-    fn passed(&self, window: u32) -> Vec<PageId> {
-        self.pager.keep_used_since(self.since.swap(self.pager.now(), Relaxed));
-        let evicted = self.pager.evictions();
-        self.roomy.store(self.evicted.swap(evicted, Relaxed) == evicted, Relaxed);
-        self.window.store(window, Relaxed);
-        let (arrays, steps) = self.tracer.passed(window);
-        if !steps.is_empty() {
-            self.pager.give_back_segments(arrays, steps);
-        }
-        let mut pages = self.tracer.coming(window);
-        pages.truncate((self.pager.ledger().limit() / 16 / OF_REQUEST) as usize);
-        pages
-    }
-    fn has_units(&self) -> bool {
-        T::WINDOWED && self.units.is_some()
-    }
-    fn open(&self, window: u32) -> Result<(), FieldError> {
-        self.units.map_or(Ok(()), |units| (units.0)(window))
-    }
-    fn finish(&self, mut task: Self::Task) -> Result<(), FieldError> {
-        self.moved(&mut task, None);
-        if let Some(e) = task.failure.as_ref().and_then(|e| too_large(self.pager, e)) {
-            return Err(e);
-        }
-        let mut state = Saver::default();
-        let line = task.line.into_line(&self.tracer);
-        if self.saves {
-            self.tracer.save(&line, &mut state);
-        }
-        let j = T::join(line);
-        let lines = cut(self.layout, task.number, self.moment, &j);
-        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(states) = &mut sink.state {
-            states.add(task.number, &state.0).map_err(FieldError::from)?;
-        }
-        sink.take(&j, &lines, !task.first, task.failure).map_err(FieldError::from)
-    }
-}
-
-impl<T: Tracer> Tracing<'_, T> {
-    /// A line has come into another window, or is done.
-    fn moved(&self, task: &mut LineTask<T::Line>, to: Option<(u32, CellId)>) {
-        if !self.goes_through_time() {
-            return;
-        }
-        let (mut left, from) = (Vec::new(), core::mem::replace(&mut task.at, to));
-        self.leaving.moved(self.zones, from, to, &mut left);
-        let Some((window, _)) = from else { return };
-        if left.is_empty() || self.roomy.load(Relaxed) || window != self.window.load(Relaxed) {
-            return;
-        }
-        let mut pages = Vec::new();
-        left.into_iter().for_each(|page| self.tracer.left(window, page, &mut pages));
-        if !pages.is_empty() {
-            self.pager.give_back_pages(&pages);
-        }
-    }
-
-    fn goes_through_time(&self) -> bool {
-        T::WINDOWED && self.tracer.windows() > 1
-    }
-
-    /// Lines through time that may wait for pages amid a step: one part in sixteen of the memory is for what they hold of it.
-    fn most_waiting(&self, limit: u64) -> usize {
-        let most = limit / 16 / self.under_way_bytes.max(1);
-        usize::try_from(most).unwrap_or(usize::MAX).max(2 * self.workers)
-    }
-
-    /// Lines under way at most. Those that go through time hold a quarter of the memory: with half of it, 10,000 particles
-    /// read 7.4 GB at 16 MiB, where two batches read 0.7.
-    fn most_active(&self, limit: u64) -> usize {
-        if self.goes_through_time() {
-            let each = self.line_bytes + OF_TASK;
-            let steps = self.most_waiting(limit) as u64 * self.under_way_bytes;
-            let most = (limit / 4).saturating_sub(steps) / each;
-            return usize::try_from(most).unwrap_or(usize::MAX).max(2 * self.workers);
-        }
-        active_lines(limit, self.step_bytes, self.line_bytes, self.workers, self.pager.readers())
-    }
-}
-
-/// Places at which lines through time wait for pages at most: their reads keep any device busy.
-const MOST_PLACES: usize = 1024;
-
-/// Bytes that the executor keeps of a task, and what the allocator loses between states that come and go: 10,000 particles that were charged
-/// with 680 bytes each took 820.
-const OF_TASK: u64 = 640;
-
-/// Bytes that a page takes in the pager's lists from when it is asked for until it comes.
-const OF_REQUEST: u64 = 256;
 
 /// Where the lines go.
 pub enum Destination<'a> {
@@ -428,12 +181,23 @@ struct Need {
     step: u64,
     /// Any step, wherever it leads.
     closure: u64,
+    /// All pages of a time step.
+    whole_step: u64,
 }
 
 impl Need {
     /// Of lines that look at so many time steps at a time.
     fn of(dataset: &Dataset, fields: &[ZoneFields], pager: &Pager, steps: usize) -> Self {
-        Self { step: dataset.step_bytes(fields, pager, steps), closure: dataset.closure_bytes(fields, pager, steps) }
+        let page_bytes = |z: &Zone, of: &ZoneFields| -> u64 {
+            let arrays = of.arrays().into_iter().chain([z.xyz]).chain(z.iblank).map(|n| &z.arrays[n]);
+            arrays.map(|a| (z.translation.component * a.components * a.dtype.size()) as u64).sum()
+        };
+        let zones = dataset.zones.iter().zip(fields);
+        Self {
+            step: dataset.step_bytes(fields, pager, steps),
+            closure: dataset.closure_bytes(fields, pager, steps),
+            whole_step: zones.map(|(z, of)| page_bytes(z, of).saturating_mul(z.translation.count())).sum(),
+        }
     }
 }
 
@@ -497,18 +261,23 @@ impl Job<'_> {
         for (n, tracer) in tracers.enumerate() {
             let tracer = tracer?;
             let through_time = T::WINDOWED && tracer.windows() > 1;
+            let own = tracer.most_bytes() as u64;
+            let fit = |bytes: u64| tasks.saturating_mul(bytes + OF_TASK) <= limit / 16;
+            let room = |points| own + window_bytes(components, points);
+            let points = if fit(room(KEPT_POINTS)) { KEPT_POINTS } else { KEPT_LEAST };
             let line_bytes = match (through_time, keeps) {
-                (true, false) => tracer.most_bytes() as u64 + window_bytes(components, KEPT_POINTS),
-                (true, true) => tracer.most_bytes() as u64 + line_bytes / 4,
+                (true, false) => room(points),
+                (true, true) => own + line_bytes / 4,
                 _ => line_bytes,
             };
-            let fit = tasks.saturating_mul(line_bytes + OF_TASK) <= limit / 16;
-            let puts_away = through_time && T::AWAY_BYTES > 0 && !keeps && !fit;
-            let away_bytes = T::AWAY_BYTES as u64 + window_bytes(components, KEPT_AWAY);
-            let (line_bytes, step_bytes) = if puts_away {
-                (away_bytes, line_bytes + T::step_bytes() as u64)
+            let puts_away = through_time && T::AWAY_BYTES > 0 && !keeps && !fit(line_bytes);
+            let step_bytes = T::step_bytes() as u64;
+            let (line_bytes, step_bytes, together) = if puts_away {
+                let away = T::AWAY_BYTES as u64;
+                let together = kept_away(limit / 4 - limit / 16, tasks, away + OF_TASK, components);
+                (away + window_bytes(components, together), line_bytes + step_bytes, together)
             } else {
-                (line_bytes, T::step_bytes() as u64)
+                (line_bytes, step_bytes, points / 2)
             };
             let work = Tracing {
                 tracer,
@@ -524,13 +293,17 @@ impl Job<'_> {
                 line_bytes,
                 under_way_bytes: step_bytes,
                 puts_away,
+                together,
                 workers,
                 since: AtomicU64::new(pager.now()),
                 evicted: AtomicU64::new(pager.evictions()),
                 roomy: AtomicBool::new(true),
                 window: AtomicU32::new(0),
                 leaving: Leaving::default(),
+                whole_step: need.whole_step,
+                holds: AtomicBool::new(false),
                 units: spec.path.as_ref().and_then(|p| p.units.as_ref()),
+                keeps_passed: spec.path.as_ref().is_some_and(|p| p.keeps_passed),
                 sink: &sink,
             };
             let at_once = spec.path.as_ref().and_then(|p| p.at_once).unwrap_or(usize::MAX).max(1);

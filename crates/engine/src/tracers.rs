@@ -109,9 +109,9 @@ pub(crate) trait Tracer: Sync {
     fn passed(&self, _window: u32) -> (&[ArrayId], Range<u32>) {
         (&[], 0..0)
     }
-    /// Adds what nobody wants any more of a page of a zone whose last line has left a window: of the time step that only this window and
-    /// those before it need.
-    fn left(&self, _window: u32, _page: ZonePage, _pages: &mut Vec<PageId>) {}
+    /// Of a page of a zone whose last line has left a window adds what nobody wants any more (of the time step that only this window and those
+    /// before it need) to the first, and what the next window wants to the second.
+    fn left(&self, _window: u32, _page: ZonePage, _pages: &mut [Vec<PageId>; 2]) {}
     /// Pages to read ahead when the run has come to a window, wherever lines are.
     fn coming(&self, _window: u32) -> Vec<PageId> {
         Vec::new()
@@ -174,6 +174,8 @@ pub(crate) struct Unsteady<L: UnsteadyLine> {
     pub ahead: ReadAhead,
     /// Arrays that differ from step to step, sorted.
     pub arrays: Vec<ArrayId>,
+    /// Numbers of the arrays of each zone that lines want, which are the same at every step.
+    wanted: Vec<Vec<usize>>,
 }
 
 impl<L: UnsteadyLine> Unsteady<L> {
@@ -192,7 +194,10 @@ impl<L: UnsteadyLine> Unsteady<L> {
         };
         let mut arrays: Vec<ArrayId> = zones.iter().flat_map(of_zone).collect();
         arrays.sort_unstable();
-        Self { zones, series, order, options, components, ahead, arrays }
+        let of_zone = |(z, of): (&Zone, &ZoneFields)| of.arrays().into_iter().chain([z.xyz]).chain(z.iblank).collect();
+        let wanted =
+            series.fields.first().map_or_else(Vec::new, |fields| zones.iter().zip(&**fields).map(of_zone).collect());
+        Self { zones, series, order, options, components, ahead, arrays, wanted }
     }
 }
 
@@ -258,14 +263,9 @@ impl<L: UnsteadyLine> Tracer for Unsteady<L> {
         }
         let first = self.series.interval_of(line.window(), L::times(&self.options));
         let second = if self.series.linear { self.series.next(first) } else { first };
-        let mut known: Option<(u32, Vec<usize>)> = None;
         line.ahead(flow, &self.options, lane, &mut |cell| {
             let zone = &self.zones[cell.zone as usize];
-            if known.as_ref().is_none_or(|(of, _)| *of != cell.zone) {
-                let fields = self.series.fields[first as usize][cell.zone as usize].arrays();
-                known = Some((cell.zone, fields.into_iter().chain([zone.xyz]).chain(zone.iblank).collect()));
-            }
-            for array in known.iter().flat_map(|(_, arrays)| arrays).map(|a| &zone.arrays[*a]) {
+            for array in self.wanted.get(cell.zone as usize).into_iter().flatten().map(|a| &zone.arrays[*a]) {
                 let steps = if array.steady { [0, 0] } else { [first, second] };
                 zone.translation.pages_of_cell(cell.ijk, |page| {
                     pages.push(PageId::new(array.id, steps[0], page));
@@ -279,14 +279,23 @@ impl<L: UnsteadyLine> Tracer for Unsteady<L> {
     fn passed(&self, window: u32) -> (&[ArrayId], Range<u32>) {
         (&self.arrays, self.series.passed(window, L::times(&self.options)))
     }
-    fn left(&self, window: u32, (zone, page): ZonePage, pages: &mut Vec<PageId>) {
+    fn left(&self, window: u32, (zone, page): ZonePage, pages: &mut [Vec<PageId>; 2]) {
         let times = L::times(&self.options);
         let interval = self.series.interval_of(window, times);
-        let step = if self.series.linear && times[1] < times[0] { self.series.next(interval) } else { interval };
+        let mut steps = [interval, if self.series.linear { self.series.next(interval) } else { interval }];
+        if times[1] < times[0] {
+            steps.reverse();
+        }
+        let [never, last] = pages;
         let of = &self.zones[zone as usize];
-        let fields = self.series.fields[step as usize][zone as usize].arrays();
-        let arrays = fields.into_iter().chain([of.xyz]).chain(of.iblank).map(|n| &of.arrays[n]);
-        pages.extend(arrays.filter(|a| !a.steady).map(|a| PageId::new(a.id, step, page)));
+        for array in self.wanted.get(zone as usize).into_iter().flatten().map(|n| &of.arrays[*n]) {
+            if !array.steady {
+                never.push(PageId::new(array.id, steps[0], page));
+            }
+            if array.steady || steps[1] != steps[0] {
+                last.push(PageId::new(array.id, if array.steady { 0 } else { steps[1] }, page));
+            }
+        }
     }
     fn coming(&self, window: u32) -> Vec<PageId> {
         let ReadAhead::Steps(count) = self.ahead else { return Vec::new() };

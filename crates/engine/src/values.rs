@@ -7,7 +7,7 @@ use crate::session::{Session, Watch};
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::nodes::{ArraySlot, Zone};
-use field::quantity::{Conserved, Derived, Quantity};
+use field::quantity::{Columns, Derived, Quantity};
 use field::space::{Blank, CellId, Spot, ZoneFields};
 use pager::{Lookup, PageId};
 use std::ops::Range;
@@ -150,9 +150,10 @@ struct NodeReader<'a> {
     arrays: Vec<usize>,
     step: u32,
     /// Of a row of nodes what fields are computed from, and then what was computed, node by node for each component.
-    conserved: Vec<Conserved>,
-    numbers: Vec<f64>,
+    conserved: Columns,
     computed: Vec<f64>,
+    /// Its nodes.
+    row: usize,
 }
 
 impl<'a> NodeReader<'a> {
@@ -162,8 +163,8 @@ impl<'a> NodeReader<'a> {
         let mut arrays = info.arrays();
         arrays.sort_unstable();
         arrays.dedup();
-        let (conserved, numbers, computed) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { fields, info, arrays, step: at.step as u32, conserved, numbers, computed })
+        let (conserved, computed) = (Columns::default(), Vec::new());
+        Ok(Self { fields, info, arrays, step: at.step as u32, conserved, computed, row: 0 })
     }
 
     fn page(&self, z: &Zone, array: usize, b: [u32; 3]) -> PageId {
@@ -178,37 +179,18 @@ impl<'a> NodeReader<'a> {
             return;
         }
         let energy = derived.clone().any(Derived::needs_energy);
-        self.conserved.clear();
-        self.conserved.resize(n, Conserved { gamma: self.info.gamma, ..Conserved::default() });
-        self.numbers.resize(n, 0.0);
-        let (s, nodes, numbers) = (&self.info.sources, &mut self.conserved[..], &mut self.numbers[..]);
-        if let Some(row) = row(z, pages, (s.density, 0), first, numbers) {
-            nodes.iter_mut().zip(row).for_each(|(q, v)| q.density = *v);
-        }
-        for c in 0..s.momentum.map_or(0, |m| z.arrays[m].components.min(3)) {
-            if let Some(row) = row(z, pages, (s.momentum, c), first, numbers) {
-                nodes.iter_mut().zip(row).for_each(|(q, v)| q.momentum[c] = *v);
-            }
-        }
-        if energy {
-            if let Some(row) = row(z, pages, (s.energy, 0), first, numbers) {
-                nodes.iter_mut().zip(row).for_each(|(q, v)| q.energy = *v);
-            }
-            if let Some(row) = row(z, pages, (s.gamma, 0), first, numbers) {
-                nodes.iter_mut().zip(row).for_each(|(q, v)| q.gamma = *v);
-            }
-        }
+        let (s, columns) = (&self.info.sources, &mut self.conserved);
+        let momentum = |c: usize| s.momentum.filter(|m| c < z.arrays[*m].components);
+        row(z, pages, (s.density, 0), first, columns.of(0, n, 0.0));
+        (0..3).for_each(|c| row(z, pages, (momentum(c), c), first, columns.of(1 + c, n, 0.0)));
+        row(z, pages, (s.energy.filter(|_| energy), 0), first, columns.of(4, n, 0.0));
+        row(z, pages, (s.gamma.filter(|_| energy), 0), first, columns.of(5, n, self.info.gamma));
+        self.row = n;
         self.computed.clear();
         for d in derived {
-            let (components, from) = (d.components(), self.computed.len());
-            self.computed.resize(from + n * components, 0.0);
-            let columns = &mut self.computed[from..];
-            for (at, q) in self.conserved.iter().enumerate() {
-                let v = d.value(q, self.info.free);
-                for (c, v) in v[..components].iter().enumerate() {
-                    columns[c * n + at] = *v;
-                }
-            }
+            let from = self.computed.len();
+            self.computed.resize(from + n * d.components(), 0.0);
+            d.values(&self.conserved, self.info.free, &mut self.computed[from..]);
         }
     }
 
@@ -227,7 +209,7 @@ impl<'a> NodeReader<'a> {
                 }
                 Quantity::Component { array, component } => out[to] = one(array, component),
                 Quantity::Derived(_) => {
-                    let n = self.conserved.len();
+                    let n = self.row;
                     for c in 0..q.components() {
                         out[to + c] = self.computed[(column + c) * n + at];
                     }
@@ -239,17 +221,17 @@ impl<'a> NodeReader<'a> {
     }
 }
 
-/// A component of an array at nodes that follow each other; `None` where the zone does not have the array.
-fn row<'n>(
+/// A component of an array at nodes that follow each other, into `numbers`, which stay what they are where the zone does not have the array.
+fn row(
     z: &Zone,
     pages: &[Option<&[u8]>],
     (array, component): (Option<usize>, usize),
     first: usize,
-    numbers: &'n mut [f64],
-) -> Option<&'n [f64]> {
-    let array = array?;
-    z.elements(array, (*pages.get(array)?)?, component, first, numbers);
-    Some(numbers)
+    numbers: &mut [f64],
+) {
+    if let Some((array, page)) = array.and_then(|a| Some((a, (*pages.get(a)?)?))) {
+        z.elements(array, page, component, first, numbers);
+    }
 }
 
 /// What a probe finds.

@@ -51,6 +51,24 @@ impl Conserved {
     }
 }
 
+/// The conserved variables at nodes that follow each other, each in a column: what is computed from columns the compiler computes for
+/// several nodes at a time.
+#[derive(Clone, Debug, Default)]
+pub struct Columns {
+    /// Density, momentum along x, y and z, energy, ratio of specific heats.
+    of: [Vec<f64>; 6],
+}
+
+impl Columns {
+    /// The column of a variable, made `n` nodes long, all of them `value`.
+    pub fn of(&mut self, variable: usize, n: usize, value: f64) -> &mut [f64] {
+        let column = &mut self.of[variable];
+        column.clear();
+        column.resize(n, value);
+        column
+    }
+}
+
 /// The free stream in the units of the conserved variables. A bare Mach number is that of non-dimensional ones.
 ///
 /// ```
@@ -253,7 +271,7 @@ impl Derived {
         self != Derived::StagnationEnergy
     }
     /// The value at a node; lanes beyond the components are 0.
-    #[inline]
+    #[inline(always)]
     pub fn value(self, q: &Conserved, free: FreeStream) -> [f64; 3] {
         use Derived::*;
         let v = q.velocity();
@@ -281,6 +299,36 @@ impl Derived {
         };
         [scalar, 0.0, 0.0]
     }
+
+    /// The values at the nodes of columns, component after component: bit for bit those of [`Self::value`].
+    pub fn values(self, columns: &Columns, free: FreeStream, out: &mut [f64]) {
+        let n = columns.of[0].len();
+        let [density, x, y, z, energy, gamma] = columns.of.each_ref().map(|column| &column[..n]);
+        let node = |at: usize| Conserved {
+            density: density[at],
+            momentum: [x[at], y[at], z[at]],
+            energy: energy[at],
+            gamma: gamma[at],
+        };
+        // A loop for each, in which the field is a constant.
+        macro_rules! scalars {
+            ($($field:ident)*) => {
+                match self {
+                    Self::Velocity => (0..3).for_each(|c| {
+                        fill(&mut out[c * n..][..n], |at| Self::Velocity.value(&node(at), free)[c]);
+                    }),
+                    $(Self::$field => fill(&mut out[..n], |at| Self::$field.value(&node(at), free)[0]),)*
+                }
+            };
+        }
+        scalars!(VelocityX VelocityY VelocityZ VelocityMagnitude Pressure PressureCoefficient Temperature Mach SoundSpeed
+            Entropy InternalEnergy KineticEnergy StagnationEnergy Enthalpy);
+    }
+}
+
+#[inline(always)]
+fn fill(out: &mut [f64], value: impl Fn(usize) -> f64) {
+    out.iter_mut().enumerate().for_each(|(at, out)| *out = value(at));
 }
 
 /// Where a zone keeps what derived fields are made of.
@@ -417,6 +465,26 @@ mod tests {
             };
             for (s, n) in d.derived.value(&si, free).into_iter().zip(d.derived.value(&q, 0.4.into())) {
                 assert!((s - n * by).abs() <= 1e-12 * (n * by).abs(), "{}: {s} {n}", d.name);
+            }
+        }
+    }
+
+    #[test]
+    fn columns_give_what_nodes_give() {
+        let mut columns = Columns::default();
+        let number = |seed: usize, at: usize| ((seed * 37 + at * 101) % 64) as f64 / 64.0 + 0.25;
+        let n = 11;
+        (0..6).for_each(|v| columns.of(v, n, 0.0).iter_mut().enumerate().for_each(|(at, x)| *x = number(v, at)));
+        let free = FreeStream { mach: 0.4, density: 1.2, sound_speed: 340.0, gas_constant: 287.0 };
+        for d in DEFINITIONS {
+            let mut out = vec![0.0; n * d.components];
+            d.derived.values(&columns, free, &mut out);
+            for at in 0..n {
+                let v = |v| number(v, at);
+                let q = Conserved { density: v(0), momentum: [v(1), v(2), v(3)], energy: v(4), gamma: v(5) };
+                for (c, expected) in d.derived.value(&q, free).into_iter().take(d.components).enumerate() {
+                    assert_eq!(out[c * n + at].to_bits(), expected.to_bits(), "{} {c} {at}", d.name);
+                }
             }
         }
     }

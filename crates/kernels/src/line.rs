@@ -175,16 +175,27 @@ impl Line {
         self.halves[1].points.clear();
         self.halves[1].fields.clear();
     }
-    /// Takes the points that there are of a line that grows forward only, to be kept elsewhere: lengths stay.
+    /// Takes the points that there are of a line that grows forward only, to be kept elsewhere: lengths stay, and so does room for as
+    /// many points again, if they are few.
     pub fn drain(&mut self) -> Joined {
-        let [_, forward] = &mut self.halves;
-        let rest = HalfLine {
-            points: core::mem::take(&mut forward.points),
-            fields: core::mem::take(&mut forward.fields),
-            ..HalfLine::default()
-        };
         let seed = core::mem::take(&mut self.seed);
-        Self { seed, halves: [HalfLine::default(), rest], current: 1, fields: self.fields, taken: 0 }.join()
+        let forward = &mut self.halves[1];
+        let all = || seed.points.iter().chain(&forward.points);
+        let joined = Joined {
+            points: all().map(|p| p.x).collect(),
+            time: all().map(|p| p.time).collect(),
+            zone: all().map(|p| p.zone).collect(),
+            fields: seed.fields.iter().chain(&forward.fields).copied().collect(),
+            seed: 0,
+            reason: None,
+            reason_backward: None,
+        };
+        if forward.points.capacity() > 2 * SOON {
+            (forward.points, forward.fields) = Default::default();
+        }
+        forward.points.clear();
+        forward.fields.clear();
+        joined
     }
     /// Forgets the points at the end whose time is of some kind.
     pub(crate) fn forget_after(&mut self, of_kind: impl Fn(f64) -> bool) {
@@ -251,7 +262,8 @@ impl Line {
     /// Bytes held, spare capacity included; what is nearly full counts with what it will be while it grows: itself, and twice that.
     pub fn bytes(&self) -> usize {
         let soon = |len: usize, room: usize, each: usize| {
-            let full = room > 0 && room - len < SOON * each;
+            // One that has room for few points hardly grows by more than those.
+            let full = room > 2 * SOON * each && room - len < SOON * each;
             if full {
                 3 * room
             } else {

@@ -1,7 +1,7 @@
 //! Making room: reserving a page's memory in one charge, dropping clean pages, giving memory back.
 
 use crate::event::Event;
-use crate::frames::{state, Chunked, Frame, Numbers, CHUNK};
+use crate::frames::{state, used, Chunked, Frame, Numbers, CHUNK};
 use crate::id::{ArrayId, PageId};
 use crate::ledger::{ChargeKind, Full};
 use crate::map::PageMap;
@@ -12,6 +12,7 @@ use crate::state::{State, Tally};
 use crate::table::Table;
 use crate::touched::Touched;
 use crate::worker::{Pins, PIN_BYTES};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{fence, Ordering::*};
 use std::sync::Arc;
@@ -20,6 +21,22 @@ use std::sync::Arc;
 /// one in 32, the buffers of one batch of pages of 48 KiB went to the system after it and came back for the next: 25.6 us a page,
 /// not 21.6.
 const CACHED_SHARE: u64 = 12;
+
+/// When a page is expected to be wanted again that nobody is at any more.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// Never.
+    Never = 0,
+    /// Behind all others that are wanted again.
+    Last = 1,
+}
+
+/// Pages of each kind that are remembered as [offered](Pager::offer_pages): 64 KiB of names, a part of the reserve of any limit under which
+/// there are so many.
+const MOST_OFFERED: usize = 2048;
+
+/// Of these so many are looked at for one that can go: those that workers still have pinned are the ones offered last.
+const OFFERS_TRIED: usize = 64;
 
 /// Least limit under which slots come by the huge page: there are some ten sizes of slots, and each may leave most of one unused.
 const HUGE_LIMIT: u64 = 128 << 20;
@@ -57,16 +74,24 @@ impl Hand<'_> {
     fn frame(&self, frame: u32) -> Option<&Frame> {
         self.pager.frames.get(frame)
     }
+
+    /// Whether a frame still holds a page that was offered, and nobody has asked for it since.
+    fn is_offered(&self, frame: u32, id: PageId) -> bool {
+        self.frame(frame).is_some_and(|f| {
+            let offered = f.referenced.load(Relaxed) == used::OFFERED;
+            offered && f.state.load(Relaxed) == state::RESIDENT && f.id() == id
+        })
+    }
 }
 
 impl Probe for Hand<'_> {
     fn referenced(&self, frame: u32) -> bool {
-        self.frame(frame).is_some_and(|f| f.referenced.load(Relaxed) != 0)
+        self.frame(frame).is_some_and(|f| f.referenced.load(Relaxed) == used::YES)
     }
 
     fn forget(&self, frame: u32) {
         if let Some(f) = self.frame(frame) {
-            f.referenced.store(0, Relaxed);
+            f.referenced.store(used::NO, Relaxed);
         }
     }
 
@@ -146,12 +171,23 @@ impl Pager {
         dropped
     }
 
-    /// Drops pages that are resident, except those that are pinned or held. Says how many were dropped.
-    pub fn give_back_pages(&self, pages: &[PageId]) -> u64 {
+    /// Says when these pages are expected to be wanted again: those never wanted go before any others, then those wanted last, the first
+    /// offered first, each unless somebody has used it after all by then. What the policy would find goes after them.
+    pub fn offer_pages(&self, pages: &[PageId], again: Again) {
         let mut st = self.lock();
-        let dropped = self.drop_frames(&mut st, pages.iter().filter_map(|id| self.table.find(*id, &self.frames)));
-        self.finish(st);
-        dropped
+        let room = MOST_OFFERED.saturating_sub(st.offered[again as usize].len());
+        for id in pages.iter().take(room) {
+            let Some(n) = self.table.find(*id, &self.frames) else { continue };
+            if let Some(f) = self.frames.get(n) {
+                f.referenced.store(used::OFFERED, Relaxed);
+                st.offered[again as usize].push_back((n, *id));
+            }
+        }
+    }
+
+    /// Takes back what was said of pages: it is time for those that were to be wanted last.
+    pub fn withdraw_offers(&self) {
+        self.lock().offered.iter_mut().for_each(VecDeque::clear);
     }
 
     /// Drops those frames that may go. They are counted for themselves: nothing else wanted their room.
@@ -173,8 +209,22 @@ impl Pager {
 
     /// Drops one clean page. Its memory is cached then.
     fn evict(&self, st: &mut State, need: Need) -> bool {
-        let State { policy, pool, numbers, workers, touched, maps, tally, .. } = st;
+        let State { policy, pool, numbers, workers, touched, maps, tally, offered, .. } = st;
         let mut hand = Hand { pager: self, pool, numbers, workers, touched, maps, tally };
+        for queue in offered {
+            // Those that a worker has not let go of yet come up again later.
+            for _ in 0..queue.len().min(OFFERS_TRIED) {
+                let Some((frame, id)) = queue.pop_front() else { break };
+                if !hand.is_offered(frame, id) {
+                    continue;
+                }
+                if hand.take(frame) {
+                    policy.removed(frame);
+                    return true;
+                }
+                queue.push_back((frame, id));
+            }
+        }
         policy.victim(need, &mut hand).is_some()
     }
 

@@ -100,6 +100,16 @@ pub(crate) mod state {
     pub(crate) const EVICTING: u32 = 3;
 }
 
+/// Whether a page was used.
+pub(crate) mod used {
+    /// Not since the clock's hand last passed.
+    pub(crate) const NO: u8 = 0;
+    /// Since then.
+    pub(crate) const YES: u8 = 1;
+    /// Not since it was offered.
+    pub(crate) const OFFERED: u8 = 2;
+}
+
 /// One frame. A line of its own: a worker that sets `referenced` on one page does not slow readers of its neighbours.
 #[repr(C, align(64))]
 pub(crate) struct Frame {
@@ -107,8 +117,8 @@ pub(crate) struct Frame {
     ///    evictor (under the lock) stores `EVICTING`, fences, and then must read no pin. The two fences (both SeqCst) make
     ///    at least one of them see the other.
     pub(crate) state: AtomicU32,
-    /// 2. Used since the clock's hand last passed. A hint; written only when it is not set, so that a page that everyone
-    ///    uses is not a line that everyone writes.
+    /// 2. Whether it was used, as [`used`] says. A hint; written only when it changes, so that a page that everyone uses is not a
+    ///    line that everyone writes.
     pub(crate) referenced: AtomicU8,
     /// 3. 0: was asked for. 1: was prefetched and not used yet. 2: was prefetched and used since.
     pub(crate) prefetched: AtomicU8,

@@ -91,6 +91,7 @@ mod worker;
 pub use counters::Counters;
 pub use error::{PageError, PageErrorKind};
 pub use event::{Event, Observer};
+pub use evict::Again;
 pub use id::{ArrayId, PageId, SourceId};
 pub use ledger::{Charge, ChargeKind, Full, Ledger, CHARGE_KINDS};
 pub use map::{Located, PageMap, Segment, Target};

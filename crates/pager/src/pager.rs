@@ -125,6 +125,7 @@ impl Pager {
             pool: Pool::new(usize::try_from(limit).unwrap_or(usize::MAX).min(1 << 30))?,
             numbers: Numbers::default(),
             policy: config.policy.build(),
+            offered: Default::default(),
             flights: Default::default(),
             flying: Default::default(),
             requests: Default::default(),
@@ -288,7 +289,8 @@ impl Pager {
     }
 
     pub(crate) fn budget_pins(&self, st: &State) {
-        let share = self.ledger.limit() / 4 / st.workers.len().max(1) as u64;
+        // An eighth of the memory. With a quarter, 10,000 particles at 32 MiB, whose pages fill it, read 1.03 times as much.
+        let share = self.ledger.limit() / 8 / st.workers.len().max(1) as u64;
         self.pin_budget.store(usize::try_from(share).unwrap_or(usize::MAX), Relaxed);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::error::{PageError, PageErrorKind};
 use crate::event::Event;
-use crate::frames::state;
+use crate::frames::{state, used};
 use crate::ledger::ChargeKind;
 use crate::pager::Pager;
 use crate::pump::staged_segment;
@@ -172,7 +172,7 @@ impl Pager {
         let (Some(f), Some(flight)) = (self.frames.get(frame), st.flights.get(flight)) else { return };
         let id = flight.id;
         let tick = self.tick.fetch_add(1, Relaxed) + 1;
-        f.referenced.store(1, Relaxed);
+        f.referenced.store(used::YES, Relaxed);
         f.stamp.store(tick, Relaxed);
         f.holds.store(st.held.get(&id).copied().unwrap_or(0), Relaxed);
         // A prefetch that was demanded while it was on its way is used.

@@ -2,7 +2,7 @@
 
 use crate::error::PageError;
 use crate::event::Event;
-use crate::frames::Frame;
+use crate::frames::{used, Frame};
 use crate::id::PageId;
 use crate::ledger::Full;
 use crate::pager::{Pager, PagerError};
@@ -175,7 +175,7 @@ impl Pager {
     }
 
     pub(crate) fn note_use(&self, f: &Frame) {
-        f.referenced.store(1, Relaxed);
+        f.referenced.store(used::YES, Relaxed);
         f.stamp.store(self.tick.load(Relaxed), Relaxed);
     }
 

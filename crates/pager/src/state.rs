@@ -234,6 +234,8 @@ pub(crate) struct State {
     pub(crate) pool: Pool,
     pub(crate) numbers: Numbers,
     pub(crate) policy: Box<dyn Policy>,
+    /// Frames that go before what the policy finds, with the pages that they held when that was said, by [`crate::evict::Again`].
+    pub(crate) offered: [VecDeque<(u32, PageId)>; 2],
 
     pub(crate) flights: Slab<Flight>,
     /// 4. Exactly the flights of `flights`, by page. A page in here is not in the page table.

@@ -7,7 +7,7 @@
 
 use crate::error::PageError;
 use crate::event::Event;
-use crate::frames::{state, Chunked, Frame};
+use crate::frames::{state, used, Chunked, Frame};
 use crate::id::PageId;
 use crate::ledger::ChargeKind;
 use crate::pager::Pager;
@@ -247,8 +247,8 @@ impl Worker {
 
     /// Tells the policy that a page is in use; writes only what is not so already.
     fn note(&self, f: &Frame) {
-        if f.referenced.load(Relaxed) == 0 {
-            f.referenced.store(1, Relaxed);
+        if f.referenced.load(Relaxed) != used::YES {
+            f.referenced.store(used::YES, Relaxed);
         }
         let tick = self.pager.tick.load(Relaxed);
         if f.stamp.load(Relaxed) != tick {
@@ -280,8 +280,9 @@ impl Worker {
         for p in list.iter() {
             *self.cache[p.place as usize].get_mut() = NOTHING;
             if let Some(f) = self.pager.frames.get(p.frame) {
-                if f.referenced.load(Relaxed) == 0 {
-                    f.referenced.store(1, Relaxed);
+                // What was offered in the meantime stays so.
+                if f.referenced.load(Relaxed) == used::NO {
+                    f.referenced.store(used::YES, Relaxed);
                 }
                 if f.stamp.load(Relaxed) != tick {
                     f.stamp.store(tick, Relaxed);

@@ -438,6 +438,42 @@ fn segments_that_are_over_are_given_back() {
 }
 
 #[test]
+fn pages_that_were_offered_go_first_in_their_order_unless_they_are_used() {
+    for policy in [PolicyKind::Clock, PolicyKind::Lru] {
+        let written = write(45, &[plain(400, 4096)]);
+        let o = in_memory(&written, PagerConfig { policy, ..config(512 << 10) });
+        drop(o.pager.fetch(&ids(&o, 0..60)).unwrap());
+        let mut worker = o.pager.worker();
+        let page = |n: u64| ids(&o, n..n + 1)[0];
+        // One is pinned when it is offered, and one is used again after it was.
+        check(&o, &worker, &[page(12)]);
+        o.pager.offer_pages(&ids(&o, 30..40), Again::Last);
+        o.pager.offer_pages(&ids(&o, 10..14), Again::Never);
+        worker.release();
+        check(&o, &worker, &[page(31)]);
+        worker.release();
+        let here = |n: u64| o.pager.is_resident(page(n));
+        let mut gone: Vec<u64> = Vec::new();
+        let mut next = 100;
+        while gone.len() < 12 {
+            drop(o.pager.fetch(&[page(next)]).unwrap());
+            next += 1;
+            gone.extend((0..60).filter(|n| !here(*n) && !gone.contains(n)).collect::<Vec<_>>());
+        }
+        assert_eq!(gone[..4], [10, 11, 12, 13], "{policy:?}: those never wanted first, whoever had them pinned");
+        assert_eq!(
+            gone[4..12],
+            [30, 32, 33, 34, 35, 36, 37, 38],
+            "{policy:?}: then those wanted last, but the one in use"
+        );
+        o.pager.offer_pages(&ids(&o, 40..44), Again::Never);
+        o.pager.withdraw_offers();
+        drop(o.pager.fetch(&[page(next)]).unwrap());
+        assert!((40..44).all(here), "{policy:?}: withdrawn");
+    }
+}
+
+#[test]
 fn prefetches_leave_what_was_used_lately() {
     let written = write(44, &[plain(400, 4096)]);
     let o = in_memory(&written, config(512 << 10));

@@ -278,6 +278,7 @@ pub fn trace_object(
             at_steps: points_at_steps(o)?,
             at_once: o.whole("at_once")?.map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
             units: None,
+            keeps_passed: false,
         }),
         Some(k) => {
             return Err(usage(format!("no lines of kind '{k}'; there are: streamline, pathline, streakline, timeline")))

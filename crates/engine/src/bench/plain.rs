@@ -166,9 +166,12 @@ pub fn pathlines(
 ) -> Result<Value, FieldError> {
     let session = Session::open(source, means, watch)?;
     session.located(watch)?;
+    let mut spec = spec.clone();
+    // What one round has read is to be there in the next.
+    spec.path.iter_mut().for_each(|path| path.keeps_passed = true);
     let mut rows = Vec::with_capacity(rounds);
     for _ in 0..rounds {
-        rows.push(measured(&session, spec, watch)?);
+        rows.push(measured(&session, &spec, watch)?);
     }
     Ok(json!({
         "runs": rows, "peak_bytes": session.pager.counters().peak_bytes, "resident_peak_bytes": process::peak_resident_bytes(),

@@ -120,6 +120,11 @@ impl<T> Ready<T> {
         slot.map(|(_, slot)| slot)
     }
 
+    /// Tasks that wait in the first window where any does.
+    pub(super) fn in_first(&self) -> usize {
+        self.windows.first_key_value().map_or(0, |(_, tasks)| tasks.len())
+    }
+
     /// Whether a task may go on in a window before this one.
     pub(super) fn any_before(&self, window: u32) -> bool {
         self.windows.range(..window).any(|(_, tasks)| !tasks.is_empty())
@@ -162,7 +167,7 @@ mod tests {
     fn slot(pager: &Pager, number: u64, window: u32) -> Box<Slot<()>> {
         let charge = pager.charge(ChargeKind::Tasks, 1).unwrap();
         let (restarts, wanted, hold, place) = (0, Vec::new(), None, number);
-        Box::new(Slot { number, task: (), charge, charged: 1, restarts, wanted, hold, window, place })
+        Box::new(Slot { number, task: (), charge, restarts, wanted, hold, window, place })
     }
 
     #[test]

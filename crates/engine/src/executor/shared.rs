@@ -13,15 +13,22 @@ pub(super) struct Slot<T> {
     pub(super) number: u64,
     pub(super) task: T,
     pub(super) charge: Charge,
-    pub(super) charged: usize,
     /// Restarts of the present step, and the pages that it has asked for.
     pub(super) restarts: u32,
     pub(super) wanted: Vec<PageId>,
-    pub(super) hold: Option<Hold>,
+    /// In a box: one task at a time has one, and thousands wait.
+    pub(super) hold: Option<Box<Hold>>,
     /// The window that the task was in when it was last looked at.
     pub(super) window: u32,
     /// And where it was then.
     pub(super) place: u64,
+}
+
+impl<T> Slot<T> {
+    /// Bytes that its state is charged with.
+    pub(super) fn charged(&self) -> usize {
+        self.charge.bytes() as usize
+    }
 }
 
 /// What a thread takes up.

@@ -64,7 +64,8 @@ impl std::fmt::Debug for Held {
 /// Bytes that are appended once and read anywhere, in bounded memory.
 ///
 /// Bytes `0..flushed` lie in the file, bytes `flushed..len` in chunks of equal size. When no chunk is to be had all chunks go to the file
-/// in one piece and are filled anew, so the file is written in long sequential runs.
+/// in one piece. From then on one chunk does: memory that does not hold the whole serves whom it may hold, and a file is written in runs
+/// that are long enough.
 #[derive(Debug)]
 pub struct ByteLog {
     directory: PathBuf,
@@ -195,12 +196,8 @@ impl ByteLog {
             self.held.shrink(self.held.bytes() - chunk_bytes);
             return Ok(());
         }
-        let keep = (budget_bytes / self.chunk_bytes).max(1);
-        if self.chunks.len() > keep {
+        if self.chunks.len() * self.chunk_bytes > budget_bytes {
             self.flush()?;
-            let dropped = self.chunks.len() - keep;
-            self.chunks.truncate(keep);
-            self.held.shrink(dropped * self.chunk_bytes);
         }
         Ok(())
     }
@@ -216,6 +213,9 @@ impl ByteLog {
         }
         self.flush()?;
         self.chunks = Vec::new();
+        let more = self.budget_bytes.saturating_sub(self.held.bytes());
+        // As much as there is.
+        (0..4).any(|half| self.held.grow(more >> half));
         Ok(self.file.as_ref().map(|file| (file, self.flushed, self.held.bytes())))
     }
 
@@ -230,7 +230,8 @@ impl ByteLog {
     }
 
     fn add_chunk(&mut self) -> bool {
-        let within = (self.chunks.len() + 1) * self.chunk_bytes <= self.budget_bytes || self.chunks.is_empty();
+        let fits = (self.chunks.len() + 1) * self.chunk_bytes <= self.budget_bytes;
+        let within = self.chunks.is_empty() || (fits && self.flushed == 0);
         if within && self.held.grow(self.chunk_bytes) {
             self.chunks.push(vec![0; self.chunk_bytes].into_boxed_slice());
             return true;
@@ -259,6 +260,9 @@ impl ByteLog {
         // Only now: a failed write leaves the log as it was.
         self.flushed = at;
         self.used = 0;
+        self.held.shrink((self.chunks.len() - 1) * self.chunk_bytes);
+        self.chunks.truncate(1);
+        self.chunks.shrink_to_fit();
         Ok(())
     }
 }
@@ -329,7 +333,7 @@ mod tests {
         // The account grants less than the budget: the log makes do.
         let mut log = ByteLog::new(dir.at(), 1 << 20, Held::new(Box::new(Meter(Arc::clone(&used), 300_000)))).unwrap();
         log.append(&vec![1; 2_000_000]).unwrap();
-        assert_eq!(used.load(Ordering::SeqCst), 262_144);
+        assert_eq!(used.load(Ordering::SeqCst), 131_072, "one chunk of the two that were granted, since it spills");
         drop(log);
         assert_eq!(used.load(Ordering::SeqCst), 0);
         let refused = ByteLog::new(dir.at(), 1 << 20, Held::new(Box::new(Budget::new(10))));

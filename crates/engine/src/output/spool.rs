@@ -434,7 +434,7 @@ impl LineSpool {
 
     /// Puts lines together that came in pieces, where they do not lie in memory. `goes_on` is asked now and then.
     fn gather(&mut self, goes_on: &mut dyn FnMut() -> Result<(), OutputError>) -> Result<(), OutputError> {
-        let all_there = std::mem::replace(&mut self.gathered, Some(false));
+        let all_there = self.gathered.replace(false);
         if all_there == Some(false) {
             let broken = std::io::Error::other("the writing before was interrupted");
             return Err(OutputError::spill(&self.options.directory, "read back results from", broken));

@@ -1,0 +1,125 @@
+//! How a thread gets memory for its tasks, and whose task goes when there is none.
+
+use super::{Thread, Work};
+use field::error::FieldError;
+use kernels::streamline::Progress;
+use pager::{Full, Pager};
+use std::sync::atomic::Ordering::*;
+use std::time::{Duration, Instant};
+
+/// A refused charge is tried again for this long: pins are let go within microseconds, reads over a network take a part of a second.
+const CHARGE_PATIENCE: Duration = Duration::from_secs(2);
+/// Tasks that nobody steps make way for a charge that was refused for this long, and then for twice as long each time.
+const MAKE_WAY: Duration = Duration::from_millis(10);
+
+impl<W: Work> Thread<'_, W>
+where
+    W::Task: 'static,
+{
+    /// Charges the state of a task that is to begin. That is worth no wait, unless there is no other task.
+    pub(super) fn begin<T>(&mut self, mut charge: impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, Refused> {
+        let s = self.shared;
+        let began = Instant::now();
+        loop {
+            match self.charged(&mut charge) {
+                Err(r) if r.alone && began.elapsed() < self.patience() && !s.stop.load(Relaxed) => nap(),
+                other => return other,
+            }
+        }
+    }
+
+    /// Charges something for a task that has got far. First workers let go of what they pinned in their last steps, and pages in
+    /// flight come and can be given up. Then tasks go that nobody steps: this one has more to lose, or is done. Of two threads that
+    /// insist the second gives up its task.
+    pub(super) fn insist<T>(&mut self, mut charge: impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, Refused> {
+        let s = self.shared;
+        let mut refused = match self.charged(&mut charge) {
+            Ok(done) => return Ok(done),
+            Err(r) => r,
+        };
+        let first = s.insists.try_lock();
+        let began = Instant::now();
+        // Reads over a network take a while: each half of what is idle goes after twice the time of the one before.
+        let (mut asked, mut moment) = (began, MAKE_WAY);
+        while began.elapsed() < self.patience() && !s.stop.load(Relaxed) {
+            if !refused.alone && asked.elapsed() >= moment {
+                if first.is_err() || !self.make_way() {
+                    break;
+                }
+                (asked, moment) = (Instant::now(), 2 * moment);
+            } else {
+                nap();
+            }
+            refused = match self.charged(&mut charge) {
+                Ok(done) => return Ok(done),
+                Err(r) => r,
+            };
+        }
+        Err(refused)
+    }
+
+    /// One attempt, for which this thread lets go of what it can.
+    fn charged<T>(&mut self, charge: &mut impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, Refused> {
+        let s = self.shared;
+        if let Ok(done) = charge(&s.pager) {
+            return Ok(done);
+        }
+        s.release_retired();
+        s.pager.press();
+        self.work.worker(&mut self.context).release();
+        while s.pager.work() {}
+        // Looked at before: what the last of the others held is free when the charge is tried.
+        let alone = s.alone();
+        charge(&s.pager).map_err(|full| Refused { full, alone })
+    }
+
+    /// Hands back the tasks in this thread's lanes, and drops half of those that nobody steps. False when there are none, and none
+    /// in another thread's lanes either.
+    fn make_way(&mut self) -> bool {
+        for (lane, outcome) in self.lanes.iter_mut().zip(&mut self.outcomes) {
+            // Those that are done stay: they are about to be handed over.
+            if outcome.progress == Progress::Done {
+                continue;
+            }
+            if let Some(mut slot) = lane.take() {
+                // What a step lacked is found again by the next; one that was made is noted.
+                outcome.missing.clear();
+                if outcome.progress == Progress::Yield {
+                    self.shared.stepped(&mut slot);
+                }
+                self.shared.lock().ready.push_first(slot);
+            }
+        }
+        self.hand_back();
+        let mut q = self.shared.lock();
+        self.mine.drain(..).for_each(|slot| q.ready.push_first(slot));
+        drop(q);
+        self.shared.drop_half()
+    }
+
+    /// A limit below what is in use says nothing about what others will release: tasks have to go.
+    fn patience(&self) -> Duration {
+        let ledger = self.shared.pager.ledger();
+        if ledger.used() > ledger.limit() {
+            CHARGE_PATIENCE / 100
+        } else {
+            CHARGE_PATIENCE
+        }
+    }
+}
+
+/// A charge that was refused to the end.
+pub(super) struct Refused {
+    pub(super) full: Full,
+    /// No other task held any memory.
+    pub(super) alone: bool,
+}
+
+/// A moment in which other threads let go of something.
+fn nap() {
+    std::thread::sleep(Duration::from_millis(1));
+}
+
+pub(super) fn too_small(full: Full, what: &str) -> FieldError {
+    FieldError::LimitTooSmall { limit: full.limit, needs: full.limit.saturating_add(full.needs), what: what.to_owned() }
+}

@@ -1,0 +1,281 @@
+//! Lines as the executor's tasks: how one is begun, stepped, put away between its turns, and handed over.
+
+use crate::admission::{place_of, SeedOrder, SeedRule};
+use crate::away::Held;
+use crate::executor::{Outcome, Work};
+use crate::handover::{cut, Sink};
+use crate::leaving::Leaving;
+use crate::limits::{active_lines, results_budget, too_large};
+use crate::output::LineLayout;
+use crate::pathlines::Units;
+use crate::resume::StateReader;
+use crate::tracers::Tracer;
+use field::error::FieldError;
+use field::nodes::Zone;
+use field::space::{CellId, LANES};
+use kernels::saved::{Saved, Saver};
+use pager::error::PageError;
+use pager::{Again, PageId, Pager, Worker};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What all lines of a trace have in common.
+pub(crate) struct Tracing<'a, T> {
+    pub(crate) tracer: T,
+    pub(crate) pager: &'a Arc<Pager>,
+    pub(crate) zones: &'a [Zone],
+    pub(crate) seeds: &'a SeedRule<'a>,
+    /// Seeds in the order of admission, where sorting them fits.
+    pub(crate) sorted: Option<&'a SeedOrder>,
+    /// States to go on from.
+    pub(crate) states: Option<&'a StateReader>,
+    /// Whether the state at the end is kept.
+    pub(crate) saves: bool,
+    pub(crate) layout: &'a LineLayout,
+    /// Which of the moments the lines are of, where each is of one time step.
+    pub(crate) moment: u64,
+    pub(crate) step_bytes: u64,
+    pub(crate) line_bytes: u64,
+    /// What a line takes beside that while it is amid a step.
+    pub(crate) under_way_bytes: u64,
+    pub(crate) workers: usize,
+    /// Whether lines that wait for their turn are put away.
+    pub(crate) puts_away: bool,
+    /// Points that a line hands over together when it waits for its turn.
+    pub(crate) together: usize,
+    /// When the run came to its last window, as the pager counts.
+    pub(crate) since: AtomicU64,
+    /// Pages that had been evicted when it came there.
+    pub(crate) evicted: AtomicU64,
+    /// Whether memory held what the last window took: only then is there room to read ahead.
+    pub(crate) roomy: AtomicBool,
+    /// The window that comes first, and where lines are in it and in the next.
+    pub(crate) window: AtomicU32,
+    pub(crate) leaving: Leaving,
+    /// Bytes that all pages of a time step that lines may want take.
+    pub(crate) whole_step: u64,
+    /// Whether memory holds what two windows may want: then pages need not go before a window is through.
+    pub(crate) holds: AtomicBool,
+    pub(crate) units: Option<&'a Units>,
+    pub(crate) keeps_passed: bool,
+    pub(crate) sink: &'a Mutex<Sink>,
+}
+
+/// One line in the making.
+pub struct LineTask<L> {
+    number: u64,
+    line: Held<L>,
+    /// In a box, as hardly any has one and thousands wait.
+    failure: Option<Box<PageError>>,
+    /// No piece of it is in the spool yet.
+    first: bool,
+    /// The window in which it is, and the cell in which it came there.
+    at: Option<(u32, CellId)>,
+}
+
+impl<T: Tracer> Work for Tracing<'_, T> {
+    type Task = LineTask<T::Line>;
+    type Context = T::Flow;
+
+    fn context(&self, worker: Worker) -> Self::Context {
+        self.tracer.flow(worker)
+    }
+    #[inline(always)]
+    fn worker<'c>(&self, flow: &'c mut Self::Context) -> &'c mut Worker {
+        self.tracer.worker(flow)
+    }
+    fn admit(&self, n: u64) -> Result<Self::Task, FieldError> {
+        let n = self.sorted.as_ref().map_or(n, |order| order.get(n));
+        let line = match self.states {
+            None => self.tracer.begin(n, self.seeds)?,
+            Some(states) => {
+                let state = states.state(n)?;
+                let line = self.tracer.restore(self.seeds.seed(n)?, &mut Saved(&state));
+                line.ok_or_else(|| states.damaged(n))?
+            }
+        };
+        Ok(LineTask { number: n, line: Held::new(line), failure: None, first: true, at: None })
+    }
+    #[inline(always)]
+    fn steps(
+        &self,
+        flow: &mut Self::Context,
+        tasks: [Option<&mut Self::Task>; LANES],
+        outcomes: &mut [Outcome; LANES],
+    ) {
+        let mut failures = [const { None }; LANES];
+        let mut lines = [const { None }; LANES];
+        for ((task, line), failure) in tasks.into_iter().zip(&mut lines).zip(&mut failures) {
+            if let Some(LineTask { line: l, failure: f, .. }) = task {
+                (*line, *failure) = (Some(l.take_up(&self.tracer)), Some(f));
+            }
+        }
+        self.tracer.steps(flow, lines, outcomes, |lane, error| {
+            if let Some(f) = &mut failures[lane] {
+                **f = error.map(Box::new);
+            }
+        });
+    }
+    #[inline(always)]
+    fn bytes(&self, task: &Self::Task) -> usize {
+        let held = task.line.here().map_or(0, T::bytes) + task.line.away_bytes();
+        // What it grows by within a window is charged from the beginning: of thousands of tasks it would be too much to charge later.
+        if T::WINDOWED {
+            held.max(self.line_bytes as usize) + OF_TASK as usize
+        } else {
+            held
+        }
+    }
+    /// Its halves are joined into arrays of their own, and those are split by fields once the halves are gone.
+    fn finishing(&self, task: &Self::Task) -> usize {
+        // A state that is kept stands beside them, and a copy of the line.
+        task.line.here().map_or(0, T::bytes) * if self.saves { 4 } else { 1 }
+    }
+    fn resized(&self, limit: u64, _active: usize) -> Result<usize, FieldError> {
+        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        sink.spool.set_budget(results_budget(limit)).map_err(FieldError::from)?;
+        self.holds.store(self.whole_step.saturating_mul(3) <= limit / 2, Relaxed);
+        Ok(self.most_active(limit))
+    }
+    const WINDOWED: bool = T::WINDOWED;
+    #[inline(always)]
+    fn window(&self, task: &Self::Task) -> u32 {
+        task.line.here().map(T::window).or(task.at.map(|at| at.0)).unwrap_or(0)
+    }
+    fn place(&self, task: &Self::Task) -> Option<u64> {
+        let cell = task.line.here().and_then(T::place).or(task.at.map(|at| at.1));
+        cell.map(|cell| place_of(self.zones, cell))
+    }
+    fn waiting(&self, limit: u64) -> (usize, usize) {
+        if !self.goes_through_time() {
+            return (usize::MAX, usize::MAX);
+        }
+        // A place takes a page of each array and one of their neighbours, as a rule: a quarter of the largest step. They may fill a twelfth of
+        // the memory: with a quarter, 10,000 particles at 32 MiB read 2.57 GB, and so 2.50.
+        let places = limit / 3 / self.step_bytes.max(1);
+        (self.most_waiting(limit), usize::try_from(places).unwrap_or(usize::MAX).clamp(2 * self.workers, MOST_PLACES))
+    }
+    fn turned(
+        &self,
+        flow: &mut Self::Context,
+        lane: usize,
+        task: &mut Self::Task,
+        ahead: &mut Vec<PageId>,
+    ) -> Result<(), FieldError> {
+        let Some(line) = task.line.here_mut() else { return Ok(()) };
+        if self.roomy.load(Relaxed) {
+            self.tracer.ahead(flow, lane, line, ahead);
+        }
+        let at = T::place(line).map(|cell| (T::window(line), cell));
+        // A state that is kept holds the line so far, and a line for each moment is made of the whole.
+        let keeps = self.saves || !self.layout.moments.is_one_line();
+        let piece = if keeps { None } else { T::drain(line, self.together) };
+        if self.puts_away {
+            task.line.put_away::<T>(self.line_bytes as usize);
+        }
+        self.moved(task, at);
+        let Some(piece) = piece else { return Ok(()) };
+        let first = core::mem::replace(&mut task.first, false);
+        let lines = cut(self.layout, task.number, self.moment, &piece);
+        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        sink.extend(&piece, &lines, first).map_err(FieldError::from)
+    }
+    fn passed(&self, window: u32) -> Vec<PageId> {
+        self.pager.keep_used_since(self.since.swap(self.pager.now(), Relaxed));
+        let evicted = self.pager.evictions();
+        self.roomy.store(self.evicted.swap(evicted, Relaxed) == evicted, Relaxed);
+        self.window.store(window, Relaxed);
+        self.pager.withdraw_offers();
+        let (arrays, steps) = self.tracer.passed(window);
+        if !steps.is_empty() && !self.keeps_passed {
+            self.pager.give_back_segments(arrays, steps);
+        }
+        let mut pages = self.tracer.coming(window);
+        pages.truncate((self.pager.ledger().limit() / 16 / OF_REQUEST) as usize);
+        pages
+    }
+    fn has_units(&self) -> bool {
+        T::WINDOWED && self.units.is_some()
+    }
+    fn open(&self, window: u32) -> Result<(), FieldError> {
+        self.units.map_or(Ok(()), |units| (units.0)(window))
+    }
+    fn finish(&self, mut task: Self::Task) -> Result<(), FieldError> {
+        self.moved(&mut task, None);
+        if let Some(e) = task.failure.as_deref().and_then(|e| too_large(self.pager, e)) {
+            return Err(e);
+        }
+        let mut state = Saver::default();
+        let line = task.line.into_line(&self.tracer);
+        if self.saves {
+            self.tracer.save(&line, &mut state);
+        }
+        let j = T::join(line);
+        let lines = cut(self.layout, task.number, self.moment, &j);
+        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(states) = &mut sink.state {
+            states.add(task.number, &state.0).map_err(FieldError::from)?;
+        }
+        sink.take(&j, &lines, !task.first, task.failure.map(|e| *e)).map_err(FieldError::from)
+    }
+}
+
+impl<T: Tracer> Tracing<'_, T> {
+    /// A line has come into another window, or is done.
+    fn moved(&self, task: &mut LineTask<T::Line>, to: Option<(u32, CellId)>) {
+        if !self.goes_through_time() {
+            return;
+        }
+        if self.holds.load(Relaxed) {
+            // Should the limit be lowered, the lines are counted from then on.
+            task.at = to;
+            return;
+        }
+        let (mut left, from) = (Vec::new(), core::mem::replace(&mut task.at, to));
+        self.leaving.moved(self.zones, from, to, &mut left);
+        let Some((window, _)) = from else { return };
+        if left.is_empty() || self.roomy.load(Relaxed) || window != self.window.load(Relaxed) {
+            return;
+        }
+        let mut pages = [Vec::new(), Vec::new()];
+        left.into_iter().for_each(|page| self.tracer.left(window, page, &mut pages));
+        // In the next window lines go the other way: first left, last wanted.
+        for (pages, again) in pages.iter().zip([Again::Never, Again::Last]) {
+            if !pages.is_empty() {
+                self.pager.offer_pages(pages, again);
+            }
+        }
+    }
+
+    fn goes_through_time(&self) -> bool {
+        T::WINDOWED && self.tracer.windows() > 1
+    }
+
+    /// Lines through time that may wait for pages amid a step: one part in sixteen of the memory is for what they hold of it.
+    fn most_waiting(&self, limit: u64) -> usize {
+        let most = limit / 16 / self.under_way_bytes.max(1);
+        usize::try_from(most).unwrap_or(usize::MAX).max(2 * self.workers)
+    }
+
+    /// Lines under way at most. Those that go through time hold a quarter of the memory: with half of it, 10,000 particles
+    /// read 7.4 GB at 16 MiB, where two batches read 0.7.
+    pub(crate) fn most_active(&self, limit: u64) -> usize {
+        if self.goes_through_time() {
+            let each = self.line_bytes + OF_TASK;
+            let steps = self.most_waiting(limit) as u64 * self.under_way_bytes;
+            let most = (limit / 4).saturating_sub(steps) / each;
+            return usize::try_from(most).unwrap_or(usize::MAX).max(2 * self.workers);
+        }
+        active_lines(limit, self.step_bytes, self.line_bytes, self.workers, self.pager.readers())
+    }
+}
+
+/// Places at which lines through time wait for pages at most: their reads keep any device busy.
+const MOST_PLACES: usize = 1024;
+
+/// Bytes that the executor keeps of a task (its slot, a place in the queue, counts), and what the allocator loses between states that come
+/// and go: with so many, 10,000 particles stay within 32 MiB.
+pub(crate) const OF_TASK: u64 = 300;
+
+/// Bytes that a page takes in the pager's lists from when it is asked for until it comes.
+const OF_REQUEST: u64 = 256;
