@@ -257,17 +257,22 @@ impl<T: Tracer> Tracing<'_, T> {
         usize::try_from(most).unwrap_or(usize::MAX).max(2 * self.workers)
     }
 
-    /// Lines under way at most. Those that go through time hold a quarter of the memory: with half of it, 10,000 particles
+    /// Lines under way at most. Those that go through time hold less than a third of the memory: with half of it, 10,000 particles
     /// read 7.4 GB at 16 MiB, where two batches read 0.7.
     pub(crate) fn most_active(&self, limit: u64) -> usize {
         if self.goes_through_time() {
             let each = self.line_bytes + OF_TASK;
             let steps = self.most_waiting(limit) as u64 * self.under_way_bytes;
-            let most = (limit / 4).saturating_sub(steps) / each;
+            let most = of_states(limit).saturating_sub(steps) / each;
             return usize::try_from(most).unwrap_or(usize::MAX).max(2 * self.workers);
         }
         active_lines(limit, self.step_bytes, self.line_bytes, self.workers, self.pager.readers())
     }
+}
+
+/// Bytes for the states of lines through time.
+pub(crate) fn of_states(limit: u64) -> u64 {
+    limit / 16 * 5
 }
 
 /// Places at which lines through time wait for pages at most: their reads keep any device busy.
@@ -275,7 +280,7 @@ const MOST_PLACES: usize = 1024;
 
 /// Bytes that the executor keeps of a task (its slot, a place in the queue, counts), and what the allocator loses between states that come
 /// and go: with so many, 10,000 particles stay within 32 MiB.
-pub(crate) const OF_TASK: u64 = 300;
+pub(crate) const OF_TASK: u64 = 400;
 
 /// Bytes that a page takes in the pager's lists from when it is asked for until it comes.
 const OF_REQUEST: u64 = 256;

@@ -10,7 +10,7 @@ use crate::limits::{
     enough_limit, kept_away, least_limit, line_bytes, more_than, results_budget, window_bytes, would_do, KEPT_LEAST,
     KEPT_POINTS,
 };
-use crate::linetask::{Tracing, OF_TASK};
+use crate::linetask::{of_states, Tracing, OF_TASK};
 use crate::output::{self, LineArrays, LineLayout, LineSpool, OutputFile, OutputFormat, SpoolOptions};
 use crate::overtime::{output_times, steps_of};
 pub use crate::overtime::{OutputTimes, OverTime};
@@ -274,7 +274,7 @@ impl Job<'_> {
             let step_bytes = T::step_bytes() as u64;
             let (line_bytes, step_bytes, together) = if puts_away {
                 let away = T::AWAY_BYTES as u64;
-                let together = kept_away(limit / 4 - limit / 16, tasks, away + OF_TASK, components);
+                let together = kept_away(of_states(limit) - limit / 16, tasks, away + OF_TASK, components);
                 (away + window_bytes(components, together), line_bytes + step_bytes, together)
             } else {
                 (line_bytes, step_bytes, points / 2)

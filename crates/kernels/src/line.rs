@@ -261,9 +261,15 @@ impl Line {
     }
     /// Bytes held, spare capacity included; what is nearly full counts with what it will be while it grows: itself, and twice that.
     pub fn bytes(&self) -> usize {
+        self.bytes_from(0)
+    }
+    /// The same of a line whose points are handed over a few at a time: room for few of them is no more than that.
+    pub fn bytes_of_few(&self) -> usize {
+        self.bytes_from(2 * SOON)
+    }
+    fn bytes_from(&self, many: usize) -> usize {
         let soon = |len: usize, room: usize, each: usize| {
-            // One that has room for few points hardly grows by more than those.
-            let full = room > 2 * SOON * each && room - len < SOON * each;
+            let full = room > many * each && room - len < SOON * each;
             if full {
                 3 * room
             } else {

@@ -247,7 +247,7 @@ impl Pathline {
 
     /// Bytes that it holds while it makes a step.
     pub(crate) fn bytes_under_way(&self) -> usize {
-        core::mem::size_of::<Self>() + Self::step_bytes() + self.line.bytes() + 8 * self.sampled.capacity()
+        core::mem::size_of::<Self>() + Self::step_bytes() + self.line.bytes_of_few() + 8 * self.sampled.capacity()
     }
 
     /// When it was let go.

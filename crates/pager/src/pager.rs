@@ -289,8 +289,7 @@ impl Pager {
     }
 
     pub(crate) fn budget_pins(&self, st: &State) {
-        // An eighth of the memory. With a quarter, 10,000 particles at 32 MiB, whose pages fill it, read 1.03 times as much.
-        let share = self.ledger.limit() / 8 / st.workers.len().max(1) as u64;
+        let share = self.ledger.limit() / 4 / st.workers.len().max(1) as u64;
         self.pin_budget.store(usize::try_from(share).unwrap_or(usize::MAX), Relaxed);
     }
 

@@ -66,6 +66,9 @@ pub(super) struct Gather<'a> {
     pub(super) parts: &'a [u64],
     /// Bytes of memory that may be used: a dozen blocks of the least size, or more.
     pub(super) memory_bytes: usize,
+    /// Most of them, for the buffers of streams and then for lines: in one piece from the first to the last, since of memory that is freed
+    /// and taken again in other sizes the allocator may keep as much again.
+    pub(super) memory: Vec<u8>,
     pub(super) directory: &'a Path,
     /// Asked now and then whether to go on.
     pub(super) goes_on: &'a mut dyn FnMut() -> Result<(), OutputError>,
@@ -83,6 +86,8 @@ struct Stream<'a> {
 /// Puts the lines together whose pieces are the first `bytes` of `log`; the file in which they lie whole, and its length. The index says
 /// so of each when it has come to it: after an error it can be used no more.
 pub(super) fn gather(mut of: Gather<'_>, log: &File, bytes: u64) -> Result<(File, u64), OutputError> {
+    // One block is the reader's, one is for a piece on its way and for where lines begin.
+    of.memory = vec![0; of.memory_bytes - 2 * of.block_bytes()];
     let spill = |e| OutputError::spill(of.directory, "make a temporary file in", e);
     let dealt = anonymous(of.directory).map_err(spill)?;
     let whole = anonymous(of.directory).map_err(spill)?;
@@ -127,7 +132,7 @@ impl Gather<'_> {
 
     /// Puts the lines of a range together, from the stream of their pieces.
     fn sort(&mut self, to: &mut Files<'_>, from: Stream<'_>, lines: Range<u64>) -> Result<(), OutputError> {
-        let room = (self.memory_bytes - self.block_bytes()) as u64;
+        let room = self.memory.len() as u64;
         let mut total = 0;
         for line in lines.clone() {
             total += self.cost(line)?;
@@ -138,9 +143,8 @@ impl Gather<'_> {
         if lines.end - lines.start == 1 {
             return self.assemble_one(to, from, lines.start);
         }
-        // Two ranges beside each other are more than this together, so there are not more ranges than buffers. One block is the
-        // reader's, one holds a piece on its way.
-        let buffers = (self.memory_bytes / self.block_bytes() - 2) as u64;
+        // Two ranges beside each other are more than this together, so there are not more ranges than buffers.
+        let buffers = (self.memory.len() / self.block_bytes()) as u64;
         let most = room.max((2 * total).div_ceil(buffers - 1));
         let mut ends = Vec::new();
         let mut here = 0;
@@ -166,7 +170,9 @@ impl Gather<'_> {
     /// Deals the pieces out to a stream for each range of lines; where each begins and how long it is.
     fn deal(&mut self, to: &mut Files<'_>, from: Stream<'_>, ends: &[u64]) -> Result<Vec<(u64, u64)>, OutputError> {
         let block = self.block_bytes();
-        let mut writers: Vec<Writer> = ends.iter().map(|_| Writer::new(block, &mut to.dealt_bytes)).collect();
+        let mut memory = core::mem::take(&mut self.memory);
+        let buffers = memory.chunks_exact_mut(block).take(ends.len());
+        let mut writers: Vec<Writer<'_>> = buffers.map(|buffer| Writer::new(buffer, &mut to.dealt_bytes)).collect();
         let mut reader = Reader::new(from, block);
         let mut piece = vec![0; LEAST_BLOCK.min(block)];
         while let Some(head) = self.next(&mut reader)? {
@@ -186,7 +192,9 @@ impl Gather<'_> {
                 left -= part as u64;
             }
         }
-        writers.into_iter().map(|w| w.end(to.dealt).map_err(|e| self.write(e))).collect()
+        let streams = writers.into_iter().map(|w| w.end(to.dealt).map_err(|e| self.write(e))).collect();
+        self.memory = memory;
+        streams
     }
 
     /// The head of the next piece, if there is one.
@@ -215,7 +223,8 @@ impl Gather<'_> {
         if bytes == 0 {
             return self.note(&lines, to.whole_bytes, begins);
         }
-        let mut image = vec![0; bytes as usize];
+        let mut memory = core::mem::take(&mut self.memory);
+        let image = &mut memory[..bytes as usize];
         let mut reader = Reader::new(from, self.block_bytes());
         while let Some(head) = self.next(&mut reader)? {
             let points = self.index.get(head.line)?.complete_points();
@@ -237,7 +246,8 @@ impl Gather<'_> {
             }
             *done += here;
         }
-        to.whole.write_all_at(&image, to.whole_bytes).map_err(|e| self.write(e))?;
+        to.whole.write_all_at(image, to.whole_bytes).map_err(|e| self.write(e))?;
+        self.memory = memory;
         let at = to.whole_bytes;
         to.whole_bytes += bytes;
         self.note(&lines, at, begins)
@@ -266,15 +276,12 @@ impl Gather<'_> {
     fn assemble_one(&mut self, to: &mut Files<'_>, from: Stream<'_>, line: u64) -> Result<(), OutputError> {
         let points = self.index.get(line)?.complete_points();
         let block = self.block_bytes();
-        let room = (self.memory_bytes - 2 * block) / self.parts.len();
-        let mut columns: Vec<Column> = Vec::with_capacity(self.parts.len());
+        let mut memory = core::mem::take(&mut self.memory);
+        let room = memory.len() / self.parts.len();
+        let mut columns: Vec<Column<'_>> = Vec::with_capacity(self.parts.len());
         let mut before = 0;
-        for bytes in self.parts {
-            columns.push(Column {
-                begin: to.whole_bytes + before * points,
-                flushed: 0,
-                buffer: Vec::with_capacity(room),
-            });
+        for (bytes, buffer) in self.parts.iter().zip(memory.chunks_exact_mut(room)) {
+            columns.push(Column { begin: to.whole_bytes + before * points, flushed: 0, buffer, used: 0 });
             before += bytes;
         }
         let mut reader = Reader::new(from, block);
@@ -304,6 +311,8 @@ impl Gather<'_> {
         for column in &mut columns {
             column.flush(to.whole).map_err(|e| self.write(e))?;
         }
+        drop(columns);
+        self.memory = memory;
         let at = to.whole_bytes;
         to.whole_bytes += points * before;
         self.moved(line, at, done)
@@ -311,71 +320,71 @@ impl Gather<'_> {
 }
 
 /// A part of a line on its way to its place.
-struct Column {
+struct Column<'a> {
     begin: u64,
     flushed: u64,
-    buffer: Vec<u8>,
+    buffer: &'a mut [u8],
+    used: usize,
 }
 
-impl Column {
+impl Column<'_> {
     fn begin_again(&mut self) {
-        self.flushed = 0;
-        self.buffer.clear();
+        (self.flushed, self.used) = (0, 0);
     }
 
-    fn put(&mut self, bytes: &[u8], to: &File) -> std::io::Result<()> {
-        if self.buffer.len() + bytes.len() > self.buffer.capacity() {
-            self.flush(to)?;
+    fn put(&mut self, mut bytes: &[u8], to: &File) -> std::io::Result<()> {
+        while !bytes.is_empty() {
+            if self.used == self.buffer.len() {
+                self.flush(to)?;
+            }
+            let (head, tail) = bytes.split_at(bytes.len().min(self.buffer.len() - self.used));
+            self.buffer[self.used..self.used + head.len()].copy_from_slice(head);
+            self.used += head.len();
+            bytes = tail;
         }
-        if bytes.len() > self.buffer.capacity() {
-            to.write_all_at(bytes, self.begin + self.flushed)?;
-            self.flushed += bytes.len() as u64;
-            return Ok(());
-        }
-        self.buffer.extend_from_slice(bytes);
         Ok(())
     }
 
     fn flush(&mut self, to: &File) -> std::io::Result<()> {
-        to.write_all_at(&self.buffer, self.begin + self.flushed)?;
-        self.flushed += self.buffer.len() as u64;
-        self.buffer.clear();
+        to.write_all_at(&self.buffer[..self.used], self.begin + self.flushed)?;
+        self.flushed += self.used as u64;
+        self.used = 0;
         Ok(())
     }
 }
 
 /// Writes a stream in linked blocks.
-struct Writer {
+struct Writer<'a> {
     first: u64,
     /// Where the block in the buffer goes: its place is taken when the one before it is written, which links to it.
     place: u64,
     bytes: u64,
-    block: usize,
-    buffer: Vec<u8>,
+    /// A block.
+    buffer: &'a mut [u8],
+    used: usize,
 }
 
-impl Writer {
-    fn new(block: usize, file_bytes: &mut u64) -> Self {
+impl<'a> Writer<'a> {
+    fn new(buffer: &'a mut [u8], file_bytes: &mut u64) -> Self {
         let place = *file_bytes;
-        *file_bytes += block as u64;
-        let mut buffer = Vec::with_capacity(block);
-        buffer.resize(LINK_BYTES, 0);
-        Self { first: place, place, bytes: 0, block, buffer }
+        *file_bytes += buffer.len() as u64;
+        Self { first: place, place, bytes: 0, buffer, used: LINK_BYTES }
     }
 
     fn put(&mut self, mut bytes: &[u8], file: &File, file_bytes: &mut u64) -> std::io::Result<()> {
         self.bytes += bytes.len() as u64;
         while !bytes.is_empty() {
-            if self.buffer.len() == self.block {
+            if self.used == self.buffer.len() {
                 let next = *file_bytes;
-                *file_bytes += self.block as u64;
+                *file_bytes += self.buffer.len() as u64;
                 self.buffer[..LINK_BYTES].copy_from_slice(&next.to_le_bytes());
-                file.write_all_at(&self.buffer, self.place)?;
-                self.buffer.truncate(LINK_BYTES);
+                file.write_all_at(self.buffer, self.place)?;
+                self.used = LINK_BYTES;
                 self.place = next;
             }
-            let (head, tail) = bytes.split_at(bytes.len().min(self.block - self.buffer.len()));
-            self.buffer.extend_from_slice(head);
+            let (head, tail) = bytes.split_at(bytes.len().min(self.buffer.len() - self.used));
+            self.buffer[self.used..self.used + head.len()].copy_from_slice(head);
+            self.used += head.len();
             bytes = tail;
         }
         Ok(())
@@ -383,7 +392,7 @@ impl Writer {
 
     /// Writes what is left; where the stream begins and how long it is.
     fn end(self, file: &File) -> std::io::Result<(u64, u64)> {
-        file.write_all_at(&self.buffer, self.place)?;
+        file.write_all_at(&self.buffer[..self.used], self.place)?;
         Ok((self.first, self.bytes))
     }
 }

@@ -447,6 +447,7 @@ impl LineSpool {
                 lines: self.options.seeds,
                 parts: &parts,
                 memory_bytes: memory + writing,
+                memory: Vec::new(),
                 directory: &self.options.directory,
                 goes_on,
             };

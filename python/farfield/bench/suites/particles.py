@@ -102,14 +102,15 @@ def _read_alone(
 @experiment("pathlines", "Out of core: 10,000 pathlines through 200 time steps")
 def out_of_core(recorder: Recorder) -> None:
     """20 GB in 200 time steps on a curvilinear grid of 192 x 176 x 152 points, as a store; 10,000 particles released in a
-    ball whose diameter is 0.4 of the box's height, followed with RK45 from the first time to the last, points kept at the time steps. Limits
-    of 512, 64 and 32 MiB (a third of one time step) with the base beside them in a memory cgroup, data evicted from the page
-    cache before every run. Computing alone is the same run with all pages resident, in a process that ran it before, without
-    start and files. Reading alone: a run at each limit lists every read that it makes, and a process of its own, in the same
-    cgroup and as cold, makes the same reads in the same order, what was read twice twice, as many at a time, and neither
-    checks nor decodes what comes. Arms at 64 MiB: one particle at a time waits for pages and nothing is read ahead (one
-    worker); all may wait and nothing is read ahead; two whole time steps are read ahead; ours. For comparison the largest and
-    the smallest limit with a ball of twice the volume: there the pages of a window do not fit beside the particles.
+    ball whose diameter is 0.4 of the box's height, followed with RK45 from the first time to the last, points kept at the
+    time steps. Limits of 512, 64 and 32 MiB (a third of one time step) with the base beside them in a memory cgroup, data
+    evicted from the page cache before every run. Computing alone is the same run with all pages resident, in a process that
+    ran it before, without start and files. Reading alone: a run at each limit lists every read that it makes, and a process
+    of its own, in the same cgroup and as cold, makes the same reads in the same order, what was read twice twice, as many at
+    a time, and neither checks nor decodes what comes. Arms at 64 MiB: one particle at a time waits for pages and nothing is
+    read ahead (one worker); all may wait and nothing is read ahead; two whole time steps are read ahead; ours. For
+    comparison the largest and the smallest limit with a ball of twice the volume: there the pages of a window do not fit
+    beside the particles.
     """
     quick = recorder.quick
     dims = (65, 65, 65) if quick else (192, 176, 152)
