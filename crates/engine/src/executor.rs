@@ -201,6 +201,10 @@ where
         if s.limit.swap(limit, SeqCst) == limit {
             return;
         }
+        // Those that go for a lower limit are found among all that no thread steps.
+        let mut q = s.lock();
+        self.mine.drain(..).for_each(|slot| q.ready.push_first(slot));
+        drop(q);
         match self.work.resized(limit, self.load.active) {
             Ok(most) => s.allow(most, self.work.waiting(limit)),
             Err(e) => s.fail(e),
@@ -239,11 +243,15 @@ where
         }
         let next = {
             let mut q = s.lock();
+            if self.has_units && s.opened.load(SeqCst) <= q.ready.earliest() {
+                return None;
+            }
             let next = q.next(self.load.tasks, W::WINDOWED)?;
             if W::WINDOWED && matches!(next, Next::Ready(_)) {
-                // The other threads get their share.
-                let share = q.ready.in_first() / (2 * self.load.workers);
-                let more = share.min(TOGETHER).min(self.load.at_once / LANES);
+                // The other threads get their share, and no more are taken than may wait.
+                let workers = self.load.workers.max(1);
+                let waiting = q.at_once.min(q.fitting.0) / (LANES * workers);
+                let more = (q.ready.in_first() / (2 * workers)).min(TOGETHER).min(waiting);
                 self.mine.extend((1..more).map_while(|_| q.ready.pop()));
             }
             next
@@ -392,7 +400,8 @@ where
         if self.ahead.are_many() {
             self.ask_ahead();
         }
-        if self.turned.len() >= TOGETHER {
+        // Where others have nothing to do, or this thread may not look here again for long, at once.
+        if self.turned.len() >= TOGETHER || self.mine.is_empty() || s.waiting.load(Relaxed) > 0 {
             self.hand_back();
         }
     }

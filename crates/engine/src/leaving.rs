@@ -17,6 +17,13 @@ pub(crate) struct Leaving {
 }
 
 impl Leaving {
+    /// The run has come to a window: what was counted of those before it, of lines that were dropped, is no more. At the first all begin
+    /// again.
+    pub(crate) fn passed(&self, window: u32) {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.retain(|(of, _), _| *of >= window && window > 0);
+    }
+
     /// A line was in a cell in one window, and is in another cell in another: adds the pages that it was the last to leave to `left`.
     pub(crate) fn moved(
         &self,
@@ -72,6 +79,14 @@ mod tests {
         );
         left.clear();
         leaving.moved(&zones, Some((1, cell(1))), None, &mut left);
+        assert_eq!(left, [(0, 0)]);
+        // One that was dropped never leaves.
+        left.clear();
+        leaving.moved(&zones, None, Some((2, cell(1))), &mut left);
+        leaving.passed(3);
+        leaving.moved(&zones, Some((2, cell(1))), Some((3, cell(1))), &mut left);
+        assert!(left.is_empty());
+        leaving.moved(&zones, Some((3, cell(1))), None, &mut left);
         assert_eq!(left, [(0, 0)]);
     }
 }

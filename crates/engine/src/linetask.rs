@@ -134,7 +134,10 @@ impl<T: Tracer> Work for Tracing<'_, T> {
     fn resized(&self, limit: u64, _active: usize) -> Result<usize, FieldError> {
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
         sink.spool.set_budget(results_budget(limit)).map_err(FieldError::from)?;
-        self.holds.store(self.whole_step.saturating_mul(3) <= limit / 2, Relaxed);
+        let holds = self.whole_step.saturating_mul(3) <= limit / 2;
+        if self.holds.swap(holds, Relaxed) != holds {
+            self.leaving.passed(0);
+        }
         Ok(self.most_active(limit))
     }
     const WINDOWED: bool = T::WINDOWED;
@@ -185,7 +188,8 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         let evicted = self.pager.evictions();
         self.roomy.store(self.evicted.swap(evicted, Relaxed) == evicted, Relaxed);
         self.window.store(window, Relaxed);
-        self.pager.withdraw_offers();
+        self.pager.sort_out_offers();
+        self.leaving.passed(window);
         let (arrays, steps) = self.tracer.passed(window);
         if !steps.is_empty() && !self.keeps_passed {
             self.pager.give_back_segments(arrays, steps);

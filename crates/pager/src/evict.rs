@@ -12,7 +12,6 @@ use crate::state::{State, Tally};
 use crate::table::Table;
 use crate::touched::Touched;
 use crate::worker::{Pins, PIN_BYTES};
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{fence, Ordering::*};
 use std::sync::Arc;
@@ -31,9 +30,9 @@ pub enum Again {
     Last = 1,
 }
 
-/// Pages of each kind that are remembered as [offered](Pager::offer_pages): 64 KiB of names, a part of the reserve of any limit under which
+/// Pages of each kind that are remembered as [offered](Pager::offer_pages): 32 KiB of names, a part of the reserve of any limit under which
 /// there are so many.
-const MOST_OFFERED: usize = 2048;
+const MOST_OFFERED: usize = 1024;
 
 /// Of these so many are looked at for one that can go: those that workers still have pinned are the ones offered last.
 const OFFERS_TRIED: usize = 64;
@@ -185,9 +184,13 @@ impl Pager {
         }
     }
 
-    /// Takes back what was said of pages: it is time for those that were to be wanted last.
-    pub fn withdraw_offers(&self) {
-        self.lock().offered.iter_mut().for_each(VecDeque::clear);
+    /// Forgets what was said of pages that are gone, or were used since. The others still go first: in a run that goes to and fro what was
+    /// left first is wanted last in the next window, too.
+    pub fn sort_out_offers(&self) {
+        let mut st = self.lock();
+        let State { offered, pool, numbers, workers, touched, maps, tally, .. } = &mut *st;
+        let hand = Hand { pager: self, pool, numbers, workers, touched, maps, tally };
+        offered.iter_mut().for_each(|queue| queue.retain(|(frame, id)| hand.is_offered(*frame, *id)));
     }
 
     /// Drops those frames that may go. They are counted for themselves: nothing else wanted their room.
@@ -211,7 +214,9 @@ impl Pager {
     fn evict(&self, st: &mut State, need: Need) -> bool {
         let State { policy, pool, numbers, workers, touched, maps, tally, offered, .. } = st;
         let mut hand = Hand { pager: self, pool, numbers, workers, touched, maps, tally };
-        for queue in offered {
+        // What is wanted again no prefetch takes the place of.
+        let kinds = if need == Need::Prefetch { 1 } else { 2 };
+        for queue in offered.iter_mut().take(kinds) {
             // Those that a worker has not let go of yet come up again later.
             for _ in 0..queue.len().min(OFFERS_TRIED) {
                 let Some((frame, id)) = queue.pop_front() else { break };

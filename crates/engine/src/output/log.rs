@@ -213,8 +213,8 @@ impl ByteLog {
         }
         self.flush()?;
         self.chunks = Vec::new();
-        let more = self.budget_bytes.saturating_sub(self.held.bytes());
-        // As much as there is.
+        // As much as there is, of half: beside it stands what the allocator has not given back of what the run has freed.
+        let more = (self.budget_bytes / 2).saturating_sub(self.held.bytes());
         (0..4).any(|half| self.held.grow(more >> half));
         Ok(self.file.as_ref().map(|file| (file, self.flushed, self.held.bytes())))
     }

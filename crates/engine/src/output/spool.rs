@@ -116,7 +116,7 @@ pub struct LineSpool {
     log: ByteLog,
     /// Lines came in pieces.
     in_pieces: bool,
-    /// The lines are being put together, or were: none can follow, and where that failed none can be read.
+    /// The lines are being put together, or were: none can follow. False where that, or keeping one, failed: none can be read.
     gathered: Option<bool>,
     /// The index in memory and the buffers of the writing at the end: charged before the run, so that the end cannot fail for
     /// want of memory.
@@ -219,6 +219,8 @@ impl LineSpool {
         };
         let before = there.map_or(Head::FIRST, |place| place.offset);
         let head = Head { before, line: line.seed, points: line.points.len() as u32 };
+        // Until all of it is there: the log is read from its beginning to its end, and half a piece would be in the way.
+        self.gathered = Some(false);
         let at = self.log.append(&head.to_bytes())?;
         append(&mut self.log, &mut self.scratch, line.points.as_flattened(), |v| v.to_le_bytes())?;
         append(&mut self.log, &mut self.scratch, line.time, |v| v.to_le_bytes())?;
@@ -235,6 +237,7 @@ impl LineSpool {
             (false, Some(_)) => (State::Pieces, at),
             (false, None) => (State::Whole, at + Head::BYTES as u64),
         };
+        self.gathered = None;
         self.in_pieces |= state != State::Whole;
         self.index.set(line.seed, Place { offset, points, reason: line.reason, reason_backward, state })?;
         Ok(u64::from(points))
@@ -297,7 +300,8 @@ impl LineSpool {
 
     /// Writes all lines in seed order and gives the file its name. A `partial` result may lack lines: its arrays say so, and a
     /// seed without a line has the reason `unfinished`. `watch` is told of lines written and of how many, now and then; when it
-    /// breaks, nothing is left of the file. The spool can be written again, to another file.
+    /// breaks, nothing is left of the file. The spool can be written again, to another file, unless it broke off while pieces of lines
+    /// were put together.
     ///
     /// # Errors
     /// [`OutputError::Incomplete`] when lines are missing and `partial` is false; others when the file cannot be written.
@@ -436,7 +440,7 @@ impl LineSpool {
     fn gather(&mut self, goes_on: &mut dyn FnMut() -> Result<(), OutputError>) -> Result<(), OutputError> {
         let all_there = self.gathered.replace(false);
         if all_there == Some(false) {
-            let broken = std::io::Error::other("the writing before was interrupted");
+            let broken = std::io::Error::other("keeping or writing results was interrupted before");
             return Err(OutputError::spill(&self.options.directory, "read back results from", broken));
         }
         let (parts, writing) = (self.part_bytes(), self.buffers_bytes());

@@ -208,6 +208,28 @@ fn lines_of_many_pieces_are_put_together_in_order() {
 }
 
 #[test]
+fn of_a_line_that_never_ended_nothing_is_written() {
+    let dir = TestDir::new("spool-gather-partial");
+    let (mut pieces, mut plain) = (spool(&dir, 40, 75_000, false), spool(&dir, 40, 64 << 20, false));
+    for at in 0..100 {
+        for seed in 0..40 {
+            let end = made(seed).points.len();
+            let (from, to) = (end * at / 100, end * (at + 1) / 100);
+            // The last of 15, a long one, is missing.
+            if (seed != 15 || at < 99) && (from < to || at == 99) {
+                extend(&mut pieces, seed, from..to, from == 0).unwrap();
+            }
+        }
+    }
+    (0..40).filter(|seed| *seed != 15).for_each(|seed| add(&mut plain, seed).unwrap());
+    assert!(pieces.stats().spilled_bytes > 0 && made(15).points.len() > 100);
+    for name in ["a.npz", "a.csv"] {
+        let expected = written(&mut plain, &dir.path(name), true);
+        assert_eq!(written(&mut pieces, &dir.path(name), true), expected, "{name}");
+    }
+}
+
+#[test]
 fn putting_lines_together_can_be_interrupted() {
     let dir = TestDir::new("spool-gather-stop");
     let mut spool = spool(&dir, 40, 75_000, false);
