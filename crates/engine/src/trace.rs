@@ -175,6 +175,9 @@ pub fn trace(
     job.trace(once(Ok(tracer)), watch)
 }
 
+/// Bytes that the allocator keeps for a thread between lines that come and go.
+const OF_THREAD: u64 = 512 << 10;
+
 /// Bytes that lines take of the data.
 struct Need {
     /// The largest step.
@@ -280,8 +283,9 @@ impl Job<'_> {
                 (line_bytes, step_bytes, points / 2)
             };
             // Lines that are put away and taken up again leave pieces between them with the allocator, of every thread another: without
-            // this one run in ten at 10 MiB went up to 150 KiB beyond limit and base.
-            let _pieces = puts_away.then(|| pager.charge(ChargeKind::Other, limit / 32));
+            // this runs at 10 MiB went up to 750 KiB beyond limit and base.
+            let _pieces =
+                puts_away.then(|| pager.charge(ChargeKind::Other, (workers as u64 * OF_THREAD).min(limit / 10)));
             let work = Tracing {
                 tracer,
                 pager,
