@@ -489,21 +489,17 @@ where
             return;
         }
         s.restarts.fetch_add(1, Relaxed);
+        slot.restarts += 1;
+        slot.wants(&missing);
         if W::WINDOWED {
             // It may wait for long, as many others do.
-            let bytes = self.work.bytes(&slot.task);
+            let bytes = self.work.bytes(&slot.task) + slot.wanted_bytes();
             if bytes > slot.charged() {
                 match self.insist(|_| slot.charge.grow(bytes as u64)) {
                     Ok(()) => {}
                     Err(Refused { full, alone: true }) => return s.fail(too_small(full, "a line under way")),
                     Err(_) => return s.dropped(vec![slot]),
                 }
-            }
-        }
-        slot.restarts += 1;
-        for p in &missing {
-            if !slot.wanted.contains(p) {
-                slot.wanted.push(*p);
             }
         }
         if slot.hold.is_some() {

@@ -7,8 +7,8 @@ use crate::handover::Sink;
 pub use crate::handover::{line_layout, provenance};
 use crate::leaving::Leaving;
 use crate::limits::{
-    enough_limit, kept_away, least_limit, line_bytes, more_than, results_budget, window_bytes, would_do, KEPT_LEAST,
-    KEPT_POINTS,
+    charge_other, enough_limit, kept_away, least_limit, line_bytes, more_than, results_budget, window_bytes, would_do,
+    KEPT_LEAST, KEPT_POINTS,
 };
 use crate::linetask::{of_states, Tracing, OF_TASK};
 use crate::output::{self, LineArrays, LineLayout, LineSpool, OutputFile, OutputFormat, SpoolOptions};
@@ -33,7 +33,7 @@ use kernels::pathline::Pathline;
 use kernels::streakline::{StreakOptions, Streakline, OF_PARTICLES};
 use kernels::streamline::Options;
 use kernels::timeline::{TimelineOptions, OF_POINTS};
-use pager::{ChargeKind, Pager};
+use pager::Pager;
 use std::iter::once;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -175,8 +175,9 @@ pub fn trace(
     job.trace(once(Ok(tracer)), watch)
 }
 
-/// Bytes that the allocator keeps for a thread between lines that come and go.
-const OF_THREAD: u64 = 512 << 10;
+/// Bytes that the allocator keeps for a thread in pieces between lines that are put away and taken up again. Without it two threads at
+/// 10 MiB (6,000 lines, disk kept busy) came to between 412 KiB below and 120 KiB above limit and base.
+const OF_THREAD: u64 = 256 << 10;
 
 /// Bytes that lines take of the data.
 struct Need {
@@ -282,10 +283,8 @@ impl Job<'_> {
             } else {
                 (line_bytes, step_bytes, points / 2)
             };
-            // Lines that are put away and taken up again leave pieces between them with the allocator, of every thread another: without
-            // this runs at 10 MiB went up to 750 KiB beyond limit and base.
-            let _pieces =
-                puts_away.then(|| pager.charge(ChargeKind::Other, (workers as u64 * OF_THREAD).min(limit / 10)));
+            let pieces = if puts_away { (workers as u64 * OF_THREAD).min(limit / 10) } else { 0 };
+            let _pieces = charge_other(pager, pieces, "lines that wait for their turn")?;
             let work = Tracing {
                 tracer,
                 pager,

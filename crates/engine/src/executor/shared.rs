@@ -29,6 +29,22 @@ impl<T> Slot<T> {
     pub(super) fn charged(&self) -> usize {
         self.charge.bytes() as usize
     }
+
+    /// Bytes of the list of pages that its step has asked for.
+    pub(super) fn wanted_bytes(&self) -> usize {
+        self.wanted.capacity() * size_of::<PageId>()
+    }
+
+    /// Its step has asked for these pages, too. The list takes no more room than they need: hundreds of tasks wait with one.
+    pub(super) fn wants(&mut self, missing: &[PageId]) {
+        let first = self.wanted.is_empty();
+        self.wanted.reserve_exact(missing.iter().filter(|p| first || !self.wanted.contains(p)).count());
+        for p in missing {
+            if !self.wanted.contains(p) {
+                self.wanted.push(*p);
+            }
+        }
+    }
 }
 
 /// What a thread takes up.

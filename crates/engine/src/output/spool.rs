@@ -205,8 +205,10 @@ impl LineSpool {
     fn keep(&mut self, line: &FinishedLine, follows: bool, goes_on: bool) -> Result<u64, OutputError> {
         self.check(line)?;
         let wrong = |reason: &str| Err(OutputError::Line { seed: line.seed, reason: reason.into() });
-        if self.gathered.is_some() {
-            return wrong("it came when all were written");
+        match self.gathered {
+            None => {}
+            Some(true) => return wrong("it came when all were written"),
+            Some(false) => return wrong("an earlier one could not be kept, or the lines not be put in order"),
         }
         let there = match self.index.get(line.seed)? {
             place if place.state == State::Growing && follows => Some(place),

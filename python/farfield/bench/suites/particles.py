@@ -102,15 +102,14 @@ def _read_alone(
 @experiment("pathlines", "Out of core: 10,000 pathlines through 200 time steps")
 def out_of_core(recorder: Recorder) -> None:
     """20 GB in 200 time steps on a curvilinear grid of 192 x 176 x 152 points, as a store; 10,000 particles released in a
-    ball whose diameter is 0.4 of the box's height, followed with RK45 from the first time to the last, points kept at the
+    ball whose diameter is half of the box's height, followed with RK45 from the first time to the last, points kept at the
     time steps. Limits of 512, 64 and 32 MiB (a third of one time step) with the base beside them in a memory cgroup, data
     evicted from the page cache before every run. Computing alone is the same run with all pages resident, in a process that
     ran it before, without start and files. Reading alone: a run at each limit lists every read that it makes, and a process
     of its own, in the same cgroup and as cold, makes the same reads in the same order, what was read twice twice, as many at
     a time, and neither checks nor decodes what comes. Arms at 64 MiB: one particle at a time waits for pages and nothing is
-    read ahead (one worker); all may wait and nothing is read ahead; two whole time steps are read ahead; ours. For
-    comparison the largest and the smallest limit with a ball of twice the volume: there the pages of a window do not fit
-    beside the particles.
+    read ahead (one worker); all may wait and nothing is read ahead; two whole time steps are read ahead; ours. Told of
+    without bounds: the largest and the smallest limit with a ball of half the volume.
     """
     quick = recorder.quick
     dims = (65, 65, 65) if quick else (192, 176, 152)
@@ -119,8 +118,8 @@ def out_of_core(recorder: Recorder) -> None:
     common.cache(recorder)
     flow = series.make(recorder.work, dims, steps)
     store = common.series_store(recorder, flow)
-    seeds = common.seeds_file(recorder, "pathlines", series.cloud(dims, count, radius=0.2))
-    wide = common.seeds_file(recorder, "pathlines-wide", series.cloud(dims, count, radius=0.252))
+    seeds = common.seeds_file(recorder, "pathlines", series.cloud(dims, count))
+    small = common.seeds_file(recorder, "pathlines-small", series.cloud(dims, count, radius=0.2))
     base = common.base_bytes(recorder, store)
     options = ["--kind", "pathline", "--points", "steps", "--max-steps", "1000000"]
     outputs: dict[str, Path] = {}
@@ -153,8 +152,8 @@ def out_of_core(recorder: Recorder) -> None:
     common.same_bytes(recorder, "pathlines", outputs)
     outputs.clear()
     for limit in (limits[0], limits[-1]):
-        run(f"{limit} MiB, twice the volume", limit * MIB, begin=wide)
-    common.same_bytes(recorder, "twice the volume", outputs)
+        run(f"{limit} MiB, half the volume", limit * MIB, begin=small)
+    common.same_bytes(recorder, "half the volume", outputs)
     spec = {"kind": "pathline", "direction": "forward", "seeds": seeds, "max_steps": 1_000_000, "points": "steps"}
     resident = arms.inside(
         arm="pathlines", source=str(store), traces=[spec], memory_limit=common.PLENTY, rounds=recorder.runs + 1
@@ -181,8 +180,8 @@ def out_of_core(recorder: Recorder) -> None:
     for limit in limits:
         over = recorder.median(f"{limit} MiB", "read_bytes") / least
         recorder.claim(f"{limit} MiB: bytes read over the least that any limit read", over, "<=", 1.3)
-    volume = [recorder.median(f"{limit} MiB, twice the volume", "read_bytes") for limit in (limits[0], limits[-1])]
-    recorder.note(f"Twice the volume: {smallest} read {volume[-1] / volume[0]:.2f} times the bytes of {limits[0]} MiB.")
+    volume = [recorder.median(f"{limit} MiB, half the volume", "read_bytes") for limit in (limits[0], limits[-1])]
+    recorder.note(f"Half the volume: {smallest} read {volume[-1] / volume[0]:.2f} times the bytes of {limits[0]} MiB.")
     walls = {limit: recorder.median(f"{limit} MiB", "wall_s") for limit in limits}
     recorder.claim(f"{smallest} over {limits[0]} MiB, wall", walls[limits[-1]] / walls[limits[0]], "<=", 1.5)
     for limit in limits:
