@@ -21,6 +21,7 @@ mod ahead;
 mod charging;
 mod parked;
 mod ready;
+mod records;
 mod shared;
 mod work;
 
@@ -29,9 +30,11 @@ use charging::{too_small, Refused};
 use field::error::FieldError;
 use field::space::LANES;
 use kernels::streamline::Progress;
-use pager::{ChargeKind, PageId, Pager, Priority, Requested, Wake, Worker};
+use pager::{PageId, Pager, Priority, Requested, Wake, Worker};
 use parked::Parked;
 use ready::{Ready, AHEAD};
+pub(crate) use records::OF_RECORD;
+use records::{Hands, Records, Waiting};
 use shared::{Leaving, Next, Shared, Slot};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::*;
@@ -51,8 +54,9 @@ const TELL_EVERY: Duration = Duration::from_millis(80);
 /// share is touched once for all of them. One by one, 10,000 particles in 200 windows took two threads 12.0 s of processor time
 /// where one alone took 7.8.
 const TOGETHER: usize = 32;
-/// A task's state is charged anew when it has grown by this much.
-const CHARGE_STEP: usize = 64 << 10;
+/// A task's state is charged anew when it has grown by this much: what a dozen of them have not been charged with yet must be little at
+/// the smallest limits, too (with 64 KiB one run in five at 6 MiB went beyond limit and base).
+const CHARGE_STEP: usize = 8 << 10;
 
 /// Runs all tasks of `work`. `watch` is called on the calling thread about ten times a second with the number of finished
 /// tasks; when it returns false the run stops.
@@ -72,7 +76,8 @@ where
     let workers = load.workers.max(1);
     let nobody: Arc<dyn Wake> = Arc::new(Nobody);
     let ahead = if work.has_units() { 0 } else { AHEAD };
-    let shared: Arc<Shared<W::Task>> = Arc::new(Shared::new(pager, &load, W::WINDOWED, ahead));
+    let ready = Ready::new(W::WINDOWED, ahead, Records::new(work.record_bytes(), pager));
+    let shared: Arc<Shared<W::Task>> = Arc::new(Shared::new(pager, &load, ready));
     // All of them before the first thread fills the memory: what a worker costs is charged when it is made.
     let pins: Vec<Worker> = (0..workers).map(|_| pager.worker()).collect();
     std::thread::scope(|scope| {
@@ -110,10 +115,14 @@ where
     pager.cancel(&nobody);
     shared.release_retired();
     let mut q = shared.lock();
-    // Pages that others want, too, are still read, and their requests hold `shared`, but no task any more.
-    q.ready = Ready::new(W::WINDOWED, ahead);
-    q.parked = Parked::new();
-    if let Some(e) = q.error.take() {
+    // Pages that others want, too, are still read, and their requests hold `shared`, but no task any more. These are freed under no
+    // lock: who waits for memory may be woken by it.
+    let ready = core::mem::replace(&mut q.ready, Ready::new(W::WINDOWED, ahead, Records::new(0, pager)));
+    let parked = core::mem::replace(&mut q.parked, Parked::new());
+    let error = q.error.take();
+    drop(q);
+    drop((ready, parked));
+    if let Some(e) = error {
         return Err(e);
     }
     Ok(RunStats {
@@ -136,9 +145,10 @@ struct Thread<'a, W: Work> {
     load: Load,
     lanes: [Option<Box<Slot<W::Task>>>; LANES],
     /// Tasks that this thread has taken up and that wait for a lane.
-    mine: VecDeque<Box<Slot<W::Task>>>,
+    mine: VecDeque<Waiting<W::Task>>,
     /// Tasks that came to another window, with the one that the queue knows.
-    turned: Vec<(u32, Box<Slot<W::Task>>)>,
+    turned: Vec<(u32, Waiting<W::Task>)>,
+    hands: Hands,
     outcomes: [Outcome; LANES],
     steps: u64,
     /// Pages that were asked for ahead of their use, in this window and the one before: they need not be asked for again.
@@ -156,8 +166,24 @@ where
         let context = work.context(worker);
         let outcomes = core::array::from_fn(|_| Outcome { progress: Progress::Yield, missing: Vec::new() });
         let (lanes, ahead, has_units) = ([const { None }; LANES], Ahead::new(), work.has_units());
-        let (mine, turned) = (VecDeque::new(), Vec::new());
-        Self { work, shared, wake, nobody, context, load, lanes, mine, turned, outcomes, steps: 0, ahead, has_units }
+        let (mine, turned, hands) = (VecDeque::new(), Vec::new(), Hands::new(&shared.pager));
+        let steps = 0;
+        Self {
+            work,
+            shared,
+            wake,
+            nobody,
+            context,
+            load,
+            lanes,
+            mine,
+            turned,
+            hands,
+            outcomes,
+            steps,
+            ahead,
+            has_units,
+        }
     }
 
     fn run(&mut self) {
@@ -168,7 +194,11 @@ where
             for lane in 0..LANES.min(self.load.at_once) {
                 if self.lanes[lane].is_none() {
                     match self.take() {
-                        Some(slot) => self.lanes[lane] = Some(slot),
+                        // What came of the last step in this lane was another task's.
+                        Some(slot) => {
+                            self.lanes[lane] = Some(slot);
+                            self.outcomes[lane].progress = Progress::Need;
+                        }
                         None => break,
                     }
                 }
@@ -177,7 +207,9 @@ where
                 if s.done.load(SeqCst) >= self.load.tasks {
                     break;
                 }
-                self.wait();
+                if !self.let_go() {
+                    self.wait();
+                }
                 continue;
             }
             self.rounds();
@@ -202,9 +234,7 @@ where
             return;
         }
         // Those that go for a lower limit are found among all that no thread steps.
-        let mut q = s.lock();
-        self.mine.drain(..).for_each(|slot| q.ready.push_first(slot));
-        drop(q);
+        self.let_go();
         match self.work.resized(limit, self.load.active) {
             Ok(most) => s.allow(most, self.work.waiting(limit)),
             Err(e) => s.fail(e),
@@ -234,8 +264,8 @@ where
     /// A ready task, or a new one while there is room for its state.
     fn take(&mut self) -> Option<Box<Slot<W::Task>>> {
         let s = self.shared;
-        if let Some(slot) = self.mine.pop_front() {
-            return Some(slot);
+        if let Some(waiting) = self.mine.pop_front() {
+            return self.take_up(waiting);
         }
         self.hand_back();
         if self.has_units && !self.opened() {
@@ -246,18 +276,19 @@ where
             if self.has_units && s.opened.load(SeqCst) <= q.ready.earliest() {
                 return None;
             }
-            let next = q.next(self.load.tasks, W::WINDOWED)?;
-            if W::WINDOWED && matches!(next, Next::Ready(_)) {
+            let mut next = q.next(self.load.tasks, W::WINDOWED)?;
+            if let (true, Next::Ready(first)) = (W::WINDOWED, &mut next) {
                 // The other threads get their share, and no more are taken than may wait.
                 let workers = self.load.workers.max(1);
                 let waiting = q.at_once.min(q.fitting.0) / (LANES * workers);
                 let more = (q.ready.in_first() / (2 * workers)).min(TOGETHER).min(waiting);
                 self.mine.extend((1..more).map_while(|_| q.ready.pop()));
+                self.hands.take(core::iter::once(first).chain(&mut self.mine), &mut q.ready.records);
             }
             next
         };
         let number = match next {
-            Next::Ready(slot) => return Some(slot),
+            Next::Ready(waiting) => return self.take_up(waiting),
             Next::Begin(number) => number,
         };
         let task = match self.work.admit(number) {
@@ -268,8 +299,9 @@ where
             }
         };
         let bytes = self.work.bytes(&task);
-        match self.begin(|pager| pager.charge(ChargeKind::Tasks, bytes as u64)) {
-            Ok(charge) => {
+        let mut charge = self.kept(bytes as u64);
+        match self.begin(|_| charge.grow(bytes as u64)) {
+            Ok(()) => {
                 let (restarts, wanted, hold, window, place) = (0, Vec::new(), None, 0, 0);
                 Some(Box::new(Slot { number, task, charge, restarts, wanted, hold, window, place }))
             }
@@ -278,7 +310,7 @@ where
                 None
             }
             Err(_) => {
-                drop(task);
+                drop((task, charge));
                 s.again(&[(number, 0)]);
                 None
             }
@@ -294,6 +326,7 @@ where
         let began = Instant::now();
         if s.pager.stalled().is_some() {
             let dropped = s.dropped.load(SeqCst);
+            self.release_kept();
             // Asked twice: a release may have been on its way.
             s.pager.idle(Duration::from_millis(20));
             // Those that wait here have found the same: one of them decides.
@@ -364,17 +397,9 @@ where
         if bytes <= slot.charged() + if W::WINDOWED { 0 } else { CHARGE_STEP } {
             return true;
         }
-        let Some(mut slot) = self.lanes[lane].take() else { return false };
-        let grown = self.insist(|_| slot.charge.grow(bytes as u64));
-        match grown {
-            Ok(()) => {
-                self.lanes[lane] = Some(slot);
-                return true;
-            }
-            Err(Refused { full, alone: true }) => self.shared.fail(too_small(full, "a line under way")),
-            Err(_) => self.shared.dropped(vec![slot]),
-        }
-        false
+        let Some(slot) = self.lanes[lane].take() else { return false };
+        self.lanes[lane] = self.charge(slot, bytes, "a line under way");
+        self.lanes[lane].is_some()
     }
 
     /// A task that has come to another window: others may have to go first.
@@ -385,18 +410,22 @@ where
         if let Err(e) = self.work.turned(&mut self.context, lane, &mut slot.task, &mut self.ahead.pages) {
             return s.fail(e);
         }
-        let bytes = self.work.bytes(&slot.task);
-        if bytes != slot.charged() {
-            match self.insist(|_| slot.charge.grow(bytes as u64)) {
-                Ok(()) => slot.charge.shrink(bytes as u64),
-                Err(Refused { full, alone: true }) => return s.fail(too_small(full, "a line under way")),
-                Err(_) => return s.dropped(vec![slot]),
-            }
-        }
         self.ahead.take_new(window);
         let from = core::mem::replace(&mut slot.window, window);
         slot.place = self.place(&slot);
-        self.turned.push((from, slot));
+        let waiting = match self.put_away(slot) {
+            Waiting::Whole(mut slot) => {
+                let bytes = self.work.bytes(&slot.task);
+                // Should it be dropped, it is still counted where it came from.
+                slot.window = from;
+                let Some(mut slot) = self.charge(slot, bytes, "a line under way") else { return };
+                slot.window = window;
+                slot.charge.shrink(bytes as u64);
+                Waiting::Whole(slot)
+            }
+            away => away,
+        };
+        self.turned.push((from, waiting));
         if self.ahead.are_many() {
             self.ask_ahead();
         }
@@ -408,14 +437,16 @@ where
 
     /// Hands back the tasks that came to another window.
     fn hand_back(&mut self) {
-        let Some(latest) = self.turned.iter().map(|(_, slot)| slot.window).max() else { return };
+        let Some(latest) = self.turned.iter().map(|(_, waiting)| waiting.window()).max() else { return };
         let s = self.shared;
         let (passed, others) = {
             let mut q = s.lock();
-            for (from, slot) in self.turned.drain(..) {
-                q.ready.turned(from, slot.window);
-                q.ready.push(slot);
+            for (from, waiting) in self.turned.drain(..) {
+                q.ready.turned(from, waiting.window());
+                self.hands.hand_back(&waiting, &mut q.ready.records);
+                q.ready.push(waiting);
             }
+            self.hands.handed_back();
             (q.ready.passed(), q.ready.any_before(latest))
         };
         self.passed(passed);
@@ -468,13 +499,7 @@ where
                 s.elder.store(false, SeqCst);
             }
             let bytes = self.work.bytes(&slot.task) + self.work.finishing(&slot.task);
-            if bytes > slot.charged() {
-                match self.insist(|_| slot.charge.grow(bytes as u64)) {
-                    Ok(()) => {}
-                    Err(Refused { full, alone: true }) => return s.fail(too_small(full, "the result of a line")),
-                    Err(_) => return s.dropped(vec![slot]),
-                }
-            }
+            let Some(slot) = self.charge(slot, bytes, "the result of a line") else { return };
             let Slot { task, charge, window, .. } = *slot;
             if let Err(e) = self.work.finish(task) {
                 s.fail(e);
@@ -494,13 +519,8 @@ where
         if W::WINDOWED {
             // It may wait for long, as many others do.
             let bytes = self.work.bytes(&slot.task) + slot.wanted_bytes();
-            if bytes > slot.charged() {
-                match self.insist(|_| slot.charge.grow(bytes as u64)) {
-                    Ok(()) => {}
-                    Err(Refused { full, alone: true }) => return s.fail(too_small(full, "a line under way")),
-                    Err(_) => return s.dropped(vec![slot]),
-                }
-            }
+            let Some(charged) = self.charge(slot, bytes, "a line under way") else { return };
+            slot = charged;
         }
         if slot.hold.is_some() {
             slot.hold = Some(Box::new(s.pager.hold(&slot.wanted)));
@@ -515,7 +535,7 @@ where
             let mut q = s.lock();
             // No wake comes.
             if let Some(slot) = q.parked.wake(token) {
-                q.ready.push_first(slot);
+                q.ready.push_first(Waiting::Whole(slot));
             }
         }
     }

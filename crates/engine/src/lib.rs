@@ -1,7 +1,6 @@
 //! Executor, admission, conversion, outputs, pictures: what a command does, without CPython.
 
 mod admission;
-mod away;
 pub mod bench;
 mod blocking;
 pub mod chosen;

@@ -197,8 +197,8 @@ pub(crate) const KEPT_POINTS: usize = 32;
 /// And where they do not.
 pub(crate) const KEPT_LEAST: usize = 8;
 
-/// Points of one that is put away between windows at which it hands them over: as many as fit with all `tasks` into what `states` bytes
-/// leave them beside `others` bytes each.
+/// Points that are kept with one that is put away between windows: as many as fit with all `tasks` into `states` bytes beside `others`
+/// bytes each.
 pub(crate) fn kept_away(states: u64, tasks: u64, others: u64, components: usize) -> usize {
     let points = (states / tasks.max(1)).saturating_sub(others) / window_bytes(components, 1);
     usize::try_from(points).unwrap_or(usize::MAX).clamp(2, KEPT_LEAST)

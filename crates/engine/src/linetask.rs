@@ -1,8 +1,7 @@
 //! Lines as the executor's tasks: how one is begun, stepped, put away between its turns, and handed over.
 
 use crate::admission::{place_of, SeedOrder, SeedRule};
-use crate::away::Held;
-use crate::executor::{Outcome, Work};
+use crate::executor::{Outcome, Work, OF_RECORD};
 use crate::handover::{cut, Sink};
 use crate::leaving::Leaving;
 use crate::limits::{active_lines, results_budget, too_large};
@@ -36,11 +35,11 @@ pub(crate) struct Tracing<'a, T> {
     pub(crate) moment: u64,
     pub(crate) step_bytes: u64,
     pub(crate) line_bytes: u64,
-    /// What a line takes beside that while it is amid a step.
+    /// What a line takes while it is amid a step beside that, or beside its record.
     pub(crate) under_way_bytes: u64,
     pub(crate) workers: usize,
-    /// Whether lines that wait for their turn are put away.
-    pub(crate) puts_away: bool,
+    /// Bytes of a line that is put away while it waits for its turn; 0 where none is.
+    pub(crate) record_bytes: usize,
     /// Points that a line hands over together when it waits for its turn.
     pub(crate) together: usize,
     /// When the run came to its last window, as the pager counts.
@@ -64,7 +63,7 @@ pub(crate) struct Tracing<'a, T> {
 /// One line in the making.
 pub struct LineTask<L> {
     number: u64,
-    line: Held<L>,
+    line: L,
     /// In a box, as hardly any has one and thousands wait.
     failure: Option<Box<PageError>>,
     /// No piece of it is in the spool yet.
@@ -85,7 +84,7 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         self.tracer.worker(flow)
     }
     fn admit(&self, n: u64) -> Result<Self::Task, FieldError> {
-        let n = self.sorted.as_ref().map_or(n, |order| order.get(n));
+        let n = self.seed_of(n);
         let line = match self.states {
             None => self.tracer.begin(n, self.seeds)?,
             Some(states) => {
@@ -94,7 +93,7 @@ impl<T: Tracer> Work for Tracing<'_, T> {
                 line.ok_or_else(|| states.damaged(n))?
             }
         };
-        Ok(LineTask { number: n, line: Held::new(line), failure: None, first: true, at: None })
+        Ok(LineTask { number: n, line, failure: None, first: true, at: None })
     }
     #[inline(always)]
     fn steps(
@@ -107,7 +106,7 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         let mut lines = [const { None }; LANES];
         for ((task, line), failure) in tasks.into_iter().zip(&mut lines).zip(&mut failures) {
             if let Some(LineTask { line: l, failure: f, .. }) = task {
-                (*line, *failure) = (Some(l.take_up(&self.tracer)), Some(f));
+                (*line, *failure) = (Some(l), Some(f));
             }
         }
         self.tracer.steps(flow, lines, outcomes, |lane, error| {
@@ -118,7 +117,7 @@ impl<T: Tracer> Work for Tracing<'_, T> {
     }
     #[inline(always)]
     fn bytes(&self, task: &Self::Task) -> usize {
-        let held = task.line.here().map_or(0, T::bytes) + task.line.away_bytes();
+        let held = T::bytes(&task.line);
         // What it grows by within a window is charged from the beginning: of thousands of tasks it would be too much to charge later.
         if T::WINDOWED {
             held.max(self.line_bytes as usize) + OF_TASK as usize
@@ -129,7 +128,7 @@ impl<T: Tracer> Work for Tracing<'_, T> {
     /// Its halves are joined into arrays of their own, and those are split by fields once the halves are gone.
     fn finishing(&self, task: &Self::Task) -> usize {
         // A state that is kept stands beside them, and a copy of the line.
-        task.line.here().map_or(0, T::bytes) * if self.saves { 4 } else { 1 }
+        T::bytes(&task.line) * if self.saves { 4 } else { 1 }
     }
     fn resized(&self, limit: u64, _active: usize) -> Result<usize, FieldError> {
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,11 +142,10 @@ impl<T: Tracer> Work for Tracing<'_, T> {
     const WINDOWED: bool = T::WINDOWED;
     #[inline(always)]
     fn window(&self, task: &Self::Task) -> u32 {
-        task.line.here().map(T::window).or(task.at.map(|at| at.0)).unwrap_or(0)
+        T::window(&task.line)
     }
     fn place(&self, task: &Self::Task) -> Option<u64> {
-        let cell = task.line.here().and_then(T::place).or(task.at.map(|at| at.1));
-        cell.map(|cell| place_of(self.zones, cell))
+        T::place(&task.line).map(|cell| place_of(self.zones, cell))
     }
     fn waiting(&self, limit: u64) -> (usize, usize) {
         if !self.goes_through_time() {
@@ -165,7 +163,7 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         task: &mut Self::Task,
         ahead: &mut Vec<PageId>,
     ) -> Result<(), FieldError> {
-        let Some(line) = task.line.here_mut() else { return Ok(()) };
+        let line = &mut task.line;
         if self.roomy.load(Relaxed) {
             self.tracer.ahead(flow, lane, line, ahead);
         }
@@ -173,15 +171,28 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         // A state that is kept holds the line so far, and a line for each moment is made of the whole.
         let keeps = self.saves || !self.layout.moments.is_one_line();
         let piece = if keeps { None } else { T::drain(line, self.together) };
-        if self.puts_away {
-            task.line.put_away::<T>(self.line_bytes as usize);
-        }
         self.moved(task, at);
         let Some(piece) = piece else { return Ok(()) };
         let first = core::mem::replace(&mut task.first, false);
         let lines = cut(self.layout, task.number, self.moment, &piece);
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
         sink.extend(&piece, &lines, first).map_err(FieldError::from)
+    }
+    fn record_bytes(&self) -> usize {
+        self.record_bytes
+    }
+    fn put_away(&self, task: &Self::Task, to: &mut Vec<u8>) -> bool {
+        to.push(u8::from(task.first));
+        let mut saver = Saver(core::mem::take(to));
+        let done = task.failure.is_none() && T::put_away(&task.line, &mut saver);
+        *to = saver.0;
+        done
+    }
+    fn take_up(&self, n: u64, from: &[u8]) -> Option<Self::Task> {
+        let (first, state) = from.split_first()?;
+        let line = self.tracer.take_up(state)?;
+        let at = T::place(&line).map(|cell| (T::window(&line), cell));
+        Some(LineTask { number: self.seed_of(n), line, failure: None, first: *first == 1, at })
     }
     fn passed(&self, window: u32) -> Vec<PageId> {
         self.pager.keep_used_since(self.since.swap(self.pager.now(), Relaxed));
@@ -210,7 +221,7 @@ impl<T: Tracer> Work for Tracing<'_, T> {
             return Err(e);
         }
         let mut state = Saver::default();
-        let line = task.line.into_line(&self.tracer);
+        let line = task.line;
         if self.saves {
             self.tracer.save(&line, &mut state);
         }
@@ -225,6 +236,11 @@ impl<T: Tracer> Work for Tracing<'_, T> {
 }
 
 impl<T: Tracer> Tracing<'_, T> {
+    /// The seed that is admitted as number `n`.
+    fn seed_of(&self, n: u64) -> u64 {
+        self.sorted.as_ref().map_or(n, |order| order.get(n))
+    }
+
     /// A line has come into another window, or is done.
     fn moved(&self, task: &mut LineTask<T::Line>, to: Option<(u32, CellId)>) {
         if !self.goes_through_time() {
@@ -255,9 +271,9 @@ impl<T: Tracer> Tracing<'_, T> {
         T::WINDOWED && self.tracer.windows() > 1
     }
 
-    /// Lines through time that may wait for pages amid a step: one part in sixteen of the memory is for what they hold of it.
+    /// Lines through time that may wait for pages amid a step: one part in 32 of the memory is for what they hold of it.
     fn most_waiting(&self, limit: u64) -> usize {
-        let most = limit / 16 / self.under_way_bytes.max(1);
+        let most = limit / 32 / self.under_way_bytes.max(1);
         usize::try_from(most).unwrap_or(usize::MAX).max(2 * self.workers)
     }
 
@@ -265,7 +281,8 @@ impl<T: Tracer> Tracing<'_, T> {
     /// read 7.4 GB at 16 MiB, where two batches read 0.7.
     pub(crate) fn most_active(&self, limit: u64) -> usize {
         if self.goes_through_time() {
-            let each = self.line_bytes + OF_TASK;
+            let each =
+                if self.record_bytes > 0 { (self.record_bytes + OF_RECORD) as u64 } else { self.line_bytes + OF_TASK };
             let steps = self.most_waiting(limit) as u64 * self.under_way_bytes;
             let most = of_states(limit).saturating_sub(steps) / each;
             return usize::try_from(most).unwrap_or(usize::MAX).max(2 * self.workers);

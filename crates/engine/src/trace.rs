@@ -2,15 +2,15 @@
 
 use crate::admission::SeedOrder;
 pub(crate) use crate::admission::{zone_order, SeedRule};
-use crate::executor::{self, Load, RunStats};
+use crate::executor::{self, Load, RunStats, OF_RECORD};
 use crate::handover::Sink;
 pub use crate::handover::{line_layout, provenance};
 use crate::leaving::Leaving;
 use crate::limits::{
-    charge_other, enough_limit, kept_away, least_limit, line_bytes, more_than, results_budget, window_bytes, would_do,
-    KEPT_LEAST, KEPT_POINTS,
+    enough_limit, kept_away, least_limit, line_bytes, more_than, results_budget, window_bytes, would_do, KEPT_LEAST,
+    KEPT_POINTS,
 };
-use crate::linetask::{of_states, Tracing, OF_TASK};
+use crate::linetask::{Tracing, OF_TASK};
 use crate::output::{self, LineArrays, LineLayout, LineSpool, OutputFile, OutputFormat, SpoolOptions};
 use crate::overtime::{output_times, steps_of};
 pub use crate::overtime::{OutputTimes, OverTime};
@@ -175,10 +175,6 @@ pub fn trace(
     job.trace(once(Ok(tracer)), watch)
 }
 
-/// Bytes that the allocator keeps for a thread in pieces between lines that are put away and taken up again. Without it two threads at
-/// 10 MiB (6,000 lines, disk kept busy) came to between 412 KiB below and 120 KiB above limit and base.
-const OF_THREAD: u64 = 256 << 10;
-
 /// Bytes that lines take of the data.
 struct Need {
     /// The largest step.
@@ -275,16 +271,15 @@ impl Job<'_> {
                 _ => line_bytes,
             };
             let puts_away = through_time && T::AWAY_BYTES > 0 && !keeps && !fit(line_bytes);
-            let step_bytes = T::step_bytes() as u64;
-            let (line_bytes, step_bytes, together) = if puts_away {
+            // What a line that is amid a step takes beside its record is counted with those that are.
+            let (record_bytes, under_way_bytes, together) = if puts_away {
                 let away = T::AWAY_BYTES as u64;
-                let together = kept_away(of_states(limit) - limit / 16, tasks, away + OF_TASK, components);
-                (away + window_bytes(components, together), line_bytes + step_bytes, together)
+                let points = kept_away(limit / 10, tasks, away + OF_RECORD as u64, components);
+                let record = 1 + away + window_bytes(components, points);
+                (record as usize, line_bytes + OF_TASK + T::step_bytes() as u64, points + 1)
             } else {
-                (line_bytes, step_bytes, points / 2)
+                (0, T::step_bytes() as u64, points / 2)
             };
-            let pieces = if puts_away { (workers as u64 * OF_THREAD).min(limit / 10) } else { 0 };
-            let _pieces = charge_other(pager, pieces, "lines that wait for their turn")?;
             let work = Tracing {
                 tracer,
                 pager,
@@ -297,8 +292,8 @@ impl Job<'_> {
                 moment: n as u64,
                 step_bytes: need.step,
                 line_bytes,
-                under_way_bytes: step_bytes,
-                puts_away,
+                under_way_bytes,
+                record_bytes,
                 together,
                 workers,
                 since: AtomicU64::new(pager.now()),

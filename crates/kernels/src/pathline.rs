@@ -126,7 +126,7 @@ impl UnsteadyLine for Pathline {
 
     fn put_away(&self, to: &mut Saver) -> bool {
         let State::Enter(place, v) = &self.state else { return false };
-        to.place(place);
+        to.place_short(place);
         to.floats(v);
         to.floats(&self.x);
         to.floats(&[self.time, self.h, self.released, self.last_kept, self.smallest]);
@@ -137,7 +137,7 @@ impl UnsteadyLine for Pathline {
     }
 
     fn take_up(from: &mut Saved<'_>, fields: usize) -> Option<Self> {
-        let (place, v, x) = (from.place()?, from.three()?, from.three()?);
+        let (place, v, x) = (from.place_short()?, from.three()?, from.three()?);
         let (time, h, released) = (from.float()?, from.float()?, from.float()?);
         // Where it was let go it has left behind.
         let mut p = Self::released_at(Seed::Physical(x), released, fields);
@@ -151,7 +151,7 @@ impl UnsteadyLine for Pathline {
         Some(p)
     }
 
-    const AWAY_BYTES: usize = 8 * (11 + 3 + 3 + 5 + 2 + 3);
+    const AWAY_BYTES: usize = 8 * (7 + 3 + 3 + 5 + 2 + 3);
 
     fn fail(&mut self) {
         self.end(Reason::Failed);

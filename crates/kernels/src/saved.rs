@@ -35,6 +35,16 @@ impl Saver {
         self.floats(&place.spot.rst);
         self.cell(place.kept_fringe.unwrap_or(CellId::NOWHERE));
     }
+    /// The same in fewer bytes.
+    pub(crate) fn place_short(&mut self, place: &Place) {
+        self.cell_short(place.spot.cell);
+        self.floats(&place.spot.rst);
+        self.cell_short(place.kept_fringe.unwrap_or(CellId::NOWHERE));
+    }
+    fn cell_short(&mut self, CellId { zone, ijk: [i, j, k] }: CellId) {
+        self.halves(zone, i);
+        self.halves(j, k);
+    }
     fn cell(&mut self, cell: CellId) {
         self.whole(u64::from(cell.zone));
         cell.ijk.iter().for_each(|n| self.whole(u64::from(*n)));
@@ -84,6 +94,15 @@ impl Saved<'_> {
         let rst = self.three()?;
         let kept = self.cell()?;
         Some(Place { spot: Spot { cell, rst }, kept_fringe: Some(kept).filter(|c| *c != CellId::NOWHERE) })
+    }
+    /// One of [`Saver::place_short`].
+    pub(crate) fn place_short(&mut self) -> Option<Place> {
+        let (cell, rst, kept) = (self.cell_short()?, self.three()?, self.cell_short()?);
+        Some(Place { spot: Spot { cell, rst }, kept_fringe: Some(kept).filter(|c| *c != CellId::NOWHERE) })
+    }
+    fn cell_short(&mut self) -> Option<CellId> {
+        let ((zone, i), (j, k)) = (self.halves()?, self.halves()?);
+        Some(CellId { zone, ijk: [i, j, k] })
     }
     fn cell(&mut self) -> Option<CellId> {
         Some(CellId { zone: self.small()?, ijk: [self.small()?, self.small()?, self.small()?] })

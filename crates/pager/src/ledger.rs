@@ -184,6 +184,14 @@ impl Charge {
         }
     }
 
+    /// Moves up to `bytes` of another charge of the same ledger and kind to this one.
+    pub fn take_from(&mut self, other: &mut Self, bytes: u64) {
+        debug_assert!(Arc::ptr_eq(&self.ledger, &other.ledger) && self.kind == other.kind);
+        let bytes = bytes.min(other.bytes);
+        other.bytes -= bytes;
+        self.bytes += bytes;
+    }
+
     /// Grows the charge to `to` bytes, dropping clean pages to make room if that is needed.
     ///
     /// # Errors

@@ -298,6 +298,11 @@ impl Pager {
         self.pressure.fetch_add(1, SeqCst);
     }
 
+    /// A charge of nothing, that can grow.
+    pub fn no_charge(&self, kind: ChargeKind) -> Charge {
+        Charge { ledger: self.ledger.clone(), pager: self.me.clone(), kind, bytes: 0 }
+    }
+
     /// Charges bytes for something outside the pool, dropping clean pages to make room. The charge is taken back when the
     /// returned value is dropped.
     ///

@@ -1,5 +1,6 @@
 //! How a thread gets memory for its tasks, and whose task goes when there is none.
 
+use super::records::Waiting;
 use super::{Thread, Work};
 use field::error::FieldError;
 use kernels::streamline::Progress;
@@ -65,6 +66,7 @@ where
             return Ok(done);
         }
         s.release_retired();
+        self.release_kept();
         s.pager.press();
         self.work.worker(&mut self.context).release();
         while s.pager.work() {}
@@ -87,13 +89,10 @@ where
                 if outcome.progress == Progress::Yield {
                     self.shared.stepped(&mut slot);
                 }
-                self.shared.lock().ready.push_first(slot);
+                self.shared.lock().ready.push_first(Waiting::Whole(slot));
             }
         }
-        self.hand_back();
-        let mut q = self.shared.lock();
-        self.mine.drain(..).for_each(|slot| q.ready.push_first(slot));
-        drop(q);
+        self.let_go();
         self.shared.drop_half()
     }
 

@@ -3,7 +3,7 @@
 //! Each waits under a token until its wake comes. How many places they wait at is counted, too: tasks in one place mostly wait for
 //! the same pages, so that places, and not tasks, say how much is on its way for them.
 
-use super::shared::Slot;
+use super::shared::{Gone, Slot};
 use std::collections::HashMap;
 
 /// Bits of a [place](super::Work::place) that say where in a neighbourhood it is.
@@ -59,14 +59,14 @@ impl<T> Parked<T> {
         self.slots.iter().flatten().map(|slot| &**slot)
     }
 
-    /// Moves up to `count` tasks to `gone`, the latest first; their wakes are still to come.
-    pub(super) fn drop_those(&mut self, count: usize, which: impl Fn(&Slot<T>) -> bool, gone: &mut Vec<Box<Slot<T>>>) {
+    /// Moves tasks to `gone` until there are `most`, the latest first; their wakes are still to come.
+    pub(super) fn drop_those(&mut self, most: usize, which: impl Fn(&Slot<T>) -> bool, gone: &mut Gone<T>) {
         for slot in self.slots.iter_mut().rev() {
-            if gone.len() == count {
+            if gone.len() >= most {
                 break;
             }
             if slot.as_deref().is_some_and(&which) {
-                gone.extend(slot.take());
+                gone.slots.extend(slot.take());
             }
         }
     }

@@ -11,18 +11,27 @@
 //! 32 MiB, a third of a time step, had read more than a hundred times what they touch when they were stopped; in the order of places they
 //! read it three times, and less since their states are put away.)
 
-use super::shared::Slot;
+use super::records::{Records, Waiting};
+use super::shared::{Gone, Slot};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Windows that tasks may be ahead of the earliest, unless windows are units.
 pub(super) const AHEAD: u32 = 1;
 
 /// Tasks of a window by place, and where that is the same by number.
-type Places<T> = BTreeMap<(u64, u64), Box<Slot<T>>>;
+type Places<T> = BTreeMap<(u64, u64), Entry<T>>;
+
+enum Entry<T> {
+    Whole(Box<Slot<T>>),
+    /// In this record.
+    Away(u32),
+}
 
 pub(super) struct Ready<T> {
     /// Of a run through time.
     windows: BTreeMap<u32, Places<T>>,
+    /// Those that were put away.
+    pub(super) records: Records,
     /// Of any other run, as they came.
     queue: VecDeque<Box<Slot<T>>>,
     /// 1. How many active tasks are in each window, wherever they are: every window of an active task is a key.
@@ -38,9 +47,9 @@ pub(super) struct Ready<T> {
 }
 
 impl<T> Ready<T> {
-    pub(super) fn new(windowed: bool, ahead: u32) -> Self {
+    pub(super) fn new(windowed: bool, ahead: u32, records: Records) -> Self {
         let (windows, queue, active) = (BTreeMap::new(), VecDeque::new(), BTreeMap::new());
-        Self { windows, queue, active, windowed, ahead, open: true, told: 0 }
+        Self { windows, records, queue, active, windowed, ahead, open: true, told: 0 }
     }
 
     /// The earliest window of an active task, or of one that may begin.
@@ -88,36 +97,44 @@ impl<T> Ready<T> {
     }
 
     /// Behind the others, where no place says otherwise.
-    pub(super) fn push(&mut self, slot: Box<Slot<T>>) {
-        if self.windowed {
-            self.windows.entry(slot.window).or_default().insert((slot.place, slot.number), slot);
-        } else {
-            self.queue.push_back(slot);
+    pub(super) fn push(&mut self, waiting: Waiting<T>) {
+        match waiting {
+            Waiting::Whole(slot) if !self.windowed => self.queue.push_back(slot),
+            Waiting::Whole(slot) => {
+                let (window, key) = (slot.window, (slot.place, slot.number));
+                self.windows.entry(window).or_default().insert(key, Entry::Whole(slot));
+            }
+            Waiting::Away(away) => {
+                let places = self.windows.entry(away.window).or_default();
+                places.insert((away.place, away.number), Entry::Away(away.record));
+            }
         }
     }
 
     /// Before the others, where no place says otherwise.
-    pub(super) fn push_first(&mut self, slot: Box<Slot<T>>) {
-        if self.windowed {
-            self.push(slot);
-        } else {
-            self.queue.push_front(slot);
+    pub(super) fn push_first(&mut self, waiting: Waiting<T>) {
+        match waiting {
+            Waiting::Whole(slot) if !self.windowed => self.queue.push_front(slot),
+            waiting => self.push(waiting),
         }
     }
 
     /// The next that may go on.
-    pub(super) fn pop(&mut self) -> Option<Box<Slot<T>>> {
+    pub(super) fn pop(&mut self) -> Option<Waiting<T>> {
         if !self.windowed {
-            return self.queue.pop_front();
+            return self.queue.pop_front().map(Waiting::Whole);
         }
         let bound = self.earliest() + self.ahead;
         let mut first = self.windows.first_entry().filter(|first| *first.key() <= bound)?;
-        let up = *first.key() % 2 == 0;
-        let slot = if up { first.get_mut().pop_first() } else { first.get_mut().pop_last() };
+        let window = *first.key();
+        let next = if window % 2 == 0 { first.get_mut().pop_first() } else { first.get_mut().pop_last() };
         if first.get().is_empty() {
             first.remove();
         }
-        slot.map(|(_, slot)| slot)
+        next.map(|((place, number), entry)| match entry {
+            Entry::Whole(slot) => Waiting::Whole(slot),
+            Entry::Away(record) => Waiting::away(number, window, place, record),
+        })
     }
 
     /// Tasks that wait in the first window where any does.
@@ -136,26 +153,49 @@ impl<T> Ready<T> {
         self.queue.is_empty() && self.windows.first_key_value().is_none_or(|(window, _)| *window > bound)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Slot<T>> {
-        self.windows.values().flat_map(BTreeMap::values).chain(&self.queue).map(|slot| &**slot)
+    /// Tasks that wait, and how many of them are held.
+    pub(super) fn count(&self) -> (usize, usize) {
+        let all = self.windows.values().map(BTreeMap::len).sum::<usize>() + self.queue.len();
+        let whole = self.windows.values().flat_map(BTreeMap::values).filter_map(|entry| match entry {
+            Entry::Whole(slot) => Some(slot),
+            Entry::Away(_) => None,
+        });
+        (all, whole.chain(&self.queue).filter(|slot| slot.hold.is_some()).count())
     }
 
-    /// Moves up to `count` tasks to `gone`, the latest first.
-    pub(super) fn drop_those(&mut self, count: usize, which: impl Fn(&Slot<T>) -> bool, gone: &mut Vec<Box<Slot<T>>>) {
-        let most = gone.len() + count;
+    /// Moves tasks to `gone` until there are `most`, the latest first. Those that are put away go whatever `which` says of others.
+    pub(super) fn drop_those(&mut self, most: usize, which: impl Fn(&Slot<T>) -> bool, gone: &mut Gone<T>) {
         for at in (0..self.queue.len()).rev() {
             if gone.len() < most && which(&self.queue[at]) {
-                gone.extend(self.queue.remove(at));
+                gone.slots.extend(self.queue.remove(at));
             }
         }
-        for tasks in self.windows.values_mut().rev() {
-            let left = most - gone.len();
-            let those = tasks.iter().rev().filter(|(_, slot)| which(slot)).map(|(key, _)| *key).take(left);
+        let goes = |entry: &Entry<T>| match entry {
+            Entry::Whole(slot) => which(slot),
+            Entry::Away(_) => true,
+        };
+        for (window, tasks) in self.windows.iter_mut().rev() {
+            let left = most - gone.len().min(most);
+            let those = tasks.iter().rev().filter(|(_, entry)| goes(entry)).map(|(key, _)| *key).take(left);
             for key in those.collect::<Vec<_>>() {
-                gone.extend(tasks.remove(&key));
+                match tasks.remove(&key) {
+                    Some(Entry::Whole(slot)) => gone.slots.push(slot),
+                    Some(Entry::Away(record)) => {
+                        self.records.put_back(record);
+                        gone.away.push((key.1, *window));
+                    }
+                    None => {}
+                }
             }
         }
         self.windows.retain(|_, tasks| !tasks.is_empty());
+        if !gone.away.is_empty() {
+            let waiting = self.windows.values_mut().flat_map(BTreeMap::values_mut);
+            gone.chunks = self.records.gather(waiting.filter_map(|entry| match entry {
+                Entry::Whole(_) => None,
+                Entry::Away(record) => Some(record),
+            }));
+        }
     }
 }
 
@@ -164,16 +204,44 @@ mod tests {
     use super::*;
     use pager::{ChargeKind, Pager, PagerConfig};
 
-    fn slot(pager: &Pager, number: u64, window: u32) -> Box<Slot<()>> {
+    fn slot(pager: &Pager, number: u64, window: u32) -> Waiting<()> {
         let charge = pager.charge(ChargeKind::Tasks, 1).unwrap();
         let (restarts, wanted, hold, place) = (0, Vec::new(), None, number);
-        Box::new(Slot { number, task: (), charge, restarts, wanted, hold, window, place })
+        Waiting::Whole(Box::new(Slot { number, task: (), charge, restarts, wanted, hold, window, place }))
+    }
+
+    fn number(waiting: &Waiting<()>) -> u64 {
+        match waiting {
+            Waiting::Whole(slot) => slot.number,
+            Waiting::Away(away) => away.number,
+        }
+    }
+
+    #[test]
+    fn those_put_away_go_on_among_the_others_and_are_dropped_first_of_the_latest() {
+        let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
+        let mut ready = Ready::new(true, AHEAD, Records::new(100, &pager));
+        (0..4).for_each(|_| ready.began());
+        ready.close();
+        for (n, record) in [(0, None), (1, Some(7)), (2, None), (3, Some(8))] {
+            ready.push(record.map_or_else(|| slot(&pager, n, 0), |record| Waiting::away(n, 0, n, record)));
+        }
+        assert_eq!(ready.count(), (4, 0));
+        assert_eq!(ready.pop().map(|waiting| number(&waiting)), Some(0));
+        match ready.pop() {
+            Some(Waiting::Away(away)) => assert_eq!((away.number, away.place, away.record), (1, 1, 7)),
+            _ => panic!("the task at the second place is in a record"),
+        }
+        let mut gone = Gone::new();
+        ready.drop_those(9, |_| false, &mut gone);
+        assert_eq!((gone.slots.len(), gone.away.as_slice()), (0, [(3, 0)].as_slice()));
+        assert_eq!(ready.count(), (1, 0));
     }
 
     #[test]
     fn the_earliest_window_goes_first_and_nobody_far_ahead() {
         let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
-        let mut ready = Ready::new(true, AHEAD);
+        let mut ready = Ready::new(true, AHEAD, Records::new(0, &pager));
         (0..4).for_each(|_| ready.began());
         assert!(ready.may_begin() && ready.passed().is_none());
         ready.close();
@@ -185,14 +253,14 @@ mod tests {
         // One is still in the first window, and waits for pages.
         assert!(ready.passed().is_none());
         let mut order = Vec::new();
-        while let Some(slot) = ready.pop() {
-            order.push(slot.number);
+        while let Some(waiting) = ready.pop() {
+            order.push(number(&waiting));
         }
         assert_eq!(order, [2, 0], "the last place first, and none two windows ahead");
         assert!(ready.none());
         ready.ended(0);
         assert_eq!(ready.passed(), Some(1));
-        assert_eq!(ready.pop().map(|slot| slot.number), Some(1));
+        assert_eq!(ready.pop().map(|slot| number(&slot)), Some(1));
         for window in [1, 1, 2] {
             assert!(!ready.may_begin());
             ready.ended(window);
@@ -204,7 +272,7 @@ mod tests {
     #[test]
     fn of_units_none_is_begun_before_the_one_before_it_is_done() {
         let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
-        let mut ready = Ready::new(true, 0);
+        let mut ready = Ready::new(true, 0, Records::new(0, &pager));
         (0..2).for_each(|_| ready.began());
         ready.close();
         ready.turned(0, 1);
@@ -214,13 +282,13 @@ mod tests {
         ready.turned(0, 1);
         ready.push(slot(&pager, 1, 1));
         assert_eq!(ready.earliest(), 1);
-        assert_eq!(ready.pop().map(|slot| slot.number), Some(1));
+        assert_eq!(ready.pop().map(|slot| number(&slot)), Some(1));
     }
 
     #[test]
     fn tasks_without_time_go_on_as_they_came() {
         let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
-        let mut ready = Ready::new(false, AHEAD);
+        let mut ready = Ready::new(false, AHEAD, Records::new(0, &pager));
         (0..3).for_each(|n| {
             ready.began();
             ready.push(slot(&pager, n, 0));
@@ -228,10 +296,10 @@ mod tests {
         ready.push_first(slot(&pager, 9, 0));
         ready.close();
         assert!(ready.may_begin());
-        let mut gone = Vec::new();
+        let mut gone = Gone::new();
         ready.drop_those(1, |slot| slot.number != 2, &mut gone);
-        assert_eq!(gone.iter().map(|slot| slot.number).collect::<Vec<_>>(), [1]);
-        let order: Vec<u64> = std::iter::from_fn(|| ready.pop()).map(|slot| slot.number).collect();
+        assert_eq!(gone.slots.iter().map(|slot| slot.number).collect::<Vec<_>>(), [1]);
+        let order: Vec<u64> = std::iter::from_fn(|| ready.pop()).map(|slot| number(&slot)).collect();
         assert_eq!(order, [9, 0, 2]);
     }
 }

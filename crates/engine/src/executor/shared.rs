@@ -2,6 +2,7 @@
 
 use super::parked::Parked;
 use super::ready::Ready;
+use super::records::Waiting;
 use super::Load;
 use crate::process;
 use field::error::FieldError;
@@ -47,9 +48,28 @@ impl<T> Slot<T> {
     }
 }
 
+/// Tasks that are dropped.
+pub(super) struct Gone<T> {
+    pub(super) slots: Vec<Box<Slot<T>>>,
+    /// Numbers and windows of those that were put away.
+    pub(super) away: Vec<(u64, u32)>,
+    /// Memory that they were the last in.
+    pub(super) chunks: Vec<(Box<[u8]>, Charge)>,
+}
+
+impl<T> Gone<T> {
+    pub(super) fn new() -> Self {
+        Self { slots: Vec::new(), away: Vec::new(), chunks: Vec::new() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() + self.away.len()
+    }
+}
+
 /// What a thread takes up.
 pub(super) enum Next<T> {
-    Ready(Box<Slot<T>>),
+    Ready(Waiting<T>),
     Begin(u64),
 }
 
@@ -80,10 +100,10 @@ pub(super) struct Queue<T> {
 }
 
 impl<T> Queue<T> {
-    pub(super) fn new(load: &Load, windowed: bool, ahead: u32) -> Self {
+    pub(super) fn new(load: &Load, ready: Ready<T>) -> Self {
         let active = load.active;
         Self {
-            ready: Ready::new(windowed, ahead),
+            ready,
             parked: Parked::new(),
             again: Vec::new(),
             next: 0,
@@ -135,9 +155,11 @@ impl<T> Queue<T> {
         })
     }
 
-    /// The tasks that no thread steps.
-    fn idle(&self) -> impl Iterator<Item = &Slot<T>> {
-        self.ready.iter().chain(self.parked.iter())
+    /// Tasks that no thread steps, and how many of them are held.
+    fn idle(&self) -> (usize, usize) {
+        let (ready, held) = self.ready.count();
+        let parked = self.parked.iter();
+        parked.fold((ready, held), |(n, held), slot| (n + 1, held + usize::from(slot.hold.is_some())))
     }
 
     /// Memory did not do for as many as there were: from now on no more than are left.
@@ -190,9 +212,9 @@ pub(super) struct Shared<T> {
 }
 
 impl<T> Shared<T> {
-    pub(super) fn new(pager: &Arc<Pager>, load: &Load, windowed: bool, ahead: u32) -> Self {
+    pub(super) fn new(pager: &Arc<Pager>, load: &Load, ready: Ready<T>) -> Self {
         Self {
-            queue: Mutex::new(Queue::new(load, windowed, ahead)),
+            queue: Mutex::new(Queue::new(load, ready)),
             opened: AtomicU32::new(0),
             opens: Mutex::new(()),
             pager: pager.clone(),
@@ -276,10 +298,14 @@ impl<T> Shared<T> {
     }
 
     /// Frees tasks that nobody steps, to begin them again when there is room; from now on no more are active than are left.
-    pub(super) fn dropped(&self, gone: Vec<Box<Slot<T>>>) {
-        let numbers: Vec<(u64, u32)> = gone.iter().map(|slot| (slot.number, slot.window)).collect();
-        let elder = gone.iter().any(|slot| slot.hold.is_some());
-        drop(gone);
+    pub(super) fn dropped(&self, slots: Vec<Box<Slot<T>>>) {
+        self.gone(Gone { slots, ..Gone::new() });
+    }
+
+    fn gone(&self, Gone { slots, away: mut numbers, chunks }: Gone<T>) {
+        numbers.extend(slots.iter().map(|slot| (slot.number, slot.window)));
+        let elder = slots.iter().any(|slot| slot.hold.is_some());
+        drop((slots, chunks));
         if elder {
             self.elder.store(false, SeqCst);
         }
@@ -335,8 +361,8 @@ impl<T> Shared<T> {
     pub(super) fn drop_half(&self) -> bool {
         let (idle, active) = {
             let q = self.lock();
-            let elders = q.idle().filter(|slot| slot.hold.is_some()).count();
-            (q.idle().count() - elders, q.active - elders)
+            let (idle, elders) = q.idle();
+            (idle - elders, q.active - elders)
         };
         self.drop_idle(idle.div_ceil(2)) > 0 || active > 1
     }
@@ -347,14 +373,14 @@ impl<T> Shared<T> {
     }
 
     fn drop_those(&self, count: usize, which: impl Fn(&Slot<T>) -> bool) -> usize {
-        let mut gone: Vec<Box<Slot<T>>> = Vec::new();
+        let mut gone = Gone::new();
         let mut q = self.lock();
         q.parked.drop_those(count, &which, &mut gone);
-        q.ready.drop_those(count.saturating_sub(gone.len()), which, &mut gone);
+        q.ready.drop_those(count, which, &mut gone);
         drop(q);
         let n = gone.len();
         if n > 0 {
-            self.dropped(gone);
+            self.gone(gone);
         }
         n
     }
@@ -365,7 +391,7 @@ impl<T: Send> Wake for Shared<T> {
         let mut q = self.lock();
         // Tasks are parked before their pages are asked for, so it is there, or was dropped.
         if let Some(slot) = q.parked.wake(token as usize) {
-            q.ready.push(slot);
+            q.ready.push(Waiting::Whole(slot));
         }
         drop(q);
         self.pager.notify();

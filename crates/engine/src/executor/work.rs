@@ -72,6 +72,18 @@ pub trait Work: Sync {
     ) -> Result<(), FieldError> {
         Ok(())
     }
+    /// Bytes of a task that is put away while it waits for its turn; 0 where none is.
+    fn record_bytes(&self) -> usize {
+        0
+    }
+    /// Adds what [`Work::take_up`] makes the task of; false if it cannot be put away as it is now.
+    fn put_away(&self, _task: &Self::Task, _to: &mut Vec<u8>) -> bool {
+        false
+    }
+    /// The task of this number that was put away as the first of these bytes.
+    fn take_up(&self, _n: u64, _from: &[u8]) -> Option<Self::Task> {
+        None
+    }
     /// No task is in a window before this one, and none will be, unless all begin again. Says which pages to read ahead.
     fn passed(&self, _window: u32) -> Vec<PageId> {
         Vec::new()

@@ -208,7 +208,7 @@ impl LineSpool {
         match self.gathered {
             None => {}
             Some(true) => return wrong("it came when all were written"),
-            Some(false) => return wrong("an earlier one could not be kept, or the lines not be put in order"),
+            Some(false) => return wrong("it came after lines that could not be kept, or not be put in order"),
         }
         let there = match self.index.get(line.seed)? {
             place if place.state == State::Growing && follows => Some(place),

@@ -248,7 +248,7 @@ fn putting_lines_together_can_be_interrupted() {
     let refused = spool.arrays(true).unwrap_err().to_string();
     assert!(refused.contains("interrupted"), "{refused}");
     let late = extend(&mut spool, 0, 0..1, true).unwrap_err().to_string();
-    assert!(late.contains("when all were written"), "{late}");
+    assert!(late.contains("not be put in order"), "{late}");
     assert!(dir.names().is_empty());
 }
 
