@@ -507,7 +507,7 @@ where
             if W::WINDOWED {
                 s.retire(charge);
             } else {
-                drop(charge);
+                self.keep(charge);
             }
             let passed = s.finished(window, self.load.tasks);
             self.passed(passed);

@@ -23,6 +23,9 @@ pub(crate) const OF_RECORD: usize = 80;
 /// Bytes of charges that a thread keeps for itself.
 const KEPT: u64 = 64 << 10;
 
+/// And of tasks that are done.
+const KEPT_OF_DONE: u64 = 192 << 10;
+
 /// The records of a run.
 pub(super) struct Records {
     /// Bytes of a record.
@@ -272,6 +275,13 @@ where
         let mut charge = self.shared.pager.no_charge(ChargeKind::Tasks);
         charge.take_from(&mut self.hands.kept, bytes);
         charge
+    }
+
+    /// Keeps some of what a task that is done was charged with: the allocator does. All of it would cost pages where lines are long (at
+    /// 6 MiB 1,000 streamlines came to 80 to 770 KiB below limit and base without, to 800 to 1,350 with, and evicted 1.4 times the pages).
+    pub(super) fn keep(&mut self, mut charge: Charge) {
+        let more = KEPT_OF_DONE.saturating_sub(self.hands.kept.bytes());
+        self.hands.kept.take_from(&mut charge, more);
     }
 
     /// Lets go of all that this thread has of tasks that wait, and says whether any of them may go on.
