@@ -305,7 +305,7 @@ where
                 let (restarts, wanted, hold, window, place) = (0, Vec::new(), None, 0, 0);
                 Some(Box::new(Slot { number, task, charge, restarts, wanted, hold, window, place }))
             }
-            Err(Refused { full, alone: true }) => {
+            Err(Refused { full, alone: true, .. }) => {
                 s.fail(too_small(full, "the state of a line"));
                 None
             }
@@ -336,6 +336,8 @@ where
                 (q.ready.none() || q.enough_wait()) && q.active > 0
             };
             if idle && s.dropped.load(SeqCst) == dropped && s.limit.load(SeqCst) == s.pager.ledger().limit() {
+                // What others have let go of since.
+                self.release_kept();
                 if let Some(full) = s.pager.stalled() {
                     if !s.make_room() {
                         s.fail(too_small(full, "the largest step"));

@@ -39,6 +39,7 @@ where
             Err(r) => r,
         };
         let first = s.insists.try_lock();
+        let another = first.is_err();
         let began = Instant::now();
         // Reads over a network take a while: each half of what is idle goes after twice the time of the one before.
         let (mut asked, mut moment) = (began, MAKE_WAY);
@@ -56,11 +57,11 @@ where
                 Err(r) => r,
             };
         }
-        Err(refused)
+        Err(Refused { another, ..refused })
     }
 
     /// One attempt, for which this thread lets go of what it can.
-    fn charged<T>(&mut self, charge: &mut impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, Refused> {
+    pub(super) fn charged<T>(&mut self, charge: &mut impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, Refused> {
         let s = self.shared;
         if let Ok(done) = charge(&s.pager) {
             return Ok(done);
@@ -72,7 +73,7 @@ where
         while s.pager.work() {}
         // Looked at before: what the last of the others held is free when the charge is tried.
         let alone = s.alone();
-        charge(&s.pager).map_err(|full| Refused { full, alone })
+        charge(&s.pager).map_err(|full| Refused { full, alone, another: false })
     }
 
     /// Hands back the tasks in this thread's lanes, and drops half of those that nobody steps. False when there are none, and none
@@ -112,6 +113,8 @@ pub(super) struct Refused {
     pub(super) full: Full,
     /// No other task held any memory.
     pub(super) alone: bool,
+    /// Another thread insisted at the time: tasks are on their way out for it.
+    pub(super) another: bool,
 }
 
 /// A moment in which other threads let go of something.

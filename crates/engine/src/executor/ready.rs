@@ -11,7 +11,7 @@
 //! 32 MiB, a third of a time step, had read more than a hundred times what they touch when they were stopped; in the order of places they
 //! read it three times, and less since their states are put away.)
 
-use super::records::{Records, Waiting};
+use super::records::{Chunk, Records, Waiting};
 use super::shared::{Gone, Slot};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -189,13 +189,18 @@ impl<T> Ready<T> {
             }
         }
         self.windows.retain(|_, tasks| !tasks.is_empty());
-        if !gone.away.is_empty() {
-            let waiting = self.windows.values_mut().flat_map(BTreeMap::values_mut);
-            gone.chunks = self.records.gather(waiting.filter_map(|entry| match entry {
-                Entry::Whole(_) => None,
-                Entry::Away(record) => Some(record),
-            }));
+    }
+
+    /// Puts records together, and takes out memory in which none is left.
+    pub(super) fn gather(&mut self) -> Vec<Chunk> {
+        if !self.records.may_gather() {
+            return Vec::new();
         }
+        let waiting = self.windows.values_mut().flat_map(BTreeMap::values_mut);
+        self.records.gather(waiting.filter_map(|entry| match entry {
+            Entry::Whole(_) => None,
+            Entry::Away(record) => Some(record),
+        }))
     }
 }
 

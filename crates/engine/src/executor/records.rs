@@ -13,6 +13,7 @@ use super::{Thread, Work, TOGETHER};
 use crate::process;
 use pager::{Charge, ChargeKind, Pager};
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Bytes of a chunk: few are charged, and little is left of the last.
 const CHUNK: usize = 256 << 10;
@@ -26,11 +27,15 @@ const KEPT: u64 = 64 << 10;
 /// And of tasks that are done.
 const KEPT_OF_DONE: u64 = 192 << 10;
 
+/// Memory of some records.
+pub(super) type Chunk = (Box<[u8]>, Charge);
+
 /// The records of a run.
 pub(super) struct Records {
     /// Bytes of a record.
     size: usize,
-    chunks: Vec<(Box<[u8]>, Charge)>,
+    /// None where it was given back: no record of it is in use, or free.
+    chunks: Vec<Option<Chunk>>,
     /// 1. A record is here, in the hands of a thread, or has a task that waits.
     free: Vec<u32>,
     /// What tasks that were put away had been charged with.
@@ -54,8 +59,12 @@ impl Records {
 
     fn add(&mut self, charge: Charge) {
         let bytes = self.of_chunk();
-        let (first, more) = (self.chunks.len() * bytes / self.size, bytes / self.size);
-        self.chunks.push((vec![0; bytes].into_boxed_slice(), charge));
+        let at = self.chunks.iter().position(Option::is_none).unwrap_or(self.chunks.len());
+        let (first, more) = (at * bytes / self.size, bytes / self.size);
+        if at == self.chunks.len() {
+            self.chunks.push(None);
+        }
+        self.chunks[at] = Some((vec![0; bytes].into_boxed_slice(), charge));
         // The first go first: as few of them are touched as are in use.
         self.free.extend((first..first + more).rev().map(|n| n as u32));
     }
@@ -67,21 +76,28 @@ impl Records {
 
     pub(super) fn get(&self, record: u32) -> &[u8] {
         let (chunk, from) = self.at(record);
-        &self.chunks[chunk].0[from..from + self.size]
+        let (bytes, _) = self.chunks[chunk].as_ref().expect(IN_USE);
+        &bytes[from..from + self.size]
     }
 
-    pub(super) fn set(&mut self, record: u32, bytes: &[u8]) {
+    pub(super) fn set(&mut self, record: u32, to: &[u8]) {
         let ((chunk, from), size) = (self.at(record), self.size);
-        self.chunks[chunk].0[from..from + size].copy_from_slice(bytes);
+        let (bytes, _) = self.chunks[chunk].as_mut().expect(IN_USE);
+        bytes[from..from + size].copy_from_slice(to);
     }
 
     pub(super) fn put_back(&mut self, record: u32) {
         self.free.push(record);
     }
 
-    /// Moves tasks to the first records, and takes out the chunks behind them, to be freed under no lock. `tasks` are all that wait in a
-    /// record; what a thread has in its hands stays where it is.
-    pub(super) fn gather<'a>(&mut self, tasks: impl Iterator<Item = &'a mut u32>) -> Vec<(Box<[u8]>, Charge)> {
+    /// Whether there is so much free that [`Records::gather`] may give some back.
+    pub(super) fn may_gather(&self) -> bool {
+        self.size > 0 && self.free.len() >= self.of_chunk() / self.size
+    }
+
+    /// Moves tasks to the first records, and takes out chunks in which nothing is left, to be freed under no lock. `tasks` are all that
+    /// wait in a record; what a thread has in its hands stays where it is.
+    pub(super) fn gather<'a>(&mut self, tasks: impl Iterator<Item = &'a mut u32>) -> Vec<Chunk> {
         let mut free: BTreeSet<u32> = self.free.drain(..).collect();
         let mut tasks: Vec<&mut u32> = tasks.collect();
         tasks.sort_unstable_by_key(|record| core::cmp::Reverse(**record));
@@ -95,19 +111,23 @@ impl Records {
             self.set(first, &bytes);
             free.insert(core::mem::replace(record, first));
         }
-        let in_chunk = self.of_chunk().checked_div(self.size).unwrap_or(0);
+        let in_chunk = self.of_chunk() / self.size.max(1);
         let mut gone = Vec::new();
-        while let Some(first) = self.chunks.len().checked_sub(1).map(|n| (n * in_chunk) as u32) {
-            if free.range(first..).count() < in_chunk {
-                break;
+        for (n, chunk) in self.chunks.iter_mut().enumerate() {
+            let records = (n * in_chunk) as u32..((n + 1) * in_chunk) as u32;
+            if chunk.is_some() && free.range(records.clone()).count() == in_chunk {
+                records.for_each(|record| {
+                    free.remove(&record);
+                });
+                gone.extend(chunk.take());
             }
-            free.split_off(&first);
-            gone.extend(self.chunks.pop());
         }
         self.free.extend(free.into_iter().rev());
         gone
     }
 }
+
+const IN_USE: &str = "a record in use has its memory";
 
 /// A task that waits in a record.
 pub(super) struct Away {
@@ -143,14 +163,15 @@ impl<T> Waiting<T> {
 pub(super) struct Hands {
     /// Records without a task.
     spare: Vec<u32>,
-    /// What tasks that were put away had been charged with: up to [`KEPT`], and what has come since records were last wanted.
+    /// What tasks that were put away or are done had been charged with: some, and what has come since records were last wanted.
     kept: Charge,
     /// What tasks were put away as that are not handed back yet, one after the other.
     put: Vec<u8>,
     /// What was in the records of the tasks that were taken last.
     taken: Vec<u8>,
-    /// The window in which there was no memory for more records: there is none for the next task, either.
-    refused: Option<u32>,
+    /// The window in which there was no memory for more records, and how many tasks had been dropped by then: there is none for the next
+    /// task, either, until there is another window or some were dropped.
+    refused: Option<(u32, u64)>,
 }
 
 impl Hands {
@@ -222,12 +243,13 @@ where
                 records.chunk_charge()
             };
             if self.hands.spare.is_empty() {
-                if self.hands.refused == Some(window) {
+                let now = Some((window, s.dropped.load(Relaxed)));
+                if self.hands.refused == now {
                     return None;
                 }
                 // Not under the lock: what is dropped for it may wake tasks.
                 let Ok(charge) = s.pager.charge(ChargeKind::Tasks, bytes as u64) else {
-                    self.hands.refused = Some(window);
+                    self.hands.refused = now;
                     return None;
                 };
                 s.lock().ready.records.add(charge);
@@ -248,7 +270,13 @@ where
         let task = self.work.take_up(away.number, bytes).expect("a task that was put away in this process comes back");
         let bytes = self.work.bytes(&task) as u64;
         let mut charge = self.kept(bytes);
-        match self.insist(|_| charge.grow(bytes)) {
+        // What this thread has under way goes first: this one loses nothing by waiting.
+        let charged = if self.lanes.iter().any(Option::is_some) {
+            self.charged(&mut |_| charge.grow(bytes)).map_err(|refused| Refused { another: true, ..refused })
+        } else {
+            self.insist(|_| charge.grow(bytes))
+        };
+        match charged {
             Ok(()) => {
                 let Away { number, window, place, record, .. } = away;
                 self.hands.spare.push(record);
@@ -259,9 +287,14 @@ where
                 let (restarts, wanted, hold) = (0, Vec::new(), None);
                 return Some(Box::new(Slot { number, task, charge, restarts, wanted, hold, window, place }));
             }
-            Err(Refused { full, alone: true }) => s.fail(too_small(full, "a line under way")),
+            Err(Refused { full, alone: true, .. }) => s.fail(too_small(full, "a line under way")),
             // Its record is as it was.
-            Err(_) => s.lock().ready.push_first(Waiting::Away(away)),
+            Err(Refused { another: true, .. }) => s.lock().ready.push_first(Waiting::Away(away)),
+            Err(_) => {
+                drop((task, charge));
+                self.hands.spare.push(away.record);
+                s.again(&[(away.number, away.window)]);
+            }
         }
         None
     }
@@ -280,7 +313,8 @@ where
     /// Keeps some of what a task that is done was charged with: the allocator does. All of it would cost pages where lines are long (at
     /// 6 MiB 1,000 streamlines came to 80 to 770 KiB below limit and base without, to 800 to 1,350 with, and evicted 1.4 times the pages).
     pub(super) fn keep(&mut self, mut charge: Charge) {
-        let more = KEPT_OF_DONE.saturating_sub(self.hands.kept.bytes());
+        let most = KEPT_OF_DONE.min(self.shared.pager.ledger().limit() / 16 / self.load.workers.max(1) as u64);
+        let more = most.saturating_sub(self.hands.kept.bytes());
         self.hands.kept.take_from(&mut charge, more);
     }
 
@@ -291,7 +325,9 @@ where
         let any = !self.mine.is_empty();
         self.mine.drain(..).for_each(|waiting| q.ready.push_first(waiting));
         self.hands.spare.drain(..).for_each(|record| q.ready.records.put_back(record));
-        q.ready.records.kept.take_from(&mut self.hands.kept, u64::MAX);
+        if self.work.record_bytes() > 0 {
+            q.ready.records.kept.take_from(&mut self.hands.kept, u64::MAX);
+        }
         any
     }
 
@@ -310,18 +346,25 @@ where
         slot.charge.take_from(&mut kept, u64::MAX);
         match self.insist(|_| slot.charge.grow(bytes as u64)) {
             Ok(()) => return Some(slot),
-            Err(Refused { full, alone: true }) => s.fail(too_small(full, what)),
+            Err(Refused { full, alone: true, .. }) => s.fail(too_small(full, what)),
             Err(_) => s.dropped(vec![slot]),
         }
         None
     }
 
-    /// Releases what tasks had been charged with that were put away.
+    /// Releases what tasks had been charged with that were put away or are done, and records that are free.
     pub(super) fn release_kept(&mut self) {
         let mut kept = self.shared.pager.no_charge(ChargeKind::Tasks);
         kept.take_from(&mut self.hands.kept, u64::MAX);
-        kept.take_from(&mut self.shared.lock().ready.records.kept, u64::MAX);
-        if kept.bytes() > 0 {
+        let chunks = {
+            let mut q = self.shared.lock();
+            kept.take_from(&mut q.ready.records.kept, u64::MAX);
+            q.ready.gather()
+        };
+        let any = kept.bytes() > 0 || !chunks.is_empty();
+        // Before their charge.
+        let _charges: Vec<Charge> = chunks.into_iter().map(|(_, charge)| charge).collect();
+        if any {
             process::give_back_freed();
         }
     }
@@ -358,15 +401,18 @@ mod tests {
         let what: Vec<u8> = live.iter().map(|n| *n as u8).collect();
         records.free = all.into_iter().filter(|n| n % 2 == 0).collect();
         let gone = records.gather(live.iter_mut());
-        assert_eq!((gone.len(), records.chunks.len()), (1, 1));
+        assert_eq!((gone.len(), records.chunks.iter().flatten().count()), (1, 1));
         for (record, byte) in live.iter().zip(what) {
             assert!(records.get(*record).iter().all(|b| *b == byte), "record {record}");
         }
         drop(gone);
         assert_eq!(pager.ledger().of(ChargeKind::Tasks) - before, records.chunk_charge() as u64);
-        // One in a thread's hands keeps its chunk.
+        // What is in a thread's hands keeps its chunk, and no other.
         records.free.clear();
         assert!(records.gather(core::iter::empty()).is_empty());
+        records.add(pager.charge(ChargeKind::Tasks, records.chunk_charge() as u64).unwrap());
+        assert_eq!(records.chunks.iter().flatten().count(), 2, "where the other was");
+        assert_eq!(records.gather(core::iter::empty()).len(), 1);
         drop(records);
         assert_eq!(pager.ledger().of(ChargeKind::Tasks), before);
     }

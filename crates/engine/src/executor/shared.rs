@@ -2,7 +2,7 @@
 
 use super::parked::Parked;
 use super::ready::Ready;
-use super::records::Waiting;
+use super::records::{Chunk, Waiting};
 use super::Load;
 use crate::process;
 use field::error::FieldError;
@@ -53,8 +53,8 @@ pub(super) struct Gone<T> {
     pub(super) slots: Vec<Box<Slot<T>>>,
     /// Numbers and windows of those that were put away.
     pub(super) away: Vec<(u64, u32)>,
-    /// Memory that they were the last in.
-    pub(super) chunks: Vec<(Box<[u8]>, Charge)>,
+    /// Memory of records in which none is left.
+    pub(super) chunks: Vec<Chunk>,
 }
 
 impl<T> Gone<T> {
@@ -377,6 +377,7 @@ impl<T> Shared<T> {
         let mut q = self.lock();
         q.parked.drop_those(count, &which, &mut gone);
         q.ready.drop_those(count, which, &mut gone);
+        gone.chunks = q.ready.gather();
         drop(q);
         let n = gone.len();
         if n > 0 {
