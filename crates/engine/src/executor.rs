@@ -55,7 +55,7 @@ const TELL_EVERY: Duration = Duration::from_millis(80);
 /// where one alone took 7.8.
 const TOGETHER: usize = 32;
 /// A task's state is charged anew when it has grown by this much: what a dozen of them have not been charged with yet must be little at
-/// the smallest limits, too (with 64 KiB one run in five at 6 MiB went beyond limit and base).
+/// the smallest limits, too.
 const CHARGE_STEP: usize = 8 << 10;
 
 /// Runs all tasks of `work`. `watch` is called on the calling thread about ten times a second with the number of finished

@@ -29,9 +29,9 @@ where
         }
     }
 
-    /// Charges something for a task that has got far. First workers let go of what they pinned in their last steps, and pages in
-    /// flight come and can be given up. Then tasks go that nobody steps: this one has more to lose, or is done. Of two threads that
-    /// insist the second gives up its task.
+    /// Charges something for a task that has got far, or is to go on where this thread has no other. First workers let go of what they
+    /// pinned in their last steps, and pages in flight come and can be given up. Then tasks go that nobody steps: this one has more to
+    /// lose, or is done, or nothing else goes on. Of two threads that insist the second gives up its task, or leaves it waiting.
     pub(super) fn insist<T>(&mut self, mut charge: impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, Refused> {
         let s = self.shared;
         let mut refused = match self.charged(&mut charge) {

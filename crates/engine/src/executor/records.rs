@@ -24,7 +24,7 @@ pub(crate) const OF_RECORD: usize = 80;
 /// Bytes of charges that a thread keeps for itself.
 const KEPT: u64 = 64 << 10;
 
-/// And of tasks that are done.
+/// Bytes of charges of tasks that are done that a thread keeps at most.
 const KEPT_OF_DONE: u64 = 192 << 10;
 
 /// Memory of some records.
@@ -38,7 +38,7 @@ pub(super) struct Records {
     chunks: Vec<Option<Chunk>>,
     /// 1. A record is here, in the hands of a thread, or has a task that waits.
     free: Vec<u32>,
-    /// What tasks that were put away had been charged with.
+    /// What tasks that were put away, or are done, had been charged with.
     kept: Charge,
 }
 
@@ -299,7 +299,7 @@ where
         None
     }
 
-    /// A charge of up to so many bytes of what tasks had been charged with that were put away.
+    /// A charge of up to so many bytes of what tasks had been charged with that were put away or are done.
     pub(super) fn kept(&mut self, bytes: u64) -> Charge {
         if self.hands.kept.bytes() < bytes {
             let less = bytes.max(KEPT) - self.hands.kept.bytes();
