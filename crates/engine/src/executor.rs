@@ -282,7 +282,7 @@ where
                 let workers = self.load.workers.max(1);
                 let waiting = q.at_once.min(q.fitting.0) / (LANES * workers);
                 let more = (q.ready.in_first() / (2 * workers)).min(TOGETHER).min(waiting);
-                self.mine.extend((1..more).map_while(|_| q.ready.pop()));
+                self.mine.extend((1..more).map_while(|_| q.pop()));
                 self.hands.take(core::iter::once(first).chain(&mut self.mine), &mut q.ready.records);
             }
             next
@@ -333,7 +333,7 @@ where
             let _judge = pager::patient::lock(&s.judge);
             let idle = s.waiting.load(SeqCst) == s.live.load(SeqCst) && {
                 let q = s.lock();
-                (q.ready.none() || q.enough_wait()) && q.active > 0
+                (q.none_ready() || q.enough_wait()) && q.active > 0
             };
             if idle && s.dropped.load(SeqCst) == dropped && s.limit.load(SeqCst) == s.pager.ledger().limit() {
                 // What others have let go of since.
@@ -408,11 +408,10 @@ where
     fn turn(&mut self, lane: usize, mut slot: Box<Slot<W::Task>>) {
         let s = self.shared;
         let window = self.work.window(&slot.task);
-        self.ahead.pages.clear();
         if let Err(e) = self.work.turned(&mut self.context, lane, &mut slot.task, &mut self.ahead.pages) {
             return s.fail(e);
         }
-        self.ahead.take_new(window);
+        self.ahead.take_new(window, |page, pages| self.work.of_page(window, page, pages));
         let from = core::mem::replace(&mut slot.window, window);
         slot.place = self.place(&slot);
         let waiting = match self.put_away(slot) {
@@ -422,7 +421,7 @@ where
                 slot.window = from;
                 let Some(mut slot) = self.charge(slot, bytes, "a line under way") else { return };
                 slot.window = window;
-                slot.charge.shrink(bytes as u64);
+                self.hands.shrink(&mut slot.charge, bytes as u64);
                 Waiting::Whole(slot)
             }
             away => away,
@@ -532,7 +531,15 @@ where
         }
         slot.place = self.place(&slot);
         // Parked before the pages are asked for: the wake may come at once, from any thread.
-        let token = s.lock().parked.park(slot);
+        let token = {
+            let mut q = s.lock();
+            // Those beside it that are put away would lack the same pages.
+            let beside = |waiting: &Waiting<W::Task>| waiting.is_away_at(slot.window, slot.place >> parked::WITHIN);
+            while self.mine.front().is_some_and(beside) {
+                self.mine.pop_front().into_iter().for_each(|waiting| q.ready.push(waiting));
+            }
+            q.parked.park(slot)
+        };
         if s.pager.request(&missing, token as u64, &self.wake, Priority::Demand) == Requested::Ready {
             let mut q = s.lock();
             // No wake comes.

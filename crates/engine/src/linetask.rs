@@ -3,7 +3,7 @@
 use crate::admission::{place_of, SeedOrder, SeedRule};
 use crate::executor::{Outcome, Work, OF_RECORD};
 use crate::handover::{cut, Sink};
-use crate::leaving::Leaving;
+use crate::leaving::{Leaving, ZonePage};
 use crate::limits::{active_lines, results_budget, too_large};
 use crate::output::LineLayout;
 use crate::pathlines::Units;
@@ -134,8 +134,10 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
         sink.spool.set_budget(results_budget(limit)).map_err(FieldError::from)?;
         let holds = self.whole_step.saturating_mul(3) <= limit / 2;
-        if self.holds.swap(holds, Relaxed) != holds {
-            self.leaving.passed(0);
+        match (self.holds.swap(holds, Relaxed), holds) {
+            (false, true) => self.leaving.stop(),
+            (true, false) => self.leaving.begin(self.window.load(Relaxed)),
+            _ => {}
         }
         Ok(self.most_active(limit))
     }
@@ -161,7 +163,7 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         flow: &mut Self::Context,
         lane: usize,
         task: &mut Self::Task,
-        ahead: &mut Vec<PageId>,
+        ahead: &mut Vec<ZonePage>,
     ) -> Result<(), FieldError> {
         let line = &mut task.line;
         if self.roomy.load(Relaxed) {
@@ -177,6 +179,9 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         let lines = cut(self.layout, task.number, self.moment, &piece);
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
         sink.extend(&piece, &lines, first).map_err(FieldError::from)
+    }
+    fn of_page(&self, window: u32, page: ZonePage, pages: &mut Vec<PageId>) {
+        self.tracer.of_page(window, page, pages);
     }
     fn record_bytes(&self) -> usize {
         self.record_bytes
@@ -197,10 +202,13 @@ impl<T: Tracer> Work for Tracing<'_, T> {
     fn passed(&self, window: u32) -> Vec<PageId> {
         self.pager.keep_used_since(self.since.swap(self.pager.now(), Relaxed));
         let evicted = self.pager.evictions();
-        self.roomy.store(self.evicted.swap(evicted, Relaxed) == evicted, Relaxed);
+        let roomy = self.evicted.swap(evicted, Relaxed) == evicted;
+        self.roomy.store(roomy, Relaxed);
         self.window.store(window, Relaxed);
         self.pager.sort_out_offers();
-        self.leaving.passed(window);
+        if !self.holds.load(Relaxed) {
+            self.leaving.passed(window, !roomy);
+        }
         let (arrays, steps) = self.tracer.passed(window);
         if !steps.is_empty() && !self.keeps_passed {
             self.pager.give_back_segments(arrays, steps);
@@ -244,11 +252,6 @@ impl<T: Tracer> Tracing<'_, T> {
     /// A line has come into another window, or is done.
     fn moved(&self, task: &mut LineTask<T::Line>, to: Option<(u32, CellId)>) {
         if !self.goes_through_time() {
-            return;
-        }
-        if self.holds.load(Relaxed) {
-            // Should the limit be lowered, the lines are counted from then on.
-            task.at = to;
             return;
         }
         let (mut left, from) = (Vec::new(), core::mem::replace(&mut task.at, to));

@@ -8,7 +8,7 @@ pub use crate::handover::{line_layout, provenance};
 use crate::leaving::Leaving;
 use crate::limits::{
     enough_limit, kept_away, least_limit, line_bytes, more_than, results_budget, window_bytes, would_do, KEPT_LEAST,
-    KEPT_POINTS,
+    KEPT_POINTS, OF_STATES,
 };
 use crate::linetask::{Tracing, OF_TASK};
 use crate::output::{self, LineArrays, LineLayout, LineSpool, OutputFile, OutputFormat, SpoolOptions};
@@ -262,15 +262,15 @@ impl Job<'_> {
             let tracer = tracer?;
             let through_time = T::WINDOWED && tracer.windows() > 1;
             let own = tracer.most_bytes() as u64;
-            let fit = |bytes: u64| tasks.saturating_mul(bytes + OF_TASK) <= limit / 16;
+            let fit = |bytes: u64, part: u64| tasks.saturating_mul(bytes + OF_TASK) <= limit / part;
             let room = |points| own + window_bytes(components, points);
-            let points = if fit(room(KEPT_POINTS)) { KEPT_POINTS } else { KEPT_LEAST };
+            let points = if fit(room(KEPT_POINTS), 16) { KEPT_POINTS } else { KEPT_LEAST };
             let line_bytes = match (through_time, keeps) {
                 (true, false) => room(points),
                 (true, true) => own + line_bytes / 4,
                 _ => line_bytes,
             };
-            let puts_away = through_time && T::AWAY_BYTES > 0 && !keeps && !fit(line_bytes);
+            let puts_away = through_time && T::AWAY_BYTES > 0 && !keeps && !fit(line_bytes, OF_STATES);
             // What a line that is amid a step takes beside its record is counted with those that are.
             let (record_bytes, under_way_bytes, together) = if puts_away {
                 let away = T::AWAY_BYTES as u64;

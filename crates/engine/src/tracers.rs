@@ -103,8 +103,10 @@ pub(crate) trait Tracer: Sync {
     fn drain(_line: &mut Self::Line, _least: usize) -> Option<Joined> {
         None
     }
-    /// Adds the pages that a line will likely want in the window at whose beginning it waits.
-    fn ahead(&self, _flow: &mut Self::Flow, _lane: usize, _line: &Self::Line, _pages: &mut Vec<PageId>) {}
+    /// Adds the pages of points that a line will likely want in the window at whose beginning it waits.
+    fn ahead(&self, _flow: &mut Self::Flow, _lane: usize, _line: &Self::Line, _pages: &mut Vec<ZonePage>) {}
+    /// Adds what is read of a page of points in a window.
+    fn of_page(&self, _window: u32, _page: ZonePage, _pages: &mut Vec<PageId>) {}
     /// The arrays that differ from step to step, sorted, and the time steps of them that nobody wants any more from a window on.
     fn passed(&self, _window: u32) -> (&[ArrayId], Range<u32>) {
         (&[], 0..0)
@@ -257,24 +259,30 @@ impl<L: UnsteadyLine> Tracer for Unsteady<L> {
     fn drain(line: &mut L, least: usize) -> Option<Joined> {
         line.drain(least)
     }
-    fn ahead(&self, flow: &mut Self::Flow, lane: usize, line: &L, pages: &mut Vec<PageId>) {
+    fn ahead(&self, flow: &mut Self::Flow, lane: usize, line: &L, pages: &mut Vec<ZonePage>) {
         if self.ahead != ReadAhead::Along {
             return;
         }
-        let first = self.series.interval_of(line.window(), L::times(&self.options));
-        let second = if self.series.linear { self.series.next(first) } else { first };
         line.ahead(flow, &self.options, lane, &mut |cell| {
-            let zone = &self.zones[cell.zone as usize];
-            for array in self.wanted.get(cell.zone as usize).into_iter().flatten().map(|a| &zone.arrays[*a]) {
-                let steps = if array.steady { [0, 0] } else { [first, second] };
-                zone.translation.pages_of_cell(cell.ijk, |page| {
-                    pages.push(PageId::new(array.id, steps[0], page));
-                    if steps[1] != steps[0] {
-                        pages.push(PageId::new(array.id, steps[1], page));
-                    }
-                });
-            }
+            self.zones[cell.zone as usize].translation.pages_of_cell(cell.ijk, |page| {
+                // Most lines stay where they are.
+                if pages.last() != Some(&(cell.zone, page)) {
+                    pages.push((cell.zone, page));
+                }
+            });
         });
+    }
+    fn of_page(&self, window: u32, (zone, page): ZonePage, pages: &mut Vec<PageId>) {
+        let first = self.series.interval_of(window, L::times(&self.options));
+        let second = if self.series.linear { self.series.next(first) } else { first };
+        let of = &self.zones[zone as usize];
+        for array in self.wanted.get(zone as usize).into_iter().flatten().map(|a| &of.arrays[*a]) {
+            let steps = if array.steady { [0, 0] } else { [first, second] };
+            pages.push(PageId::new(array.id, steps[0], page));
+            if steps[1] != steps[0] {
+                pages.push(PageId::new(array.id, steps[1], page));
+            }
+        }
     }
     fn passed(&self, window: u32) -> (&[ArrayId], Range<u32>) {
         (&self.arrays, self.series.passed(window, L::times(&self.options)))

@@ -108,19 +108,20 @@ impl Work for Paths<'_> {
         flow: &mut Self::Context,
         lane: usize,
         (n, line, pieces): &mut Self::Task,
-        ahead: &mut Vec<PageId>,
+        ahead: &mut Vec<(u32, u64)>,
     ) -> Result<(), FieldError> {
         let zones = &self.zones;
-        // What is read ahead, and how much is handed over at a time, may be anything.
         line.ahead(flow, self.options, lane, &mut |cell| {
-            let z = &zones[cell.zone as usize];
-            let step = (*n % TIMES.len()) as u32;
-            z.translation.pages_of_cell(cell.ijk, |page| {
-                ahead.extend(z.arrays.iter().map(|a| PageId::new(a.id, if a.steady { 0 } else { step }, page)));
-            });
+            zones[cell.zone as usize].translation.pages_of_cell(cell.ijk, |page| ahead.push((cell.zone, page)));
         });
+        // How much is handed over at a time may be anything.
         pieces.extend(line.drain(*n % 7));
         Ok(())
+    }
+    fn of_page(&self, _window: u32, (zone, page): (u32, u64), pages: &mut Vec<PageId>) {
+        // What is read ahead may be anything, too.
+        let (z, step) = (&self.zones[zone as usize], (page as usize % TIMES.len()) as u32);
+        pages.extend(z.arrays.iter().map(|a| PageId::new(a.id, if a.steady { 0 } else { step }, page)));
     }
     fn passed(&self, window: u32) -> Vec<PageId> {
         let unsteady = |z: &Zone| z.arrays.iter().filter(|a| !a.steady).map(|a| a.id).collect::<Vec<_>>();

@@ -143,6 +143,17 @@ impl UnsteadyLine for Streakline {
         self.window
     }
 
+    fn ahead<N: Nodes>(
+        &self,
+        flow: &mut UnsteadyFlow<N>,
+        options: &StreakOptions,
+        lane: usize,
+        cells: &mut dyn FnMut(CellId),
+    ) {
+        // Those that are yet to be let go begin where the last did, near enough.
+        self.particles.iter().for_each(|p| p.ahead(flow, &options.path, lane, cells));
+    }
+
     fn fail(&mut self) {
         self.particles = Vec::new();
         self.line.end(Reason::Failed);

@@ -18,9 +18,10 @@ pub(crate) fn hash(id: PageId) -> u64 {
     (a ^ b.rotate_left(29)).wrapping_mul(0xD6E8_FEB8_6659_FD93)
 }
 
-/// Hashes pages, and sizes of slots, for the maps that are used under the lock.
+/// Hashes pages, and other small numbers, for maps that are used under locks: some nanoseconds, where the standard library's takes
+/// tens. Not for keys that somebody may choose so that they fall together.
 #[derive(Copy, Clone, Default)]
-pub(crate) struct IdHash(u64);
+pub struct IdHash(u64);
 
 impl std::hash::Hasher for IdHash {
     fn finish(&self) -> u64 {
@@ -42,7 +43,8 @@ impl std::hash::Hasher for IdHash {
     }
 }
 
-pub(crate) type PageHash = std::hash::BuildHasherDefault<IdHash>;
+/// Makes [`IdHash`]es.
+pub type PageHash = std::hash::BuildHasherDefault<IdHash>;
 
 struct Slots {
     shift: u32,

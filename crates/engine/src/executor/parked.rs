@@ -4,6 +4,7 @@
 //! the same pages, so that places, and not tasks, say how much is on its way for them.
 
 use super::shared::{Gone, Slot};
+use pager::PageHash;
 use std::collections::HashMap;
 
 /// Bits of a [place](super::Work::place) that say where in a neighbourhood it is.
@@ -12,26 +13,26 @@ pub(super) const WITHIN: u32 = 12;
 pub(super) struct Parked<T> {
     /// By token. A token is free again when its wake has come, whatever has become of its task.
     slots: Vec<Option<Box<Slot<T>>>>,
-    /// The neighbourhood of each token's task.
-    at: Vec<u64>,
+    /// The window and the neighbourhood of each token's task.
+    at: Vec<(u32, u64)>,
     free: Vec<usize>,
     /// Tasks in each neighbourhood.
-    places: HashMap<u64, u32>,
+    places: HashMap<(u32, u64), u32, PageHash>,
 }
 
 impl<T> Parked<T> {
     pub(super) fn new() -> Self {
-        Self { slots: Vec::new(), at: Vec::new(), free: Vec::new(), places: HashMap::new() }
+        Self { slots: Vec::new(), at: Vec::new(), free: Vec::new(), places: HashMap::default() }
     }
 
     /// Parks a task, and gives the token under which it waits.
     pub(super) fn park(&mut self, slot: Box<Slot<T>>) -> usize {
-        let place = slot.place >> WITHIN;
+        let place = (slot.window, slot.place >> WITHIN);
         *self.places.entry(place).or_insert(0) += 1;
         let token = self.free.pop().unwrap_or(self.slots.len());
         if token == self.slots.len() {
             self.slots.push(None);
-            self.at.push(0);
+            self.at.push((0, 0));
         }
         (self.slots[token], self.at[token]) = (Some(slot), place);
         token
@@ -53,6 +54,11 @@ impl<T> Parked<T> {
     /// Tasks that wait, and places where they do.
     pub(super) fn waiting(&self) -> (usize, usize) {
         (self.slots.len() - self.free.len(), self.places.len())
+    }
+
+    /// Whether a task of the window waits in the neighbourhood of a place.
+    pub(super) fn any_at(&self, window: u32, place: u64) -> bool {
+        self.places.contains_key(&(window, place >> WITHIN))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Slot<T>> {

@@ -11,6 +11,7 @@
 //! 32 MiB, a third of a time step, had read more than a hundred times what they touch when they were stopped; in the order of places they
 //! read it three times, and less since their states are put away.)
 
+use super::parked::WITHIN;
 use super::records::{Chunk, Records, Waiting};
 use super::shared::{Gone, Slot};
 use std::collections::{BTreeMap, VecDeque};
@@ -19,12 +20,42 @@ use std::collections::{BTreeMap, VecDeque};
 pub(super) const AHEAD: u32 = 1;
 
 /// Tasks of a window by place, and where that is the same by number.
-type Places<T> = BTreeMap<(u64, u64), Entry<T>>;
+struct Places<T> {
+    whole: BTreeMap<(u64, u64), Box<Slot<T>>>,
+    /// Those that are put away: the record of each.
+    away: BTreeMap<(u64, u64), u32>,
+}
 
-enum Entry<T> {
-    Whole(Box<Slot<T>>),
-    /// In this record.
-    Away(u32),
+impl<T> Default for Places<T> {
+    fn default() -> Self {
+        Self { whole: BTreeMap::new(), away: BTreeMap::new() }
+    }
+}
+
+impl<T> Places<T> {
+    fn len(&self) -> usize {
+        self.whole.len() + self.away.len()
+    }
+
+    /// The next that goes on, and whether it is put away: from the low end or from the high one. Of those that are put away none does
+    /// that is at a place where others wait: it would lack the same pages.
+    fn next(&self, low_first: bool, waits: impl Fn(u64) -> bool) -> Option<((u64, u64), bool)> {
+        let mut away = if low_first { self.away.first_key_value() } else { self.away.last_key_value() };
+        while let Some((key, _)) = away.filter(|((place, _), _)| waits(*place)) {
+            let place = key.0 >> WITHIN << WITHIN;
+            away = match (low_first, place.checked_add(1 << WITHIN)) {
+                (true, Some(next)) => self.away.range((next, 0)..).next(),
+                (true, None) => None,
+                (false, _) => self.away.range(..(place, 0)).next_back(),
+            };
+        }
+        let whole = if low_first { self.whole.first_key_value() } else { self.whole.last_key_value() };
+        match (whole.map(|(key, _)| *key), away.map(|(key, _)| *key)) {
+            (Some(whole), Some(away)) if (whole < away) == low_first => Some((whole, false)),
+            (Some(whole), None) => Some((whole, false)),
+            (_, away) => away.map(|key| (key, true)),
+        }
+    }
 }
 
 pub(super) struct Ready<T> {
@@ -102,11 +133,11 @@ impl<T> Ready<T> {
             Waiting::Whole(slot) if !self.windowed => self.queue.push_back(slot),
             Waiting::Whole(slot) => {
                 let (window, key) = (slot.window, (slot.place, slot.number));
-                self.windows.entry(window).or_default().insert(key, Entry::Whole(slot));
+                self.windows.entry(window).or_default().whole.insert(key, slot);
             }
             Waiting::Away(away) => {
                 let places = self.windows.entry(away.window).or_default();
-                places.insert((away.place, away.number), Entry::Away(away.record));
+                places.away.insert((away.place, away.number), away.record);
             }
         }
     }
@@ -119,47 +150,53 @@ impl<T> Ready<T> {
         }
     }
 
+    /// The window and the key of the next task that may go on in time, and whether it is put away; `waits` says whether others wait at
+    /// a place in a window.
+    fn next(&self, waits: impl Fn(u32, u64) -> bool) -> Option<(u32, (u64, u64), bool)> {
+        let mut windows = self.windows.range(..=self.earliest() + self.ahead);
+        windows.find_map(|(window, places)| {
+            let next = places.next(window % 2 == 0, |place| waits(*window, place));
+            next.map(|(key, away)| (*window, key, away))
+        })
+    }
+
     /// The next that may go on.
-    pub(super) fn pop(&mut self) -> Option<Waiting<T>> {
+    pub(super) fn pop(&mut self, waits: impl Fn(u32, u64) -> bool) -> Option<Waiting<T>> {
         if !self.windowed {
             return self.queue.pop_front().map(Waiting::Whole);
         }
-        let bound = self.earliest() + self.ahead;
-        let mut first = self.windows.first_entry().filter(|first| *first.key() <= bound)?;
-        let window = *first.key();
-        let next = if window % 2 == 0 { first.get_mut().pop_first() } else { first.get_mut().pop_last() };
-        if first.get().is_empty() {
-            first.remove();
+        let (window, key, away) = self.next(waits)?;
+        let places = self.windows.get_mut(&window)?;
+        let next = if away {
+            places.away.remove(&key).map(|record| Waiting::away(key.1, window, key.0, record))
+        } else {
+            places.whole.remove(&key).map(Waiting::Whole)
+        };
+        if places.len() == 0 {
+            self.windows.remove(&window);
         }
-        next.map(|((place, number), entry)| match entry {
-            Entry::Whole(slot) => Waiting::Whole(slot),
-            Entry::Away(record) => Waiting::away(number, window, place, record),
-        })
+        next
     }
 
     /// Tasks that wait in the first window where any does.
     pub(super) fn in_first(&self) -> usize {
-        self.windows.first_key_value().map_or(0, |(_, tasks)| tasks.len())
+        self.windows.first_key_value().map_or(0, |(_, places)| places.len())
     }
 
     /// Whether a task may go on in a window before this one.
     pub(super) fn any_before(&self, window: u32) -> bool {
-        self.windows.range(..window).any(|(_, tasks)| !tasks.is_empty())
+        self.windows.range(..window).next().is_some()
     }
 
     /// Whether no task may go on.
-    pub(super) fn none(&self) -> bool {
-        let bound = self.earliest() + self.ahead;
-        self.queue.is_empty() && self.windows.first_key_value().is_none_or(|(window, _)| *window > bound)
+    pub(super) fn none(&self, waits: impl Fn(u32, u64) -> bool) -> bool {
+        self.queue.is_empty() && self.next(waits).is_none()
     }
 
     /// Tasks that wait, and how many of them are held.
     pub(super) fn count(&self) -> (usize, usize) {
-        let all = self.windows.values().map(BTreeMap::len).sum::<usize>() + self.queue.len();
-        let whole = self.windows.values().flat_map(BTreeMap::values).filter_map(|entry| match entry {
-            Entry::Whole(slot) => Some(slot),
-            Entry::Away(_) => None,
-        });
+        let all = self.windows.values().map(Places::len).sum::<usize>() + self.queue.len();
+        let whole = self.windows.values().flat_map(|places| places.whole.values());
         (all, whole.chain(&self.queue).filter(|slot| slot.hold.is_some()).count())
     }
 
@@ -170,25 +207,19 @@ impl<T> Ready<T> {
                 gone.slots.extend(self.queue.remove(at));
             }
         }
-        let goes = |entry: &Entry<T>| match entry {
-            Entry::Whole(slot) => which(slot),
-            Entry::Away(_) => true,
-        };
-        for (window, tasks) in self.windows.iter_mut().rev() {
+        for (window, places) in self.windows.iter_mut().rev() {
+            while gone.len() < most {
+                let Some(((_, number), record)) = places.away.pop_last() else { break };
+                self.records.put_back(record);
+                gone.away.push((number, *window));
+            }
             let left = most - gone.len().min(most);
-            let those = tasks.iter().rev().filter(|(_, entry)| goes(entry)).map(|(key, _)| *key).take(left);
+            let those = places.whole.iter().rev().filter(|(_, slot)| which(slot)).map(|(key, _)| *key).take(left);
             for key in those.collect::<Vec<_>>() {
-                match tasks.remove(&key) {
-                    Some(Entry::Whole(slot)) => gone.slots.push(slot),
-                    Some(Entry::Away(record)) => {
-                        self.records.put_back(record);
-                        gone.away.push((key.1, *window));
-                    }
-                    None => {}
-                }
+                gone.slots.extend(places.whole.remove(&key));
             }
         }
-        self.windows.retain(|_, tasks| !tasks.is_empty());
+        self.windows.retain(|_, places| places.len() > 0);
     }
 
     /// Puts records together, and takes out memory in which none is left.
@@ -196,11 +227,7 @@ impl<T> Ready<T> {
         if !self.records.may_gather() {
             return Vec::new();
         }
-        let waiting = self.windows.values_mut().flat_map(BTreeMap::values_mut);
-        self.records.gather(waiting.filter_map(|entry| match entry {
-            Entry::Whole(_) => None,
-            Entry::Away(record) => Some(record),
-        }))
+        self.records.gather(self.windows.values_mut().flat_map(|places| places.away.values_mut()))
     }
 }
 
@@ -213,6 +240,11 @@ mod tests {
         let charge = pager.charge(ChargeKind::Tasks, 1).unwrap();
         let (restarts, wanted, hold, place) = (0, Vec::new(), None, number);
         Waiting::Whole(Box::new(Slot { number, task: (), charge, restarts, wanted, hold, window, place }))
+    }
+
+    /// At no place does anybody wait.
+    fn nobody(_window: u32, _place: u64) -> bool {
+        false
     }
 
     fn number(waiting: &Waiting<()>) -> u64 {
@@ -232,8 +264,8 @@ mod tests {
             ready.push(record.map_or_else(|| slot(&pager, n, 0), |record| Waiting::away(n, 0, n, record)));
         }
         assert_eq!(ready.count(), (4, 0));
-        assert_eq!(ready.pop().map(|waiting| number(&waiting)), Some(0));
-        match ready.pop() {
+        assert_eq!(ready.pop(nobody).map(|waiting| number(&waiting)), Some(0));
+        match ready.pop(nobody) {
             Some(Waiting::Away(away)) => assert_eq!((away.number, away.place, away.record), (1, 1, 7)),
             _ => panic!("the task at the second place is in a record"),
         }
@@ -241,6 +273,49 @@ mod tests {
         ready.drop_those(9, |_| false, &mut gone);
         assert_eq!((gone.slots.len(), gone.away.as_slice()), (0, [(3, 0)].as_slice()));
         assert_eq!(ready.count(), (1, 0));
+    }
+
+    #[test]
+    fn where_some_wait_for_pages_those_that_are_put_away_stay() {
+        let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
+        let of = |window: u32| {
+            let mut ready = Ready::new(true, AHEAD, Records::new(100, &pager));
+            (0..9).for_each(|_| ready.began());
+            ready.close();
+            (0..9).for_each(|_| ready.turned(0, window));
+            // Three at each of three places; of those at the second one is here.
+            for n in 0..9 {
+                let place = (n / 3) << WITHIN | n;
+                match (n == 4, slot(&pager, n, window)) {
+                    (true, Waiting::Whole(mut slot)) => {
+                        slot.place = place;
+                        ready.push(Waiting::Whole(slot));
+                    }
+                    _ => ready.push(Waiting::away(n, window, place, n as u32)),
+                }
+            }
+            ready
+        };
+        let all = |mut ready: Ready<()>, waits: &dyn Fn(u32, u64) -> bool| -> Vec<u64> {
+            let order = std::iter::from_fn(|| ready.pop(waits)).map(|waiting| number(&waiting)).collect();
+            assert!(ready.none(waits));
+            order
+        };
+        let at = |window: u32, places: &'static [u64]| {
+            move |w: u32, place: u64| w == window && places.contains(&(place >> WITHIN))
+        };
+        assert_eq!(all(of(2), &nobody), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(
+            all(of(2), &at(3, &[0, 1, 2])),
+            [0, 1, 2, 3, 4, 5, 6, 7, 8],
+            "who waits in another window says nothing"
+        );
+        assert_eq!(all(of(2), &at(2, &[0])), [3, 4, 5, 6, 7, 8]);
+        assert_eq!(all(of(2), &at(2, &[1])), [0, 1, 2, 4, 6, 7, 8], "whose pages have come goes on");
+        assert_eq!(all(of(2), &at(2, &[0, 2])), [3, 4, 5]);
+        assert_eq!(all(of(2), &at(2, &[0, 1, 2])), [4]);
+        assert_eq!(all(of(3), &at(3, &[1])), [8, 7, 6, 4, 2, 1, 0]);
+        assert_eq!(all(of(3), &at(3, &[0, 1, 2])), [4]);
     }
 
     #[test]
@@ -258,14 +333,14 @@ mod tests {
         // One is still in the first window, and waits for pages.
         assert!(ready.passed().is_none());
         let mut order = Vec::new();
-        while let Some(waiting) = ready.pop() {
+        while let Some(waiting) = ready.pop(nobody) {
             order.push(number(&waiting));
         }
         assert_eq!(order, [2, 0], "the last place first, and none two windows ahead");
-        assert!(ready.none());
+        assert!(ready.none(nobody));
         ready.ended(0);
         assert_eq!(ready.passed(), Some(1));
-        assert_eq!(ready.pop().map(|slot| number(&slot)), Some(1));
+        assert_eq!(ready.pop(nobody).map(|slot| number(&slot)), Some(1));
         for window in [1, 1, 2] {
             assert!(!ready.may_begin());
             ready.ended(window);
@@ -282,12 +357,12 @@ mod tests {
         ready.close();
         ready.turned(0, 1);
         ready.push(slot(&pager, 0, 1));
-        assert!(ready.none() && ready.pop().is_none());
+        assert!(ready.none(nobody) && ready.pop(nobody).is_none());
         assert!(ready.any_before(2) && !ready.any_before(1));
         ready.turned(0, 1);
         ready.push(slot(&pager, 1, 1));
         assert_eq!(ready.earliest(), 1);
-        assert_eq!(ready.pop().map(|slot| number(&slot)), Some(1));
+        assert_eq!(ready.pop(nobody).map(|slot| number(&slot)), Some(1));
     }
 
     #[test]
@@ -304,7 +379,7 @@ mod tests {
         let mut gone = Gone::new();
         ready.drop_those(1, |slot| slot.number != 2, &mut gone);
         assert_eq!(gone.slots.iter().map(|slot| slot.number).collect::<Vec<_>>(), [1]);
-        let order: Vec<u64> = std::iter::from_fn(|| ready.pop()).map(|slot| number(&slot)).collect();
+        let order: Vec<u64> = std::iter::from_fn(|| ready.pop(nobody)).map(|slot| number(&slot)).collect();
         assert_eq!(order, [9, 0, 2]);
     }
 }

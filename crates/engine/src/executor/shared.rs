@@ -146,11 +146,22 @@ impl<T> Queue<T> {
         tasks >= self.at_once.min(self.fitting.0) || places >= self.fitting.1
     }
 
+    /// A task that may go on.
+    pub(super) fn pop(&mut self) -> Option<Waiting<T>> {
+        let parked = &self.parked;
+        self.ready.pop(|window, place| parked.any_at(window, place))
+    }
+
+    /// Whether none may.
+    pub(super) fn none_ready(&self) -> bool {
+        self.ready.none(|window, place| self.parked.any_at(window, place))
+    }
+
     /// A task that may go on, or the number of one that may begin now; of a run through time those begin first.
     pub(super) fn next(&mut self, tasks: u64, windowed: bool) -> Option<Next<T>> {
         let first = if windowed { self.number(tasks).map(Next::Begin) } else { None };
         first.or_else(|| {
-            let ready = if self.enough_wait() { None } else { self.ready.pop() };
+            let ready = if self.enough_wait() { None } else { self.pop() };
             ready.map(Next::Ready).or_else(|| self.number(tasks).map(Next::Begin))
         })
     }

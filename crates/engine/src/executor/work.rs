@@ -1,5 +1,6 @@
 //! What the executor is told, and tells.
 
+use crate::leaving::ZonePage;
 use field::error::FieldError;
 use field::space::LANES;
 use kernels::streamline::Progress;
@@ -58,8 +59,8 @@ pub trait Work: Sync {
     fn waiting(&self, _limit: u64) -> (usize, usize) {
         (usize::MAX, usize::MAX)
     }
-    /// A task has come to another window and waits until it is its turn there: hands over what it need not keep, and adds the pages that
-    /// it will likely want to `ahead`.
+    /// A task has come to another window and waits until it is its turn there: hands over what it need not keep, and adds the pages of
+    /// points that it will likely want to `ahead`.
     ///
     /// # Errors
     /// Anything; it ends the run.
@@ -68,10 +69,12 @@ pub trait Work: Sync {
         _context: &mut Self::Context,
         _lane: usize,
         _task: &mut Self::Task,
-        _ahead: &mut Vec<PageId>,
+        _ahead: &mut Vec<ZonePage>,
     ) -> Result<(), FieldError> {
         Ok(())
     }
+    /// Adds what tasks read of a page of points in a window.
+    fn of_page(&self, _window: u32, _page: ZonePage, _pages: &mut Vec<PageId>) {}
     /// Bytes of a task that is put away while it waits for its turn; 0 where none is.
     fn record_bytes(&self) -> usize {
         0
