@@ -19,6 +19,8 @@ PARTIAL = 3
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs `farfield` and exits."""
     _stop_in_order()
+    # NumPy's linear algebra, which nothing here uses, starts a thread a core when it is imported, and these spin for 0.1 s.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     code = run(sys.argv[1:] if arguments is None else list(arguments))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # what is done is done: the exit code tells how it ended
