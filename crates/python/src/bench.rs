@@ -75,11 +75,12 @@ fn run(options: &str, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
         "plain" | "pathlines" => {
             let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
             let rounds = o.whole("rounds")?.unwrap_or(1) as usize;
+            let output = if kind == "pathlines" { o.text("output")?.map(PathBuf::from) } else { None };
             o.done()?;
             let first = traces.first().ok_or_else(|| needs("traces"))?;
             match kind.as_str() {
                 "plain" => arms::plain(source, means, first, rounds, watch),
-                _ => arms::pathlines(source, means, first, rounds, watch),
+                _ => arms::pathlines(source, means, first, rounds, output.as_deref(), watch),
             }
         }
         "recorded" => {

@@ -11,6 +11,7 @@ use field::flat::FlatArray;
 use field::space::VectorSource;
 use kernels::streamline::Seed;
 use serde_json::{json, Value};
+use std::path::Path;
 use std::time::Instant;
 
 /// A vector on a uniform grid at all time steps, all components of a point together.
@@ -153,7 +154,8 @@ pub fn plain(
     Ok(json!({"runs": rows, "resident_peak_bytes": process::peak_resident_bytes()}))
 }
 
-/// The same by Farfield: the first round reads, the others find their pages resident where the limit allows.
+/// The same by Farfield: the first round reads, the others find their pages resident where the limit allows. Lines stay in memory, or go
+/// to a file, as a run's do.
 ///
 /// # Errors
 /// [`FieldError`] of opening and tracing.
@@ -162,6 +164,7 @@ pub fn pathlines(
     means: Means,
     spec: &TraceSpec,
     rounds: usize,
+    output: Option<&Path>,
     watch: &mut Watch<'_>,
 ) -> Result<Value, FieldError> {
     let session = Session::open(source, means, watch)?;
@@ -171,7 +174,10 @@ pub fn pathlines(
     spec.path.iter_mut().for_each(|path| path.keeps_passed = true);
     let mut rows = Vec::with_capacity(rounds);
     for _ in 0..rounds {
-        rows.push(measured(&session, &spec, watch)?);
+        rows.push(match output {
+            None => measured(&session, &spec, watch)?,
+            Some(output) => written(&session, &spec, output, watch)?,
+        });
     }
     Ok(json!({
         "runs": rows, "peak_bytes": session.pager.counters().peak_bytes, "resident_peak_bytes": process::peak_resident_bytes(),
@@ -201,6 +207,20 @@ pub(super) fn measured(session: &Session, spec: &TraceSpec, watch: &mut Watch<'_
         "prefetched": after.prefetched - before.prefetched, "prefetched_used": after.prefetched_used - before.prefetched_used,
         "prefetch_dropped": after.prefetch_dropped - before.prefetch_dropped, "dropped": report.run.dropped,
         "digest": format!("{:08x}", digest.finalize()), "ends": ends(last),
+    }))
+}
+
+/// One trace into a file: what it took.
+fn written(session: &Session, spec: &TraceSpec, output: &Path, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+    let before = session.pager.counters();
+    let (began, cpu) = (Instant::now(), process::cpu_seconds());
+    let (report, _) = trace(session, spec, Destination::File(output), watch)?;
+    let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), process::cpu_seconds() - cpu);
+    let after = session.pager.counters();
+    Ok(json!({
+        "wall_s": wall_s, "cpu_s": cpu_s, "wait_s": report.run.wait_s, "points": report.points,
+        "faults": after.faults - before.faults, "bytes_read": after.bytes_read - before.bytes_read,
+        "reads": after.reads - before.reads,
     }))
 }
 

@@ -10,9 +10,8 @@ from farfield.bench import arms, common, series
 from farfield.bench.registry import experiment
 from farfield.bench.result import Recorder
 
-LATENCY_S = 0.005
-READERS = 32
-DEFAULT_READERS = 128
+DEVICES: dict[str, tuple[float | None, int]] = {"disk": (None, 128), "5 ms": (0.005, 32), "25 ms": (0.025, 32)}
+"""Seconds that each read takes, unless it is the disk as it is, and how many go on at a time."""
 
 
 @experiment("hidden", "Hidden I/O: how much of the reading goes on behind computing")
@@ -42,7 +41,7 @@ def measure(recorder: Recorder) -> None:
         recorder.note("Two cores were asked for; this machine has one.")
     rows: list[list[str | float | int]] = []
     outputs: dict[str, Path] = {}
-    for device, (latency_s, readers) in {"disk": (None, DEFAULT_READERS), "5 ms": (LATENCY_S, READERS)}.items():
+    for device, (latency_s, readers) in DEVICES.items():
         windows = {
             "arm": "windows",
             "source": str(store),

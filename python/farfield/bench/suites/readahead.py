@@ -73,18 +73,19 @@ def _cases(recorder: Recorder, cache: Path) -> Iterator[Case]:
 
 @experiment("readahead", "Read-ahead: where it might do harm")
 def measure(recorder: Recorder) -> None:
-    """The full executor as it is, which reads ahead along the way of the particles where there is room, against the same without,
-    in cases that differ in what could go wrong: 4,000 pathlines through 41 time steps of a curvilinear grid of 97 x 97 x 65
-    points in its store, pages of 16 points, cold, with memory for everything and a worker a core, unless the case says
-    otherwise. Both ways run in one process in turns, each with the dataset opened anew and its files evicted from the page
-    cache before (not where it says warm); times are of the trace, without the opening. The figure is the median, over all
-    turns, of the one wall time over the other beside it. In a tight limit, and past the page cache, the process is in a memory
-    cgroup that does not hold the data. In long time steps particles go through several pages, in short ones through a part of
-    one; grids that are uniform, move, or have several zones have 21 steps.
+    """The full executor as it is, which reads ahead along the way of the particles where there is room, against the same
+    without, in cases that differ in what could go wrong: 4,000 pathlines through 41 time steps of a curvilinear grid of 97
+    x 97 x 65 points in its store, pages of 16 points, cold, with memory for everything and a worker a core, unless the case
+    says otherwise. Both ways run in one process in turns, now the one first and now the other, each with the dataset opened
+    anew and its files evicted from the page cache before (not where it says warm); times are of the trace, without the
+    opening. The figure is the median, over all turns, of the one wall time over the other beside it. In a tight limit, and
+    past the page cache, the process is in a memory cgroup that does not hold the data. In long time steps particles go
+    through several pages, in short ones through a part of one; grids that are uniform, move, or have several zones have 21
+    steps.
     """
     cache = common.cache(recorder)
     base, takes = 0, (64 if recorder.quick else 2048) * MIB
-    rounds = recorder.runs if recorder.quick else 2 * recorder.runs + 1
+    rounds = recorder.runs if recorder.quick else 4 * recorder.runs
     ways = {"ours": "along", "nothing ahead": "none"}
     rows: list[list[str | float | int]] = []
     for case in _cases(recorder, cache):
