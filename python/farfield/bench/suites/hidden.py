@@ -16,18 +16,21 @@ DEVICES: dict[str, tuple[float | None, int]] = {"disk": (None, 128), "5 ms": (0.
 
 @experiment("hidden", "Hidden I/O: how much of the reading goes on behind computing")
 def measure(recorder: Recorder) -> None:
-    """As GODIVA counted it (Ma et al. 2004): the time that overlapping saves of a run that reads and computes in turn, over the
-    time that this run reads. A unit is what particles touch between two time steps. 4,000 pathlines by RK45 through 81 time
-    steps of a curvilinear grid of 129 x 129 x 97 points in its store, with memory for everything and nothing resident at the
-    start; times are of the trace with its output, without the opening. Without units (once): pages come as particles ask for
-    them, one particle at a time waits, on one thread, and nothing is read ahead. Units, serial: a run before has listed which
-    pages each window needs that no window before it needed; all of them are read at once, with as deep a queue as ours, and
-    only then does any particle go on, by the same executor. Overlapped: ours. L is the time for which the serial run reads, R
-    the time for which it computes; no more than the shorter of them can be hidden. With one core and with two (a worker each),
-    on two devices: the disk, with the files evicted, where a part of L is work of the processor (copying and checking), which
-    a processor that computes cannot hide; and a simulated one over files that are in memory, which takes 5 ms for each read,
-    however long, and serves 32 at a time, where nearly all of L is waiting. Beside it stands what overlapping costs computing:
-    the processor time of the overlapped run without that of the serial run's reading, over that of the serial run's computing.
+    """As GODIVA counted it (Ma et al. 2004): the time that overlapping saves of a run that reads and computes in turn, over
+    the time that this run reads. A unit is what particles touch between two time steps. 4,000 pathlines by RK45 through 81
+    time steps of a curvilinear grid of 129 x 129 x 97 points in its store, with memory for everything and nothing resident
+    at the start; times are of the trace with its output, without the opening. Without units (once): pages come as particles
+    ask for them, one particle at a time waits, on one thread, and nothing is read ahead. Units, serial: a run before has
+    listed which pages each window needs that no window before it needed; all of them are read at once, with as deep a queue
+    as ours, and only then does any particle go on, by the same executor. Overlapped: ours. L is the time for which the
+    serial run reads, R the time for which it computes; no more than the shorter of them can be hidden. With one core and
+    with two (a worker each), on three devices: the disk, with the files evicted, where much of L is work of the processor
+    (copying and checking), which a processor that computes cannot hide; and simulated ones over files that are in memory,
+    which take 5 ms or 25 ms for each read, however long, and serve 32 at a time: a disk that seeks, or a server nearby,
+    where a fifth of L is such work; and a server far away, where nearly all of L is waiting and L is longer than R. There
+    more than all can be hidden, since the serial run waits for the last read of each window before it asks for the next.
+    Beside it stands what overlapping costs computing: the processor time of the overlapped run without that of the serial
+    run's reading, over that of the serial run's computing.
     """
     quick = recorder.quick
     dims, steps = ((33, 33, 33), 9) if quick else ((129, 129, 97), 81)
