@@ -19,7 +19,8 @@ STATS = {
 }  # fmt: skip
 
 INFO = {
-    "source": "fake", "format": "fake", "guessed": [], "order_assumed": [], "dimension": 3, "coordinates_dtype": "float64",
+    "source": "fake", "format": "fake", "guessed": [], "order_assumed": [], "notes": [], "dimension": 3,
+    "coordinates_dtype": "float64",
     "zones": [
         {"name": "zone1", "dims": [5, 4, 3], "iblank": True, "points": 60, "page": [5, 4, 3], "pages": 1,
          "box": [[0, 0, 0], [4, 3, 2]], "header": None, "iblank_values": {"1": 59, "-3": 1}},
@@ -32,7 +33,8 @@ INFO = {
         {"name": "pressure_coefficient", "components": 1, "dtype": "float32", "units": "1", "standard_name": "",
          "long_name": "pressure coefficient", "derived": True, "definition": None, "range": None, "center": 0.0},
     ],
-    "times": [0.0, 0.5, 1.5], "times_counted": False, "times_gaps": [1], "time_units": "L/a", "pages": {"total": 10, "bytes": 4096},
+    "times": [0.0, 0.5, 1.5], "times_counted": False, "times_gaps": [1], "times_why": None, "time_units": "L/a",
+    "pages": {"total": 10, "bytes": 4096},
     "bytes_disk": 1, "bytes_memory": 2, "checked": False, "layout": "in place", "codec": None,
     "limit_least_bytes": 1000, "walls": [{"zone": "zone1", "axis": "j", "index": 1, "box": [[1, 1, 0], [2, 2, 2]]}],
     "settings": None,

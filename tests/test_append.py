@@ -183,6 +183,51 @@ def test_times_that_are_counted(ff: Command, ff_json: Json, tmp_path: Path) -> N
         assert "s_1.q" in said and "0.5" in said
 
 
+def test_the_new_file_whose_time_is_wrong_is_named(ff: Command, ff_json: Json, tmp_path: Path) -> None:
+    """And not one that is there, whose time would be another only if the headers were not believed."""
+    target = tmp_path / "s.zarr"
+    for n in range(4):
+        step(tmp_path, n, when=0.25 * n)
+    ff("convert", steady(tmp_path), target)
+    before = digest(target)
+    for when, says in (
+        (0.75, ("s_4.q: has the time 0.75 in its header", "s_3.q (step 3 of", "s.zarr, at 0.75)", "leave one")),
+        (0.25, ("s_4.q: has the time 0.25 in its header", "s_1.q (step 1 of", "s.zarr, at 0.25)", "leave one")),
+        (0.6, ("s_4.q: is at time 0.6", "has steps up to 0.75", "at the end only")),
+        (float("nan"), ("s_4.q: the time in its header is no finite number but NaN", "leave it out", "--dt")),
+        (float("inf"), ("s_4.q: the time in its header is no finite number but inf", "leave it out", "--dt")),
+    ):
+        step(tmp_path, 4, when=when)
+        alone = f"{tmp_path}/s_0.xyz+q={tmp_path}/s_4.q"
+        for source in (steady(tmp_path), *([] if np.isfinite(when) else [alone])):
+            said = ff("convert", "--append", source, target, ok=(1,)).stderr
+            assert all(text in said for text in says) and "s_1.q: was" not in said, said
+            assert digest(target) == before
+    # A counter in the headers of all steps: that of the store that has times is not gone on with by numbers.
+    folder = tmp_path / "counter"
+    folder.mkdir()
+    for n in range(2):
+        step(folder, n, when=n)
+    ff("convert", steady(folder), folder / "c.zarr")
+    step(folder, 2, when=2.0)
+    said = ff("convert", "--append", steady(folder), folder / "c.zarr", ok=(1,)).stderr
+    assert "only count the steps" in said and "--dt 1" in said, said
+    ff("convert", "--append", steady(folder), folder / "c.zarr", "--dt", 1)
+    assert ff_json("info", folder / "c.zarr")["times"] == [0, 1, 2]
+
+
+def test_what_was_added_is_said(ff_json: Json, ff: Command, tmp_path: Path) -> None:
+    """The bytes of the new steps, beside those that they were made of, and not those of the whole store."""
+    target, size = tmp_path / "s.zarr", 0
+    for n in range(4):
+        step(tmp_path, n)
+        found = ff_json("convert", "--append", steady(tmp_path), target)
+        now = sum(len(data) for data in digest(target).values())
+        assert found["bytes_out"] == now - size
+        size = now
+    assert ff_json("convert", "--append", steady(tmp_path), target)["bytes_out"] == 0
+
+
 def test_gaps_are_allowed_and_said(ff: Command, ff_json: Json, tmp_path: Path) -> None:
     for n in (0, 1, 2):
         step(tmp_path, n)
@@ -240,7 +285,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     for n in range(5):
         block: Block = box(121, 81, 61)
         block.q[0] = block.q[0] + 0.01 * n
-        write(folder, [block], stem=f"s_{n}", time=n, real=4)
+        write(folder, [block], stem=f"s_{n}", time=0.5 * n, real=4)
     return f"{folder}/s_0.xyz+q={folder}/s_[01].q", f"{folder}/s_0.xyz+q={folder}/s_*.q"
 
 

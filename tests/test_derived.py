@@ -183,6 +183,31 @@ def test_a_division_by_zero_is_what_ieee_makes_of_it(flow: str) -> None:
         assert np.isposinf(zone["up"][...]).all() and np.isnan(zone["none"][...]).all()
 
 
+def test_a_field_does_not_depend_on_what_else_is_asked_for(tmp_path: Path, ff_json: Json) -> None:
+    """A gradient of a gradient, beside what it is made of: its unit and its numbers, to the bit, in files of single precision."""
+    grid, solution = write(tmp_path, [box(15, 14, 12)], real=4)
+    reference = {"reference": {"length": 0.5, "density": 1.2, "sound_speed": 340.0}}
+    grid.with_name(f"{grid.stem}.p3d.json").write_text(json.dumps(reference))
+    flow = source_of(grid, solution)
+    for one, two, unit in (
+        ("grad_mach_x", "grad_grad_mach_x", "m-2"),
+        ("grad_pressure_x", "grad_grad_pressure_x", "kg m-3 s-2"),
+        ("grad(mach)", "div(grad(mach))", "m-2"),
+    ):
+        found = [
+            ff_json("probe", flow, 0.2, 0.25, 0.3, "--fields", fields)
+            for fields in (two, f"{one},{two}", f"{two},{one}", one)
+        ]
+        assert [f["units"][two] for f in found[:3]] == [unit] * 3
+        values = [f["values"][two] for f in found[:3]]
+        assert values[0] == values[1] == values[2], (two, values)
+        assert found[1]["values"][one] == found[2]["values"][one] == found[3]["values"][one]
+    ff.convert(flow, tmp_path / "few.zarr", fields=["grad_mach_x", "grad_grad_mach_x"], progress=False)
+    with ff.open(tmp_path / "few.zarr") as ds:
+        units = {f["name"]: f["units"] for f in ds.info()["fields"]}
+    assert units["grad_mach_x"] == "m-1" and units["grad_grad_mach_x"] == "m-2"
+
+
 def test_ranges_of_what_is_defined_pass_pages_by(tmp_path: Path, ff_json: Json) -> None:
     block = box(33, 30, 28)
     store = tmp_path / "store"

@@ -154,20 +154,100 @@ def test_what_does_not_fit_is_refused(ff: Command, tmp_path: Path) -> None:
     assert "t0 0.5, and now it is 1.0" in refused("--t0", 1.0)
     assert "choose a later end time" in refused("--t1", 1.25)
     assert "time step 0 was at 0.5 when the state was saved and is at 0.0 now" in refused("--dt", 0.25, "--t0", 0.5)
-    assert "is an input of this run" in refused("--save-state", state)
+    assert "trace from the beginning" in ff(*words, "--resume", tmp_path / "none", ok=(1,)).stderr
     other = tmp_path / "other"
     other.mkdir()
     assert "time step 0 does not hold what it held" in refused(source=written(other, range(len(TIMES))))
     assert "lies between two time steps" in ff(*words, "--t1", 1.7, "--save-state", tmp_path / "b", ok=(2,)).stderr
     assert not (tmp_path / "b").exists()
     for n, damage in enumerate(
-        (b"", b"FFSTATE1", state.read_bytes()[:-1], state.read_bytes().replace(b"velocity", b"velocitz"))
+        (b"", b"FFSTATE2", state.read_bytes()[:-1], state.read_bytes().replace(b"velocity", b"velocitz"))
     ):
         (tmp_path / "damaged").write_bytes(damage)
         said = ff(*words, "--resume", tmp_path / "damaged", ok=(2,)).stderr
         assert ("no state of particles" in said) if n < 2 else ("damaged" in said), said
     os.utime(tmp_path / "s_1.q")
     assert "time step 1 does not hold" in refused()
+
+
+def test_no_state_of_lines_that_met_a_page_that_cannot_be_read(ff: Command, tmp_path: Path) -> None:
+    """They would have failed for good, also when the page is there again."""
+    ff("convert", written(tmp_path, range(len(TIMES))), tmp_path / "s.zarr", "--page", 8)
+    words = ("trace", tmp_path / "s.zarr", "--kind", "pathline", "--seeds", "random:20:4")
+    state, new = tmp_path / "a.state", tmp_path / "new.state"
+    ff(*words, "--t1", TIMES[2], "--save-state", state, "-o", tmp_path / "a.npz")
+    before = state.read_bytes()
+    (shard,) = (tmp_path / "s.zarr" / "zone1" / "momentum").glob("c.1.*")
+    whole = shard.read_bytes()
+    shard.unlink()
+    done = ff(*words, "--t1", TIMES[3], "--save-state", state, "-o", tmp_path / "b.npz", ok=(3,))
+    assert "the state is not saved" in done.stderr and str(shard) in done.stderr
+    assert state.read_bytes() == before
+    with farfield.open(tmp_path / "s.zarr") as ds:
+        with pytest.warns(RuntimeWarning, match="the state is not saved"):
+            lines = ds.pathlines(seeds="random:20:4", t1=TIMES[3], save_state=new)
+        assert lines.summary["partial"] and lines.summary["state_saved"] is False
+    assert not [p for p in tmp_path.iterdir() if "state" in p.name and p != state]
+    shard.write_bytes(whole)
+    ff(*words, "--resume", state, "-o", tmp_path / "b.npz")
+    ff(*words, "-o", tmp_path / "c.npz")
+    assert (tmp_path / "b.npz").read_bytes() == (tmp_path / "c.npz").read_bytes()
+
+
+def test_one_state_rolls_forward(ff: Command, tmp_path: Path) -> None:
+    """The file that a run goes on from is the one that it keeps, once it is done."""
+    words, state = ("--kind", "pathline", *SEEDS), tmp_path / "b.state"
+    have = 0
+    for last in (2, 3, len(TIMES)):
+        source = written(tmp_path, range(have, last))
+        more = ["--resume", state] if have else []
+        have = last
+        ff("trace", source, *words, "--save-state", state, *more, "-o", tmp_path / "b.npz")
+    ff("trace", source, *words, "-o", tmp_path / "c.npz")
+    assert (tmp_path / "b.npz").read_bytes() == (tmp_path / "c.npz").read_bytes()
+    ff("trace", source, *words, "--t1", TIMES[1], "--save-state", state, "-o", tmp_path / "b.npz")
+    before = state.read_bytes()
+    with farfield.open(source) as ds, pytest.raises(farfield.Interrupted):
+        ds.pathlines(
+            seeds="random:50:4",
+            scalars=["velocity", "pressure"],
+            save_state=state,
+            resume=state,
+            progress=lambda *_: False,
+        )
+    assert state.read_bytes() == before and not [p for p in tmp_path.iterdir() if ".part" in p.name]
+
+
+@pytest.mark.parametrize("kind", ["pathline", "streakline"])
+def test_given_times_go_on_behind_the_end(kind: str, ff: Command, tmp_path: Path) -> None:
+    """One list for all runs: each takes what lies before its end, and the last has the bytes of one run."""
+    outputs = ("--output-times", "0.75,1.25,2.2,3")
+    releases = ("--release-times", "2.5,0.6,1.0,1.25,1.9")
+    given: tuple[object, ...] = ("--kind", kind, *SEEDS, *outputs, *(releases if kind == "streakline" else ()))
+    state = tmp_path / "a.state"
+    source = written(tmp_path, range(3))
+    said = ff("trace", source, *given, "-o", tmp_path / "a.npz", ok=(2,)).stderr
+    assert "does not lie between 0.5 and 1.25" in said and "--save-state" in said
+    ff("trace", source, *given, "--save-state", state, "-o", tmp_path / "a.npz")
+    source = written(tmp_path, range(3, len(TIMES)))
+    ff("trace", source, *given, "--resume", state, "-o", tmp_path / "b.npz")
+    ff("trace", source, *given, "-o", tmp_path / "c.npz")
+    assert (tmp_path / "b.npz").read_bytes() == (tmp_path / "c.npz").read_bytes()
+    # What comes later may be said later, what was before the end may not be another.
+    later = [
+        word.replace(",2.2,3", ",2.9").replace("2.5,", "2.75,") if isinstance(word, str) else word for word in given
+    ]
+    ff("trace", source, *later, "--resume", state, "-o", tmp_path / "b.npz")
+    ff("trace", source, *later, "-o", tmp_path / "c.npz")
+    assert (tmp_path / "b.npz").read_bytes() == (tmp_path / "c.npz").read_bytes()
+    earlier = [word.replace("0.75,", "").replace("0.6,", "") if isinstance(word, str) else word for word in given]
+    said = ff("trace", source, *earlier, "--resume", state, "-o", tmp_path / "d.npz", ok=(2,)).stderr
+    assert "the state was saved with" in said and "say the same again" in said
+    early = ["0.4,0.75" if word == outputs[1] else word for word in given]
+    assert (
+        "0.4 does not lie"
+        in ff("trace", source, *early, "--save-state", tmp_path / "n", "-o", tmp_path / "d.npz", ok=(2,)).stderr
+    )
 
 
 def test_a_state_that_cannot_be_written_ends_the_run_at_its_start(ff: Command, tmp_path: Path) -> None:

@@ -35,10 +35,10 @@ def test_steps_that_are_missing(ff: Command, ff_json: Json, tmp_path: Path) -> N
 
 
 def test_names_and_headers_in_another_order(ff_json: Json, tmp_path: Path) -> None:
-    for n, when in ((1, 3.0), (2, 1.0), (3, 2.0)):
+    for n, when in ((1, 1.5), (2, 0.5), (3, 1.0)):
         step(tmp_path, n, when=when)
     found = ff_json("info", source(tmp_path))
-    assert found["times"] == [1, 2, 3] and found["times_step"] == 1
+    assert found["times"] == [0.5, 1, 1.5] and found["times_step"] == 0.5
     assert any("sorted by the times" in s and "s_0003.q" in s and "s_0001.q" in s for s in found["guessed"])
 
 
@@ -86,24 +86,27 @@ def test_a_step_with_numbers_that_are_none(ff: Command, ff_json: Json, tmp_path:
         if n == 3:
             for q in block.q:
                 q[:, :, 7:] = np.nan
-        step(tmp_path, n, when=n, block=block)
+        step(tmp_path, n, when=0.5 * n, block=block)
     found = ff_json("info", source(tmp_path), "--ranges")
     range_of = {f["name"]: f["range"] for f in found["fields"]}
     assert range_of["density"] == pytest.approx([1.2, 1.2])
     counts = {f["name"]: f["not_numbers"] for f in found["fields"] if not f["derived"]}
     assert counts["density"] == 8 * 13 * 11 and counts["momentum"] == 8 * 13 * 11
-    assert f"{8 * 13 * 11:,} points are no numbers" in ff("info", source(tmp_path), "--ranges").stdout
+    said = ff("info", source(tmp_path), "--ranges").stdout
+    assert f"{8 * 13 * 11:,} points are no numbers, at step 2 ({tmp_path}" in said, said
+    steps = {f["name"]: f["not_numbers_steps"] for f in found["fields"] if not f["derived"]}
+    assert steps["density"] == [2, 2] and steps["momentum"] == [2, 2]
     with farfield.open(source(tmp_path)) as dataset:
         lines = dataset.pathlines(seeds=[(0.75, 0.5, 0.5)])
-        assert lines.reason.tolist() == ["hole"] and 1.9 < lines.time[-1] <= 2.0
+        assert lines.reason.tolist() == ["hole"] and 0.95 < lines.time[-1] <= 1.0
         held = dataset.isel(time=slice(0, 2)).pathlines(seeds=[(0.75, 0.5, 0.5)])
-        assert held.time[-1] == 2.0
+        assert held.time[-1] == 1.0
 
 
 def test_times_outside(ff: Command, tmp_path: Path) -> None:
     for n in (1, 2, 3):
-        step(tmp_path, n, when=n)
-    for words in (("--t0", "5"), ("--t0", "1", "--t1", "7"), ("--t0", "0.5")):
+        step(tmp_path, n, when=0.5 * n)
+    for words in (("--t0", "5"), ("--t0", "1", "--t1", "7"), ("--t0", "0.25")):
         said = ff(
             "trace",
             source(tmp_path),
@@ -116,7 +119,7 @@ def test_times_outside(ff: Command, tmp_path: Path) -> None:
             tmp_path / "l.npz",
             ok=(2,),
         ).stderr
-        assert "1 to 3" in said, said
+        assert "0.5 to 1.5" in said, said
     said = ff("probe", source(tmp_path), 0.5, 0.5, 0.5, "--step", 3, ok=(2,)).stderr
     assert "no time step 3" in said and "there are 3" in said
 
@@ -129,34 +132,34 @@ def test_a_pattern_that_matches_nothing(ff: Command, tmp_path: Path) -> None:
 
 def test_grids_and_solutions_with_unlike_numbers(ff: Command, ff_json: Json, tmp_path: Path) -> None:
     for n in (1, 2, 3):
-        step(tmp_path, n, when=n, name=f"g_{n}")
+        step(tmp_path, n, when=0.5 * n, name=f"g_{n}")
     for n, other in ((1, 1), (2, 2), (3, 4)):
         (tmp_path / f"g_{n}.q").rename(tmp_path / f"sol_{other:03d}.q")
     said = ff("info", f"{tmp_path}/g_*.xyz+q={tmp_path}/sol_*.q", ok=(2,)).stderr
     assert "g_3.xyz" in said and "sol_004.q" in said and "number" in said
     (tmp_path / "sol_004.q").rename(tmp_path / "sol_003.q")
-    assert ff_json("info", f"{tmp_path}/g_*.xyz+q={tmp_path}/sol_*.q")["times"] == [1, 2, 3]
+    assert ff_json("info", f"{tmp_path}/g_*.xyz+q={tmp_path}/sol_*.q")["times"] == [0.5, 1, 1.5]
     (tmp_path / "g_2.xyz").unlink()
     said = ff("info", f"{tmp_path}/g_*.xyz+q={tmp_path}/sol_*.q", ok=(2,)).stderr
     assert "sol_002.q has no partner" in said
     # One by one they are taken in their order.
     q = [tmp_path / f"sol_00{n}.q" for n in (1, 2)]
     with farfield.open(f"{tmp_path}/g_*.xyz", q=q) as dataset:
-        assert dataset.times.tolist() == [1, 2]
+        assert dataset.times.tolist() == [0.5, 1]
 
 
 def test_a_series_that_grows_while_it_is_read(tmp_path: Path) -> None:
     """The files are those that were there when it was opened; a file that was cut off since fails, and is named."""
     for n in (1, 2):
-        step(tmp_path, n, when=n)
+        step(tmp_path, n, when=0.5 * n)
     with farfield.open(source(tmp_path)) as dataset:
-        step(tmp_path, 3, when=3)
-        assert dataset.times.tolist() == [1, 2]
+        step(tmp_path, 3, when=1.5)
+        assert dataset.times.tolist() == [0.5, 1]
         dataset.isel(time=1)["density"][:]
         with pytest.raises(farfield.UsageError):
             dataset.isel(time=2)
     with farfield.open(source(tmp_path)) as dataset:
-        assert dataset.times.tolist() == [1, 2, 3]
+        assert dataset.times.tolist() == [0.5, 1, 1.5]
         os.truncate(tmp_path / "s_0002.q", 5000)
         dataset.isel(time=2)["density"][:]
         with pytest.raises(farfield.FarfieldError, match=r"s_0002\.q"):

@@ -152,7 +152,10 @@ def test_pathlines_as_a_series_of_points(more: tuple[object, ...], series: str, 
     for name in ("t.npz", "t.pvd"):
         ff("trace", series, "--kind", "pathline", *SEEDS, *more, "-o", tmp_path / name)
     found, frames = np.load(tmp_path / "t.npz"), listed(tmp_path / "t.pvd")
-    times = {"--output-every": 0.5 + 0.4 * np.arange(7), "--output-times": np.array([0.6, 2.0, 2.9])}
+    times = {
+        "--output-every": np.array([0.5, 0.9, 1.3, 1.7, 2.1, 2.5, 2.9]),
+        "--output-times": np.array([0.6, 2.0, 2.9]),
+    }
     assert [t for t, _ in frames] == times.get(str(more[0]) if more else "", np.array(TIMES)).tolist()
     assert sorted(p for _, p in frames) == sorted((tmp_path / "t").iterdir())
     seed, starts = rows_of(found, "seed"), found["time"][found["offsets"][:-1].clip(0, len(found["time"]) - 1)]
@@ -296,6 +299,10 @@ NONSENSE = {
     ("--kind", "timeline", "--refine", "two", "-o", "t.pvd"): "neither 2x",
     ("--kind", "timeline", "--curves", "a", "-o", "t.pvd"): "--curves",
     ("--kind", "timeline", "--save-state", "s", "-o", "t.npz"): "--save-state is not for lines of kind timeline",
+    ("--kind", "pathline", "--trail", "0.1", "-o", "t.npz"): "--trail is for a .pvd",
+    ("--kind", "pathline", "--trail", "0.1", "-o", "t.vtp"): "--trail is for a .pvd",
+    ("--kind", "timeline", "--refine", "0", "-o", "t.npz"): "error: --refine must be a positive number",
+    ("--kind", "pathline", "--time-step", "0", "-o", "t.npz"): "error: --time-step must be a positive number",
 }
 
 

@@ -63,6 +63,7 @@ STATS = {"wall_s", "cpu_s", "wait_s": seconds since the dataset was opened,
         "failed", "fills" and "derived".
 
 INFO = {"source": path, "format": text, "guessed": [sentence], "order_assumed": [name], "dimension": 2 | 3,
+        "notes": [sentence],                    # those about the order of files and missing ones, which runs say, too
         "length_unit": unit of positions, "grid unit" where nothing gives it, "coordinates_dtype": "float32" | "float64",
         "zones": [{"name", "dims": [ni, nj, nk], "iblank": bool, "points": int,
                    "page": [pi, pj, pk], "pages": int,
@@ -81,6 +82,8 @@ INFO = {"source": path, "format": text, "guessed": [sentence], "order_assumed": 
                     "range": [low, high] | null,                     # of the magnitude where components > 1
                     "not_numbers": int | null,                       # usable points of all steps at which it is NaN or infinite;
                                                                      # null without ranges
+                    "not_numbers_steps": [int, int] | null,          # the first of these steps and the last; null where none is
+                    "not_numbers_files": [path, path] | null,        # their files, of fields that PLOT3D files hold
                     "center": number | null,                         # reference value of a signed field, else null
                     "zones": [name] | null,                          # those that have it; null: all
                     "pages_skipped": int | null}],                   # of defined fields, with ranges: pages that bounds ruled out
@@ -92,7 +95,8 @@ INFO = {"source": path, "format": text, "guessed": [sentence], "order_assumed": 
         "times_counted": bool,                  # they only number the steps: nothing says how far apart these are
         "times_gaps": [step],                   # after these more time passes than after most
         "times_step": number | null,            # how far apart the steps are, where all are as far apart
-        "times_equal": [step],                  # after these one of the same time follows
+        "times_equal": [step],                  # after these one of the same time follows; if numbered for that, as headers have it
+        "times_why": sentence | null,           # why steps are only numbered, and what to do
         "pages": {"total": as in STATS, "bytes": bytes of a page of one float component},
         "bytes_disk": int, "bytes_memory": int,                      # all pages decoded
         "checked": bool,                                             # pages carry checksums
@@ -102,9 +106,11 @@ INFO = {"source": path, "format": text, "guessed": [sentence], "order_assumed": 
                                                                      # at every step; null until ranges are known
         "settings": object | null}                                   # NAME.p3d.json as it applies
 
-SUMMARY of a trace = {"lines", "points", "reasons": {reason: count}, "outside": seeds in no zone,
+SUMMARY of a trace = {"lines", "points", "reasons": {reason: count}, "outside": seeds (of timelines curves) in no zone,
+                      "empty": {reason: count} of other lines without points,
                       "partial": bool, whether pages failed, "failed": lines that met such a page,
                       "failure": the first such page, in words | null,
+                      "state_saved": bool, false where pages failed | null where no state was to be saved,
                       "output": path | null, "bytes_written": int,
                       "steps": int, "restarts": steps that found pages absent, "elders": times that a task became the elder,
                       "dropped": tasks that were begun again for lack of memory, "trace_s": seconds of the tracing alone,
@@ -355,7 +361,8 @@ def convert(
              "guessed": [sentence], "order_assumed": [name], "stats": STATS,
              "appended": {"first": step, "steps": how many, "steps_in_all", "times": [number], "time_units", "times_counted",
                           "times_gaps": as in INFO, of all steps} | null}    # null without append
-    bytes_out, pages_written and shards are estimates in a dry run. Interrupted, it leaves what `resume` completes.
+    bytes_out, pages_written and shards are estimates in a dry run, and with append of what is added. Interrupted, it leaves
+    what `resume` completes.
     """
 
 def validate(
@@ -412,7 +419,9 @@ def render(
     what is drawn (outlines count only if nothing else is drawn). Rows go to the file tile by tile.
     Result: {"output", "size", "maps": {name: {"field", "range", "units"}}, "drawn": [{"kind", "name", "primitives"}],
              "camera": as above without nulls, "bytes_written", "stats": STATS, "partial": bool}; what is drawn of a trace of which
-             pages failed has a "failure", the first one, and "partial" is true then
+             pages failed has a "failure", the first one, and "partial" is true then. A range is null where nothing drawn has a
+             finite value. Of pictures of many time steps also "frames", and "redrawn", how many "pictures" that were there are not
+             kept and "why", where `resume` is asked for and there are such
     """
 
 def bench(options: str) -> str:

@@ -10,14 +10,15 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from farfield import _core, outputs, sources
+from farfield import _core, definitions, outputs, sources
+from farfield.definitions import Definitions, added
 from farfield.errors import FarfieldError, UsageError
 from farfield.flowmaps import FlowMaps
 from farfield.lines import MOST_STEPS, Lines
@@ -63,7 +64,7 @@ def open(
     events: Path | None = None,
     plot3d: Mapping[str, Any] | None = None,
     zone_order: Sequence[str] | None = None,
-    define: Mapping[str, str] | None = None,
+    define: Definitions | None = None,
     progress: bool | Report | None = None,
 ) -> Dataset:
     """Opens a dataset without reading its pages.
@@ -81,7 +82,7 @@ def open(
         plot3d: What sniffing cannot tell, as the options `--plot3d-...` have it: format, byte_order, precision, zones, iblank,
             dimension, order, kind; and `dt`, the time between the steps of files that do not give their times.
         zone_order: Zones in the order in which they are asked where several hold a position.
-        define: Fields made of others: names and expressions, as `--define` has them.
+        define: Fields made of others: names and expressions, or a list of `"NAME = EXPRESSION"`, as `--define` has them.
         progress: A function `report(phase, done, total) -> bool`, True or False for a bar; None shows one on terminals.
 
     What is None comes from `FARFIELD_*`, ./farfield.toml or the user's file, then the default.
@@ -100,8 +101,7 @@ def open(
         {"memory_limit": memory_limit, "workers": workers, "readers": readers, "replacement": replacement}
     )
     found = sources.parse(source, q=q, function=function)
-    if define:
-        plot3d = {**(plot3d or {}), "define": [f"{name} = {expression}" for name, expression in define.items()]}
+    plot3d = added(plot3d, define)
     return open_source(found, chosen, events=events, plot3d=plot3d, zone_order=zone_order, progress=progress)
 
 
@@ -138,6 +138,8 @@ class _Known:
     """What a dataset and its views know together: a field that is defined for one is there for all."""
 
     info: dict[str, Any] | None = None
+    defined: dict[str, str] = field(default_factory=dict)
+    """What was defined since it was opened."""
 
 
 class Dataset(TimeSteps, OverTime, FlowMaps):
@@ -157,6 +159,21 @@ class Dataset(TimeSteps, OverTime, FlowMaps):
         self._native = native
         self._source = source
         self._known = _Known()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # What is misspelt would be without effect, and nobody told.
+        if not name.startswith("_") and not isinstance(getattr(type(self), name, None), property):
+            raise AttributeError(f"a dataset has no attribute '{name}' that can be set; memory_limit can")
+        super().__setattr__(name, value)
+
+    @property
+    def memory_limit(self) -> int:
+        """The memory limit in bytes; set, it takes what `set_memory_limit` does."""
+        return int(self.stats()["limit_bytes"])
+
+    @memory_limit.setter
+    def memory_limit(self, limit: str | int) -> None:
+        self.set_memory_limit(limit)
 
     def info(self, *, ranges: bool = False, progress: bool | Report | None = None) -> dict[str, Any]:
         """What `farfield info --json` prints. `ranges` True: one bounded pass finds ranges and boxes that are not known.
@@ -181,8 +198,10 @@ class Dataset(TimeSteps, OverTime, FlowMaps):
         """
         return {z["name"]: Zone(self, z) for z in self.info()["zones"]}
 
-    def define(self, name: str, expression: str) -> None:
+    def define(self, name: str, expression: str | None = None) -> None:
         """Adds a field that is made of others; its pages are made when they are asked for.
+
+        `define("twice = 2 * mach")`, the form of the command line, says the same as `define("twice", "2 * mach")`.
 
         Raises:
             UsageError: if the expression does not parse or type, or the name is taken.
@@ -193,8 +212,14 @@ class Dataset(TimeSteps, OverTime, FlowMaps):
         >>> bool(ds["twice"][0, 0, 0] == 2 * ds["density"][0, 0, 0])
         True
         """
-        self._native.define([f"{name} = {expression}"])
+        wanted = definitions.texts(name if expression is None else {name: expression})
+        self._native.define(wanted)
+        self._known.defined |= definitions.mapping(wanted)
         self._known.info = None
+
+    def _defined(self) -> dict[str, str]:
+        """What users have defined, when it was opened and since."""
+        return {**definitions.mapping(self._source.options.get("define")), **self._known.defined}
 
     @property
     def fields(self) -> list[str]:
@@ -221,8 +246,21 @@ class Dataset(TimeSteps, OverTime, FlowMaps):
         rows.append(f"  fields: {', '.join(stored) or 'none'}")
         if derived:
             rows.append(f"  derived: {', '.join(derived)}")
-        rows.append(f"  times: {len(info['times'])}{self._selected()}")
+        rows.append(f"  times: {self._all_of_them()}{self._selected()}")
         return "\n".join(rows)
+
+    def _all_of_them(self) -> str:
+        """How many steps there are and when, for a `repr`."""
+        info = self.info()
+        times, unit = info["times"], info.get("time_units")
+        if len(times) < 2:
+            return str(len(times))
+        if info.get("times_counted"):
+            return f"{len(times)}, only numbered: nothing says when they are (plot3d={{'dt': ...}} does)"
+        gaps = [f"{times[n]:g} to {times[n + 1]:g}" for n in info.get("times_gaps") or ()]
+        more = f" and {len(gaps) - 3} more" if len(gaps) > 3 else ""
+        missing = f", gaps: {', '.join(gaps[:3])}{more}" if gaps else ""
+        return f"{len(times)}, {times[0]:g} to {times[-1]:g}{f' [{unit}]' if unit else ''}{missing}"
 
     def _selected(self) -> str:
         """Which steps are selected, for a `repr`."""
@@ -364,9 +402,9 @@ class Dataset(TimeSteps, OverTime, FlowMaps):
         ...     ff.open("demo:box").trace(folder + "/lines.vtp", options={"seeds": "random:9:1"})["lines"]
         9
         """
-        resumed = [options["resume"]] if options.get("resume") else []
-        read = [*self._source.reads(), *file_of(options.get("seeds")), *resumed]
-        outputs.check([output, options.get("save_state")], read)
+        outputs.check([output, options.get("save_state")], [*self._source.reads(), *file_of(options.get("seeds"))])
+        # The state that the run goes on from may be the one that it keeps: that takes its place when the run is done.
+        outputs.check([output], [options["resume"]] if options.get("resume") else [])
         with reporting(progress) as report:
             text = self._native.trace(options_text(options), os.fspath(output), seeds=seeds, progress=report)
         found: dict[str, Any] = json.loads(text)

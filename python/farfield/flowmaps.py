@@ -92,7 +92,8 @@ class FlowMaps(ABC):
 
         Raises:
             UnknownName: if a field or a quantity does not exist.
-            UsageError: if an argument makes no sense, a time lies outside of the dataset's, or the output is there already.
+            UsageError: if an argument makes no sense, or a time lies outside of the dataset's.
+            DataError: if the output is there already.
             MemoryLimitError: if the memory limit does not hold a block of the map.
 
         >>> import tempfile, farfield as ff

@@ -20,6 +20,10 @@ MOST_STEPS = 2**32 - 1
 """`max_steps` where there is to be no bound: steps are counted in 32 bits, and so many points take 200 GB."""
 
 
+OWN = ("points", "time", "zone", "offsets", "seed", "reason", "reason_backward", "line_time", "line_step")
+"""What every line has, or those of some kinds, by the names that files have for it."""
+
+
 class Lines:
     """Lines in memory: `points[offsets[n]:offsets[n + 1]]` is line n, one line a seed, in seed order; where several times
     were asked for, a seed has a line at each, one after the other.
@@ -33,11 +37,16 @@ class Lines:
     def __init__(self, native: _native.Lines) -> None:
         self._native = native
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_"):
+            raise AttributeError(f"'{name}' of lines cannot be set: they are what was traced")
+        super().__setattr__(name, value)
+
     def __repr__(self) -> str:
         counts = ", ".join(f"{n} {why}" for why, n in self.summary["reasons"].items())
-        return (
-            f"<farfield.Lines: {len(self)} lines, {len(self.points)} points; {counts}; arrays: {', '.join(self.names)}>"
-        )
+        sampled = f"sampled: {', '.join(self.names)}" if self.names else ""
+        said = [f"{len(self)} lines, {len(self.points)} points", counts, sampled]
+        return f"<farfield.Lines: {'; '.join(filter(None, said))}>"
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -117,18 +126,24 @@ class Lines:
         return found
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """A field sampled along the lines, (N,) or (N, components).
+        """A field sampled along the lines, (N,) or (N, components); or, by its name in files, what every line has, such as
+        `"time"` and `"seed"`.
 
         Raises:
             UnknownName: if it was not sampled.
         """
-        try:
-            return self._arrays[name]
-        except KeyError:
-            have = ", ".join(self._arrays) or "none"
+        found: NDArray[Any] | None = self._arrays.get(name)
+        if found is None and name in OWN:
+            found = getattr(self, name)
+        if found is None and name.removeprefix("field_") in OWN:
+            # Files have a field of such a name under this one.
+            found = self._arrays.get(name.removeprefix("field_"))
+        if found is None:
+            have = [*self._arrays, *(own for own in OWN if getattr(self, own) is not None)]
             raise UnknownName(
-                f"'{name}' was not sampled along these lines; there are: {have}. Name it in scalars=[...]"
-            ) from None
+                f"'{name}' was not sampled along these lines; there are: {', '.join(have)}. Name it in scalars=[...]"
+            )
+        return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes `.vtp`, `.npz`, `.parquet` (a row a point) or, of lines over several times, `.pvd` (with a folder of that name

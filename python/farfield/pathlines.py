@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -85,9 +86,10 @@ class OverTime(ABC):
             output_times: The times of those files instead; None or `"steps"` for `t0`, each time step and `t1`.
             trail: How much of its line each particle trails behind it in those files, time; None: nothing.
             save_state: A file that keeps the state of the particles, so that they go on when there are more time steps. `t1` must
-                be a time step then.
-            resume: A state that was kept: of the same dataset, which may have got longer, by the same options. The lines are
-                those of one run from `t0` to `t1`, bit for bit.
+                be a time step then; `output_times` may go on behind it, for the runs that do. It is written when the run is done,
+                and not where pages could not be read: then there is a warning.
+            resume: A state that was kept: of the same dataset, which may have got longer, by the same options; it may be the file
+                of `save_state`, too. The lines are those of one run from `t0` to `t1`, bit for bit.
             progress: As in `farfield.open`.
 
         Raises:
@@ -154,7 +156,7 @@ class OverTime(ABC):
             output_every: Time between streaklines, where more than the one at `t1` is wanted: a line a seed and time, whose
                 `line_time` says when it is.
             output_times: The times of the streaklines instead; `"steps"` for `t0`, each time step and `t1`.
-            save_state: As in `pathlines`.
+            save_state: As in `pathlines`; `release_times` may go on behind `t1`, too.
             resume: As in `pathlines`.
             progress: As in `farfield.open`.
 
@@ -256,15 +258,30 @@ class OverTime(ABC):
     ) -> Lines:
         spec, array = resolve(seeds)
         options = {**how, "seeds": spec, "field": vectors, "kind": kind}
-        outputs.check(
-            [options.get("save_state")], [*self._source.reads(), *file_of(spec), *_named(options.get("resume"))]
-        )
+        # The state that the run goes on from may be the one that it keeps: that takes its place when the run is done.
+        outputs.check([options.get("save_state")], [*self._source.reads(), *file_of(spec)])
         with reporting(progress) as report:
-            return Lines(self._native.streamlines(options_text(options), seeds=array, progress=report))
+            lines = Lines(self._native.streamlines(options_text(options), seeds=array, progress=report))
+        if said := not_saved(lines.summary, options.get("save_state")):
+            warnings.warn(said, RuntimeWarning, stacklevel=3)
+        return lines
 
 
-def _named(path: str | None) -> list[str]:
-    return [] if path is None else [path]
+def not_saved(summary: Mapping[str, Any], path: str | None) -> str | None:
+    """What there is to say where the state of the particles was to be kept and is not.
+
+    >>> str(not_saved({"state_saved": False, "failure": "s_1.q: cut off"}, "a.state")).split(",")[0]
+    'a.state: the state is not saved'
+    >>> not_saved({"state_saved": True}, "a.state") is None
+    True
+    """
+    if summary.get("state_saved") is not False:
+        return None
+    failure = f" ({why})" if (why := summary.get("failure")) else ""
+    return (
+        f"{path}: the state is not saved, because lines met a page that could not be read{failure} and would have ended there "
+        "in every run that goes on; put that file right and trace again"
+    )
 
 
 def options_text(options: Mapping[str, Any]) -> str:
@@ -309,11 +326,27 @@ def release_options(every: float | None, steps: int | None, times: Sequence[floa
     >>> release_options(None, None, (0, 0.5))["release_times"]
     [0.0, 0.5]
     """
-    at = None if times is None else [float(t) for t in times]
-    for t in at or ():
+    return {"release_every": every, "release_steps": steps, "release_times": _times("release", times)}
+
+
+def _times(what: str, times: Any) -> list[float] | None:
+    """Times of releases or of output, as numbers.
+
+    Raises:
+        UsageError: for what is none, or is no finite number.
+    """
+    if times is None:
+        return None
+    try:
+        if isinstance(times, str | bytes):
+            raise TypeError
+        found = [float(t) for t in times]
+    except (TypeError, ValueError):
+        raise UsageError(f"{what}_times are numbers such as [0.5, 1.0], not {times!r}") from None
+    for t in found:
         if not math.isfinite(t):
-            raise UsageError(f"a release time is a finite number, not {t}")
-    return {"release_every": every, "release_steps": steps, "release_times": at}
+            raise UsageError(f"{what} times are finite numbers, not {t}")
+    return found
 
 
 def how_far(
@@ -339,14 +372,10 @@ def output_options(
     {'output_every': None, 'output_times': None, 'output_steps': True, 'save_state': None, 'resume': 'run.state'}
     """
     if isinstance(times, str) and times != "steps":
-        raise UsageError(f"output times are numbers, or the word steps, not '{times}'")
-    at = None if times is None or isinstance(times, str) else [float(t) for t in times]
-    for t in at or ():
-        if not math.isfinite(t):
-            raise UsageError(f"an output time is a finite number, not {t}")
+        raise UsageError(f"output_times are numbers such as [0.5, 1.0], or the word steps, not '{times}'")
     return {
         "output_every": every,
-        "output_times": at,
+        "output_times": None if isinstance(times, str) else _times("output", times),
         "output_steps": isinstance(times, str),
         "save_state": None if save_state is None else os.fspath(save_state),
         "resume": None if resume is None else os.fspath(resume),

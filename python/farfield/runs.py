@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from farfield import outputs, sources
+from farfield.definitions import Definitions, added, beneath
 from farfield.errors import UsageError
 from farfield.names import field_names
 from farfield.progress import Report, reporting
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from farfield.scene.films import Film, Frames
 
 Path = str | os.PathLike[str]
-Notice = Callable[[Sequence[str]], None]
+Notice = Callable[[Mapping[str, Any]], None]
 PICTURES = (".png",)
 TABLES = (".vtp", ".npz")
 LINES = (".vtp", ".npz", ".parquet", ".pvd")
@@ -71,7 +73,7 @@ def convert(
     append: bool = False,
     dry_run: bool = False,
     fields: Sequence[str] | None = None,
-    define: Mapping[str, str] | Sequence[str] | None = None,
+    define: Definitions | None = None,
     memory_limit: str | int | None = None,
     workers: int | None = None,
     readers: int | None = None,
@@ -123,9 +125,7 @@ def convert(
 
     given = {"memory_limit": memory_limit, "workers": workers, "readers": readers}
     settings = Settings({**given, "page": page, "layout": layout, "codec": codec})
-    if define:
-        texts = [f"{name} = {text}" for name, text in define.items()] if isinstance(define, Mapping) else list(define)
-        plot3d = {**(plot3d or {}), "define": [*(plot3d or {}).get("define", ()), *texts]}
+    plot3d = added(plot3d, define)
     found = _located(source, settings, q=q, function=function, plot3d=plot3d, zone_order=zone_order)
     options = {
         "fields": field_names(fields or ()),
@@ -253,13 +253,13 @@ def render(
     Args:
         scene: A `Scene` or a dictionary of what a scene file holds, whose paths are relative to the working folder; the name of
             a scene file (`.json`), whose paths are relative to its own folder; an open dataset, or a source: these two give the
-            default picture. An open dataset is opened a second time, with its files, its options and, where nothing else is
-            said, its means; what it holds itself stays within its own limit.
+            default picture. An open dataset is opened a second time, with its files, its options, what was defined in it and,
+            where nothing else is said, its means; what it holds itself stays within its own limit.
         output: The `.png` file. Of many time steps: a pattern with a place for the step's number (`"out_%04d.png"`), a folder, or a
             `.mp4`, which the system's `ffmpeg` makes. Camera and ranges of colours are the same in all of them. Of a scene with
             views each gets a file, with its name before the number or the ending, or in the place of `{view}`.
         size: Width and height in pixels; None for the scene's.
-        frames: Which time steps, counted from 0: a slice, a list, or text like `"0:100:2"`; None for all.
+        frames: Which time steps, counted from 0: a slice, a list, or text like `"0:100:2"`; None for those of the scene, or all.
         fps: Pictures a second of a video; None for 24.
         resume: Leave numbered pictures alone that are there, whole, and of the same scene and data.
         memory_limit: As in `farfield.open`; None for that of an open dataset, likewise below.
@@ -317,7 +317,8 @@ def render(
     if size is not None:
         chosen = chosen.model_copy(update={"size": size})
     more: dict[str, Any] = {"film": film, "events": events, "progress": progress, **how}
-    return draw(chosen, target, settings, info=info, files=files, scene_file=scene_file, **more)
+    of_flags = info is not None
+    return draw(chosen, target, settings, info=info, files=files, scene_file=scene_file, of_flags=of_flags, **more)
 
 
 def draw(
@@ -330,6 +331,7 @@ def draw(
     files: sources.Source | None = None,
     scene_file: str | None = None,
     save_as: str | None = None,
+    of_flags: bool = False,
     notice: Notice | None = None,
     events: Path | None = None,
     plot3d: Mapping[str, Any] | None = None,
@@ -338,7 +340,9 @@ def draw(
 ) -> dict[str, Any]:
     """As `render`, of a scene; `target` is the name of its file, or the pattern of those of a `film`. Its dataset's `info` and
     `files` are found out if they are not at hand; `scene_file` is where it was read from, `save_as` where it is written to
-    first. `notice` gets the names of files whose order was assumed, where the dataset's `info` is at hand or needed.
+    first, and again with what was settled when pictures of time steps are drawn. `of_flags`: nobody wrote the scene, and errors
+    do not say where in it they are. `notice` gets the dataset's `info`, where that is at hand or needed. Definitions in `plot3d`
+    win over those of the scene.
 
     Raises:
         UsageError: if the scene makes no sense.
@@ -346,31 +350,36 @@ def draw(
     """
     from farfield import _core
     from farfield.dataset import open_source
-    from farfield.scene.files import files_of, save_scene
-    from farfield.scene.films import add_outputs
+    from farfield.scene.files import files_of, placed, save_scene
+    from farfield.scene.films import add_outputs, as_drawn
     from farfield.scene.native import is_colored, to_native
 
-    how: dict[str, Any] = {"plot3d": plot3d, "zone_order": zone_order}
+    how: dict[str, Any] = {"plot3d": beneath(plot3d, scene.define), "zone_order": zone_order}
+    film = None if film is None else film.of_scene(scene)
     files, read = files_of(scene, files, scene_file=scene_file)
     document: dict[str, Any] = {}
-    outputs.check([*add_outputs(document, scene, target, film), save_as, events], read)
-    if save_as is not None:
-        save_scene(scene, save_as)
-    if info is None and files is not None and is_colored(scene):
-        with open_source(files, settings, progress=progress, **how) as dataset:
-            info = dataset.info()
-    if notice is not None and info is not None:
-        notice(info["order_assumed"])
-    document |= to_native(scene, settings, info, files, **how)
-    with reporting(progress) as report:
-        text = _core.render(
-            json.dumps(document),
-            target,
-            **settings.means(),
-            events=_events(events),
-            progress=report,
-        )
-    return _object(text)
+    with contextlib.nullcontext() if film is None else film.in_folder(), placed(scene, scene_file, of_flags=of_flags):
+        outputs.check([*add_outputs(document, scene, target, film), save_as, events], read)
+        if save_as is not None:
+            save_scene(scene, save_as)
+        if info is None and files is not None and is_colored(scene):
+            with open_source(files, settings, progress=progress, **how) as dataset:
+                info = dataset.info()
+        if notice is not None and info is not None:
+            notice(info)
+        document |= to_native(scene, settings, info, files, **how)
+        with reporting(progress) as report:
+            text = _core.render(
+                json.dumps(document),
+                target,
+                **settings.means(),
+                events=_events(events),
+                progress=report,
+            )
+    found = _object(text)
+    if save_as is not None and film is not None:
+        save_scene(as_drawn(scene, film, found), save_as)
+    return found
 
 
 def is_scene_file(name: str) -> bool:

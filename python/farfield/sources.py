@@ -19,10 +19,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from farfield.errors import DataError, UsageError
+from farfield.volumes import flow_map, opened_with
 
 _PART = re.compile(r"\+(?=(?:q|f|function)=)")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://")
 _NAMED = re.compile(r'"(?:xyz|q|function)"\s*:\s*("(?:[^"\\]|\\.)*")')
+PLOT3D = ("format", "byte_order", "precision", "zones", "iblank", "dimension", "order", "kind", "dt", "define")
+"""What can be said of PLOT3D files, and of their steps and fields."""
 _LONGEST_P3D = 1 << 24
 """The extension reads no `.p3d` file that is longer."""
 
@@ -65,7 +68,14 @@ class Source:
         """The same files; options that are given win over those that are there, those of `plot3d` one by one. Its `dt` is how far
         apart the steps are, its `define` what is made of the fields.
         """
+        if plot3d is not None and not isinstance(plot3d, Mapping):
+            raise UsageError(
+                f"plot3d is a dictionary of options such as {{'byte_order': 'big', 'dt': 0.25}}, not {plot3d!r}"
+            )
         words = {**self.options.get("plot3d", {}), **(plot3d or {})}
+        wrong = [key for key in words if _plain(key) not in PLOT3D]
+        if wrong:
+            raise UsageError(f"no PLOT3D option '{wrong[0]}'; there are: {', '.join(PLOT3D)}")
         given = {
             "dt": words.pop("dt", None),
             "define": words.pop("define", None),
@@ -75,6 +85,11 @@ class Source:
         }
         said = {key: value for key, value in given.items() if value not in (None, {}, [])}
         return replace(self, options={**self.options, **said})
+
+
+def _plain(key: str) -> str:
+    """An option's name without what its flag has before it."""
+    return str(key).lstrip("-").replace("-", "_").removeprefix("plot3d_")
 
 
 def _named_by(grid: str) -> list[str]:
@@ -236,6 +251,11 @@ def _readable(name: str) -> None:
     if os.path.isdir(name):
         if not os.path.exists(os.path.join(name, "zarr.json")):
             raise DataError(f"{name}: this folder is no store (it holds no zarr.json); give a grid file or a store")
+        if flow_map(name) is not None:
+            raise DataError(
+                f"{name}: this is a flow map, which 'farfield flowmap' has written, and no dataset: it is not drawn or traced "
+                f"through; 'farfield info' says what it holds, and {opened_with(name)} opens it in Python"
+            )
     elif os.path.exists(name) and not os.path.isfile(name):
         raise DataError(f"{name}: this is neither a file nor a folder; copy what it gives into a file first")
 

@@ -100,7 +100,8 @@ class TimeSteps(ABC):
         return self._with(range(at, at + 1), one=True)
 
     def sel(self, *, time: float | slice, method: str | None = None, tolerance: float | None = None) -> Self:
-        """One time step by its time, or, with a slice, all from one time to another, both included.
+        """One time step by its time, or, with a slice, all from one time to another, both included. Steps that are only numbered,
+        because the files do not say when they are, have no times to select them by.
 
         Args:
             time: In `time_units`.
@@ -109,7 +110,7 @@ class TimeSteps(ABC):
             tolerance: How far that may be away; None for any distance.
 
         Raises:
-            UsageError: if no step has that time, or none is so near.
+            UsageError: if no step has that time, or none is so near; if nothing says when the steps are.
 
         >>> import farfield as ff
         >>> ds = ff.open("demo:box")
@@ -119,19 +120,23 @@ class TimeSteps(ABC):
         times = self.times
         if len(times) == 0:
             raise UsageError("the dataset has no times; it is steady")
+        why = self.info()["times_why"]
+        if why is not None:
+            raise UsageError(f"{why} isel(time=...) takes the numbers of steps")
         if method not in _METHODS:
             raise UsageError(f"method is None, 'nearest', 'pad' or 'backfill', not {method!r}")
-        if tolerance is not None and (method is None or not tolerance >= 0):
+        if tolerance is not None and (method is None or not _number("tolerance", tolerance) >= 0):
             raise UsageError(
                 "a tolerance is a distance in time of 0 or more, and goes with method='nearest', 'pad' or 'backfill'"
             )
         if isinstance(time, slice):
             return self._between_times(time, method)
+        time = _number("time", time)
         if not math.isfinite(time):
             raise UsageError(f"a time is a finite number, not {time}")
-        step = _find(times, float(time), _METHODS[method])
+        step = _find(times, time, _METHODS[method])
         if step is None:
-            raise UsageError(f"no step has time {time}; {self._range()}{_hint(times, float(time), method)}")
+            raise UsageError(f"no step has time {time}; {self._range()}{_hint(times, time, method)}")
         away = abs(float(times[step]) - time)
         if tolerance is not None and away > tolerance:
             raise UsageError(
@@ -202,6 +207,16 @@ class TimeSteps(ABC):
 
 def _count(steps: int) -> str:
     return f"{steps} time step{'' if steps == 1 else 's'}"
+
+
+def _number(what: str, given: Any) -> float:
+    try:
+        if isinstance(given, str | bytes) or np.ndim(given) > 0:
+            raise TypeError
+        return float(given)
+    except (TypeError, ValueError):
+        also = ", or a slice from one to another; isel takes numbers of steps" if what == "time" else ""
+        raise UsageError(f"{what} is one number in time_units{also}, not {given!r}") from None
 
 
 def _bound(time: Any, default: float) -> float:

@@ -78,14 +78,17 @@ pub(crate) struct Sink {
     /// The state of the particles, where it is to be kept.
     pub state: Option<StateWriter>,
     pub reasons: [u64; 16],
+    /// Tasks whose seeds lie in no zone.
     pub outside: u64,
+    /// Other tasks of which there is no point, by reason.
+    pub empty: [u64; 16],
     pub failed: u64,
     pub failure: Option<String>,
 }
 
 impl Sink {
     pub(crate) fn new(spool: LineSpool, state: Option<StateWriter>) -> Self {
-        Self { spool, state, reasons: [0; 16], outside: 0, failed: 0, failure: None }
+        Self { spool, state, reasons: [0; 16], outside: 0, empty: [0; 16], failed: 0, failure: None }
     }
 
     /// Takes what came of a task, cut into lines, and the page that it met that cannot be read. Of a line of which pieces came before
@@ -97,9 +100,16 @@ impl Sink {
         rest: bool,
         failure: Option<PageError>,
     ) -> Result<(), OutputError> {
-        self.outside += u64::from(j.points.is_empty() && !rest && failure.is_none());
+        // A line that a state was kept of may have met such a page before.
+        let failed = failure.is_some() || j.reason == Some(Reason::Failed) || j.reason_backward == Some(Reason::Failed);
+        if j.points.is_empty() && !rest && !failed {
+            match j.reason {
+                Some(reason) if !j.outside => self.empty[reason as usize] += 1,
+                _ => self.outside += 1,
+            }
+        }
+        self.failed += u64::from(failed);
         if let Some(f) = failure {
-            self.failed += 1;
             self.failure.get_or_insert_with(|| f.to_string());
         }
         for cut in lines {

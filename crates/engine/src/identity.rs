@@ -2,9 +2,10 @@
 
 use crate::admission::SeedRule;
 use crate::limits::fetch_error;
+use crate::overtime::is_within;
 use crate::seeds::SeedPoint;
 use crate::session::{Session, Watch};
-use crate::trace::{PathSpec, Releases, TraceSpec};
+use crate::trace::{OutputTimes, PathSpec, Releases, TraceSpec};
 use field::dataset::{Dataset, Origin};
 use field::error::FieldError;
 use field::file::{identities, Digest};
@@ -12,7 +13,7 @@ use kernels::pathline::PathOptions;
 use kernels::unsteady::Series;
 use pager::{Lookup, PageId};
 use serde_json::{json, Map, Value};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What identifies a run whose particles may go on.
 ///
@@ -70,9 +71,17 @@ fn of_options(session: &Session, spec: &TraceSpec, path: &PathSpec, o: &PathOpti
     let releases = path.streak.as_ref().map(|r| match r {
         Releases::Every(span) => json!({"every": span}),
         Releases::Steps(n) => json!({"steps": n}),
-        Releases::At(times) => json!({"at": times}),
+        // Those that are still to come are left to the runs that go on.
+        Releases::At(times) => {
+            let mut times: Vec<f64> = times.iter().copied().filter(|t| is_within(*t, o.times)).collect();
+            times.sort_by(f64::total_cmp);
+            json!({"at": times})
+        }
     });
-    let outputs = spec.over.outputs.as_ref().map(|o| format!("{o:?}"));
+    let outputs = spec.over.outputs.as_ref().map(|outputs| match outputs {
+        OutputTimes::At(_) => json!({"at": &*o.stops}),
+        outputs => json!(format!("{outputs:?}")),
+    });
     json!({
         "field": spec.field,
         "scalars": spec.scalars,
@@ -93,6 +102,15 @@ fn of_options(session: &Session, spec: &TraceSpec, path: &PathSpec, o: &PathOpti
         "several": path.streak.is_some() && !o.stops.is_empty(),
         "points": if o.every_step { "all" } else { "steps" },
     })
+}
+
+/// Of an option that gives times, those up to the first of the ends of two runs: what comes later makes no difference to what they have in
+/// common.
+fn up_to(value: &Value, from: f64, ends: [f64; 2]) -> Value {
+    let Some(times) = value["at"].as_array() else { return value.clone() };
+    let end = if (ends[0] - from).abs() <= (ends[1] - from).abs() { ends[0] } else { ends[1] };
+    let early = |t: &&Value| t.as_f64().is_some_and(|t| is_within(t, [from, end]));
+    json!({"at": times.iter().filter(early).collect::<Vec<_>>()})
 }
 
 fn bounded(x: f64) -> Value {
@@ -216,8 +234,10 @@ pub(crate) fn check(state: &Path, then: &Value, now: &Value) -> Result<(), Field
     }
     let empty = Map::new();
     let (old, new) = (then["options"].as_object().unwrap_or(&empty), now["options"].as_object().unwrap_or(&empty));
+    let [was, is] = [then, now].map(|v| v["end"].as_f64().unwrap_or(f64::NAN));
+    let from = now["options"]["t0"].as_f64().unwrap_or(f64::NAN);
     for (key, value) in new {
-        let was = old.get(key).unwrap_or(&Value::Null);
+        let [was, value] = [old.get(key).unwrap_or(&Value::Null), value].map(|v| up_to(v, from, [was, is]));
         if was != value {
             return refused(format!(
                 "the state was saved with {key} {was}, and now it is {value}; say the same again, or trace from the beginning"
@@ -255,8 +275,6 @@ pub(crate) fn check(state: &Path, then: &Value, now: &Value) -> Result<(), Field
              is another store; trace from the beginning"
         ));
     }
-    let [was, is] = [then, now].map(|v| v["end"].as_f64().unwrap_or(f64::NAN));
-    let from = now["options"]["t0"].as_f64().unwrap_or(f64::NAN);
     if !((is - from).abs() >= (was - from).abs()) {
         return refused(format!(
             "the state is at {was}, and the run is to end at {is}, before it; choose a later end time"
@@ -265,16 +283,30 @@ pub(crate) fn check(state: &Path, then: &Value, now: &Value) -> Result<(), Field
     Ok(())
 }
 
-/// A state that a run writes over would be gone if it failed.
-pub(crate) fn check_paths(save: Option<&PathBuf>, resume: Option<&PathBuf>) -> Result<(), FieldError> {
-    let (Some(save), Some(resume)) = (save, resume) else { return Ok(()) };
-    let same =
-        |a: &Path, b: &Path| std::fs::canonicalize(a).is_ok_and(|a| std::fs::canonicalize(b).is_ok_and(|b| a == b));
-    if same(save, resume) {
-        return Err(FieldError::Usage(format!(
-            "{}: the state is read by this run; save the new one under another name",
-            save.display()
-        )));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn saved(end: f64, t0: f64, releases: &[f64]) -> Value {
+        json!({"kind": "streakline", "end": end, "options": {"t0": t0, "releases": {"at": releases}}})
     }
-    Ok(())
+
+    #[test]
+    fn times_behind_the_end_of_a_state_are_free() {
+        let state = Path::new("a.state");
+        let then = saved(2.0, 0.0, &[0.1, 2.0]);
+        for list in [&[0.1, 2.0][..], &[0.1, 2.0, 2.5, 4.0]] {
+            assert!(check(state, &then, &saved(4.0, 0.0, list)).is_ok(), "{list:?}");
+        }
+        for list in [&[0.1][..], &[0.1, 1.5, 2.0, 4.0], &[2.0, 4.0]] {
+            let refused = check(state, &then, &saved(4.0, 0.0, list)).unwrap_err().to_string();
+            assert!(refused.contains("releases") && !refused.contains("4.0"), "{refused}");
+        }
+        // An earlier end is refused as such.
+        let refused = check(state, &then, &saved(1.0, 0.0, &[0.1])).unwrap_err().to_string();
+        assert!(refused.contains("choose a later end time"), "{refused}");
+        let back = |end, list: &[f64]| saved(end, 4.0, list);
+        assert!(check(state, &back(2.0, &[3.0]), &back(0.0, &[1.0, 3.0])).is_ok());
+        assert!(check(state, &back(2.0, &[3.0]), &back(0.0, &[2.5, 3.0])).is_err());
+    }
 }

@@ -3,7 +3,7 @@
 use crate::session::{Session, Watch};
 use crate::surfaces::AXES;
 use crate::survey::{known, survey};
-use field::catalog::DType;
+use field::catalog::{Catalog, DType};
 use field::dataset::{Dataset, FieldName, Origin};
 use field::derive::fields::Made;
 use field::derive::Definitions;
@@ -19,6 +19,14 @@ fn finite(x: f64) -> Value {
     } else {
         Value::Null
     }
+}
+
+/// The files of PLOT3D that a stored field of a zone lies in at each of some steps.
+fn files(dataset: &Dataset, zone: usize, name: &str, steps: [usize; 2]) -> Option<[String; 2]> {
+    let Origin::Plot3d(data) = &dataset.origin else { return None };
+    let array = dataset.catalog.zones[zone].arrays.iter().position(|a| a.name == name)?;
+    let layout = data.layout(zone, array)?;
+    Some(steps.map(|step| layout.path(step).display().to_string()))
 }
 
 /// Names of the zones that hold a field.
@@ -62,6 +70,7 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
         let (z, q) = (&dataset.zones[first], dataset.quantity(first, &name)?);
         let stored = c.zones[first].arrays.iter().find(|a| a.name == name);
         let d = DEFINITIONS.iter().find(|d| d.name == name && stored.is_none());
+        let bad = found.not_numbers.get(&name).and_then(|n| n.steps);
         let dtype = stored
             .map_or_else(|| z.array("density").map_or("float64", |a| z.arrays[a].dtype.name()), |a| a.dtype.name());
         fields.push(json!({
@@ -69,7 +78,8 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
             "standard_name": stored.map(|a| a.standard_name.as_str()).or(d.map(|d| d.standard_name)).unwrap_or(""),
             "long_name": dataset.long_name(&name), "derived": d.is_some(),
             "definition": d.map(|d| if d.number > 0 { format!("{} (PLOT3D function {})", d.formula, d.number) } else { d.formula.to_owned() }),
-            "range": found.ranges.get(&name).unwrap_or(&null), "not_numbers": found.not_numbers.get(&name),
+            "range": found.ranges.get(&name).unwrap_or(&null), "not_numbers": found.not_numbers.get(&name).map(|n| n.points),
+            "not_numbers_steps": bad, "not_numbers_files": bad.and_then(|steps| files(&dataset, first, &name, steps)),
             "pages_skipped": null, "center": d.and_then(|d| d.centre),
             "zones": if zones == c.zones.len() { Value::Null } else { holders(&dataset, &name).into() },
         }));
@@ -100,12 +110,12 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
     };
     let page_bytes = dataset.zones.first().map_or(0, |z| z.translation.component * z.arrays[z.xyz].dtype.size());
     let fields_traced = dataset.fields(Some("velocity"), &[], 0).or_else(|_| dataset.fields(None, &[], 0))?;
-    Ok(json!({
+    let mut all = json!({
         "source": session.spec.path, "format": c.format, "guessed": c.guessed, "order_assumed": c.order_assumed, "dimension": c.dimension,
         "length_unit": dataset.length_unit(),
         "coordinates_dtype": dataset.zones.first().map_or("float64", |z| z.arrays[z.xyz].dtype.name()),
         "zones": zones, "fields": fields, "times": c.times, "times_counted": c.times_counted, "times_gaps": gaps(&c.times), "time_units": c.time_units,
-        "times_step": apart(&c.times), "times_equal": equal(&c.times),
+        "times_step": apart(&c.times), "times_equal": times_equal(c),
         "pages": {"total": dataset.page_count()?, "bytes": page_bytes}, "bytes_disk": disk, "bytes_memory": dataset.bytes(),
         "checked": dataset.checked(), "layout": layout, "codec": codec,
         "limit_least_bytes": crate::limits::enough_limit(dataset.closure_bytes(&fields_traced, &session.pager, c.times.len().clamp(1, 2))),
@@ -113,7 +123,10 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
             "zone": dataset.zones[f.zone].name, "axis": AXES[f.axis], "index": f.index + 1,
         })).collect::<Vec<_>>()),
         "ranges_steps": found.steps, "ranges_with_blanked": found.with_holes, "settings": c.settings,
-    }))
+    });
+    all["notes"] = json!(notes(&dataset));
+    all["times_why"] = json!(c.untimed());
+    Ok(all)
 }
 
 /// How far apart the steps are, where they are all as far apart, to a millionth.
@@ -124,9 +137,29 @@ fn apart(times: &[f64]) -> Option<f64> {
     (alike && mean > 0.0).then_some(mean)
 }
 
-/// The steps after which one of the same time follows.
+/// The steps after which one of the same time follows. Where equal times are why steps are only numbered, those of the headers.
+fn times_equal(catalog: &Catalog) -> Vec<usize> {
+    match catalog.zones.first().filter(|_| catalog.times_counted) {
+        Some(zone) => equal(&zone.headers.iter().map(|h| h.time).collect::<Vec<_>>()),
+        None => equal(&catalog.times),
+    }
+}
+
+/// As above, of any times.
 fn equal(times: &[f64]) -> Vec<usize> {
-    times.windows(2).enumerate().filter(|(_, t)| t[0] == t[1]).map(|(n, _)| n).collect()
+    let mut order: Vec<usize> = (0..times.len()).collect();
+    order.sort_by(|a, b| times[*a].total_cmp(&times[*b]));
+    let mut found: Vec<usize> = order.windows(2).filter(|w| times[w[0]] == times[w[1]]).map(|w| w[0]).collect();
+    found.sort_unstable();
+    found
+}
+
+/// What runs should say of the files; who made a store of them has heard it.
+fn notes(dataset: &Dataset) -> Vec<&str> {
+    match dataset.origin {
+        Origin::Plot3d(_) => dataset.catalog.notes().collect(),
+        Origin::Store(_) => Vec::new(),
+    }
 }
 
 /// A defined field's name, its range, and how many pages were not looked at for it.
@@ -147,6 +180,7 @@ fn derived_fields(session: &Session, dataset: &Dataset, ranges: &[Ranged]) -> Ve
         json!({
             "name": made.name, "components": components, "dtype": dtype.name(), "units": made.units(), "standard_name": "",
             "long_name": made.long_name, "derived": true, "definition": definition, "range": null, "not_numbers": null,
+            "not_numbers_steps": null, "not_numbers_files": null,
             "pages_skipped": null, "center": centre, "zones": held(of),
         })
     };
@@ -200,4 +234,17 @@ pub fn gaps(times: &[f64]) -> Vec<usize> {
     spans.sort_by(f64::total_cmp);
     let Some(median) = spans.get(spans.len() / 2).copied() else { return Vec::new() };
     each.iter().enumerate().filter(|(_, span)| **span > 1.5 * median).map(|(n, _)| n).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_times_are_found_in_any_order() {
+        assert_eq!(equal(&[0.0, 0.25, 0.5, 0.5, 0.75]), [2]);
+        assert_eq!(equal(&[0.5, 0.0, 0.5, 0.25, 0.5]), [0, 2]);
+        assert_eq!(equal(&[3.0; 3]), [0, 1]);
+        assert!(equal(&[0.0, f64::NAN, f64::NAN]).is_empty() && equal(&[]).is_empty());
+    }
 }

@@ -5,6 +5,7 @@ use crate::output::Moments;
 use crate::timelines::TimelineSpec;
 use crate::trace::TraceSpec;
 use field::dataset::Dataset;
+use field::decimal::Multiples;
 use field::error::FieldError;
 use kernels::unsteady::Series;
 use pager::Pager;
@@ -35,11 +36,16 @@ impl OverTime {
         self.save_state.is_some() || self.resume.is_some()
     }
 
+    /// Whether there may be times behind the end of the run, for those that go on from its state; `None` where none can be kept.
+    pub(crate) fn may_go_on(&self) -> Option<bool> {
+        self.timeline.is_none().then_some(self.save_state.is_some())
+    }
+
     /// Refuses what does not go together.
     ///
     /// # Errors
     /// [`FieldError::Usage`].
-    pub(crate) fn check(&self, spec: &TraceSpec, is_series: bool) -> Result<(), FieldError> {
+    pub(crate) fn check(&self, spec: &TraceSpec, is_file: bool, is_series: bool) -> Result<(), FieldError> {
         let wrong = |what: &str| Err(FieldError::Usage(what.to_owned()));
         match &spec.path {
             None if self.outputs.is_some() => wrong("streamlines have no times of output; say of which time steps they are"),
@@ -52,6 +58,9 @@ impl OverTime {
                 wrong("only pathlines have a trail")
             }
             Some(_) if !(self.trail >= 0.0) => wrong("the time that a particle trails behind it must be 0 or more"),
+            Some(_) if self.trail > 0.0 && is_file && !is_series => {
+                wrong("a trail is drawn in the files of a .pvd, one for each time, and in no other output; write a .pvd, or leave --trail away")
+            }
             Some(_) if self.timeline.is_some() && self.keeps() => {
                 wrong("the state of timelines is not kept: what is put in between goes all the way from the release; trace them anew")
             }
@@ -80,6 +89,41 @@ pub(crate) fn is_within(time: f64, [from, to]: [f64; 2]) -> bool {
         (to..=from).contains(&time)
     } else {
         (from..=to).contains(&time)
+    }
+}
+
+/// How much of the way from the first end is but rounding: who says 0.3 and means a third of 0.9 is to have that third one, too.
+const ROUNDING: f64 = 1e-12;
+
+/// Times so far apart, from the one end to the other, as decimal numbers: 0.3 is the third of 0.1. One that lies before or beyond the
+/// other end, or a time step of `steps`, by rounding alone is that. (The same ones whatever the other end is: a run that goes on is one.)
+pub(crate) fn every(span: f64, [from, to]: [f64; 2], steps: &[f64]) -> impl Iterator<Item = f64> + '_ {
+    let each = Multiples::new(from, if to < from { -span } else { span });
+    let meant = move |n: u32| {
+        let t = each.at(n);
+        let after = steps.partition_point(|s| *s < t);
+        let beside = steps.iter().skip(after.saturating_sub(1)).take(2).copied();
+        let mut known = std::iter::once(to).chain(beside);
+        known.find(|s| (s - t).abs() <= ROUNDING * (t - from).abs()).unwrap_or(t)
+    };
+    (0..=u32::MAX).map(meant).take_while(move |t| is_within(*t, [from, to]))
+}
+
+/// Whether `time` comes after the second of two ends, in the direction of the run.
+pub(crate) fn is_later(time: f64, [from, to]: [f64; 2]) -> bool {
+    if to < from {
+        time < to
+    } else {
+        time > to
+    }
+}
+
+/// What else may be done about a time that lies beyond the end of a run whose state may be kept, and is not.
+pub(crate) fn beyond(time: f64, ends: [f64; 2], later: Option<bool>) -> &'static str {
+    if later == Some(false) && is_later(time, ends) {
+        "; where the state is saved (--save-state) there may be later ones, for the runs that go on"
+    } else {
+        ""
     }
 }
 
@@ -134,16 +178,17 @@ pub(crate) fn output_times(
     ends: [f64; 2],
     is_series: bool,
 ) -> Result<Outputs, FieldError> {
-    let each = times_of(&OutputTimes::Steps, series, pager, ends)?;
+    let later = over.may_go_on();
+    let each = times_of(&OutputTimes::Steps, series, pager, ends, later)?;
     let asked = match (&over.outputs, is_series) {
-        (Some(outputs), _) => Some(times_of(outputs, series, pager, ends)?),
-        (None, true) => Some(times_of(&OutputTimes::Steps, series, pager, ends)?),
+        (Some(outputs), _) => Some(times_of(outputs, series, pager, ends, later)?),
+        (None, true) => Some(times_of(&OutputTimes::Steps, series, pager, ends, later)?),
         (None, false) => None,
     };
     Ok(Outputs { asked, each })
 }
 
-/// Times in the order of the run.
+/// Times in the order of the run. `later`: see [`OverTime::may_go_on`].
 ///
 /// # Errors
 /// [`FieldError::Usage`] for times beyond the ends, or too many.
@@ -152,6 +197,7 @@ fn times_of(
     series: &Series,
     pager: &Arc<Pager>,
     [from, to]: [f64; 2],
+    later: Option<bool>,
 ) -> Result<Times, FieldError> {
     let wrong = |what: String| Err(FieldError::Usage(what));
     let sign = if to < from { -1.0 } else { 1.0 };
@@ -160,7 +206,7 @@ fn times_of(
         OutputTimes::Every(span) if !(*span > 0.0 && span.is_finite()) => {
             return wrong(format!("there is no output every {span}; it must be a positive time"))
         }
-        OutputTimes::Every(span) => (to - from).abs() / span,
+        OutputTimes::Every(span) => (to - from).abs() / span + 1.0,
         OutputTimes::At(times) => times.len() as f64,
     };
     if count > MOST_OUTPUTS {
@@ -172,20 +218,21 @@ fn times_of(
             let between = series.times.iter().copied().filter(|t| is_within(*t, [from, to]));
             [from, to].into_iter().chain(between).collect()
         }
-        OutputTimes::Every(span) => {
-            (0u32..).map(|n| from + sign * span * f64::from(n)).take_while(|t| is_within(*t, [from, to])).collect()
-        }
+        OutputTimes::Every(span) => every(*span, [from, to], &series.times).collect(),
         OutputTimes::At(times) => {
-            if let Some(t) = times.iter().find(|t| !is_within(**t, [from, to])) {
-                return wrong(format!("the output time {t} does not lie between {from} and {to}"));
+            let ends = [from, to];
+            let fits = |t: f64| is_within(t, ends) || (later == Some(true) && is_later(t, ends));
+            if let Some(t) = times.iter().find(|t| !fits(**t)) {
+                let hint = beyond(*t, ends, later);
+                return wrong(format!("the output time {t} does not lie between {from} and {to}{hint}"));
             }
-            times.clone()
+            times.iter().copied().filter(|t| is_within(*t, ends)).collect()
         }
     };
     times.sort_by(|a, b| (a * sign).total_cmp(&(b * sign)));
     times.dedup();
     if times.is_empty() {
-        return wrong("no time of output is given; name one at least".into());
+        return wrong(format!("no time of output between {from} and {to} is given; name one at least"));
     }
     Ok(Times { times: times.into(), _held: held })
 }
@@ -209,4 +256,45 @@ pub(crate) fn steps_of(dataset: &Dataset, steps: &[usize]) -> Result<Moments, Fi
     let time = |step: &u32| dataset.catalog.times.get(*step as usize).copied().unwrap_or(f64::from(*step));
     let unit = dataset.catalog.time_units.clone();
     Ok(Moments::At { times: all.iter().map(time).collect(), steps: Some(all.into()), unit })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(span: f64, ends: [f64; 2]) -> Vec<f64> {
+        every(span, ends, &[]).collect()
+    }
+
+    #[test]
+    fn no_multiple_is_lost_to_rounding() {
+        for count in 1..200u32 {
+            for (span, ends) in [(0.1, [0.0, f64::from(count) / 10.0]), (0.7, [0.3, 0.3 + 0.7 * f64::from(count)])] {
+                for ends in [ends, [ends[1], ends[0]]] {
+                    let times = all(span, ends);
+                    assert_eq!(times.len(), count as usize + 1, "{span} {ends:?}");
+                    assert_eq!([times[0], times[count as usize]], ends);
+                }
+            }
+        }
+        // Three tenths as floats add them up are more than 0.3.
+        assert_eq!(all(0.1 + 0.2, [0.0, 0.9]).len(), 4);
+        assert_eq!(all(0.1, [0.0, 0.5]), [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]);
+        // What is farther away than rounding is left out, and not moved.
+        assert_eq!(all(0.5, [0.0, 0.999_999_9]), [0.0, 0.5]);
+        assert_eq!(all(0.5, [0.0, 1.000_000_1]), [0.0, 0.5, 1.0]);
+        assert_eq!(all(0.5, [2.0, 2.0]), [2.0]);
+    }
+
+    #[test]
+    fn multiples_are_the_time_steps_that_they_mean() {
+        // As a solver adds them up.
+        let mut steps = vec![0.0f64];
+        (0..39).for_each(|n| steps.push(steps[n] + 0.1));
+        assert!(steps[8] != 0.8 && steps[9] != 0.9);
+        for last in [9, 20, 39] {
+            assert_eq!(every(0.1, [0.0, steps[last]], &steps).collect::<Vec<_>>(), steps[..=last]);
+        }
+        assert_eq!(every(0.25, [0.0, 1.0], &steps).collect::<Vec<_>>(), [0.0, 0.25, steps[5], 0.75, 1.0]);
+    }
 }

@@ -1,7 +1,7 @@
 //! What pathlines are asked for: between which times, and what is read at each step.
 
 use crate::limits::charge_other;
-use crate::overtime::{charge_times, is_within, Times};
+use crate::overtime::{beyond, charge_times, every, is_later, is_within, Times};
 use crate::trace::TraceSpec;
 use crate::tracers::ReadAhead;
 use field::dataset::Dataset;
@@ -65,18 +65,19 @@ pub enum Releases {
 /// Most particles of one streakline.
 const MOST_RELEASES: f64 = 1e7;
 
-/// The times of the releases in the order of the run.
+/// The times of the releases in the order of the run. `later`: see [`crate::trace::OverTime::may_go_on`].
 pub(crate) fn releases(
     releases: &Releases,
     series: &Series,
     pager: &Arc<Pager>,
     [from, to]: [f64; 2],
+    later: Option<bool>,
 ) -> Result<Times, FieldError> {
     let wrong = |what: String| Err(FieldError::Usage(what));
     let back = to < from;
     let within = |t: &f64| is_within(*t, [from, to]);
     let most = match releases {
-        Releases::Every(span) => ((to - from).abs() / span).min(MOST_RELEASES),
+        Releases::Every(span) => ((to - from).abs() / span).min(MOST_RELEASES) + 1.0,
         Releases::Steps(_) => series.times.len() as f64,
         Releases::At(times) => times.len() as f64,
     };
@@ -91,10 +92,7 @@ pub(crate) fn releases(
             (to - from).abs() / span
         ))
         }
-        Releases::Every(span) => {
-            let sign = if back { -1.0 } else { 1.0 };
-            (0u32..).map(|n| from + sign * span * f64::from(n)).take_while(within).collect()
-        }
+        Releases::Every(span) => every(*span, [from, to], &series.times).collect(),
         Releases::Steps(0) => return wrong("particles cannot be released every 0 steps; it must be 1 or more".into()),
         Releases::Steps(n) => {
             let mut times: Vec<f64> = series.times.iter().copied().filter(within).collect();
@@ -104,10 +102,13 @@ pub(crate) fn releases(
             times.into_iter().step_by(*n).collect()
         }
         Releases::At(times) => {
-            if let Some(t) = times.iter().find(|t| !within(t)) {
-                return wrong(format!("the release time {t} does not lie between {from} and {to}"));
+            let ends = [from, to];
+            let fits = |t: f64| is_within(t, ends) || (later == Some(true) && is_later(t, ends));
+            if let Some(t) = times.iter().find(|t| !fits(**t)) {
+                let hint = beyond(*t, ends, later);
+                return wrong(format!("the release time {t} does not lie between {from} and {to}{hint}"));
             }
-            times.clone()
+            times.iter().copied().filter(within).collect()
         }
     };
     times.sort_by(f64::total_cmp);
@@ -147,13 +148,16 @@ pub(crate) fn series(
             times[n + 1]
         )));
     }
-    if dataset.catalog.times_counted {
+    if let Some(why) = dataset.catalog.untimed() {
         return Err(FieldError::Usage(format!(
-            "nothing says when the {} time steps are, they are only numbered; say how far apart they are with --dt, when the \
-             files are opened or converted",
-            times.len()
+            "{why} Particles need times; --dt goes with the files, when they are opened or converted"
         )));
     }
+    let kind = match () {
+        () if path.streak.is_some() => "streaklines",
+        () if spec.over.timeline.is_some() => "timelines",
+        () => "pathlines",
+    };
     let (Some(&first), Some(&last)) = (times.first(), times.last()) else {
         return Err(FieldError::Usage("the dataset has no time step".into()));
     };
@@ -161,14 +165,14 @@ pub(crate) fn series(
         Direction::Forward => false,
         Direction::Backward => true,
         Direction::Both => {
-            return Err(FieldError::Usage("pathlines go forward or backward in time; choose one direction".into()))
+            return Err(FieldError::Usage(format!("{kind} go forward or backward in time; choose one direction")))
         }
     };
     let (from, to) = if back { (last, first) } else { (first, last) };
     if path.to.is_none() && times.len() == 1 {
-        return Err(FieldError::Usage(
-            "the dataset has one time step, so nothing says when pathlines end; give the end time".into(),
-        ));
+        return Err(FieldError::Usage(format!(
+            "the dataset has one time step, so nothing says when {kind} end; give the end time, t1"
+        )));
     }
     let (from, to) = (path.from.unwrap_or(from), path.to.unwrap_or(to));
     let unit = &dataset.catalog.time_units;

@@ -8,9 +8,11 @@
 //! was let go at the very end is let go anew, because it was looked for between other steps than a longer run would have.
 //!
 //! # The file
-//! `FFSTATE1`, the length of a JSON document, the document, 16 bytes a seed (where its state lies, how long it is, its crc32c), the
+//! `FFSTATE2`, the length of a JSON document, the document, 16 bytes a seed (where its state lies, how long it is, its crc32c), the
 //! states in the order of the seeds; last the crc32c of document and index. All numbers are little-endian. The document says of which data
-//! and by which options the state is; both are compared before anything is read. It appears under its name when it is whole.
+//! and by which options the state is; both are compared before anything is read. It appears under its name when it is whole, and when the run
+//! is done: until then the one that had the name stays, and is read from where it was opened. So a run may go on from a state and keep its
+//! own under that name. Of lines that met a page that cannot be read none is kept: they would have failed for good.
 
 use crate::admission::SeedRule;
 use crate::identity;
@@ -23,10 +25,11 @@ use kernels::pathline::PathOptions;
 use kernels::unsteady::Series;
 use serde_json::Value;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-const MAGIC: &[u8; 8] = b"FFSTATE1";
+const MAGIC: &[u8; 8] = b"FFSTATE2";
 
 /// Bytes of an entry of the index: place (8), length (4), checksum (4).
 const ENTRY: u64 = 16;
@@ -127,11 +130,18 @@ impl StateReader {
     /// Opens a file and checks all of it but the states, which are checked when they are read.
     ///
     /// # Errors
-    /// [`FieldError`] for what cannot be read, is no state, or is damaged.
+    /// [`FieldError`] for what is not there or cannot be read, is no state, or is damaged.
     pub(crate) fn open(path: &Path) -> Result<Self, FieldError> {
         let broken = |what: &str| FieldError::Usage(format!("{}: {what}", path.display()));
         let failed = |e| FieldError::io(path, e);
-        let file = File::open(path).map_err(failed)?;
+        let file = File::open(path).map_err(|e| match e.kind() {
+            ErrorKind::NotFound => FieldError::format(
+                path,
+                "there is no such file, and so no state to go on from; name one that --save-state wrote, or trace from the beginning, \
+                 without --resume",
+            ),
+            _ => failed(e),
+        })?;
         let about = file.metadata().map_err(failed)?;
         let size = about.len();
         let damaged = || broken("the state is damaged or cut off; trace from the beginning");
@@ -241,7 +251,6 @@ impl Kept {
         watch: &mut Watch<'_>,
     ) -> Result<Self, FieldError> {
         let over = &spec.over;
-        identity::check_paths(over.save_state.as_ref(), over.resume.as_ref())?;
         if over.save_state.is_some() {
             identity::check_end(series, options)?;
         }

@@ -42,7 +42,30 @@ pub(crate) struct Found {
     /// Faces that are walls at every step.
     pub walls: Option<Vec<GridFace>>,
     /// Of each field, usable points of all steps looked at whose values are no numbers; empty where nobody has looked.
-    pub not_numbers: HashMap<String, u64>,
+    pub not_numbers: HashMap<String, NotNumbers>,
+}
+
+/// Points whose values are no numbers.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NotNumbers {
+    /// Of all steps.
+    pub points: u64,
+    /// The first step that has any, and the last.
+    pub steps: Option<[usize; 2]>,
+}
+
+impl NotNumbers {
+    fn add(&mut self, step: usize) {
+        self.join(Self { points: 1, steps: Some([step; 2]) });
+    }
+
+    fn join(&mut self, other: Self) {
+        self.points += other.points;
+        self.steps = match (self.steps, other.steps) {
+            (Some(a), Some(b)) => Some([a[0].min(b[0]), a[1].max(b[1])]),
+            (a, b) => a.or(b),
+        };
+    }
 }
 
 /// How often values of a kind stand; beyond [`COUNTED`] different ones, those farthest from zero are counted together, so that what
@@ -166,7 +189,7 @@ struct ZoneSurvey<'a> {
     blanks: Blanks,
     kind: Option<GridKind>,
     /// Of each field, usable points whose values are no numbers.
-    not_numbers: Vec<u64>,
+    not_numbers: Vec<NotNumbers>,
 }
 
 impl<'a> ZoneSurvey<'a> {
@@ -178,7 +201,7 @@ impl<'a> ZoneSurvey<'a> {
             zone,
             z,
             spans: vec![NOTHING; names.len()],
-            not_numbers: vec![0; names.len()],
+            not_numbers: vec![NotNumbers::default(); names.len()],
             names,
             fields,
             bounds: [[f64::INFINITY; 3], [f64::NEG_INFINITY; 3]],
@@ -256,7 +279,7 @@ impl<'a> ZoneSurvey<'a> {
                 if !hole && x.is_finite() {
                     widen(&mut self.spans[*n], x, x);
                 } else if !hole {
-                    self.not_numbers[*n] += 1;
+                    self.not_numbers[*n].add(step);
                 }
             }
             true
@@ -277,7 +300,7 @@ impl<'a> ZoneSurvey<'a> {
         self.blanks.flush();
         found.blanks.push(self.blanks);
         for (name, (span, count)) in self.names.into_iter().zip(self.spans.into_iter().zip(self.not_numbers)) {
-            *found.not_numbers.entry(name.clone()).or_insert(0) += count;
+            found.not_numbers.entry(name.clone()).or_default().join(count);
             widen(ranges.entry(name).or_insert(NOTHING), span.0, span.1);
         }
     }

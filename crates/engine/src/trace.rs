@@ -70,12 +70,16 @@ pub struct TraceReport {
     pub points: u64,
     /// Lines by reason, names as in the outputs.
     pub reasons: Vec<(&'static str, u64)>,
-    /// Seeds that lie in no zone.
+    /// Seeds that lie in no zone; of timelines, curves of which no seed lies in one.
     pub outside: u64,
+    /// Other lines of which there is no point, by reason.
+    pub empty: Vec<(&'static str, u64)>,
     /// Lines that met a page that cannot be read.
     pub failed: u64,
     /// The first such page, in words.
     pub failure: Option<String>,
+    /// Whether the state that was to be kept is: that of lines that met such a page would hide for good that they did.
+    pub state_saved: Option<bool>,
     /// What the run took.
     pub run: RunStats,
     /// Bytes of lines that went through a temporary file.
@@ -116,7 +120,7 @@ pub fn trace(
     let found = session.seeded(spec, watch)?;
     let spec = found.as_ref().unwrap_or(spec);
     let (over, is_series) = (&spec.over, file.as_ref().is_some_and(|f| f.format() == OutputFormat::Pvd));
-    over.check(spec, is_series)?;
+    over.check(spec, file.is_some(), is_series)?;
     let dataset = session.located(watch)?;
     let seeds = SeedRule::new(&spec.seeds, &dataset)?;
     let mut layout = line_layout(&dataset, spec);
@@ -168,7 +172,7 @@ pub fn trace(
         let tracer = Unsteady::<Pathline>::new(zones, series, order, options, components, path.ahead);
         return job.trace(once(Ok(tracer)), watch);
     };
-    let releases = pathlines::releases(streak, &series, &session.pager, options.times)?;
+    let releases = pathlines::releases(streak, &series, &session.pager, options.times, over.may_go_on())?;
     let options = StreakOptions { path: options, releases: releases.times.clone() };
     let components = components - OF_PARTICLES;
     let tracer = Unsteady::<Streakline>::new(zones, series, order, options, components, path.ahead);
@@ -322,19 +326,23 @@ impl Job<'_> {
         session.add_wait(run.wait_s);
         let mut sink = sink.into_inner().unwrap_or_else(PoisonError::into_inner);
         let stats = sink.spool.stats();
-        let reasons =
-            output::Reason::ALL.iter().map(|r| (r.name(), sink.reasons[usize::from(r.code())])).filter(|(_, n)| *n > 0);
+        let named = |counts: &[u64; 16]| -> Vec<(&'static str, u64)> {
+            let all = output::Reason::ALL.iter().map(|r| (r.name(), counts[usize::from(r.code())]));
+            all.filter(|(_, n)| *n > 0).collect()
+        };
+        let partial = sink.failed > 0;
         let report = TraceReport {
             lines,
             points: stats.points,
-            reasons: reasons.collect(),
+            reasons: named(&sink.reasons),
             outside: sink.outside,
+            empty: named(&sink.empty),
+            state_saved: saves.then_some(!partial),
             failed: sink.failed,
             failure: sink.failure,
             run,
             spilled_bytes: stats.spilled_bytes,
         };
-        let partial = report.failed > 0;
         let refused = |e| match FieldError::from(e) {
             FieldError::LimitTooSmall { needs, what, .. } => {
                 FieldError::LimitTooSmall { limit: pager.ledger().limit(), needs: would_do(pager, needs), what }
@@ -356,7 +364,8 @@ impl Job<'_> {
             }
             None => Some(sink.spool.arrays(partial).map_err(FieldError::from)?),
         };
-        if let Some(states) = sink.state {
+        // Dropped, it leaves what was there.
+        if let Some(states) = sink.state.filter(|_| !partial) {
             kept.finish(states)?;
         }
         Ok((report, arrays))

@@ -284,8 +284,47 @@ pub fn probe(
         f.space.sample(&spot, &mut values)
     })
     .map_err(short)?;
+    settle_infinite(session, &dataset, &spot, step, &names, &mut values)?;
     Ok(Some(probed(&dataset, spot, x, None, &names, &values)))
 }
+
+/// Says of values between nodes that are no numbers what they are: what is interpolated between infinite numbers is infinite, and
+/// a corner that has no part in a value does not count in it (nothing times infinite would be no number).
+fn settle_infinite(
+    session: &Session,
+    dataset: &Dataset,
+    spot: &Spot,
+    step: usize,
+    names: &[String],
+    values: &mut [f64],
+) -> Result<(), FieldError> {
+    if values.iter().all(|v| v.is_finite()) {
+        return Ok(());
+    }
+    let zone = spot.cell.zone as usize;
+    let (dims, lo) = (dataset.zones[zone].dims(), spot.cell.ijk);
+    let at = NodeBox { zone, step, lo, hi: core::array::from_fn(|a| (lo[a] + 2).min(dims[a])) };
+    let wanted = names.iter().map(|n| dataset.quantity(zone, n)).collect::<Result<Vec<_>, _>>()?;
+    let corners = read_box(session, dataset, at, &wanted, &mut |_, _, _| true)?;
+    let count = at.count();
+    let along: [usize; 3] = core::array::from_fn(|a| (at.hi[a] - lo[a]) as usize);
+    for (value, of) in values.iter_mut().zip(corners.chunks(count)).filter(|(v, _)| !v.is_finite()) {
+        let each = of.iter().enumerate().map(|(n, corner)| {
+            let place = [n % along[0], n / along[0] % along[1], n / (along[0] * along[1])];
+            let part = |a: usize| match (along[a], place[a]) {
+                (1, _) => 1.0,
+                (_, 0) => 1.0 - spot.rst[a],
+                _ => spot.rst[a],
+            };
+            (part(0) * part(1) * part(2), corner)
+        });
+        *value = each.filter(|(weight, _)| weight.abs() > NO_PART).map(|(weight, corner)| weight * corner).sum();
+    }
+    Ok(())
+}
+
+/// Weight of a corner that a place on the opposite face has, but for rounding.
+const NO_PART: f64 = 1e-12;
 
 /// Values at a place of a zone's computational space, 0-based; fractions are interpolated, whole numbers give the node's own
 /// values. `names` `None`: all that the zone has.
@@ -349,6 +388,7 @@ pub fn probe_ijk(
             f.space.sample(&spot, &mut values)
         })
         .map_err(short)?;
+        settle_infinite(session, &dataset, &spot, step, &names, &mut values)?;
     }
     let note = match blank {
         Blank::Field => None,

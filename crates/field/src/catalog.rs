@@ -79,7 +79,7 @@ pub struct FlowHeader {
     pub alpha: f64,
     /// Reynolds number.
     pub reynolds: f64,
-    /// Time in L / a_inf, or in the catalog's unit of time where that is a second.
+    /// Time in L / a_inf, or in the catalog's unit of time where that is a second. Of single precision the shortest decimal number.
     pub time: f64,
     /// Ratio of specific heats, 1.4 unless the file says otherwise.
     pub gamma: f64,
@@ -123,6 +123,12 @@ pub struct Catalog {
 
 /// What a remark says about a file whose sizes add up, but whose values make no sense.
 pub(crate) const DOUBT: &str = "most of its numbers do not look like";
+/// ... about steps of which nothing says when they are.
+pub(crate) const NUMBERED: &str = "are numbered from 0";
+/// ... about steps that are not in the order of their names.
+pub(crate) const SORTED: &str = "are sorted by the times in the q headers";
+/// ... about steps that are counted where some are missing.
+pub(crate) const COUNTED: &str = "--dt counts files";
 
 impl Catalog {
     /// The first array of that name in any zone.
@@ -133,6 +139,21 @@ impl Catalog {
     /// The remarks that whoever uses the data should hear, not only who asks what it is.
     pub fn doubts(&self) -> impl Iterator<Item = &str> {
         self.guessed.iter().map(String::as_str).filter(|s| s.contains(DOUBT))
+    }
+
+    /// The remarks about the order of files and about missing ones, which whoever uses several steps should hear.
+    pub fn notes(&self) -> impl Iterator<Item = &str> {
+        self.guessed.iter().map(String::as_str).filter(|s| s.contains(SORTED) || s.contains(COUNTED))
+    }
+
+    /// Why nothing says when the steps are, and what to do, where they are only numbered.
+    pub fn untimed(&self) -> Option<String> {
+        if !self.times_counted {
+            return None;
+        }
+        let said = self.guessed.iter().find(|s| s.contains(NUMBERED)).cloned();
+        let steps = self.times.len();
+        Some(said.unwrap_or_else(|| format!("The {steps} time steps {NUMBERED}; --dt says how far apart they are.")))
     }
 }
 

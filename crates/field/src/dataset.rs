@@ -332,7 +332,7 @@ impl Dataset {
     /// The error for a name that no zone has.
     pub fn unknown_field(&self, name: &str) -> FieldError {
         let mut known: Vec<String> = self.field_names().into_iter().map(|f| f.name).collect();
-        known.extend(self.gradients().map(|g| g.name.to_owned()));
+        known.extend(self.own_names().chain(self.gradients().map(|g| g.name.to_owned())));
         FieldError::Unknown { what: "field", name: name.to_owned(), known }
     }
 
@@ -510,7 +510,7 @@ impl Dataset {
             return a.long_name.clone();
         }
         let Some(d) = DEFINITIONS.iter().find(|d| d.name == name) else {
-            return self.made_named(name).map_or_else(|| name.to_owned(), |m| m.long_name.clone());
+            return self.made_label(name);
         };
         if self.in_si(d) {
             return d.long_name.to_owned();

@@ -32,7 +32,7 @@ pub enum FieldError {
         readings: Vec<String>,
     },
     /// A name that the dataset does not have.
-    #[error("no {what} named '{name}'; there are: {}", if known.is_empty() { "none (a PLOT3D grid alone has no fields: add +q=FILE)".to_owned() } else { known.join(", ") })]
+    #[error("no {what} named '{name}'; {hint}there are: {}", if known.is_empty() { "none (a PLOT3D grid alone has no fields: add +q=FILE)".to_owned() } else { known.join(", ") }, hint = did_you_mean(name, known))]
     Unknown {
         /// `field`, `zone`, ...
         what: &'static str,
@@ -56,6 +56,14 @@ pub enum FieldError {
     /// An argument that makes no sense here.
     #[error("{0}")]
     Usage(String),
+    /// What goes wrong with a part of a document that a user wrote.
+    #[error("{place}: {inner}")]
+    At {
+        /// The part, as `objects.2.color`.
+        place: String,
+        /// What is wrong with it.
+        inner: Box<Self>,
+    },
     /// The memory limit does not hold what is asked for.
     #[error("the memory limit of {limit} bytes is too small: {what} needs {needs} bytes")]
     LimitTooSmall {
@@ -90,7 +98,50 @@ fn few(zones: &[String]) -> String {
     }
 }
 
+/// The one of `known` that a misspelt name may be meant to be.
+pub fn nearest<'k>(name: &str, known: &'k [String]) -> Option<&'k str> {
+    let most = match name.chars().count() {
+        0..4 => return None,
+        4..8 => 1,
+        _ => 2,
+    };
+    let near = known.iter().map(|k| (distance(name, k), k.as_str())).filter(|(d, _)| (1..=most).contains(d));
+    near.min_by_key(|(d, _)| *d).map(|(_, k)| k)
+}
+
+/// How many letters have to be put in, left out or changed to make one word of the other; neighbours that changed places count once.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(100).collect(), b.chars().take(100).collect());
+    let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
+    for i in 1..=a.len() {
+        let mut row = vec![i; b.len() + 1];
+        for j in 1..=b.len() {
+            let changed = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            row[j] = changed.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                row[j] = row[j].min(rows[i - 2][j - 2] + 1);
+            }
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}
+
+fn did_you_mean(name: &str, known: &[String]) -> String {
+    nearest(name, known).map(|k| format!("did you mean '{k}'? ")).unwrap_or_default()
+}
+
 impl FieldError {
+    /// With the part of a document that it is about, where it is about what a user wrote there.
+    #[must_use]
+    pub fn at(self, place: impl Into<String>) -> Self {
+        match self {
+            Self::Unknown { .. } | Self::Lacking { .. } | Self::Usage(_) => {
+                Self::At { place: place.into(), inner: Box::new(self) }
+            }
+            other => other,
+        }
+    }
     /// For a result that cannot be written: `message` names the file, `why` is what the system said.
     pub fn output(message: String, why: &std::io::Error) -> Self {
         if why.kind() == ErrorKind::PermissionDenied {
@@ -163,6 +214,28 @@ mod tests {
         assert!(denied.is_access());
         let source = FieldError::io("a.xyz", ErrorKind::NotFound.into()).in_cache(Path::new("cache"));
         assert!(!source.to_string().contains("CACHE"), "{source}");
+    }
+
+    #[test]
+    fn a_misspelt_name_is_met_with_the_nearest() {
+        let known = ["pressure", "density", "mach", "velocity"].map(str::to_owned);
+        for (name, near) in [
+            ("presure", Some("pressure")),
+            ("densitty", Some("density")),
+            ("veloctiy", Some("velocity")),
+            ("machh", Some("mach")),
+            ("mac", None),
+            ("entropy", None),
+            ("mach", None),
+        ] {
+            assert_eq!(nearest(name, &known), near, "{name}");
+        }
+        let unknown = |name: &str| FieldError::Unknown { what: "field", name: name.into(), known: known.to_vec() };
+        let said = unknown("presure").at("objects.0.color").to_string();
+        let meant = "objects.0.color: no field named 'presure'; did you mean 'pressure'? there are: ";
+        assert!(said.starts_with(meant), "{said}");
+        assert!(unknown("q").to_string().starts_with("no field named 'q'; there are: pressure, "));
+        assert!(matches!(FieldError::Interrupted.at("step"), FieldError::Interrupted));
     }
 
     #[test]

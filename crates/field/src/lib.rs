@@ -8,6 +8,7 @@ pub mod catalog;
 pub mod cell;
 mod closure;
 pub mod dataset;
+pub mod decimal;
 pub mod derive;
 pub mod error;
 pub mod expression;

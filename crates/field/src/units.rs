@@ -80,6 +80,26 @@ impl Dimension {
     pub fn has_symbols(self) -> bool {
         self.0[SYMBOLS..].iter().any(|p| *p != 0)
     }
+    /// As labels name what a number is divided by: `a_inf`, `(a_inf^2 / L)`.
+    pub fn as_divisor(self) -> String {
+        let part = |above: bool| {
+            let some = BASE.iter().zip(self.0).filter(|(_, p)| if above { *p > 0 } else { *p < 0 });
+            let each = some.map(|(name, p)| match reduced(p.saturating_abs()) {
+                (1, 1) => (*name).to_owned(),
+                (over, 1) => format!("{name}^{over}"),
+                (over, under) => format!("{name}^({over}/{under})"),
+            });
+            each.collect::<Vec<_>>()
+        };
+        let (above, below) = (part(true), part(false));
+        let over = if above.is_empty() { "1".to_owned() } else { above.join(" ") };
+        match &below[..] {
+            [] if above.len() < 2 => over,
+            [] => format!("({over})"),
+            [one] => format!("({over} / {one})"),
+            many => format!("({over} / ({}))", many.join(" ")),
+        }
+    }
     /// Density of the free stream.
     pub fn rho_inf() -> Self {
         Self::base("rho_inf").unwrap_or_default()
@@ -91,6 +111,15 @@ impl Dimension {
     /// Unit of the grid.
     pub fn grid_length() -> Self {
         Self::base("L").unwrap_or_default()
+    }
+}
+
+/// A power, counted in twelfths, as a fraction that cannot be made smaller.
+fn reduced(power: i16) -> (i16, i16) {
+    let divisor = [6, 4, 3, 2].into_iter().find(|d| power % d == 0).unwrap_or(1);
+    match power % WHOLE {
+        0 => (power / WHOLE, 1),
+        _ => (power / divisor, WHOLE / divisor),
     }
 }
 
@@ -111,7 +140,10 @@ impl fmt::Display for Dimension {
             match (p, p % WHOLE) {
                 (WHOLE, _) => write!(f, "{name}")?,
                 (p, 0) => write!(f, "{name}{}", p / WHOLE)?,
-                (p, _) => write!(f, "{name}^({}/12)", p)?,
+                (p, _) => {
+                    let (over, under) = reduced(p);
+                    write!(f, "{name}^({over}/{under})")?;
+                }
             }
         }
         if first {
@@ -387,6 +419,26 @@ mod tests {
         );
         assert!(d("rad").is_number() && !d("m").is_number() && d("a_inf").has_symbols());
         assert_eq!(d("m").power(1.0 / 5.0), None);
+        let root = d("m").power(0.5).and_then(|r| r.over(d("m2")));
+        assert_eq!(root.map(|r| r.to_string()), Some("m^(-3/2)".into()));
+        assert_eq!(d("m").power(5.0 / 12.0).map(|r| r.to_string()), Some("m^(5/12)".into()));
+    }
+
+    /// As the table of fields has it, and to be read again where powers are whole.
+    #[test]
+    fn what_a_number_is_divided_by() {
+        for (unit, label) in [
+            ("a_inf", "a_inf"),
+            ("a_inf L-1", "(a_inf / L)"),
+            ("a_inf2 L-1", "(a_inf^2 / L)"),
+            ("rho_inf-1", "(1 / rho_inf)"),
+            ("rho_inf a_inf2", "(rho_inf a_inf^2)"),
+            ("a_inf rho_inf-1 L-2", "(a_inf / (rho_inf L^2))"),
+        ] {
+            let dimension = Unit::parse(unit).expect(unit).dimension;
+            assert_eq!(dimension.as_divisor(), label);
+            assert_eq!(Unit::parse(label).map(|u| u.dimension), Ok(dimension), "{label}");
+        }
     }
 
     #[test]

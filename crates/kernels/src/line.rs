@@ -115,6 +115,8 @@ pub struct Joined {
     pub reason: Option<Reason>,
     /// Why the backward half ended, where both were traced.
     pub reason_backward: Option<Reason>,
+    /// There is no line because the seed, or each of them, lies in no zone.
+    pub outside: bool,
 }
 
 impl Line {
@@ -189,6 +191,7 @@ impl Line {
             seed: 0,
             reason: None,
             reason_backward: None,
+            outside: false,
         };
         if forward.points.capacity() > 2 * SOON {
             (forward.points, forward.fields) = Default::default();
@@ -333,7 +336,10 @@ impl Line {
         fields.extend(self.seed.fields.iter().chain(&f.fields));
         let after = || self.seed.points.iter().chain(&f.points);
         let all = || b.points.iter().rev().chain(after());
+        // Whatever else ends a line at once ends it for another reason: a seed that lies in a zone has a point there, or is in a hole.
+        let outside = all().next().is_none() && f.reason.or(b.reason) == Some(Reason::Left);
         Joined {
+            outside,
             points: all().map(|p| p.x).collect(),
             time: b.points.iter().rev().map(|p| -p.time).chain(after().map(|p| p.time)).collect(),
             zone: all().map(|p| p.zone).collect(),

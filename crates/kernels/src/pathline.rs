@@ -265,6 +265,11 @@ impl Pathline {
         self.line.ended()
     }
 
+    /// Whether its seed lies in a zone: it has a point there, or a hole keeps it from having one.
+    pub(crate) fn was_found(&self) -> bool {
+        self.line.last().is_some() || self.ended().is_some_and(|r| r != Reason::Left)
+    }
+
     /// Whether its seed was looked for.
     pub(crate) fn is_located(&self) -> bool {
         !matches!(self.state, State::Locate)

@@ -43,6 +43,8 @@ pub struct Streakline {
     last_due: bool,
     /// Why the last one ended that is no longer there.
     ended: Option<Reason>,
+    /// The seed was found in a zone once.
+    found: bool,
     /// The same, and how many were let go, before those that are due at the very time.
     before_last: (Option<Reason>, usize),
     /// The line so far.
@@ -69,6 +71,7 @@ impl UnsteadyLine for Streakline {
             window: 0,
             last_due: false,
             ended: None,
+            found: false,
             before_last: (None, 0),
             line,
         }
@@ -113,6 +116,7 @@ impl UnsteadyLine for Streakline {
             return Ok(Progress::Yield);
         }
         // All of them are at one time.
+        self.found |= self.particles.iter().any(Pathline::was_found);
         let gone = self.particles.iter().filter_map(Pathline::ended).find(|r| *r != Reason::Time);
         self.ended = gone.or(self.ended);
         self.particles.retain(|p| matches!(p.ended(), None | Some(Reason::Time)));
@@ -160,14 +164,17 @@ impl UnsteadyLine for Streakline {
     }
 
     fn into_line(self) -> Joined {
-        self.line.join()
+        let found = self.found;
+        let mut line = self.line.join();
+        line.outside &= !found;
+        line
     }
 
     fn save(&self, options: &StreakOptions, to: &mut Saver) {
         let stop = options.path.times[1];
         let (ended, released) = self.before_last;
         let failed = self.line.ended() == Some(Reason::Failed);
-        to.whole(u64::from(failed));
+        to.whole(u64::from(failed) | u64::from(self.found) << 1);
         to.reason(ended);
         to.whole(released as u64);
         to.float(self.until);
@@ -185,7 +192,9 @@ impl UnsteadyLine for Streakline {
 
     fn restore(seed: Seed, options: &StreakOptions, fields: usize, from: &mut Saved<'_>) -> Option<Self> {
         let mut s = Self::new(seed, options, fields);
-        let failed = from.whole()? == 1;
+        let marks = from.whole()?;
+        let failed = marks & 1 == 1;
+        s.found = marks & 2 == 2;
         (s.ended, s.released, s.until) = (from.reason()?, from.whole()? as usize, from.float()?);
         s.before_last = (s.ended, s.released);
         s.line = Line::restore(from, fields + OF_PARTICLES)?;

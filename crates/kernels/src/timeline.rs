@@ -69,6 +69,8 @@ pub struct Timeline {
     front: f64,
     /// A point was wanted beyond the most.
     is_full: bool,
+    /// One of the points was found in a zone.
+    found: bool,
     line: Line,
 }
 
@@ -86,6 +88,7 @@ impl Timeline {
             until: release,
             front: release,
             is_full: false,
+            found: false,
             line,
         };
         timeline.points = (0..timeline.curve.len()).map(|n| timeline.released(n as f64, release)).collect();
@@ -224,6 +227,7 @@ impl UnsteadyLine for Timeline {
                         .find(|r| last(*r))
                         .unwrap_or(Reason::Left),
                 };
+                self.found = self.points.iter().any(|p| p.particle.was_found());
                 self.points = Vec::new();
                 self.line.end(reason);
                 return Ok(Progress::Done);
@@ -248,6 +252,9 @@ impl UnsteadyLine for Timeline {
     }
 
     fn into_line(self) -> Joined {
-        self.line.join()
+        let found = self.found;
+        let mut line = self.line.join();
+        line.outside &= !found;
+        line
     }
 }

@@ -308,10 +308,11 @@ fn particles_that_left_are_no_part_of_a_streakline() {
     close(line.points[0], [0.65, 0.5, 0.5], 1e-12);
     close(line.points[1], [0.9, 0.5, 0.5], 1e-12);
     let o = StreakOptions { releases: [0.0, 0.1].into(), ..o };
-    let line = streak(&nodes, &times, [0.4, 0.5, 0.5], &o);
-    assert_eq!((line.reason, line.points.len()), (Some(Reason::Left), 0));
-    let line = streak(&nodes, &times, [4.0, 0.5, 0.5], &o);
-    assert_eq!((line.reason, line.points.len()), (Some(Reason::Left), 0));
+    // As little is left of one whose particles are gone as of one whose seed lies in no zone.
+    for (x, outside) in [(0.4, false), (4.0, true)] {
+        let line = streak(&nodes, &times, [x, 0.5, 0.5], &o);
+        assert_eq!((line.reason, line.points.len(), line.outside), (Some(Reason::Left), 0, outside));
+    }
 }
 
 #[test]

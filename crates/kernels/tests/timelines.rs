@@ -162,5 +162,9 @@ fn particles_that_have_ended_are_left_out() {
     assert!(s.contains(&0.0) && s.contains(&8.0) && !s.contains(&4.0), "{s:?}");
     assert_eq!(line.reason, Some(Reason::Time));
     let outside = trace(&nodes, &[[5.0, 5.0, 5.0], [6.0, 5.0, 5.0]], &options(Refine::Never, &[]));
-    assert_eq!((outside.points.len(), outside.reason), (0, Some(Reason::Left)));
+    assert_eq!((outside.points.len(), outside.reason, outside.outside), (0, Some(Reason::Left), true));
+    // All have left: there is as little of the line, but its seeds lie in the grid.
+    let fast = series(&TIMES, &still, &|_: [f64; 3], _: f64| [9.0, 0.0, 0.0], None);
+    let left = trace(&fast, &curve, &options(Refine::Never, &[]));
+    assert_eq!((left.points.len(), left.reason, left.outside), (0, Some(Reason::Left), false));
 }

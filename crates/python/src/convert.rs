@@ -112,6 +112,8 @@ pub fn convert(
             result["zones"] = input.catalog.zones.iter().zip(&d.page_boxes).map(|(z, p)| zone(z, *p)).collect();
         } else {
             let mut told = |p: converter::Progress| watch("converting", p.done as f64, p.total as f64);
+            // Of an append, what it adds: the steps that were there are none of what is converted.
+            let before = if append { engine::process::folder_bytes(dst).unwrap_or(0) } else { 0 };
             let report = if append {
                 let is = |name: &str| given.iter().any(|g| g == name);
                 let asked = AskedPages {
@@ -135,7 +137,7 @@ pub fn convert(
             let values: u64 = report.source_bytes.max(1);
             result["resumed"] = (report.resumed_units > 0).into();
             result["bytes_in"] = report.source_bytes.into();
-            result["bytes_out"] = engine::process::folder_bytes(dst)?.into();
+            result["bytes_out"] = engine::process::folder_bytes(dst)?.saturating_sub(before).into();
             result["pages_written"] = report.pages.into();
             result["shards"] = report.units.into();
             result["padding_disk"] = (report.padded_bytes as f64 / values as f64).into();

@@ -115,10 +115,13 @@ fn summary(session: &Session, spec: &TraceSpec, r: &TraceReport, output: Option<
         let sum = reasons.get(name).and_then(Value::as_u64).unwrap_or(0) + n;
         reasons.insert(name.to_owned(), sum.into());
     }
+    let empty: serde_json::Map<String, Value> =
+        r.empty.iter().map(|(name, n)| ((*name).to_owned(), (*n).into())).collect();
     let written = output.map_or(0, |p| written(Path::new(p)));
     json!({
-        "lines": r.lines, "points": r.points, "reasons": reasons, "outside": r.outside, "partial": r.failed > 0,
-        "failed": r.failed, "failure": r.failure, "output": output, "bytes_written": written,
+        "lines": r.lines, "points": r.points, "reasons": reasons, "outside": r.outside, "empty": empty,
+        "partial": r.failed > 0, "failed": r.failed, "failure": r.failure, "state_saved": r.state_saved,
+        "output": output, "bytes_written": written,
         "steps": r.run.steps, "restarts": r.run.restarts, "elders": r.run.elders, "dropped": r.run.dropped, "trace_s": r.run.wall_s,
         "spilled_bytes": r.spilled_bytes,
         "time_unit": trace::provenance(session, spec).time_unit, "stats": session.stats(),

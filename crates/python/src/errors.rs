@@ -13,9 +13,10 @@ pub fn raise(py: Python<'_>, class: &str, message: String) -> PyErr {
     }
 }
 
-/// The exception for an error of the engine.
-pub fn to_python(py: Python<'_>, e: FieldError) -> PyErr {
-    let class = match &e {
+/// The class for an error.
+fn class_of(e: &FieldError) -> &'static str {
+    match e {
+        FieldError::At { inner, .. } => class_of(inner),
         e if e.is_access() => "AccessError",
         FieldError::Io { .. } | FieldError::Format { .. } | FieldError::Page(_) => "DataError",
         FieldError::Output(_) | FieldError::Denied(_) => "DataError",
@@ -24,7 +25,12 @@ pub fn to_python(py: Python<'_>, e: FieldError) -> PyErr {
         FieldError::Usage(_) => "UsageError",
         FieldError::LimitTooSmall { .. } => "MemoryLimitError",
         FieldError::Interrupted => "Interrupted",
-    };
+    }
+}
+
+/// The exception for an error of the engine.
+pub fn to_python(py: Python<'_>, e: FieldError) -> PyErr {
+    let class = class_of(&e);
     let message = match &e {
         FieldError::LimitTooSmall { limit, needs, what } => format!(
             "the memory limit of {} is too small: {what} needs about {}; raise --memory-limit to that",

@@ -48,8 +48,8 @@ class Series:
 
     @property
     def times(self) -> Array:
-        """Time of each step, as its file has it: in single precision."""
-        return np.linspace(0.0, self.span, len(self.steps)).astype("f4").astype("f8")
+        """Time of each step, as its file has it: in single precision, of which the shortest decimal number is read."""
+        return np.array([float(str(t)) for t in np.linspace(0.0, self.span, len(self.steps)).astype("f4")])
 
     def longest(self, cells: float) -> float:
         """The time in which nothing goes further than so many cells."""

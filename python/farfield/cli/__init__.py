@@ -7,6 +7,7 @@ or access, 130 interrupted.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -43,8 +44,9 @@ def run(arguments: Sequence[str]) -> int:
     """Runs one command line; the exit code."""
     try:
         return _run(arguments)
-    except KeyboardInterrupt:
-        _say("interrupted")
+    except KeyboardInterrupt as stop:
+        # A command may have more to say, in one line with it.
+        _say(f"interrupted; {stop}" if str(stop) else "interrupted")
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has seen enough
         _silence_stdout()
@@ -71,7 +73,7 @@ def _run(arguments: Sequence[str]) -> int:
     except FarfieldError as error:
         if wants_traceback(arguments):
             raise
-        _say(f"error: {error}")
+        _say(f"error: {in_flags(str(error))}")
         return error.exit_code
     except MemoryError as error:
         if wants_traceback(arguments):
@@ -94,6 +96,19 @@ def _run(arguments: Sequence[str]) -> int:
             "this is a defect of Farfield: run again with FARFIELD_DEBUG=1 for a traceback to report"
         )
         return 1
+
+
+def in_flags(message: str) -> str:
+    """What the extension says of one of its options, by the name of the flag.
+
+    >>> in_flags("trace options: 'time_step' must be a positive number"), in_flags("wing.q: cut off")
+    ('--time-step must be a positive number', 'wing.q: cut off')
+    """
+    found = re.fullmatch(r"(?:[a-z]+ )*options: '([a-z][a-z0-9_]*)' (must be .*)", message, re.DOTALL)
+    if found is None:
+        return message
+    flag = {"refine_length": "refine", "curve_points": "curves"}.get(found[1], found[1]).replace("_", "-")
+    return f"--{flag} {found[2]}"
 
 
 def wants_traceback(arguments: Sequence[str]) -> bool:

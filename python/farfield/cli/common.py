@@ -85,6 +85,17 @@ class Common:
                 file=sys.stderr,
             )
 
+    def say(self, text: str) -> None:
+        """A note on stderr."""
+        if not self.quiet:
+            print(f"farfield: note: {text}", file=sys.stderr)
+
+    def tell(self, info: Mapping[str, Any]) -> None:
+        """Lines on stderr about what was taken for granted: the order of numbers, and that of files."""
+        self.tell_assumed(info["order_assumed"])
+        for sentence in info["notes"]:
+            self.say(sentence)
+
     def note(self, text: str) -> None:
         """A line on stderr, under -v."""
         if self.verbose:

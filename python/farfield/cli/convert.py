@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -48,21 +49,29 @@ def register(app: typer.Typer) -> None:
         from farfield.sizes import count, format_bytes
 
         settings = common.settings(page=page, layout=layout, codec=codec)
-        result = runs.convert(
-            source,
-            destination,
-            page=page,
-            layout=layout,
-            codec=codec,
-            resume=resume,
-            overwrite=overwrite,
-            append=append,
-            dry_run=dry_run,
-            fields=names(fields),
-            plot3d=common.plot3d,
-            zone_order=common.zone_order,
-            **common.run(settings),
-        )
+        try:
+            result = runs.convert(
+                source,
+                destination,
+                page=page,
+                layout=layout,
+                codec=codec,
+                resume=resume,
+                overwrite=overwrite,
+                append=append,
+                dry_run=dry_run,
+                fields=names(fields),
+                plot3d=common.plot3d,
+                zone_order=common.zone_order,
+                **common.run(settings),
+            )
+        except KeyboardInterrupt:
+            left = f"{destination.rstrip(os.sep)}.partial"
+            if append or not os.path.isfile(os.path.join(left, "plan.json")):
+                raise
+            raise KeyboardInterrupt(
+                f"{left} keeps what was written: the same command with --resume completes it"
+            ) from None
         common.tell_assumed(result["order_assumed"])
         if append and not result["appended"]["steps"]:
             held = result["appended"]["steps_in_all"]

@@ -76,7 +76,7 @@ def register(app: typer.Typer) -> None:
             raise UsageError(f"--resolution: '{resolution}' is no whole number, nor one for each axis") from error
         settings = common.settings()
         with common.open(source, settings, writes=output) as dataset:
-            common.tell_assumed(dataset.info()["order_assumed"])
+            common.tell(dataset.info())
             result = dataset.flow_map(
                 output,
                 seeds_grid=seeds_grid,

@@ -26,12 +26,38 @@ def register(app: typer.Typer) -> None:
 
         Its zones, fields, pages and ranges, what it would cost, and what was guessed about its files.
         """
+        from farfield.volumes import flow_map
+
         settings = common.settings()
+        volume = flow_map(source)
+        if volume is not None:
+            common.show(volume, describe_flow_map(volume))
+            return
         with common.open(source, settings) as dataset:
             found = dict(dataset.info(ranges=ranges, progress=common.progress(settings)))
             if ranges:
                 found["stats"] = dataset.stats()
         common.show(flat(found), describe(found))
+
+
+def describe_flow_map(found: Mapping[str, Any]) -> list[str]:
+    """A flow map for people."""
+    lines = [
+        f"{found['source']}",
+        f"format   {found['format']}, by {found['written_by']}",
+        f"title    {found['title']}",
+    ]
+    lines.append(f"arrays   {len(found['arrays'])}")
+    width = max((len(a["name"]) for a in found["arrays"]), default=0)
+    for a in found["arrays"]:
+        shape = " x ".join(str(n) for n in a["shape"] or [])
+        unit = a["time_units"] if a["time_units"] not in (None, "", "1") else ""
+        what = a["long_name"] or ""
+        if a["release_time"] is not None and a["end_time"] is not None:
+            what += f", {a['direction']} from {a['release_time']:g} to {a['end_time']:g} {unit}".rstrip()
+        lines.append(f"  {a['name']:<{width}}  {a['dtype']}  {shape}  [{a['units'] or '1'}]  {what}".rstrip())
+    lines.append(f"open     {found['open_with']} in Python; it is no dataset, and not drawn")
+    return lines
 
 
 def describe(info: Mapping[str, Any]) -> list[str]:
@@ -63,7 +89,7 @@ def describe(info: Mapping[str, Any]) -> list[str]:
         span = f"  {f['range'][0]:.6g} to {f['range'][1]:.6g}" if f.get("range") else ""
         made = f"  derived: {f['definition']}" if f.get("definition") else ("  derived" if f.get("derived") else "")
         held = f"  in {_few(f['zones'])}" if f.get("zones") is not None else ""
-        bad = f"  {f['not_numbers']:,} points are no numbers" if f.get("not_numbers") else ""
+        bad = _not_numbers(f, info)
         lines.append(f"  {f['name']:<{width}}  {kind:<12} [{f['units']}]{span}{bad}{held}{made}")
     lines += _what_ranges_are(info)
     lines.append(f"times    {_times(info)}")
@@ -128,6 +154,19 @@ def _box(box: Any) -> str:
     return " ".join(f"{axis} {low:.4g}..{high:.4g}" for axis, low, high in zip("xyz", *box, strict=True))
 
 
+def _not_numbers(f: Mapping[str, Any], info: Mapping[str, Any]) -> str:
+    """How many points of a field are no numbers, and at which steps."""
+    if not f.get("not_numbers"):
+        return ""
+    said = f"  {f['not_numbers']:,} points are no numbers"
+    steps = f.get("not_numbers_steps")
+    if not steps or len(info["times"]) < 2:
+        return said
+    files = f.get("not_numbers_files") or ["", ""]
+    first, last = (f"step {n}" + f" ({file})" * bool(file) for n, file in zip(steps, files, strict=True))
+    return said + (f", at {first}" if steps[0] == steps[1] else f", first at {first}, last at {last}")
+
+
 def _times(info: Mapping[str, Any]) -> str:
     times = info["times"]
     if not times:
@@ -136,7 +175,7 @@ def _times(info: Mapping[str, Any]) -> str:
     if len(times) == 1:
         return f"1: {times[0]:g}{unit}"
     if info.get("times_counted"):
-        return f"{len(times)}, numbered from 0: nothing says how far apart they are (--dt does)"
+        return f"{len(times)}, numbered from 0: files do not say when they are (see above; --dt does)"
     gaps = info.get("times_gaps") or []
     shown = ", ".join(f"{times[n]:g} to {times[n + 1]:g}" for n in gaps[:3])
     more = f" and {len(gaps) - 3} more" if len(gaps) > 3 else ""

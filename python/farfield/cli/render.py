@@ -94,7 +94,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         time: Annotated[bool | None, _picture("--time/--no-time", help="write the time into the picture")] = None,
         frames: Annotated[
-            str | None, _picture("--frames", metavar="A:B:S", help="time steps, counted from 0; all if nothing is said")
+            str | None, _picture("--frames", metavar="A:B:S", help="time steps, counted from 0; the scene's, or all")
         ] = None,
         fps: Annotated[
             float | None, _picture("--fps", help="pictures a second of a .mp4, 24 if nothing is said")
@@ -126,7 +126,8 @@ def register(app: typer.Typer) -> None:
         if film is not None and step is not None:
             raise UsageError(f"--step is for one picture; --frames {step} draws that one of many")
         target = runs.output_path(output, runs.PICTURES, "pictures") if film is None else film.pattern
-        outputs.check([target, save_scene, common.events], [])  # what is read is known only when much is read
+        first = target if film is None else film.written()
+        outputs.check([first, save_scene, common.events], [])  # what is read is known only when much is read
         run = common.run(settings)
         asked = Shorthand(
             lines=tuple(lines or ()),
@@ -159,26 +160,38 @@ def register(app: typer.Typer) -> None:
             scene, info = asked.scene(what, settings, progress=run["progress"], **how)
         except ValidationError as error:
             raise UsageError(f"the picture makes no sense: {explain(error)}") from error
+        scene_file = what if what is not None and runs.is_scene_file(what) else None
         result = runs.draw(
             scene,
             target,
             settings,
             film=film,
             info=info,
-            scene_file=what if what is not None and runs.is_scene_file(what) else None,
+            scene_file=scene_file,
+            of_flags=scene_file is None,
             save_as=save_scene,
             events=run["events"],
             progress=run["progress"],
-            notice=common.tell_assumed,
+            notice=common.tell,
             **how,
         )
         text = [f"{_words(result)} {result['size'][0]} x {result['size'][1]}: " + _drawn(result)]
         for found in result["maps"].values():
+            if found["range"] is None:
+                text.append(
+                    f"range    {found['field']} has no finite value here: it is drawn in the grey of what is no number"
+                )
+                continue
             low, high = found["range"]
             unit = f" [{found['units']}]" if found.get("units", "1") not in (None, "1") else ""
             text.append(
                 f"range    {found['field']} {low:.6g} to {high:.6g}{unit}; --range {low:.6g}:{high:.6g} fixes it"
             )
+        if (redrawn := result.get("redrawn")) is not None:
+            pictures = (
+                "1 picture there is" if redrawn["pictures"] == 1 else f"{redrawn['pictures']:,} pictures there are"
+            )
+            text.append(f"redrawn  {pictures} {redrawn['why']}: drawn anew")
         for drawn in result["drawn"]:
             if "failure" in drawn:
                 text.append(f"partial  {drawn['name']}: pages failed, and lines stop where their data does")

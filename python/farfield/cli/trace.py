@@ -157,7 +157,9 @@ def register(app: typer.Typer) -> None:
         save_state: Annotated[
             str | None,
             typer.Option(
-                "--save-state", metavar="FILE", help="pathlines, streaklines: keep the state of the particles at --t1"
+                "--save-state",
+                metavar="FILE",
+                help="pathlines, streaklines: keep the state of the particles at --t1; may be the file of --resume",
             ),
         ] = None,
         resume: Annotated[
@@ -173,7 +175,14 @@ def register(app: typer.Typer) -> None:
         """
         from farfield.cli import PARTIAL
         from farfield.names import field_names
-        from farfield.pathlines import curve_options, output_options, path_options, release_options, step_numbers
+        from farfield.pathlines import (
+            curve_options,
+            not_saved,
+            output_options,
+            path_options,
+            release_options,
+            step_numbers,
+        )
         from farfield.runs import LINES, output_path
         from farfield.seeds import file_of, resolve
 
@@ -226,12 +235,16 @@ def register(app: typer.Typer) -> None:
         if kind == "timeline":
             more |= curve_options(_curves(curves), *_refine(refine), max_points or 10_000)
         target = output_path(output, LINES, "lines")
+        if trail is not None and not target.lower().endswith(".pvd"):
+            raise UsageError(
+                f"--trail is for a .pvd, which has a file for each time, and {target} is none; write a .pvd, or leave --trail away"
+            )
         spec, array = resolve(seeds)
         sampled = field_names(names(scalars))
         settings = common.settings()
         read = [*file_of(seeds), *([] if resume is None else [resume])]
         with common.open(source, settings, writes=target, reads=read) as dataset:
-            common.tell_assumed(dataset.info()["order_assumed"])
+            common.tell(dataset.info())
             dataset.isel(time=step or 0)  # says what steps there are, before anything is read
             if steps is not None:
                 more["steps"] = step_numbers(steps, max(1, len(dataset.times)))
@@ -260,11 +273,19 @@ def register(app: typer.Typer) -> None:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in result["reasons"].items())
         lines = [f"lines    {result['lines']:,} with {result['points']:,} points; ended by: {reasons or 'nothing'}"]
         if result["outside"]:
-            lines.append(f"outside  {result['outside']:,} seeds are in no zone; their lines are empty")
+            what = "curves lie" if kind == "timeline" else "seeds are"
+            lines.append(f"outside  {result['outside']:,} {what} in no zone; their lines are empty")
+        if empty := result.get("empty"):
+            why = ", ".join(f"{count:,} {reason}" for reason, count in empty.items())
+            lines.append(
+                f"empty    {sum(empty.values()):,} lines have no points, though they begin in a zone; ended by: {why}"
+            )
         if result["partial"]:
             lines.append("partial  pages failed: lines that end by 'failed' stop where their data does")
             if result.get("failure"):
                 lines.append(f"failure  {result['failure']}")
+        if said := not_saved(result, save_state):
+            common.say(said)
         lines += [*stats_lines(result["stats"]), f"wrote    {target}"]
         common.show(flat(result), lines)
         return PARTIAL if result["partial"] else 0

@@ -22,6 +22,7 @@ DIVERGING = "matplotlib:coolwarm"
 lost, so that tubes near the reference value stay readable on the dark background."""
 
 LUT_SIZE = 256
+_LIST = "python -c 'import cmap; print(*cmap.Catalog().short_keys())' lists all of them"
 UNKNOWN = (ValueError, TypeError, KeyError)
 """What `cmap` raises for a name that it does not know: any of these, by its version and the form of the name."""
 
@@ -60,7 +61,7 @@ def lut(name: str) -> list[tuple[int, int, int]]:
     try:
         table = _found(name).lut(LUT_SIZE)
     except UNKNOWN:
-        raise UnknownName(f"no colour map named '{name}'{_like(name)}; `cmap` lists them all") from None
+        raise UnknownName(f"no colour map named '{name}'{_like(name)}; {_LIST}") from None
     return [(int(r), int(g), int(b)) for r, g, b in np.rint(np.asarray(table)[:, :3] * 255.0).astype(int)]
 
 

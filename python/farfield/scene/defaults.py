@@ -80,12 +80,14 @@ def scene_and_info(
 
     if isinstance(dataset, Dataset):
         text, step = dataset._source.text or dataset._source.path, dataset._step or 0
-        return compose(_first_look(dataset, step, progress), text, step=step, lines=lines), dataset.info()
+        scene = compose(_first_look(dataset, step, progress), text, step=step, lines=lines)
+        return scene.model_copy(update={"define": dataset._defined()}), dataset.info()
     text = os.fspath(dataset)
     with open_source(
         sources.parse(text), settings or Settings(), plot3d=plot3d, zone_order=zone_order, progress=progress
     ) as opened:
-        return compose(_first_look(opened, 0, progress), text, lines=lines), opened.info()
+        scene = compose(_first_look(opened, 0, progress), text, lines=lines)
+        return scene.model_copy(update={"define": opened._defined()}), opened.info()
 
 
 def _first_look(dataset: Dataset, step: int, progress: bool | Report | None) -> dict[str, Any]:

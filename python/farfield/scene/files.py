@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from farfield import seeds, sources
-from farfield.errors import DataError, FarfieldError, UsageError
-from farfield.scene.models import Lines, Scene
+from farfield.errors import DataError, FarfieldError, UnknownName, UsageError
+from farfield.scene.models import Camera, ColorMap, Lines, Outline, Scene, Surface, Trace, View, Walls
 
 _NEARBY = 2
 """Steps up from a scene's folder to a file that is still named relative to it: what lies so near is moved along with it."""
@@ -86,6 +89,28 @@ def files_of(
     return source, read if source is None else [*read, *source.reads()]
 
 
+_PLACE = re.compile(r"(?:objects\.\d+[a-z_.]*|maps\..+?|step|background): ")
+"""Where in a scene something is wrong, as the extension and `to_native` say it."""
+
+
+@contextlib.contextmanager
+def placed(scene: Scene, scene_file: str | None, *, of_flags: bool = False) -> Iterator[None]:
+    """Errors about a part of a scene name the file that it was read from. Where nobody wrote the scene (`of_flags`), they do not
+    say in which part of it they are."""
+    try:
+        yield
+    except (UsageError, UnknownName) as error:
+        text = str(error)
+        place = _PLACE.match(text)
+        if place is not None and of_flags:
+            raise type(error)(text[place.end() :]) from error
+        own = next((name for name in scene.define if text.startswith(f"'{name} = ")), None)
+        if scene_file is None or (place is None and own is None):
+            raise
+        key = "" if own is None else f"define.{own}: "
+        raise type(error)(f"{scene_file}: {key}{text}") from error
+
+
 def _moved(scene: Scene, move: Callable[[str], str]) -> Scene:
     """The scene with `move` applied to each of its paths."""
     return scene.model_copy(
@@ -133,9 +158,46 @@ def explain(error: ValidationError) -> str:
     """
     errors = error.errors(include_url=False)
     first = errors[0]
-    place = ".".join(str(part) for part in first["loc"])
+    parts = list(first["loc"])
+    kind = _KINDS.get(str(parts[2])) if parts[:1] == ["objects"] and len(parts) > 2 else None
+    if kind is not None:
+        del parts[2]  # it stands in the object, not in the way to it
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        message = _no_such("key", str(parts[-1]), _keys(parts, kind))
+    elif first["type"] == "union_tag_invalid":
+        message = _no_such("kind", str(first["ctx"]["tag"]), list(_KINDS))
+    elif first["type"] == "union_tag_not_found":
+        message = f"it needs a 'kind': {', '.join(_KINDS)}"
+    place = ".".join(str(part) for part in parts)
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return f"{place + ': ' if place else ''}{first['msg'].removeprefix('Value error, ')}{more}"
+    return f"{place + ': ' if place else ''}{message}{more}"
+
+
+_KINDS: dict[str, type[BaseModel]] = {"lines": Lines, "surface": Surface, "walls": Walls, "outline": Outline}
+
+
+def _no_such(what: str, name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    return f"no {what} '{name}'; {hint}there are: {', '.join(known)}"
+
+
+def _keys(parts: Sequence[int | str], kind: type[BaseModel] | None) -> list[str]:
+    """The keys that may stand where the last of these does."""
+    model: type[BaseModel] = Scene
+    match parts:
+        case ["objects", _, "trace", _]:
+            model = Trace
+        case ["objects", _, _] if kind is not None:
+            model = kind
+        case ["maps", _, _]:
+            model = ColorMap
+        case ["camera", _] | ["views", _, "camera", _]:
+            model = Camera
+        case ["views", _, _]:
+            model = View
+    return list(model.model_fields)
 
 
 def save_scene(scene: Scene, path: str | os.PathLike[str]) -> None:

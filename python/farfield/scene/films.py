@@ -9,14 +9,15 @@ True
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from farfield.errors import UsageError
+from farfield.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from farfield.scene.models import Scene
@@ -37,11 +38,13 @@ class Film:
 
     pattern: str
     """Name of the pictures with a place for the step's number, or of the video."""
-    frames: dict[str, list[int | None]]
-    """As the extension takes them: a slice, or a list of steps."""
+    frames: dict[str, list[int | None]] | None
+    """As the extension takes them: a slice, or a list of steps. None where nothing is said: those of the scene, else all."""
     resume: bool = False
     fps: float | None = None
     """None: a file each."""
+    folder: str | None = None
+    """The folder of the pictures where only that was named, and it is not there yet."""
 
     @classmethod
     def of(
@@ -59,6 +62,8 @@ class Film:
         """
         text = os.fspath(output)
         is_named = text.lower().endswith((".png", VIDEO))
+        new = text.endswith(os.sep) and not os.path.exists(text)
+        folder = text.rstrip(os.sep) if new else None
         if text.endswith(os.sep) or (os.path.isdir(text) and not is_named):
             text = os.path.join(text, IN_FOLDER)
         is_video = text.lower().endswith(VIDEO)
@@ -82,11 +87,42 @@ class Film:
             raise UsageError(f"{text}: fps is for videos; numbered pictures have no speed")
         if fps is not None and not 0 < fps < float("inf"):
             raise UsageError(f"fps is a positive number, not {fps}")
-        return cls(text, _steps(frames), resume, (fps or FPS) if is_video else None)
+        steps = None if frames is None else read_frames(frames)
+        return cls(text, steps, resume, (fps or FPS) if is_video else None, folder)
+
+    def of_scene(self, scene: Scene) -> Film:
+        """With the scene's time steps where nothing else was said."""
+        said = self.frames is not None or scene.frames is None
+        return self if said else replace(self, frames=read_frames(scene.frames))
 
     def native(self) -> dict[str, Any]:
         """As the extension takes it."""
-        return {"frames": self.frames, "resume": self.resume, "fps": self.fps}
+        return {"frames": self.frames or read_frames(None), "resume": self.resume, "fps": self.fps}
+
+    def written(self) -> str:
+        """What a run writes first: the folder that it makes, else its pictures."""
+        return self.folder or self.pattern
+
+    @contextlib.contextmanager
+    def in_folder(self) -> Iterator[None]:
+        """Makes the folder of the pictures; it goes again where nothing came to lie in it.
+
+        Raises:
+            DataError: if it cannot be made.
+        """
+        if self.folder is None or os.path.exists(self.folder):
+            yield
+            return
+        try:
+            os.mkdir(self.folder)
+        except OSError as error:
+            raise DataError(f"{self.folder}: cannot make the folder: {error.strerror or error}") from error
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.rmdir(self.folder)
+            raise
 
 
 def view_output(pattern: str, view: str) -> str:
@@ -131,7 +167,12 @@ def add_outputs(document: dict[str, Any], scene: Scene, target: str, film: Film 
     return names
 
 
-def _steps(frames: Frames | None) -> dict[str, list[int | None]]:
+def read_frames(frames: Frames | None) -> dict[str, list[int | None]]:
+    """Time steps as the extension takes them; None is all.
+
+    Raises:
+        UsageError: for text that means none.
+    """
     if frames is None:
         return {"slice": [None, None, None]}
     if isinstance(frames, slice):
@@ -139,6 +180,41 @@ def _steps(frames: Frames | None) -> dict[str, list[int | None]]:
     if isinstance(frames, str):
         return _parsed(frames)
     return {"list": [int(v) for v in frames]}
+
+
+def as_drawn(scene: Scene, film: Film, found: Mapping[str, Any]) -> Scene:
+    """The scene with the time steps, the ranges and the cameras of pictures that were drawn of it (`found` is what the extension
+    says of them): drawn again it gives the same pictures, and of other time steps pictures that go with them."""
+    from farfield.scene.models import Camera, ColorMap
+
+    maps = dict(scene.maps)
+    for name, settled in found["maps"].items():
+        if settled["range"] is not None:
+            old = maps.get(name, ColorMap(field=settled["field"]))
+            maps[name] = ColorMap.model_validate({**dict(old), "range": settled["range"]})
+    change: dict[str, Any] = {"maps": maps, "frames": _as_said(film.frames)}
+    if scene.views:
+        change["views"] = [
+            view.model_copy(update={"camera": Camera.model_validate(drawn["camera"])})
+            for view, drawn in zip(scene.views, found["views"], strict=True)
+        ]
+    else:
+        change["camera"] = Camera.model_validate(found["camera"])
+    return scene.model_copy(update=change)
+
+
+def _as_said(frames: Mapping[str, list[int | None]] | None) -> str | list[int] | None:
+    """As a scene has them.
+
+    >>> _as_said({"slice": [0, None, 2]}), _as_said({"slice": [1, 9, None]}), _as_said({"list": [3, 7]}), _as_said(None)
+    ('0::2', '1:9', [3, 7], None)
+    """
+    if frames is None:
+        return None
+    if "list" in frames:
+        return [n for n in frames["list"] if n is not None]
+    ends = ["" if n is None else str(n) for n in frames["slice"]]
+    return ":".join(ends if ends[2] else ends[:2])
 
 
 def _parsed(text: str) -> dict[str, list[int | None]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from farfield.definitions import checked
 from farfield.errors import FarfieldError
 from farfield.names import field_names
+from farfield.scene.films import read_frames
 from farfield.surfaces import parse_surface
 
 Vector = tuple[float, float, float]
@@ -225,6 +227,10 @@ class Scene(_Part):
     """As the command line takes it; null where only files of lines are drawn. This path, and those of lines and seeds, are
     relative to the working folder, in a file to the folder of that file."""
     step: Annotated[int, Field(ge=0)] = 0
+    frames: str | list[int] | None = None
+    """Of pictures of many time steps which, counted from 0: "0:100:2" (from, up to before, every) or a list; null: all."""
+    define: dict[str, str] = {}
+    """Fields made of others, names and expressions, as `--define` has them."""
     objects: list[Drawn] = []
     maps: dict[str, ColorMap] = {}
     camera: Camera = Camera()
@@ -240,6 +246,25 @@ class Scene(_Part):
     """Pictures of the same objects, each with its own file; none: one picture with the camera and size of the scene."""
     samples: Annotated[int, Field(ge=1, le=4)] = 2
     """Samples of a pixel, along each side."""
+
+    @field_validator("define", mode="before")
+    @classmethod
+    def _as_mapping(cls, value: Any) -> Any:
+        if not isinstance(value, str | list | tuple) or not all(isinstance(text, str) for text in value):
+            return value
+        try:
+            return checked(value)
+        except FarfieldError as error:
+            raise ValueError(str(error)) from error
+
+    @field_validator("frames")
+    @classmethod
+    def _understood(cls, value: str | list[int] | None) -> str | list[int] | None:
+        try:
+            read_frames(value)
+        except FarfieldError as error:
+            raise ValueError(str(error)) from error
+        return value
 
     @field_validator("views")
     @classmethod

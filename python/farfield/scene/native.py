@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from farfield import sources
+from farfield.errors import UnknownName
 from farfield.lines import MOST_STEPS
 from farfield.scene.colors import DIVERGING, SEQUENTIAL, diverges, find_color, lut, rgb
 from farfield.scene.models import (
@@ -45,7 +46,7 @@ def to_native(
     """
     fields = {f["name"]: f for f in (info or {}).get("fields", [])}
     maps: dict[str, ColorMap] = dict(scene.maps)
-    objects = [_object(drawn, maps, fields) for drawn in scene.objects]
+    objects = [_object(drawn, n, maps, fields) for n, drawn in enumerate(scene.objects)]
     used = list(dict.fromkeys(o["map"] for o in objects if o.get("map")))
     chosen = settings["cmap"]
     top, bottom = (scene.background,) * 2 if isinstance(scene.background, str) else scene.background
@@ -54,10 +55,10 @@ def to_native(
         "source": _source(scene, settings, source, options),
         "step": scene.step,
         "objects": objects,
-        "maps": {name: _map(maps[name], fields.get(maps[name].field), chosen) for name in used},
+        "maps": {name: _map(name, maps[name], fields.get(maps[name].field), chosen) for name in used},
         "camera": scene.camera.model_dump(mode="json"),
         "size": list(scene.size),
-        "background": {"top": rgb(top), "bottom": rgb(bottom)},
+        "background": {"top": _rgb(top, "background"), "bottom": _rgb(bottom, "background")},
         "samples": scene.samples,
         "bars": used if scene.scalar_bar else [],
         "axes": scene.axes,
@@ -89,11 +90,19 @@ def _source(
     }
 
 
+def _rgb(color: str, place: str) -> tuple[int, int, int]:
+    """As `rgb`, with the place in the scene where the colour stands."""
+    try:
+        return rgb(color)
+    except UnknownName as error:
+        raise UnknownName(f"{place}: {error}") from error
+
+
 def _object(
-    drawn: Lines | Surface | Walls | Outline, maps: dict[str, ColorMap], fields: Mapping[str, Any]
+    drawn: Lines | Surface | Walls | Outline, number: int, maps: dict[str, ColorMap], fields: Mapping[str, Any]
 ) -> dict[str, Any]:
     if isinstance(drawn, Outline):
-        color = rgb(drawn.color) if drawn.color else _PLAIN["outline"]
+        color = _rgb(drawn.color, f"objects.{number}.color") if drawn.color else _PLAIN["outline"]
         return {"kind": "outline", "zone": drawn.zone, "rgb": color, "width": drawn.width}
     paint = _paint(drawn.color, _PLAIN[drawn.kind], maps, fields)
     if isinstance(drawn, Lines):
@@ -130,18 +139,22 @@ def _paint(
     return {"map": color, "rgb": plain}
 
 
-def _map(chosen: ColorMap, field: Mapping[str, Any] | None, preferred: str | None) -> dict[str, Any]:
+def _map(key: str, chosen: ColorMap, field: Mapping[str, Any] | None, preferred: str | None) -> dict[str, Any]:
     known = CENTERS.get(chosen.field) if field is None else field.get("center")
     if chosen.cmap is not None and not diverges(chosen.cmap):
         known = None  # no colour of it stands for a middle
     center = chosen.center if chosen.center is not None else known
     name = chosen.cmap or (DIVERGING if center is not None else preferred or SEQUENTIAL)
-    label = chosen.label or (field or {}).get("long_name") or chosen.field.replace("_", " ")
+    try:
+        colors = lut(name)
+    except UnknownName as error:
+        raise UnknownName(f"maps.{key}.cmap: {error}") from error
     return {
         "field": chosen.field,
         "range": None if chosen.range is None else list(chosen.range),
         "center": center,
-        "lut": lut(name),
-        "label": label,
+        "lut": colors,
+        # What `info` does not list, components and expressions, the extension has words for.
+        "label": chosen.label or (field or {}).get("long_name"),
         "units": chosen.units or (field or {}).get("units") or None,
     }

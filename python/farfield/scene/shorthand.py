@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from farfield.definitions import mapping
 from farfield.errors import UsageError
 from farfield.progress import Report
 from farfield.runs import is_scene_file
@@ -95,7 +96,13 @@ class Shorthand:
             raise UsageError("there is nothing to draw; give a scene, a dataset or --lines FILE")
         objects = self._objects(list(base.objects))
         maps = self._maps(base, objects)
-        changes: dict[str, Any] = {"objects": objects, "maps": maps, "camera": self._camera(base.camera)}
+        define = {**base.define, **mapping((plot3d or {}).get("define"))}
+        changes: dict[str, Any] = {
+            "objects": objects,
+            "maps": maps,
+            "camera": self._camera(base.camera),
+            "define": define,
+        }
         plain = {
             "scalar_bar": self.bar,
             "axes": self.axes,

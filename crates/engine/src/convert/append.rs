@@ -196,15 +196,17 @@ fn addition(input: &ConvertInput, store: Store) -> Result<Addition, FieldError> 
             path.display()
         )));
     }
-    same_kind(&path, &old, &input.catalog)?;
     let (n, now) = (sources.steps.len(), input.series.identify()?);
+    let known: Vec<Known> = (0..input.series.steps.len()).map(|s| sources.known(&input.series, &now, s)).collect();
+    check_times(input, &path, &old, &known)?;
+    same_kind(&path, &old, &input.catalog)?;
     let (shown, times) = (span(&old.times), &input.catalog.times);
     let mut there = Vec::new();
-    for step in 0..input.series.steps.len() {
+    for (step, known) in known.into_iter().enumerate() {
         let file = input.series.name_of(step);
         let time = times.get(step).copied().unwrap_or(f64::NAN);
         let said = |m: String| Err(FieldError::format(file, m));
-        match sources.known(&input.series, &now, step) {
+        match known {
             Known::Changed(file) => {
                 let message = format!(
                     "has changed since a step of {} was made of it; convert the whole series again, with --overwrite",
@@ -220,7 +222,7 @@ fn addition(input: &ConvertInput, store: Store) -> Result<Addition, FieldError> 
                 ));
             }
             Known::Step(known) => {
-                if old.times[known].to_bits() != time.to_bits() {
+                if !same_time(old.times[known], time) {
                     return said(format!(
                         "was at time {} when step {known} of {} was made of it and is now at {time}; give the same --dt, and files \
                          whose headers tell all steps apart",
@@ -230,7 +232,7 @@ fn addition(input: &ConvertInput, store: Store) -> Result<Addition, FieldError> 
                 }
                 there.push(known);
             }
-            Known::New if old.times.contains(&time) => {
+            Known::New if old.times.iter().any(|t| same_time(*t, time)) => {
                 return said(format!(
                     "is at time {time}, which {} has already ({n} steps, {shown}); give the files of all its steps, or --dt where \
                      the files do not tell their times",
@@ -254,12 +256,59 @@ fn addition(input: &ConvertInput, store: Store) -> Result<Addition, FieldError> 
             "numbers its {n} steps, or the source does, and nothing says when a step is; give the files of all steps, or --dt"
         )));
     }
-    if n > 1 && !old.times_counted && input.catalog.times_counted {
-        return Err(bad(
-            "has times, and the headers of the source do not tell its steps apart any more; --dt does".into()
-        ));
-    }
     merged(input, store, &sources, &now, there.len(), whole)
+}
+
+/// Whether the time of a file that has not changed since is what it was, but for rounding: a store may be of a version that took times in
+/// single precision, or multiples of `--dt`, as floats have them.
+fn same_time(was: f64, now: f64) -> bool {
+    was.to_bits() == now.to_bits() || (was - now).abs() <= f64::from(f32::EPSILON / 2.0) * now.abs()
+}
+
+/// Refuses a source of which nothing says when its steps are, where the store has times, and names the new file that is why.
+fn check_times(input: &ConvertInput, path: &Path, old: &Catalog, known: &[Known]) -> Result<(), FieldError> {
+    if old.times_counted || known.iter().any(|k| matches!(k, Known::Changed(_))) {
+        return Ok(());
+    }
+    let of = |c: &Catalog| c.zones.first().map_or_else(Vec::new, |z| z.headers.iter().map(|h| h.time).collect());
+    let headers: Vec<f64> = of(&input.catalog);
+    let (why, name) = (input.catalog.untimed(), |step: usize| input.series.name_of(step));
+    let told = |step: &usize| known[*step] == Known::New && headers.len() == known.len();
+    let new: Vec<usize> = (0..known.len()).filter(told).collect();
+    // Where the steps that are there have no times in their headers either, those of new ones are not looked at.
+    let trusted = of(old).iter().all(|t| t.is_finite());
+    let odd = new.iter().find(|s| !headers[**s].is_finite());
+    if let Some(&step) = odd.filter(|_| trusted && (why.is_some() || known.len() == 1)) {
+        let message = format!(
+            "the time in its header is no finite number but {}, so that nothing says when its step is; leave it out, or give the files \
+             of all steps of {} with --dt",
+            headers[step],
+            path.display()
+        );
+        return Err(FieldError::format(name(step), message));
+    }
+    let Some(why) = why else { return Ok(()) };
+    // One step alone is at the time of its header, which may be the number that it has among several.
+    if old.times.len() < 2 && old.times.first() == input.catalog.times.first() {
+        return Ok(());
+    }
+    for step in new {
+        let alike = |s: &usize| *s != step && headers[*s] == headers[step];
+        let Some(other) = (0..known.len()).filter(alike).min_by_key(|s| known[*s] == Known::New) else { continue };
+        let there = match known[other] {
+            Known::Step(n) => format!(" (step {n} of {}, at {})", path.display(), old.times[n]),
+            _ => String::new(),
+        };
+        let message = format!(
+            "has the time {} in its header, as has {}{there}: one time cannot have two steps; leave one of them out, or convert the \
+             whole series again, with --overwrite and --dt",
+            headers[step],
+            name(other).display()
+        );
+        return Err(FieldError::format(name(step), message));
+    }
+    let message = format!("has times ({}), and nothing says when the steps of the source are. {why}", span(&old.times));
+    Err(FieldError::format(path, message))
 }
 
 /// `first to last`.

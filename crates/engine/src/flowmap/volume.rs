@@ -122,13 +122,13 @@ impl Volume {
         put_right(target, name)?;
         let there = target.symlink_metadata().is_ok();
         if there && !overwrite {
-            return Err(FieldError::Usage(format!("{}: exists; --overwrite replaces it", target.display())));
+            return Err(FieldError::format(target, "exists; --overwrite replaces it"));
         }
         if there && !target.join("zarr.json").is_file() {
-            return Err(FieldError::Usage(format!(
-                "{}: is there and is no Zarr store, so --overwrite leaves it alone; name another output",
-                target.display()
-            )));
+            return Err(FieldError::format(
+                target,
+                "is there and is no Zarr store, so --overwrite leaves it alone; name another output",
+            ));
         }
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);

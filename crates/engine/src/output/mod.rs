@@ -203,7 +203,7 @@ impl FieldValues<'_> {
 pub struct Provenance {
     /// Name and version of the program, such as `farfield 0.1.0`.
     pub program: String,
-    /// The dataset as the user named it.
+    /// The dataset as the user named it; empty where it is not to be told, and then nothing is written of it.
     pub source: String,
     /// The unit of positions; empty when unknown.
     pub length_unit: String,

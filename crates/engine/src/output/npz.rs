@@ -149,7 +149,9 @@ pub(crate) fn meta_json(
     let mut meta = serde_json::Map::new();
     meta.insert("kind".into(), kind.into());
     meta.insert("program".into(), provenance.program.clone().into());
-    meta.insert("source".into(), provenance.source.clone().into());
+    if !provenance.source.is_empty() {
+        meta.insert("source".into(), provenance.source.clone().into());
+    }
     meta.insert("partial".into(), partial.into());
     meta.insert("units".into(), units.into());
     for (name, value) in &provenance.notes {

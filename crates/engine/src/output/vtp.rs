@@ -157,7 +157,9 @@ impl FieldData {
         };
         let string = |value: &str| value.bytes().map(|b| if b == 0 { b'?' } else { b }).chain([0]).collect();
         add("program", None, string(&provenance.program));
-        add("source", None, string(&provenance.source));
+        if !provenance.source.is_empty() {
+            add("source", None, string(&provenance.source));
+        }
         // Its value is known only at the end.
         add(PARTIAL, Some("Int32"), 0i32.to_le_bytes().to_vec());
         for (name, count) in counts {

@@ -44,8 +44,11 @@ pub struct Document {
     pub views: Vec<ViewSpec>,
     /// Pictures of many time steps.
     pub film: Option<FilmSpec>,
-    /// What tells the scene from others: all of it but where its pictures go and how far they are.
-    pub digest: String,
+    /// What tells the scene from others: all of it but where its pictures go and how far they are, how the names of files are spelled
+    /// (they are told by what they are), and what is [`Self::way`].
+    pub content: String,
+    /// What tells how much of camera and ranges is said, and of which time steps the rest is to be found.
+    pub way: String,
 }
 
 /// One of several pictures of the same objects. What it does not say is the scene's.
@@ -313,7 +316,7 @@ impl Document {
         if raw.version.is_some_and(|v| v != 1) {
             return Err(usage(format!("scene: version {} is not known; there is 1", raw.version.unwrap_or(0))));
         }
-        let digest = digest_of(text)?;
+        let [content, way] = digests_of(text)?;
         let objects = raw
             .objects
             .unwrap_or_default()
@@ -386,7 +389,8 @@ impl Document {
             time: raw.time,
             views,
             film: raw.film,
-            digest,
+            content,
+            way,
         })
     }
 
@@ -448,21 +452,61 @@ fn object(mut fields: Map<String, Value>, place: &str) -> Result<Object, FieldEr
     }
 }
 
-/// A digest of all that the pictures depend on in a scene's text.
-fn digest_of(text: &str) -> Result<String, FieldError> {
-    let mut value: Value = serde_json::from_str(text).map_err(|e| usage(format!("scene: {e}")))?;
-    if let Some(film) = value.get_mut("film").and_then(Value::as_object_mut) {
-        film.remove("resume");
+/// Hands the fields of an object to `each`; anything else has none.
+fn with_fields(value: Option<&mut Value>, each: impl FnOnce(&mut Map<String, Value>)) {
+    if let Some(fields) = value.and_then(Value::as_object_mut) {
+        each(fields);
     }
+}
+
+/// [`Document::content`] and [`Document::way`] of a scene's text.
+fn digests_of(text: &str) -> Result<[String; 2], FieldError> {
+    let mut value: Value = serde_json::from_str(text).map_err(|e| usage(format!("scene: {e}")))?;
+    let mut way: Vec<Value> = Vec::new();
+    with_fields(value.get_mut("film"), |film| {
+        film.remove("resume");
+        way.extend(film.remove("frames"));
+    });
+    way.extend(value.get_mut("camera").map(Value::take));
     for view in value.get_mut("views").and_then(Value::as_array_mut).into_iter().flatten() {
-        if let Some(view) = view.as_object_mut() {
+        with_fields(Some(view), |view| {
             view.remove("output");
+            way.extend(view.get_mut("camera").map(Value::take));
+        });
+    }
+    with_fields(value.get_mut("maps"), |maps| {
+        way.extend(maps.values_mut().filter_map(|map| map.get_mut("range").map(Value::take)));
+    });
+    with_fields(value.get_mut("source"), |source| {
+        for key in ["path", "q", "function"] {
+            source.remove(key);
+        }
+        with_fields(source.get_mut("options"), |options| {
+            for key in ["grids", "cache_dir"] {
+                options.remove(key);
+            }
+            for settled in options.get_mut("settled").and_then(Value::as_array_mut).into_iter().flatten() {
+                // Its name and its expression; the file that it stands in makes no difference.
+                if let Some(parts) = settled.as_array_mut() {
+                    parts.truncate(2);
+                }
+            }
+        });
+    });
+    for drawn in value.get_mut("objects").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(file) = drawn.get_mut("file").filter(|f| f.is_string()) {
+            *file = Value::Bool(true);
+        }
+        let seeds = drawn.get_mut("trace").and_then(|trace| trace.get_mut("seeds"));
+        if let Some(seeds) = seeds.filter(|s| s.as_str().is_some_and(|s| PathBuf::from(s).is_file())) {
+            *seeds = Value::Bool(true);
         }
     }
-    Ok(Digest::default()
-        .text(concat!("farfield ", env!("CARGO_PKG_VERSION"), "\n"))
-        .text(&value.to_string())
-        .to_string())
+    value.sort_all_objects();
+    let digest = |text: &str| {
+        Digest::default().text(concat!("farfield ", env!("CARGO_PKG_VERSION"), "\n")).text(text).to_string()
+    };
+    Ok([digest(&value.to_string()), digest(&Value::Array(way).to_string())])
 }
 
 fn check_map(map: &MapSpec, place: &str) -> Result<(), FieldError> {
@@ -495,4 +539,29 @@ fn check_camera(c: &CameraSpec) -> Result<(), FieldError> {
         return Err(usage("scene: camera: 'fov_deg' must be below 170"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_scene_is_does_not_depend_on_how_its_files_are_spelled() {
+        let text = |path: &str, range: &str, frames: &str, title: &str| {
+            format!(
+                r#"{{"source": {{"path": "{path}", "q": ["{path}.q"], "options": {{"settled": [["a", "1", "{path}.toml"]]}}}},
+                "size": [9, 9], "title": "{title}", "maps": {{"m": {{"field": "m", "lut": [[0, 0, 0]], "range": {range}}}}},
+                "objects": [{{"kind": "lines", "file": "{path}.vtp"}}], "film": {{"frames": {frames}, "resume": false}}}}"#
+            )
+        };
+        let of = |path, range, frames, title| digests_of(&text(path, range, frames, title)).unwrap();
+        let one = of("a", "null", r#"{"list": [1]}"#, "t");
+        assert_eq!(one, of("/data/a", "null", r#"{"list": [1]}"#, "t"));
+        // Ranges and time steps are the way, not what is drawn.
+        let [content, way] = of("a", "[0, 1]", r#"{"list": [1]}"#, "t");
+        assert!(content == one[0] && way != one[1]);
+        let [content, way] = of("a", "null", r#"{"list": [1, 2]}"#, "t");
+        assert!(content == one[0] && way != one[1]);
+        assert_ne!(of("a", "null", r#"{"list": [1]}"#, "u")[0], one[0]);
+    }
 }

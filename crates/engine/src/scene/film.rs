@@ -14,18 +14,18 @@
 
 use super::document::{CameraSpec, FilmSpec, LinesFrom, Object};
 use super::gather::{is_steady, Gathered, Gatherer};
-use super::maps::{settle_maps, Settled};
+use super::kept::{Common, Digests, There};
+use super::maps::{says_ranges, settle_maps};
 use super::moving::Moving;
 use super::pieces::{Arena, Range};
+use super::places::placed;
 use super::shot::{Seen, Shot, Shown, Words};
-use super::target::{read_marks, Out, PictureFile, DIGEST, SETTLED};
+use super::target::{Out, PictureFile, DIGEST, SETTLED};
 use super::video::Video;
 use super::{picture_limit, Document, Studio, ARENA_SHARE};
 use crate::limits::more_than;
 use crate::session::Watch;
-use field::dataset::Origin;
 use field::error::FieldError;
-use field::file::{identities, Digest};
 use serde_json::{json, Map, Value};
 use std::path::{Path, PathBuf};
 
@@ -96,42 +96,12 @@ impl Frame {
     }
 }
 
-/// What all pictures have in common.
-struct Common {
-    maps: Vec<Settled>,
-    /// By view.
-    seen: Vec<Seen>,
-}
-
-impl Common {
-    /// As text that says it exactly: numbers as the hexadecimal digits of their bits.
-    fn text(&self) -> String {
-        let hex = |v: &[f64]| v.iter().map(|x| format!("{:016x}", x.to_bits())).collect::<Vec<_>>().join(" ");
-        let ranges: Vec<f64> = self.maps.iter().flat_map(|m| m.range).collect();
-        let views = self.seen.iter().map(|s| hex(&s.numbers()));
-        std::iter::once(hex(&ranges)).chain(views).collect::<Vec<_>>().join(";")
-    }
-
-    /// The ranges and views of [`Self::text`].
-    fn parse(text: &str, views: usize) -> Option<(Vec<[f64; 2]>, Vec<Seen>)> {
-        let numbers = |part: &str| {
-            let one = |w: &str| u64::from_str_radix(w, 16).ok().map(f64::from_bits);
-            part.split_whitespace().map(one).collect::<Option<Vec<f64>>>()
-        };
-        let mut parts = text.split(';').map(numbers);
-        let ranges = parts.next()??;
-        let seen = parts.map(|p| p.as_deref().and_then(Seen::from_numbers)).collect::<Option<Vec<_>>>()?;
-        let whole = ranges.len().is_multiple_of(2) && seen.len() == views && ranges.iter().all(|r| r.is_finite());
-        whole.then(|| (ranges.chunks_exact(2).map(|r| [r[0], r[1]]).collect(), seen))
-    }
-}
-
 /// Pictures in the making.
 pub(super) struct Film<'a> {
     studio: &'a Studio<'a>,
     outputs: Vec<PathBuf>,
     steps: Vec<usize>,
-    digest: String,
+    digests: Digests,
     /// Objects that do not change, once they are gathered, and which are to be.
     fixed: Vec<Option<Gathered>>,
     is_fixed: Vec<bool>,
@@ -151,7 +121,7 @@ impl<'a> Film<'a> {
         let steps = match &document.film {
             Some(film) => film.frames.of(times)?,
             None => {
-                session.map_or(Ok(()), |s| s.dataset().check_step(document.step))?;
+                session.map_or(Ok(()), |s| s.dataset().check_step(document.step)).map_err(|e| e.at("step"))?;
                 vec![document.step]
             }
         };
@@ -162,14 +132,15 @@ impl<'a> Film<'a> {
         };
         let is_fixed: Vec<bool> = document.objects.iter().map(is_fixed).collect();
         let mut moving = Vec::with_capacity(document.objects.len());
-        for object in &document.objects {
+        for (n, object) in document.objects.iter().enumerate() {
             moving.push(match (object, session) {
                 (Object::Lines { from: LinesFrom::Trace(options), paint, tail, .. }, Some(session))
                     if is_path(options) =>
                 {
-                    let spec = (reader.trace)(options.clone(), session, watch)?;
                     let field = paint.map.as_ref().and_then(|m| document.map(m)).map(|m| m.field.as_str());
-                    Some(Moving::new(session, spec, field, *tail, watch)?)
+                    let spec = (reader.trace)(options.clone(), session, watch);
+                    let made = spec.and_then(|spec| Moving::new(session, spec, field, *tail, watch));
+                    Some(made.map_err(|e| placed(document, n, e))?)
                 }
                 (Object::Lines { tail: Some(_), .. }, _) => {
                     return Err(FieldError::Usage("scene: 'tail' is for pathlines; these lines have no time".into()))
@@ -184,7 +155,7 @@ impl<'a> Film<'a> {
         Ok(Self {
             outputs: studio.outputs(output),
             steps,
-            digest: digest(studio)?,
+            digests: Digests::of(studio)?,
             fixed: document.objects.iter().map(|_| None).collect(),
             is_fixed,
             arena: Arena::new(pager, fixed_bytes as usize)?,
@@ -204,11 +175,11 @@ impl<'a> Film<'a> {
         let Studio { document, session, reader, .. } = self.studio;
         let mut own: Vec<Option<Gathered>> = document.objects.iter().map(|_| None).collect();
         // Particles first: they come from the step before.
-        for (moving, own) in self.moving.iter_mut().zip(&mut own) {
+        for (n, (moving, own)) in self.moving.iter_mut().zip(&mut own).enumerate() {
             if let (Some(moving), Some(session)) = (moving, session) {
                 let time = session.dataset().catalog.times[step];
-                moving.go_to(session, time, watch).map_err(|e| more_than(e, self.enough))?;
-                *own = Some(moving.gather(session, time, arena)?);
+                moving.go_to(session, time, watch).map_err(|e| placed(document, n, more_than(e, self.enough)))?;
+                *own = Some(moving.gather(session, time, arena).map_err(|e| placed(document, n, e))?);
             }
         }
         for (n, object) in document.objects.iter().enumerate() {
@@ -217,7 +188,8 @@ impl<'a> Film<'a> {
             }
             let into = if self.is_fixed[n] { &mut self.arena } else { &mut *arena };
             let mut gatherer = Gatherer { document, step, session: *session, reader, arena: into };
-            let gathered = gatherer.gather(object, watch).map_err(|e| more_than(e, self.enough))?;
+            let gathered =
+                gatherer.gather(object, watch).map_err(|e| placed(document, n, more_than(e, self.enough)))?;
             let place = if self.is_fixed[n] { &mut self.fixed[n] } else { &mut own[n] };
             *place = Some(gathered);
         }
@@ -238,23 +210,16 @@ impl<'a> Film<'a> {
         document.views.iter().map(view).collect()
     }
 
-    /// What is known of the pictures that are there: what they have in common, and which of them lack.
-    fn there(&self) -> Option<(String, Vec<usize>)> {
-        let FilmSpec { resume: true, fps: None, .. } = self.studio.document.film.as_ref()? else { return None };
-        let mut common: Option<String> = None;
-        let mut lack = Vec::new();
-        for step in &self.steps {
-            let mut marks = self.outputs.iter().map(|o| numbered(o, *step).and_then(|name| read_marks(&name)));
-            let whole = marks.all(|m| {
-                m.is_some_and(|[digest, settled]| {
-                    digest == self.digest && *common.get_or_insert_with(|| settled.clone()) == settled
-                })
-            });
-            if !whole {
-                lack.push(*step);
-            }
-        }
-        common.map(|c| (c, lack))
+    /// What is known of the pictures that are there, if they are to be kept.
+    fn there(&self) -> There {
+        let Some(FilmSpec { resume: true, fps: None, .. }) = self.studio.document.film else { return There::default() };
+        let shots = self.shots();
+        let said = |ranges: &[[f64; 2]], seen: &[Seen]| {
+            says_ranges(self.studio.document, ranges)
+                && shots.iter().zip(seen).all(|((shot, _), seen)| seen.chosen.is_said_by(shot.camera))
+        };
+        let names = |step: usize| self.outputs.iter().filter_map(|o| numbered(o, step)).collect::<Vec<_>>();
+        There::of(&self.digests, self.steps.iter().map(|step| (*step, names(*step))), self.outputs.len(), &said)
     }
 
     /// Makes the pictures, and says what came of it.
@@ -262,11 +227,9 @@ impl<'a> Film<'a> {
     /// # Errors
     /// [`FieldError`]; an interruption.
     pub(super) fn make(mut self, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
-        let mut made = Made { frames: Vec::new(), bytes: 0, drawn: Vec::new(), partial: false };
-        let known = self.there().and_then(|(text, lack)| {
-            Common::parse(&text, self.outputs.len()).map(|(ranges, seen)| (ranges, seen, lack))
-        });
-        let common = if let Some((ranges, seen, lack)) = known {
+        let There { common: known, lack, other, why } = self.there();
+        let mut made = Made { frames: Vec::new(), bytes: 0, drawn: Vec::new(), partial: false, redrawn: (other, why) };
+        let common = if let Some((ranges, seen)) = known {
             let none: Vec<Range> = self.studio.document.objects.iter().map(|_| Range::EMPTY).collect();
             let maps = settle_maps(self.studio.document, &none, self.studio.session, Some(&ranges))?;
             let common = Common { maps, seen };
@@ -365,7 +328,7 @@ impl<'a> Film<'a> {
         }
         // A picture that lacks something is not what whoever resumes wants to keep.
         if document.film.is_some() && !partial {
-            text.extend([(DIGEST, self.digest.clone()), (SETTLED, common.text())]);
+            text.extend([(DIGEST, self.digests.mark()), (SETTLED, common.text())]);
         }
         for (n, (shot, which)) in self.shots().into_iter().enumerate() {
             let (some, seen) = (only(&shown, which), &common.seen[n]);
@@ -391,7 +354,7 @@ impl<'a> Film<'a> {
         let document = self.studio.document;
         let maps = common.maps.iter();
         let maps: Map<String, Value> =
-            maps.map(|m| (m.name.clone(), json!({"field": m.field, "range": m.range, "units": m.units}))).collect();
+            maps.map(|m| (m.name.clone(), json!({"field": m.field, "range": m.shown(), "units": m.units}))).collect();
         let mut found = json!({
             "output": self.outputs[0], "size": self.shots()[0].0.size, "maps": maps, "drawn": made.drawn,
             "camera": common.seen[0].chosen.json(), "bytes_written": made.bytes, "partial": made.partial,
@@ -405,6 +368,9 @@ impl<'a> Film<'a> {
         if document.film.is_some() {
             let times = self.studio.session.map(|s| s.dataset().catalog.times.clone()).unwrap_or_default();
             let frames = made.frames.iter();
+            if let (pictures @ 1.., why) = made.redrawn {
+                found["redrawn"] = json!({"pictures": pictures, "why": why});
+            }
             found["frames"] = frames
                 .map(|(step, was_there)| json!({"step": step, "time": times.get(*step), "was_there": was_there}))
                 .collect();
@@ -421,6 +387,8 @@ struct Made {
     /// What is in the last one.
     drawn: Vec<Value>,
     partial: bool,
+    /// How many of those that were there are of something else, and of what.
+    redrawn: (usize, &'static str),
 }
 
 /// Objects as they are named.
@@ -485,40 +453,6 @@ fn fixed_point(time: f64, times: &[f64]) -> String {
     }
 }
 
-/// A digest of the scene and of all files that its pictures are made of.
-fn digest(studio: &Studio<'_>) -> Result<String, FieldError> {
-    let mut files: Vec<PathBuf> = match studio.session.map(|s| s.dataset()) {
-        Some(dataset) => match &dataset.origin {
-            Origin::Plot3d(p) => p.files().paths().to_vec(),
-            Origin::Store(s) => vec![s.path.join("zarr.json")],
-        },
-        None => Vec::new(),
-    };
-    for object in &studio.document.objects {
-        if let Object::Lines { from, .. } = object {
-            match from {
-                LinesFrom::File(path) => files.push(path.clone()),
-                LinesFrom::Trace(options) => {
-                    let seeds = options["seeds"].as_str().map(PathBuf::from);
-                    files.extend(seeds.filter(|s| s.is_file()));
-                }
-            }
-        }
-    }
-    // Of one picture nobody asks, and a file of lines that is not there is told of by whoever reads it.
-    if studio.document.film.is_none() {
-        return Ok(String::new());
-    }
-    let files = identities(&files)?;
-    let mut digest = Digest::default().text(&studio.document.digest);
-    if let Some(session) = studio.session {
-        // Reference values and scales, and when the steps are, may lie in other files.
-        let catalog = &session.dataset().catalog;
-        digest = digest.text(&catalog.settings.to_string()).text(&format!("{:?}", catalog.times));
-    }
-    Ok(files.iter().fold(digest, Digest::file).to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -542,17 +476,5 @@ mod tests {
         assert_eq!(fixed_point(2.0, &[0.0, 1.0, 2.0]), "2");
         assert_eq!(fixed_point(1e-12, &[0.0, 1e-12]), "1.000000e-12");
         assert_eq!(fixed_point(3e12, &[1e12, 3e12]), "3.000000e12");
-    }
-
-    #[test]
-    fn what_pictures_have_in_common_is_read_back_to_the_bit() {
-        let numbers: Vec<f64> = (0..21).map(|n| (f64::from(n) + 0.1) / 3.0).collect();
-        let seen = vec![Seen::from_numbers(&numbers).unwrap()];
-        let common = Common { maps: Vec::new(), seen };
-        let (ranges, again) = Common::parse(&common.text(), 1).unwrap();
-        assert!(ranges.is_empty() && again[0].numbers() == common.seen[0].numbers());
-        for bad in ["", "x", "0;0", "3ff0000000000000"] {
-            assert!(Common::parse(bad, 1).is_none(), "{bad}");
-        }
     }
 }

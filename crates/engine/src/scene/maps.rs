@@ -1,10 +1,11 @@
 //! How values become colours, once all that is drawn is known.
 
-use super::document::{Document, LinesFrom, Object, Rgb};
+use super::document::{Document, LinesFrom, MapSpec, Object, Rgb};
 use super::pieces::Range;
 use crate::picture::ColourMap;
 use crate::session::Session;
 use field::error::FieldError;
+use field::expression::parse::is_plain;
 
 /// A map with its range.
 pub(crate) struct Settled {
@@ -16,6 +17,38 @@ pub(crate) struct Settled {
     pub(crate) colours: ColourMap,
 }
 
+impl Settled {
+    /// Whether nothing that is drawn has a value: then there is no range, and a bar would invent one.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.range[0] >= self.range[1]
+    }
+
+    /// Its range, if it has one.
+    pub(crate) fn shown(&self) -> Option<[f64; 2]> {
+        (!self.is_empty()).then_some(self.range)
+    }
+}
+
+/// The maps that something is coloured by, or that have a bar: those that are settled, in order.
+fn used(document: &Document) -> impl Iterator<Item = &(String, MapSpec)> {
+    let paints = |object: &Object, name: &str| match object {
+        Object::Lines { paint, .. } | Object::Surface { paint, .. } => paint.map.as_deref() == Some(name),
+        Object::Outline { .. } => false,
+    };
+    let is_used = move |name: &String| document.bars.contains(name) || document.objects.iter().any(|o| paints(o, name));
+    document.maps.iter().filter(move |(name, _)| is_used(name))
+}
+
+/// Whether ranges that were settled are what the scene says of all of its maps.
+pub(crate) fn says_ranges(document: &Document, ranges: &[[f64; 2]]) -> bool {
+    let near = |a: f64, b: f64, span: f64| (a - b).abs() <= 1e-9 * span;
+    let says = |map: &MapSpec, settled: &[f64; 2]| match map.range {
+        Some(said) => (0..2).all(|end| near(said[end], settled[end], said[1] - said[0])),
+        None => false,
+    };
+    used(document).count() == ranges.len() && used(document).zip(ranges).all(|((_, map), settled)| says(map, settled))
+}
+
 /// Settles the maps for all that was gathered: object by object, in one picture or many. `known` are ranges that were settled before,
 /// in the order of the maps that are used.
 pub(crate) fn settle_maps(
@@ -25,37 +58,69 @@ pub(crate) fn settle_maps(
     known: Option<&[[f64; 2]]>,
 ) -> Result<Vec<Settled>, FieldError> {
     let mut settled = Vec::new();
-    for (name, map) in &document.maps {
+    for (name, map) in used(document) {
         let mut found = Range::EMPTY;
-        let mut used = document.bars.contains(name);
         for (object, range) in document.objects.iter().zip(ranges) {
             if let Object::Lines { paint, .. } | Object::Surface { paint, .. } = object {
                 if paint.map.as_ref() == Some(name) {
                     found = found.union(*range);
-                    used = true;
                 }
             }
-        }
-        if !used {
-            continue;
         }
         let range = match (map.range, found.ends(), map.center) {
             _ if known.is_some_and(|k| k.len() > settled.len()) => known.map_or([0.0; 2], |k| k[settled.len()]),
             (Some(r), _, _) => r,
             (None, Some(r), Some(c)) => readable(around(r, c)),
             (None, Some(r), None) => readable(r),
-            (None, None, c) => readable([c.unwrap_or(0.0); 2]),
+            // No value, so no range either: all of it takes the colour of what is no number.
+            (None, None, c) => [c.unwrap_or(0.0); 2],
         };
         let lut = map.center.map_or_else(|| map.lut.clone(), |c| centred(&map.lut, range, c));
         let units = map.units.clone().or_else(|| session.map(|s| unit_of(document, s, name, &map.field)));
-        let label = map
-            .label
-            .clone()
-            .unwrap_or_else(|| session.map_or_else(|| map.field.clone(), |s| s.dataset().long_name(&map.field)));
+        let label = map.label.clone().unwrap_or_else(|| label_of(session, &map.field));
         let colours = ColourMap::new(lut, range).map_err(|e| FieldError::Usage(format!("scene: maps.{name}: {e}")))?;
         settled.push(Settled { name: name.clone(), field: map.field.clone(), units, range, label, colours });
     }
     Ok(settled)
+}
+
+/// Title of a bar where nobody has said one.
+fn label_of(session: Option<&Session>, field: &str) -> String {
+    let label = session.map_or_else(|| field.to_owned(), |s| s.dataset().long_name(field));
+    // A bare name reads better in words; an expression is what it is.
+    let is_name = label == field && is_plain(field);
+    if is_name {
+        label.replace('_', " ")
+    } else {
+        label
+    }
+}
+
+/// A label or a unit with powers as they are written: `(a_inf^2 / L)`, and of a `unit` also `kg m-3`, with raised digits.
+pub(crate) fn raised(text: &str, unit: bool) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let (mut out, mut at) = (String::with_capacity(text.len()), 0);
+    while let Some(c) = chars.get(at) {
+        let behind = at.checked_sub(1).and_then(|n| chars.get(n)).copied().unwrap_or(' ');
+        let digits = at + usize::from(*c == '^');
+        let signed = digits + usize::from(chars.get(digits) == Some(&'-'));
+        let end = chars.iter().skip(signed).take_while(|c| c.is_ascii_digit()).count() + signed;
+        let power: Option<i32> = chars.get(digits..end).and_then(|p| p.iter().collect::<String>().parse().ok());
+        // `x^0.5` has no whole power, and the 2 of `H2O` is none.
+        let whole = !chars.get(end).is_some_and(|next| *next == '.' || next.is_alphanumeric() || *next == '_');
+        let is_power = *c == '^' || unit && (behind.is_alphabetic() || behind == ')');
+        match power.filter(|_| whole && is_power) {
+            Some(power) => {
+                out.push_str(&kernels::draw::superscript(power));
+                at = end;
+            }
+            None => {
+                out.push(*c);
+                at += 1;
+            }
+        }
+    }
+    out
 }
 
 /// Unit of what a map shows. Times that lines have are no fields: those of particles are the dataset's, those of streamlines follow from
@@ -130,3 +195,24 @@ pub(crate) fn readable([low, high]: [f64; 2]) -> [f64; 2] {
 
 /// Share of the largest value below which a difference is rounding in single precision.
 const NOISE: f64 = 1e-6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn powers_are_raised() {
+        for (text, unit, shown) in [
+            ("kg m-3", true, "kg m⁻³"),
+            ("m s-1", true, "m s⁻¹"),
+            ("m^2/s", true, "m²/s"),
+            ("m^(-3/2)", true, "m^(-3/2)"),
+            ("speed / (a_inf^2 / L)", false, "speed / (a_inf² / L)"),
+            ("x^0.5", false, "x^0.5"),
+            ("grad_u2 / L", false, "grad_u2 / L"),
+            ("(a_inf / L)^2", false, "(a_inf / L)²"),
+        ] {
+            assert_eq!(raised(text, unit), shown);
+        }
+    }
+}

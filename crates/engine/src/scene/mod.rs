@@ -13,10 +13,12 @@ mod document;
 mod faces;
 mod film;
 mod gather;
+mod kept;
 mod look;
 mod maps;
 mod moving;
 mod pieces;
+mod places;
 mod shot;
 mod target;
 #[cfg(test)]
@@ -81,8 +83,9 @@ pub fn render(
         None => None,
     };
     if let Some(session) = &session {
-        let fields: Vec<&str> = document.maps.iter().map(|(_, m)| m.field.as_str()).collect();
-        session.derive(&fields)?;
+        for (name, map) in &document.maps {
+            session.derive(&[&map.field]).map_err(|e| places::placed_in_map(&document, name, e))?;
+        }
     }
     let bare = if session.is_none() { Some(Bare::new(&means)?) } else { None };
     let Some(pager) = session.as_ref().map(|s| &s.pager).or(bare.as_ref().map(|b| &b.pager)).cloned() else {

@@ -125,7 +125,7 @@ impl Moving {
         let flock = Flock::new(&session.pager, march.components, seed_bytes)?;
         let kind = match streak {
             Some(r) => {
-                let Times { times, _held } = releases(&r, &march.series, &session.pager, march.path.times)?;
+                let Times { times, _held } = releases(&r, &march.series, &session.pager, march.path.times, None)?;
                 held = Box::new((held, _held));
                 Kind::Streaks { releases: times, released: 0, of: Vec::new() }
             }

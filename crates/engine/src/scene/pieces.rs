@@ -60,7 +60,7 @@ impl Arena {
     }
 }
 
-/// Lowest and highest finite value seen.
+/// Lowest and highest finite value seen. Colours are looked up in single precision, in which finite means less.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Range {
     low: f64,
@@ -71,7 +71,7 @@ impl Range {
     pub(crate) const EMPTY: Range = Range { low: f64::INFINITY, high: f64::NEG_INFINITY };
 
     pub(crate) fn include(&mut self, v: f64) {
-        if v.is_finite() {
+        if (v as f32).is_finite() {
             self.low = self.low.min(v);
             self.high = self.high.max(v);
         }

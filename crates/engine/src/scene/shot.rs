@@ -3,7 +3,7 @@
 use super::document::{CameraSpec, Document, Object, Paint, Rgb};
 use super::faces::{FaceLayer, MeshLayer};
 use super::gather::{Gathered, Shape};
-use super::maps::Settled;
+use super::maps::{raised, Settled};
 use super::pieces::LineLayer;
 use super::target::Out;
 use super::view::{self, Chosen, NUMBERS};
@@ -162,6 +162,11 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
+    /// Whether what no scene says is the same: how thick lines are, and what is framed.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.framed == other.framed && self.segments == other.segments
+    }
+
     /// As numbers that say it exactly.
     pub(crate) fn numbers(&self) -> Vec<f64> {
         let own = [f64::from(u8::from(self.framed)), self.segments as f64];
@@ -189,10 +194,10 @@ impl Shot<'_> {
                 || !(0..self.document.objects.len()).any(|object| uses(object, name))
         };
         let bars = self.document.bars.iter().filter(|name| wanted(name));
-        let bars = bars.filter_map(|name| maps.iter().find(|m| m.name == *name)).map(|m| ScalarBar {
-            title: m.label.clone(),
+        let bars = bars.filter_map(|name| maps.iter().find(|m| m.name == *name && !m.is_empty())).map(|m| ScalarBar {
+            title: raised(&m.label, false),
             // A pure number has no unit to show.
-            unit: m.units.clone().filter(|u| u != "1").unwrap_or_default(),
+            unit: m.units.as_deref().filter(|u| *u != "1").map(|u| raised(u, true)).unwrap_or_default(),
             map: m.colours.clone(),
         });
         let title = self.title.map(|t| Note { text: t.into(), place: Place::Top, scale: 1.25 });

@@ -194,7 +194,10 @@ fn scenes_that_make_no_sense() {
         let mut scene = good.clone();
         change(&mut scene);
         let error = drawn(&scene, &dir, means(64 << 20, 1)).unwrap_err();
-        assert!(matches!(error, FieldError::Usage(_) | FieldError::Unknown { .. }), "{word}: {error:?}");
+        assert!(
+            matches!(error, FieldError::Usage(_) | FieldError::Unknown { .. } | FieldError::At { .. }),
+            "{word}: {error:?}"
+        );
         assert!(error.to_string().contains(word), "{word}: {error}");
     }
     let mut scene = good.clone();

@@ -66,6 +66,25 @@ impl Chosen {
         }
     }
 
+    /// Whether a scene says all of this camera, and says it like that.
+    pub(crate) fn is_said_by(&self, spec: &CameraSpec) -> bool {
+        let near = |a: f64, b: f64, scale: f64| (a - b).abs() <= SAME * scale;
+        let all = |a: [f64; 3], b: DVec3, scale: f64| a.iter().zip(b.to_array()).all(|(a, b)| near(*a, b, scale));
+        let (Some(direction), Some(up), Some(target), Some(distance)) =
+            (spec.direction, spec.up, spec.target, spec.distance)
+        else {
+            return false;
+        };
+        let (up, parallel) = (DVec3::from_array(up), matches!(self.camera.lens, Lens::Orthographic { .. }));
+        parallel == (spec.projection == Some(Projection::Orthographic))
+            && all(self.direction.to_array(), as_unit(DVec3::from_array(direction)), 1.0)
+            && all(self.camera.up, as_unit(up - self.direction * up.dot(self.direction)), 1.0)
+            && all(self.camera.target, DVec3::from_array(target), self.distance)
+            && near(self.distance, distance, self.distance)
+            && near(self.zoom, spec.zoom.unwrap_or(1.0), self.zoom)
+            && near(self.fov_deg, spec.fov_deg.unwrap_or(DEFAULT_FOV_DEG), self.fov_deg)
+    }
+
     /// As a scene says it, without nulls.
     pub(crate) fn json(&self) -> Value {
         json!({
@@ -73,6 +92,23 @@ impl Chosen {
             "zoom": self.zoom, "fov_deg": self.fov_deg,
             "projection": match self.camera.lens { Lens::Perspective { .. } => "perspective", Lens::Orthographic { .. } => "orthographic" },
         })
+    }
+}
+
+/// Difference of numbers that are the same but for rounding.
+const SAME: f64 = 1e-9;
+
+/// Whether `up` is what a fit makes of any: of length 1, and at right angles to the direction.
+fn is_upright(up: DVec3, direction: DVec3) -> bool {
+    (up.length_squared() - 1.0).abs() <= 1e-12 && up.dot(direction).abs() <= 1e-12
+}
+
+/// A vector of length 1. One that has it stays what it is to the bit: a camera that is said as it was found is that camera.
+fn as_unit(v: DVec3) -> DVec3 {
+    if (v.length_squared() - 1.0).abs() <= 1e-15 {
+        v
+    } else {
+        v.normalize()
     }
 }
 
@@ -89,7 +125,7 @@ pub(crate) fn choose(spec: &CameraSpec, layers: &[Layer<'_>], frame: &Frame) -> 
         (None, Some(_)) => false,
     };
     let view = View {
-        direction: spec.direction.map_or(natural.direction, DVec3::from_array).normalize(),
+        direction: as_unit(spec.direction.map_or(natural.direction, DVec3::from_array)),
         // An up that belongs to another direction would tilt the picture.
         up: spec.up.map_or(if spec.direction.is_some() { DVec3::Z } else { natural.up }, DVec3::from_array),
         fov_degrees: (!parallel).then_some(fov_deg),
@@ -112,6 +148,9 @@ pub(crate) fn choose(spec: &CameraSpec, layers: &[Layer<'_>], frame: &Frame) -> 
         Lens::Perspective { .. } => Lens::Perspective { fov_degrees: 2.0 * (tangent / zoom).atan().to_degrees() },
         Lens::Orthographic { .. } => Lens::Orthographic { height: 2.0 * distance * tangent / zoom },
     };
+    if let Some(up) = spec.up.map(DVec3::from_array).filter(|up| is_upright(*up, view.direction)) {
+        camera.up = up.to_array();
+    }
     camera.target = target.to_array();
     camera.position = (target + view.direction * eye).to_array();
     Ok(Chosen { camera, direction: view.direction, distance, zoom, fov_deg })

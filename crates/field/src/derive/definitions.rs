@@ -179,11 +179,15 @@ impl Definitions {
     /// What a name stands for in a zone that does not store it: a user's definition, a field of gradients, `grad_NAME`, or an
     /// expression that stands for itself. `None` for what the zone has, and for what is none of these.
     pub fn meaning(&self, zone: &Zone, name: &str) -> Option<Expression> {
-        // What has pages by now means what it meant before: results do not depend on what was asked for earlier.
+        // What has pages by now means what it meant before, and so does a component of it: results do not depend on what was asked
+        // for earlier.
         let made = zone.array(name).is_some_and(|a| zone.arrays[a].derived);
         if !made && zone.array(name).is_some() {
             return None;
         }
+        let part = Quantity::named(zone, name);
+        let part = matches!(part, Some(Quantity::Component { array, .. }) if zone.arrays[array].derived);
+        let made = made || part;
         if let Some(d) = self.all.get(name) {
             return Some(d.expression.clone());
         }

@@ -7,6 +7,7 @@ use crate::dataset::Dataset;
 use crate::error::FieldError;
 use crate::expression::bounds::{bounds, Interval};
 use crate::expression::compile::{compile, Checked, Names};
+use crate::expression::parse::is_plain;
 use crate::expression::run::Parts;
 use crate::expression::{Expression, Kind, Wrong};
 use crate::held;
@@ -65,7 +66,8 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    fn names<T>(&self, f: impl FnOnce(&Names<'_>) -> T) -> T {
+    /// What names mean for the definition of `of`.
+    fn names<T>(&self, of: &str, f: impl FnOnce(&Names<'_>) -> T) -> T {
         let unit = |name: &str| {
             let own = self.made.iter().find(|m| m.name == name).and_then(Made::unit);
             own.or_else(|| self.dataset.unit_of(name))
@@ -74,6 +76,8 @@ impl Making<'_> {
             let mut names = Quantity::names(&self.zone);
             names.extend(self.definitions.iter().map(|(n, _)| n.to_owned()));
             names.extend(GRADIENTS.iter().map(|g| g.name.to_owned()));
+            // Nothing is made of itself.
+            names.retain(|name| name != of);
             names
         };
         f(&Names {
@@ -90,7 +94,8 @@ impl Making<'_> {
         let expanded = self.definitions.expanded(&self.zone, e)?;
         let mut inner = Vec::new();
         let whole = hoisted(&expanded, &mut |part| {
-            let name = part.to_string();
+            // Not the name by which a user asks for the same: that field may be in single precision, and this one is not.
+            let name = format!("hidden {part}");
             inner.push((name.clone(), part));
             Ok(name)
         })?;
@@ -99,7 +104,7 @@ impl Making<'_> {
                 self.add(&name, &part, true)?;
             }
         }
-        let Checked { program, dimension, shown } = self.names(|n| compile(&whole, n))?;
+        let Checked { program, dimension, shown } = self.names(name, |n| compile(&whole, n))?;
         let parts = Parts::of(&program).ok_or_else(|| Wrong::at(e.column, "a derivative of a derivative"))?;
         let dtype = if hidden { DType::Float64 } else { self.dtype(&parts) };
         let pages =
@@ -107,7 +112,7 @@ impl Making<'_> {
         let slot = self.slot(name, &pages, dtype, program.roots.len());
         let gradient = GRADIENTS.iter().find(|g| g.name == name);
         let divided_by = match dimension.filter(|d| d.has_symbols()) {
-            Some(d) => format!(" / ({d})"),
+            Some(d) => format!(" / {}", d.as_divisor()),
             None => String::new(),
         };
         let long_name = match gradient {
@@ -303,7 +308,7 @@ impl Dataset {
         let (steps, made, pages) = (self.of_steps(zone), self.made.to_vec(), Vec::new());
         let m = Making { dataset: self, definitions, pager, steps, zone: z.clone(), made, pages };
         let e = definitions.expanded(z, &e).ok()?;
-        let checked = m.names(|n| compile(&e, n)).ok()?;
+        let checked = m.names(name, |n| compile(&e, n)).ok()?;
         let of_step = m.steps.get(step).or(m.steps.last()).copied()?;
         let all = bounds(&checked.program, |g| of_step.get(g), input);
         Some(all.into_iter().map(Interval::in_float32).collect())
@@ -324,7 +329,7 @@ impl Dataset {
         for z in self.zones.iter() {
             let (steps, made, pages) = (Arc::new([]), self.made.to_vec(), Vec::new());
             let m = Making { dataset: self, definitions, pager, steps, zone: z.clone(), made, pages };
-            match definitions.expanded(z, e).and_then(|e| m.names(|n| compile(&e, n))) {
+            match definitions.expanded(z, e).and_then(|e| m.names("", |n| compile(&e, n))) {
                 Ok(_) => return Ok(()),
                 Err(w) => {
                     first.get_or_insert(FieldError::Usage(format!("'{text}', column {}: {}", w.column, w.what)));
@@ -349,6 +354,32 @@ impl Dataset {
             Kind::Number(..) => format!("1.0 * ({e})"),
             _ => e.to_string(),
         }
+    }
+
+    /// The label of a field that has pages or is a component of a vector: then the vector's, with the axis before what it is
+    /// divided by. The name itself for anything else.
+    pub(crate) fn made_label(&self, name: &str) -> String {
+        let made = |name: &str| self.made_named(name).map(|m| m.long_name.clone());
+        let stored =
+            |stem: &str| self.catalog.array_named(stem).filter(|a| a.components > 1).map(|a| a.long_name.clone());
+        let component = || {
+            let axes = ["x", "y", "z"];
+            let of = |axis: &str| name.strip_suffix(axis)?.strip_suffix('_');
+            let (stem, axis) = axes.iter().find_map(|axis| Some((of(axis)?, *axis)))?;
+            let whole = made(stem).or_else(|| stored(stem))?;
+            Some(match whole.split_once(" / ") {
+                Some((title, by)) => format!("{title} {axis} / {by}"),
+                None => format!("{whole} {axis}"),
+            })
+        };
+        made(name).or_else(component).unwrap_or_else(|| name.to_owned())
+    }
+
+    /// Names of what users have defined and what has pages.
+    pub(crate) fn own_names(&self) -> impl Iterator<Item = String> + '_ {
+        let is_gradient = |name: &str| GRADIENTS.iter().any(|g| g.name == name);
+        let own = self.made.iter().filter(move |m| !m.hidden && is_plain(&m.name) && !is_gradient(&m.name));
+        own.map(|m| m.name.clone())
     }
 
     /// A derived field that has pages.
@@ -376,8 +407,12 @@ impl Dataset {
                 ("1", "momentum") => parse("rho_inf a_inf"),
                 ("1", "energy") => parse("rho_inf a_inf2"),
                 ("1", "gamma") => Some(Unit::ONE),
-                // Nothing says whether it has none or nobody wrote it down.
-                ("1" | "", _) => None,
+                // The label of what `convert` has made says by what it is divided; else nothing says whether it has none or nobody
+                // wrote it down.
+                ("1" | "", _) => {
+                    let (_, by) = a.long_name.split_once(" / ").unwrap_or_default();
+                    parse(by).filter(|unit| unit.dimension.has_symbols() && unit.dimension.as_divisor() == by)
+                }
                 (units, _) => parse(units),
             };
         }

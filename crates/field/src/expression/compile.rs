@@ -2,6 +2,7 @@
 //! scalars, and what occurs twice computed once.
 
 use super::{Expression, Kind, Operator, Wrong};
+use crate::error::nearest;
 use crate::nodes::Zone;
 use crate::quantity::{Quantity, Sources};
 use crate::units::{Dimension, Unit};
@@ -297,7 +298,8 @@ impl Compiler<'_> {
             _ => {
                 let mut known = (self.names.known)();
                 known.extend(["x", "y", "z", "position", "time", "pi"].map(str::to_owned));
-                Err(Wrong::at(column, format!("there is no field '{name}'; there are {}", known.join(", "))))
+                let hint = nearest(name, &known).map(|k| format!("; did you mean '{k}'?")).unwrap_or_default();
+                Err(Wrong::at(column, format!("there is no field '{name}'; there are {}{hint}", known.join(", "))))
             }
         }
     }

@@ -8,7 +8,8 @@ use super::reading::{Encoding, Reading, AVERAGED};
 use super::settings::Plot3dSettings;
 use super::sniff::file_name;
 use super::Plot3d;
-use crate::catalog::{ArrayInfo, Catalog, DType, FlowHeader, Role, ZoneInfo};
+use crate::catalog::{ArrayInfo, Catalog, DType, FlowHeader, Role, ZoneInfo, COUNTED, NUMBERED, SORTED};
+use crate::decimal::Multiples;
 use crate::error::FieldError;
 use crate::file::FileBytes;
 use crate::series::SeriesFiles;
@@ -282,7 +283,7 @@ fn flow_headers(parts: &Parts) -> Result<Vec<Vec<FlowHeader>>, FieldError> {
 }
 
 /// What to do where nobody says when steps are.
-const SAY_DT: &str = "--dt says how far apart they are.";
+const SAY_DT: &str = "--dt says how far apart they are";
 const SAY_DT_IF: &str = "--dt says how far apart these are.";
 
 /// When the steps are.
@@ -300,10 +301,11 @@ fn timing(parts: &mut Parts, headers: &[Vec<FlowHeader>]) -> Timing {
     let list = [&parts.q, &parts.functions, &parts.grids].into_iter().find(|list| list.len() == steps && steps > 1);
     let left_out = list.and_then(|list| left_out(list));
     if let Some(dt) = parts.dt {
-        parts
-            .guessed
-            .extend(left_out.map(|which| format!("{which}; --dt counts files, so that it is too little there.")));
-        return Timing { times: (0..steps).map(|s| s as f64 * dt).collect(), order, physical: true };
+        let said = left_out.map(|which| format!("{which}; {COUNTED}, so that it is too little there."));
+        parts.guessed.extend(said);
+        // Three steps of 0.1 are 0.3: so a user gives the time of a step, and finds it.
+        let each = Multiples::new(0.0, dt);
+        return Timing { times: (0..steps as u32).map(|s| each.at(s)).collect(), order, physical: true };
     }
     if let Some(times) = &parts.times {
         return Timing { times: times.clone(), order, physical: true };
@@ -312,8 +314,7 @@ fn timing(parts: &mut Parts, headers: &[Vec<FlowHeader>]) -> Timing {
     let numbered = |order| Timing { times: (0..steps).map(|s| s as f64).collect(), order, physical: steps == 1 };
     if headers.is_empty() || parts.q.len() < steps {
         if steps > 1 {
-            let sentence = format!("No file gives the times of the {steps} steps; they are numbered from 0. {SAY_DT}");
-            parts.guessed.push(sentence);
+            parts.guessed.push(format!("No file gives the times of the {steps} steps; they {NUMBERED}. {SAY_DT}."));
             parts.guessed.extend(counts);
         }
         return numbered(order);
@@ -323,37 +324,76 @@ fn timing(parts: &mut Parts, headers: &[Vec<FlowHeader>]) -> Timing {
         let time = if times[0].is_finite() { times[0] } else { 0.0 };
         return Timing { times: vec![time], order, physical: true };
     }
+    let names: Vec<String> = parts.q.iter().map(|o| file_name(&o.given)).collect();
     let mut sorted = order.clone();
     sorted.sort_by(|&a, &b| times[a].total_cmp(&times[b]));
-    let distinct = times.iter().all(|t| t.is_finite()) && sorted.windows(2).all(|w| times[w[0]] < times[w[1]]);
-    if !distinct {
-        let alike = sorted.windows(2).find(|w| times[w[0]] == times[w[1]]);
-        let which = alike.map_or_else(String::new, |w| {
-            let [a, b] = [w[0], w[1]].map(|s| file_name(&parts.q[s].given));
-            format!(" ({a} and {b} both have {})", times[w[0]])
-        });
-        parts.guessed.push(format!(
-            "The q headers do not give each step a time of its own{which}; steps are numbered from 0. {SAY_DT}"
-        ));
+    if let Some(why) = no_times(&times, &sorted, &names) {
+        parts.guessed.push(why);
         parts.guessed.extend(counts);
         return numbered(order);
     }
     if let Some(n) = sorted.windows(2).position(|w| w[0] > w[1]) {
-        let [a, b] = [sorted[n], sorted[n + 1]].map(|s| file_name(&parts.q[s].given));
+        let [a, b] = [sorted[n], sorted[n + 1]];
         parts.guessed.push(format!(
-            "The steps are sorted by the times in the q headers, not by the names: {a} ({}) comes before {b} ({}).",
-            times[sorted[n]],
-            times[sorted[n + 1]]
+            "The steps {SORTED}, not by the names: {} ({}) comes before {} ({}).",
+            names[a], times[a], names[b], times[b]
         ));
     }
-    let times: Vec<f64> = sorted.iter().map(|&s| times[s]).collect();
-    let whole = times.iter().all(|t| t.fract() == 0.0);
-    if whole && times.windows(2).all(|w| w[1] - w[0] == times[1] - times[0]) {
+    let in_order: Vec<f64> = sorted.iter().map(|&s| times[s]).collect();
+    if counts_steps(&in_order) {
+        let (first, last) = (sorted[0], sorted[steps - 1]);
+        parts.guessed.push(format!(
+            "The q headers only count the steps: {} has {}, {} has {}; steps {NUMBERED}. {SAY_DT} (--dt 1 if these are their times).",
+            names[first], times[first], names[last], times[last]
+        ));
+        parts.guessed.extend(counts);
+        return numbered(sorted);
+    }
+    let whole = in_order.iter().all(|t| t.fract() == 0.0);
+    if whole && in_order.windows(2).all(|w| w[1] - w[0] == in_order[1] - in_order[0]) {
         parts
             .guessed
             .push(format!("The times in the q headers are whole numbers. Where they count steps, {SAY_DT_IF}"));
     }
-    Timing { times, order: sorted, physical: true }
+    Timing { times: in_order, order: sorted, physical: true }
+}
+
+/// Whether times, in order, are consecutive whole numbers: those of a counter. Two may be that by chance.
+fn counts_steps(times: &[f64]) -> bool {
+    times.len() > 2 && times[0].fract() == 0.0 && times.windows(2).all(|w| w[1] - w[0] == 1.0)
+}
+
+/// Which headers do not give each step a time of its own, and what to do; `sorted` are the steps in the order of their times.
+fn no_times(times: &[f64], sorted: &[usize], names: &[String]) -> Option<String> {
+    let more = |n: usize, what: &str| match n {
+        0 => String::new(),
+        1 => format!(" (and 1 more {what})"),
+        n => format!(" (and {n} more {what}s)"),
+    };
+    let odd: Vec<usize> = (0..times.len()).filter(|&s| !times[s].is_finite()).collect();
+    if let Some(&s) = odd.first() {
+        return Some(format!(
+            "The time in the header of {}{} is no finite number but {}; steps {NUMBERED}. Leave such files out; or, where the headers \
+             cannot be trusted, {SAY_DT}.",
+            names[s],
+            more(odd.len() - 1, "file"),
+            times[s]
+        ));
+    }
+    let alike: Vec<[usize; 2]> =
+        sorted.windows(2).map(|w| [w[0], w[1]]).filter(|[a, b]| times[*a] == times[*b]).collect();
+    let &[a, b] = alike.first()?;
+    let both = format!("{} and {} both have {}", names[a], names[b], times[a]);
+    // Nothing is to be left out where a writer gives all steps the same.
+    Some(if alike.len() + 1 == times.len() {
+        format!("The q headers give all {} steps the same time ({both}); steps {NUMBERED}. {SAY_DT}.", times.len())
+    } else {
+        format!(
+            "The q headers do not give each step a time of its own: {both}{}; steps {NUMBERED}. Leave one of the two out; or, where the \
+             headers cannot be trusted, {SAY_DT}.",
+            more(alike.len() - 1, "pair")
+        )
+    })
 }
 
 /// Where the numbers in the names of files leave some out, the first such place in words: names that are alike but for one run of

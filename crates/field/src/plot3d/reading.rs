@@ -17,6 +17,7 @@ use super::options::{ByteOrder, Dimension, Format, Kind, Order, Plot3dOptions, P
 use super::spans::Spans;
 use super::walk::{read_spans, Stop, Walk};
 use crate::catalog::FlowHeader;
+use crate::decimal;
 use std::io;
 
 /// More zones than this are refused, so that a crafted header cannot make a catalog of gigabytes.
@@ -157,7 +158,8 @@ impl Reading {
         self.zones.iter().map(|z| z.dims)
     }
 
-    /// The header numbers of zone `n` of a q file.
+    /// The header numbers of zone `n` of a q file. A time in single precision is the shortest decimal number that rounds to it: the
+    /// writer's step 0.1 apart, and not 0.10000000149011612, is what is shown, and what a user gives. All others are as they are.
     ///
     /// # Errors
     /// What the system says.
@@ -172,7 +174,8 @@ impl Reading {
             let from = (index * width + shift) as usize;
             bytes.get(from..from + width as usize).map_or(f64::NAN, |b| real(b, e.big()))
         };
-        let (mach, alpha, reynolds, mut time) = (number(0, 0), number(1, 0), number(2, 0), number(3, 0));
+        let meant = |x: f64| if e.precision == Precision::Single { decimal::of_single(x as f32) } else { x };
+        let (mach, alpha, reynolds, mut time) = (number(0, 0), number(1, 0), number(2, 0), meant(number(3, 0)));
         let mut gamma = 1.4;
         if e.overflow {
             gamma = number(4, 0);
@@ -180,7 +183,11 @@ impl Reading {
             // number it is the time in L / a_inf. IGAM before it is four bytes, whatever the precision.
             let reference = number(OVERFLOW_FIXED - 2 + u64::from(self.species.max(2)), 4);
             if reference.is_finite() && reference > 0.0 && mach > 0.0 {
-                time = reference / mach;
+                time = meant(reference) / meant(mach);
+                if e.precision == Precision::Single {
+                    // Of 0.02 and 0.2 it is 0.09999999999999999; 15 digits are more than single precision tells.
+                    time = format!("{time:.14e}").parse().unwrap_or(time);
+                }
             }
         }
         Ok(FlowHeader { mach, alpha, reynolds, time, gamma })

@@ -67,7 +67,8 @@ pub(crate) fn linear_of(c: Srgb8) -> [f32; 3] {
 /// A map from values to colours: a table of any length over a closed range.
 ///
 /// A value takes the entry of the cell it falls in (no blending between entries), so that both ends of the table and every entry of
-/// a map with few colours come out exact. Values outside the range take the end entries.
+/// a map with few colours come out exact. Values outside the range take the end entries; those that are infinite, or no numbers, a
+/// colour of their own.
 ///
 /// ```
 /// use kernels::draw::ColourMap;
@@ -112,7 +113,7 @@ impl ColourMap {
         Ok(ColourMap { table: table.into(), range: narrow, scale, nan: [150, 150, 150] })
     }
 
-    /// Sets the colour of values that are not numbers (grey otherwise).
+    /// Sets the colour of values that are infinite or not numbers (grey otherwise).
     pub fn with_nan(mut self, nan: Srgb8) -> ColourMap {
         self.nan = nan;
         self
@@ -131,7 +132,7 @@ impl ColourMap {
     /// Colour of a value.
     #[inline]
     pub fn colour(&self, value: f32) -> Srgb8 {
-        if value.is_nan() {
+        if !value.is_finite() {
             return self.nan;
         }
         let last = self.table.len() - 1;
@@ -167,7 +168,9 @@ mod tests {
         assert_eq!(map.colour(0.1), [0, 0, 255]);
         assert_eq!(map.colour(0.7), [255, 0, 0]);
         assert_eq!(map.colour(-1e30), [0, 0, 255]);
-        assert_eq!(map.colour(f32::INFINITY), [255, 0, 0]);
+        assert_eq!(map.colour(f32::MAX), [255, 0, 0]);
+        // What is infinite is no end of anything.
+        assert_eq!([f32::INFINITY, f32::NEG_INFINITY].map(|v| map.colour(v)), [[150, 150, 150]; 2]);
         assert_eq!(map.colour(f32::NAN), [150, 150, 150]);
         assert_eq!(map.colour(0.401), [128, 0, 127]);
     }

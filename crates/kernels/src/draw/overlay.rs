@@ -73,7 +73,7 @@ impl Overlay {
             match item {
                 Item::Letters { bitmaps, colour, halo } => {
                     for b in bitmaps.iter().filter(|_| *halo) {
-                        halo_row(b, row as i32, behind, out);
+                        halo_row(b, row as i32, *colour, behind, out);
                     }
                     for b in bitmaps {
                         let j = row as i32 - b.y;
@@ -147,13 +147,22 @@ fn lay_text(behind: Vec3, colour: Vec3, coverage: f32) -> Vec3 {
     mix * mix
 }
 
-/// A soft edge of `colour` around a glyph, two pixels wide and more for large letters.
-fn halo_row(b: &Bitmap, row: i32, colour: Vec3, out: &mut [Vec3]) {
+/// Lightness, about as the eye has it.
+fn lightness(v: Vec3) -> f32 {
+    v.dot(Vec3::new(0.2126, 0.7152, 0.0722)).max(0.0).sqrt()
+}
+
+/// A soft edge of `colour` around a glyph in `ink`, two pixels wide and more for large letters. The less the picture differs from
+/// the ink there, the harder it is: letters can be read on a surface of any colour, and stand quietly on the background.
+fn halo_row(b: &Bitmap, row: i32, ink: Vec3, colour: Vec3, out: &mut [Vec3]) {
+    let apart = (lightness(ink) - lightness(colour)).abs().max(0.05);
     let reach = (b.height as i32 / 8).clamp(2, 8);
     if row < b.y - reach || row >= b.y + b.height as i32 + reach {
         return;
     }
     for x in b.x - reach..b.x + b.width as i32 + reach {
+        let Some(pixel) = at(out, x) else { continue };
+        let alike = 1.0 - ((lightness(*pixel) - lightness(ink)).abs() / apart).min(1.0);
         let mut most: f32 = 0.0;
         for dy in -reach..=reach {
             let j = row + dy - b.y;
@@ -166,14 +175,13 @@ fn halo_row(b: &Bitmap, row: i32, colour: Vec3, out: &mut [Vec3]) {
                     continue;
                 }
                 let c = f32::from(b.coverage[j as usize * b.width as usize + i as usize]) / 255.0;
+                let c = (c * (1.0 + alike)).min(1.0);
                 let away = ((dx * dx + dy * dy) as f32).sqrt() / reach as f32;
-                most = most.max(c * (1.2 - away).clamp(0.0, 1.0));
+                most = most.max(c * (1.2 + 0.5 * alike - away).clamp(0.0, 1.0));
             }
         }
         if most > 0.0 {
-            if let Some(pixel) = at(out, x) {
-                *pixel = pixel.lerp(colour, most * 0.55);
-            }
+            *pixel = pixel.lerp(colour, most * (0.55 + 0.4 * alike));
         }
     }
 }
@@ -205,6 +213,23 @@ mod tests {
         overlay.draw_row(0, Vec3::ONE, &mut row);
         let light: Vec<f32> = row.iter().map(|v| v.x).collect();
         assert_eq!(light, [1.0, 0.75, 0.5, 1.0]);
+    }
+
+    #[test]
+    fn light_letters_can_be_read_on_a_light_surface() {
+        let mut overlay = Overlay::default();
+        overlay.text("l", 24.0, [6.0, 24.0], Align::Left, [255; 3], true);
+        let dark = Vec3::splat(0.01);
+        let drawn = |surface: f32| {
+            let mut row = vec![Vec3::splat(surface); 20];
+            overlay.draw_row(16, dark, &mut row);
+            row.iter().map(|v| v.x).collect::<Vec<f32>>()
+        };
+        let on_white = drawn(1.0);
+        assert!(on_white.iter().any(|v| *v < 0.1) && on_white.iter().any(|v| *v > 0.8), "{on_white:?}");
+        // On the background nothing but the letter is to be seen.
+        let on_dark = drawn(0.01);
+        assert!(on_dark.iter().any(|v| *v > 0.8) && on_dark.iter().filter(|v| **v > 0.02).count() <= 5, "{on_dark:?}");
     }
 
     #[test]

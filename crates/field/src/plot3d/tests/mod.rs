@@ -6,6 +6,7 @@
 mod bad;
 mod kept;
 mod real;
+mod times;
 mod variants;
 
 use super::write::{write, Spec};

@@ -1,0 +1,69 @@
+"""Fields that users define, in the forms in which they are given: `NAME = EXPRESSION`, a list of these, or a mapping.
+
+>>> texts({"a": "2 * mach"}), texts(["a=2 * mach"]), texts("a = 2 * mach")
+(['a = 2 * mach'], ['a = 2 * mach'], ['a = 2 * mach'])
+>>> mapping(["a = 1", "b=a == 1"])
+{'a': '1', 'b': 'a == 1'}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from farfield.errors import UsageError
+
+Definitions = Mapping[str, str] | Sequence[str] | str
+
+
+def texts(define: Definitions | None) -> list[str]:
+    """Each as `NAME = EXPRESSION`. What is none stays as it is: whoever reads definitions says what is wrong with it."""
+    if define is None:
+        return []
+    if isinstance(define, Mapping):
+        return [f"{name.strip()} = {expression.strip()}" for name, expression in define.items()]
+    given = [define] if isinstance(define, str) else define
+    return [" = ".join(parts) if (parts := _parted(text)) else text for text in given]
+
+
+def mapping(define: Definitions | None) -> dict[str, str]:
+    """Names and expressions; what is no definition is left out."""
+    return dict(parts for text in texts(define) if (parts := _parted(text)))
+
+
+def checked(define: Definitions | None) -> dict[str, str]:
+    """As `mapping`.
+
+    Raises:
+        UsageError: if one is no definition.
+    """
+    for text in texts(define):
+        if _parted(text) is None:
+            raise UsageError(f"'{text}' is no definition; write NAME = EXPRESSION")
+    return mapping(define)
+
+
+def added(plot3d: Mapping[str, Any] | None, more: Definitions | None) -> Mapping[str, Any] | None:
+    """Options of a source with definitions behind those that they have.
+
+    >>> added({"define": ["a = 1"]}, {"b": "2"}), added(None, None)
+    ({'define': ['a = 1', 'b = 2']}, None)
+    """
+    return {**(plot3d or {}), "define": [*texts((plot3d or {}).get("define")), *texts(more)]} if more else plot3d
+
+
+def beneath(plot3d: Mapping[str, Any] | None, below: Definitions | None) -> Mapping[str, Any] | None:
+    """Options of a source with definitions before theirs, of which one of the same name wins.
+
+    >>> beneath({"define": ["a=1"]}, {"a": "2", "b": "3"})
+    {'define': ['b = 3', 'a = 1']}
+    """
+    own = texts((plot3d or {}).get("define"))
+    names = mapping(own)
+    rest = {name: expression for name, expression in mapping(below).items() if name not in names}
+    return {**(plot3d or {}), "define": [*texts(rest), *own]} if rest or own else plot3d
+
+
+def _parted(text: str) -> tuple[str, str] | None:
+    name, equals, expression = text.partition("=")
+    return (name.strip(), expression.strip()) if equals and name.strip() else None
