@@ -26,7 +26,7 @@ from farfield.pathlines import OverTime, options_text, step_numbers
 from farfield.progress import Report, reporting
 from farfield.seeds import file_of, resolve
 from farfield.settings import Settings
-from farfield.timesteps import TimeSteps
+from farfield.timesteps import TimeSteps, gaps_text
 from farfield.zones import Field, Zone
 
 Path = str | os.PathLike[str]
@@ -257,9 +257,8 @@ class Dataset(TimeSteps, OverTime, FlowMaps):
             return str(len(times))
         if info.get("times_counted"):
             return f"{len(times)}, only numbered: nothing says when they are (plot3d={{'dt': ...}} does)"
-        gaps = [f"{times[n]:g} to {times[n + 1]:g}" for n in info.get("times_gaps") or ()]
-        more = f" and {len(gaps) - 3} more" if len(gaps) > 3 else ""
-        missing = f", gaps: {', '.join(gaps[:3])}{more}" if gaps else ""
+        gaps = gaps_text(info)
+        missing = f", gaps: {gaps}" if gaps else ""
         return f"{len(times)}, {times[0]:g} to {times[-1]:g}{f' [{unit}]' if unit else ''}{missing}"
 
     def _selected(self) -> str:

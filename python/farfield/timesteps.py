@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -203,6 +203,17 @@ class TimeSteps(ABC):
         if time is not None and not float(times[0]) <= time <= float(times[-1]):
             raise UsageError(f"{what} is {time}, but {self._range()}; select more steps")
         return float(times[-1 if last else 0]) if time is None else time
+
+
+def gaps_text(info: Mapping[str, Any]) -> str:
+    """Where more time passes than between most steps, the first few such places.
+
+    >>> gaps_text({"times": [0, 1, 5, 6, 9], "times_gaps": [1, 3]}), gaps_text({"times": [0, 1], "times_gaps": []})
+    ('1 to 5, 6 to 9', '')
+    """
+    times, gaps = info["times"], info.get("times_gaps") or []
+    more = f" and {len(gaps) - 3} more" if len(gaps) > 3 else ""
+    return ", ".join(f"{times[n]:g} to {times[n + 1]:g}" for n in gaps[:3]) + more
 
 
 def _count(steps: int) -> str:

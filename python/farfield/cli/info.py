@@ -168,6 +168,8 @@ def _not_numbers(f: Mapping[str, Any], info: Mapping[str, Any]) -> str:
 
 
 def _times(info: Mapping[str, Any]) -> str:
+    from farfield.timesteps import gaps_text
+
     times = info["times"]
     if not times:
         return "steady"
@@ -176,11 +178,9 @@ def _times(info: Mapping[str, Any]) -> str:
         return f"1: {times[0]:g}{unit}"
     if info.get("times_counted"):
         return f"{len(times)}, numbered from 0: files do not say when they are (see above; --dt does)"
-    gaps = info.get("times_gaps") or []
-    shown = ", ".join(f"{times[n]:g} to {times[n + 1]:g}" for n in gaps[:3])
-    more = f" and {len(gaps) - 3} more" if len(gaps) > 3 else ""
+    gaps = gaps_text(info)
     apart = f", {info['times_step']:.6g} apart" if info.get("times_step") else ""
-    said = f"{len(times)}: {times[0]:g} to {times[-1]:g}{unit}{apart}" + (f"; gaps: {shown}{more}" if gaps else "")
+    said = f"{len(times)}: {times[0]:g} to {times[-1]:g}{unit}{apart}" + (f"; gaps: {gaps}" if gaps else "")
     equal = info.get("times_equal") or []
     if equal:
         pairs = ", ".join(f"{n} and {n + 1} ({times[n]:g})" for n in equal[:3])

@@ -362,6 +362,7 @@ impl PointFile {
         let mut text = String::from(HEAD);
         field_data.text(&mut text, &blocks);
         let drawn = if trails { particles } else { 0 };
+        // Writing to a string cannot fail, here and below.
         let _ = writeln!(
             text,
             "    <Piece NumberOfPoints=\"{n}\" NumberOfVerts=\"{particles}\" NumberOfLines=\"{drawn}\" NumberOfStrips=\"0\" NumberOfPolys=\"0\">"
