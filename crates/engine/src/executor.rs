@@ -265,6 +265,7 @@ where
     fn take(&mut self) -> Option<Box<Slot<W::Task>>> {
         let s = self.shared;
         if let Some(waiting) = self.mine.pop_front() {
+            self.prefetch(LANES - 1..LANES);
             return self.take_up(waiting);
         }
         self.hand_back();
@@ -288,7 +289,10 @@ where
             next
         };
         let number = match next {
-            Next::Ready(waiting) => return self.take_up(waiting),
+            Next::Ready(waiting) => {
+                self.prefetch(0..LANES);
+                return self.take_up(waiting);
+            }
             Next::Begin(number) => number,
         };
         let task = match self.work.admit(number) {
@@ -313,6 +317,16 @@ where
                 drop((task, charge));
                 s.again(&[(number, 0)]);
                 None
+            }
+        }
+    }
+
+    /// Has the processor load what some of those that this thread takes next will read: a particle that begins a window reads some twenty
+    /// lines that no other has read, and waited for them for a quarter of the time.
+    fn prefetch(&mut self, which: core::ops::Range<usize>) {
+        for waiting in self.mine.range(which.start.min(self.mine.len())..which.end.min(self.mine.len())) {
+            if let Waiting::Whole(slot) = waiting {
+                self.work.prefetch(&mut self.context, &slot.task);
             }
         }
     }

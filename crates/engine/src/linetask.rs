@@ -116,6 +116,10 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         });
     }
     #[inline(always)]
+    fn prefetch(&self, flow: &mut Self::Context, task: &Self::Task) {
+        self.tracer.prefetch(flow, &task.line);
+    }
+    #[inline(always)]
     fn bytes(&self, task: &Self::Task) -> usize {
         let held = T::bytes(&task.line);
         // What it grows by within a window is charged from the beginning: of thousands of tasks it would be too much to charge later.

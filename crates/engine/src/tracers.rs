@@ -63,6 +63,8 @@ pub(crate) trait Tracer: Sync {
         outcomes: &mut [Outcome; LANES],
         failed: impl FnMut(usize, Option<PageError>),
     );
+    /// Asks the processor to load what the next step of a line will read, while others are stepped.
+    fn prefetch(&self, _flow: &mut Self::Flow, _line: &Self::Line) {}
     /// Bytes that a line holds.
     fn bytes(line: &Self::Line) -> usize;
     /// A line that is done.
@@ -225,6 +227,12 @@ impl<L: UnsteadyLine> Tracer for Unsteady<L> {
         failed: impl FnMut(usize, Option<PageError>),
     ) {
         step_unsteady(flow, &self.options, lines, outcomes, failed);
+    }
+    #[inline(always)]
+    fn prefetch(&self, flow: &mut Self::Flow, line: &L) {
+        if let Some(cell) = line.place() {
+            flow.prefetch(self.series.interval_of(line.window(), L::times(&self.options)), cell);
+        }
     }
     fn bytes(line: &L) -> usize {
         line.bytes()

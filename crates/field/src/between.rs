@@ -4,8 +4,8 @@
 //! every moment, of corners that move on straight lines. A corner is blanked out between two steps where it is at either of them. Values of
 //! fields are not mixed here: a derived field is made at each step and mixed then, as a stored one would be.
 
-use crate::boxes::Bounds;
-use crate::nodes::{look_through, Corners, Miss, Nodes, Zone};
+use crate::boxes::{Bounds, EMPTY};
+use crate::nodes::{beyond, child, look_through, Corners, Miss, Nodes, Zone};
 use crate::simd::V4;
 use pager::error::PageError;
 use pager::id::PageId;
@@ -52,12 +52,6 @@ impl<N: Nodes> Between<N> {
         self.nodes.set_step(if later { self.next } else { self.step });
     }
 
-    /// Whether a zone's points are elsewhere at the next step.
-    #[inline(always)]
-    pub fn moves(&self, zone: usize) -> bool {
-        !self.stands(zone) && self.next != self.step
-    }
-
     /// Something at both steps, whatever is absent for either.
     #[inline(always)]
     fn both<T>(&mut self, mut of: impl FnMut(&mut N) -> Result<T, Miss>) -> Result<(T, T), Miss> {
@@ -72,15 +66,10 @@ impl<N: Nodes> Between<N> {
         }
     }
 
-    fn moving_corners(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [V4; 8]) -> Result<(), Miss> {
-        let (a, b) = self.both(|n| {
-            let mut at = [V4::zero(); 8];
-            n.vector(zone, array, cell, &mut at).map(|()| at)
-        })?;
-        let w = V4::splat(self.weight);
-        for (out, (a, b)) in out.iter_mut().zip(a.iter().zip(&b)) {
-            *out = *a + (*b - *a) * w;
-        }
+    fn moving_corners(&mut self, zone: usize, cell: [u32; 3], out: &mut [V4; 8]) -> Result<(), Miss> {
+        let mut ends = [[V4::zero(); 8]; 2];
+        self.ends(zone, cell, &mut ends)?;
+        *out = between(&ends, self.weight);
         Ok(())
     }
 
@@ -101,6 +90,13 @@ impl<N: Nodes> Between<N> {
     }
 }
 
+/// Points on straight lines from those of one step to those of the next.
+#[inline(always)]
+pub(crate) fn between([first, second]: &[[V4; 8]; 2], weight: f64) -> [V4; 8] {
+    let w = V4::splat(weight);
+    core::array::from_fn(|n| first[n] + (second[n] - first[n]) * w)
+}
+
 /// A box that holds, at every moment between, what two boxes hold at the steps, points moving on straight lines.
 fn mixed(a: &Bounds, b: &Bounds, weight: f64) -> Bounds {
     // Upside down where no usable cell is: what is so at either step is not searched.
@@ -118,6 +114,17 @@ fn mixed(a: &Bounds, b: &Bounds, weight: f64) -> Bounds {
             _ => near,
         }
     })
+}
+
+/// Whether the box of [`mixed`] may hold a point.
+#[inline(always)]
+fn mixed_holds(a: &Bounds, b: &Bounds, weight: V4, p: V4) -> bool {
+    // SAFETY: six values each.
+    let ([al, ah], [bl, bh]) = unsafe { (V4::pair_f32(a.as_ptr()), V4::pair_f32(b.as_ptr())) };
+    let (lo, hi) = (al + (bl - al) * weight, ah + (bh - ah) * weight);
+    // Outwards by more than these lines round.
+    let slack = al.abs().max(ah.abs()).max(bl.abs()).max(bh.abs()) * V4::splat(8.0 * f64::EPSILON);
+    beyond(lo - slack, hi + slack, p).either(ah.below(al)).either(bh.below(bl)).bits() & 7 == 0
 }
 
 /// A cell's corners between two steps.
@@ -156,7 +163,7 @@ impl<N: Nodes> Nodes for Between<N> {
     #[inline(always)]
     fn vector(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [V4; 8]) -> Result<(), Miss> {
         if array == self.nodes.zones()[zone].xyz && self.moves(zone) {
-            return self.moving_corners(zone, array, cell, out);
+            return self.moving_corners(zone, cell, out);
         }
         self.nodes.at(zone, cell).vector(array, out)
     }
@@ -195,6 +202,32 @@ impl<N: Nodes> Nodes for Between<N> {
         Ok(mixed(&a, &b, self.weight))
     }
 
+    fn children_that_hold(
+        &mut self,
+        zone: usize,
+        level: usize,
+        parent: [u32; 3],
+        p: V4,
+        out: &mut Vec<[u32; 3]>,
+    ) -> Result<(), Miss> {
+        if !self.moves(zone) {
+            return self.nodes.children_that_hold(zone, level, parent, p, out);
+        }
+        let mut boxes = [[EMPTY; 8]; 2];
+        self.nodes.set_step(self.step);
+        let (first, a) = self.nodes.children(zone, level, parent, &mut boxes[0]);
+        self.nodes.set_step(self.next);
+        let (second, b) = self.nodes.children(zone, level, parent, &mut boxes[1]);
+        self.nodes.set_step(if self.later { self.next } else { self.step });
+        let (here, weight) = (first & second, V4::splat(self.weight));
+        let holds = |c: &usize| here >> c & 1 == 1 && mixed_holds(&boxes[0][*c], &boxes[1][*c], weight, p);
+        out.extend((0..8).filter(holds).map(|c| child(parent, c)));
+        if a.is_some() || b.is_some() {
+            return Err(Miss::worst([a, b, None]));
+        }
+        Ok(())
+    }
+
     fn bounds(&mut self, zone: usize, level: usize) -> Result<Bounds, Miss> {
         self.nodes.bounds(zone, level)
     }
@@ -202,6 +235,30 @@ impl<N: Nodes> Nodes for Between<N> {
     fn stands(&self, zone: usize) -> bool {
         let z = &self.nodes.zones()[zone];
         z.arrays[z.xyz].steady
+    }
+
+    #[inline(always)]
+    fn moves(&self, zone: usize) -> bool {
+        !self.stands(zone) && self.next != self.step
+    }
+
+    #[inline(always)]
+    fn weight(&self) -> f64 {
+        self.weight
+    }
+
+    fn ends(&mut self, zone: usize, cell: [u32; 3], out: &mut [[V4; 8]; 2]) -> Result<(), Miss> {
+        let xyz = self.nodes.zones()[zone].xyz;
+        let [first, second] = out;
+        self.nodes.set_step(self.step);
+        let a = self.nodes.at(zone, cell).vector(xyz, first);
+        self.nodes.set_step(self.next);
+        let b = self.nodes.at(zone, cell).vector(xyz, second);
+        self.nodes.set_step(if self.later { self.next } else { self.step });
+        match (a, b) {
+            (Ok(()), Ok(())) => Ok(()),
+            (a, b) => Err(Miss::worst([a.err(), b.err(), None])),
+        }
     }
 
     fn blocks_that_hold(&mut self, zone: usize, level: usize, p: V4, out: &mut Vec<[u32; 3]>) -> Result<(), Miss> {

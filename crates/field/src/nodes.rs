@@ -165,7 +165,7 @@ pub(crate) fn bounds_of(points: &[V4]) -> (V4, V4) {
 
 /// Along which axes a point lies beyond bounds, with the slack that a cell gives its faces.
 #[inline(always)]
-fn beyond(lo: V4, hi: V4, p: V4) -> V4 {
+pub(crate) fn beyond(lo: V4, hi: V4, p: V4) -> V4 {
     let pad = (hi - lo) * V4::splat(2.0 * FACE_TOLERANCE);
     p.below(lo - pad).either((hi + pad).below(p))
 }
@@ -280,12 +280,46 @@ pub trait Nodes {
         }
         Ok(bounds)
     }
-    /// Adds the blocks of a level whose boxes hold a point to `out`, i fastest. Every absent page of the level is listed.
+    /// Adds the blocks of a level whose boxes hold a point to `out`. Every absent page of the level is listed.
     ///
     /// # Errors
     /// [`Miss`].
     fn blocks_that_hold(&mut self, zone: usize, level: usize, p: V4, out: &mut Vec<[u32; 3]>) -> Result<(), Miss> {
         look_through(self, zone, level, p, out)
+    }
+    /// Boxes of the blocks of a level that a block of the next level covers, in the order of a cell's corners; a bit for each that
+    /// there is and that is here, and why others are not. Every absent page of them is listed.
+    fn children(&mut self, zone: usize, level: usize, parent: [u32; 3], out: &mut [Bounds; 8]) -> (u8, Option<Miss>) {
+        let dims = self.zones()[zone].boxes[level].translation.dims;
+        let (mut here, mut miss) = (0, None);
+        for (c, out) in out.iter_mut().enumerate() {
+            let child = child(parent, c);
+            if (0..3).all(|a| child[a] < dims[a]) {
+                match self.block(zone, level, child) {
+                    Ok(b) => (*out, here) = (b, here | 1 << c),
+                    Err(m) => miss = Some(Miss::worst([miss, Some(m), None])),
+                }
+            }
+        }
+        (here, miss)
+    }
+    /// Adds those of [`Self::children`] that hold a point to `out`.
+    ///
+    /// # Errors
+    /// [`Miss`], when all that are here were looked at.
+    fn children_that_hold(
+        &mut self,
+        zone: usize,
+        level: usize,
+        parent: [u32; 3],
+        p: V4,
+        out: &mut Vec<[u32; 3]>,
+    ) -> Result<(), Miss> {
+        let mut boxes = [EMPTY; 8];
+        let (here, miss) = self.children(zone, level, parent, &mut boxes);
+        let holds = |c: &usize| here >> c & 1 == 1 && box_holds(&boxes[*c], p);
+        out.extend((0..8).filter(holds).map(|c| child(parent, c)));
+        miss.map_or(Ok(()), Err)
     }
     /// Pages found absent since it was last cleared.
     fn missing(&mut self) -> &mut Vec<PageId>;
@@ -298,10 +332,36 @@ pub trait Nodes {
     fn stands(&self, _zone: usize) -> bool {
         true
     }
+    /// Whether a zone's points are at different places at the two steps between which the moment is.
+    #[inline(always)]
+    fn moves(&self, _zone: usize) -> bool {
+        false
+    }
+    /// How far the moment is from the earlier step to the later, 0 to 1.
+    #[inline(always)]
+    fn weight(&self) -> f64 {
+        0.0
+    }
+    /// A cell's points at either step between which the moment is, in a zone that [`Self::moves`].
+    ///
+    /// # Errors
+    /// [`Miss`]; every absent page of the cell is listed, for both steps.
+    fn ends(&mut self, zone: usize, cell: [u32; 3], out: &mut [[V4; 8]; 2]) -> Result<(), Miss> {
+        let xyz = self.zones()[zone].xyz;
+        self.vector(zone, xyz, cell, &mut out[0])?;
+        out[1] = out[0];
+        Ok(())
+    }
     /// Goes to another time step, for what differs from step to step. Nothing does unless an implementation says so.
     fn set_step(&mut self, _step: u32) {}
     /// Called before a restartable step: nothing that earlier calls returned is referenced any more.
     fn begin_step(&mut self) {}
+}
+
+/// One of the eight blocks that a block of the next level covers, in the order of a cell's corners.
+#[inline(always)]
+pub(crate) fn child(parent: [u32; 3], corner: usize) -> [u32; 3] {
+    core::array::from_fn(|a| 2 * parent[a] + (corner >> a & 1) as u32)
 }
 
 /// [`Nodes::blocks_that_hold`] by a look at each block.
@@ -312,14 +372,13 @@ pub(crate) fn look_through<N: Nodes + ?Sized>(
     p: V4,
     out: &mut Vec<[u32; 3]>,
 ) -> Result<(), Miss> {
-    let dims = nodes.zones()[zone].boxes[level].translation.dims;
+    let parents = nodes.zones()[zone].boxes[level].translation.dims.map(|n| n.div_ceil(2));
     let mut miss = None;
-    for k in 0..dims[2] {
-        for j in 0..dims[1] {
-            for i in 0..dims[0] {
-                match nodes.block(zone, level, [i, j, k]) {
-                    Ok(b) if box_holds(&b, p) => out.push([i, j, k]),
-                    Ok(_) => {}
+    for k in 0..parents[2] {
+        for j in 0..parents[1] {
+            for i in 0..parents[0] {
+                match nodes.children_that_hold(zone, level, [i, j, k], p, out) {
+                    Ok(()) => {}
                     Err(Miss::Failed) => return Err(Miss::Failed),
                     Err(m) => miss = Some(m),
                 }

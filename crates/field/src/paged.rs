@@ -1,13 +1,13 @@
 //! Nodes over pages: translation is paid once a cell, absence is a value.
 
+use crate::boxes::Bounds;
 use crate::catalog::DType;
+use crate::known::{Across, Group, Known, NotHere, Pages, GROUPS, KNOWN};
 use crate::nodes::{box_holds, corner_steps, BoxLevel, Corners, Grain, Miss, Nodes, Zone};
 use crate::simd::V4;
-use crate::translate::Place;
 use pager::error::PageError;
 use pager::id::PageId;
 use pager::{Lookup, Worker};
-use std::cell::Cell;
 use std::sync::Arc;
 
 /// One worker's access to the pages of a dataset at one time step.
@@ -167,274 +167,6 @@ fn note(not_here: NotHere, missing: &mut Vec<PageId>, failure: &mut Option<PageE
     Miss::Failed
 }
 
-/// A zone's pages, as a worker sees them at one time step.
-struct Pages<'a> {
-    zone: usize,
-    z: &'a Zone,
-    worker: &'a Worker,
-    step: u32,
-}
-
-impl Pages<'_> {
-    /// A number for the worker's pins at this step: what is remembered under another one is out of date, or of another step. A worker
-    /// that lets go of its pins a million times a second gets to the next step's numbers in twelve days.
-    #[inline(always)]
-    fn epoch(&self) -> u64 {
-        self.worker.releases().wrapping_add(u64::from(self.step) << 40)
-    }
-
-    #[inline(never)]
-    fn look_up(&self, array: usize, number: u64) -> Result<*const u8, NotHere> {
-        let a = &self.z.arrays[array];
-        let id = PageId::new(a.id, if a.steady { 0 } else { self.step }, number);
-        match self.worker.page(id) {
-            Lookup::Here(bytes) => {
-                debug_assert!(bytes.len() >= self.z.translation.component * a.components * a.dtype.size());
-                Ok(bytes.as_ptr())
-            }
-            other => Err(NotHere::new(id, other)),
-        }
-    }
-}
-
-/// Page numbers whose pages are remembered: some tens are in play while four lines take turns.
-const GROUPS: usize = 64;
-
-/// The pages of a zone's arrays that have the same number.
-struct Group {
-    zone: Cell<usize>,
-    number: Cell<u64>,
-    /// 1. What `pages` says holds in this epoch: while the worker's pins and the step are the same.
-    epoch: Cell<u64>,
-    /// 2. A bit for each of `pages` that is set.
-    here: Cell<u64>,
-    pages: [Cell<*const u8>; ARRAYS],
-}
-
-// SAFETY: the pointers are to pages that the worker has pinned, which moves between threads together with them.
-unsafe impl Send for Group {}
-
-impl Default for Group {
-    fn default() -> Self {
-        Self {
-            zone: Cell::new(usize::MAX),
-            number: Cell::new(0),
-            epoch: Cell::new(u64::MAX),
-            here: Cell::new(0),
-            pages: core::array::from_fn(|_| Cell::new(core::ptr::null())),
-        }
-    }
-}
-
-impl Group {
-    /// The only place for a number.
-    #[inline(always)]
-    fn of<'a>(groups: &'a [Self; GROUPS], pages: &Pages, number: u64) -> &'a Self {
-        // Neighbours along any axis, and the same number of other zones and steps, fall on different places (Fibonacci hashing).
-        let of = (pages.zone as u64) << 32 | u64::from(pages.step) << 48;
-        let mixed = number.wrapping_add(of).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        &groups[(mixed >> (u64::BITS - GROUPS.trailing_zeros())) as usize % GROUPS]
-    }
-
-    #[inline(always)]
-    fn is(&self, zone: usize, number: u64, epoch: u64) -> bool {
-        self.number.get() == number && self.zone.get() == zone && self.epoch.get() == epoch
-    }
-
-    /// The page of an array, looked up once while it is pinned.
-    #[inline(always)]
-    fn page(&self, pages: &Pages, array: usize, number: u64) -> Result<*const u8, NotHere> {
-        let epoch = pages.epoch();
-        let same = self.is(pages.zone, number, epoch);
-        if array < ARRAYS && same && self.here.get() >> array & 1 == 1 {
-            return Ok(self.pages[array].get());
-        }
-        let page = pages.look_up(array, number)?;
-        if !same {
-            self.zone.set(pages.zone);
-            self.number.set(number);
-            self.epoch.set(epoch);
-            self.here.set(0);
-        }
-        if array < ARRAYS {
-            self.pages[array].set(page);
-            self.here.set(self.here.get() | 1 << array);
-        }
-        Ok(page)
-    }
-}
-
-/// Cells whose places are remembered.
-const KNOWN: usize = 16;
-/// Arrays of a zone whose pages are remembered with a cell: coordinates, iblank and the variables of a solution come first.
-const ARRAYS: usize = 8;
-
-/// Where a cell lies.
-struct Known {
-    /// Zone and low corner.
-    key: Cell<[u32; 4]>,
-    low: Cell<Place>,
-    /// Axes along which its corners lie in different pages.
-    apart: Cell<usize>,
-    /// 1. What `pages` says holds in this epoch: while the worker's pins and the step are the same.
-    epoch: Cell<u64>,
-    /// 2. A bit for each of `pages` that is set.
-    here: Cell<u64>,
-    /// A row for each corner that is the first in its page, a column for each array.
-    pages: [[Cell<*const u8>; ARRAYS]; 8],
-}
-
-// SAFETY: the pointers are to pages that the worker has pinned, which moves between threads together with them.
-unsafe impl Send for Known {}
-
-impl Default for Known {
-    fn default() -> Self {
-        Self {
-            key: Cell::new([u32::MAX; 4]),
-            low: Cell::default(),
-            apart: Cell::new(0),
-            epoch: Cell::new(u64::MAX),
-            here: Cell::new(0),
-            pages: core::array::from_fn(|_| core::array::from_fn(|_| Cell::new(core::ptr::null()))),
-        }
-    }
-}
-
-impl Known {
-    /// Where a cell lies, as one of `cells` says from now on.
-    #[inline(always)]
-    fn of<'a>(cells: &'a [Self; KNOWN], groups: &[Group; GROUPS], pages: &Pages, cell: [u32; 3]) -> &'a Self {
-        let key = [pages.zone as u32, cell[0], cell[1], cell[2]];
-        // Neighbours along any one axis have places of their own, and so has the cell at the next step.
-        let of_cell = cell[0].wrapping_add(cell[1].wrapping_mul(2)).wrapping_add(cell[2].wrapping_mul(4));
-        let place = of_cell.wrapping_add(pages.step.wrapping_mul(8));
-        let known = &cells[place as usize % KNOWN];
-        let epoch = pages.epoch();
-        if known.key.get() == key && known.epoch.get() == epoch {
-            return known;
-        }
-        let (low, apart) = pages.z.translation.cell(cell);
-        known.key.set(key);
-        known.low.set(low);
-        known.apart.set(apart);
-        known.epoch.set(epoch);
-        let mut here = 0;
-        for c in 0..8 {
-            if c & apart == c {
-                let number = pages.z.translation.corner_page(low.page, apart, c);
-                let group = Group::of(groups, pages, number);
-                if group.is(pages.zone, number, epoch) {
-                    here |= group.here.get() << (c * ARRAYS);
-                    for (to, from) in known.pages[c].iter().zip(&group.pages) {
-                        to.set(from.get());
-                    }
-                }
-            }
-            if apart == 0 {
-                break;
-            }
-        }
-        known.here.set(here);
-        known
-    }
-
-    /// The page of a corner that is the first in its page; looked up once while it is pinned.
-    #[inline(always)]
-    fn page(&self, groups: &[Group; GROUPS], pages: &Pages, array: usize, corner: usize) -> Result<*const u8, NotHere> {
-        let (row, column) = (corner % 8, array % ARRAYS);
-        let bit = 1u64 << (row * ARRAYS + column);
-        if array < ARRAYS && self.here.get() & bit != 0 {
-            return Ok(self.pages[row][column].get());
-        }
-        let number = pages.z.translation.corner_page(self.low.get().page, self.apart.get(), corner);
-        let page = Group::of(groups, pages, number).page(pages, array, number)?;
-        if array < ARRAYS {
-            self.pages[row][column].set(page);
-            self.here.set(self.here.get() | bit);
-        }
-        Ok(page)
-    }
-
-    /// The corners of a cell that lies in more than one page; `not_here` is told of each page that is not, whose corners have none.
-    #[inline(always)]
-    fn across(
-        &self,
-        groups: &[Group; GROUPS],
-        pages: &Pages,
-        array: usize,
-        mut not_here: impl FnMut(NotHere),
-    ) -> Across {
-        let (low, apart) = (self.low.get().element, self.apart.get());
-        let of_corners = self.all(array).unwrap_or_else(|| {
-            let mut of_corners = [core::ptr::null(); 8];
-            for c in 0..8 {
-                if c & apart != c {
-                    of_corners[c] = of_corners[c & apart];
-                    continue;
-                }
-                match self.page(groups, pages, array, c) {
-                    Ok(page) => of_corners[c] = page,
-                    Err(e) => not_here(e),
-                }
-            }
-            of_corners
-        });
-        Across { pages: of_corners, low, step: pages.z.translation.corner_steps(apart) }
-    }
-
-    /// The pages of all corners, if each is known.
-    #[inline(always)]
-    fn all(&self, array: usize) -> Option<[*const u8; 8]> {
-        let (apart, column) = (self.apart.get() % 8, array % ARRAYS);
-        let wanted = FIRSTS[apart] << column;
-        (array < ARRAYS && self.here.get() & wanted == wanted)
-            .then(|| core::array::from_fn(|c| self.pages[c & apart][column].get()))
-    }
-}
-
-/// For corners that are apart along some axes (bit 0 for i, 1 for j, 2 for k), a bit for each that is the first in its page, as in
-/// `Known::here` for the first array.
-const FIRSTS: [u64; 8] = {
-    let mut firsts = [0; 8];
-    let mut n = 0;
-    while n < 64 {
-        let (apart, corner) = (n / 8, n % 8);
-        if corner & apart == corner {
-            firsts[apart] |= 1 << (corner * ARRAYS);
-        }
-        n += 1;
-    }
-    firsts
-};
-
-/// A page that is absent or, with an error, failed.
-struct NotHere(PageId, Option<PageError>);
-
-impl NotHere {
-    #[cold]
-    fn new(id: PageId, found: Lookup<'_>) -> Self {
-        Self(id, if let Lookup::Failed(e) = found { Some(e) } else { None })
-    }
-}
-
-/// The corners of a cell that lies in more than one page.
-struct Across {
-    /// Of each corner.
-    pages: [*const u8; 8],
-    /// Point of the low corner in its page.
-    low: usize,
-    step: [isize; 3],
-}
-
-impl Across {
-    /// Point of a corner in its page.
-    #[inline(always)]
-    fn element(&self, corner: usize) -> usize {
-        let step = |a: usize| if corner >> a & 1 == 1 { self.step[a] } else { 0 };
-        self.low.wrapping_add_signed(step(0) + step(1) + step(2))
-    }
-}
-
 impl Nodes for PagedNodes {
     type At<'a> = PagedCorners<'a>;
 
@@ -521,6 +253,35 @@ impl Nodes for PagedNodes {
         let p = self.boxes(id)?.cast::<f32>();
         // SAFETY: a page of boxes holds six components of a full page box.
         Ok(core::array::from_fn(|c| unsafe { *p.add(at.element * 6 + c) }))
+    }
+
+    /// With one look for each page, and most have their eight in one.
+    fn children(&mut self, zone: usize, level: usize, parent: [u32; 3], out: &mut [Bounds; 8]) -> (u8, Option<Miss>) {
+        let BoxLevel { id, translation: t, steady } = self.zones[zone].boxes[level];
+        let step = self.step_of(steady);
+        let low = parent.map(|n| 2 * n);
+        let (place, apart) = t.cell(low);
+        let steps = t.corner_steps(apart);
+        // Along each axis the second is there unless the zone ends with the first.
+        let there = (0..3).fold(0, |there, a| there | usize::from(low[a] + 1 < t.dims[a]) << a);
+        let (mut pages, mut here, mut miss) = ([core::ptr::null::<u8>(); 8], 0, None);
+        for c in (0..8).filter(|c| c & there == *c) {
+            let first = c & apart;
+            if first == c {
+                match self.boxes(PageId::new(id, step, t.corner_page(place.page, apart, c))) {
+                    Ok(page) => pages[c] = page,
+                    Err(m) => miss = Some(Miss::worst([miss, Some(m), None])),
+                }
+            }
+            if !pages[first].is_null() {
+                let over = (0..3).filter(|a| c >> a & 1 == 1).map(|a| steps[a]).sum();
+                let at = place.element.wrapping_add_signed(over);
+                // SAFETY: the page of this block, which holds six components of a full page box.
+                out[c] = unsafe { *pages[first].cast::<Bounds>().add(at) };
+                here |= 1 << c;
+            }
+        }
+        (here, miss)
     }
 
     fn blocks_that_hold(&mut self, zone: usize, level: usize, p: V4, out: &mut Vec<[u32; 3]>) -> Result<(), Miss> {

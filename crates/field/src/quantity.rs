@@ -69,6 +69,13 @@ impl Columns {
     }
 }
 
+/// The conserved variables at the corners of a cell, a row each.
+#[derive(Copy, Clone, Debug)]
+pub struct ConservedCorners {
+    /// Density, momentum along x, y and z, energy, ratio of specific heats.
+    pub of: [[f64; 8]; 6],
+}
+
 /// The free stream in the units of the conserved variables. A bare Mach number is that of non-dimensional ones.
 ///
 /// ```
@@ -303,14 +310,31 @@ impl Derived {
     /// The values at the nodes of columns, component after component: bit for bit those of [`Self::value`].
     pub fn values(self, columns: &Columns, free: FreeStream, out: &mut [f64]) {
         let n = columns.of[0].len();
-        let [density, x, y, z, energy, gamma] = columns.of.each_ref().map(|column| &column[..n]);
+        self.at_nodes(columns.of.each_ref().map(|column| &column[..n]), free, n, out);
+    }
+
+    /// The values at the corners of a cell, a row a component: bit for bit those of [`Self::value`].
+    pub fn at_corners(self, corners: &ConservedCorners, free: FreeStream, mut row: impl FnMut([f64; 8])) {
+        let mut rows = [0.0; 3 * 8];
+        self.at_nodes(corners.of.each_ref(), free, 8, &mut rows);
+        rows.as_chunks::<8>().0.iter().take(self.components()).for_each(|r| row(*r));
+    }
+
+    /// A loop over nodes for each field, in which the field is a constant: the compiler computes for several nodes at a time.
+    #[inline(always)]
+    fn at_nodes<C: core::ops::Index<usize, Output = f64> + ?Sized>(
+        self,
+        [density, x, y, z, energy, gamma]: [&C; 6],
+        free: FreeStream,
+        n: usize,
+        out: &mut [f64],
+    ) {
         let node = |at: usize| Conserved {
             density: density[at],
             momentum: [x[at], y[at], z[at]],
             energy: energy[at],
             gamma: gamma[at],
         };
-        // A loop for each, in which the field is a constant.
         macro_rules! scalars {
             ($($field:ident)*) => {
                 match self {
@@ -484,6 +508,15 @@ mod tests {
                 let q = Conserved { density: v(0), momentum: [v(1), v(2), v(3)], energy: v(4), gamma: v(5) };
                 for (c, expected) in d.derived.value(&q, free).into_iter().take(d.components).enumerate() {
                     assert_eq!(out[c * n + at].to_bits(), expected.to_bits(), "{} {c} {at}", d.name);
+                }
+            }
+            let corners = ConservedCorners { of: core::array::from_fn(|v| core::array::from_fn(|at| number(v, at))) };
+            let mut rows = Vec::new();
+            d.derived.at_corners(&corners, free, |row| rows.push(row));
+            assert_eq!(rows.len(), d.components);
+            for (c, row) in rows.iter().enumerate() {
+                for (at, value) in row.iter().enumerate() {
+                    assert_eq!(value.to_bits(), out[c * n + at].to_bits(), "{} {c} {at}", d.name);
                 }
             }
         }

@@ -79,10 +79,16 @@ impl Shape {
     #[inline(always)]
     pub fn fill(&mut self, at: &mut impl Corners, xyz: usize) -> Result<(), Miss> {
         at.vector(xyz, &mut self.corners)?;
+        self.close();
+        Ok(())
+    }
+
+    /// After its corners were filled in.
+    #[inline(always)]
+    pub(crate) fn close(&mut self) {
         if self.thin != [false; 3] {
             self.extrude();
         }
-        Ok(())
     }
 
     /// Gives a surface cell a thickness of its own size, so that it has an inverse; a line or a point stays collapsed and

@@ -1,136 +1,14 @@
 //! Where things are: cells with their map, iblank and boxes, one worker's view.
 
 use crate::boxes::Bounds;
-use crate::cell::{monomials, CellMap, Interpolant, Inverse, FACE_TOLERANCE};
+use crate::cell::{CellMap, Interpolant, Inverse, FACE_TOLERANCE};
 use crate::lattice::{Found, Lattice};
-use crate::nodes::{box_holds, within, BoxLevel, Corners, Miss, Nodes, Zone};
+pub use crate::loaded::Loaded;
+use crate::loaded::{Ends, Grid};
+use crate::nodes::{box_holds, within, BoxLevel, Miss, Nodes};
 pub use crate::shape::{Blank, CellId, Shape, Spot};
 use crate::simd::V4;
 pub use crate::wanted::{VectorSource, ZoneFields};
-
-/// A cell with everything that a step in it needs.
-#[derive(Clone)]
-pub struct Loaded {
-    /// Which.
-    pub cell: CellId,
-    /// Directions of one point.
-    pub thin: [bool; 3],
-    /// What iblank says; a hole where the geometry is no number.
-    pub blank: Blank,
-    /// What iblank alone says, and of which cell: that may be known before the rest is.
-    iblank: (CellId, Blank),
-    /// Monomials of the map from (r, s, t) to physical space.
-    pub shape: [V4; 8],
-    /// The traced vector; meaningless until `full`.
-    pub vector: Interpolant,
-    /// Whether vector and sampled fields are loaded.
-    full: bool,
-    /// Corner values of the sampled fields, a row a component.
-    pub sampled: Vec<[f64; 8]>,
-}
-
-impl Loaded {
-    fn empty() -> Self {
-        let zero = [V4::zero(); 8];
-        let vector = Interpolant::new(&zero);
-        Self {
-            cell: CellId::NOWHERE,
-            thin: [false; 3],
-            blank: Blank::Hole,
-            iblank: (CellId::NOWHERE, Blank::Hole),
-            shape: zero,
-            vector,
-            full: false,
-            sampled: Vec::new(),
-        }
-    }
-
-    /// Takes over the geometry of a cell of a uniform grid.
-    #[inline(always)]
-    fn take_even(
-        &mut self,
-        cell: CellId,
-        at: &mut impl Corners,
-        lattice: &Lattice,
-        blank: (Option<usize>, usize),
-    ) -> Result<(), Miss> {
-        self.blank = self.take_iblank(cell, at, blank)?;
-        self.cell = cell;
-        self.thin = [false; 3];
-        self.shape = lattice.shape(cell);
-        self.full = false;
-        Ok(())
-    }
-
-    /// Takes over another cell's geometry, if all of it is there.
-    #[inline(always)]
-    fn take_shape(&mut self, cell: CellId, at: &mut impl Corners, grid: Grid) -> Result<(), Miss> {
-        let mut shape = Shape { corners: [V4::zero(); 8], thin: grid.thin };
-        let filled = shape.fill(at, grid.xyz);
-        let blank = match self.take_iblank(cell, at, (grid.iblank, grid.zones)) {
-            Ok(blank) if filled.is_ok() => blank,
-            b => return Err(Miss::worst([filled.err(), b.err(), None])),
-        };
-        self.cell = cell;
-        self.thin = shape.thin;
-        self.blank = if shape.finite() { blank } else { Blank::Hole };
-        self.shape = monomials(&shape.corners);
-        self.full = false;
-        Ok(())
-    }
-
-    /// What iblank says of a cell, kept from then on.
-    #[inline(always)]
-    fn take_iblank(
-        &mut self,
-        cell: CellId,
-        at: &mut impl Corners,
-        (array, zones): (Option<usize>, usize),
-    ) -> Result<Blank, Miss> {
-        let Some(array) = array else { return Ok(Blank::Field) };
-        if self.iblank.0 != cell {
-            self.iblank = (cell, blank(at, array, zones)?);
-        }
-        Ok(self.iblank.1)
-    }
-
-    /// (r, s, t) to physical space.
-    #[inline(always)]
-    pub fn map(&self) -> CellMap {
-        CellMap::from_monomials(&self.shape)
-    }
-}
-
-/// What a zone says of its grid.
-#[derive(Copy, Clone)]
-struct Grid {
-    xyz: usize,
-    iblank: Option<usize>,
-    thin: [bool; 3],
-    /// Zones of the dataset.
-    zones: usize,
-}
-
-impl Grid {
-    #[inline(always)]
-    fn of(zones: &[Zone], zone: usize) -> Self {
-        let z = &zones[zone];
-        Self { xyz: z.xyz, iblank: z.iblank, thin: z.thin(), zones: zones.len() }
-    }
-}
-
-/// What iblank, array `array`, says of a cell in a dataset of so many zones. A negative value that names none of them counts as
-/// field, as every value does that the format does not define.
-#[inline(always)]
-fn blank(at: &mut impl Corners, array: usize, zones: usize) -> Result<Blank, Miss> {
-    let mut b = [0.0; 8];
-    at.scalar(array, 0, &mut b)?;
-    if b.contains(&0.0) {
-        return Ok(Blank::Hole);
-    }
-    let named = b.iter().find(|v| (1.0..=zones as f64).contains(&-**v));
-    Ok(named.map_or(Blank::Field, |v| Blank::Fringe((-v) as u32 - 1)))
-}
 
 /// Loaded cells kept for each lane, direct mapped. The stages of a step in physical space visit few cells, in no fixed order.
 pub const KEPT: usize = 8;
@@ -144,6 +22,8 @@ pub struct Space<N> {
     pub nodes: N,
     fields: std::sync::Arc<[ZoneFields]>,
     kept: Box<[Loaded; KEPT * LANES]>,
+    /// Of cells that move, in the places of `kept`; none where no zone moves.
+    ends: Box<[Ends]>,
     /// Of the zones that are uniform grids.
     lattices: Box<[Option<Lattice>]>,
     /// Whose turn it is.
@@ -160,7 +40,9 @@ impl<N: Nodes> Space<N> {
         let kept = Box::new(core::array::from_fn(|_| Loaded::empty()));
         let bounds = vec![None; nodes.zones().len()];
         let lattices = nodes.zones().iter().enumerate().map(|(n, z)| Lattice::of(z, n)).collect();
-        Self { nodes, fields, kept, lattices, lane: 0, bounds, frontier: Vec::new(), below: Vec::new() }
+        let moving = (0..nodes.zones().len()).any(|z| !nodes.stands(z));
+        let ends = (0..if moving { KEPT * LANES } else { 0 }).map(|_| Ends::empty()).collect();
+        Self { nodes, fields, kept, ends, lattices, lane: 0, bounds, frontier: Vec::new(), below: Vec::new() }
     }
 
     /// What iblank says of a cell, kept: a search asks, then the particle that goes there, and then whoever loads the rest.
@@ -184,11 +66,12 @@ impl<N: Nodes> Space<N> {
         self.lane = lane % LANES;
     }
 
-    /// Forgets what was loaded for the lane that has the turn: the nodes answer for another moment from now on.
+    /// Forgets what was loaded for the lane that has the turn: the nodes answer for other time steps from now on. (Another moment
+    /// between the same two steps is seen by itself.)
     pub fn forget(&mut self) {
-        for kept in &mut self.kept[self.lane * KEPT..][..KEPT] {
-            (kept.cell, kept.iblank.0) = (CellId::NOWHERE, CellId::NOWHERE);
-        }
+        let lane = self.lane * KEPT..(self.lane + 1) * KEPT;
+        self.kept[lane.clone()].iter_mut().for_each(Loaded::forget);
+        self.ends.get_mut(lane).unwrap_or_default().iter_mut().for_each(Ends::forget);
     }
 
     /// Changes what is traced and sampled; see [`Self::forget`].
@@ -251,20 +134,36 @@ impl<N: Nodes> Space<N> {
     /// Asks the processor to load what a step in a cell will read, while others compute.
     #[inline(always)]
     pub fn prefetch(&self, cell: CellId) {
+        self.prefetch_of(cell, &self.fields);
+    }
+
+    /// [`Self::prefetch`] for other fields than those that are traced now.
+    #[inline(always)]
+    pub fn prefetch_of(&self, cell: CellId, fields: &[ZoneFields]) {
         let zone = cell.zone as usize;
-        let xyz = self.nodes.zones()[zone].xyz;
-        match self.fields[zone].vector {
-            VectorSource::Stored(a) => self.nodes.prefetch(zone, &[xyz, a], cell.ijk),
-            VectorSource::Quotient(a, b) => self.nodes.prefetch(zone, &[xyz, a, b], cell.ijk),
-            VectorSource::None => self.nodes.prefetch(zone, &[xyz], cell.ijk),
+        let mut arrays = [0; 4];
+        let mut count = 0;
+        let mut add = |array: Option<usize>| {
+            if let (Some(array), Some(place)) = (array, arrays.get_mut(count)) {
+                (*place, count) = (array, count + 1);
+            }
+        };
+        let z = &self.nodes.zones()[zone];
+        add(self.lattices[zone].is_none().then_some(z.xyz));
+        add(z.iblank);
+        match fields[zone].vector {
+            VectorSource::Stored(a) => add(Some(a)),
+            VectorSource::Quotient(a, b) => [a, b].into_iter().for_each(|a| add(Some(a))),
+            VectorSource::None => {}
         }
+        self.nodes.prefetch(zone, &arrays[..count], cell.ijk);
     }
 
     /// Loads a cell's geometry.
     #[inline(always)]
     fn load(&mut self, cell: CellId) -> Result<usize, Miss> {
         let n = self.slot(cell);
-        if self.kept[n].cell == cell {
+        if self.kept[n].cell == cell && (self.ends.is_empty() || self.kept[n].weight == self.nodes.weight()) {
             return Ok(n);
         }
         self.load_shape(cell, n)
@@ -272,16 +171,26 @@ impl<N: Nodes> Space<N> {
 
     #[inline(never)]
     fn load_shape(&mut self, cell: CellId, n: usize) -> Result<usize, Miss> {
-        let grid = Grid::of(self.nodes.zones(), cell.zone as usize);
-        let mut at = self.nodes.at(cell.zone as usize, cell.ijk);
-        match &self.lattices[cell.zone as usize] {
-            Some(lattice) => self.kept[n].take_even(cell, &mut at, lattice, (grid.iblank, grid.zones))?,
-            None => self.kept[n].take_shape(cell, &mut at, grid)?,
+        let zone = cell.zone as usize;
+        let grid = Grid::of(self.nodes.zones(), zone);
+        if self.nodes.moves(zone) {
+            self.kept[n].take_moving(cell, &mut self.nodes, &mut self.ends[n], grid)?;
+            return Ok(n);
         }
+        let weight = self.nodes.weight();
+        if self.kept[n].cell != cell {
+            let mut at = self.nodes.at(zone, cell.ijk);
+            match &self.lattices[zone] {
+                Some(lattice) => self.kept[n].take_even(cell, &mut at, lattice, (grid.iblank, grid.zones))?,
+                None => self.kept[n].take_shape(cell, &mut at, grid)?,
+            }
+        }
+        self.kept[n].weight = weight;
         Ok(n)
     }
 
-    /// Loads a cell with its vector and sampled fields. Where anything is absent, everything that is absent is listed.
+    /// Loads a cell with its vector and sampled fields. Where anything is absent, everything that is absent is listed. The geometry of
+    /// a cell that moves may be of another moment: that is asked for by [`Self::shape`].
     ///
     /// # Errors
     /// [`Miss`].
@@ -304,9 +213,14 @@ impl<N: Nodes> Space<N> {
         // Whatever cell is kept here, its samples are about to be overwritten, also if this load comes to nothing.
         l.full = false;
         let grid = Grid::of(self.nodes.zones(), zone);
+        let moved = if l.cell != cell && self.nodes.moves(zone) {
+            l.take_moving(cell, &mut self.nodes, &mut self.ends[n], grid).err()
+        } else {
+            None
+        };
         let mut at = self.nodes.at(zone, cell.ijk);
         let shape = match &self.lattices[zone] {
-            _ if l.cell == cell => None,
+            _ if l.cell == cell || moved.is_some() => moved,
             Some(lattice) => l.take_even(cell, &mut at, lattice, (grid.iblank, grid.zones)).err(),
             None => l.take_shape(cell, &mut at, grid).err(),
         };
@@ -436,7 +350,6 @@ impl<N: Nodes> Space<N> {
         let mut below = core::mem::take(&mut self.below);
         frontier.clear();
         for level in (0..levels).rev() {
-            let dims = self.nodes.zones()[zone].boxes[level].translation.dims;
             if level + 1 == levels {
                 // Its pages are in memory, or found absent, either way; and what misses here misses below, which says so.
                 if self.bounds[zone].is_none() && self.nodes.stands(zone) {
@@ -449,21 +362,10 @@ impl<N: Nodes> Space<N> {
             }
             below.clear();
             for b in &frontier {
-                for c in 0..8u32 {
-                    let n = [b[0] * 2 + (c & 1), b[1] * 2 + ((c >> 1) & 1), b[2] * 2 + (c >> 2)];
-                    if (0..3).all(|a| n[a] < dims[a]) {
-                        below.push(n);
-                    }
-                }
+                let found = self.nodes.children_that_hold(zone, level, *b, p, &mut below);
+                worst_miss = found.err().map_or(worst_miss, |m| Some(Miss::worst([worst_miss, Some(m), None])));
             }
-            frontier.clear();
-            for b in &below {
-                match self.nodes.block(zone, level, *b) {
-                    Ok(bx) if box_holds(&bx, p) => frontier.push(*b),
-                    Ok(_) => {}
-                    Err(m) => worst_miss = Some(Miss::worst([worst_miss, Some(m), None])),
-                }
-            }
+            core::mem::swap(&mut frontier, &mut below);
         }
         let mut best: Option<Spot> = None;
         if levels > 0 {

@@ -2,7 +2,7 @@
 
 use crate::error::FieldError;
 use crate::nodes::{Corners, Miss, Zone};
-use crate::quantity::{Conserved, Derived, FreeStream, Quantity, Sources};
+use crate::quantity::{ConservedCorners, Derived, FreeStream, Quantity, Sources};
 use crate::simd::V4;
 
 /// Where the vector that is traced comes from in one zone.
@@ -75,8 +75,7 @@ impl ZoneFields {
             let rows = match *q {
                 Quantity::Derived(d) => {
                     if let Ok(c) = &conserved {
-                        let values: [[f64; 3]; 8] = core::array::from_fn(|n| d.value(&c[n], self.free));
-                        out.extend((0..q.components()).map(|k| values.map(|v| v[k])));
+                        d.at_corners(c, self.free, |row| out.push(row));
                     }
                     continue;
                 }
@@ -95,31 +94,33 @@ impl ZoneFields {
     }
 
     /// The conserved variables that the sampled fields are made of, at the corners of a cell.
-    fn conserved(&self, at: &mut impl Corners) -> Result<[Conserved; 8], Miss> {
-        let mut c = [Conserved { gamma: self.gamma, ..Conserved::default() }; 8];
+    #[inline(always)]
+    fn conserved(&self, at: &mut impl Corners) -> Result<ConservedCorners, Miss> {
+        let mut c = ConservedCorners { of: [[0.0; 8]; 6] };
+        let [density, x, y, z, energy, gamma] = &mut c.of;
+        *gamma = [self.gamma; 8];
         let derived = || self.sampled.iter().filter_map(|q| if let Quantity::Derived(d) = q { Some(*d) } else { None });
         if derived().next().is_none() {
             return Ok(c);
         }
         let mut miss: Option<Miss> = None;
-        let mut scalar = |array: Option<usize>, put: &mut dyn FnMut(usize, f64)| {
-            let Some(array) = array else { return };
-            let mut v = [0.0; 8];
-            match at.scalar(array, 0, &mut v) {
-                Ok(()) => v.iter().enumerate().for_each(|(n, x)| put(n, *x)),
-                Err(m) => miss = Some(Miss::worst([miss, Some(m), None])),
+        let mut take = |array: Option<usize>, into: &mut [f64; 8]| {
+            if let Some(Err(m)) = array.map(|array| at.scalar(array, 0, into)) {
+                miss = Some(Miss::worst([miss, Some(m), None]));
             }
         };
-        scalar(self.sources.density, &mut |n, x| c[n].density = x);
+        take(self.sources.density, density);
         if derived().any(Derived::needs_energy) {
-            scalar(self.sources.energy, &mut |n, x| c[n].energy = x);
-            scalar(self.sources.gamma, &mut |n, x| c[n].gamma = x);
+            take(self.sources.energy, energy);
+            take(self.sources.gamma, gamma);
         }
         if let (true, Some(m)) = (derived().any(Derived::needs_momentum), self.sources.momentum) {
             let mut v = [V4::zero(); 8];
-            match at.vector(m, &mut v) {
-                Ok(()) => v.iter().enumerate().for_each(|(n, x)| c[n].momentum = x.xyz()),
-                Err(m) => miss = Some(Miss::worst([miss, Some(m), None])),
+            if let Err(m) = at.vector(m, &mut v) {
+                miss = Some(Miss::worst([miss, Some(m), None]));
+            }
+            for (n, v) in v.iter().enumerate() {
+                [x[n], y[n], z[n]] = v.xyz();
             }
         }
         miss.map_or(Ok(c), Err)

@@ -326,7 +326,7 @@ impl Pathline {
                 let stopped = self.is_to_stop(flow, options, &place)?;
                 self.record(flow, &place, x, self.time)?;
                 (self.x, self.interval) = (x, interval);
-                self.state = State::Run(Box::new(Stepper::new(v, place)), place);
+                self.state = State::Run(flow.stepper(v, place), place);
                 if stopped {
                     self.end(Reason::Stopped);
                 } else if self.time == options.times[1] {
@@ -375,7 +375,7 @@ impl Pathline {
         match flow.value(place)? {
             Sample::Value(v, place) => {
                 self.interval = interval;
-                self.state = State::Run(Box::new(Stepper::new(v, place)), place);
+                self.state = State::Run(flow.stepper(v, place), place);
             }
             Sample::Outside(exit) => self.end(exit.reason(false)),
         }
@@ -501,7 +501,9 @@ impl Pathline {
         }
         if at_stop {
             self.turn(flow, o);
-            self.state = State::Enter(end, v1);
+            if let State::Run(stepper, _) = core::mem::replace(&mut self.state, State::Enter(end, v1)) {
+                flow.take_back(stepper);
+            }
         } else if let State::Run(stepper, at) = &mut self.state {
             stepper.begin(v1, end);
             *at = end;

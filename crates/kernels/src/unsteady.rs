@@ -6,6 +6,7 @@
 
 use crate::flow::{Exit, Flow, GridFlow, Place, Sample, ZoneOrder};
 use crate::line::Joined;
+use crate::rk::Stepper;
 use crate::saved::{Saved, Saver};
 use crate::streamline::{Progress, Seed};
 use field::between::Between;
@@ -180,12 +181,17 @@ pub struct UnsteadyFlow<N> {
     /// Where things are, at the present moment.
     pub grid: GridFlow<Between<N>>,
     series: Arc<Series>,
-    /// Some zone moves: what is known of places holds at one moment only.
-    moves: bool,
     lane: usize,
     when: [When; LANES],
     later: Box<[Later; KEPT * LANES]>,
+    /// Steps that nobody makes at the moment: every particle begins one at each time of the series, and to ask for the memory each time
+    /// took a twentieth of a run.
+    #[expect(clippy::vec_box, reason = "what is kept is the memory of each")]
+    spare: Vec<Box<Stepper<Place>>>,
 }
+
+/// Steps kept for who begins one next. As a rule a lane gives one back before it takes one.
+const SPARE: usize = 4 * LANES;
 
 impl<N: Nodes> UnsteadyFlow<N> {
     /// Over a dataset's nodes.
@@ -193,17 +199,33 @@ impl<N: Nodes> UnsteadyFlow<N> {
     /// # Panics
     /// For a series without steps.
     pub fn new(nodes: N, series: Arc<Series>, order: ZoneOrder) -> Self {
-        let zones = nodes.zones();
-        let moves = zones.iter().any(|z| !z.arrays[z.xyz].steady);
         let fields = series.fields[0].clone();
         let later = || Later { cell: CellId::NOWHERE, vector: Interpolant::new(&[V4::zero(); 8]), sampled: Vec::new() };
         Self {
             grid: GridFlow::new(Space::new(Between::new(nodes), fields), order),
             series,
-            moves,
             lane: 0,
             when: [When { interval: u32::MAX, weight: 0.0 }; LANES],
             later: Box::new(core::array::from_fn(|_| later())),
+            spare: Vec::with_capacity(SPARE),
+        }
+    }
+
+    /// A step from a point whose vector is known.
+    pub(crate) fn stepper(&mut self, v: [f64; 3], at: Place) -> Box<Stepper<Place>> {
+        match self.spare.pop() {
+            Some(mut stepper) => {
+                stepper.begin(v, at);
+                stepper
+            }
+            None => Box::new(Stepper::new(v, at)),
+        }
+    }
+
+    /// Takes back a step that is done.
+    pub(crate) fn take_back(&mut self, stepper: Box<Stepper<Place>>) {
+        if self.spare.len() < SPARE {
+            self.spare.push(stepper);
         }
     }
 
@@ -226,6 +248,19 @@ impl<N: Nodes> UnsteadyFlow<N> {
         }
         self.grid.space.nodes.set_weight(self.when[self.lane].weight);
         self.set_time(time);
+    }
+
+    /// Asks the processor to load what a step in a cell between two steps of the series will read, while others compute.
+    #[inline(always)]
+    pub fn prefetch(&mut self, interval: u32, cell: CellId) {
+        let (series, space) = (&self.series, &mut self.grid.space);
+        let next = if series.linear { series.next(interval) } else { interval };
+        space.nodes.set_steps(interval, next);
+        space.prefetch_of(cell, &series.fields[interval as usize]);
+        if next != interval {
+            space.nodes.set_later(true);
+            space.prefetch_of(cell, &series.fields[next as usize]);
+        }
     }
 
     /// Cells on the straight way of a particle from its place with its vector, for so much time, as far as its zone reaches; none where
@@ -362,9 +397,6 @@ impl<N: Nodes> Flow for UnsteadyFlow<N> {
         }
         self.when[self.lane].weight = weight;
         self.grid.space.nodes.set_weight(weight);
-        if self.moves {
-            self.forget();
-        }
     }
 
     fn seed(&mut self, x: [f64; 3]) -> Result<Sample<Place>, Miss> {

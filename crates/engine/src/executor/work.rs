@@ -29,6 +29,8 @@ pub trait Work: Sync {
         tasks: [Option<&mut Self::Task>; LANES],
         outcomes: &mut [Outcome; LANES],
     );
+    /// Asks the processor to load what the next step of a task will read, while others are stepped.
+    fn prefetch(&self, _context: &mut Self::Context, _task: &Self::Task) {}
     /// Bytes that a task holds now.
     fn bytes(&self, task: &Self::Task) -> usize;
     /// Bytes that [`Work::finish`] takes for a moment beside what the task holds.
