@@ -5,12 +5,22 @@ use crate::nodes::{bounds_of, within, Corners, Miss, Nodes};
 use crate::simd::V4;
 
 /// A cell of a dataset.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Copy, Clone, Debug, Eq, Default)]
 pub struct CellId {
     /// Zone number, 0-based.
     pub zone: u32,
     /// Low corner, 0-based.
     pub ijk: [u32; 3],
+}
+
+impl PartialEq for CellId {
+    /// Number by number: arrays are compared in memory, by loads that wait for the narrower stores before them. That took a twelfth of
+    /// a step in a uniform grid.
+    #[inline(always)]
+    fn eq(&self, other: &Self) -> bool {
+        let [a, b] = [self, other].map(|c| (c.zone, c.ijk[0], c.ijk[1], c.ijk[2]));
+        ((a.0 ^ b.0) | (a.1 ^ b.1) | (a.2 ^ b.2) | (a.3 ^ b.3)) == 0
+    }
 }
 
 impl CellId {

@@ -176,35 +176,40 @@ impl<N: Nodes> GridFlow<N> {
     }
 
     /// Moves a particle whose cell has a negative corner to the zone that is named there, if a usable cell of it (or of a
-    /// later zone) holds the point and is not itself a fringe.
+    /// later zone) holds the point and is not itself a fringe. `None` where nothing changes, which is nearly always: a place that is
+    /// handed over as it was takes a tenth of a step.
     ///
     /// # Errors
     /// [`Miss`].
     #[inline(always)]
-    pub fn settle(&mut self, place: Place, x: impl FnOnce(&mut Self) -> Result<V4, Miss>) -> Result<Place, Miss> {
-        let blank = self.space.blank(place.spot.cell);
-        if blank.is_err() {
-            // What else the cell needs is asked for together with iblank.
-            self.space.shape(place.spot.cell)?;
-        }
-        match blank? {
-            Blank::Fringe(named) if place.kept_fringe != Some(place.spot.cell) => {
+    pub fn settle(
+        &mut self,
+        place: &Place,
+        x: impl FnOnce(&mut Self) -> Result<V4, Miss>,
+    ) -> Result<Option<Place>, Miss> {
+        match self.space.blank(place.spot.cell) {
+            Ok(Blank::Fringe(named)) if place.kept_fringe != Some(place.spot.cell) => {
                 let x = x(self)?;
-                self.settle_fringe(place, named, x)
+                self.settle_fringe(place, named, x).map(Some)
             }
-            _ => Ok(place),
+            Ok(_) => Ok(None),
+            Err(miss) => {
+                // What else the cell needs is asked for together with iblank.
+                self.space.shape(place.spot.cell)?;
+                Err(miss)
+            }
         }
     }
 
     #[cold]
-    fn settle_fringe(&mut self, place: Place, named: u32, x: V4) -> Result<Place, Miss> {
+    fn settle_fringe(&mut self, place: &Place, named: u32, x: V4) -> Result<Place, Miss> {
         let found = self.cross(x, place.spot.cell.zone, Some(named), false)?;
         if let Some(s) = found {
             if self.space.blank(s.cell)? == Blank::Field {
                 return Ok(Place { spot: s, kept_fringe: None });
             }
         }
-        Ok(Place { kept_fringe: Some(place.spot.cell), ..place })
+        Ok(Place { kept_fringe: Some(place.spot.cell), ..*place })
     }
 
     /// Physical position of fractions in a cell.

@@ -387,22 +387,23 @@ impl Pathline {
         let (x0, forward) = (self.x, o.forward());
         let sign = if forward { 1.0 } else { -1.0 };
         flow.go_to(lane, self.interval, self.time);
-        let settled = flow.grid.settle(*at, |_| Ok(V4::from_xyz(x0)))?;
-        if settled.spot != at.spot {
-            match flow.value(settled)? {
-                Sample::Value(v, _) => stepper.begin(v, settled),
-                Sample::Outside(exit) => {
-                    let place = *at;
-                    self.record_last(flow, &place)?;
-                    self.end(exit.reason(false));
-                    return Ok(());
+        if let Some(settled) = flow.grid.settle(at, |_| Ok(V4::from_xyz(x0)))? {
+            if settled.spot != at.spot {
+                match flow.value(settled)? {
+                    Sample::Value(v, _) => stepper.begin(v, settled),
+                    Sample::Outside(exit) => {
+                        let place = *at;
+                        self.record_last(flow, &place)?;
+                        self.end(exit.reason(false));
+                        return Ok(());
+                    }
                 }
             }
+            // Kept as the finished stages are: a step that starts anew does not settle again.
+            *at = settled;
         }
         let v = stepper.first();
-        // Kept as the finished stages are: a step that starts anew does not settle again.
-        *at = settled;
-        let cell_time = flow.length_scale(&settled)? / v.length3();
+        let cell_time = flow.length_scale(at)? / v.length3();
         if !(cell_time > 0.0) {
             // The vector is too large for its length to be a number, or the cell has none.
             self.end(Reason::Hole);
@@ -438,9 +439,10 @@ impl Pathline {
                     self.h = 0.5 * h;
                     return Ok(());
                 }
+                let at = *at;
                 flow.go_to(lane, self.interval, self.time);
-                self.record_last(flow, &settled)?;
-                let wall = match facing(&mut flow.grid, &settled, v, sign)? {
+                self.record_last(flow, &at)?;
+                let wall = match facing(&mut flow.grid, &at, v, sign)? {
                     Some(face) => is_wall(&mut flow.grid, face)?,
                     None => false,
                 };

@@ -275,7 +275,7 @@ impl Streamline {
         low_failed: bool,
     ) -> Result<(), Miss> {
         let x0 = self.x;
-        let settled = flow.settle(place, |_| Ok(V4::from_xyz(x0)))?;
+        let settled = flow.settle(&place, |_| Ok(V4::from_xyz(x0)))?.unwrap_or(place);
         let cell = settled.spot.cell;
         let l = flow.space.full(cell)?;
         if l.blank == Blank::Hole {

@@ -36,7 +36,7 @@ impl Streamline {
         let State::Physical(stepper, at) = &mut self.state else { return Ok(()) };
         let place = *at;
         let (x0, sign) = (self.x, self.sign);
-        let settled = flow.settle(place, |_| Ok(V4::from_xyz(x0)))?;
+        let settled = flow.settle(&place, |_| Ok(V4::from_xyz(x0)))?.unwrap_or(place);
         let v = flow.space.full(settled.spot.cell)?.vector.at(settled.spot.rst);
         if !v.is_finite_xyz() {
             return self.end_half(flow, options, Reason::Hole);
