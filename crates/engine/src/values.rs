@@ -126,14 +126,21 @@ pub fn visit_box(
             }
             let lo: [u32; 3] = core::array::from_fn(|a| at.lo[a].max(b[a] * t.page[a]));
             let hi: [u32; 3] = core::array::from_fn(|a| at.hi[a].min((b[a] + 1) * t.page[a]));
+            let (width, height) = ((hi[0] - lo[0]) as usize, (hi[1] - lo[1]) as usize);
+            // Rows of a page follow each other: where most of each is wanted a plane is computed in one go. Row by row, with columns of
+            // 16 numbers, pressure took 9 ns a value beside the 15 of a stored field.
+            let (stride, _) = t.strides();
+            let rows = if 2 * width > stride { height } else { 1 };
             for k in lo[2]..hi[2] {
-                for j in lo[1]..hi[1] {
-                    let first = t.node([lo[0], j, k]).element;
-                    reader.compute(z, &pages, first, (hi[0] - lo[0]) as usize);
-                    for i in lo[0]..hi[0] {
-                        reader.eval(z, &pages, first, (i - lo[0]) as usize, &mut values);
-                        if !each([i, j, k], &values) {
-                            return Ok(false);
+                for row in (0..height).step_by(rows) {
+                    let first = t.node([lo[0], lo[1] + row as u32, k]).element;
+                    reader.compute(z, &pages, first, (rows - 1) * stride + width);
+                    for j in 0..rows {
+                        for i in 0..width {
+                            reader.eval(z, &pages, first, j * stride + i, &mut values);
+                            if !each([lo[0] + i as u32, lo[1] + (row + j) as u32, k], &values) {
+                                return Ok(false);
+                            }
                         }
                     }
                 }
@@ -149,11 +156,11 @@ struct NodeReader<'a> {
     info: ZoneFields,
     arrays: Vec<usize>,
     step: u32,
-    /// Of a row of nodes what fields are computed from, and then what was computed, node by node for each component.
+    /// Of nodes that follow each other what fields are computed from, and then what was computed, node by node for each component.
     conserved: Columns,
     computed: Vec<f64>,
-    /// Its nodes.
-    row: usize,
+    /// How many they are.
+    nodes: usize,
 }
 
 impl<'a> NodeReader<'a> {
@@ -164,7 +171,7 @@ impl<'a> NodeReader<'a> {
         arrays.sort_unstable();
         arrays.dedup();
         let (conserved, computed) = (Columns::default(), Vec::new());
-        Ok(Self { fields, info, arrays, step: at.step as u32, conserved, computed, row: 0 })
+        Ok(Self { fields, info, arrays, step: at.step as u32, conserved, computed, nodes: 0 })
     }
 
     fn page(&self, z: &Zone, array: usize, b: [u32; 3]) -> PageId {
@@ -185,7 +192,7 @@ impl<'a> NodeReader<'a> {
         (0..3).for_each(|c| row(z, pages, (momentum(c), c), first, columns.of(1 + c, n, 0.0)));
         row(z, pages, (s.energy.filter(|_| energy), 0), first, columns.of(4, n, 0.0));
         row(z, pages, (s.gamma.filter(|_| energy), 0), first, columns.of(5, n, self.info.gamma));
-        self.row = n;
+        self.nodes = n;
         self.computed.clear();
         for d in derived {
             let from = self.computed.len();
@@ -194,7 +201,7 @@ impl<'a> NodeReader<'a> {
         }
     }
 
-    /// The fields at the node that is `at` behind the first of a row, of which what is computed was computed.
+    /// The fields at the node that is `at` behind the first of those of which what is computed was computed.
     fn eval(&self, z: &Zone, pages: &[Option<&[u8]>], first: usize, at: usize, out: &mut [f64]) {
         let one = |array: usize, component: usize| -> f64 {
             pages[array].map_or(0.0, |page| z.element(array, page, component, first + at))
@@ -209,7 +216,7 @@ impl<'a> NodeReader<'a> {
                 }
                 Quantity::Component { array, component } => out[to] = one(array, component),
                 Quantity::Derived(_) => {
-                    let n = self.row;
+                    let n = self.nodes;
                     for c in 0..q.components() {
                         out[to + c] = self.computed[(column + c) * n + at];
                     }
