@@ -52,15 +52,29 @@ impl<N: Nodes> Between<N> {
         self.nodes.set_step(if later { self.next } else { self.step });
     }
 
+    /// The step at which the moment is, if it is at one: boxes of the other say nothing then.
+    #[inline(always)]
+    fn only(&self) -> Option<u32> {
+        match self.weight {
+            0.0 => Some(self.step),
+            1.0 => Some(self.next),
+            _ => None,
+        }
+    }
+
+    /// Something at one step.
+    #[inline(always)]
+    fn at_step<T>(&mut self, step: u32, of: impl FnOnce(&mut N) -> T) -> T {
+        self.nodes.set_step(step);
+        let found = of(&mut self.nodes);
+        self.nodes.set_step(if self.later { self.next } else { self.step });
+        found
+    }
+
     /// Something at both steps, whatever is absent for either.
     #[inline(always)]
     fn both<T>(&mut self, mut of: impl FnMut(&mut N) -> Result<T, Miss>) -> Result<(T, T), Miss> {
-        self.nodes.set_step(self.step);
-        let first = of(&mut self.nodes);
-        self.nodes.set_step(self.next);
-        let second = of(&mut self.nodes);
-        self.nodes.set_step(if self.later { self.next } else { self.step });
-        match (first, second) {
+        match (self.at_step(self.step, &mut of), self.at_step(self.next, &mut of)) {
             (Ok(a), Ok(b)) => Ok((a, b)),
             (a, b) => Err(Miss::worst([a.err(), b.err(), None])),
         }
@@ -188,6 +202,9 @@ impl<N: Nodes> Nodes for Between<N> {
         if array != self.nodes.zones()[zone].xyz || !self.moves(zone) {
             return self.nodes.row_bounds(zone, array, cell, count);
         }
+        if let Some(step) = self.only() {
+            return self.at_step(step, |n| n.row_bounds(zone, array, cell, count));
+        }
         let (a, b) = self.both(|n| n.row_bounds(zone, array, cell, count))?;
         let w = V4::splat(self.weight);
         let mix = |((al, ah), (bl, bh)): ((V4, V4), (V4, V4))| (al + (bl - al) * w, ah + (bh - ah) * w);
@@ -213,12 +230,13 @@ impl<N: Nodes> Nodes for Between<N> {
         if !self.moves(zone) {
             return self.nodes.children_that_hold(zone, level, parent, p, out);
         }
+        if let Some(step) = self.only() {
+            return self.at_step(step, |n| n.children_that_hold(zone, level, parent, p, out));
+        }
         let mut boxes = [[EMPTY; 8]; 2];
-        self.nodes.set_step(self.step);
-        let (first, a) = self.nodes.children(zone, level, parent, &mut boxes[0]);
-        self.nodes.set_step(self.next);
-        let (second, b) = self.nodes.children(zone, level, parent, &mut boxes[1]);
-        self.nodes.set_step(if self.later { self.next } else { self.step });
+        let [of_first, of_second] = &mut boxes;
+        let (first, a) = self.at_step(self.step, |n| n.children(zone, level, parent, of_first));
+        let (second, b) = self.at_step(self.next, |n| n.children(zone, level, parent, of_second));
         let (here, weight) = (first & second, V4::splat(self.weight));
         let holds = |c: &usize| here >> c & 1 == 1 && mixed_holds(&boxes[0][*c], &boxes[1][*c], weight, p);
         out.extend((0..8).filter(holds).map(|c| child(parent, c)));
@@ -250,11 +268,8 @@ impl<N: Nodes> Nodes for Between<N> {
     fn ends(&mut self, zone: usize, cell: [u32; 3], out: &mut [[V4; 8]; 2]) -> Result<(), Miss> {
         let xyz = self.nodes.zones()[zone].xyz;
         let [first, second] = out;
-        self.nodes.set_step(self.step);
-        let a = self.nodes.at(zone, cell).vector(xyz, first);
-        self.nodes.set_step(self.next);
-        let b = self.nodes.at(zone, cell).vector(xyz, second);
-        self.nodes.set_step(if self.later { self.next } else { self.step });
+        let a = self.at_step(self.step, |n| n.at(zone, cell).vector(xyz, first));
+        let b = self.at_step(self.next, |n| n.at(zone, cell).vector(xyz, second));
         match (a, b) {
             (Ok(()), Ok(())) => Ok(()),
             (a, b) => Err(Miss::worst([a.err(), b.err(), None])),

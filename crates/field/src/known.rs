@@ -111,8 +111,8 @@ const ARRAYS: usize = 8;
 
 /// Where a cell lies.
 pub(crate) struct Known {
-    /// Zone and low corner.
-    key: Cell<[u32; 4]>,
+    /// Zone and low corner, two numbers in each.
+    key: [Cell<u64>; 2],
     pub(crate) low: Cell<Place>,
     /// Axes along which its corners lie in different pages.
     pub(crate) apart: Cell<usize>,
@@ -130,7 +130,7 @@ unsafe impl Send for Known {}
 impl Default for Known {
     fn default() -> Self {
         Self {
-            key: Cell::new([u32::MAX; 4]),
+            key: [Cell::new(u64::MAX), Cell::new(u64::MAX)],
             low: Cell::default(),
             apart: Cell::new(0),
             epoch: Cell::new(u64::MAX),
@@ -149,17 +149,20 @@ impl Known {
         pages: &Pages,
         cell: [u32; 3],
     ) -> &'a Self {
-        let key = [pages.zone as u32, cell[0], cell[1], cell[2]];
+        // Put together in registers: compared as four numbers in memory they were waited for.
+        let two = |a: u32, b: u32| u64::from(a) << 32 | u64::from(b);
+        let key = [two(pages.zone as u32, cell[0]), two(cell[1], cell[2])];
         // Neighbours along any one axis have places of their own, and so has the cell at the next step.
         let of_cell = cell[0].wrapping_add(cell[1].wrapping_mul(2)).wrapping_add(cell[2].wrapping_mul(4));
         let place = of_cell.wrapping_add(pages.step.wrapping_mul(8));
         let known = &cells[place as usize % KNOWN];
         let epoch = pages.epoch();
-        if known.key.get() == key && known.epoch.get() == epoch {
+        let same = (known.key[0].get() ^ key[0]) | (known.key[1].get() ^ key[1]) | (known.epoch.get() ^ epoch);
+        if same == 0 {
             return known;
         }
         let (low, apart) = pages.z.translation.cell(cell);
-        known.key.set(key);
+        known.key.iter().zip(key).for_each(|(known, key)| known.set(key));
         known.low.set(low);
         known.apart.set(apart);
         known.epoch.set(epoch);

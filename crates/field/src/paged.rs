@@ -3,7 +3,7 @@
 use crate::boxes::Bounds;
 use crate::catalog::DType;
 use crate::known::{Across, Group, Known, NotHere, Pages, GROUPS, KNOWN};
-use crate::nodes::{box_holds, corner_steps, BoxLevel, Corners, Grain, Miss, Nodes, Zone};
+use crate::nodes::{box_holds, child, corner_steps, BoxLevel, Corners, Grain, Miss, Nodes, Zone};
 use crate::simd::V4;
 use pager::error::PageError;
 use pager::id::PageId;
@@ -43,6 +43,42 @@ impl PagedNodes {
         } else {
             self.step
         }
+    }
+
+    /// The boxes of the blocks of a level that a block of the next covers, by corner: with one look for each page, and most have their
+    /// eight in one. Why some are not here, if so.
+    #[inline(always)]
+    fn each_child(
+        &mut self,
+        zone: usize,
+        level: usize,
+        parent: [u32; 3],
+        mut each: impl FnMut(usize, &Bounds),
+    ) -> Option<Miss> {
+        let BoxLevel { id, translation: t, steady } = self.zones[zone].boxes[level];
+        let step = self.step_of(steady);
+        let low = parent.map(|n| 2 * n);
+        let (place, apart) = t.cell(low);
+        let steps = t.corner_steps(apart);
+        // Along each axis the second is there unless the zone ends with the first.
+        let there = (0..3).fold(0, |there, a| there | usize::from(low[a] + 1 < t.dims[a]) << a);
+        let (mut pages, mut miss) = ([core::ptr::null::<u8>(); 8], None);
+        for c in (0..8).filter(|c| c & there == *c) {
+            let first = c & apart;
+            if first == c {
+                match self.boxes(PageId::new(id, step, t.corner_page(place.page, apart, c))) {
+                    Ok(page) => pages[c] = page,
+                    Err(m) => miss = Some(Miss::worst([miss, Some(m), None])),
+                }
+            }
+            if !pages[first].is_null() {
+                let over = (0..3).filter(|a| c >> a & 1 == 1).map(|a| steps[a]).sum();
+                let at = place.element.wrapping_add_signed(over);
+                // SAFETY: the page of this block, which holds six components of a full page box.
+                each(c, unsafe { &*pages[first].cast::<Bounds>().add(at) });
+            }
+        }
+        miss
     }
 
     /// A page of boxes.
@@ -255,33 +291,29 @@ impl Nodes for PagedNodes {
         Ok(core::array::from_fn(|c| unsafe { *p.add(at.element * 6 + c) }))
     }
 
-    /// With one look for each page, and most have their eight in one.
     fn children(&mut self, zone: usize, level: usize, parent: [u32; 3], out: &mut [Bounds; 8]) -> (u8, Option<Miss>) {
-        let BoxLevel { id, translation: t, steady } = self.zones[zone].boxes[level];
-        let step = self.step_of(steady);
-        let low = parent.map(|n| 2 * n);
-        let (place, apart) = t.cell(low);
-        let steps = t.corner_steps(apart);
-        // Along each axis the second is there unless the zone ends with the first.
-        let there = (0..3).fold(0, |there, a| there | usize::from(low[a] + 1 < t.dims[a]) << a);
-        let (mut pages, mut here, mut miss) = ([core::ptr::null::<u8>(); 8], 0, None);
-        for c in (0..8).filter(|c| c & there == *c) {
-            let first = c & apart;
-            if first == c {
-                match self.boxes(PageId::new(id, step, t.corner_page(place.page, apart, c))) {
-                    Ok(page) => pages[c] = page,
-                    Err(m) => miss = Some(Miss::worst([miss, Some(m), None])),
-                }
-            }
-            if !pages[first].is_null() {
-                let over = (0..3).filter(|a| c >> a & 1 == 1).map(|a| steps[a]).sum();
-                let at = place.element.wrapping_add_signed(over);
-                // SAFETY: the page of this block, which holds six components of a full page box.
-                out[c] = unsafe { *pages[first].cast::<Bounds>().add(at) };
-                here |= 1 << c;
-            }
-        }
+        let mut here = 0;
+        let miss = self.each_child(zone, level, parent, |c, bounds| {
+            out[c] = *bounds;
+            here |= 1 << c;
+        });
         (here, miss)
+    }
+
+    fn children_that_hold(
+        &mut self,
+        zone: usize,
+        level: usize,
+        parent: [u32; 3],
+        p: V4,
+        out: &mut Vec<[u32; 3]>,
+    ) -> Result<(), Miss> {
+        let miss = self.each_child(zone, level, parent, |c, bounds| {
+            if box_holds(bounds, p) {
+                out.push(child(parent, c));
+            }
+        });
+        miss.map_or(Ok(()), Err)
     }
 
     fn blocks_that_hold(&mut self, zone: usize, level: usize, p: V4, out: &mut Vec<[u32; 3]>) -> Result<(), Miss> {

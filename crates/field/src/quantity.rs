@@ -507,7 +507,9 @@ mod tests {
                 let v = |v| number(v, at);
                 let q = Conserved { density: v(0), momentum: [v(1), v(2), v(3)], energy: v(4), gamma: v(5) };
                 for (c, expected) in d.derived.value(&q, free).into_iter().take(d.components).enumerate() {
-                    assert_eq!(out[c * n + at].to_bits(), expected.to_bits(), "{} {c} {at}", d.name);
+                    let same = out[c * n + at].to_bits() == expected.to_bits()
+                        || out[c * n + at].is_nan() && expected.is_nan();
+                    assert!(same, "{} {c} {at}: {} {expected}", d.name, out[c * n + at]);
                 }
             }
             let corners = ConservedCorners { of: core::array::from_fn(|v| core::array::from_fn(|at| number(v, at))) };
@@ -516,7 +518,10 @@ mod tests {
             assert_eq!(rows.len(), d.components);
             for (c, row) in rows.iter().enumerate() {
                 for (at, value) in row.iter().enumerate() {
-                    assert_eq!(value.to_bits(), out[c * n + at].to_bits(), "{} {c} {at}", d.name);
+                    // What is no number has no sign that is promised.
+                    let expected = out[c * n + at];
+                    let same = value.to_bits() == expected.to_bits() || value.is_nan() && expected.is_nan();
+                    assert!(same, "{} {c} {at}: {value} {expected}", d.name);
                 }
             }
         }
