@@ -26,7 +26,7 @@ fn series() -> FlatSeries {
         };
         let points: Vec<[f64; 3]> = (0..n).map(point).collect();
         let planes = |by: f64| (0..3).flat_map(|c| points.iter().map(move |x| by * x[c])).collect::<Vec<f64>>();
-        let blank = (0..n).map(|at| i32::from((at + 5 * t as usize) % 37 != 0)).collect();
+        let blank = (0..n).map(|at| i32::from(!(at + 5 * t as usize).is_multiple_of(37))).collect();
         let arrays = vec![
             ("xyz".to_owned(), 3, FlatArray::F64(planes(1.0))),
             ("velocity".to_owned(), 3, FlatArray::F64(planes(-2.0))),
