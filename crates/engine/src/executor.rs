@@ -322,7 +322,8 @@ where
     }
 
     /// Has the processor load what some of those that this thread takes next will read: a particle that begins a window reads some twenty
-    /// lines that no other has read, and waited for them for a quarter of the time.
+    /// lines that no other has read, and waited for them for a quarter of the time. (Not of those that are put away: where they are stands
+    /// in their records.)
     fn prefetch(&mut self, which: core::ops::Range<usize>) {
         for waiting in self.mine.range(which.start.min(self.mine.len())..which.end.min(self.mine.len())) {
             if let Waiting::Whole(slot) = waiting {

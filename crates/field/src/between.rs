@@ -52,14 +52,11 @@ impl<N: Nodes> Between<N> {
         self.nodes.set_step(if later { self.next } else { self.step });
     }
 
-    /// The step at which the moment is, if it is at one: boxes of the other say nothing then.
+    /// The earlier step, if that is where the moment is: boxes of the later one say nothing then. (At the later one points are mixed as at
+    /// any moment, which is not to the last bit where they are at that step.)
     #[inline(always)]
     fn only(&self) -> Option<u32> {
-        match self.weight {
-            0.0 => Some(self.step),
-            1.0 => Some(self.next),
-            _ => None,
-        }
+        (self.weight == 0.0).then_some(self.step)
     }
 
     /// Something at one step.
@@ -135,10 +132,16 @@ fn mixed(a: &Bounds, b: &Bounds, weight: f64) -> Bounds {
 fn mixed_holds(a: &Bounds, b: &Bounds, weight: V4, p: V4) -> bool {
     // SAFETY: six values each.
     let ([al, ah], [bl, bh]) = unsafe { (V4::pair_f32(a.as_ptr()), V4::pair_f32(b.as_ptr())) };
-    let (lo, hi) = (al + (bl - al) * weight, ah + (bh - ah) * weight);
-    // Outwards by more than these lines round.
+    let (lo, hi) = mixed_bounds((al, ah), (bl, bh), weight);
+    beyond(lo, hi, p).either(ah.below(al)).either(bh.below(bl)).bits() & 7 == 0
+}
+
+/// What holds, at a moment between, what is within bounds at either step, points moving on straight lines.
+#[inline(always)]
+fn mixed_bounds((al, ah): (V4, V4), (bl, bh): (V4, V4), weight: V4) -> (V4, V4) {
+    // Outwards by more than these lines, and those that mix the points, round.
     let slack = al.abs().max(ah.abs()).max(bl.abs()).max(bh.abs()) * V4::splat(8.0 * f64::EPSILON);
-    beyond(lo - slack, hi + slack, p).either(ah.below(al)).either(bh.below(bl)).bits() & 7 == 0
+    (al + (bl - al) * weight - slack, ah + (bh - ah) * weight + slack)
 }
 
 /// A cell's corners between two steps.
@@ -207,8 +210,7 @@ impl<N: Nodes> Nodes for Between<N> {
         }
         let (a, b) = self.both(|n| n.row_bounds(zone, array, cell, count))?;
         let w = V4::splat(self.weight);
-        let mix = |((al, ah), (bl, bh)): ((V4, V4), (V4, V4))| (al + (bl - al) * w, ah + (bh - ah) * w);
-        Ok(a.zip(b).map(mix))
+        Ok(a.zip(b).map(|(a, b)| mixed_bounds(a, b, w)))
     }
 
     fn block(&mut self, zone: usize, level: usize, block: [u32; 3]) -> Result<[f32; 6], Miss> {

@@ -12,7 +12,8 @@ pub use crate::wanted::{VectorSource, ZoneFields};
 
 /// Loaded cells kept for each lane, direct mapped. The stages of a step in physical space visit few cells, in no fixed order.
 pub const KEPT: usize = 8;
-/// Tasks that take turns in a space, each with cells of its own: 32 cells of 600 bytes stay in the first-level cache.
+/// Tasks that take turns in a space, each with cells of its own: 32 cells of 600 bytes stay in the
+/// first-level cache. (Of cells that move the points at two steps are kept as well, 16 KiB.)
 pub const LANES: usize = 4;
 
 /// One worker's view of a dataset: locates points and loads cells with the traced vector and the sampled fields. Values
@@ -108,7 +109,7 @@ impl<N: Nodes> Space<N> {
         self.lattices[zone].as_ref().map(Lattice::shortest)
     }
 
-    /// The map of a cell, if the lane that has the turn still keeps it.
+    /// The map of a cell, if the lane that has the turn still keeps it; of one that moves, at some moment between the two steps.
     pub fn known_map(&self, cell: CellId) -> Option<CellMap> {
         let kept = &self.kept[self.slot(cell)];
         (kept.cell == cell).then(|| kept.map())
@@ -470,7 +471,7 @@ impl<N: Nodes> Space<N> {
 
 /// Boxes of a level that are looked through one by one.
 const LOOKED_THROUGH: u64 = 1024;
-/// Where the grid moves: a box is then made of those at two steps, one at a time, and the way down from the top is shorter.
+/// Where the grid moves: a box is then made of those at two steps, and the way down from the top is shorter.
 const LOOKED_THROUGH_MOVING: u64 = 8;
 
 /// Edge of the smallest blocks of cells that have a box.

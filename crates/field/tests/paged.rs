@@ -71,7 +71,11 @@ fn number(n: [u32; 3], c: usize) -> f64 {
 }
 
 /// Calls until pages are here.
-fn until_here<T>(pager: &Arc<Pager>, nodes: &mut PagedNodes, f: impl Fn(&mut PagedNodes) -> Result<T, Miss>) -> T {
+fn until_here<T>(
+    pager: &Arc<Pager>,
+    nodes: &mut PagedNodes,
+    mut f: impl FnMut(&mut PagedNodes) -> Result<T, Miss>,
+) -> T {
     loop {
         match f(nodes) {
             Ok(v) => return v,
@@ -210,6 +214,36 @@ proptest! {
                 n.blocks_that_hold(0, 0, point, &mut out).map(|()| out)
             });
             got.sort_unstable_by_key(|b| [b[2], b[1], b[0]]);
+            // By eights, of which some are beyond the zone, and asked for from nothing each time.
+            let mut by_eights = Vec::new();
+            let parents = dims.map(|n| (n as u32).div_ceil(2));
+            for parent in (0..parents.iter().product::<u32>())
+                .map(|n| [n % parents[0], n / parents[0] % parents[1], n / parents[0] / parents[1]])
+            {
+                let mut boxes = [[0.0f32; 6]; 8];
+                let here = until_here(&pager, &mut nodes, |n| match n.children(0, 0, parent, &mut boxes) {
+                    (here, None) => Ok(here),
+                    (_, Some(miss)) => Err(miss),
+                });
+                for (c, found) in boxes.iter().enumerate() {
+                    let child: [u32; 3] = core::array::from_fn(|a| 2 * parent[a] + (c >> a & 1) as u32);
+                    let there = (0..3).all(|a| (child[a] as usize) < dims[a]);
+                    prop_assert_eq!(here >> c & 1 == 1, there, "{:?} {}", parent, c);
+                    if there {
+                        let same = found.iter().zip(&of(child)).all(|(a, b)| a.to_bits() == b.to_bits());
+                        prop_assert!(same, "{:?}: {:?} and not {:?}", child, found, of(child));
+                    }
+                }
+                by_eights.extend(until_here(&pager, &mut nodes, |n| {
+                    let mut out = Vec::new();
+                    n.children_that_hold(0, 0, parent, point, &mut out).map(|()| out)
+                }));
+                if p % 7 == 0 {
+                    nodes.worker().release();
+                }
+            }
+            by_eights.sort_unstable_by_key(|b| [b[2], b[1], b[0]]);
+            prop_assert_eq!(&by_eights, &got, "{:?}", x);
             let mut want = Vec::new();
             for k in 0..dims[2] as u32 {
                 for j in 0..dims[1] as u32 {

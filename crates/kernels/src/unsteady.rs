@@ -250,7 +250,8 @@ impl<N: Nodes> UnsteadyFlow<N> {
         self.set_time(time);
     }
 
-    /// Asks the processor to load what a step in a cell between two steps of the series will read, while others compute.
+    /// Asks the processor to load what a step in a cell between two steps of the series will read, while others compute. Whoever has the
+    /// next turn goes to its own time before all else.
     #[inline(always)]
     pub fn prefetch(&mut self, interval: u32, cell: CellId) {
         let (series, space) = (&self.series, &mut self.grid.space);
@@ -260,6 +261,7 @@ impl<N: Nodes> UnsteadyFlow<N> {
         if next != interval {
             space.nodes.set_later(true);
             space.prefetch_of(cell, &series.fields[next as usize]);
+            space.nodes.set_later(false);
         }
     }
 

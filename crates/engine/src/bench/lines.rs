@@ -78,6 +78,16 @@ impl Nodes for Idle {
     fn blocks_that_hold(&mut self, zone: usize, level: usize, p: V4, out: &mut Vec<[u32; 3]>) -> Result<(), Miss> {
         self.nodes.blocks_that_hold(zone, level, p, out)
     }
+    fn children_that_hold(
+        &mut self,
+        zone: usize,
+        level: usize,
+        parent: [u32; 3],
+        p: V4,
+        out: &mut Vec<[u32; 3]>,
+    ) -> Result<(), Miss> {
+        self.nodes.children_that_hold(zone, level, parent, p, out)
+    }
     fn row_bounds(&mut self, zone: usize, array: usize, cell: [u32; 3], count: u32) -> Result<Option<(V4, V4)>, Miss> {
         self.nodes.row_bounds(zone, array, cell, count)
     }
