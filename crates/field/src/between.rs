@@ -115,23 +115,26 @@ fn mixed(a: &Bounds, b: &Bounds, weight: f64) -> Bounds {
     if none(a) || none(b) {
         return if none(a) { *a } else { *b };
     }
-    core::array::from_fn(|c| {
-        let x = f64::from(a[c]) + (f64::from(b[c]) - f64::from(a[c])) * weight;
-        let near = x as f32;
-        // Outwards, as the boxes were rounded.
-        match c < 3 {
-            true if f64::from(near) > x => near.next_down(),
-            false if f64::from(near) < x => near.next_up(),
-            _ => near,
-        }
-    })
+    let (lo, hi) = mixed_bounds(corners_of(a), corners_of(b), V4::splat(weight));
+    let ([x0, y0, z0], [x1, y1, z1]) = (lo.xyz(), hi.xyz());
+    // Outwards, as the boxes were rounded.
+    let down = |x: f64| if f64::from(x as f32) > x { (x as f32).next_down() } else { x as f32 };
+    let up = |x: f64| if f64::from(x as f32) < x { (x as f32).next_up() } else { x as f32 };
+    [down(x0), down(y0), down(z0), up(x1), up(y1), up(z1)]
+}
+
+/// The lower and the upper corner of a box.
+#[inline(always)]
+fn corners_of(b: &Bounds) -> (V4, V4) {
+    // SAFETY: six values.
+    let [lo, hi] = unsafe { V4::pair_f32(b.as_ptr()) };
+    (lo, hi)
 }
 
 /// Whether the box of [`mixed`] may hold a point.
 #[inline(always)]
 fn mixed_holds(a: &Bounds, b: &Bounds, weight: V4, p: V4) -> bool {
-    // SAFETY: six values each.
-    let ([al, ah], [bl, bh]) = unsafe { (V4::pair_f32(a.as_ptr()), V4::pair_f32(b.as_ptr())) };
+    let ((al, ah), (bl, bh)) = (corners_of(a), corners_of(b));
     let (lo, hi) = mixed_bounds((al, ah), (bl, bh), weight);
     beyond(lo, hi, p).either(ah.below(al)).either(bh.below(bl)).bits() & 7 == 0
 }

@@ -342,7 +342,7 @@ pub trait Nodes {
     fn weight(&self) -> f64 {
         0.0
     }
-    /// A cell's points at either step between which the moment is, in a zone that [`Self::moves`].
+    /// A cell's points at either step between which the moment is: the same at both, unless the zone [`Self::moves`].
     ///
     /// # Errors
     /// [`Miss`]; every absent page of the cell is listed, for both steps.

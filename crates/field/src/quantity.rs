@@ -514,14 +514,12 @@ mod tests {
             }
             let corners = ConservedCorners { of: core::array::from_fn(|v| core::array::from_fn(|at| number(v, at))) };
             let mut rows = Vec::new();
-            d.derived.at_corners(&corners, free, |row| rows.push(row));
+            // What the compiler computes beforehand may give what is no number another sign than the processor does.
+            d.derived.at_corners(std::hint::black_box(&corners), free, |row| rows.push(row));
             assert_eq!(rows.len(), d.components);
             for (c, row) in rows.iter().enumerate() {
                 for (at, value) in row.iter().enumerate() {
-                    // What is no number has no sign that is promised.
-                    let expected = out[c * n + at];
-                    let same = value.to_bits() == expected.to_bits() || value.is_nan() && expected.is_nan();
-                    assert!(same, "{} {c} {at}: {value} {expected}", d.name);
+                    assert_eq!(value.to_bits(), out[c * n + at].to_bits(), "{} {c} {at}", d.name);
                 }
             }
         }

@@ -6,7 +6,7 @@ use field::flatseries::FlatSeries;
 use field::nodes::Nodes;
 use field::quantity::FreeStream;
 use field::simd::V4;
-use field::space::{CellId, Space, ZoneFields};
+use field::space::{Blank, CellId, Space, ZoneFields};
 use std::sync::Arc;
 
 const DIMS: [usize; 3] = [9, 7, 6];
@@ -85,14 +85,10 @@ fn a_cell_is_at_every_moment_what_it_is_when_it_is_loaded_anew() {
         if random(8) == 0 && inside.iter().all(|c| c.is_finite()) {
             let spot = anew.find(0, V4::from_xyz(inside)).unwrap();
             assert_eq!(kept.find(0, V4::from_xyz(inside)).unwrap(), spot);
-            let usable = is_usable(&mut anew, cell);
+            let usable = anew.shape(cell).unwrap().blank == Blank::Field;
             assert!(!usable || spot.is_some(), "{cell:?} {interval} {weight}");
             found += u32::from(spot.is_some());
         }
     }
     assert!(found > 1000);
-}
-
-fn is_usable(space: &mut Space<Between<FlatSeries>>, cell: CellId) -> bool {
-    space.shape(cell).unwrap().blank == field::space::Blank::Field
 }
