@@ -20,6 +20,7 @@
 mod ahead;
 mod charging;
 mod parked;
+mod places;
 mod ready;
 mod records;
 mod shared;
@@ -283,7 +284,7 @@ where
                 let workers = self.load.workers.max(1);
                 let waiting = q.at_once.min(q.fitting.0) / (LANES * workers);
                 let more = (q.ready.in_first() / (2 * workers)).min(TOGETHER).min(waiting);
-                self.mine.extend((1..more).map_while(|_| q.pop()));
+                self.mine.extend((1..more).map_while(|_| q.ready.pop()));
                 self.hands.take(core::iter::once(first).chain(&mut self.mine), &mut q.ready.records);
             }
             next
@@ -348,7 +349,7 @@ where
             let _judge = pager::patient::lock(&s.judge);
             let idle = s.waiting.load(SeqCst) == s.live.load(SeqCst) && {
                 let q = s.lock();
-                (q.none_ready() || q.enough_wait()) && q.active > 0
+                (q.ready.none() || q.enough_wait()) && q.active > 0
             };
             if idle && s.dropped.load(SeqCst) == dropped && s.limit.load(SeqCst) == s.pager.ledger().limit() {
                 // What others have let go of since.
@@ -460,7 +461,7 @@ where
             for (from, waiting) in self.turned.drain(..) {
                 q.ready.turned(from, waiting.window());
                 self.hands.hand_back(&waiting, &mut q.ready.records);
-                q.ready.push(waiting);
+                q.push(waiting);
             }
             self.hands.handed_back();
             (q.ready.passed(), q.ready.any_before(latest))
@@ -548,18 +549,19 @@ where
         // Parked before the pages are asked for: the wake may come at once, from any thread.
         let token = {
             let mut q = s.lock();
-            // Those beside it that are put away would lack the same pages.
-            let beside = |waiting: &Waiting<W::Task>| waiting.is_away_at(slot.window, slot.place >> parked::WITHIN);
-            while self.mine.front().is_some_and(beside) {
-                self.mine.pop_front().into_iter().for_each(|waiting| q.ready.push(waiting));
+            let (window, neighbourhood) = (slot.window, slot.place >> parked::WITHIN);
+            let token = q.park(slot);
+            // Those beside it would lack the same pages.
+            while self.mine.front().is_some_and(|waiting| waiting.is_fresh_at(window, neighbourhood)) {
+                self.mine.pop_front().into_iter().for_each(|waiting| q.push(waiting));
             }
-            q.parked.park(slot)
+            token
         };
         if s.pager.request(&missing, token as u64, &self.wake, Priority::Demand) == Requested::Ready {
             let mut q = s.lock();
             // No wake comes.
-            if let Some(slot) = q.parked.wake(token) {
-                q.ready.push_first(Waiting::Whole(slot));
+            if let Some(waiting) = q.wake(token) {
+                q.push_first(waiting);
             }
         }
     }

@@ -163,6 +163,7 @@ pub fn windows(spec: &Windows, watch: &mut Watch<'_>) -> Result<Value, FieldErro
     r.held = None;
     Ok(json!({
         "wall_s": wall_s, "cpu_s": cpu_s, "wait_s": report.run.wait_s, "points": report.points, "dropped": report.run.dropped,
+        "restarts": report.run.restarts, "steps": report.run.steps,
         "faults": after.faults - before.faults, "bytes_read": after.bytes_read - before.bytes_read,
         "reads": after.reads - before.reads, "evictions": after.evictions - before.evictions,
         "prefetched": after.prefetched - before.prefetched, "prefetched_used": after.prefetched_used - before.prefetched_used,

@@ -90,7 +90,7 @@ where
                 if outcome.progress == Progress::Yield {
                     self.shared.stepped(&mut slot);
                 }
-                self.shared.lock().ready.push_first(Waiting::Whole(slot));
+                self.shared.lock().push_first(Waiting::Whole(slot));
             }
         }
         self.let_go();

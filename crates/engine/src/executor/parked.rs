@@ -25,30 +25,35 @@ impl<T> Parked<T> {
         Self { slots: Vec::new(), at: Vec::new(), free: Vec::new(), places: HashMap::default() }
     }
 
-    /// Parks a task, and gives the token under which it waits.
-    pub(super) fn park(&mut self, slot: Box<Slot<T>>) -> usize {
+    /// Parks a task, and gives the token under which it waits; and the window and the neighbourhood where it is the first that waits.
+    pub(super) fn park(&mut self, slot: Box<Slot<T>>) -> (usize, Option<(u32, u64)>) {
         let place = (slot.window, slot.place >> WITHIN);
-        *self.places.entry(place).or_insert(0) += 1;
+        let there = self.places.entry(place).or_insert(0);
+        *there += 1;
+        let first = (*there == 1).then_some(place);
         let token = self.free.pop().unwrap_or(self.slots.len());
         if token == self.slots.len() {
             self.slots.push(None);
             self.at.push((0, 0));
         }
         (self.slots[token], self.at[token]) = (Some(slot), place);
-        token
+        (token, first)
     }
 
-    /// A wake has come: the task that waited for it, if it is still there.
-    pub(super) fn wake(&mut self, token: usize) -> Option<Box<Slot<T>>> {
-        let slot = self.slots.get_mut(token)?.take();
+    /// A wake has come: the task that waited for it, if it is still there, and the window and the neighbourhood where it was the last.
+    pub(super) fn wake(&mut self, token: usize) -> (Option<Box<Slot<T>>>, Option<(u32, u64)>) {
+        let Some(slot) = self.slots.get_mut(token) else { return (None, None) };
+        let (slot, place) = (slot.take(), self.at[token]);
         self.free.push(token);
-        if let Some(n) = self.places.get_mut(&self.at[token]) {
+        let mut last = None;
+        if let Some(n) = self.places.get_mut(&place) {
             *n -= 1;
             if *n == 0 {
-                self.places.remove(&self.at[token]);
+                self.places.remove(&place);
+                last = Some(place);
             }
         }
-        slot
+        (slot, last)
     }
 
     /// Tasks that wait, and places where they do.

@@ -11,52 +11,13 @@
 //! 32 MiB, a third of a time step, had read more than a hundred times what they touch when they were stopped; in the order of places they
 //! read it three times, and less since their states are put away.)
 
-use super::parked::WITHIN;
+use super::places::Places;
 use super::records::{Chunk, Records, Waiting};
 use super::shared::{Gone, Slot};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Windows that tasks may be ahead of the earliest, unless windows are units.
 pub(super) const AHEAD: u32 = 1;
-
-/// Tasks of a window by place, and where that is the same by number.
-struct Places<T> {
-    whole: BTreeMap<(u64, u64), Box<Slot<T>>>,
-    /// Those that are put away: the record of each.
-    away: BTreeMap<(u64, u64), u32>,
-}
-
-impl<T> Default for Places<T> {
-    fn default() -> Self {
-        Self { whole: BTreeMap::new(), away: BTreeMap::new() }
-    }
-}
-
-impl<T> Places<T> {
-    fn len(&self) -> usize {
-        self.whole.len() + self.away.len()
-    }
-
-    /// The next that goes on, and whether it is put away: from the low end or from the high one. Of those that are put away none does
-    /// that is at a place where others wait: it would lack the same pages.
-    fn next(&self, low_first: bool, waits: impl Fn(u64) -> bool) -> Option<((u64, u64), bool)> {
-        let mut away = if low_first { self.away.first_key_value() } else { self.away.last_key_value() };
-        while let Some((key, _)) = away.filter(|((place, _), _)| waits(*place)) {
-            let place = key.0 >> WITHIN << WITHIN;
-            away = match (low_first, place.checked_add(1 << WITHIN)) {
-                (true, Some(next)) => self.away.range((next, 0)..).next(),
-                (true, None) => None,
-                (false, _) => self.away.range(..(place, 0)).next_back(),
-            };
-        }
-        let whole = if low_first { self.whole.first_key_value() } else { self.whole.last_key_value() };
-        match (whole.map(|(key, _)| *key), away.map(|(key, _)| *key)) {
-            (Some(whole), Some(away)) if (whole < away) == low_first => Some((whole, false)),
-            (Some(whole), None) => Some((whole, false)),
-            (_, away) => away.map(|key| (key, true)),
-        }
-    }
-}
 
 pub(super) struct Ready<T> {
     /// Of a run through time.
@@ -127,51 +88,47 @@ impl<T> Ready<T> {
         (core::mem::replace(&mut self.told, earliest) != earliest).then_some(earliest)
     }
 
-    /// Behind the others, where no place says otherwise.
-    pub(super) fn push(&mut self, waiting: Waiting<T>) {
+    /// Behind the others, where no place says otherwise. `shut` says whether others wait for pages where it is.
+    pub(super) fn push(&mut self, waiting: Waiting<T>, shut: bool) {
         match waiting {
             Waiting::Whole(slot) if !self.windowed => self.queue.push_back(slot),
-            Waiting::Whole(slot) => {
-                let (window, key) = (slot.window, (slot.place, slot.number));
-                self.windows.entry(window).or_default().whole.insert(key, slot);
-            }
-            Waiting::Away(away) => {
-                let places = self.windows.entry(away.window).or_default();
-                places.away.insert((away.place, away.number), away.record);
+            waiting => {
+                let window = waiting.window();
+                self.windows.entry(window).or_insert_with(|| Places::new(window % 2 == 0)).push(waiting, shut);
             }
         }
     }
 
     /// Before the others, where no place says otherwise.
-    pub(super) fn push_first(&mut self, waiting: Waiting<T>) {
+    pub(super) fn push_first(&mut self, waiting: Waiting<T>, shut: bool) {
         match waiting {
             Waiting::Whole(slot) if !self.windowed => self.queue.push_front(slot),
-            waiting => self.push(waiting),
+            waiting => self.push(waiting, shut),
         }
     }
 
-    /// The window and the key of the next task that may go on in time, and whether it is put away; `waits` says whether others wait at
-    /// a place in a window.
-    fn next(&self, waits: impl Fn(u32, u64) -> bool) -> Option<(u32, (u64, u64), bool)> {
-        let mut windows = self.windows.range(..=self.earliest() + self.ahead);
-        windows.find_map(|(window, places)| {
-            let next = places.next(window % 2 == 0, |place| waits(*window, place));
-            next.map(|(key, away)| (*window, key, away))
-        })
+    /// A task waits for pages in a neighbourhood: who has not gone on there in its window waits, too.
+    pub(super) fn shut(&mut self, (window, neighbourhood): (u32, u64)) {
+        if let Some(places) = self.windows.get_mut(&window) {
+            places.shut(neighbourhood);
+        }
+    }
+
+    /// None does any more.
+    pub(super) fn open(&mut self, (window, neighbourhood): (u32, u64)) {
+        if let Some(places) = self.windows.get_mut(&window) {
+            places.open(neighbourhood);
+        }
     }
 
     /// The next that may go on.
-    pub(super) fn pop(&mut self, waits: impl Fn(u32, u64) -> bool) -> Option<Waiting<T>> {
+    pub(super) fn pop(&mut self) -> Option<Waiting<T>> {
         if !self.windowed {
             return self.queue.pop_front().map(Waiting::Whole);
         }
-        let (window, key, away) = self.next(waits)?;
-        let places = self.windows.get_mut(&window)?;
-        let next = if away {
-            places.away.remove(&key).map(|record| Waiting::away(key.1, window, key.0, record))
-        } else {
-            places.whole.remove(&key).map(Waiting::Whole)
-        };
+        let last = self.earliest() + self.ahead;
+        let (&window, places) = self.windows.range_mut(..=last).find(|(_, places)| !places.none())?;
+        let next = places.pop(window);
         if places.len() == 0 {
             self.windows.remove(&window);
         }
@@ -189,15 +146,15 @@ impl<T> Ready<T> {
     }
 
     /// Whether no task may go on.
-    pub(super) fn none(&self, waits: impl Fn(u32, u64) -> bool) -> bool {
-        self.queue.is_empty() && self.next(waits).is_none()
+    pub(super) fn none(&self) -> bool {
+        self.queue.is_empty() && self.windows.range(..=self.earliest() + self.ahead).all(|(_, places)| places.none())
     }
 
     /// Tasks that wait, and how many of them are held.
     pub(super) fn count(&self) -> (usize, usize) {
         let all = self.windows.values().map(Places::len).sum::<usize>() + self.queue.len();
-        let whole = self.windows.values().flat_map(|places| places.whole.values());
-        (all, whole.chain(&self.queue).filter(|slot| slot.hold.is_some()).count())
+        let held = self.windows.values().map(Places::held).sum::<usize>();
+        (all, held + self.queue.iter().filter(|slot| slot.hold.is_some()).count())
     }
 
     /// Moves tasks to `gone` until there are `most`, the latest first. Those that are put away go whatever `which` says of others.
@@ -208,16 +165,7 @@ impl<T> Ready<T> {
             }
         }
         for (window, places) in self.windows.iter_mut().rev() {
-            while gone.len() < most {
-                let Some(((_, number), record)) = places.away.pop_last() else { break };
-                self.records.put_back(record);
-                gone.away.push((number, *window));
-            }
-            let left = most - gone.len().min(most);
-            let those = places.whole.iter().rev().filter(|(_, slot)| which(slot)).map(|(key, _)| *key).take(left);
-            for key in those.collect::<Vec<_>>() {
-                gone.slots.extend(places.whole.remove(&key));
-            }
+            places.drop_those(*window, most, &which, &mut self.records, gone);
         }
         self.windows.retain(|_, places| places.len() > 0);
     }
@@ -227,12 +175,13 @@ impl<T> Ready<T> {
         if !self.records.may_gather() {
             return Vec::new();
         }
-        self.records.gather(self.windows.values_mut().flat_map(|places| places.away.values_mut()))
+        self.records.gather(self.windows.values_mut().flat_map(Places::records))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::parked::WITHIN;
     use super::*;
     use pager::{ChargeKind, Pager, PagerConfig};
 
@@ -240,11 +189,6 @@ mod tests {
         let charge = pager.charge(ChargeKind::Tasks, 1).unwrap();
         let (restarts, wanted, hold, place) = (0, Vec::new(), None, number);
         Waiting::Whole(Box::new(Slot { number, task: (), charge, restarts, wanted, hold, window, place }))
-    }
-
-    /// At no place does anybody wait.
-    fn nobody(_window: u32, _place: u64) -> bool {
-        false
     }
 
     fn number(waiting: &Waiting<()>) -> u64 {
@@ -261,11 +205,11 @@ mod tests {
         (0..4).for_each(|_| ready.began());
         ready.close();
         for (n, record) in [(0, None), (1, Some(7)), (2, None), (3, Some(8))] {
-            ready.push(record.map_or_else(|| slot(&pager, n, 0), |record| Waiting::away(n, 0, n, record)));
+            ready.push(record.map_or_else(|| slot(&pager, n, 0), |record| Waiting::away(n, 0, n, record)), false);
         }
         assert_eq!(ready.count(), (4, 0));
-        assert_eq!(ready.pop(nobody).map(|waiting| number(&waiting)), Some(0));
-        match ready.pop(nobody) {
+        assert_eq!(ready.pop().map(|waiting| number(&waiting)), Some(0));
+        match ready.pop() {
             Some(Waiting::Away(away)) => assert_eq!((away.number, away.place, away.record), (1, 1, 7)),
             _ => panic!("the task at the second place is in a record"),
         }
@@ -276,46 +220,94 @@ mod tests {
     }
 
     #[test]
-    fn where_some_wait_for_pages_those_that_are_put_away_stay() {
+    fn where_some_wait_for_pages_those_that_have_not_gone_on_stay() {
         let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
-        let of = |window: u32| {
+        // Three at each of three places: one that is put away, one that is whole, one that is either. The pages of one at the second
+        // have come.
+        let of = |window: u32, shut: &[u64], late: bool| {
             let mut ready = Ready::new(true, AHEAD, Records::new(100, &pager));
             (0..9).for_each(|_| ready.began());
             ready.close();
             (0..9).for_each(|_| ready.turned(0, window));
-            // Three at each of three places; of those at the second one is here.
             for n in 0..9 {
                 let place = (n / 3) << WITHIN | n;
-                match (n == 4, slot(&pager, n, window)) {
-                    (true, Waiting::Whole(mut slot)) => {
-                        slot.place = place;
-                        ready.push(Waiting::Whole(slot));
+                let is_shut = late && shut.contains(&(n / 3));
+                match slot(&pager, n, window) {
+                    Waiting::Whole(mut slot) if n == 4 || n % 3 == 1 || n == 8 => {
+                        (slot.place, slot.restarts) = (place, u32::from(n == 4));
+                        ready.push(Waiting::Whole(slot), is_shut);
                     }
-                    _ => ready.push(Waiting::away(n, window, place, n as u32)),
+                    _ => ready.push(Waiting::away(n, window, place, n as u32), is_shut),
                 }
             }
+            if !late {
+                shut.iter().for_each(|place| ready.shut((window, *place)));
+            }
+            assert_eq!(ready.count(), (9, 0));
             ready
         };
-        let all = |mut ready: Ready<()>, waits: &dyn Fn(u32, u64) -> bool| -> Vec<u64> {
-            let order = std::iter::from_fn(|| ready.pop(waits)).map(|waiting| number(&waiting)).collect();
-            assert!(ready.none(waits));
+        let all = |ready: &mut Ready<()>| -> Vec<u64> {
+            let order = std::iter::from_fn(|| ready.pop()).map(|waiting| number(&waiting)).collect();
+            assert!(ready.none());
             order
         };
-        let at = |window: u32, places: &'static [u64]| {
-            move |w: u32, place: u64| w == window && places.contains(&(place >> WITHIN))
+        let order = |window, shut: &[u64]| {
+            let [mut before, mut after] = [false, true].map(|late| of(window, shut, late));
+            let first = all(&mut before);
+            assert_eq!(all(&mut after), first, "who comes to a place where others wait stays, too");
+            for place in shut {
+                before.open((window, *place));
+            }
+            assert_eq!(first.len() + all(&mut before).len(), 9, "none is lost");
+            assert_eq!(before.count(), (0, 0));
+            first
         };
-        assert_eq!(all(of(2), &nobody), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
-        assert_eq!(
-            all(of(2), &at(3, &[0, 1, 2])),
-            [0, 1, 2, 3, 4, 5, 6, 7, 8],
-            "who waits in another window says nothing"
-        );
-        assert_eq!(all(of(2), &at(2, &[0])), [3, 4, 5, 6, 7, 8]);
-        assert_eq!(all(of(2), &at(2, &[1])), [0, 1, 2, 4, 6, 7, 8], "whose pages have come goes on");
-        assert_eq!(all(of(2), &at(2, &[0, 2])), [3, 4, 5]);
-        assert_eq!(all(of(2), &at(2, &[0, 1, 2])), [4]);
-        assert_eq!(all(of(3), &at(3, &[1])), [8, 7, 6, 4, 2, 1, 0]);
-        assert_eq!(all(of(3), &at(3, &[0, 1, 2])), [4]);
+        assert_eq!(order(2, &[]), [0, 1, 2, 4, 3, 5, 6, 7, 8], "of a place whose pages have come first");
+        let mut elsewhere = of(2, &[], false);
+        [0, 1, 2].into_iter().for_each(|place| elsewhere.shut((3, place)));
+        assert_eq!(all(&mut elsewhere).len(), 9, "who waits in another window says nothing");
+        assert_eq!(order(2, &[0]), [4, 3, 5, 6, 7, 8]);
+        assert_eq!(order(2, &[1]), [0, 1, 2, 4, 6, 7, 8], "whose pages have come goes on");
+        assert_eq!(order(2, &[0, 2]), [4, 3, 5]);
+        assert_eq!(order(2, &[0, 1, 2]), [4]);
+        assert_eq!(order(3, &[1]), [8, 7, 6, 4, 2, 1, 0]);
+        assert_eq!(order(3, &[0, 1, 2]), [4]);
+        // Those that came while it was shut are joined by those that come after.
+        let mut ready = of(2, &[1], true);
+        assert_eq!(all(&mut ready), [0, 1, 2, 4, 6, 7, 8]);
+        ready.push(Waiting::away(9, 2, 1 << WITHIN | 4, 9), false);
+        ready.open((2, 1));
+        assert_eq!(all(&mut ready), [3, 9, 5]);
+    }
+
+    #[test]
+    fn who_is_dropped_is_so_wherever_it_waits() {
+        let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
+        let mut ready = Ready::new(true, AHEAD, Records::new(100, &pager));
+        (0..8).for_each(|_| ready.began());
+        ready.close();
+        for n in 0..8 {
+            let (place, is_shut) = ((n / 4) << WITHIN, n >= 4);
+            match slot(&pager, n, 0) {
+                Waiting::Whole(mut slot) if n % 2 == 0 => {
+                    slot.place = place;
+                    ready.push(Waiting::Whole(slot), is_shut);
+                }
+                _ => ready.push(Waiting::away(n, 0, place, n as u32), is_shut),
+            }
+        }
+        let mut gone = Gone::new();
+        ready.drop_those(5, |slot| slot.number != 6, &mut gone);
+        let mut away: Vec<u64> = gone.away.iter().map(|(number, _)| *number).collect();
+        away.sort_unstable();
+        assert_eq!(away, [1, 3, 5, 7], "those that are put away first");
+        assert_eq!(gone.slots.iter().map(|slot| slot.number).collect::<Vec<_>>(), [4]);
+        ready.drop_those(9, |slot| slot.number != 6, &mut gone);
+        assert_eq!(gone.slots.iter().map(|slot| slot.number).collect::<Vec<_>>(), [4, 0, 2]);
+        assert_eq!(ready.count(), (1, 0));
+        assert!(ready.pop().is_none());
+        ready.open((0, 1));
+        assert_eq!(ready.pop().map(|waiting| number(&waiting)), Some(6));
     }
 
     #[test]
@@ -328,19 +320,19 @@ mod tests {
         assert!(!ready.may_begin(), "a batch that is closed takes nobody");
         for (number, window) in [(0, 1), (1, 2), (2, 1)] {
             ready.turned(0, window);
-            ready.push(slot(&pager, number, window));
+            ready.push(slot(&pager, number, window), false);
         }
         // One is still in the first window, and waits for pages.
         assert!(ready.passed().is_none());
         let mut order = Vec::new();
-        while let Some(waiting) = ready.pop(nobody) {
+        while let Some(waiting) = ready.pop() {
             order.push(number(&waiting));
         }
         assert_eq!(order, [2, 0], "the last place first, and none two windows ahead");
-        assert!(ready.none(nobody));
+        assert!(ready.none());
         ready.ended(0);
         assert_eq!(ready.passed(), Some(1));
-        assert_eq!(ready.pop(nobody).map(|slot| number(&slot)), Some(1));
+        assert_eq!(ready.pop().map(|slot| number(&slot)), Some(1));
         for window in [1, 1, 2] {
             assert!(!ready.may_begin());
             ready.ended(window);
@@ -356,13 +348,13 @@ mod tests {
         (0..2).for_each(|_| ready.began());
         ready.close();
         ready.turned(0, 1);
-        ready.push(slot(&pager, 0, 1));
-        assert!(ready.none(nobody) && ready.pop(nobody).is_none());
+        ready.push(slot(&pager, 0, 1), false);
+        assert!(ready.none() && ready.pop().is_none());
         assert!(ready.any_before(2) && !ready.any_before(1));
         ready.turned(0, 1);
-        ready.push(slot(&pager, 1, 1));
+        ready.push(slot(&pager, 1, 1), false);
         assert_eq!(ready.earliest(), 1);
-        assert_eq!(ready.pop(nobody).map(|slot| number(&slot)), Some(1));
+        assert_eq!(ready.pop().map(|slot| number(&slot)), Some(1));
     }
 
     #[test]
@@ -371,15 +363,15 @@ mod tests {
         let mut ready = Ready::new(false, AHEAD, Records::new(0, &pager));
         (0..3).for_each(|n| {
             ready.began();
-            ready.push(slot(&pager, n, 0));
+            ready.push(slot(&pager, n, 0), false);
         });
-        ready.push_first(slot(&pager, 9, 0));
+        ready.push_first(slot(&pager, 9, 0), false);
         ready.close();
         assert!(ready.may_begin());
         let mut gone = Gone::new();
         ready.drop_those(1, |slot| slot.number != 2, &mut gone);
         assert_eq!(gone.slots.iter().map(|slot| slot.number).collect::<Vec<_>>(), [1]);
-        let order: Vec<u64> = std::iter::from_fn(|| ready.pop(nobody)).map(|slot| number(&slot)).collect();
+        let order: Vec<u64> = std::iter::from_fn(|| ready.pop()).map(|slot| number(&slot)).collect();
         assert_eq!(order, [9, 0, 2]);
     }
 }

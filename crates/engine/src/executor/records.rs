@@ -159,9 +159,17 @@ impl<T> Waiting<T> {
         }
     }
 
-    /// Whether it is put away, in a neighbourhood in a window.
-    pub(super) fn is_away_at(&self, window: u32, neighbourhood: u64) -> bool {
-        matches!(self, Self::Away(away) if away.window == window && away.place >> WITHIN == neighbourhood)
+    pub(super) fn place(&self) -> u64 {
+        match self {
+            Self::Whole(slot) => slot.place,
+            Self::Away(away) => away.place,
+        }
+    }
+
+    /// Whether it has not gone on in a window yet, in a neighbourhood.
+    pub(super) fn is_fresh_at(&self, window: u32, neighbourhood: u64) -> bool {
+        let went_on = matches!(self, Self::Whole(slot) if slot.restarts > 0);
+        !went_on && self.window() == window && self.place() >> WITHIN == neighbourhood
     }
 }
 
@@ -314,7 +322,7 @@ where
             }
             Err(Refused { full, alone: true, .. }) => s.fail(too_small(full, "a line under way")),
             // Its record is as it was.
-            Err(Refused { another: true, .. }) => s.lock().ready.push_first(Waiting::Away(away)),
+            Err(Refused { another: true, .. }) => s.lock().push_first(Waiting::Away(away)),
             Err(_) => {
                 drop((task, charge));
                 self.hands.spare.push(away.record);
@@ -353,7 +361,7 @@ where
         self.hand_back();
         let mut q = self.shared.lock();
         let any = !self.mine.is_empty();
-        self.mine.drain(..).for_each(|waiting| q.ready.push_first(waiting));
+        self.mine.drain(..).for_each(|waiting| q.push_first(waiting));
         self.hands.spare.drain(..).for_each(|record| q.ready.records.put_back(record));
         if self.work.record_bytes() > 0 {
             q.ready.records.kept.take_from(&mut self.hands.kept, u64::MAX);

@@ -146,22 +146,37 @@ impl<T> Queue<T> {
         tasks >= self.at_once.min(self.fitting.0) || places >= self.fitting.1
     }
 
-    /// A task that may go on.
-    pub(super) fn pop(&mut self) -> Option<Waiting<T>> {
-        let parked = &self.parked;
-        self.ready.pop(|window, place| parked.any_at(window, place))
+    /// A task waits for a thread from now on, behind the others where no place says otherwise.
+    pub(super) fn push(&mut self, waiting: Waiting<T>) {
+        let shut = self.parked.any_at(waiting.window(), waiting.place());
+        self.ready.push(waiting, shut);
     }
 
-    /// Whether none may.
-    pub(super) fn none_ready(&self) -> bool {
-        self.ready.none(|window, place| self.parked.any_at(window, place))
+    /// The same, before the others.
+    pub(super) fn push_first(&mut self, waiting: Waiting<T>) {
+        let shut = self.parked.any_at(waiting.window(), waiting.place());
+        self.ready.push_first(waiting, shut);
+    }
+
+    /// A task waits for pages, under the token that this gives.
+    pub(super) fn park(&mut self, slot: Box<Slot<T>>) -> usize {
+        let (token, first) = self.parked.park(slot);
+        first.into_iter().for_each(|place| self.ready.shut(place));
+        token
+    }
+
+    /// A wake has come: the task that waited for it, if it is still there.
+    pub(super) fn wake(&mut self, token: usize) -> Option<Waiting<T>> {
+        let (slot, last) = self.parked.wake(token);
+        last.into_iter().for_each(|place| self.ready.open(place));
+        slot.map(Waiting::Whole)
     }
 
     /// A task that may go on, or the number of one that may begin now; of a run through time those begin first.
     pub(super) fn next(&mut self, tasks: u64, windowed: bool) -> Option<Next<T>> {
         let first = if windowed { self.number(tasks).map(Next::Begin) } else { None };
         first.or_else(|| {
-            let ready = if self.enough_wait() { None } else { self.pop() };
+            let ready = if self.enough_wait() { None } else { self.ready.pop() };
             ready.map(Next::Ready).or_else(|| self.number(tasks).map(Next::Begin))
         })
     }
@@ -402,8 +417,8 @@ impl<T: Send> Wake for Shared<T> {
     fn wake(&self, token: u64) {
         let mut q = self.lock();
         // Tasks are parked before their pages are asked for, so it is there, or was dropped.
-        if let Some(slot) = q.parked.wake(token as usize) {
-            q.ready.push(Waiting::Whole(slot));
+        if let Some(waiting) = q.wake(token as usize) {
+            q.push(waiting);
         }
         drop(q);
         self.pager.notify();
