@@ -10,14 +10,17 @@ use std::collections::HashMap;
 /// Bits of a [place](super::Work::place) that say where in a neighbourhood it is.
 pub(super) const WITHIN: u32 = 12;
 
+/// A window, and a neighbourhood in it.
+pub(super) type Where = (u32, u64);
+
 pub(super) struct Parked<T> {
     /// By token. A token is free again when its wake has come, whatever has become of its task.
     slots: Vec<Option<Box<Slot<T>>>>,
-    /// The window and the neighbourhood of each token's task.
-    at: Vec<(u32, u64)>,
+    /// Of each token's task.
+    at: Vec<Where>,
     free: Vec<usize>,
     /// Tasks in each neighbourhood.
-    places: HashMap<(u32, u64), u32, PageHash>,
+    places: HashMap<Where, u32, PageHash>,
 }
 
 impl<T> Parked<T> {
@@ -25,8 +28,8 @@ impl<T> Parked<T> {
         Self { slots: Vec::new(), at: Vec::new(), free: Vec::new(), places: HashMap::default() }
     }
 
-    /// Parks a task, and gives the token under which it waits; and the window and the neighbourhood where it is the first that waits.
-    pub(super) fn park(&mut self, slot: Box<Slot<T>>) -> (usize, Option<(u32, u64)>) {
+    /// Parks a task, and gives the token under which it waits; and where that is, if it is the first there.
+    pub(super) fn park(&mut self, slot: Box<Slot<T>>) -> (usize, Option<Where>) {
         let place = (slot.window, slot.place >> WITHIN);
         let there = self.places.entry(place).or_insert(0);
         *there += 1;
@@ -40,8 +43,8 @@ impl<T> Parked<T> {
         (token, first)
     }
 
-    /// A wake has come: the task that waited for it, if it is still there, and the window and the neighbourhood where it was the last.
-    pub(super) fn wake(&mut self, token: usize) -> (Option<Box<Slot<T>>>, Option<(u32, u64)>) {
+    /// A wake has come: the task that waited for it, if it is still there, and where it was the last that waited.
+    pub(super) fn wake(&mut self, token: usize) -> (Option<Box<Slot<T>>>, Option<Where>) {
         let Some(slot) = self.slots.get_mut(token) else { return (None, None) };
         let (slot, place) = (slot.take(), self.at[token]);
         self.free.push(token);

@@ -11,6 +11,7 @@
 //! 32 MiB, a third of a time step, had read more than a hundred times what they touch when they were stopped; in the order of places they
 //! read it three times, and less since their states are put away.)
 
+use super::parked::Where;
 use super::places::Places;
 use super::records::{Chunk, Records, Waiting};
 use super::shared::{Gone, Slot};
@@ -108,14 +109,14 @@ impl<T> Ready<T> {
     }
 
     /// A task waits for pages in a neighbourhood: who has not gone on there in its window waits, too.
-    pub(super) fn shut(&mut self, (window, neighbourhood): (u32, u64)) {
+    pub(super) fn shut(&mut self, (window, neighbourhood): Where) {
         if let Some(places) = self.windows.get_mut(&window) {
             places.shut(neighbourhood);
         }
     }
 
     /// None does any more.
-    pub(super) fn open(&mut self, (window, neighbourhood): (u32, u64)) {
+    pub(super) fn open(&mut self, (window, neighbourhood): Where) {
         if let Some(places) = self.windows.get_mut(&window) {
             places.open(neighbourhood);
         }
