@@ -20,6 +20,10 @@ enum Fresh<T> {
     Away(u32),
 }
 
+/// A crowd of so many or fewer takes no more room than it needs: where tasks lie far apart most are alone, and room for four would be
+/// twice what a task in the queue is charged with.
+const FEW: usize = 4;
+
 /// Those of a neighbourhood.
 struct Crowd<T> {
     tasks: Vec<(Key, Fresh<T>)>,
@@ -78,6 +82,9 @@ impl<T> Places<T> {
         };
         let crowds = if shut { &mut self.shut } else { &mut self.crowds };
         let crowd = crowds.entry(key.0 >> WITHIN).or_insert_with(Crowd::new);
+        if crowd.tasks.len() < FEW {
+            crowd.tasks.reserve_exact(1);
+        }
         crowd.tasks.push((key, fresh));
         crowd.sorted = crowd.tasks.len() == 1;
         self.fresh += 1;
