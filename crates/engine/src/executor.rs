@@ -552,8 +552,11 @@ where
             let (window, neighbourhood) = (slot.window, slot.place >> parked::WITHIN);
             let token = q.park(slot);
             // Those beside it would lack the same pages.
-            while self.mine.front().is_some_and(|waiting| waiting.is_fresh_at(window, neighbourhood)) {
-                self.mine.pop_front().into_iter().for_each(|waiting| q.push(waiting));
+            for _ in 0..self.mine.len() {
+                match self.mine.pop_front() {
+                    Some(waiting) if waiting.is_fresh_at(window, neighbourhood) => q.push(waiting),
+                    other => self.mine.extend(other),
+                }
             }
             token
         };
@@ -562,6 +565,11 @@ where
             // No wake comes.
             if let Some(waiting) = q.wake(token) {
                 q.push_first(waiting);
+            }
+            drop(q);
+            // Who found the others beside it kept back may wait.
+            if W::WINDOWED && s.waiting.load(Relaxed) > 0 {
+                s.pager.notify();
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::records::Waiting;
 use super::{Thread, Work};
 use field::error::FieldError;
+use field::space::LANES;
 use kernels::streamline::Progress;
 use pager::{Full, Pager};
 use std::sync::atomic::Ordering::*;
@@ -79,17 +80,19 @@ where
     /// Hands back the tasks in this thread's lanes, and drops half of those that nobody steps. False when there are none, and none
     /// in another thread's lanes either.
     fn make_way(&mut self) -> bool {
-        for (lane, outcome) in self.lanes.iter_mut().zip(&mut self.outcomes) {
+        for lane in 0..LANES {
             // Those that are done stay: they are about to be handed over.
-            if outcome.progress == Progress::Done {
+            if self.outcomes[lane].progress == Progress::Done {
                 continue;
             }
-            if let Some(mut slot) = lane.take() {
+            if let Some(mut slot) = self.lanes[lane].take() {
                 // What a step lacked is found again by the next; one that was made is noted.
-                outcome.missing.clear();
-                if outcome.progress == Progress::Yield {
+                self.outcomes[lane].missing.clear();
+                if self.outcomes[lane].progress == Progress::Yield {
                     self.shared.stepped(&mut slot);
                 }
+                // It may have gone far since it was last looked at.
+                slot.place = self.place(&slot);
                 self.shared.lock().push_first(Waiting::Whole(slot));
             }
         }

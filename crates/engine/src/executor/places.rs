@@ -1,9 +1,9 @@
 //! Tasks of one window that wait for a thread, by where they are.
 //!
 //! Those that have not gone on in the window yet wait in *crowds*, one for each neighbourhood: what one of them lacks the others would
-//! lack, too. So while a task waits for pages in a neighbourhood its crowd is *shut*, and none of it makes a step in vain. (When
-//! only those that are put away were kept back, 10,000 particles in 200 windows at 512 MiB, on a disk that was slow for a while, made 1.5
-//! million steps in vain and took 22.9 s of processor time where they take 11.6 so, and 11.1 and 9.8 where the disk was fast.)
+//! mostly lack, too. So while a task waits for pages in a neighbourhood its crowd is *shut*, and none of it makes a step in vain. It is
+//! shut, too, where the task that waits is amid the window and lacks the page beyond: the crowd then waits for what it may not need, and
+//! the thread has others. The figures stand in ARCHITECTURE.md.
 
 use super::parked::WITHIN;
 use super::records::{Records, Waiting};
@@ -20,31 +20,43 @@ enum Fresh<T> {
     Away(u32),
 }
 
-/// A crowd of so many or fewer takes no more room than it needs: where tasks lie far apart most are alone, and room for four would be
-/// twice what a task in the queue is charged with.
+/// A crowd of so many or fewer takes no more room than it needs: where tasks lie far apart most are alone.
 const FEW: usize = 4;
 
 /// Those of a neighbourhood.
 struct Crowd<T> {
     tasks: Vec<(Key, Fresh<T>)>,
-    /// 1. If so, the one that goes on next is the last.
-    sorted: bool,
+    /// The one that goes on next is the last: they are put in order when the first goes on, and who comes later goes before them. (All
+    /// read the same pages. To keep the order, each that came would cost a sort of all under the lock of the queue.)
+    begun: bool,
 }
 
 impl<T> Crowd<T> {
     fn new() -> Self {
-        Self { tasks: Vec::new(), sorted: true }
+        Self { tasks: Vec::new(), begun: false }
     }
 
     /// The next that goes on.
     fn pop(&mut self, low_first: bool) -> Option<(Key, Fresh<T>)> {
-        if !core::mem::replace(&mut self.sorted, true) {
+        if !core::mem::replace(&mut self.begun, true) {
             self.tasks.sort_unstable_by_key(|(key, _)| *key);
             if low_first {
                 self.tasks.reverse();
             }
         }
-        self.tasks.pop()
+        let next = self.tasks.pop();
+        // Others grow while this one shrinks.
+        if self.tasks.capacity() > FEW.max(4 * self.tasks.len()) {
+            self.tasks.shrink_to(2 * self.tasks.len());
+        }
+        next
+    }
+
+    fn push(&mut self, key: Key, fresh: Fresh<T>) {
+        if self.tasks.len() < FEW {
+            self.tasks.reserve_exact(1);
+        }
+        self.tasks.push((key, fresh));
     }
 }
 
@@ -53,17 +65,26 @@ pub(super) struct Places<T> {
     low_first: bool,
     /// Those whose pages have come.
     woken: BTreeMap<Key, Box<Slot<T>>>,
-    /// 1. No crowd is empty.
+    /// 1. No crowd is empty. 2. Of a neighbourhood there is one at most: in `shut` while tasks wait there, else here.
     crowds: BTreeMap<u64, Crowd<T>>,
-    /// Crowds at places where others wait for pages.
+    /// Those at places where others wait for pages.
     shut: BTreeMap<u64, Crowd<T>>,
     /// Tasks in all crowds.
     fresh: usize,
+    /// Of them those in crowds that are shut.
+    kept_back: usize,
 }
 
 impl<T> Places<T> {
     pub(super) fn new(low_first: bool) -> Self {
-        Self { low_first, woken: BTreeMap::new(), crowds: BTreeMap::new(), shut: BTreeMap::new(), fresh: 0 }
+        Self {
+            low_first,
+            woken: BTreeMap::new(),
+            crowds: BTreeMap::new(),
+            shut: BTreeMap::new(),
+            fresh: 0,
+            kept_back: 0,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -82,31 +103,30 @@ impl<T> Places<T> {
         };
         let crowds = if shut { &mut self.shut } else { &mut self.crowds };
         let crowd = crowds.entry(key.0 >> WITHIN).or_insert_with(Crowd::new);
-        if crowd.tasks.len() < FEW {
-            crowd.tasks.reserve_exact(1);
-        }
-        crowd.tasks.push((key, fresh));
-        crowd.sorted = crowd.tasks.len() == 1;
+        crowd.push(key, fresh);
         self.fresh += 1;
+        self.kept_back += usize::from(shut);
     }
 
     /// Others wait for pages in a neighbourhood now.
     pub(super) fn shut(&mut self, neighbourhood: u64) {
         if let Some(crowd) = self.crowds.remove(&neighbourhood) {
-            join(&mut self.shut, neighbourhood, crowd);
+            self.kept_back += crowd.tasks.len();
+            self.shut.insert(neighbourhood, crowd);
         }
     }
 
     /// No others do any more.
     pub(super) fn open(&mut self, neighbourhood: u64) {
         if let Some(crowd) = self.shut.remove(&neighbourhood) {
-            join(&mut self.crowds, neighbourhood, crowd);
+            self.kept_back -= crowd.tasks.len();
+            self.crowds.insert(neighbourhood, crowd);
         }
     }
 
-    /// Whether none may go on.
-    pub(super) fn none(&self) -> bool {
-        self.woken.is_empty() && self.crowds.is_empty()
+    /// How many may go on.
+    pub(super) fn may_go_on(&self) -> usize {
+        self.len() - self.kept_back
     }
 
     /// The next that may go on.
@@ -150,7 +170,7 @@ impl<T> Places<T> {
         })
     }
 
-    /// Moves tasks to `gone` until there are `most`, the latest first; see [`super::ready::Ready::drop_those`].
+    /// Moves tasks to `gone` until there are `most`: those that are put away before others, and woken ones last; see [`super::ready::Ready::drop_those`].
     pub(super) fn drop_those(
         &mut self,
         window: u32,
@@ -160,7 +180,7 @@ impl<T> Places<T> {
         gone: &mut Gone<T>,
     ) {
         for whole in [false, true] {
-            for crowds in [&mut self.shut, &mut self.crowds] {
+            for (shut, crowds) in [(true, &mut self.shut), (false, &mut self.crowds)] {
                 for crowd in crowds.values_mut().rev() {
                     let left = most.saturating_sub(gone.len());
                     let goes = |(_, fresh): &mut (Key, Fresh<T>)| match fresh {
@@ -169,6 +189,7 @@ impl<T> Places<T> {
                     };
                     for (key, fresh) in crowd.tasks.extract_if(.., goes).take(left) {
                         self.fresh -= 1;
+                        self.kept_back -= usize::from(shut);
                         match fresh {
                             Fresh::Whole(slot) => gone.slots.push(slot),
                             Fresh::Away(record) => {
@@ -189,13 +210,36 @@ impl<T> Places<T> {
     }
 }
 
-/// Puts a crowd with that of its neighbourhood.
-fn join<T>(crowds: &mut BTreeMap<u64, Crowd<T>>, neighbourhood: u64, mut crowd: Crowd<T>) {
-    let there = crowds.entry(neighbourhood).or_insert_with(Crowd::new);
-    if there.tasks.is_empty() {
-        *there = crowd;
-    } else {
-        there.tasks.append(&mut crowd.tasks);
-        there.sorted = false;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::executor::OF_RECORD;
+
+    /// Bytes that entries take: of one that is alone with its place in the map, at its most.
+    fn bytes(places: &Places<()>) -> usize {
+        let of = |crowd: &Crowd<()>| crowd.tasks.capacity() * size_of::<(Key, Fresh<()>)>();
+        let crowds = places.crowds.values().chain(places.shut.values());
+        crowds.map(|crowd| of(crowd) + if crowd.tasks.len() < FEW { 16 + 74 } else { 0 }).sum()
+    }
+
+    #[test]
+    fn what_crowds_take_is_charged_with_their_records() {
+        let away = |number: u64, place: u64| Waiting::away(number, 0, place, number as u32);
+        // Each alone, all in one, and some in each; and whatever has gone on.
+        for each in [1, 2, 3, 5, 40, 4000] {
+            let mut places = Places::<()>::new(true);
+            for n in 0..4000 {
+                places.push(away(n, (n / each) << WITHIN), false);
+                assert!(bytes(&places) <= OF_RECORD * places.len(), "{n} of {each}: {}", bytes(&places));
+            }
+            for n in 0..4000 {
+                let Some(Waiting::Away(next)) = places.pop(0) else { panic!("{n} of {each}") };
+                assert_eq!(next.number, n, "low first");
+                // In the last few of a crowd its room is that of a few.
+                let most = OF_RECORD * places.len() + FEW * size_of::<(Key, Fresh<()>)>() + 90;
+                assert!(bytes(&places) <= most, "{n} of {each}: {}", bytes(&places));
+            }
+            assert!(places.pop(0).is_none() && places.crowds.is_empty() && places.len() == 0);
+        }
     }
 }

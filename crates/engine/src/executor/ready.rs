@@ -128,7 +128,7 @@ impl<T> Ready<T> {
             return self.queue.pop_front().map(Waiting::Whole);
         }
         let last = self.earliest() + self.ahead;
-        let (&window, places) = self.windows.range_mut(..=last).find(|(_, places)| !places.none())?;
+        let (&window, places) = self.windows.range_mut(..=last).find(|(_, places)| places.may_go_on() > 0)?;
         let next = places.pop(window);
         if places.len() == 0 {
             self.windows.remove(&window);
@@ -136,19 +136,20 @@ impl<T> Ready<T> {
         next
     }
 
-    /// Tasks that wait in the first window where any does.
+    /// Tasks that may go on in the first window where any may.
     pub(super) fn in_first(&self) -> usize {
-        self.windows.first_key_value().map_or(0, |(_, places)| places.len())
+        self.windows.values().map(Places::may_go_on).find(|tasks| *tasks > 0).unwrap_or(0)
     }
 
     /// Whether a task may go on in a window before this one.
     pub(super) fn any_before(&self, window: u32) -> bool {
-        self.windows.range(..window).next().is_some()
+        self.windows.range(..window).any(|(_, places)| places.may_go_on() > 0)
     }
 
     /// Whether no task may go on.
     pub(super) fn none(&self) -> bool {
-        self.queue.is_empty() && self.windows.range(..=self.earliest() + self.ahead).all(|(_, places)| places.none())
+        let mut windows = self.windows.range(..=self.earliest() + self.ahead);
+        self.queue.is_empty() && windows.all(|(_, places)| places.may_go_on() == 0)
     }
 
     /// Tasks that wait, and how many of them are held.
@@ -158,7 +159,8 @@ impl<T> Ready<T> {
         (all, held + self.queue.iter().filter(|slot| slot.hold.is_some()).count())
     }
 
-    /// Moves tasks to `gone` until there are `most`, the latest first. Those that are put away go whatever `which` says of others.
+    /// Moves tasks to `gone` until there are `most`, those of the latest window first. Those that are put away go whatever `which` says of
+    /// others.
     pub(super) fn drop_those(&mut self, most: usize, which: impl Fn(&Slot<T>) -> bool, gone: &mut Gone<T>) {
         for at in (0..self.queue.len()).rev() {
             if gone.len() < most && which(&self.queue[at]) {
@@ -273,12 +275,19 @@ mod tests {
         assert_eq!(order(2, &[0, 1, 2]), [4]);
         assert_eq!(order(3, &[1]), [8, 7, 6, 4, 2, 1, 0]);
         assert_eq!(order(3, &[0, 1, 2]), [4]);
-        // Those that came while it was shut are joined by those that come after.
-        let mut ready = of(2, &[1], true);
-        assert_eq!(all(&mut ready), [0, 1, 2, 4, 6, 7, 8]);
-        ready.push(Waiting::away(9, 2, 1 << WITHIN | 4, 9), false);
-        ready.open((2, 1));
-        assert_eq!(all(&mut ready), [3, 9, 5]);
+        // Shares are of those that may go on.
+        let mut ready = of(2, &[0, 1], true);
+        assert_eq!((ready.in_first(), ready.any_before(3)), (4, true));
+        assert_eq!(all(&mut ready), [4, 6, 7, 8]);
+        assert_eq!((ready.in_first(), ready.any_before(3), ready.count()), (0, false, (5, 0)));
+        // Who comes when some of a crowd have gone on goes next.
+        ready.open((2, 0));
+        assert_eq!((ready.in_first(), ready.pop().map(|waiting| number(&waiting))), (3, Some(0)));
+        ready.push(Waiting::away(9, 2, 2, 9), false);
+        ready.shut((2, 0));
+        assert_eq!(ready.in_first(), 0);
+        ready.open((2, 0));
+        assert_eq!(all(&mut ready), [9, 1, 2]);
     }
 
     #[test]

@@ -438,3 +438,55 @@ impl<T> Drop for Leaving<'_, T> {
         self.0.caller.unpark();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::parked::WITHIN;
+    use super::super::ready::AHEAD;
+    use super::super::records::Records;
+    use super::*;
+    use pager::{ChargeKind, PagerConfig};
+
+    /// Tasks of two neighbourhoods; one waits for pages in the first, then another, and one of them is dropped while it waits.
+    #[test]
+    fn a_crowd_goes_on_when_the_last_wake_has_come_whatever_became_of_the_tasks() {
+        let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
+        let load = Load { tasks: 6, workers: 1, active: 6, at_once: usize::MAX };
+        let mut q: Queue<()> = Queue::new(&load, Ready::new(true, AHEAD, Records::new(0, &pager)));
+        let slot = |number: u64| {
+            let charge = pager.charge(ChargeKind::Tasks, 1).unwrap();
+            let (restarts, wanted, hold, window, place) = (0, Vec::new(), None, 0, (number % 2) << WITHIN);
+            Box::new(Slot { number, task: (), charge, restarts, wanted, hold, window, place })
+        };
+        let parked = |number: u64| {
+            let mut slot = slot(number);
+            slot.restarts = 1;
+            slot
+        };
+        (0..6).for_each(|_| q.ready.began());
+        q.ready.close();
+        q.push(Waiting::Whole(slot(2)));
+        let first = q.park(parked(0));
+        let second = q.park(parked(4));
+        // One was there before, one comes after, one is elsewhere.
+        q.push_first(Waiting::Whole(slot(6)));
+        q.push(Waiting::Whole(slot(1)));
+        let next = |q: &mut Queue<()>| match q.ready.pop() {
+            Some(Waiting::Whole(slot)) => Some(slot.number),
+            _ => None,
+        };
+        assert_eq!((next(&mut q), next(&mut q), q.ready.none()), (Some(1), None, true));
+        let mut gone = Gone::new();
+        q.parked.drop_those(1, |slot| slot.number == 4, &mut gone);
+        assert_eq!(gone.len(), 1);
+        assert!(q.ready.none(), "its wake has not come");
+        assert!(q.wake(second).is_none() && q.ready.none(), "nobody wakes, and the other still waits");
+        let woken = q.wake(first).expect("it was there");
+        q.push(woken);
+        // A token that is free again says nothing of who had it.
+        let third = q.park(parked(1));
+        assert_eq!(q.ready.in_first(), 3);
+        assert_eq!([next(&mut q), next(&mut q), next(&mut q), next(&mut q)], [Some(0), Some(2), Some(6), None]);
+        assert!(q.wake(third).is_some() && q.wake(99).is_none());
+    }
+}
