@@ -285,7 +285,7 @@ where
                 let waiting = q.at_once.min(q.fitting.0) / (LANES * workers);
                 let more = (q.ready.in_first() / (2 * workers)).min(TOGETHER).min(waiting);
                 self.mine.extend((1..more).map_while(|_| q.ready.pop()));
-                self.hands.take(core::iter::once(first).chain(&mut self.mine), &mut q.ready.records);
+                self.hands.take(first, &mut self.mine, &mut q.ready.records);
             }
             next
         };
@@ -323,12 +323,14 @@ where
     }
 
     /// Has the processor load what some of those that this thread takes next will read: a particle that begins a window reads some twenty
-    /// lines that no other has read, and waited for them for a quarter of the time. (Not of those that are put away: where they are stands
-    /// in their records.)
+    /// lines that no other has read, and waited for them for a quarter of the time.
     fn prefetch(&mut self, which: core::ops::Range<usize>) {
         for waiting in self.mine.range(which.start.min(self.mine.len())..which.end.min(self.mine.len())) {
-            if let Waiting::Whole(slot) = waiting {
-                self.work.prefetch(&mut self.context, &slot.task);
+            match waiting {
+                Waiting::Whole(slot) => self.work.prefetch(&mut self.context, &slot.task),
+                Waiting::Away(away) => {
+                    self.work.prefetch_away(&mut self.context, away.window, self.hands.taken(away));
+                }
             }
         }
     }
@@ -496,10 +498,11 @@ where
 
     /// Tells the work that the run has come to another window, if it has.
     fn passed(&mut self, window: Option<u32>) {
-        if window.is_some() {
-            self.ask_ahead();
-        }
-        let ahead = window.map_or_else(Vec::new, |window| self.work.passed(window));
+        let Some(window) = window else { return };
+        self.ask_ahead();
+        let ahead = self.work.passed(window);
+        let waiting = self.work.waiting(self.shared.limit.load(Relaxed));
+        self.shared.lock().may_wait(waiting);
         if !ahead.is_empty() {
             self.shared.pager.request(&ahead, 0, &self.nobody, Priority::Prefetch);
         }

@@ -13,6 +13,7 @@ mod handover;
 mod identity;
 pub mod info;
 mod leaving;
+mod likely;
 pub mod limits;
 mod linetask;
 mod march;

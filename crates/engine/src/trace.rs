@@ -6,6 +6,7 @@ use crate::executor::{self, Load, RunStats, OF_RECORD};
 use crate::handover::Sink;
 pub use crate::handover::{line_layout, provenance};
 use crate::leaving::Leaving;
+use crate::likely::Likely;
 use crate::limits::{
     enough_limit, kept_away, least_limit, line_bytes, more_than, results_budget, window_bytes, would_do, KEPT_LEAST,
     KEPT_POINTS, OF_STATES,
@@ -305,6 +306,7 @@ impl Job<'_> {
                 roomy: AtomicBool::new(true),
                 window: AtomicU32::new(0),
                 leaving: Leaving::default(),
+                likely: Likely::default(),
                 whole_step: need.whole_step,
                 holds: AtomicBool::new(false),
                 units: spec.path.as_ref().and_then(|p| p.units.as_ref()),

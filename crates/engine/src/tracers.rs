@@ -95,6 +95,8 @@ pub(crate) trait Tracer: Sync {
     fn take_up(&self, _from: &[u8]) -> Option<Self::Line> {
         None
     }
+    /// As [`Self::prefetch`], of a line that was put away and is in a window.
+    fn prefetch_away(&self, _flow: &mut Self::Flow, _window: u32, _from: &[u8]) {}
     /// See [`UnsteadyLine::AWAY_BYTES`].
     const AWAY_BYTES: usize = 0;
     /// Bytes that a line through time comes to, as far as they can be told, beside the points of one window.
@@ -116,6 +118,8 @@ pub(crate) trait Tracer: Sync {
     /// Of a page of a zone whose last line has left a window adds what nobody wants any more (of the time step that only this window and those
     /// before it need) to the first, and what the next window wants to the second.
     fn left(&self, _window: u32, _page: ZonePage, _pages: &mut [Vec<PageId>; 2]) {}
+    /// Of pages of points that lines want in a window adds what the window after it reads that this one does not.
+    fn after(&self, _window: u32, _pages: &[ZonePage], _of: &mut Vec<PageId>) {}
     /// Pages to read ahead when the run has come to a window, wherever lines are.
     fn coming(&self, _window: u32) -> Vec<PageId> {
         Vec::new()
@@ -203,6 +207,17 @@ impl<L: UnsteadyLine> Unsteady<L> {
             series.fields.first().map_or_else(Vec::new, |fields| zones.iter().zip(&**fields).map(of_zone).collect());
         Self { zones, series, order, options, components, ahead, arrays, wanted }
     }
+
+    /// The time step that a window needs and none before it: the one at its far end, or, where steps hold, its only one.
+    fn far(&self, window: u32) -> u32 {
+        let times = L::times(&self.options);
+        let interval = self.series.interval_of(window, times);
+        if times[1] >= times[0] && self.series.linear {
+            self.series.next(interval)
+        } else {
+            interval
+        }
+    }
 }
 
 impl<L: UnsteadyLine> Tracer for Unsteady<L> {
@@ -260,6 +275,11 @@ impl<L: UnsteadyLine> Tracer for Unsteady<L> {
     fn take_up(&self, from: &[u8]) -> Option<L> {
         L::take_up(&mut Saved(from), self.components)
     }
+    fn prefetch_away(&self, flow: &mut Self::Flow, window: u32, from: &[u8]) {
+        if let Some(cell) = L::away_at(&mut Saved(from)) {
+            flow.prefetch(self.series.interval_of(window, L::times(&self.options)), cell);
+        }
+    }
     const AWAY_BYTES: usize = L::AWAY_BYTES;
     fn most_bytes(&self) -> usize {
         L::most_bytes(&self.options)
@@ -313,20 +333,26 @@ impl<L: UnsteadyLine> Tracer for Unsteady<L> {
             }
         }
     }
+    fn after(&self, window: u32, pages: &[ZonePage], of: &mut Vec<PageId>) {
+        let [here, far] = [window, window.saturating_add(1)].map(|window| self.far(window));
+        if here == far {
+            return;
+        }
+        // As they lie: a zone's pages of an array one behind the other.
+        for zone in pages.chunk_by(|a, b| a.0 == b.0) {
+            let Some(number) = zone.first().map(|(number, _)| *number as usize) else { continue };
+            let arrays = self.wanted.get(number).into_iter().flatten().map(|a| &self.zones[number].arrays[*a]);
+            for array in arrays.filter(|a| !a.steady) {
+                of.extend(zone.iter().map(|(_, page)| PageId::new(array.id, far, *page)));
+            }
+        }
+    }
     fn coming(&self, window: u32) -> Vec<PageId> {
         let ReadAhead::Steps(count) = self.ahead else { return Vec::new() };
         let count = count.min(self.series.times.len() as u32);
-        let times = L::times(&self.options);
         // The step at the far end of the window, and those behind it, of which the windows before have asked for all but the last.
         let fresh = if window == 0 { 0..=count } else { count..=count };
-        let far = fresh.map(|n| {
-            let interval = self.series.interval_of(window.saturating_add(n), times);
-            if times[1] >= times[0] {
-                self.series.next(interval)
-            } else {
-                interval
-            }
-        });
+        let far = fresh.map(|n| self.far(window.saturating_add(n)));
         let mut pages = Vec::new();
         for step in far {
             for (zone, fields) in self.zones.iter().zip(self.series.fields[step as usize].iter()) {

@@ -4,7 +4,7 @@
 use crate::boxes::{merge, Bounds, EMPTY};
 use crate::catalog::DType;
 use crate::cell::FACE_TOLERANCE;
-use crate::simd::V4;
+use crate::simd::{prefetch, V4};
 use crate::translate::Translation;
 use crate::uniform::Uniform;
 use pager::error::PageError;
@@ -538,35 +538,20 @@ impl Grain {
     /// Hints that the corners of a cell are wanted soon.
     #[inline(always)]
     pub fn prefetch(&self, point: usize, step: [usize; 3]) {
-        #[cfg(target_arch = "x86_64")]
         for row in 0..4 {
             let at =
                 point * self.stride[0] + (row & 1) * step[1] * self.stride[1] + (row >> 1) * step[2] * self.stride[2];
             let first = self.base.wrapping_add(at * self.dtype.size());
-            // SAFETY: a prefetch of any address is harmless. The second covers pairs that straddle two lines.
-            unsafe {
-                use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-                _mm_prefetch::<_MM_HINT_T0>(first.cast());
-                _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(2 * self.stride[0] * self.dtype.size() - 1).cast());
-            }
+            prefetch(first);
+            // Pairs may straddle two lines.
+            prefetch(first.wrapping_add(2 * self.stride[0] * self.dtype.size() - 1));
         }
-        // Elsewhere there is no hint to give.
-        #[cfg(not(target_arch = "x86_64"))]
-        let _unused = (point, step);
     }
 
     /// Hints that a point is wanted soon.
     #[inline(always)]
     pub fn prefetch_point(&self, point: usize) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch of any address is harmless.
-        unsafe {
-            use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-            _mm_prefetch::<_MM_HINT_T0>(self.base.wrapping_add(point * self.stride[0] * self.dtype.size()).cast());
-        }
-        // Elsewhere there is no hint to give.
-        #[cfg(not(target_arch = "x86_64"))]
-        let _unused = point;
+        prefetch(self.base.wrapping_add(point * self.stride[0] * self.dtype.size()));
     }
 
     #[inline(always)]

@@ -473,6 +473,23 @@ mod imp {
 
 pub use imp::V4;
 
+/// Hints that the line of a processor's cache in which an address lies is wanted soon. Any address will do; nothing is read of it.
+#[inline(always)]
+pub fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch of any address is harmless.
+    unsafe {
+        use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    // Elsewhere there is no hint to give.
+    #[cfg(not(target_arch = "x86_64"))]
+    let _unused = address;
+}
+
+/// Bytes of such a line.
+pub const CACHE_LINE: usize = 64;
+
 impl V4 {
     /// Whether x, y and z are numbers.
     #[inline(always)]

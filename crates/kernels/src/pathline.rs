@@ -151,6 +151,10 @@ impl UnsteadyLine for Pathline {
         Some(p)
     }
 
+    fn away_at(from: &mut Saved<'_>) -> Option<CellId> {
+        from.place_short().map(|place| place.spot.cell)
+    }
+
     const AWAY_BYTES: usize = 8 * (7 + 3 + 3 + 5 + 2 + 3);
 
     fn fail(&mut self) {

@@ -143,6 +143,10 @@ pub trait UnsteadyLine: Send + Sized {
     fn take_up(_from: &mut Saved<'_>, _fields: usize) -> Option<Self> {
         None
     }
+    /// The cell in which one is that was put away.
+    fn away_at(_from: &mut Saved<'_>) -> Option<CellId> {
+        None
+    }
     /// Bytes that [`Self::put_away`] writes as a rule, beside the points of its line and with none of them; none, of kinds that cannot.
     const AWAY_BYTES: usize = 0;
     /// Ends the line because a page of it failed.

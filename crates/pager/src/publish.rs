@@ -5,9 +5,9 @@ use crate::event::Event;
 use crate::frames::{state, used};
 use crate::ledger::ChargeKind;
 use crate::pager::Pager;
-use crate::pump::staged_segment;
+use crate::pump::{buffer, staged_segment};
 use crate::source::Completion;
-use crate::state::{Active, Encoded, State, Waiter, NONE};
+use crate::state::{Active, Encoded, Part, State, Waiter, NONE};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
@@ -28,7 +28,8 @@ impl Completion for Pager {
         self.emit(|| Event::ReadEnd { read: token, ok: result.is_ok() });
         let mut arrived = 0;
         let alone = read.parts.len() == 1;
-        for (active, segment) in read.parts {
+        share(&st, &read.parts);
+        for Part { active, segment, .. } in read.parts {
             let result = match &result {
                 Err(PageErrorKind::Short { have, .. }) if whole(&st, active, segment, *have) => Ok(()),
                 other => other.clone(),
@@ -68,6 +69,18 @@ impl Completion for Pager {
             self.finish(st);
         }
         self.idlers.add_work(arrived);
+    }
+}
+
+/// Copies the bytes that were read once for two parts of a completed read from the first to the second.
+fn share(st: &State, parts: &[Part]) {
+    for pair in parts.windows(2).filter(|pair| pair[1].shared > 0) {
+        let (Some(from), Some(to)) = (buffer(st, pair[0]), buffer(st, pair[1])) else { continue };
+        let shared = pair[1].shared as usize;
+        // SAFETY: the read is completed, so that no source writes to either any more; both are buffers of entries that wait for this
+        // very read and therefore are there, different ones, and neither is shorter, which was looked at when they were joined. What
+        // was not read is read again before it is looked at.
+        unsafe { std::ptr::copy_nonoverlapping(from.ptr.add(from.len - shared), to.ptr, shared) };
     }
 }
 

@@ -9,7 +9,7 @@ use crate::pager::Pager;
 use crate::policy::Need;
 use crate::request::page_name;
 use crate::source::{Buffer, Completion, Read, Source};
-use crate::state::{Active, Job, Reading, Stage, Staged, State, Waiter};
+use crate::state::{Active, Job, Part, Reading, Stage, Staged, State, Waiter};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{fence, Ordering::*};
 use std::sync::{Arc, MutexGuard};
@@ -149,33 +149,38 @@ impl Pager {
 
     /// Takes the first staged segment with those that follow it in the source.
     fn next_read(&self, st: &mut State) -> Option<(SourceId, Read)> {
+        let block = self.files.direct_block();
         let first = st.staged.pop_front()?;
-        let mut parts = vec![(first.active, first.segment)];
-        let mut buffers = vec![buffer(st, first)?];
+        let mut parts = vec![Part { active: first.active, segment: first.segment, shared: 0 }];
+        let mut buffers = vec![buffer(st, parts[0])?];
         let mut end = first.offset.checked_add(first.len as u64)?;
+        let mut before = first.len;
         while let Some(&next) = st.staged.front() {
             let len = (end - first.offset) as usize;
             if first.solo
                 || next.solo
                 || next.source != first.source
-                || next.offset != end
                 || parts.len() >= JOIN_SEGMENTS
                 || len + next.len > JOIN_BYTES
             {
                 break;
             }
+            let Some(shared) = shared(end, before, &next, block) else { break };
             st.staged.pop_front();
-            let Some(b) = buffer(st, next) else { continue };
-            parts.push((next.active, next.segment));
+            let part = Part { active: next.active, segment: next.segment, shared: shared as u32 };
+            let Some(b) = buffer(st, part) else { continue };
+            let b = Buffer { ptr: b.ptr.wrapping_add(shared), len: b.len - shared };
+            parts.push(part);
             match buffers.last_mut() {
                 // Neighbours in the source that are neighbours in the frame too.
                 Some(last) if last.ptr.wrapping_add(last.len) == b.ptr => last.len += b.len,
                 _ => buffers.push(b),
             }
-            end += next.len as u64;
+            end += b.len as u64;
+            before = next.len;
         }
-        for &(active, _) in &parts {
-            if let Some(a) = st.active.get_mut(active) {
+        for part in &parts {
+            if let Some(a) = st.active.get_mut(part.active) {
                 a.issued += 1;
             }
         }
@@ -219,12 +224,23 @@ impl Pager {
             }
         }
         if staged == 0 && st.demand.is_empty() {
-            // As many as can be read at once: a page demanded a moment later must not queue behind prefetches.
+            // As many as can be read at once: a page demanded a moment later must not queue behind prefetches. Pages one behind the
+            // other are one read, as a rule.
             let free = self.readers.saturating_sub(st.in_flight);
-            while staged < free && st.active_bytes <= self.ledger.limit() / 4 {
+            let (mut runs, mut last) = (0, None);
+            while st.active_bytes <= self.ledger.limit() / 4 && staged < window {
                 let Some(flight) = st.head(false) else { break };
+                let id = st.flights.get(flight).map(|f| f.id);
+                let goes_on = id.zip(last).is_some_and(|(id, last)| follows(id, last));
+                if runs >= free && !goes_on {
+                    break;
+                }
                 match self.start(st, flight, Need::Prefetch) {
-                    Start::Started => staged += 1,
+                    Start::Started => {
+                        staged += 1;
+                        runs += usize::from(!goes_on);
+                        last = id;
+                    }
                     Start::Moved => {}
                     Start::Full => {
                         st.tally.prefetch_dropped += 1;
@@ -502,14 +518,30 @@ fn widen(job: &mut Job, block: u64) {
     job.encoded_len = len;
 }
 
-fn buffer(st: &State, s: Staged) -> Option<Buffer> {
-    let a = st.active.get(s.active)?;
-    let (base, at) = match a.segments.get(s.segment as usize)?.to {
+/// How many bytes of a segment a read has that ends at `end`, where the segment can be joined to it: none of one that begins there, or,
+/// where whole blocks are read ([`widen`]), the block in which one page ends and the next begins. `before`: the length of the read's
+/// last segment.
+fn shared(end: u64, before: usize, next: &Staged, block: Option<u64>) -> Option<usize> {
+    let shared = end.checked_sub(next.offset)?;
+    let one_block = Some(shared) == block && shared < next.len as u64 && shared <= before as u64;
+    (shared == 0 || one_block).then_some(shared as usize)
+}
+
+/// Whether a page is the next one of another's array and step.
+fn follows(id: PageId, last: PageId) -> bool {
+    (id.array, id.step) == (last.array, last.step) && last.page.checked_add(1) == Some(id.page)
+}
+
+/// Where the bytes of a part's whole segment go.
+pub(crate) fn buffer(st: &State, part: Part) -> Option<Buffer> {
+    let a = st.active.get(part.active)?;
+    let segment = a.segments.get(part.segment as usize)?;
+    let (base, at) = match segment.to {
         Target::Frame(at) => (a.ptr, at),
         Target::Encoded(at) => (a.encoded.as_ref()?.place().0, at),
     };
     // `sound` checked that the segment lies inside.
-    Some(Buffer { ptr: base.wrapping_add(at), len: s.len })
+    Some(Buffer { ptr: base.wrapping_add(at), len: segment.len })
 }
 
 pub(crate) fn staged_segment(active: u32, index: usize, s: &Segment, solo: bool) -> Staged {

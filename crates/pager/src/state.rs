@@ -199,8 +199,17 @@ pub(crate) struct Staged {
 pub(crate) struct Reading {
     /// Distinguishes this read from earlier ones at the same place: a source that completes twice is found out.
     pub(crate) serial: u32,
-    /// Parts: active entry and segment.
-    pub(crate) parts: Vec<(u32, u32)>,
+    /// In the order in which they lie.
+    pub(crate) parts: Vec<Part>,
+}
+
+/// A segment within a read.
+#[derive(Copy, Clone)]
+pub(crate) struct Part {
+    pub(crate) active: u32,
+    pub(crate) segment: u32,
+    /// Its first bytes that are the last ones of the part before it: read there, and copied from there.
+    pub(crate) shared: u32,
 }
 
 /// Counters that are kept under the lock.

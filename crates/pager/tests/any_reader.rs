@@ -34,6 +34,7 @@ proptest! {
         short_reads in prop_oneof![Just(0.0), Just(0.3)],
         transient_errors in prop_oneof![Just(0.0), Just(0.02)],
         threads in 1usize..4,
+        whole_blocks: bool,
     ) {
         let written = write(seed, &specs);
         let simulation = Simulation {
@@ -42,6 +43,7 @@ proptest! {
         };
         let config = PagerConfig { limit, policy, readers, ..PagerConfig::default() };
         let o = written.simulated(config, simulation);
+        o.pager.set_direct(whole_blocks);
         std::thread::scope(|s| {
             for t in 0..threads {
                 let o = &o;
@@ -89,6 +91,55 @@ fn files_are_the_truth_through_every_backend() {
         }
     }
     std::fs::remove_file(&path).unwrap();
+}
+
+/// Reads all pages of the only array, at once, and says how many reads and bytes that took.
+fn all_at_once(o: &Opened, priority: Priority) -> (u64, u64) {
+    let pages: Vec<PageId> = (0..o.maps[0].pages).map(|page| PageId::new(o.arrays[0], 0, page)).collect();
+    let (bell, wake) = Bell::new(&o.pager);
+    assert_eq!(o.pager.request(&pages, 1, &wake, priority), Requested::Pending);
+    drive(&o.pager, || bell.rang() == 1);
+    let worker = o.pager.worker();
+    for id in pages {
+        match worker.page(id) {
+            Lookup::Here(bytes) => o.verify(id, bytes),
+            other => panic!("{other:?}"),
+        }
+    }
+    let c = o.pager.counters();
+    (c.reads, c.bytes_read)
+}
+
+/// Where whole blocks are read, two pages one behind the other have a block in common. Still they are one read, and the block is read
+/// once.
+#[test]
+fn neighbours_are_one_read_of_whole_blocks() {
+    for (bytes, short_reads, transient_errors) in
+        [(5_000, 0.0, 0.0), (4096 - 4, 0.0, 0.0), (12_288, 0.5, 0.0), (9_001, 0.3, 0.2)]
+    {
+        let written = write(5, &[Spec { kind: Kind::Coded, steps: 1, pages: 64, bytes, holes: 0 }]).in_order();
+        let len = written.blob.len() as u64;
+        let simulation = Simulation { seed: 9, short_reads, transient_errors, ..Simulation::default() };
+        let o = written.simulated(PagerConfig { limit: 16 << 20, readers: 16, ..PagerConfig::default() }, simulation);
+        o.pager.set_direct(true);
+        let (reads, read) = all_at_once(&o, Priority::Demand);
+        if transient_errors == 0.0 {
+            assert_eq!((reads, read), (1, len.next_multiple_of(4096)), "{bytes}");
+        }
+        assert_eq!(o.pager.counters().failed, 0);
+    }
+}
+
+/// What is read ahead waits for a place among the readers, and the pages behind it go with it.
+#[test]
+fn what_is_read_ahead_is_read_with_its_neighbours() {
+    let written = write(6, &[Spec { kind: Kind::Coded, steps: 1, pages: 64, bytes: 3_000, holes: 0 }]).in_order();
+    let simulation =
+        Simulation { latency: Duration::from_micros(500)..Duration::from_micros(600), ..Simulation::default() };
+    let o = written.simulated(PagerConfig { limit: 16 << 20, readers: 1, ..PagerConfig::default() }, simulation);
+    let (reads, read) = all_at_once(&o, Priority::Prefetch);
+    assert!(reads <= 4, "{reads} reads");
+    assert_eq!(read, 64 * 3_004);
 }
 
 /// Everything at once: the limit moves, others charge, requests are cancelled, policies differ, and pages stay what they are.

@@ -12,8 +12,9 @@ use super::parked::WITHIN;
 use super::shared::Slot;
 use super::{Thread, Work, TOGETHER};
 use crate::process;
+use field::simd::{prefetch, CACHE_LINE};
 use pager::{Charge, ChargeKind, Pager};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Bytes of a chunk: few are charged, and little is left of the last.
@@ -167,6 +168,15 @@ impl<T> Waiting<T> {
         }
     }
 
+    /// The record in which it waits.
+    fn record(&self) -> Option<u32> {
+        if let Self::Away(away) = self {
+            Some(away.record)
+        } else {
+            None
+        }
+    }
+
     /// Whether it has not gone on in a window yet, in a neighbourhood.
     pub(super) fn is_fresh_at(&self, window: u32, neighbourhood: u64) -> bool {
         let went_on = matches!(self, Self::Whole(slot) if slot.restarts > 0);
@@ -187,6 +197,8 @@ pub(super) struct Hands {
     put: Vec<u8>,
     /// What was in the records of the tasks that were taken last.
     taken: Vec<u8>,
+    /// Bytes of each of them.
+    size: usize,
     /// The window in which there was no memory for more records, and how many tasks had been dropped by then: there is none for the next
     /// task, either, until there is another window or some were dropped.
     refused: Option<(u32, u64)>,
@@ -195,7 +207,7 @@ pub(super) struct Hands {
 impl Hands {
     pub(super) fn new(pager: &Pager) -> Self {
         let kept = pager.no_charge(ChargeKind::Tasks);
-        Self { spare: Vec::new(), kept, empty: Vec::new(), put: Vec::new(), taken: Vec::new(), refused: None }
+        Self { spare: Vec::new(), kept, empty: Vec::new(), put: Vec::new(), taken: Vec::new(), size: 0, refused: None }
     }
 
     /// A task needs no more than so many bytes: what it is charged with beyond that is kept for the next that grows, up to a bound. What
@@ -213,10 +225,16 @@ impl Hands {
         }
     }
 
-    /// Copies the records of tasks that are taken up; there are none from before.
-    pub(super) fn take<'a, T: 'a>(&mut self, tasks: impl Iterator<Item = &'a mut Waiting<T>>, records: &mut Records) {
+    /// Copies the records of tasks that are taken up; there are none from before. They were written a window ago, and lie anywhere: all of
+    /// them are on their way before the first is looked at.
+    pub(super) fn take<T>(&mut self, first: &mut Waiting<T>, more: &mut VecDeque<Waiting<T>>, records: &mut Records) {
+        self.size = records.size;
         self.taken.clear();
-        for waiting in tasks {
+        for away in core::iter::once(&*first).chain(&*more).filter_map(Waiting::record) {
+            let bytes = records.get(away);
+            (0..bytes.len()).step_by(CACHE_LINE).for_each(|at| prefetch(&raw const bytes[at]));
+        }
+        for waiting in core::iter::once(first).chain(more) {
             if let Waiting::Away(away) = waiting {
                 away.from = self.taken.len();
                 self.taken.extend_from_slice(records.get(away.record));
@@ -224,6 +242,11 @@ impl Hands {
         }
         let less = KEPT.saturating_sub(self.kept.bytes());
         self.kept.take_from(&mut records.kept, less);
+    }
+
+    /// The bytes of a task that was taken up.
+    pub(super) fn taken(&self, away: &Away) -> &[u8] {
+        &self.taken[away.from..away.from + self.size]
     }
 
     /// Fills the record of a task that was put away.
@@ -299,7 +322,7 @@ where
             Waiting::Whole(slot) => return Some(slot),
             Waiting::Away(away) => away,
         };
-        let bytes = &self.hands.taken[away.from..away.from + self.work.record_bytes()];
+        let bytes = self.hands.taken(&away);
         // Nobody else has had the bytes.
         let task = self.work.take_up(away.number, bytes).expect("a task that was put away in this process comes back");
         let bytes = self.work.bytes(&task) as u64;

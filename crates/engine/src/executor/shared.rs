@@ -140,6 +140,11 @@ impl<T> Queue<T> {
         Some(number)
     }
 
+    /// So many tasks, and at so many places, may wait for pages from now on.
+    pub(super) fn may_wait(&mut self, (tasks, places): (usize, usize)) {
+        self.fitting = (tasks.max(1), places.max(1));
+    }
+
     /// Whether as many tasks wait for pages as may.
     pub(super) fn enough_wait(&self) -> bool {
         let (tasks, places) = self.parked.waiting();
@@ -359,7 +364,7 @@ impl<T> Shared<T> {
         let most = most.max(1);
         let over = {
             let mut q = self.lock();
-            q.fitting = (waiting.0.max(1), waiting.1.max(1));
+            q.may_wait(waiting);
             (q.allowed, q.most, q.since, q.began_again) = (most, most, 0, None);
             q.active.saturating_sub(most)
         };

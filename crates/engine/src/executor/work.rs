@@ -89,6 +89,8 @@ pub trait Work: Sync {
     fn take_up(&self, _n: u64, _from: &[u8]) -> Option<Self::Task> {
         None
     }
+    /// Has the processor load what the next step of a task reads that was put away as the first of these bytes, in a window.
+    fn prefetch_away(&self, _context: &mut Self::Context, _window: u32, _from: &[u8]) {}
     /// No task is in a window before this one, and none will be, unless all begin again. Says which pages to read ahead.
     fn passed(&self, _window: u32) -> Vec<PageId> {
         Vec::new()

@@ -69,6 +69,7 @@ mod target;
 pub(crate) mod testing;
 mod totals;
 mod vtp;
+mod window;
 mod zip;
 
 #[cfg(test)]

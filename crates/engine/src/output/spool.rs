@@ -6,6 +6,7 @@ use super::gather::{gather, Gather, Head};
 use super::index::{LineIndex, Place, State, ENTRY_BYTES};
 use super::log::{ByteLog, Held};
 pub(crate) use super::totals::{Lines, Totals};
+use super::window::Window;
 use super::{
     array_names, csv, frames, npz, parquet, vtp, Charge, FieldSpec, FieldType, FieldValues, LineArrays, LineColumn,
     Moments, OutputError, OutputFile, OutputFormat, Provenance, Reason,
@@ -118,6 +119,8 @@ pub struct LineSpool {
     in_pieces: bool,
     /// The lines are being put together, or were: none can follow. False where that, or keeping one, failed: none can be read.
     gathered: Option<bool>,
+    /// The log has them one behind the other, in their order.
+    in_order: bool,
     /// The index in memory and the buffers of the writing at the end: charged before the run, so that the end cannot fail for
     /// want of memory.
     reserved: Held,
@@ -161,6 +164,7 @@ impl LineSpool {
             log,
             in_pieces: false,
             gathered: None,
+            in_order: false,
             reserved,
             buffer_bytes,
             scratch,
@@ -239,7 +243,7 @@ impl LineSpool {
             (false, Some(_)) => (State::Pieces, at),
             (false, None) => (State::Whole, at + Head::BYTES as u64),
         };
-        self.gathered = None;
+        (self.gathered, self.in_order) = (None, false);
         self.in_pieces |= state != State::Whole;
         self.index.set(line.seed, Place { offset, points, reason: line.reason, reason_backward, state })?;
         Ok(u64::from(points))
@@ -346,10 +350,10 @@ impl LineSpool {
         }
         self.gather(&mut || Ok(()))?;
         let mut arrays = LineArrays::with_capacity(self.options.seeds, self.totals.points, &self.options.layout)?;
-        let mut bytes = vec![0; self.buffer_bytes];
+        let mut window = Window::new(self.buffer_bytes);
         for seed in 0..self.options.seeds {
             let entry = self.entry(seed)?.unwrap_or(Entry::NONE);
-            self.for_parts(&entry, &mut bytes, |part, bytes| {
+            self.for_parts(&entry, &mut window, |part, bytes| {
                 match part {
                     0 => arrays.points.extend(numbers(bytes, f64::from_le_bytes)),
                     1 => arrays.time.extend(numbers(bytes, f64::from_le_bytes)),
@@ -459,27 +463,29 @@ impl LineSpool {
             };
             let whole = gather(of, file, bytes)?;
             self.log.resume(Some(whole));
+            self.in_order = true;
         }
         self.gathered = Some(true);
         Ok(())
     }
 
-    /// Gives a line's bytes, part after part, in pieces that fit `buffer` and hold whole numbers.
-    pub(crate) fn for_parts(
+    /// Gives a line's bytes, part after part, in pieces that fit the window and are whole numbers.
+    fn for_parts(
         &self,
         entry: &Entry,
-        buffer: &mut [u8],
+        window: &mut Window,
         mut take: impl FnMut(usize, &[u8]) -> Result<(), OutputError>,
     ) -> Result<(), OutputError> {
-        let most = (buffer.len() / 8 * 8) as u64;
+        let parts = self.part_bytes();
+        let point_bytes: u64 = parts.iter().sum();
         let mut before = 0;
-        for (part, bytes) in self.part_bytes().into_iter().enumerate() {
+        for (part, bytes) in parts.into_iter().enumerate() {
             for (offset, points) in &entry.pieces {
+                let until = if self.in_order { u64::MAX } else { offset + points * point_bytes };
                 let (mut at, mut left) = (offset + before * points, points * bytes);
                 while left > 0 {
-                    let piece = left.min(most) as usize;
-                    self.log.read_at(at, &mut buffer[..piece])?;
-                    take(part, &buffer[..piece])?;
+                    let piece = left.min(window.most()) as usize;
+                    take(part, window.get(&self.log, at, piece, until)?)?;
                     at += piece as u64;
                     left -= piece as u64;
                 }
@@ -516,7 +522,7 @@ impl LineSpool {
         watch: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
         mut per_line: impl FnMut(&mut ColumnWriter, u64, &Entry, u64) -> Result<(), OutputError>,
     ) -> Result<(), OutputError> {
-        let mut buffer = vec![0; self.buffer_bytes];
+        let mut window = Window::new(self.buffer_bytes);
         let mut first_point = 0;
         for (n, seed) in lines.of(self.options.seeds).enumerate() {
             // Often enough that a key press is answered at once, seldom enough that it costs nothing.
@@ -524,7 +530,7 @@ impl LineSpool {
                 return Err(OutputError::Cancelled { path: path.to_path_buf() });
             }
             let entry = self.entry(seed)?.unwrap_or(Entry::NONE);
-            self.for_parts(&entry, &mut buffer, |part, bytes| columns.put(part, bytes))?;
+            self.for_parts(&entry, &mut window, |part, bytes| columns.put(part, bytes))?;
             per_line(columns, seed, &entry, first_point)?;
             first_point += entry.points;
         }

@@ -23,7 +23,13 @@ pub(crate) fn short(read: &Read, size: u64) -> Option<PageErrorKind> {
     (end > size).then_some(PageErrorKind::Short { offset: read.offset, end, have: size })
 }
 
-/// Copies bytes to the buffers of a read.
+/// What a source of `size` bytes has of a read.
+pub(crate) fn there(read: &Read, size: u64) -> std::ops::Range<u64> {
+    let end = read.offset.saturating_add(read.len() as u64);
+    read.offset.min(size)..end.min(size)
+}
+
+/// Copies bytes to the buffers of a read, as far as they go.
 ///
 /// # Safety
 /// The buffers are valid and nobody else uses them, which the pager promises until the read is completed.
@@ -47,16 +53,10 @@ impl Source for Memory {
 
     fn submit(&self, batch: Vec<Read>, done: &Arc<dyn Completion>) {
         for read in batch {
-            let result = match short(&read, self.bytes.len() as u64) {
-                Some(error) => Err(error),
-                None => {
-                    let at = read.offset as usize;
-                    // SAFETY: the buffers are this read's until it is completed.
-                    unsafe { scatter(&read, &self.bytes[at..at + read.len()]) };
-                    Ok(())
-                }
-            };
-            done.complete(read.token, result);
+            let there = there(&read, self.bytes.len() as u64);
+            // SAFETY: the buffers are this read's until it is completed.
+            unsafe { scatter(&read, &self.bytes[there.start as usize..there.end as usize]) };
+            done.complete(read.token, short(&read, self.bytes.len() as u64).map_or(Ok(()), Err));
         }
     }
 }

@@ -64,7 +64,7 @@ pub trait Source: Send + Sync {
     /// [`PageErrorKind::Missing`] if it is not there (only ever for "not found"), `Io` for anything else.
     fn size(&self) -> Result<u64, PageErrorKind>;
     /// Starts reads; must not block for long. Short reads are continued by the source until all bytes are there or the
-    /// end is reached, which completes with [`PageErrorKind::Short`].
+    /// end is reached, which completes with [`PageErrorKind::Short`]: what lies before the end has arrived then, too.
     fn submit(&self, batch: Vec<Read>, done: &Arc<dyn Completion>);
     /// For a source whose reads arrive by the clock: completes, on the calling thread, what is due, and says how long until
     /// more is. An idle worker then sleeps just as long and needs no other thread to wake it. A source must complete its

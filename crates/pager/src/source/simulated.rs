@@ -1,7 +1,7 @@
 //! A source that lies, from a seed: latency, order, pieces, errors, flipped bits. What the pager has to survive, without a
 //! disk that does it.
 
-use super::memory::{scatter, short};
+use super::memory::{scatter, short, there};
 use super::{Completion, Read, Source};
 use crate::error::PageErrorKind;
 use std::cmp::Reverse;
@@ -205,19 +205,17 @@ impl Shared {
     fn finish(&self, due: Due) {
         let Due { read, done, transient, .. } = due;
         let s = &self.simulation;
-        let range = read.offset..read.offset.saturating_add(read.len() as u64);
-        let result = if let Some(error) = short(&read, self.size()) {
-            Err(error)
-        } else if transient || s.broken.iter().any(|b| b.start < range.end && range.start < b.end) {
+        let range = there(&read, self.size());
+        let result = if transient || s.broken.iter().any(|b| b.start < range.end && range.start < b.end) {
             Err(PageErrorKind::Io("simulated".into()))
         } else {
-            let mut bytes = self.content.copy(read.offset, read.len());
+            let mut bytes = self.content.copy(range.start, (range.end - range.start) as usize);
             for at in s.flipped.iter().filter(|at| range.contains(at)) {
                 bytes[(at - range.start) as usize] ^= 1;
             }
             // SAFETY: the buffers are this read's until it is completed.
             unsafe { scatter(&read, &bytes) };
-            Ok(())
+            short(&read, self.size()).map_or(Ok(()), Err)
         };
         done.complete(read.token, result);
     }

@@ -1,0 +1,104 @@
+//! Pages that lines will likely want in the window after the next: those that they want in the next one. Lines that go through time
+//! together move less than a page in most windows, so that nearly all pages of one are pages of the one after it.
+//!
+//! A line tells where it is going when it comes to a window, which is late for the first ones of the next window: the order in which
+//! lines go turns around there, so that those that came last go first. What is asked for by whole windows is on its way a window
+//! earlier, and in the order in which it lies.
+
+use crate::leaving::ZonePage;
+use pager::PageHash;
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+/// Pages of points that are remembered of a window, at most: 64 KiB of them. Of windows that want more none is said to be likely.
+const MOST: usize = 4096;
+
+/// Pages of a window are likely to be wanted in the next where no more than one in so many was not, the last time.
+const LOST_SHARE: usize = 8;
+
+/// The pages of points that are wanted in a window.
+#[derive(Default)]
+struct Window {
+    window: u32,
+    pages: HashSet<ZonePage, PageHash>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Likely(Mutex<Vec<Window>>);
+
+impl Likely {
+    /// A line wants a page in a window.
+    pub(crate) fn wants(&self, window: u32, page: ZonePage) {
+        let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let n = windows.iter().position(|w| w.window == window).unwrap_or_else(|| {
+            windows.push(Window { window, ..Window::default() });
+            windows.len() - 1
+        });
+        // One more than is remembered says that there are more.
+        if windows[n].pages.len() <= MOST {
+            windows[n].pages.insert(page);
+        }
+    }
+
+    /// All lines have come to a window or are beyond it: the pages of it, in order, that are likely to be wanted in the next one, too.
+    /// `told`: lines say what they want.
+    pub(crate) fn passed(&self, window: u32, told: bool) -> Vec<ZonePage> {
+        let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // What comes after the next window was told before lines began again.
+        windows.retain(|w| told && window.abs_diff(w.window) <= 1);
+        let of =
+            |window: Option<u32>| windows.iter().find(|w| Some(w.window) == window).filter(|w| w.pages.len() <= MOST);
+        let (Some(before), Some(now)) = (of(window.checked_sub(1)), of(Some(window))) else { return Vec::new() };
+        let lost = before.pages.difference(&now.pages).count();
+        if lost * LOST_SHARE > before.pages.len() {
+            return Vec::new();
+        }
+        let mut pages: Vec<ZonePage> = now.pages.iter().copied().collect();
+        pages.sort_unstable();
+        pages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_two_windows_want_the_third_will() {
+        let likely = Likely::default();
+        let want = |window, pages: core::ops::Range<u64>| pages.for_each(|page| likely.wants(window, (0, page)));
+        want(1, 0..16);
+        assert!(likely.passed(1, true).is_empty(), "nothing is known of the window before");
+        want(3, 100..101);
+        want(2, 1..18);
+        assert_eq!(likely.passed(2, true), (1..18).map(|page| (0, page)).collect::<Vec<_>>());
+        // All but one page in eight are others.
+        want(3, 4..30);
+        assert!(likely.passed(3, true).is_empty());
+        want(4, 4..30);
+        assert!(likely.passed(4, false).is_empty());
+        want(5, 4..30);
+        assert!(likely.passed(5, true).is_empty(), "what was told while not all told is nothing");
+    }
+
+    #[test]
+    fn no_more_is_remembered_than_has_room() {
+        let likely = Likely::default();
+        for window in 1..3 {
+            (0..2 * MOST as u64).for_each(|page| likely.wants(window, (0, page)));
+        }
+        assert!(likely.passed(2, true).is_empty());
+        assert!(likely.0.lock().unwrap().iter().all(|w| w.pages.len() == MOST + 1));
+    }
+
+    #[test]
+    fn lines_that_begin_again_tell_anew() {
+        let likely = Likely::default();
+        (7..9).for_each(|window| likely.wants(window, (0, 1)));
+        assert_eq!(likely.passed(8, true), [(0, 1)]);
+        likely.passed(0, true);
+        (0..2).for_each(|window| likely.wants(window, (0, 2)));
+        assert_eq!(likely.passed(1, true), [(0, 2)]);
+    }
+}
