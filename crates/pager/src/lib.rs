@@ -71,6 +71,7 @@ mod event;
 mod evict;
 mod frames;
 mod idle;
+mod join;
 mod ledger;
 mod making;
 mod os;

@@ -3,9 +3,9 @@
 use crate::error::{PageError, PageErrorKind};
 use crate::event::Event;
 use crate::frames::{state, used};
+use crate::join::{buffer, staged_segment};
 use crate::ledger::ChargeKind;
 use crate::pager::Pager;
-use crate::pump::{buffer, staged_segment};
 use crate::source::Completion;
 use crate::state::{Active, Encoded, Part, State, Waiter, NONE};
 use std::panic::{catch_unwind, AssertUnwindSafe};

@@ -1,24 +1,20 @@
-//! From the queues to the sources: translating pages, reserving their memory, joining neighbours, keeping reads in flight.
+//! From the queues to the sources: translating pages, reserving their memory, keeping reads in flight.
 
 use crate::error::{PageError, PageErrorKind};
 use crate::event::Event;
 use crate::evict::NoRoom;
 use crate::id::{PageId, SourceId};
+use crate::join::{staged_segment, widen};
 use crate::map::{Located, Segment, Target};
 use crate::pager::Pager;
 use crate::policy::Need;
 use crate::request::page_name;
-use crate::source::{Buffer, Completion, Read, Source};
-use crate::state::{Active, Job, Part, Reading, Stage, Staged, State, Waiter};
+use crate::source::{Completion, Read, Source};
+use crate::state::{Active, Job, Stage, State, Waiter};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{fence, Ordering::*};
 use std::sync::{Arc, MutexGuard};
 
-/// Longest joined read. Beyond this a longer read is no faster on any device seen, and it keeps its frames from being
-/// published.
-const JOIN_BYTES: usize = 1 << 20;
-/// Most segments of a joined read: well below what `preadv` and io_uring take (1024).
-const JOIN_SEGMENTS: usize = 256;
 /// Pages whose reads are sorted and joined at a time, for each reader.
 const WINDOW_PER_READER: usize = 4;
 /// Translations of one page that may each ask for another index page. Formats have one or two levels.
@@ -145,57 +141,6 @@ impl Pager {
         } else {
             self.pressure.fetch_add(1, SeqCst);
         }
-    }
-
-    /// Takes the first staged segment with those that follow it in the source.
-    fn next_read(&self, st: &mut State) -> Option<(SourceId, Read)> {
-        let block = self.files.direct_block();
-        let first = st.staged.pop_front()?;
-        let mut parts = vec![Part { active: first.active, segment: first.segment, shared: 0 }];
-        let mut buffers = vec![buffer(st, parts[0])?];
-        let mut end = first.offset.checked_add(first.len as u64)?;
-        let mut before = first.len;
-        while let Some(&next) = st.staged.front() {
-            let len = (end - first.offset) as usize;
-            if first.solo
-                || next.solo
-                || next.source != first.source
-                || parts.len() >= JOIN_SEGMENTS
-                || len + next.len > JOIN_BYTES
-            {
-                break;
-            }
-            let Some(shared) = shared(end, before, &next, block) else { break };
-            st.staged.pop_front();
-            let part = Part { active: next.active, segment: next.segment, shared: shared as u32 };
-            let Some(b) = buffer(st, part) else { continue };
-            let b = Buffer { ptr: b.ptr.wrapping_add(shared), len: b.len - shared };
-            parts.push(part);
-            match buffers.last_mut() {
-                // Neighbours in the source that are neighbours in the frame too.
-                Some(last) if last.ptr.wrapping_add(last.len) == b.ptr => last.len += b.len,
-                _ => buffers.push(b),
-            }
-            end += b.len as u64;
-            before = next.len;
-        }
-        for part in &parts {
-            if let Some(a) = st.active.get_mut(part.active) {
-                a.issued += 1;
-            }
-        }
-        st.serial = st.serial.wrapping_add(1);
-        let serial = st.serial;
-        let segments = parts.len() as u32;
-        let index = st.reads.insert(Reading { serial, parts });
-        let token = u64::from(serial) << 32 | u64::from(index);
-        st.in_flight += 1;
-        let len = end - first.offset;
-        st.tally.reads += 1;
-        st.tally.bytes_read += len;
-        st.tally.segments += u64::from(segments);
-        self.emit(|| Event::ReadStart { read: token, source: first.source, offset: first.offset, len, segments });
-        Some((first.source, Read { token, offset: first.offset, buffers }))
     }
 
     /// Moves pages from the queues to the staged segments, in the order of their places in the sources. False if none could be.
@@ -487,67 +432,6 @@ impl Pager {
     }
 }
 
-/// Makes the read of a page that lies in one piece one of whole blocks, which can go past the page cache. The last page of a file
-/// may then reach beyond its end.
-fn widen(job: &mut Job, block: u64) {
-    // The page, and what of it goes into the frame as it is.
-    let (first, page, into_frame) = match job.segments.as_slice() {
-        [one] if one.to == Target::Encoded(0) && one.len == job.encoded_len => (one, one.len, None),
-        [page, sum] => match (page.to, sum.to) {
-            (Target::Frame(at), Target::Encoded(0))
-                if page.source == sum.source
-                    && page.offset.checked_add(page.len as u64) == Some(sum.offset)
-                    && sum.len == job.encoded_len =>
-            {
-                (page, page.len + sum.len, Some((page.len, at)))
-            }
-            _ => return,
-        },
-        _ => return,
-    };
-    let skip = (first.offset % block) as usize;
-    let Some(len) = (skip + page).checked_next_multiple_of(block as usize) else { return };
-    if (page as u64) < block {
-        return;
-    }
-    let (source, offset) = (first.source, first.offset - skip as u64);
-    let moved = into_frame.map_or(0, |(len, _)| len);
-    job.moved = into_frame.map(|(len, at)| (skip..skip + len, at));
-    job.body = skip + moved..skip + page;
-    job.segments = vec![Segment { source, offset, len, to: Target::Encoded(0) }];
-    job.encoded_len = len;
-}
-
-/// How many bytes of a segment a read has that ends at `end`, where the segment can be joined to it: none of one that begins there, or,
-/// where whole blocks are read ([`widen`]), the block in which one page ends and the next begins. `before`: the length of the read's
-/// last segment.
-fn shared(end: u64, before: usize, next: &Staged, block: Option<u64>) -> Option<usize> {
-    let shared = end.checked_sub(next.offset)?;
-    let one_block = Some(shared) == block && shared < next.len as u64 && shared <= before as u64;
-    (shared == 0 || one_block).then_some(shared as usize)
-}
-
-/// Whether a page is the next one of another's array and step.
-fn follows(id: PageId, last: PageId) -> bool {
-    (id.array, id.step) == (last.array, last.step) && last.page.checked_add(1) == Some(id.page)
-}
-
-/// Where the bytes of a part's whole segment go.
-pub(crate) fn buffer(st: &State, part: Part) -> Option<Buffer> {
-    let a = st.active.get(part.active)?;
-    let segment = a.segments.get(part.segment as usize)?;
-    let (base, at) = match segment.to {
-        Target::Frame(at) => (a.ptr, at),
-        Target::Encoded(at) => (a.encoded.as_ref()?.place().0, at),
-    };
-    // `sound` checked that the segment lies inside.
-    Some(Buffer { ptr: base.wrapping_add(at), len: segment.len })
-}
-
-pub(crate) fn staged_segment(active: u32, index: usize, s: &Segment, solo: bool) -> Staged {
-    Staged { source: s.source, offset: s.offset, len: s.len, active, segment: index as u32, solo }
-}
-
 /// Whether every segment has bytes, stays inside its target and inside 64 bits, and has a source.
 fn sound(segments: &[Segment], frame: usize, encoded: usize, sources: usize) -> bool {
     u32::try_from(segments.len()).is_ok()
@@ -563,42 +447,7 @@ fn sound(segments: &[Segment], frame: usize, encoded: usize, sources: usize) -> 
         })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        /// What is read are whole blocks around the page; the parts of them that go on are the page's bytes, all and no others.
-        #[test]
-        fn widened_pages_are_the_same_bytes(offset in 0u64..100_000, page in 1usize..20_000, sum in 0usize..20, block in prop::sample::select(vec![512u64, 4096])) {
-            let source = SourceId(3);
-            let mut segments = vec![Segment { source, offset, len: page, to: Target::Frame(64) }];
-            if sum > 0 {
-                segments.push(Segment { source, offset: offset + page as u64, len: sum, to: Target::Encoded(0) });
-            } else {
-                segments[0].to = Target::Encoded(0);
-            }
-            let encoded_len = if sum > 0 { sum } else { page };
-            let before = segments.clone();
-            let mut job = Job { segments, encoded_len, body: 0..encoded_len, ..Job::default() };
-            widen(&mut job, block);
-            if ((page + sum) as u64) < block {
-                prop_assert_eq!(job.segments, before);
-                return Ok(());
-            }
-            let [one] = job.segments.as_slice() else { return Err(TestCaseError::fail("one segment")) };
-            prop_assert_eq!((one.source, one.to, one.len), (source, Target::Encoded(0), job.encoded_len));
-            prop_assert!(one.offset.is_multiple_of(block) && (one.len as u64).is_multiple_of(block));
-            let at = |n: usize| one.offset + n as u64;
-            let body = if sum > 0 { offset + page as u64..offset + (page + sum) as u64 } else { offset..offset + page as u64 };
-            prop_assert_eq!(at(job.body.start)..at(job.body.end), body);
-            prop_assert_eq!(job.moved.is_some(), sum > 0);
-            if let Some((from, to)) = job.moved {
-                prop_assert_eq!((at(from.start)..at(from.end), to), (offset..offset + page as u64, 64));
-            }
-            prop_assert!(one.offset <= offset && at(one.len) >= offset + (page + sum) as u64);
-            prop_assert!((one.len as u64) < (page + sum) as u64 + 2 * block);
-        }
-    }
+/// Whether a page is the next one of another's array and step.
+fn follows(id: PageId, last: PageId) -> bool {
+    (id.array, id.step) == (last.array, last.step) && last.page.checked_add(1) == Some(id.page)
 }
