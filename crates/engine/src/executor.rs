@@ -501,8 +501,18 @@ where
         let Some(window) = window else { return };
         self.ask_ahead();
         let ahead = self.work.passed(window);
-        let waiting = self.work.waiting(self.shared.limit.load(Relaxed));
-        self.shared.lock().may_wait(waiting);
+        let s = self.shared;
+        let limit = s.limit.load(SeqCst);
+        let waiting = self.work.waiting(limit);
+        let mut q = s.lock();
+        // Under another limit whoever follows it says so.
+        if s.limit.load(SeqCst) == limit {
+            q.may_wait(waiting);
+        }
+        drop(q);
+        if s.waiting.load(Relaxed) > 0 {
+            s.pager.notify();
+        }
         if !ahead.is_empty() {
             self.shared.pager.request(&ahead, 0, &self.nobody, Priority::Prefetch);
         }

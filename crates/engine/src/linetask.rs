@@ -47,8 +47,10 @@ pub(crate) struct Tracing<'a, T> {
     pub(crate) since: AtomicU64,
     /// Pages that had been evicted when it came there.
     pub(crate) evicted: AtomicU64,
-    /// Whether memory held what the last window took: only then is there room to read ahead.
+    /// Whether memory held what the last window took: else pages that nobody is at any more are offered.
     pub(crate) roomy: AtomicBool,
+    /// Whether it nearly did: only then is there room to read ahead.
+    pub(crate) nearly: AtomicBool,
     /// The window that comes first, and where lines are in it and in the next.
     pub(crate) window: AtomicU32,
     pub(crate) leaving: Leaving,
@@ -162,7 +164,7 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         // A place takes a page of each array and one of their neighbours, as a rule: a quarter of the largest step. Where memory is short they
         // may fill an eighth of it: with a twelfth, 10,000 particles at 32 MiB waited for 1.78 s and read 2.12 GiB, so for 1.57 s and as
         // much, with a sixth for 1.44 s and 2.16 GiB. Where it is not, nothing is lost by more: at 64 MiB they waited for 0.22 s, and so for 0.07.
-        let places = if self.roomy.load(Relaxed) { limit } else { limit / 2 } / self.step_bytes.max(1);
+        let places = if self.nearly.load(Relaxed) { limit } else { limit / 2 } / self.step_bytes.max(1);
         (self.most_waiting(limit), usize::try_from(places).unwrap_or(usize::MAX).clamp(2 * self.workers, MOST_PLACES))
     }
     fn turned(
@@ -173,7 +175,7 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         ahead: &mut Vec<ZonePage>,
     ) -> Result<(), FieldError> {
         let line = &mut task.line;
-        if self.roomy.load(Relaxed) {
+        if self.nearly.load(Relaxed) {
             self.tracer.ahead(flow, lane, line, ahead);
         }
         let at = T::place(line).map(|cell| (T::window(line), cell));
@@ -218,8 +220,9 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         self.pager.keep_used_since(since);
         let evicted = self.pager.evictions();
         let lost = evicted.saturating_sub(self.evicted.swap(evicted, Relaxed));
-        let roomy = lost.saturating_mul(ROOMY_SHARE) <= now.saturating_sub(since);
+        let roomy = lost == 0;
         self.roomy.store(roomy, Relaxed);
+        self.nearly.store(lost.saturating_mul(NEARLY_SHARE) <= now.saturating_sub(since), Relaxed);
         self.window.store(window, Relaxed);
         self.pager.sort_out_offers();
         if !self.holds.load(Relaxed) {
@@ -229,9 +232,11 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         if !steps.is_empty() && !self.keeps_passed {
             self.pager.give_back_segments(arrays, steps);
         }
+        let most = (self.pager.ledger().limit() / 16 / OF_REQUEST) as usize;
         let mut pages = self.tracer.coming(window);
-        self.tracer.after(window, &self.likely.passed(window, lost == 0), &mut pages);
-        pages.truncate((self.pager.ledger().limit() / 16 / OF_REQUEST) as usize);
+        pages.truncate(most);
+        // A page of points is one of several arrays.
+        self.tracer.after(window, &self.likely.passed(window, roomy, most / 4), &mut pages);
         pages
     }
     fn has_units(&self) -> bool {
@@ -316,8 +321,8 @@ pub(crate) fn of_states(limit: u64) -> u64 {
     limit / 16 * 5
 }
 
-/// Memory holds what a window takes where at most one page in so many that came had to make room.
-const ROOMY_SHARE: u64 = 8;
+/// Memory nearly holds what a window takes where at most one page had to make room of so many that came.
+const NEARLY_SHARE: u64 = 8;
 
 /// Places at which lines through time wait for pages at most: their reads keep any device busy.
 const MOST_PLACES: usize = 1024;

@@ -304,6 +304,7 @@ impl Job<'_> {
                 since: AtomicU64::new(pager.now()),
                 evicted: AtomicU64::new(pager.evictions()),
                 roomy: AtomicBool::new(true),
+                nearly: AtomicBool::new(true),
                 window: AtomicU32::new(0),
                 leaving: Leaving::default(),
                 likely: Likely::default(),

@@ -207,17 +207,6 @@ impl<L: UnsteadyLine> Unsteady<L> {
             series.fields.first().map_or_else(Vec::new, |fields| zones.iter().zip(&**fields).map(of_zone).collect());
         Self { zones, series, order, options, components, ahead, arrays, wanted }
     }
-
-    /// The time step that a window needs and none before it: the one at its far end, or, where steps hold, its only one.
-    fn far(&self, window: u32) -> u32 {
-        let times = L::times(&self.options);
-        let interval = self.series.interval_of(window, times);
-        if times[1] >= times[0] && self.series.linear {
-            self.series.next(interval)
-        } else {
-            interval
-        }
-    }
 }
 
 impl<L: UnsteadyLine> Tracer for Unsteady<L> {
@@ -334,16 +323,13 @@ impl<L: UnsteadyLine> Tracer for Unsteady<L> {
         }
     }
     fn after(&self, window: u32, pages: &[ZonePage], of: &mut Vec<PageId>) {
-        let [here, far] = [window, window.saturating_add(1)].map(|window| self.far(window));
-        if here == far {
-            return;
-        }
+        let Some(fresh) = self.series.fresh_after(window, L::times(&self.options)) else { return };
         // As they lie: a zone's pages of an array one behind the other.
         for zone in pages.chunk_by(|a, b| a.0 == b.0) {
             let Some(number) = zone.first().map(|(number, _)| *number as usize) else { continue };
             let arrays = self.wanted.get(number).into_iter().flatten().map(|a| &self.zones[number].arrays[*a]);
             for array in arrays.filter(|a| !a.steady) {
-                of.extend(zone.iter().map(|(_, page)| PageId::new(array.id, far, *page)));
+                of.extend(zone.iter().map(|(_, page)| PageId::new(array.id, fresh, *page)));
             }
         }
     }
@@ -352,7 +338,8 @@ impl<L: UnsteadyLine> Tracer for Unsteady<L> {
         let count = count.min(self.series.times.len() as u32);
         // The step at the far end of the window, and those behind it, of which the windows before have asked for all but the last.
         let fresh = if window == 0 { 0..=count } else { count..=count };
-        let far = fresh.map(|n| self.far(window.saturating_add(n)));
+        let times = L::times(&self.options);
+        let far = fresh.map(|n| self.series.fresh(window.saturating_add(n), times));
         let mut pages = Vec::new();
         for step in far {
             for (zone, fields) in self.zones.iter().zip(self.series.fields[step as usize].iter()) {

@@ -72,6 +72,26 @@ impl Series {
         }
     }
 
+    /// The time step that a window of the run needs and none before it, but for the first, does: the one at its far end, or, where steps hold,
+    /// its only one.
+    pub fn fresh(&self, window: u32, times: [f64; 2]) -> u32 {
+        let interval = self.interval_of(window, times);
+        if times[1] >= times[0] && self.linear {
+            self.next(interval)
+        } else {
+            interval
+        }
+    }
+
+    /// The same of the window after a window, if there is one: the run may end before the series does.
+    pub fn fresh_after(&self, window: u32, times: [f64; 2]) -> Option<u32> {
+        let interval = self.interval_of(window, times);
+        let forward = times[1] >= times[0];
+        let ends = *self.times.get(if forward { self.next(interval) } else { interval } as usize)?;
+        let goes_on = if forward { ends < times[1] } else { ends > times[1] };
+        goes_on.then(|| self.fresh(window.saturating_add(1), times))
+    }
+
     /// The next time of the series on the way from `time` to `stop`, or `stop` where that comes before it.
     pub fn edge_after(&self, time: f64, stop: f64) -> f64 {
         let n = if stop >= time {
@@ -454,5 +474,31 @@ impl<N: Nodes> Flow for UnsteadyFlow<N> {
     #[inline(always)]
     fn length_scale(&mut self, at: &Place) -> Result<f64, Miss> {
         self.grid.cell_length(at.spot.cell)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_needs_one_step_that_those_before_it_do_not() {
+        let series = |linear| Series { times: [0.0, 1.0, 2.0, 3.0, 4.0].into(), fields: Box::new([]), linear };
+        let of = |linear: bool, times: [f64; 2]| {
+            let series = series(linear);
+            let windows = series.window_at(times[1], times) + 1;
+            (0..windows).map(|n| (series.fresh(n, times), series.fresh_after(n, times))).collect::<Vec<_>>()
+        };
+        // From amid an interval to amid another; behind the last is no window, though the series goes on.
+        assert_eq!(of(true, [0.5, 2.5]), [(1, Some(2)), (2, Some(3)), (3, None)]);
+        assert_eq!(of(false, [0.5, 2.5]), [(0, Some(1)), (1, Some(2)), (2, None)]);
+        assert_eq!(of(true, [2.5, 0.5]), [(2, Some(1)), (1, Some(0)), (0, None)]);
+        assert_eq!(of(false, [2.5, 0.5]), [(2, Some(1)), (1, Some(0)), (0, None)]);
+        // To a time of the series, where nobody comes into the next interval.
+        assert_eq!(of(true, [0.0, 2.0])[..2], [(1, Some(2)), (2, None)]);
+        assert_eq!(of(true, [4.0, 2.0])[..2], [(3, Some(2)), (2, None)]);
+        assert_eq!(of(true, [1.0, 4.0])[..3], [(2, Some(3)), (3, Some(4)), (4, None)]);
+        let single = Series { times: [7.0].into(), fields: Box::new([]), linear: true };
+        assert_eq!((single.fresh(0, [0.0, 9.0]), single.fresh_after(0, [0.0, 9.0]).filter(|n| *n > 0)), (0, None));
     }
 }

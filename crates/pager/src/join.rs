@@ -96,6 +96,30 @@ pub(crate) fn widen(job: &mut Job, block: u64) {
     job.encoded_len = len;
 }
 
+/// How many reads segments come to that are staged one after the other.
+#[derive(Default)]
+pub(crate) struct Runs {
+    reads: usize,
+    last: Option<Staged>,
+    /// Of the last read.
+    bytes: usize,
+}
+
+impl Runs {
+    pub(crate) fn reads(&self) -> usize {
+        self.reads
+    }
+
+    pub(crate) fn add(&mut self, next: &Staged, block: Option<u64>) {
+        let last = self.last.replace(*next).filter(|last| last.source == next.source);
+        let joined = last.and_then(|last| shared(last.offset.checked_add(last.len as u64)?, last.len, next, block));
+        self.bytes += next.len;
+        if joined.is_none() || self.bytes > JOIN_BYTES {
+            (self.reads, self.bytes) = (self.reads + 1, next.len);
+        }
+    }
+}
+
 /// How many bytes of a segment a read has that ends at `end`, where the segment can be joined to it: none of one that begins there, or,
 /// where whole blocks are read ([`widen`]), the block in which one page ends and the next begins. `before`: the length of the read's
 /// last segment.
@@ -125,6 +149,28 @@ pub(crate) fn staged_segment(active: u32, index: usize, s: &Segment, solo: bool)
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn staged_segments_are_counted_as_the_reads_that_they_become() {
+        let mut runs = Runs::default();
+        let segment =
+            |source, offset, len| Staged { source: SourceId(source), offset, len, active: 0, segment: 0, solo: false };
+        let mut add = |s: Staged| {
+            runs.add(&s, Some(512));
+            runs.reads()
+        };
+        // One behind the other, with a block in common, with a gap, in another source, two blocks in common.
+        assert_eq!(add(segment(0, 0, 2048)), 1);
+        assert_eq!(add(segment(0, 2048, 2048)), 1);
+        assert_eq!(add(segment(0, 4096 - 512, 2048)), 1);
+        assert_eq!(add(segment(0, 9000, 2048)), 2);
+        assert_eq!(add(segment(1, 9000 + 2048, 2048)), 3);
+        assert_eq!(add(segment(1, 9000 + 4096 - 1024, 2048)), 4);
+        // A read is not longer than it may be.
+        assert_eq!(add(segment(2, 0, JOIN_BYTES - 10)), 5);
+        assert_eq!(add(segment(2, JOIN_BYTES as u64 - 10, 10)), 5);
+        assert_eq!(add(segment(2, JOIN_BYTES as u64, 10)), 6);
+    }
 
     proptest! {
         /// What is read are whole blocks around the page; the parts of them that go on are the page's bytes, all and no others.

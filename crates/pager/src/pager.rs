@@ -209,7 +209,7 @@ impl Pager {
         self.files.backend_name()
     }
 
-    /// Whether local files are read past the page cache where offset, lengths and frame are multiples of 4 KiB. A page is then
+    /// Whether local files are read past the page cache where offset, lengths and frame are multiples of a block of the device. A page is then
     /// in memory once and not twice, and is not copied; but what was read before is not found there either. Off at first.
     pub fn set_direct(&self, on: bool) {
         self.files.set_direct(on);

@@ -78,17 +78,18 @@ fn share(st: &State, parts: &[Part]) {
         let (Some(from), Some(to)) = (buffer(st, pair[0]), buffer(st, pair[1])) else { continue };
         let shared = pair[1].shared as usize;
         // SAFETY: the read is completed, so that no source writes to either any more; both are buffers of entries that wait for this
-        // very read and therefore are there, different ones, and neither is shorter, which was looked at when they were joined. What
-        // was not read is read again before it is looked at.
-        unsafe { std::ptr::copy_nonoverlapping(from.ptr.add(from.len - shared), to.ptr, shared) };
+        // very read and therefore are there, and neither is shorter, which was looked at when they were joined. What was not read is
+        // read again before it is looked at.
+        unsafe { std::ptr::copy(from.ptr.add(from.len - shared), to.ptr, shared) };
     }
 }
 
-/// Whether all of a page is there although its read ended at byte `have`, with its file: a read of whole blocks may ask for more.
+/// Whether all of a page is there although its read ended at byte `have`, with its file: a read of whole blocks may ask for more, and one of
+/// several pages for others.
 fn whole(st: &State, active: u32, segment: u32, have: u64) -> bool {
     let Some(a) = st.active.get(active).filter(|a| a.segments.len() == 1) else { return false };
     let Some(s) = a.segments.get(segment as usize) else { return false };
-    !a.body.is_empty() && a.body.end < s.len && have >= s.offset.saturating_add(a.body.end as u64)
+    !a.body.is_empty() && have >= s.offset.saturating_add(a.body.end as u64)
 }
 
 impl Pager {

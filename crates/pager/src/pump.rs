@@ -4,7 +4,7 @@ use crate::error::{PageError, PageErrorKind};
 use crate::event::Event;
 use crate::evict::NoRoom;
 use crate::id::{PageId, SourceId};
-use crate::join::{staged_segment, widen};
+use crate::join::{staged_segment, widen, Runs};
 use crate::map::{Located, Segment, Target};
 use crate::pager::Pager;
 use crate::policy::Need;
@@ -169,22 +169,25 @@ impl Pager {
             }
         }
         if staged == 0 && st.demand.is_empty() {
-            // As many as can be read at once: a page demanded a moment later must not queue behind prefetches. Pages one behind the
-            // other are one read, as a rule.
+            // As many reads as may be under way, and half of what may be reserved: a page demanded a moment later must not queue behind
+            // prefetches.
             let free = self.readers.saturating_sub(st.in_flight);
-            let (mut runs, mut last) = (0, None);
-            while st.active_bytes <= self.ledger.limit() / 4 && staged < window {
+            let block = self.files.direct_block();
+            let (mut runs, mut last, mut seen) = (Runs::default(), None, 0);
+            while st.active_bytes <= self.ledger.limit() / 8 && staged < window && runs.reads() <= free {
                 let Some(flight) = st.head(false) else { break };
                 let id = st.flights.get(flight).map(|f| f.id);
+                // A page behind the last one is read with it, as a rule.
                 let goes_on = id.zip(last).is_some_and(|(id, last)| follows(id, last));
-                if runs >= free && !goes_on {
+                if runs.reads() == free && !goes_on {
                     break;
                 }
                 match self.start(st, flight, Need::Prefetch) {
                     Start::Started => {
                         staged += 1;
-                        runs += usize::from(!goes_on);
                         last = id;
+                        st.staged.range(seen..).for_each(|segment| runs.add(segment, block));
+                        seen = st.staged.len();
                     }
                     Start::Moved => {}
                     Start::Full => {

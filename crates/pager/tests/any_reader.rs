@@ -115,7 +115,7 @@ fn all_at_once(o: &Opened, priority: Priority) -> (u64, u64) {
 #[test]
 fn neighbours_are_one_read_of_whole_blocks() {
     for (bytes, short_reads, transient_errors) in
-        [(5_000, 0.0, 0.0), (4096 - 4, 0.0, 0.0), (12_288, 0.5, 0.0), (9_001, 0.3, 0.2)]
+        [(5_000, 0.0, 0.0), (4096 - 4, 0.0, 0.0), (12_288, 1.0, 0.0), (9_001, 1.0, 1.0)]
     {
         let written = write(5, &[Spec { kind: Kind::Coded, steps: 1, pages: 64, bytes, holes: 0 }]).in_order();
         let len = written.blob.len() as u64;
@@ -126,7 +126,9 @@ fn neighbours_are_one_read_of_whole_blocks() {
         if transient_errors == 0.0 {
             assert_eq!((reads, read), (1, len.next_multiple_of(4096)), "{bytes}");
         }
-        assert_eq!(o.pager.counters().failed, 0);
+        let c = o.pager.counters();
+        // What failed together is tried again alone.
+        assert_eq!((c.failed, c.retries > 0), (0, transient_errors > 0.0), "{c:?}");
     }
 }
 

@@ -121,9 +121,16 @@ fn fill(file: &File, offset: u64, buffers: &[Buffer]) -> Result<(), PageErrorKin
     let mut at = offset;
     for b in buffers {
         // SAFETY: the buffers are this read's until it is completed.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(b.ptr, b.len) };
-        file.read_exact_at(bytes, at).map_err(|e| PageErrorKind::Io(e.to_string()))?;
-        at += b.len as u64;
+        let mut bytes = unsafe { std::slice::from_raw_parts_mut(b.ptr, b.len) };
+        while !bytes.is_empty() {
+            let n = file.read_at(bytes, at).map_err(|e| PageErrorKind::from(&e))?;
+            at += n as u64;
+            if n == 0 {
+                let end = offset + buffers.iter().map(|b| b.len as u64).sum::<u64>();
+                return Err(PageErrorKind::Short { offset, end, have: at });
+            }
+            bytes = &mut bytes[n..];
+        }
     }
     Ok(())
 }
