@@ -74,29 +74,31 @@ def measure(recorder: Recorder) -> None:
     recorder.claim("uniform grid: steps a CPU second over those of the plain loop", ratio, ">=", 0.85)
 
 
-def _read_alone(
-    recorder: Recorder, name: str, store: Path, spec: dict[str, Any], limit: int, memory_bytes: int
-) -> None:
-    """Records runs that make the reads of a trace and nothing else."""
-    reads = recorder.work / "pathlines.reads"
-    means = {"memory_limit": limit, "list": str(reads)}
-    listing = arms.inside(arm="recorded", source=str(store), traces=[spec], **means)
-    # In no cgroup: it hands its lines over in memory. What it reads follows from the limit.
-    listed = arms.run(listing, cold=[store], timeout_s=3600).json()
-    for _ in range(recorder.runs):
-        done = arms.run(arms.inside(arm="replayed", **means), memory_bytes=memory_bytes, cold=[store])
+class _Reading:
+    """The reads of a trace and nothing else, in a process of its own."""
+
+    def __init__(self, recorder: Recorder, name: str, store: Path, spec: dict[str, Any], limit: int, base: int) -> None:
+        self.recorder, self.arm, self.store = recorder, f"{name}, reading alone", store
+        self.limit, self.memory_bytes = limit, limit + base
+        self.means = {"memory_limit": limit, "list": str(recorder.work / f"pathlines-{limit}.reads")}
+        listing = arms.inside(arm="recorded", source=str(store), traces=[spec], **self.means)
+        # In no cgroup: it hands its lines over in memory. What it reads follows from the limit.
+        self.listed = int(arms.run(listing, cold=[store], timeout_s=3600).json()["listed_bytes"])
+
+    def run(self) -> None:
+        """Records one run."""
+        done = arms.run(arms.inside(arm="replayed", **self.means), memory_bytes=self.memory_bytes, cold=[self.store])
         found = done.json()
-        recorder.run(
-            f"{name}, reading alone",
-            settings={"memory": f"{limit // MIB} MiB + base"},
+        self.recorder.run(
+            self.arm,
+            settings={"memory": f"{self.limit // MIB} MiB + base"},
             wall_s=found["wall_s"],
             cpu_s=found["cpu_s"],
             read_bytes=found["bytes_read"],
             disk_bytes=done.read_bytes,
             reads=found["reads"],
         )
-    missing = listed["listed_bytes"] - found["bytes_read"]
-    recorder.claim(f"{name}: bytes of the trace that reading alone did not read", missing, "==", 0)
+        self.missing = self.listed - int(found["bytes_read"])
 
 
 @experiment("pathlines", "Out of core: 10,000 pathlines through 200 time steps")
@@ -109,7 +111,8 @@ def out_of_core(recorder: Recorder) -> None:
     read that it makes, and a process of its own, in the same cgroup and as cold, makes the same reads in the same order,
     what was read twice twice, as many at a time, and neither checks nor decodes what comes. Arms at 64 MiB: one particle at
     a time waits for pages and nothing is read ahead (one worker); all may wait and nothing is read ahead; two whole time
-    steps are read ahead; ours. Told of without bounds: the largest and the smallest limit with a ball of half the volume.
+    steps are read ahead; ours. Told of without bounds: the largest and the smallest limit with a ball of half the volume. All
+    arms take turns, so that a machine that gets slower does so for all of them.
     """
     quick = recorder.quick
     dims = (65, 65, 65) if quick else (192, 176, 152)
@@ -125,50 +128,59 @@ def out_of_core(recorder: Recorder) -> None:
     outputs: dict[str, Path] = {}
 
     def run(arm: str, limit: int, *more: str, begin: str = seeds) -> dict[str, Any]:
-        output = recorder.work / f"pathlines-{len(outputs)}.npz"
-        outputs[arm] = output
-        for _ in range(recorder.runs):
-            done = common.trace(
-                store, begin, output, limit=limit, options=[*options, *more], memory_bytes=limit + base, cold=[store]
-            )
-            found = done.json()
-            recorder.run(
-                arm,
-                settings={"memory": f"{limit // MIB} MiB + base"},
-                wall_s=done.wall_s,
-                cpu_s=done.cpu_s,
-                wait_s=found["wait_s"],
-                peak_bytes=found["resident_peak_bytes"],
-                read_bytes=found["bytes_read"],
-                disk_bytes=done.read_bytes,
-            )
-        return dict(found)
+        outputs.setdefault(arm, recorder.work / f"pathlines-{len(outputs)}.npz")
+        done = common.trace(
+            store,
+            begin,
+            outputs[arm],
+            limit=limit * MIB,
+            options=[*options, *more],
+            memory_bytes=limit * MIB + base,
+            cold=[store],
+        )
+        found = done.json()
+        recorder.run(
+            arm,
+            settings={"memory": f"{limit} MiB + base"},
+            wall_s=done.wall_s,
+            cpu_s=done.cpu_s,
+            wait_s=found["wait_s"],
+            peak_bytes=found["resident_peak_bytes"],
+            read_bytes=found["bytes_read"],
+            disk_bytes=done.read_bytes,
+        )
+        return found
 
-    found = {limit: run(f"{limit} MiB", limit * MIB) for limit in limits}
-    middle = limits[1]
-    run(f"{middle} MiB, one at a time", middle * MIB, "--read-ahead", "none", "--at-once", "1", "--workers", "1")
-    run(f"{middle} MiB, nothing ahead", middle * MIB, "--read-ahead", "none")
-    run(f"{middle} MiB, two steps ahead", middle * MIB, "--read-ahead", "2")
     spec = {"kind": "pathline", "direction": "forward", "seeds": seeds, "max_steps": 1_000_000, "points": "steps"}
-    outputs["computing alone"] = recorder.work / "pathlines-resident.npz"
-    resident = arms.inside(
-        arm="pathlines",
-        source=str(store),
-        traces=[spec],
-        memory_limit=common.PLENTY,
-        rounds=recorder.runs + 1,
-        output=str(outputs["computing alone"]),
-    )
-    for row in arms.run(resident, timeout_s=3600).json()["runs"][1:]:
+    readings = [_Reading(recorder, f"{limit} MiB", store, spec, limit * MIB, base) for limit in limits]
+    middle = limits[1]
+    for _ in range(recorder.runs):
+        found = {limit: run(f"{limit} MiB", limit) for limit in limits}
+        outputs["computing alone"] = recorder.work / "pathlines-resident.npz"
+        resident = arms.inside(
+            arm="pathlines",
+            source=str(store),
+            traces=[spec],
+            memory_limit=common.PLENTY,
+            rounds=2,
+            output=str(outputs["computing alone"]),
+        )
+        row = arms.run(resident, timeout_s=3600).json()["runs"][-1]
         recorder.run("computing alone", wall_s=row["wall_s"], cpu_s=row["cpu_s"], read_bytes=row["bytes_read"])
+        for reading in readings:
+            reading.run()
+        run(f"{middle} MiB, one at a time", middle, "--read-ahead", "none", "--at-once", "1", "--workers", "1")
+        run(f"{middle} MiB, nothing ahead", middle, "--read-ahead", "none")
+        run(f"{middle} MiB, two steps ahead", middle, "--read-ahead", "2")
+        for limit in (limits[0], limits[-1]):
+            run(f"{limit} MiB, half the volume", limit, begin=small)
     computing = recorder.median("computing alone", "wall_s")
-    common.same_bytes(recorder, "pathlines", outputs)
-    outputs.clear()
-    for limit in (limits[0], limits[-1]):
-        run(f"{limit} MiB, half the volume", limit * MIB, begin=small)
-    common.same_bytes(recorder, "half the volume", outputs)
-    for limit in limits:
-        _read_alone(recorder, f"{limit} MiB", store, spec, limit * MIB, limit * MIB + base)
+    half = {arm: path for arm, path in outputs.items() if "half" in arm}
+    common.same_bytes(recorder, "pathlines", {arm: path for arm, path in outputs.items() if arm not in half})
+    common.same_bytes(recorder, "half the volume", half)
+    for reading in readings:
+        name = f"{reading.limit // MIB} MiB: bytes of the trace that reading alone did not read"
+        recorder.claim(name, reading.missing, "==", 0)
     smallest = f"{limits[-1]} MiB"
     for limit in limits:
         pages = found[limit]["pages"]
