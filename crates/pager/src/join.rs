@@ -12,6 +12,7 @@ use crate::state::{Job, Part, Reading, Staged, State};
 const JOIN_BYTES: usize = 1 << 20;
 /// Most segments of a joined read: well below what `preadv` and io_uring take (1024).
 const JOIN_SEGMENTS: usize = 256;
+
 impl Pager {
     /// Takes the first staged segment with those that follow it in the source.
     pub(crate) fn next_read(&self, st: &mut State) -> Option<(SourceId, Read)> {
