@@ -499,9 +499,9 @@ where
     /// Tells the work that the run has come to another window, if it has.
     fn passed(&mut self, window: Option<u32>) {
         let Some(window) = window else { return };
+        let s = self.shared;
         self.ask_ahead();
         let ahead = self.work.passed(window);
-        let s = self.shared;
         let limit = s.limit.load(SeqCst);
         let waiting = self.work.waiting(limit);
         let mut q = s.lock();
@@ -514,7 +514,7 @@ where
             s.pager.notify();
         }
         if !ahead.is_empty() {
-            self.shared.pager.request(&ahead, 0, &self.nobody, Priority::Prefetch);
+            s.pager.request(&ahead, 0, &self.nobody, Priority::Prefetch);
         }
     }
 

@@ -53,9 +53,9 @@ impl Likely {
         }
     }
 
-    /// All lines have come to a window or are beyond it: the pages of it, in order, that are likely to be wanted in the next one, too, at most
-    /// so many. `ample`: no page had to make room since they came to the window before.
-    pub(crate) fn passed(&self, window: u32, ample: bool, most: usize) -> Vec<ZonePage> {
+    /// All lines have come to a window or are beyond it: the pages of it, in order, that are likely to be wanted in the next one, too.
+    /// `ample`: no page had to make room since they came to the window before.
+    pub(crate) fn passed(&self, window: u32, ample: bool) -> Vec<ZonePage> {
         let Windows { windows, rest } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // What comes after the next window was told before lines began again.
         windows.retain(|w| window.abs_diff(w.window) <= 1);
@@ -72,7 +72,6 @@ impl Likely {
         }
         let mut pages: Vec<ZonePage> = now.pages.iter().copied().collect();
         pages.sort_unstable();
-        pages.truncate(most);
         pages
     }
 }
@@ -86,16 +85,15 @@ mod tests {
         let likely = Likely::default();
         let want = |window, pages: core::ops::Range<u64>| pages.for_each(|page| likely.wants(window, (0, page)));
         want(1, 0..16);
-        assert!(likely.passed(1, true, 99).is_empty(), "nothing is known of the window before");
+        assert!(likely.passed(1, true).is_empty(), "nothing is known of the window before");
         want(3, 100..101);
         want(2, 1..18);
-        assert_eq!(likely.passed(2, true, 99), (1..18).map(|page| (0, page)).collect::<Vec<_>>());
-        assert_eq!(likely.passed(2, true, 3), [(0, 1), (0, 2), (0, 3)]);
+        assert_eq!(likely.passed(2, true), (1..18).map(|page| (0, page)).collect::<Vec<_>>());
         // Three of seventeen are gone.
         want(3, 4..30);
-        assert!(likely.passed(3, true, 99).is_empty());
+        assert!(likely.passed(3, true).is_empty());
         want(4, 4..30);
-        assert_eq!(likely.passed(4, true, 99).len(), 26, "one of 27 is gone");
+        assert_eq!(likely.passed(4, true).len(), 26, "one of 27 is gone");
     }
 
     #[test]
@@ -103,7 +101,7 @@ mod tests {
         let likely = Likely::default();
         for window in 1..40 {
             likely.wants(window, (0, 1));
-            let found = likely.passed(window, window != 10 && window != 12, 99);
+            let found = likely.passed(window, window != 10 && window != 12);
             let rests = (10..12 + REST).contains(&window) || window == 1;
             assert_eq!(found.is_empty(), rests, "{window}");
         }
@@ -115,7 +113,7 @@ mod tests {
         for window in 1..3 {
             (0..2 * MOST as u64).for_each(|page| likely.wants(window, (0, page)));
         }
-        assert!(likely.passed(2, true, usize::MAX).is_empty());
+        assert!(likely.passed(2, true).is_empty());
         assert!(likely.0.lock().unwrap().windows.iter().all(|w| w.pages.len() == MOST + 1));
     }
 
@@ -123,9 +121,9 @@ mod tests {
     fn lines_that_begin_again_tell_anew() {
         let likely = Likely::default();
         (7..9).for_each(|window| likely.wants(window, (0, 1)));
-        assert_eq!(likely.passed(8, true, 99), [(0, 1)]);
-        likely.passed(0, true, 99);
+        assert_eq!(likely.passed(8, true), [(0, 1)]);
+        likely.passed(0, true);
         (0..2).for_each(|window| likely.wants(window, (0, 2)));
-        assert_eq!(likely.passed(1, true, 99), [(0, 2)]);
+        assert_eq!(likely.passed(1, true), [(0, 2)]);
     }
 }

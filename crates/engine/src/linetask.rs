@@ -163,7 +163,7 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         }
         // A place takes a page of each array and one of their neighbours, as a rule: a quarter of the largest step. Where memory is short they
         // may fill an eighth of it: with a twelfth, 10,000 particles at 32 MiB waited for 1.78 s and read 2.12 GiB, so for 1.57 s and as
-        // much, with a sixth for 1.44 s and 2.16 GiB. Where it is not, nothing is lost by more: at 64 MiB they waited for 0.22 s, and so for 0.07.
+        // much, with a sixth for 1.44 s and 2.16 GiB. Where it is not, nothing is lost by more: at 64 MiB they waited for 0.28 s, and so for 0.07.
         let places = if self.nearly.load(Relaxed) { limit } else { limit / 2 } / self.step_bytes.max(1);
         (self.most_waiting(limit), usize::try_from(places).unwrap_or(usize::MAX).clamp(2 * self.workers, MOST_PLACES))
     }
@@ -232,11 +232,9 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         if !steps.is_empty() && !self.keeps_passed {
             self.pager.give_back_segments(arrays, steps);
         }
-        let most = (self.pager.ledger().limit() / 16 / OF_REQUEST) as usize;
         let mut pages = self.tracer.coming(window);
-        pages.truncate(most);
-        // A page of points is one of several arrays.
-        self.tracer.after(window, &self.likely.passed(window, roomy, most / 4), &mut pages);
+        self.tracer.after(window, &self.likely.passed(window, roomy), &mut pages);
+        pages.truncate((self.pager.ledger().limit() / 16 / OF_REQUEST) as usize);
         pages
     }
     fn has_units(&self) -> bool {

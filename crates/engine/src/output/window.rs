@@ -4,7 +4,7 @@ use super::log::ByteLog;
 use super::OutputError;
 
 /// Bytes of the log that were read together. What is written of a line are its parts, one behind the other in the log, and so are the
-/// lines where they were gathered: 10,000 lines of 200 points took 30,000 reads part by part, and so take 900.
+/// lines where they were gathered: part by part, 10,000 lines of 200 points took 30,000 reads.
 pub(super) struct Window {
     buffer: Vec<u8>,
     /// Where the log's bytes in the buffer begin, and how many they are.
