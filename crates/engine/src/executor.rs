@@ -24,6 +24,7 @@ mod places;
 mod ready;
 mod records;
 mod shared;
+mod telling;
 mod work;
 
 use ahead::{Ahead, Nobody};
@@ -31,12 +32,13 @@ use charging::{too_small, Refused};
 use field::error::FieldError;
 use field::space::LANES;
 use kernels::streamline::Progress;
-use pager::{PageId, Pager, Priority, Requested, Wake, Worker};
+use pager::{Did, PageId, Pager, Priority, Requested, Wake, Worker};
 use parked::Parked;
 use ready::{Ready, AHEAD};
 pub(crate) use records::OF_RECORD;
 use records::{Hands, Records, Waiting};
 use shared::{Leaving, Next, Shared, Slot};
+use telling::Telling;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::*;
 use std::sync::Arc;
@@ -156,6 +158,7 @@ struct Thread<'a, W: Work> {
     ahead: Ahead,
     /// Windows are opened before tasks go on in them.
     has_units: bool,
+    telling: Telling,
 }
 
 impl<'a, W: Work> Thread<'a, W>
@@ -184,6 +187,7 @@ where
             steps,
             ahead,
             has_units,
+            telling: Telling::new(&shared.pager),
         }
     }
 
@@ -198,6 +202,7 @@ where
                         // What came of the last step in this lane was another task's.
                         Some(slot) => {
                             self.lanes[lane] = Some(slot);
+                            self.telling.took(&s.pager, lane);
                             self.outcomes[lane].progress = Progress::Need;
                         }
                         None => break,
@@ -213,8 +218,11 @@ where
                 }
                 continue;
             }
+            self.telling.begin(&s.pager);
             self.rounds();
+            self.telling.end(&s.pager);
         }
+        self.telling.tell(&s.pager);
         s.steps.fetch_add(self.steps, Relaxed);
         self.lanes = [const { None }; LANES];
         self.work.worker(&mut self.context).release();
@@ -339,6 +347,7 @@ where
         let s = self.shared;
         self.ask_ahead();
         self.work.worker(&mut self.context).release();
+        self.telling.tell(&s.pager);
         // This thread has no task, and no pins.
         s.waiting.fetch_add(1, SeqCst);
         let began = Instant::now();
@@ -366,7 +375,9 @@ where
             s.pager.idle(Duration::from_millis(50));
         }
         s.waiting.fetch_sub(1, SeqCst);
-        s.waited_us.fetch_add(began.elapsed().as_micros() as u64, Relaxed);
+        let took_us = began.elapsed().as_micros() as u64;
+        s.waited_us.fetch_add(took_us, Relaxed);
+        self.telling.waited(&s.pager, took_us);
     }
 
     /// Steps of all lanes, until one of them is done or lacks pages.
@@ -375,6 +386,7 @@ where
             self.work.worker(&mut self.context).begin_step();
             let tasks = self.lanes.each_mut().map(|l| l.as_mut().map(|slot| &mut slot.task));
             self.work.steps(&mut self.context, tasks, &mut self.outcomes);
+            self.telling.round();
             let mut left = false;
             for lane in 0..LANES {
                 if self.lanes[lane].is_some() && !self.stays(lane, round % CHARGE_ROUNDS == 0) {
@@ -383,7 +395,7 @@ where
                         Some(slot) if self.outcomes[lane].progress == Progress::Yield => self.turn(lane, slot),
                         Some(slot) => {
                             let missing = core::mem::take(&mut self.outcomes[lane].missing);
-                            self.leave(slot, missing);
+                            self.leave(lane, slot, missing);
                         }
                         None => {}
                     }
@@ -429,6 +441,7 @@ where
         if let Err(e) = self.work.turned(&mut self.context, lane, &mut slot.task, &mut self.ahead.pages) {
             return s.fail(e);
         }
+        self.telling.left(&s.pager, lane, slot.number, Did::Turn, window, 0);
         self.ahead.take_new(window, |page, pages| self.work.of_page(window, page, pages));
         let from = core::mem::replace(&mut slot.window, window);
         slot.place = self.place(&slot);
@@ -519,7 +532,7 @@ where
     }
 
     /// A task that cannot go on: it is done, or `missing` says what it lacks.
-    fn leave(&mut self, mut slot: Box<Slot<W::Task>>, missing: Vec<PageId>) {
+    fn leave(&mut self, lane: usize, mut slot: Box<Slot<W::Task>>, missing: Vec<PageId>) {
         let s = self.shared;
         if s.stop.load(Relaxed) {
             return;
@@ -530,7 +543,8 @@ where
             }
             let bytes = self.work.bytes(&slot.task) + self.work.finishing(&slot.task);
             let Some(slot) = self.charge(slot, bytes, "the result of a line") else { return };
-            let Slot { task, charge, window, .. } = *slot;
+            let Slot { task, charge, window, number, .. } = *slot;
+            self.telling.left(&s.pager, lane, number, Did::End, window, 0);
             if let Err(e) = self.work.finish(task) {
                 s.fail(e);
             }
@@ -559,10 +573,11 @@ where
             slot.hold = Some(Box::new(s.pager.hold(&slot.wanted)));
         }
         slot.place = self.place(&slot);
+        let (number, window) = (slot.number, slot.window);
         // Parked before the pages are asked for: the wake may come at once, from any thread.
         let token = {
             let mut q = s.lock();
-            let (window, neighbourhood) = (slot.window, slot.place >> parked::WITHIN);
+            let neighbourhood = slot.place >> parked::WITHIN;
             let token = q.park(slot);
             // Those beside it would lack the same pages.
             for _ in 0..self.mine.len() {
@@ -573,6 +588,7 @@ where
             }
             token
         };
+        self.telling.left(&s.pager, lane, number, Did::Wait, window, token as u64);
         if s.pager.request(&missing, token as u64, &self.wake, Priority::Demand) == Requested::Ready {
             let mut q = s.lock();
             // No wake comes.

@@ -6,6 +6,7 @@ mod blocking;
 pub mod chosen;
 pub mod convert;
 mod derived;
+pub mod events;
 pub mod executor;
 pub mod flowmap;
 mod gridkind;

@@ -100,10 +100,18 @@ impl Means {
             n => n,
         }
     }
+    /// Reads in flight at most.
+    pub fn reads_in_flight(&self) -> usize {
+        if self.readers == 0 {
+            DEFAULT_READERS
+        } else {
+            self.readers
+        }
+    }
     /// A pager with these means.
     pub(crate) fn pager(&self) -> Result<Arc<Pager>, FieldError> {
         check_limit(self.memory_limit)?;
-        let readers = if self.readers == 0 { DEFAULT_READERS } else { self.readers };
+        let readers = self.reads_in_flight();
         let config = PagerConfig {
             limit: self.memory_limit,
             policy: self.replacement,
@@ -319,7 +327,7 @@ impl Session {
             "reads": c.reads + read[1],
             "workers": self.means.threads(),
             "readers": self.pager.readers(),
-            "replacement": match self.means.replacement { PolicyKind::Clock => "clock", PolicyKind::Lru => "lru" },
+            "replacement": self.means.replacement.name(),
             "transport": self.pager.reader_name(),
             "warnings": self.dataset().catalog.doubts().collect::<Vec<_>>(),
         })

@@ -57,7 +57,10 @@ pub fn check_store(
     let (workers, read_bytes, _charged) = means(&store, count, workers, charge)?;
     if let Some(told) = told {
         for (n, a) in store.arrays().enumerate() {
-            told(Event::Array { array: pager::ArrayId(n as u32), name: a.path.as_str().into() });
+            let [pages_i, pages_j, pages_k] = a.grid.paging.pages.map(|n| n as u64);
+            let (pages, name) = (a.grid.paging.count(), a.path.as_str().into());
+            let array = pager::ArrayId(n as u32);
+            told(Event::Array { array, pages, pages_i, pages_j, pages_k, derived: false, name });
         }
     }
     let shards: Vec<ShardId> = store.shards().collect();
@@ -66,7 +69,7 @@ pub fn check_store(
     let work = || {
         let mut buffers = Buffers::new(read_bytes);
         let mut each = |event: Event| {
-            if let Event::ReadStart { len, .. } = &event {
+            if let Event::ReadStart { bytes: len, .. } = &event {
                 done.fetch_add(*len, Relaxed);
             }
             if let Some(told) = told {

@@ -45,6 +45,9 @@ impl PageMap for InPlace {
     fn pages(&self) -> u64 {
         self.translation.count()
     }
+    fn pages_along(&self) -> Option<[u64; 3]> {
+        Some(self.translation.pages.map(u64::from))
+    }
     fn page_bytes(&self, _: PageId) -> usize {
         self.translation.component * self.layout.components() * self.layout.dtype().size()
     }

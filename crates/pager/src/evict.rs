@@ -7,6 +7,7 @@ use crate::ledger::{ChargeKind, Full};
 use crate::map::PageMap;
 use crate::pager::Pager;
 use crate::policy::{Need, Probe};
+use crate::request::Priority;
 use crate::pool::{ClassId, Pool, Slot, HUGE_BYTES};
 use crate::state::{State, Tally};
 use crate::table::Table;
@@ -67,6 +68,8 @@ struct Hand<'a> {
     touched: &'a mut Touched,
     maps: &'a [Arc<dyn PageMap>],
     tally: &'a mut Tally,
+    /// Pages go since the run has passed them, and not to make room.
+    passed: bool,
 }
 
 impl Hand<'_> {
@@ -121,10 +124,14 @@ impl Probe for Hand<'_> {
         }
         let id = f.id();
         self.pager.table.remove(id, frames);
-        if f.prefetched.swap(0, Relaxed) == 2 {
-            if let Some(map) = self.maps.get(id.array.0 as usize).filter(|m| !m.derived()) {
-                self.touched.mark(id, map.pages(), self.pager.ledger.limit() / 32);
+        match f.prefetched.swap(0, Relaxed) {
+            1 => self.pager.emit(|| Event::PrefetchWasted { page: id }),
+            2 => {
+                if let Some(map) = self.maps.get(id.array.0 as usize).filter(|m| !m.derived()) {
+                    self.touched.mark(id, map.pages(), self.pager.ledger.limit() / 32);
+                }
             }
+            _ => {}
         }
         f.state.store(state::FREE, Release);
         if let Some(slot) = self.numbers.free(frame) {
@@ -132,8 +139,13 @@ impl Probe for Hand<'_> {
             self.pool.put(slot);
             self.pager.ledger.transfer(ChargeKind::Frames, ChargeKind::Cached, bytes);
         }
-        self.tally.evictions += 1;
-        self.pager.emit(|| Event::Evict { page: id });
+        if self.passed {
+            self.tally.given_back += 1;
+            self.pager.emit(|| Event::GiveBack { page: id });
+        } else {
+            self.tally.evictions += 1;
+            self.pager.emit(|| Event::Evict { page: id });
+        }
         true
     }
 }
@@ -153,6 +165,7 @@ impl Pager {
     /// that what it has used in its last window it will likely want in this one. `u64::MAX`: the policy alone decides.
     pub fn keep_used_since(&self, count: u64) {
         self.lately.store(count, Relaxed);
+        self.emit(|| Event::Lately { count });
     }
 
     /// Drops the resident pages of some time steps, except those that are pinned or held: a run that has passed these segments gives
@@ -180,6 +193,7 @@ impl Pager {
             if let Some(f) = self.frames.get(n) {
                 f.referenced.store(used::OFFERED, Relaxed);
                 st.offered[again as usize].push_back((n, *id));
+                self.emit(|| Event::Offer { page: *id, again: again as u32 });
             }
         }
     }
@@ -189,14 +203,15 @@ impl Pager {
     pub fn sort_out_offers(&self) {
         let mut st = self.lock();
         let State { offered, pool, numbers, workers, touched, maps, tally, .. } = &mut *st;
-        let hand = Hand { pager: self, pool, numbers, workers, touched, maps, tally };
+        let hand = Hand { pager: self, pool, numbers, workers, touched, maps, tally, passed: false };
         offered.iter_mut().for_each(|queue| queue.retain(|(frame, id)| hand.is_offered(*frame, *id)));
+        self.emit(|| Event::SortOffers { left: offered.iter().map(|queue| queue.len() as u64).sum() });
     }
 
     /// Drops those frames that may go. They are counted for themselves: nothing else wanted their room.
     fn drop_frames(&self, st: &mut State, frames: impl Iterator<Item = u32>) -> u64 {
         let State { policy, pool, numbers, workers, touched, maps, tally, .. } = st;
-        let mut hand = Hand { pager: self, pool, numbers, workers, touched, maps, tally };
+        let mut hand = Hand { pager: self, pool, numbers, workers, touched, maps, tally, passed: true };
         let mut dropped = 0;
         for n in frames {
             if hand.take(n) {
@@ -204,8 +219,6 @@ impl Pager {
                 dropped += 1;
             }
         }
-        st.tally.evictions -= dropped;
-        st.tally.given_back += dropped;
         st.relief += u64::from(dropped > 0);
         dropped
     }
@@ -213,7 +226,7 @@ impl Pager {
     /// Drops one clean page. Its memory is cached then.
     fn evict(&self, st: &mut State, need: Need) -> bool {
         let State { policy, pool, numbers, workers, touched, maps, tally, offered, .. } = st;
-        let mut hand = Hand { pager: self, pool, numbers, workers, touched, maps, tally };
+        let mut hand = Hand { pager: self, pool, numbers, workers, touched, maps, tally, passed: false };
         // What is wanted again no prefetch takes the place of.
         let kinds = if need == Need::Prefetch { 1 } else { 2 };
         for queue in offered.iter_mut().take(kinds) {
@@ -231,6 +244,17 @@ impl Pager {
             }
         }
         policy.victim(need, &mut hand).is_some()
+    }
+
+    /// Tells that pages were dropped, or none could be, where no reservation tells it.
+    fn tell_squeeze(&self, need: Need, full: bool) {
+        self.emit(|| Event::Squeeze {
+            frames: self.ledger.of(ChargeKind::Frames),
+            cached: self.ledger.of(ChargeKind::Cached),
+            used: self.ledger.used(),
+            full,
+            priority: if need == Need::Demand { Priority::Demand } else { Priority::Prefetch },
+        });
     }
 
     fn give_back(&self, st: &mut State, bytes: u64, keep: impl Fn(ClassId) -> usize) -> bool {
@@ -254,12 +278,17 @@ impl Pager {
                 return Err(self.full(bytes));
             }
         }
+        let before = st.tally.evictions;
         loop {
             let short = self.ledger.used().saturating_add(bytes).saturating_sub(self.ledger.limit());
             if short == 0 {
+                if st.tally.evictions > before {
+                    self.tell_squeeze(Need::Demand, false);
+                }
                 return Ok(());
             }
             if !self.give_back(st, short, |_| 0) && !self.evict(st, Need::Demand) {
+                self.tell_squeeze(Need::Demand, true);
                 return Err(self.full(bytes));
             }
         }
@@ -361,8 +390,12 @@ impl Pager {
             if excess > 0 && self.give_back(st, over.min(excess), count) {
                 continue;
             }
-            if !self.evict(st, need) && !self.give_back(st, over, count) {
-                return Err(NoRoom::Full);
+            if !self.evict(st, need) {
+                // After it the policy's order may be another.
+                self.tell_squeeze(need, true);
+                if !self.give_back(st, over, count) {
+                    return Err(NoRoom::Full);
+                }
             }
         }
         // Everything is charged. Growth first, since its bytes were charged as cached with the rest.
@@ -402,6 +435,14 @@ impl Pager {
         if let Some(f) = self.frames.get(number) {
             f.assign(id, slot.ptr, sizes[0]);
         }
+        self.emit(|| Event::Reserve {
+            page: id,
+            priority: if need == Need::Demand { Priority::Demand } else { Priority::Prefetch },
+            bytes: st.pool.bytes(frame) as u64,
+            frames: self.ledger.of(ChargeKind::Frames),
+            cached: self.ledger.of(ChargeKind::Cached),
+            used: self.ledger.used(),
+        });
         Ok(Reserved { frame: number, slot, encoded, scratch })
     }
 

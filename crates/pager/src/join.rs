@@ -61,7 +61,10 @@ impl Pager {
         st.tally.reads += 1;
         st.tally.bytes_read += len;
         st.tally.segments += u64::from(segments);
-        self.emit(|| Event::ReadStart { read: token, source: first.source, offset: first.offset, len, segments });
+        self.emit(|| {
+            let (source, offset) = (first.source, first.offset);
+            Event::ReadStart { read: token, source, offset, bytes: len, segments, depth: st.in_flight as u32 }
+        });
         Some((first.source, Read { token, offset: first.offset, buffers }))
     }
 }

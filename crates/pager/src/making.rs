@@ -190,7 +190,7 @@ impl Pager {
         let awaited: Vec<PageId> = making.wanted.iter().filter(|w| w.awaited).map(|w| w.page).collect();
         for page in awaited {
             if st.flying.contains_key(&page) {
-                self.flight(st, page, true);
+                self.input(st, page, true);
             }
         }
     }
@@ -373,7 +373,7 @@ impl Pager {
         }
         for &page in ask.iter().rev() {
             let known = st.flying.contains_key(&page);
-            let input = self.flight(st, page, demand);
+            let input = self.input(st, page, demand);
             if self.leads_to(st, flight, input) {
                 let error = PageErrorKind::Decode("it is made of itself".into());
                 let error = PageError::new(crate::request::page_name(st, page), error);

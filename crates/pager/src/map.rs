@@ -62,6 +62,10 @@ pub trait PageMap: Send + Sync {
     fn name(&self) -> &str;
     /// Number of pages a step.
     fn pages(&self) -> u64;
+    /// Pages along i, j and k where they lie in a box, i running fastest. For reports and estimates; nothing else rests on it.
+    fn pages_along(&self) -> Option<[u64; 3]> {
+        None
+    }
     /// Decoded size of a page in bytes. Known without reading anything, never 0.
     fn page_bytes(&self, page: PageId) -> usize;
     /// Translates a page to segments. `index` gives the bytes of an index page that is resident; if it gives `None`,

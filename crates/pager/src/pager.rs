@@ -193,10 +193,40 @@ impl Pager {
         crate::patient::lock(&self.state)
     }
 
+    /// Tells the observer, and whoever subscribes to `tracing`, what happened.
+    #[inline]
     pub(crate) fn emit(&self, event: impl FnOnce() -> Event) {
-        if let Some(o) = &self.observer {
-            o.event(u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX), &event());
+        let subscribed = tracing::enabled!(target: crate::event::TARGET, tracing::Level::TRACE);
+        if self.observer.is_some() || subscribed {
+            self.deliver(&event(), subscribed);
         }
+    }
+
+    #[inline(never)]
+    fn deliver(&self, event: &Event, subscribed: bool) {
+        if let Some(o) = &self.observer {
+            o.event(self.now_us(), event);
+        }
+        if subscribed {
+            event.trace();
+        }
+    }
+
+    /// Tells what happened in the layers above. For nothing where nobody observes: `event` is not called then.
+    #[inline]
+    pub fn tell(&self, event: impl FnOnce() -> Event) {
+        self.emit(event);
+    }
+
+    /// Whether all events are kept or looked at: then it is worth it to find out more.
+    #[inline]
+    pub fn observed(&self) -> bool {
+        self.observer.is_some()
+    }
+
+    /// Microseconds since the pager was made: the time of events.
+    pub fn now_us(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
     /// The ledger.
@@ -246,12 +276,16 @@ impl Pager {
 
     /// Registers an array.
     pub fn add_array(&self, map: Arc<dyn PageMap>) -> ArrayId {
-        let name = map.name().to_owned();
+        let told = map.clone();
         let mut st = self.lock();
         let id = ArrayId(st.maps.len() as u32);
         st.maps.push(map);
         drop(st);
-        self.emit(|| Event::Array { array: id, name: name.into() });
+        self.emit(|| {
+            let [pages_i, pages_j, pages_k] = told.pages_along().unwrap_or_default();
+            let (pages, derived, name) = (told.pages(), told.derived(), told.name().into());
+            Event::Array { array: id, pages, pages_i, pages_j, pages_k, derived, name }
+        });
         id
     }
 

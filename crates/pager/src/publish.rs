@@ -228,6 +228,7 @@ impl Pager {
             self.free_buffer(st, slot, ChargeKind::Scratch);
         }
         if frame {
+            self.emit(|| Event::Freed { page: a.id });
             self.free_frame(st, a.frame);
         }
     }
@@ -237,6 +238,9 @@ impl Pager {
         self.drop_index(st, flight);
         let Some(f) = st.flights.remove(flight) else { return };
         st.flying.remove(&f.id);
+        if let Err(None) = &outcome {
+            self.emit(|| Event::Dropped { page: f.id });
+        }
         if let Err(Some(error)) = &outcome {
             self.emit(|| Event::Failed { page: f.id, reason: error.to_string().into() });
             if st.failed.insert(f.id, error.clone()).is_none() {

@@ -424,7 +424,7 @@ impl Pager {
         }
         let known = st.flying.contains_key(&page);
         st.tally.index_faults += u64::from(!known);
-        let index = self.flight(st, page, demand);
+        let index = self.input(st, page, demand);
         let ticket = st.flights.get(flight).map_or(0, |f| f.ticket);
         st.add_waiter(index, Waiter::Flight(flight, ticket));
         if !known {

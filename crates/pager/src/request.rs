@@ -92,6 +92,7 @@ impl Pager {
         let mut request = NONE;
         let mut left = 0u32;
         for &id in pages {
+            self.emit(|| Event::Want { page: id, token, priority });
             if let Some(f) = self.table.find(id, &self.frames).and_then(|n| self.frames.get(n)) {
                 if demand {
                     self.note_use(f);
@@ -121,6 +122,13 @@ impl Pager {
         Requested::Pending
     }
 
+    /// The flight of a page that is needed to find, or to make, another.
+    pub(crate) fn input(&self, st: &mut State, id: PageId, demand: bool) -> u32 {
+        let priority = if demand { Priority::Demand } else { Priority::Prefetch };
+        self.emit(|| Event::Input { page: id, priority });
+        self.flight(st, id, demand)
+    }
+
     /// The flight of a page that is neither resident nor failed, made or promoted as needed.
     pub(crate) fn flight(&self, st: &mut State, id: PageId, demand: bool) -> u32 {
         if demand {
@@ -146,7 +154,7 @@ impl Pager {
                 }
                 self.promote_inputs(st, flight);
                 if let Some(index) = index.filter(|i| st.flying.contains_key(i)) {
-                    self.flight(st, index, true);
+                    self.input(st, index, true);
                 }
             }
             return flight;
@@ -211,6 +219,7 @@ impl Pager {
     pub(crate) fn hold_one(&self, st: &mut State, id: PageId) {
         *st.held.entry(id).or_insert(0) += 1;
         self.copy_holds(st, id);
+        self.emit(|| Event::Hold { page: id });
     }
 
     pub(crate) fn unhold(&self, st: &mut State, id: PageId) {
@@ -220,6 +229,7 @@ impl Pager {
                 st.relief += 1;
                 st.held.remove(&id);
             }
+            self.emit(|| Event::Unhold { page: id });
         }
         self.copy_holds(st, id);
     }

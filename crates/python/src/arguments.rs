@@ -1,6 +1,7 @@
 //! From JSON and keyword arguments to what the engine takes.
 
 use crate::series::over_time;
+use engine::events::RunLog;
 use engine::output::{Budget, Charge};
 use engine::seeds::{Dimension, PointList, Reading, SeedError, Seeds};
 use engine::session::{Means, Session, Settled, SourceSpec, Watch};
@@ -9,8 +10,8 @@ use field::error::FieldError;
 use kernels::rk::Method;
 use kernels::streamline::{Direction, Integrator, Options};
 use pager::{Pager, PolicyKind};
-use serde_json::{Map, Value};
-use std::path::PathBuf;
+use serde_json::{json, Map, Value};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) fn usage(message: impl Into<String>) -> FieldError {
@@ -349,46 +350,40 @@ fn position(v: &Value, planar: bool) -> Result<[f64; 3], FieldError> {
     Ok(p)
 }
 
-/// The Chrome trace of a run, where one is asked for. It is ended by [`Events::finish`], or when this is dropped: a thread of the
-/// pager may live on for a moment longer and would take the trace with it, unfinished, when the process ends.
-pub struct Events(Option<(String, Arc<pager::ChromeTrace>)>);
+/// The log of a run's events, where one is asked for. It is ended by [`Events::finish`], or when this is dropped: a thread of the
+/// pager may live on for a moment longer and would take the log with it, unfinished, when the process ends.
+pub struct Events(Option<RunLog>);
 
 impl Events {
-    /// Creates the file.
-    pub fn create(path: Option<&str>) -> Result<Self, FieldError> {
+    /// Creates the file, notes what the run is begun with, and has the pager tell it of events.
+    pub fn begin(path: Option<&str>, means: &mut Means) -> Result<Self, FieldError> {
         let Some(path) = path else { return Ok(Self(None)) };
-        match pager::ChromeTrace::create(std::path::Path::new(path)) {
-            Ok(t) => Ok(Self(Some((path.to_owned(), Arc::new(t))))),
-            Err(e) => {
-                Err(FieldError::output(format!("{path}: --events cannot write here: {e}; name another file"), &e))
-            }
-        }
+        let log = RunLog::create(Path::new(path))?;
+        means.observer = Some(log.observer());
+        log.note(&json!({"run": {
+            "version": env!("CARGO_PKG_VERSION"), "command": std::env::args().collect::<Vec<_>>(),
+            "memory_limit": means.memory_limit, "workers": means.threads(), "readers": means.reads_in_flight(),
+            "replacement": means.replacement.name(), "cores": std::thread::available_parallelism().map_or(1, usize::from),
+        }}));
+        Ok(Self(Some(log)))
     }
-    /// For the pager.
-    pub fn observer(&self) -> Option<Arc<dyn pager::Observer>> {
-        self.trace().map(|t| t as Arc<dyn pager::Observer>)
-    }
-    /// For spans that are not the pager's.
-    pub fn trace(&self) -> Option<Arc<pager::ChromeTrace>> {
-        self.0.as_ref().map(|(_, t)| t.clone())
-    }
-    /// Ends the trace.
+
+    /// Ends the log, with what the run came to.
     ///
     /// # Errors
-    /// What kept it from being written whole: whoever asked for a trace must not take a part of it for all.
-    pub fn finish(&self) -> Result<(), FieldError> {
-        let Some((path, trace)) = &self.0 else { return Ok(()) };
-        trace.close().map_err(|e| {
-            FieldError::Output(format!(
-                "{path}: the trace of events is not whole: {e}; the run itself is done, run it again with --events elsewhere"
-            ))
-        })
+    /// What kept it from being written whole: whoever asked for it must not take a part of it for all.
+    pub fn finish(&self, stats: &Value, watch: &mut Watch<'_>) -> Result<(), FieldError> {
+        let Some(log) = &self.0 else { return Ok(()) };
+        log.note(&json!({ "stats": stats }));
+        log.finish(watch)
     }
 }
 
 impl Drop for Events {
     fn drop(&mut self) {
-        // Only where a run failed: its own error is the one that is told.
-        let _ = self.finish();
+        // Only where a run failed or was not closed: its own error is the one that is told.
+        if let Some(log) = &self.0 {
+            let _ = log.finish(&mut |_, _, _| true);
+        }
     }
 }

@@ -10,11 +10,11 @@ use field::error::FieldError;
 use field::paging::Layout;
 use field::store::codec::Codec;
 use field::store::Problem;
+use pager::Event;
 use pyo3::prelude::*;
 use serde_json::{json, Value};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// Definitions mean something where fields are named; here nobody would see what became of them.
 fn no_definitions(spec: &SourceSpec, what: &str) -> Result<(), FieldError> {
@@ -51,8 +51,7 @@ pub fn convert(
             )?;
         }
         let mut means = arguments::means(memory_limit, workers, readers, "clock")?;
-        let events = Events::create(events)?;
-        means.observer = events.observer();
+        let events = Events::begin(events, &mut means)?;
         let page = o.whole("page")?.map_or(converter::ConvertOptions::default().page, |p| p as usize);
         if !(2..=256).contains(&page) {
             return Err(FieldError::Usage(format!(
@@ -78,13 +77,16 @@ pub fn convert(
                     .into(),
             ));
         }
-        // The pager's clock starts now, too.
-        let begun = Instant::now();
         let session = Arc::new(Session::open(spec, means, watch)?);
-        let spans = events.trace().map_or_else(Spans::default, |t| {
-            let us = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
-            Spans::new(move |name, at, took| t.span(name, us(at.saturating_duration_since(begun)), us(took)))
-        });
+        let spans = if session.pager.observed() {
+            let pager = session.pager.clone();
+            Spans::new(move |name, took| {
+                let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+                pager.tell(|| Event::Span { took_us, name: name.into() });
+            })
+        } else {
+            Spans::default()
+        };
         let workers = session.means.threads();
         let options = ConvertOptions { page, layout, codec, resume, overwrite, append, memory_limit, workers, spans };
         let input =
@@ -147,7 +149,7 @@ pub fn convert(
         }
         session.add_read(input.read());
         result["stats"] = session.stats();
-        events.finish()?;
+        events.finish(&result["stats"], watch)?;
         Ok(result.to_string())
     })
 }
@@ -173,11 +175,10 @@ pub fn validate(
         no_definitions(&spec, "validating reads what is stored and names no fields; leave it out")?;
         o.done()?;
         let mut means = arguments::means(memory_limit, workers, readers, "clock")?;
-        let events = Events::create(events)?;
-        means.observer = events.observer();
+        let events = Events::begin(events, &mut means)?;
         if spec.is_store()? {
             let (v, stats) = engine::validate::run(&spec.path, &means, watch)?;
-            events.finish()?;
+            events.finish(&stats, watch)?;
             return Ok(json!({
                 "ok": v.is_ok(), "pages_checked": v.pages, "pages_unchecked": 0, "failures": failures(&v.problems),
                 "failed": v.problem_count, "stats": stats,
@@ -186,10 +187,11 @@ pub fn validate(
         }
         let session = Session::open(spec, means, watch)?;
         let v = engine::validate::read_all(&session, watch)?;
-        events.finish()?;
+        let stats = session.stats();
+        events.finish(&stats, watch)?;
         Ok(json!({
             "ok": v.problem_count == 0, "pages_checked": 0, "pages_unchecked": v.pages, "failures": failures(&v.problems),
-            "failed": v.problem_count, "stats": session.stats(),
+            "failed": v.problem_count, "stats": stats,
         })
         .to_string())
     })

@@ -186,8 +186,7 @@ impl PyDataset {
             let spec = arguments::source(source, q, function, &mut o)?;
             o.done()?;
             let mut means = arguments::means(memory_limit, workers, readers, replacement)?;
-            let events = Events::create(events)?;
-            means.observer = events.observer();
+            let events = Events::begin(events, &mut means)?;
             Ok(Open { session: Arc::new(Session::open(spec, means, watch)?), events })
         })?;
         Ok(Self { open: Mutex::new(Some(open)), process: std::process::id() })
@@ -396,7 +395,7 @@ impl PyDataset {
             std::mem::forget(taken); // its threads, which dropping it would wait for, are the parent's
             return Ok(());
         }
-        let ended = py.detach(|| taken.map_or(Ok(()), |open| open.events.finish()));
+        let ended = py.detach(|| taken.map_or(Ok(()), |open| open.events.finish(&open.session.stats(), &mut |_, _, _| true)));
         ended.map_err(|e| to_python(py, e))
     }
 }

@@ -46,11 +46,10 @@ pub fn render(
 ) -> PyResult<String> {
     watched(py, progress, |watch| {
         let mut means = arguments::means(memory_limit, workers, readers, replacement)?;
-        let events = Events::create(events)?;
-        means.observer = events.observer();
+        let events = Events::begin(events, &mut means)?;
         let reader = Reader { source: &source, trace: &trace };
         let drawn = scene::render(scene, Path::new(output), means, &reader, watch)?;
-        events.finish()?;
+        events.finish(&drawn["stats"], watch)?;
         Ok(drawn.to_string())
     })
 }

@@ -24,7 +24,7 @@ impl Observer for Watcher {
     fn event(&self, _: u64, event: &Event) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
-            Event::Array { array, name } => drop(seen.names.insert(array.0, name.clone())),
+            Event::Array { array, name, .. } => drop(seen.names.insert(array.0, name.clone())),
             Event::Publish { page, bytes, .. } => {
                 let place = seen.pages.len();
                 let entry = seen.pages.entry(*page).or_insert((0, 0, place));

@@ -104,11 +104,11 @@ pub struct ConvertOptions {
 #[derive(Clone, Default)]
 pub struct Spans(Option<Arc<SpanTold>>);
 
-type SpanTold = dyn Fn(&'static str, Instant, Duration) + Send + Sync;
+type SpanTold = dyn Fn(&'static str, Duration) + Send + Sync;
 
 impl Spans {
     /// Tells `told`, on any thread.
-    pub fn new(told: impl Fn(&'static str, Instant, Duration) + Send + Sync + 'static) -> Self {
+    pub fn new(told: impl Fn(&'static str, Duration) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(told)))
     }
 
@@ -116,7 +116,7 @@ impl Spans {
         let Some(told) = &self.0 else { return work() };
         let begun = Instant::now();
         let done = work();
-        told(name, begun, begun.elapsed());
+        told(name, begun.elapsed());
         done
     }
 }

@@ -59,7 +59,7 @@ mod moments;
 pub(crate) mod npy;
 mod npz;
 pub(crate) mod number;
-mod parquet;
+pub(crate) mod parquet;
 pub(crate) mod read;
 mod reason;
 mod spool;

@@ -20,6 +20,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::Type;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Rows of a row group: readers take one at a time, and a million rows of a dozen columns are some 80 MB.
@@ -70,13 +71,7 @@ pub(crate) fn write(
     watch: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
 ) -> Result<(), OutputError> {
     let columns = columns(spool);
-    let failed = |e: ParquetError| match e {
-        ParquetError::External(e) => match e.downcast::<std::io::Error>() {
-            Ok(e) => OutputError::io(output.path(), "write", *e),
-            Err(e) => OutputError::Layout(format!("{}: {e}", output.path().display())),
-        },
-        e => OutputError::Layout(format!("{}: {e}", output.path().display())),
-    };
+    let failed = |e: ParquetError| error(output.path(), e);
     let total = spool.totals.points;
     let footer = total.div_ceil(GROUP_ROWS).saturating_mul(columns.len() as u64 * FOOTER_BYTES);
     let needs = footer.saturating_add(WORKING_BYTES as u64);
@@ -109,6 +104,17 @@ pub(crate) fn write(
     // All is done: too late to stop.
     let _ = watch(spool.seeds(), spool.seeds());
     Ok(())
+}
+
+/// An error of writing a Parquet file.
+pub(crate) fn error(path: &Path, e: ParquetError) -> OutputError {
+    match e {
+        ParquetError::External(e) => match e.downcast::<std::io::Error>() {
+            Ok(e) => OutputError::io(path, "write", *e),
+            Err(e) => OutputError::Layout(format!("{}: {e}", path.display())),
+        },
+        e => OutputError::Layout(format!("{}: {e}", path.display())),
+    }
 }
 
 /// Columns with their names, of which no two are the same.

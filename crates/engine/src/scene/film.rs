@@ -26,6 +26,7 @@ use super::{picture_limit, Document, Studio, ARENA_SHARE};
 use crate::limits::more_than;
 use crate::session::Watch;
 use field::error::FieldError;
+use pager::Event;
 use serde_json::{json, Map, Value};
 use std::path::{Path, PathBuf};
 
@@ -172,6 +173,7 @@ impl<'a> Film<'a> {
 
     /// Gathers all objects of a step.
     fn gather(&mut self, step: usize, arena: &mut Arena, watch: &mut Watch<'_>) -> Result<Frame, FieldError> {
+        let begun_us = self.studio.pager.now_us();
         let Studio { document, session, reader, .. } = self.studio;
         let mut own: Vec<Option<Gathered>> = document.objects.iter().map(|_| None).collect();
         // Particles first: they come from the step before.
@@ -193,6 +195,7 @@ impl<'a> Film<'a> {
             let place = if self.is_fixed[n] { &mut self.fixed[n] } else { &mut own[n] };
             *place = Some(gathered);
         }
+        self.studio.tell_span("gather", begun_us);
         Ok(Frame { step, own })
     }
 
@@ -319,6 +322,8 @@ impl<'a> Film<'a> {
         watch: &mut Watch<'_>,
     ) -> Result<(), FieldError> {
         let Studio { document, pager, threads, .. } = self.studio;
+        let begun_us = pager.now_us();
+        pager.tell(|| Event::FrameStart { frame: frame.step as u64 });
         let shown = frame.shown(&self.fixed, [&self.arena, arena]);
         let partial = shown.iter().any(|s| s.gathered.failed.is_some());
         let words = self.words(frame, partial);
@@ -344,6 +349,8 @@ impl<'a> Film<'a> {
             shot.draw(&some, &common.maps, seen, &words, pager, *threads, &mut Out::Png(&mut file, text), watch)?;
             made.bytes += file.commit()?;
         }
+        pager.tell(|| Event::FrameEnd { frame: frame.step as u64 });
+        self.studio.tell_span("draw", begun_us);
         made.frames.push((frame.step, false));
         made.partial |= partial;
         made.drawn = drawn(&shown);

@@ -36,7 +36,7 @@ use crate::session::{Bare, Means, Session, SourceSpec, Watch};
 use crate::trace::TraceSpec;
 use field::error::FieldError;
 use film::Film;
-use pager::Pager;
+use pager::{Event, Pager};
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -108,6 +108,12 @@ pub(crate) struct Studio<'a> {
 }
 
 impl Studio<'_> {
+    /// Tells whoever observes what was done since `begun_us` of the pager's clock.
+    fn tell_span(&self, name: &str, begun_us: u64) {
+        let took_us = self.pager.now_us().saturating_sub(begun_us);
+        self.pager.tell(|| Event::Span { took_us, name: name.into() });
+    }
+
     /// The name of each view's file, or their pattern.
     fn outputs(&self, output: &Path) -> Vec<PathBuf> {
         match &self.document.views[..] {

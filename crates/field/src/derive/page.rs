@@ -460,6 +460,9 @@ impl PageMap for DerivedPages {
     fn pages(&self) -> u64 {
         self.translation.count()
     }
+    fn pages_along(&self) -> Option<[u64; 3]> {
+        Some(self.translation.pages.map(u64::from))
+    }
     fn page_bytes(&self, _: PageId) -> usize {
         self.translation.component * self.components * self.dtype.size()
     }

@@ -152,6 +152,10 @@ impl PageMap for StoreArray {
         self.files.layout.grid.paging.count()
     }
 
+    fn pages_along(&self) -> Option<[u64; 3]> {
+        Some(self.files.layout.grid.paging.pages.map(|n| n as u64))
+    }
+
     fn page_bytes(&self, _page: PageId) -> usize {
         self.files.layout.page_bytes()
     }

@@ -222,7 +222,7 @@ impl Check<'_> {
     fn read(&mut self, file: &File, buffer: &mut [u8], offset: u64) -> Result<(), PageErrorKind> {
         let read = u64::from(self.id.number) << 32 | self.found.reads;
         let (source, len) = (SourceId(self.id.number), buffer.len() as u64);
-        (self.told)(Event::ReadStart { read, source, offset, len, segments: 1 });
+        (self.told)(Event::ReadStart { read, source, offset, bytes: len, segments: 1, depth: 1 });
         let done = file.read_exact_at(buffer, offset).map_err(io);
         self.stopped |= !(self.told)(Event::ReadEnd { read, ok: done.is_ok() });
         self.found.reads += 1;

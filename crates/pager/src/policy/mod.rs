@@ -20,6 +20,14 @@ pub enum PolicyKind {
 }
 
 impl PolicyKind {
+    /// Its name for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Clock => "clock",
+            Self::Lru => "lru",
+        }
+    }
+
     /// A new policy of this kind.
     pub fn build(self) -> Box<dyn Policy> {
         match self {

@@ -1,0 +1,267 @@
+//! Logs of events: kept during a run, exported, summed up for reports, and run again against other means.
+//!
+//! A run always writes the pager's own form ([`pager::log`]), which costs least and is whole up to where a run is killed. A name that
+//! ends in `.json` or `.parquet` is what the log is made into when the run ends, in its place. All three are read back.
+
+mod parquet;
+
+use field::error::FieldError;
+use pager::event::Pick;
+use pager::log::{write_chrome, Ended};
+use pager::{Event, EventLog, EventReader, Observer};
+use serde_json::Value;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a log is made into.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As it is written.
+    Log,
+    /// A Chrome trace: JSON that Perfetto and `chrome://tracing` open.
+    Chrome,
+    /// An Apache Parquet table with a row an event.
+    Parquet,
+}
+
+impl Form {
+    /// By the ending of a file's name.
+    pub fn of(path: &Path) -> Self {
+        match path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase).as_deref() {
+            Some("json") => Self::Chrome,
+            Some("parquet") => Self::Parquet,
+            _ => Self::Log,
+        }
+    }
+}
+
+/// The log of a run under way.
+pub struct RunLog {
+    path: PathBuf,
+    log: Arc<EventLog>,
+}
+
+impl RunLog {
+    /// Creates the file.
+    ///
+    /// # Errors
+    /// [`FieldError`] when it cannot be written.
+    pub fn create(path: &Path) -> Result<Self, FieldError> {
+        match EventLog::create(path) {
+            Ok(log) => Ok(Self { path: path.to_owned(), log: Arc::new(log) }),
+            Err(e) => Err(FieldError::output(
+                format!("{}: --events cannot write here: {e}; name another file", path.display()),
+                &e,
+            )),
+        }
+    }
+
+    /// For the pager.
+    pub fn observer(&self) -> Arc<dyn Observer> {
+        self.log.clone()
+    }
+
+    /// Adds a document: what the run was begun with, or what it came to.
+    pub fn note(&self, json: &Value) {
+        self.log.note(json);
+    }
+
+    /// Ends the log, and makes of it what its name says. `watch` is told how much of that is done. Twice is fine.
+    ///
+    /// # Errors
+    /// What kept it from being written whole: whoever asked for a log must not take a part of it for all.
+    pub fn finish(&self, watch: &mut dyn FnMut(&str, f64, f64) -> bool) -> Result<(), FieldError> {
+        let not_whole = |e: &dyn std::fmt::Display| {
+            FieldError::Output(format!(
+                "{}: the log of events is not whole: {e}; the run itself is done, run it again with --events elsewhere",
+                self.path.display()
+            ))
+        };
+        self.log.close().map_err(|e| not_whole(&e))?;
+        let form = Form::of(&self.path);
+        if form == Form::Log {
+            return Ok(());
+        }
+        // Made already: by an earlier call.
+        let Ok(events) = Events::open(&self.path) else { return Ok(()) };
+        if events.form() != Form::Log {
+            return Ok(());
+        }
+        events.export(&self.path, form, watch).map(|_| ()).map_err(|e| match e {
+            FieldError::Interrupted => e,
+            e => not_whole(&e),
+        })
+    }
+}
+
+/// A log that can be read again and again, in any of the forms.
+pub struct Events {
+    path: PathBuf,
+    inside: Inside,
+}
+
+enum Inside {
+    /// The pager's own, or a Chrome trace.
+    Rows(EventReader, Form),
+    Parquet(parquet::Table),
+}
+
+impl Events {
+    /// Opens a log.
+    ///
+    /// # Errors
+    /// [`FieldError`] when it is not there, cannot be read, or is none.
+    pub fn open(path: &Path) -> Result<Self, FieldError> {
+        let mut first = [0; 8];
+        let mut file = File::open(path).map_err(|e| FieldError::io(path, e))?;
+        let got = std::io::Read::read(&mut file, &mut first).map_err(|e| FieldError::io(path, e))?;
+        let inside = if first[..got].starts_with(b"PAR1") {
+            Inside::Parquet(parquet::Table::open(path)?)
+        } else {
+            let form = if first.starts_with(b"FFEVENTS") { Form::Log } else { Form::Chrome };
+            Inside::Rows(EventReader::open(path).map_err(|e| not_one(path, e))?, form)
+        };
+        Ok(Self { path: path.to_owned(), inside })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its form.
+    pub fn form(&self) -> Form {
+        match &self.inside {
+            Inside::Rows(_, form) => *form,
+            Inside::Parquet(_) => Form::Parquet,
+        }
+    }
+
+    /// How much there is to read, in the unit in which [`Self::each`] says how much was.
+    pub fn size(&self) -> u64 {
+        match &self.inside {
+            Inside::Rows(reader, _) => reader.size(),
+            Inside::Parquet(table) => table.rows(),
+        }
+    }
+
+    /// Tells all events in their order: time in microseconds, thread, event, and how much was read. Ends at once where `tell` says
+    /// false.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn each(&self, tell: &mut dyn FnMut(u64, u32, &Event, u64) -> bool) -> Result<Ended, FieldError> {
+        match &self.inside {
+            Inside::Rows(reader, _) => reader.each(tell).map_err(|e| FieldError::io(&self.path, e)),
+            Inside::Parquet(table) => table.each(tell),
+        }
+    }
+
+    /// [`Self::each`] with progress under `phase`.
+    ///
+    /// # Errors
+    /// As there; [`FieldError::Interrupted`] where `watch` says so.
+    pub fn each_watched(
+        &self,
+        phase: &str,
+        watch: &mut dyn FnMut(&str, f64, f64) -> bool,
+        tell: &mut dyn FnMut(u64, u32, &Event),
+    ) -> Result<Ended, FieldError> {
+        let (size, mut told, mut stopped) = (self.size() as f64, 0, false);
+        let ended = self.each(&mut |at, thread, event, read| {
+            if read != told {
+                told = read;
+                stopped = !watch(phase, read as f64, size);
+            }
+            tell(at, thread, event);
+            !stopped
+        })?;
+        if stopped {
+            return Err(FieldError::Interrupted);
+        }
+        Ok(ended)
+    }
+
+    /// Writes the log in another form. The file may be this one: it takes its place when it is whole.
+    ///
+    /// # Errors
+    /// When the log cannot be read or the file cannot be written; [`FieldError::Interrupted`].
+    pub fn export(
+        &self,
+        to: &Path,
+        form: Form,
+        watch: &mut dyn FnMut(&str, f64, f64) -> bool,
+    ) -> Result<Ended, FieldError> {
+        let mut temporary = to.as_os_str().to_owned();
+        temporary.push(".part");
+        let temporary = PathBuf::from(temporary);
+        let written = self.write(&temporary, form, watch).and_then(|ended| {
+            std::fs::rename(&temporary, to).map_err(|e| FieldError::io(to, e))?;
+            Ok(ended)
+        });
+        if written.is_err() {
+            // What is there of it is of no use; the error says why.
+            let _gone = std::fs::remove_file(&temporary);
+        }
+        written
+    }
+
+    fn write(
+        &self,
+        to: &Path,
+        form: Form,
+        watch: &mut dyn FnMut(&str, f64, f64) -> bool,
+    ) -> Result<Ended, FieldError> {
+        let file = File::create(to).map_err(|e| FieldError::output(format!("{}: {e}", to.display()), &e))?;
+        let failed = |e: std::io::Error| match e.kind() {
+            std::io::ErrorKind::Interrupted => FieldError::Interrupted,
+            _ => FieldError::output(format!("{}: {e}", to.display()), &e),
+        };
+        match (form, &self.inside) {
+            (Form::Chrome, _) => {
+                let mut out = BufWriter::with_capacity(1 << 20, file);
+                let ended = write_chrome(
+                    &mut |tell| self.each(tell),
+                    &mut out,
+                    &mut |read| watch("exporting", read as f64, self.size() as f64),
+                    failed,
+                )?;
+                out.flush().map_err(failed)?;
+                Ok(ended)
+            }
+            (Form::Parquet, _) => parquet::write(self, file, to, watch),
+            (Form::Log, _) => {
+                drop(file);
+                let log = EventLog::create(to).map_err(failed)?;
+                let ended = self.each_watched("exporting", watch, &mut |at, thread, event| log.add(at, thread, event))?;
+                log.close().map_err(failed)?;
+                Ok(ended)
+            }
+        }
+    }
+}
+
+fn not_one(path: &Path, e: std::io::Error) -> FieldError {
+    match e.kind() {
+        std::io::ErrorKind::InvalidData => FieldError::format(path, e.to_string()),
+        _ => FieldError::io(path, e),
+    }
+}
+
+/// Fields by their names.
+#[derive(Default)]
+struct Named {
+    numbers: Vec<(&'static str, u64)>,
+    text: Option<Arc<str>>,
+}
+
+impl Pick for Named {
+    fn number(&mut self, name: &'static str) -> Option<u64> {
+        self.numbers.iter().find(|(n, _)| *n == name).map(|(_, v)| *v)
+    }
+    fn text(&mut self, _: &'static str) -> Option<Arc<str>> {
+        self.text.clone()
+    }
+}

@@ -1,0 +1,225 @@
+//! Events as a Chrome trace, for Perfetto and `chrome://tracing`.
+//!
+//! Reads, tasks and pictures are asynchronous spans, which may overlap; what a thread does is a span on it, the rest are instants.
+//! `memory` is a counter of the bytes in the ledger. One row in the JSON array for each event carries `args` with all that the log
+//! says of it, so that the trace can be read back; rows beside it (ends of spans, counters) carry no `kind`.
+
+use super::read::Ended;
+use crate::event::{Event, Pick, Sink};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::io::{self, BufRead, Read, Write};
+use std::sync::Arc;
+
+struct Args(Map<String, Value>);
+
+impl Sink for Args {
+    fn number(&mut self, name: &'static str, value: u64) {
+        self.0.insert(name.into(), value.into());
+    }
+    fn text(&mut self, name: &'static str, value: &str) {
+        self.0.insert(name.into(), value.into());
+    }
+}
+
+impl Pick for Args {
+    fn number(&mut self, name: &'static str) -> Option<u64> {
+        let name = match name {
+            "array" if self.0.contains_key("array_id") => "array_id",
+            "source" if self.0.contains_key("source_id") => "source_id",
+            name => name,
+        };
+        self.0.get(name)?.as_u64()
+    }
+    fn text(&mut self, name: &'static str) -> Option<Arc<str>> {
+        self.0.get(name)?.as_str().map(Into::into)
+    }
+}
+
+/// Where and how long an event is drawn.
+enum Shape {
+    Instant,
+    /// On its thread, until now.
+    Span(f64),
+    /// Begins, ends, or was an asynchronous span: category, number.
+    Begin(&'static str, u64),
+    End(&'static str, u64),
+    Whole(&'static str, u64, f64),
+    Counter(u64),
+    Hidden,
+}
+
+fn shape(event: &Event) -> Shape {
+    match *event {
+        Event::ReadStart { read, .. } => Shape::Begin("read", read),
+        Event::ReadEnd { read, .. } => Shape::End("read", read),
+        Event::FrameStart { frame } => Shape::Begin("picture", frame),
+        Event::FrameEnd { frame } => Shape::End("picture", frame),
+        Event::Task { task, took_us, .. } => Shape::Whole("task", task, took_us as f64),
+        Event::Decode { took_ns, .. } | Event::Derive { took_ns, .. } => Shape::Span(took_ns as f64 * 1e-3),
+        Event::Compute { took_us, .. } | Event::Wait { took_us } | Event::Span { took_us, .. } => {
+            Shape::Span(took_us as f64)
+        }
+        Event::Publish { used, .. } => Shape::Counter(used),
+        Event::Array { .. } | Event::Source { .. } | Event::Thread { .. } | Event::Note { .. } => Shape::Hidden,
+        _ => Shape::Instant,
+    }
+}
+
+/// Is told events: time in microseconds, thread, event, how much was read. Says whether to go on.
+pub type Tell<'a> = dyn FnMut(u64, u32, &Event, u64) -> bool + 'a;
+
+/// Writes the Chrome trace of the events that `each` tells. `watch` hears how much was read, and ends it by false; `wrong` makes an error
+/// of what writing meets.
+///
+/// # Errors
+/// When the events cannot be read or the trace cannot be written; one of kind `Interrupted` where `watch` says so.
+pub fn write_chrome<E>(
+    each: &mut dyn FnMut(&mut Tell<'_>) -> Result<Ended, E>,
+    to: &mut impl Write,
+    watch: &mut dyn FnMut(u64) -> bool,
+    wrong: impl Fn(io::Error) -> E,
+) -> Result<Ended, E> {
+    let (mut arrays, mut sources) = (HashMap::new(), HashMap::new());
+    let (mut failed, mut told) = (None, 0);
+    to.write_all(b"[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{\"name\":\"farfield\"}}").map_err(&wrong)?;
+    let ended = each(&mut |at_us, thread, event, read| {
+        match event {
+            Event::Array { array, name, .. } => drop(arrays.insert(u64::from(array.0), name.clone())),
+            Event::Source { source, name } => drop(sources.insert(u64::from(source.0), name.clone())),
+            _ => {}
+        }
+        failed = write_event(to, at_us, thread, event, &arrays, &sources).err();
+        if read != told {
+            told = read;
+            if !watch(read) {
+                failed = Some(io::ErrorKind::Interrupted.into());
+            }
+        }
+        failed.is_none()
+    })?;
+    match failed {
+        Some(e) => Err(wrong(e)),
+        None => to.write_all(b"\n]\n").map(|()| ended).map_err(wrong),
+    }
+}
+
+fn write_event(
+    to: &mut impl Write,
+    at_us: u64,
+    thread: u32,
+    event: &Event,
+    arrays: &HashMap<u64, Arc<str>>,
+    sources: &HashMap<u64, Arc<str>>,
+) -> io::Result<()> {
+    let mut args = Args(Map::new());
+    args.0.insert("kind".into(), event.kind().into());
+    args.0.insert("at".into(), at_us.into());
+    args.0.insert("thread".into(), thread.into());
+    event.put(&mut args);
+    if !matches!(event, Event::Array { .. } | Event::Source { .. }) {
+        for (field, id, names) in [("array", "array_id", arrays), ("source", "source_id", sources)] {
+            let Some(number) = args.0.get(field).and_then(Value::as_u64) else { continue };
+            if let Some(name) = names.get(&number) {
+                args.0.insert(field.into(), (&**name).into());
+                args.0.insert(id.into(), number.into());
+            }
+        }
+    }
+    let name = match event {
+        Event::Span { name, .. } => name,
+        other => other.kind(),
+    };
+    let (name, args) = (Value::from(name), Value::Object(args.0));
+    match shape(event) {
+        Shape::Hidden => {
+            // Perfetto knows rows of metadata by their names, and passes over those that it does not know.
+            write!(to, ",\n{{\"name\":{name},\"ph\":\"M\",\"ts\":{at_us},\"pid\":1,\"tid\":{thread},\"args\":{args}}}")?;
+            if let Event::Thread { name } = event {
+                let name = Value::from(&**name);
+                write!(
+                    to,
+                    ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":{thread},\"args\":{{\"name\":{name}}}}}"
+                )?;
+            }
+            Ok(())
+        }
+        Shape::Instant => write!(
+            to,
+            ",\n{{\"name\":{name},\"ph\":\"i\",\"s\":\"t\",\"ts\":{at_us},\"pid\":1,\"tid\":{thread},\"args\":{args}}}"
+        ),
+        Shape::Span(us) => write!(
+            to,
+            ",\n{{\"name\":{name},\"ph\":\"X\",\"ts\":{:.3},\"dur\":{us:.3},\"pid\":1,\"tid\":{thread},\"args\":{args}}}",
+            (at_us as f64 - us).max(0.0)
+        ),
+        Shape::Begin(cat, id) => write!(
+            to,
+            ",\n{{\"name\":\"{cat}\",\"cat\":\"{cat}\",\"ph\":\"b\",\"id\":\"{id}\",\"ts\":{at_us},\"pid\":1,\"tid\":{thread},\
+             \"args\":{args}}}"
+        ),
+        Shape::End(cat, id) => write!(
+            to,
+            ",\n{{\"name\":\"{cat}\",\"cat\":\"{cat}\",\"ph\":\"e\",\"id\":\"{id}\",\"ts\":{at_us},\"pid\":1,\"tid\":{thread},\
+             \"args\":{args}}}"
+        ),
+        Shape::Whole(cat, id, us) => write!(
+            to,
+            ",\n{{\"name\":\"{cat}\",\"cat\":\"{cat}\",\"ph\":\"b\",\"id\":\"{id}\",\"ts\":{:.3},\"pid\":1,\"tid\":{thread},\
+             \"args\":{args}}},\n{{\"name\":\"{cat}\",\"cat\":\"{cat}\",\"ph\":\"e\",\"id\":\"{id}\",\"ts\":{at_us},\"pid\":1,\
+             \"tid\":{thread}}}",
+            (at_us as f64 - us).max(0.0)
+        ),
+        Shape::Counter(bytes) => write!(
+            to,
+            ",\n{{\"name\":{name},\"ph\":\"i\",\"s\":\"t\",\"ts\":{at_us},\"pid\":1,\"tid\":{thread},\"args\":{args}}},\n\
+             {{\"name\":\"memory\",\"ph\":\"C\",\"ts\":{at_us},\"pid\":1,\"tid\":0,\"args\":{{\"bytes\":{bytes}}}}}"
+        ),
+    }
+}
+
+/// Tells the events of a Chrome trace that [`write_chrome`] has made. Rows that are none of its are passed over.
+pub(super) fn read(
+    mut from: impl BufRead,
+    tell: &mut Tell<'_>,
+) -> io::Result<Ended> {
+    let (mut ended, mut at, mut line) = (Ended::default(), 0, Vec::new());
+    loop {
+        line.clear();
+        // A row of ours is some hundred bytes; a trace of others may be one line of any length, of which no more is kept.
+        let got = from.by_ref().take(super::MOST_BYTES as u64).read_until(b'\n', &mut line)?;
+        if got == 0 {
+            return Ok(ended);
+        }
+        at += got as u64;
+        let text = line.trim_ascii();
+        match text.strip_suffix(b",").unwrap_or(text) {
+            b"[" | b"" => continue,
+            b"]" => {
+                ended.whole = true;
+                continue;
+            }
+            row => {
+                let Ok(Value::Object(mut row)) = serde_json::from_slice::<Value>(row) else {
+                    ended.lost_bytes += got as u64;
+                    continue;
+                };
+                let Some(Value::Object(args)) = row.remove("args").filter(|a| a["kind"].is_string()) else { continue };
+                let mut args = Args(args);
+                let kind = Pick::text(&mut args, "kind");
+                let event = kind.and_then(|kind| Event::pick(&kind, &mut args));
+                let at_us = Pick::number(&mut args, "at");
+                let thread = Pick::number(&mut args, "thread").and_then(|t| u32::try_from(t).ok());
+                match (event, at_us, thread) {
+                    (Some(event), Some(at_us), Some(thread)) => {
+                        ended.events += 1;
+                        if !tell(at_us, thread, &event, at) {
+                            return Ok(ended);
+                        }
+                    }
+                    _ => ended.unknown += 1,
+                }
+            }
+        }
+    }
+}

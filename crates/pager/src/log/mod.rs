@@ -1,0 +1,76 @@
+//! Logs of events: a file of blocks, each whole by itself.
+//!
+//! *Theory.* As NetLogger's: every layer appends a small typed record with its time, and what follows from them is found out later. The
+//! log must cost little (a page that is pinned is ten bytes and some 60 ns), must not grow in memory, and must be readable up to
+//! where a run was killed. So records are packed into blocks of about [`BLOCK_BYTES`] that carry their length and a crc32c; a block
+//! is written when it is full, or when its first event is half a second old.
+//!
+//! *Practice.* [`EventLog`] writes, [`EventReader`] reads; [`write_chrome`] makes a Chrome trace of a log, which `EventReader` reads, too.
+//! Layout, all little-endian: `FFEVENTS`, u32 version, u32 length of a JSON document, the document (`{"kinds": [[kind, [field, ...]],
+//! ...]}`, texts with a `$` behind their name), u32 crc32c of it. Then blocks: `FFBK`, u32 bytes, u32 events, u64 time of the first
+//! event in microseconds, u32 crc32c of what stands behind `FFBK`, but for itself, and the records; and in the end `FFEN`. A record: u8 kind,
+//! then varints (LEB128): thread, microseconds since the record before (zigzag), the fields in order; a text is its length and UTF-8.
+
+mod chrome;
+mod read;
+mod write;
+
+pub use chrome::{write_chrome, Tell};
+pub use read::{Ended, EventReader};
+pub use write::EventLog;
+
+use crate::event::Event;
+
+const MAGIC: &[u8; 8] = b"FFEVENTS";
+const VERSION: u32 = 1;
+const BLOCK: &[u8; 4] = b"FFBK";
+const END: &[u8; 4] = b"FFEN";
+/// Bytes of records in a block, about.
+const BLOCK_BYTES: usize = 64 << 10;
+/// Bytes before a block's records.
+const BLOCK_HEAD: usize = 4 + 4 + 4 + 8 + 4;
+/// No block and no document is longer: texts are parts of a run's settings at most.
+const MOST_BYTES: usize = 16 << 20;
+
+/// What the head of a log says of its kinds.
+fn kinds() -> serde_json::Value {
+    let kind = |(code, name): (usize, &&'static str)| {
+        let fields = Event::fields(code as u8);
+        let fields: Vec<String> =
+            fields.iter().map(|(name, text)| format!("{name}{}", if *text { "$" } else { "" })).collect();
+        serde_json::json!([name, fields])
+    };
+    Event::KINDS.iter().enumerate().map(kind).collect()
+}
+
+fn put_varint(to: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        to.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    to.push(value as u8);
+}
+
+fn take_varint(from: &mut &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = from.split_first()?;
+        *from = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}
+
+fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+//! Reading a log, or a Chrome trace that was made of one, in bounded memory.
+
+use super::{chrome, Tell, kinds, take_varint, unzigzag, BLOCK, BLOCK_HEAD, END, MAGIC, MOST_BYTES, VERSION};
+use crate::event::{Event, Pick};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How reading a log ended.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Events told.
+    pub events: u64,
+    /// Records of kinds that this version does not know, or that lack what it needs.
+    pub unknown: u64,
+    /// Bytes behind the last whole block that are not.
+    pub lost_bytes: u64,
+    /// Whether the log was ended by the run. If not, the run was killed, or is still going on.
+    pub whole: bool,
+}
+
+/// A log that can be read again and again.
+pub struct EventReader {
+    path: PathBuf,
+    size: u64,
+    form: Form,
+}
+
+enum Form {
+    /// Where blocks begin; names of kinds and fields, if they are not this version's.
+    Log(u64, Option<Kinds>),
+    Chrome,
+}
+
+type Kinds = Vec<(Arc<str>, Vec<(Arc<str>, bool)>)>;
+
+fn wrong(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+impl EventReader {
+    /// Opens a log, or a Chrome trace made of one.
+    ///
+    /// # Errors
+    /// When it cannot be read or is neither; the path is for the caller to say.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        let size = file.metadata()?.len();
+        let mut head = Vec::new();
+        file.by_ref().take(16).read_to_end(&mut head)?;
+        let form = if head.starts_with(MAGIC) && head.len() == 16 {
+            let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+            let (version, len) = (number(8), number(12) as usize);
+            if version != VERSION {
+                let what = format!("a log of events of version {version}; this Farfield reads version {VERSION}");
+                return Err(wrong(&what));
+            }
+            if len > MOST_BYTES || len as u64 + 20 > size {
+                return Err(wrong("its head is cut off: nothing was logged before the run was killed"));
+            }
+            let mut document = vec![0; len + 4];
+            file.read_exact(&mut document)?;
+            let crc = document.split_off(len);
+            if crc32c::crc32c(&document).to_le_bytes() != crc[..] {
+                return Err(wrong("the head of this log of events is damaged"));
+            }
+            let document: serde_json::Value =
+                serde_json::from_slice(&document).map_err(|e| wrong(&e.to_string()))?;
+            let named = (document["kinds"] != kinds()).then(|| named(&document["kinds"]));
+            Form::Log(20 + len as u64, named)
+        } else if head.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'[') {
+            Form::Chrome
+        } else {
+            return Err(wrong("not a log of events; --events FILE of a run makes one"));
+        };
+        Ok(Self { path: path.to_owned(), size, form })
+    }
+
+    /// Bytes of the file.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Tells all events in their order: time in microseconds, thread, event, and how many bytes of the file were read. Ends at once where
+    /// `tell` says false.
+    ///
+    /// # Errors
+    /// When the file cannot be read. Where it is cut off or damaged it ends, and the answer says so.
+    pub fn each(&self, tell: &mut Tell<'_>) -> io::Result<Ended> {
+        let file = File::open(&self.path)?;
+        match &self.form {
+            Form::Log(begin, named) => self.each_of_log(file, *begin, named.as_ref(), tell),
+            Form::Chrome => chrome::read(BufReader::with_capacity(1 << 20, file), tell),
+        }
+    }
+
+    fn each_of_log(
+        &self,
+        mut file: File,
+        begin: u64,
+        named: Option<&Kinds>,
+        tell: &mut Tell<'_>,
+    ) -> io::Result<Ended> {
+        file.seek(SeekFrom::Start(begin))?;
+        let size = file.metadata()?.len();
+        let mut file = BufReader::with_capacity(1 << 20, file);
+        let (mut at, mut ended, mut block) = (begin, Ended::default(), Vec::new());
+        loop {
+            let mut head = [0; BLOCK_HEAD];
+            let got = read_up_to(&mut file, &mut head[..4])?;
+            if got == 4 && head.starts_with(END) {
+                ended.whole = true;
+                return Ok(ended);
+            }
+            if got == 0 {
+                return Ok(ended);
+            }
+            ended.lost_bytes = size.saturating_sub(at);
+            let whole = got == 4 && head.starts_with(BLOCK) && read_up_to(&mut file, &mut head[4..])? == BLOCK_HEAD - 4;
+            if !whole {
+                return Ok(ended);
+            }
+            let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+            let (bytes, events, crc) = (number(4) as usize, number(8), number(20));
+            let first_us = u64::from(number(12)) | u64::from(number(16)) << 32;
+            if bytes > MOST_BYTES || bytes as u64 > size.saturating_sub(at) {
+                return Ok(ended);
+            }
+            block.resize(bytes, 0);
+            let whole = read_up_to(&mut file, &mut block)? == bytes
+                && crc32c::crc32c_append(crc32c::crc32c(&head[4..20]), &block) == crc;
+            if !whole {
+                return Ok(ended);
+            }
+            ended.lost_bytes = 0;
+            at += (BLOCK_HEAD + bytes) as u64;
+            let (mut rest, mut at_us) = (&block[..], first_us);
+            for _ in 0..events {
+                let Some((&code, thread, since)) = record(&mut rest) else {
+                    ended.unknown += 1;
+                    break;
+                };
+                at_us = at_us.wrapping_add(unzigzag(since) as u64);
+                let event = match named {
+                    None => Event::KINDS.get(code as usize).and_then(|kind| Event::pick(kind, &mut InOrder(&mut rest))),
+                    Some(kinds) => by_name(kinds, code, &mut rest),
+                };
+                match event {
+                    Some(event) => {
+                        ended.events += 1;
+                        if !tell(at_us, thread, &event, at) {
+                            return Ok(ended);
+                        }
+                    }
+                    None => ended.unknown += 1,
+                }
+            }
+        }
+    }
+}
+
+fn read_up_to(file: &mut impl Read, to: &mut [u8]) -> io::Result<usize> {
+    let mut got = 0;
+    while got < to.len() {
+        match file.read(&mut to[got..]) {
+            Ok(0) => break,
+            Ok(n) => got += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(got)
+}
+
+fn record<'a>(rest: &mut &'a [u8]) -> Option<(&'a u8, u32, u64)> {
+    let (code, after) = rest.split_first()?;
+    *rest = after;
+    Some((code, u32::try_from(take_varint(rest)?).ok()?, take_varint(rest)?))
+}
+
+fn take_text(from: &mut &[u8]) -> Option<Arc<str>> {
+    let len = usize::try_from(take_varint(from)?).ok()?;
+    let (text, rest) = from.split_at_checked(len)?;
+    *from = rest;
+    Some(String::from_utf8_lossy(text).into())
+}
+
+/// Fields in the order in which this version writes them.
+struct InOrder<'a, 'b>(&'a mut &'b [u8]);
+
+impl Pick for InOrder<'_, '_> {
+    #[inline]
+    fn number(&mut self, _: &'static str) -> Option<u64> {
+        take_varint(self.0)
+    }
+    fn text(&mut self, _: &'static str) -> Option<Arc<str>> {
+        take_text(self.0)
+    }
+}
+
+fn named(kinds: &serde_json::Value) -> Kinds {
+    let field = |f: &serde_json::Value| {
+        let name = f.as_str().unwrap_or_default();
+        (Arc::from(name.trim_end_matches('$')), name.ends_with('$'))
+    };
+    let kind = |k: &serde_json::Value| {
+        let fields = k[1].as_array().map_or_else(Vec::new, |f| f.iter().map(field).collect());
+        (Arc::from(k[0].as_str().unwrap_or_default()), fields)
+    };
+    kinds.as_array().map_or_else(Vec::new, |kinds| kinds.iter().map(kind).collect())
+}
+
+/// An event of a log that another version has written: its fields by their names.
+fn by_name(kinds: &Kinds, code: u8, rest: &mut &[u8]) -> Option<Event> {
+    struct Named<'a>(Vec<(&'a str, u64)>, Vec<(&'a str, Arc<str>)>);
+    impl Pick for Named<'_> {
+        fn number(&mut self, name: &'static str) -> Option<u64> {
+            self.0.iter().find(|(n, _)| *n == name).map(|(_, v)| *v)
+        }
+        fn text(&mut self, name: &'static str) -> Option<Arc<str>> {
+            self.1.iter().find(|(n, _)| *n == name).map(|(_, v)| v.clone())
+        }
+    }
+    let (kind, fields) = kinds.get(code as usize)?;
+    let mut found = Named(Vec::new(), Vec::new());
+    for (name, text) in fields {
+        if *text {
+            found.1.push((name, take_text(rest)?));
+        } else {
+            found.0.push((name, take_varint(rest)?));
+        }
+    }
+    Event::pick(kind, &mut found)
+}

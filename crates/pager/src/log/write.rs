@@ -1,0 +1,172 @@
+//! Writing a log.
+
+use super::{kinds, put_varint, zigzag, BLOCK, BLOCK_BYTES, BLOCK_HEAD, END, MAGIC, VERSION};
+use crate::event::{Event, Observer, Sink};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A block whose first event is older is written with the next one: that much of a run that is killed may be lost.
+const PATIENCE_US: u64 = 500_000;
+
+struct Inside {
+    file: Option<File>,
+    /// The block that is being filled, its head included.
+    block: Vec<u8>,
+    events: u32,
+    first_us: u64,
+    last_us: u64,
+    /// Threads whose names were told.
+    named: Vec<bool>,
+    /// The first error; after it nothing more is written.
+    error: Option<io::Error>,
+}
+
+/// Writes events to a file, in blocks: see the [module](super). No more than a block is kept in memory.
+pub struct EventLog {
+    inside: Mutex<Inside>,
+}
+
+struct Bytes<'a>(&'a mut Vec<u8>);
+
+impl Sink for Bytes<'_> {
+    #[inline]
+    fn number(&mut self, _: &'static str, value: u64) {
+        put_varint(self.0, value);
+    }
+    fn text(&mut self, _: &'static str, value: &str) {
+        put_varint(self.0, value.len() as u64);
+        self.0.extend_from_slice(value.as_bytes());
+    }
+}
+
+/// A small number for this thread.
+fn thread() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    thread_local!(static MINE: u32 = NEXT.fetch_add(1, Relaxed));
+    MINE.with(|m| *m)
+}
+
+impl EventLog {
+    /// Creates the file.
+    ///
+    /// # Errors
+    /// When it cannot be created or written.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let mut file = File::create(path)?;
+        let document = serde_json::json!({ "kinds": kinds() }).to_string();
+        let mut head = Vec::from(MAGIC.as_slice());
+        head.extend_from_slice(&VERSION.to_le_bytes());
+        // A list of names: far below 4 GiB.
+        head.extend_from_slice(&(document.len() as u32).to_le_bytes());
+        head.extend_from_slice(document.as_bytes());
+        head.extend_from_slice(&crc32c::crc32c(document.as_bytes()).to_le_bytes());
+        file.write_all(&head)?;
+        let mut block = Vec::with_capacity(BLOCK_BYTES + 1024);
+        block.resize(BLOCK_HEAD, 0);
+        let inside =
+            Inside { file: Some(file), block, events: 0, first_us: 0, last_us: 0, named: Vec::new(), error: None };
+        Ok(Self { inside: Mutex::new(inside) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a document of the run, at the time of the last event.
+    pub fn note(&self, json: &serde_json::Value) {
+        let event = Event::Note { json: json.to_string().into() };
+        let mut i = self.lock();
+        let at = i.last_us;
+        i.add(at, thread(), &event);
+    }
+
+    /// Adds an event of another log.
+    pub fn add(&self, at_us: u64, thread: u32, event: &Event) {
+        self.lock().add(at_us, thread, event);
+    }
+
+    /// Writes what is left and ends the log. Later events are dropped. Twice is fine.
+    ///
+    /// # Errors
+    /// The first error of any write since the log was created.
+    pub fn close(&self) -> io::Result<()> {
+        let mut i = self.lock();
+        if i.file.is_some() {
+            i.flush();
+            if let (Some(mut file), None) = (i.file.take(), &i.error) {
+                i.error = file.write_all(END).err();
+            }
+        }
+        i.error.take().map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for EventLog {
+    fn drop(&mut self) {
+        // Who wants to hear of it closes it before.
+        let _unheard = self.close();
+    }
+}
+
+impl Observer for EventLog {
+    fn event(&self, at_us: u64, event: &Event) {
+        let thread = thread();
+        let mut i = self.lock();
+        if i.named.get(thread as usize) != Some(&true) {
+            i.name_thread(at_us, thread);
+        }
+        i.add(at_us, thread, event);
+    }
+}
+
+impl Inside {
+    fn name_thread(&mut self, at_us: u64, thread: u32) {
+        let place = thread as usize;
+        if self.named.len() <= place {
+            self.named.resize(place + 1, false);
+        }
+        self.named[place] = true;
+        let name: Arc<str> = std::thread::current().name().unwrap_or("unnamed").into();
+        self.add(at_us, thread, &Event::Thread { name });
+    }
+
+    fn add(&mut self, at_us: u64, thread: u32, event: &Event) {
+        if self.file.is_none() || self.error.is_some() {
+            return;
+        }
+        if self.events == 0 {
+            (self.first_us, self.last_us) = (at_us, at_us);
+        }
+        self.block.push(event.code());
+        put_varint(&mut self.block, u64::from(thread));
+        put_varint(&mut self.block, zigzag(at_us.wrapping_sub(self.last_us) as i64));
+        event.put(&mut Bytes(&mut self.block));
+        self.events += 1;
+        self.last_us = at_us;
+        if self.block.len() >= BLOCK_BYTES || at_us.saturating_sub(self.first_us) >= PATIENCE_US {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.events == 0 {
+            return;
+        }
+        // A block is cut at 64 KiB and one event.
+        let bytes = (self.block.len() - BLOCK_HEAD) as u32;
+        self.block[..4].copy_from_slice(BLOCK);
+        self.block[4..8].copy_from_slice(&bytes.to_le_bytes());
+        self.block[8..12].copy_from_slice(&self.events.to_le_bytes());
+        self.block[12..20].copy_from_slice(&self.first_us.to_le_bytes());
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&self.block[4..20]), &self.block[BLOCK_HEAD..]);
+        self.block[20..24].copy_from_slice(&crc.to_le_bytes());
+        if let (Some(file), None) = (&mut self.file, &self.error) {
+            self.error = file.write_all(&self.block).err();
+        }
+        self.block.truncate(BLOCK_HEAD);
+        self.events = 0;
+    }
+}
