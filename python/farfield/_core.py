@@ -32,8 +32,27 @@ if _missing := missing_cpu_features():
         "change target-cpu in .cargo/config.toml and build it from source"
     )
 try:
-    from farfield._native import Dataset, Lines, convert, render, validate
+    from farfield._native import (
+        Dataset,
+        Lines,
+        convert,
+        export_events,
+        render,
+        replay_events,
+        summarise,
+        validate,
+    )
 except ImportError as error:
     raise FarfieldError(f"the compiled part of Farfield does not load ({error}); run 'make build'") from error
 
-__all__ = ["Dataset", "Lines", "convert", "missing_cpu_features", "render", "validate"]
+__all__ = [
+    "Dataset",
+    "Lines",
+    "convert",
+    "export_events",
+    "missing_cpu_features",
+    "render",
+    "replay_events",
+    "summarise",
+    "validate",
+]

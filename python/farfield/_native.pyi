@@ -29,7 +29,8 @@ Arguments that many calls share
 `workers`         threads that compute; 0: as many as there are cores.
 `readers`         reads in flight; 0: the default for the source.
 `replacement`     "clock" or "lru".
-`events`          file that receives the Chrome trace when the dataset is closed (or the call ends), or None.
+`events`          file that receives the log of events, or None; .json and .parquet are made of it when the dataset is closed (or the call
+                  ends).
 `options`         JSON object; for `Dataset.open`, `convert` and `validate` it may hold
     {"plot3d": {"format": "fortran" | "binary" | "ascii", "byte_order": "little" | "big", "precision": "32" | "64",
                 "zones": "single" | "multi",     # whether the file starts with the number of zones
@@ -461,6 +462,28 @@ def bench(options: str) -> str:
     RUN = {"wall_s", "cpu_s", "lines", "points", "steps", "reasons", "digest": of all positions and times, "restarts",
            "rounds_most": most times that one line had to stop for pages, "wait_s", "faults", "evictions", "bytes_read", "reads",
            "index_faults"}
+    """
+
+def summarise(path: str, *, progress: _Progress | None = None) -> str:
+    """What a log of events comes to, in bounded memory: the object that `farfield.report` shows."""
+
+def replay_events(path: str, *, options: str = "{}", progress: _Progress | None = None) -> str:
+    """A log's pages against other means. options: {"limits": [bytes], "policies": [names, with "+executor", or "optimum"],
+    "coarser": [pages along each axis that become one], "latencies_s": [seconds], "readers": [int], "workers": [int]}, all optional.
+
+    Result: {"file", "policy", "limit_bytes", "uses", "touched", "touched_bytes", "run": {"faults", "evictions", "published"},
+             "mirror": {"faults", "evictions", "again"}: the same of the run done again under its own means,
+             "curves": [{"policy", "limit_bytes", "frame_bytes", "uses", "misses", "again", "evictions", "bytes"}],
+             "optimum": bool, false where the log is too long for it,
+             "page_sizes": [{"coarser", "touched", "touched_bytes", "rows": [curves' rows without policy]}],
+             "times": [{"of": "latency_s" | "readers" | "workers", "to", "predicted_s"}],
+             "model": {"measured_s", "predicted_s", "covers"}, "estimate": how far it is one}
+    """
+
+def export_events(path: str, output: str, *, progress: _Progress | None = None) -> str:
+    """Writes a log as a Chrome trace (.json), a Parquet table (.parquet), or in its own form (any other ending).
+
+    Result: {"output", "events", "unknown", "lost_bytes", "whole"}
     """
 
 def resident_bytes() -> int:

@@ -217,6 +217,11 @@ events! {
         /// Whether the other one will be waited for.
         priority: Priority,
     }
+    /// A page that is here was used to find, or to make, another.
+    Use = "use" {
+        /// The page.
+        page: PageId,
+    }
     /// A page is waited for that is absent, and that nobody had waited for.
     Fault = "fault" {
         /// The page.

@@ -36,7 +36,7 @@ pub enum Again {
 const MOST_OFFERED: usize = 1024;
 
 /// Of these so many are looked at for one that can go: those that workers still have pinned are the ones offered last.
-const OFFERS_TRIED: usize = 64;
+pub(crate) const OFFERS_TRIED: usize = 64;
 
 /// Least limit under which slots come by the huge page: there are some ten sizes of slots, and each may leave most of one unused.
 const HUGE_LIMIT: u64 = 128 << 20;

@@ -82,6 +82,7 @@ pub mod policy;
 mod pool;
 mod publish;
 mod pump;
+pub mod replay;
 mod request;
 mod slab;
 mod state;

@@ -265,6 +265,7 @@ impl Pager {
                 return true;
             };
             self.note_use(frame);
+            self.emit(|| Event::Use { page: input });
             let (bytes, len) = frame.bytes();
             self.hold_one(&mut st, input);
             st.tally.hits += 1;

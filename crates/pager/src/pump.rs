@@ -335,6 +335,7 @@ impl Pager {
             // Under the lock nothing is evicted, so the bytes stay for as long as the map may look at them.
             let f = self.frames.get(self.table.find(page, &self.frames)?)?;
             self.note_use(f);
+            self.emit(|| Event::Use { page });
             let (ptr, len) = f.bytes();
             Some(std::ptr::slice_from_raw_parts(ptr, len))
         };

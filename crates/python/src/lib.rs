@@ -6,6 +6,7 @@ mod bench;
 mod convert;
 mod dataset;
 mod errors;
+mod events;
 mod flowmap;
 mod lines;
 mod render;
@@ -29,6 +30,9 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(convert::validate, m)?)?;
     m.add_function(wrap_pyfunction!(render::render, m)?)?;
     m.add_function(wrap_pyfunction!(bench::bench, m)?)?;
+    m.add_function(wrap_pyfunction!(events::summarise, m)?)?;
+    m.add_function(wrap_pyfunction!(events::replay_events, m)?)?;
+    m.add_function(wrap_pyfunction!(events::export_events, m)?)?;
     m.add_function(wrap_pyfunction!(resident_bytes, m)?)?;
     Ok(())
 }

@@ -3,7 +3,10 @@
 //! A run always writes the pager's own form ([`pager::log`]), which costs least and is whole up to where a run is killed. A name that
 //! ends in `.json` or `.parquet` is what the log is made into when the run ends, in its place. All three are read back.
 
+pub mod model;
 mod parquet;
+pub mod replay;
+mod summary;
 
 use field::error::FieldError;
 use pager::event::Pick;
@@ -14,6 +17,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+pub use summary::summarise;
 
 /// What a log is made into.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -129,7 +129,7 @@ impl Inside {
             self.named.resize(place + 1, false);
         }
         self.named[place] = true;
-        let name: Arc<str> = std::thread::current().name().unwrap_or("unnamed").into();
+        let name: Arc<str> = std::thread::current().name().unwrap_or("caller").into();
         self.add(at_us, thread, &Event::Thread { name });
     }
 

@@ -20,12 +20,20 @@ pub enum PolicyKind {
 }
 
 impl PolicyKind {
+    /// All there are.
+    pub const ALL: &[Self] = &[Self::Clock, Self::Lru];
+
     /// Its name for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Clock => "clock",
             Self::Lru => "lru",
         }
+    }
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.name() == name)
     }
 
     /// A new policy of this kind.

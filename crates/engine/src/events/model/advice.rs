@@ -1,0 +1,87 @@
+//! Which change of the means would save how much, by the model.
+
+use super::{Means, Recording};
+use serde_json::{json, Value};
+
+/// Savings that are worth telling.
+const LEAST_SHARE: f64 = 0.02;
+
+/// What is known of the run beside its turns.
+pub struct Known {
+    /// Memory limit in bytes.
+    pub limit: u64,
+    /// Threads that the machine runs at a time.
+    pub cores: usize,
+    /// Reads in flight, most at a time.
+    pub deepest: usize,
+    /// Misses again at other limits: limit in bytes, share of those that there were.
+    pub again: Vec<(u64, f64)>,
+}
+
+fn bytes(n: u64) -> String {
+    let mib = n.div_ceil(1 << 20);
+    if mib >= 10 << 10 {
+        format!("{}GiB", mib.div_ceil(1 << 10))
+    } else {
+        format!("{mib}MiB")
+    }
+}
+
+/// Advice, best first, and what the model says of the run as it was.
+pub fn advice(of: &Recording, known: &Known) -> (Vec<Value>, Value) {
+    if of.is_empty() {
+        return (Vec::new(), Value::Null);
+    }
+    let was = of.means();
+    let (measured, modelled) = (of.measured_s(), of.predict(was));
+    let mut found: Vec<(f64, Value)> = Vec::new();
+    let mut offer = |means: Means, change: String, what: &str, from: Value, to: Value, why: String| {
+        let predicted = of.scaled(means, modelled);
+        let saving = measured - predicted;
+        found.push((
+            saving,
+            json!({
+                "change": change, "of": what, "from": from, "to": to, "predicted_s": predicted, "saving_s": saving,
+                "saving_share": saving / measured.max(1e-9), "why": why,
+            }),
+        ));
+    };
+    // More reads can only be in flight where as many were as may be.
+    if known.deepest >= was.readers {
+        for factor in [2, 4, 16, 64] {
+            let readers = was.readers * factor;
+            if readers <= 1024 {
+                let why = format!("as many reads were in flight as may be ({})", was.readers);
+                let means = Means { readers, ..was };
+                offer(means, format!("--readers {readers}"), "readers", json!(was.readers), json!(readers), why);
+            }
+        }
+    }
+    for workers in [2, 4, 8, 16, 32, 64] {
+        if workers > was.workers && workers <= known.cores {
+            let why = format!("{} of {} cores computed", was.workers, known.cores);
+            let means = Means { workers, ..was };
+            offer(means, format!("--workers {workers}"), "workers", json!(was.workers), json!(workers), why);
+        }
+    }
+    for (limit, again) in &known.again {
+        let why = "pages that were dropped had to be read again".to_owned();
+        let means = Means { again: *again, ..was };
+        let change = format!("--memory-limit {}", bytes(*limit));
+        offer(means, change, "memory", json!(known.limit), json!(limit), why);
+    }
+    found.retain(|(saving, _)| *saving >= LEAST_SHARE * measured);
+    // Of two changes of the same thing that save about the same the smaller one is said.
+    let mut kept: Vec<(f64, Value)> = Vec::new();
+    for (saving, row) in found {
+        let same = kept.iter().position(|(_, k)| k["of"] == row["of"]);
+        match same {
+            Some(n) if saving > kept[n].0 * 1.1 + 0.005 * measured => kept[n] = (saving, row),
+            Some(_) => {}
+            None => kept.push((saving, row)),
+        }
+    }
+    kept.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let model = json!({"predicted_s": modelled, "measured_s": measured, "covers": of.covers()});
+    (kept.into_iter().map(|(_, row)| row).collect(), model)
+}

@@ -1,0 +1,284 @@
+//! How long a run would have taken with other means: a queueing simulation of what its log says.
+//!
+//! *Theory.* A run is a closed queueing network: tasks go round between workers (which compute, decode and keep books) and readers. Of
+//! each task the log has its turns, with the steps made in each, and the pages that it then waited for; of reads how long they took at
+//! which depth. [`Recording`] keeps that, [`Recording::predict`] lets it run again with other numbers of workers and readers, other
+//! latencies, or fewer pages read a second time. Service of a read is `a + b d` at depth `d`, by least squares over the reads of the log: `b` is 0
+//! for a device of fixed latency, and the time of a read by itself for one that serves one after the other.
+//!
+//! *What it leaves out.* The order of turns is that of the log within a task and "first come, first served" between tasks; what a
+//! second thread costs the first (memory bandwidth, locks) is not known from one run. So of a run as it was the model says
+//! something else than was measured, and what it says of other means is scaled by that ([`Recording::scaled`]).
+
+mod advice;
+mod queue;
+
+pub use advice::{advice, Known};
+
+use pager::{Did, Event, PageId, Priority};
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+type Pages<V> = HashMap<PageId, V, BuildHasherDefault<pager::IdHash>>;
+
+/// Turns that are kept: with the pages that they wait for some 100 MiB. Of a longer run its beginning stands for all.
+const MOST_TURNS: usize = 2 << 20;
+
+/// What a task did at a stretch, and what it waited for then.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    task: u32,
+    window: u32,
+    steps: u32,
+    /// Where its loads begin among all; they end where those of the next turn begin.
+    loads: u32,
+    ends: bool,
+}
+
+/// A page on its way, once.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    /// Whether the page had been here before.
+    again: bool,
+}
+
+/// The means of a prediction.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Means {
+    /// Threads that compute.
+    pub workers: usize,
+    /// Reads in flight at most.
+    pub readers: usize,
+    /// Service time of reads, as a share of what it was.
+    pub latency: f64,
+    /// Share of the pages that were read again that still are.
+    pub again: f64,
+}
+
+/// What a model needs of a log.
+#[derive(Default)]
+pub struct Recording {
+    turns: Vec<Turn>,
+    /// For each turn, in order: loads waited for (true) or asked for ahead.
+    wants: Vec<(u32, bool)>,
+    loads: Vec<Load>,
+    current: Pages<u32>,
+    seen: Pages<()>,
+    tasks: HashMap<u64, u32>,
+    /// The last turn of each thread, to which what is asked for belongs.
+    open: HashMap<u32, (usize, Vec<(u32, bool)>)>,
+    full: bool,
+    compute_us: u64,
+    decode_us: u64,
+    derive_us: u64,
+    /// Workers' time that is neither computing, nor waiting, nor decoding.
+    alive: HashMap<u32, (u64, u64)>,
+    waited_us: u64,
+    first_us: Option<u64>,
+    last_us: u64,
+    wall_us: u64,
+    reads: u64,
+    pages_read: u64,
+    read_us: u64,
+    /// Sums for the line of service over depth: count, d, d^2, t, d t.
+    line: [f64; 5],
+    in_flight: HashMap<u64, (u64, u32)>,
+    /// Tasks begun and not ended, most at a time.
+    active: HashMap<u64, ()>,
+    most_active: usize,
+    waiting: HashMap<u64, ()>,
+    most_waiting: usize,
+    /// As it was.
+    pub workers: usize,
+    /// As it was.
+    pub readers: usize,
+}
+
+impl Recording {
+    /// Is told all events in their order.
+    pub fn event(&mut self, at_us: u64, thread: u32, event: &Event) {
+        self.wall_us = self.wall_us.max(at_us);
+        match event {
+            Event::Note { json } => {
+                if let Ok(note) = serde_json::from_str::<serde_json::Value>(json) {
+                    let number = |name: &str| note["run"][name].as_u64().and_then(|n| usize::try_from(n).ok());
+                    self.workers = number("workers").unwrap_or(self.workers);
+                    self.readers = number("readers").unwrap_or(self.readers);
+                }
+            }
+            Event::Queued { page, .. } => {
+                let again = self.seen.insert(*page, ()).is_some();
+                self.current.insert(*page, self.loads.len() as u32);
+                self.loads.push(Load { again });
+            }
+            Event::Want { page, priority, .. } => {
+                if let (Some(load), Some((_, wants))) = (self.current.get(page), self.open.get_mut(&thread)) {
+                    wants.push((*load, *priority == Priority::Demand));
+                }
+            }
+            Event::Task { task, did, took_us, steps, window, .. } => {
+                self.turn(at_us, thread, *task, *did, *took_us, *steps, *window);
+            }
+            Event::Compute { took_us, .. } => {
+                self.compute_us += took_us;
+                self.lives(at_us, thread, *took_us);
+            }
+            Event::Wait { took_us } => {
+                self.waited_us += took_us;
+                self.lives(at_us, thread, *took_us);
+            }
+            Event::Decode { took_ns, .. } => self.decode_us += took_ns.div_ceil(1000),
+            Event::Derive { took_ns, .. } => self.derive_us += took_ns.div_ceil(1000),
+            Event::ReadStart { read, segments, depth, .. } => {
+                self.reads += 1;
+                self.pages_read += u64::from(*segments);
+                self.in_flight.insert(*read, (at_us, *depth));
+            }
+            Event::ReadEnd { read, ok: true } => {
+                if let Some((since, depth)) = self.in_flight.remove(read) {
+                    let (d, t) = (f64::from(depth), at_us.saturating_sub(since) as f64);
+                    self.read_us += t as u64;
+                    for (sum, more) in self.line.iter_mut().zip([1.0, d, d * d, t, d * t]) {
+                        *sum += more;
+                    }
+                }
+            }
+            Event::ReadEnd { read, .. } => drop(self.in_flight.remove(read)),
+            _ => {}
+        }
+    }
+
+    fn lives(&mut self, at_us: u64, thread: u32, took_us: u64) {
+        let begin = at_us.saturating_sub(took_us);
+        let life = self.alive.entry(thread).or_insert((begin, at_us));
+        *life = (life.0.min(begin), life.1.max(at_us));
+    }
+
+    #[allow(clippy::too_many_arguments)] // one event's fields
+    fn turn(&mut self, at_us: u64, thread: u32, task: u64, did: Did, took_us: u64, steps: u64, window: u32) {
+        let begin = at_us.saturating_sub(took_us);
+        self.first_us = Some(self.first_us.map_or(begin, |f| f.min(begin)));
+        self.last_us = self.last_us.max(at_us);
+        self.lives(at_us, thread, took_us);
+        self.waiting.remove(&task);
+        if did == Did::End {
+            self.active.remove(&task);
+        } else {
+            self.active.insert(task, ());
+            self.most_active = self.most_active.max(self.active.len());
+        }
+        if did == Did::Wait {
+            self.waiting.insert(task, ());
+            self.most_waiting = self.most_waiting.max(self.waiting.len());
+        }
+        self.close(thread);
+        if self.turns.len() >= MOST_TURNS {
+            self.full = true;
+            return;
+        }
+        let next = self.tasks.len() as u32;
+        let task = *self.tasks.entry(task).or_insert(next);
+        let steps = u32::try_from(steps).unwrap_or(u32::MAX);
+        let turn = Turn { task, window, steps, loads: u32::MAX, ends: did == Did::End };
+        self.turns.push(turn);
+        self.open.insert(thread, (self.turns.len() - 1, Vec::new()));
+    }
+
+    /// What the last turn of a thread asked for is known now.
+    fn close(&mut self, thread: u32) {
+        if let Some((turn, wants)) = self.open.remove(&thread) {
+            self.turns[turn].loads = self.wants.len() as u32;
+            // Behind each turn's wants stands a mark.
+            self.wants.extend(wants);
+            self.wants.push((u32::MAX, false));
+        }
+    }
+
+    /// When all events were told.
+    pub fn end(&mut self) {
+        let threads: Vec<u32> = self.open.keys().copied().collect();
+        threads.into_iter().for_each(|t| self.close(t));
+        (self.current, self.seen) = Default::default();
+        (self.workers, self.readers) = (self.workers.max(1), self.readers.max(1));
+    }
+
+    /// Whether there is enough to say anything.
+    pub fn is_empty(&self) -> bool {
+        self.turns.is_empty()
+    }
+
+    /// Share of the run that the kept turns are.
+    pub fn covers(&self) -> f64 {
+        if self.full {
+            let steps: u64 = self.turns.iter().map(|t| u64::from(t.steps)).sum();
+            (steps as f64 / self.steps_all().max(1.0)).min(1.0)
+        } else {
+            1.0
+        }
+    }
+
+    fn steps_all(&self) -> f64 {
+        self.turns.iter().map(|t| f64::from(t.steps)).sum()
+    }
+
+    /// The means as they were.
+    pub fn means(&self) -> Means {
+        Means { workers: self.workers, readers: self.readers, latency: 1.0, again: 1.0 }
+    }
+
+    /// Seconds of the run outside of the part in which tasks were stepped.
+    fn outside_s(&self) -> f64 {
+        let inside = self.last_us.saturating_sub(self.first_us.unwrap_or(0));
+        self.wall_us.saturating_sub(inside) as f64 * 1e-6
+    }
+
+    /// Seconds of the run as it was.
+    pub fn measured_s(&self) -> f64 {
+        self.wall_us as f64 * 1e-6
+    }
+
+    /// Seconds that the run would have taken, by the model alone.
+    pub fn predict(&self, means: Means) -> f64 {
+        self.outside_s() + queue::Queueing::new(self, means).run() * 1e-6
+    }
+
+    /// The same, scaled by how far the model is off the run as it was.
+    pub fn scaled(&self, means: Means, as_it_was_s: f64) -> f64 {
+        let inside = self.measured_s() - self.outside_s();
+        let modelled = (as_it_was_s - self.outside_s()).max(1e-9);
+        self.outside_s() + (self.predict(means) - self.outside_s()) * inside / modelled
+    }
+
+    /// Seconds that a read took on average.
+    pub fn read_mean_s(&self) -> f64 {
+        self.read_us as f64 * 1e-6 / self.line[0].max(1.0)
+    }
+
+    /// Service time of a read in microseconds: what it takes alone, and what each other read in flight adds.
+    fn service(&self) -> (f64, f64) {
+        let [n, d, dd, t, dt] = self.line;
+        if n < 1.0 {
+            return (0.0, 0.0);
+        }
+        let spread = n * dd - d * d;
+        let mean = t / n;
+        if spread < 1e-9 * n * n || n < 30.0 {
+            return (mean, 0.0);
+        }
+        let slope = ((n * dt - d * t) / spread).clamp(0.0, mean / (d / n).max(1.0));
+        (mean - slope * d / n, slope)
+    }
+
+    /// Microseconds of a worker for a step, for each load that arrives, and for each turn.
+    fn costs(&self) -> (f64, f64, f64) {
+        let loads = self.loads.len().max(1) as f64;
+        let alive: u64 = self.alive.values().map(|(from, to)| to - from).sum();
+        let known = self.compute_us + self.waited_us + self.decode_us + self.derive_us;
+        let other = alive.saturating_sub(known) as f64;
+        (
+            self.compute_us as f64 / self.steps_all().max(1.0),
+            (self.decode_us + self.derive_us) as f64 / loads,
+            other / self.turns.len().max(1) as f64,
+        )
+    }
+}

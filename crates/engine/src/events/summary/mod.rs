@@ -1,0 +1,72 @@
+//! What a log of events comes to, for reports: one JSON object, made by two passes in bounded memory.
+//!
+//! The first pass ([`Scan`]) finds out how long the run was and what there is; the second fills as many bins, rows and lifelines as a
+//! page can show, whatever the length of the log. What grows with the run is what was in flight at a time (reads, tasks that wait) and a
+//! bit for each page of a time step that was touched.
+
+mod dist;
+mod flows;
+mod lifelines;
+mod pages;
+mod scan;
+mod threads;
+
+use super::{Events, Form};
+use dist::Bins;
+use field::error::FieldError;
+use flows::Flows;
+use lifelines::Lifelines;
+use pages::Pages;
+use scan::Scan;
+use serde_json::{json, Map, Value};
+use std::path::Path;
+use threads::Threads;
+
+/// Bins of time at most.
+const BINS: usize = 400;
+
+/// Sums up a log. Times in seconds since its run was begun, sizes in bytes.
+///
+/// # Errors
+/// [`FieldError`] when it cannot be read; [`FieldError::Interrupted`] where `watch` says so.
+pub fn summarise(path: &Path, watch: &mut dyn FnMut(&str, f64, f64) -> bool) -> Result<Value, FieldError> {
+    let events = Events::open(path)?;
+    let mut scan = Scan::default();
+    let ended = events.each_watched("reading", watch, &mut |at, thread, event| scan.event(at, thread, event))?;
+    let bins = Bins::over(scan.last_us, BINS);
+    let (mut flows, mut pages) = (Flows::new(bins, &scan), Pages::new(bins, &scan));
+    let (mut threads, mut lifelines) = (Threads::new(bins, &scan), Lifelines::new(&scan));
+    events.each_watched("summing up", watch, &mut |at, thread, event| {
+        threads.event(at, thread, event, &flows);
+        flows.event(at, event);
+        pages.event(at, event);
+        lifelines.event(at, thread, event);
+    })?;
+    flows.end(scan.last_us);
+    let mut series = flows.series();
+    series.extend(threads.series());
+    let kinds: Map<String, Value> = scan.kinds.iter().map(|(kind, n)| ((*kind).to_owned(), json!(n))).collect();
+    let form = match events.form() {
+        Form::Log => "log",
+        Form::Chrome => "chrome",
+        Form::Parquet => "parquet",
+    };
+    let cores = usize::try_from(scan.run["cores"].as_u64().unwrap_or(1)).unwrap_or(1);
+    let depth = flows.depth();
+    let deepest = usize::try_from(depth["max"].as_u64().unwrap_or(0)).unwrap_or(0);
+    let (advice, model) = super::replay::advise(&events, cores, deepest, watch)?;
+    Ok(json!({
+        "file": path, "form": form, "events": ended.events, "unknown": ended.unknown, "lost_bytes": ended.lost_bytes,
+        "whole": ended.whole, "run": scan.run, "stats": scan.stats, "wall_s": seconds(scan.last_us), "kinds": kinds,
+        "threads": threads.threads(), "where": threads.sums(),
+        "bins": {"width_s": seconds(bins.width_us), "count": bins.count}, "series": series,
+        "latency": flows.latency.json(), "waiting": flows.waiting.json(),
+        "arrays": pages.arrays(), "history": pages.history(), "steps": pages.steps(), "touched": pages.touched(),
+        "sources": flows.sources(), "depth": depth, "advice": advice, "model": model, "overlap": flows.overlap(&threads, &scan),
+        "frames": lifelines.frames(), "lifelines": lifelines.json(),
+    }))
+}
+
+fn seconds(us: u64) -> f64 {
+    us as f64 * 1e-6
+}

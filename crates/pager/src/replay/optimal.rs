@@ -1,0 +1,34 @@
+//! Belady's optimum: the page goes whose next use is farthest away. It knows the future, which only a trace has.
+
+use std::collections::BTreeSet;
+
+/// Frames by their next use. Of pages of one size no policy has fewer misses; of several sizes it is the usual bound's stand-in.
+#[derive(Default)]
+pub(super) struct Optimal {
+    next: Vec<u32>,
+    order: BTreeSet<(u32, u32)>,
+    /// The next use of each frame's page, as it stands in the order.
+    of: Vec<u32>,
+}
+
+impl Optimal {
+    pub(super) fn new(next: Vec<u32>) -> Self {
+        Self { next, ..Self::default() }
+    }
+
+    /// A frame's page is used, as use number `n` of the trace.
+    pub(super) fn used(&mut self, frame: u32, n: u64) {
+        let place = frame as usize;
+        if self.of.len() <= place {
+            self.of.resize(place + 1, u32::MAX);
+        }
+        self.order.remove(&(self.of[place], frame));
+        self.of[place] = self.next.get(n as usize).copied().unwrap_or(u32::MAX);
+        self.order.insert((self.of[place], frame));
+    }
+
+    /// Takes the frame whose page is used last.
+    pub(super) fn victim(&mut self) -> Option<u32> {
+        self.order.pop_last().map(|(_, frame)| frame)
+    }
+}

@@ -1,0 +1,221 @@
+//! A reference string against a policy and a room: for other limits, policies and page sizes.
+
+use super::optimal::Optimal;
+use super::survey::{used, Survey};
+use super::Replayed;
+use crate::event::Event;
+use crate::id::PageId;
+use crate::policy::{Need, Policy, PolicyKind, Probe};
+use crate::table::PageHash;
+use std::collections::HashMap;
+
+/// What decides which page goes.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// A policy alone.
+    Policy(PolicyKind),
+    /// A policy, and what the executor knew: pages of segments that are over go at once, those that nobody is at any more go first.
+    Aware(PolicyKind),
+    /// Belady's optimum.
+    Optimal,
+}
+
+impl Choice {
+    /// For people.
+    pub fn name(self) -> String {
+        match self {
+            Self::Policy(kind) => kind.name().to_owned(),
+            Self::Aware(kind) => format!("{} + executor", kind.name()),
+            Self::Optimal => "optimum".to_owned(),
+        }
+    }
+}
+
+#[derive(Copy, Clone, Default)]
+struct Frame {
+    page: Option<PageId>,
+    bytes: u64,
+    referenced: bool,
+    offered: bool,
+    stamp: u64,
+}
+
+/// A pool of frames of so many bytes. Each use of a page that is not there loads it at once.
+pub struct Stack {
+    choice: Choice,
+    policy: Box<dyn Policy>,
+    optimal: Optimal,
+    room: u64,
+    pool: Pool,
+    offered: [std::collections::VecDeque<(u32, PageId)>; 2],
+    seen: std::collections::HashSet<PageId, PageHash>,
+    counts: Replayed,
+}
+
+#[derive(Default)]
+struct Pool {
+    resident: HashMap<PageId, u32, PageHash>,
+    frames: Vec<Frame>,
+    free: Vec<u32>,
+    bytes: u64,
+    tick: u64,
+}
+
+impl Pool {
+    fn take(&mut self, frame: u32) -> bool {
+        let f = &mut self.frames[frame as usize];
+        let Some(page) = f.page.take() else { return false };
+        self.bytes -= f.bytes;
+        self.resident.remove(&page);
+        self.free.push(frame);
+        true
+    }
+}
+
+/// What a policy sees. Nothing is pinned: a page that was just used is a policy's to keep.
+struct Hand<'a>(std::cell::RefCell<&'a mut Pool>);
+
+impl Probe for Hand<'_> {
+    fn referenced(&self, frame: u32) -> bool {
+        self.0.borrow().frames[frame as usize].referenced
+    }
+    fn forget(&self, frame: u32) {
+        self.0.borrow_mut().frames[frame as usize].referenced = false;
+    }
+    fn stamp(&self, frame: u32) -> u64 {
+        self.0.borrow().frames[frame as usize].stamp
+    }
+    fn now(&self) -> u64 {
+        self.0.borrow().tick
+    }
+    fn take(&mut self, frame: u32) -> bool {
+        self.0.borrow_mut().take(frame)
+    }
+}
+
+impl Stack {
+    /// A pool of `room` bytes for the pages of a log that `survey` has read. `None` where the optimum is asked for and the log is too long
+    /// for it.
+    pub fn new(choice: Choice, room: u64, survey: &Survey) -> Option<Self> {
+        let (kind, optimal) = match choice {
+            Choice::Policy(kind) | Choice::Aware(kind) => (kind, Optimal::default()),
+            Choice::Optimal => (PolicyKind::Lru, Optimal::new(survey.next_uses()?)),
+        };
+        Some(Self {
+            choice,
+            policy: kind.build(),
+            optimal,
+            room,
+            pool: Pool::default(),
+            offered: Default::default(),
+            seen: Default::default(),
+            counts: Replayed::default(),
+        })
+    }
+
+    /// What decides.
+    pub fn choice(&self) -> Choice {
+        self.choice
+    }
+
+    /// Bytes of all frames.
+    pub fn room(&self) -> u64 {
+        self.room
+    }
+
+    /// What it came to.
+    pub fn counts(&self) -> Replayed {
+        self.counts
+    }
+
+    /// Is told all events in their order, after the survey was.
+    pub fn event(&mut self, event: &Event, survey: &Survey) {
+        if let Some(page) = used(event) {
+            return self.used(survey.coarse(page), survey);
+        }
+        if !matches!(self.choice, Choice::Aware(_)) {
+            return;
+        }
+        match event {
+            Event::GiveBack { page } => {
+                if let Some(&frame) = self.pool.resident.get(page) {
+                    self.policy.removed(frame);
+                    self.pool.take(frame);
+                }
+            }
+            Event::Offer { page, again } => {
+                if let Some(&frame) = self.pool.resident.get(page) {
+                    let f = &mut self.pool.frames[frame as usize];
+                    (f.referenced, f.offered) = (false, true);
+                    self.offered[(*again as usize).min(1)].push_back((frame, *page));
+                }
+            }
+            Event::SortOffers { .. } => {
+                let pool = &self.pool;
+                let is = |(frame, page): &(u32, PageId)| {
+                    let f = pool.frames[*frame as usize];
+                    f.offered && f.page == Some(*page)
+                };
+                self.offered.iter_mut().for_each(|queue| queue.retain(is));
+            }
+            _ => {}
+        }
+    }
+
+    fn used(&mut self, page: PageId, survey: &Survey) {
+        let n = self.counts.uses;
+        self.counts.uses += 1;
+        let frame = match self.pool.resident.get(&page) {
+            Some(frame) => *frame,
+            None => self.load(page, survey),
+        };
+        let f = &mut self.pool.frames[frame as usize];
+        (f.referenced, f.offered, f.stamp) = (true, false, self.pool.tick);
+        if self.choice == Choice::Optimal {
+            self.optimal.used(frame, n);
+        }
+    }
+
+    fn load(&mut self, page: PageId, survey: &Survey) -> u32 {
+        let bytes = survey.page_bytes(page);
+        self.counts.faults += 1;
+        self.counts.bytes += bytes;
+        self.counts.again += u64::from(!self.seen.insert(page));
+        while self.pool.bytes + bytes > self.room && self.evict() {}
+        let frame = self.pool.free.pop().unwrap_or_else(|| {
+            self.pool.frames.push(Frame::default());
+            self.pool.frames.len() as u32 - 1
+        });
+        self.pool.tick += 1;
+        let stamp = self.pool.tick;
+        self.pool.frames[frame as usize] = Frame { page: Some(page), bytes, referenced: true, offered: false, stamp };
+        self.pool.bytes += bytes;
+        self.pool.resident.insert(page, frame);
+        if self.choice != Choice::Optimal {
+            self.policy.inserted(frame, stamp);
+        }
+        frame
+    }
+
+    fn evict(&mut self) -> bool {
+        let gone = match self.choice {
+            Choice::Optimal => self.optimal.victim().is_some_and(|frame| self.pool.take(frame)),
+            _ => self.evict_offered() || self.policy.victim(Need::Demand, &mut Hand((&mut self.pool).into())).is_some(),
+        };
+        self.counts.evictions += u64::from(gone);
+        gone
+    }
+
+    fn evict_offered(&mut self) -> bool {
+        for queue in &mut self.offered {
+            while let Some((frame, page)) = queue.pop_front() {
+                let f = self.pool.frames[frame as usize];
+                if f.offered && f.page == Some(page) && self.pool.take(frame) {
+                    self.policy.removed(frame);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+}

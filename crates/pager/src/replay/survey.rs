@@ -1,0 +1,129 @@
+//! What has to be known of a log before its pages are run again.
+
+use crate::event::Event;
+use crate::id::{ArrayId, PageId};
+use crate::request::Priority;
+use crate::table::PageHash;
+use std::collections::HashMap;
+
+/// Uses of which the next ones are remembered, four bytes each and four while they are found. Belady's optimum of a longer log is left out.
+const MOST_USES: usize = 32 << 20;
+
+/// A page that the event uses, if it does: asked for by whoever waits, taken in hand, or needed for another.
+pub(super) fn used(event: &Event) -> Option<PageId> {
+    match event {
+        Event::Want { page, priority: Priority::Demand, .. } | Event::Pin { page, .. } | Event::Use { page } => {
+            Some(*page)
+        }
+        _ => None,
+    }
+}
+
+/// Sizes and uses of a log.
+#[derive(Default)]
+pub struct Survey {
+    /// Bytes of a frame of each array.
+    pub(super) bytes: HashMap<u32, u64>,
+    /// Pages along i, j and k.
+    along: HashMap<u32, [u64; 3]>,
+    numbers: HashMap<PageId, u32, PageHash>,
+    /// The page of each use, by number; emptied when there are too many.
+    sequence: Vec<u32>,
+    /// How many pages along each axis become one.
+    coarser: u64,
+    /// Uses of pages.
+    pub uses: u64,
+    /// Pages asked for that were absent, as the log has it.
+    pub faults: u64,
+    /// Pages dropped to make room, as the log has it.
+    pub evictions: u64,
+    /// Pages that became resident, as the log has it.
+    pub published: u64,
+    /// Bytes of frames of the pages used.
+    pub touched_bytes: u64,
+    /// Most bytes of frames at a time.
+    pub frames_peak: u64,
+    /// The limit at the end, where it was changed.
+    pub limit: Option<u64>,
+}
+
+impl Survey {
+    /// A survey of the log as if boxes of so many pages along each axis were one; 1: as it is.
+    pub fn new(coarser: u64) -> Self {
+        Self { coarser: coarser.max(1), ..Self::default() }
+    }
+
+    /// Is told all events in their order.
+    pub fn event(&mut self, event: &Event) {
+        match event {
+            Event::Array { array, pages_i, pages_j, pages_k, .. } if *pages_i > 0 => {
+                self.along.insert(array.0, [*pages_i, *pages_j, *pages_k]);
+            }
+            Event::Reserve { page, bytes, frames, .. } => {
+                self.bytes.insert(page.array.0, *bytes);
+                self.frames_peak = self.frames_peak.max(*frames);
+            }
+            Event::Fault { .. } => self.faults += 1,
+            Event::Evict { .. } => self.evictions += 1,
+            Event::Publish { .. } => self.published += 1,
+            Event::Limit { bytes } => self.limit = Some(*bytes),
+            _ => {}
+        }
+        let Some(page) = used(event) else { return };
+        let page = self.coarse(page);
+        let next = self.numbers.len() as u32;
+        let number = *self.numbers.entry(page).or_insert(next);
+        if self.uses as usize == self.sequence.len() && self.sequence.len() < MOST_USES {
+            self.sequence.push(number);
+        }
+        self.uses += 1;
+    }
+
+    /// The page that this one is a part of.
+    pub(super) fn coarse(&self, page: PageId) -> PageId {
+        let Some([i, j, _]) = self.along.get(&page.array.0).filter(|_| self.coarser > 1) else { return page };
+        let (x, y, z) = (page.page % i, page.page / i % j, page.page / (i * j));
+        let c = self.coarser;
+        PageId::new(page.array, page.step, x / c + (y / c) * i.div_ceil(c) + (z / c) * i.div_ceil(c) * j.div_ceil(c))
+    }
+
+    /// Bytes of a frame of this page's.
+    pub(super) fn page_bytes(&self, page: PageId) -> u64 {
+        let bytes = self.bytes.get(&page.array.0).copied().unwrap_or(0);
+        let Some(along) = self.along.get(&page.array.0).filter(|_| self.coarser > 1) else { return bytes };
+        // At the edges boxes hold fewer.
+        let c = self.coarser;
+        let [i, j] = [along[0].div_ceil(c), along[1].div_ceil(c)];
+        let at = [page.page % i, page.page / i % j, page.page / (i * j)];
+        let parts: u64 = (0..3).map(|a| c.min(along[a].saturating_sub(at[a] * c)).max(1)).product();
+        bytes * parts
+    }
+
+    /// Sums up when all events were told.
+    pub fn end(&mut self) {
+        self.touched_bytes = self.numbers.keys().map(|p| self.page_bytes(*p)).sum();
+    }
+
+    /// Different pages used.
+    pub fn touched(&self) -> u64 {
+        self.numbers.len() as u64
+    }
+
+    /// The name of an array is not known here; whether its pages lie in a box is.
+    pub fn lies_in_box(&self, array: ArrayId) -> bool {
+        self.along.contains_key(&array.0)
+    }
+
+    /// For each use the number of the next use of the same page (`u32::MAX`: none). `None`: there are too many.
+    pub(super) fn next_uses(&self) -> Option<Vec<u32>> {
+        if self.uses as usize > self.sequence.len() {
+            return None;
+        }
+        let mut last = vec![u32::MAX; self.numbers.len()];
+        let mut next = vec![u32::MAX; self.sequence.len()];
+        for (n, page) in self.sequence.iter().enumerate().rev() {
+            next[n] = std::mem::replace(&mut last[*page as usize], n as u32);
+        }
+        Some(next)
+    }
+}
