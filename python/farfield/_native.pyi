@@ -451,7 +451,8 @@ def bench(options: str) -> str:
         dropped from the page cache before. Result: {"traces": [[LINES]]}
     "windows": pathlines through the steps of a store, "output" to a file; "way": "listed" (which pages each window between two
         steps takes goes to "list"), "units" (those are read before anything goes on in it), "waiting" (one particle at a time
-        waits), "ours"; "latency_s": on a device as that of "overlap". Result: LINES, with "reading": {"windows", "wall_s", "cpu_s",
+        waits), "ours", which takes any kind of trace; "latency_s": on a device as that of "overlap"; "events": a log of this way.
+        Result: LINES, with "stats": STATS and "reading": {"windows", "wall_s", "cpu_s",
         "bytes_read", "reads", "faults"}, "device_latency_s", "readers"
     LINES = {"wall_s", "cpu_s", "wait_s", "points", "dropped", "faults", "bytes_read", "reads", "evictions", "prefetched",
              "prefetched_used"}, and of lines in memory "prefetch_dropped", "reasons", "digest", "ends"
@@ -476,7 +477,7 @@ def replay_events(path: str, *, options: str = "{}", progress: _Progress | None 
              "curves": [{"policy", "limit_bytes", "frame_bytes", "uses", "misses", "again", "evictions", "bytes"}],
              "optimum": bool, false where the log is too long for it,
              "page_sizes": [{"coarser", "touched", "touched_bytes", "rows": [curves' rows without policy]}],
-             "times": [{"of": "latency_s" | "readers" | "workers", "to", "predicted_s"}],
+             "times": [{"of": "latency_s" | "memory_limit" | "readers" | "workers", "to", "predicted_s"}], limits where pages were dropped,
              "model": {"measured_s", "predicted_s", "covers"}, "estimate": how far it is one}
     """
 

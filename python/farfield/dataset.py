@@ -78,7 +78,8 @@ def open(
         workers: Threads that compute; 0 for one a core.
         readers: Reads in flight; 0 for what suits the source.
         replacement: `"clock"` or `"lru"`.
-        events: A file that gets a Chrome trace of the run when the dataset is closed.
+        events: A file that gets a log of what happens, for `farfield report` and `replay`; of a name that ends in .json a Chrome trace
+            is made when the dataset is closed, of .parquet a table.
         plot3d: What sniffing cannot tell, as the options `--plot3d-...` have it: format, byte_order, precision, zones, iblank,
             dimension, order, kind; and `dt`, the time between the steps of files that do not give their times.
         zone_order: Zones in the order in which they are asked where several hold a position.

@@ -19,6 +19,7 @@
 
 mod ahead;
 mod charging;
+mod following;
 mod parked;
 mod places;
 mod ready;
@@ -38,11 +39,11 @@ use ready::{Ready, AHEAD};
 pub(crate) use records::OF_RECORD;
 use records::{Hands, Records, Waiting};
 use shared::{Leaving, Next, Shared, Slot};
-use telling::Telling;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use telling::Telling;
 pub use work::{Load, Outcome, RunStats, Work};
 
 /// Rounds of steps before a thread looks for completed reads, other tasks, or a stop.
@@ -227,47 +228,6 @@ where
         self.lanes = [const { None }; LANES];
         self.work.worker(&mut self.context).release();
         s.pager.notify();
-    }
-
-    /// Takes note of a memory limit that has changed.
-    fn follow(&mut self) {
-        let s = self.shared;
-        let now = || s.pager.ledger().limit();
-        if s.limit.load(Relaxed) == now() {
-            return;
-        }
-        // One thread at a time, so that the work hears the last limit last.
-        let Ok(_judge) = s.judge.try_lock() else { return };
-        let limit = now();
-        if s.limit.swap(limit, SeqCst) == limit {
-            return;
-        }
-        // Those that go for a lower limit are found among all that no thread steps.
-        self.let_go();
-        match self.work.resized(limit, self.load.active) {
-            Ok(most) => s.allow(most, self.work.waiting(limit)),
-            Err(e) => s.fail(e),
-        }
-    }
-
-    /// Opens the window that the run has come to, unless that was done. False while another thread does, or when it fails.
-    fn opened(&mut self) -> bool {
-        let s = self.shared;
-        let window = s.lock().ready.earliest();
-        if s.opened.load(SeqCst) > window {
-            return true;
-        }
-        // No task is in it yet but those that wait to be taken: all other threads are idle, or on their way here.
-        let Ok(_opens) = s.opens.try_lock() else { return false };
-        while s.opened.load(SeqCst) <= window {
-            if let Err(e) = self.work.open(s.opened.load(SeqCst)) {
-                s.fail(e);
-                return false;
-            }
-            s.opened.fetch_add(1, SeqCst);
-        }
-        s.pager.notify();
-        true
     }
 
     /// A ready task, or a new one while there is room for its state.

@@ -48,8 +48,7 @@ fn one(o: &Opened, seed: u64, steps: usize) {
         let array = o.arrays[rng.below(3) as usize];
         let count = o.pager.map(array).pages();
         let base = if rng.below(3) == 0 { rng.below(12) } else { rng.below(count) };
-        let pages: Vec<PageId> =
-            (0..1 + rng.below(5)).map(|n| PageId::new(array, 0, (base + n * n) % count)).collect();
+        let pages: Vec<PageId> = (0..1 + rng.below(5)).map(|n| PageId::new(array, 0, (base + n * n) % count)).collect();
         let ahead = PageId::new(array, 0, (base + 40) % count);
         loop {
             let missing: Vec<PageId> =
@@ -99,7 +98,8 @@ fn its_own_policy_and_limit_come_to_the_same_faults_and_evictions() {
             let kept = Arc::new(Kept::default());
             let config =
                 PagerConfig { limit, policy, readers: 4, observer: Some(kept.clone()), ..PagerConfig::default() };
-            let latency = Simulation { latency: Duration::ZERO..Duration::from_micros(50), seed, ..Simulation::default() };
+            let latency =
+                Simulation { latency: Duration::ZERO..Duration::from_micros(50), seed, ..Simulation::default() };
             let o = written.simulated(config, latency);
             run(&o, seed, 2500, 1);
             let c = o.pager.counters();
@@ -116,8 +116,13 @@ fn several_workers_come_near() {
     let written = write(67, &arrays());
     for policy in [PolicyKind::Clock, PolicyKind::Lru] {
         let kept = Arc::new(Kept::default());
-        let config =
-            PagerConfig { limit: 768 << 10, policy, readers: 8, observer: Some(kept.clone()), ..PagerConfig::default() };
+        let config = PagerConfig {
+            limit: 768 << 10,
+            policy,
+            readers: 8,
+            observer: Some(kept.clone()),
+            ..PagerConfig::default()
+        };
         let o = written.simulated(config, Simulation::fixed(Duration::from_micros(20), 4));
         run(&o, 9, 3000, 3);
         let c = o.pager.counters();
@@ -161,14 +166,8 @@ fn no_policy_beats_the_optimum_and_all_agree_where_there_is_room() {
 fn the_optimum_is_belady_s() {
     // Three frames, and the string of Belady's paper: 7 misses, where the oldest page going first has 9.
     let page = |n: u64| PageId::new(ArrayId(0), 0, n);
-    let sized = Event::Reserve {
-        page: page(0),
-        priority: Priority::Demand,
-        bytes: 10,
-        frames: 10,
-        cached: 0,
-        used: 10,
-    };
+    let sized =
+        Event::Reserve { page: page(0), priority: Priority::Demand, bytes: 10, frames: 10, cached: 0, used: 10 };
     let uses = [1, 2, 3, 4, 1, 2, 5, 1, 2, 3, 4, 5].map(|n| Event::Use { page: page(n) });
     let mut survey = Survey::new(1);
     survey.event(&sized);

@@ -1,6 +1,6 @@
 //! Arms of the experiments that run in this process.
 
-use crate::arguments::{self, Ground, Object};
+use crate::arguments::{self, Events, Ground, Object};
 use crate::watch::watched;
 use engine::bench::{self as arms, Arm, Overlap, PageReads, TraceArm, Way, Whole, Windows};
 use engine::session::{Means, SourceSpec, Watch};
@@ -109,17 +109,21 @@ fn run(options: &str, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
                 Some("ours") => Way::Ours,
                 _ => return Err(FieldError::Usage("bench options: 'way' is listed, waiting, units or ours".into())),
             };
+            let mut means = means(&mut o)?;
+            let events = Events::begin(o.text("events")?.as_deref(), &mut means)?;
             let spec = Windows {
                 store: path(&mut o, "source")?,
                 trace: traces(&mut o, watch)?.into_iter().next().ok_or_else(|| needs("traces"))?,
-                means: means(&mut o)?,
+                means,
                 way,
                 list: path(&mut o, "list")?,
                 output: path(&mut o, "output")?,
                 latency: o.positive("latency_s")?.map(Duration::from_secs_f64),
             };
             o.done()?;
-            arms::windows(&spec, watch)
+            let done = arms::windows(&spec, watch)?;
+            events.finish(&done["stats"], watch)?;
+            Ok(done)
         }
         "overlap" => {
             let spec = Overlap {

@@ -395,7 +395,8 @@ impl PyDataset {
             std::mem::forget(taken); // its threads, which dropping it would wait for, are the parent's
             return Ok(());
         }
-        let ended = py.detach(|| taken.map_or(Ok(()), |open| open.events.finish(&open.session.stats(), &mut |_, _, _| true)));
+        let ended =
+            py.detach(|| taken.map_or(Ok(()), |open| open.events.finish(&open.session.stats(), &mut |_, _, _| true)));
         ended.map_err(|e| to_python(py, e))
     }
 }

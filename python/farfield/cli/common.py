@@ -122,7 +122,7 @@ _RUN: dict[str, Any] = {
     "workers": Annotated[int | None, _option("--workers", min=0, help="threads that compute; 0: one a core")],
     "readers": Annotated[int | None, _option("--readers", min=0, help="reads in flight; 0: what suits the source")],
     "replacement": Annotated[str | None, _option("--replacement", metavar="POLICY", help="clock (default) or lru")],
-    "events": Annotated[str | None, _option("--events", metavar="FILE", help="write a Chrome trace of the run")],
+    "events": Annotated[str | None, _option("--events", metavar="FILE", help="log what happens: FILE for report and replay; .json for Perfetto, .parquet")],
 }
 _OUTPUT: dict[str, Any] = {
     "json": Annotated[bool, _option("--json", help="print one JSON object")],

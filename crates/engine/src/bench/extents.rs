@@ -46,7 +46,9 @@ impl Observer for Recording {
     fn event(&self, _: u64, event: &Event) {
         match event {
             Event::Source { source, name } => self.line(format_args!("s {} {name}", source.0)),
-            Event::ReadStart { source, offset, bytes, .. } => self.line(format_args!("r {} {offset} {bytes}", source.0)),
+            Event::ReadStart { source, offset, bytes, .. } => {
+                self.line(format_args!("r {} {offset} {bytes}", source.0))
+            }
             _ => {}
         }
     }

@@ -103,7 +103,10 @@ struct Reading {
 /// [`FieldError`] of opening and tracing; of a list that cannot be written or read.
 pub fn windows(spec: &Windows, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
     let came = Arc::new(Came::default());
-    let observer: Option<Arc<dyn Observer>> = (spec.way == Way::Listed).then(|| came.clone() as _);
+    let observer: Option<Arc<dyn Observer>> = match spec.way {
+        Way::Listed => Some(came.clone()),
+        _ => spec.means.observer.clone(),
+    };
     let means = Means { observer, ..spec.means.clone() };
     let source = SourceSpec { path: spec.store.clone(), ..SourceSpec::default() };
     let device = spec.latency.map(Device::new).transpose().map_err(|e| FieldError::io(&spec.store, e))?;
@@ -115,12 +118,12 @@ pub fn windows(spec: &Windows, watch: &mut Watch<'_>) -> Result<Value, FieldErro
     };
     session.located(watch)?;
     let mut trace_spec = spec.trace.clone();
-    let path = trace_spec.path.as_mut().ok_or_else(|| FieldError::Usage("this arm takes pathlines".into()))?;
     let reading = Arc::new(Mutex::new(Reading::default()));
-    match spec.way {
-        Way::Ours => {}
-        Way::Waiting => (path.ahead, path.at_once) = (ReadAhead::None, Some(1)),
-        Way::Listed => {
+    match (spec.way, trace_spec.path.as_mut()) {
+        (Way::Ours, _) => {}
+        (_, None) => return Err(FieldError::Usage("this arm takes pathlines".into())),
+        (Way::Waiting, Some(path)) => (path.ahead, path.at_once) = (ReadAhead::None, Some(1)),
+        (Way::Listed, Some(path)) => {
             let came = came.clone();
             path.ahead = ReadAhead::None;
             path.units = Some(Units(Arc::new(move |window| {
@@ -131,7 +134,7 @@ pub fn windows(spec: &Windows, watch: &mut Watch<'_>) -> Result<Value, FieldErro
                 Ok(())
             })));
         }
-        Way::Units => {
+        (Way::Units, Some(path)) => {
             let (units, pager, reading) = (read_list(&spec.list)?, session.pager.clone(), reading.clone());
             path.ahead = ReadAhead::None;
             path.units = Some(Units(Arc::new(move |window| {
@@ -162,7 +165,7 @@ pub fn windows(spec: &Windows, watch: &mut Watch<'_>) -> Result<Value, FieldErro
     let mut r = reading.lock().unwrap_or_else(PoisonError::into_inner);
     r.held = None;
     Ok(json!({
-        "wall_s": wall_s, "cpu_s": cpu_s, "wait_s": report.run.wait_s, "points": report.points, "dropped": report.run.dropped,
+        "stats": session.stats(), "wall_s": wall_s, "cpu_s": cpu_s, "wait_s": report.run.wait_s, "points": report.points, "dropped": report.run.dropped,
         "restarts": report.run.restarts, "steps": report.run.steps,
         "faults": after.faults - before.faults, "bytes_read": after.bytes_read - before.bytes_read,
         "reads": after.reads - before.reads, "evictions": after.evictions - before.evictions,

@@ -212,12 +212,7 @@ impl Events {
         written
     }
 
-    fn write(
-        &self,
-        to: &Path,
-        form: Form,
-        watch: &mut dyn FnMut(&str, f64, f64) -> bool,
-    ) -> Result<Ended, FieldError> {
+    fn write(&self, to: &Path, form: Form, watch: &mut dyn FnMut(&str, f64, f64) -> bool) -> Result<Ended, FieldError> {
         let file = File::create(to).map_err(|e| FieldError::output(format!("{}: {e}", to.display()), &e))?;
         let failed = |e: std::io::Error| match e.kind() {
             std::io::ErrorKind::Interrupted => FieldError::Interrupted,
@@ -239,7 +234,8 @@ impl Events {
             (Form::Log, _) => {
                 drop(file);
                 let log = EventLog::create(to).map_err(failed)?;
-                let ended = self.each_watched("exporting", watch, &mut |at, thread, event| log.add(at, thread, event))?;
+                let ended =
+                    self.each_watched("exporting", watch, &mut |at, thread, event| log.add(at, thread, event))?;
                 log.close().map_err(failed)?;
                 Ok(ended)
             }

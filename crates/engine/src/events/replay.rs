@@ -126,8 +126,16 @@ pub fn replay(path: &Path, spec: &ReplaySpec, watch: &mut Watch<'_>) -> Result<V
             stacks.push((*limit, Stack::new(*choice, *room, &survey), *choice));
         }
     }
+    // What was read again under the run's own limit and would be under others, as the run itself went about it.
+    let mut timed: Vec<(u64, Option<Stack>)> = Vec::new();
+    if !spec.limits.is_empty() && survey.evictions > 0 {
+        let limits = [limit].into_iter().chain(spec.limits.iter().copied());
+        let aware = Choice::Aware(own.policy);
+        timed.extend(limits.map(|l| (l, Stack::new(aware, l.saturating_sub(other), &survey))));
+    }
     events.each_watched("replaying", watch, &mut |_, _, event| {
         stacks.iter_mut().filter_map(|s| s.1.as_mut()).for_each(|s| s.event(event, &survey));
+        timed.iter_mut().filter_map(|s| s.1.as_mut()).for_each(|s| s.event(event, &survey));
     })?;
     for (limit, stack, choice) in &stacks {
         let mut row = stack.as_ref().map_or(Value::Null, |s| counts(s.counts()));
@@ -143,7 +151,9 @@ pub fn replay(path: &Path, spec: &ReplaySpec, watch: &mut Watch<'_>) -> Result<V
         sizes.push(coarse(&events, *coarser, own.policy, &rooms, watch)?);
     }
     let modelled = recording.predict(recording.means());
-    let times = times(&recording, spec, modelled);
+    let again: Vec<(u64, f64)> =
+        timed.iter().filter_map(|(l, s)| Some((*l, s.as_ref()?.counts().again as f64))).collect();
+    let times = times(&recording, spec, &again, modelled);
     let c = mirror.counts();
     Ok(json!({
         "file": path, "policy": own.policy.name(), "limit_bytes": limit, "uses": survey.uses,
@@ -177,10 +187,13 @@ fn coarse(
         row.as_object_mut()?.insert("limit_bytes".into(), json!(limit));
         Some(row)
     });
-    Ok(json!({"coarser": coarser, "touched": survey.touched(), "touched_bytes": survey.touched_bytes, "rows": rows.collect::<Vec<_>>()}))
+    Ok(
+        json!({"coarser": coarser, "touched": survey.touched(), "touched_bytes": survey.touched_bytes, "rows": rows.collect::<Vec<_>>()}),
+    )
 }
 
-fn times(of: &Recording, spec: &ReplaySpec, modelled: f64) -> Vec<Value> {
+/// `again`: pages read again by limit, first of all under the run's own.
+fn times(of: &Recording, spec: &ReplaySpec, again: &[(u64, f64)], modelled: f64) -> Vec<Value> {
     if of.is_empty() {
         return Vec::new();
     }
@@ -194,6 +207,12 @@ fn times(of: &Recording, spec: &ReplaySpec, modelled: f64) -> Vec<Value> {
     for latency in &spec.latencies_s {
         if mean_s > 0.0 {
             add("latency_s", json!(latency), model::Means { latency: latency / mean_s, ..was });
+        }
+    }
+    if let Some(((_, now), others)) = again.split_first() {
+        for (limit, then) in others {
+            let again = (then / now.max(1.0)).min(1.0);
+            add("memory_limit", json!(limit), model::Means { again, ..was });
         }
     }
     for readers in &spec.readers {
@@ -242,11 +261,6 @@ pub(super) fn advise(
             .collect();
         again.sort_unstable_by_key(|(l, _)| *l);
     }
-    let known = Known {
-        limit,
-        cores,
-        deepest,
-        again,
-    };
+    let known = Known { limit, cores, deepest, again };
     Ok(model::advice(&recording, &known))
 }

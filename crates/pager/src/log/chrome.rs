@@ -82,7 +82,8 @@ pub fn write_chrome<E>(
 ) -> Result<Ended, E> {
     let (mut arrays, mut sources) = (HashMap::new(), HashMap::new());
     let (mut failed, mut told) = (None, 0);
-    to.write_all(b"[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{\"name\":\"farfield\"}}").map_err(&wrong)?;
+    to.write_all(b"[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{\"name\":\"farfield\"}}")
+        .map_err(&wrong)?;
     let ended = each(&mut |at_us, thread, event, read| {
         match event {
             Event::Array { array, name, .. } => drop(arrays.insert(u64::from(array.0), name.clone())),
@@ -179,10 +180,7 @@ fn write_event(
 }
 
 /// Tells the events of a Chrome trace that [`write_chrome`] has made. Rows that are none of its are passed over.
-pub(super) fn read(
-    mut from: impl BufRead,
-    tell: &mut Tell<'_>,
-) -> io::Result<Ended> {
+pub(super) fn read(mut from: impl BufRead, tell: &mut Tell<'_>) -> io::Result<Ended> {
     let (mut ended, mut at, mut line) = (Ended::default(), 0, Vec::new());
     loop {
         line.clear();

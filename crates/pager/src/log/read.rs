@@ -1,6 +1,6 @@
 //! Reading a log, or a Chrome trace that was made of one, in bounded memory.
 
-use super::{chrome, Tell, kinds, take_varint, unzigzag, BLOCK, BLOCK_HEAD, END, MAGIC, MOST_BYTES, VERSION};
+use super::{chrome, kinds, take_varint, unzigzag, Tell, BLOCK, BLOCK_HEAD, END, MAGIC, MOST_BYTES, VERSION};
 use crate::event::{Event, Pick};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -65,8 +65,7 @@ impl EventReader {
             if crc32c::crc32c(&document).to_le_bytes() != crc[..] {
                 return Err(wrong("the head of this log of events is damaged"));
             }
-            let document: serde_json::Value =
-                serde_json::from_slice(&document).map_err(|e| wrong(&e.to_string()))?;
+            let document: serde_json::Value = serde_json::from_slice(&document).map_err(|e| wrong(&e.to_string()))?;
             let named = (document["kinds"] != kinds()).then(|| named(&document["kinds"]));
             Form::Log(20 + len as u64, named)
         } else if head.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'[') {
@@ -95,13 +94,7 @@ impl EventReader {
         }
     }
 
-    fn each_of_log(
-        &self,
-        mut file: File,
-        begin: u64,
-        named: Option<&Kinds>,
-        tell: &mut Tell<'_>,
-    ) -> io::Result<Ended> {
+    fn each_of_log(&self, mut file: File, begin: u64, named: Option<&Kinds>, tell: &mut Tell<'_>) -> io::Result<Ended> {
         file.seek(SeekFrom::Start(begin))?;
         let size = file.metadata()?.len();
         let mut file = BufReader::with_capacity(1 << 20, file);

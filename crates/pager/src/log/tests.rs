@@ -154,7 +154,13 @@ fn a_log_of_another_version_is_read_by_names() {
 #[test]
 fn what_is_no_log_is_said() {
     let path = file("none");
-    for bytes in [&b""[..], b"FFEVENTS", b"FFEVENTS\x02\0\0\0\0\0\0\0", b"hello, this is a text", b"FFEVENTS\x01\0\0\0\xff\xff\xff\xff"] {
+    for bytes in [
+        &b""[..],
+        b"FFEVENTS",
+        b"FFEVENTS\x02\0\0\0\0\0\0\0",
+        b"hello, this is a text",
+        b"FFEVENTS\x01\0\0\0\xff\xff\xff\xff",
+    ] {
         std::fs::write(&path, bytes).unwrap();
         let said = EventReader::open(&path).err().unwrap();
         assert!(said.kind() == std::io::ErrorKind::InvalidData && said.to_string().len() > 20, "{said}");

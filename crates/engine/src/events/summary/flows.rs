@@ -2,8 +2,8 @@
 
 use super::dist::{Bins, BySecond, Dist};
 use super::scan::Scan;
-use super::threads::Threads;
 use super::seconds;
+use super::threads::Threads;
 use pager::Event;
 use serde_json::{json, Map, Value};
 use std::collections::{BTreeMap, HashMap};
@@ -194,9 +194,8 @@ impl Flows {
     pub(super) fn series(&self) -> Map<String, Value> {
         let mut series: Map<String, Value> =
             self.counts.iter().map(|(name, counts)| ((*name).to_owned(), json!(counts))).collect();
-        let share = |sums: &[u64]| -> Vec<f64> {
-            sums.iter().map(|us| *us as f64 / self.bins.width_us as f64).collect()
-        };
+        let share =
+            |sums: &[u64]| -> Vec<f64> { sums.iter().map(|us| *us as f64 / self.bins.width_us as f64).collect() };
         // Memory stays as it was where nothing is told.
         let mut last = None;
         let used: Vec<Option<u64>> = self

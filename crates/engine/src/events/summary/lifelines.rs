@@ -131,12 +131,14 @@ impl Lifelines {
         let spans = |line: &Line| -> Value {
             line.spans.iter().map(|(from, to, what)| json!([seconds(*from), seconds(*to), &**what])).collect()
         };
-        let tasks = self.tasks.iter().map(|(task, line)| {
-            json!({"task": task, "name": format!("task {task}"), "spans": spans(line)})
-        });
+        let tasks = self
+            .tasks
+            .iter()
+            .map(|(task, line)| json!({"task": task, "name": format!("task {task}"), "spans": spans(line)}));
         let name = |thread: &u32| self.names.get(thread).map_or("unnamed", |n| n).to_owned();
         let threads = self.threads.iter().map(|(n, line)| json!({"name": name(n), "spans": spans(line)}));
-        let readers = self.readers.iter().map(|(slot, from, to, bytes)| json!([slot, seconds(*from), seconds(*to), bytes]));
+        let readers =
+            self.readers.iter().map(|(slot, from, to, bytes)| json!([slot, seconds(*from), seconds(*to), bytes]));
         let within = |f: &&(u64, u64, u64)| f.2 >= self.from && f.1 <= self.to;
         let frames = self.frames.iter().filter(within).map(|(f, from, to)| json!([f, seconds(*from), seconds(*to)]));
         json!({

@@ -56,7 +56,8 @@ impl Pages {
         let mut total = 0;
         let mut arrays = BTreeMap::new();
         for (number, a) in scan.arrays.iter().filter(|(_, a)| a.met) {
-            let array = Array { name: a.name.to_string(), role: a.role, pages: a.pages, first: total, ..Array::default() };
+            let array =
+                Array { name: a.name.to_string(), role: a.role, pages: a.pages, first: total, ..Array::default() };
             total += a.pages;
             arrays.insert(*number, array);
         }

@@ -121,7 +121,8 @@ impl Threads {
 
     pub(super) fn threads(&self) -> Value {
         let row = |(number, (name, s)): (usize, &(Arc<str>, Sums))| {
-            let spans: Map<String, Value> = s.spans_us.iter().map(|(n, us)| ((**n).into(), json!(seconds(*us)))).collect();
+            let spans: Map<String, Value> =
+                s.spans_us.iter().map(|(n, us)| ((**n).into(), json!(seconds(*us)))).collect();
             json!({
                 "thread": number, "name": &**name, "worker": s.worker,
                 "first_s": seconds(if s.first_us == u64::MAX { 0 } else { s.first_us }), "last_s": seconds(s.last_us),

@@ -1,0 +1,38 @@
+"""`farfield events`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from farfield.cli.common import Common, command
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+
+    @command(app, "events", source=False, run=False)
+    def events(
+        common: Common,
+        log: Annotated[str, typer.Argument(metavar="RUN", help="the log of a run: what --events FILE has written")],
+        output: Annotated[
+            str,
+            typer.Option("--output", "-o", metavar="OUT", help=".json: Chrome trace for Perfetto; .parquet: a table"),
+        ],
+    ) -> int:
+        """Write the log of a run as a Chrome trace or a Parquet table.
+
+        Exit code 3 if the log ends before its run did.
+        """
+        from farfield.replays import export
+
+        found = export(log, output, progress=common.progress(common.settings()))
+        lines = [f"wrote {found['output']}: {found['events']:,} events"]
+        if not found["whole"]:
+            lines.append(
+                f"the log ends before its run did: the run was killed, or goes on; {found['lost_bytes']:,} bytes behind "
+                "its last whole block are left out"
+            )
+        common.show(found, lines)
+        return 0 if found["whole"] else 3

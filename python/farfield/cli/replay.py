@@ -1,0 +1,80 @@
+"""`farfield replay`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, TypeVar
+
+import typer
+
+from farfield.cli.common import Common, command, names
+from farfield.errors import UsageError
+
+T = TypeVar("T")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+
+    @command(app, "replay", source=False, run=False)
+    def replay(
+        common: Common,
+        events: Annotated[str, typer.Argument(metavar="RUN", help="the log of a run: what --events FILE has written")],
+        limits: Annotated[
+            str | None,
+            typer.Option("--limits", metavar="SIZE,...", help="memory limits; else from all that was touched to 1/32"),
+        ] = None,
+        policies: Annotated[
+            str | None,
+            typer.Option(
+                "--policies",
+                metavar="A,B,...",
+                help="replacement policies, each with '+executor' for what the executor knew, or optimum; else all",
+            ),
+        ] = None,
+        page_factor: Annotated[
+            str | None,
+            typer.Option("--page-factor", metavar="2,4,...", help="also with pages so many times as long on each axis"),
+        ] = None,
+        latency: Annotated[
+            str | None, typer.Option("--latency", metavar="5ms,...", help="also the time with reads that take so long")
+        ] = None,
+        readers: Annotated[
+            str | None, typer.Option("--readers", metavar="N,...", help="also the time with so many reads in flight")
+        ] = None,
+        workers: Annotated[
+            str | None, typer.Option("--workers", metavar="N,...", help="also the time with so many threads")
+        ] = None,
+        output: Annotated[
+            str | None, typer.Option("--output", "-o", metavar="OUT", help="draw the curves: .png or .svg")
+        ] = None,
+    ) -> None:
+        """Run a recorded run's pages against other limits, policies and page sizes, without its data.
+
+        All but the run's own means are estimates in a fixed order: pages are used in the order of the recorded run.
+        """
+        from farfield.replays import parse_seconds, table
+        from farfield.replays import replay as run
+
+        found = run(
+            events,
+            limits=names(limits),
+            policies=names(policies),
+            coarser=_each(page_factor, int, "--page-factor"),
+            latencies_s=[parse_seconds(word) for word in names(latency)],
+            readers=_each(readers, int, "--readers"),
+            workers=_each(workers, int, "--workers"),
+            output=output,
+            progress=common.progress(common.settings()),
+        )
+        common.show(found, [*table(found), *([f"wrote    {found['output']}"] if output else [])])
+
+
+def _each(text: str | None, kind: Callable[[str], T], flag: str) -> list[T]:
+    try:
+        values = [kind(word) for word in names(text)]
+    except ValueError:
+        values = []
+    if text is not None and (not values or any(v < 1 for v in values)):  # type: ignore[operator]
+        raise UsageError(f"{flag}: '{text}' is not a list of whole numbers above 0, such as 2,4")
+    return values

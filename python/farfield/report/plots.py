@@ -1,0 +1,255 @@
+"""The figures of a report: which there are, how they look, and what of matplotlib becomes SVG or PNG.
+
+Matplotlib takes a quarter of a second to import, so it is imported when something is drawn. Its global state is neither used nor
+changed: figures are made by themselves, under settings that are put back. Text in SVG stays text, in whatever font the page has;
+DejaVu, by which matplotlib measures it, is wider than the usual ones, so that nothing runs into anything else. Colours are
+written as CSS variables, so that figures follow the page from light to dark.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from farfield.report.amounts import Summary, seconds
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
+
+COLOURS = {
+    "ink": ("#24292f", "#e6e8ea"),
+    "muted": ("#6a737d", "#9aa4ae"),
+    "line": ("#d8dde2", "#3a424b"),
+    "blue": ("#0072b2", "#4ba3dd"),
+    "sky": ("#56b4e9", "#8ccbf0"),
+    "orange": ("#e69f00", "#f0b43c"),
+    "red": ("#d55e00", "#f07f35"),
+    "green": ("#009e73", "#2fc49a"),
+    "purple": ("#cc79a7", "#dd9cc0"),
+    "grey": ("#9aa0a6", "#747c85"),
+}
+"""On light and on dark paper. Those of data are Okabe and Ito's, which colour-blind people tell apart."""
+ROLES = {"grid": "blue", "solution": "red", "derived": "purple", "index": "grey"}
+"""Colours of arrays by what they are for."""
+NARROW, WIDE = 6.0, 12.4
+"""Inches. Two narrow figures lie beside each other on a page."""
+HEIGHT = 3.1
+PNG_DPI = 110
+RASTER_DPI = 160
+"""Of what is too much to draw line by line."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure that can be drawn."""
+
+    name: str
+    title: str
+    caption: str
+    """A sentence that says what is seen."""
+    draw: Callable[[FigureBase], None]
+    width: float = NARROW
+    height: float = HEIGHT
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it takes the whole width of a page."""
+        return self.width > NARROW
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A figure for which there is no data."""
+
+    title: str
+    why: str
+    """What there is not, after "no"."""
+
+
+Maker = Callable[[Summary], Plot | Missing]
+
+
+def plots(summary: Summary) -> list[Plot | Missing]:
+    """All figures, in the order in which a report has them."""
+    from farfield.report import lifelines, pages, reads
+
+    makers: list[Maker] = [
+        lifelines.use,
+        lifelines.overlap,
+        pages.history,
+        pages.rate,
+        pages.memory,
+        reads.latency,
+        reads.waiting,
+        reads.depth,
+        pages.working_set,
+        pages.by_array,
+        reads.by_source,
+        lifelines.lifelines,
+    ]
+    return [make(summary) for make in makers]
+
+
+def colour(name: str) -> str:
+    """A colour as figures are drawn with; on a dark page another takes its place."""
+    return COLOURS[name][0]
+
+
+@contextmanager
+def style(salt: str) -> Iterator[None]:
+    """Settings under which figures are made and drawn. The same summary gives the same bytes."""
+    import matplotlib
+
+    ink, muted, line = colour("ink"), colour("muted"), colour("line")
+    settings = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": salt,
+        "path.simplify": True,
+        "text.parse_math": False,  # a name may hold dollar signs
+        "text.color": ink,
+        "font.family": ["DejaVu Sans"],
+        "font.size": 9.5,
+        "axes.titlesize": 9.5,
+        "axes.labelcolor": ink,
+        "axes.edgecolor": muted,
+        "axes.facecolor": "none",
+        "axes.linewidth": 0.7,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.axisbelow": True,
+        "axes.grid": False,
+        "grid.color": line,
+        "grid.linewidth": 0.6,
+        "xtick.color": muted,
+        "ytick.color": muted,
+        "xtick.labelcolor": ink,
+        "ytick.labelcolor": ink,
+        "legend.frameon": False,
+        "legend.fontsize": 9.0,
+        "figure.facecolor": "none",
+        "lines.linewidth": 1.4,
+    }
+    with warnings.catch_warnings(), matplotlib.rc_context(settings):
+        # Names may have signs that the font lacks: a box stands for them, which is no reason to say so on stderr.
+        warnings.filterwarnings("ignore", message=".*[Gg]lyph.*")
+        yield
+
+
+def svg(plot: Plot) -> str:
+    """A figure as an `svg` element of a page."""
+    from matplotlib.figure import Figure
+
+    with style(plot.name):
+        figure = Figure(figsize=(plot.width, plot.height), layout="constrained")
+        plot.draw(figure)
+        out = io.StringIO()
+        nothing = dict.fromkeys(["Creator", "Date", "Format", "Type"])
+        figure.savefig(out, format="svg", facecolor="none", dpi=RASTER_DPI, metadata=nothing)
+    return _inlined(out.getvalue(), plot)
+
+
+def _inlined(text: str, plot: Plot) -> str:
+    """What a page needs of an SVG file: no head, names of its own, colours of the page."""
+    from html import escape
+
+    view = re.search(r'viewBox="([^"]*)"', text)
+    body = text[text.index(">", text.index("<svg")) + 1 : text.rindex("</svg>")]
+    body = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->|<style\b.*?</style>", "", body, flags=re.DOTALL)
+    body = re.sub(r'\bid="', f'id="{plot.name}-', body)
+    body = body.replace("url(#", f"url(#{plot.name}-").replace('xlink:href="#', f'href="#{plot.name}-')
+    body = body.replace("xlink:href=", "href=")
+    for name, (light, _) in COLOURS.items():
+        body = body.replace(light, f"var(--{name})")
+    body = re.sub(r"'DejaVu Sans'[^;\"<]*", "var(--sans)", body)
+    # A hundredth of a point is less than anyone sees, and a third of the bytes.
+    body = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), body)
+    label = escape(f"{plot.title}. {plot.caption}", quote=True)
+    box = view[1] if view else "0 0 1 1"
+    return f'<svg viewBox="{box}" role="img" aria-label="{label}">{body.strip()}</svg>'
+
+
+def png(found: Sequence[Plot], title: str, lines: Sequence[str]) -> bytes:
+    """All figures on one sheet, under a title and sentences."""
+    import textwrap
+
+    from matplotlib.figure import Figure
+
+    rows: list[list[Plot]] = []
+    for plot in found:
+        beside = rows and not plot.is_wide and len(rows[-1]) == 1 and not rows[-1][0].is_wide
+        rows[-1].append(plot) if beside else rows.append([plot])
+    words = [part for line in lines for part in textwrap.wrap(line, 150, subsequent_indent="   ")]
+    heights = [0.5 + 0.19 * len(words), *(max(plot.height for plot in row) + 0.35 for row in rows)]
+    with style("sheet"):
+        sheet = Figure(figsize=(WIDE + 0.2, sum(heights)), layout="constrained", facecolor="white")
+        parts = sheet.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
+        parts[0].text(0.01, 1.0 - 0.1 / heights[0], title, fontsize=13, weight="bold", va="top")
+        below = 1.0 - 0.42 / heights[0]
+        parts[0].text(0.01, below, "\n".join(words), fontsize=9.5, va="top", linespacing=1.35)
+        for row, part in zip(rows, parts[1:], strict=True):
+            wide = row[0].is_wide
+            for plot, place in zip(row, [part] if wide else part.subfigures(1, 2), strict=False):
+                place.suptitle(plot.title, x=0.02, ha="left", fontsize=11, weight="bold")
+                plot.draw(place)
+        out = io.BytesIO()
+        sheet.savefig(out, format="png", dpi=PNG_DPI, facecolor="white", metadata={"Software": None})
+    return out.getvalue()
+
+
+# What figures share.
+
+
+def clock(wall_s: float) -> tuple[float, str]:
+    """By what times are multiplied on an axis, and what it is labelled.
+
+    >>> clock(0.2), clock(45.0), clock(10_000.0)
+    ((1000.0, 'time [ms]'), (1.0, 'time [s]'), (0.016666666666666666, 'time [min]'))
+    """
+    if wall_s < 1.0:
+        return 1e3, "time [ms]"
+    return (1.0, "time [s]") if wall_s < 3600.0 else (1.0 / 60.0, "time [min]")
+
+
+def edges(summary: Summary) -> tuple[list[float], str]:
+    """Edges of the bins of time on an axis, and its label. The last one ends with the run."""
+    bins, wall_s = summary["bins"], summary["wall_s"]
+    factor, label = clock(wall_s)
+    at = [n * bins["width_s"] for n in range(bins["count"])]
+    return [t * factor for t in [*at, max(wall_s, at[-1] + 1e-9)]], label
+
+
+def over_time(axes: Axes, summary: Summary, label: str) -> list[float]:
+    """Makes the x axis that of time and names the other; the edges of its bins."""
+    at, text = edges(summary)
+    axes.set_xlim(at[0], at[-1])
+    axes.set_xlabel(text)
+    axes.set_ylabel(label)
+    axes.grid(axis="y")
+    return at
+
+
+def legend(axes: Axes, columns: int = 4, **more: Any) -> None:
+    """A legend above the axes, where it covers nothing."""
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=columns, borderaxespad=0.2, handlelength=1.4, columnspacing=1.2, **more
+    )
+
+
+def log_times(axes: Axes, low_s: float, high_s: float, which: str = "y") -> None:
+    """A logarithmic axis of times in seconds, with labels that say their unit."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    (axes.set_yscale if which == "y" else axes.set_xscale)("log")
+    (axes.set_ylim if which == "y" else axes.set_xlim)(low_s / 1.3, high_s * 1.3)
+    axis = axes.yaxis if which == "y" else axes.xaxis
+    near = high_s < 60.0 * low_s
+    axis.set_major_locator(LogLocator(base=10.0, subs=(1.0, 2.0, 5.0) if near else (1.0,), numticks=20))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: seconds(value).replace(".0 ", " ")))
+    axis.set_minor_formatter(NullFormatter())
+    axes.grid(axis="y" if which == "y" else "x")

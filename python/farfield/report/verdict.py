@@ -1,0 +1,310 @@
+"""What a run waited for, in sentences and in numbers.
+
+>>> print(Verdict("run.events", ["The run took 2.0 s."], [], [], []))
+run.events
+<BLANKLINE>
+  The run took 2.0 s.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from farfield.report.amounts import Summary, command_of, listed, number, percent, plain, seconds, times
+from farfield.sizes import count, format_bytes
+
+PARTS = {
+    "compute_s": "computing",
+    "wait_reads_s": "waiting for reads",
+    "wait_memory_s": "waiting for memory",
+    "wait_other_s": "waiting for something else",
+    "decode_s": "decoding",
+    "derive_s": "making derived pages",
+    "other_s": "other work",
+}
+"""What worker threads do, by the keys of a summary, in the order in which it is shown."""
+LEAST_SHARE = 0.01
+"""Parts of the threads' time below this are not worth a word in a sentence."""
+BOUND_SHARE = 0.5
+"""A run is bound by what takes at least this share of its threads' time."""
+AGAIN_SHARE = 0.1
+"""Pages that came a second time are worth a word above this share."""
+TIGHT_SHARE = 0.05
+"""Threads that wait for memory are worth a word above this share of their time."""
+ROOMY_SHARE = 0.5
+"""A limit of which less was used is worth a word."""
+TRUST_SHARE = 0.25
+"""By how much the model may miss the run as it was before a word warns of it."""
+COVERS_SHARE = 0.95
+"""A model that rests on less of the log says so."""
+MOST_ADVICE = 3
+"""Changes that sentences name."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a time."""
+
+    key: str
+    what: str
+    time_s: float
+    share: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"what": self.what, "seconds": self.time_s, "share": self.share}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a run waited for. Text on a terminal, a small table in a notebook."""
+
+    title: str
+    lines: list[str]
+    """Sentences, those that matter most first."""
+    where: list[Part]
+    """Where the time of the worker threads went, or, of a run without any, the time of its phases."""
+    phases: list[Part]
+    """What the run itself was doing, as shares of its time; phases may go on at the same time."""
+    advice: list[Mapping[str, Any]]
+    """Changes that would save at least 2 %, best first: the summary's `advice`."""
+
+    def __str__(self) -> str:
+        lines = [self.title, ""]
+        for sentence in self.lines:
+            lines += textwrap.wrap(sentence, 100, initial_indent="  ", subsequent_indent="  ", break_long_words=False)
+        lines += _table("time of the worker threads" if self.where != self.phases else "time of the run", self.where)
+        if self.phases and self.where != self.phases:
+            lines += _table("phases of the run", self.phases)
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from farfield.report.page import fragment
+
+        return fragment(self)
+
+
+def _table(title: str, parts: Sequence[Part]) -> list[str]:
+    rows = [f"  {percent(p.share):>11}  {seconds(p.time_s):>8}  {p.what}" for p in parts if p.time_s > 0.0]
+    return ["", f"  {title}", *rows] if rows else []
+
+
+def verdict(summary: Summary) -> Verdict:
+    """The verdict on a run."""
+    phases = _phases(summary)
+    where = _where(summary) or phases
+    lines = [
+        *_cut_off(summary),
+        *_headline(summary, where, where is not phases),
+        *_advice(summary, where),
+        *_reading(summary),
+        *_overlap(summary),
+        *_memory(summary, where),
+        *_read_ahead(summary),
+        *_again(summary),
+        *_trouble(summary),
+    ]
+    command = command_of(summary["run"])
+    title = plain(str(summary["file"])) + (f": {command}" if command else "")
+    return Verdict(title, lines, where, phases, list(summary["advice"]))
+
+
+def workers_of(summary: Summary) -> int:
+    """Threads that step tasks."""
+    return sum(bool(thread["worker"]) for thread in summary["threads"])
+
+
+def total(summary: Summary, name: str) -> int:
+    """The sum of a series of counts."""
+    return int(sum(summary["series"].get(name) or ()))
+
+
+def peak_of(summary: Summary) -> tuple[int, int]:
+    """The most bytes in the ledger and the limit then; 0 where it is not known.
+
+    What the run said of itself at its end counts more than the log, which sees memory at some moments only.
+    """
+    stats, series = summary["stats"] or {}, summary["series"]
+    seen = [used for used in series.get("used_bytes") or () if used]
+    limits = [limit for limit in series.get("limit_bytes") or () if limit]
+    peak = stats.get("peak_bytes") or max(seen, default=0)
+    limit = max(limits, default=0) or stats.get("limit_bytes") or (summary["run"] or {}).get("memory_limit") or 0
+    return int(peak), int(limit)
+
+
+def _where(summary: Summary) -> list[Part]:
+    """Parts of the worker threads' time; empty if there was none."""
+    where = summary["where"]
+    times_s = {key: max(0.0, where.get(key) or 0.0) for key in PARTS}
+    whole_s = max(where.get("thread_s") or 0.0, sum(times_s.values()))
+    if whole_s <= 0.0:
+        return []
+    return [Part(key, what, times_s[key], times_s[key] / whole_s) for key, what in PARTS.items()]
+
+
+def _phases(summary: Summary) -> list[Part]:
+    """Named spans as shares of the run's time; of their sum where they went on at the same time."""
+    spans = {name: time_s for name, time_s in (summary["where"].get("spans") or {}).items() if time_s > 0.0}
+    named_s, wall_s = sum(spans.values()), summary["wall_s"] or 0.0
+    if named_s <= 0.0:
+        return []
+    whole_s = max(named_s, wall_s)
+    longest_first = sorted(spans.items(), key=lambda item: -item[1])
+    parts = [Part("span", plain(name, 60), time_s, time_s / whole_s) for name, time_s in longest_first]
+    rest_s = whole_s - named_s
+    return parts + ([Part("rest", "nothing that has a name", rest_s, rest_s / whole_s)] if rest_s > 0.0 else [])
+
+
+def _cut_off(summary: Summary) -> Iterator[str]:
+    if not summary["whole"]:
+        yield f"The run was killed or is still going on: this is what it did up to {seconds(summary['wall_s'] or 0.0)}."
+    if summary["lost_bytes"]:
+        yield f"{format_bytes(summary['lost_bytes'])} of the log could not be read and are left out."
+
+
+def _headline(summary: Summary, where: Sequence[Part], threads: bool) -> Iterator[str]:
+    wall_s = summary["wall_s"] or 0.0
+    if not summary["events"] or wall_s <= 0.0:
+        yield "The log holds nothing that took time."
+        return
+    took = f"The run took {seconds(wall_s)}" if summary["whole"] else f"The log covers {seconds(wall_s)}"
+    told = sorted((part for part in where if part.share >= LEAST_SHARE), key=lambda part: -part.share)
+    if not told:
+        yield f"{took}; no thread told what it did, so that nothing can be said of where its time went."
+        return
+    if not threads:
+        parts = listed([f"{percent(p.share)} {p.what} ({seconds(p.time_s)})" for p in told])
+        yield f"{took}, with no worker threads: {parts}."
+        return
+    workers, thread_s = workers_of(summary), sum(part.time_s for part in where)
+    of = f"the time of its {count(workers, 'worker thread')}" if workers > 1 else "its worker thread's time"
+    first, rest = told[0], told[1:]
+    parts = [f"{percent(first.share)} went into {first.what}", *(f"{percent(p.share)} into {p.what}" for p in rest)]
+    yield f"{took}. Of {of} ({seconds(thread_s)}) {listed(parts)}."
+    if workers and thread_s < 0.7 * workers * wall_s:
+        yield (
+            f"The worker threads were at work for about {seconds(thread_s / workers)} of that; the rest is opening, writing, "
+            "and what other threads did."
+        )
+
+
+def _advice(summary: Summary, where: Sequence[Part]) -> Iterator[str]:
+    model, advice = summary["model"], summary["advice"]
+    measured_s = (model or {}).get("measured_s") or summary["wall_s"] or 0.0
+    for n, change in enumerate(advice[:MOST_ADVICE]):
+        would = "would save" if n == 0 else "alone would save"
+        yield (
+            f"{change['change']} {would} about {seconds(change['saving_s'])} of {seconds(measured_s)} "
+            f"({percent(change['saving_share'])}): {change['why']}."
+        )
+    if model is None:
+        if where and any(part.key in PARTS for part in where):
+            yield "What other means would change cannot be said: the log does not tell the turns of tasks."
+        return
+    if not advice and measured_s > 0.0:
+        yield f"{_bound(where)} no change of readers, workers or memory that was tried on the model would save 2 % of its time."
+    predicted_s = model.get("predicted_s") or 0.0
+    if advice and measured_s > 0.0 and abs(predicted_s - measured_s) > TRUST_SHARE * measured_s:
+        yield (
+            f"These are hints more than figures: of the run as it was the model says {seconds(predicted_s)}, and it took "
+            f"{seconds(measured_s)}."
+        )
+    covers = model.get("covers")
+    if covers is not None and covers < COVERS_SHARE:
+        yield f"The model rests on the first {percent(covers)} of the log."
+
+
+def _bound(where: Sequence[Part]) -> str:
+    most = max(where, key=lambda part: part.share, default=None)
+    if most is None or most.share < BOUND_SHARE or most.key not in PARTS:
+        return "No single thing held the run up:"
+    by = {"compute_s": "computing", "wait_reads_s": "its source", "wait_memory_s": "memory", "decode_s": "decoding"}
+    by["derive_s"] = "making derived pages"
+    if most.key not in by:
+        return "No single thing held the run up:"
+    return f"The run was bound by {by[most.key]} ({percent(most.share)} of its threads' time):"
+
+
+def _reading(summary: Summary) -> Iterator[str]:
+    reads = total(summary, "reads")
+    if not reads:
+        yield "The log has no reads."
+        return
+    depth, latency = summary["depth"], summary["latency"]["all"]
+    text = f"{count(reads, 'read')} brought {format_bytes(total(summary, 'bytes'))}"
+    if latency is not None:
+        text += f"; a read took {seconds(latency['mean_us'] * 1e-6)} on average"
+        if latency["count"] >= 10:
+            text += f", nine in ten at most {seconds(latency['p90_us'] * 1e-6)}"
+    if depth["max"]:
+        text += f"; {number(depth['mean'])} were under way on average while any was, {number(depth['max'])} at most"
+        if depth["limit"]:
+            text += f" of {number(depth['limit'])} that may be"
+    if depth["share_at_limit"] >= LEAST_SHARE:
+        text += f" (so many {percent(depth['share_at_limit'])} of the time)"
+    yield text + "."
+
+
+def _overlap(summary: Summary) -> Iterator[str]:
+    overlap = summary["overlap"]
+    reading_s, compute_s = overlap["reading_s"] or 0.0, overlap["compute_s"] or 0.0
+    if reading_s > 0.0 and compute_s > 0.0:
+        hidden = min(1.0, (overlap["both_s"] or 0.0) / reading_s)
+        yield f"Reads were under way for {seconds(reading_s)}; up to {percent(hidden)} of that was hidden behind computing."
+
+
+def _memory(summary: Summary, where: Sequence[Part]) -> Iterator[str]:
+    peak, limit = peak_of(summary)
+    if peak and limit:
+        text = f"Memory: at most {format_bytes(peak)} of the limit of {format_bytes(limit)} ({percent(peak / limit)})"
+        evicted = total(summary, "evictions")
+        if evicted:
+            text += f"; {count(evicted, 'page')} had to make room for others"
+        elif peak < ROOMY_SHARE * limit:
+            text += "; nothing had to make room, so that a smaller limit would have done"
+        yield text + "."
+    starved = next((part for part in where if part.key == "wait_memory_s"), None)
+    if starved is not None and starved.share >= TIGHT_SHARE:
+        room = f"the limit of {format_bytes(limit)} is" if limit else "memory is"
+        yield (
+            f"Threads had nothing to do for {seconds(starved.time_s)} while pages waited for memory: {room} tight for what "
+            "is under way at a time."
+        )
+
+
+def _read_ahead(summary: Summary) -> Iterator[str]:
+    used, wasted = total(summary, "prefetch_used"), total(summary, "prefetch_wasted")
+    if wasted > used:
+        yield (
+            f"Reading ahead did not pay: {count(wasted, 'page')} that came ahead went unused, {number(used)} "
+            f"{'was' if used == 1 else 'were'} used."
+        )
+
+
+def _again(summary: Summary) -> Iterator[str]:
+    read = [array for array in summary["arrays"] if array["role"] != "derived"]
+    again, published = sum(a["read_again"] for a in read), sum(a["published"] for a in read)
+    if not published or again < AGAIN_SHARE * published:
+        return
+    text = f"{count(again, 'page')} of {number(published)} that came ({percent(again / published)}) had been here before"
+    limit = peak_of(summary)[1]
+    if total(summary, "evictions"):
+        of = f" of {format_bytes(limit)}" if limit else ""
+        yield f"{text}: the memory limit{of} is smaller than what the run works on at a time."
+    else:
+        yield f"{text}: they had been given back, and were wanted again."
+
+
+def _trouble(summary: Summary) -> Iterator[str]:
+    failed_reads, failed = total(summary, "retries_failed"), int(summary["kinds"].get("failed") or 0)
+    if failed_reads:
+        yield f"Reads failed {times(failed_reads)}: look at the source, or at what lies between."
+    if failed:
+        were = "page could not be read" if failed == 1 else "pages could not be read"
+        yield f"{number(failed)} {were}: results that need {'it' if failed == 1 else 'them'} are partial."
+    if summary["unknown"]:
+        kind = "is of a kind" if summary["unknown"] == 1 else "are of kinds"
+        yield f"{count(summary['unknown'], 'event')} {kind} that this version of Farfield does not know, and left out."
