@@ -319,7 +319,7 @@ impl Session {
             "reads": c.reads + read[1],
             "workers": self.means.threads(),
             "readers": self.pager.readers(),
-            "replacement": match self.means.replacement { PolicyKind::Clock => "clock", PolicyKind::Lru => "lru" },
+            "replacement": self.means.replacement.name(),
             "transport": self.pager.reader_name(),
             "warnings": self.dataset().catalog.doubts().collect::<Vec<_>>(),
         })
