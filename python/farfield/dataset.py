@@ -77,7 +77,7 @@ def open(
             own.
         workers: Threads that compute; 0 for one a core.
         readers: Reads in flight; 0 for what suits the source.
-        replacement: `"clock"` or `"lru"`.
+        replacement: Which page goes: `"clock"`, `"lru"`, `"sieve"`, `"s3-fifo"` or `"2q"`.
         events: A file that gets a Chrome trace of the run when the dataset is closed.
         plot3d: What sniffing cannot tell, as the options `--plot3d-...` have it: format, byte_order, precision, zones, iblank,
             dimension, order, kind; and `dt`, the time between the steps of files that do not give their times.
