@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from farfield.settings import REPLACEMENT
 from plot3d_files import box, cut, write
 from running import Command
 
@@ -77,7 +78,7 @@ def test_options_of_every_run(ff: Command) -> None:
     """README names the commands that have --replacement; what it says of every run holds for the others too."""
     (said,) = re.findall(r"Every run takes (.*?)\n\n", README, re.DOTALL)
     everywhere, paging = " ".join(said.split()).split(";")
-    assert "--memory-limit" in everywhere and "--replacement clock|lru" in paging
+    assert "--memory-limit" in everywhere and f"--replacement {'|'.join(REPLACEMENT)}`" in paging
     for command in ("info", "convert", "validate", "probe", "trace", "extract grid-surface", "flowmap", "render"):
         text = ff(*command.split(), "--help").stdout
         for option in re.findall(r"`(--[a-z-]+)", everywhere):

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from farfield.errors import DataError, UnknownName, UsageError
-from farfield.settings import SETTINGS, Settings, read_file, write_setting
+from farfield.settings import REPLACEMENT, SETTINGS, Settings, read_file, write_setting
 from farfield.sizes import cgroup_limits, format_bytes, parse_bytes, resolve_limit
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.mark.parametrize(
@@ -104,6 +107,14 @@ def test_every_default_is_valid() -> None:
     s = Settings({}, environ={}, files=[])
     for name in SETTINGS:
         s[name]
+
+
+def test_replacement_is_called_as_the_pager_calls_it() -> None:
+    code = (ROOT / "crates/pager/src/policy/mod.rs").read_text()
+    (names,) = re.findall(r"fn name\(self\) -> &'static str \{(.*?)\n    \}", code, re.DOTALL)
+    assert tuple(re.findall(r'=> "(.*?)"', names)) == REPLACEMENT
+    for name in REPLACEMENT:
+        assert Settings({"replacement": name}, environ={}, files=[])["replacement"] == name
 
 
 def test_files(tmp_path: Path) -> None:

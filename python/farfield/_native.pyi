@@ -28,7 +28,7 @@ Arguments that many calls share
 `memory_limit`    bytes, at least 1. Shares (50 %) are resolved in Python.
 `workers`         threads that compute; 0: as many as there are cores.
 `readers`         reads in flight; 0: the default for the source.
-`replacement`     "clock" or "lru".
+`replacement`     "clock", "lru", "sieve", "s3-fifo" or "2q".
 `events`          file that receives the log of events, or None; .json and .parquet are made of it when the dataset is closed (or the call
                   ends).
 `options`         JSON object; for `Dataset.open`, `convert` and `validate` it may hold
@@ -57,7 +57,7 @@ STATS = {"wall_s", "cpu_s", "wait_s": seconds since the dataset was opened,
                    "touched_exact": bool, false where `touched` is a lower bound,
                    "failed": pages that could not be read, "fills": pages that the format defines as never written,
                    "derived": pages that were made of others},
-         "bytes_read", "reads", "workers", "readers", "replacement": "clock" | "lru",
+         "bytes_read", "reads", "workers", "readers", "replacement": as above,
          "transport": "io_uring" | "threads",
          "warnings": [sentence] about what is doubtful in the data}
         Where nothing is paged (a store that is validated, a scene without a source) there are no "replacement", "touched_exact",

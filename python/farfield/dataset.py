@@ -77,7 +77,7 @@ def open(
             own.
         workers: Threads that compute; 0 for one a core.
         readers: Reads in flight; 0 for what suits the source.
-        replacement: `"clock"` or `"lru"`.
+        replacement: Which page goes: `"clock"`, `"lru"`, `"sieve"`, `"s3-fifo"` or `"2q"`.
         events: A file that gets a log of what happens, for `farfield report` and `replay`; of a name that ends in .json a Chrome trace
             is made when the dataset is closed, of .parquet a table.
         plot3d: What sniffing cannot tell, as the options `--plot3d-...` have it: format, byte_order, precision, zones, iblank,

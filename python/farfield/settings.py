@@ -105,13 +105,16 @@ class Setting:
         return "FARFIELD_" + self.name.upper()
 
 
+# As the pager calls its policies, the default first.
+REPLACEMENT = ("clock", "lru", "sieve", "s3-fifo", "2q")
+
 SETTINGS = {
     s.name: s
     for s in (
         Setting("memory_limit", _limit, "50%", "bytes (2GiB, 64KiB) or a share of the machine or its cgroup (50%)"),
         Setting("workers", _whole, "0", "threads that compute; 0: one a core"),
         Setting("readers", _whole, "0", "reads in flight; 0: what suits the source"),
-        Setting("replacement", _one_of("clock", "lru"), "clock", "which page goes: clock or lru"),
+        Setting("replacement", _one_of(*REPLACEMENT), REPLACEMENT[0], f"which page goes: {', '.join(REPLACEMENT)}"),
         Setting("progress", _yes, "yes", "show progress on a terminal"),
         Setting("cache_dir", lambda text: Path(text).expanduser(), None, "where converted and generated data is kept"),
         Setting("page", _page, None, "page edge of converted stores: 4, 8, 16, 32 or 64"),

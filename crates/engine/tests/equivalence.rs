@@ -190,6 +190,33 @@ fn out_of_core_equals_in_core() {
                 active: 12,
                 simulation: simulation(5),
             },
+            Arm {
+                edge: [8, 8, 8],
+                limit: 1500 << 10,
+                policy: PolicyKind::Sieve,
+                workers: 2,
+                readers: 8,
+                active: 12,
+                simulation: simulation(6),
+            },
+            Arm {
+                edge: [5, 7, 6],
+                limit: 1300 << 10,
+                policy: PolicyKind::S3Fifo,
+                workers: 3,
+                readers: 4,
+                active: 12,
+                simulation: simulation(7),
+            },
+            Arm {
+                edge: [21, 4, 1],
+                limit: 1500 << 10,
+                policy: PolicyKind::TwoQueue,
+                workers: 5,
+                readers: 33,
+                active: 12,
+                simulation: simulation(8),
+            },
         ];
         for (n, arm) in arms.iter().enumerate() {
             let (lines, peak, c, _) = out_of_core(&flat, &o, arm);

@@ -161,6 +161,9 @@ fn out_of_core_equals_in_core() {
             ([13, 13, 11], 3 << 20, PolicyKind::Clock, 2, 16, 8, usize::MAX),
             ([21, 4, 1], 2 << 20, PolicyKind::Lru, 5, 33, 12, usize::MAX),
             ([8, 8, 8], 4 << 20, PolicyKind::Clock, 1, 4, 1000, 1),
+            ([8, 8, 8], 2 << 20, PolicyKind::Sieve, 2, 8, 12, usize::MAX),
+            ([13, 13, 11], 3 << 20, PolicyKind::S3Fifo, 2, 16, 8, 3),
+            ([21, 4, 1], 2 << 20, PolicyKind::TwoQueue, 3, 4, 12, usize::MAX),
         ];
         for (n, (edge, limit, policy, workers, readers, active, at_once)) in arms.into_iter().enumerate() {
             let config = PagerConfig { limit, policy, readers, backend: Backend::Threads, observer: None };

@@ -38,6 +38,10 @@ const MOST_OFFERED: usize = 1024;
 /// Of these so many are looked at for one that can go: those that workers still have pinned are the ones offered last.
 pub(crate) const OFFERS_TRIED: usize = 64;
 
+/// Pages for each reader that may be published between a page and its first use. As many are staged for each reader at a time, and what a
+/// task waits for is among them as a rule.
+const PUBLISHED_BEFORE_USE: u64 = 4;
+
 /// Least limit under which slots come by the huge page: there are some ten sizes of slots, and each may leave most of one unused.
 const HUGE_LIMIT: u64 = 128 << 20;
 
@@ -86,6 +90,11 @@ impl Hand<'_> {
     }
 }
 
+/// Pages that may be published between the coming of a page and its first use by whoever waits for it.
+pub(crate) fn settling(readers: usize) -> u64 {
+    PUBLISHED_BEFORE_USE * readers as u64
+}
+
 impl Probe for Hand<'_> {
     fn referenced(&self, frame: u32) -> bool {
         self.frame(frame).is_some_and(|f| f.referenced.load(Relaxed) == used::YES)
@@ -107,6 +116,10 @@ impl Probe for Hand<'_> {
 
     fn lately(&self) -> u64 {
         self.pager.lately.load(Relaxed)
+    }
+
+    fn settling(&self) -> u64 {
+        settling(self.pager.readers)
     }
 
     fn take(&mut self, frame: u32) -> bool {

@@ -202,7 +202,7 @@ impl Pager {
         f.prefetched.store(prefetched, Relaxed);
         f.state.store(state::RESIDENT, Release);
         self.table.insert(id, frame);
-        st.policy.inserted(frame, tick);
+        st.policy.inserted(frame, id, tick);
         st.tally.published += 1;
         st.relief += 1;
         let bytes = f.bytes().1 as u64;

@@ -27,7 +27,7 @@ proptest! {
         specs in specs(),
         seed in 1u64..1000,
         limit in prop_oneof![Just(900u64 << 10), Just(2 << 20), Just(64 << 20)],
-        policy in prop_oneof![Just(PolicyKind::Clock), Just(PolicyKind::Lru)],
+        policy in proptest::sample::select(PolicyKind::ALL.to_vec()),
         readers in 1usize..20,
         latency_us in 0u64..300,
         depth in 0usize..5,
@@ -153,7 +153,7 @@ fn pages_are_the_truth_while_everything_changes() {
         Spec { kind: Kind::Coded, steps: 1, pages: 60, bytes: 40_000, holes: 0 },
     ];
     let written = write(83, &specs);
-    for (seed, policy) in [(1, PolicyKind::Clock), (2, PolicyKind::Lru), (3, PolicyKind::Clock)] {
+    for (seed, &policy) in (1..).zip(PolicyKind::ALL) {
         let simulation = Simulation {
             seed,
             latency: Duration::ZERO..Duration::from_micros(400),

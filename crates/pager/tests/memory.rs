@@ -25,7 +25,7 @@ fn resident_memory_grows_by_less_than_the_limit() {
     std::fs::File::create(&path).unwrap().write_all(&written.blob).unwrap();
     assert!(written.blob.len() as u64 > 3 * limit);
     written.blob = Vec::new();
-    for policy in [PolicyKind::Clock, PolicyKind::Lru] {
+    for &policy in PolicyKind::ALL {
         let o = written.open_file(PagerConfig { limit, policy, ..PagerConfig::default() }, &path);
         // From now on the peak is that of what follows.
         std::fs::write("/proc/self/clear_refs", "5").unwrap();

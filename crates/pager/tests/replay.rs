@@ -84,8 +84,8 @@ fn one(o: &Opened, seed: u64, steps: usize) {
     }
 }
 
-fn mirrored(events: &[Event], policy: PolicyKind) -> Replayed {
-    let mut mirror = Mirror::new(policy);
+fn mirrored(events: &[Event], policy: PolicyKind, readers: usize) -> Replayed {
+    let mut mirror = Mirror::new(policy, readers);
     events.iter().for_each(|e| mirror.event(e));
     mirror.counts()
 }
@@ -103,7 +103,7 @@ fn its_own_policy_and_limit_come_to_the_same_faults_and_evictions() {
             let o = written.simulated(config, latency);
             run(&o, seed, 2500, 1);
             let c = o.pager.counters();
-            let counts = mirrored(&kept.0.lock().unwrap(), policy);
+            let counts = mirrored(&kept.0.lock().unwrap(), policy, 4);
             let what = format!("{policy:?}, {limit} bytes, seed {seed}: {c:?}");
             assert_eq!((counts.faults, counts.evictions), (c.faults, c.evictions), "{what}");
             assert!(limit > 1 << 20 || c.evictions > 500, "{what}");
@@ -126,7 +126,7 @@ fn several_workers_come_near() {
         let o = written.simulated(config, Simulation::fixed(Duration::from_micros(20), 4));
         run(&o, 9, 3000, 3);
         let c = o.pager.counters();
-        let counts = mirrored(&kept.0.lock().unwrap(), policy);
+        let counts = mirrored(&kept.0.lock().unwrap(), policy, 8);
         let near = |a: u64, b: u64| (a as f64 / b as f64 - 1.0).abs() < 0.02;
         assert!(near(counts.faults, c.faults) && near(counts.evictions, c.evictions), "{policy:?} {counts:?} {c:?}");
     }

@@ -152,12 +152,11 @@ fn settled(options: &mut Object) -> Result<Vec<Settled>, FieldError> {
 
 /// The means of a run.
 pub fn means(memory_limit: u64, workers: usize, readers: usize, replacement: &str) -> Result<Means, FieldError> {
-    let replacement = match replacement {
-        "clock" => PolicyKind::Clock,
-        "lru" => PolicyKind::Lru,
-        other => return Err(usage(format!("no replacement policy '{other}'; there are: clock, lru"))),
-    };
-    Ok(Means { memory_limit, workers, readers, replacement, observer: None })
+    let kind = PolicyKind::named(replacement).ok_or_else(|| {
+        let names: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
+        usage(format!("no replacement policy '{replacement}'; there are: {}", names.join(", ")))
+    })?;
+    Ok(Means { memory_limit, workers, readers, replacement: kind, observer: None })
 }
 
 /// For what data seeds are, and on whose account they are held.

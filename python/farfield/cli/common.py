@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from farfield.errors import UsageError
-from farfield.settings import Settings
+from farfield.settings import REPLACEMENT, Settings
 
 if TYPE_CHECKING:
     from farfield.dataset import Dataset
@@ -121,7 +121,10 @@ _RUN: dict[str, Any] = {
     ],
     "workers": Annotated[int | None, _option("--workers", min=0, help="threads that compute; 0: one a core")],
     "readers": Annotated[int | None, _option("--readers", min=0, help="reads in flight; 0: what suits the source")],
-    "replacement": Annotated[str | None, _option("--replacement", metavar="POLICY", help="clock (default) or lru")],
+    "replacement": Annotated[
+        str | None,
+        _option("--replacement", metavar="POLICY", help=f"{', '.join(REPLACEMENT)} (default: {REPLACEMENT[0]})"),
+    ],
     "events": Annotated[str | None, _option("--events", metavar="FILE", help="log what happens: FILE for report and replay; .json for Perfetto, .parquet")],
 }
 _OUTPUT: dict[str, Any] = {

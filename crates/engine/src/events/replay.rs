@@ -62,10 +62,11 @@ fn choices(spec: &ReplaySpec, own: PolicyKind) -> Result<Vec<Choice>, FieldError
 struct Own {
     policy: PolicyKind,
     limit: u64,
+    readers: usize,
 }
 
 fn own(events: &Events) -> Result<Own, FieldError> {
-    let mut own = Own { policy: PolicyKind::default(), limit: 0 };
+    let mut own = Own { policy: PolicyKind::default(), limit: 0, readers: 0 };
     // The note is the first event; some hundred more are looked at for the sake of logs that were put together by others.
     let mut seen = 0;
     events.each(&mut |_, _, event, _| {
@@ -75,6 +76,7 @@ fn own(events: &Events) -> Result<Own, FieldError> {
                 let run = &note["run"];
                 own.policy = run["replacement"].as_str().and_then(PolicyKind::named).unwrap_or(own.policy);
                 own.limit = run["memory_limit"].as_u64().unwrap_or(own.limit);
+                own.readers = run["readers"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(own.readers);
             }
         }
         seen < 256
@@ -92,7 +94,8 @@ pub fn replay(path: &Path, spec: &ReplaySpec, watch: &mut Watch<'_>) -> Result<V
     let events = Events::open(path)?;
     let own = own(&events)?;
     let choices = choices(spec, own.policy)?;
-    let (mut survey, mut recording, mut mirror) = (Survey::new(1), Recording::default(), Mirror::new(own.policy));
+    let (mut survey, mut recording, mut mirror) =
+        (Survey::new(1), Recording::default(), Mirror::new(own.policy, own.readers));
     events.each_watched("reading", watch, &mut |at, thread, event| {
         survey.event(event);
         recording.event(at, thread, event);

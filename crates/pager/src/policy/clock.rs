@@ -1,6 +1,7 @@
 //! Second chance.
 
-use super::{Need, Policy, Probe};
+use super::{Need, Policy, PolicyKind, Probe};
+use crate::id::PageId;
 
 /// A hand over frame numbers. Frames are visited in the order of their numbers, which is arbitrary but fixed: the cost of
 /// a ring in order of arrival buys nothing, since second chance ignores age beyond one turn.
@@ -46,10 +47,10 @@ impl Clock {
 
 impl Policy for Clock {
     fn name(&self) -> &'static str {
-        "clock"
+        PolicyKind::Clock.name()
     }
 
-    fn inserted(&mut self, frame: u32, _stamp: u64) {
+    fn inserted(&mut self, frame: u32, _page: PageId, _stamp: u64) {
         let word = frame as usize / 64;
         if self.present.len() <= word {
             self.present.resize(word + 1, 0);
@@ -89,7 +90,8 @@ impl Policy for Clock {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{conformance, PolicyKind};
+    use super::super::conformance;
+    use super::*;
 
     #[test]
     fn conforms() {

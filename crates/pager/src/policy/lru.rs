@@ -1,6 +1,7 @@
 //! Least recently used, by the stamps that workers leave when they pin and release.
 
-use super::{Need, Policy, Probe};
+use super::{Need, Policy, PolicyKind, Probe};
+use crate::id::PageId;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -24,38 +25,18 @@ impl Lru {
             }
         }
     }
-}
 
-impl Policy for Lru {
-    fn name(&self) -> &'static str {
-        "lru"
+    /// Frames that hold a page.
+    pub(super) fn len(&self) -> usize {
+        self.count
     }
 
-    fn inserted(&mut self, frame: u32, stamp: u64) {
-        let i = frame as usize;
-        if self.generation.len() <= i {
-            self.generation.resize(i + 1, 0);
-        }
-        self.clear(frame);
-        self.generation[i] = self.generation[i].wrapping_add(1);
-        self.count += 1;
-        self.heap.push(Reverse((stamp, frame, self.generation[i])));
-        if self.heap.len() > 64 + 2 * self.count {
-            // Entries of removed frames: dropped before they outnumber the living.
-            let generation = &self.generation;
-            self.heap.retain(|Reverse((_, f, g))| generation[*f as usize] == *g);
-        }
-    }
-
-    fn removed(&mut self, frame: u32) {
-        self.clear(frame);
-    }
-
-    fn victim(&mut self, need: Need, probe: &mut dyn Probe) -> Option<u32> {
+    /// [`Policy::victim`] where these are some of `pool` frames.
+    pub(super) fn oldest(&mut self, need: Need, pool: usize, probe: &mut dyn Probe) -> Option<u32> {
         // A pinned frame is in use now, so it goes behind all others; each is looked at no more than twice.
         let mut looks = 2 * self.count;
         // For a prefetch: last used before as many pages were published as there are now, that is a whole pool ago.
-        let old = probe.now().saturating_sub(self.count as u64).min(probe.lately());
+        let old = probe.now().saturating_sub(pool as u64).min(probe.lately());
         let mut pinned = Vec::new();
         let mut found = None;
         while looks > 0 {
@@ -86,6 +67,36 @@ impl Policy for Lru {
         }
         found
     }
+}
+
+impl Policy for Lru {
+    fn name(&self) -> &'static str {
+        PolicyKind::Lru.name()
+    }
+
+    fn inserted(&mut self, frame: u32, _page: PageId, stamp: u64) {
+        let i = frame as usize;
+        if self.generation.len() <= i {
+            self.generation.resize(i + 1, 0);
+        }
+        self.clear(frame);
+        self.generation[i] = self.generation[i].wrapping_add(1);
+        self.count += 1;
+        self.heap.push(Reverse((stamp, frame, self.generation[i])));
+        if self.heap.len() > 64 + 2 * self.count {
+            // Entries of removed frames: dropped before they outnumber the living.
+            let generation = &self.generation;
+            self.heap.retain(|Reverse((_, f, g))| generation[*f as usize] == *g);
+        }
+    }
+
+    fn removed(&mut self, frame: u32) {
+        self.clear(frame);
+    }
+
+    fn victim(&mut self, need: Need, probe: &mut dyn Probe) -> Option<u32> {
+        self.oldest(need, self.count, probe)
+    }
 
     fn bytes_per_frame(&self) -> usize {
         // The heap holds up to twice the living entries, in a vector that may be half empty.
@@ -97,7 +108,6 @@ impl Policy for Lru {
 mod tests {
     use super::super::conformance::{check, Frames};
     use super::*;
-    use crate::policy::PolicyKind;
 
     #[test]
     fn conforms() {

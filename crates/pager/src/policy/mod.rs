@@ -4,12 +4,32 @@
 //! the [`Probe`] says. All calls come under the pager's lock.
 
 mod clock;
+mod ghosts;
+mod links;
 mod lru;
+mod s3fifo;
+mod sieve;
+#[cfg(test)]
+mod tests;
+mod two_queue;
+mod uses;
 
 pub use clock::Clock;
 pub use lru::Lru;
+pub use s3fifo::S3Fifo;
+pub use sieve::Sieve;
+pub use two_queue::TwoQueue;
+
+use crate::id::PageId;
 
 /// Which policy to use.
+///
+/// ```
+/// use pager::PolicyKind;
+/// assert_eq!(PolicyKind::named("2q"), Some(PolicyKind::TwoQueue));
+/// let names: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
+/// assert_eq!(names, ["clock", "lru", "sieve", "s3-fifo", "2q"]);
+/// ```
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PolicyKind {
     /// Second chance: a hand passes over the frames and takes the first that was not used since it last passed.
@@ -17,21 +37,30 @@ pub enum PolicyKind {
     Clock,
     /// The page whose last use is longest ago.
     Lru,
+    /// SIEVE (Zhang et al. 2024): as second chance, but what survives stays where it is and what is new goes soon.
+    Sieve,
+    /// S3-FIFO (Yang et al. 2023): a small queue for what comes, a main one for what was used again.
+    S3Fifo,
+    /// 2Q (Johnson and Shasha 1994): a queue for what comes, and least recently used for what came back.
+    TwoQueue,
 }
 
 impl PolicyKind {
-    /// All there are.
-    pub const ALL: &[Self] = &[Self::Clock, Self::Lru];
+    /// All kinds.
+    pub const ALL: &[Self] = &[Self::Clock, Self::Lru, Self::Sieve, Self::S3Fifo, Self::TwoQueue];
 
-    /// Its name for people.
+    /// As it is called on the command line and in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Clock => "clock",
             Self::Lru => "lru",
+            Self::Sieve => "sieve",
+            Self::S3Fifo => "s3-fifo",
+            Self::TwoQueue => "2q",
         }
     }
 
-    /// The one of this name.
+    /// The kind of that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.name() == name)
     }
@@ -41,6 +70,9 @@ impl PolicyKind {
         match self {
             Self::Clock => Box::new(Clock::default()),
             Self::Lru => Box::new(Lru::default()),
+            Self::Sieve => Box::new(Sieve::default()),
+            Self::S3Fifo => Box::new(S3Fifo::default()),
+            Self::TwoQueue => Box::new(TwoQueue::default()),
         }
     }
 }
@@ -56,17 +88,24 @@ pub enum Need {
 
 /// What a policy may ask about a frame.
 pub trait Probe {
-    /// Whether the frame was used since [`Probe::forget`].
+    /// Whether the frame was used since [`Probe::forget`]. That its page was published counts as a use.
     fn referenced(&self, frame: u32) -> bool;
     /// Forgets that the frame was used.
     fn forget(&self, frame: u32);
-    /// When the frame was last pinned or released: a count that grows with every page published.
+    /// When the frame was last pinned or released, or its page published: a count that grows with every page published, by which
+    /// the first page has 1.
     fn stamp(&self, frame: u32) -> u64;
     /// The count now.
     fn now(&self) -> u64;
     /// What was used at this count or later was used lately, whatever else says so.
     fn lately(&self) -> u64 {
         u64::MAX
+    }
+    /// For so many publications after its own the uses of a page are those that it was read for: a task takes it up when all that it
+    /// waits for is here, and others come meanwhile. Stamps alone do not say that, and policies that tell what is used once from what is
+    /// used again would take every page for the latter. 0: whatever is used after another page came was used again.
+    fn settling(&self) -> u64 {
+        0
     }
     /// Takes the frame's page away if nothing pins or holds it. After `true` the frame is gone.
     fn take(&mut self, frame: u32) -> bool;
@@ -76,14 +115,15 @@ pub trait Probe {
 pub trait Policy: Send {
     /// For messages.
     fn name(&self) -> &'static str;
-    /// A frame holds a new page.
-    fn inserted(&mut self, frame: u32, stamp: u64);
+    /// A frame holds a new page, published at `stamp`.
+    fn inserted(&mut self, frame: u32, page: PageId, stamp: u64);
     /// A frame's page went away, other than through [`Policy::victim`].
     fn removed(&mut self, frame: u32);
     /// Takes one frame through [`Probe::take`] and returns it. `None` says *full*: after a bounded number of probes every frame
     /// turned out pinned, or too much in use for this need.
     fn victim(&mut self, need: Need, probe: &mut dyn Probe) -> Option<u32>;
-    /// Bytes that the policy needs for each frame, for the ledger.
+    /// Bytes that the policy needs for each frame, for the ledger: with what it remembers of pages that are gone, which are never
+    /// more than the frames.
     fn bytes_per_frame(&self) -> usize;
 }
 
@@ -91,9 +131,10 @@ pub trait Policy: Send {
 pub(crate) mod conformance {
     //! What every policy has to hold.
     use super::*;
+    use crate::id::ArrayId;
     use std::collections::{HashMap, HashSet};
 
-    #[derive(Default)]
+    #[derive(Clone, Default)]
     pub(crate) struct Frames {
         pub(crate) referenced: std::cell::RefCell<HashSet<u32>>,
         pub(crate) pinned: HashSet<u32>,
@@ -101,6 +142,9 @@ pub(crate) mod conformance {
         pub(crate) present: HashSet<u32>,
         pub(crate) now: u64,
         pub(crate) probes: usize,
+        pub(crate) settling: u64,
+        /// As [`Probe::lately`] has it, if not 0.
+        pub(crate) lately: u64,
     }
 
     impl Probe for Frames {
@@ -116,6 +160,16 @@ pub(crate) mod conformance {
         fn now(&self) -> u64 {
             self.now
         }
+        fn lately(&self) -> u64 {
+            if self.lately > 0 {
+                self.lately
+            } else {
+                u64::MAX
+            }
+        }
+        fn settling(&self) -> u64 {
+            self.settling
+        }
         fn take(&mut self, f: u32) -> bool {
             assert!(self.present.contains(&f), "asked for a frame that is not there");
             self.probes += 1;
@@ -124,28 +178,53 @@ pub(crate) mod conformance {
     }
 
     impl Frames {
+        /// Publishes the page of the frame's number.
         pub(crate) fn add(&mut self, p: &mut dyn Policy, f: u32) {
+            self.add_page(p, f, u64::from(f));
+        }
+        pub(crate) fn add_page(&mut self, p: &mut dyn Policy, f: u32, page: u64) {
             self.now += 1;
             self.present.insert(f);
-            self.referenced.borrow_mut().insert(f);
-            self.stamps.insert(f, self.now);
-            p.inserted(f, self.now);
+            self.touch(f);
+            p.inserted(f, PageId::new(ArrayId(0), 0, page), self.now);
         }
+        /// Uses a page while others are published.
         pub(crate) fn use_page(&mut self, f: u32) {
             self.now += 1;
+            self.touch(f);
+        }
+        pub(crate) fn touch(&mut self, f: u32) {
             self.referenced.borrow_mut().insert(f);
             self.stamps.insert(f, self.now);
+        }
+        /// A page goes without being asked for.
+        pub(crate) fn drop_page(&mut self, p: &mut dyn Policy, f: u32) {
+            self.present.remove(&f);
+            p.removed(f);
         }
     }
 
     pub(crate) fn check(kind: PolicyKind) {
+        for settling in [0, 1, 1000] {
+            let f = Frames { settling, ..Frames::default() };
+            everything_can_be_had(kind.build().as_mut(), f.clone());
+            used_pages_outlive_a_scan(kind.build().as_mut(), f.clone());
+            prefetches_change_nothing(kind, f.clone());
+            prefetches_take_what_is_idle(kind.build().as_mut(), f);
+        }
+        assert_eq!(kind.build().name(), kind.name());
+        assert_eq!(PolicyKind::named(kind.name()), Some(kind));
+    }
+
+    fn everything_can_be_had(p: &mut dyn Policy, mut f: Frames) {
         // Nothing there: full.
-        let mut p = kind.build();
-        let mut f = Frames::default();
         assert_eq!(p.victim(Need::Demand, &mut f), None);
+        assert_eq!(p.victim(Need::Prefetch, &mut f), None);
+        // What was never there may go.
+        p.removed(7);
         // Everything pinned: full, after a bounded number of probes.
         for i in 0..50 {
-            f.add(p.as_mut(), i);
+            f.add(p, i);
         }
         f.pinned = (0..50).collect();
         f.probes = 0;
@@ -162,21 +241,37 @@ pub(crate) mod conformance {
         }
         assert_eq!(p.victim(Need::Prefetch, &mut f), None);
         assert_eq!(f.present.len(), 49);
+        // Whatever became of them: used and pinned, it is full once more, and the one that is not is found.
+        for free in [None, Some(12), Some(40)] {
+            for i in f.present.clone() {
+                f.use_page(i);
+            }
+            f.pinned = f.present.iter().copied().filter(|i| Some(*i) != free).collect();
+            f.probes = 0;
+            assert_eq!(p.victim(Need::Demand, &mut f), free);
+            assert!(f.probes <= 200, "{}", f.probes);
+            if let Some(i) = free {
+                f.add_page(p, i, 1000 + u64::from(i));
+            }
+        }
+        f.pinned.clear();
         // Removed frames are not asked for again, numbers are reused, and every page can be had in the end, once.
         for i in 0..10 {
-            p.removed(i);
-            f.present.remove(&i);
+            f.drop_page(p, i);
         }
-        f.add(p.as_mut(), 3);
+        f.add(p, 3);
         let mut gone = HashSet::new();
         while let Some(v) = p.victim(Need::Demand, &mut f) {
             assert!(gone.insert(v), "{v} went twice");
         }
         assert!(f.present.is_empty() && gone.len() == 40);
-        // Pages that are used all the time outlive a scan, but for the start, when all look alike.
+    }
+
+    /// Pages that are used all the time outlive a scan, but for the start, when all look alike.
+    fn used_pages_outlive_a_scan(p: &mut dyn Policy, mut f: Frames) {
         let mut lost = 0;
         for i in 0..8 {
-            f.add(p.as_mut(), i);
+            f.add(p, i);
         }
         for i in 8..1000 {
             f.use_page(0);
@@ -185,12 +280,65 @@ pub(crate) mod conformance {
             for hot in 0..2 {
                 if !f.present.contains(&hot) {
                     lost += 1;
-                    f.add(p.as_mut(), hot);
+                    f.add(p, hot);
                     p.victim(Need::Demand, &mut f);
                 }
             }
-            f.add(p.as_mut(), i);
+            f.add(p, i);
         }
         assert!(lost <= 4, "{lost}");
+    }
+
+    /// Of two that see the same, one is asked for a prefetch now and then while everything is in use: what both take after that is
+    /// the same.
+    fn prefetches_change_nothing(kind: PolicyKind, f: Frames) {
+        let mut both = [(kind.build(), f.clone()), (kind.build(), f)];
+        for i in 0..200 {
+            for (n, (p, f)) in both.iter_mut().enumerate() {
+                if f.present.len() == 60 {
+                    for used in 0..3 {
+                        f.present
+                            .iter()
+                            .copied()
+                            .filter(|p| p % 3 == (i + used) % 3)
+                            .for_each(|p| f.referenced.get_mut().extend([p]));
+                    }
+                    let stamps: Vec<_> = f.present.iter().map(|p| (*p, f.now)).collect();
+                    f.stamps.extend(stamps);
+                    if n == 1 {
+                        f.lately = f.now;
+                        assert_eq!(p.victim(Need::Prefetch, f), None);
+                        f.lately = 0;
+                    }
+                    assert!(p.victim(Need::Demand, f).is_some());
+                }
+                f.add(p.as_mut(), i);
+            }
+            assert_eq!(both[0].1.present, both[1].1.present, "{kind:?}");
+        }
+    }
+
+    /// What nobody used for a whole pool of pages is had for a prefetch, unless it was used at the count from which on it is kept, or is
+    /// pinned.
+    fn prefetches_take_what_is_idle(p: &mut dyn Policy, mut f: Frames) {
+        (0..60).for_each(|i| f.add(p, i));
+        for i in 60..270 {
+            let Some(v) = p.victim(Need::Demand, &mut f) else { panic!("full") };
+            f.add_page(p, v, i);
+        }
+        // Used from now on: the last ten of them, for longer than the pool has pages.
+        let used: HashSet<u32> = f.present.iter().copied().filter(|i| *i >= 50).collect();
+        for _ in 0..10 {
+            used.iter().for_each(|i| f.use_page(*i));
+        }
+        f.lately = 1;
+        assert_eq!(p.victim(Need::Prefetch, &mut f), None, "all were used at 1 or later");
+        f.lately = 0;
+        f.pinned.insert(5);
+        let mut gone = HashSet::new();
+        while let Some(v) = p.victim(Need::Prefetch, &mut f) {
+            gone.insert(v);
+        }
+        assert!(!gone.is_empty() && gone.is_disjoint(&used) && !gone.contains(&5), "{gone:?}");
     }
 }

@@ -6,7 +6,7 @@
 
 use super::Replayed;
 use crate::event::Event;
-use crate::evict::OFFERS_TRIED;
+use crate::evict::{settling, OFFERS_TRIED};
 use crate::id::PageId;
 use crate::policy::{Need, Policy, PolicyKind, Probe};
 use crate::request::Priority;
@@ -51,6 +51,7 @@ struct Pool {
     bytes: u64,
     tick: u64,
     lately: u64,
+    settling: u64,
 }
 
 impl Pool {
@@ -95,6 +96,9 @@ impl Probe for Hand<'_> {
     fn lately(&self) -> u64 {
         self.0.borrow().lately
     }
+    fn settling(&self) -> u64 {
+        self.0.borrow().settling
+    }
     fn take(&mut self, frame: u32) -> bool {
         self.0.borrow_mut().take(frame)
     }
@@ -112,11 +116,11 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// Nothing resident, with a policy of the run's kind.
-    pub fn new(policy: PolicyKind) -> Self {
+    /// Nothing resident, with a policy of the run's kind, and as many reads in flight at most as it had.
+    pub fn new(policy: PolicyKind, readers: usize) -> Self {
         Self {
             policy: policy.build(),
-            pool: Pool { lately: u64::MAX, tick: 1, ..Pool::default() },
+            pool: Pool { lately: u64::MAX, tick: 1, settling: settling(readers), ..Pool::default() },
             pinned: HashMap::new(),
             offered: Default::default(),
             seen: HashSet::default(),
@@ -299,7 +303,7 @@ impl Mirror {
         self.counts.again += u64::from(!self.seen.insert(page));
         self.counts.bytes += f.bytes;
         self.pool.places.insert(page, Place::Resident { frame });
-        self.policy.inserted(frame, self.pool.tick);
+        self.policy.inserted(frame, page, self.pool.tick);
     }
 
     fn shrink(&mut self, to: u64, need: Need) {

@@ -192,7 +192,7 @@ impl Stack {
         self.pool.bytes += bytes;
         self.pool.resident.insert(page, frame);
         if self.choice != Choice::Optimal {
-            self.policy.inserted(frame, stamp);
+            self.policy.inserted(frame, page, stamp);
         }
         frame
     }

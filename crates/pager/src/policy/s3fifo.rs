@@ -1,0 +1,277 @@
+//! S3-FIFO.
+//!
+//! *Theory.* Yang, Zhang, Qiu, Yue, Vinayak, "FIFO queues are all you need for cache eviction" (SOSP 2023), algorithm 1. Most pages are
+//! used once, so a small queue S (a tenth) takes what comes and lets go of it soon: a page at its end that was used goes over to the
+//! main queue M, any other goes, and its name into a ghost queue G. What comes back while its name is in G goes to M at once. M is
+//! a queue with second chances: a page counts its uses up to 3, and at its end goes to the front again and counts one less.
+//!
+//! *Practice.* What differs:
+//! - A page's uses are one bit, which is seen when its turn comes, once in S and once a turn in M. In S, where the paper asks for two
+//!   uses, one is enough (those that belong to its first use are none, see `uses`). In M the bit stands for one use or more: the
+//!   count goes up by one in a turn with the bit, and down by one in a turn without. Were it taken down in each, as in the paper, no count
+//!   would ever rise.
+//! - Sizes are parts of the pages that are there now, which are as many as fit. G holds nine tenths of that, as many as M may.
+//! - A pinned page goes to the front of its own queue. What was given back or went by an offer leaves no name: it was not the policy that
+//!   found it useless.
+//!
+//! A victim costs a look, and one more for each bit that was seen and each count taken down, which uses have paid for.
+
+use super::ghosts::Ghosts;
+use super::links::{grown, reach, Links, Queue};
+use super::uses::{idle, settling, used_again, Sweep, LOOKED_AT};
+use super::{Need, Policy, PolicyKind, Probe};
+use crate::id::{ArrayId, PageId};
+
+/// S is kept at one part in so many.
+const SMALL: usize = 10;
+/// Uses that are counted.
+const MOST: u8 = 3;
+/// Looks at a page of M in one search: its bit, its count down to 0, and then it is taken.
+const TURNS: usize = 2 + MOST as usize;
+
+#[derive(Copy, Clone, Debug)]
+struct Node {
+    page: PageId,
+    /// When its page was published, until its bit was looked at.
+    born: u64,
+    /// Whether it is in M. It is in S otherwise, or in none.
+    main: bool,
+    /// Uses, 0 to `MOST`. 0 in S.
+    uses: u8,
+}
+
+const NOBODY: Node = Node { page: PageId::new(ArrayId(0), 0, 0), born: LOOKED_AT, main: false, uses: 0 };
+
+/// The three queues.
+#[derive(Debug, Default)]
+pub struct S3Fifo {
+    links: Links,
+    small: Queue,
+    main: Queue,
+    /// 1. No page in it is resident, and there are at most as many as pages that are.
+    ghosts: Ghosts,
+    nodes: Vec<Node>,
+    sweep: Sweep,
+}
+
+impl S3Fifo {
+    fn count(&self) -> usize {
+        self.small.len() + self.main.len()
+    }
+
+    /// Takes a frame out. Its page leaves a name if it was in S and `name`.
+    fn drop(&mut self, frame: u32, name: bool) {
+        if !self.links.contains(frame) {
+            return;
+        }
+        // Of those that there were with it, which for whole numbers is less than there are without.
+        let ghosts = self.count() * (SMALL - 1) / SMALL;
+        let node = self.nodes[frame as usize];
+        self.links.remove(if node.main { &mut self.main } else { &mut self.small }, frame);
+        if name && !node.main {
+            self.ghosts.remember(node.page, ghosts);
+        } else {
+            self.ghosts.trim(ghosts);
+        }
+    }
+
+    /// Moves a frame from S to M, as one that was used once again.
+    fn promote(&mut self, frame: u32) {
+        self.links.remove(&mut self.small, frame);
+        self.links.push(&mut self.main, frame);
+        let node = &mut self.nodes[frame as usize];
+        (node.main, node.uses, node.born) = (true, 1, LOOKED_AT);
+    }
+
+    /// One look at the end of S.
+    fn look_small(&mut self, settling: u64, probe: &mut dyn Probe) -> Look {
+        let Some(frame) = self.small.oldest() else { return Look::Pinned };
+        if used_again(probe, frame, self.nodes[frame as usize].born, settling) {
+            probe.forget(frame);
+            self.promote(frame);
+            return Look::Kept;
+        }
+        if probe.take(frame) {
+            self.drop(frame, true);
+            return Look::Taken(frame);
+        }
+        self.links.renew(&mut self.small, frame);
+        Look::Pinned
+    }
+
+    /// One look at the end of M. `last`: uses count no more.
+    fn look_main(&mut self, settling: u64, last: bool, probe: &mut dyn Probe) -> Look {
+        let Some(frame) = self.main.oldest() else { return Look::Pinned };
+        let node = &mut self.nodes[frame as usize];
+        let look = if !last && used_again(probe, frame, node.born, settling) {
+            probe.forget(frame);
+            (node.uses, node.born) = ((node.uses + 1).min(MOST), LOOKED_AT);
+            Look::Kept
+        } else if !last && node.uses > 0 {
+            node.uses -= 1;
+            Look::Kept
+        } else if probe.take(frame) {
+            self.drop(frame, false);
+            return Look::Taken(frame);
+        } else {
+            Look::Pinned
+        };
+        self.links.renew(&mut self.main, frame);
+        look
+    }
+}
+
+enum Look {
+    Taken(u32),
+    Kept,
+    Pinned,
+}
+
+impl Policy for S3Fifo {
+    fn name(&self) -> &'static str {
+        PolicyKind::S3Fifo.name()
+    }
+
+    fn inserted(&mut self, frame: u32, page: PageId, stamp: u64) {
+        self.drop(frame, false);
+        let main = self.ghosts.forget(page);
+        reach(&mut self.nodes, frame, NOBODY);
+        self.nodes[frame as usize] = Node { page, born: stamp, main, uses: 0 };
+        self.links.push(if main { &mut self.main } else { &mut self.small }, frame);
+    }
+
+    fn removed(&mut self, frame: u32) {
+        self.drop(frame, false);
+    }
+
+    fn victim(&mut self, need: Need, probe: &mut dyn Probe) -> Option<u32> {
+        let count = self.count();
+        if need == Need::Prefetch {
+            let Self { links, nodes, sweep, .. } = self;
+            let found = sweep.find(links.places(), |f| {
+                let node = nodes[f as usize];
+                links.contains(f) && node.uses == 0 && idle(probe, f, node.born, count) && probe.take(f)
+            })?;
+            self.drop(found, true);
+            return Some(found);
+        }
+        let settling = settling(probe, count);
+        // Each page of S is looked at once. Those of M until so many in a row turned out pinned as there are.
+        let (mut small, mut main, mut pinned) = (self.small.len(), TURNS * self.main.len(), 0);
+        loop {
+            let in_main = main > 0 && pinned < self.main.len();
+            if small > 0 && (self.small.len() * SMALL >= count || !in_main) {
+                small -= 1;
+                match self.look_small(settling, probe) {
+                    Look::Taken(frame) => return Some(frame),
+                    Look::Kept => (main, pinned) = (main + TURNS, 0),
+                    Look::Pinned => {}
+                }
+            } else if in_main {
+                main -= 1;
+                match self.look_main(settling, main < self.main.len(), probe) {
+                    Look::Taken(frame) => return Some(frame),
+                    Look::Kept => pinned = 0,
+                    Look::Pinned => pinned += 1,
+                }
+            } else {
+                return None;
+            }
+        }
+    }
+
+    fn bytes_per_frame(&self) -> usize {
+        Links::BYTES + grown(size_of::<Node>()) + Ghosts::BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::conformance::{check, Frames};
+    use super::*;
+
+    #[test]
+    fn conforms() {
+        check(PolicyKind::S3Fifo);
+    }
+
+    fn victim(p: &mut S3Fifo, f: &mut Frames) -> u32 {
+        p.victim(Need::Demand, f).unwrap()
+    }
+
+    /// By hand, with ten pages, so that S is let down to one. 0 to 9 come into S; 0 and 4 are used.
+    /// 1. 0 was used and goes to M; 1 goes, and is a ghost. 1 comes back: into M. S: 2 to 9; M: 0, 1.
+    /// 2. 2, 3 go; 10, 11 come. 4 was used: to M, and 5 goes; 12 comes. S: 6 to 12; M: 0, 1, 4.
+    /// 3. 6 to 11 are used, 12 was not: they go to M, by the last of which S has one of ten, which is enough to take from it: 12 goes.
+    ///    S: none; M: 0, 1, 4, 6 to 11. 13 comes: S has one of ten.
+    /// 4. 13 is used. It goes to M, S is empty, so M has to give: 0 counts 1, to the front with 0; 1 counts 0 and goes. It came as a
+    ///    ghost, but from M there is no name: it comes back into S.
+    /// 5. It goes at once, S being one of ten, and is a ghost.
+    #[test]
+    fn goes_as_worked_out_by_hand() {
+        let (mut p, mut f) = (S3Fifo::default(), Frames::default());
+        (0..10).for_each(|i| f.add(&mut p, i));
+        f.use_page(0);
+        f.use_page(4);
+        assert_eq!(victim(&mut p, &mut f), 1);
+        f.add(&mut p, 1);
+        assert_eq!((p.small.len(), p.main.len(), p.ghosts.len()), (8, 2, 0));
+        for (gone, new) in [(2, 10), (3, 11), (5, 12)] {
+            assert_eq!(victim(&mut p, &mut f), gone);
+            f.add(&mut p, new);
+        }
+        assert_eq!((p.small.len(), p.main.len(), p.ghosts.len()), (7, 3, 3));
+        (6..12).for_each(|i| f.use_page(i));
+        assert_eq!(victim(&mut p, &mut f), 12);
+        f.add(&mut p, 13);
+        f.use_page(13);
+        assert_eq!(victim(&mut p, &mut f), 1);
+        f.add(&mut p, 1);
+        assert_eq!((p.small.len(), p.main.len()), (1, 9));
+        assert_eq!(victim(&mut p, &mut f), 1);
+        f.add(&mut p, 1);
+        assert_eq!((p.small.len(), p.main.len()), (0, 10), "back while its name was there");
+    }
+
+    /// 0, 1 and 2 go to M counting 1 and stay there, pinned. In each turn with a use 0 counts one more, up to 3, and in each turn without
+    /// one less, before it is taken.
+    #[test]
+    fn counts_turns_with_uses_and_takes_them_down_in_turns_without() {
+        let (mut p, mut f) = (S3Fifo::default(), Frames::default());
+        (0..4).for_each(|i| f.add(&mut p, i));
+        (0..3).for_each(|i| f.use_page(i));
+        assert_eq!(victim(&mut p, &mut f), 3);
+        f.pinned = (1..3).collect();
+        let mut uses = vec![p.nodes[0].uses];
+        for used in [true, true, true, false, false, false] {
+            if used {
+                f.use_page(0);
+            }
+            for _ in 0..3 {
+                assert!(!matches!(p.look_main(0, false, &mut f), Look::Taken(_)));
+            }
+            uses.push(p.nodes[0].uses);
+        }
+        assert_eq!(uses, [1, 2, 3, 3, 2, 1, 0]);
+        assert!(matches!(p.look_main(0, false, &mut f), Look::Taken(0)));
+        assert_eq!((p.nodes[1].uses, p.main.len()), (0, 2));
+    }
+
+    #[test]
+    fn bytes_are_honest() {
+        let (mut p, mut f) = (S3Fifo::default(), Frames::default());
+        (0..5000).for_each(|i| f.add(&mut p, i));
+        for page in 5000..40_000 {
+            let frame = victim(&mut p, &mut f);
+            f.add_page(&mut p, frame, page);
+            assert!(p.ghosts.len() <= 4500);
+        }
+        assert_eq!(p.ghosts.len(), 4500);
+        let held = p.links.held_bytes() + p.nodes.capacity() * size_of::<Node>() + p.ghosts.held_bytes();
+        assert!(held <= 5120 * p.bytes_per_frame(), "{held}");
+        for left in (0..5000).rev() {
+            victim(&mut p, &mut f);
+            assert!(p.ghosts.len() <= left, "{} for {left}", p.ghosts.len());
+        }
+    }
+}
