@@ -33,7 +33,9 @@ def distribution(count: int, mean_us: float) -> Summary:
 
 
 def latencies(rng: random.Random, count: int, mean_us: float, seconds: int) -> Summary:
-    rows = [{"t_s": float(t), **distribution(count // seconds, mean_us * rng.uniform(0.7, 1.4))} for t in range(seconds)]
+    rows = [
+        {"t_s": float(t), **distribution(count // seconds, mean_us * rng.uniform(0.7, 1.4))} for t in range(seconds)
+    ]
     edges = [int(mean_us * 2 ** (n / 4)) for n in range(-14, 12)]
     shape = [math.exp(-(((n - 12) / 4) ** 2)) for n in range(len(edges) - 1)]
     histogram = [[a, b, int(count * s / sum(shape))] for a, b, s in zip(edges, edges[1:], shape, strict=False)]
@@ -49,7 +51,7 @@ def summary(steps: int = 200, zones: int = 4, bins: int = 400) -> Summary:
     for name, most in [("faults", 10_000), ("evictions", 2_500), ("prefetched", 900), ("given_back", 300)]:
         for _ in range(most):
             counts[name][min(bins - 1, int(rng.betavariate(1.2, 1.5) * bins))] += 1
-    counts["prefetch_used"][5], counts["prefetch_wasted"][7] = 700, 180
+    counts["prefetch_used"][0], counts["prefetch_wasted"][-1] = 700, 180
     counts["reads"] = [9_000 // bins] * bins
     counts["reads"][0] += 9_000 - sum(counts["reads"])
     counts["bytes"] = [(640 << 20) // bins] * bins
@@ -57,13 +59,16 @@ def summary(steps: int = 200, zones: int = 4, bins: int = 400) -> Summary:
     series: Summary = {
         **counts,
         "depth_mean": [2.6 + 1.3 * w for w in wave],
-        "used_bytes": [None, None, *(int((40 << 20) + (80 << 20) * min(1.0, n / 90)) for n in range(2, bins))],
+        "used_bytes": [
+            int((40 << 20) + (80 << 20) * min(1.0, n / 90)) if n > 1 or bins < 3 else None for n in range(bins)
+        ],
         "limit_bytes": [128 << 20] * bins,
         "computing": [0.1 + 0.8 * w * (n < bins - 4) for n, w in enumerate(wave)],
         "waiting": [(1.7 - 0.8 * w) * (n < bins - 4) for n, w in enumerate(wave)],
         "reading": [0.98] * bins,
     }
-    arrays, first = [], 0
+    arrays: list[Summary] = []
+    first = 0
     for zone in range(zones):
         for name, role, pages, touched in [
             ("xyz/index", "index", 1, 1), ("xyz", "grid", 400, 160), ("iblank", "grid", 200, 90),
@@ -147,17 +152,25 @@ def lifelines(rng: random.Random) -> Summary:
         return rows
 
     readers = [
-        [slot, a, b, 65_536] for slot in range(4) for a, b, what in spans(("read", 0.024), ("none", 0.004)) if what == "read"
+        [slot, a, b, 65_536]
+        for slot in range(4)
+        for a, b, what in spans(("read", 0.024), ("none", 0.004))
+        if what == "read"
     ]
     return {
         "window": [begin, end],
         "tasks": [
-            {"task": n, "name": f"task {n}", "spans": spans(("run", 0.004), ("wait", 0.06), ("run", 0.004), ("turn", 0.03))}
+            {
+                "task": n,
+                "name": f"task {n}",
+                "spans": spans(("run", 0.004), ("wait", 0.06), ("run", 0.004), ("turn", 0.03)),
+            }
             for n in range(400, 424)
         ],
         "readers": readers,
         "threads": [
-            {"name": f"farfield-{n}", "spans": spans(("compute", 0.006), ("wait", 0.02), ("decode", 0.002))} for n in (0, 1)
+            {"name": f"farfield-{n}", "spans": spans(("compute", 0.006), ("wait", 0.02), ("decode", 0.002))}
+            for n in (0, 1)
         ],
         "frames": [],
     }
@@ -166,7 +179,9 @@ def lifelines(rng: random.Random) -> Summary:
 def empty() -> Summary:
     """A log in which nothing happened: whatever can be null, zero or empty is."""
     nothing = {"pages": 0, "total": 0, "bytes": 0, "total_bytes": 0}
-    zeros = dict.fromkeys(["units", "compute_s", "reading_s", "both_s", "neither_s", "serial_s", "ideal_s", "wall_s"], 0.0)
+    zeros = dict.fromkeys(
+        ["units", "compute_s", "reading_s", "both_s", "neither_s", "serial_s", "ideal_s", "wall_s"], 0.0
+    )
     keys = ["thread_s", "compute_s", "wait_reads_s", "wait_memory_s", "wait_other_s", "decode_s", "derive_s", "other_s"]
     return {
         "file": "none.events", "form": "log", "events": 0, "unknown": 0, "lost_bytes": 0, "whole": True, "run": None,

@@ -29,8 +29,8 @@ Arguments that many calls share
 `workers`         threads that compute; 0: as many as there are cores.
 `readers`         reads in flight; 0: the default for the source.
 `replacement`     "clock", "lru", "sieve", "s3-fifo" or "2q".
-`events`          file that receives the log of events, or None; .json and .parquet are made of it when the dataset is closed (or the call
-                  ends).
+`events`          file that receives the log of events, or None; .json and .parquet are made of it when the dataset is closed
+                  (or the call ends).
 `options`         JSON object; for `Dataset.open`, `convert` and `validate` it may hold
     {"plot3d": {"format": "fortran" | "binary" | "ascii", "byte_order": "little" | "big", "precision": "32" | "64",
                 "zones": "single" | "multi",     # whether the file starts with the number of zones
@@ -274,6 +274,9 @@ class Dataset:
     def stats(self) -> str:
         """STATS."""
 
+    def flush_events(self) -> bool:
+        """Writes what there is of the log of events, with the stats of now, so that it can be read; whether there is a log."""
+
     def set_memory_limit(self, memory_limit: int) -> None:
         """Raises or lowers the limit of the open dataset."""
 
@@ -477,7 +480,8 @@ def replay_events(path: str, *, options: str = "{}", progress: _Progress | None 
              "curves": [{"policy", "limit_bytes", "frame_bytes", "uses", "misses", "again", "evictions", "bytes"}],
              "optimum": bool, false where the log is too long for it,
              "page_sizes": [{"coarser", "touched", "touched_bytes", "rows": [curves' rows without policy]}],
-             "times": [{"of": "latency_s" | "memory_limit" | "readers" | "workers", "to", "predicted_s"}], limits where pages were dropped,
+             "times": [{"of": "latency_s" | "memory_limit" | "readers" | "workers", "to", "predicted_s"}], limits only where pages
+                      were dropped,
              "model": {"measured_s", "predicted_s", "covers"}, "estimate": how far it is one}
     """
 

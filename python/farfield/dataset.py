@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,9 @@ from farfield.seeds import file_of, resolve
 from farfield.settings import Settings
 from farfield.timesteps import TimeSteps, gaps_text
 from farfield.zones import Field, Zone
+
+if TYPE_CHECKING:
+    from farfield.report.verdict import Verdict
 
 Path = str | os.PathLike[str]
 
@@ -78,8 +81,8 @@ def open(
         workers: Threads that compute; 0 for one a core.
         readers: Reads in flight; 0 for what suits the source.
         replacement: Which page goes: `"clock"`, `"lru"`, `"sieve"`, `"s3-fifo"` or `"2q"`.
-        events: A file that gets a log of what happens, for `farfield report` and `replay`; of a name that ends in .json a Chrome trace
-            is made when the dataset is closed, of .parquet a table.
+        events: A file that gets a log of what happens, for `farfield report` and `replay`; of a name that ends in .json a
+            Chrome trace is made when the dataset is closed, of .parquet a table.
         plot3d: What sniffing cannot tell, as the options `--plot3d-...` have it: format, byte_order, precision, zones, iblank,
             dimension, order, kind; and `dt`, the time between the steps of files that do not give their times.
         zone_order: Zones in the order in which they are asked where several hold a position.
@@ -131,7 +134,9 @@ def open_source(
             events=None if events is None else os.fspath(events),
             progress=report,
         )
-    return Dataset(native, source)
+    dataset = Dataset(native, source)
+    dataset._known.events = None if events is None else os.fspath(events)
+    return dataset
 
 
 @dataclass
@@ -141,6 +146,8 @@ class _Known:
     info: dict[str, Any] | None = None
     defined: dict[str, str] = field(default_factory=dict)
     """What was defined since it was opened."""
+    events: str | None = None
+    """The log of events, if one is kept."""
 
 
 class Dataset(TimeSteps, OverTime, FlowMaps):
@@ -430,6 +437,28 @@ class Dataset(TimeSteps, OverTime, FlowMaps):
         found: dict[str, Any] = json.loads(self._native.stats())
         return found
 
+    def explain(self, *, progress: bool | Report | None = None) -> Verdict:
+        """What was waited for since the dataset was opened, and what would help: printed, it is text; in a notebook a small table.
+
+        Of a dataset that was opened with `events` it is the verdict of `farfield report` on what was done so far; of others, what
+        the counters say, which are always on.
+
+        Raises:
+            DataError: if the log cannot be written or read.
+
+        >>> import farfield as ff
+        >>> with ff.open("demo:box") as ds:
+        ...     lines = ds.streamlines(seeds="random:5:1")
+        ...     print(ds.explain().lines[-1])
+        What waited for what, and which change would save how much, is known where a log is kept: open it with events=FILE.
+        """
+        from farfield.report import explain
+        from farfield.report.counted import counted
+
+        if self._known.events is not None and self._native.flush_events():
+            return explain(self._known.events, progress)
+        return counted(self._source.text or self._source.path, self.stats())
+
     def set_memory_limit(self, limit: str | int) -> None:
         """Raises or lowers the memory limit of the open dataset.
 
@@ -447,10 +476,10 @@ class Dataset(TimeSteps, OverTime, FlowMaps):
         self._native.set_memory_limit(resolve_limit(limit))
 
     def close(self) -> None:
-        """Gives memory back and ends the trace of events; twice is fine.
+        """Gives memory back and ends the log of events; twice is fine.
 
         Raises:
-            DataError: if the trace of events could not be written whole.
+            DataError: if the log of events could not be written whole.
 
         >>> import farfield as ff
         >>> ds = ff.open("demo:box")

@@ -149,11 +149,19 @@ def table(found: Mapping[str, Any]) -> list[str]:
             cells.append(f"{point['misses']:,} ({point['again']:,}){over}")
         rows.append([policy, *cells])
     widths = [max(len(row[n]) for row in rows) for n in range(len(head))]
-    lines += ["  ".join(f"{cell:<{w}}" if n == 0 else f"{cell:>{w}}" for n, (cell, w) in enumerate(zip(r, widths, strict=True))) for r in rows]
+    lines += [
+        "  ".join(
+            f"{cell:<{w}}" if n == 0 else f"{cell:>{w}}" for n, (cell, w) in enumerate(zip(r, widths, strict=True))
+        )
+        for r in rows
+    ]
     if not found["optimum"]:
         lines.append("the optimum is left out: the log is too long for it")
     for size in found["page_sizes"]:
-        cells = [f"{format_bytes(r['frame_bytes'] if 'frame_bytes' in r else r['limit_bytes'])}: {r['misses']:,}" for r in size["rows"]]
+        cells = [
+            f"{format_bytes(r['frame_bytes'] if 'frame_bytes' in r else r['limit_bytes'])}: {r['misses']:,}"
+            for r in size["rows"]
+        ]
         lines.append(
             f"pages {size['coarser']} times as long along each axis: {size['touched']:,} touched, "
             f"{format_bytes(size['touched_bytes'])}; misses {', '.join(cells)}"

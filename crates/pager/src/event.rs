@@ -253,6 +253,15 @@ events! {
         /// The page.
         page: PageId,
     }
+    /// Memory outside of the pool was charged, or could not be.
+    Charged = "charge" {
+        /// Bytes that were asked for.
+        bytes: u64,
+        /// Bytes in the ledger now.
+        used: u64,
+        /// Whether there was room.
+        ok: bool,
+    }
     /// A page waits for its turn to be read.
     Queued = "queued" {
         /// The page.

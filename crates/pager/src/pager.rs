@@ -344,16 +344,23 @@ impl Pager {
     /// [`Full`] when everything else is in use. Not retried here: the caller hands something over, asks workers to let go
     /// ([`Self::press`]), or ends.
     pub fn charge(&self, kind: ChargeKind, bytes: u64) -> Result<Charge, Full> {
-        if !self.ledger.try_charge(kind, bytes) {
-            let mut st = self.lock();
-            loop {
-                self.make_room(&mut st, bytes)?;
-                if self.ledger.try_charge(kind, bytes) {
-                    break;
-                }
+        let charged = self.charge_outside(kind, bytes);
+        self.emit(|| Event::Charged { bytes, used: self.ledger.used(), ok: charged.is_ok() });
+        charged?;
+        Ok(Charge { ledger: self.ledger.clone(), pager: self.me.clone(), kind, bytes })
+    }
+
+    fn charge_outside(&self, kind: ChargeKind, bytes: u64) -> Result<(), Full> {
+        if self.ledger.try_charge(kind, bytes) {
+            return Ok(());
+        }
+        let mut st = self.lock();
+        loop {
+            self.make_room(&mut st, bytes)?;
+            if self.ledger.try_charge(kind, bytes) {
+                return Ok(());
             }
         }
-        Ok(Charge { ledger: self.ledger.clone(), pager: self.me.clone(), kind, bytes })
     }
 
     /// Charges what the bookkeeping has grown by, beyond what was charged ahead, or takes back what it has shrunk by.

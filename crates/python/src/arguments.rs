@@ -367,6 +367,14 @@ impl Events {
         Ok(Self(Some(log)))
     }
 
+    /// Adds what the run has come to so far, and writes what there is. Whether there is a log.
+    pub fn flush(&self, stats: &Value) -> Result<bool, FieldError> {
+        let Some(log) = &self.0 else { return Ok(false) };
+        log.note(&json!({ "stats": stats }));
+        log.flush()?;
+        Ok(true)
+    }
+
     /// Ends the log, with what the run came to.
     ///
     /// # Errors

@@ -384,6 +384,13 @@ impl PyDataset {
         Ok(self.session(py)?.stats().to_string())
     }
 
+    fn flush_events(&self, py: Python<'_>) -> PyResult<bool> {
+        let session = self.session(py)?;
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let flushed = open.as_ref().map_or(Ok(false), |open| open.events.flush(&session.stats()));
+        flushed.map_err(|e| to_python(py, e))
+    }
+
     fn set_memory_limit(&self, py: Python<'_>, memory_limit: u64) -> PyResult<()> {
         let session = self.session(py)?;
         py.detach(|| session.set_limit(memory_limit)).map_err(|e| to_python(py, e))

@@ -125,7 +125,14 @@ _RUN: dict[str, Any] = {
         str | None,
         _option("--replacement", metavar="POLICY", help=f"{', '.join(REPLACEMENT)} (default: {REPLACEMENT[0]})"),
     ],
-    "events": Annotated[str | None, _option("--events", metavar="FILE", help="log what happens: FILE for report and replay; .json for Perfetto, .parquet")],
+    "events": Annotated[
+        str | None,
+        _option(
+            "--events",
+            metavar="FILE",
+            help="log what happens: FILE for report and replay; .json for Perfetto, .parquet",
+        ),
+    ],
 }
 _OUTPUT: dict[str, Any] = {
     "json": Annotated[bool, _option("--json", help="print one JSON object")],

@@ -15,22 +15,23 @@ def register(app: typer.Typer) -> None:
     @command(app, "report", run=False, source=False)
     def report(
         common: Common,
-        run: Annotated[str, typer.Argument(metavar="RUN", help="the log that a run's --events wrote")],
+        run: Annotated[str, typer.Argument(metavar="RUN", help="the log of a run: what --events FILE has written")],
         output: Annotated[
             str | None,
-            typer.Option("--output", "-o", metavar="OUT.html", help="the page  [default: RUN.html]", show_default=False),
+            typer.Option(
+                "--output", "-o", metavar="OUT.html", help="the page  [default: RUN.html]", show_default=False
+            ),
         ] = None,
         png: Annotated[
             str | None, typer.Option("--png", metavar="OUT.png", help="a picture of all figures besides")
         ] = None,
     ) -> None:
-        """Say what a run waited for, and what would help.
+        """Say what waited for what in a run, as a page.
 
-        Prints the verdict, and writes a page with figures that needs no other file and no network.
+        Prints the verdict: where the time went, and what would help. The page needs no other file and no network.
         """
         from farfield.report import write
-        from farfield.settings import Settings
 
-        said, result = write(run, output, png, progress=common.progress(Settings()))
+        said, result = write(run, output, png, progress=common.progress(common.settings()))
         wrote = ", ".join(filter(None, (result["output"], result["png"])))
         common.show(result, [str(said), "", f"  wrote {wrote}"])

@@ -58,7 +58,8 @@ def report(
 
     Args:
         events: The log that `--events` wrote, in any of its forms.
-        output: The page, such as `"run.html"`; None for the log's name with `.html` behind it. It needs no other file and no network.
+        output: The page, such as `"run.html"`; None for the log's name with `.html` behind it. It needs neither other files nor
+            a network.
         png: A picture of all figures, if one is wanted.
         progress: As in `farfield.open`.
 

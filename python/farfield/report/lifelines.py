@@ -1,8 +1,8 @@
-"""Figures of threads and tasks: what they did, whether reading and computing overlapped, and lifelines in the manner of NetLogger."""
+"""Figures of threads and tasks: what they did, whether reading and computing overlapped, and lifelines as NetLogger has them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from farfield.report.amounts import Summary, listed, number, percent, plain, seconds
@@ -14,18 +14,24 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
 
+READ, PICTURE = "a read", "a picture"
+"""What readers do, and what pictures are; threads have spans of these names or others."""
 KINDS = {
-    "run": ("stepped", "green"),
+    "run": ("computing", "green"),
     "compute": ("computing", "green"),
     "wait": ("waiting", "orange"),
     "turn": ("waiting for its turn", "grey"),
     "decode": ("decoding", "sky"),
     "derive": ("making derived pages", "purple"),
-    "read": ("reading", "blue"),
-    "picture": ("picture", "purple"),
+    READ: ("reading", "blue"),
+    PICTURE: ("picture", "purple"),
 }
 """What lines are made of; whatever else has a name is a span."""
-SPAN = ("named spans", "red")
+SPANS = ("red", "purple", "blue", "sky", "green", "orange")
+"""For spans with names of their own, as far as nothing else has these colours."""
+OTHERS = ("other spans", "muted")
+NEITHER_SHARE = 0.2
+"""Time without reading and computing is worth a word above this share of a run."""
 MOST_THREADS = 24
 READERS_INCHES = 1.7
 """Readers share this where they are many."""
@@ -48,8 +54,8 @@ def use(summary: Summary) -> Plot | Missing:
     workers = workers_of(summary) or int((summary["run"] or {}).get("workers") or 0)
     width_s, wall_s = summary["bins"]["width_s"], max(summary["wall_s"], 1e-9)
     caption = (
-        f"Threads that computed and threads that had nothing to do, one on top of the other: {number(sum(computing) * width_s / wall_s)} "
-        f"and {number(sum(waiting) * width_s / wall_s)} of {number(workers)} on average; what is left is decoding and other work."
+        f"Threads that computed, and on top of them those that had nothing to do: {number(sum(computing) * width_s / wall_s)} and "
+        f"{number(sum(waiting) * width_s / wall_s)} of {number(workers)} on average; what is left is decoding and other work."
     )
 
     def draw(figure: FigureBase) -> None:
@@ -75,37 +81,42 @@ def overlap(summary: Summary) -> Plot | Missing:
         return Missing(title, "reading" if not reading_s else "computing")
     several = found["units"] > 1
     best_s = found["ideal_s"] if several else max(reading_s, compute_s)
-    best = "fully overlapped" if several else "the longer one"
+    at_best = "if each were read while the one before it is computed" if several else "for the longer of the two"
     of = f" of {number(found['units'])} {plain(found['unit'])}" if several else ""
     hidden = min(1.0, found["both_s"] / reading_s)
     caption = (
         f"Measured {seconds(wall_s)}{of}, against {seconds(found['serial_s'])} for reading and computing one after the other and "
-        f"{seconds(best_s)} {'if each unit were read while the one before is computed' if several else 'for the longer of the two'}; "
-        f"up to {percent(hidden)} of the reading was hidden."
+        f"{seconds(best_s)} {at_best}; up to {percent(hidden)} of the reading was hidden"
     )
+
+    both = min(found["both_s"], reading_s, compute_s)
+    neither_s = max(0.0, wall_s - reading_s - compute_s + both)
+    if neither_s > NEITHER_SHARE * wall_s:
+        caption += f", and for {seconds(neither_s)} the run did neither"
 
     def draw(figure: FigureBase) -> None:
         axes = figure.add_subplot()
         factor, label = clock(max(wall_s, found["serial_s"]))
-        both = min(found["both_s"], reading_s, compute_s)
         parts = {
             "one after\nthe other": [("reading", reading_s), ("computing", compute_s)],
             "measured": [
                 ("reading", reading_s - both),
                 ("both", both),
                 ("computing", compute_s - both),
-                ("neither", max(0.0, wall_s - reading_s - compute_s + both)),
+                ("neither", neither_s),
             ],
-            best.replace(" ", "\n", 1): [("at best", best_s)],
+            "at best": [("", best_s)],
         }
-        shades = {"reading": "blue", "both": "purple", "computing": "green", "neither": "grey", "at best": "line"}
-        seen: set[str] = set()
+        shades = {"reading": "blue", "both": "purple", "computing": "green", "neither": "grey", "": "line"}
+        seen = {""}
         for place, row in enumerate(parts.values()):
             at = 0.0
             for what, time_s in row:
                 word = what if what not in seen else None
                 seen.add(what)
-                axes.barh([place], [time_s * factor], left=at * factor, height=0.6, color=colour(shades[what]), label=word)
+                axes.barh(
+                    [place], [time_s * factor], left=at * factor, height=0.6, color=colour(shades[what]), label=word
+                )
                 at += time_s
             axes.annotate(seconds(at), (at * factor, place), (4, 0), textcoords="offset points", va="center")
         axes.set_yticks(range(len(parts)), list(parts))
@@ -116,7 +127,7 @@ def overlap(summary: Summary) -> Plot | Missing:
         axes.grid(axis="x")
         legend(axes, 5)
 
-    return Plot("overlap", title, caption, draw)
+    return Plot("overlap", title, caption + ".", draw)
 
 
 def lifelines(summary: Summary) -> Plot | Missing:
@@ -128,7 +139,8 @@ def lifelines(summary: Summary) -> Plot | Missing:
     if not groups or end_s <= begin_s:
         return Missing(title, "tasks, reads or spans of threads")
     whole = begin_s <= 0.0 and end_s >= summary["wall_s"]
-    part = "the whole run" if whole else f"{seconds(end_s - begin_s)} from {seconds(begin_s)} on, in which much happened"
+    part = "the whole run" if whole else f"the {seconds(end_s - begin_s)} after {seconds(begin_s)}, where much happened"
+    looks = _looks(rows for _, rows in groups)
     caption = f"What {listed([name for name, _ in groups])} did, a line each, in {part}."
     heights = {name: _row_inches(name, len(rows)) for name, rows in groups}
     height = 1.1 + sum(heights[name] * len(rows) + 0.15 for name, rows in groups)
@@ -148,7 +160,7 @@ def lifelines(summary: Summary) -> Plot | Missing:
                 if each >= ROW_INCHES:
                     ticks.append((top + each / 2, plain(words, 18)))
                 for start, end, what in merged(spans, (end_s - begin_s) / PIXELS):
-                    text, shade = KINDS.get(what, SPAN)
+                    text, shade = looks.get(what, OTHERS)
                     kinds.setdefault(text, shade)
                     place = (start * factor, top + 0.1 * each, end * factor, top + 0.9 * each)
                     boxes.setdefault(shade, []).append(place)
@@ -170,10 +182,22 @@ def lifelines(summary: Summary) -> Plot | Missing:
     return Plot("lifelines", title, caption, draw, WIDE, height)
 
 
+def _looks(groups: Iterable[list[Row]]) -> dict[str, tuple[str, str]]:
+    """A word and a colour for each kind of span; the longest of those with names of their own have one, too."""
+    sums: dict[str, float] = {}
+    for start, end, what in (span for rows in groups for _, spans in rows for span in spans):
+        sums[what] = sums.get(what, 0.0) + end - start
+    looks = {what: KINDS[what] for what in sums if what in KINDS}
+    taken = {shade for _, shade in looks.values()}
+    free = [shade for shade in SPANS if shade not in taken]
+    named = sorted((what for what in sums if what not in KINDS), key=lambda what: -sums[what])
+    return looks | {what: (plain(what, 24), shade) for what, shade in zip(named, free, strict=False)}
+
+
 def _groups(found: Mapping[str, Any]) -> list[tuple[str, list[Row]]]:
     slots: dict[int, list[Span]] = {}
     for slot, start, end, _ in found["readers"]:
-        slots.setdefault(slot, []).append((start, end, "read"))
+        slots.setdefault(slot, []).append((start, end, READ))
     pictures: list[Row] = []
     for frame, start, end in sorted(found["frames"], key=lambda f: f[1]):
         # Pictures that are made at the same time lie below each other.
@@ -181,7 +205,7 @@ def _groups(found: Mapping[str, Any]) -> list[tuple[str, list[Row]]]:
         if free is None:
             free = (f"picture {frame}", [])
             pictures.append(free)
-        free[1].append((start, end, "picture"))
+        free[1].append((start, end, PICTURE))
     if any(len(spans) > 1 for _, spans in pictures):
         pictures = [("pictures" if n == 0 else "", spans) for n, (_, spans) in enumerate(pictures)]
     return [
@@ -226,4 +250,5 @@ def _fill(axes: Axes, boxes: Sequence[tuple[float, float, float, float]], shade:
         points += [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
     codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY] * len(boxes)
     shape = Path(points, codes)
-    axes.add_patch(PathPatch(shape, facecolor=colour(shade), edgecolor="none", rasterized=raster, antialiased=True))
+    # Not `add_patch`, which looks at every corner for limits that are set anyway.
+    axes.add_artist(PathPatch(shape, facecolor=colour(shade), edgecolor="none", rasterized=raster, antialiased=True))

@@ -5,6 +5,7 @@ It is light or dark as its reader's system is; figures take their colours from t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -37,8 +38,9 @@ SPAN_SHADES = ("blue", "green", "orange", "purple", "sky", "red", "grey")
 """Of phases, in turn."""
 
 _STYLE = """
-:root{color-scheme:light dark;--paper:#fff;--card:#f6f8fa;--sans:system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif;LIGHT}
-@media (prefers-color-scheme:dark){:root{--paper:#14181d;--card:#1c2229;DARK}}
+:root{color-scheme:light dark;--paper:#fff;--card:#f6f8fa;LIGHT;
+--sans:system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif}
+@media (prefers-color-scheme:dark){:root{--paper:#14181d;--card:#1c2229;DARK}svg image{filter:brightness(1.45)}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 var(--sans)}
 main{max-width:1200px;margin:0 auto;padding:24px 20px 60px}
@@ -47,6 +49,7 @@ h2{font-size:20px;margin:40px 0 12px}
 h3{font-size:16px;margin:0 0 2px}
 p{margin:0 0 8px}
 code{font:14px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;overflow-wrap:anywhere}
+.after{margin-top:12px}
 .muted,figcaption{color:var(--muted)}
 .verdict{background:var(--card);border-left:4px solid var(--blue);border-radius:6px;padding:16px 20px;margin:20px 0}
 .verdict ul{margin:0;padding-left:20px}.verdict li{margin:4px 0}.verdict li:first-child{font-weight:600}
@@ -60,7 +63,7 @@ th,td{text-align:left;padding:5px 14px 5px 0;border-bottom:1px solid var(--line)
 th{color:var(--muted);font-weight:500}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 td.name{overflow-wrap:anywhere;min-width:150px}
-.pair{display:grid;grid-template-columns:1fr 1fr;gap:0 40px}
+.pair{display:grid;grid-template-columns:1fr 1fr;gap:0 40px;align-items:start}
 .figures{display:grid;grid-template-columns:1fr 1fr;gap:20px}
 figure{margin:0;padding:14px 16px;background:var(--card);border-radius:6px;min-width:0}
 figure.wide{grid-column:1/-1}
@@ -69,7 +72,7 @@ figure svg{display:block;width:100%;height:auto}svg *{stroke-linejoin:round;stro
 summary{cursor:pointer;color:var(--muted);padding:6px 0}
 @media (max-width:860px){.figures,.pair{grid-template-columns:minmax(0,1fr)}main{padding:16px 12px 40px}
 h1{font-size:21px}.verdict{padding:12px 14px}figure{padding:12px 10px}
-figure svg{min-width:420px}figure.wide svg{min-width:760px}th,td{padding-right:10px}}
+figure.wide svg{min-width:760px}th,td{padding-right:10px}}
 @media print{figure,.verdict{break-inside:avoid}}
 """
 
@@ -109,7 +112,7 @@ def page(summary: Summary, said: Verdict | None = None, figures: Iterable[tuple[
 def fragment(said: Verdict) -> str:
     """The verdict alone, for notebooks, whose own style it takes."""
     light = {name: pair[0] for name, pair in COLOURS.items()}
-    rows = "".join(f"<li>{_e(line)}</li>" for line in said.lines)
+    rows = "".join(f"<li>{_prose(line)}</li>" for line in said.lines)
     bar = "".join(
         f'<span style="width:{100 * part.share:.2f}%;background:{light[shade]}"></span>'
         for part, shade in _shaded(said.where)
@@ -128,6 +131,12 @@ def _e(text: object) -> str:
     return escape(str(text), quote=True)
 
 
+def _prose(text: str) -> str:
+    """A sentence: numbers stay with their units, options look like options."""
+    bound = re.sub(r"(?<=\d) (?=(?:%|[KMGT]iB|bytes|m?s|h)(?!\w))", "\u00a0", text)
+    return re.sub(r"(?<!\S)(--[a-z-]+ [^\s:;,]+)", r"<code>\1</code>", _e(bound))
+
+
 def _shaded(parts: Sequence[Part]) -> list[tuple[Part, str]]:
     return [(part, SHADES.get(part.key) or SPAN_SHADES[n % len(SPAN_SHADES)]) for n, part in enumerate(parts)]
 
@@ -139,7 +148,7 @@ def _bar(title: str, parts: Sequence[Part]) -> str:
         return ""
     label = ", ".join(f"{part.what} {percent(part.share)}" for part, _ in shown)
     spans = "".join(
-        f'<span style="width:{100 * part.share:.2f}%;background:var(--{shade})" title="{_e(part.what)}: {percent(part.share)}"></span>'
+        f'<span style="width:{100 * part.share:.2f}%;background:var(--{shade})" title="{_e(part.what)}"></span>'
         for part, shade in shown
         if part.share >= LEAST_SHOWN
     )
@@ -152,20 +161,22 @@ def _bar(title: str, parts: Sequence[Part]) -> str:
 
 
 def _verdict(said: Verdict) -> str:
-    lines = "".join(f"<li>{_e(line)}</li>" for line in said.lines)
+    lines = "".join(f"<li>{_prose(line)}</li>" for line in said.lines)
     threads = said.where is not said.phases
-    bars = _bar("Where the time of the worker threads went" if threads else "Where the time of the run went", said.where)
+    bars = _bar(
+        "Where the time of the worker threads went" if threads else "Where the time of the run went", said.where
+    )
     if threads:
         bars += _bar("Phases of the run", said.phases)
     return f'<section class="verdict"><ul>{lines}</ul></section>{bars}'
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> str:
-    """Cells are HTML already; the first `names` columns are words, the others numbers."""
-    kinds = ["name" if n < names else "n" for n in range(len(heads))]
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], kinds: Sequence[str]) -> str:
+    """Cells are HTML already; `kinds` says of each column whether it is a `name` or a number (`n`)."""
     head = "".join(f'<th class="{kind}">{_e(text)}</th>' for kind, text in zip(kinds, heads, strict=True))
     body = "".join(
-        "<tr>" + "".join(f'<td class="{kind}">{cell}</td>' for kind, cell in zip(kinds, row, strict=True)) + "</tr>" for row in rows
+        "<tr>" + "".join(f'<td class="{kind}">{cell}</td>' for kind, cell in zip(kinds, row, strict=True)) + "</tr>"
+        for row in rows
     )
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
@@ -174,7 +185,9 @@ def _pairs(rows: Sequence[tuple[str, str]]) -> str:
     """Names and values in two columns, below each other where there is no room."""
     half = (len(rows) + 1) // 2
     tables = [
-        "<table><tbody>" + "".join(f'<tr><th>{_e(name)}</th><td class="n">{value}</td></tr>' for name, value in part) + "</tbody></table>"
+        "<table><tbody>"
+        + "".join(f'<tr><th>{_e(name)}</th><td class="n">{value}</td></tr>' for name, value in part)
+        + "</tbody></table>"
         for part in (rows[:half], rows[half:])
         if part
     ]
@@ -185,10 +198,10 @@ def _advice(summary: Summary) -> str:
     rows = [
         [
             f"<code>{_e(change['change'])}</code>",
-            _e(change["why"]),
-            seconds(change["predicted_s"]),
             seconds(change["saving_s"]),
             percent(change["saving_share"]),
+            seconds(change["predicted_s"]),
+            _e(change["why"]),
         ]
         for change in summary["advice"]
     ]
@@ -197,8 +210,8 @@ def _advice(summary: Summary) -> str:
     note = "Each by itself, by a model that runs the log again with other means; changes together do not simply add up."
     return (
         "<h2>What would help</h2>"
-        + _table(["change", "why", "the run would take", "saving", "of the run"], rows, 2)
-        + f'<p class="muted">{note}</p>'
+        + _table(["change", "saves", "of the run", "which would take", "why"], rows, ("name", "n", "n", "n", "name"))
+        + f'<p class="muted after">{note}</p>'
     )
 
 
@@ -237,7 +250,7 @@ def _numbers(summary: Summary) -> str:
 def _figure(plot: Plot, drawn: str) -> str:
     wide = ' class="wide"' if plot.is_wide else ""
     return (
-        f"<figure{wide}><h3>{_e(plot.title)}</h3><figcaption>{_e(plot.caption)}</figcaption>"
+        f"<figure{wide}><h3>{_e(plot.title)}</h3><figcaption>{_prose(plot.caption)}</figcaption>"
         f'<div class="scroll">{drawn}</div></figure>\n'
     )
 
@@ -249,7 +262,7 @@ def _not_shown(missing: Sequence[Missing]) -> str:
     for plot in missing:
         whys.setdefault(plot.why, []).append(plot.title)
     said = "; ".join(f"{', '.join(titles)} (no {why})" for why, titles in whys.items())
-    return f'<p class="muted">Not shown: {_e(said)}.</p>'
+    return f'<p class="muted after">Not shown: {_e(said)}.</p>'
 
 
 def _folded(title: str, table: str, rows: int) -> str:
@@ -278,10 +291,21 @@ def _arrays(arrays: Sequence[Mapping[str, Any]]) -> str:
                 number(a["read_again"]),
             ]
         )
-    heads = ["array", "role", "steps", "pages touched", "share", "bytes touched", "faults", "pages that came", "came again"]
+    heads = [
+        "array",
+        "role",
+        "steps",
+        "pages touched",
+        "share",
+        "bytes touched",
+        "faults",
+        "pages that came",
+        "came again",
+    ]
+    kinds = ["name" if head in ("array", "role") else "n" for head in heads]
     rest = len(largest) - len(rows)
     more = f'<p class="muted">And {count(rest, "array")} of which less was touched.</p>' if rest else ""
-    return _folded("Arrays", _table(heads, rows, 2) + more, len(rows))
+    return _folded("Arrays", _table(heads, rows, kinds) + more, len(rows))
 
 
 def _sources(sources: Sequence[Mapping[str, Any]]) -> str:
@@ -291,7 +315,9 @@ def _sources(sources: Sequence[Mapping[str, Any]]) -> str:
         [_e(plain(s["name"], LONGEST_NAME)), number(s["reads"]), format_bytes(s["bytes"]), seconds(s["mean_us"] * 1e-6)]
         for s in sources[:MOST_ROWS]
     ]
-    return _folded("Sources", _table(["source", "reads", "bytes", "mean time of a read"], rows), len(rows))
+    return _folded(
+        "Sources", _table(["source", "reads", "bytes", "mean time of a read"], rows, ("name", "n", "n", "n")), len(rows)
+    )
 
 
 def _conditions(summary: Summary) -> str:
@@ -304,6 +330,9 @@ def _conditions(summary: Summary) -> str:
     rows += [("memory limit", format_bytes(limit) if limit else None)]
     base = stats.get("base_bytes")
     rows += [("memory before the run", format_bytes(base) if base else None)]
-    rows += [("form of the log", forms.get(summary["form"], summary["form"])), ("log", plain(str(summary["file"]), LONGEST_NAME))]
+    rows += [
+        ("form of the log", forms.get(summary["form"], summary["form"])),
+        ("log", plain(str(summary["file"]), LONGEST_NAME)),
+    ]
     shown = [(name, _e(plain(str(value)))) for name, value in rows if value is not None]
     return "<h2>Conditions</h2>" + _pairs(shown)

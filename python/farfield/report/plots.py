@@ -16,10 +16,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from farfield.report.amounts import Summary, seconds
+from farfield.report.amounts import Summary, plain, seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import FigureBase
 
 COLOURS = {
@@ -40,6 +41,8 @@ ROLES = {"grid": "blue", "solution": "red", "derived": "purple", "index": "grey"
 NARROW, WIDE = 6.0, 12.4
 """Inches. Two narrow figures lie beside each other on a page."""
 HEIGHT = 3.1
+NEAR_LIMIT = 3.0
+"""A limit further above what was used would press a picture flat: it is said, not drawn."""
 PNG_DPI = 110
 RASTER_DPI = 160
 """Of what is too much to draw line by line."""
@@ -77,19 +80,19 @@ Maker = Callable[[Summary], Plot | Missing]
 
 def plots(summary: Summary) -> list[Plot | Missing]:
     """All figures, in the order in which a report has them."""
-    from farfield.report import lifelines, pages, reads
+    from farfield.report import lifelines, paging, reads
 
     makers: list[Maker] = [
         lifelines.use,
         lifelines.overlap,
-        pages.history,
-        pages.rate,
-        pages.memory,
+        paging.history,
+        paging.rate,
+        paging.memory,
         reads.latency,
         reads.waiting,
         reads.depth,
-        pages.working_set,
-        pages.by_array,
+        paging.working_set,
+        paging.by_array,
         reads.by_source,
         lifelines.lifelines,
     ]
@@ -107,7 +110,7 @@ def style(salt: str) -> Iterator[None]:
     import matplotlib
 
     ink, muted, line = colour("ink"), colour("muted"), colour("line")
-    settings = {
+    settings: Any = {
         "svg.fonttype": "none",
         "svg.hashsalt": salt,
         "path.simplify": True,
@@ -133,6 +136,8 @@ def style(salt: str) -> Iterator[None]:
         "legend.frameon": False,
         "legend.fontsize": 9.0,
         "figure.facecolor": "none",
+        "figure.constrained_layout.w_pad": 0.08,
+        "figure.constrained_layout.h_pad": 0.06,
         "lines.linewidth": 1.4,
     }
     with warnings.catch_warnings(), matplotlib.rc_context(settings):
@@ -161,17 +166,25 @@ def _inlined(text: str, plot: Plot) -> str:
     view = re.search(r'viewBox="([^"]*)"', text)
     body = text[text.index(">", text.index("<svg")) + 1 : text.rindex("</svg>")]
     body = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->|<style\b.*?</style>", "", body, flags=re.DOTALL)
-    body = re.sub(r'\bid="', f'id="{plot.name}-', body)
-    body = body.replace("url(#", f"url(#{plot.name}-").replace('xlink:href="#', f'href="#{plot.name}-')
-    body = body.replace("xlink:href=", "href=")
-    for name, (light, _) in COLOURS.items():
-        body = body.replace(light, f"var(--{name})")
-    body = re.sub(r"'DejaVu Sans'[^;\"<]*", "var(--sans)", body)
-    # A hundredth of a point is less than anyone sees, and a third of the bytes.
-    body = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), body)
+    # Only what stands within tags: a name of the log may look like any of it.
+    body = re.sub(r"<[^>]*>", lambda tag: _page_tag(tag[0], plot.name), body)
     label = escape(f"{plot.title}. {plot.caption}", quote=True)
     box = view[1] if view else "0 0 1 1"
     return f'<svg viewBox="{box}" role="img" aria-label="{label}">{body.strip()}</svg>'
+
+
+def _page_tag(tag: str, name: str) -> str:
+    tag = re.sub(r'\bid="', f'id="{name}-', tag)
+    tag = (
+        tag.replace("url(#", f"url(#{name}-")
+        .replace('xlink:href="#', f'href="#{name}-')
+        .replace("xlink:href=", "href=")
+    )
+    for shade, (light, _) in COLOURS.items():
+        tag = tag.replace(light, f"var(--{shade})")
+    tag = re.sub(r"'DejaVu Sans'[^;\"]*", "var(--sans)", tag)
+    # A hundredth of a point is less than anyone sees, and a third of the bytes.
+    return re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), tag)
 
 
 def png(found: Sequence[Plot], title: str, lines: Sequence[str]) -> bytes:
@@ -189,13 +202,14 @@ def png(found: Sequence[Plot], title: str, lines: Sequence[str]) -> bytes:
     with style("sheet"):
         sheet = Figure(figsize=(WIDE + 0.2, sum(heights)), layout="constrained", facecolor="white")
         parts = sheet.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
-        parts[0].text(0.01, 1.0 - 0.1 / heights[0], title, fontsize=13, weight="bold", va="top")
+        parts[0].text(0.008, 1.0 - 0.1 / heights[0], plain(title, 120), fontsize=13, weight="bold", va="top")
         below = 1.0 - 0.42 / heights[0]
-        parts[0].text(0.01, below, "\n".join(words), fontsize=9.5, va="top", linespacing=1.35)
+        parts[0].text(0.008, below, "\n".join(words), fontsize=9.5, va="top", linespacing=1.35)
         for row, part in zip(rows, parts[1:], strict=True):
             wide = row[0].is_wide
             for plot, place in zip(row, [part] if wide else part.subfigures(1, 2), strict=False):
-                place.suptitle(plot.title, x=0.02, ha="left", fontsize=11, weight="bold")
+                left = 0.1 / (WIDE if wide else NARROW)
+                place.suptitle(plot.title, x=left, ha="left", fontsize=11, weight="bold")
                 plot.draw(place)
         out = io.BytesIO()
         sheet.savefig(out, format="png", dpi=PNG_DPI, facecolor="white", metadata={"Software": None})
@@ -237,8 +251,21 @@ def over_time(axes: Axes, summary: Summary, label: str) -> list[float]:
 def legend(axes: Axes, columns: int = 4, **more: Any) -> None:
     """A legend above the axes, where it covers nothing."""
     axes.legend(
-        loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=columns, borderaxespad=0.2, handlelength=1.4, columnspacing=1.2, **more
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncols=columns,
+        borderaxespad=0.2,
+        handlelength=1.4,
+        columnspacing=1.2,
+        **more,
     )
+
+
+def ticks(axis: Axis, most: int, whole: bool = False) -> None:
+    """At most so many steps between labels, of whole numbers if these count something."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(nbins=most, steps=[1, 2, 2.5, 5, 10], integer=whole))
 
 
 def log_times(axes: Axes, low_s: float, high_s: float, which: str = "y") -> None:

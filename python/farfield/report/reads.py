@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from farfield.report.amounts import Summary, number, percent, plain, seconds
-from farfield.report.pages import MOST_BARS, bars_height, bars_of
-from farfield.report.plots import Missing, Plot, clock, colour, legend, log_times, over_time
+from farfield.report.paging import MOST_BARS, add_others, bars_height, bars_of
+from farfield.report.plots import NEAR_LIMIT, Missing, Plot, clock, colour, legend, log_times, over_time, ticks
 from farfield.sizes import count, format_bytes
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ LEAST_US = 0.5
 """Times that are told as 0 microseconds are shown as this: an axis in powers of ten has no zero."""
 FEW_SECONDS = 3
 """Below this there is no course to show."""
-NEAR_LIMIT = 3.0
-"""A limit further above what was used would press the picture flat: it is said, not drawn."""
 
 
 def latency(summary: Summary) -> Plot | Missing:
@@ -37,7 +35,7 @@ def latency(summary: Summary) -> Plot | Missing:
 
 def waiting(summary: Summary) -> Plot | Missing:
     """How long tasks waited for pages."""
-    return _times(summary, "waiting", "Waiting time of tasks", "times that a task waited", "waits")
+    return _times(summary, "waiting", "Waiting time of tasks", "waits of tasks", "waits")
 
 
 def _times(summary: Summary, key: str, title: str, what: str, unit: str) -> Plot | Missing:
@@ -46,13 +44,13 @@ def _times(summary: Summary, key: str, title: str, what: str, unit: str) -> Plot
     if whole is None or not found["histogram"]:
         return Missing(title, what)
     caption = (
-        f"Of {number(whole['count'])} {what}, half took at most {seconds(whole['p50_us'] * 1e-6)}, 99 % at most "
+        f"Of {number(whole['count'])} {what} half took at most {seconds(whole['p50_us'] * 1e-6)}, 99 % at most "
         f"{seconds(whole['p99_us'] * 1e-6)}; the longest {seconds(whole['max_us'] * 1e-6)}."
     )
     rows = found["seconds"]
 
     def draw(figure: FigureBase) -> None:
-        low = max(min(whole["min_us"], found["histogram"][0][0] or LEAST_US), LEAST_US) * 1e-6
+        low = max(whole["min_us"], LEAST_US) * 1e-6
         high = max(whole["max_us"], LEAST_US) * 1e-6
         if len(rows) < FEW_SECONDS:
             axes = figure.add_subplot()
@@ -89,11 +87,11 @@ def _histogram(axes: Axes, histogram: list[list[float]], unit: str, *, upright: 
     if upright:
         axes.bar(lows, counts, widths, align="edge", color=colour("grey"), alpha=0.7)
         axes.set_ylabel(unit)
-        axes.yaxis.get_major_locator().set_params(integer=True, nbins=6)
+        ticks(axes.yaxis, 6, whole=True)
     else:
         axes.barh(lows, counts, widths, align="edge", color=colour("grey"), alpha=0.7)
         axes.set_xlabel(unit)
-        axes.xaxis.get_major_locator().set_params(integer=True, nbins=2)
+        ticks(axes.xaxis, 2, whole=True)
 
 
 def depth(summary: Summary) -> Plot | Missing:
@@ -130,19 +128,34 @@ def by_source(summary: Summary) -> Plot | Missing:
         return Missing(title, "reads")
     shown, rest = sources[:MOST_BARS], sources[MOST_BARS:]
     whole = sum(s["bytes"] for s in sources)
-    caption = (
-        f"{format_bytes(whole)} from {count(len(sources), 'source')}, beside how many reads each took and how long these were on average."
-    )
-    bars = [(plain(s["name"], 28), s["bytes"], _words(s["reads"], s["mean_us"]), "blue") for s in shown]
-    if rest:
-        reads = sum(s["reads"] for s in rest)
-        mean_us = sum(s["mean_us"] * s["reads"] for s in rest) / max(1, reads)
-        bars.append((count(len(rest), "other"), sum(s["bytes"] for s in rest), _words(reads, mean_us), "grey"))
+    caption = f"{format_bytes(whole)} from {count(len(sources), 'source')}, beside how many reads that took and their mean time."
+    # What all names begin with tells nothing apart.
+    common = _folder([s["name"] for s in sources])
+    if common:
+        caption += f" All names begin with {plain(common, 60)}."
+    names = [plain(s["name"].removeprefix(common), 30) for s in shown]
+    bars = [(name, s["bytes"], _words(s["reads"], s["mean_us"]), "blue") for name, s in zip(names, shown, strict=True)]
+    reads = sum(s["reads"] for s in rest)
+    mean_us = sum(s["mean_us"] * s["reads"] for s in rest) / max(1, reads)
+    caption += add_others(bars, len(rest), sum(s["bytes"] for s in rest), _words(reads, mean_us))
 
     def draw(figure: FigureBase) -> None:
         bars_of(figure.add_subplot(), bars, "read")
 
     return Plot("sources", title, caption, draw, height=bars_height(len(bars)))
+
+
+def _folder(names: Sequence[str]) -> str:
+    """What several names have in common, up to a slash. They may be addresses: those are no paths.
+
+    >>> _folder(["a/b/c1", "a/b/c2"]), _folder(["a/b"]), _folder(["x1", "x2"])
+    ('a/b/', '', '')
+    """
+    if len(names) < 2:
+        return ""
+    low, high = min(names), max(names)
+    same = next((n for n, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
+    return low[: low.rfind("/", 0, same) + 1]
 
 
 def _words(reads: int, mean_us: float) -> str:

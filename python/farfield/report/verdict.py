@@ -26,20 +26,27 @@ PARTS = {
     "other_s": "other work",
 }
 """What worker threads do, by the keys of a summary, in the order in which it is shown."""
-LEAST_SHARE = 0.01
-"""Parts of the threads' time below this are not worth a word in a sentence."""
+BOUND_BY = {
+    "compute_s": "computing",
+    "wait_reads_s": "reading",
+    "wait_memory_s": "memory",
+    "decode_s": "decoding",
+    "derive_s": "making derived pages",
+}
+LEAST_SHARE = 0.0095
+"""Parts of the threads' time below this, which rounds to 1 %, are not worth a word in a sentence."""
 BOUND_SHARE = 0.5
 """A run is bound by what takes at least this share of its threads' time."""
 AGAIN_SHARE = 0.1
 """Pages that came a second time are worth a word above this share."""
 TIGHT_SHARE = 0.05
 """Threads that wait for memory are worth a word above this share of their time."""
-ROOMY_SHARE = 0.5
-"""A limit of which less was used is worth a word."""
 TRUST_SHARE = 0.25
 """By how much the model may miss the run as it was before a word warns of it."""
 COVERS_SHARE = 0.95
 """A model that rests on less of the log says so."""
+COVERED_SHARE = 0.7
+"""Worker threads that were at work for less of a run do not stand for it."""
 MOST_ADVICE = 3
 """Changes that sentences name."""
 
@@ -98,7 +105,7 @@ def verdict(summary: Summary) -> Verdict:
     where = _where(summary) or phases
     lines = [
         *_cut_off(summary),
-        *_headline(summary, where, where is not phases),
+        *_headline(summary, where, phases),
         *_advice(summary, where),
         *_reading(summary),
         *_overlap(summary),
@@ -165,30 +172,40 @@ def _cut_off(summary: Summary) -> Iterator[str]:
         yield f"{format_bytes(summary['lost_bytes'])} of the log could not be read and are left out."
 
 
-def _headline(summary: Summary, where: Sequence[Part], threads: bool) -> Iterator[str]:
+def _headline(summary: Summary, where: Sequence[Part], phases: Sequence[Part]) -> Iterator[str]:
     wall_s = summary["wall_s"] or 0.0
     if not summary["events"] or wall_s <= 0.0:
         yield "The log holds nothing that took time."
         return
     took = f"The run took {seconds(wall_s)}" if summary["whole"] else f"The log covers {seconds(wall_s)}"
-    told = sorted((part for part in where if part.share >= LEAST_SHARE), key=lambda part: -part.share)
-    if not told:
+    if not where:
         yield f"{took}; no thread told what it did, so that nothing can be said of where its time went."
         return
-    if not threads:
-        parts = listed([f"{percent(p.share)} {p.what} ({seconds(p.time_s)})" for p in told])
-        yield f"{took}, with no worker threads: {parts}."
+    named = [part for part in phases if part.key == "span" and part.share >= LEAST_SHARE]
+    if named:
+        together = ", some of it at the same time" if sum(part.time_s for part in phases) > 1.01 * wall_s else ""
+        without = ", without worker threads" if where is phases else ""
+        yield f"{took}{without}: {listed([f'{p.what} {seconds(p.time_s)}' for p in named])}{together}."
+    if where is phases:
         return
-    workers, thread_s = workers_of(summary), sum(part.time_s for part in where)
-    of = f"the time of its {count(workers, 'worker thread')}" if workers > 1 else "its worker thread's time"
-    first, rest = told[0], told[1:]
-    parts = [f"{percent(first.share)} went into {first.what}", *(f"{percent(p.share)} into {p.what}" for p in rest)]
-    yield f"{took}. Of {of} ({seconds(thread_s)}) {listed(parts)}."
-    if workers and thread_s < 0.7 * workers * wall_s:
-        yield (
-            f"The worker threads were at work for about {seconds(thread_s / workers)} of that; the rest is opening, writing, "
-            "and what other threads did."
-        )
+    workers, thread_s = max(1, workers_of(summary)), sum(part.time_s for part in where)
+    its = f"its {count(workers, 'worker thread')}" if workers > 1 else "its worker thread"
+    told = sorted((part for part in where if part.share >= LEAST_SHARE), key=lambda part: -part.share)
+    parts = listed([f"{percent(p.share)}{' went' if n == 0 else ''} into {p.what}" for n, p in enumerate(told)])
+    if _covers(summary, where):
+        yield f"{'' if named else took + '. '}Of the time of {its} ({seconds(thread_s)}) {parts}."
+        return
+    if not named:
+        yield f"{took}; opening, writing and what other threads did is most of it."
+    were = "was" if workers == 1 else "were"
+    yield f"{its[0].upper() + its[1:]} {were} at work for about {seconds(thread_s / workers)} of that: {parts}."
+
+
+def _covers(summary: Summary, where: Sequence[Part]) -> bool:
+    """Whether what worker threads did says what the run did."""
+    return sum(part.time_s for part in where) >= COVERED_SHARE * max(1, workers_of(summary)) * (
+        summary["wall_s"] or 0.0
+    )
 
 
 def _advice(summary: Summary, where: Sequence[Part]) -> Iterator[str]:
@@ -205,7 +222,8 @@ def _advice(summary: Summary, where: Sequence[Part]) -> Iterator[str]:
             yield "What other means would change cannot be said: the log does not tell the turns of tasks."
         return
     if not advice and measured_s > 0.0:
-        yield f"{_bound(where)} no change of readers, workers or memory that was tried on the model would save 2 % of its time."
+        tried = "no change of readers, workers or memory that was tried on the model would save 2 % of it"
+        yield f"{_bound(where, _covers(summary, where))} {tried}."
     predicted_s = model.get("predicted_s") or 0.0
     if advice and measured_s > 0.0 and abs(predicted_s - measured_s) > TRUST_SHARE * measured_s:
         yield (
@@ -217,15 +235,14 @@ def _advice(summary: Summary, where: Sequence[Part]) -> Iterator[str]:
         yield f"The model rests on the first {percent(covers)} of the log."
 
 
-def _bound(where: Sequence[Part]) -> str:
+def _bound(where: Sequence[Part], covers: bool) -> str:
+    what = "the run" if covers else "the worker threads"
     most = max(where, key=lambda part: part.share, default=None)
-    if most is None or most.share < BOUND_SHARE or most.key not in PARTS:
-        return "No single thing held the run up:"
-    by = {"compute_s": "computing", "wait_reads_s": "its source", "wait_memory_s": "memory", "decode_s": "decoding"}
-    by["derive_s"] = "making derived pages"
-    if most.key not in by:
-        return "No single thing held the run up:"
-    return f"The run was bound by {by[most.key]} ({percent(most.share)} of its threads' time):"
+    if most is None or most.share < BOUND_SHARE or most.key not in BOUND_BY:
+        return f"No single thing held {what} up:"
+    were = "The run was" if covers else "The worker threads were"
+    whose = "of its threads' time" if covers else "of their time"
+    return f"{were} bound by {BOUND_BY[most.key]}, {percent(most.share)} {whose}:"
 
 
 def _reading(summary: Summary) -> Iterator[str]:
@@ -263,8 +280,8 @@ def _memory(summary: Summary, where: Sequence[Part]) -> Iterator[str]:
         evicted = total(summary, "evictions")
         if evicted:
             text += f"; {count(evicted, 'page')} had to make room for others"
-        elif peak < ROOMY_SHARE * limit:
-            text += "; nothing had to make room, so that a smaller limit would have done"
+        else:
+            text += "; no page had to make room for others"
         yield text + "."
     starved = next((part for part in where if part.key == "wait_memory_s"), None)
     if starved is not None and starved.share >= TIGHT_SHARE:
@@ -289,7 +306,9 @@ def _again(summary: Summary) -> Iterator[str]:
     again, published = sum(a["read_again"] for a in read), sum(a["published"] for a in read)
     if not published or again < AGAIN_SHARE * published:
         return
-    text = f"{count(again, 'page')} of {number(published)} that came ({percent(again / published)}) had been here before"
+    text = (
+        f"{count(again, 'page')} of {number(published)} that came ({percent(again / published)}) had been here before"
+    )
     limit = peak_of(summary)[1]
     if total(summary, "evictions"):
         of = f" of {format_bytes(limit)}" if limit else ""

@@ -72,6 +72,14 @@ impl RunLog {
         self.log.note(json);
     }
 
+    /// Writes what there is, so that the log can be read while the run goes on.
+    ///
+    /// # Errors
+    /// [`FieldError`] when it cannot be written.
+    pub fn flush(&self) -> Result<(), FieldError> {
+        self.log.flush().map_err(|e| FieldError::output(format!("{}: {e}", self.path.display()), &e))
+    }
+
     /// Ends the log, and makes of it what its name says. `watch` is told how much of that is done. Twice is fine.
     ///
     /// # Errors

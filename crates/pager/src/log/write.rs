@@ -88,6 +88,19 @@ impl EventLog {
         self.lock().add(at_us, thread, event);
     }
 
+    /// Writes what there is, so that it can be read while the run goes on.
+    ///
+    /// # Errors
+    /// The first error of any write since the log was created.
+    pub fn flush(&self) -> io::Result<()> {
+        let mut i = self.lock();
+        i.flush();
+        match &i.error {
+            Some(e) => Err(io::Error::new(e.kind(), e.to_string())),
+            None => Ok(()),
+        }
+    }
+
     /// Writes what is left and ends the log. Later events are dropped. Twice is fine.
     ///
     /// # Errors
@@ -129,7 +142,13 @@ impl Inside {
             self.named.resize(place + 1, false);
         }
         self.named[place] = true;
-        let name: Arc<str> = std::thread::current().name().unwrap_or("caller").into();
+        // SAFETY: both only ask.
+        let first = unsafe { libc::gettid() == libc::getpid() };
+        let name: Arc<str> = match std::thread::current().name() {
+            Some(name) => name.into(),
+            None if first => "caller".into(),
+            None => format!("thread {thread}").into(),
+        };
         self.add(at_us, thread, &Event::Thread { name });
     }
 

@@ -163,7 +163,9 @@ impl Flows {
                     self.fed(at_us);
                 }
             }
-            Event::Publish { used, .. } | Event::Squeeze { used, .. } => self.note_used(at_us, *used),
+            Event::Publish { used, .. } | Event::Squeeze { used, .. } | Event::Charged { used, ok: true, .. } => {
+                self.note_used(at_us, *used)
+            }
             Event::Full { .. } => {
                 self.starved.get_or_insert(at_us);
             }

@@ -18,8 +18,6 @@ const FRAMES: usize = 10_000;
 #[derive(Default)]
 struct Line {
     spans: Vec<(u64, u64, Arc<str>)>,
-    /// Until when it is known, and what it is doing since.
-    until: Option<(u64, &'static str)>,
 }
 
 impl Line {
@@ -34,6 +32,8 @@ pub(super) struct Lifelines {
     from: u64,
     to: u64,
     tasks: BTreeMap<u64, Line>,
+    /// What tasks that no thread has are doing, and since when.
+    pending: HashMap<u64, (u64, &'static str)>,
     threads: BTreeMap<u32, Line>,
     names: BTreeMap<u32, Arc<str>>,
     /// Reads in flight: slot, begin, bytes.
@@ -51,6 +51,7 @@ impl Lifelines {
             from,
             to,
             tasks: BTreeMap::new(),
+            pending: HashMap::new(),
             threads: BTreeMap::new(),
             names: scan.threads.iter().map(|(n, t)| (*n, t.name.clone())).collect(),
             reads: HashMap::new(),
@@ -103,24 +104,38 @@ impl Lifelines {
     }
 
     fn task(&mut self, at: u64, task: u64, did: Did, took_us: u64) {
-        if at < self.from || at.saturating_sub(took_us) > self.to {
-            return;
+        let since = at.saturating_sub(took_us);
+        let before = self.pending.remove(&task);
+        match did {
+            Did::Wait => drop(self.pending.insert(task, (at, "wait"))),
+            Did::Turn => drop(self.pending.insert(task, (at, "turn"))),
+            Did::End => {}
         }
-        if !self.tasks.contains_key(&task) && self.tasks.len() >= TASKS {
+        if at < self.from || since > self.to || !self.shows(task, since) {
             return;
         }
         let (from, to) = (self.from, self.to);
         let line = self.tasks.entry(task).or_default();
-        let since = at.saturating_sub(took_us);
-        if let Some((until, what)) = line.until {
+        if let Some((until, what)) = before {
             line.add(until.max(from), since.min(to), what.into());
         }
         line.add(since.max(from), at.min(to), "run".into());
-        line.until = match did {
-            Did::Wait => Some((at, "wait")),
-            Did::Turn => Some((at, "turn")),
-            Did::End => None,
-        };
+    }
+
+    /// Whether a task is one of those that are shown. They begin all over the part that is: the first ones may be done soon.
+    fn shows(&self, task: u64, since: u64) -> bool {
+        let gone = since.saturating_sub(self.from) as f64 / (self.to - self.from).max(1) as f64;
+        let by_now = 1 + (gone * (TASKS - 1) as f64) as usize;
+        self.tasks.contains_key(&task) || self.tasks.len() < by_now.min(TASKS)
+    }
+
+    /// When all events were told: what shown tasks were doing beyond the part that is shown.
+    pub(super) fn end(&mut self) {
+        for (task, line) in &mut self.tasks {
+            if let Some((until, what)) = self.pending.get(task) {
+                line.add((*until).max(self.from), self.to, (*what).into());
+            }
+        }
     }
 
     pub(super) fn frames(&self) -> Value {

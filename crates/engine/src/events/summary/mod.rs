@@ -43,6 +43,7 @@ pub fn summarise(path: &Path, watch: &mut dyn FnMut(&str, f64, f64) -> bool) -> 
         lifelines.event(at, thread, event);
     })?;
     flows.end(scan.last_us);
+    lifelines.end();
     let mut series = flows.series();
     series.extend(threads.series());
     let kinds: Map<String, Value> = scan.kinds.iter().map(|(kind, n)| ((*kind).to_owned(), json!(n))).collect();

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from farfield.report.amounts import Summary, number, percent, plain
-from farfield.report.plots import ROLES, WIDE, Missing, Plot, colour, edges, legend, over_time
+from farfield.report.plots import NEAR_LIMIT, ROLES, WIDE, Missing, Plot, colour, edges, legend, over_time, ticks
 from farfield.report.verdict import peak_of, total
 from farfield.sizes import count, format_bytes
 
@@ -34,8 +34,8 @@ def history(summary: Summary) -> Plot | Missing:
     roles = [role for role in ROLES if any(a["role"] == role and a["faults"] for a in summary["arrays"])]
     many = len(summary["arrays"])
     caption = (
-        f"Each spot is one or more of {count(faults, 'page fault')}: when, and in which of the {number(summary['history']['pages'])} "
-        f"pages of {count(many, 'array')}, of whatever time step; the denser, the more."
+        f"Each spot is one or more of {count(faults, 'page fault')}: when, and in which of the "
+        f"{number(summary['history']['pages'])} pages of {count(many, 'array')}, of whatever time step; the denser, the more."
     )
 
     def draw(figure: FigureBase) -> None:
@@ -89,6 +89,8 @@ def _densities(counts: Sequence[Sequence[int]], roles: Sequence[str]) -> Any:
 
 def _name_rows(axes: Axes, summary: Summary, rows: int) -> None:
     """Names of arrays, or of zones, where they fit; else numbers of pages."""
+    from matplotlib.ticker import MaxNLocator
+
     arrays, pages = summary["arrays"], summary["history"]["pages"]
     by_array = _spans([a["name"] for a in arrays], [a["first"] for a in arrays], rows)
     by_zone = _spans([a["zone"] for a in arrays], [a["first"] for a in arrays], rows)
@@ -102,8 +104,8 @@ def _name_rows(axes: Axes, summary: Summary, rows: int) -> None:
                 if start and len(spans) <= 64:
                     axes.axhline(start, color=colour("line"), linewidth=0.6, zorder=0)
             return
-    places = [rows * n / 4 for n in range(5)]
-    axes.set_yticks(places, [f"{pages * n / 4:,.0f}" for n in range(5)])
+    round_pages = [n for n in MaxNLocator(nbins=5, integer=True).tick_values(0, pages) if n <= pages]
+    axes.set_yticks([n * rows / max(1, pages) for n in round_pages], [f"{n:,.0f}" for n in round_pages])
     axes.set_ylabel("page")
 
 
@@ -159,22 +161,27 @@ def memory(summary: Summary) -> Plot | Missing:
     title = "Memory"
     used, limits = summary["series"]["used_bytes"], summary["series"]["limit_bytes"]
     if not any(used):
-        return Missing(title, "words on memory")
+        return Missing(title, "memory in the log")
     peak, limit = peak_of(summary)
+    most = max(filter(None, used))
+    near = any(limits) and max(limits) <= NEAR_LIMIT * most
     of = f" of a limit of {format_bytes(limit)}" if limit else ""
-    caption = f"The most bytes in the ledger in each moment: {format_bytes(peak)}{of} at most."
+    far = ", which is far above the picture" if limit and not near else ""
+    caption = f"The most bytes in the ledger in each moment: {format_bytes(most)} at most{of}{far}"
+    # The log tells it when pages come and go; what else is charged in between only the run itself knows.
+    caption += f"; between those moments up to {format_bytes(peak)}." if peak > 1.02 * most else "."
 
     def draw(figure: FigureBase) -> None:
         axes = figure.add_subplot()
-        most = max(filter(None, [*used, *limits]))
-        scale, unit = next((2.0**n, u) for n, u in ((30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "bytes")) if most >= 2.0**n)
+        top = max(most, *limits) if near else most
+        scale, unit = unit_of(top)
         at = over_time(axes, summary, f"memory [{unit}]")
         values = [math.nan if u is None else u / scale for u in used]
         axes.stairs(values, at, fill=True, color=colour("sky"), alpha=0.7, label="in use")
-        if any(limits):
+        if near:
             bounds = [b / scale if b else math.nan for b in limits]
             axes.stairs(bounds, at, baseline=None, color=colour("red"), linewidth=1.6, label="limit")
-        axes.set_ylim(0, most / scale * 1.08)
+        axes.set_ylim(0, top / scale * 1.08)
         legend(axes)
 
     return Plot("memory", title, caption, draw)
@@ -196,14 +203,14 @@ def working_set(summary: Summary) -> Plot | Missing:
             for kind in ("grid", "solution"):
                 values = [s[f"{kind}_{key}"] * scale for s in steps]
                 if any(values):
-                    _by_step(axes, steps, values, kind, still and kind == "grid")
+                    _by_step(axes, steps, values, kind, still)
             axes.set_ylim(bottom=0)
             axes.grid(axis="y")
             axes.set_ylabel("pages touched" if key == "touched" else "share of pages [%]")
-            axes.yaxis.get_major_locator().set_params(nbins=6)
+            ticks(axes.yaxis, 6)
             if len(steps) > 1:
                 axes.set_xlabel("time step")
-                axes.xaxis.get_major_locator().set_params(integer=True, nbins=5)
+                ticks(axes.xaxis, 5, whole=True)
             else:
                 axes.set_xlim(-0.8, 1.8)
         if len(steps) > 1:
@@ -217,15 +224,16 @@ def _working_set_caption(steps: Sequence[Mapping[str, Any]], still: bool) -> str
     grid = [s["grid_touched"] for s in steps if s["grid_touched"]]
     if len(steps) == 1:
         step = steps[0]
-        return (
-            f"Of time step {step['step']} the run touched {count(step['grid_touched'], 'page')} of the grid "
-            f"({percent(step['grid_share'])}) and {number(step['solution_touched'])} of the solution ({percent(step['solution_share'])})."
-        )
+        grid_words = f"{count(step['grid_touched'], 'page')} of the grid ({percent(step['grid_share'])})"
+        solution_words = f"{number(step['solution_touched'])} of the solution ({percent(step['solution_share'])})"
+        return f"Of time step {step['step']} the run touched {grid_words} and {solution_words}."
     parts = []
     if solution:
         parts.append(f"{number(sum(solution) / len(solution))} pages of the solution a time step on average")
     if grid:
-        parts.append(f"{count(grid[0], 'page')} of a grid at rest" if still else f"{number(sum(grid) / len(grid))} of the grid")
+        parts.append(
+            f"{count(grid[0], 'page')} of a grid at rest" if still else f"{number(sum(grid) / len(grid))} of the grid"
+        )
     return f"Touched in {len(steps):,} time steps: {' and '.join(parts)}."
 
 
@@ -236,11 +244,11 @@ def _by_step(axes: Axes, steps: Sequence[Mapping[str, Any]], values: Sequence[fl
         place = 0 if kind == "grid" else 1
         axes.bar([place], values, width=0.6, color=shade)
         axes.set_xticks([0, 1], ["grid", "solution"])
-    elif still:
+    elif still and kind == "grid":
         axes.axhline(values[0], color=shade, linestyle="--", label="grid, at rest")
     elif len(steps) <= MOST_STEP_BARS:
-        shift = -0.2 if kind == "grid" else 0.2
-        axes.bar([n + shift for n in numbers], values, width=0.4, color=shade, label=kind)
+        shift, width = (0.0, 0.8) if still else (-0.2 if kind == "grid" else 0.2, 0.4)
+        axes.bar([n + shift for n in numbers], values, width=width, color=shade, label=kind)
     else:
         axes.plot(numbers, values, color=shade, label=kind)
 
@@ -252,18 +260,9 @@ def by_array(summary: Summary) -> Plot | Missing:
     if not touched:
         return Missing(title, "touched pages")
     shown, rest = touched[:MOST_BARS], touched[MOST_BARS:]
-    caption = f"Bytes of different pages that were touched, of {count(len(touched), 'array')}, beside how many of their pages that is."
-    bars = [
-        (
-            plain(a["name"], 28),
-            a["touched_bytes"],
-            f"{number(a['touched'])} of {number(a['pages'] * max(1, a['steps']))} ({percent(a['touched'] / max(1, a['pages'] * a['steps']))})",
-            ROLES.get(a["role"], "grey"),
-        )
-        for a in shown
-    ]
-    if rest:
-        bars.append((count(len(rest), "other"), sum(a["touched_bytes"] for a in rest), "", "grey"))
+    caption = f"Bytes of different pages that were touched, of {count(len(touched), 'array')}; beside it, how many of their pages."
+    bars = [(plain(a["name"], 28), a["touched_bytes"], _of_its_pages(a), ROLES.get(a["role"], "grey")) for a in shown]
+    caption += add_others(bars, len(rest), sum(a["touched_bytes"] for a in rest), "")
     roles = {r: _ROLE_WORDS[r] for r in ROLES if any(a["role"] == r for a in shown)}
 
     def draw(figure: FigureBase) -> None:
@@ -276,15 +275,37 @@ def by_array(summary: Summary) -> Plot | Missing:
     return Plot("arrays", title, caption, draw, height=bars_height(len(bars)))
 
 
+def _of_its_pages(array: Mapping[str, Any]) -> str:
+    pages = max(1, array["pages"] * array["steps"])
+    return f"{number(array['touched'])} of {number(pages)} ({percent(array['touched'] / pages)})"
+
+
+def unit_of(most: float) -> tuple[float, str]:
+    """The unit that suits amounts of memory up to this, and how many bytes it has."""
+    return next(
+        (2.0**n, u) for n, u in ((30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "bytes")) if most >= 2.0**n or not n
+    )
+
+
 def bars_height(bars: int) -> float:
     """Inches of a figure of so many bars."""
     return max(1.6, 0.9 + 0.21 * bars)
 
 
+def add_others(bars: list[tuple[str, float, str, str]], others: int, total_bytes: int, words: str) -> str:
+    """Adds a bar for all that have none; where it would press the others flat, a sentence for the caption instead."""
+    if not others:
+        return ""
+    if total_bytes > NEAR_LIMIT * bars[0][1]:
+        return f" {count(others, 'other')} with {format_bytes(total_bytes)} together {'has' if others == 1 else 'have'} no bar."
+    bars.append((count(others, "other"), total_bytes, words, "grey"))
+    return ""
+
+
 def bars_of(axes: Axes, bars: Sequence[tuple[str, float, str, str]], what: str) -> None:
     """Horizontal bars of bytes, the first on top, each with words behind it."""
     most = max(max(value for _, value, _, _ in bars), 1)
-    scale, unit = next((2.0**n, u) for n, u in ((30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "bytes")) if most >= 2.0**n)
+    scale, unit = unit_of(most)
     places = range(len(bars))
     axes.barh(places, [v / scale for _, v, _, _ in bars], height=0.7, color=[colour(shade) for _, _, _, shade in bars])
     for place, (_, value, words, _) in zip(places, bars, strict=True):
@@ -295,5 +316,5 @@ def bars_of(axes: Axes, bars: Sequence[tuple[str, float, str, str]], what: str) 
     # The words behind the longest bar need room, too.
     axes.set_xlim(0, most / scale * (1.0 + 0.032 * max((len(w) for _, _, w, _ in bars), default=0)))
     axes.set_xlabel(f"{what} [{unit}]")
-    axes.xaxis.get_major_locator().set_params(nbins=5)
+    ticks(axes.xaxis, 5)
     axes.grid(axis="x")

@@ -1,0 +1,99 @@
+"""Which page goes: recorded runs replayed with each policy, beside Belady's optimum."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from farfield.bench import arms, common, data, series
+from farfield.bench.common import MIB
+from farfield.bench.registry import experiment
+from farfield.bench.result import Recorder
+from farfield.replays import replay
+from farfield.settings import REPLACEMENT
+
+SHARES = {"1/4": 2, "1/16": 4}
+"""Shares of the bytes touched, and how often they are halved."""
+
+
+@experiment("policies", "Replacement: recorded runs with each policy, beside the optimum")
+def measure(recorder: Recorder) -> None:
+    """Streamlines from random seeds and along a line, and streamlines with vorticity, through a steady flow (256 x 256 x 128);
+    pathlines and streaklines through 40 steps of a moving one (97 x 97 x 49); from stores with pages of 16 points, two
+    workers. Each run is recorded once with memory for all that it touches and once within an eighth of that, and
+    its uses of pages are replayed in the order in which they were, in a quarter and in a sixteenth of the bytes touched, with each
+    policy alone, with the default and what the executor says (pages of steps that are over, pages that nobody is at any more),
+    and with Belady's optimum, which knows the future. Misses are pages loaded, the first time or again. The second claim
+    is of the runs within little memory: what a replay with the run's own policy and limit comes to, against what the run did.
+    """
+    quick = recorder.quick
+    common.cache(recorder)
+    dims = common.SMALL if quick else (256, 256, 128)
+    steady = common.store(recorder, data.single(recorder.work, dims))
+    steps, moving_dims = (8, (65, 65, 33)) if quick else (40, common.SMALL)
+    moving = common.series_store(recorder, series.make(recorder.work, moving_dims, steps, kind="moving"))
+    cloud = common.seeds_file(recorder, "policies", series.cloud(moving_dims, 60 if quick else 1500))
+    many, few = (60, 5) if quick else (600, 20)
+    short = ["--max-length", "2", "--max-steps", "10000"]
+    runs: dict[str, tuple[Path, str, list[str]]] = {
+        "streamlines, random seeds": (steady, f"random:{many}:1", short),
+        "streamlines, a rake": (steady, data.rake(dims, many // 2), short),
+        "streamlines with vorticity": (steady, f"random:{many // 2}:1", [*short, "--scalars", "vorticity"]),
+        "pathlines": (moving, cloud, ["--kind", "pathline"]),
+        "streaklines": (moving, f"random:{few}:1", ["--kind", "streakline"]),
+    }
+    misses: dict[tuple[str, str], int] = {}
+    off: list[float] = []
+    rows: list[list[str | float | int]] = []
+    for name, (store, seeds, options) in runs.items():
+        limit, touched = common.PLENTY, 0
+        for size in ("ample", "little"):
+            log, output = recorder.work / "policies.events", recorder.work / "policies.npz"
+            words = ["trace", str(store), "--seeds", seeds, "-o", str(output), "--memory-limit", str(limit)]
+            words += ["--events", str(log), *options]
+            run = arms.run(arms.farfield(*words, "--workers", "2", "--json", "--no-progress", "-q"))
+            pages: dict[str, Any] = run.json()["pages"]
+            names = [*REPLACEMENT, f"{REPLACEMENT[0]}+executor", "optimum"]
+            found = replay(log, policies=names, progress=False)
+            touched = found["touched_bytes"]
+            title = f"{name}, {size} memory"
+            rooms = {share: touched >> halved for share, halved in SHARES.items()}
+            at = {share: _nearest(found["curves"], room) for share, room in rooms.items()}
+            for share, of in at.items():
+                for policy, row in of.items():
+                    misses[share, policy] = misses.get((share, policy), 0) + row["misses"]
+                best = of["optimum"]["misses"]
+                for policy, row in of.items():
+                    rows.append([title, share, policy, row["misses"], row["again"], row["misses"] / best])
+            if size == "little":
+                own = found["mirror"]
+                off += [abs(own[key] / max(pages[key], 1) - 1) for key in ("faults", "evictions") if pages[key] > 100]
+            limit = max(touched // 8, 6 * MIB)
+    columns = ["run", "memory, of what is touched", "policy", "misses", "of them again", "over the optimum"]
+    recorder.table("Misses", columns, rows)
+    total: list[list[str | float | int]] = []
+    for policy in dict.fromkeys(p for _, p in misses):
+        over = [misses[share, policy] / misses[share, "optimum"] for share in SHARES]
+        total.append([policy, *(misses[share, policy] for share in SHARES), *over])
+    recorder.table(
+        "All runs together",
+        ["policy", *(f"misses at {s}" for s in SHARES), *(f"over the optimum at {s}" for s in SHARES)],
+        total,
+    )
+    default = f"{REPLACEMENT[0]} + executor"
+    for share, bound in zip(SHARES, (1.15, 1.4), strict=True):
+        ratio = misses[share, default] / misses[share, "optimum"]
+        recorder.claim(f"misses of the default over the optimum's, {share} of what is touched", ratio, "<=", bound)
+    recorder.claim(
+        "replays of runs with little memory: farthest from the run's own faults and evictions", max(off), "<=", 0.02
+    )
+
+
+def _nearest(curves: list[dict[str, Any]], room: int) -> dict[str, dict[str, Any]]:
+    """Each policy's row of the room that is nearest."""
+    best: dict[str, dict[str, Any]] = {}
+    for row in curves:
+        known = best.get(row["policy"])
+        if known is None or abs(row["frame_bytes"] - room) < abs(known["frame_bytes"] - room):
+            best[row["policy"]] = row
+    return best
