@@ -77,7 +77,10 @@ impl<'a> Queueing<'a> {
             sum -= sum.floor();
             State::Unasked
         });
+        let threading = |workers: usize| if workers > 1 { 1.0 + super::THREADING } else { 1.0 };
+        let slower = threading(means.workers) / threading(of.workers);
         let (step_us, load_us, turn_us) = of.costs();
+        let (step_us, load_us, turn_us) = (step_us * slower, load_us * slower, turn_us * slower);
         Self {
             of,
             means,
