@@ -52,12 +52,13 @@ def register(app: typer.Typer) -> None:
         import sys
         from pathlib import Path
 
-        from farfield.bench import Recorder, find, load
+        from farfield.bench import Recorder, arms, find, load
         from farfield.bench.result import write_result
 
         # What is kept are figures to quote, which a quick run has none of.
         target = Path(results) if results is not None else Path(work, QUICK) if quick else Path(RESULTS)
         chosen = list(load().values()) if names == ["all"] else [find(name) for name in names]
+        arms.quickly(quick)
         missed = 0
         documents = {}
         for e in chosen:
@@ -82,6 +83,27 @@ def register(app: typer.Typer) -> None:
         if common.json:
             common.show(documents, [])
         return 1 if missed else 0
+
+    @command(group, "compare", source=False, run=False)
+    def compare(
+        common: Common,
+        first: Annotated[str, typer.Argument(metavar="A.json", help="a result, which ratios are taken of")],
+        second: Annotated[str, typer.Argument(metavar="B.json", help="another of the same experiment")],
+    ) -> None:
+        """Two results side by side: medians, spreads and ratios (B over A) of the arms that both have."""
+        from dataclasses import asdict
+        from pathlib import Path
+
+        from farfield.bench.compare import compare as side_by_side
+        from farfield.bench.compare import lines
+        from farfield.bench.result import read_result
+
+        found = side_by_side(read_result(Path(first)), read_result(Path(second)))
+        names = (Path(first).name, Path(second).name)
+        if names[0] == names[1]:  # as of two folders of results
+            names = ("A", "B")
+        pairs = [{**asdict(pair), "ratio": pair.ratio, "apart": pair.apart} for pair in found.pairs]
+        common.show({**asdict(found), "pairs": pairs}, lines(found, names))
 
     @command(group, "report", source=False, run=False)
     def report(
