@@ -11,6 +11,7 @@ from farfield.cli.common import Common, command
 RESULTS = "docs/benchmarks"
 REPORT = "docs/benchmarks.md"
 QUICK = "quick-results"
+RUNS, QUICK_RUNS = 5, 2
 
 
 def register(app: typer.Typer) -> None:
@@ -33,7 +34,15 @@ def register(app: typer.Typer) -> None:
         names: Annotated[
             list[str], typer.Argument(metavar="NAME... | all", help="experiments of 'farfield bench list'")
         ],
-        runs: Annotated[int, typer.Option("--runs", min=1, help="how often each arm is run")] = 5,
+        runs: Annotated[
+            int | None,
+            typer.Option(
+                "--runs",
+                min=1,
+                help=f"how often each arm is run; {RUNS} if nothing is said, {QUICK_RUNS} in quick runs",
+                show_default=False,
+            ),
+        ] = None,
         quick: Annotated[bool, typer.Option("--quick", help="small data, to see that it works")] = False,
         work: Annotated[
             str, typer.Option("--work", metavar="DIR", help="folder for data, kept between runs")
@@ -59,6 +68,7 @@ def register(app: typer.Typer) -> None:
         target = Path(results) if results is not None else Path(work, QUICK) if quick else Path(RESULTS)
         chosen = list(load().values()) if names == ["all"] else [find(name) for name in names]
         arms.quickly(quick)
+        often = runs if runs is not None else QUICK_RUNS if quick else RUNS
         missed = 0
         documents = {}
         for e in chosen:
@@ -66,7 +76,7 @@ def register(app: typer.Typer) -> None:
                 print(f"farfield: running {e.name}: {e.title}", file=sys.stderr, flush=True)
             folder = Path(work)
             folder.mkdir(parents=True, exist_ok=True)
-            recorder = Recorder(e.name, e.title, about=e.about, runs=runs, quick=quick, work=folder)
+            recorder = Recorder(e.name, e.title, about=e.about, runs=often, quick=quick, work=folder)
             e.measure(recorder)
             result = recorder.result()
             path = write_result(result, target)

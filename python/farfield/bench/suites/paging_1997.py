@@ -60,18 +60,18 @@ def measure(recorder: Recorder) -> None:
     at most one unit long, forward; unsteady: pathlines from the first time to the last. Arms: loading everything (all files of
     grid and solution read into memory, which may go to swap space, and then the same kernel in a plain loop); the same loop
     over `mmap` of the files; Farfield paging the PLOT3D files where they lie; and Farfield's stores, without compression, with
-    pages of 4, 8, 16 and 32 points along an edge, cubed and flat. The bytes of a page stand with each arm: all components of an
-    array lie in one page, so the paper's 2 KB page is 8 points for a scalar and a third of the bytes of one for a vector.
-    Memory: every arm is in a memory cgroup of data / 1, 2, 4, ... 32 and the base of its process with its lines, alike; the
-    cgroup counts the page cache too. Farfield is told the share as its limit. Local: files evicted before each run. Remote: the
-    stores of 8, 16 and 32 points, cubed, on a simulated device that takes 2 ms a read and serves 32 at a time, over files that
-    are in memory (so its arms have the limit but no cgroup), as long as there is no server; loading everything from it is not
-    measured. Two workers, or one a core where there are fewer. Times are of the whole process, each arm at most three times,
-    taking turns, and once if it takes half a minute. An arm that takes ten times as long as Farfield with its default pages at
-    that memory is stopped and marked. Pages touched are of a run with memory for everything and nothing read ahead, grid and
-    solution apart, of the arrays that are read; the working set of a steady set is what a tenth of the lines touches, of an
-    unsteady one what is touched of a time step. Nothing is bounded but that all arms of a data set give the same lines, and
-    files of all layouts the same bytes.
+    pages of 4, 8, 16 and 32 points along an edge, cubed and flat (some 17 GB of them for the largest set, which go when it is
+    done). The bytes of a page stand with each arm: all components of an array lie in one page, so that a vector's page of 8
+    points is three of the paper's 2 KB pages. Memory: every arm is in a memory cgroup of data / 1, 2, 4, ... 32 and the base of
+    its process with its lines, alike; the cgroup counts the page cache too. Farfield is told the share as its limit. Local:
+    files evicted before each run. Remote: the stores of 8, 16 and 32 points, cubed, on a simulated device that takes 2 ms a
+    read and serves 32 at a time, over files that are in memory (so its arms have the limit but no cgroup), as long as there is
+    no server; loading everything from it is not measured. Two workers, or one a core where there are fewer. Times are of the
+    whole process, each arm at most three times, taking turns, and once if it takes half a minute. An arm that takes ten times
+    as long as Farfield with its default pages at that memory is stopped and marked, but none before five seconds. Pages touched
+    are of a run with memory for everything and nothing read ahead, grid and solution apart, of the arrays that are read; the
+    working set of a steady set is what a tenth of the lines touches, of an unsteady one what is touched of a time step. Nothing
+    is bounded but that all arms of a data set give the same lines, and files of all layouts the same bytes.
     """
     quick = recorder.quick
     shares = (1, 4) if quick else SHARES
@@ -100,7 +100,6 @@ def measure(recorder: Recorder) -> None:
             of_set.compare()
             _beside(recorder, one, shares, paper)
             for way in ways:
-                # A quarter of a hundred gigabytes of stores for all sets together, if they stayed.
                 for path in way.files if way.settings.get("layout") else []:
                     common.remove(path)
     recorder.table("Data sets", ["", "", "MiB", "points of lines", "largest store, times the files"], sets)
