@@ -435,17 +435,24 @@ def bench(options: str) -> str:
     "read": over PLOT3D files mapped, mapped without reading ahead, or read whole; "paged": over pages.
         {"arm", "source", "q": [paths], "plot3d", "cache_dir", "memory_limit", "workers", "readers", "replacement",
          "traces": [as Dataset.streamlines, with "seeds"],    # one after another over the same open dataset
-         "touched": bool}                                     # also list the pages that were read, which costs time
+         "touched": bool,                                     # also list the pages that were read, which costs time
+         "active": lines under way at most (0: as a trace), "latency_s": of "paged", a store on a device as that of "overlap"}
         Result: {"opened": {"wall_s", "cpu_s"}, "base_bytes", "peak_bytes", "resident_peak_bytes", "transport", "threads",
-                 "runs": [RUN, with "touched": {"total", "arrays": {name: {"pages", "bytes", "reads"}}, "again": pages of earlier
-                          runs read again}]}
+                 "device_latency_s", "runs": [RUN, with "touched": {"total", "arrays": {name: {"pages", "bytes", "reads",
+                 "steps": {step: bytes}}}, "again": pages of earlier runs read again}]}
     "crossings": one thread, the first trace; for each step that changed the zone, pages of coordinates, iblank and boxes asked for.
         Result: {"lines", "points", "crossings", "coordinates": [int], "iblank": [int], "boxes": [int], "pages_touched",
                  "pages_total"}
     "overlap": a store behind a device that takes "latency_s" a read, at most "readers" at a time, "active" tasks (0: as a trace).
         Result: {"paged": RUN, nothing resident, "resident": RUN, the same again, "waiting": RUN, a plain loop that waits for each
                  page, "readers", "workers", "latency_s", "latency_seen_s"}; each RUN with "device_reads"
-    "overlap_disk": {"paged": RUN, "resident": RUN, "reading": RUN, the same pages only read, "pages", ...}
+    "overlap_disk": {"paged": RUN, "resident": RUN, "reading": RUN, the same pages only read, "pages", ...}; "waiting": true, also
+        "waiting": RUN, a plain loop that reads each page where it needs it, from files dropped from the page cache
+    "pathlines": pathlines, "rounds" times over the same open dataset; "output" to a file, else lines in memory; "touched" and
+        "latency_s" as above. Result: {"runs": [LINES], "peak_bytes", "resident_peak_bytes", "device_latency_s"}
+    "mmap_pathlines", "read_pathlines": pathlines by a plain loop over PLOT3D files mapped or read whole, time step by time step.
+        Result: {"loading": {"wall_s", "cpu_s"}, "threads", "resident_peak_bytes", "runs": [{"wall_s", "cpu_s", "steps", "points",
+        "digest"}]}
     "recorded": a trace, and a "list" of every read that it makes, in order. Result: LINES, with "listed_bytes", "listed_reads",
     "opening_bytes".
     "replayed": {"arm", "list", "memory_limit", "readers"}: those reads once more, as many at a time, and nothing else.

@@ -2,7 +2,7 @@
 
 use crate::arguments::{self, Events, Ground, Object};
 use crate::watch::watched;
-use engine::bench::{self as arms, Arm, Overlap, PageReads, TraceArm, Way, Whole, Windows};
+use engine::bench::{self as arms, Arm, Overlap, OverlapDisk, PageReads, PathlinesArm, TraceArm, Way, Whole, Windows};
 use engine::session::{Means, SourceSpec, Watch};
 use engine::trace::TraceSpec;
 use field::error::FieldError;
@@ -32,6 +32,11 @@ fn means(o: &mut Object) -> Result<Means, FieldError> {
     arguments::means(limit, workers, readers, o.text("replacement")?.as_deref().unwrap_or("clock"))
 }
 
+/// How long each read takes on a simulated device.
+fn latency(o: &mut Object) -> Result<Option<Duration>, FieldError> {
+    Ok(o.positive("latency_s")?.map(Duration::from_secs_f64))
+}
+
 fn traces(o: &mut Object, watch: &mut Watch<'_>) -> Result<Vec<TraceSpec>, FieldError> {
     let list = match o.take("traces") {
         Some(Value::Array(list)) => list,
@@ -59,9 +64,10 @@ fn run(options: &str, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
         _ => None,
     };
     if let Some(arm) = arm {
-        let touched = o.truth("touched")?;
-        let spec =
-            TraceArm { means: means(&mut o)?, traces: traces(&mut o, watch)?, source: source(&mut o)?, arm, touched };
+        let (touched, latency) = (o.truth("touched")?, latency(&mut o)?);
+        let active = o.whole("active")?.unwrap_or(0) as usize;
+        let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
+        let spec = TraceArm { means, traces, source, arm, touched, latency, active };
         o.done()?;
         return arms::trace(&spec, watch);
     }
@@ -72,16 +78,29 @@ fn run(options: &str, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
             let first = traces.first().ok_or_else(|| needs("traces"))?;
             arms::crossings(source, means, first, watch)
         }
-        "plain" | "pathlines" => {
+        "plain" | "mmap_pathlines" | "read_pathlines" => {
             let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
-            let rounds = o.whole("rounds")?.unwrap_or(1) as usize;
-            let output = if kind == "pathlines" { o.text("output")?.map(PathBuf::from) } else { None };
+            let rounds = if kind == "plain" { o.whole("rounds")?.unwrap_or(1) as usize } else { 1 };
             o.done()?;
             let first = traces.first().ok_or_else(|| needs("traces"))?;
             match kind.as_str() {
                 "plain" => arms::plain(source, means, first, rounds, watch),
-                _ => arms::pathlines(source, means, first, rounds, output.as_deref(), watch),
+                "mmap_pathlines" => arms::whole_pathlines(source, means, first, Whole::Mapped, watch),
+                _ => arms::whole_pathlines(source, means, first, Whole::Read, watch),
             }
+        }
+        "pathlines" => {
+            let spec = PathlinesArm {
+                means: means(&mut o)?,
+                trace: traces(&mut o, watch)?.into_iter().next().ok_or_else(|| needs("traces"))?,
+                source: source(&mut o)?,
+                rounds: o.whole("rounds")?.unwrap_or(1) as usize,
+                output: o.text("output")?.map(PathBuf::from),
+                touched: o.truth("touched")?,
+                latency: latency(&mut o)?,
+            };
+            o.done()?;
+            arms::pathlines(&spec, watch)
         }
         "recorded" => {
             let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
@@ -118,7 +137,7 @@ fn run(options: &str, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
                 way,
                 list: path(&mut o, "list")?,
                 output: path(&mut o, "output")?,
-                latency: o.positive("latency_s")?.map(Duration::from_secs_f64),
+                latency: latency(&mut o)?,
             };
             o.done()?;
             let done = arms::windows(&spec, watch)?;
@@ -130,17 +149,21 @@ fn run(options: &str, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
                 store: PathBuf::from(o.text("source")?.ok_or_else(|| needs("source"))?),
                 trace: traces(&mut o, watch)?.into_iter().next().ok_or_else(|| needs("traces"))?,
                 means: means(&mut o)?,
-                latency: Duration::from_secs_f64(o.positive("latency_s")?.ok_or_else(|| needs("latency_s"))?),
+                latency: latency(&mut o)?.ok_or_else(|| needs("latency_s"))?,
                 active: o.whole("active")?.unwrap_or(0) as usize,
             };
             o.done()?;
             arms::overlap(&spec, watch)
         }
         "overlap_disk" => {
-            let store = PathBuf::from(o.text("source")?.ok_or_else(|| needs("source"))?);
-            let (means, traces) = (means(&mut o)?, traces(&mut o, watch)?);
+            let spec = OverlapDisk {
+                store: path(&mut o, "source")?,
+                trace: traces(&mut o, watch)?.into_iter().next().ok_or_else(|| needs("traces"))?,
+                means: means(&mut o)?,
+                waiting: o.truth("waiting")?,
+            };
             o.done()?;
-            arms::overlap_disk(&store, traces.first().ok_or_else(|| needs("traces"))?, &means, watch)
+            arms::overlap_disk(&spec, watch)
         }
         "page_reads" => {
             let spec = PageReads {

@@ -73,6 +73,23 @@ def inside(**options: Any) -> list[str]:
     return [sys.executable, "-c", code, json.dumps(options)]
 
 
+def own_bytes(**options: Any) -> int:
+    """What a process of `inside` holds for itself when it has run an arm: memory of its own, without the files that it has mapped
+    (programs and libraries, which others have in memory too).
+
+    Raises:
+        DataError: if the arm fails.
+    """
+    code = (
+        "import sys; from farfield import _native; _native.bench(sys.argv[1])\n"
+        "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('RssAnon:')))"
+    )
+    done = run([sys.executable, "-c", code, json.dumps(options)])
+    if done.code != 0 or not done.stdout.strip().isdigit():
+        raise DataError(f"an arm failed: {' '.join(done.stderr.strip().splitlines()[-1:])}")
+    return int(done.stdout) * 1024
+
+
 def peer(name: str, **options: Any) -> list[str]:
     """A command that runs a function of `farfield.bench.peers` in a process of its own and prints what it gives."""
     return [sys.executable, "-m", "farfield.bench.peers", name, json.dumps(options)]
@@ -127,8 +144,19 @@ def _files(paths: Iterable[Path]) -> list[Path]:
 
 MOST_READY = 10 << 30
 """No arm takes more: VTK, the largest, 8 GiB."""
+QUICK_READY = 64 << 20
+"""In quick runs, whose times are none to quote: touching a gigabyte before each arm takes longer than most of them."""
 POPULATE_WRITE = 23
 """`MADV_POPULATE_WRITE` of Linux 5.14, which Python's `mmap` does not name."""
+
+
+_most_ready = MOST_READY
+
+
+def quickly(quick: bool) -> None:
+    """Says whether the runs from now on are quick ones."""
+    global _most_ready
+    _most_ready = QUICK_READY if quick else MOST_READY
 
 
 def ready_memory(wanted: int) -> None:
@@ -138,7 +166,7 @@ def ready_memory(wanted: int) -> None:
     0.16 for memory that the machine still had). That would fall on whichever arm takes memory that the one before did not.
     """
     pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    size = min(wanted, MOST_READY, pages // 2)
+    size = min(wanted, _most_ready, pages // 2)
     if size > 0:
         with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
             try:
@@ -156,11 +184,12 @@ def run(
     cold: Iterable[Path] = (),
     timeout_s: float = 600.0,
     cores: Sequence[int] | None = None,
+    swap: bool = False,
 ) -> Run:
     """Runs a command to its end, after `ready_memory` for it. `memory_bytes`: inside a cgroup of that size; `takes_bytes`:
-    memory that it will take, page cache included, if that is not the cgroup's and much less than four times the files that
-    it may read; `cold`: files evicted before; `cores`: that it may use. A run that takes longer than `timeout_s` is killed
-    and has code -9.
+    memory that it will take, page cache included, if that is not the cgroup's and much less than four times the files that it
+    may read; `cold`: files evicted before; `cores`: that it may use; `swap`: its memory may go to swap space. A run that takes
+    longer than `timeout_s` is killed and has code -9.
 
     Raises:
         AccessError: if a cgroup is asked for and cannot be made (it needs root).
@@ -168,7 +197,11 @@ def run(
     cold = _files(cold)
     ready_memory(memory_bytes or takes_bytes or 4 * sum(f.stat().st_size for f in cold) + (1 << 30))
     evict(cold)
-    with _group(memory_bytes) as group, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with (
+        memory_group(memory_bytes, swap=swap) as group,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+    ):
 
         def enter() -> None:  # in the child, before it becomes the command
             if group is not None:
@@ -205,8 +238,12 @@ def run(
 
 
 @contextmanager
-def _group(memory_bytes: int | None) -> Iterator[Path | None]:
-    """A new memory cgroup, version 1 or 2, removed at the end."""
+def memory_group(memory_bytes: int | None, *, swap: bool = False) -> Iterator[Path | None]:
+    """A new memory cgroup, version 1 or 2, removed at the end. What is in it does not go to swap space unless that is said.
+
+    Raises:
+        AccessError: if it cannot be made (it needs root).
+    """
     if memory_bytes is None:
         yield None
         return
@@ -217,9 +254,10 @@ def _group(memory_bytes: int | None) -> Iterator[Path | None]:
         group.mkdir()
         if old.is_dir():
             (group / "memory.limit_in_bytes").write_text(str(memory_bytes))
+            (group / "memory.swappiness").write_text("60" if swap else "0")
         else:
             (group / "memory.max").write_text(str(memory_bytes))
-            (group / "memory.swap.max").write_text("0")
+            (group / "memory.swap.max").write_text("max" if swap else "0")
     except OSError as error:
         if group.is_dir():
             group.rmdir()

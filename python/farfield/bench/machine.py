@@ -43,6 +43,20 @@ def describe_machine(folder: Path = Path()) -> Machine:
     )
 
 
+def versions(head: str | None) -> dict[str, str]:
+    """Of what every experiment runs, by name."""
+    import numpy
+
+    from farfield._version import __version__
+
+    return {
+        "farfield": f"{__version__} at {head or 'no commit'}",
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+        "linux": platform.release(),
+    }
+
+
 def commit(folder: Path = Path()) -> str | None:
     """The checkout's commit, with a `+` where files differ from it; None outside a checkout."""
 

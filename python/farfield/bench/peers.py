@@ -10,7 +10,7 @@ import importlib.metadata
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -152,13 +152,10 @@ def vtk_in_core(**o: Any) -> dict[str, Any]:
     return found
 
 
-@_peer
-def vtk_file(**o: Any) -> dict[str, Any]:
-    """From PLOT3D files to lines, by VTK's own reader."""
-    import numpy as np
+def _plot3d(o: dict[str, Any]) -> Any:
+    """VTK's own reader of PLOT3D files as the experiments write them."""
     from vtkmodules.vtkIOParallel import vtkMultiBlockPLOT3DReader
 
-    begun = time.perf_counter()
     reader = vtkMultiBlockPLOT3DReader()
     reader.SetFileName(o["grid"])
     reader.SetQFileName(o["q"])
@@ -167,6 +164,17 @@ def vtk_file(**o: Any) -> dict[str, Any]:
     reader.HasByteCountOn()
     reader.SetByteOrderToLittleEndian()
     reader.SetScalarFunctionNumber(-1)
+    reader.SetVectorFunctionNumber(-1)
+    return reader
+
+
+@_peer
+def vtk_file(**o: Any) -> dict[str, Any]:
+    """From PLOT3D files to lines, by VTK's own reader."""
+    import numpy as np
+
+    reader = _plot3d(o)
+    begun = time.perf_counter()
     reader.SetVectorFunctionNumber(200)
     reader.Update()
     read_s = time.perf_counter() - begun
@@ -205,7 +213,9 @@ def _order(pages: int, seed: int) -> list[int]:
 
 
 def _boxes(shape: tuple[int, ...], page: tuple[int, ...], o: dict[str, Any]) -> list[tuple[slice, ...]]:
-    """The pages asked for as index expressions of an array [t, (c,) k, j, i]."""
+    """What is asked for as index expressions of an array [t, (c,) k, j, i]: one `box`, spans along k, j and i, or random pages."""
+    if "box" in o:
+        return [(slice(0, 1), *([slice(None)] if len(shape) == 5 else []), *(slice(a, b) for a, b in o["box"]))]
     counts = [-(-n // p) for n, p in zip(shape[-3:], page[-3:], strict=True)]
     found = []
     for number in _order(counts[0] * counts[1] * counts[2], o["seed"])[: o["count"]]:
@@ -213,6 +223,25 @@ def _boxes(shape: tuple[int, ...], page: tuple[int, ...], o: dict[str, Any]) -> 
         box = tuple(slice(a * p, min((a + 1) * p, n)) for a, p, n in zip(at, page[-3:], shape[-3:], strict=True))
         found.append((slice(0, 1), *([slice(None)] if len(shape) == 5 else []), *box))
     return found
+
+
+def _first(boxes: list[tuple[slice, ...]], o: dict[str, Any]) -> tuple[slice, ...]:
+    """What is read before the clock starts, so that indexes are there: a page of those asked for, or a corner that no box
+    touches.
+    """
+    return tuple(slice(0, 1) for _ in boxes[0]) if "box" in o else boxes[0]
+
+
+def _values(parts: Iterable[Any]) -> str:
+    """A checksum of values in the order [c, k, j, i], for comparing readers."""
+    import zlib
+
+    import numpy as np
+
+    total = 0
+    for part in parts:
+        total = zlib.crc32(np.ascontiguousarray(part, dtype="<f4").tobytes(), total)
+    return f"{total:08x}"
 
 
 def _rounds(read: Callable[[], None], o: dict[str, Any]) -> list[dict[str, float]]:
@@ -239,13 +268,14 @@ def zarr_pages(**o: Any) -> dict[str, Any]:
     if o.get("zarrs"):
         zarr.config.set({"codec_pipeline.path": "zarrs.ZarrsCodecPipeline"})
     array, boxes = _zarr_array(o)
-    array[boxes[0]]
+    array[_first(boxes, o)]
 
     def read() -> None:
         for box in boxes:
             array[box]
 
-    return {"rounds": _rounds(read, o), "version": version("zarrs" if o.get("zarrs") else "zarr")}
+    found = {"rounds": _rounds(read, o), "version": version("zarrs" if o.get("zarrs") else "zarr")}
+    return {**found, "values": _values(array[box] for box in boxes)}
 
 
 @_peer
@@ -261,7 +291,7 @@ def tensorstore_pages(**o: Any) -> dict[str, Any]:
         "context": {"cache_pool": {"total_bytes_limit": 0}, "file_io_concurrency": {"limit": o["depth"]}},
     }
     array = ts.open(spec, read=True, open=True).result()
-    array[boxes[0]].read().result()
+    array[_first(boxes, o)].read().result()
 
     def read() -> None:
         for n in range(0, len(boxes), o["batch"]):
@@ -269,7 +299,8 @@ def tensorstore_pages(**o: Any) -> dict[str, Any]:
             for future in futures:
                 future.result()
 
-    return {"rounds": _rounds(read, o), "version": version("tensorstore")}
+    found = {"rounds": _rounds(read, o), "version": version("tensorstore")}
+    return {**found, "values": _values(array[box].read().result() for box in boxes)}
 
 
 @_peer
@@ -295,13 +326,74 @@ def h5py_pages(**o: Any) -> dict[str, Any]:
     with h5py.File(o["file"], "r", rdcc_nbytes=0) as file:
         array = file["a"]
         boxes = _boxes(array.shape, array.chunks, o)
-        array[boxes[0]]
+        array[_first(boxes, o)]
 
         def read() -> None:
             for box in boxes:
                 array[box]
 
-        return {"rounds": _rounds(read, o), "version": version("h5py")}
+        found = {"rounds": _rounds(read, o), "version": version("h5py")}
+        return {**found, "values": _values(array[box] for box in boxes)}
+
+
+@_peer
+def mmap_boxes(**o: Any) -> dict[str, Any]:
+    """The same boxes of momentum out of the PLOT3D file, mapped by NumPy: no chunks, no checksums."""
+    import numpy as np
+
+    from farfield.bench.data import Flow, arrays
+
+    momentum = list(arrays(Flow(Path(o["grid"]), Path(o["q"]), tuple(o["dims"]))))[2]
+    boxes = [box[1:] for box in _boxes((1, *momentum.shape), tuple(o["page"]), o)]
+
+    def read() -> None:
+        for box in boxes:
+            np.array(momentum[box])
+
+    found = {"rounds": _rounds(read, o), "version": version("numpy")}
+    return {**found, "values": _values(momentum[box] for box in boxes)}
+
+
+@_peer
+def farfield_boxes(**o: Any) -> dict[str, Any]:
+    """The same by Farfield's Python package, one read each."""
+    import farfield as ff
+
+    with ff.open(o["store"], memory_limit=o["memory_limit"], progress=False) as ds:
+        array = ds["momentum"]
+        asked = _boxes((1, 3, *o["shape"]), tuple(o["page"]), o)
+        boxes: list[Any] = [(..., *box[-3:]) for box in asked]
+        array[(..., *_first(asked, o)[-3:])]
+
+        def read() -> None:
+            for box in boxes:
+                array[box]
+
+        found = {"rounds": _rounds(read, o), "version": ff.__version__}
+        return {**found, "values": _values(array[box] for box in boxes)}
+
+
+@_peer
+def vtk_box(**o: Any) -> dict[str, Any]:
+    """A box of momentum by VTK's reader of PLOT3D, which reads its files whole, and VTK's filter that cuts out."""
+    import numpy as np
+    from vtkmodules.vtkFiltersExtraction import vtkExtractGrid
+
+    (k0, k1), (j0, j1), (i0, i1) = o["box"]
+    # What it imports is there before the clock starts.
+    _plot3d(o)
+    cut = vtkExtractGrid()
+    cut.SetVOI(i0, i1 - 1, j0, j1 - 1, k0, k1 - 1)
+
+    def read() -> None:
+        reader = _plot3d(o)
+        reader.Update()
+        cut.SetInputData(reader.GetOutput().GetBlock(0))
+        cut.Update()
+
+    found = {"rounds": _rounds(read, o), "version": version("vtk")}
+    rows = vtk_arrays().vtk_to_numpy(cut.GetOutput().GetPointData().GetArray("Momentum"))
+    return {**found, "values": _values([np.moveaxis(rows.reshape(k1 - k0, j1 - j0, i1 - i0, 3), -1, 0)])}
 
 
 if __name__ == "__main__":

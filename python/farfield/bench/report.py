@@ -63,15 +63,20 @@ def _section(result: Result) -> list[str]:
                 f"| {claim.text} | {_number(claim.value)}{unit} | {claim.relation} {_number(claim.bound)}{unit} | {verdict} |"
             )
         lines.append("")
+    if result.conditions:
+        lines += ["| condition | here | |", "|---|---|---|"]
+        lines += [f"| {c.what} | {'yes' if c.here else '**no**'} | {c.why} |" for c in result.conditions] + [""]
     lines += _arms(result.arms)
     for table in result.tables:
         lines += [f"{table.title}", "", "| " + " | ".join(table.columns) + " |", "|" + "---|" * len(table.columns)]
         lines += ["| " + " | ".join(v if isinstance(v, str) else _number(v) for v in row) + " |" for row in table.rows]
         lines.append("")
     lines += [f"- {note}" for note in result.notes] + ([""] if result.notes else [])
+    others = {of: version for of, version in result.versions.items() if of not in ("farfield", "linux", "python")}
+    with_others = "".join(f", {of} {version}" for of, version in others.items())
     lines += [
         f"<sub>{result.started}, commit {result.commit or 'unknown'}, {result.seconds:.0f} s; {m.cpu}, {m.cores} cores, "
-        f"{format_bytes(m.memory_bytes)}, {m.disk}, Linux {m.kernel}, Python {m.python}</sub>",
+        f"{format_bytes(m.memory_bytes)}, {m.disk}, Linux {m.kernel}, Python {m.python}{with_others}</sub>",
         "",
     ]
     return lines
@@ -82,16 +87,26 @@ def _arms(arms: Sequence[Arm]) -> list[str]:
         return []
     settings = list(dict.fromkeys(key for arm in arms for key in arm.settings))
     keys = list(dict.fromkeys(key for arm in arms for key in arm.median))
+    stops = ["stopped"] if any(arm.stop for arm in arms) else []
     lines = [
-        "| " + " | ".join(["arm", *settings, *map(_heading, keys), "runs"]) + " |",
-        "|" + "---|" * (len(settings) + len(keys) + 2),
+        "| " + " | ".join(["arm", *settings, *stops, *map(_heading, keys), "runs"]) + " |",
+        "|" + "---|" * (len(settings) + len(stops) + len(keys) + 2),
     ]
     for arm in arms:
         cells = [arm.name, *(arm.settings.get(key, "") for key in settings)]
+        cells += [_stopped(arm) for _ in stops]
         for key in keys:
             cells.append(_quantity(key, arm.median[key], arm.spread[key]) if key in arm.median else "")
         lines.append("| " + " | ".join([*cells, str(len(arm.runs))]) + " |")
     return [*lines, ""]
+
+
+def _stopped(arm: Arm) -> str:
+    """Why an arm has no figures: `over 10x, after 12 s`."""
+    if arm.stop is None:
+        return ""
+    after = "" if arm.stop.after_s is None else f", after {_number(arm.stop.after_s)} s"
+    return f"**{arm.stop.text}**{after}"
 
 
 def _heading(key: str) -> str:

@@ -29,6 +29,27 @@ class _Document(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class Stop(_Document):
+    """Why an arm has no figures, or fewer than asked for."""
+
+    what: Literal["over", "killed", "refused"]
+    """Over: it was stopped when it had taken far longer than the arm that it is compared with. Killed: by the limit of its
+    memory. Refused: it said itself that the memory is too small for it."""
+    text: str
+    """In a few words, for the table."""
+    after_s: float | None = None
+    """When it was stopped: it takes longer than that."""
+
+
+class Condition(_Document):
+    """What an experiment needs of the machine, or would use, and whether it is there. Arms that need what is not are left out."""
+
+    what: str
+    here: bool
+    why: str = ""
+    """Why not, or which; in words."""
+
+
 class Arm(_Document):
     """One way of doing the work, measured several times."""
 
@@ -39,6 +60,7 @@ class Arm(_Document):
     median: dict[str, float]
     spread: dict[str, float]
     """Largest less smallest value of each quantity, as a share of its median."""
+    stop: Stop | None = None
 
 
 class Claim(_Document):
@@ -71,8 +93,11 @@ class Result(_Document):
     """UTC, ISO 8601."""
     seconds: float
     commit: str | None
-    """Of the checkout; null outside one. A `+` at its end: with changes that are not committed."""
+    """Of the checkout that the code lies in; null outside one. A `+` at its end: with changes that are not committed."""
     machine: Machine
+    versions: dict[str, str] = {}
+    """Of what was run, by name: Farfield with its commit, Python, NumPy, the system's kernel, and what it was measured against."""
+    conditions: list[Condition] = []
     quick: bool
     """Smaller data and fewer runs, to see that it works: not figures to quote."""
     arms: list[Arm]
@@ -98,6 +123,9 @@ class Recorder:
         self._started = datetime.now(UTC)
         self._arms: dict[str, list[dict[str, float]]] = {}
         self._settings: dict[str, dict[str, str]] = {}
+        self._stops: dict[str, Stop] = {}
+        self._versions: dict[str, str] = {}
+        self._conditions: dict[str, Condition] = {}
         self._claims: list[Claim] = []
         self._tables: list[Table] = []
         self._notes: list[str] = []
@@ -106,6 +134,36 @@ class Recorder:
         """Records one run of an arm. Names carry units: wall_s, peak_bytes, error_length."""
         self._arms.setdefault(arm, []).append({key: float(value) for key, value in quantities.items()})
         self._settings.setdefault(arm, {}).update(settings or {})
+
+    def stop(
+        self,
+        arm: str,
+        what: Literal["over", "killed", "refused"],
+        text: str,
+        *,
+        after_s: float | None = None,
+        settings: dict[str, str] | None = None,
+    ) -> None:
+        """Records that an arm did not come to its end. It has no figure from that run, and needs none."""
+        self._arms.setdefault(arm, [])
+        self._settings.setdefault(arm, {}).update(settings or {})
+        self._stops[arm] = Stop(what=what, text=text, after_s=after_s)
+
+    def stopped(self, arm: str) -> bool:
+        """Whether an arm did not come to its end."""
+        return arm in self._stops
+
+    def condition(self, what: str, here: bool, why: str = "") -> bool:
+        """Records whether something that is needed is there; whether it is. What is not is a note as well."""
+        self._conditions[what] = Condition(what=what, here=here, why=why)
+        if not here:
+            self.note(f"Not here: {what}{f' ({why})' if why else ''}.")
+        return here
+
+    def version(self, of: str, version: str) -> None:
+        """Records a version of what was run."""
+        if version:
+            self._versions[of] = version
 
     def median(self, arm: str, quantity: str) -> float:
         """The median of a quantity over the runs of an arm.
@@ -117,6 +175,10 @@ class Recorder:
         if not values:
             raise UsageError(f"the experiment '{self._name}' recorded no {quantity} of '{arm}'")
         return statistics.median(values)
+
+    def measured(self, arm: str, quantity: str) -> bool:
+        """Whether a quantity of an arm was recorded."""
+        return any(quantity in run for run in self._arms.get(arm, []))
 
     def claim(self, text: str, value: float, relation: Relation, bound: float, *, unit: str = "") -> bool:
         """Records a figure that must hold; whether it does."""
@@ -137,30 +199,36 @@ class Recorder:
         """Everything so far."""
         from datetime import UTC, datetime
 
-        from farfield.bench.machine import commit
+        from farfield.bench.machine import commit, versions
 
+        head = commit(Path(__file__).parent)
         return Result(
             name=self._name,
             title=self._title,
             about=self._about,
             started=self._started.isoformat(timespec="seconds"),
             seconds=(datetime.now(UTC) - self._started).total_seconds(),
-            commit=commit(),
+            commit=head,
             machine=describe_machine(self.work),
+            versions={**versions(head), **self._versions},
+            conditions=list(self._conditions.values()),
             quick=self.quick,
-            arms=[_arm(name, runs, self._settings.get(name, {})) for name, runs in self._arms.items()],
+            arms=[
+                _arm(name, runs, self._settings.get(name, {}), self._stops.get(name))
+                for name, runs in self._arms.items()
+            ],
             claims=self._claims,
             tables=self._tables,
             notes=self._notes,
         )
 
 
-def _arm(name: str, runs: list[dict[str, float]], settings: dict[str, str]) -> Arm:
+def _arm(name: str, runs: list[dict[str, float]], settings: dict[str, str], stop: Stop | None) -> Arm:
     keys = list(dict.fromkeys(key for run in runs for key in run))
     values = {key: [run[key] for run in runs if key in run] for key in keys}
     median = {key: statistics.median(v) for key, v in values.items()}
     spread = {key: (max(v) - min(v)) / abs(median[key]) if median[key] else 0.0 for key, v in values.items()}
-    return Arm(name=name, settings=settings, runs=runs, median=median, spread=spread)
+    return Arm(name=name, settings=settings, runs=runs, median=median, spread=spread, stop=stop)
 
 
 def write_result(result: Result, folder: Path) -> Path:
@@ -184,13 +252,19 @@ def read_results(folder: Path) -> list[Result]:
     Raises:
         DataError: if one cannot be read.
     """
-    found = []
-    for path in sorted(folder.glob("*.json")):
-        try:
-            found.append(Result.model_validate_json(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError) as error:
-            raise DataError(f"{path}: not a benchmark result: {error}") from error
-    return found
+    return [read_result(path) for path in sorted(folder.glob("*.json"))]
+
+
+def read_result(path: Path) -> Result:
+    """One result.
+
+    Raises:
+        DataError: if it cannot be read.
+    """
+    try:
+        return Result.model_validate_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: not a benchmark result: {error}") from error
 
 
 def result_schema() -> dict[str, Any]:

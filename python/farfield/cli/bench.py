@@ -11,6 +11,7 @@ from farfield.cli.common import Common, command
 RESULTS = "docs/benchmarks"
 REPORT = "docs/benchmarks.md"
 QUICK = "quick-results"
+RUNS, QUICK_RUNS = 5, 2
 
 
 def register(app: typer.Typer) -> None:
@@ -33,7 +34,15 @@ def register(app: typer.Typer) -> None:
         names: Annotated[
             list[str], typer.Argument(metavar="NAME... | all", help="experiments of 'farfield bench list'")
         ],
-        runs: Annotated[int, typer.Option("--runs", min=1, help="how often each arm is run")] = 5,
+        runs: Annotated[
+            int | None,
+            typer.Option(
+                "--runs",
+                min=1,
+                help=f"how often each arm is run; {RUNS} if nothing is said, {QUICK_RUNS} in quick runs",
+                show_default=False,
+            ),
+        ] = None,
         quick: Annotated[bool, typer.Option("--quick", help="small data, to see that it works")] = False,
         work: Annotated[
             str, typer.Option("--work", metavar="DIR", help="folder for data, kept between runs")
@@ -52,12 +61,14 @@ def register(app: typer.Typer) -> None:
         import sys
         from pathlib import Path
 
-        from farfield.bench import Recorder, find, load
+        from farfield.bench import Recorder, arms, find, load
         from farfield.bench.result import write_result
 
         # What is kept are figures to quote, which a quick run has none of.
         target = Path(results) if results is not None else Path(work, QUICK) if quick else Path(RESULTS)
         chosen = list(load().values()) if names == ["all"] else [find(name) for name in names]
+        arms.quickly(quick)
+        often = runs if runs is not None else QUICK_RUNS if quick else RUNS
         missed = 0
         documents = {}
         for e in chosen:
@@ -65,7 +76,7 @@ def register(app: typer.Typer) -> None:
                 print(f"farfield: running {e.name}: {e.title}", file=sys.stderr, flush=True)
             folder = Path(work)
             folder.mkdir(parents=True, exist_ok=True)
-            recorder = Recorder(e.name, e.title, about=e.about, runs=runs, quick=quick, work=folder)
+            recorder = Recorder(e.name, e.title, about=e.about, runs=often, quick=quick, work=folder)
             e.measure(recorder)
             result = recorder.result()
             path = write_result(result, target)
@@ -82,6 +93,27 @@ def register(app: typer.Typer) -> None:
         if common.json:
             common.show(documents, [])
         return 1 if missed else 0
+
+    @command(group, "compare", source=False, run=False)
+    def compare(
+        common: Common,
+        first: Annotated[str, typer.Argument(metavar="A.json", help="a result, which ratios are taken of")],
+        second: Annotated[str, typer.Argument(metavar="B.json", help="another of the same experiment")],
+    ) -> None:
+        """Two results side by side: medians, spreads and ratios (B over A) of the arms that both have."""
+        from dataclasses import asdict
+        from pathlib import Path
+
+        from farfield.bench.compare import compare as side_by_side
+        from farfield.bench.compare import lines
+        from farfield.bench.result import read_result
+
+        found = side_by_side(read_result(Path(first)), read_result(Path(second)))
+        names = (Path(first).name, Path(second).name)
+        if names[0] == names[1]:  # as of two folders of results
+            names = ("A", "B")
+        pairs = [{**asdict(pair), "ratio": pair.ratio, "apart": pair.apart} for pair in found.pairs]
+        common.show({**asdict(found), "pairs": pairs}, lines(found, names))
 
     @command(group, "report", source=False, run=False)
     def report(

@@ -1,7 +1,13 @@
 //! A device of known latency over local files, as a source of the pager and as blocking reads.
 
+use crate::session::{Means, Session, SourceSpec, Watch};
+use field::dataset::Dataset;
+use field::error::FieldError;
+use field::store::{Register, Store};
+use pager::id::{ArrayId, SourceId};
+use pager::map::PageMap;
 use pager::source::{Buffer, Completion, Read, Source};
-use pager::PageErrorKind;
+use pager::{PageErrorKind, Pager};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -56,7 +62,7 @@ impl Device {
 
     /// A file on the device.
     pub fn file(&self, path: &Path) -> Arc<dyn Source> {
-        Arc::new(OnDevice { shared: self.shared.clone(), path: path.to_owned(), file: Mutex::new(None) })
+        Arc::new(OnDevice { shared: self.shared.clone(), file: Lazy::new(path) })
     }
 
     /// Reads so far.
@@ -117,6 +123,38 @@ impl Shared {
     }
 }
 
+/// Puts the device in the place of a store's files.
+struct Registered<'a>(&'a Pager, &'a Device);
+
+impl Register for Registered<'_> {
+    fn add_file(&mut self, path: &Path) -> SourceId {
+        self.0.add_source(self.1.file(path))
+    }
+    fn add_array(&mut self, map: Arc<dyn PageMap>) -> ArrayId {
+        self.0.add_array(map)
+    }
+}
+
+/// Opens a dataset as it lies, or a store on a device that takes so long for each read.
+///
+/// # Errors
+/// [`FieldError`] of opening.
+pub(super) fn open_on(
+    latency: Option<Duration>,
+    source: SourceSpec,
+    means: Means,
+    watch: &mut Watch<'_>,
+) -> Result<(Session, Option<Device>), FieldError> {
+    let device = latency.map(Device::new).transpose().map_err(|e| FieldError::io(&source.path, e))?;
+    let session = match &device {
+        None => Session::open(source, means, watch)?,
+        Some(device) => Session::open_as(source, means, |source, pager| {
+            Dataset::from_store_by(Store::open(&source.path)?, pager, &mut Registered(pager, device))
+        })?,
+    };
+    Ok((session, device))
+}
+
 fn fill(file: &File, offset: u64, buffers: &[Buffer]) -> Result<(), PageErrorKind> {
     let mut at = offset;
     for b in buffers {
@@ -135,13 +173,17 @@ fn fill(file: &File, offset: u64, buffers: &[Buffer]) -> Result<(), PageErrorKin
     Ok(())
 }
 
-struct OnDevice {
-    shared: Arc<Shared>,
+/// A file that is opened when it is first wanted.
+struct Lazy {
     path: PathBuf,
     file: Mutex<Option<Arc<File>>>,
 }
 
-impl OnDevice {
+impl Lazy {
+    fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), file: Mutex::new(None) }
+    }
+
     fn open(&self) -> Result<Arc<File>, PageErrorKind> {
         let mut held = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(f) = &*held {
@@ -151,18 +193,26 @@ impl OnDevice {
         *held = Some(file.clone());
         Ok(file)
     }
+
+    fn size(&self) -> Result<u64, PageErrorKind> {
+        self.open()?.metadata().map(|m| m.len()).map_err(|e| PageErrorKind::Io(e.to_string()))
+    }
+}
+
+struct OnDevice {
+    shared: Arc<Shared>,
+    file: Lazy,
 }
 
 impl Source for OnDevice {
     fn describe(&self) -> String {
-        self.path.display().to_string()
+        self.file.path.display().to_string()
     }
     fn size(&self) -> Result<u64, PageErrorKind> {
-        let file = self.open()?;
-        file.metadata().map(|m| m.len()).map_err(|e| PageErrorKind::Io(e.to_string()))
+        self.file.size()
     }
     fn submit(&self, batch: Vec<Read>, done: &Arc<dyn Completion>) {
-        let file = match self.open() {
+        let file = match self.file.open() {
             Ok(f) => f,
             Err(e) => return batch.iter().for_each(|r| done.complete(r.token, Err(e.clone()))),
         };
@@ -172,5 +222,28 @@ impl Source for OnDevice {
         queue.jobs.extend(batch.into_iter().map(|read| Job { due, file: file.clone(), read, done: done.clone() }));
         drop(queue);
         self.shared.bell.notify_one();
+    }
+}
+
+/// A file that is read where it is asked for: who submits a read has it when that returns.
+pub(super) struct Blocking(Lazy);
+
+impl Blocking {
+    pub fn new(path: &Path) -> Self {
+        Self(Lazy::new(path))
+    }
+}
+
+impl Source for Blocking {
+    fn describe(&self) -> String {
+        self.0.path.display().to_string()
+    }
+    fn size(&self) -> Result<u64, PageErrorKind> {
+        self.0.size()
+    }
+    fn submit(&self, batch: Vec<Read>, done: &Arc<dyn Completion>) {
+        for read in batch {
+            done.complete(read.token, self.0.open().and_then(|file| fill(&file, read.offset, &read.buffers)));
+        }
     }
 }

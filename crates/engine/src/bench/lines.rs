@@ -249,6 +249,21 @@ impl Traced {
     }
 }
 
+/// A checksum of lines in the order of their seeds, as that of lines that a trace leaves in memory: where each begins, all positions,
+/// all times.
+pub(super) fn digest(lines: &[Joined]) -> String {
+    let mut sum = crc32fast::Hasher::new();
+    let mut offset = 0u64;
+    sum.update(&offset.to_le_bytes());
+    for line in lines {
+        offset += line.points.len() as u64;
+        sum.update(&offset.to_le_bytes());
+    }
+    lines.iter().flat_map(|line| line.points.iter().flatten()).for_each(|c| sum.update(&c.to_le_bytes()));
+    lines.iter().flat_map(|line| &line.time).for_each(|t| sum.update(&t.to_le_bytes()));
+    format!("{:08x}", sum.finalize())
+}
+
 struct Tracing<'a, 'b, N> {
     job: &'a Job<'b>,
     make: &'a (dyn Fn(Worker) -> N + Sync),

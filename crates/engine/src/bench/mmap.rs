@@ -12,6 +12,7 @@ use field::simd::V4;
 use pager::error::PageError;
 use pager::{PageId, Pager};
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -103,24 +104,28 @@ unsafe impl Sync for Strided {}
 /// The files of a dataset as memory.
 pub(super) struct Memory {
     zones: Arc<[Zone]>,
+    /// The first of the steps that are here.
+    first: usize,
+    /// Of each step, one after the other, and in it of each zone.
     arrays: Vec<Vec<Strided>>,
     /// Kept for as long as `arrays` point into them.
     _regions: Vec<Region>,
 }
 
 impl Memory {
-    /// Maps or reads all files of step `step`.
+    /// Maps or reads all files of the dataset, of which `steps` will be asked for.
     ///
     /// # Errors
     /// [`FieldError::Usage`] for anything but PLOT3D in native byte order with constant strides.
-    pub fn new(dataset: &Dataset, step: usize, how: Whole) -> Result<Self, FieldError> {
+    pub fn new(dataset: &Dataset, steps: Range<usize>, how: Whole) -> Result<Self, FieldError> {
         let Origin::Plot3d(files) = &dataset.origin else {
             return Err(FieldError::Usage("only PLOT3D files can be mapped".into()));
         };
         let paths = files.files().paths();
         let regions = paths.iter().map(|p| Region::new(p, how)).collect::<Result<Vec<_>, _>>()?;
-        let mut arrays = Vec::with_capacity(dataset.zones.len());
-        for (z, zone) in dataset.zones.iter().enumerate() {
+        let mut arrays = Vec::with_capacity(steps.len() * dataset.zones.len());
+        for (step, (z, zone)) in steps.clone().flat_map(|step| dataset.zones.iter().enumerate().map(move |z| (step, z)))
+        {
             let each = (0..zone.arrays.len()).map(|a| {
                 let layout =
                     files.layout(z, a).ok_or_else(|| FieldError::Usage(format!("no array {a} in {}", zone.name)))?;
@@ -151,7 +156,7 @@ impl Memory {
             });
             arrays.push(each.collect::<Result<Vec<_>, FieldError>>()?);
         }
-        Ok(Self { zones: dataset.zones.clone(), arrays, _regions: regions })
+        Ok(Self { zones: dataset.zones.clone(), first: steps.start, arrays, _regions: regions })
     }
 }
 
@@ -165,6 +170,8 @@ fn last_byte(a: &Affine, components: usize, dims: [usize; 3]) -> Option<u64> {
 /// Nodes over files in memory; the boxes that cold location needs come from the index, page by page, as they are needed.
 pub(super) struct MmapNodes {
     memory: Arc<Memory>,
+    /// Where the arrays of the present step begin.
+    at: usize,
     boxes: PagedNodes,
     pager: Arc<Pager>,
     held: Vec<pager::Hold>,
@@ -174,8 +181,8 @@ pub(super) struct MmapNodes {
 impl MmapNodes {
     pub fn new(memory: Arc<Memory>, session: &Session) -> Self {
         let pager = session.pager.clone();
-        let boxes = PagedNodes::new(memory.zones.clone(), pager.worker(), 0);
-        Self { memory, boxes, pager, held: Vec::new(), failure: None }
+        let boxes = PagedNodes::new(memory.zones.clone(), pager.worker(), memory.first as u32);
+        Self { memory, at: 0, boxes, pager, held: Vec::new(), failure: None }
     }
 
     #[inline(always)]
@@ -218,7 +225,7 @@ impl Nodes for MmapNodes {
 
     #[inline(always)]
     fn vector(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [V4; 8]) -> Result<(), Miss> {
-        let a = &self.memory.arrays[zone][array];
+        let a = &self.memory.arrays[self.at + zone][array];
         let (p, step) = (Self::first(a, cell), self.steps(zone, a));
         if a.dtype == DType::Float32 && a.components == 3 && step[0] == 4 {
             for (row, pair) in out.chunks_exact_mut(2).enumerate() {
@@ -255,7 +262,7 @@ impl Nodes for MmapNodes {
         cell: [u32; 3],
         out: &mut [f64; 8],
     ) -> Result<(), Miss> {
-        let a = &self.memory.arrays[zone][array];
+        let a = &self.memory.arrays[self.at + zone][array];
         let (p, step) = (Self::first(a, cell).wrapping_add(component * a.component), self.steps(zone, a));
         for (c, v) in out.iter_mut().enumerate() {
             let q = p.wrapping_add((c & 1) * step[0] + ((c >> 1) & 1) * step[1] + (c >> 2) * step[2]);
@@ -288,5 +295,9 @@ impl Nodes for MmapNodes {
     }
     fn failure(&mut self) -> Option<PageError> {
         self.failure.take()
+    }
+    fn set_step(&mut self, step: u32) {
+        self.at = (step as usize).saturating_sub(self.memory.first) * self.memory.zones.len();
+        self.boxes.set_step(step);
     }
 }

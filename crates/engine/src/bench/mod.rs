@@ -12,14 +12,16 @@ mod plain;
 mod trace;
 mod turns;
 mod watcher;
+mod ways;
 mod windows;
 
 pub use crossings::crossings;
 pub use extents::{recorded, replayed};
 pub use mmap::Whole;
-pub use overlap::{overlap, overlap_disk, Overlap};
+pub use overlap::{overlap, overlap_disk, Overlap, OverlapDisk};
 pub use pages::{page_reads, PageReads};
-pub use plain::{pathlines, plain};
+pub use plain::{pathlines, plain, PathlinesArm};
 pub use trace::{trace, Arm, TraceArm};
 pub use turns::turns;
+pub use ways::whole_pathlines;
 pub use windows::{windows, Way, Windows};

@@ -1,6 +1,6 @@
 //! Reading while computing, with a device of known latency: lines by the executor, and lines that wait for each page.
 
-use super::device::Device;
+use super::device::{Blocking, Device};
 use super::lines::{Job, Traced};
 use super::trace::row;
 use super::turns::evict;
@@ -24,6 +24,7 @@ use pager::{Backend, PageErrorKind, Pager, PagerConfig};
 use serde_json::{json, Value};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -41,17 +42,29 @@ pub struct Overlap {
     pub active: usize,
 }
 
-/// Gives a store's files to the device, and remembers what it registers.
+/// What is run on the disk.
+pub struct OverlapDisk {
+    /// A store.
+    pub store: PathBuf,
+    /// What is traced.
+    pub trace: TraceSpec,
+    /// Memory, threads, and the reads in flight.
+    pub means: Means,
+    /// Also a plain loop that waits for each page.
+    pub waiting: bool,
+}
+
+/// Puts something in the place of a store's files, and remembers what it registers.
 struct Registrar<'a> {
     pager: &'a Pager,
-    device: &'a Device,
+    file: &'a dyn Fn(&Path) -> Arc<dyn Source>,
     sources: Vec<(SourceId, Arc<dyn Source>)>,
     maps: Vec<(ArrayId, Arc<dyn PageMap>)>,
 }
 
 impl Register for Registrar<'_> {
     fn add_file(&mut self, path: &Path) -> SourceId {
-        let source = self.device.file(path);
+        let source = (self.file)(path);
         let id = self.pager.add_source(source.clone());
         self.sources.push((id, source));
         id
@@ -98,7 +111,8 @@ pub fn overlap(spec: &Overlap, watch: &mut Watch<'_>) -> Result<Value, FieldErro
         observer: None,
     };
     let pager = Pager::new(config).map_err(pager_error)?;
-    let mut registrar = Registrar { pager: &pager, device: &device, sources: Vec::new(), maps: Vec::new() };
+    let file = |path: &Path| device.file(path);
+    let mut registrar = Registrar { pager: &pager, file: &file, sources: Vec::new(), maps: Vec::new() };
     let ids = Store::open(&spec.store)?.register(&mut registrar);
     let (sources, maps) = (registrar.sources, registrar.maps);
     let zones = renumbered(&dataset.zones, &ids);
@@ -119,10 +133,19 @@ pub fn overlap(spec: &Overlap, watch: &mut Watch<'_>) -> Result<Value, FieldErro
     let paged_latency_s = device.latency_s();
     let before = pager.counters();
     let (began, cpu, reads) = (Instant::now(), process::cpu_seconds(), device.reads());
-    let waiting = Waiting { zones, sources: sources.into_iter().collect(), maps: maps.into_iter().collect(), step };
+    let waiting = Waiting {
+        zones,
+        sources: sources.into_iter().collect(),
+        maps: maps.into_iter().collect(),
+        step,
+        reads: AtomicU64::new(0),
+        bytes: AtomicU64::new(0),
+    };
     let waiting = Arc::new(waiting);
     let traced = job.by_loop(1, &|| SyncNodes::new(waiting.clone()))?;
-    rows.push(measured(&traced, began, cpu, &before, &pager, device.reads() - reads));
+    let mut row = measured(&traced, began, cpu, &before, &pager, device.reads() - reads);
+    (row["reads"], row["bytes_read"]) = (waiting.reads.load(Relaxed).into(), waiting.bytes.load(Relaxed).into());
+    rows.push(row);
     Ok(json!({
         "paged": rows[0], "resident": rows[1], "waiting": rows[2], "readers": spec.means.readers, "workers": workers,
         "latency_s": spec.latency.as_secs_f64(), "latency_seen_s": paged_latency_s,
@@ -131,18 +154,14 @@ pub fn overlap(spec: &Overlap, watch: &mut Watch<'_>) -> Result<Value, FieldErro
 
 /// The same on local files: traces with nothing resident (as cold as the caller made the files), again with all resident, and then
 /// only reads the same pages in the same order, with the files evicted and as many reads in flight. Chains of faults are not
-/// modelled.
+/// modelled. Where that is asked for, a plain loop reads each page when it needs it, from evicted files.
 ///
 /// # Errors
 /// [`FieldError`] of opening and tracing.
-pub fn overlap_disk(
-    store: &Path,
-    trace: &TraceSpec,
-    means: &Means,
-    watch: &mut Watch<'_>,
-) -> Result<Value, FieldError> {
+pub fn overlap_disk(spec: &OverlapDisk, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+    let OverlapDisk { store, trace, means, waiting } = spec;
     let watcher = Arc::new(Watcher::default());
-    let source = SourceSpec { path: store.to_owned(), ..SourceSpec::default() };
+    let source = SourceSpec { path: store.clone(), ..SourceSpec::default() };
     let session = Session::open(source.clone(), Means { observer: Some(watcher.clone()), ..means.clone() }, watch)?;
     let dataset = session.located(watch)?;
     let job = Job::new(trace, &dataset, &session.pager, watch)?;
@@ -158,6 +177,7 @@ pub fn overlap_disk(
         rows.push(measured(&traced, began, cpu, &before, &session.pager, 0));
     }
     let pages = watcher.pages();
+    let alone = waiting.then(|| waits(store, &job, &dataset.zones, means)).transpose()?;
     drop(session);
     evict(store).map_err(|e| FieldError::io(store, e))?;
     // Opened the same way, so that arrays have the same numbers.
@@ -169,9 +189,35 @@ pub fn overlap_disk(
     }
     let reading = measured(&Traced::default(), began, cpu, &before, &session.pager, 0);
     Ok(json!({
-        "paged": rows[0], "resident": rows[1], "reading": reading, "pages": pages.len(), "readers": session.pager.readers(),
+        "paged": rows[0], "resident": rows[1], "reading": reading, "waiting": alone, "pages": pages.len(),
+        "readers": session.pager.readers(),
         "workers": means.threads(), "transport": session.pager.reader_name(),
     }))
+}
+
+/// A plain loop that reads each page of an evicted store where it needs it.
+fn waits(store: &Path, job: &Job<'_>, zones: &[Zone], means: &Means) -> Result<Value, FieldError> {
+    evict(store).map_err(|e| FieldError::io(store, e))?;
+    // Only to give out numbers: this pager reads nothing.
+    let pager = means.pager()?;
+    let file = |path: &Path| -> Arc<dyn Source> { Arc::new(Blocking::new(path)) };
+    let mut registrar = Registrar { pager: &pager, file: &file, sources: Vec::new(), maps: Vec::new() };
+    let ids = Store::open(store)?.register(&mut registrar);
+    let (sources, maps) = (registrar.sources, registrar.maps);
+    let waiting = Arc::new(Waiting {
+        zones: renumbered(zones, &ids),
+        sources: sources.into_iter().collect(),
+        maps: maps.into_iter().collect(),
+        step: job.spec.step as u32,
+        reads: AtomicU64::new(0),
+        bytes: AtomicU64::new(0),
+    });
+    let before = pager.counters();
+    let (began, cpu) = (Instant::now(), process::cpu_seconds());
+    let traced = job.by_loop(1, &|| SyncNodes::new(waiting.clone()))?;
+    let mut row = measured(&traced, began, cpu, &before, &pager, 0);
+    (row["reads"], row["bytes_read"]) = (waiting.reads.load(Relaxed).into(), waiting.bytes.load(Relaxed).into());
+    Ok(row)
 }
 
 /// Pages asked for at once, a read in flight, when pages are only read: enough to keep the queue full.
@@ -192,6 +238,8 @@ struct Waiting {
     sources: HashMap<SourceId, Arc<dyn Source>>,
     maps: HashMap<ArrayId, Arc<dyn PageMap>>,
     step: u32,
+    reads: AtomicU64,
+    bytes: AtomicU64,
 }
 
 /// Tells a thread that its read is done.
@@ -212,6 +260,8 @@ impl Waiting {
     /// Reads a run of bytes and waits for it.
     fn read(&self, source: SourceId, offset: u64, buffers: Vec<Buffer>) -> Result<(), PageErrorKind> {
         let Some(from) = self.sources.get(&source) else { return Err(PageErrorKind::Missing) };
+        self.reads.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(buffers.iter().map(|b| b.len as u64).sum(), Relaxed);
         let bell = Arc::new(Bell::default());
         let done: Arc<dyn Completion> = bell.clone();
         from.submit(vec![Read { token: 0, offset, buffers }], &done);

@@ -1,6 +1,8 @@
 //! Particles in time by a plain loop over flat arrays, and the same by Farfield.
 
+use super::device::{open_on, Device};
 use super::trace::whole;
+use super::watcher::Watcher;
 use crate::admission::{SeedOrder, SeedRule};
 use crate::process;
 use crate::session::{Means, Session, SourceSpec, Watch};
@@ -10,9 +12,11 @@ use field::error::FieldError;
 use field::flat::FlatArray;
 use field::space::VectorSource;
 use kernels::streamline::Seed;
+use pager::Observer;
 use serde_json::{json, Value};
-use std::path::Path;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A vector on a uniform grid at all time steps, all components of a point together.
 struct Regular {
@@ -154,33 +158,54 @@ pub fn plain(
     Ok(json!({"runs": rows, "resident_peak_bytes": process::peak_resident_bytes()}))
 }
 
+/// Pathlines by Farfield.
+pub struct PathlinesArm {
+    /// The dataset.
+    pub source: SourceSpec,
+    /// Memory, threads, readers. An observer given here is replaced where `touched` asks for one.
+    pub means: Means,
+    /// What is traced.
+    pub trace: TraceSpec,
+    /// The same so often. Of more than one, time steps that were passed are kept for the next.
+    pub rounds: usize,
+    /// Where lines go; `None`: they stay in memory.
+    pub output: Option<PathBuf>,
+    /// Lists which pages were read, which costs time.
+    pub touched: bool,
+    /// How long each read takes on a device in the place of a store's files; `None`: the disk as it is.
+    pub latency: Option<Duration>,
+}
+
 /// The same by Farfield: the first round reads, the others find their pages resident where the limit allows. Lines stay in memory, or go
 /// to a file, as a run's do.
 ///
 /// # Errors
 /// [`FieldError`] of opening and tracing.
-pub fn pathlines(
-    source: SourceSpec,
-    means: Means,
-    spec: &TraceSpec,
-    rounds: usize,
-    output: Option<&Path>,
-    watch: &mut Watch<'_>,
-) -> Result<Value, FieldError> {
-    let session = Session::open(source, means, watch)?;
+pub fn pathlines(arm: &PathlinesArm, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+    let (spec, rounds) = (&arm.trace, arm.rounds);
+    let watcher = arm.touched.then(|| Arc::new(Watcher::default()));
+    let observer = watcher.clone().map(|watcher| watcher as Arc<dyn Observer>);
+    let means = Means { observer: observer.or_else(|| arm.means.observer.clone()), ..arm.means.clone() };
+    let (session, device) = open_on(arm.latency, arm.source.clone(), means, watch)?;
     session.located(watch)?;
     let mut spec = spec.clone();
     // What one round has read is to be there in the next.
-    spec.path.iter_mut().for_each(|path| path.keeps_passed = true);
+    spec.path.iter_mut().for_each(|path| path.keeps_passed = rounds > 1);
     let mut rows = Vec::with_capacity(rounds);
     for _ in 0..rounds {
-        rows.push(match output {
+        watcher.iter().for_each(|watcher| watcher.next_run());
+        let mut row = match &arm.output {
             None => measured(&session, &spec, watch)?,
             Some(output) => written(&session, &spec, output, watch)?,
-        });
+        };
+        if let Some(watcher) = &watcher {
+            row["touched"] = watcher.report();
+        }
+        rows.push(row);
     }
     Ok(json!({
         "runs": rows, "peak_bytes": session.pager.counters().peak_bytes, "resident_peak_bytes": process::peak_resident_bytes(),
+        "device_latency_s": device.as_ref().map(Device::latency_s),
     }))
 }
 

@@ -1,10 +1,11 @@
 //! The same lines over different nodes.
 
+use super::device::{open_on, Device};
 use super::lines::{Idle, Job, Traced};
 use super::mmap::{Memory, MmapNodes, Whole};
 use super::watcher::Watcher;
 use crate::process;
-use crate::session::{Means, Session, SourceSpec, Watch};
+use crate::session::{Means, SourceSpec, Watch};
 use crate::trace::TraceSpec;
 use field::catalog::{DType, Rows};
 use field::dataset::Dataset;
@@ -16,7 +17,7 @@ use field::space::ZoneFields;
 use pager::Counters;
 use serde_json::{json, Value};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What the kernel runs over.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -43,6 +44,10 @@ pub struct TraceArm {
     pub traces: Vec<TraceSpec>,
     /// Lists which pages were read, which costs time.
     pub touched: bool,
+    /// How long each read takes on a device in the place of a store's files; `None`: the disk as it is.
+    pub latency: Option<Duration>,
+    /// Tasks under way at most, of the arms that have an executor; 0: as many as a trace would have.
+    pub active: usize,
 }
 
 /// Runs the traces of an arm. For each: wall and CPU seconds, steps, points, reasons, a checksum of the lines, and what the
@@ -57,13 +62,13 @@ pub fn trace(arm: &TraceArm, watch: &mut Watch<'_>) -> Result<Value, FieldError>
         means.observer = Some(watcher.clone());
     }
     let (began, cpu) = (Instant::now(), process::cpu_seconds());
-    let session = Session::open(arm.source.clone(), means, watch)?;
+    let (session, device) = open_on(arm.latency, arm.source.clone(), means, watch)?;
     let dataset = session.located(watch)?;
     let threads = session.means.threads();
     let Some(first) = arm.traces.first() else { return Err(FieldError::Usage("no traces".into())) };
     let flat = matches!(arm.arm, Arm::Flat | Arm::FlatTurns).then(|| flat_nodes(&dataset, first)).transpose()?;
     let whole = match arm.arm {
-        Arm::Whole(how) => Some(Arc::new(Memory::new(&dataset, first.step, how)?)),
+        Arm::Whole(how) => Some(Arc::new(Memory::new(&dataset, first.step..first.step + 1, how)?)),
         _ => None,
     };
     let opened = json!({"wall_s": began.elapsed().as_secs_f64(), "cpu_s": process::cpu_seconds() - cpu});
@@ -73,7 +78,10 @@ pub fn trace(arm: &TraceArm, watch: &mut Watch<'_>) -> Result<Value, FieldError>
         let before = session.pager.counters();
         let (began, cpu) = (Instant::now(), process::cpu_seconds());
         let mut job = Job::new(spec, &dataset, &session.pager, watch)?;
-        let load = job.load(&dataset, &session.pager, threads);
+        let mut load = job.load(&dataset, &session.pager, threads);
+        if arm.active > 0 {
+            load.active = arm.active;
+        }
         let mut on_done = |done: u64| watch("tracing", done as f64, load.tasks as f64);
         let traced = match (&flat, &whole) {
             (Some((nodes, fields)), _) => {
@@ -93,6 +101,9 @@ pub fn trace(arm: &TraceArm, watch: &mut Watch<'_>) -> Result<Value, FieldError>
         };
         let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), process::cpu_seconds() - cpu);
         let mut row = row(&traced, &before, &session.pager.counters());
+        if matches!(arm.arm, Arm::FlatTurns | Arm::Paged) {
+            row["active"] = load.active.into();
+        }
         row["wall_s"] = wall_s.into();
         row["cpu_s"] = cpu_s.into();
         if arm.touched {
@@ -103,6 +114,7 @@ pub fn trace(arm: &TraceArm, watch: &mut Watch<'_>) -> Result<Value, FieldError>
     Ok(json!({
         "opened": opened, "runs": rows, "base_bytes": session.base_bytes, "peak_bytes": session.pager.counters().peak_bytes,
         "resident_peak_bytes": process::peak_resident_bytes(), "transport": session.pager.reader_name(), "threads": threads,
+        "device_latency_s": device.as_ref().map(Device::latency_s),
     }))
 }
 

@@ -49,8 +49,24 @@ impl Watcher {
                 sum[2] += u64::from(*reads);
             }
         }
+        let mut steps: BTreeMap<&str, BTreeMap<u32, u64>> = BTreeMap::new();
+        for (page, (bytes, ..)) in &seen.pages {
+            let name = seen.names.get(&page.array.0).map_or("", |n| &**n);
+            *steps.entry(name).or_default().entry(page.step).or_default() += bytes;
+        }
         let row = |[pages, bytes, reads]: [u64; 3]| json!({"pages": pages, "bytes": bytes, "reads": reads});
-        let arrays: serde_json::Map<String, Value> = arrays.into_iter().map(|(n, v)| (n.to_owned(), row(v))).collect();
+        let of_array = |(name, sums): (&str, [u64; 3])| {
+            let mut one = row(sums);
+            let by_step: serde_json::Map<String, Value> = steps
+                .get(name)
+                .into_iter()
+                .flatten()
+                .map(|(step, bytes)| (step.to_string(), (*bytes).into()))
+                .collect();
+            one["steps"] = by_step.into();
+            (name.to_owned(), one)
+        };
+        let arrays: serde_json::Map<String, Value> = arrays.into_iter().map(of_array).collect();
         let again = seen.pages.keys().filter(|p| seen.earlier.contains(p)).count();
         json!({"total": row(total), "arrays": arrays, "again": again})
     }

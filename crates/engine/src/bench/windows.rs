@@ -1,17 +1,14 @@
 //! Time steps as units: each window between two steps read whole and only then computed, beside reading while computing, on the disk
 //! or on a device of known latency.
 
-use super::device::Device;
+use super::device::{open_on, Device};
 use crate::limits::pager_error;
 use crate::process;
-use crate::session::{Means, Session, SourceSpec, Watch};
+use crate::session::{Means, SourceSpec, Watch};
 use crate::trace::{trace, Destination, ReadAhead, TraceSpec, Units};
-use field::dataset::Dataset;
 use field::error::FieldError;
-use field::store::{Register, Store};
-use pager::id::{ArrayId, SourceId};
-use pager::map::PageMap;
-use pager::{Event, Hold, Observer, PageId, Pager};
+use pager::id::ArrayId;
+use pager::{Event, Hold, Observer, PageId};
 use serde_json::{json, Value};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -47,18 +44,6 @@ pub struct Windows {
     pub output: PathBuf,
     /// How long each read takes on the device; `None`: the disk as it is.
     pub latency: Option<Duration>,
-}
-
-/// Puts the device in the place of a store's files.
-struct OnDevice<'a>(&'a Pager, &'a Device);
-
-impl Register for OnDevice<'_> {
-    fn add_file(&mut self, path: &Path) -> SourceId {
-        self.0.add_source(self.1.file(path))
-    }
-    fn add_array(&mut self, map: Arc<dyn PageMap>) -> ArrayId {
-        self.0.add_array(map)
-    }
 }
 
 /// The pages that became resident in each window.
@@ -109,13 +94,7 @@ pub fn windows(spec: &Windows, watch: &mut Watch<'_>) -> Result<Value, FieldErro
     };
     let means = Means { observer, ..spec.means.clone() };
     let source = SourceSpec { path: spec.store.clone(), ..SourceSpec::default() };
-    let device = spec.latency.map(Device::new).transpose().map_err(|e| FieldError::io(&spec.store, e))?;
-    let session = match &device {
-        None => Session::open(source, means, watch)?,
-        Some(device) => Session::open_as(source, means, |source, pager| {
-            Dataset::from_store_by(Store::open(&source.path)?, pager, &mut OnDevice(pager, device))
-        })?,
-    };
+    let (session, device) = open_on(spec.latency, source, means, watch)?;
     session.located(watch)?;
     let mut trace_spec = spec.trace.clone();
     let reading = Arc::new(Mutex::new(Reading::default()));

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
-from farfield.bench import arms, common, series
+from farfield.bench import common, series
 from farfield.bench.registry import experiment
 from farfield.bench.result import Recorder
+from farfield.bench.windows import Windows
 
 DEVICES: dict[str, tuple[float | None, int]] = {"disk": (None, 128), "5 ms": (0.005, 32), "25 ms": (0.025, 32)}
 """Seconds that each read takes, unless it is the disk as it is, and how many go on at a time."""
@@ -45,45 +45,17 @@ def measure(recorder: Recorder) -> None:
     rows: list[list[str | float | int]] = []
     outputs: dict[str, Path] = {}
     for device, (latency_s, readers) in DEVICES.items():
-        windows = {
-            "arm": "windows",
-            "source": str(store),
-            "traces": [spec],
-            "memory_limit": common.PLENTY,
-            "readers": readers,
-            "list": str((recorder.work / "hidden.windows").resolve()),
-            "latency_s": latency_s,
-        }
-        cold = [store] if latency_s is None else []
-        if latency_s is not None:
-            arms.warm([store])
-
-        def run(arm: str, way: str, workers: int) -> dict[str, Any]:
-            outputs[arm] = recorder.work / f"hidden-{len(outputs)}.npz" if arm not in outputs else outputs[arm]
-            command = arms.inside(**windows, way=way, workers=workers, output=str(outputs[arm]))  # noqa: B023
-            done = arms.run(command, cold=cold, cores=cores[:workers], takes_bytes=takes, timeout_s=1200)  # noqa: B023
-            found, reading = done.json(), done.json()["reading"]
-            recorder.run(
-                arm,
-                wall_s=found["wall_s"],
-                cpu_s=found["cpu_s"],
-                reading_s=reading["wall_s"],
-                reading_cpu_s=reading["cpu_s"],
-                computing_s=found["wall_s"] - reading["wall_s"],
-                read_bytes=found["bytes_read"],
-                reads=found["reads"],
-            )
-            return found
-
-        run(f"{device}: listing the windows", "listed", 1)
-        run(f"{device}: without units", "waiting", 1)
+        units = Windows(recorder, "hidden", store, spec, latency_s, readers, takes, outputs)
+        units.ready()
+        units.run(f"{device}: listing the windows", "listed", cores[:1])
+        units.run(f"{device}: without units", "waiting", cores[:1])
         for workers in range(1, min(len(cores), 2) + 1):
             title = f"{device}, {workers} core" + "s" * (workers > 1)
             lacked = 0
             for _ in range(recorder.runs):
-                found = run(f"{title}: units, serial", "units", workers)
+                found = units.run(f"{title}: units, serial", "units", cores[:workers])
                 lacked += found["faults"] - found["reading"]["faults"]
-                run(f"{title}: overlapped", "ours", workers)
+                units.run(f"{title}: overlapped", "ours", cores[:workers])
             recorder.claim(f"{title}: pages that the serial run lacked while it computed", lacked, "==", 0)
             rows.append(_judged(recorder, title))
     common.same_bytes(recorder, "pathlines", outputs)

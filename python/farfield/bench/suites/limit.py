@@ -20,7 +20,7 @@ def measure(recorder: Recorder) -> None:
     quick = recorder.quick
     dims = (193, 193, 97) if quick else (512, 512, 256)
     count = 500 if quick else 10_000
-    limits = (2 * MIB, 8 * MIB, 32 * MIB, 128 * MIB) if quick else LIMITS
+    limits = (6 * MIB, 16 * MIB, 32 * MIB, 128 * MIB) if quick else LIMITS
     common.cache(recorder)
     flow = data.single(recorder.work, dims)
     store = common.store(recorder, flow)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from farfield.bench import arms, common, data
+from farfield.bench import arms, common, data, readers
 from farfield.bench.registry import experiment
 from farfield.bench.result import Recorder
 from farfield.errors import DataError
@@ -171,21 +171,14 @@ def _peers(recorder: Recorder, case: _Case, title: str) -> None:
         "depth": DEPTH,
     }
     file = recorder.work / f"pageread-{case.store.stem}-{case.array.replace('/', '-')}.h5"
-    if not file.exists():
-        arms.run(arms.peer("h5py_make", **options, file=str(file)), timeout_s=1200).json()
-    for name, peer, extra in (
-        ("zarr-python", "zarr_pages", {}),
-        ("zarrs", "zarr_pages", {"zarrs": True}),
-        ("TensorStore", "tensorstore_pages", {}),
-        ("h5py", "h5py_pages", {"file": str(file)}),
-    ):
+    readers.hdf5(recorder, file, options)
+    for name, (peer, extra) in readers.LIBRARIES.items():
         for state, cold in (("cold", [case.store, file]), ("warm", [])):
             if not cold:
                 arms.warm([case.store / case.array, file])
-            run = arms.run(arms.peer(peer, **options, **extra), cold=cold, takes_bytes=TAKES, timeout_s=1200)
-            if run.code != 0:
-                said = run.stderr.strip().splitlines()[-1:]
-                recorder.note(f"Skipped: {name} does not run here ({' '.join(said)[:120]}).")
+            command = arms.peer(peer, **options, **extra, file=str(file))
+            run = arms.run(command, cold=cold, takes_bytes=TAKES, timeout_s=1200)
+            if not readers.ran(recorder, name, run):
                 break
             found = run.json()
             row = found["rounds"][0] if cold else min(found["rounds"][1:], key=lambda r: r["wall_s"])
