@@ -55,7 +55,7 @@ def measure(recorder: Recorder) -> None:
         )
     for case in cases:
         title = f"{case.kib} KiB"
-        for _ in range(min(recorder.runs, 3)):
+        for _ in range(1 if recorder.quick else min(recorder.runs, 3)):
             about = _cold(recorder, case, title, fio)
             _warm(recorder, case, title)
             _peers(recorder, case, title)
