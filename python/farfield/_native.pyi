@@ -134,6 +134,9 @@ __all__ = [
     "convert",
     "validate",
     "render",
+    "summarise",
+    "replay_events",
+    "export_events",
     "resident_bytes",
     "bench",
 ]

@@ -67,11 +67,9 @@ fn one(o: &Opened, seed: u64, steps: usize) {
             o.verify(*page, bytes);
         }
         match rng.below(40) {
-            0 => {
-                if o.pager.request(&[ahead], 0, &wake, Priority::Prefetch) == Requested::Pending {
-                    rang += 1;
-                    drive(&o.pager, || bell.rang() >= rang);
-                }
+            0 if o.pager.request(&[ahead], 0, &wake, Priority::Prefetch) == Requested::Pending => {
+                rang += 1;
+                drive(&o.pager, || bell.rang() >= rang);
             }
             1 => o.pager.offer_pages(&pages, Again::Never),
             2 => o.pager.offer_pages(&pages, Again::Last),

@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
             typer.Option("--output", "-o", metavar="OUT", help=".json: Chrome trace for Perfetto; .parquet: a table"),
         ],
     ) -> int:
-        """Write the log of a run as a Chrome trace or a Parquet table.
+        """Write a run's log for Perfetto, or as a table.
 
         Exit code 3 if the log ends before its run did.
         """

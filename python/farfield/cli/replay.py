@@ -49,7 +49,9 @@ def register(app: typer.Typer) -> None:
             str | None, typer.Option("--output", "-o", metavar="OUT", help="draw the curves: .png or .svg")
         ] = None,
     ) -> None:
-        """Run a recorded run's pages against other limits, policies and page sizes, without its data.
+        """Run a recorded run's pages against other means.
+
+        Its data are not touched. Other means are memory limits, policies, page sizes, latencies, readers and workers.
 
         All but the run's own means are estimates in a fixed order: pages are used in the order of the recorded run.
         """

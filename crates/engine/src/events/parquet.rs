@@ -141,8 +141,11 @@ impl Rows {
         }
         put::<ByteArrayType>(&mut group, &self.text.values, Some(&self.text.levels))?;
         group.close()?;
-        (self.at.clear(), self.thread.clear(), self.event.clear());
-        (self.array.clear(), self.text.clear());
+        self.at.clear();
+        self.thread.clear();
+        self.event.clear();
+        self.array.clear();
+        self.text.clear();
         self.numbers.iter_mut().for_each(Column::clear);
         Ok(())
     }

@@ -22,7 +22,6 @@ use std::hash::BuildHasherDefault;
 type Pages<V> = HashMap<PageId, V, BuildHasherDefault<pager::IdHash>>;
 
 /// What several threads cost beyond one, as a share of the time of all work of processors: what Ellsworth (2001) found for threads alone.
-/// Here two threads took 7 to 20 % more processor time than one for the same pathlines.
 const THREADING: f64 = 0.13;
 
 /// Turns that are kept: with the pages that they wait for some 100 MiB. Of a longer run its beginning stands for all.

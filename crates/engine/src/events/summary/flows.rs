@@ -107,9 +107,10 @@ impl Flows {
             } else {
                 let mut each = vec![0; self.bins.count];
                 self.bins.spread(self.until_us, at_us, &mut each);
-                for n in from..=to {
-                    self.reading[n] += each[n];
-                    self.depth[n] += depth * each[n];
+                let sums = self.reading.iter_mut().zip(&mut self.depth).zip(each);
+                for ((reading, sum), us) in sums.take(to + 1).skip(from) {
+                    *reading += us;
+                    *sum += depth * us;
                 }
             }
             self.reading_us += at_us - self.until_us;

@@ -61,7 +61,7 @@ impl Scan {
         self.last_us = self.last_us.max(at_us);
         *self.kinds.entry(event.kind()).or_default() += 1;
         self.events += 1;
-        if self.events % self.every.max(1) == 0 {
+        if self.events.is_multiple_of(self.every.max(1)) {
             self.times.push(at_us);
             if self.times.len() >= 2 * KEPT_TIMES {
                 let mut n = 0;

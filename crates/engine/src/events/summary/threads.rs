@@ -95,10 +95,8 @@ impl Threads {
             }
             Event::Decode { took_ns, .. } => sums.decode_us += took_ns / 1000,
             Event::Derive { took_ns, .. } => sums.derive_us += took_ns / 1000,
-            Event::Span { name, .. } => {
-                if sums.spans_us.len() < NAMES || sums.spans_us.contains_key(name) {
-                    *sums.spans_us.entry(name.clone()).or_default() += took_us;
-                }
+            Event::Span { name, .. } if (sums.spans_us.len() < NAMES || sums.spans_us.contains_key(name)) => {
+                *sums.spans_us.entry(name.clone()).or_default() += took_us;
             }
             _ => {}
         }
