@@ -222,7 +222,8 @@ events! {
         /// The page.
         page: PageId,
     }
-    /// A page is waited for that is absent, and that nobody had waited for.
+    /// A page is waited for that is absent, and that nobody had waited for: it is queued to be read, before those of [`Self::Queued`], where
+    /// it may have been until now.
     Fault = "fault" {
         /// The page.
         page: PageId,
@@ -262,12 +263,10 @@ events! {
         /// Whether there was room.
         ok: bool,
     }
-    /// A page waits for its turn to be read.
+    /// A page for which nobody waits is queued to be read.
     Queued = "queued" {
         /// The page.
         page: PageId,
-        /// Whether someone waits for it.
-        priority: Priority,
     }
     /// A page's memory was reserved.
     Reserve = "reserve" {

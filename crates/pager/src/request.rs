@@ -176,9 +176,9 @@ impl Pager {
         if demand {
             st.tally.faults += 1;
             self.emit(|| Event::Fault { page: id });
+        } else {
+            self.emit(|| Event::Queued { page: id });
         }
-        let priority = if demand { Priority::Demand } else { Priority::Prefetch };
-        self.emit(|| Event::Queued { page: id, priority });
         flight
     }
 

@@ -49,7 +49,8 @@ fn one(o: &Opened, seed: u64, steps: usize) {
         let count = o.pager.map(array).pages();
         let base = if rng.below(3) == 0 { rng.below(12) } else { rng.below(count) };
         let pages: Vec<PageId> = (0..1 + rng.below(5)).map(|n| PageId::new(array, 0, (base + n * n) % count)).collect();
-        let ahead = PageId::new(array, 0, (base + 40) % count);
+        // Several, so that some find no room.
+        let ahead: Vec<PageId> = (40..60).map(|n| PageId::new(array, 0, (base + n) % count)).collect();
         loop {
             let missing: Vec<PageId> =
                 pages.iter().copied().filter(|p| matches!(worker.page(*p), Lookup::Absent)).collect();
@@ -67,7 +68,7 @@ fn one(o: &Opened, seed: u64, steps: usize) {
             o.verify(*page, bytes);
         }
         match rng.below(40) {
-            0 if o.pager.request(&[ahead], 0, &wake, Priority::Prefetch) == Requested::Pending => {
+            0 if o.pager.request(&ahead, 0, &wake, Priority::Prefetch) == Requested::Pending => {
                 rang += 1;
                 drive(&o.pager, || bell.rang() >= rang);
             }

@@ -167,10 +167,10 @@ impl Mirror {
                 self.reserve(*page, *bytes, *frames, need);
             }
             Event::Squeeze { frames, full, priority, .. } => {
-                self.shrink(*frames, Need::Demand);
+                let need = if *priority == Priority::Demand { Need::Demand } else { Need::Prefetch };
+                self.shrink(*frames, need);
                 if *full {
                     // Looking for a page in vain changes what the policy thinks of those that it looked at.
-                    let need = if *priority == Priority::Demand { Need::Demand } else { Need::Prefetch };
                     self.evict(need);
                 }
             }

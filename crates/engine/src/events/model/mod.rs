@@ -67,6 +67,8 @@ pub struct Recording {
     loads: Vec<Load>,
     current: Pages<u32>,
     seen: Pages<()>,
+    /// Queued ahead of their use, and not begun.
+    queued: Pages<()>,
     tasks: HashMap<u64, u32>,
     /// The last turn of each thread, to which what is asked for belongs.
     open: HashMap<u32, (usize, Vec<(u32, bool)>)>,
@@ -109,11 +111,17 @@ impl Recording {
                     self.readers = number("readers").unwrap_or(self.readers);
                 }
             }
-            Event::Queued { page, .. } => {
+            // A fault of a page that was queued ahead is the same load.
+            Event::Fault { page } if self.queued.remove(page).is_some() => {}
+            Event::Fault { page } | Event::Queued { page } => {
                 let again = self.seen.insert(*page, ()).is_some();
                 self.current.insert(*page, self.loads.len() as u32);
                 self.loads.push(Load { again });
+                if matches!(event, Event::Queued { .. }) {
+                    self.queued.insert(*page, ());
+                }
             }
+            Event::Reserve { page, .. } | Event::Dropped { page } => drop(self.queued.remove(page)),
             Event::Want { page, priority, .. } => {
                 if let (Some(load), Some((_, wants))) = (self.current.get(page), self.open.get_mut(&thread)) {
                     wants.push((*load, *priority == Priority::Demand));
@@ -201,7 +209,7 @@ impl Recording {
     pub fn end(&mut self) {
         let threads: Vec<u32> = self.open.keys().copied().collect();
         threads.into_iter().for_each(|t| self.close(t));
-        (self.current, self.seen) = Default::default();
+        (self.current, self.seen, self.queued) = Default::default();
         (self.workers, self.readers) = (self.workers.max(1), self.readers.max(1));
     }
 
