@@ -277,6 +277,9 @@ class Dataset:
     def stats(self) -> str:
         """STATS."""
 
+    def metrics(self) -> str:
+        """The counters in Prometheus' text format."""
+
     def flush_events(self) -> bool:
         """Writes what there is of the log of events, with the stats of now, so that it can be read; whether there is a log."""
 

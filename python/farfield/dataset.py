@@ -135,7 +135,7 @@ def open_source(
             progress=report,
         )
     dataset = Dataset(native, source)
-    dataset._known.events = None if events is None else os.fspath(events)
+    dataset._known.events = None if events is None else os.path.abspath(events)
     return dataset
 
 
@@ -436,6 +436,16 @@ class Dataset(TimeSteps, OverTime, FlowMaps):
         """
         found: dict[str, Any] = json.loads(self._native.stats())
         return found
+
+    def metrics(self) -> str:
+        """The counters of the open dataset in the text format that Prometheus collects, for programs that serve it.
+
+        >>> import farfield as ff
+        >>> text = ff.open("demo:box", memory_limit="64MiB").metrics()
+        >>> [line for line in text.splitlines() if line.startswith("farfield_memory_limit_bytes")]
+        ['farfield_memory_limit_bytes 67108864']
+        """
+        return self._native.metrics()
 
     def explain(self, *, progress: bool | Report | None = None) -> Verdict:
         """What was waited for since the dataset was opened, and what would help: printed, it is text; in a notebook a small table.

@@ -18,6 +18,7 @@ from farfield.sizes import format_bytes, resolve_limit
 
 Path = str | os.PathLike[str]
 PICTURES = (".png", ".svg")
+LOGS = (".json", ".parquet", ".events")
 _UNITS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
@@ -98,18 +99,21 @@ def replay(
 
 
 def export(events: Path, output: Path, *, progress: bool | Report | None = None) -> dict[str, Any]:
-    """Writes a log in another form: `.json` is a Chrome trace, which Perfetto opens, `.parquet` a table, others the log's own.
+    """Writes a log in another form: `.json` is a Chrome trace, which Perfetto opens, `.parquet` a table, `.events` the log's own.
 
     Raises:
         DataError: if the log cannot be read or the file cannot be written.
-        UsageError: if the file is the log.
+        UsageError: if the file is the log, or its name ends otherwise.
     """
     from farfield import _core
 
-    outputs.check([output], [events])
+    from farfield.runs import output_path
+
+    target = output_path(output, LOGS, "logs")
+    outputs.check([target], [events])
     with reporting(progress) as report:
         found: dict[str, Any] = json.loads(
-            _core.export_events(os.fspath(events), os.fspath(output), progress=report),
+            _core.export_events(os.fspath(events), target, progress=report),
         )
     return found
 
@@ -158,10 +162,7 @@ def table(found: Mapping[str, Any]) -> list[str]:
     if not found["optimum"]:
         lines.append("the optimum is left out: the log is too long for it")
     for size in found["page_sizes"]:
-        cells = [
-            f"{format_bytes(r['frame_bytes'] if 'frame_bytes' in r else r['limit_bytes'])}: {r['misses']:,}"
-            for r in size["rows"]
-        ]
+        cells = [f"{format_bytes(r['frame_bytes'])}: {r['misses']:,}" for r in size["rows"]]
         lines.append(
             f"pages {size['coarser']} times as long along each axis: {size['touched']:,} touched, "
             f"{format_bytes(size['touched_bytes'])}; misses {', '.join(cells)}"

@@ -58,3 +58,46 @@ pub struct Counters {
     /// The limit now.
     pub limit_bytes: u64,
 }
+
+impl Counters {
+    /// All counters in the text format that Prometheus collects (version 0.0.4), each with its help and type; names begin with
+    /// `farfield_`. `labels` stand with every value, as in `dataset="wing"`; none if empty.
+    ///
+    /// ```
+    /// let text = pager::Counters { faults: 7, ..Default::default() }.prometheus("dataset=\"wing\"");
+    /// assert!(text.contains("# TYPE farfield_page_faults_total counter\nfarfield_page_faults_total{dataset=\"wing\"} 7\n"));
+    /// ```
+    pub fn prometheus(&self, labels: &str) -> String {
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        let counters = [
+            ("page_faults", self.faults, "Pages asked for by someone who waits, that had to be read."),
+            ("page_hits", self.hits, "Look-ups by workers that found their page."),
+            ("page_misses", self.misses, "Look-ups by workers that did not."),
+            ("page_evictions", self.evictions, "Pages dropped to make room."),
+            ("pages_given_back", self.given_back, "Pages given back because the run had passed them."),
+            ("pages_prefetched", self.prefetched, "Pages whose read was started ahead of their use."),
+            ("pages_prefetched_used", self.prefetched_used, "Of those, pages that were used before they were dropped."),
+            ("prefetches_dropped", self.prefetch_dropped, "Prefetches that found no room."),
+            ("pages_filled", self.fills, "Pages that the format defines as never written."),
+            ("pages_failed", self.failed, "Pages that could not be read."),
+            ("pages_published", self.published, "Pages that became resident."),
+            ("pages_derived", self.derived, "Pages made of other pages."),
+            ("reads", self.reads, "Reads handed to sources."),
+            ("read_bytes", self.bytes_read, "Bytes asked of sources."),
+            ("read_retries", self.retries, "Reads that failed and were tried again."),
+            ("memory_full", self.full, "Times that a page with someone waiting found memory full."),
+        ];
+        let gauges = [
+            ("pages_resident", self.resident, "Pages resident now."),
+            ("memory_used_bytes", self.used_bytes, "Bytes in the ledger now."),
+            ("memory_peak_bytes", self.peak_bytes, "Most bytes ever in the ledger."),
+            ("memory_limit_bytes", self.limit_bytes, "The limit now."),
+        ];
+        let row = |name: String, kind: &str, value: u64, help: &str| {
+            format!("# HELP farfield_{name} {help}\n# TYPE farfield_{name} {kind}\nfarfield_{name}{labels} {value}\n")
+        };
+        let counters = counters.iter().map(|(name, value, help)| row(format!("{name}_total"), "counter", *value, help));
+        let gauges = gauges.iter().map(|(name, value, help)| row((*name).to_owned(), "gauge", *value, help));
+        counters.chain(gauges).collect()
+    }
+}

@@ -7,7 +7,8 @@ use crate::id::{ArrayId, PageId, SourceId};
 use crate::request::Priority;
 use std::sync::Arc;
 
-/// The target under which events go to subscribers of `tracing`, at level `TRACE`.
+/// The target under which events go to subscribers of `tracing`, at level `TRACE`. As an [`Observer`], a subscriber is called with the pager's
+/// lock held, must be quick, and must not call the pager.
 pub const TARGET: &str = "farfield";
 
 /// Gets an event's fields, in their order.
@@ -200,6 +201,11 @@ events! {
     Note = "note" {
         /// A JSON object.
         json: Arc<str>,
+    }
+    /// The log that this one was made of ends here, before its run did.
+    Cut = "cut" {
+        /// Bytes of it that were not whole.
+        lost_bytes: u64,
     }
     /// A page was asked for, by whoever waits under `token`.
     Want = "want" {
@@ -466,13 +472,6 @@ events! {
         /// How many.
         bytes: u64,
         /// To whom.
-        name: Arc<str>,
-    }
-    /// Bytes came from another process or machine.
-    Receive = "receive" {
-        /// How many.
-        bytes: u64,
-        /// From whom.
         name: Arc<str>,
     }
 }

@@ -221,7 +221,7 @@ impl Pager {
     /// Whether all events are kept or looked at: then it is worth it to find out more.
     #[inline]
     pub fn observed(&self) -> bool {
-        self.observer.is_some()
+        self.observer.is_some() || tracing::enabled!(target: crate::event::TARGET, tracing::Level::TRACE)
     }
 
     /// Microseconds since the pager was made: the time of events.

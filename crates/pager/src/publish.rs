@@ -130,7 +130,7 @@ impl Pager {
         let Some(map) = st.maps.get(id.array.0 as usize).cloned() else { return true };
         drop(st);
 
-        let begin = self.observer.is_some().then(Instant::now);
+        let begin = self.observed().then(Instant::now);
         // SAFETY: the three slots belong to this active entry, which only this thread has taken from `arrived`; every read into
         // them is completed (`left` is 0), and the frame is not published, so nobody else has their memory.
         let (page, encoded, scratch) = unsafe {

@@ -18,8 +18,10 @@ use std::sync::Arc;
 
 /// Steps after which a page that is used goes on being told of, where somebody observes. At each step it would take longer than the
 /// steps; at 128 rounds of four streamlines a log cost 6 to 9 % of their processor time, and three in four of its events were these; at 256
-/// it cost 0 to 7 %.
+/// it cost 0 to 7 %, at 512 3 to 11 %, which is noise: lines that go through many pages take as many in a group as they do in several.
 const GROUP: u32 = 512;
+/// A pin whose page was told of in a group long ago: no mark of a group.
+const OLD: u8 = u8::MAX;
 /// Entries of a worker's cache: 32 KiB. A line of a few hundred pages is in play at a time; this is two to four times that.
 const CACHE: usize = 1024;
 /// Bytes that each worker costs for each frame: the pin, and its place in the list of pins (which may be half empty).
@@ -298,9 +300,14 @@ impl Worker {
         self.steps = 0;
         if self.pager.observed() {
             self.groups += 1;
-            self.mark = 1 + (self.groups % 255) as u8;
+            self.mark = 1 + (self.groups % u64::from(OLD - 1)) as u8;
             self.releases += 1;
             let pinned = self.list.get_mut();
+            if self.mark == 1 {
+                // Marks begin again: what is pinned has none of them.
+                let bytes = &self.pins.bytes;
+                pinned.iter().filter_map(|p| bytes.get(p.frame)).for_each(|pin| pin.store(OLD, Relaxed));
+            }
             if pinned.len() < CACHE / 4 {
                 pinned.iter().for_each(|p| *self.cache[p.place as usize].get_mut() = NOTHING);
             } else {

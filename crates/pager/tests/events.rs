@@ -95,6 +95,7 @@ fn subscribers_get_what_a_log_would() {
     let told = subscriber.0.lock().unwrap();
     // All was done on this thread, which is the one that subscribes.
     assert_eq!((told["fault"], told["publish"], told["evict"]), (c.faults, c.published, c.evictions));
+    assert_eq!((told["decode"], told["read"]), (c.decoded, c.reads));
     assert_eq!(told["array"], 1);
     // And nobody is told when nobody subscribes.
     drop(told);

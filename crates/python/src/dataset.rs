@@ -384,10 +384,16 @@ impl PyDataset {
         Ok(self.session(py)?.stats().to_string())
     }
 
+    fn metrics(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.session(py)?.pager.counters().prometheus(""))
+    }
+
     fn flush_events(&self, py: Python<'_>) -> PyResult<bool> {
         let session = self.session(py)?;
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let flushed = open.as_ref().map_or(Ok(false), |open| open.events.flush(&session.stats()));
+        let flushed = py.detach(|| {
+            let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            open.as_ref().map_or(Ok(false), |open| open.events.flush(&session.stats()))
+        });
         flushed.map_err(|e| to_python(py, e))
     }
 

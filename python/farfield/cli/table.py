@@ -17,6 +17,7 @@ COMMANDS = {
     "report": "Say what waited for what in a run, as a page.",
     "replay": "Run a recorded run's pages against other means.",
     "events": "Write a run's log for Perfetto, or as a table.",
+    "tune": "Propose page size, layout, codec and readers for a kind of run.",
     "demo": "Show it all on a flow made here.",
     "cache": "What is kept between runs.",
     "config": "Settings, and where they come from.",

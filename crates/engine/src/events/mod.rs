@@ -16,6 +16,7 @@ use serde_json::Value;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::Arc;
 pub use summary::summarise;
 
@@ -43,8 +44,11 @@ impl Form {
 
 /// The log of a run under way.
 pub struct RunLog {
+    /// Absolute: the working folder may be another when the run ends.
     path: PathBuf,
     log: Arc<EventLog>,
+    /// Whether it was ended, well or not: what is left of one that could not be written must not pass for all at a second try.
+    ended: AtomicBool,
 }
 
 impl RunLog {
@@ -54,7 +58,10 @@ impl RunLog {
     /// [`FieldError`] when it cannot be written.
     pub fn create(path: &Path) -> Result<Self, FieldError> {
         match EventLog::create(path) {
-            Ok(log) => Ok(Self { path: path.to_owned(), log: Arc::new(log) }),
+            Ok(log) => {
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+                Ok(Self { path, log: Arc::new(log), ended: AtomicBool::new(false) })
+            }
             Err(e) => Err(FieldError::output(
                 format!("{}: --events cannot write here: {e}; name another file", path.display()),
                 &e,
@@ -91,17 +98,16 @@ impl RunLog {
                 self.path.display()
             ))
         };
+        if self.ended.swap(true, SeqCst) {
+            return Ok(());
+        }
         self.log.close().map_err(|e| not_whole(&e))?;
         let form = Form::of(&self.path);
         if form == Form::Log {
             return Ok(());
         }
-        // Made already: by an earlier call.
-        let Ok(events) = Events::open(&self.path) else { return Ok(()) };
-        if events.form() != Form::Log {
-            return Ok(());
-        }
-        events.export(&self.path, form, watch).map(|_| ()).map_err(|e| match e {
+        let exported = Events::open(&self.path).and_then(|events| events.export(&self.path, form, watch));
+        exported.map(|_| ()).map_err(|e| match e {
             FieldError::Interrupted => e,
             e => not_whole(&e),
         })
@@ -165,10 +171,27 @@ impl Events {
     /// # Errors
     /// When the file cannot be read.
     pub fn each(&self, tell: &mut dyn FnMut(u64, u32, &Event, u64) -> bool) -> Result<Ended, FieldError> {
-        match &self.inside {
-            Inside::Rows(reader, _) => reader.each(tell).map_err(|e| FieldError::io(&self.path, e)),
-            Inside::Parquet(table) => table.each(tell),
+        let (mut cut, mut odd) = (None, 0);
+        let mut sound = |at_us: u64, thread: u32, event: &Event, read: u64| {
+            if let Event::Cut { lost_bytes } = event {
+                cut = Some(*lost_bytes);
+                return true;
+            }
+            if !is_plausible(at_us, event) {
+                odd += 1;
+                return true;
+            }
+            tell(at_us, thread, event, read)
+        };
+        let mut ended = match &self.inside {
+            Inside::Rows(reader, _) => reader.each(&mut sound).map_err(|e| FieldError::io(&self.path, e))?,
+            Inside::Parquet(table) => table.each(&mut sound)?,
+        };
+        (ended.events, ended.unknown) = (ended.events - odd - u64::from(cut.is_some()), ended.unknown + odd);
+        if let Some(lost_bytes) = cut {
+            (ended.whole, ended.lost_bytes) = (false, ended.lost_bytes.saturating_add(lost_bytes));
         }
+        Ok(ended)
     }
 
     /// [`Self::each`] with progress under `phase`.
@@ -206,11 +229,13 @@ impl Events {
         form: Form,
         watch: &mut dyn FnMut(&str, f64, f64) -> bool,
     ) -> Result<Ended, FieldError> {
-        let mut temporary = to.as_os_str().to_owned();
-        temporary.push(".part");
+        // A link stays one.
+        let place = std::fs::canonicalize(to).unwrap_or_else(|_| to.to_owned());
+        let mut temporary = place.as_os_str().to_owned();
+        temporary.push(format!(".{}.part", std::process::id()));
         let temporary = PathBuf::from(temporary);
         let written = self.write(&temporary, form, watch).and_then(|ended| {
-            std::fs::rename(&temporary, to).map_err(|e| FieldError::io(to, e))?;
+            std::fs::rename(&temporary, &place).map_err(|e| FieldError::io(to, e))?;
             Ok(ended)
         });
         if written.is_err() {
@@ -242,13 +267,38 @@ impl Events {
             (Form::Log, _) => {
                 drop(file);
                 let log = EventLog::create(to).map_err(failed)?;
-                let ended =
-                    self.each_watched("exporting", watch, &mut |at, thread, event| log.add(at, thread, event))?;
+                let mut last_us = 0;
+                let ended = self.each_watched("exporting", watch, &mut |at, thread, event| {
+                    last_us = at;
+                    log.add(at, thread, event);
+                })?;
+                if !ended.whole {
+                    log.add(last_us, 0, &Event::Cut { lost_bytes: ended.lost_bytes });
+                }
                 log.close().map_err(failed)?;
                 Ok(ended)
             }
         }
     }
+}
+
+/// Numbers of events are sums of what a run did, and summed up again: none is larger than any run makes it.
+const MOST: u64 = 1 << 44;
+
+/// Whether an event's numbers can be: of what a checksum does not vouch for, one damaged digit is enough.
+fn is_plausible(at_us: u64, event: &Event) -> bool {
+    struct Within(bool);
+    impl pager::event::Sink for Within {
+        fn number(&mut self, name: &'static str, value: u64) {
+            // Places in a source, and names, can be any number.
+            let free = matches!(name, "offset" | "token" | "read" | "count" | "group" | "frame");
+            self.0 &= free || value <= MOST;
+        }
+        fn text(&mut self, _: &'static str, _: &str) {}
+    }
+    let mut within = Within(at_us <= MOST);
+    event.put(&mut within);
+    within.0
 }
 
 fn not_one(path: &Path, e: std::io::Error) -> FieldError {
@@ -273,3 +323,6 @@ impl Pick for Named {
         self.text.clone()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -180,15 +180,28 @@ pub(super) fn write(
     let properties = Arc::new(WriterProperties::builder().build());
     let mut writer = SerializedFileWriter::new(file, schema().map_err(failed)?, properties).map_err(failed)?;
     let (mut rows, mut arrays, mut wrong) = (Rows::new(), HashMap::new(), None);
-    let ended = events.each_watched("exporting", watch, &mut |at, thread, event| {
+    let (size, mut told, mut stopped, mut last_us) = (events.size() as f64, 0, false, 0);
+    let ended = events.each(&mut |at, thread, event, read| {
         if let Event::Array { array, name, .. } = event {
             arrays.insert(i64::from(array.0), ByteArray::from(&**name));
         }
+        last_us = at;
         rows.push(at, thread, event, &arrays);
-        if rows.at.len() >= GROUP && wrong.is_none() {
+        if rows.at.len() >= GROUP {
             wrong = rows.write(&mut writer).err();
         }
+        if read != told {
+            told = read;
+            stopped = !watch("exporting", read as f64, size);
+        }
+        wrong.is_none() && !stopped
     })?;
+    if stopped {
+        return Err(FieldError::Interrupted);
+    }
+    if !ended.whole {
+        rows.push(last_us, 0, &Event::Cut { lost_bytes: ended.lost_bytes }, &arrays);
+    }
     if let Some(e) = wrong {
         return Err(failed(e));
     }

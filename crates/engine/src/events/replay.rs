@@ -187,7 +187,9 @@ fn coarse(
     })?;
     let rows = stacks.iter().filter_map(|(limit, stack)| {
         let mut row = counts(stack.as_ref()?.counts());
-        row.as_object_mut()?.insert("limit_bytes".into(), json!(limit));
+        let object = row.as_object_mut()?;
+        object.insert("limit_bytes".into(), json!(limit));
+        object.insert("frame_bytes".into(), json!(stack.as_ref()?.room()));
         Some(row)
     });
     Ok(
@@ -214,8 +216,10 @@ fn times(of: &Recording, spec: &ReplaySpec, again: &[(u64, f64)], modelled: f64)
     }
     if let Some(((_, now), others)) = again.split_first() {
         for (limit, then) in others {
-            let again = (then / now.max(1.0)).min(1.0);
-            add("memory_limit", json!(limit), model::Means { again, ..was });
+            // What more misses would cost the model does not say: it knows of no reads but those that there were.
+            if then <= now {
+                add("memory_limit", json!(limit), model::Means { again: then / now.max(1.0), ..was });
+            }
         }
     }
     for readers in &spec.readers {
@@ -235,7 +239,7 @@ pub(super) fn advise(
     watch: &mut Watch<'_>,
 ) -> Result<(Vec<Value>, Value), FieldError> {
     let own = own(events)?;
-    let (mut survey, mut recording) = (Survey::new(1), Recording::default());
+    let (mut survey, mut recording) = (Survey::without_order(), Recording::default());
     events.each_watched("modelling", watch, &mut |at, thread, event| {
         survey.event(event);
         recording.event(at, thread, event);
@@ -248,8 +252,8 @@ pub(super) fn advise(
         let other = limit.saturating_sub(survey.frames_peak);
         let mut stacks: Vec<(u64, Option<Stack>)> = [0, 1, 2, 3, 4]
             .iter()
-            .map(|n| limit << n)
-            .chain([survey.touched_bytes + survey.touched_bytes / 8 + other])
+            .map(|n| limit.saturating_mul(1 << n))
+            .chain([survey.touched_bytes.saturating_add(survey.touched_bytes / 8).saturating_add(other)])
             .map(|l| (l, Stack::new(Choice::Aware(own.policy), l.saturating_sub(other), &survey)))
             .collect();
         events.each_watched("modelling", watch, &mut |_, _, event| {

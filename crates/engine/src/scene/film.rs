@@ -339,6 +339,8 @@ impl<'a> Film<'a> {
             let (some, seen) = (only(&shown, which), &common.seen[n]);
             if let Some(video) = videos.get_mut(n) {
                 shot.draw(&some, &common.maps, seen, &words, pager, *threads, &mut Out::Video(video), watch)?;
+                let bytes = 3 * u64::from(shot.size[0]) * u64::from(shot.size[1]);
+                pager.tell(|| Event::Send { bytes, name: "ffmpeg".into() });
                 continue;
             }
             let pattern = &self.outputs[n];

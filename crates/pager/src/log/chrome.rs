@@ -105,7 +105,7 @@ pub fn write_chrome<E>(
     wrong: impl Fn(io::Error) -> E,
 ) -> Result<Ended, E> {
     let (mut arrays, mut sources, mut args) = (Names::new(), Names::new(), Vec::new());
-    let (mut failed, mut told) = (None, 0);
+    let (mut failed, mut told, mut last_us) = (None, 0, 0);
     to.write_all(b"[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{\"name\":\"farfield\"}}")
         .map_err(&wrong)?;
     let ended = each(&mut |at_us, thread, event, read| {
@@ -114,6 +114,7 @@ pub fn write_chrome<E>(
             Event::Source { source, name } => drop(sources.insert(u64::from(source.0), quoted(name))),
             _ => {}
         }
+        last_us = at_us;
         failed = write_event(to, at_us, thread, event, &arrays, &sources, &mut args).err();
         if read != told {
             told = read;
@@ -123,6 +124,10 @@ pub fn write_chrome<E>(
         }
         failed.is_none()
     })?;
+    if !ended.whole && failed.is_none() {
+        let cut = Event::Cut { lost_bytes: ended.lost_bytes };
+        failed = write_event(to, last_us, 0, &cut, &arrays, &sources, &mut args).err();
+    }
     match failed {
         Some(e) => Err(wrong(e)),
         None => to.write_all(b"\n]\n").map(|()| ended).map_err(wrong),

@@ -3,8 +3,9 @@
 use super::{chrome, kinds, take_varint, unzigzag, Tell, BLOCK, BLOCK_HEAD, END, MAGIC, MOST_BYTES, VERSION};
 use crate::event::{Event, Pick};
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufReader, Read};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// How reading a log ended.
@@ -20,11 +21,27 @@ pub struct Ended {
     pub whole: bool,
 }
 
-/// A log that can be read again and again.
+/// A log that can be read again and again: always the same bytes, although its run may go on writing, or put another file in its place.
 pub struct EventReader {
-    path: PathBuf,
+    file: File,
     size: u64,
     form: Form,
+}
+
+/// The bytes of a file up to where it ended when it was opened.
+struct Bytes<'a> {
+    file: &'a File,
+    at: u64,
+    end: u64,
+}
+
+impl Read for Bytes<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.end - self.at).unwrap_or(usize::MAX).min(to.len());
+        let got = self.file.read_at(&mut to[..most], self.at)?;
+        self.at += got as u64;
+        Ok(got)
+    }
 }
 
 enum Form {
@@ -73,7 +90,7 @@ impl EventReader {
         } else {
             return Err(wrong("not a log of events; --events FILE of a run makes one"));
         };
-        Ok(Self { path: path.to_owned(), size, form })
+        Ok(Self { file, size, form })
     }
 
     /// Bytes of the file.
@@ -87,17 +104,21 @@ impl EventReader {
     /// # Errors
     /// When the file cannot be read. Where it is cut off or damaged it ends, and the answer says so.
     pub fn each(&self, tell: &mut Tell<'_>) -> io::Result<Ended> {
-        let file = File::open(&self.path)?;
+        let from = |at| BufReader::with_capacity(1 << 20, Bytes { file: &self.file, at, end: self.size });
         match &self.form {
-            Form::Log(begin, named) => self.each_of_log(file, *begin, named.as_ref(), tell),
-            Form::Chrome => chrome::read(BufReader::with_capacity(1 << 20, file), tell),
+            Form::Log(begin, named) => self.each_of_log(from(*begin), *begin, named.as_ref(), tell),
+            Form::Chrome => chrome::read(from(0), tell),
         }
     }
 
-    fn each_of_log(&self, mut file: File, begin: u64, named: Option<&Kinds>, tell: &mut Tell<'_>) -> io::Result<Ended> {
-        file.seek(SeekFrom::Start(begin))?;
-        let size = file.metadata()?.len();
-        let mut file = BufReader::with_capacity(1 << 20, file);
+    fn each_of_log(
+        &self,
+        mut file: impl Read,
+        begin: u64,
+        named: Option<&Kinds>,
+        tell: &mut Tell<'_>,
+    ) -> io::Result<Ended> {
+        let size = self.size;
         let (mut at, mut ended, mut block) = (begin, Ended::default(), Vec::new());
         loop {
             let mut head = [0; BLOCK_HEAD];

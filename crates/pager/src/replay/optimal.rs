@@ -1,18 +1,19 @@
 //! Belady's optimum: the page goes whose next use is farthest away. It knows the future, which only a trace has.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Frames by their next use. Of pages of one size no policy has fewer misses; of several sizes it is the usual bound's stand-in.
 #[derive(Default)]
 pub(super) struct Optimal {
-    next: Vec<u32>,
+    next: Arc<[u32]>,
     order: BTreeSet<(u32, u32)>,
     /// The next use of each frame's page, as it stands in the order.
     of: Vec<u32>,
 }
 
 impl Optimal {
-    pub(super) fn new(next: Vec<u32>) -> Self {
+    pub(super) fn new(next: Arc<[u32]>) -> Self {
         Self { next, ..Self::default() }
     }
 

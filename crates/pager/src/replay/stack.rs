@@ -113,11 +113,6 @@ impl Stack {
         })
     }
 
-    /// What decides.
-    pub fn choice(&self) -> Choice {
-        self.choice
-    }
-
     /// Bytes of all frames.
     pub fn room(&self) -> u64 {
         self.room

@@ -1,10 +1,11 @@
 //! What has to be known of a log before its pages are run again.
 
 use crate::event::Event;
-use crate::id::{ArrayId, PageId};
+use crate::id::PageId;
 use crate::request::Priority;
 use crate::table::PageHash;
 use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 /// Uses of which the next ones are remembered, four bytes each and four while they are found. Belady's optimum of a longer log is left out.
 const MOST_USES: usize = 32 << 20;
@@ -31,6 +32,9 @@ pub struct Survey {
     sequence: Vec<u32>,
     /// How many pages along each axis become one.
     coarser: u64,
+    ordered: bool,
+    /// See [`Self::next_uses`].
+    next: OnceLock<Option<Arc<[u32]>>>,
     /// Uses of pages.
     pub uses: u64,
     /// Pages asked for that were absent, as the log has it.
@@ -50,14 +54,22 @@ pub struct Survey {
 impl Survey {
     /// A survey of the log as if boxes of so many pages along each axis were one; 1: as it is.
     pub fn new(coarser: u64) -> Self {
-        Self { coarser: coarser.max(1), ..Self::default() }
+        Self { coarser: coarser.max(1), ordered: true, ..Self::default() }
+    }
+
+    /// A survey that does not remember in which order pages were used, which only the optimum needs.
+    pub fn without_order() -> Self {
+        Self { ordered: false, ..Self::new(1) }
     }
 
     /// Is told all events in their order.
     pub fn event(&mut self, event: &Event) {
         match event {
-            Event::Array { array, pages_i, pages_j, pages_k, .. } if *pages_i > 0 => {
-                self.along.insert(array.0, [*pages_i, *pages_j, *pages_k]);
+            Event::Array { array, pages, pages_i, pages_j, pages_k, .. } => {
+                let box_of = pages_i.checked_mul(*pages_j).and_then(|n| n.checked_mul(*pages_k));
+                if *pages > 0 && box_of == Some(*pages) {
+                    self.along.insert(array.0, [*pages_i, *pages_j, *pages_k]);
+                }
             }
             Event::Reserve { page, bytes, frames, .. } => {
                 self.bytes.insert(page.array.0, *bytes);
@@ -73,7 +85,7 @@ impl Survey {
         let page = self.coarse(page);
         let next = self.numbers.len() as u32;
         let number = *self.numbers.entry(page).or_insert(next);
-        if self.uses as usize == self.sequence.len() && self.sequence.len() < MOST_USES {
+        if self.ordered && self.uses as usize == self.sequence.len() && self.sequence.len() < MOST_USES {
             self.sequence.push(number);
         }
         self.uses += 1;
@@ -96,12 +108,12 @@ impl Survey {
         let [i, j] = [along[0].div_ceil(c), along[1].div_ceil(c)];
         let at = [page.page % i, page.page / i % j, page.page / (i * j)];
         let parts: u64 = (0..3).map(|a| c.min(along[a].saturating_sub(at[a] * c)).max(1)).product();
-        bytes * parts
+        bytes.saturating_mul(parts)
     }
 
     /// Sums up when all events were told.
     pub fn end(&mut self) {
-        self.touched_bytes = self.numbers.keys().map(|p| self.page_bytes(*p)).sum();
+        self.touched_bytes = self.numbers.keys().fold(0, |sum: u64, p| sum.saturating_add(self.page_bytes(*p)));
     }
 
     /// Different pages used.
@@ -109,13 +121,12 @@ impl Survey {
         self.numbers.len() as u64
     }
 
-    /// The name of an array is not known here; whether its pages lie in a box is.
-    pub fn lies_in_box(&self, array: ArrayId) -> bool {
-        self.along.contains_key(&array.0)
+    /// For each use the number of the next use of the same page (`u32::MAX`: none). `None`: there are too many.
+    pub(super) fn next_uses(&self) -> Option<Arc<[u32]>> {
+        self.next.get_or_init(|| self.find_next_uses()).clone()
     }
 
-    /// For each use the number of the next use of the same page (`u32::MAX`: none). `None`: there are too many.
-    pub(super) fn next_uses(&self) -> Option<Vec<u32>> {
+    fn find_next_uses(&self) -> Option<Arc<[u32]>> {
         if self.uses as usize > self.sequence.len() {
             return None;
         }
@@ -124,6 +135,6 @@ impl Survey {
         for (n, page) in self.sequence.iter().enumerate().rev() {
             next[n] = std::mem::replace(&mut last[*page as usize], n as u32);
         }
-        Some(next)
+        Some(next.into())
     }
 }

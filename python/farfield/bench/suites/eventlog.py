@@ -17,8 +17,8 @@ def measure(recorder: Recorder) -> None:
     """Streamlines through a steady flow (256 x 256 x 128) with all of it in memory and with an eighth of what they touch, and
     pathlines through 40 steps of a moving flow (97 x 97 x 49); from stores in the page cache, one worker, with and
     without `--events` in turns. The claims are of the median of the pairs' ratios. The log of a hundred million events
-    is made of the blocks of a recorded one, again and again; what is measured is summing it up, as `farfield report`
-    does before it draws.
+    is made of the blocks of a recorded one, again and again, so that its pages and tasks are those of the short run; what is
+    measured is summing it up, as `farfield report` does before it draws.
     """
     quick = recorder.quick
     common.cache(recorder)

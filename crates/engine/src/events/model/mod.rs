@@ -70,6 +70,11 @@ pub struct Recording {
     /// Queued ahead of their use, and not begun.
     queued: Pages<()>,
     tasks: HashMap<u64, u32>,
+    task_count: u32,
+    /// Turns and steps of the whole log, and time in which no task was under way.
+    all_turns: u64,
+    all_steps: f64,
+    idle_us: u64,
     /// The last turn of each thread, to which what is asked for belongs.
     open: HashMap<u32, (usize, Vec<(u32, bool)>)>,
     full: bool,
@@ -91,8 +96,6 @@ pub struct Recording {
     /// Tasks begun and not ended, most at a time.
     active: HashMap<u64, ()>,
     most_active: usize,
-    waiting: HashMap<u64, ()>,
-    most_waiting: usize,
     /// As it was.
     pub workers: usize,
     /// As it was.
@@ -115,10 +118,19 @@ impl Recording {
             Event::Fault { page } if self.queued.remove(page).is_some() => {}
             Event::Fault { page } | Event::Queued { page } => {
                 let again = self.seen.insert(*page, ()).is_some();
-                self.current.insert(*page, self.loads.len() as u32);
+                if self.full {
+                    return;
+                }
+                let load = self.loads.len() as u32;
+                self.current.insert(*page, load);
                 self.loads.push(Load { again });
-                if matches!(event, Event::Queued { .. }) {
+                let demand = matches!(event, Event::Fault { .. });
+                if !demand {
                     self.queued.insert(*page, ());
+                }
+                // It was wanted a moment before, when there was no such load yet.
+                if let Some((_, wants)) = self.open.get_mut(&thread) {
+                    wants.push((load, demand));
                 }
             }
             Event::Reserve { page, .. } | Event::Dropped { page } => drop(self.queued.remove(page)),
@@ -168,27 +180,34 @@ impl Recording {
     #[allow(clippy::too_many_arguments)] // one event's fields
     fn turn(&mut self, at_us: u64, thread: u32, task: u64, did: Did, took_us: u64, steps: u64, window: u32) {
         let begin = at_us.saturating_sub(took_us);
+        if self.first_us.is_some() && self.active.is_empty() {
+            // Between two runs, or while something else is done.
+            self.idle_us += begin.saturating_sub(self.last_us);
+        }
         self.first_us = Some(self.first_us.map_or(begin, |f| f.min(begin)));
         self.last_us = self.last_us.max(at_us);
         self.lives(at_us, thread, took_us);
-        self.waiting.remove(&task);
+        self.all_turns += 1;
+        self.all_steps += steps as f64;
         if did == Did::End {
             self.active.remove(&task);
         } else {
             self.active.insert(task, ());
             self.most_active = self.most_active.max(self.active.len());
         }
-        if did == Did::Wait {
-            self.waiting.insert(task, ());
-            self.most_waiting = self.most_waiting.max(self.waiting.len());
-        }
         self.close(thread);
         if self.turns.len() >= MOST_TURNS {
             self.full = true;
             return;
         }
-        let next = self.tasks.len() as u32;
-        let task = *self.tasks.entry(task).or_insert(next);
+        let next = self.task_count;
+        let number = *self.tasks.entry(task).or_insert(next);
+        self.task_count = self.task_count.max(number + 1);
+        if did == Did::End {
+            // The next run counts its tasks from the beginning.
+            self.tasks.remove(&task);
+        }
+        let task = number;
         let steps = u32::try_from(steps).unwrap_or(u32::MAX);
         let turn = Turn { task, window, steps, loads: u32::MAX, ends: did == Did::End };
         self.turns.push(turn);
@@ -220,16 +239,12 @@ impl Recording {
 
     /// Share of the run that the kept turns are.
     pub fn covers(&self) -> f64 {
+        let kept: f64 = self.turns.iter().map(|t| f64::from(t.steps)).sum();
         if self.full {
-            let steps: u64 = self.turns.iter().map(|t| u64::from(t.steps)).sum();
-            (steps as f64 / self.steps_all().max(1.0)).min(1.0)
+            (kept / self.all_steps.max(1.0)).min(1.0)
         } else {
             1.0
         }
-    }
-
-    fn steps_all(&self) -> f64 {
-        self.turns.iter().map(|t| f64::from(t.steps)).sum()
     }
 
     /// The means as they were.
@@ -239,7 +254,7 @@ impl Recording {
 
     /// Seconds of the run outside of the part in which tasks were stepped.
     fn outside_s(&self) -> f64 {
-        let inside = self.last_us.saturating_sub(self.first_us.unwrap_or(0));
+        let inside = self.last_us.saturating_sub(self.first_us.unwrap_or(0)).saturating_sub(self.idle_us);
         self.wall_us.saturating_sub(inside) as f64 * 1e-6
     }
 
@@ -282,14 +297,14 @@ impl Recording {
 
     /// Microseconds of a worker for a step, for each load that arrives, and for each turn.
     fn costs(&self) -> (f64, f64, f64) {
-        let loads = self.loads.len().max(1) as f64;
+        let loads = self.pages_read.max(self.loads.len() as u64).max(1) as f64;
         let alive: u64 = self.alive.values().map(|(from, to)| to - from).sum();
         let known = self.compute_us + self.waited_us + self.decode_us + self.derive_us;
         let other = alive.saturating_sub(known) as f64;
         (
-            self.compute_us as f64 / self.steps_all().max(1.0),
+            self.compute_us as f64 / self.all_steps.max(1.0),
             (self.decode_us + self.derive_us) as f64 / loads,
-            other / self.turns.len().max(1) as f64,
+            other / self.all_turns.max(1) as f64,
         )
     }
 }

@@ -63,7 +63,7 @@ pub(super) struct Queueing<'a> {
 
 impl<'a> Queueing<'a> {
     pub(super) fn new(of: &'a Recording, means: Means) -> Self {
-        let mut turns: Vec<Vec<u32>> = vec![Vec::new(); of.tasks.len()];
+        let mut turns: Vec<Vec<u32>> = vec![Vec::new(); of.task_count as usize];
         for (n, turn) in of.turns.iter().enumerate() {
             turns[turn.task as usize].push(n as u32);
         }
@@ -112,7 +112,7 @@ impl<'a> Queueing<'a> {
     }
 
     fn after(&mut self, us: f64, what: What) {
-        self.events.push(Reverse((self.now + (us * 1e3).max(1.0) as u64, what)));
+        self.events.push(Reverse((self.now.saturating_add((us * 1e3).max(1.0) as u64), what)));
     }
 
     /// Microseconds until all tasks are done.

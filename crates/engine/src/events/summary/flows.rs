@@ -110,7 +110,7 @@ impl Flows {
                 let sums = self.reading.iter_mut().zip(&mut self.depth).zip(each);
                 for ((reading, sum), us) in sums.take(to + 1).skip(from) {
                     *reading += us;
-                    *sum += depth * us;
+                    *sum = sum.saturating_add(depth.saturating_mul(us));
                 }
             }
             self.reading_us += at_us - self.until_us;

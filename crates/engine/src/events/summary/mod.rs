@@ -1,4 +1,4 @@
-//! What a log of events comes to, for reports: one JSON object, made by two passes in bounded memory.
+//! What a log of events comes to, for reports: one JSON object, made by a few passes in bounded memory.
 //!
 //! The first pass ([`Scan`]) finds out how long the run was and what there is; the second fills as many bins, rows and lifelines as a
 //! page can show, whatever the length of the log. What grows with the run is what was in flight at a time (reads, tasks that wait) and a

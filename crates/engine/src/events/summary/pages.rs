@@ -9,23 +9,30 @@ use std::collections::{BTreeMap, HashMap};
 /// Rows of the page-fault history.
 const ROWS: usize = 256;
 
+/// Pages of a part of a set.
+const PART: u64 = 4096;
+
+/// Pages: a bit each, in parts of which there are those that hold any. What a log says of the number of pages sizes nothing.
+#[derive(Default)]
+struct Set(HashMap<u64, Box<[u64; (PART / 64) as usize]>>);
+
+impl Set {
+    /// Whether the page is new.
+    fn insert(&mut self, page: u64) -> bool {
+        let part = self.0.entry(page / PART).or_insert_with(|| Box::new([0; (PART / 64) as usize]));
+        let (word, bit) = ((page % PART / 64) as usize, 1u64 << (page % 64));
+        let new = part[word] & bit == 0;
+        part[word] |= bit;
+        new
+    }
+}
+
 /// One time step of one array.
 #[derive(Default)]
 struct Segment {
-    /// A bit a page.
-    touched: Vec<u64>,
-    published: Vec<u64>,
+    touched: Set,
+    published: Set,
     count: u64,
-}
-
-fn set(bits: &mut Vec<u64>, page: u64) -> bool {
-    let (word, bit) = ((page / 64) as usize, 1u64 << (page % 64));
-    if bits.len() <= word {
-        bits.resize(word + 1, 0);
-    }
-    let new = bits[word] & bit == 0;
-    bits[word] |= bit;
-    new
 }
 
 #[derive(Default)]
@@ -58,7 +65,7 @@ impl Pages {
         for (number, a) in scan.arrays.iter().filter(|(_, a)| a.met) {
             let array =
                 Array { name: a.name.to_string(), role: a.role, pages: a.pages, first: total, ..Array::default() };
-            total += a.pages;
+            total = a.pages.saturating_add(total);
             arrays.insert(*number, array);
         }
         let rows = ROWS.min(usize::try_from(total).unwrap_or(ROWS));
@@ -86,7 +93,7 @@ impl Pages {
                 array.published += 1;
                 array.published_bytes += bytes;
                 array.page_bytes = *bytes;
-                array.again += u64::from(!set(&mut segment.published, page.page));
+                array.again += u64::from(!segment.published.insert(page.page));
             }
             Event::Pin { page, .. } | Event::PrefetchUsed { page } => self.touch(*page),
             _ => {}
@@ -95,7 +102,7 @@ impl Pages {
 
     fn touch(&mut self, page: PageId) {
         let Some((segment, _)) = self.segment(page) else { return };
-        segment.count += u64::from(set(&mut segment.touched, page.page));
+        segment.count += u64::from(segment.touched.insert(page.page));
     }
 
     /// Touched pages and bytes by array, in the order of arrays.
@@ -104,7 +111,7 @@ impl Pages {
         for ((array, _), segment) in &self.segments {
             let bytes = self.arrays.get(array).map_or(0, |a| a.page_bytes);
             let sum = sums.entry(*array).or_default();
-            *sum = (sum.0 + 1, sum.1 + segment.count, sum.2 + segment.count * bytes);
+            *sum = (sum.0 + 1, sum.1 + segment.count, sum.2.saturating_add(segment.count.saturating_mul(bytes)));
         }
         sums
     }
@@ -142,7 +149,8 @@ impl Pages {
                 _ => continue,
             };
             let sum = &mut steps.entry(*step).or_default()[kind];
-            *sum = [sum[0] + segment.count, sum[1] + segment.count * array.page_bytes, sum[2] + array.pages];
+            let bytes = segment.count.saturating_mul(array.page_bytes);
+            *sum = [sum[0] + segment.count, sum[1].saturating_add(bytes), sum[2].saturating_add(array.pages)];
         }
         let share = |sum: [u64; 3]| sum[0] as f64 / sum[2].max(1) as f64;
         let row = |(step, [grid, solution]): (u32, [[u64; 3]; 2])| {
@@ -164,9 +172,9 @@ impl Pages {
                 "solution" => 1,
                 _ => continue,
             };
-            let all = steps * array.pages;
-            for (sum, more) in sums[kind].iter_mut().zip([touched, all, bytes, all * array.page_bytes]) {
-                *sum += more;
+            let all = steps.saturating_mul(array.pages);
+            for (sum, more) in sums[kind].iter_mut().zip([touched, all, bytes, all.saturating_mul(array.page_bytes)]) {
+                *sum = sum.saturating_add(more);
             }
         }
         let row = |s: [u64; 4]| json!({"pages": s[0], "total": s[1], "bytes": s[2], "total_bytes": s[3]});

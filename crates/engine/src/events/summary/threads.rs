@@ -23,8 +23,9 @@ struct Sums {
     wait_us: u64,
     wait_reads_us: u64,
     wait_memory_us: u64,
-    decode_us: u64,
-    derive_us: u64,
+    /// A page takes less than a microsecond where it is small.
+    decode_ns: u64,
+    derive_ns: u64,
     spans_us: BTreeMap<Arc<str>, u64>,
 }
 
@@ -93,14 +94,28 @@ impl Threads {
                 sums.wait_memory_us += starved_us.saturating_sub(now.starved_us).min(took_us - reads);
                 self.bins.spread(begin_us, at_us, &mut self.waiting);
             }
-            Event::Decode { took_ns, .. } => sums.decode_us += took_ns / 1000,
-            Event::Derive { took_ns, .. } => sums.derive_us += took_ns / 1000,
+            Event::Decode { took_ns, .. } => sums.decode_ns += took_ns,
+            Event::Derive { took_ns, .. } => sums.derive_ns += took_ns,
             Event::Span { name, .. } if (sums.spans_us.len() < NAMES || sums.spans_us.contains_key(name)) => {
                 *sums.spans_us.entry(name.clone()).or_default() += took_us;
             }
             _ => {}
         }
-        (now.last_us, now.reading_us, now.starved_us) = (now.last_us.max(at_us), reading_us, starved_us);
+        now.last_us = now.last_us.max(at_us);
+        // Of a thread that waits, which itself completes reads and starts others, these are none: its wait began before them.
+        let marks = matches!(
+            event,
+            Event::Compute { .. }
+                | Event::Wait { .. }
+                | Event::Span { .. }
+                | Event::Decode { .. }
+                | Event::Derive { .. }
+                | Event::Task { .. }
+                | Event::Release { .. }
+        );
+        if marks {
+            (now.reading_us, now.starved_us) = (reading_us, starved_us);
+        }
     }
 
     /// Microseconds of computing in each bin, of all threads.
@@ -124,8 +139,8 @@ impl Threads {
             json!({
                 "thread": number, "name": &**name, "worker": s.worker,
                 "first_s": seconds(if s.first_us == u64::MAX { 0 } else { s.first_us }), "last_s": seconds(s.last_us),
-                "compute_s": seconds(s.compute_us), "wait_s": seconds(s.wait_us), "decode_s": seconds(s.decode_us),
-                "derive_s": seconds(s.derive_us), "spans": spans, "other_s": seconds(s.other_us()),
+                "compute_s": seconds(s.compute_us), "wait_s": seconds(s.wait_us), "decode_s": s.decode_ns as f64 * 1e-9,
+                "derive_s": s.derive_ns as f64 * 1e-9, "spans": spans, "other_s": seconds(s.other_us()),
             })
         };
         self.names.iter().enumerate().map(row).collect()
@@ -146,14 +161,14 @@ impl Threads {
             "thread_s": sum(|s| s.alive_us), "compute_s": sum(|s| s.compute_us),
             "wait_reads_s": sum(|s| s.wait_reads_us), "wait_memory_s": sum(|s| s.wait_memory_us),
             "wait_other_s": sum(|s| s.wait_us - s.wait_reads_us - s.wait_memory_us),
-            "decode_s": sum(|s| s.decode_us), "derive_s": sum(|s| s.derive_us), "spans": spans, "other_s": sum(Sums::other_us),
+            "decode_s": sum(|s| s.decode_ns / 1000), "derive_s": sum(|s| s.derive_ns / 1000), "spans": spans, "other_s": sum(Sums::other_us),
         })
     }
 }
 
 impl Sums {
     fn other_us(&self) -> u64 {
-        let known = self.compute_us + self.wait_us + self.decode_us + self.derive_us;
+        let known = self.compute_us + self.wait_us + (self.decode_ns + self.derive_ns) / 1000;
         let spans: u64 = if self.worker { 0 } else { self.spans_us.values().sum() };
         self.alive_us.saturating_sub(known + spans)
     }

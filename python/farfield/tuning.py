@@ -1,0 +1,236 @@
+"""How a dataset is best stored and read for a kind of run: measured on that run, in short, on this machine.
+
+One choice after the other is settled by running the command on stores that differ in it alone: page size first, since most
+hangs on it, then layout, codec, and the number of readers. Nine conversions at most instead of all combinations.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from farfield import sources
+from farfield.errors import DataError, Interrupted, UsageError
+from farfield.progress import Report, reporting
+from farfield.sizes import format_bytes
+
+COMMANDS = ("trace", "extract", "render", "probe", "flowmap")
+"""What can be run on a store for its times."""
+PAGES = (8, 16, 32)
+LAYOUTS = ("cubed", "flat")
+CODECS = ("none", "lz4", "zstd")
+READERS = (8, 32, 128)
+CLOSE = 1.03
+"""Of choices whose times are this near to the best one the first is taken: it is the default, or costs less."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a dataset is stored and read."""
+
+    page: int = 16
+    layout: str = "cubed"
+    codec: str = "none"
+    readers: int = 0
+    """0: the default."""
+
+    def words(self) -> list[str]:
+        """The options of `convert` that make such a store."""
+        return ["--page", str(self.page), "--layout", self.layout, "--codec", self.codec]
+
+    def __str__(self) -> str:
+        readers = f", {self.readers} readers" if self.readers else ""
+        return f"pages of {self.page}, {self.layout}, codec {self.codec}{readers}"
+
+
+@dataclass
+class Bench:
+    """Stores of a dataset in a folder, and the times of a run on each."""
+
+    source: str
+    like: list[str]
+    folder: Path
+    runs: int
+    told: Report | None
+    done: int = 0
+    times: dict[Choice, dict[str, Any]] = field(default_factory=dict)
+
+    def measure(self, choice: Choice) -> float:
+        """The middle of the command's times on a store made so; it is made once and kept for other readers."""
+        if choice not in self.times:
+            self._tell()
+            store = self.folder / f"{choice.page}-{choice.layout}-{choice.codec}.zarr"
+            if not store.exists():
+                _farfield(["convert", self.source, str(store), *choice.words()])
+            self.times[choice] = self._run(choice, store)
+        middle: float = self.times[choice]["wall_s"]
+        return middle
+
+    def _run(self, choice: Choice, store: Path) -> dict[str, Any]:
+        from farfield.bench.arms import evict
+
+        words = [str(store) if word == self.source else word for word in self.like]
+        result = self.folder / f"result{_ending(self.like)}"
+        words += ["-o", str(result)] if _writes(self.like) else []
+        words += ["--readers", str(choice.readers)] if choice.readers else []
+        found = []
+        for _ in range(self.runs):
+            if result.is_dir():  # of a flow map, which is not written over
+                shutil.rmtree(result)
+            evict([store])
+            found.append(_farfield(words))
+        found.sort(key=lambda f: f["wall_s"])
+        middle = found[len(found) // 2]
+        return {
+            "wall_s": middle["wall_s"],
+            "spread": (found[-1]["wall_s"] - found[0]["wall_s"]) / max(middle["wall_s"], 1e-9),
+            "bytes_read": middle["bytes_read"],
+            "store_bytes": sum(f.stat().st_size for f in store.rglob("*") if f.is_file()),
+        }
+
+    def best(self, choices: Sequence[Choice]) -> Choice:
+        """The first of those that are as good as the best."""
+        least = min(choices, key=self.measure)
+        # Where the runs of one choice are farther apart than that, the times of two say no more.
+        close = max(CLOSE, 1.0 + 0.5 * self.times[least]["spread"])
+        return next(c for c in choices if self.measure(c) <= close * self.measure(least))
+
+    def settle(self) -> Choice:
+        """One choice after the other; the default first, which stays where nothing is better."""
+        default_page = Choice().page
+        chosen = self.best([Choice(page) for page in sorted(PAGES, key=lambda p: p != default_page)])
+        chosen = self.best([Choice(chosen.page, layout) for layout in LAYOUTS])
+        chosen = self.best([Choice(chosen.page, chosen.layout, codec) for codec in CODECS])
+        return self.best([Choice(chosen.page, chosen.layout, chosen.codec, n) for n in (0, *READERS)])
+
+    def _tell(self) -> None:
+        if self.told is not None and not self.told("measuring", self.done, len(PAGES) + len(CODECS) + len(READERS)):
+            raise Interrupted("interrupted")
+        self.done += 1
+
+
+def tune(
+    source: str,
+    like: str,
+    *,
+    runs: int = 3,
+    scratch: str | os.PathLike[str] | None = None,
+    progress: bool | Report | None = None,
+) -> dict[str, Any]:
+    """Proposes page size, layout, codec and readers for runs like a short one; returns what `tune --json` prints.
+
+    Args:
+        source: What `farfield convert` takes.
+        like: The command of a short run, such as `"trace wing.xyz --seeds random:200:1 --memory-limit 1GiB"`; the source in
+            it is replaced by stores of it. It is run on each with the store out of the page cache.
+        runs: How often each is run; the middle counts.
+        scratch: A folder for the stores, which takes some ten times the data; None: the system's temporary folder. What is
+            made there goes when this ends.
+        progress: As in `farfield.open`.
+
+    Raises:
+        UsageError: if the command is none that can be run on a store, or does not name the source.
+        DataError: if a run fails, or the folder has no room.
+    """
+    words = shlex.split(like)
+    if words[:1] == ["farfield"]:
+        words = words[1:]
+    if not words or words[0] not in COMMANDS:
+        raise UsageError(f"--like: '{like}' is no run to be like; it begins with one of {', '.join(COMMANDS)}")
+    if source not in words:
+        raise UsageError(f"--like: the command does not name {source}; write it there as it is written before --like")
+    if any(w in ("-o", "--output", "--readers", "--json", "--events") for w in words):
+        raise UsageError("--like: leave out -o, --readers, --events and --json; they are added")
+    found = sources.parse(source)
+    data = sum(_size(Path(p)) for p in found.reads())
+    with tempfile.TemporaryDirectory(prefix="farfield-tune-", dir=scratch) as folder, reporting(progress) as told:
+        room, needs = shutil.disk_usage(folder).free, 10 * data
+        if room < needs:
+            raise DataError(
+                f"{folder}: the stores take up to {format_bytes(needs)}, and {format_bytes(room)} are free; name a "
+                "folder with room by --scratch"
+            )
+        bench = Bench(source, words, Path(folder), max(1, runs), told)
+        chosen = bench.settle()
+        rows = [
+            {"page": c.page, "layout": c.layout, "codec": c.codec, "readers": c.readers or None, **row}
+            for c, row in bench.times.items()
+        ]
+        default = bench.times[Choice()]["wall_s"]
+        best = bench.times[chosen]
+    return {
+        "source": source,
+        "like": like,
+        "page": chosen.page,
+        "layout": chosen.layout,
+        "codec": chosen.codec,
+        "readers": chosen.readers or None,
+        "wall_s": best["wall_s"],
+        "default_wall_s": default,
+        "convert": f"farfield convert {shlex.quote(source)} OUT.zarr {shlex.join(chosen.words())}",
+        "measured": rows,
+    }
+
+
+def table(found: dict[str, Any]) -> list[str]:
+    """A proposal for people: what was measured, and the command that makes it."""
+    head = ["page", "layout", "codec", "readers", "time", "spread", "read", "store"]
+    rows = [
+        [
+            str(r["page"]),
+            r["layout"],
+            r["codec"],
+            str(r["readers"] or "default"),
+            f"{r['wall_s']:.3f} s",
+            f"{100 * r['spread']:.0f} %",
+            format_bytes(r["bytes_read"]),
+            format_bytes(r["store_bytes"]),
+        ]
+        for r in found["measured"]
+    ]
+    widths = [max(len(row[n]) for row in [head, *rows]) for n in range(len(head))]
+    lines = ["  ".join(f"{c:>{w}}" for c, w in zip(row, widths, strict=True)) for row in [head, *rows]]
+    readers = f", and runs with --readers {found['readers']}" if found["readers"] else ""
+    return [
+        *lines,
+        "",
+        f"{found['default_wall_s']:.3f} s with the defaults, {found['wall_s']:.3f} s with",
+        f"  {found['convert']}{readers}",
+    ]
+
+
+def _writes(words: Sequence[str]) -> bool:
+    return words[0] != "probe"
+
+
+def _ending(words: Sequence[str]) -> str:
+    return {"render": ".png", "extract": ".vtp", "flowmap": ".zarr"}.get(words[0], ".npz")
+
+
+def _size(path: Path) -> int:
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(f.stat().st_size for f in files if f.is_file())
+
+
+def _farfield(words: Sequence[str]) -> dict[str, Any]:
+    """Runs a command in a process of its own; the object that it prints.
+
+    Raises:
+        DataError: if it fails, with what it said.
+    """
+    command = [sys.executable, "-m", "farfield", *words, "--json", "--no-progress", "-q"]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    if done.returncode not in (0, 3):
+        said = done.stderr.strip().splitlines()
+        raise DataError(f"'farfield {shlex.join(words)}' failed: {said[-1] if said else done.returncode}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
