@@ -106,7 +106,6 @@ def export(events: Path, output: Path, *, progress: bool | Report | None = None)
         UsageError: if the file is the log, or its name ends otherwise.
     """
     from farfield import _core
-
     from farfield.runs import output_path
 
     target = output_path(output, LOGS, "logs")
