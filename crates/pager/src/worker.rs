@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Steps after which a page that is used goes on being told of, where somebody observes. At each step it would take longer than the
 /// steps; at 128 rounds of four streamlines a log cost 6 to 9 % of their processor time, and three in four of its events were these; at 256
-/// it cost 0 to 7 %, at 512 3 to 11 %, which is noise: lines that go through many pages take as many in a group as they do in several.
+/// it cost 0 to 7 %, at 512 3 to 11 %: most pages that lines come to are others in each group, whatever its size.
 const GROUP: u32 = 512;
 /// A pin whose page was told of in a group long ago: no mark of a group.
 const OLD: u8 = u8::MAX;

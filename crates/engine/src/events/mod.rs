@@ -144,11 +144,6 @@ impl Events {
         Ok(Self { path: path.to_owned(), inside })
     }
 
-    /// The file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Its form.
     pub fn form(&self) -> Form {
         match &self.inside {

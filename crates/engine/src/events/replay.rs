@@ -231,19 +231,15 @@ fn times(of: &Recording, spec: &ReplaySpec, again: &[(u64, f64)], modelled: f64)
     rows
 }
 
-/// Advice for a report: what the model makes of a log, with what other limits would have meant.
+/// Advice for a report: what the model makes of a log that a survey and a recording have heard, with what other limits would have meant.
 pub(super) fn advise(
     events: &Events,
+    (mut survey, mut recording): (Survey, Recording),
     cores: usize,
     deepest: usize,
     watch: &mut Watch<'_>,
 ) -> Result<(Vec<Value>, Value), FieldError> {
     let own = own(events)?;
-    let (mut survey, mut recording) = (Survey::without_order(), Recording::default());
-    events.each_watched("modelling", watch, &mut |at, thread, event| {
-        survey.event(event);
-        recording.event(at, thread, event);
-    })?;
     survey.end();
     recording.end();
     let limit = survey.limit.unwrap_or(own.limit);

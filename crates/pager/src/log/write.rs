@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A block whose first event is older is written with the next one: that much of a run that is killed may be lost.
+/// A block whose first event is older is written with the next one. What came since may be lost where a run is killed, and all of a block
+/// that no event has followed.
 const PATIENCE_US: u64 = 500_000;
 
 struct Inside {

@@ -11,11 +11,13 @@ mod pages;
 mod scan;
 mod threads;
 
+use super::model::Recording;
 use super::{Events, Form};
 use dist::Bins;
 use field::error::FieldError;
 use flows::Flows;
 use lifelines::Lifelines;
+use pager::replay::Survey;
 use pages::Pages;
 use scan::Scan;
 use serde_json::{json, Map, Value};
@@ -32,7 +34,12 @@ const BINS: usize = 400;
 pub fn summarise(path: &Path, watch: &mut dyn FnMut(&str, f64, f64) -> bool) -> Result<Value, FieldError> {
     let events = Events::open(path)?;
     let mut scan = Scan::default();
-    let ended = events.each_watched("reading", watch, &mut |at, thread, event| scan.event(at, thread, event))?;
+    let (mut survey, mut recording) = (Survey::without_order(), Recording::default());
+    let ended = events.each_watched("reading", watch, &mut |at, thread, event| {
+        scan.event(at, thread, event);
+        survey.event(event);
+        recording.event(at, thread, event);
+    })?;
     let bins = Bins::over(scan.last_us, BINS);
     let (mut flows, mut pages) = (Flows::new(bins, &scan), Pages::new(bins, &scan));
     let (mut threads, mut lifelines) = (Threads::new(bins, &scan), Lifelines::new(&scan));
@@ -55,7 +62,7 @@ pub fn summarise(path: &Path, watch: &mut dyn FnMut(&str, f64, f64) -> bool) -> 
     let cores = usize::try_from(scan.run["cores"].as_u64().unwrap_or(1)).unwrap_or(1);
     let depth = flows.depth();
     let deepest = usize::try_from(depth["max"].as_u64().unwrap_or(0)).unwrap_or(0);
-    let (advice, model) = super::replay::advise(&events, cores, deepest, watch)?;
+    let (advice, model) = super::replay::advise(&events, (survey, recording), cores, deepest, watch)?;
     Ok(json!({
         "file": path, "form": form, "events": ended.events, "unknown": ended.unknown, "lost_bytes": ended.lost_bytes,
         "whole": ended.whole, "run": scan.run, "stats": scan.stats, "wall_s": seconds(scan.last_us), "kinds": kinds,
