@@ -390,3 +390,10 @@ impl Written {
         Written { blob, maps, seed: self.seed }
     }
 }
+
+/// Two hundred pages in memory behind a limit that holds half of them.
+pub fn observed(observer: Option<Arc<dyn Observer>>) -> Opened {
+    let spec = Spec { kind: Kind::Coded, steps: 1, pages: 200, bytes: 4096, holes: 0 };
+    let config = PagerConfig { limit: 512 << 10, observer, ..PagerConfig::default() };
+    write(47, &[spec]).open(config, |b| Arc::new(pager::source::memory::Memory::new("memory", b)))
+}
