@@ -2,7 +2,7 @@
 
 An experiment is a function in a module of `farfield.bench.suites`, registered by `@experiment`. It measures its arms side by
 side in one run and records them; medians, spreads, claims and the machine are written as one JSON document, from which
-`report` makes docs/benchmarks.md.
+`report` makes docs/benchmarks.md with its plots (`plotted` says which).
 """
 
 from __future__ import annotations

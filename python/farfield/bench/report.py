@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from farfield.bench.plots import Image
 from farfield.bench.result import Arm, Result
 from farfield.sizes import format_bytes
 
 
-def report(results: Sequence[Result]) -> str:
-    """The whole page.
+def report(results: Sequence[Result], images: Mapping[str, Sequence[Image]] | None = None) -> str:
+    """The whole page, with the plots of each experiment.
 
     >>> report([]).splitlines()[0]
     '# Benchmarks'
@@ -24,12 +25,13 @@ def report(results: Sequence[Result]) -> str:
         "the whole process unless the text says otherwise. *Evicted* files are not in the page cache when a run begins.",
         "Before each run as much memory as it may take is touched and freed: a virtual machine may have given free memory back",
         "to its host, and then the first touch costs seconds a GiB, which would fall on whichever arm comes first. What must",
-        "hold is stated with its bound; what does not is marked as missed. The machine stands below each section.",
+        "hold is stated with its bound; what does not is marked as missed. The machine stands below each section. Plots are of the",
+        "same figures; their thin lines go from the smallest to the largest value over the runs.",
         "",
     ]
     lines += _summary(results)
     for result in results:
-        lines += _section(result)
+        lines += _section(result, (images or {}).get(result.name, []))
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -47,13 +49,15 @@ def _summary(results: Sequence[Result]) -> list[str]:
     return [*lines, ""]
 
 
-def _section(result: Result) -> list[str]:
+def _section(result: Result, images: Sequence[Image]) -> list[str]:
     m = result.machine
     lines = [f"## {result.title}", "", f"`make bench-{result.name}`", ""]
     if result.about:
         lines += [result.about, ""]
     if result.quick:
         lines += ["**A quick run on small data: not figures to quote.**", ""]
+    for image in images:
+        lines += [f"![{image.alt}]({image.path})", ""]
     if result.claims:
         lines += ["| must hold | measured | bound | |", "|---|---|---|---|"]
         for claim in result.claims:

@@ -121,14 +121,18 @@ def register(app: typer.Typer) -> None:
         results: Annotated[str, typer.Option("--results", metavar="DIR", help="folder of NAME.json")] = RESULTS,
         output: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="the page")] = REPORT,
     ) -> None:
-        """Make docs/benchmarks.md from the results."""
+        """Make docs/benchmarks.md from the results, and its plots in the folder docs/benchmarks/plots."""
         from pathlib import Path
 
+        from farfield.bench import plots
         from farfield.bench.report import report as page
         from farfield.bench.result import read_results
 
         found = read_results(Path(results))
-        Path(output).write_text(page(found), encoding="utf-8")
+        images = plots.write(found, Path(output))
+        Path(output).write_text(page(found, images), encoding="utf-8")
+        drawn = [image.path for several in images.values() for image in several]
         common.show(
-            {"output": output, "results": [r.name for r in found]}, [f"wrote {output} from {len(found)} results"]
+            {"output": output, "results": [r.name for r in found], "plots": drawn},
+            [f"wrote {output} from {len(found)} results, and {len(drawn)} plots beside it"],
         )

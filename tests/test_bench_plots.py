@@ -1,0 +1,143 @@
+"""The plots of docs/benchmarks.md: what they draw of a result, and their files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from farfield import cli
+from farfield.bench import Recorder, load
+from farfield.bench.drawing import figure, svg
+from farfield.bench.plots import CLAIMS, Spec, bounds, levels, points, write
+from farfield.bench.plotted import PLOTS
+from farfield.bench.report import report
+from farfield.bench.result import Result, read_results, write_result
+from farfield.errors import DataError
+from farfield.report.plots import style
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+KEPT = {result.name: result for result in read_results(DOCS / "benchmarks")}
+BARS = Spec("Bars", {"arm": "(?P<x>.*): (?P<series>.*)"}, {"wall_s": "wall time [s]"}, bound="a bound")
+
+
+def recorded(name: str = "example") -> Result:
+    recorder = Recorder(name, "An example", runs=3)
+    for seconds in (1.0, 3.0, 1.5):
+        recorder.run("1/4: paged", wall_s=seconds, read_bytes=5 * 2**20, slow_s=9.0)
+        recorder.run("1/16: paged", wall_s=2 * seconds, read_bytes=7 * 2**20)
+    recorder.stop("1/16: mmap", "over", "over 10x", after_s=30.0)
+    recorder.stop("1/4: everything", "killed", "killed by its memory limit")
+    recorder.claim("a bound", 1.0, "<=", 8.0, unit="s")
+    recorder.table("Errors by step", ["step", "rk4", "euler"], [["1/2", 1e-3, 0.1], ["1/4", 1e-5, ""]])
+    return recorder.result()
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_every_plot_finds_its_data(name: str) -> None:
+    """In the results that are kept: a column or an arm that is renamed must not lose its plot unseen."""
+    assert name in load()
+    if name not in KEPT:
+        pytest.skip("no result of it is kept")
+    for spec in PLOTS[name]:
+        assert points(spec, KEPT[name]), spec.title
+        assert not spec.bound or bounds(spec, KEPT[name]), spec.title
+        assert not spec.level or levels(spec, KEPT[name]), spec.title
+        for label in spec.y.values() if len(spec.y) > 1 else ():
+            found = {label in (p.series, p.panel, p.x) for p in points(spec, KEPT[name])}
+            assert True in found, (spec.title, label)
+
+
+def test_every_kept_result_has_a_plot_and_the_page_shows_it() -> None:
+    assert set(KEPT) <= set(PLOTS)
+    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    shown = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page)
+    files = {f"benchmarks/plots/{path.name}" for path in (DOCS / "benchmarks" / "plots").iterdir()}
+    assert len(shown) == len(set(shown)) and set(shown) == files
+    assert all((DOCS / path).stat().st_size < 100_000 for path in shown)
+
+
+def test_bars_are_as_long_as_the_medians_say() -> None:
+    result = KEPT["incore"]
+    spec = PLOTS["incore"][0]
+    medians = {arm.name: arm.median["step_us"] for arm in result.arms}
+    with style("x"):
+        drawn = figure(spec, result)
+    assert drawn is not None
+    # Panels beside each other have the names once.
+    names = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
+    assert len(drawn.axes) == 2 and len(names) == 3
+    for axes in drawn.axes:
+        widths = [patch.get_width() for patch in axes.patches]  # type: ignore[attr-defined]
+        assert dict(zip(names, widths, strict=True)) == {
+            name: medians[f"{name}, {axes.get_title(loc='left')}"] for name in names
+        }
+
+
+def test_points_are_medians_between_the_smallest_and_the_largest() -> None:
+    found = {(p.x, p.series): p for p in points(BARS, recorded())}
+    assert (found["1/4", "paged"].low, found["1/4", "paged"].y, found["1/4", "paged"].high) == (1.0, 1.5, 3.0)
+    late, killed = found["1/16", "mmap"], found["1/4", "everything"]
+    assert late.y == 30.0 and late.stop is not None and late.stop.text == "over 10x"
+    assert killed.y != killed.y and killed.stop is not None
+    sizes = Spec("Bytes", {"arm": "(?P<x>.*): paged"}, {"read_bytes": "read [MiB]"})
+    assert [p.y for p in points(sizes, recorded())] == [5.0, 7.0]
+    assert bounds(BARS, recorded()) == [(8.0, "bound: at most 8 s")]
+
+
+def test_tables_and_claims_are_drawn_as_well() -> None:
+    table = Spec("Errors", {"step": "(?P<x>.*)"}, {"rk4": "rk4", "euler": "euler"}, table="Errors by")
+    assert [(p.x, p.series, p.y) for p in points(table, recorded())] == [
+        ("1/2", "rk4", 1e-3), ("1/2", "euler", 0.1), ("1/4", "rk4", 1e-5),
+    ]  # fmt: skip
+    across = Spec("Errors", {"step": "(?P<series>.*)"}, {"rk4": "rk4", "euler": "euler"}, table="Errors by", each="x")
+    assert [(p.x, p.series) for p in points(across, recorded())][:2] == [("rk4", "1/2"), ("euler", "1/2")]
+    assert [p.y for p in points(Spec("Claims", {"text": ".*"}, {"value": "v"}, table=CLAIMS), recorded())] == [1.0]
+
+
+@pytest.mark.parametrize("kind", ["bars", "dots", "marks", "lines", "points"])
+def test_what_was_stopped_is_said(kind: str) -> None:
+    spec = Spec("Stopped", BARS.rows, BARS.y, kind=kind, log="" if kind == "bars" else "y")  # type: ignore[arg-type]
+    text = svg(spec, recorded(), "x")
+    assert text is not None and "over 10x" in text and "killed by its memory limit" in text
+
+
+def test_a_plot_without_data_is_left_out() -> None:
+    for rows, y in (
+        ({"arm": "nothing"}, {"wall_s": "s"}),
+        ({"no": ".*"}, {"wall_s": "s"}),
+        ({"arm": ".*"}, {"no": "s"}),
+    ):
+        assert svg(Spec("None", rows, y), recorded(), "x") is None
+    assert svg(Spec("Stopped alone", {"arm": ".*mmap"}, {"wall_s": "s"}), recorded(), "x") is None
+    missing = Spec("A level that is not there", {"arm": ".*paged"}, {"wall_s": "s"}, level={"arm": "serial"})
+    assert svg(missing, recorded(), "x") is not None
+
+
+def test_the_same_results_give_the_same_files_and_old_ones_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PLOTS, "example", [BARS, Spec("None", {"arm": "nothing"}, {"wall_s": "s"})])
+    write_result(recorded(), tmp_path / "results")
+    folder = tmp_path / "page" / "plots"
+    folder.mkdir(parents=True)
+    for name in ("gone-1.svg", "example-2.svg", "drawn by hand.svg", "notes.txt"):
+        (folder / name).write_text("old")
+    command = ["bench", "report", "-q", "--results", str(tmp_path / "results"), "-o", str(tmp_path / "page.md")]
+    written = []
+    for _ in range(2):
+        assert cli.run(command) == 0
+        written.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    assert written[0] == written[1]
+    assert set(written[0]) == {"example-1.svg", "drawn by hand.svg", "notes.txt"}
+    page = (tmp_path / "page.md").read_text()
+    assert "![Bars: wall time (s)](page/plots/example-1.svg)" in page
+    assert page.index("example-1.svg") < page.index("| must hold")
+    assert b"<dc:date>" not in written[0]["example-1.svg"]
+
+
+def test_without_plots_the_page_is_as_before(tmp_path: Path) -> None:
+    assert write([recorded("unknown")], tmp_path / "page.md") == {} and not (tmp_path / "page").exists()
+    assert "![" not in report([recorded("unknown")])
+    (tmp_path / "full").write_text("")
+    with pytest.raises(DataError, match="cannot write the plots"):
+        write([KEPT["tax"]], tmp_path / "full" / "page.md")
