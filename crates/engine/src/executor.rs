@@ -19,6 +19,7 @@
 
 mod ahead;
 mod charging;
+mod crowding;
 mod following;
 mod parked;
 mod places;
@@ -519,7 +520,8 @@ where
         }
         s.restarts.fetch_add(1, Relaxed);
         slot.restarts += 1;
-        slot.wants(&missing);
+        let in_vain = slot.wants(&missing);
+        let first = slot.restarts == 1;
         if W::WINDOWED {
             // It may wait for long, as many others do.
             let bytes = self.work.bytes(&slot.task) + slot.wanted_bytes();
@@ -537,6 +539,9 @@ where
         // Parked before the pages are asked for: the wake may come at once, from any thread.
         let token = {
             let mut q = s.lock();
+            if !W::WINDOWED {
+                q.note_wait(first, in_vain);
+            }
             let neighbourhood = slot.place >> parked::WITHIN;
             let token = q.park(slot);
             // Those beside it would lack the same pages.

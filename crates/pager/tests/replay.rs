@@ -151,10 +151,12 @@ fn no_policy_beats_the_optimum_and_all_agree_where_there_is_room() {
     for share in [1, 2, 4, 16] {
         let room = survey.touched_bytes / share;
         let best = replay(Choice::Optimal, room);
-        for &kind in PolicyKind::ALL {
-            let counts = replay(Choice::Policy(kind), room);
+        for (&kind, choice) in PolicyKind::ALL.iter().flat_map(|k| [(k, Choice::Policy(*k)), (k, Choice::Waiting(*k))])
+        {
+            let counts = replay(choice, room);
             assert!(counts.faults >= best.faults && counts.uses == best.uses, "{kind:?} at 1/{share}");
-            if share == 1 {
+            // What the run itself gave back is gone with any room.
+            if share == 1 && choice == Choice::Policy(kind) {
                 assert_eq!((counts.faults, counts.again, counts.evictions), (survey.touched(), 0, 0));
             }
         }
@@ -175,6 +177,41 @@ fn the_optimum_is_belady_s() {
     let mut stack = Stack::new(Choice::Optimal, 30, &survey).unwrap();
     uses.iter().for_each(|e| stack.event(e, &survey));
     assert_eq!((stack.counts().faults, stack.counts().again), (7, 2));
+}
+
+/// A task asks for one page, others go by, and then it comes to what it asked for.
+#[test]
+fn what_a_parked_task_waits_for_is_there_when_it_goes_on() {
+    let page = |n: u64| PageId::new(ArrayId(0), 0, n);
+    let priority = Priority::Demand;
+    let sized = Event::Reserve { page: page(0), priority, bytes: 10, frames: 10, cached: 0, used: 10 };
+    let want = |n| Event::Want { page: page(n), token: 1, priority };
+    let pin = |n| Event::Pin { page: page(n), worker: 0, group: 0, fresh: true };
+    let misses = |choice, events: &[Event]| {
+        let mut survey = Survey::new(1);
+        survey.event(&sized);
+        events.iter().for_each(|e| survey.event(e));
+        survey.end();
+        let mut stack = Stack::new(choice, 30, &survey).unwrap();
+        events.iter().for_each(|e| stack.event(e, &survey));
+        stack.counts().faults
+    };
+    for &kind in PolicyKind::ALL {
+        let events: Vec<Event> = [want(1)].into_iter().chain((2..9).map(pin)).chain([pin(1)]).collect();
+        assert_eq!(misses(Choice::Waiting(kind), &events), 8, "{kind:?}");
+        assert!(misses(Choice::Aware(kind), &events) >= 8, "{kind:?}");
+        // More is waited for than there is room: something goes all the same, and it ends.
+        let events: Vec<Event> = (1..9).map(want).chain((1..9).map(pin)).collect();
+        assert!(misses(Choice::Waiting(kind), &events) <= 16, "{kind:?}");
+        // Who never comes is not waited for for ever, by policies under which what is not used goes.
+        if !matches!(kind, PolicyKind::Clock | PolicyKind::Lru) {
+            continue;
+        }
+        let long: Vec<Event> = [want(1)].into_iter().chain((0..300).map(|n| pin(2 + n % 3))).collect();
+        assert!(misses(Choice::Waiting(kind), &long) < 60, "{kind:?}");
+    }
+    let events: Vec<Event> = [want(1)].into_iter().chain((2..9).map(pin)).chain([pin(1)]).collect();
+    assert_eq!(misses(Choice::Aware(PolicyKind::Lru), &events), 9);
 }
 
 #[test]

@@ -29,7 +29,8 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 "--policies",
                 metavar="A,B,...",
-                help="replacement policies, each with '+executor' for what the executor knew, or optimum; else all",
+                help="replacement policies, each with '+executor' (segments that are over) or '+waiting' (what parked tasks "
+                "wait for, too) behind it, or optimum; else all",
             ),
         ] = None,
         page_factor: Annotated[

@@ -35,25 +35,27 @@ fn counts(c: Replayed) -> Value {
 fn choices(spec: &ReplaySpec, own: PolicyKind) -> Result<Vec<Choice>, FieldError> {
     if spec.policies.is_empty() {
         let mut all: Vec<Choice> = PolicyKind::ALL.iter().map(|k| Choice::Policy(*k)).collect();
-        all.extend([Choice::Aware(own), Choice::Optimal]);
+        all.extend([Choice::Aware(own), Choice::Waiting(own), Choice::Optimal]);
         return Ok(all);
     }
     let named = |name: &String| {
-        let (policy, aware) = match name.strip_suffix("+executor") {
-            Some(policy) => (policy.trim(), true),
-            None => (name.as_str(), false),
-        };
+        let (policy, choice): (&str, fn(PolicyKind) -> Choice) =
+            match (name.strip_suffix("+executor"), name.strip_suffix("+waiting")) {
+                (Some(policy), _) => (policy.trim(), Choice::Aware),
+                (_, Some(policy)) => (policy.trim(), Choice::Waiting),
+                _ => (name, Choice::Policy),
+            };
         if name == "optimum" {
             return Ok(Choice::Optimal);
         }
         let kind = PolicyKind::named(policy).ok_or_else(|| {
             let known: Vec<&str> = PolicyKind::ALL.iter().map(|k| k.name()).collect();
             FieldError::Usage(format!(
-                "no replacement policy '{name}'; there are: {}, each with '+executor' behind it, and optimum",
+                "no replacement policy '{name}'; there are: {}, each with '+executor' or '+waiting' behind it, and optimum",
                 known.join(", ")
             ))
         })?;
-        Ok(if aware { Choice::Aware(kind) } else { Choice::Policy(kind) })
+        Ok(choice(kind))
     };
     spec.policies.iter().map(named).collect()
 }

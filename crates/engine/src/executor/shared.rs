@@ -1,5 +1,6 @@
 //! What the threads of a run share: the tasks in nobody's hands, and the counts.
 
+use super::crowding::Crowding;
 use super::parked::Parked;
 use super::ready::Ready;
 use super::records::{Chunk, Waiting};
@@ -36,15 +37,18 @@ impl<T> Slot<T> {
         self.wanted.capacity() * size_of::<PageId>()
     }
 
-    /// Its step has asked for these pages, too. The list takes no more room than they need: hundreds of tasks wait with one.
-    pub(super) fn wants(&mut self, missing: &[PageId]) {
-        let first = self.wanted.is_empty();
-        self.wanted.reserve_exact(missing.iter().filter(|p| first || !self.wanted.contains(p)).count());
+    /// Its step has asked for these pages, too. The list takes no more room than they need: hundreds of tasks wait with one. Says whether
+    /// it had asked for one of them before.
+    pub(super) fn wants(&mut self, missing: &[PageId]) -> bool {
+        let (first, before) = (self.wanted.is_empty(), self.wanted.len());
+        let new = missing.iter().filter(|p| first || !self.wanted.contains(p)).count();
+        self.wanted.reserve_exact(new);
         for p in missing {
             if !self.wanted.contains(p) {
                 self.wanted.push(*p);
             }
         }
+        before > 0 && new < missing.len()
     }
 }
 
@@ -86,6 +90,8 @@ pub(super) struct Queue<T> {
     pub(super) at_once: usize,
     /// The same by the present limit, and places at which they wait at most.
     pub(super) fitting: (usize, usize),
+    /// And by how it goes.
+    pub(super) crowding: Crowding,
     /// 1. Tasks that hold memory. One leaves the count after its memory was freed, so that who finds itself alone is.
     pub(super) active: usize,
     /// Tasks active at most, now.
@@ -109,6 +115,7 @@ impl<T> Queue<T> {
             next: 0,
             at_once: load.at_once,
             fitting: (usize::MAX, usize::MAX),
+            crowding: Crowding::new(),
             active: 0,
             allowed: active,
             most: active,
@@ -148,7 +155,7 @@ impl<T> Queue<T> {
     /// Whether as many tasks wait for pages as may.
     pub(super) fn enough_wait(&self) -> bool {
         let (tasks, places) = self.parked.waiting();
-        tasks >= self.at_once.min(self.fitting.0) || places >= self.fitting.1
+        tasks >= self.at_once.min(self.fitting.0).min(self.crowding.most()) || places >= self.fitting.1
     }
 
     /// A task waits for a thread from now on, behind the others where no place says otherwise.
@@ -161,6 +168,15 @@ impl<T> Queue<T> {
     pub(super) fn push_first(&mut self, waiting: Waiting<T>) {
         let shut = self.parked.any_at(waiting.window(), waiting.place());
         self.ready.push_first(waiting, shut);
+    }
+
+    /// A task is to wait for pages: for the first time in its step, or in vain.
+    pub(super) fn note_wait(&mut self, first: bool, in_vain: bool) {
+        if in_vain {
+            self.crowding.in_vain(self.parked.waiting().0);
+        } else if first {
+            self.crowding.went_well();
+        }
     }
 
     /// A task waits for pages, under the token that this gives.

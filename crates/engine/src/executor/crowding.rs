@@ -1,0 +1,84 @@
+//! How many tasks may wait for pages at a time, by whether their pages are still there when they go on.
+//!
+//! Theory. Where more tasks are under way than memory has room for what they stand on, a page that came for one goes for another before
+//! the first has used it, and both ask again: thrashing (Denning, "Thrashing: its causes and prevention", 1968). How much room a task
+//! takes cannot be said beforehand (a step of a line with a derived field stands on one page or on sixty), but that a task asks for a
+//! page that it has already asked for in the same step says it as it happens. The answer is the one of networks: less by a factor
+//! where it shows, more by one while it does not (Chiu and Jain 1989).
+//!
+//! Practice. For runs without windows; those through time wait by places (`Work::waiting`).
+
+/// What is left of the tasks that wait, of so many, when pages were asked for in vain.
+const LESS: (usize, usize) = (1, 2);
+/// So many waits of each task that may wait have to go well before one more may.
+const PATIENCE: usize = 16;
+
+#[derive(Debug)]
+pub(super) struct Crowding {
+    most: usize,
+    /// Waits that were begun before `most` was last lowered, or may have been: what comes of them says nothing of it.
+    settling: usize,
+    well: usize,
+}
+
+impl Crowding {
+    pub(super) fn new() -> Self {
+        Self { most: usize::MAX, settling: 0, well: 0 }
+    }
+
+    /// Tasks that may wait at most.
+    pub(super) fn most(&self) -> usize {
+        self.most
+    }
+
+    /// A task waits, for the first time in this step, while `waiting` others do: whatever it waited for before was there.
+    pub(super) fn went_well(&mut self) {
+        self.settling = self.settling.saturating_sub(1);
+        if self.most == usize::MAX {
+            return;
+        }
+        self.well += 1;
+        if self.well >= PATIENCE.saturating_mul(self.most) {
+            (self.most, self.well) = (self.most + 1, 0);
+        }
+    }
+
+    /// A task waits once more for a page that it has already waited for, while `waiting` others do.
+    pub(super) fn in_vain(&mut self, waiting: usize) {
+        if self.settling > 0 {
+            self.settling -= 1;
+            return;
+        }
+        let were = self.most.min(waiting + 1);
+        (self.most, self.well) = ((were * LESS.0 / LESS.1).max(1), 0);
+        self.settling = were;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fewer_by_a_third_where_pages_are_gone_again_and_one_more_while_they_are_not() {
+        let mut c = Crowding::new();
+        (0..1000).for_each(|_| c.went_well());
+        assert_eq!(c.most(), usize::MAX, "nothing is held back before it shows");
+        c.in_vain(29);
+        assert_eq!(c.most(), 20);
+        // Those that waited then say nothing new.
+        (0..30).for_each(|_| c.in_vain(25));
+        assert_eq!(c.most(), 20);
+        c.in_vain(11);
+        assert_eq!(c.most(), 8, "of those that did wait");
+        for n in 0..PATIENCE * 8 {
+            assert_eq!(c.most(), 8, "{n}");
+            c.went_well();
+        }
+        assert_eq!(c.most(), 9);
+        for _ in 0..200 {
+            c.in_vain(5);
+        }
+        assert_eq!(c.most(), 1, "one may always wait");
+    }
+}
