@@ -481,4 +481,9 @@ events! {
 pub trait Observer: Send + Sync {
     /// `at_us` is microseconds since the pager was made. Of events that last, it is their end.
     fn event(&self, at_us: u64, event: &Event);
+
+    /// Several that have happened by `at_us`, on one thread.
+    fn events(&self, at_us: u64, events: &[Event]) {
+        events.iter().for_each(|event| self.event(at_us, event));
+    }
 }

@@ -202,6 +202,16 @@ impl Pager {
         }
     }
 
+    /// Tells of several things that have happened by now.
+    pub(crate) fn emit_all(&self, events: &[Event]) {
+        if let Some(o) = &self.observer {
+            o.events(self.now_us(), events);
+        }
+        if tracing::enabled!(target: crate::event::TARGET, tracing::Level::TRACE) {
+            events.iter().for_each(Event::trace);
+        }
+    }
+
     #[inline(never)]
     fn deliver(&self, event: &Event, subscribed: bool) {
         if let Some(o) = &self.observer {

@@ -20,6 +20,8 @@ use std::sync::Arc;
 /// steps; at 128 rounds of four streamlines a log cost 6 to 9 % of their processor time, and three in four of its events were these; at 256
 /// it cost 0 to 7 %, at 512 3 to 11 %: most pages that lines come to are others in each group, whatever its size.
 const GROUP: u32 = 512;
+/// Pages that are told of together at most: 16 KiB.
+const UNTOLD: usize = 256;
 /// A pin whose page was told of in a group long ago: no mark of a group.
 const OLD: u8 = u8::MAX;
 /// Entries of a worker's cache: 32 KiB. A line of a few hundred pages is in play at a time; this is two to four times that.
@@ -78,12 +80,15 @@ struct Entry {
     /// Array and step, or `EMPTY`.
     tag: u64,
     ptr: *const u8,
-    len: usize,
+    /// Larger pages are not cached.
+    len: u32,
+    /// The group in which the page was last told of.
+    group: u32,
 }
 
 /// No page has this tag: array numbers are counted up from 0.
 const EMPTY: u64 = u64::MAX;
-const NOTHING: Entry = Entry { page: 0, tag: EMPTY, ptr: std::ptr::null(), len: 0 };
+const NOTHING: Entry = Entry { page: 0, tag: EMPTY, ptr: std::ptr::null(), len: 0, group: 0 };
 
 #[inline]
 fn tag(id: PageId) -> u64 {
@@ -117,6 +122,8 @@ pub struct Worker {
     /// Steps begun in this group, and groups before it.
     steps: u32,
     groups: u64,
+    /// Pages that were pinned before this group and used in it, and nobody was told of yet: told together, under one lock and one clock.
+    untold: UnsafeCell<Vec<Event>>,
     /// 3. What the pin byte of a page holds that was told of in this group: never 0.
     mark: u8,
 }
@@ -169,6 +176,7 @@ impl Pager {
             releases: WORKERS.fetch_add(1, Relaxed) << 40,
             steps: 0,
             groups: 0,
+            untold: UnsafeCell::new(Vec::new()),
             mark: 1,
         }
     }
@@ -202,11 +210,37 @@ impl Worker {
         let e = unsafe { *self.cache.get_unchecked(place).get() };
         if e.page == id.page && e.tag == tag(id) {
             count(&self.pins.hits);
+            if e.group != self.groups as u32 {
+                self.tell_again(id, place);
+            }
             // SAFETY: invariant 1: the page is pinned, its bytes are not written while it is resident, and the borrow of `self`
             // ends before the pin does.
-            return Lookup::Here(unsafe { std::slice::from_raw_parts(e.ptr, e.len) });
+            return Lookup::Here(unsafe { std::slice::from_raw_parts(e.ptr, e.len as usize) });
         }
         self.first_look(id, place)
+    }
+
+    /// A page that stayed pinned is used for the first time in this group.
+    #[inline(never)]
+    fn tell_again(&self, id: PageId, place: usize) {
+        // SAFETY: only this thread uses the entry, and no reference to it is kept.
+        unsafe { (*self.cache[place].get()).group = self.groups as u32 };
+        // SAFETY: as of the entry.
+        let untold = unsafe { &mut *self.untold.get() };
+        untold.push(Event::Pin { page: id, worker: self.pins.serial, group: self.groups, fresh: false });
+        if untold.len() >= UNTOLD {
+            self.pager.emit_all(untold);
+            untold.clear();
+        }
+    }
+
+    /// Tells what nobody was told of yet.
+    fn tell_rest(&mut self) {
+        let untold = self.untold.get_mut();
+        if !untold.is_empty() {
+            self.pager.emit_all(untold);
+            untold.clear();
+        }
     }
 
     #[inline(never)]
@@ -258,7 +292,9 @@ impl Worker {
         let (ptr, len) = f.bytes();
         // SAFETY: as in `page`.
         unsafe {
-            *self.cache[place].get() = Entry { page: id.page, tag: tag(id), ptr, len };
+            if let Ok(len) = u32::try_from(len) {
+                *self.cache[place].get() = Entry { page: id.page, tag: tag(id), ptr, len, group: self.groups as u32 };
+            }
             Some(std::slice::from_raw_parts(ptr, len))
         }
     }
@@ -294,24 +330,21 @@ impl Worker {
         }
     }
 
-    /// From here on pages are told of once more, also those that stay pinned: they are looked for anew.
+    /// From here on pages are told of once more, also those that stay pinned.
     #[inline(never)]
     fn next_group(&mut self) {
         self.steps = 0;
         if self.pager.observed() {
+            self.tell_rest();
             self.groups += 1;
             self.mark = 1 + (self.groups % u64::from(OLD - 1)) as u8;
+            // What others remember of this worker's pages is looked up anew.
             self.releases += 1;
-            let pinned = self.list.get_mut();
             if self.mark == 1 {
                 // Marks begin again: what is pinned has none of them.
                 let bytes = &self.pins.bytes;
+                let pinned = self.list.get_mut();
                 pinned.iter().filter_map(|p| bytes.get(p.frame)).for_each(|pin| pin.store(OLD, Relaxed));
-            }
-            if pinned.len() < CACHE / 4 {
-                pinned.iter().for_each(|p| *self.cache[p.place as usize].get_mut() = NOTHING);
-            } else {
-                self.cache.iter_mut().for_each(|entry| *entry.get_mut() = NOTHING);
             }
         }
     }
@@ -324,6 +357,8 @@ impl Worker {
             return;
         }
         self.releases += 1;
+        self.tell_rest();
+        let list = self.list.get_mut();
         // In use until now: that is when the policies' clocks should say that they were used.
         let tick = self.pager.tick.load(Relaxed);
         for p in list.iter() {

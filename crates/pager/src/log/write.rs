@@ -127,12 +127,15 @@ impl Drop for EventLog {
 
 impl Observer for EventLog {
     fn event(&self, at_us: u64, event: &Event) {
+        self.events(at_us, std::slice::from_ref(event));
+    }
+    fn events(&self, at_us: u64, events: &[Event]) {
         let thread = thread();
         let mut i = self.lock();
         if i.named.get(thread as usize) != Some(&true) {
             i.name_thread(at_us, thread);
         }
-        i.add(at_us, thread, event);
+        events.iter().for_each(|event| i.add(at_us, thread, event));
     }
 }
 
