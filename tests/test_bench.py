@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -73,6 +74,50 @@ def test_quick_runs_leave_the_kept_results_alone(tmp_path: Path, monkeypatch: py
         assert cli.run(["bench", "run", "tiny", "-q", *more]) == 0
         assert set(tmp_path.rglob("*.json")) - before == {tmp_path / path}
     assert not read_results(tmp_path / "docs/benchmarks")[0].quick
+
+
+def test_all_experiments_run_whatever_becomes_of_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that fails is told of in the end. Of small data bounds say nothing, and wrong results as much as ever."""
+
+    def broken(_: Recorder) -> None:
+        raise DataError("an arm failed")
+
+    def defect(_: Recorder) -> None:
+        raise KeyError("wall_s")
+
+    def slow(r: Recorder) -> None:
+        r.claim("fast", 2.0, "<=", 1.0)
+        r.claim("near enough", 0.0, "<=", 1.0, right=True)
+
+    def wrong(r: Recorder) -> None:
+        r.claim("results that differ", 1, "==", 0)
+
+    monkeypatch.chdir(tmp_path)
+    for measure in (broken, defect, slow, wrong):
+        made = registry.Experiment(measure.__name__, "An experiment", "", measure)
+        monkeypatch.setitem(registry._FOUND, made.name, made)
+    assert cli.run(["bench", "run", "slow", "--quick"]) == 0
+    out, err = capsys.readouterr()
+    assert "  missed fast" in out and "not all is well" not in err
+    assert cli.run(["bench", "run", "slow"]) == 1
+    out, err = capsys.readouterr()
+    assert "  MISSED fast" in out and err.endswith("not all is well:\n  slow: missed: fast\n")
+    assert cli.run(["bench", "run", "broken", "defect", "slow", "wrong", "--quick"]) == 1
+    out, err = capsys.readouterr()
+    assert "  MISSED results that differ" in out
+    ends = ("broken: failed: an arm failed", "defect: failed: KeyError('wall_s')", "wrong: missed: results that differ")
+    assert [line.strip() for line in err.splitlines()[-3:]] == list(ends)
+    assert {r.name for r in read_results(Path("bench-data/quick-results"))} == {"slow", "wrong"}
+
+
+def test_results_from_before_claims_said_what_they_are_about_are_read(tmp_path: Path) -> None:
+    write_result(recorded().result(), tmp_path)
+    document = json.loads((tmp_path / "example.json").read_text())
+    del document["claims"][0]["right"]
+    (tmp_path / "example.json").write_text(json.dumps(document))
+    assert [claim.text for claim in read_results(tmp_path)[0].missed] == ["times faster"]
 
 
 def test_arms_are_measured(tmp_path: Path) -> None:

@@ -80,6 +80,24 @@ def test_a_log_changes_no_result(
     assert (tmp_path / "l.npz").read_bytes() == tight[0].with_suffix(".npz").read_bytes()
 
 
+@pytest.mark.parametrize("name", ["run.events", "run.json"])
+def test_two_runs_do_not_write_one_log(name: str, large_store: Path, ff: Command, tmp_path: Path) -> None:
+    """The second ends before it does anything; the first one's log is none the worse, whatever is to be made of it."""
+    log = tmp_path / name
+    words = ("trace", large_store, "--seeds", "random:5:1", "-o", tmp_path / "l.npz", "--events", log)
+    with farfield.open(large_store, events=log) as ds:
+        ds.streamlines(seeds="random:50:1")
+        said = ff(*words, ok=(1,)).stderr
+        assert f"{log}: another run writes its events" in said and "name another file" in said
+        with pytest.raises(DataError, match="another run"):
+            farfield.open(large_store, events=log)
+        reads = ds.stats()["reads"]
+    s = summary(log)
+    assert s["whole"] and s["kinds"]["read"] == reads and os.listdir(tmp_path) == [name]
+    ff(*words)
+    assert summary(log)["kinds"]["read"] < reads
+
+
 def test_all_forms_say_the_same(tight: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     """A log, the Chrome trace and the table made of it, and those made of these."""
     log, _ = tight

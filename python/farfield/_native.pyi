@@ -446,6 +446,9 @@ def bench(options: str) -> str:
         Result: {"opened": {"wall_s", "cpu_s"}, "base_bytes", "peak_bytes", "resident_peak_bytes", "transport", "threads",
                  "device_latency_s", "runs": [RUN, with "touched": {"total", "arrays": {name: {"pages", "bytes", "reads",
                  "steps": {step: bytes}}}, "again": pages of earlier runs read again}]}
+    "counters": {"arm"} alone: what counting costs, in a loop. Result, in nanoseconds: {"lookup": of a page, by a worker, "tally":
+        under the pager's lock, "touch": a page noted as touched, "charge": a charge and its release, "ask": whether anybody wants
+        an event, "step": by a thread for itself, "shared": by all threads together, "clock"}
     "crossings": one thread, the first trace; for each step that changed the zone, pages of coordinates, iblank and boxes asked for.
         Result: {"lines", "points", "crossings", "coordinates": [int], "iblank": [int], "boxes": [int], "pages_touched",
                  "pages_total"}

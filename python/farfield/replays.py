@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from farfield import outputs
+from farfield.columns import aligned
 from farfield.errors import UsageError
 from farfield.progress import Report, reporting
 from farfield.sizes import format_bytes, resolve_limit
@@ -139,8 +140,7 @@ def table(found: Mapping[str, Any]) -> list[str]:
     curves = by_policy(found)
     rooms = sorted({row["frame_bytes"] for row in found["curves"]}, reverse=True)
     best = {row["frame_bytes"]: row["misses"] for row in curves.get("optimum", [])}
-    head = ["policy", *(format_bytes(room) for room in rooms)]
-    rows = [head]
+    rows = [["policy", *(format_bytes(room) for room in rooms)]]
     for policy, points in curves.items():
         of = {p["frame_bytes"]: p for p in points}
         cells = []
@@ -152,13 +152,7 @@ def table(found: Mapping[str, Any]) -> list[str]:
             over = f" x{point['misses'] / best[room]:.2f}" if best.get(room) and policy != "optimum" else ""
             cells.append(f"{point['misses']:,} ({point['again']:,}){over}")
         rows.append([policy, *cells])
-    widths = [max(len(row[n]) for row in rows) for n in range(len(head))]
-    lines += [
-        "  ".join(
-            f"{cell:<{w}}" if n == 0 else f"{cell:>{w}}" for n, (cell, w) in enumerate(zip(r, widths, strict=True))
-        )
-        for r in rows
-    ]
+    lines += aligned(rows, left=1)
     if not found["optimum"]:
         lines.append("the optimum is left out: the log is too long for it")
     for size in found["page_sizes"]:

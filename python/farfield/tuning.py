@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from farfield import sources
+from farfield.columns import aligned
 from farfield.errors import DataError, Interrupted, UsageError
 from farfield.progress import Report, reporting
 from farfield.sizes import format_bytes
@@ -197,11 +198,9 @@ def table(found: dict[str, Any]) -> list[str]:
         ]
         for r in found["measured"]
     ]
-    widths = [max(len(row[n]) for row in [head, *rows]) for n in range(len(head))]
-    lines = ["  ".join(f"{c:>{w}}" for c, w in zip(row, widths, strict=True)) for row in [head, *rows]]
     readers = f", and runs with --readers {found['readers']}" if found["readers"] else ""
     return [
-        *lines,
+        *aligned([head, *rows]),
         "",
         f"{found['default_wall_s']:.3f} s with the defaults, {found['wall_s']:.3f} s with",
         f"  {found['convert']}{readers}",

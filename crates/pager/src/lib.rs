@@ -80,6 +80,7 @@ mod pager;
 pub mod patient;
 pub mod policy;
 mod pool;
+pub mod prices;
 mod publish;
 mod pump;
 pub mod replay;

@@ -72,6 +72,10 @@ fn run(options: &str, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
         return arms::trace(&spec, watch);
     }
     match kind.as_str() {
+        "counters" => {
+            o.done()?;
+            arms::counters()
+        }
         "crossings" => {
             let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
             o.done()?;

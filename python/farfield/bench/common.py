@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.bench import arms
+from farfield.bench import arms, data, series
 from farfield.bench.data import Array, Dims, Flow
 from farfield.bench.result import Recorder
 from farfield.bench.series import Series
@@ -67,6 +67,29 @@ def series_store(recorder: Recorder, flow: Series, *, page: int | None = None, c
     if not (path.exists() and arms.run(arms.farfield("info", path, "--json")).code == 0):
         convert(flow, path, page=page, codec=codec, limit=512 * MIB, timeout_s=3600).json()
     return path
+
+
+@dataclass(frozen=True)
+class Flows:
+    """Stores of a steady flow and of one on a moving grid."""
+
+    dims: Dims
+    steady: Path
+    moving_dims: Dims
+    moving: Path
+
+    @classmethod
+    def make(cls, recorder: Recorder, *, steps: int = 40) -> Flows:
+        """Both, made once: 256 x 256 x 128 points, and 97 x 97 x 49 at so many time steps.
+
+        Raises:
+            DataError: if they cannot be made.
+        """
+        cache(recorder)
+        dims, moving_dims = (SMALL, (65, 65, 33)) if recorder.quick else ((256, 256, 128), SMALL)
+        steady = store(recorder, data.single(recorder.work, dims))
+        moving = series.make(recorder.work, moving_dims, 8 if recorder.quick else steps, kind="moving")
+        return cls(dims, steady, moving_dims, series_store(recorder, moving))
 
 
 def seeds_file(recorder: Recorder, name: str, points: Array) -> str:

@@ -72,6 +72,9 @@ class Claim(_Document):
     bound: float
     unit: str = ""
     holds: bool
+    right: bool = False
+    """Whether it says that results are right, which small data show as well as large: it must hold in quick runs, too. Results
+    from before there was this do not say it."""
 
 
 class Table(_Document):
@@ -104,6 +107,11 @@ class Result(_Document):
     claims: list[Claim]
     tables: list[Table]
     notes: list[str]
+
+    @property
+    def missed(self) -> list[Claim]:
+        """Claims that do not hold and should: in quick runs those alone that say that results are right."""
+        return [claim for claim in self.claims if not claim.holds and (claim.right or not self.quick)]
 
 
 class Recorder:
@@ -180,10 +188,17 @@ class Recorder:
         """Whether a quantity of an arm was recorded."""
         return any(quantity in run for run in self._arms.get(arm, []))
 
-    def claim(self, text: str, value: float, relation: Relation, bound: float, *, unit: str = "") -> bool:
-        """Records a figure that must hold; whether it does."""
+    def claim(
+        self, text: str, value: float, relation: Relation, bound: float, *, unit: str = "", right: bool | None = None
+    ) -> bool:
+        """Records a figure that must hold; whether it does. `right`: whether it says that results are right, and must hold on
+        small data, too; if nothing is said, where something must be equal.
+        """
         holds = bool(_HOLDS[relation](value, bound))
-        self._claims.append(Claim(text=text, value=value, relation=relation, bound=bound, unit=unit, holds=holds))
+        right = relation == "==" if right is None else right
+        self._claims.append(
+            Claim(text=text, value=value, relation=relation, bound=bound, unit=unit, holds=holds, right=right)
+        )
         return holds
 
     def table(self, title: str, columns: list[str], rows: list[list[str | float | int]]) -> None:

@@ -11,7 +11,7 @@ from farfield.cli.common import Common, command
 RESULTS = "docs/benchmarks"
 REPORT = "docs/benchmarks.md"
 QUICK = "quick-results"
-RUNS, QUICK_RUNS = 5, 2
+RUNS, QUICK_RUNS = 5, 1
 
 
 def register(app: typer.Typer) -> None:
@@ -57,34 +57,48 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
     ) -> int:
-        """Run experiments and write their results. Exit code 1 if a figure that must hold does not."""
+        """Run experiments, one after the other whatever becomes of each, and write their results. Exit code 1 if one fails or a
+        figure that must hold does not; in quick runs, whose data are too small for bounds, if one fails or its results are wrong.
+        """
         import sys
+        import traceback
         from pathlib import Path
 
         from farfield.bench import Recorder, arms, find, load
         from farfield.bench.result import write_result
+        from farfield.errors import FarfieldError, Interrupted
 
         # What is kept are figures to quote, which a quick run has none of.
         target = Path(results) if results is not None else Path(work, QUICK) if quick else Path(RESULTS)
         chosen = list(load().values()) if names == ["all"] else [find(name) for name in names]
         arms.quickly(quick)
         often = runs if runs is not None else QUICK_RUNS if quick else RUNS
-        missed = 0
         documents = {}
+        wrong: list[str] = []
         for e in chosen:
             if not common.quiet:
                 print(f"farfield: running {e.name}: {e.title}", file=sys.stderr, flush=True)
             folder = Path(work)
             folder.mkdir(parents=True, exist_ok=True)
             recorder = Recorder(e.name, e.title, about=e.about, runs=often, quick=quick, work=folder)
-            e.measure(recorder)
-            result = recorder.result()
-            path = write_result(result, target)
+            try:
+                e.measure(recorder)
+                result = recorder.result()
+                path = write_result(result, target)
+            except Interrupted:
+                raise
+            except Exception as error:  # the others say what they have to say all the same
+                known = isinstance(error, FarfieldError | OSError)
+                if not known:
+                    traceback.print_exc()
+                wrong.append(f"{e.name}: failed: {error if known else repr(error)}")
+                print(f"farfield: {wrong[-1]}", file=sys.stderr, flush=True)
+                continue
             documents[e.name] = result.model_dump(mode="json")
-            missed += sum(not claim.holds for claim in result.claims)
+            wrong += [f"{e.name}: missed: {claim.text}" for claim in result.missed]
             lines = [f"{e.name}: {path}"]
             for claim in result.claims:
-                verdict = "holds " if claim.holds else "MISSED"
+                verdict = "holds " if claim.holds else "MISSED" if claim in result.missed else "missed"
                 lines.append(
                     f"  {verdict} {claim.text}: {claim.value:.4g} {claim.relation} {claim.bound:.4g} {claim.unit}"
                 )
@@ -92,7 +106,10 @@ def register(app: typer.Typer) -> None:
                 common.show({}, lines)
         if common.json:
             common.show(documents, [])
-        return 1 if missed else 0
+        if wrong:
+            print(f"farfield: of {len(chosen)} experiments not all is well:", file=sys.stderr)
+            print(*(f"  {what}" for what in wrong), sep="\n", file=sys.stderr, flush=True)
+        return 1 if wrong else 0
 
     @command(group, "compare", source=False, run=False)
     def compare(

@@ -1,6 +1,7 @@
 //! Arms of the experiments that need the kernel in this process: flat arrays, mapped files, resident pages, a reader of known
 //! latency, pages at random. What they report is JSON; what they mean is said by `farfield bench`.
 
+mod counters;
 mod crossings;
 mod device;
 mod extents;
@@ -15,6 +16,7 @@ mod watcher;
 mod ways;
 mod windows;
 
+pub use counters::counters;
 pub use crossings::crossings;
 pub use extents::{recorded, replayed};
 pub use mmap::Whole;

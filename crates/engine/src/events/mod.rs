@@ -52,16 +52,20 @@ pub struct RunLog {
 }
 
 impl RunLog {
-    /// Creates the file.
+    /// Creates the file. No other run writes its log there until [`Self::finish`].
     ///
     /// # Errors
-    /// [`FieldError`] when it cannot be written.
+    /// [`FieldError`] when it cannot be written, or another run writes there.
     pub fn create(path: &Path) -> Result<Self, FieldError> {
         match EventLog::create(path) {
             Ok(log) => {
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
                 Ok(Self { path, log: Arc::new(log), ended: AtomicBool::new(false) })
             }
+            Err(e) if e.kind() == std::io::ErrorKind::ResourceBusy => Err(FieldError::Output(format!(
+                "{}: another run writes its events to this file; wait for it or name another file after --events",
+                path.display()
+            ))),
             Err(e) => Err(FieldError::output(
                 format!("{}: --events cannot write here: {e}; name another file", path.display()),
                 &e,
@@ -101,12 +105,14 @@ impl RunLog {
         if self.ended.swap(true, SeqCst) {
             return Ok(());
         }
-        self.log.close().map_err(|e| not_whole(&e))?;
         let form = Form::of(&self.path);
         if form == Form::Log {
-            return Ok(());
+            return self.log.let_go().map_err(|e| not_whole(&e));
         }
-        let exported = Events::open(&self.path).and_then(|events| events.export(&self.path, form, watch));
+        let closed = self.log.close().map_err(|e| FieldError::Output(e.to_string()));
+        let exported = closed.and_then(|()| Events::open(&self.path)?.export(&self.path, form, watch));
+        // Only now: until what is made of it has taken its place, the log is in the file. Whether it is whole was asked before.
+        let _whole = self.log.let_go();
         exported.map(|_| ()).map_err(|e| match e {
             FieldError::Interrupted => e,
             e => not_whole(&e),

@@ -4,7 +4,7 @@ use super::model::{self, Known, Recording};
 use super::Events;
 use field::error::FieldError;
 use pager::policy::PolicyKind;
-use pager::replay::{Choice, Mirror, Replayed, Stack, Survey};
+use pager::replay::{Choice, Mirror, Stack, Survey};
 use pager::Event;
 use serde_json::{json, Value};
 use std::path::Path;
@@ -28,8 +28,41 @@ pub struct ReplaySpec {
     pub workers: Vec<usize>,
 }
 
-fn counts(c: Replayed) -> Value {
-    json!({"uses": c.uses, "misses": c.faults, "again": c.again, "evictions": c.evictions, "bytes": c.bytes})
+/// Pools beside one another, each with the limit that leaves it its room, and with what decides in it.
+struct Stacks(Vec<(u64, Choice, Stack)>);
+
+impl Stacks {
+    /// One for each choice and each room, which is said with its limit; none for the optimum where the log is too long for it.
+    fn new(choices: &[Choice], rooms: &[(u64, u64)], survey: &Survey) -> Self {
+        let each = choices.iter().flat_map(|choice| rooms.iter().map(move |(room, limit)| (*choice, *room, *limit)));
+        Self(each.filter_map(|(c, room, limit)| Some((limit, c, Stack::new(c, room, survey)?))).collect())
+    }
+
+    /// One for each limit, of which `other` is taken for other things, as the run itself goes about it.
+    fn as_the_run(policy: PolicyKind, limits: impl Iterator<Item = u64>, other: u64, survey: &Survey) -> Self {
+        let rooms: Vec<(u64, u64)> = limits.map(|l| (l.saturating_sub(other), l)).collect();
+        Self::new(&[Choice::Aware(policy)], &rooms, survey)
+    }
+
+    fn event(&mut self, event: &Event, survey: &Survey) {
+        self.0.iter_mut().for_each(|(.., stack)| stack.event(event, survey));
+    }
+
+    /// Pages read again, by limit.
+    fn again(&self) -> Vec<(u64, f64)> {
+        self.0.iter().map(|(limit, _, stack)| (*limit, stack.counts().again as f64)).collect()
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        let row = |(limit, choice, stack): &(u64, Choice, Stack)| {
+            let c = stack.counts();
+            json!({
+                "policy": choice.name(), "limit_bytes": limit, "frame_bytes": stack.room(),
+                "uses": c.uses, "misses": c.faults, "again": c.again, "evictions": c.evictions, "bytes": c.bytes,
+            })
+        };
+        self.0.iter().map(row).collect()
+    }
 }
 
 fn choices(spec: &ReplaySpec, own: PolicyKind) -> Result<Vec<Choice>, FieldError> {
@@ -124,41 +157,22 @@ pub fn replay(path: &Path, spec: &ReplaySpec, watch: &mut Watch<'_>) -> Result<V
         // Of a run that never dropped a page it is not known how much room there was: an eighth is left for what is not frames.
         spec.limits.iter().map(|l| (if tight { l.saturating_sub(other) } else { l - l / 8 }, *l)).collect()
     };
-    let mut curves = Vec::new();
-    let mut stacks: Vec<(u64, Option<Stack>, Choice)> = Vec::new();
-    for choice in &choices {
-        for (room, limit) in &rooms {
-            stacks.push((*limit, Stack::new(*choice, *room, &survey), *choice));
-        }
-    }
+    let mut stacks = Stacks::new(&choices, &rooms, &survey);
     // What was read again under the run's own limit and would be under others, as the run itself went about it.
-    let mut timed: Vec<(u64, Option<Stack>)> = Vec::new();
-    if !spec.limits.is_empty() && survey.evictions > 0 {
-        let limits = [limit].into_iter().chain(spec.limits.iter().copied());
-        let aware = Choice::Aware(own.policy);
-        timed.extend(limits.map(|l| (l, Stack::new(aware, l.saturating_sub(other), &survey))));
-    }
+    let timed = !spec.limits.is_empty() && survey.evictions > 0;
+    let limits = [limit].into_iter().chain(spec.limits.iter().copied()).filter(|_| timed);
+    let mut timed = Stacks::as_the_run(own.policy, limits, other, &survey);
     events.each_watched("replaying", watch, &mut |_, _, event| {
-        stacks.iter_mut().filter_map(|s| s.1.as_mut()).for_each(|s| s.event(event, &survey));
-        timed.iter_mut().filter_map(|s| s.1.as_mut()).for_each(|s| s.event(event, &survey));
+        stacks.event(event, &survey);
+        timed.event(event, &survey);
     })?;
-    for (limit, stack, choice) in &stacks {
-        let mut row = stack.as_ref().map_or(Value::Null, |s| counts(s.counts()));
-        if let Some(row) = row.as_object_mut() {
-            row.insert("policy".into(), json!(choice.name()));
-            row.insert("limit_bytes".into(), json!(limit));
-            row.insert("frame_bytes".into(), json!(stack.as_ref().map(Stack::room)));
-            curves.push(json!(row));
-        }
-    }
+    let curves = stacks.rows();
     let mut sizes = Vec::new();
     for coarser in &spec.coarser {
         sizes.push(coarse(&events, *coarser, own.policy, &rooms, watch)?);
     }
     let modelled = recording.predict(recording.means());
-    let again: Vec<(u64, f64)> =
-        timed.iter().filter_map(|(l, s)| Some((*l, s.as_ref()?.counts().again as f64))).collect();
-    let times = times(&recording, spec, &again, modelled);
+    let times = times(&recording, spec, &timed.again(), modelled);
     let c = mirror.counts();
     Ok(json!({
         "file": path, "policy": own.policy.name(), "limit_bytes": limit, "uses": survey.uses,
@@ -182,21 +196,10 @@ fn coarse(
     let mut survey = Survey::new(coarser);
     events.each_watched("reading", watch, &mut |_, _, event| survey.event(event))?;
     survey.end();
-    let mut stacks: Vec<(u64, Option<Stack>)> =
-        rooms.iter().map(|(room, limit)| (*limit, Stack::new(Choice::Policy(policy), *room, &survey))).collect();
-    events.each_watched("replaying", watch, &mut |_, _, event| {
-        stacks.iter_mut().filter_map(|s| s.1.as_mut()).for_each(|s| s.event(event, &survey));
-    })?;
-    let rows = stacks.iter().filter_map(|(limit, stack)| {
-        let mut row = counts(stack.as_ref()?.counts());
-        let object = row.as_object_mut()?;
-        object.insert("limit_bytes".into(), json!(limit));
-        object.insert("frame_bytes".into(), json!(stack.as_ref()?.room()));
-        Some(row)
-    });
-    Ok(
-        json!({"coarser": coarser, "touched": survey.touched(), "touched_bytes": survey.touched_bytes, "rows": rows.collect::<Vec<_>>()}),
-    )
+    let mut stacks = Stacks::new(&[Choice::Policy(policy)], rooms, &survey);
+    events.each_watched("replaying", watch, &mut |_, _, event| stacks.event(event, &survey))?;
+    let (touched, bytes) = (survey.touched(), survey.touched_bytes);
+    Ok(json!({"coarser": coarser, "touched": touched, "touched_bytes": bytes, "rows": stacks.rows()}))
 }
 
 /// `again`: pages read again by limit, first of all under the run's own.
@@ -248,22 +251,14 @@ pub(super) fn advise(
     let mut again = Vec::new();
     if survey.evictions > 0 {
         let other = limit.saturating_sub(survey.frames_peak);
-        let mut stacks: Vec<(u64, Option<Stack>)> = [0, 1, 2, 3, 4]
-            .iter()
-            .map(|n| limit.saturating_mul(1 << n))
-            .chain([survey.touched_bytes.saturating_add(survey.touched_bytes / 8).saturating_add(other)])
-            .map(|l| (l, Stack::new(Choice::Aware(own.policy), l.saturating_sub(other), &survey)))
-            .collect();
-        events.each_watched("modelling", watch, &mut |_, _, event| {
-            stacks.iter_mut().filter_map(|s| s.1.as_mut()).for_each(|s| s.event(event, &survey));
-        })?;
-        let was = stacks[0].1.as_ref().map_or(0, |s| s.counts().again).max(1) as f64;
-        let enough = stacks[stacks.len() - 1].0;
-        again = stacks[1..]
-            .iter()
-            .filter(|(l, _)| *l > limit && *l <= enough)
-            .filter_map(|(l, s)| Some((*l, (s.as_ref()?.counts().again as f64 / was).min(1.0))))
-            .collect();
+        let enough = survey.touched_bytes.saturating_add(survey.touched_bytes / 8).saturating_add(other);
+        let limits = (0..=4).map(|n| limit.saturating_mul(1 << n)).chain([enough]);
+        let mut stacks = Stacks::as_the_run(own.policy, limits, other, &survey);
+        events.each_watched("modelling", watch, &mut |_, _, event| stacks.event(event, &survey))?;
+        again = stacks.again();
+        let was = again[0].1.max(1.0);
+        again.retain(|(l, _)| *l > limit && *l <= enough);
+        again.iter_mut().for_each(|(_, again)| *again = (*again / was).min(1.0));
         again.sort_unstable_by_key(|(l, _)| *l);
     }
     let known = Known { limit, cores, deepest, again };

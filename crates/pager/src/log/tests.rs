@@ -134,6 +134,39 @@ fn a_log_that_is_cut_off_anywhere_is_read_up_to_its_last_whole_block() {
 }
 
 #[test]
+fn two_logs_are_not_written_to_one_file() {
+    let (path, other) = (file("two"), file("other"));
+    let busy = || EventLog::create(&path).err().map(|e| e.kind());
+    let first = EventLog::create(&path).unwrap();
+    some_events(20_000).iter().for_each(|(at, event)| first.event(*at, event));
+    let before = std::fs::read(&path).unwrap();
+    assert_eq!(busy(), Some(std::io::ErrorKind::ResourceBusy));
+    assert!(before.len() > BLOCK_BYTES && std::fs::read(&path).unwrap() == before, "it was opened, and no more");
+    first.close().unwrap();
+    assert_eq!(busy(), Some(std::io::ErrorKind::ResourceBusy), "something may still be made of it");
+    assert_eq!(read(&path).0.len(), 20_001);
+    // What has taken its place is another file.
+    std::fs::write(&other, "made of it").unwrap();
+    std::fs::rename(&other, &path).unwrap();
+    let second = EventLog::create(&path).unwrap();
+    first.let_go().unwrap();
+    assert_eq!(busy(), Some(std::io::ErrorKind::ResourceBusy));
+    // Let go of by whoever drops it, and emptied by the next.
+    second.note(&serde_json::json!({"run": {}}));
+    drop(second);
+    let third = EventLog::create(&path).unwrap();
+    third.let_go().unwrap();
+    assert_eq!((read(&path).0.len(), busy()), (0, None));
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_log_may_go_to_what_is_no_file() {
+    let two = [(); 2].map(|()| EventLog::create(std::path::Path::new("/dev/null")).unwrap());
+    two.iter().for_each(|log| log.let_go().unwrap());
+}
+
+#[test]
 fn a_log_of_another_version_is_read_by_names() {
     let path = file("names");
     write(&path, &[(5, Event::Limit { bytes: 7 })]);

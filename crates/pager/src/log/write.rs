@@ -2,8 +2,9 @@
 
 use super::{kinds, put_varint, zigzag, BLOCK, BLOCK_BYTES, BLOCK_HEAD, END, MAGIC, VERSION};
 use crate::event::{Event, Observer, Sink};
-use std::fs::File;
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const PATIENCE_US: u64 = 500_000;
 
 struct Inside {
+    /// Locked until the log is let go of: whoever else writes there is told.
     file: Option<File>,
+    /// Nothing is written any more.
+    ended: bool,
     /// The block that is being filled, its head included.
     block: Vec<u8>,
     events: u32,
@@ -25,7 +29,8 @@ struct Inside {
     error: Option<io::Error>,
 }
 
-/// Writes events to a file, in blocks: see the [module](super). No more than a block is kept in memory.
+/// Writes events to a file, in blocks: see the [module](super). No more than a block is kept in memory. The file is locked until
+/// [`EventLog::let_go`], or until this is dropped.
 pub struct EventLog {
     inside: Mutex<Inside>,
 }
@@ -43,6 +48,35 @@ impl Sink for Bytes<'_> {
     }
 }
 
+/// The file for a log, emptied once nobody else writes to it. The lock goes with the process, however it ends.
+fn alone(path: &Path) -> io::Result<File> {
+    loop {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        let found = file.metadata()?;
+        if !found.is_file() {
+            // A pipe, or a device: neither can be emptied, and any number of runs may write to a device.
+            return Ok(file);
+        }
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, "another log is being written to this file"))
+            }
+            // Not every file system has locks; a log is of use without.
+            Err(TryLockError::Error(_)) => {}
+        }
+        match std::fs::metadata(path) {
+            Ok(named) if (named.dev(), named.ino()) == (found.dev(), found.ino()) => {
+                file.set_len(0)?;
+                return Ok(file);
+            }
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            // Between our opening and locking it, another run has put in its place what it made of its log: that one is taken then.
+            _ => {}
+        }
+    }
+}
+
 /// A small number for this thread.
 fn thread() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
@@ -51,12 +85,13 @@ fn thread() -> u32 {
 }
 
 impl EventLog {
-    /// Creates the file.
+    /// Creates the file, or empties the one that is there.
     ///
     /// # Errors
-    /// When it cannot be created or written.
+    /// [`io::ErrorKind::ResourceBusy`] while another log is written to it, which is left as it is; else when it cannot be created or
+    /// written.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let mut file = File::create(path)?;
+        let mut file = alone(path)?;
         let document = serde_json::json!({ "kinds": kinds() }).to_string();
         let mut head = Vec::from(MAGIC.as_slice());
         head.extend_from_slice(&VERSION.to_le_bytes());
@@ -67,8 +102,16 @@ impl EventLog {
         file.write_all(&head)?;
         let mut block = Vec::with_capacity(BLOCK_BYTES + 1024);
         block.resize(BLOCK_HEAD, 0);
-        let inside =
-            Inside { file: Some(file), block, events: 0, first_us: 0, last_us: 0, named: Vec::new(), error: None };
+        let inside = Inside {
+            file: Some(file),
+            ended: false,
+            block,
+            events: 0,
+            first_us: 0,
+            last_us: 0,
+            named: Vec::new(),
+            error: None,
+        };
         Ok(Self { inside: Mutex::new(inside) })
     }
 
@@ -102,26 +145,42 @@ impl EventLog {
         }
     }
 
-    /// Writes what is left and ends the log. Later events are dropped. Twice is fine.
+    /// Writes what is left and ends the log. Later events are dropped. The file stays locked, so that something can be made of it. Twice
+    /// is fine.
     ///
     /// # Errors
     /// The first error of any write since the log was created.
     pub fn close(&self) -> io::Result<()> {
         let mut i = self.lock();
-        if i.file.is_some() {
+        let i = &mut *i;
+        if !i.ended {
             i.flush();
-            if let (Some(mut file), None) = (i.file.take(), &i.error) {
+            i.ended = true;
+            if let (Some(file), None) = (&mut i.file, &i.error) {
                 i.error = file.write_all(END).err();
             }
         }
         i.error.take().map_or(Ok(()), Err)
+    }
+
+    /// Ends the log as [`Self::close`] does, and lets others write to the file.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn let_go(&self) -> io::Result<()> {
+        let closed = self.close();
+        if let Some(file) = self.lock().file.take() {
+            // Not only closed: a process that was forked meanwhile has the lock, too. What cannot be unlocked was not locked.
+            let _unlocked = file.unlock();
+        }
+        closed
     }
 }
 
 impl Drop for EventLog {
     fn drop(&mut self) {
         // Who wants to hear of it closes it before.
-        let _unheard = self.close();
+        let _unheard = self.let_go();
     }
 }
 
@@ -157,7 +216,7 @@ impl Inside {
     }
 
     fn add(&mut self, at_us: u64, thread: u32, event: &Event) {
-        if self.file.is_none() || self.error.is_some() {
+        if self.ended || self.error.is_some() {
             return;
         }
         if self.events == 0 {

@@ -2,39 +2,44 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import sys
 from pathlib import Path
+from typing import Any
 
-from farfield.bench import arms, common, data, series
+from farfield import _core
+from farfield.bench import arms, common, series
 from farfield.bench.common import MIB
 from farfield.bench.registry import experiment
 from farfield.bench.result import Recorder
 
 
-@experiment("eventlog", "Event log: what it costs, and a hundred million events")
+@experiment("eventlog", "Event log: what it costs, and a hundred million events; and what counting costs")
 def measure(recorder: Recorder) -> None:
     """Streamlines through a steady flow (256 x 256 x 128) with all of it in memory and with an eighth of what they touch, and
     pathlines through 40 steps of a moving flow (97 x 97 x 49); from stores in the page cache, one worker, with and
     without `--events` in turns. The claims are of the median of the pairs' ratios. The log of a hundred million events
     is made of the blocks of a recorded one, again and again, so that its pages and tasks are those of the short run; what is
-    measured is summing it up, as `farfield report` does before it draws.
+    measured is summing it up, as `farfield report` does before it draws. What counting costs without a log cannot be the
+    difference of two runs: counters are always on. It is the product of price and number: the price of counting once, in a loop
+    that does what the run does, with all of it in the nearest cache and on one thread, times how often the run without a log
+    counted. What its own counters do not say (waits of threads, pages asked for, reservations, and how often it was asked whether
+    anybody wants an event) is as often as the log of its pair says. The claim is of the sum over the run's processor time.
     """
     quick = recorder.quick
-    common.cache(recorder)
-    dims = common.SMALL if quick else (256, 256, 128)
-    steady = common.store(recorder, data.single(recorder.work, dims))
-    steps, moving_dims = (8, (65, 65, 33)) if quick else (40, common.SMALL)
-    moving = common.series_store(recorder, series.make(recorder.work, moving_dims, steps, kind="moving"))
-    cloud = common.seeds_file(recorder, "eventlog", series.cloud(moving_dims, 100 if quick else 2000))
+    flows = common.Flows.make(recorder)
+    cloud = common.seeds_file(recorder, "eventlog", series.cloud(flows.moving_dims, 100 if quick else 2000))
     many = 200 if quick else 4000
     lines = ["--max-length", "2", "--max-steps", "10000"]
     cases: dict[str, tuple[Path, str, list[str], int]] = {
-        "streamlines, in memory": (steady, f"random:{many}:1", lines, common.PLENTY),
-        "streamlines, an eighth": (steady, f"random:{many // 4}:1", lines, 32 * MIB),
-        "pathlines": (moving, cloud, ["--kind", "pathline", "--points", "steps"], common.PLENTY),
+        "streamlines, in memory": (flows.steady, f"random:{many}:1", lines, common.PLENTY),
+        "streamlines, an eighth": (flows.steady, f"random:{many // 4}:1", lines, 32 * MIB),
+        "pathlines": (flows.moving, cloud, ["--kind", "pathline", "--points", "steps"], common.PLENTY),
     }
     log, output = recorder.work / "eventlog.events", recorder.work / "eventlog.npz"
+    prices = arms.run(arms.inside(arm="counters"), cores=common.one_core()).json()
+    rows: list[list[str | float | int]] = []
     for name, (store, seeds, options, limit) in cases.items():
         arms.warm([store])
         ratios = []
@@ -69,6 +74,10 @@ def measure(recorder: Recorder) -> None:
         for of, what in enumerate(("processor time", "wall")):
             middle = sorted(r[of] for r in ratios)[len(ratios) // 2]
             recorder.claim(f"{name}: {what} with a log over without", middle, "<=", 1.05)
+        told = json.loads(_core.summarise(str(log)))["kinds"]
+        share = _counting(name, found[False], told, prices, recorder.median(f"{name}: no log", "cpu_s"), rows)
+        recorder.claim(f"{name}: counting, of the processor time", share, "<=", 1, unit="%")
+    recorder.table("Counting", ["run", "what", "times", "ns each", "share of the processor time, %"], rows)
     events = 1_000_000 if quick else 100_000_000
     long = recorder.work / "long.events"
     count = repeat(log, long, events)
@@ -84,6 +93,39 @@ def measure(recorder: Recorder) -> None:
     recorder.claim("events that were not summed up", count - summed["events"], "==", 0)
     recorder.claim("summing up: resident peak", summed["peak"] / MIB, "<=", 512, unit="MiB")
     recorder.note(f"The long log has {count:,} events in {size / MIB:,.0f} MiB.")
+
+
+def _counting(
+    name: str,
+    run: dict[str, Any],
+    told: dict[str, int],
+    prices: dict[str, float],
+    cpu_s: float,
+    rows: list[list[str | float | int]],
+) -> float:
+    """The share of a run's processor time that counting took, in per cent; adds a row for each kind of counter."""
+    pages = run["pages"]
+    of = {kind: told.get(kind, 0) for kind in ("want", "input", "wait", "reserve", "publish", "derive", "evict")}
+    events = sum(told.values())
+    kinds = {
+        "look-ups of pages, by the thread that computes": ("lookup", pages["hits"] + of["want"]),
+        # A round of four lanes counts itself twice, each of its steps once.
+        "steps and rounds, by the thread": ("step", 3 * run["steps"]),
+        # Of a page its fault or prefetch, decoding, publishing and eviction; of a read itself, its bytes and its segments.
+        "pages and reads, under the pager's lock": ("tally", 4 * of["publish"] + 3 * run["reads"]),
+        "pages noted as touched": ("touch", of["want"] + of["input"]),
+        # A page's memory is charged, changes its kind and is released; a line's is charged at its beginning and at its end.
+        "memory by kind, and its peak": ("charge", 2 * of["reserve"] + 2 * run["lines"]),
+        "restarts and waits, by all threads": ("shared", run["restarts"] + of["wait"]),
+        "the clock, where a thread waits or makes a page": ("clock", 2 * (of["wait"] + of["derive"])),
+        "whether anybody wants an event": ("ask", events),
+    }
+    total = 0.0
+    for words, (price, times) in kinds.items():
+        share = 100 * times * prices[price] * 1e-9 / cpu_s
+        rows.append([name, words, times, prices[price], share])
+        total += share
+    return total
 
 
 def repeat(log: Path, target: Path, events: int) -> int:

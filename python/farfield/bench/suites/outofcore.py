@@ -25,8 +25,8 @@ def measure(recorder: Recorder) -> None:
     a codec does for data that compress as these do (to less than a half); without one is the default.
     """
     quick = recorder.quick
-    dims = (193, 193, 97) if quick else (512, 512, 256)
-    limit = 24 * MIB if quick else 256 * MIB
+    dims = (129, 129, 97) if quick else (512, 512, 256)
+    limit = 12 * MIB if quick else 256 * MIB
     count = 100 if quick else 1000
     cache = common.cache(recorder)
     flow = data.single(recorder.work, dims)

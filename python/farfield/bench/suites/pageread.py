@@ -75,22 +75,18 @@ def measure(recorder: Recorder) -> None:
 
 
 def _cases(recorder: Recorder) -> list[_Case]:
-    if recorder.quick:
-        small = data.single(recorder.work, (96, 96, 96), precision=64)
-        flow = data.single(recorder.work, (192, 192, 96))
-        large = flow
-        count = 400
-    else:
+    flow = data.single(recorder.work, (192, 192, 96) if recorder.quick else (512, 512, 256))
+    count = 400 if recorder.quick else 4000
+    made = [(16, flow, 16, "zone1/density")]
+    if not recorder.quick:
         small = data.single(recorder.work, (256, 256, 128), precision=64)
-        flow = data.single(recorder.work, (512, 512, 256))
         large = data.single(recorder.work, (384, 384, 192))
-        count = 4000
-    made = [
-        (4, small, 8, "zone1/density"),
-        (16, flow, 16, "zone1/density"),
-        (48, flow, 16, "zone1/momentum"),
-        (128, large, 32, "zone1/density"),
-    ]
+        made = [
+            (4, small, 8, "zone1/density"),
+            *made,
+            (48, flow, 16, "zone1/momentum"),
+            (128, large, 32, "zone1/density"),
+        ]
     return [
         _Case(kib, common.store(recorder, flow, page=page, codec="none"), array, count if kib < 128 else count // 4)
         for kib, flow, page, array in made

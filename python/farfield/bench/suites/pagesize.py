@@ -18,12 +18,13 @@ def measure(recorder: Recorder) -> None:
     lines one unit (96 cells) long at most. The results of all are the same byte for byte.
     """
     quick = recorder.quick
-    dims = (193, 193, 97) if quick else (384, 384, 192)
+    dims = (129, 129, 97) if quick else (384, 384, 192)
     pages = (8, 32) if quick else PAGES
     count = 100 if quick else 1000
     common.cache(recorder)
     flow = data.single(recorder.work, dims)
-    limit = flow.bytes // (4 if quick else 8)
+    # A step within pages of 32 points takes 30 MiB, however small the data.
+    limit = 32 * common.MIB if quick else flow.bytes // 8
     base = common.base_bytes(recorder, common.store(recorder, flow))
     seeds = {"rake": data.rake(dims, count), "random": f"random:{count}:1"}
     sums: dict[str, set[str]] = {name: set() for name in seeds}

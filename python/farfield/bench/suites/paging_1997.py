@@ -127,7 +127,7 @@ def _ways(recorder: Recorder, one: Kin, cache: Path, swap: bool) -> tuple[list[_
     ways.append(_Way("in place", {"arm": paged, **in_place}, files, _packing(one.source, "PLOT3D, where it lies")))
     grown = 0.0
     for layout in ("cubed", "flat"):
-        for page in (8, 16) if recorder.quick and layout == "cubed" else (16,) if recorder.quick else PAGES:
+        for page in (16,) if recorder.quick else PAGES:
             path = recorder.work / f"paging-{one.name}-{layout}-{page}.zarr"
             made = common.convert(
                 one.flow, path, page=page, codec="none", layout=layout, limit=512 * MIB, timeout_s=1200

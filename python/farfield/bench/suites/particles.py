@@ -67,9 +67,8 @@ def measure(recorder: Recorder) -> None:
         "Steps", ["arm", "RK4 steps", "million steps a CPU second"], [[arm, made[arm], rate[arm]] for arm in made]
     )
     away = np.abs(np.subtract(ends["plain loop, uniform grid"], ends["Farfield, uniform grid"])).max() / count
-    recorder.claim(
-        "uniform grid: distance of the mean of all ends from that of the plain loop, box heights", away / 2, "<=", 1e-5
-    )
+    name = "uniform grid: distance of the mean of all ends from that of the plain loop, box heights"
+    recorder.claim(name, away / 2, "<=", 1e-5, right=True)
     ratio = rate["Farfield, uniform grid"] / rate["plain loop, uniform grid"]
     recorder.claim("uniform grid: steps a CPU second over those of the plain loop", ratio, ">=", 0.85)
 

@@ -27,20 +27,16 @@ def measure(recorder: Recorder) -> None:
     is of the runs within little memory: what a replay with the run's own policy and limit comes to, against what the run did.
     """
     quick = recorder.quick
-    common.cache(recorder)
-    dims = common.SMALL if quick else (256, 256, 128)
-    steady = common.store(recorder, data.single(recorder.work, dims))
-    steps, moving_dims = (8, (65, 65, 33)) if quick else (40, common.SMALL)
-    moving = common.series_store(recorder, series.make(recorder.work, moving_dims, steps, kind="moving"))
-    cloud = common.seeds_file(recorder, "policies", series.cloud(moving_dims, 60 if quick else 1500))
+    flows = common.Flows.make(recorder)
+    cloud = common.seeds_file(recorder, "policies", series.cloud(flows.moving_dims, 60 if quick else 1500))
     many, few = (60, 5) if quick else (600, 20)
     short = ["--max-length", "2", "--max-steps", "10000"]
     runs: dict[str, tuple[Path, str, list[str]]] = {
-        "streamlines, random seeds": (steady, f"random:{many}:1", short),
-        "streamlines, a rake": (steady, data.rake(dims, many // 2), short),
-        "streamlines with vorticity": (steady, f"random:{many // 2}:1", [*short, "--scalars", "vorticity"]),
-        "pathlines": (moving, cloud, ["--kind", "pathline"]),
-        "streaklines": (moving, f"random:{few}:1", ["--kind", "streakline"]),
+        "streamlines, random seeds": (flows.steady, f"random:{many}:1", short),
+        "streamlines, a rake": (flows.steady, data.rake(flows.dims, many // 2), short),
+        "streamlines with vorticity": (flows.steady, f"random:{many // 2}:1", [*short, "--scalars", "vorticity"]),
+        "pathlines": (flows.moving, cloud, ["--kind", "pathline"]),
+        "streaklines": (flows.moving, f"random:{few}:1", ["--kind", "streakline"]),
     }
     misses: dict[tuple[str, str], int] = {}
     off: list[float] = []

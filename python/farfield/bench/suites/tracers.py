@@ -191,7 +191,8 @@ def _farfield(
 def _distance(recorder: Recorder, words: str, whose: str, ours: data.Array, theirs: data.Array, bound: float) -> None:
     """Claims that particles end at the same places, in heights of the box."""
     away = np.linalg.norm(ours - theirs, axis=1) / 2.0
-    recorder.claim(f"{words}: largest distance of ends from {whose}, box heights", float(np.nanmax(away)), "<=", bound)
+    name = f"{words}: largest distance of ends from {whose}, box heights"
+    recorder.claim(name, float(np.nanmax(away)), "<=", bound, right=True)
 
 
 def beside_parcels(
@@ -250,5 +251,6 @@ def _beside_parcels(
         float(np.median(away)),
         "<=",
         1e-4,
+        right=True,
     )
     recorder.claim("uniform grid, many steps: steps a CPU second over Parcels'", faster, ">=", 3)
