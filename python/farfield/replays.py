@@ -60,8 +60,8 @@ def replay(
     Args:
         events: The log, as `--events` of a run has written it.
         limits: Memory limits, as in `farfield.open`; none: from all that the run touched down to 1/32 of it.
-        policies: Names of policies, with `+executor` for what the executor knew (segments that are over, pages that nobody is at any
-            more) or `+waiting` for that and what parked tasks wait for, or `optimum` (Belady's); none: all.
+        policies: Names of policies, with `+executor` for what the executor knew (segments that are over, pages that nobody is
+            at any more) or `+waiting` for that and what parked tasks wait for, or `optimum` (Belady's); none: all.
         coarser: So many pages along each axis are taken as one.
         latencies_s: Seconds that a read takes, for the times that the model gives.
         readers: Numbers of reads in flight, likewise.

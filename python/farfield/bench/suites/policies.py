@@ -15,16 +15,21 @@ from farfield.settings import REPLACEMENT
 SHARES = {"1/4": 2, "1/16": 4}
 """Shares of the bytes touched, and how often they are halved."""
 
+LEAST = 6 * MIB
+"""The least limit that all of the runs can do with."""
+
 
 @experiment("policies", "Replacement: recorded runs with each policy, beside the optimum")
 def measure(recorder: Recorder) -> None:
     """Streamlines from random seeds and along a line, and streamlines with vorticity, through a steady flow (256 x 256 x 128);
     pathlines and streaklines through 40 steps of a moving one (97 x 97 x 49); from stores with pages of 16 points, two
-    workers. Each run is recorded once with memory for all that it touches and once within an eighth of that, and
-    its uses of pages are replayed in the order in which they were, in a quarter and in a sixteenth of the bytes touched, with each
-    policy alone, with the default and what the executor says (pages of steps that are over, pages that nobody is at any more),
-    and with Belady's optimum, which knows the future. Misses are pages loaded, the first time or again. The second claim
-    is of the runs within little memory: what a replay with the run's own policy and limit comes to, against what the run did.
+    workers. Each run is recorded with memory for all that it touches, and replayed in a quarter and in a sixteenth of the bytes
+    touched; and once within each of these, and replayed in as much room as its pages had: a run within little memory has
+    fewer tasks under way and goes another way. Uses of pages are replayed in the order in which they were, with each policy
+    alone; with the default and what the executor tells the pager (pages of steps that are over, pages that nobody is at
+    any more); with that and what parked tasks have asked for and not come to yet ("waiting"); and with Belady's optimum,
+    which knows the future. Misses are pages loaded, the first time or again. The last claim is of the runs within little
+    memory: what a replay with the run's own policy and limit comes to, against what the run did.
     """
     quick = recorder.quick
     flows = common.Flows.make(recorder)
@@ -41,30 +46,37 @@ def measure(recorder: Recorder) -> None:
     misses: dict[tuple[str, str], int] = {}
     off: list[float] = []
     rows: list[list[str | float | int]] = []
+    policies = [*REPLACEMENT, f"{REPLACEMENT[0]}+executor", f"{REPLACEMENT[0]}+waiting", "optimum"]
     for name, (store, seeds, options) in runs.items():
-        limit, touched = common.PLENTY, 0
-        for size in ("ample", "little"):
+        touched = 0
+        for within in ("all", *SHARES):
+            limit = touched >> SHARES[within] if touched else common.PLENTY
+            if limit < LEAST:
+                recorder.note(
+                    f"{name}: {within} of {touched / MIB:.0f} MiB is less than any run can do with, so none was recorded."
+                )
+                continue
             log, output = recorder.work / "policies.events", recorder.work / "policies.npz"
             words = ["trace", str(store), "--seeds", seeds, "-o", str(output), "--memory-limit", str(limit)]
             words += ["--events", str(log), *options]
             run = arms.run(arms.farfield(*words, "--workers", "2", "--json", "--no-progress", "-q"))
             pages: dict[str, Any] = run.json()["pages"]
-            names = [*REPLACEMENT, f"{REPLACEMENT[0]}+executor", "optimum"]
-            found = replay(log, policies=names, progress=False)
-            touched = found["touched_bytes"]
-            title = f"{name}, {size} memory"
-            rooms = {share: touched >> halved for share, halved in SHARES.items()}
-            at = {share: _nearest(found["curves"], room) for share, room in rooms.items()}
+            found = replay(log, policies=policies, limits=[limit] if touched else [], progress=False)
+            if touched:
+                # The one room of the run's own limit.
+                at = {within: {row["policy"]: row for row in found["curves"]}}
+                own = found["mirror"]
+                off += [abs(own[key] / max(pages[key], 1) - 1) for key in ("faults", "evictions") if pages[key] > 100]
+            else:
+                touched = found["touched_bytes"]
+                at = {share: _nearest(found["curves"], touched >> halved) for share, halved in SHARES.items()}
+            title = f"{name}, memory for {within}"
             for share, of in at.items():
                 for policy, row in of.items():
                     misses[share, policy] = misses.get((share, policy), 0) + row["misses"]
                 best = of["optimum"]["misses"]
                 for policy, row in of.items():
                     rows.append([title, share, policy, row["misses"], row["again"], row["misses"] / best])
-            if size == "little":
-                own = found["mirror"]
-                off += [abs(own[key] / max(pages[key], 1) - 1) for key in ("faults", "evictions") if pages[key] > 100]
-            limit = max(touched // 8, 6 * MIB)
     columns = ["run", "memory, of what is touched", "policy", "misses", "of them again", "over the optimum"]
     recorder.table("Misses", columns, rows)
     total: list[list[str | float | int]] = []
