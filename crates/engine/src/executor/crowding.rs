@@ -8,8 +8,10 @@
 //!
 //! Practice. For runs without windows; those through time wait by places (`Work::waiting`).
 
-/// What is left of the tasks that wait, of so many, when pages were asked for in vain.
-const LESS: (usize, usize) = (1, 2);
+/// How many times fewer tasks wait when pages were asked for in vain. With 2/3 of them left and a patience of 4, 300 streamlines with
+/// vorticity in a sixteenth of what they touch read 60,000 to 132,000 pages, with these 55,000 to 57,000; without load control 166,000 to
+/// 543,000. Other runs read as much as before.
+const FEWER: usize = 2;
 /// So many waits of each task that may wait have to go well before one more may.
 const PATIENCE: usize = 16;
 
@@ -31,7 +33,7 @@ impl Crowding {
         self.most
     }
 
-    /// A task waits, for the first time in this step, while `waiting` others do: whatever it waited for before was there.
+    /// A task waits for the first time in a step: whatever it waited for before was there.
     pub(super) fn went_well(&mut self) {
         self.settling = self.settling.saturating_sub(1);
         if self.most == usize::MAX {
@@ -50,7 +52,7 @@ impl Crowding {
             return;
         }
         let were = self.most.min(waiting + 1);
-        (self.most, self.well) = ((were * LESS.0 / LESS.1).max(1), 0);
+        (self.most, self.well) = ((were / FEWER).max(1), 0);
         self.settling = were;
     }
 }
@@ -60,22 +62,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fewer_by_a_third_where_pages_are_gone_again_and_one_more_while_they_are_not() {
+    fn half_as_many_where_pages_are_gone_again_and_one_more_while_they_are_not() {
         let mut c = Crowding::new();
         (0..1000).for_each(|_| c.went_well());
         assert_eq!(c.most(), usize::MAX, "nothing is held back before it shows");
-        c.in_vain(29);
+        c.in_vain(39);
         assert_eq!(c.most(), 20);
         // Those that waited then say nothing new.
-        (0..30).for_each(|_| c.in_vain(25));
+        (0..40).for_each(|_| c.in_vain(25));
         assert_eq!(c.most(), 20);
         c.in_vain(11);
-        assert_eq!(c.most(), 8, "of those that did wait");
-        for n in 0..PATIENCE * 8 {
-            assert_eq!(c.most(), 8, "{n}");
+        assert_eq!(c.most(), 6, "of those that did wait");
+        for n in 0..PATIENCE * 6 {
+            assert_eq!(c.most(), 6, "{n}");
             c.went_well();
         }
-        assert_eq!(c.most(), 9);
+        assert_eq!(c.most(), 7);
         for _ in 0..200 {
             c.in_vain(5);
         }

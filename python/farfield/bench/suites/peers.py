@@ -18,6 +18,7 @@ DEPTH = 16
 BATCH = 64
 LENGTH = 1.0
 STEPS = 10_000
+ENVIRONMENTS = {"zarr-python": "zarr", "zarrs": "zarrs", "TensorStore": "tensorstore", "h5py": "h5py", "VTK": "vtk"}
 OURS = ("Farfield, Python", "mmap")
 """What needs nothing that may not be installed."""
 UNABLE = {
@@ -50,6 +51,9 @@ def measure(recorder: Recorder) -> None:
     cache = common.cache(recorder)
     flow = data.single(recorder.work, dims)
     store = common.store(recorder, flow, page=PAGE, codec="none")
+    for name, where in ENVIRONMENTS.items():
+        here = arms.environment(where) is not None
+        recorder.condition(f"{name} in an environment of its own", here, "" if here else "`make bench-setup` makes one")
     _boxes(recorder, flow, store, runs, 100 if quick else 1000)
     _lines(recorder, flow, store, cache, runs, 30 if quick else 300)
     table: list[list[str | float | int]] = []

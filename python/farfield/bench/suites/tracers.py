@@ -201,7 +201,7 @@ def beside_parcels(
     """Measures both, if Parcels is there: steps a CPU second over those of Parcels, how many particles it lost, and how far apart
     ends are, in box heights.
     """
-    why = f"there is no {arms.PARCELS.name}; `make bench-setup` makes it"
+    why = "it has no environment; `make bench-setup` makes one"
     here = (arms.PARCELS / "bin" / "python").exists()
     if not recorder.condition("Parcels", here, "" if here else why):
         return None
