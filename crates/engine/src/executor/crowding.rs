@@ -18,7 +18,7 @@ const PATIENCE: usize = 16;
 #[derive(Debug)]
 pub(super) struct Crowding {
     most: usize,
-    /// Waits that were begun before `most` was last lowered, or may have been: what comes of them says nothing of it.
+    /// Waits that were begun before `most` was last lowered: what comes of them says nothing of it.
     settling: usize,
     well: usize,
 }
@@ -28,32 +28,36 @@ impl Crowding {
         Self { most: usize::MAX, settling: 0, well: 0 }
     }
 
-    /// Tasks that may wait at most.
+    /// Tasks that may wait before any other goes on. Those that threads have in hand may come to wait all the same.
     pub(super) fn most(&self) -> usize {
         self.most
     }
 
-    /// A task waits for the first time in a step: whatever it waited for before was there.
+    /// Whether fewer may wait than would if all went well.
+    pub(super) fn is_short(&self) -> bool {
+        self.most < usize::MAX
+    }
+
+    /// A task waits for the first time in a step: the one before was made.
     pub(super) fn went_well(&mut self) {
         self.settling = self.settling.saturating_sub(1);
-        if self.most == usize::MAX {
+        if !self.is_short() {
             return;
         }
         self.well += 1;
         if self.well >= PATIENCE.saturating_mul(self.most) {
-            (self.most, self.well) = (self.most + 1, 0);
+            (self.most, self.well) = (self.most + 1 + self.most / 8, 0);
         }
     }
 
-    /// A task waits once more for a page that it has already waited for, while `waiting` others do.
-    pub(super) fn in_vain(&mut self, waiting: usize) {
+    /// A task waits once more for a page that it has already waited for, while `waiting` do, it and others; `woken` are about to go on.
+    pub(super) fn in_vain(&mut self, waiting: usize, woken: usize) {
         if self.settling > 0 {
             self.settling -= 1;
             return;
         }
-        let were = self.most.min(waiting + 1);
-        (self.most, self.well) = ((were / FEWER).max(1), 0);
-        self.settling = were;
+        (self.most, self.well) = ((self.most.min(waiting) / FEWER).max(1), 0);
+        self.settling = waiting + woken;
     }
 }
 
@@ -62,24 +66,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_as_many_where_pages_are_gone_again_and_one_more_while_they_are_not() {
+    fn half_as_many_where_pages_are_gone_again_and_more_while_they_are_not() {
         let mut c = Crowding::new();
         (0..1000).for_each(|_| c.went_well());
-        assert_eq!(c.most(), usize::MAX, "nothing is held back before it shows");
-        c.in_vain(39);
+        assert!(!c.is_short(), "nothing is held back before it shows");
+        c.in_vain(40, 10);
         assert_eq!(c.most(), 20);
-        // Those that waited then say nothing new.
-        (0..40).for_each(|_| c.in_vain(25));
+        // Those that waited then, or were about to go on, say nothing new.
+        (0..50).for_each(|_| c.in_vain(25, 0));
         assert_eq!(c.most(), 20);
-        c.in_vain(11);
+        c.in_vain(12, 0);
         assert_eq!(c.most(), 6, "of those that did wait");
-        for n in 0..PATIENCE * 6 {
+        (0..12).for_each(|_| c.went_well());
+        for n in 12..PATIENCE * 6 {
             assert_eq!(c.most(), 6, "{n}");
             c.went_well();
         }
         assert_eq!(c.most(), 7);
+        (0..PATIENCE * (7 + 8)).for_each(|_| c.went_well());
+        assert_eq!(c.most(), 10, "one more, and another for each eight");
         for _ in 0..200 {
-            c.in_vain(5);
+            c.in_vain(5, 0);
         }
         assert_eq!(c.most(), 1, "one may always wait");
     }
