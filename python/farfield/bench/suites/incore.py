@@ -75,7 +75,9 @@ def measure(recorder: Recorder) -> None:
             for row in arms.run(command, cores=core).json()["runs"][1:]:
                 _record(recorder, f"{name}, {n:,} seeds", row["cpu_s"], row["wall_s"], row["points"])
                 digests.add(row["digest"])
-        recorder.claim(f"{n:,} seeds: different results of flat arrays and pages", len(digests) - 1, "==", 0)
+        recorder.claim(
+            f"{n:,} seeds: different results of flat arrays and pages", len(digests) - 1, "==", 0, right=True
+        )
         for name in ("Farfield, flat arrays", "Farfield, resident pages"):
             for quantity, words in (("cpu_s", "CPU time"), ("step_us", "time a step")):
                 ratio = recorder.median(f"VTK, {n:,} seeds", quantity) / recorder.median(

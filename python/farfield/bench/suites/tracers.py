@@ -178,7 +178,11 @@ def _farfield(
     count = len(np.load(seeds))
     table.append([name, count, total, rate, ""])
     recorder.claim(
-        f"{name}: particles that did not come to the end", count - rows[-1]["reasons"].get("time", 0), "==", 0
+        f"{name}: particles that did not come to the end",
+        count - rows[-1]["reasons"].get("time", 0),
+        "==",
+        0,
+        right=True,
     )
     output = recorder.work / "tracers.npz"
     options = ["--kind", "pathline", "--integrator", "rk4", "--time-step", repr(step), "--points", "steps"]

@@ -151,6 +151,7 @@ def _rotating(recorder: Recorder) -> None:
             int((lines.reason != "time").sum()),
             "==",
             0,
+            right=True,
         )
         length = 2.0 * float(np.linalg.norm(speed))
         recorder.claim(
@@ -243,7 +244,12 @@ def _cylinder(recorder: Recorder) -> None:
         "the signals beat, and one sinusoid fits them less well: the errors are larger there."
     )
     recorder.claim(
-        "tapered cylinder: frequencies from tracks and probes, largest difference", worst, "<=", 1 / (7 * span)
+        "tapered cylinder: frequencies from tracks and probes, largest difference",
+        worst,
+        "<=",
+        1 / (7 * span),
+        right=True,
     )
     rise = stations[-1].tracks.frequency / stations[0].tracks.frequency
-    recorder.claim("tapered cylinder: frequency at the thin end over the thick one, from tracks", rise, ">=", 1.2)
+    name = "tapered cylinder: frequency at the thin end over the thick one, from tracks"
+    recorder.claim(name, rise, ">=", 1.2, right=True)
