@@ -103,6 +103,13 @@ def environment(name: str) -> Path | None:
     return python if python.exists() else None
 
 
+def has_vtk() -> bool:
+    """Whether VTK is installed, in an environment of its own or in ours."""
+    from farfield.bench.peers import version
+
+    return environment("vtk") is not None or bool(version("vtk"))
+
+
 def _of_peer(name: str, module: str, *words: str) -> list[str]:
     """A command that runs a module of ours in a peer's environment, which has what we need but not us; in ours if there is none."""
     python = environment(name)

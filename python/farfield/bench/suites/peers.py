@@ -7,7 +7,6 @@ from typing import Any
 
 from farfield.bench import arms, common, data, readers
 from farfield.bench.common import MIB
-from farfield.bench.peers import version
 from farfield.bench.registry import experiment
 from farfield.bench.result import Recorder
 from farfield.bench.suites.tracers import beside_parcels
@@ -135,7 +134,7 @@ def _lines(recorder: Recorder, flow: data.Flow, store: Path, cache: Path, runs: 
             done = arms.run(arms.inside(arm=kind, **source, **bare), cold=files, timeout_s=1200)
             digests.add(done.json()["runs"][0]["digest"])
             recorder.run(f"lines: {name}", wall_s=done.wall_s, cpu_s=done.cpu_s)
-        if version("vtk"):
+        if arms.has_vtk():
             options = {"seeds": seeds, "max_length": LENGTH, "max_steps": STEPS * 10}
             done = arms.run(
                 arms.peer("vtk_file", grid=str(flow.grid), q=str(flow.q), **options), cold=flow.paths, timeout_s=1200

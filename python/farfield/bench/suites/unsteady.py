@@ -14,7 +14,6 @@ import farfield
 from farfield.bench import arms, common, street
 from farfield.bench.analytic import ABC, GYRE, Affine, Field, Velocity, between, follow, sampled, write_series
 from farfield.bench.data import Array
-from farfield.bench.peers import version
 from farfield.bench.registry import experiment
 from farfield.bench.result import Recorder
 from farfield.errors import DataError
@@ -165,7 +164,7 @@ def _rotating(recorder: Recorder) -> None:
 
 def _beside_vtk(recorder: Recorder) -> None:
     """Two Runge-Kutta steps from one time step to the next, as VTK's filter makes them."""
-    if not version("vtk"):
+    if not arms.has_vtk():
         recorder.note("Without VTK: it is not installed.")
         return
     seeds_file = recorder.work / "unsteady-vtk.npy"
