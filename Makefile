@@ -4,7 +4,7 @@
 #   make test         formatters, linters, type checkers, all tests of both languages
 #   make demo         a flow larger than the limit: convert, trace, draw
 #   make bench        all experiments; make bench-NAME one of them (.venv/bin/farfield bench list)
-#   make bench-setup  an environment for the peer that cannot share ours (Parcels 3, which compiles by gcc)
+#   make bench-setup  an environment for each peer that the experiments run, in .peers (Parcels compiles by gcc)
 #   make soak         the tests that look for trouble at random, about SOAK_S seconds for each group of them
 #   make clean        removes what these make, except the demo's data
 
@@ -14,7 +14,8 @@ SHELL := /bin/bash
 
 VENV := .venv
 BIN := $(VENV)/bin
-PARCELS := .venv-parcels
+PEERS := h5py tensorstore vtk zarr zarrs
+ENVIRONMENTS := .peers
 CARGO := cargo
 SOAK_S ?= 3600
 DEMO_DIR ?= demo-data
@@ -31,9 +32,11 @@ CRATES := --workspace --exclude farfield-python
 .PHONY: build test test-rust test-python demo bench bench-setup soak clean
 build: $(VENV)/.built
 
-# The packages of one of pyproject's extras, without building the project a second time; into another environment if one is named.
+# The packages of some of pyproject's extras, "farfield" for what the project itself needs, without building the project a second time;
+# into another environment if one is named.
 define install
-$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['$(1)'], sep='\n')" \
+$(BIN)/python -c "import sys, tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+	of = {'farfield': p['dependencies'], **p['optional-dependencies']}; print(*(r for n in sys.argv[1:] for r in of[n]), sep='\n')" $(1) \
 	| $(or $(2),$(VENV))/bin/python -m pip install --quiet --disable-pip-version-check -r /dev/stdin
 endef
 
@@ -49,16 +52,22 @@ $(VENV)/.built: $(VENV)/.made $(RUST)
 	touch $@
 
 $(VENV)/.peers: $(VENV)/.made
-	$(call install,peers)
+	$(call install,peers $(PEERS))
 	touch $@
 
-$(PARCELS)/.made: $(VENV)/.made
+$(ENVIRONMENTS)/parcels/.made: $(VENV)/.made
 	@command -v gcc >/dev/null || { echo "Parcels compiles its kernel by gcc, and none is here: install it from your distribution" >&2; exit 1; }
-	$(BIN)/python -m venv $(PARCELS)
-	$(call install,parcels,$(PARCELS))
+	$(BIN)/python -m venv $(@D)
+	$(call install,parcels,$(@D))
 	touch $@
 
-bench-setup: $(PARCELS)/.made
+# The experiments run our own module there, which needs what Farfield needs.
+$(ENVIRONMENTS)/%/.made: $(VENV)/.made
+	$(BIN)/python -m venv $(@D)
+	$(call install,farfield $*,$(@D))
+	touch $@
+
+bench-setup: $(patsubst %,$(ENVIRONMENTS)/%/.made,$(PEERS) parcels)
 
 test: test-rust test-python
 
@@ -91,6 +100,6 @@ soak: build $(VENV)/.peers
 	FARFIELD_SOAK_S=$(SOAK_S) $(BIN)/python -m pytest
 
 clean:
-	rm -rf $(VENV) $(PARCELS) target .mypy_cache .ruff_cache .pytest_cache bench-data
+	rm -rf $(VENV) $(ENVIRONMENTS) target .mypy_cache .ruff_cache .pytest_cache bench-data
 	find python tests -name __pycache__ -prune -exec rm -rf {} +
 	rm -f python/farfield/_native*.so

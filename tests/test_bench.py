@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -12,7 +13,10 @@ from farfield.bench.arms import evict, run
 from farfield.bench.machine import commit, describe_machine
 from farfield.bench.report import report
 from farfield.bench.result import read_results, write_result
-from farfield.errors import DataError, UsageError
+from farfield.bench.suites import eventlog
+from farfield.errors import AccessError, DataError, Interrupted, MemoryLimitError, UsageError
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def recorded(name: str = "example") -> Recorder:
@@ -46,6 +50,21 @@ def test_results_survive_their_file_and_make_a_page(tmp_path: Path) -> None:
     (tmp_path / "deep" / "x.json").write_text("{}")
     with pytest.raises(DataError, match=r"x\.json"):
         read_results(tmp_path / "deep")
+
+
+def test_a_result_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = write_result(recorded().result(), tmp_path / "kept")
+    before = kept.read_bytes()
+
+    def full(path: Path, text: str, encoding: str) -> None:
+        path.write_bytes(text[: len(text) // 2].encode(encoding))
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    for folder in (tmp_path / "kept", kept):
+        with pytest.raises(DataError, match="cannot write the result"):
+            write_result(recorded().result(), folder)
+    assert list(kept.parent.iterdir()) == [kept] and kept.read_bytes() == before
 
 
 def test_the_machine_is_described() -> None:
@@ -92,7 +111,8 @@ def test_all_experiments_run_whatever_becomes_of_each(
         r.claim("near enough", 0.0, "<=", 1.0, right=True)
 
     def wrong(r: Recorder) -> None:
-        r.claim("results that differ", 1, "==", 0)
+        r.claim("results that differ", 1, "==", 0, right=True)
+        r.claim("particles that the other lost", 1, "==", 0)
 
     monkeypatch.chdir(tmp_path)
     for measure in (broken, defect, slow, wrong):
@@ -106,10 +126,72 @@ def test_all_experiments_run_whatever_becomes_of_each(
     assert "  MISSED fast" in out and err.endswith("not all is well:\n  slow: missed: fast\n")
     assert cli.run(["bench", "run", "broken", "defect", "slow", "wrong", "--quick"]) == 1
     out, err = capsys.readouterr()
-    assert "  MISSED results that differ" in out
-    ends = ("broken: failed: an arm failed", "defect: failed: KeyError('wall_s')", "wrong: missed: results that differ")
+    assert "  MISSED results that differ" in out and "  missed particles that the other lost" in out
+    ends = ("broken failed: an arm failed", "defect failed: KeyError('wall_s')", "wrong: missed: results that differ")
     assert [line.strip() for line in err.splitlines()[-3:]] == list(ends)
     assert {r.name for r in read_results(Path("bench-data/quick-results"))} == {"slow", "wrong"}
+
+
+def test_a_failure_is_told_with_what_is_left_of_earlier_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The old result still lies there. One experiment alone ends as its error does."""
+    raised: BaseException | None = None
+
+    def fickle(r: Recorder) -> None:
+        r.run("farfield", wall_s=1.0)
+        if raised is not None:
+            raise raised
+
+    def stopped(_: Recorder) -> None:
+        raise Interrupted("interrupted")
+
+    monkeypatch.chdir(tmp_path)
+    for measure in (fickle, stopped):
+        made = registry.Experiment(measure.__name__, "An experiment", "", measure)
+        monkeypatch.setitem(registry._FOUND, made.name, made)
+    raised = AccessError("no network")
+    assert cli.run(["bench", "run", "fickle"]) == 5
+    assert capsys.readouterr().err.endswith("not all is well:\n  fickle failed: no network\n")
+    raised = None
+    assert cli.run(["bench", "run", "fickle"]) == 0
+    written = Path("docs/benchmarks/fickle.json").read_bytes()
+    capsys.readouterr()
+    for raised, code in (
+        (MemoryLimitError("too small"), 4),
+        (UsageError("no"), 2),
+        (DataError("no"), 1),
+        (PermissionError("no"), 5),
+        (KeyError("no"), 1),
+    ):
+        assert cli.run(["bench", "run", "fickle", "--json"]) == code
+        out, err = capsys.readouterr()
+        said = str(raised) if code != 1 or isinstance(raised, DataError) else repr(raised)
+        assert err.endswith(f"  fickle failed: {said}; docs/benchmarks/fickle.json is of an earlier run\n")
+        assert json.loads(out) == {"fickle": {"name": "fickle", "title": "An experiment", "error": said}}
+    assert cli.run(["bench", "run", "fickle", "fickle"]) == 1
+    capsys.readouterr()
+    assert cli.run(["bench", "run", "fickle", "stopped", "fickle"]) == 130
+    err = capsys.readouterr().err
+    assert err.index("not all is well:\n  fickle failed") < err.index("farfield: error: interrupted")
+    assert [path.name for path in Path("docs/benchmarks").iterdir()] == ["fickle.json"]
+    assert Path("docs/benchmarks/fickle.json").read_bytes() == written
+
+
+def test_nothing_but_right_results_is_asked_of_small_data() -> None:
+    """Which relation a claim has says nothing of what it is about."""
+    recorder = Recorder("demo", "A demonstration", quick=True)
+    recorder.claim("pages read again", 1, "==", 0)
+    recorder.claim("results that differ", 1, "==", 0, right=True)
+    recorder.claim("peak less the limit", 1, "<=", 0, right=True)
+    assert [claim.text for claim in recorder.result().missed] == ["results that differ", "peak less the limit"]
+
+
+def test_events_that_are_counted_are_known_by_those_names() -> None:
+    """A kind that a run may do without would count as none under another name."""
+    source = (ROOT / "crates" / "pager" / "src" / "event.rs").read_text(encoding="utf-8")
+    kinds = set(re.findall(r'^    \w+ = "([^"]+)" \{', source, re.MULTILINE))
+    assert "fault" in kinds and {*eventlog.ALWAYS, *eventlog.PERHAPS} <= kinds
 
 
 def test_results_from_before_claims_said_what_they_are_about_are_read(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -120,7 +121,7 @@ def test_the_same_results_give_the_same_files_and_old_ones_go(tmp_path: Path, mo
     write_result(recorded(), tmp_path / "results")
     folder = tmp_path / "page" / "plots"
     folder.mkdir(parents=True)
-    for name in ("gone-1.svg", "example-2.svg", "drawn by hand.svg", "notes.txt"):
+    for name in ("tax-7.svg", "example-2.svg", "not-ours-1.svg", "drawn by hand.svg", "notes.txt"):
         (folder / name).write_text("old")
     command = ["bench", "report", "-q", "--results", str(tmp_path / "results"), "-o", str(tmp_path / "page.md")]
     written = []
@@ -128,11 +129,50 @@ def test_the_same_results_give_the_same_files_and_old_ones_go(tmp_path: Path, mo
         assert cli.run(command) == 0
         written.append({path.name: path.read_bytes() for path in folder.iterdir()})
     assert written[0] == written[1]
-    assert set(written[0]) == {"example-1.svg", "drawn by hand.svg", "notes.txt"}
+    assert set(written[0]) == {"example-1.svg", "not-ours-1.svg", "drawn by hand.svg", "notes.txt"}
     page = (tmp_path / "page.md").read_text()
     assert "![Bars: wall time (s)](page/plots/example-1.svg)" in page
     assert page.index("example-1.svg") < page.index("| must hold")
     assert b"<dc:date>" not in written[0]["example-1.svg"]
+
+
+def test_a_page_that_cannot_be_written_keeps_its_plots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PLOTS, "example", [BARS])
+    write_result(recorded(), tmp_path / "results")
+    folder = tmp_path / "my page" / "plots"
+    folder.mkdir(parents=True)
+    (folder / "example-2.svg").write_text("old")
+    target = tmp_path / "my page.md"
+    target.mkdir()
+    command = ["bench", "report", "-q", "--results", str(tmp_path / "results"), "-o", str(target)]
+    assert cli.run(command) == 1
+    assert {path.name for path in folder.iterdir()} == {"example-1.svg", "example-2.svg"}
+    target.rmdir()
+    assert cli.run(command) == 0
+    assert {path.name for path in folder.iterdir()} == {"example-1.svg"}
+    shown = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", target.read_text())
+    assert shown == ["my%20page/plots/example-1.svg"] and (tmp_path / unquote(shown[0])).exists()
+
+
+def test_runs_under_each_policy_are_read_off_by_run() -> None:
+    """Policies alone: marks of the default with what the executor knows would hide its own."""
+    recorder = Recorder("policies", "Replacement")
+    columns = ["run", "memory, of what is touched", "policy", "misses", "of them again", "over the optimum"]
+    policies = ("clock", "lru", "clock + executor", "clock + waiting", "optimum")
+    recorder.table(
+        "Misses",
+        columns,
+        [
+            [f"{run}, memory for {within}", share, policy, 2, 1, 2.0]
+            for run in ("streamlines, a rake", "pathlines")
+            for within, share in (("all", "1/4"), ("all", "1/16"), ("1/4", "1/4"), ("1/16", "1/16"))
+            for policy in policies
+        ],
+    )
+    for spec in PLOTS["policies"][1:]:
+        found = points(spec, recorder.result())
+        assert {p.x for p in found} == {"streamlines, a rake", "pathlines"} and len(found) == 8
+        assert {p.series for p in found} == {"clock", "lru"} and len({p.panel for p in found}) == 2
 
 
 def test_without_plots_the_page_is_as_before(tmp_path: Path) -> None:

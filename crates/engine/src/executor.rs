@@ -539,9 +539,6 @@ where
         // Parked before the pages are asked for: the wake may come at once, from any thread.
         let token = {
             let mut q = s.lock();
-            if !W::WINDOWED {
-                q.note_wait(first, in_vain);
-            }
             let neighbourhood = slot.place >> parked::WITHIN;
             let token = q.park(slot);
             // Those beside it would lack the same pages.
@@ -554,17 +551,21 @@ where
             token
         };
         self.telling.left(&s.pager, lane, number, Did::Wait, window, token as u64);
-        if s.pager.request(&missing, token as u64, &self.wake, Priority::Demand) == Requested::Ready {
-            let mut q = s.lock();
-            // No wake comes.
-            if let Some(waiting) = q.wake(token) {
-                q.push_first(waiting);
+        if s.pager.request(&missing, token as u64, &self.wake, Priority::Demand) == Requested::Pending {
+            if !W::WINDOWED {
+                s.lock().note_wait(first, in_vain);
             }
-            drop(q);
-            // Who found the others beside it kept back may wait.
-            if W::WINDOWED && s.waiting.load(Relaxed) > 0 {
-                s.pager.notify();
-            }
+            return;
+        }
+        // No wake comes.
+        let mut q = s.lock();
+        if let Some(waiting) = q.wake(token) {
+            q.push_first(waiting);
+        }
+        drop(q);
+        // Who found that enough wait, or the others beside it kept back, may sleep.
+        if s.waiting.load(Relaxed) > 0 {
+            s.pager.notify();
         }
     }
 }

@@ -234,7 +234,9 @@ events! {
         /// The page.
         page: PageId,
     }
-    /// A worker took a page in hand that it had not had in hand in this group of its steps.
+    /// A worker took a page in hand that it had not had in hand in this group of its steps: at once where it pinned the page for it; where it
+    /// had it pinned before, together with others, before it tells of any other pin. (Of two pages that share a place among those that it
+    /// finds at once, one may be told of twice in a group.)
     Pin = "pin" {
         /// The page.
         page: PageId,
@@ -482,7 +484,7 @@ pub trait Observer: Send + Sync {
     /// `at_us` is microseconds since the pager was made. Of events that last, it is their end.
     fn event(&self, at_us: u64, event: &Event);
 
-    /// Several that have happened by `at_us`, on one thread.
+    /// Several that have happened on one thread, in this order, some of them a while before `at_us`; otherwise as one by one.
     fn events(&self, at_us: u64, events: &[Event]) {
         events.iter().for_each(|event| self.event(at_us, event));
     }

@@ -17,15 +17,16 @@ use std::sync::atomic::{fence, AtomicU64, AtomicU8, Ordering::*};
 use std::sync::Arc;
 
 /// Steps after which a page that is used goes on being told of, where somebody observes. At each step it would take longer than the
-/// steps; at 128 rounds of four streamlines a log cost 6 to 9 % of their processor time, and three in four of its events were these; at 256
-/// it cost 0 to 7 %, at 512 3 to 11 %: most pages that lines come to are others in each group, whatever its size.
+/// steps.
 const GROUP: u32 = 512;
-/// Pages that are told of together at most: 16 KiB.
-const UNTOLD: usize = 256;
+/// Pages that are told of together at most: 4 KiB.
+const UNTOLD: usize = 64;
 /// A pin whose page was told of in a group long ago: no mark of a group.
 const OLD: u8 = u8::MAX;
 /// Entries of a worker's cache: 32 KiB. A line of a few hundred pages is in play at a time; this is two to four times that.
 const CACHE: usize = 1024;
+/// Bytes that each worker costs, whatever there are of frames.
+const OWN_BYTES: u64 = (CACHE * size_of::<Entry>() + UNTOLD * size_of::<Event>()) as u64;
 /// Bytes that each worker costs for each frame: the pin, and its place in the list of pins (which may be half empty).
 pub(crate) const PIN_BYTES: usize = 1 + 2 * size_of::<Pinned>();
 
@@ -122,8 +123,9 @@ pub struct Worker {
     /// Steps begun in this group, and groups before it.
     steps: u32,
     groups: u64,
-    /// Pages that were pinned before this group and used in it, and nobody was told of yet: told together, under one lock and one clock.
-    untold: UnsafeCell<Vec<Event>>,
+    /// Pages that were pinned before this group and used in it, and nobody was told of yet: told together, under one lock and one clock,
+    /// before anything else of this worker is told.
+    untold: Cell<Vec<Event>>,
     /// 3. What the pin byte of a page holds that was told of in this group: never 0.
     mark: u8,
 }
@@ -152,7 +154,7 @@ impl Pager {
             misses: AtomicU64::new(0),
             prefetched_used: AtomicU64::new(0),
         });
-        let cost = self.worker_bytes(&st) + (CACHE * size_of::<Entry>()) as u64;
+        let cost = self.worker_bytes(&st) + OWN_BYTES;
         if !self.ledger.try_charge(ChargeKind::Tables, cost) {
             // What finds no room is charged all the same: a worker without its tables cannot run, and what is above the limit is
             // made up for as pages are released.
@@ -176,7 +178,7 @@ impl Pager {
             releases: WORKERS.fetch_add(1, Relaxed) << 40,
             steps: 0,
             groups: 0,
-            untold: UnsafeCell::new(Vec::new()),
+            untold: Cell::new(Vec::new()),
             mark: 1,
         }
     }
@@ -205,8 +207,8 @@ impl Worker {
     #[inline]
     pub fn page(&self, id: PageId) -> Lookup<'_> {
         let place = place(id);
-        // SAFETY: `place` is below CACHE. The entry is only written in `pin` and `release`, on this thread, and no reference to
-        // it is kept.
+        // SAFETY: `place` is below CACHE. The entry is only written in `pin`, `tell_again` and `release`, on this thread, and no
+        // reference to it is kept.
         let e = unsafe { *self.cache.get_unchecked(place).get() };
         if e.page == id.page && e.tag == tag(id) {
             count(&self.pins.hits);
@@ -225,22 +227,25 @@ impl Worker {
     fn tell_again(&self, id: PageId, place: usize) {
         // SAFETY: only this thread uses the entry, and no reference to it is kept.
         unsafe { (*self.cache[place].get()).group = self.groups as u32 };
-        // SAFETY: as of the entry.
-        let untold = unsafe { &mut *self.untold.get() };
+        let mut untold = self.untold.take();
         untold.push(Event::Pin { page: id, worker: self.pins.serial, group: self.groups, fresh: false });
-        if untold.len() >= UNTOLD {
-            self.pager.emit_all(untold);
-            untold.clear();
+        let full = untold.len() >= UNTOLD;
+        self.untold.set(untold);
+        if full {
+            self.tell_rest();
         }
     }
 
     /// Tells what nobody was told of yet.
-    fn tell_rest(&mut self) {
-        let untold = self.untold.get_mut();
+    fn tell_rest(&self) {
+        // Taken before: whoever is told may be a program that looks at pages.
+        let mut untold = self.untold.take();
         if !untold.is_empty() {
-            self.pager.emit_all(untold);
+            self.pager.emit_all(&untold);
             untold.clear();
+            untold.append(&mut self.untold.take());
         }
+        self.untold.set(untold);
     }
 
     #[inline(never)]
@@ -300,6 +305,7 @@ impl Worker {
     }
 
     fn tell_pin(&self, page: PageId, fresh: bool) {
+        self.tell_rest();
         self.pager.emit(|| Event::Pin { page, worker: self.pins.serial, group: self.groups, fresh });
     }
 
@@ -393,7 +399,7 @@ impl Drop for Worker {
         st.tally.prefetched_used += self.pins.prefetched_used.load(Relaxed);
         self.pager.worker_count.store(st.workers.len(), Relaxed);
         self.pager.budget_pins(&st);
-        let cost = self.pager.worker_bytes(&st) + (CACHE * size_of::<Entry>()) as u64;
+        let cost = self.pager.worker_bytes(&st) + OWN_BYTES;
         self.pager.ledger.release(ChargeKind::Tables, cost);
     }
 }

@@ -44,3 +44,62 @@ fn events_tell_the_life_of_a_page() {
     assert_eq!((count("read"), count("read end")), (c.reads, c.reads));
     assert!(count("pin") > 0 && count("resume") > 0 && count("want") >= count("fault"));
 }
+
+/// Keeps pins and releases.
+#[derive(Default)]
+struct Pins(std::sync::Mutex<Vec<Event>>);
+
+impl Observer for Pins {
+    fn event(&self, _: u64, event: &Event) {
+        if matches!(event, Event::Pin { .. } | Event::Release { .. } | Event::Evict { .. }) {
+            self.0.lock().unwrap().push(event.clone());
+        }
+    }
+}
+
+/// Pages that stay pinned are told of in each group of steps in which they are used, before they are let go, and those not used are not.
+#[test]
+fn pins_are_told_of_once_a_group() {
+    let pins = Arc::new(Pins::default());
+    let o = observed(Some(pins.clone()));
+    let page = |n: u64| PageId::new(o.arrays[0], 0, n);
+    let mut worker = o.pager.worker();
+    let hold = o.pager.fetch(&(0..60).map(page).collect::<Vec<_>>()).unwrap();
+    const GROUP: u64 = 512;
+    for step in 0..3 * GROUP {
+        worker.begin_step();
+        // Half of the pages in each group, others in the next but for the first ten.
+        let group = (step + 1) / GROUP;
+        for n in (0..10).chain((10..60).filter(|n| n % 2 == group % 2)) {
+            assert!(matches!(worker.page(page(n)), Lookup::Here(_)));
+        }
+    }
+    worker.release();
+    drop((worker, hold));
+    let told = pins.0.lock().unwrap();
+    let mut of = HashMap::<(u64, u64), (u64, u64)>::new();
+    let mut released = false;
+    for event in told.iter() {
+        match event {
+            Event::Pin { page, group, fresh, .. } => {
+                assert!(!released, "{page:?} of group {group} after it was let go");
+                let count = of.entry((*group, page.page)).or_default();
+                *(if *fresh { &mut count.0 } else { &mut count.1 }) += 1;
+            }
+            Event::Release { .. } => released = true,
+            _ => {}
+        }
+    }
+    assert!(released);
+    for group in 0..4 {
+        for n in 0..60 {
+            let used = n < 10 || n % 2 == group % 2;
+            // Of those that share a place in the worker's cache one may be told of twice.
+            let (fresh, again) = of.get(&(group, n)).copied().unwrap_or_default();
+            assert_eq!(fresh + again > 0, used, "page {n} in group {group}");
+            assert!(fresh + again <= 2 && (fresh == 0 || group <= 1), "page {n} in group {group}: {fresh} and {again}");
+        }
+    }
+    let twice = of.values().filter(|(fresh, again)| fresh + again > 1).count();
+    assert!(twice <= 12, "{twice} told of twice");
+}

@@ -90,18 +90,51 @@ def own_bytes(**options: Any) -> int:
     return int(done.stdout) * 1024
 
 
+ENVIRONMENTS = Path(sys.prefix).parent / ".peers"
+"""The environments that `make bench-setup` makes, beside this one."""
+
+OF_PEERS = {"vtk": "vtk", "zarr": "zarr", "tensorstore": "tensorstore", "h5py": "h5py"}
+"""For the first word of a function of `farfield.bench.peers`, the environment of whom it runs."""
+
+
+def environment(name: str) -> Path | None:
+    """The Python of a peer's own environment, if that was made."""
+    python = ENVIRONMENTS / name / "bin" / "python"
+    return python if python.exists() else None
+
+
+def has_vtk() -> bool:
+    """Whether VTK is installed, in an environment of its own or in ours."""
+    from farfield.bench.peers import version
+
+    return environment("vtk") is not None or bool(version("vtk"))
+
+
+def _of_peer(name: str, module: str, *words: str) -> list[str]:
+    """A command that runs a module of ours in a peer's environment, which has what we need but not us; in ours if there is none."""
+    python = environment(name)
+    if python is None:
+        return [sys.executable, "-m", module, *words]
+    code = (
+        "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); "
+        f"runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
+    )
+    return [os.fspath(python), "-c", code, os.fspath(Path(__file__).parents[2]), *words]
+
+
 def peer(name: str, **options: Any) -> list[str]:
     """A command that runs a function of `farfield.bench.peers` in a process of its own and prints what it gives."""
-    return [sys.executable, "-m", "farfield.bench.peers", name, json.dumps(options)]
+    whose = "zarrs" if options.get("zarrs") else OF_PEERS.get(name.split("_")[0], "")
+    return _of_peer(whose, "farfield.bench.peers", name, json.dumps(options))
 
 
 def vtk_particles(**options: Any) -> list[str]:
     """A command that runs VTK's particle tracer in a process of its own and prints what it gives."""
-    return [sys.executable, "-m", "farfield.bench.tracing_peers", json.dumps(options)]
+    return _of_peer("vtk", "farfield.bench.tracing_peers", json.dumps(options))
 
 
-PARCELS = Path(sys.prefix).parent / ".venv-parcels"
-"""The environment that `make bench-setup` makes, beside this one."""
+PARCELS = ENVIRONMENTS / "parcels"
+"""Without it there is no Parcels: it cannot share an environment with us."""
 
 
 def parcels(**options: Any) -> list[str]:

@@ -160,7 +160,7 @@ def checksum(path: Path) -> str:
 def same_bytes(recorder: Recorder, what: str, paths: dict[str, Path]) -> None:
     """Claims that files are equal byte for byte."""
     different = len({checksum(p) for p in paths.values()}) - 1
-    recorder.claim(f"{what}: results that differ between {', '.join(paths)}", different, "==", 0)
+    recorder.claim(f"{what}: results that differ between {', '.join(paths)}", different, "==", 0, right=True)
 
 
 @dataclass(frozen=True)

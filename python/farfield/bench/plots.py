@@ -28,7 +28,8 @@ from farfield.errors import DataError
 ARMS, CLAIMS = "arms", "claims"
 """What rows are taken of, beside tables."""
 MIB = 1 << 20
-_FILE = re.compile(r".+-\d+\.svg")
+_FILE = re.compile(r"(.+)-\d+\.svg")
+"""Whose plot a file is."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class Image:
     """A plot that was drawn."""
 
     path: str
-    """As the page names it."""
+    """From the page's folder."""
     alt: str
     """In words."""
 
@@ -206,7 +207,7 @@ def _number(cell: str | float | int | None) -> float | None:
 def write(results: Sequence[Result], page: Path) -> dict[str, list[Image]]:
     """Draws the plots of results into a folder beside their page (`page/plots/NAME-N.svg`); those of each experiment.
 
-    Plots that are there from before and are none of these are removed.
+    What is there from before stays, so that a page that still shows it is whole: see `clear`.
 
     Raises:
         DataError: if the files cannot be written.
@@ -226,10 +227,6 @@ def write(results: Sequence[Result], page: Path) -> dict[str, list[Image]]:
                 where = f"{page.with_suffix('').name}/plots/{name}"
                 drawn.setdefault(result.name, []).append(Image(where, _alt(spec)))
     try:
-        old = [path for path in folder.glob("*.svg") if _FILE.fullmatch(path.name)] if folder.is_dir() else []
-        for path in old:
-            if path.name not in texts:
-                path.unlink()
         if texts:
             folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
@@ -237,6 +234,27 @@ def write(results: Sequence[Result], page: Path) -> dict[str, list[Image]]:
     except OSError as error:
         raise DataError(f"{error.filename or folder}: cannot write the plots: {error.strerror or error}") from error
     return drawn
+
+
+def clear(drawn: Mapping[str, Sequence[Image]], page: Path) -> None:
+    """Removes the plots of experiments beside a page that are none of those that were drawn for it; other files stay.
+
+    Raises:
+        DataError: if a file cannot be removed.
+    """
+    from farfield.bench.plotted import PLOTS
+    from farfield.bench.registry import load
+
+    folder = page.with_suffix("") / "plots"
+    shown = {Path(image.path).name for images in drawn.values() for image in images}
+    ours = {*load(), *PLOTS}
+    try:
+        for path in sorted(folder.glob("*.svg")):
+            match = _FILE.fullmatch(path.name)
+            if match is not None and match[1] in ours and path.name not in shown:
+                path.unlink()
+    except OSError as error:
+        raise DataError(f"{error.filename or folder}: cannot remove old plots: {error.strerror or error}") from error
 
 
 def _alt(spec: Spec) -> str:

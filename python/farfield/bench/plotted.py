@@ -12,6 +12,13 @@ WALL, CPU = "wall time [s]", "CPU time [s]"
 STORES = r"(?P<panel>.+), (?P<x>all|1/\d+): "
 """Arms of `paging-1997`, up to what is run."""
 MEMORY = "memory, as a share of the data"
+EACH = {
+    "policy": r"(?P<series>(?!optimum|clock \+ (?:executor|waiting)).*)",
+    "memory, of what is touched": "(?P<panel>.*)",
+}
+"""Rows of `policies` by run, of policies alone: with what the executor tells, the default's marks would lie on its own. Runs are
+split by the memory that they were recorded with, or there would be some thirteen names; older results call it ample or little."""
+REPLAYED = {"1/4": "replayed in 1/4 of what is touched", "1/16": "replayed in 1/16 of it"}
 
 PLOTS: dict[str, list[Spec]] = {
     "convert": [
@@ -311,16 +318,20 @@ PLOTS: dict[str, list[Spec]] = {
             line=(1.0, "optimum"),
         ),
         Spec(
-            "Misses of each run over the optimum's, by memory as a share of what is touched",
-            {
-                "run": "(?P<x>.*)",
-                "policy": "(?P<series>(?!optimum|clock . executor).*)",
-                "memory, of what is touched": "(?P<panel>.*)",
-            },
+            "Runs with memory for all they touch, replayed in less: misses over the optimum's",
+            {"run": "(?P<x>.*), (memory for all|ample memory)", **EACH},
             {"over the optimum": "misses over the optimum's"},
             kind="marks",
             table="Misses",
-            names={"1/4": "memory for 1/4 of it", "1/16": "memory for 1/16 of it"},
+            names=REPLAYED,
+        ),
+        Spec(
+            "Runs within little memory, replayed in as much: misses over the optimum's",
+            {"run": r"(?P<x>.*), (memory for 1/\d+|little memory)", **EACH},
+            {"over the optimum": "misses over the optimum's"},
+            kind="marks",
+            table="Misses",
+            names=REPLAYED,
         ),
     ],
     "readahead": [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from urllib.parse import quote
 
 from farfield.bench.plots import Image
 from farfield.bench.result import Arm, Result
@@ -57,7 +58,8 @@ def _section(result: Result, images: Sequence[Image]) -> list[str]:
     if result.quick:
         lines += ["**A quick run on small data: not figures to quote.**", ""]
     for image in images:
-        lines += [f"![{image.alt}]({image.path})", ""]
+        # A space or a bracket would end the address.
+        lines += [f"![{image.alt}]({quote(image.path)})", ""]
     if result.claims:
         lines += ["| must hold | measured | bound | |", "|---|---|---|---|"]
         for claim in result.claims:

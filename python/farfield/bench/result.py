@@ -11,6 +11,7 @@ True
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import statistics
 from pathlib import Path
@@ -73,8 +74,8 @@ class Claim(_Document):
     unit: str = ""
     holds: bool
     right: bool = False
-    """Whether it says that results are right, which small data show as well as large: it must hold in quick runs, too. Results
-    from before there was this do not say it."""
+    """Whether it says that results are right or that a run kept to its memory, which small data show as well as large: it must
+    hold in quick runs, too. Results from before there was this do not say it."""
 
 
 class Table(_Document):
@@ -110,7 +111,7 @@ class Result(_Document):
 
     @property
     def missed(self) -> list[Claim]:
-        """Claims that do not hold and should: in quick runs those alone that say that results are right."""
+        """Claims that do not hold and should: in quick runs those alone that are marked as `right`."""
         return [claim for claim in self.claims if not claim.holds and (claim.right or not self.quick)]
 
 
@@ -189,13 +190,12 @@ class Recorder:
         return any(quantity in run for run in self._arms.get(arm, []))
 
     def claim(
-        self, text: str, value: float, relation: Relation, bound: float, *, unit: str = "", right: bool | None = None
+        self, text: str, value: float, relation: Relation, bound: float, *, unit: str = "", right: bool = False
     ) -> bool:
-        """Records a figure that must hold; whether it does. `right`: whether it says that results are right, and must hold on
-        small data, too; if nothing is said, where something must be equal.
+        """Records a figure that must hold; whether it does. `right`: whether it says that results are right or that a run kept to
+        its memory, which must hold on small data, too. A count that must be nought need not be of that kind.
         """
         holds = bool(_HOLDS[relation](value, bound))
-        right = relation == "==" if right is None else right
         self._claims.append(
             Claim(text=text, value=value, relation=relation, bound=bound, unit=unit, holds=holds, right=right)
         )
@@ -253,11 +253,17 @@ def write_result(result: Result, folder: Path) -> Path:
         DataError: if it cannot be written.
     """
     path = folder / f"{result.name}.json"
+    part = path.with_suffix(".json.part")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(result.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        # Whole or not at all: until then the file is of an earlier run.
+        part.write_text(result.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        part.replace(path)
     except OSError as error:
         raise DataError(f"{error.filename or path}: cannot write the result: {error.strerror or error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
     return path
 
 

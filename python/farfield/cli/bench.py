@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -59,6 +59,7 @@ def register(app: typer.Typer) -> None:
     ) -> int:
         """Run experiments, one after the other whatever becomes of each, and write their results. Exit code 1 if one fails or a
         figure that must hold does not; in quick runs, whose data are too small for bounds, if one fails or its results are wrong.
+        If one alone was asked for and it fails, the exit code is that of its error.
         """
         import sys
         import traceback
@@ -73,8 +74,15 @@ def register(app: typer.Typer) -> None:
         chosen = list(load().values()) if names == ["all"] else [find(name) for name in names]
         arms.quickly(quick)
         often = runs if runs is not None else QUICK_RUNS if quick else RUNS
-        documents = {}
+        documents: dict[str, dict[str, Any]] = {}
         wrong: list[str] = []
+        code = 1
+
+        def sum_up() -> None:
+            if wrong:
+                print(f"farfield: of {len(chosen)} experiments not all is well:", file=sys.stderr)
+                print(*(f"  {what}" for what in wrong), sep="\n", file=sys.stderr, flush=True)
+
         for e in chosen:
             if not common.quiet:
                 print(f"farfield: running {e.name}: {e.title}", file=sys.stderr, flush=True)
@@ -85,14 +93,19 @@ def register(app: typer.Typer) -> None:
                 e.measure(recorder)
                 result = recorder.result()
                 path = write_result(result, target)
-            except Interrupted:
+            except (Interrupted, KeyboardInterrupt):
+                sum_up()
                 raise
             except Exception as error:  # the others say what they have to say all the same
                 known = isinstance(error, FarfieldError | OSError)
                 if not known:
                     traceback.print_exc()
-                wrong.append(f"{e.name}: failed: {error if known else repr(error)}")
+                said = str(error) if known else repr(error)
+                old = target / f"{e.name}.json"
+                wrong.append(f"{e.name} failed: {said}{f'; {old} is of an earlier run' if old.exists() else ''}")
                 print(f"farfield: {wrong[-1]}", file=sys.stderr, flush=True)
+                documents[e.name] = {"name": e.name, "title": e.title, "error": said}
+                code = _exit_code(error) if len(chosen) == 1 else 1
                 continue
             documents[e.name] = result.model_dump(mode="json")
             wrong += [f"{e.name}: missed: {claim.text}" for claim in result.missed]
@@ -106,10 +119,8 @@ def register(app: typer.Typer) -> None:
                 common.show({}, lines)
         if common.json:
             common.show(documents, [])
-        if wrong:
-            print(f"farfield: of {len(chosen)} experiments not all is well:", file=sys.stderr)
-            print(*(f"  {what}" for what in wrong), sep="\n", file=sys.stderr, flush=True)
-        return 1 if wrong else 0
+        sum_up()
+        return code if wrong else 0
 
     @command(group, "compare", source=False, run=False)
     def compare(
@@ -148,8 +159,19 @@ def register(app: typer.Typer) -> None:
         found = read_results(Path(results))
         images = plots.write(found, Path(output))
         Path(output).write_text(page(found, images), encoding="utf-8")
+        # Not before: had the page not been written, the one that is there would show them.
+        plots.clear(images, Path(output))
         drawn = [image.path for several in images.values() for image in several]
         common.show(
             {"output": output, "results": [r.name for r in found], "plots": drawn},
             [f"wrote {output} from {len(found)} results, and {len(drawn)} plots beside it"],
         )
+
+
+def _exit_code(error: Exception) -> int:
+    """What the command line ends with if an error ends it."""
+    from farfield.errors import FarfieldError
+
+    if isinstance(error, FarfieldError):
+        return error.exit_code
+    return 4 if isinstance(error, MemoryError) else 5 if isinstance(error, PermissionError) else 1

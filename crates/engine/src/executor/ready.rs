@@ -136,6 +136,11 @@ impl<T> Ready<T> {
         next
     }
 
+    /// Whether the next of a run without windows is the elder.
+    pub(super) fn elder_first(&self) -> bool {
+        self.queue.front().is_some_and(|slot| slot.hold.is_some())
+    }
+
     /// Tasks that may go on in the first window where any may.
     pub(super) fn in_first(&self) -> usize {
         self.windows.values().map(Places::may_go_on).find(|tasks| *tasks > 0).unwrap_or(0)

@@ -177,6 +177,11 @@ impl<T> Waiting<T> {
         }
     }
 
+    /// Whether its pages are held.
+    pub(super) fn is_elder(&self) -> bool {
+        matches!(self, Self::Whole(slot) if slot.hold.is_some())
+    }
+
     /// Whether it has not gone on in a window yet, in a neighbourhood.
     pub(super) fn is_fresh_at(&self, window: u32, neighbourhood: u64) -> bool {
         let went_on = matches!(self, Self::Whole(slot) if slot.restarts > 0);

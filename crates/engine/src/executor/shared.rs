@@ -170,10 +170,10 @@ impl<T> Queue<T> {
         self.ready.push_first(waiting, shut);
     }
 
-    /// A task is to wait for pages: for the first time in its step, or in vain.
+    /// A task waits for pages: for the first time in its step, or in vain.
     pub(super) fn note_wait(&mut self, first: bool, in_vain: bool) {
         if in_vain {
-            self.crowding.in_vain(self.parked.waiting().0);
+            self.crowding.in_vain(self.parked.waiting().0.max(1), self.ready.count().0);
         } else if first {
             self.crowding.went_well();
         }
@@ -197,7 +197,8 @@ impl<T> Queue<T> {
     pub(super) fn next(&mut self, tasks: u64, windowed: bool) -> Option<Next<T>> {
         let first = if windowed { self.number(tasks).map(Next::Begin) } else { None };
         first.or_else(|| {
-            let ready = if self.enough_wait() { None } else { self.ready.pop() };
+            // The elder holds pages that those may need the room of who wait.
+            let ready = if self.enough_wait() && !self.ready.elder_first() { None } else { self.ready.pop() };
             ready.map(Next::Ready).or_else(|| self.number(tasks).map(Next::Begin))
         })
     }
@@ -382,6 +383,7 @@ impl<T> Shared<T> {
             let mut q = self.lock();
             q.may_wait(waiting);
             (q.allowed, q.most, q.since, q.began_again) = (most, most, 0, None);
+            q.crowding = Crowding::new();
             q.active.saturating_sub(most)
         };
         if over > 0 {
@@ -439,7 +441,12 @@ impl<T: Send> Wake for Shared<T> {
         let mut q = self.lock();
         // Tasks are parked before their pages are asked for, so it is there, or was dropped.
         if let Some(waiting) = q.wake(token as usize) {
-            q.push(waiting);
+            // Where memory is short for those under way its pages are there now, and may be gone when all others have had a turn.
+            if waiting.is_elder() || q.crowding.is_short() {
+                q.push_first(waiting);
+            } else {
+                q.push(waiting);
+            }
         }
         drop(q);
         self.pager.notify();

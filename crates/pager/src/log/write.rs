@@ -48,9 +48,12 @@ impl Sink for Bytes<'_> {
     }
 }
 
+/// Times that a file is looked at whose name stands for another by then: two or three runs end in a moment, no more.
+const TRIES: usize = 100;
+
 /// The file for a log, emptied once nobody else writes to it. The lock goes with the process, however it ends.
 fn alone(path: &Path) -> io::Result<File> {
-    loop {
+    for _ in 0..TRIES {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
         let found = file.metadata()?;
         if !found.is_file() {
@@ -75,6 +78,7 @@ fn alone(path: &Path) -> io::Result<File> {
             _ => {}
         }
     }
+    Err(io::Error::new(io::ErrorKind::ResourceBusy, "its name stands for another file each time that it is looked at"))
 }
 
 /// A small number for this thread.

@@ -16,9 +16,8 @@ pub enum Choice {
     Policy(PolicyKind),
     /// A policy, and what the executor knew: pages of segments that are over go at once, those that nobody is at any more go first.
     Aware(PolicyKind),
-    /// The same, and pages that parked tasks have asked for and not come to yet go last. The pager itself does not do so: what it saves
-    /// where many tasks are under way for the memory, fewer of them save, too (`engine/executor/crowding.rs`); tried in the pager, runs
-    /// of streamlines read as much as before, or 2 % more.
+    /// The same, and pages that tasks have asked for go last until one of these has come to it. The pager itself does not do so: tried
+    /// there, runs read as much as before, or 2 % more, since who runs tasks has fewer under way where memory is short.
     Waiting(PolicyKind),
     /// Belady's optimum.
     Optimal,
@@ -147,7 +146,9 @@ impl Stack {
     pub fn event(&mut self, event: &Event, survey: &Survey) {
         if let Some(page) = used(event) {
             let awaited = matches!(self.choice, Choice::Waiting(_)) && matches!(event, Event::Want { .. });
-            return self.used(survey.coarse(page), survey, awaited);
+            // What was offered while a worker had it pinned stays so.
+            let still = matches!(event, Event::Pin { fresh: false, .. });
+            return self.used(survey.coarse(page), survey, awaited, still);
         }
         if !matches!(self.choice, Choice::Aware(_) | Choice::Waiting(_)) {
             return;
@@ -179,7 +180,7 @@ impl Stack {
         }
     }
 
-    fn used(&mut self, page: PageId, survey: &Survey, awaited: bool) {
+    fn used(&mut self, page: PageId, survey: &Survey, awaited: bool, still: bool) {
         let n = self.counts.uses;
         self.counts.uses += 1;
         let frame = match self.pool.resident.get(&page) {
@@ -187,7 +188,10 @@ impl Stack {
             None => self.load(page, survey),
         };
         let f = &mut self.pool.frames[frame as usize];
-        (f.referenced, f.offered, f.awaited, f.stamp) = (true, false, awaited, self.pool.tick);
+        (f.awaited, f.stamp) = (awaited, self.pool.tick);
+        if !(still && f.offered) {
+            (f.referenced, f.offered) = (true, false);
+        }
         if self.choice == Choice::Optimal {
             self.optimal.used(frame, n);
         }

@@ -47,11 +47,16 @@ def measure(recorder: Recorder) -> None:
                     ledger_peak_bytes=found["peak_bytes"],
                 )
             recorder.claim(
-                f"{name}, limit {limit // MIB} MiB: VmHWM less limit and base", max(over) / MIB, "<=", 0, unit="MiB"
+                f"{name}, limit {limit // MIB} MiB: VmHWM less limit and base",
+                max(over) / MIB,
+                "<=",
+                0,
+                unit="MiB",
+                right=True,
             )
             outputs[f"{name}, {limit // MIB} MiB"] = output
     recorder.claim("base from the command line", max(bases) / MIB, "<=", 160, unit="MiB")
     sums = {common.checksum(p) for p in outputs.values()}
-    recorder.claim("results that differ between limits and layouts", len(sums) - 1, "==", 0)
+    recorder.claim("results that differ between limits and layouts", len(sums) - 1, "==", 0, right=True)
     for p in outputs.values():
         p.unlink()

@@ -271,7 +271,9 @@ class _Set:
 
     def compare(self) -> None:
         """That all arms gave the same lines, and files of all layouts are the same."""
-        self.recorder.claim(f"{self.one.title}: results that differ between arms", len(self.digests) - 1, "==", 0)
+        self.recorder.claim(
+            f"{self.one.title}: results that differ between arms", len(self.digests) - 1, "==", 0, right=True
+        )
         outputs = {}
         for name in ("in place", REFERENCE, "flat 16"):
             source = self.one.source if name == "in place" else self._way(name).options["source"]

@@ -61,7 +61,7 @@ def measure(recorder: Recorder) -> None:
             made[f"{name}, {grid} grid"] = total
             if arm == "pathlines":
                 left = count - rows[-1]["reasons"].get("time", 0)
-                recorder.claim(f"{grid} grid: particles that did not come to the end", left, "==", 0)
+                recorder.claim(f"{grid} grid: particles that did not come to the end", left, "==", 0, right=True)
     rate = {arm: 1.0 / recorder.median(arm, "step_us") for arm in made}
     recorder.table(
         "Steps", ["arm", "RK4 steps", "million steps a CPU second"], [[arm, made[arm], rate[arm]] for arm in made]
@@ -188,6 +188,7 @@ def out_of_core(recorder: Recorder) -> None:
             (limit * MIB + base - found[limit]["resident_peak_bytes"]) / MIB,
             ">=",
             0,
+            right=True,
         )
         recorder.note(
             f"{limit} MiB: {pages['touched']:,} of {pages['total']:,} pages touched, {pages['prefetched']:,} read ahead, "

@@ -25,7 +25,10 @@ def measure(recorder: Recorder) -> None:
     pathlines and streaklines through 40 steps of a moving one (97 x 97 x 49); from stores with pages of 16 points, two
     workers. Each run is recorded with memory for all that it touches, and replayed in a quarter and in a sixteenth of the bytes
     touched; and once within each of these, and replayed in as much room as its pages had: a run within little memory has
-    fewer tasks under way and goes another way. Uses of pages are replayed in the order in which they were, with each policy
+    fewer tasks under way and goes another way. Such a string of uses has the run's own restarts in it: a step that lacked a
+    page was begun again, and uses its pages again whatever the policy of the replay. Runs that touch so little that nothing
+    runs in a sixteenth of it are not recorded within that: the sums at a sixteenth may be over fewer runs than those at a
+    quarter, and the table says over how many. Uses of pages are replayed in the order in which they were, with each policy
     alone; with the default and what the executor tells the pager (pages of steps that are over, pages that nobody is at
     any more); with that and what parked tasks have asked for and not come to yet ("waiting"); and with Belady's optimum,
     which knows the future. Misses are pages loaded, the first time or again. The last claim is of the runs within little
@@ -44,6 +47,7 @@ def measure(recorder: Recorder) -> None:
         "streaklines": (flows.moving, f"random:{few}:1", ["--kind", "streakline"]),
     }
     misses: dict[tuple[str, str], int] = {}
+    counted = dict.fromkeys(SHARES, 0)
     off: list[float] = []
     rows: list[list[str | float | int]] = []
     policies = [*REPLACEMENT, f"{REPLACEMENT[0]}+executor", f"{REPLACEMENT[0]}+waiting", "optimum"]
@@ -72,6 +76,7 @@ def measure(recorder: Recorder) -> None:
                 at = {share: _nearest(found["curves"], touched >> halved) for share, halved in SHARES.items()}
             title = f"{name}, memory for {within}"
             for share, of in at.items():
+                counted[share] += 1
                 for policy, row in of.items():
                     misses[share, policy] = misses.get((share, policy), 0) + row["misses"]
                 best = of["optimum"]["misses"]
@@ -82,10 +87,10 @@ def measure(recorder: Recorder) -> None:
     total: list[list[str | float | int]] = []
     for policy in dict.fromkeys(p for _, p in misses):
         over = [misses[share, policy] / misses[share, "optimum"] for share in SHARES]
-        total.append([policy, *(misses[share, policy] for share in SHARES), *over])
+        total.append([policy, *counted.values(), *(misses[share, policy] for share in SHARES), *over])
     recorder.table(
         "All runs together",
-        ["policy", *(f"misses at {s}" for s in SHARES), *(f"over the optimum at {s}" for s in SHARES)],
+        ["policy", *(f"{what} at {s}" for what in ("runs", "misses", "over the optimum") for s in SHARES)],
         total,
     )
     default = f"{REPLACEMENT[0]} + executor"

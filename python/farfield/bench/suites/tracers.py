@@ -178,7 +178,11 @@ def _farfield(
     count = len(np.load(seeds))
     table.append([name, count, total, rate, ""])
     recorder.claim(
-        f"{name}: particles that did not come to the end", count - rows[-1]["reasons"].get("time", 0), "==", 0
+        f"{name}: particles that did not come to the end",
+        count - rows[-1]["reasons"].get("time", 0),
+        "==",
+        0,
+        right=True,
     )
     output = recorder.work / "tracers.npz"
     options = ["--kind", "pathline", "--integrator", "rk4", "--time-step", repr(step), "--points", "steps"]
@@ -201,7 +205,7 @@ def beside_parcels(
     """Measures both, if Parcels is there: steps a CPU second over those of Parcels, how many particles it lost, and how far apart
     ends are, in box heights.
     """
-    why = f"there is no {arms.PARCELS.name}; `make bench-setup` makes it"
+    why = "it has no environment; `make bench-setup` makes one"
     here = (arms.PARCELS / "bin" / "python").exists()
     if not recorder.condition("Parcels", here, "" if here else why):
         return None

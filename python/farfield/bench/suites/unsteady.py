@@ -14,7 +14,6 @@ import farfield
 from farfield.bench import arms, common, street
 from farfield.bench.analytic import ABC, GYRE, Affine, Field, Velocity, between, follow, sampled, write_series
 from farfield.bench.data import Array
-from farfield.bench.peers import version
 from farfield.bench.registry import experiment
 from farfield.bench.result import Recorder
 from farfield.errors import DataError
@@ -151,6 +150,7 @@ def _rotating(recorder: Recorder) -> None:
             int((lines.reason != "time").sum()),
             "==",
             0,
+            right=True,
         )
         length = 2.0 * float(np.linalg.norm(speed))
         recorder.claim(
@@ -164,7 +164,7 @@ def _rotating(recorder: Recorder) -> None:
 
 def _beside_vtk(recorder: Recorder) -> None:
     """Two Runge-Kutta steps from one time step to the next, as VTK's filter makes them."""
-    if not version("vtk"):
+    if not arms.has_vtk():
         recorder.note("Without VTK: it is not installed.")
         return
     seeds_file = recorder.work / "unsteady-vtk.npy"
@@ -243,7 +243,12 @@ def _cylinder(recorder: Recorder) -> None:
         "the signals beat, and one sinusoid fits them less well: the errors are larger there."
     )
     recorder.claim(
-        "tapered cylinder: frequencies from tracks and probes, largest difference", worst, "<=", 1 / (7 * span)
+        "tapered cylinder: frequencies from tracks and probes, largest difference",
+        worst,
+        "<=",
+        1 / (7 * span),
+        right=True,
     )
     rise = stations[-1].tracks.frequency / stations[0].tracks.frequency
-    recorder.claim("tapered cylinder: frequency at the thin end over the thick one, from tracks", rise, ">=", 1.2)
+    name = "tapered cylinder: frequency at the thin end over the thick one, from tracks"
+    recorder.claim(name, rise, ">=", 1.2, right=True)
