@@ -51,6 +51,7 @@ fn one(o: &Opened, seed: u64, steps: usize) {
         let pages: Vec<PageId> = (0..1 + rng.below(5)).map(|n| PageId::new(array, 0, (base + n * n) % count)).collect();
         // Several, so that some find no room.
         let ahead: Vec<PageId> = (40..60).map(|n| PageId::new(array, 0, (base + n) % count)).collect();
+        let (mut restarts, mut elder) = (0, None);
         loop {
             let missing: Vec<PageId> =
                 pages.iter().copied().filter(|p| matches!(worker.page(*p), Lookup::Absent)).collect();
@@ -58,6 +59,10 @@ fn one(o: &Opened, seed: u64, steps: usize) {
                 break;
             }
             worker.release();
+            restarts += 1;
+            if restarts == 3 {
+                elder = Some(o.pager.hold(&pages));
+            }
             if o.pager.request(&missing, step as u64, &wake, Priority::Demand) == Requested::Pending {
                 rang += 1;
                 drive(&o.pager, || bell.rang() >= rang);
@@ -67,6 +72,7 @@ fn one(o: &Opened, seed: u64, steps: usize) {
             let Lookup::Here(bytes) = worker.page(*page) else { panic!("pinned a moment ago") };
             o.verify(*page, bytes);
         }
+        drop(elder);
         match rng.below(40) {
             0 if o.pager.request(&ahead, 0, &wake, Priority::Prefetch) == Requested::Pending => {
                 rang += 1;
