@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from farfield.errors import DataError, UsageError
-from farfield.tuning import CODECS, PAGES, READERS, Choice, tune
+from farfield.errors import DataError, MemoryLimitError, UsageError
+from farfield.tuning import CODECS, PAGES, READERS, Choice, table, tune
+from plot3d_files import box, source_of, write
 from running import Command, Json
 
 
@@ -38,6 +39,20 @@ def test_a_proposal_is_the_best_of_what_was_measured(flow: str, ff_json: Json, t
 def test_what_is_no_run_to_be_like(flow: str, like: str, what: str) -> None:
     with pytest.raises(UsageError, match=what):
         tune(flow, like.replace("SRC", flow), progress=False)
+
+
+def test_pages_that_do_not_fit_the_limit_are_passed_over(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    flow = source_of(*write(tmp_path, [box(65, 65, 65)]))
+    like = f"trace {flow} --seeds random:20:1 --max-length 0.5 --memory-limit"
+    found = tune(flow, f"{like} 6MiB", runs=1, scratch=scratch, progress=False)
+    refused = [row for row in found["measured"] if row["wall_s"] is None]
+    assert [row["page"] for row in refused] == [32] and "--memory-limit" in refused[0]["refused"]
+    assert found["page"] < 32 and "over the limit" in "\n".join(table(found))
+    with pytest.raises(MemoryLimitError, match="too small"):
+        tune(flow, f"{like} 1MiB", runs=1, scratch=scratch, progress=False)
+    assert os.listdir(scratch) == []
 
 
 def test_a_run_that_fails_is_said(flow: str, ff: Command, tmp_path: Path) -> None:

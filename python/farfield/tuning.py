@@ -7,6 +7,7 @@ hangs on it, then layout, codec, and the number of readers. Nine conversions at 
 from __future__ import annotations
 
 import json
+import math
 import os
 import shlex
 import shutil
@@ -20,7 +21,7 @@ from typing import Any
 
 from farfield import sources
 from farfield.columns import aligned
-from farfield.errors import DataError, Interrupted, UsageError
+from farfield.errors import DataError, Interrupted, MemoryLimitError, UsageError
 from farfield.progress import Report, reporting
 from farfield.sizes import format_bytes
 
@@ -66,15 +67,21 @@ class Bench:
     times: dict[Choice, dict[str, Any]] = field(default_factory=dict)
 
     def measure(self, choice: Choice) -> float:
-        """The middle of the command's times on a store made so; it is made once and kept for other readers."""
+        """The middle of the command's times on a store made so; it is made once and kept for other readers. Infinite where the
+        command's memory limit does not do for pages of that size.
+        """
         if choice not in self.times:
             self._tell()
             store = self.folder / f"{choice.page}-{choice.layout}-{choice.codec}.zarr"
             if not store.exists():
                 _farfield(["convert", self.source, str(store), *choice.words()])
-            self.times[choice] = self._run(choice, store)
-        middle: float = self.times[choice]["wall_s"]
-        return middle
+            try:
+                self.times[choice] = self._run(choice, store)
+            except MemoryLimitError as error:
+                nothing = dict.fromkeys(("wall_s", "spread", "bytes_read"))
+                self.times[choice] = {**nothing, "store_bytes": _size(store), "refused": str(error)}
+        middle: float | None = self.times[choice]["wall_s"]
+        return math.inf if middle is None else middle
 
     def _run(self, choice: Choice, store: Path) -> dict[str, Any]:
         from farfield.bench.arms import evict
@@ -95,12 +102,14 @@ class Bench:
             "wall_s": middle["wall_s"],
             "spread": (found[-1]["wall_s"] - found[0]["wall_s"]) / max(middle["wall_s"], 1e-9),
             "bytes_read": middle["bytes_read"],
-            "store_bytes": sum(f.stat().st_size for f in store.rglob("*") if f.is_file()),
+            "store_bytes": _size(store),
         }
 
     def best(self, choices: Sequence[Choice]) -> Choice:
         """The first of those that are as good as the best."""
         least = min(choices, key=self.measure)
+        if math.isinf(self.measure(least)):
+            raise MemoryLimitError(self.times[least]["refused"])
         # Where the runs of one choice are farther apart than that, the times of two say no more.
         close = max(CLOSE, 1.0 + 0.5 * self.times[least]["spread"])
         return next(c for c in choices if self.measure(c) <= close * self.measure(least))
@@ -140,7 +149,8 @@ def tune(
 
     Raises:
         UsageError: if the command is none that can be run on a store, or does not name the source.
-        DataError: if a run fails, or the folder has no room.
+        MemoryLimitError: if the command's limit does for none of the page sizes.
+        DataError: if a run fails otherwise, or the folder has no room.
     """
     words = shlex.split(like)
     if words[:1] == ["farfield"]:
@@ -191,9 +201,11 @@ def table(found: dict[str, Any]) -> list[str]:
             r["layout"],
             r["codec"],
             str(r["readers"] or "default"),
-            f"{r['wall_s']:.3f} s",
-            f"{100 * r['spread']:.0f} %",
-            format_bytes(r["bytes_read"]),
+            *(
+                ["over the limit", "", ""]
+                if r["wall_s"] is None
+                else [f"{r['wall_s']:.3f} s", f"{100 * r['spread']:.0f} %", format_bytes(r["bytes_read"])]
+            ),
             format_bytes(r["store_bytes"]),
         ]
         for r in found["measured"]
@@ -202,9 +214,18 @@ def table(found: dict[str, Any]) -> list[str]:
     return [
         *aligned([head, *rows]),
         "",
-        f"{found['default_wall_s']:.3f} s with the defaults, {found['wall_s']:.3f} s with",
+        f"{_seconds(found['default_wall_s'])} with the defaults, {_seconds(found['wall_s'])} with",
         f"  {found['convert']}{readers}",
     ]
+
+
+def _seconds(value: float | None) -> str:
+    """A time, if there is one.
+
+    >>> _seconds(0.25), _seconds(None)
+    ('0.250 s', 'over the memory limit')
+    """
+    return "over the memory limit" if value is None else f"{value:.3f} s"
 
 
 def _writes(words: Sequence[str]) -> bool:
@@ -224,12 +245,14 @@ def _farfield(words: Sequence[str]) -> dict[str, Any]:
     """Runs a command in a process of its own; the object that it prints.
 
     Raises:
-        DataError: if it fails, with what it said.
+        MemoryLimitError: if its limit does not do.
+        DataError: if it fails otherwise, with what it said.
     """
     command = [sys.executable, "-m", "farfield", *words, "--json", "--no-progress", "-q"]
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     if done.returncode not in (0, 3):
         said = done.stderr.strip().splitlines()
-        raise DataError(f"'farfield {shlex.join(words)}' failed: {said[-1] if said else done.returncode}")
+        kind = MemoryLimitError if done.returncode == MemoryLimitError.exit_code else DataError
+        raise kind(f"'farfield {shlex.join(words)}' failed: {said[-1] if said else done.returncode}")
     found: dict[str, Any] = json.loads(done.stdout)
     return found
