@@ -186,12 +186,12 @@ def draw_curves(found: Mapping[str, Any], target: str) -> None:
     """Misses against the room for frames, a line a policy."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter
+    from matplotlib.ticker import FuncFormatter, NullFormatter
 
     figure = Figure(figsize=(8.0, 5.0), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"]
+    colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31"]
     for n, (policy, points) in enumerate(by_policy(found).items()):
         optimum = policy == "optimum"
         x, y = [p["frame_bytes"] for p in points], [p["misses"] for p in points]
@@ -202,7 +202,11 @@ def draw_curves(found: Mapping[str, Any], target: str) -> None:
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: format_bytes(v)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
+    plain = FuncFormatter(lambda v, _: f"{v:,.0f}")
+    axes.yaxis.set_major_formatter(plain)
+    # Where the curves span little more than a decade, ticks within it have labels, too; of a wide span they would be too many.
+    lowest, highest = axes.get_ylim()
+    axes.yaxis.set_minor_formatter(plain if highest < 20 * lowest else NullFormatter())
     axes.set_xlabel("memory for frames")
     axes.set_ylabel("misses (pages)")
     axes.grid(True, which="major", alpha=0.25)
