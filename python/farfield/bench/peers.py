@@ -148,8 +148,7 @@ def vtk_in_core(**o: Any) -> dict[str, Any]:
         found["settings"].append({"setting": setting, "runs": rows})
         if "save" in setting:
             _save(tracer, setting["save"], "velocity")
-    found["resident_peak_bytes"] = resident_peak_bytes()
-    return found
+    return {**found, "resident_peak_bytes": resident_peak_bytes(), "version": version("vtk")}
 
 
 def _plot3d(o: dict[str, Any]) -> Any:
