@@ -10,8 +10,9 @@ use crate::ledger::{ChargeKind, Ledger};
 use crate::pager::{Pager, PagerConfig, PagerError};
 use crate::state::Tally;
 use crate::touched::Touched;
+use crate::worker::count;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -43,10 +44,7 @@ pub fn prices() -> Result<Vec<(&'static str, f64)>, PagerError> {
     #[repr(align(128))]
     struct Own(AtomicU64);
     let own = Own(AtomicU64::new(0));
-    let lookup = price(|_| {
-        let hits = black_box(&own.0);
-        hits.store(hits.load(Relaxed).wrapping_add(1), Relaxed);
-    });
+    let lookup = price(|_| count(black_box(&own.0)));
     // Under the pager's lock, which is taken for other reasons.
     let under_lock = Mutex::new(Tally::default());
     let mut tally = under_lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

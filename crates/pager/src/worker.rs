@@ -70,7 +70,7 @@ impl Pins {
 }
 
 #[inline]
-fn count(c: &AtomicU64) {
+pub(crate) fn count(c: &AtomicU64) {
     c.store(c.load(Relaxed).wrapping_add(1), Relaxed);
 }
 

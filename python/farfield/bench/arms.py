@@ -93,9 +93,6 @@ def own_bytes(**options: Any) -> int:
 ENVIRONMENTS = Path(sys.prefix).parent / ".peers"
 """The environments that `make bench-setup` makes, beside this one."""
 
-OF_PEERS = {"vtk": "vtk", "zarr": "zarr", "tensorstore": "tensorstore", "h5py": "h5py"}
-"""For the first word of a function of `farfield.bench.peers`, the environment of whom it runs."""
-
 
 def environment(name: str) -> Path | None:
     """The Python of a peer's own environment, if that was made."""
@@ -124,8 +121,10 @@ def _of_peer(name: str, module: str, *words: str) -> list[str]:
 
 def peer(name: str, **options: Any) -> list[str]:
     """A command that runs a function of `farfield.bench.peers` in a process of its own and prints what it gives."""
-    whose = "zarrs" if options.get("zarrs") else OF_PEERS.get(name.split("_")[0], "")
-    return _of_peer(whose, "farfield.bench.peers", name, json.dumps(options))
+    # A function is called after whom it runs.
+    return _of_peer(
+        "zarrs" if options.get("zarrs") else name.split("_")[0], "farfield.bench.peers", name, json.dumps(options)
+    )
 
 
 def vtk_particles(**options: Any) -> list[str]:

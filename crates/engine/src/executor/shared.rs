@@ -40,15 +40,14 @@ impl<T> Slot<T> {
     /// Its step has asked for these pages, too. The list takes no more room than they need: hundreds of tasks wait with one. Says whether
     /// it had asked for one of them before.
     pub(super) fn wants(&mut self, missing: &[PageId]) -> bool {
-        let (first, before) = (self.wanted.is_empty(), self.wanted.len());
-        let new = missing.iter().filter(|p| first || !self.wanted.contains(p)).count();
+        let new = missing.iter().filter(|p| !self.wanted.contains(p)).count();
         self.wanted.reserve_exact(new);
         for p in missing {
             if !self.wanted.contains(p) {
                 self.wanted.push(*p);
             }
         }
-        before > 0 && new < missing.len()
+        new < missing.len()
     }
 }
 
@@ -474,6 +473,17 @@ mod tests {
     use super::super::records::Records;
     use super::*;
     use pager::{ChargeKind, PagerConfig};
+
+    #[test]
+    fn what_was_found_of_one_limit_is_forgotten_with_it() {
+        let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
+        let load = Load { tasks: 6, workers: 1, active: 6, at_once: usize::MAX };
+        let shared: Shared<()> = Shared::new(&pager, &load, Ready::new(false, AHEAD, Records::new(0, &pager)));
+        shared.lock().note_wait(false, true);
+        assert!(shared.lock().crowding.is_short());
+        shared.allow(6, (usize::MAX, usize::MAX));
+        assert!(!shared.lock().crowding.is_short());
+    }
 
     /// Tasks of two neighbourhoods; one waits for pages in the first, then another, and one of them is dropped while it waits.
     #[test]
