@@ -35,4 +35,5 @@ mod taken;
 pub mod translate;
 pub mod uniform;
 pub mod units;
+pub mod volume;
 pub mod wanted;

@@ -1,0 +1,75 @@
+//! What kernels know of a volume: its arrays of pages at each level, and where voxels lie in space.
+
+use super::voxel::Brick;
+use crate::translate::Translation;
+use pager::id::ArrayId;
+
+/// From voxel indices to positions: `origin + i axes[0] + j axes[1] + k axes[2]`; whole numbers are the centres of voxels.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Placement {
+    /// Position of the centre of voxel (0, 0, 0), in the volume's length unit.
+    pub origin: [f64; 3],
+    /// Steps from a voxel to the next along i, j and k: direction times spacing.
+    pub axes: [[f64; 3]; 3],
+}
+
+impl Placement {
+    /// Position of a point given in voxel indices.
+    pub fn position(&self, ijk: [f64; 3]) -> [f64; 3] {
+        std::array::from_fn(|a| self.origin[a] + (0..3).map(|d| ijk[d] * self.axes[d][a]).sum::<f64>())
+    }
+
+    /// Distance between voxels along i, j and k.
+    pub fn spacing(&self) -> [f64; 3] {
+        self.axes.map(|a| a.iter().map(|c| c * c).sum::<f64>().sqrt())
+    }
+}
+
+/// Lowest and highest values of pages, themselves paged: of each component two float32, rounded outward, over all cells whose low
+/// corner lies in the page, so the first layer of the pages that follow is in it. NaN is passed over; pages without numbers have the
+/// lowest above the highest.
+#[derive(Clone, Debug)]
+pub struct RangeLevel {
+    /// The pager's number for it. A frame is `[k][j][i][component][low, high]`, float32.
+    pub id: ArrayId,
+    /// Its entries along i, j, k and how they are cut in pages. The finest has an entry a page of the volume, each further level one
+    /// for 8 x 8 x 8 of those before.
+    pub translation: Translation,
+}
+
+/// One array of pages: one level of one channel, or of several channels whose values lie together.
+#[derive(Clone, Debug)]
+pub struct VolumeArray {
+    /// What errors and events call it.
+    pub name: String,
+    /// The pager's number for it. Pages are numbered with i fastest.
+    pub id: ArrayId,
+    /// Voxels along i, j, k and how they are cut in pages.
+    pub translation: Translation,
+    /// What a frame holds.
+    pub brick: Brick,
+    /// The channels that its components are.
+    pub channels: Vec<usize>,
+    /// The same at every time step: its pages are those of step 0.
+    pub steady: bool,
+    /// Ranges of its pages, finest first; empty where none are known.
+    pub ranges: Vec<RangeLevel>,
+}
+
+/// One level of resolution.
+#[derive(Clone, Debug)]
+pub struct VolumeLevel {
+    /// Voxels along i, j, k.
+    pub dims: [u32; 3],
+    /// Where they lie.
+    pub placement: Placement,
+    /// Its arrays; together they have every channel once.
+    pub arrays: Vec<VolumeArray>,
+}
+
+impl VolumeLevel {
+    /// The array that has a channel, and which of its components that is.
+    pub fn channel(&self, channel: usize) -> Option<(&VolumeArray, usize)> {
+        self.arrays.iter().find_map(|a| a.channels.iter().position(|c| *c == channel).map(|n| (a, n)))
+    }
+}

@@ -1,0 +1,234 @@
+//! What a reader of a format says of a volume: what it is, and by which rule its bytes lie where. Readers of formats for which there
+//! is a well-kept library in Python are written there and hand this over as JSON; pages are read and decoded here.
+
+use serde::{Deserialize, Serialize};
+
+/// What the numbers of a volume are.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VolumeKind {
+    /// One number a voxel.
+    Scalar,
+    /// Red, green and blue.
+    Rgb,
+    /// Red, green, blue and opacity.
+    Rgba,
+    /// Several numbers a voxel, each with a colour.
+    Channels,
+    /// Numbers that name what a voxel belongs to; between two of them there is nothing.
+    Labels,
+}
+
+/// One channel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChannelSpec {
+    /// Its name.
+    pub name: String,
+    /// UDUNITS spelling, `1` where there is none.
+    #[serde(default = "one")]
+    pub units: String,
+    /// `#rrggbb`, where the format says one.
+    #[serde(default)]
+    pub color: Option<String>,
+    /// Values shown as black and as full, where the format says them.
+    #[serde(default)]
+    pub limits: Option<[f64; 2]>,
+    /// What stored numbers are multiplied by, and what is added then, to have values in `units` (slope and intercept of NIfTI and
+    /// DICOM, `scale_factor` and `add_offset` of CF). Stored numbers stay what they are; labels, windows and probes speak of values.
+    #[serde(default)]
+    pub scale: Option<[f64; 2]>,
+    /// The stored number that stands for a missing value, where there is one.
+    #[serde(default)]
+    pub missing: Option<f64>,
+}
+
+fn one() -> String {
+    "1".into()
+}
+
+/// A whole volume.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeSpec {
+    /// What messages call it: the path that the user gave.
+    pub path: String,
+    /// `OME-Zarr 0.5`, `NIfTI-1`, `NRRD`, ...
+    pub format: String,
+    /// Sentences about what was guessed.
+    #[serde(default)]
+    pub guessed: Vec<String>,
+    /// What its numbers are.
+    pub kind: VolumeKind,
+    /// Its channels.
+    pub channels: Vec<ChannelSpec>,
+    /// Unit of `origin` and `spacing`; `voxel` where the format says none.
+    pub length_unit: String,
+    /// What +x, +y and +z mean where that is anatomy: three of R L A P S I, such as `LPS` or `RAS`.
+    #[serde(default)]
+    pub anatomy: Option<String>,
+    /// Directions of the axes i, j and k in space, each of length 1.
+    pub direction: [[f64; 3]; 3],
+    /// Times of the steps; empty where there is one without a time.
+    #[serde(default)]
+    pub times: Vec<f64>,
+    /// Their unit, `1` where there is none.
+    #[serde(default = "one")]
+    pub time_units: String,
+    /// Levels, finest first.
+    pub levels: Vec<LevelSpec>,
+    /// A folder of our own ranges of pages, where there is one.
+    #[serde(default)]
+    pub ranges: Option<String>,
+}
+
+/// One level.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LevelSpec {
+    /// Voxels along i, j, k.
+    pub dims: [u64; 3],
+    /// Position of the centre of voxel (0, 0, 0).
+    pub origin: [f64; 3],
+    /// Distances between voxels along i, j, k, each positive.
+    pub spacing: [f64; 3],
+    /// Arrays that together have every channel once.
+    pub arrays: Vec<ArraySpec>,
+}
+
+/// One array as it lies in files.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArraySpec {
+    /// What errors and events call it.
+    pub name: String,
+    /// `uint8` ... `float64`, `bool` (in memory `uint8`) or `float16` (in memory `float32`).
+    pub dtype: String,
+    /// Stored with the highest byte first.
+    #[serde(default)]
+    pub big_endian: bool,
+    /// Length of each dimension, slowest first.
+    pub shape: Vec<u64>,
+    /// What the dimensions are, one letter each: `t` time, `c` component, `z`, `y`, `x` (k, j, i). `zyx`, `tczyx`, `zyxc`, `xyz` ...
+    pub axes: String,
+    /// Chunk shape, as `shape`; absent where the array is not chunked.
+    #[serde(default)]
+    pub chunk: Option<Vec<u64>>,
+    /// Order of a chunk's dimensions in its bytes, slowest first; absent: as they stand.
+    #[serde(default)]
+    pub order: Option<Vec<usize>>,
+    /// Channels that the components are.
+    pub channels: Vec<usize>,
+    /// What chunks hold that the format defines as never written; absent where every chunk must be there.
+    #[serde(default)]
+    pub fill: Option<f64>,
+    /// Steps from stored bytes to the chunk's elements, in the order in which a reader takes them.
+    #[serde(default)]
+    pub codecs: Vec<CodecSpec>,
+    /// Where the bytes lie.
+    #[serde(rename = "where")]
+    pub place: PlaceSpec,
+}
+
+/// One step of decoding.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "lowercase", deny_unknown_fields)]
+pub enum CodecSpec {
+    /// Zstandard frames.
+    Zstd {},
+    /// gzip (RFC 1952).
+    Gzip {},
+    /// zlib (RFC 1950).
+    Zlib {},
+    /// Deflate without a header (RFC 1951).
+    Deflate {},
+    /// numcodecs' LZ4: the decoded length (u32, little-endian), then one LZ4 block.
+    Lz4 {},
+    /// A Blosc 1 buffer.
+    Blosc {},
+    /// bzip2.
+    Bz2 {},
+    /// TIFF's LZW.
+    Lzw {},
+    /// TIFF's PackBits.
+    Packbits {},
+    /// Bytes sorted by their place in the element (HDF5 and numcodecs `shuffle`).
+    Shuffle {
+        /// Bytes an element.
+        size: usize,
+    },
+    /// Differences along the fastest dimension (numcodecs `delta`), in the array's own type.
+    Delta {},
+    /// TIFF predictor 2 (differences along rows of `width` pixels of `samples` numbers) or 3 (floating point).
+    Predictor {
+        /// 2 or 3.
+        kind: u8,
+        /// Pixels a row.
+        width: usize,
+        /// Numbers a pixel.
+        samples: usize,
+    },
+    /// crc32c of what is before it, in its last four bytes.
+    Crc32c {},
+    /// HDF5's Fletcher-32, in the last four bytes.
+    Fletcher32 {},
+    /// A JPEG image (baseline or progressive) that is the chunk.
+    Jpeg {
+        /// The tables of a TIFF's abbreviated streams, in hexadecimal digits.
+        #[serde(default)]
+        tables: Option<String>,
+    },
+    /// A PNG image that is the chunk.
+    Png {},
+}
+
+/// Where chunks lie.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum PlaceSpec {
+    /// The array is not chunked: its elements lie one after the other in a file.
+    Contiguous {
+        /// The file.
+        file: String,
+        /// First byte.
+        offset: u64,
+    },
+    /// As many files of the same kind as the array is long in its slowest dimension, the rest of it contiguous in each.
+    Planes {
+        /// The files.
+        files: Vec<String>,
+        /// First byte in each.
+        offset: u64,
+        /// First byte in each where they differ.
+        #[serde(default)]
+        offsets: Option<Vec<u64>>,
+    },
+    /// File, offset and length of each chunk, chunks in the order of the chunk grid (slowest dimension first), as rows of three
+    /// little-endian u64 in the table of this number that comes beside the JSON; length 0: never written.
+    Table {
+        /// The files that the rows count.
+        files: Vec<String>,
+        /// Which table.
+        table: usize,
+    },
+    /// A file a chunk, named by the chunk's indices: `prefix`, then the indices with `separator` between them.
+    Keys {
+        /// Folder and beginning of the name, such as `/data/a.zarr/0/c/`.
+        prefix: String,
+        /// `/` or `.`.
+        separator: String,
+    },
+    /// A file a shard (Zarr v3's `sharding_indexed`), named like [`PlaceSpec::Keys`]; `chunk` is the inner chunk.
+    Shards {
+        /// As above.
+        prefix: String,
+        /// As above.
+        separator: String,
+        /// Elements of a shard, as `shape`.
+        shard: Vec<u64>,
+        /// Whether the index ends with a crc32c.
+        index_crc32c: bool,
+        /// Whether it stands at the end of the file.
+        index_at_end: bool,
+    },
+}
