@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from farfield._version import __version__
 
 if TYPE_CHECKING:
+    from farfield.cores import extract_cores
     from farfield.dataset import Dataset, Probe, open
     from farfield.errors import (
         AccessError,
@@ -50,6 +51,7 @@ _HOME = {
     "UsageError": "errors",
     "Zone": "zones",
     "convert": "runs",
+    "extract_cores": "cores",
     "extract_surface": "runs",
     "open": "dataset",
     "rake": "seeds",
@@ -74,6 +76,7 @@ __all__ = [
     "Zone",
     "__version__",
     "convert",
+    "extract_cores",
     "extract_surface",
     "open",
     "rake",

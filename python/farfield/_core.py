@@ -35,6 +35,7 @@ try:
     from farfield._native import (
         Dataset,
         Lines,
+        Volume,
         convert,
         export_events,
         render,
@@ -48,6 +49,7 @@ except ImportError as error:
 __all__ = [
     "Dataset",
     "Lines",
+    "Volume",
     "convert",
     "export_events",
     "missing_cpu_features",

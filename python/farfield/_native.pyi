@@ -253,6 +253,27 @@ class Dataset:
                  "bytes_written", "partial", "failure", "stats": STATS}
         """
 
+    def vortex_cores(self, options: str, *, progress: _Progress | None = None) -> Lines:
+        """Extracts vortex cores into memory.
+
+        options = {"method": "sujudi-haimes" | "levy" | "lambda2", "field": "velocity", "step": 0,
+                   "scalars": [field names],       # sampled at the points
+                   "min_strength": number, "min_length": number,       # 0
+                   "max_angle": number | null}     # between line and velocity, degrees; null: any
+        Fields are strength, angle, of levy helicity_normalized, then the scalars; `time` is the step's. The summary has, beside
+        "lines", "points", "reasons", "partial", "failed" (blocks), "failure" and "stats", "found": points at which the vectors
+        are parallel."""
+
+    def extract_cores(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
+        """As `vortex_cores`, streamed into `output` (.vtp, .npz, .csv or .parquet by its suffix); the summary."""
+
+    def extract_contour(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
+        """Writes an isosurface or a plane to a .vtp, .ply, .glb or .npz.
+
+        options = {"field", "values", "near"} or {"origin", "normal"}, and {"scalars": [names], "normals": bool, "step": 0}
+        Result: {"points", "triangles", "bounds", "partial", "failed_pages", "output", "bytes_written", "stats": STATS}
+        """
+
     def extract_surface(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
         """Writes grid surfaces to a .vtp or .npz.
 
@@ -260,6 +281,25 @@ class Dataset:
                                                         # every zone face whose points are all iblank 2 or at rest
                    "scalars": [field names], "step": 0}
         Result: {"points", "cells", "surfaces": [{"zone", "axis", "index", "points"}], "output", "bytes_written", "stats": STATS}
+        """
+
+    def write_slice(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
+        """Writes a slice sampled at pixels: a .png by its look, an .npy or .npz with its numbers.
+
+        options = {"normal": [x, y, z], "origin": [x, y, z] | null, "up": [x, y, z] | null,
+                   "extent": [left, right, bottom, top] | null, "size": [width, height] | null, "resolution": number | null,
+                   "fields": [field names], "step": 0,
+                   "look": {"table": [[r, g, b], ...] | null, "grey16": false, "range": [low, high] | null} | null}
+        Result: {"size", "origin", "normal", "right", "up", "extent", "pixel", "length_unit",
+                 "fields": [{"name", "components", "unit"}], "pixels": {"values", "outside", "failed"}, "partial", "failure",
+                 "ranges" (of a .png), "output", "bytes_written", "stats": STATS}
+        """
+
+    def slice_image(
+        self, options: str, *, progress: _Progress | None = None
+    ) -> tuple[str, NDArray[Any], NDArray[np.uint8]]:
+        """As `write_slice` with its options, in memory: what is said of it, its numbers row by row from the top with those of a
+        pixel side by side, and of each pixel 1 (a value), 2 (outside) or 3 (it cannot be read).
         """
 
     def read(
@@ -344,6 +384,53 @@ class Lines:
     def save(self, path: str) -> None:
         """Writes .vtp, .npz, .parquet or .pvd, the same bytes as `Dataset.trace` would."""
 
+class Volume:
+    """A volume whose arrays the pager knows."""
+
+    @staticmethod
+    def open(
+        spec_json: str,
+        tables: list[bytes],
+        *,
+        memory_limit: int,
+        workers: int = 0,
+        readers: int = 0,
+        replacement: str = "clock",
+        events: str | None = None,
+        progress: _Progress | None = None,
+    ) -> Volume:
+        """Opens what a reader said of a volume, with the tables that it counts. Reads no page."""
+
+    def info(self) -> str:
+        """{"pages": {"total", "bytes"}, "levels": [{"dims", "page", "pages"}], "checked", "bytes_disk", "bytes_memory", ...}."""
+
+    def stats(self) -> str:
+        """STATS; in "pages" also "never_written": chunks that the format defines so, each time that one was looked for."""
+
+    def read_box(
+        self,
+        level: int,
+        channel: int,
+        lo: tuple[int, int, int],
+        hi: tuple[int, int, int],
+        step: int,
+        *,
+        progress: _Progress | None = None,
+    ) -> NDArray[Any]:
+        """Voxels lo <= (i, j, k) < hi, 0-based, as a new array [k, j, i] in the channel's type."""
+
+    def validate(self, *, progress: _Progress | None = None) -> str:
+        """{"pages", "failed", "never_written", "problems": [texts], "checked", "stats": STATS}."""
+
+    def extract_contour(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
+        """As `Dataset.extract_contour`; fields are channels, and options have a "level", 0 if nothing is said."""
+
+    def set_memory_limit(self, memory_limit: int) -> None:
+        """The limit from now on."""
+
+    def close(self) -> None:
+        """Gives memory back; the volume cannot be used any more."""
+
 def convert(
     source: str,
     destination: str,
@@ -397,6 +484,7 @@ def render(
     scene: str,
     output: str,
     *,
+    tables: list[bytes] = ...,
     memory_limit: int,
     workers: int = 0,
     readers: int = 0,

@@ -1,4 +1,5 @@
-"""The cache: generated demo datasets (`demo`), and what the extension keeps of foreign data (`data`)."""
+"""The cache: generated demo datasets (`demo`), and what is kept of foreign data (`data`): boxes, text and volumes that were
+converted."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from farfield import _core, definitions, outputs, sources
+from farfield.cores import VortexCores
 from farfield.definitions import Definitions, added
 from farfield.errors import FarfieldError, UsageError
 from farfield.flowmaps import FlowMaps
@@ -27,10 +28,13 @@ from farfield.progress import Report, reporting
 from farfield.seeds import file_of, resolve
 from farfield.settings import Settings
 from farfield.timesteps import TimeSteps, gaps_text
+from farfield.volume.options import Options
+from farfield.volume.sniffing import is_volume
 from farfield.zones import Field, Zone
 
 if TYPE_CHECKING:
     from farfield.report.verdict import Verdict
+    from farfield.sliceimages import SliceImage
 
 Path = str | os.PathLike[str]
 
@@ -68,12 +72,15 @@ def open(
     plot3d: Mapping[str, Any] | None = None,
     zone_order: Sequence[str] | None = None,
     define: Definitions | None = None,
+    volume: Mapping[str, Any] | None = None,
     progress: bool | Report | None = None,
-) -> Dataset:
-    """Opens a dataset without reading its pages.
+) -> Any:
+    """Opens a dataset without reading its pages: a `Dataset` of zones, or a `VolumeDataset`.
 
     Args:
-        source: A grid file, a store's folder, a `.p3d` file, `grid.xyz+q=sol_*.q`, or `demo:NAME`.
+        source: A grid file, a store's folder, a `.p3d` file, `grid.xyz+q=sol_*.q`, or `demo:NAME`; or a volume: Zarr and OME-Zarr,
+            NIfTI, NRRD, DICOM, TIFF, VTK XML, HDF5, NetCDF, MetaImage, raw numbers, a folder of images. `FILE::NAME` names one of
+            several variables of a volume's file.
         q: Solution files, in order of time; patterns are fine.
         function: Function files, likewise.
         memory_limit: Bytes, `"2GiB"`, or a share of the machine or its cgroup, `"50%"`; of this dataset: each that is open has its
@@ -87,6 +94,8 @@ def open(
             dimension, order, kind; and `dt`, the time between the steps of files that do not give their times.
         zone_order: Zones in the order in which they are asked where several hold a position.
         define: Fields made of others: names and expressions, or a list of `"NAME = EXPRESSION"`, as `--define` has them.
+        volume: What a volume's file does not say itself, or says wrong: shape (voxels along x, y and z), dtype, byte_order,
+            header_bytes, components, spacing, origin, length_unit, kind, variable.
         progress: A function `report(phase, done, total) -> bool`, True or False for a bar; None shows one on terminals.
 
     What is None comes from `FARFIELD_*`, ./farfield.toml or the user's file, then the default.
@@ -104,6 +113,17 @@ def open(
     chosen = Settings(
         {"memory_limit": memory_limit, "workers": workers, "readers": readers, "replacement": replacement}
     )
+    options = Options.of(volume)
+    if is_volume(source, options):
+        given = {"q": q, "function": function, "plot3d": plot3d, "zone_order": zone_order, "define": define}
+        wrong = next((name for name, value in given.items() if value is not None), None)
+        if wrong is not None:
+            raise UsageError(f"{os.fspath(source)}: this is a volume, which has no zones: leave {wrong} away")
+        from farfield.volumedata import open_volume
+
+        return open_volume(source, chosen, options=options, events=events, progress=progress)
+    if options != Options():
+        raise UsageError(f"{os.fspath(source)}: this is no volume: leave the options of volumes away")
     found = sources.parse(source, q=q, function=function)
     plot3d = added(plot3d, define)
     return open_source(found, chosen, events=events, plot3d=plot3d, zone_order=zone_order, progress=progress)
@@ -150,7 +170,7 @@ class _Known:
     """The log of events, if one is kept."""
 
 
-class Dataset(TimeSteps, OverTime, FlowMaps):
+class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores):
     """A dataset, or one time step of it. Nothing is read before it is needed; a `repr` reads nothing.
 
     >>> import farfield as ff
@@ -309,6 +329,45 @@ class Dataset(TimeSteps, OverTime, FlowMaps):
         self._need_all_three(where, "I J K")
         i, j, k = (*where.tolist(), 1.0)[:3]
         return _probe(self._native.probe_ijk(zone, i, j, k, fields=fields, step=self._step or 0))
+
+    def slice_image(
+        self,
+        *,
+        normal: str | Sequence[float],
+        origin: str | Sequence[float] | None = None,
+        up: str | Sequence[float] | None = None,
+        extent: str | Sequence[float] | None = None,
+        size: str | Sequence[int] | None = None,
+        resolution: float | None = None,
+        field: str | Sequence[str],
+        progress: bool | Report | None = None,
+    ) -> SliceImage:
+        """A plane sampled at the middles of pixels, as an array with its place.
+
+        Args:
+            normal: Across the plane: `"x"`, `"y"`, `"z"` or three numbers; its sign does not matter. In the picture x grows to the
+                right wherever it can.
+            origin: A point of the plane; None for the middle of the data.
+            up: What is up, as far as it lies in the plane; None for z, or y where the plane faces z.
+            extent: Left, right, bottom and top edge, as distances from the origin; None for the whole cross-section.
+            size: Width and height in pixels; None for 1024 along the longer side.
+            resolution: Edge of a pixel, in place of the size.
+            field: What is sampled: a field, or several.
+            progress: As in `farfield.open`.
+
+        Raises:
+            UnknownName: if there is no such field.
+            UsageError: if an argument makes no sense, or the plane does not meet the data.
+
+        >>> import farfield as ff
+        >>> cut = ff.open("demo:box").slice_image(normal="z", size=(64, 48), field="density")
+        >>> cut.values.shape, cut.failed
+        ((48, 64), 0)
+        """
+        from farfield.sliceimages import slice_image
+
+        plane: dict[str, Any] = {"normal": normal, "origin": origin, "up": up, "extent": extent}
+        return slice_image(self, **plane, size=size, resolution=resolution, field=field, progress=progress)
 
     def _need_all_three(self, where: NDArray[np.float64], form: str) -> None:
         if len(where) == 2 and self.info()["dimension"] == 3:

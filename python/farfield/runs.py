@@ -336,6 +336,7 @@ def draw(
     events: Path | None = None,
     plot3d: Mapping[str, Any] | None = None,
     zone_order: Sequence[str] | None = None,
+    volume: Mapping[str, Any] | None = None,
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
     """As `render`, of a scene; `target` is the name of its file, or the pattern of those of a `film`. Its dataset's `info` and
@@ -353,6 +354,10 @@ def draw(
     from farfield.scene.files import files_of, placed, save_scene
     from farfield.scene.films import add_outputs, as_drawn
     from farfield.scene.native import is_colored, to_native
+    from farfield.scene.volumes import fields_of, settled
+    from farfield.volume.options import Options
+    from farfield.volume.sniffing import is_volume
+    from farfield.volumedata import open_volume
 
     how: dict[str, Any] = {"plot3d": beneath(plot3d, scene.define), "zone_order": zone_order}
     film = None if film is None else film.of_scene(scene)
@@ -362,16 +367,24 @@ def draw(
         outputs.check([*add_outputs(document, scene, target, film), save_as, events], read)
         if save_as is not None:
             save_scene(scene, save_as)
+        tables: list[bytes] = []
+        described: Mapping[str, Any] | None = None
+        if scene.source is not None and files is None and is_volume(scene.source, Options.of(volume)):
+            with open_volume(scene.source, settings, options=volume, progress=progress) as opened:
+                scene, fields = settled(scene, opened), fields_of(opened)
+                described, tables = opened._description.spec, opened._description.tables
+            info, notice = {"fields": list(fields.values())}, None
         if info is None and files is not None and is_colored(scene):
             with open_source(files, settings, progress=progress, **how) as dataset:
                 info = dataset.info()
         if notice is not None and info is not None:
             notice(info)
-        document |= to_native(scene, settings, info, files, **how)
+        document |= to_native(scene, settings, info, files, described, **how)
         with reporting(progress) as report:
             text = _core.render(
                 json.dumps(document),
                 target,
+                tables=tables,
                 **settings.means(),
                 events=_events(events),
                 progress=report,

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import UnknownName
+from farfield.indexing import Index, bounds_of
 
 if TYPE_CHECKING:
     from farfield.dataset import Dataset
-
-    Index = int | slice | EllipsisType
 
 
 class Zone:
@@ -116,7 +114,7 @@ class Field:
         Raises:
             IndexError: if an index is out of range, or of a kind other than int, slice and `...`.
         """
-        boxes, rest, shape = _box(index, self.shape)
+        boxes, rest, shape = bounds_of(index, self.shape)
         if 0 in shape:
             return np.empty(shape, dtype=self.dtype)
         (k0, k1), (j0, j1), (i0, i1) = boxes[-3:]
@@ -125,37 +123,3 @@ class Field:
         if len(boxes) == 4:
             array = array[slice(*boxes[0])]
         return array[tuple(rest)]
-
-
-def _box(
-    index: Index | tuple[Index, ...], shape: tuple[int, ...]
-) -> tuple[list[tuple[int, int]], list[int | slice], tuple[int, ...]]:
-    """Bounds of an index in each dimension, what is left to do within the box, and the shape of the result."""
-    given = index if isinstance(index, tuple) else (index,)
-    dots = [n for n, item in enumerate(given) if item is Ellipsis]
-    if len(dots) > 1:
-        raise IndexError("an index holds '...' at most once")
-    at = dots[0] if dots else len(given)
-    middle = len(shape) - (len(given) - len(dots))
-    if middle < 0:
-        raise IndexError(f"{len(given) - len(dots)} indices for {len(shape)} dimensions")
-    full: list[Any] = [*given[:at], *[slice(None)] * middle, *given[at + 1 :]]
-    bounds: list[tuple[int, int]] = []
-    rest: list[int | slice] = []
-    result: list[int] = []
-    for n, (item, size) in enumerate(zip(full, shape, strict=True)):
-        if isinstance(item, slice):
-            places = range(*item.indices(size))
-            low, high = (min(places[0], places[-1]), max(places[0], places[-1]) + 1) if places else (0, 0)
-            bounds.append((low, high))
-            rest.append(slice(None, None, item.step))
-            result.append(len(places))
-        elif isinstance(item, int | np.integer) and not isinstance(item, bool):
-            if not -size <= item < size:
-                raise IndexError(f"index {item} is out of range for dimension {n} of {size}")
-            place = int(item) % size
-            bounds.append((place, place + 1))
-            rest.append(0)
-        else:
-            raise IndexError(f"an index is an int, a slice or '...', not {type(item).__name__}")
-    return bounds, rest, tuple(result)

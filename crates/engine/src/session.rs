@@ -426,6 +426,21 @@ impl Bare {
         }
     }
 
+    /// The numbers that every run reports, of one whose pages, `total` of them, go through the pager.
+    pub fn paged_stats(&self, total: u64) -> serde_json::Value {
+        let c = self.pager.counters();
+        let mut stats = self.stats();
+        stats["pages"] = serde_json::json!({
+            "total": total, "touched": c.touched, "touched_exact": c.touched_exact, "faults": c.faults, "hits": c.hits,
+            "evictions": c.evictions, "given_back": c.given_back, "prefetched": c.prefetched,
+            "prefetched_used": c.prefetched_used, "prefetch_dropped": c.prefetch_dropped, "failed": c.failed,
+            "fills": c.fills, "derived": c.derived,
+        });
+        stats["bytes_read"] = c.bytes_read.into();
+        stats["reads"] = c.reads.into();
+        stats
+    }
+
     /// The numbers that every run reports; what was read is for the caller to fill in.
     pub fn stats(&self) -> serde_json::Value {
         serde_json::json!({

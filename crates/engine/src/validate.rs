@@ -5,7 +5,8 @@ use crate::convert::Charge;
 use crate::limits::{charge_other, fetch_error};
 use crate::session::{Bare, Means, Session, Watch};
 use field::error::FieldError;
-use field::store::{Buffers, Problem, ShardId, ShardSeal, Store, Validation};
+use field::store::{Buffers, Checked, Problem, ShardId, ShardSeal, Store, Validation};
+use field::volume::store::VolumeStore;
 use pager::{Event, PageErrorKind, PageId, PagerError};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -51,14 +52,27 @@ pub fn check_store(
     told: Option<&Told<'_>>,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Validation, FieldError> {
-    let store = Store::open(path)?;
+    if VolumeStore::is_volume(path) {
+        return check(&VolumeStore::open(path)?.checked(), workers, charge, told, progress);
+    }
+    check(&Store::open(path)?.checked(), workers, charge, told, progress)
+}
+
+fn check(
+    store: &Checked<'_>,
+    workers: usize,
+    charge: &Charge<'_>,
+    told: Option<&Told<'_>>,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Validation, FieldError> {
     let total = store.bytes();
     let count = store.shards().count();
-    let (workers, read_bytes, _charged) = means(&store, count, workers, charge)?;
+    let (workers, read_bytes, _charged) = means(store, count, workers, charge)?;
     if let Some(told) = told {
         for (n, a) in store.arrays().enumerate() {
-            let [pages_i, pages_j, pages_k] = a.grid.paging.pages.map(|n| n as u64);
-            let (pages, name) = (a.grid.paging.count(), a.path.as_str().into());
+            let p = a.form().grid.paging;
+            let [pages_i, pages_j, pages_k] = p.pages.map(|n| n as u64);
+            let (pages, name) = (p.count(), a.name().into());
             let array = pager::ArrayId(n as u32);
             told(Event::Array { array, pages, pages_i, pages_j, pages_k, derived: false, name });
         }
@@ -132,7 +146,11 @@ pub fn run(path: &Path, means: &Means, watch: &mut Watch<'_>) -> Result<(Validat
     let mut progress = |done: u64, total: u64| watch("validating", done as f64, total as f64);
     let found = check_store(path, means.threads(), &charge, told, &mut progress)?;
     let mut stats = bare.stats();
-    stats["pages"]["total"] = Store::open(path)?.page_count().into();
+    let pages = match VolumeStore::is_volume(path) {
+        true => VolumeStore::open(path)?.checked().page_count(),
+        false => Store::open(path)?.page_count(),
+    };
+    stats["pages"]["total"] = pages.into();
     for key in ["touched", "faults"] {
         // Each page is read once, whether it holds or not.
         stats["pages"][key] = found.pages.into();
@@ -144,7 +162,7 @@ pub fn run(path: &Path, means: &Means, watch: &mut Watch<'_>) -> Result<(Validat
 
 /// As many workers as fit, and then as long reads as fit.
 fn means(
-    store: &Store,
+    store: &Checked<'_>,
     shards: usize,
     workers: usize,
     charge: &Charge<'_>,

@@ -155,10 +155,12 @@ pub fn visit_box(
 /// Nodes at which fields are computed together, where they are several rows: 64 KiB of columns.
 const TOGETHER: usize = 1024;
 
-struct NodeReader<'a> {
+/// Fields at nodes, out of the pages of a box of a zone.
+pub(crate) struct NodeReader<'a> {
     fields: &'a [Quantity],
     info: ZoneFields,
-    arrays: Vec<usize>,
+    /// The arrays whose pages are needed.
+    pub(crate) arrays: Vec<usize>,
     step: u32,
     /// Of nodes that follow each other what fields are computed from, and then what was computed, node by node for each component.
     conserved: Columns,
@@ -169,22 +171,27 @@ struct NodeReader<'a> {
 
 impl<'a> NodeReader<'a> {
     fn new(dataset: &Dataset, at: NodeBox, fields: &'a [Quantity]) -> Result<Self, FieldError> {
-        let mut info = dataset.zone_fields(at.zone, at.step)?;
+        Ok(Self::of(dataset.zone_fields(at.zone, at.step)?, at.step, fields))
+    }
+
+    /// Of a zone of which it is known what fields are made of.
+    pub(crate) fn of(mut info: ZoneFields, step: usize, fields: &'a [Quantity]) -> Self {
         info.sampled = fields.to_vec();
         let mut arrays = info.arrays();
         arrays.sort_unstable();
         arrays.dedup();
         let (conserved, computed) = (Columns::default(), Vec::new());
-        Ok(Self { fields, info, arrays, step: at.step as u32, conserved, computed, nodes: 0 })
+        Self { fields, info, arrays, step: step as u32, conserved, computed, nodes: 0 }
     }
 
-    fn page(&self, z: &Zone, array: usize, b: [u32; 3]) -> PageId {
+    /// The page of an array at a box.
+    pub(crate) fn page(&self, z: &Zone, array: usize, b: [u32; 3]) -> PageId {
         let step = if z.arrays[array].steady { 0 } else { self.step };
         PageId::new(z.arrays[array].id, step, z.translation.number(b))
     }
 
     /// Computes the fields that have no pages of their own at `n` nodes that follow each other.
-    fn compute(&mut self, z: &Zone, pages: &[Option<&[u8]>], first: usize, n: usize) {
+    pub(crate) fn compute(&mut self, z: &Zone, pages: &[Option<&[u8]>], first: usize, n: usize) {
         let derived = self.fields.iter().filter_map(|q| if let Quantity::Derived(d) = q { Some(*d) } else { None });
         if derived.clone().next().is_none() {
             return;
@@ -206,7 +213,7 @@ impl<'a> NodeReader<'a> {
     }
 
     /// The fields at the node that is `at` behind the first of those of which what is computed was computed.
-    fn eval(&self, z: &Zone, pages: &[Option<&[u8]>], first: usize, at: usize, out: &mut [f64]) {
+    pub(crate) fn eval(&self, z: &Zone, pages: &[Option<&[u8]>], first: usize, at: usize, out: &mut [f64]) {
         let one = |array: usize, component: usize| -> f64 {
             pages[array].map_or(0.0, |page| z.element(array, page, component, first + at))
         };

@@ -4,7 +4,7 @@
 
 use crate::catalog::{Catalog, FlowHeader};
 use crate::error::FieldError;
-use pager::{Charge, ChargeKind, Pager};
+use pager::{Charge, ChargeKind, Full, Pager};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -82,6 +82,21 @@ pub(crate) fn catalog(c: &Catalog) -> u64 {
         + list(&c.times)
         + text(&c.time_units)
         + json(&c.settings)
+}
+
+/// Charges `bytes` for a volume.
+///
+/// # Errors
+/// As [`charge`].
+pub(crate) fn charge_volume(pager: &Pager, bytes: u64) -> Result<Charge, FieldError> {
+    pager.charge(ChargeKind::Other, bytes).map_err(too_small)
+}
+
+/// What lacks room is the list of chunks.
+pub(crate) fn too_small(full: Full) -> FieldError {
+    let needs = full.used.saturating_add(full.needs).saturating_add(RUN) / 9 * 10;
+    let what = "what is kept of a volume (names of files, where chunks lie)".into();
+    FieldError::LimitTooSmall { limit: full.limit, needs, what }
 }
 
 /// Charges `bytes` for a dataset.

@@ -387,6 +387,33 @@ impl<N: Nodes> Space<N> {
         }
     }
 
+    /// As [`Self::find`], by a walk from a cell near by where that leads well into a cell: faster, and the same to the last bit unless
+    /// the zone lies over itself at the point. There it is one of the cells that hold it, which one depends on where the walk began.
+    ///
+    /// # Errors
+    /// [`Miss`], which may name pages that the walk leads through.
+    pub fn find_near(&mut self, from: &Spot, p: V4) -> Result<Option<Spot>, Miss> {
+        let zone = from.cell.zone as usize;
+        if self.lattices[zone].is_none() && p.is_finite_xyz() {
+            let near = match self.walk(from, p) {
+                Ok(Walk::Found(spot)) => Some(spot),
+                // What fails on the way need not be in the way of a search.
+                Ok(_) | Err(Miss::Failed) => None,
+                Err(Miss::Absent) => return Err(Miss::Absent),
+            };
+            if let Some(near) = near {
+                // Newton from the cell's centre, as a search does it.
+                let spot = self.try_cell(near.cell, p)?;
+                let thin = self.nodes.zones()[zone].thin();
+                let well_in = |q: &f64| (WELL_IN..=1.0 - WELL_IN).contains(q);
+                if spot.is_some_and(|s| s.rst.iter().zip(thin).all(|(q, thin)| thin || well_in(q))) {
+                    return Ok(spot);
+                }
+            }
+        }
+        self.find(zone, p)
+    }
+
     /// In a uniform grid, by arithmetic.
     fn find_even(&mut self, lattice: &Lattice, p: V4) -> Result<Option<Spot>, Miss> {
         let mut miss = None;
@@ -473,6 +500,10 @@ impl<N: Nodes> Space<N> {
 const LOOKED_THROUGH: u64 = 1024;
 /// Where the grid moves: a box is then made of those at two steps, and the way down from the top is shorter.
 const LOOKED_THROUGH_MOVING: u64 = 8;
+
+/// Fractions this far from a cell's faces are in no cell beside it, whose faces are as wide as the tolerance of a search in its own
+/// fractions: this much is enough beside a cell a million times as large.
+const WELL_IN: f64 = 1e-3;
 
 /// Edge of the smallest blocks of cells that have a box.
 pub const BLOCK_CELLS: u32 = 4;

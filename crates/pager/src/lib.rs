@@ -103,5 +103,6 @@ pub use pager::{Pager, PagerConfig, PagerError, SMALLEST_LIMIT};
 pub use policy::PolicyKind;
 pub use request::{Hold, Priority, Requested, Wake};
 pub use source::file::Backend;
+pub use source::folder::{Folder, Names};
 pub use table::{IdHash, PageHash};
 pub use worker::{Lookup, Worker};

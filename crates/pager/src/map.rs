@@ -95,4 +95,8 @@ pub trait PageMap: Send + Sync {
     fn fill(&self, page: PageId, frame: &mut [u8]);
     /// Whether pages carry a checksum that `decode` verifies.
     fn checked(&self) -> bool;
+    /// What errors call a page.
+    fn page_name(&self, page: PageId) -> String {
+        format!("{} step {} page {}", self.name(), page.step, page.page)
+    }
 }

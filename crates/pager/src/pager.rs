@@ -11,6 +11,7 @@ use crate::map::PageMap;
 use crate::policy::PolicyKind;
 use crate::pool::Pool;
 use crate::source::file::{Backend, Files};
+use crate::source::folder::{Folder, Names};
 use crate::source::Source;
 use crate::state::{State, Tally};
 use crate::table::Table;
@@ -277,6 +278,14 @@ impl Pager {
     /// Registers a local file. It is opened when it is first read; the number of open files is bounded.
     pub fn add_file(&self, path: &Path) -> SourceId {
         self.add_source(Files::file(&self.files, path))
+    }
+
+    /// Makes a source of many files, which is yet to be registered: each is opened when it is first read.
+    ///
+    /// # Errors
+    /// When there are more files than one source can have.
+    pub fn folder(&self, names: Arc<dyn Names>) -> std::io::Result<Arc<Folder>> {
+        Files::folder(&self.files, names)
     }
 
     /// A registered source.

@@ -41,8 +41,9 @@ impl Completion for Pager {
             }
             let Some(a) = st.active.get_mut(active) else { continue };
             if let Err(kind) = &result {
-                let source = a.segments.get(segment as usize).map(|s| s.source).unwrap_or(crate::id::SourceId(0));
-                a.error.get_or_insert((source, kind.clone()));
+                let s = a.segments.get(segment as usize);
+                let (source, offset) = s.map_or((crate::id::SourceId(0), 0), |s| (s.source, s.offset));
+                a.error.get_or_insert((source, offset, kind.clone()));
             }
             a.left -= 1;
             if a.left > 0 {
@@ -53,8 +54,11 @@ impl Completion for Pager {
                 arrived += 1;
             } else if let Some(mut a) = st.active.remove(active) {
                 let flight = a.flight;
-                let error = a.error.take().map(|(source, kind)| {
-                    let name = st.sources.get(source.0 as usize).map_or_else(String::new, |s| s.describe());
+                let error = a.error.take().map(|(source, offset, kind)| {
+                    let (name, kind) = match st.sources.get(source.0 as usize) {
+                        Some(s) => s.explain(offset, kind),
+                        None => (String::new(), kind),
+                    };
                     PageError::new(format!("{name}: {}", crate::request::page_name(&st, a.id)), kind)
                 });
                 self.release_active(&mut st, a, true);

@@ -324,6 +324,8 @@ impl Pager {
 
 /// What messages call a page.
 pub(crate) fn page_name(st: &State, id: PageId) -> String {
-    let array = st.maps.get(id.array.0 as usize).map_or("unknown array", |m| m.name());
-    format!("{array} step {} page {}", id.step, id.page)
+    match st.maps.get(id.array.0 as usize) {
+        Some(map) => map.page_name(id),
+        None => format!("unknown array step {} page {}", id.step, id.page),
+    }
 }

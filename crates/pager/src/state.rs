@@ -161,7 +161,7 @@ pub(crate) struct Active {
     /// Segments handed to a source so far.
     pub(crate) issued: u32,
     pub(crate) fill: bool,
-    pub(crate) error: Option<(SourceId, PageErrorKind)>,
+    pub(crate) error: Option<(SourceId, u64, PageErrorKind)>,
     pub(crate) attempts: u8,
     /// What is still to be done, where the page is made of others.
     pub(crate) making: Option<Box<Making>>,

@@ -2,10 +2,14 @@
 
 use crate::arguments::{self, Events, Ground, Object};
 use crate::watch::watched;
-use engine::bench::{self as arms, Arm, Overlap, OverlapDisk, PageReads, PathlinesArm, TraceArm, Way, Whole, Windows};
+use engine::bench::{
+    self as arms, Arm, Overlap, OverlapDisk, PageReads, PathlinesArm, TraceArm, VolumeArm, VolumeRays, VolumeSurface,
+    Way, Whole, Windows,
+};
 use engine::session::{Means, SourceSpec, Watch};
 use engine::trace::TraceSpec;
 use field::error::FieldError;
+use kernels::rays::{Paint, TransferError, TransferFunction};
 use pyo3::prelude::*;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -49,6 +53,50 @@ fn traces(o: &mut Object, watch: &mut Watch<'_>) -> Result<Vec<TraceSpec>, Field
         Ok(spec)
     };
     list.into_iter().map(each).collect()
+}
+
+/// Takes a key that is of a type of ours.
+fn typed<T: serde::de::DeserializeOwned>(o: &mut Object, key: &str) -> Result<Option<T>, FieldError> {
+    let wrong = |e| FieldError::Usage(format!("bench options: '{key}': {e}"));
+    o.take(key).map(|v| serde_json::from_value(v).map_err(wrong)).transpose()
+}
+
+/// The volume of an arm.
+fn volume(o: &mut Object) -> Result<VolumeArm, FieldError> {
+    let spec = typed(o, "spec")?.ok_or_else(|| needs("spec"))?;
+    Ok(VolumeArm { spec, means: means(o)?, direct: o.truth("direct")? })
+}
+
+fn volume_rays(o: &mut Object) -> Result<VolumeRays, FieldError> {
+    let colours = typed(o, "colours")?.ok_or_else(|| needs("colours"))?;
+    let opacities = typed(o, "opacities")?.ok_or_else(|| needs("opacities"))?;
+    let wrong = |e: TransferError| FieldError::Usage(format!("bench options: {e}"));
+    let transfer = TransferFunction::new(colours, opacities).map_err(wrong)?;
+    Ok(VolumeRays {
+        of: volume(o)?,
+        paint: Paint::Scalar { channel: 0, transfer },
+        cameras: typed(o, "cameras")?.ok_or_else(|| needs("cameras"))?,
+        size: typed(o, "size")?.ok_or_else(|| needs("size"))?,
+        lengths: typed(o, "lengths")?.unwrap_or([1.0; 2]),
+        level: o.whole("level")?.unwrap_or(0) as usize,
+        steps: typed(o, "steps")?.unwrap_or_else(|| vec![0]),
+        rounds: o.whole("rounds")?.unwrap_or(1) as usize,
+        pictures: o.text("pictures")?.map(PathBuf::from),
+        touched: o.truth("touched")?,
+        everything: o.truth("everything")?,
+    })
+}
+
+fn volume_surface(o: &mut Object) -> Result<VolumeSurface, FieldError> {
+    Ok(VolumeSurface {
+        of: volume(o)?,
+        value: o.number("value")?.ok_or_else(|| needs("value"))?,
+        normals: o.truth("normals")?,
+        level: o.whole("level")?.unwrap_or(0) as usize,
+        rounds: o.whole("rounds")?.unwrap_or(1) as usize,
+        area: o.truth("area")?,
+        touched: o.truth("touched")?,
+    })
 }
 
 fn run(options: &str, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
@@ -184,6 +232,16 @@ fn run(options: &str, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
             let means = means(&mut o)?;
             o.done()?;
             arms::page_reads(&spec, &means)
+        }
+        "volume_rays" => {
+            let spec = volume_rays(&mut o)?;
+            o.done()?;
+            arms::volume_rays(&spec, watch)
+        }
+        "volume_contour" => {
+            let spec = volume_surface(&mut o)?;
+            o.done()?;
+            arms::volume_contour(&spec, watch)
         }
         other => Err(FieldError::Usage(format!("no arm '{other}'"))),
     }

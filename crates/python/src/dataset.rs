@@ -3,6 +3,7 @@
 use crate::arguments::{self, Events, Ground, Object};
 use crate::errors::{raise, to_python};
 use crate::lines::PyLines;
+use crate::slices;
 use crate::watch::watched;
 use engine::info;
 use engine::seeds::Seeds;
@@ -291,10 +292,56 @@ impl PyDataset {
         })
     }
 
+    #[pyo3(signature = (options, *, progress=None))]
+    fn vortex_cores(&self, py: Python<'_>, options: &str, progress: Option<&Bound<'_, PyAny>>) -> PyResult<PyLines> {
+        let session = self.session(py)?;
+        watched(py, progress, |watch| {
+            let spec = crate::cores::spec(options)?;
+            let (report, arrays) = engine::cores::vortex_cores(&session, &spec, Destination::Memory, watch)?;
+            let arrays = arrays.ok_or_else(|| FieldError::Usage("no lines came back".into()))?;
+            let text = crate::cores::summary(&session, &report, None, 0).to_string();
+            Ok(PyLines::new(arrays, text, engine::cores::provenance(&session, &spec)))
+        })
+    }
+
+    #[pyo3(signature = (options, output, *, progress=None))]
+    fn extract_cores(
+        &self,
+        py: Python<'_>,
+        options: &str,
+        output: &str,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<String> {
+        let session = self.session(py)?;
+        watched(py, progress, |watch| {
+            let spec = crate::cores::spec(options)?;
+            let to = Destination::File(Path::new(output));
+            let (report, _) = engine::cores::vortex_cores(&session, &spec, to, watch)?;
+            Ok(crate::cores::summary(&session, &report, Some(output), written(Path::new(output))).to_string())
+        })
+    }
+
     #[pyo3(signature = (*, step=0, progress=None))]
     fn look(&self, py: Python<'_>, step: usize, progress: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
         let session = self.session(py)?;
         watched(py, progress, |watch| Ok(engine::scene::look(&session, step, watch)?.to_string()))
+    }
+
+    #[pyo3(signature = (options, output, *, progress=None))]
+    fn extract_contour(
+        &self,
+        py: Python<'_>,
+        options: &str,
+        output: &str,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<String> {
+        let session = self.session(py)?;
+        watched(py, progress, |watch| {
+            let spec = crate::contours::of_flow(options)?;
+            let mut v = engine::contour::write(&session, &spec, Path::new(output), watch)?;
+            v["stats"] = session.stats();
+            Ok(v.to_string())
+        })
     }
 
     #[pyo3(signature = (options, output, *, progress=None))]
@@ -318,6 +365,30 @@ impl PyDataset {
             v["stats"] = session.stats();
             Ok(v.to_string())
         })
+    }
+
+    #[pyo3(signature = (options, output, *, progress=None))]
+    fn write_slice(
+        &self,
+        py: Python<'_>,
+        options: &str,
+        output: &str,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<String> {
+        let session = self.session(py)?;
+        watched(py, progress, |watch| slices::write(&session, options, output, watch))
+    }
+
+    #[pyo3(signature = (options, *, progress=None))]
+    fn slice_image<'py>(
+        &self,
+        py: Python<'py>,
+        options: &str,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(String, Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let session = self.session(py)?;
+        let made = watched(py, progress, |watch| slices::make(&session, options, watch))?;
+        Ok(slices::handed(py, made))
     }
 
     fn read<'py>(

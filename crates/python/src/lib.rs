@@ -3,7 +3,9 @@
 
 mod arguments;
 mod bench;
+mod contours;
 mod convert;
+mod cores;
 mod dataset;
 mod errors;
 mod events;
@@ -11,6 +13,8 @@ mod flowmap;
 mod lines;
 mod render;
 mod series;
+mod slices;
+mod volume;
 mod watch;
 
 use pyo3::prelude::*;
@@ -26,6 +30,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_class::<dataset::PyDataset>()?;
     m.add_class::<lines::PyLines>()?;
+    m.add_class::<volume::PyVolume>()?;
     m.add_function(wrap_pyfunction!(convert::convert, m)?)?;
     m.add_function(wrap_pyfunction!(convert::validate, m)?)?;
     m.add_function(wrap_pyfunction!(render::render, m)?)?;

@@ -31,12 +31,13 @@ fn trace(value: Value, session: &Session, watch: &mut Watch<'_>) -> Result<Trace
 }
 
 #[pyfunction]
-#[pyo3(signature = (scene, output, *, memory_limit, workers=0, readers=0, replacement="clock", events=None, progress=None))]
+#[pyo3(signature = (scene, output, *, tables=Vec::new(), memory_limit, workers=0, readers=0, replacement="clock", events=None, progress=None))]
 #[allow(clippy::too_many_arguments)] // keywords of one call
 pub fn render(
     py: Python<'_>,
     scene: &str,
     output: &str,
+    tables: Vec<Vec<u8>>,
     memory_limit: u64,
     workers: usize,
     readers: usize,
@@ -47,8 +48,8 @@ pub fn render(
     watched(py, progress, |watch| {
         let mut means = arguments::means(memory_limit, workers, readers, replacement)?;
         let events = Events::begin(events, &mut means)?;
-        let reader = Reader { source: &source, trace: &trace };
-        let drawn = scene::render(scene, Path::new(output), means, &reader, watch)?;
+        let reader = Reader { source: &source, trace: &trace, cores: &crate::cores::of_value };
+        let drawn = scene::render(scene, tables, Path::new(output), means, &reader, watch)?;
         events.finish(&drawn["stats"], watch)?;
         Ok(drawn.to_string())
     })

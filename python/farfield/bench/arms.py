@@ -132,6 +132,11 @@ def vtk_particles(**options: Any) -> list[str]:
     return _of_peer("vtk", "farfield.bench.tracing_peers", json.dumps(options))
 
 
+def vtk_volumes(name: str, **options: Any) -> list[str]:
+    """A command that runs a function of `farfield.bench.volume_peers` in a process of its own and prints what it gives."""
+    return _of_peer("vtk", "farfield.bench.volume_peers", name, json.dumps(options))
+
+
 PARCELS = ENVIRONMENTS / "parcels"
 """Without it there is no Parcels: it cannot share an environment with us."""
 

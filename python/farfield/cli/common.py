@@ -17,9 +17,11 @@ from farfield.settings import REPLACEMENT, Settings
 
 if TYPE_CHECKING:
     from farfield.dataset import Dataset
+    from farfield.volumedata import VolumeDataset
 
 RUN = "Run"
 PLOT3D = "PLOT3D files that sniffing does not settle"
+VOLUME = "Volumes whose files do not say it, or say it wrong"
 
 
 @dataclass
@@ -31,6 +33,8 @@ class Common:
     plot3d: dict[str, Any] = field(default_factory=dict)
     """How PLOT3D files are written, how far apart their steps are, and what is defined."""
     zone_order: list[str] | None = None
+    volume: dict[str, Any] = field(default_factory=dict)
+    """What is said of a volume's file."""
     events: str | None = None
     json: bool = False
     no_progress: bool = False
@@ -72,6 +76,27 @@ class Common:
             plot3d=self.plot3d,
             zone_order=self.zone_order,
             progress=run["progress"],
+        )
+
+    def open_volume(self, source: str, settings: Settings) -> VolumeDataset | None:
+        """The volume that a source is, opened as the options say; None where it is a dataset of zones."""
+        from farfield.volume.options import Options
+        from farfield.volume.sniffing import is_volume
+
+        options = Options.of(self.volume)
+        if not is_volume(source, options):
+            if self.volume:
+                raise UsageError(
+                    f"{source}: this is no volume: leave --{next(iter(self.volume)).replace('_', '-')} away"
+                )
+            return None
+        if self.plot3d or self.zone_order:
+            raise UsageError(f"{source}: this is a volume, which has no zones: leave the options of PLOT3D files away")
+        from farfield.volumedata import open_volume
+
+        run = self.run(settings)
+        return open_volume(
+            source, settings, options=options, events=run["events"], progress=run["progress"], quiet=self.quiet
         )
 
     def tell_assumed(self, files: Sequence[str]) -> None:
@@ -184,6 +209,28 @@ _DT = Annotated[
 ]
 
 
+def _volume_option(flag: str, metavar: str, about: str, kind: Any = str) -> Any:
+    return Annotated[kind | None, _option(flag, metavar=metavar, panel=VOLUME, help=about)]
+
+
+_VOLUME: dict[str, Any] = {
+    "volume_shape": _volume_option(
+        "--shape", "XxYxZ", "voxels along x, y and z of raw numbers, x fastest: 512x512x300"
+    ),
+    "volume_dtype": _volume_option("--dtype", "TYPE", "type of raw numbers: uint8, int16, float32, ..."),
+    "volume_byte_order": _volume_option("--byte-order", "little|big", "byte order of raw numbers"),
+    "volume_header_bytes": _volume_option(
+        "--header-bytes", "N", "bytes before raw numbers; -1: all but the numbers", int
+    ),
+    "volume_components": _volume_option("--components", "N", "raw numbers a voxel: 3 are red, green, blue", int),
+    "volume_spacing": _volume_option("--spacing", "X,Y,Z", "distances between voxels"),
+    "volume_origin": _volume_option("--origin", "X,Y,Z", "position of the first voxel's centre"),
+    "volume_length_unit": _volume_option("--length-unit", "UNIT", "unit of spacing and origin: mm, um, ..."),
+    "volume_kind": _volume_option("--kind", "KIND", "scalar, rgb, rgba, channels or labels"),
+}
+_VOLUME_KEYS = [key.removeprefix("volume_") for key in _VOLUME]
+
+
 def command(
     app: typer.Typer,
     name: str,
@@ -192,11 +239,13 @@ def command(
     run: bool = True,
     replacement: bool = True,
     fields: bool = True,
+    volume: bool = False,
     **more: Any,
 ) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
     """Registers a command whose first parameter is a `Common`.
 
-    `run`: it has a memory limit and so on; `source`: it opens a dataset; `replacement`: it pages; `fields`: it names fields.
+    `run`: it has a memory limit and so on; `source`: it opens a dataset; `replacement`: it pages; `fields`: it names fields;
+    `volume`: it takes volumes.
     """
     groups: dict[str, Any] = {}
     if run:
@@ -205,6 +254,9 @@ def command(
     if source:
         groups |= {f"plot3d_{key}": _plot3d_option(key) for key in _PLOT3D}
         groups |= {"dt": _DT, "zone_order": _ZONE_ORDER} | ({"define": _DEFINE} if fields else {})
+
+    if volume:
+        groups |= _VOLUME
 
     def register(function: Callable[..., int | None]) -> Callable[..., int | None]:
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
@@ -250,6 +302,7 @@ def _common(shared: Mapping[str, Any]) -> Common:
         flags={k: shared.get(k) for k in ("memory_limit", "workers", "readers", "replacement")},
         plot3d=plot3d,
         zone_order=names(order) if order else None,
+        volume={key: shared[f"volume_{key}"] for key in _VOLUME_KEYS if shared.get(f"volume_{key}") is not None},
         events=shared.get("events"),
         json=shared["json"],
         no_progress=shared["no_progress"],

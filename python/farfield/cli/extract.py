@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from farfield.cli import cores
 from farfield.cli.common import Common, command, flat, names, stats_lines
+
+PLANE = "Plane"
+PICTURE = "Picture"
+
+
+def _plane(*words: str, **more: Any) -> Any:
+    return typer.Option(*words, rich_help_panel=PLANE, **more)
+
+
+def _picture(*words: str, **more: Any) -> Any:
+    return typer.Option(*words, rich_help_panel=PICTURE, **more)
 
 
 def register(app: typer.Typer) -> None:
     """Adds the group and its commands."""
+    from farfield.cli import contour
+
     group = typer.Typer(rich_markup_mode=None)
     app.add_typer(group, name="extract", help="Write a part of a dataset as geometry.")
+    contour.register(group)
+    cores.register(group)
 
     @command(group, "grid-surface")
     def grid_surface(
@@ -59,3 +75,86 @@ def register(app: typer.Typer) -> None:
             f"wrote    {target}",
         ]
         common.show(flat(result), lines)
+
+    @command(group, "slice", volume=True)
+    def slice_(
+        common: Common,
+        source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset")],
+        output: Annotated[
+            str,
+            typer.Option(
+                "--output",
+                "-o",
+                metavar="OUT",
+                help="a picture (.png), an array (.npy, .npz), or triangles (.vtp, .ply, .glb)",
+            ),
+        ],
+        normal: Annotated[
+            str, _plane("--normal", metavar="x|y|z|X,Y,Z", help="across the plane; its sign does not matter")
+        ],
+        field: Annotated[
+            str, typer.Option("--field", metavar="A,B,...", help="what is sampled; of a picture one field")
+        ],
+        origin: Annotated[
+            str | None, _plane("--origin", metavar="X,Y,Z", help="a point of it (default: the middle of the data)")
+        ] = None,
+        up: Annotated[str | None, _plane("--up", metavar="X,Y,Z", help="what is up (default: z, or y)")] = None,
+        extent: Annotated[
+            str | None,
+            _plane(
+                "--extent", metavar="L,R,B,T", help="edges, as distances from the origin (default: the cross-section)"
+            ),
+        ] = None,
+        size: Annotated[
+            str | None, _plane("--size", metavar="WxH", help="pixels (default: 1024 along the longer side)")
+        ] = None,
+        resolution: Annotated[
+            float | None, _plane("--resolution", metavar="LENGTH", help="edge of a pixel, in place of --size")
+        ] = None,
+        cmap: Annotated[
+            str | None, _picture("--cmap", metavar="NAME", help="colour map, any of the cmap package")
+        ] = None,
+        range_: Annotated[
+            str | None, _picture("--range", metavar="A:B", help="values of the first and last colour")
+        ] = None,
+        grey16: Annotated[bool, _picture("--grey16", help="grey of 16 bits in place of colours")] = False,
+        step: Annotated[int, typer.Option("--step", min=0, help="time step, counted from 0")] = 0,
+    ) -> int | None:
+        """Sample a plane at pixels: a picture, or an array of numbers.
+
+        Pixels outside of the data are transparent (not numbers in an array). Exit code 3: some cannot be read.
+        """
+        from farfield import runs
+        from farfield.cli import contour, sliceimage
+        from farfield.contours import MESHES
+        from farfield.errors import UsageError
+        from farfield.sliceimages import ENDINGS
+
+        runs.output_path(output, (*ENDINGS, *MESHES), "slices")
+        options = {
+            "normal": normal,
+            "origin": origin,
+            "up": up,
+            "extent": extent,
+            "size": size,
+            "resolution": resolution,
+            "field": field,
+            "cmap": cmap,
+            "range": range_,
+            "grey16": grey16,
+        }
+        if not sliceimage.is_image(output) or output.lower().endswith(".npz"):
+            pixels = {
+                "--up": up,
+                "--extent": extent,
+                "--size": size,
+                "--resolution": resolution,
+                "--cmap": cmap,
+                "--range": range_,
+            }
+            given = next((name for name, value in pixels.items() if value is not None), None)
+            if given is None and not output.lower().endswith(".npz"):
+                return contour.plane(common, source, output, step, options)
+            if not output.lower().endswith(".npz"):
+                raise UsageError(f"{given} is for pictures and arrays; {output} holds triangles")
+        return sliceimage.slice_image(common, source, output, step, options)

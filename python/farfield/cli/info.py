@@ -13,7 +13,7 @@ from farfield.cli.common import Common, command, flat
 def register(app: typer.Typer) -> None:
     """Adds the command."""
 
-    @command(app, "info")
+    @command(app, "info", volume=True)
     def info(
         common: Common,
         source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset")],
@@ -22,9 +22,9 @@ def register(app: typer.Typer) -> None:
             typer.Option("--ranges", help="find ranges, boxes and walls by one bounded pass if they are not known"),
         ] = False,
     ) -> None:
-        """Say what a dataset is.
+        """Say what a dataset or a volume is.
 
-        Its zones, fields, pages and ranges, what it would cost, and what was guessed about its files.
+        Its zones or levels, fields, pages and ranges, what it would cost, and what was guessed about its files.
         """
         from farfield.volumes import flow_map
 
@@ -32,6 +32,14 @@ def register(app: typer.Typer) -> None:
         volume = flow_map(source)
         if volume is not None:
             common.show(volume, describe_flow_map(volume))
+            return
+        opened = common.open_volume(source, settings)
+        if opened is not None:
+            from farfield.volumespace import describe_text
+
+            with opened:
+                about = opened.info()
+                common.show(about, describe_text(about, opened.space))
             return
         with common.open(source, settings) as dataset:
             found = dict(dataset.info(ranges=ranges, progress=common.progress(settings)))

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from farfield.cli.common import Common, command, flat, names
 from farfield.errors import UsageError
 
+if TYPE_CHECKING:
+    from farfield.volumedata import VolumeDataset
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
 
-    @command(app, "probe", context_settings={"ignore_unknown_options": True})
+    @command(app, "probe", volume=True, context_settings={"ignore_unknown_options": True})
     def probe(
         common: Common,
         source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset")],
-        place: Annotated[list[str], typer.Argument(metavar="X Y [Z] | ZONE I J [K]", help="the place")],
+        place: Annotated[
+            list[str], typer.Argument(metavar="X Y [Z] | ZONE I J [K]", help="the place; of a volume I J K")
+        ],
         ijk: Annotated[
             bool, typer.Option("--ijk", help="the place is ZONE I J K, counted from 1; fractions are fine")
         ] = False,
@@ -29,8 +34,13 @@ def register(app: typer.Typer) -> None:
 
         Exit code 1 if it is in no zone.
         """
+        settings = common.settings()
+        opened = common.open_volume(source, settings)
+        if opened is not None:
+            with opened:
+                return _of_volume(common, source, opened, place, ijk=ijk, channels=names(fields), step=step)
         zone, where = _place(place, ijk)
-        with common.open(source, common.settings()) as dataset:
+        with common.open(source, settings) as dataset:
             common.tell_assumed(dataset.info()["order_assumed"])
             now = dataset.isel(time=step) if step else dataset
             wanted = names(fields) or None
@@ -62,6 +72,52 @@ def register(app: typer.Typer) -> None:
         lines += [f"{n:<{width}}  {_number(v)} [{found.units.get(n, '')}]" for n, v in found.values.items()]
         common.show(flat(result), lines)
         return 0
+
+
+def _of_volume(
+    common: Common, source: str, volume: VolumeDataset, place: list[str], *, ijk: bool, channels: list[str], step: int
+) -> int:
+    """Says what is at a place of a volume: by position, or in voxels counted from 1."""
+    try:
+        where = [float(word) for word in place]
+    except ValueError:
+        form = "--ijk I J K" if ijk else "X Y Z"
+        raise UsageError(f"'{' '.join(place)}' is not a place in a volume; write it as {form}") from None
+    now = volume.isel(time=step) if step else volume
+    views = [now.channel(name) for name in channels] or [now]
+    found = [view.probe_ijk(where) if ijk else view.probe(where) for view in views]
+    stats = volume.stats()
+    first = found[0]
+    if first is None:
+        if common.json:
+            common.show(flat({"outside": True, "stats": stats}), [])
+        else:
+            print(f"farfield: {' '.join(place)} is outside of {source}", file=sys.stderr)
+        return 1
+    values = {name: value for f in found if f is not None for name, value in f.values.items()}
+    units = {name: unit for f in found if f is not None for name, unit in f.units.items()}
+    notes = "; ".join(f.note for f in found if f is not None and f.note) or None
+    result = {
+        "ijk": list(first.ijk),
+        "position": list(first.position),
+        "orientation": volume.space.orientation(),
+        "note": notes,
+        "values": values,
+        "units": units,
+        "stats": stats,
+    }
+    axes = ", ".join(volume.space.axis_names()) if volume.anatomy is not None else ""
+    lines = [
+        f"ijk       {' '.join(f'{v:.6g}' for v in first.ijk)}",
+        f"position  {' '.join(_number(v) for v in first.position)} [{volume.length_unit}]"
+        + (f"  {axes}" if axes else ""),
+    ]
+    if notes is not None:
+        lines.append(f"note      {notes}")
+    width = max((len(name) for name in values), default=0)
+    lines += [f"{n:<{width}}  {_number(v)} [{units.get(n, '')}]" for n, v in values.items()]
+    common.show(flat(result), lines)
+    return 0
 
 
 def _place(words: list[str], ijk: bool) -> tuple[str | None, list[float]]:

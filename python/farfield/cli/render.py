@@ -19,7 +19,7 @@ def _picture(*names: str, **more: Any) -> Any:
 def register(app: typer.Typer) -> None:
     """Adds the command."""
 
-    @command(app, "render")
+    @command(app, "render", volume=True)
     def render(
         common: Common,
         what: Annotated[
@@ -118,6 +118,7 @@ def register(app: typer.Typer) -> None:
         from farfield.scene.files import explain
         from farfield.scene.films import Film
         from farfield.scene.shorthand import Shorthand
+        from farfield.volume.options import Options
 
         if not output:
             raise UsageError("missing option '--output' / '-o': the .png file; see 'farfield render --help'")
@@ -157,7 +158,8 @@ def register(app: typer.Typer) -> None:
         )
         how: dict[str, Any] = {"plot3d": common.plot3d, "zone_order": common.zone_order}
         try:
-            scene, info = asked.scene(what, settings, progress=run["progress"], **how)
+            told = Options.of(common.volume)
+            scene, info = asked.scene(what, settings, volume=told, progress=run["progress"], **how)
         except ValidationError as error:
             raise UsageError(f"the picture makes no sense: {explain(error)}") from error
         scene_file = what if what is not None and runs.is_scene_file(what) else None
@@ -173,6 +175,7 @@ def register(app: typer.Typer) -> None:
             events=run["events"],
             progress=run["progress"],
             notice=common.tell,
+            volume=common.volume,
             **how,
         )
         text = [f"{_words(result)} {result['size'][0]} x {result['size'][1]}: " + _drawn(result)]
@@ -192,6 +195,10 @@ def register(app: typer.Typer) -> None:
                 "1 picture there is" if redrawn["pictures"] == 1 else f"{redrawn['pictures']:,} pictures there are"
             )
             text.append(f"redrawn  {pictures} {redrawn['why']}: drawn anew")
+        if result.get("pixels_missing"):
+            text.append(
+                f"partial  in {result['pixels_missing']:,} pixels something of a volume is missing: pages that cannot be read"
+            )
         for drawn in result["drawn"]:
             if "failure" in drawn:
                 text.append(f"partial  {drawn['name']}: pages failed, and lines stop where their data does")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from farfield.errors import UnknownName, UsageError
 
 COMMANDS = {
-    "info": "Say what a dataset is.",
+    "info": "Say what a dataset or a volume is.",
     "convert": "Stream a dataset into a store of pages (Zarr v3).",
     "validate": "Check every page.",
     "probe": "Say what is at a place: values, zone, ijk.",
@@ -14,6 +14,7 @@ COMMANDS = {
     "extract": "Write a part of a dataset as geometry.",
     "flowmap": "Follow a particle from every place of a grid: FTLE, residence times.",
     "render": "Draw a picture, or one of each time step.",
+    "scene": "Write a first scene of a dataset, to edit and draw again.",
     "report": "Say what waited for what in a run, as a page.",
     "replay": "Run a recorded run's pages against other means.",
     "events": "Write a run's log for Perfetto, or as a table.",
@@ -43,7 +44,8 @@ def help_text() -> str:
             "  --version   Print the version.",
             "  -h, --help  Print this; after a command, its own help.",
             "",
-            "A dataset (SRC) is a grid file, 'grid.xyz+q=sol_*.q', a store, a .p3d file or demo:NAME.",
+            "A dataset (SRC) is a grid file, 'grid.xyz+q=sol_*.q', a store, a .p3d file or demo:NAME; or a volume:",
+            "Zarr, OME-Zarr, NIfTI, NRRD, DICOM, TIFF, VTK XML, HDF5, NetCDF, images, raw; FILE::NAME for one of several.",
             "Every command has --json, -v and -q; those that read data --memory-limit 2GiB|50% and more.",
             "Exit codes: 0 done, 1 data or run error, 2 usage or ambiguous input, 3 partial result,",
             "4 memory limit too small, 5 network or access, 130 interrupted.",

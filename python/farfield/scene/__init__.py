@@ -9,17 +9,41 @@ from __future__ import annotations
 
 from farfield.scene.defaults import default_scene
 from farfield.scene.files import json_schema, load_scene, save_scene
-from farfield.scene.models import Camera, ColorMap, Lines, Outline, Scene, Surface, Trace, View, Walls
+from farfield.scene.models import (
+    Camera,
+    ColorMap,
+    Contour,
+    Cores,
+    Key,
+    Light,
+    Lines,
+    Outline,
+    Plane,
+    Scene,
+    Slice,
+    Surface,
+    Trace,
+    View,
+    Volume,
+    Walls,
+)
 
 __all__ = [
     "Camera",
     "ColorMap",
+    "Contour",
+    "Cores",
+    "Key",
+    "Light",
     "Lines",
     "Outline",
+    "Plane",
     "Scene",
+    "Slice",
     "Surface",
     "Trace",
     "View",
+    "Volume",
     "Walls",
     "default_scene",
     "json_schema",

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from farfield import seeds, sources
 from farfield.errors import DataError, FarfieldError, UnknownName, UsageError
 from farfield.scene.models import Camera, ColorMap, Lines, Outline, Scene, Surface, Trace, View, Walls
+from farfield.volume.sniffing import is_volume
 
 _NEARBY = 2
 """Steps up from a scene's folder to a file that is still named relative to it: what lies so near is moved along with it."""
@@ -69,7 +70,8 @@ def files_of(
     """
     read = [] if scene_file is None else [scene_file]
     try:
-        source = sources.parse(scene.source) if known is None and scene.source is not None else known
+        named = None if scene.source is None or is_volume(scene.source) else scene.source
+        source = sources.parse(named) if known is None and named is not None else known
         for drawn in scene.objects:
             if not isinstance(drawn, Lines):
                 continue

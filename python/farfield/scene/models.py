@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Annotated, Any, Literal
 
@@ -167,6 +168,88 @@ class Outline(_Part):
     """Pixels."""
 
 
+class Contour(_Part):
+    """An isosurface: where a field has a value."""
+
+    kind: Literal["contour"] = "contour"
+    field: str | None = None
+    """Any field, a derived one or an expression too; of a volume a channel. Null: the first."""
+    values: Annotated[list[Finite], Field(min_length=1)]
+    near: Vector | None = None
+    """Only what hangs together with the surface next to this point."""
+    color: str | None = None
+    opacity: Annotated[float, Field(ge=0, le=1)] = 1.0
+
+
+class Slice(_Part):
+    """A plane through a dataset, coloured by a field."""
+
+    kind: Literal["slice"] = "slice"
+    normal: Literal["x", "y", "z"] | Vector = "z"
+    origin: Vector | None = None
+    """A point of the plane; null: the middle of the dataset."""
+    color: str | None = None
+    """Null: the field that a first picture would show."""
+    opacity: Annotated[float, Field(ge=0, le=1)] = 1.0
+
+    @field_validator("normal")
+    @classmethod
+    def _points_somewhere(cls, value: str | Vector) -> str | Vector:
+        if not isinstance(value, str) and not (math.hypot(*value) > 0 and math.isfinite(math.hypot(*value))):
+            raise ValueError("a normal has a length")
+        return value
+
+
+class Cores(_Part):
+    """Vortex cores as tubes, with the words of `farfield extract vortex-cores`."""
+
+    kind: Literal["cores"] = "cores"
+    method: Literal["sujudi-haimes", "levy", "lambda2"] = "sujudi-haimes"
+    min_strength: Annotated[float, Field(ge=0)] | None = None
+    min_length: Positive | None = None
+    max_angle: Annotated[float, Field(gt=0, le=90)] | None = None
+    color: str | None = None
+    """A map, a field, `strength`, or a colour; null: white."""
+    radius: Positive | None = None
+
+
+class Plane(_Part):
+    """A plane that cuts away what lies behind it."""
+
+    normal: Vector
+    """Towards what is kept."""
+    origin: Vector
+
+
+class Volume(_Part):
+    """A channel of a volume, drawn by rays through it."""
+
+    kind: Literal["volume"] = "volume"
+    field: str | None = None
+    """A channel; null: the first."""
+    color: str | None = None
+    """A map's name or a field's, or one colour; null: the field's own map."""
+    opacity: list[tuple[Finite, Annotated[float, Field(ge=0, le=1)]]] | None = None
+    """Nodes of the opacity: value, and opacity of `unit` of length, straight between them. Null: from the values that there are."""
+    unit: Positive | None = None
+    """Null: a hundredth of the diagonal of the volume."""
+    samples_per_voxel: Annotated[float, Field(gt=0.1, le=16)] = 1.0
+    level: Annotated[int, Field(ge=0)] | None = None
+    """Of resolution, 0 the finest; null: as fine as pixels are."""
+    within: tuple[Vector, Vector] | None = None
+    """A box in space that is drawn, its lowest and highest corner; null: all."""
+    planes: list[Plane] = []
+    slices: dict[Literal["i", "j", "k"], tuple[int, int]] = {}
+    """Which voxels along an axis are drawn, first and last, counted from 1."""
+
+    @field_validator("opacity")
+    @classmethod
+    def _in_order(cls, value: list[tuple[float, float]] | None) -> list[tuple[float, float]] | None:
+        if value is not None and (not value or any(b[0] < a[0] for a, b in itertools.pairwise(value))):
+            raise ValueError("nodes of the opacity are in the order of their values, one or more")
+        return value
+
+
 class Camera(_Part):
     """Where the picture is taken from. What is null is fitted to what is drawn."""
 
@@ -187,8 +270,37 @@ class Camera(_Part):
         return value
 
 
+class Light(_Part):
+    """A light, infinitely far away."""
+
+    direction: Vector
+    """Towards the light. With `fixed_to` "camera": to the right, up and towards the eye."""
+    color: str = "white"
+    intensity: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = 1.0
+    """1 lights a surface that faces it in full."""
+    fixed_to: Literal["camera", "scene"] = "camera"
+
+    @field_validator("direction")
+    @classmethod
+    def _points_somewhere(cls, value: Vector) -> Vector:
+        if not (math.hypot(*value) > 0 and math.isfinite(math.hypot(*value))):
+            raise ValueError("a direction has a length")
+        return value
+
+
+class Key(_Part):
+    """Where the camera is at one picture of many; between two keys it moves evenly."""
+
+    frame: Annotated[int, Field(ge=0)]
+    """The picture, counted from 0."""
+    step: Annotated[int, Field(ge=0)] | None = None
+    """The time step that it shows; null: the scene's. Between two keys steps are counted evenly."""
+    camera: Camera = Camera()
+    """What is null is as for the whole scene."""
+
+
 Size = tuple[Annotated[int, Field(gt=0, le=100_000)], Annotated[int, Field(gt=0, le=100_000)]]
-Drawn = Annotated[Lines | Surface | Walls | Outline, Field(discriminator="kind")]
+Drawn = Annotated[Lines | Surface | Walls | Contour | Slice | Cores | Volume | Outline, Field(discriminator="kind")]
 
 
 class View(_Part):
@@ -237,8 +349,18 @@ class Scene(_Part):
     size: Size = (1600, 900)
     background: str | tuple[str, str] = ("#20242c", "#0b0d11")
     """One colour, or top and bottom of a gradient."""
+    lights: Annotated[list[Light], Field(max_length=8)] | None = None
+    """Null: a key light from the upper left, a weak fill and the sky, which show surfaces in their own colours."""
+    ambient: Annotated[float, Field(ge=0, le=10)] = 0.2
+    """Light from everywhere, beside `lights`."""
+    path: list[Key] = []
+    """Key frames of the camera for pictures of many frames, in rising order: there are as many pictures as the last key says, and
+    `frames` chooses some of them. None: the camera stands still, and each picture is of a time step."""
     scalar_bar: bool = True
     axes: bool = True
+    scale_bar: bool | None = None
+    """A rule that says how long something is; null: in parallel views of data whose unit of length is known. In perspective it
+    holds at the camera's target."""
     title: str | None = None
     time: bool | None = None
     """Write the time into the picture; null: where the dataset has several time steps."""
@@ -273,6 +395,16 @@ class Scene(_Part):
         twice = next((name for n, name in enumerate(names) if name in names[:n]), None)
         if twice is not None:
             raise ValueError(f"two views are named '{twice}'")
+        return value
+
+    @field_validator("path")
+    @classmethod
+    def _rising_keys(cls, value: list[Key]) -> list[Key]:
+        for before, after in itertools.pairwise(value):
+            if after.frame <= before.frame:
+                raise ValueError(
+                    f"picture {after.frame} comes after picture {before.frame}; name key frames in rising order"
+                )
         return value
 
     @model_validator(mode="after")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from farfield import sources
-from farfield.errors import UnknownName
+from farfield.errors import UnknownName, UsageError
 from farfield.lines import MOST_STEPS
 from farfield.scene.colors import DIVERGING, SEQUENTIAL, diverges, find_color, lut, rgb
 from farfield.scene.models import (
@@ -14,11 +14,15 @@ from farfield.scene.models import (
     OF_STREAKLINES,
     OF_STREAMLINES,
     ColorMap,
+    Contour,
+    Cores,
+    Drawn,
     Lines,
     Outline,
     Scene,
-    Surface,
+    Slice,
     Trace,
+    Volume,
     Walls,
 )
 from farfield.settings import Settings
@@ -27,7 +31,17 @@ from farfield.surfaces import parse_surface
 CENTERS = {"pressure_coefficient": 0.0, "entropy": 0.0}
 """Reference values of signed fields where no dataset says them (lines drawn from a file alone)."""
 
-_PLAIN = {"lines": (232, 234, 238), "surface": (196, 202, 212), "walls": (196, 202, 212), "outline": (104, 114, 130)}
+_PLAIN = {
+    "lines": (232, 234, 238),
+    "surface": (196, 202, 212),
+    "walls": (196, 202, 212),
+    "contour": (214, 190, 150),
+    "slice": (196, 202, 212),
+    "cores": (250, 220, 120),
+    "volume": (235, 235, 235),
+    "outline": (104, 114, 130),
+}
+_AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 
 
 def to_native(
@@ -35,6 +49,7 @@ def to_native(
     settings: Settings,
     info: Mapping[str, Any] | None = None,
     source: sources.Source | None = None,
+    volume: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """The object that the extension's `render` takes. `info` is the dataset's, if it is at hand; `source` its files, where it is
@@ -52,7 +67,7 @@ def to_native(
     top, bottom = (scene.background,) * 2 if isinstance(scene.background, str) else scene.background
     return {
         "version": scene.version,
-        "source": _source(scene, settings, source, options),
+        "source": _source(scene, settings, source, options) if volume is None else {"volume": dict(volume)},
         "step": scene.step,
         "objects": objects,
         "maps": {name: _map(name, maps[name], fields.get(maps[name].field), chosen) for name in used},
@@ -64,7 +79,30 @@ def to_native(
         "axes": scene.axes,
         "title": scene.title,
         "time": scene.time,
+        "lighting": _lighting(scene),
+        "scale_bar": scene.scale_bar,
+        "path": [key.model_dump(mode="json") for key in scene.path],
     }
+
+
+def _lighting(scene: Scene) -> dict[str, Any] | None:
+    if scene.lights is None:
+        return None
+
+    def linear(color: str, place: str) -> list[float]:
+        return [
+            (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4) for c in (v / 255 for v in _rgb(color, place))
+        ]
+
+    lights = [
+        {
+            "direction": light.direction,
+            "colour": [light.intensity * c for c in linear(light.color, f"lights.{n}.color")],
+            "with_camera": light.fixed_to == "camera",
+        }
+        for n, light in enumerate(scene.lights)
+    ]
+    return {"ambient": [scene.ambient] * 3, "lights": lights}
 
 
 def is_colored(scene: Scene) -> bool:
@@ -98,9 +136,7 @@ def _rgb(color: str, place: str) -> tuple[int, int, int]:
         raise UnknownName(f"{place}: {error}") from error
 
 
-def _object(
-    drawn: Lines | Surface | Walls | Outline, number: int, maps: dict[str, ColorMap], fields: Mapping[str, Any]
-) -> dict[str, Any]:
+def _object(drawn: Drawn, number: int, maps: dict[str, ColorMap], fields: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(drawn, Outline):
         color = _rgb(drawn.color, f"objects.{number}.color") if drawn.color else _PLAIN["outline"]
         return {"kind": "outline", "zone": drawn.zone, "rgb": color, "width": drawn.width}
@@ -110,7 +146,67 @@ def _object(
         return {"kind": "lines", **origin, **paint, "radius": drawn.radius, "tail": drawn.tail}
     if isinstance(drawn, Walls):
         return {"kind": "surface", "walls": True, **paint, "mesh": drawn.mesh}
+    if isinstance(drawn, Contour):
+        field = drawn.field or _first(fields, f"objects.{number}.field")
+        what = {"field": field, "values": drawn.values, "near": drawn.near}
+        return {"kind": "contour", **what, **paint, "opacity": drawn.opacity}
+    if isinstance(drawn, Slice):
+        normal = _AXES[drawn.normal] if isinstance(drawn.normal, str) else drawn.normal
+        if drawn.color is None and fields:
+            paint = _paint(_shown(fields), _PLAIN["slice"], maps, fields)
+        return {"kind": "slice", "origin": drawn.origin, "normal": normal, **paint, "opacity": drawn.opacity}
+    if isinstance(drawn, Cores):
+        chosen = ("method", "min_strength", "min_length", "max_angle")
+        options = {name: value for name in chosen if (value := getattr(drawn, name)) is not None}
+        return {"kind": "cores", "options": options, **paint, "radius": drawn.radius}
+    if isinstance(drawn, Volume):
+        return _volume(drawn, number, maps, fields)
     return {"kind": "surface", **parse_surface(drawn.surface).native(), **paint, "mesh": drawn.mesh}
+
+
+def _first(fields: Mapping[str, Any], place: str) -> str:
+    """The first scalar of a dataset.
+
+    Raises:
+        UsageError: if it has none.
+    """
+    found = next((name for name, f in fields.items() if f["components"] == 1), None)
+    if found is None:
+        raise UsageError(f"{place}: the dataset has no scalar to choose; name a field")
+    return found
+
+
+def _shown(fields: Mapping[str, Any]) -> str:
+    """The field of a first picture."""
+    return (
+        "pressure"
+        if "pressure" in fields
+        else next((n for n, f in fields.items() if f["components"] == 1), next(iter(fields)))
+    )
+
+
+def _volume(drawn: Volume, number: int, maps: dict[str, ColorMap], fields: Mapping[str, Any]) -> dict[str, Any]:
+    field = drawn.field
+    if field is None:
+        field = _first(fields, f"objects.{number}.field")
+    paint = (
+        _paint(drawn.color or field, _PLAIN["volume"], maps, fields)
+        if field
+        else {"map": None, "rgb": _PLAIN["volume"]}
+    )
+    voxels = {axis: [ends[0] - 1, ends[1] - 1] for axis, ends in drawn.slices.items()}
+    return {
+        "kind": "volume",
+        "field": field,
+        **paint,
+        "opacities": drawn.opacity,
+        "unit": drawn.unit,
+        "samples": drawn.samples_per_voxel,
+        "level": drawn.level,
+        "within": drawn.within,
+        "planes": [{"normal": plane.normal, "origin": plane.origin} for plane in drawn.planes],
+        "voxels": voxels,
+    }
 
 
 def _trace(trace: Trace) -> dict[str, Any]:

@@ -18,8 +18,23 @@ from farfield.progress import Report
 from farfield.runs import is_scene_file
 from farfield.scene.defaults import THREE_QUARTER_VIEW, scene_and_info
 from farfield.scene.files import load_scene
-from farfield.scene.models import Camera, ColorMap, Lines, Outline, Scene, Surface, Trace, Vector, Walls
+from farfield.scene.models import (
+    Camera,
+    ColorMap,
+    Contour,
+    Lines,
+    Outline,
+    Scene,
+    Slice,
+    Surface,
+    Trace,
+    Vector,
+    Volume,
+    Walls,
+)
 from farfield.settings import Settings
+from farfield.volume.options import Options
+from farfield.volume.sniffing import is_volume
 
 if TYPE_CHECKING:
     from farfield.scene.models import Drawn
@@ -71,6 +86,7 @@ class Shorthand:
         *,
         plot3d: Mapping[str, Any] | None = None,
         zone_order: Sequence[str] | None = None,
+        volume: Options | None = None,
         progress: bool | Report | None = None,
     ) -> tuple[Scene, dict[str, Any] | None]:
         """The scene: a file's or a dataset's default, changed as the flags say; or of files of lines alone. Beside it the
@@ -83,6 +99,8 @@ class Shorthand:
         info: dict[str, Any] | None = None
         if what is not None and is_scene_file(what):
             base = load_scene(what)
+        elif what is not None and is_volume(what, volume):
+            base, info = _of_volume(what, settings or Settings(), volume, self.step or 0, progress)
         elif what is not None:
             given = bool(self.lines or self.seeds or self.surfaces)
             base, info = scene_and_info(
@@ -136,6 +154,8 @@ class Shorthand:
             change: dict[str, Any] = {}
             if isinstance(o, Lines):
                 change = {"color": self.color, "radius": self.radius}
+            elif isinstance(o, Volume | Contour | Slice):
+                change = {"color": self.color}
             elif isinstance(o, Surface | Walls):
                 change = {"color": self.surface_color or (None if has_lines else self.color), "mesh": self.mesh or None}
             changed.append(o.model_copy(update={k: v for k, v in change.items() if v is not None}))
@@ -149,7 +169,9 @@ class Shorthand:
         if not change:
             return maps
         lines = [o.color for o in objects if isinstance(o, Lines) and o.color]
-        target = next(iter(lines or [o.color for o in objects if isinstance(o, Surface | Walls) and o.color]), None)
+        others = [o.color or o.field for o in objects if isinstance(o, Volume)]
+        others += [o.color for o in objects if isinstance(o, Surface | Walls | Contour | Slice)]
+        target = next(iter([*lines, *(name for name in others if name)]), None)
         if target is None:
             raise UsageError("--range, --cmap and --center need something coloured by a field: add --color FIELD")
         old = maps.get(target, ColorMap(field=target))
@@ -166,6 +188,16 @@ class Shorthand:
         if self.zoom is not None:
             change["zoom"] = self.zoom
         return Camera.model_validate({**dict(camera), **change})
+
+
+def _of_volume(
+    what: str, settings: Settings, options: Options | None, step: int, progress: bool | Report | None
+) -> tuple[Scene, dict[str, Any]]:
+    from farfield.scene.volumes import first_scene
+    from farfield.volumedata import open_volume
+
+    with open_volume(what, settings, options=options, progress=progress) as opened:
+        return first_scene(opened, what, step), opened.info()
 
 
 def _range(text: str | None) -> tuple[float, float] | None:

@@ -1,6 +1,7 @@
 //! Arms of the experiments that need the kernel in this process: flat arrays, mapped files, resident pages, a reader of known
 //! latency, pages at random. What they report is JSON; what they mean is said by `farfield bench`.
 
+mod contour;
 mod counters;
 mod crossings;
 mod device;
@@ -10,12 +11,18 @@ mod mmap;
 mod overlap;
 mod pages;
 mod plain;
+pub mod rays;
 mod trace;
 mod turns;
+mod volume;
+mod volume_contour;
+mod volume_rays;
+pub mod volumes;
 mod watcher;
 mod ways;
 mod windows;
 
+pub use contour::{contour, scene, ContourArm};
 pub use counters::counters;
 pub use crossings::crossings;
 pub use extents::{recorded, replayed};
@@ -25,5 +32,8 @@ pub use pages::{page_reads, PageReads};
 pub use plain::{pathlines, plain, PathlinesArm};
 pub use trace::{trace, Arm, TraceArm};
 pub use turns::turns;
+pub use volume::VolumeArm;
+pub use volume_contour::{volume_contour, VolumeSurface};
+pub use volume_rays::{volume_rays, VolumeRays};
 pub use ways::whole_pathlines;
 pub use windows::{windows, Way, Windows};

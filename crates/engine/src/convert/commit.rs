@@ -1,8 +1,8 @@
 //! Beginning and ending: lock, plan, resumption, the commit mark, the change of names.
 
 use super::append::Base;
-use super::disk::{failed, free_bytes, Disk, Partial};
-use super::pipeline::Places;
+use super::disk::{free_bytes, Disk, Partial};
+use super::pipeline::{Job, Places};
 use super::plan::Plan;
 use super::record::Record;
 use super::ConvertOptions;
@@ -117,13 +117,13 @@ fn is_made(plan: &Plan<'_>, path: &Path, options: &ConvertOptions, source: &str)
 }
 
 /// What stands at the target.
-enum Target {
+pub(super) enum Target {
     Nothing,
     Store,
 }
 
 /// Looks at the target before anything is touched.
-fn look(dst: &Path, options: &ConvertOptions) -> Result<Target, FieldError> {
+pub(super) fn look(dst: &Path, overwrite: bool, resume: bool) -> Result<Target, FieldError> {
     let meta: Metadata = match std::fs::symlink_metadata(dst) {
         Ok(m) => m,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Target::Nothing),
@@ -134,7 +134,7 @@ fn look(dst: &Path, options: &ConvertOptions) -> Result<Target, FieldError> {
         return Ok(Target::Nothing);
     }
     let zarr = ["zarr.json", ".zgroup", ".zarray"].iter().any(|n| dst.join(n).exists());
-    if options.overwrite {
+    if overwrite {
         return if meta.is_dir() && zarr {
             Ok(Target::Store)
         } else {
@@ -144,7 +144,7 @@ fn look(dst: &Path, options: &ConvertOptions) -> Result<Target, FieldError> {
             ))
         };
     }
-    let hint = if options.resume {
+    let hint = if resume {
         "exists and was made from another source or with other options; --overwrite replaces it"
     } else {
         "exists; --overwrite replaces it"
@@ -205,15 +205,42 @@ fn prepare(
     }
     match plan.base {
         Some(base) => still_there(base, dst)?,
-        None => look(dst, options).map(|_| ())?,
+        None => look(dst, options.overwrite, options.resume).map(|_| ())?,
     }
-    partial.check_own()?;
-    let document = plan_document(plan, dst, options, source)?;
-    let left = std::fs::read_to_string(partial.plan()).ok().and_then(|s| check_plan(&s));
-    let go_on = match (&left, options.resume) {
-        (Some(left), true) if *left == document => true,
+    let folders: Vec<&str> = all_arrays(&plan.zones, plan.data).map(|layout| &*layout.path).collect();
+    let wanted = Wanted {
+        document: plan_document(plan, dst, options, source)?,
+        folders: &folders,
+        needs: needs(plan),
+        resume: options.resume,
         // An index is a cache: what does not fit is made anew without asking.
-        (Some(_), true) if plan.data && !options.append => {
+        anew: !plan.data || options.append,
+    };
+    make_ready(disk, partial, &wanted)?;
+    Ok(None)
+}
+
+/// What a conversion needs to know of what is left of another.
+pub(super) struct Wanted<'w> {
+    /// What it makes, as far as the store's bytes depend on it, and of what.
+    pub document: String,
+    /// Folders below the store that hold shards.
+    pub folders: &'w [&'w str],
+    /// Bytes of the store, where they are known beforehand.
+    pub needs: Option<u64>,
+    /// Whether to go on with what an interrupted one left.
+    pub resume: bool,
+    /// Whether what does not fit is cleared without asking.
+    pub anew: bool,
+}
+
+/// Makes the folder ready for work: with what is left there, where that fits and is wanted, else empty.
+pub(super) fn make_ready(disk: &Disk, partial: &Partial, wanted: &Wanted<'_>) -> Result<(), FieldError> {
+    partial.check_own()?;
+    let left = std::fs::read_to_string(partial.plan()).ok().and_then(|s| check_plan(&s));
+    let go_on = match (&left, wanted.resume) {
+        (Some(left), true) if *left == wanted.document => true,
+        (Some(_), true) if !wanted.anew => {
             return Err(FieldError::format(
                 &partial.path,
                 "was begun from another source, or the source has changed, or with other options; \
@@ -225,20 +252,20 @@ fn prepare(
     if !go_on {
         partial.clear(disk)?;
     }
-    check_room(plan, &partial.path, go_on)?;
+    if let (Some(needs), false) = (wanted.needs, go_on) {
+        check_room(needs, &partial.path)?;
+    }
     disk.create_dir(&partial.units())?;
     disk.create_dir(&partial.store())?;
-    for layout in all_arrays(&plan.zones, plan.data) {
-        disk.create_dir(&partial.store().join(&layout.path))?;
-    }
+    wanted.folders.iter().try_for_each(|folder| disk.create_dir(&partial.store().join(folder)))?;
     if !go_on {
         // Last, so that a plan means that the folders are there and empty of other work.
-        let sealed = format!("{:08x}{document}", crc32c::crc32c(document.as_bytes()));
+        let sealed = format!("{:08x}{}", crc32c::crc32c(wanted.document.as_bytes()), wanted.document);
         let file = disk.write(&partial.plan(), sealed.as_bytes())?;
         disk.sync(&file, &partial.plan())?;
         disk.sync_dir(&partial.path)?;
     }
-    Ok(None)
+    Ok(())
 }
 
 /// The plan's document if it is whole.
@@ -247,43 +274,42 @@ pub(super) fn check_plan(sealed: &str) -> Option<String> {
     (u32::from_str_radix(crc, 16).ok()? == crc32c::crc32c(document.as_bytes())).then(|| document.to_owned())
 }
 
-/// Says at once, where the size is known beforehand, that a store cannot fit.
-fn check_room(plan: &Plan<'_>, path: &Path, go_on: bool) -> Result<(), FieldError> {
-    if plan.codec != Codec::None || !plan.data || go_on {
-        return Ok(());
+/// Bytes of the data, where they are known beforehand.
+fn needs(plan: &Plan<'_>) -> Option<u64> {
+    if plan.codec != Codec::None || !plan.data {
+        return None;
     }
     let new = |a: &ArrayLayout| (a.steps - plan.first_step(a)) as u64 * a.grid.paging.count();
-    let needs: u64 =
-        plan.zones.iter().flat_map(|z| &z.arrays).map(|a| new(a) * (a.page_bytes() + CRC_BYTES) as u64).sum();
+    Some(plan.zones.iter().flat_map(|z| &z.arrays).map(|a| new(a) * (a.page_bytes() + CRC_BYTES) as u64).sum())
+}
+
+/// Says at once that a store cannot fit.
+fn check_room(needs: u64, path: &Path) -> Result<(), FieldError> {
     match free_bytes(path) {
-        Some(free) if free < needs => Err(failed(path, std::io::Error::from_raw_os_error(libc::ENOSPC)))
-            .map_err(|e: FieldError| match e {
-                FieldError::Io { path, .. } => FieldError::io(
-                    path,
-                    std::io::Error::new(
-                        std::io::ErrorKind::StorageFull,
-                        format!("no space left on device: the store needs {needs} bytes and {free} are free; make room or use --codec zstd"),
-                    ),
-                ),
-                e => e,
-            }),
+        Some(free) if free < needs => Err(FieldError::io(
+            path,
+            std::io::Error::new(
+                std::io::ErrorKind::StorageFull,
+                format!("no space left on device: the store needs {needs} bytes and {free} are free; make room or use --codec zstd"),
+            ),
+        )),
         _ => Ok(()),
     }
 }
 
 /// Whether a unit's record is whole and its shard is the one that the record speaks of.
 pub(super) fn is_done(plan: &Plan<'_>, places: &Places<'_>, number: usize) -> bool {
-    let unit = &plan.units[number];
-    let (ranges, boxes) = plan.record_sizes(unit);
-    let Some(record) = Record::read(&places.record(number), number as u64, ranges, boxes) else { return false };
-    if !plan.data {
-        return true;
-    }
-    let layout = plan.layout(unit);
+    is_whole(plan, places, number, plan.record_sizes(&plan.units[number]))
+}
+
+/// As [`is_done`] for any kind of data, whose record has so many ranges and boxes.
+pub(super) fn is_whole<J: Job>(plan: &J, places: &Places<'_>, number: usize, sizes: (usize, usize)) -> bool {
+    let Some(record) = Record::read(&places.record(number), number as u64, sizes.0, sizes.1) else { return false };
+    let Some((grid, _, path)) = plan.shard(number) else { return true };
     let crc = || -> std::io::Result<(u64, u32)> {
-        let file = File::open(places.store.join(layout.shard_path(unit.step, unit.shard)))?;
+        let file = File::open(places.store.join(path))?;
         let mut crc = [0; CRC_BYTES];
-        file.read_exact_at(&mut crc, (layout.grid.slots() * ENTRY_BYTES) as u64)?;
+        file.read_exact_at(&mut crc, (grid.slots() * ENTRY_BYTES) as u64)?;
         Ok((file.metadata()?.len(), u32::from_le_bytes(crc)))
     };
     crc().is_ok_and(|found| found == (record.shard_bytes, record.index_crc))
@@ -359,8 +385,14 @@ pub(super) fn finish(
     disk.sync_dir(&store)?;
     let target = match plan.base {
         Some(base) => still_there(base, dst).map(|()| Target::Store)?,
-        None => look(dst, options)?,
+        None => look(dst, options.overwrite, options.resume)?,
     };
+    take_place(disk, partial, dst, &target)
+}
+
+/// Gives a finished store, durable with its root, the target's name, in one step where the file system can.
+pub(super) fn take_place(disk: &Disk, partial: Partial, dst: &Path, target: &Target) -> Result<(), FieldError> {
+    let store = partial.store();
     match target {
         Target::Nothing => disk.rename(&store, dst)?,
         Target::Store => {

@@ -98,6 +98,12 @@ impl Disk {
         file.write_all_at(bytes, at).map_err(|e| failed(path, e))
     }
 
+    /// Makes a file so long; what was not written reads as zeros and takes no room.
+    pub fn set_len(&self, file: &File, path: &Path, len: u64) -> Result<(), FieldError> {
+        self.step(path)?;
+        file.set_len(len).map_err(|e| failed(path, e))
+    }
+
     /// Asks the system to begin writing what was written last, so that `sync` at the end has little left to do and dirty
     /// memory stays small. Only a hint: what it answers does not matter.
     pub fn push(&self, file: &File, at: u64, len: u64) {

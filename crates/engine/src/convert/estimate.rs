@@ -1,9 +1,9 @@
 //! What a conversion would cost, without writing anything.
 
 use super::piece::Work;
-use super::pipeline::read_slab;
 use super::plan::Plan;
 use super::record::Record;
+use super::slab::read_slab;
 use super::words::Words;
 use super::{plan_within, Charge, ConvertInput, ConvertOptions};
 use field::error::FieldError;
@@ -13,9 +13,9 @@ use std::path::Path;
 use std::time::Instant;
 
 /// What a disk is taken to write in a second, because a dry run does not write.
-const WRITE_RATE: f64 = 400e6;
+pub(super) const WRITE_RATE: f64 = 400e6;
 /// What ranges and boxes take over their values, compressed, and their indexes.
-const LEVEL_SHARE: f64 = 0.6;
+pub(super) const LEVEL_SHARE: f64 = 0.6;
 
 /// What a conversion would cost.
 #[derive(Clone, Debug, PartialEq)]

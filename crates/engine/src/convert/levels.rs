@@ -1,128 +1,14 @@
 //! Gathers the units' limits and boxes to the pyramids under `_farfield`.
 
-use super::disk::{failed, Disk};
+use super::disk::Disk;
+use super::grid::{write_level, Grid, Order};
 use super::pipeline::Places;
 use super::plan::{Plan, Unit};
 use super::record::Record;
-use super::shard::ShardWriter;
 use field::boxes::{widen, Bounds};
-use field::catalog::DType;
 use field::error::FieldError;
-use field::store::codec::Encoder;
 use field::store::layout::ArrayLayout;
 use field::store::metadata::ArraySeal;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-
-/// One level of one step, row by row: `[k][j]` rows of `[i][component]`, in memory or, where it is large, in a file. The
-/// first half of the components are lower limits, the rest upper ones.
-struct Grid {
-    dims: [usize; 3],
-    components: usize,
-    place: Place,
-}
-
-enum Place {
-    Memory(Vec<f64>),
-    File(File, PathBuf),
-}
-
-impl Grid {
-    /// Empty: +inf and -inf. In memory if it takes at most `most` bytes.
-    fn new(disk: &Disk, path: &Path, dims: [usize; 3], components: usize, most: usize) -> Result<Self, FieldError> {
-        let values = dims.iter().product::<usize>() * components;
-        let mut grid = Self { dims, components, place: Place::Memory(Vec::new()) };
-        let row = grid.empty_row();
-        if values * 8 <= most {
-            let mut all = Vec::with_capacity(values);
-            (0..dims[1] * dims[2]).for_each(|_| all.extend_from_slice(&row));
-            grid.place = Place::Memory(all);
-        } else {
-            grid.place = Place::File(disk.create(path)?, path.to_owned());
-            for k in 0..dims[2] {
-                for j in 0..dims[1] {
-                    grid.put(disk, j, k, 0, &row)?;
-                }
-            }
-        }
-        Ok(grid)
-    }
-
-    fn empty_row(&self) -> Vec<f64> {
-        let half = self.components / 2;
-        let one = |n: usize| if n % self.components < half { f64::INFINITY } else { f64::NEG_INFINITY };
-        (0..self.dims[0] * self.components).map(one).collect()
-    }
-
-    /// First value of row (j, k) from column `i` on.
-    fn at(&self, j: usize, k: usize, i: usize) -> usize {
-        ((k * self.dims[1] + j) * self.dims[0] + i) * self.components
-    }
-
-    fn get(&self, j: usize, k: usize, i: usize, out: &mut [f64]) -> Result<(), FieldError> {
-        let at = self.at(j, k, i);
-        match &self.place {
-            Place::Memory(v) => out.copy_from_slice(&v[at..at + out.len()]),
-            Place::File(file, path) => {
-                let mut bytes = vec![0; out.len() * 8];
-                file.read_exact_at(&mut bytes, at as u64 * 8).map_err(|e| failed(path, e))?;
-                for (x, b) in out.iter_mut().zip(bytes.chunks_exact(8)) {
-                    *x = f64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn put(&mut self, disk: &Disk, j: usize, k: usize, i: usize, row: &[f64]) -> Result<(), FieldError> {
-        let at = self.at(j, k, i);
-        match &mut self.place {
-            Place::Memory(v) => v[at..at + row.len()].copy_from_slice(row),
-            Place::File(file, path) => {
-                let bytes: Vec<u8> = row.iter().flat_map(|x| x.to_le_bytes()).collect();
-                disk.write_at(file, path, &bytes, at as u64 * 8)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Joins `row` into row (j, k) from column `i` on.
-    fn join(&mut self, disk: &Disk, j: usize, k: usize, i: usize, row: &[f64]) -> Result<(), FieldError> {
-        let mut have = vec![0.0; row.len()];
-        self.get(j, k, i, &mut have)?;
-        for (have, row) in have.chunks_exact_mut(self.components).zip(row.chunks_exact(self.components)) {
-            merge(have, row);
-        }
-        self.put(disk, j, k, i, &have)
-    }
-
-    /// The next level: 2x2x2 joined.
-    fn half(&self, disk: &Disk, path: &Path, dims: [usize; 3], most: usize) -> Result<Self, FieldError> {
-        let mut next = Self::new(disk, path, dims, self.components, most)?;
-        let mut row = vec![0.0; self.dims[0] * self.components];
-        for k in 0..self.dims[2] {
-            for j in 0..self.dims[1] {
-                self.get(j, k, 0, &mut row)?;
-                let mut short = next.empty_row();
-                for (i, v) in row.chunks_exact(self.components).enumerate() {
-                    merge(&mut short[i / 2 * self.components..][..self.components], v);
-                }
-                next.join(disk, j / 2, k / 2, 0, &short)?;
-            }
-        }
-        Ok(next)
-    }
-}
-
-/// Joins limits: the first half least, the rest greatest.
-fn merge(have: &mut [f64], more: &[f64]) {
-    let half = have.len() / 2;
-    for (n, (h, m)) in have.iter_mut().zip(more).enumerate() {
-        let better = if n < half { *m < *h } else { *m > *h };
-        *h = if better { *m } else { *h };
-    }
-}
 
 /// Writes all ranges and boxes; answers the seals in the order of `all_arrays`.
 pub(super) fn write_all(
@@ -254,77 +140,16 @@ fn pyramid(
     let from = seals.len() - levels.len();
     let scratch = |level: usize| places.units.join(format!("level{level}"));
     for step in plan.first_step(base)..base.steps {
-        let mut grid = Grid::new(disk, &scratch(0), base.grid.paging.dims, base.components(), most)?;
+        let mut grid = Grid::new(disk, &scratch(0), base.grid.paging.dims, base.components(), Order::Halves, most)?;
         first(step, &mut grid)?;
         for (n, layout) in levels.iter().enumerate() {
             if n > 0 {
-                grid = grid.half(disk, &scratch(n), layout.grid.paging.dims, most)?;
+                grid = grid.coarser(disk, &scratch(n), layout.grid.paging.dims, 2, most)?;
             }
             write_level(disk, places.store, layout, step, &grid, &mut seals[from + n])?;
         }
     }
     (0..levels.len()).try_for_each(|n| disk.remove(&scratch(n)))?;
     debug_assert_eq!(plan.zones.len(), plan.numbers.len());
-    Ok(())
-}
-
-/// Writes one level of one step.
-fn write_level(
-    disk: &Disk,
-    store: &Path,
-    layout: &ArrayLayout,
-    step: usize,
-    grid: &Grid,
-    seal: &mut ArraySeal,
-) -> Result<(), FieldError> {
-    let p = layout.grid.paging;
-    let nc = layout.components();
-    let size = layout.dtype.size();
-    let io = |e: std::io::Error| failed(&store.join(&layout.path), e);
-    let mut encoder = Encoder::new(layout.codec, size).map_err(io)?;
-    let mut strip = vec![0.0; p.page[1] * p.page[2] * p.dims[0] * nc];
-    let (mut scratch, mut out, mut lens) = (Vec::new(), Vec::new(), Vec::new());
-    for number in 0..layout.grid.count() {
-        let pages = layout.grid.pages_of(number);
-        let mut shard = ShardWriter::new(disk, store.join(layout.shard_path(step, number)), layout, number)?;
-        for pk in pages[2].clone() {
-            for pj in pages[1].clone() {
-                // Rows of this row of pages; past the end the last one goes on.
-                for k in 0..p.page[2] {
-                    for j in 0..p.page[1] {
-                        let (gj, gk) =
-                            ((pj * p.page[1] + j).min(p.dims[1] - 1), (pk * p.page[2] + k).min(p.dims[2] - 1));
-                        grid.get(gj, gk, 0, &mut strip[(k * p.page[1] + j) * p.dims[0] * nc..][..p.dims[0] * nc])?;
-                    }
-                }
-                out.clear();
-                lens.clear();
-                for pi in pages[0].clone() {
-                    let fill = |page: &mut [u8]| {
-                        let mut at = 0;
-                        for c in 0..nc {
-                            for row in strip.chunks_exact(p.dims[0] * nc) {
-                                for i in 0..p.page[0] {
-                                    let x = row[(pi * p.page[0] + i).min(p.dims[0] - 1) * nc + c];
-                                    if layout.dtype == DType::Float32 {
-                                        page[at..at + 4].copy_from_slice(&(x as f32).to_ne_bytes());
-                                    } else {
-                                        page[at..at + 8].copy_from_slice(&x.to_ne_bytes());
-                                    }
-                                    at += size;
-                                }
-                            }
-                        }
-                    };
-                    let len = encoder.encode_with(layout.page_bytes(), &mut scratch, &mut out, fill).map_err(io)?;
-                    lens.push(u32::try_from(len).map_err(|e| io(std::io::Error::other(e)))?);
-                }
-                shard.append(disk, layout, &out, &lens)?;
-            }
-        }
-        let done = shard.finish(disk, layout)?;
-        seal.bytes += done.bytes;
-        seal.pages = crc32c::crc32c_append(seal.pages, &done.seal.to_le_bytes());
-    }
     Ok(())
 }

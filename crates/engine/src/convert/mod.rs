@@ -16,15 +16,18 @@ mod append;
 mod commit;
 mod disk;
 mod estimate;
+mod grid;
 mod levels;
 mod piece;
 mod pipeline;
 mod plan;
 mod record;
 mod shard;
+mod slab;
 #[cfg(test)]
 mod tests;
 mod uniform;
+pub mod volume;
 mod words;
 
 pub use append::{append, AppendReport, AskedPages};
@@ -232,11 +235,24 @@ fn plan_within<'a>(
     base: Option<&'a Base>,
     charge: &Charge<'_>,
 ) -> Result<(Plan<'a>, Box<dyn Any>), FieldError> {
-    let mut limit = options.memory_limit;
+    within(options.memory_limit, charge, |limit| {
+        let plan = Plan::new(input, dst, options, pages, base, limit)?;
+        let memory = plan.memory;
+        Ok((plan, memory))
+    })
+}
+
+/// What `plan` makes of a limit, and the bytes that takes, for the largest limit up to `most` whose bytes can be charged.
+fn within<P>(
+    most: u64,
+    charge: &Charge<'_>,
+    plan: impl Fn(u64) -> Result<(P, u64), FieldError>,
+) -> Result<(P, Box<dyn Any>), FieldError> {
+    let mut limit = most;
     let mut smallest = false;
     loop {
-        let plan = match Plan::new(input, dst, options, pages, base, limit) {
-            Ok(plan) => plan,
+        let (plan, memory) = match plan(limit) {
+            Ok(planned) => planned,
             // The smallest plan there is. What the ledger says of it is the truth about what would do.
             Err(FieldError::LimitTooSmall { needs, .. }) if !smallest => {
                 (limit, smallest) = (needs, true);
@@ -244,15 +260,15 @@ fn plan_within<'a>(
             }
             Err(e) => return Err(e),
         };
-        match charge(plan.memory) {
-            Ok(charged) if plan.memory <= options.memory_limit => return Ok((plan, charged)),
+        match charge(memory) {
+            Ok(charged) if memory <= most => return Ok((plan, charged)),
             // A ledger may have room for more than the conversion is to take.
             Ok(_) => {
-                let (limit, what) = (options.memory_limit, "converting a page at a time".into());
-                return Err(FieldError::LimitTooSmall { limit, needs: plan.memory, what });
+                let what = "converting a page at a time".into();
+                return Err(FieldError::LimitTooSmall { limit: most, needs: memory, what });
             }
             Err(e) if smallest => return Err(e),
-            Err(_) => limit = plan.memory.saturating_sub(1) / 4 * 3,
+            Err(_) => limit = memory.saturating_sub(1) / 4 * 3,
         }
     }
 }

@@ -5,24 +5,22 @@
 //! what the plan says however slow any part is.
 
 use super::disk::Disk;
-use super::piece::{Encoded, Work};
-use super::plan::{Piece, Plan, Slab, BUFFERS};
+use super::piece::Encoded;
+use super::plan::{Piece, BUFFERS};
 use super::record::Record;
 use super::shard::{Finished, ShardWriter};
 use super::words::Words;
+use super::Spans;
 use field::error::FieldError;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use field::store::layout::ShardGrid;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, sync_channel, Receiver, Sender, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::scope;
 
-/// Reads that are under way at once, for disks that answer several faster than one.
-pub(super) const READS: usize = 4;
 /// Threads that wait for the disk.
 const COMMITTERS: usize = 2;
-/// A read is not cut in parts below this.
-pub(super) const READ_BYTES: usize = 256 << 10;
 
 /// The first error stops everything.
 #[derive(Default)]
@@ -45,18 +43,55 @@ impl Failure {
     }
 }
 
+/// What the threads do, for any kind of data. A unit is one shard, read in pieces.
+pub(super) trait Job: Sync {
+    /// The pieces of a unit, in the order of their pages' slots.
+    fn pieces(&self, unit: usize) -> Vec<Piece>;
+    /// Bytes of a piece's values, and of all that is read for it.
+    fn piece_bytes(&self, piece: &Piece) -> (usize, usize);
+    /// Bytes of the largest piece.
+    fn slab_bytes(&self) -> usize;
+    /// Reads a piece.
+    fn read(&self, piece: &Piece, out: &mut [u8]) -> Result<(), FieldError>;
+    /// The record of a unit that nothing was done of.
+    fn begin(&self, unit: usize) -> Record;
+    /// Encodes a piece's pages and enters in the record what is kept of them.
+    fn encode(&self, piece: &Piece, bytes: &[u8], record: &mut Record, out: &mut Output) -> Result<(), FieldError>;
+    /// The pages and shards that a unit's is one of, its number among them, and its file below the store; `None` where no shards are
+    /// written.
+    fn shard(&self, unit: usize) -> Option<(&ShardGrid, u64, PathBuf)>;
+    /// Keeps what a piece leaves beside its pages.
+    fn keep(&self, _disk: &Disk, _piece: &Piece, _aside: &[u8]) -> Result<(), FieldError> {
+        Ok(())
+    }
+    /// Makes durable what [`Self::keep`] kept of a unit.
+    fn settle(&self, _disk: &Disk, _unit: usize) -> Result<(), FieldError> {
+        Ok(())
+    }
+    /// Who is told what the threads do.
+    fn spans(&self) -> &Spans;
+}
+
+/// What a piece becomes.
+#[derive(Default)]
+pub(super) struct Output {
+    /// Its pages, in the order of their slots.
+    pub pages: Vec<Encoded>,
+    /// What it leaves beside them: so many bytes of so much memory.
+    pub aside: Words,
+    pub aside_bytes: usize,
+}
+
 /// A slab that was read.
 struct Filled {
     piece: Piece,
-    slab: Slab,
     words: Words,
 }
 
 /// A piece that was encoded.
 struct Ready {
-    unit: usize,
-    first: bool,
-    pages: Vec<Encoded>,
+    piece: Piece,
+    output: Output,
     /// On the unit's last piece.
     record: Option<Record>,
 }
@@ -82,8 +117,8 @@ impl Places<'_> {
 
 /// Does the units of `todo`. `progress` gets bytes of the source done since the start of this call and answers whether to
 /// go on.
-pub(super) fn run(
-    plan: &Plan<'_>,
+pub(super) fn run<J: Job>(
+    plan: &J,
     disk: &Disk,
     places: &Places<'_>,
     todo: &[usize],
@@ -93,14 +128,14 @@ pub(super) fn run(
     let (fill, filled) = sync_channel::<Filled>(BUFFERS);
     let (return_slab, slabs) = channel::<Words>();
     let (ready, to_write) = sync_channel::<Ready>(BUFFERS);
-    let (return_pages, pages) = channel::<Vec<Encoded>>();
+    let (return_pages, pages) = channel::<Output>();
     let (close, closing) = sync_channel::<Closing>(0);
     // Each end of a channel belongs to the threads that use it, so whoever stops early is noticed by those who wait.
     let closing = Arc::new(Mutex::new(closing));
     for _ in 0..BUFFERS {
         // The receivers are there, so nothing is lost.
         let _taken = return_slab.send(Words::default());
-        let _taken = return_pages.send(Vec::new());
+        let _taken = return_pages.send(Output::default());
     }
     scope(|threads| {
         let failure = &failure;
@@ -119,165 +154,58 @@ pub(super) fn run(
     }
 }
 
-fn read_all(plan: &Plan<'_>, todo: &[usize], failure: &Failure, slabs: Receiver<Words>, fill: SyncSender<Filled>) {
+fn read_all<J: Job>(plan: &J, todo: &[usize], failure: &Failure, slabs: Receiver<Words>, fill: SyncSender<Filled>) {
     for &unit in todo {
         for piece in plan.pieces(unit) {
             let Ok(mut words) = slabs.recv() else { return };
             if failure.stopped() {
                 return;
             }
-            let u = &plan.units[unit];
-            let slab = plan.slab(u.zone, u.array, &piece.pages);
-            if words.bytes().len() < slab.bytes {
+            let (_, bytes) = plan.piece_bytes(&piece);
+            if words.bytes().len() < bytes {
                 // The old one goes first.
                 drop(words);
-                words = Words::new(plan.slab_bytes.max(slab.bytes));
+                words = Words::new(plan.slab_bytes().max(bytes));
             }
-            if failure.check(plan.spans.time("read", || read_slab(plan, unit, &slab, words.bytes_mut()))).is_none() {
+            let read = || plan.read(&piece, &mut words.bytes_mut()[..bytes]);
+            if failure.check(plan.spans().time("read", read)).is_none() {
                 return;
             }
-            if fill.send(Filled { piece, slab, words }).is_err() {
+            if fill.send(Filled { piece, words }).is_err() {
                 return;
             }
         }
     }
 }
 
-/// Some rows of one plane of one component.
-struct Part<'b> {
-    array: usize,
-    step: usize,
-    component: usize,
-    k: usize,
-    j: usize,
-    out: &'b mut [u8],
-}
-
-/// Reads all components' planes of a slab, several at once.
-pub(super) fn read_slab(plan: &Plan<'_>, unit: usize, slab: &Slab, bytes: &mut [u8]) -> Result<(), FieldError> {
-    let u = &plan.units[unit];
-    let size = plan.layout(u).dtype.size();
-    let dims = plan.zones[u.zone].paging.dims;
-    let arrays = &plan.input.arrays[u.zone];
-    let [ni, nj, nk] = slab.size;
-    let mut parts = Vec::new();
-    let (values, behind) = bytes.split_at_mut(slab.values.next_multiple_of(8));
-    if arrays[u.array].rows.by_boxes() {
-        // A page of such a source holds pieces of many rows, which would each decode all of it.
-        arrays[u.array].rows.read_box(u.step, &slab.points, &mut values[..slab.values])?;
-        if let (true, Some(array)) = (slab.iblank, plan.boxes_of(u.zone, u.array).1) {
-            let len = slab.bytes - slab.values.next_multiple_of(8);
-            arrays[array].rows.read_box(plan.iblank_step(u.zone, array, u.step), &slab.points, &mut behind[..len])?;
-        }
-        return Ok(());
-    }
-    // Long planes are cut so that reads can go side by side.
-    let row = ni * size;
-    let rows = (READ_BYTES.max((row * nj).div_ceil(READS)) / row).max(1);
-    for (n, out) in values[..slab.values].chunks_exact_mut(row * nj).enumerate() {
-        for (m, out) in out.chunks_mut(rows * row).enumerate() {
-            let (k, j) = (slab.points[2].start + n % nk, slab.points[1].start + m * rows);
-            parts.push(Part { array: u.array, step: u.step, component: n / nk, k, j, out });
-        }
-    }
-    if let (true, Some(array)) = (slab.iblank, plan.boxes_of(u.zone, u.array).1) {
-        let step = plan.iblank_step(u.zone, array, u.step);
-        let len = slab.bytes - slab.values.next_multiple_of(8);
-        for (n, out) in behind[..len].chunks_exact_mut(ni * nj * 4).enumerate() {
-            let (k, j) = (slab.points[2].start + n, slab.points[1].start);
-            parts.push(Part { array, step, component: 0, k, j, out });
-        }
-    }
-    let one = |p: &mut Part<'_>| -> Result<(), FieldError> {
-        let source = &arrays[p.array].rows;
-        let size = plan.zones[u.zone].arrays[p.array].dtype.size();
-        let (row, whole) = (ni * size, dims[0] * size);
-        let count = p.out.len() / row;
-        if ni == dims[0] {
-            return source.read_rows(p.step, p.component, p.k, p.j..p.j + count, p.out);
-        }
-        // Only some columns: whole rows pass through a small buffer.
-        let most = (READ_BYTES / whole).max(1);
-        let mut buffer = vec![0; most.min(count) * whole];
-        let skip = slab.points[0].start * size;
-        for (n, out) in p.out.chunks_mut(most * row).enumerate() {
-            let buffer = &mut buffer[..out.len() / row * whole];
-            let j = p.j + n * most;
-            source.read_rows(p.step, p.component, p.k, j..j + out.len() / row, buffer)?;
-            for (out, from) in out.chunks_exact_mut(row).zip(buffer.chunks_exact(whole)) {
-                out.copy_from_slice(&from[skip..skip + row]);
-            }
-        }
-        Ok(())
-    };
-    let total: usize = parts.iter().map(|p| p.out.len()).sum();
-    let readers = READS.min(total / READ_BYTES).min(parts.len());
-    if readers <= 1 {
-        return parts.iter_mut().try_for_each(one);
-    }
-    // In the order of the file, whoever is free: the system's read-ahead sees one stream.
-    let parts: Vec<Mutex<_>> = parts.into_iter().map(Mutex::new).collect();
-    let next = AtomicUsize::new(0);
-    let work = || -> Result<(), FieldError> {
-        while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if let Err(e) = one(&mut part.lock().unwrap_or_else(PoisonError::into_inner)) {
-                next.store(usize::MAX / 2, Ordering::Relaxed);
-                return Err(e);
-            }
-        }
-        Ok(())
-    };
-    scope(|threads| {
-        let others: Vec<_> = (1..readers).map(|_| threads.spawn(work)).collect();
-        let mut done = work();
-        for t in others {
-            let result = t.join().unwrap_or_else(|_| Err(FieldError::Usage("a reader stopped".into())));
-            if done.is_ok() {
-                done = result;
-            }
-        }
-        done
-    })
-}
-
-#[allow(clippy::too_many_arguments)] // the ends of all channels that the thread owns
-fn encode_all(
-    plan: &Plan<'_>,
+fn encode_all<J: Job>(
+    plan: &J,
     failure: &Failure,
     filled: Receiver<Filled>,
     return_slab: Sender<Words>,
-    pages: Receiver<Vec<Encoded>>,
+    pages: Receiver<Output>,
     ready: SyncSender<Ready>,
     progress: &mut dyn FnMut(u64) -> bool,
 ) {
     let mut record = Record::default();
     let mut read = 0;
-    while let Ok(Filled { piece, slab, words }) = filled.recv() {
-        let unit = &plan.units[piece.unit];
+    while let Ok(Filled { piece, words }) = filled.recv() {
         if piece.first {
-            let (ranges, boxes) = plan.record_sizes(unit);
-            record = Record {
-                unit: piece.unit as u64,
-                uniform: plan.uniform_of(unit.zone, unit.array).is_some(),
-                ranges: vec![0.0; ranges],
-                boxes: vec![field::boxes::EMPTY; boxes],
-                ..Record::default()
-            };
+            record = plan.begin(piece.unit);
         }
-        let Ok(mut out) = pages.recv() else { break };
-        let done = slab.values as u64;
-        let bytes = words.bytes();
-        let work = Work { plan, unit: piece.unit, pages: piece.pages, slab, bytes };
-        if failure.check(plan.spans.time("encode", || work.run(&mut record, &mut out))).is_none() {
+        let Ok(mut output) = pages.recv() else { break };
+        let (values, bytes) = plan.piece_bytes(&piece);
+        let encode = || plan.encode(&piece, &words.bytes()[..bytes], &mut record, &mut output);
+        if failure.check(plan.spans().time("encode", encode)).is_none() {
             break;
         }
         // Who takes it back may have stopped on an error, which it has noted.
         let _nobody = return_slab.send(words);
         let record = piece.last.then(|| std::mem::take(&mut record));
-        if ready.send(Ready { unit: piece.unit, first: piece.first, pages: out, record }).is_err() {
+        if ready.send(Ready { piece, output, record }).is_err() {
             break;
         }
-        read += done;
+        read += values as u64;
         if !progress(read) {
             failure.set(FieldError::Interrupted);
         }
@@ -287,44 +215,45 @@ fn encode_all(
     }
 }
 
-fn write_all(
-    plan: &Plan<'_>,
+fn write_all<J: Job>(
+    plan: &J,
     disk: &Disk,
     places: &Places<'_>,
     failure: &Failure,
     to_write: Receiver<Ready>,
-    return_pages: Sender<Vec<Encoded>>,
+    return_pages: Sender<Output>,
     close: SyncSender<Closing>,
 ) {
     let mut shard: Option<ShardWriter> = None;
-    while let Ok(Ready { unit, first, pages, record }) = to_write.recv() {
-        let u = &plan.units[unit];
-        let layout = plan.layout(u);
-        if plan.data {
-            if first {
-                let path = places.store.join(layout.shard_path(u.step, u.shard));
-                let Some(new) = failure.check(ShardWriter::new(disk, path, layout, u.shard)) else { return };
+    while let Ok(Ready { piece, output, record }) = to_write.recv() {
+        let of = plan.shard(piece.unit);
+        if let Some((grid, number, path)) = &of {
+            if piece.first {
+                let new = ShardWriter::new(disk, places.store.join(path), grid, *number);
+                let Some(new) = failure.check(new) else { return };
                 shard = Some(new);
             }
-            for part in &pages {
+            for part in &output.pages {
                 let Some(shard) = &mut shard else { return };
-                if failure
-                    .check(plan.spans.time("write", || shard.append(disk, layout, &part.bytes, &part.lens)))
-                    .is_none()
-                {
+                let write = || shard.append(disk, grid, &part.bytes, &part.lens);
+                if failure.check(plan.spans().time("write", write)).is_none() {
                     return;
                 }
             }
         }
+        let aside = &output.aside.bytes()[..output.aside_bytes];
+        if failure.check(plan.keep(disk, &piece, aside)).is_none() {
+            return;
+        }
         // Who takes it back may have stopped on an error, which it has noted.
-        let _nobody = return_pages.send(pages);
+        let _nobody = return_pages.send(output);
         let Some(record) = record else { continue };
-        let finished = match shard.take() {
-            Some(s) => match failure.check(s.finish(disk, layout)) {
+        let finished = match (shard.take(), &of) {
+            (Some(s), Some((grid, _, _))) => match failure.check(s.finish(disk, grid)) {
                 Some(f) => Some(f),
                 None => return,
             },
-            None => None,
+            _ => None,
         };
         if close.send(Closing { shard: finished, record }).is_err() {
             return;
@@ -332,8 +261,8 @@ fn write_all(
     }
 }
 
-fn commit_all(
-    plan: &Plan<'_>,
+fn commit_all<J: Job>(
+    plan: &J,
     disk: &Disk,
     places: &Places<'_>,
     failure: &Failure,
@@ -344,14 +273,18 @@ fn commit_all(
         let Ok(Closing { shard, mut record }) = next else { return };
         if let Some(s) = shard {
             // The record vouches for the shard, so the shard must be on disk first.
-            if failure.check(plan.spans.time("sync", || disk.sync(&s.file, &s.path))).is_none() {
+            if failure.check(plan.spans().time("sync", || disk.sync(&s.file, &s.path))).is_none() {
                 return;
             }
             record.shard_bytes = s.bytes;
             record.index_crc = s.index_crc;
             record.seal = s.seal;
         }
-        let path = places.record(usize::try_from(record.unit).unwrap_or(usize::MAX));
+        let unit = usize::try_from(record.unit).unwrap_or(usize::MAX);
+        if failure.check(plan.settle(disk, unit)).is_none() {
+            return;
+        }
+        let path = places.record(unit);
         if failure.check(record.write(disk, &path)).is_none() {
             return;
         }

@@ -1,7 +1,7 @@
 //! What is to be done: units (one shard each), the pieces that a unit is read in, and the memory for them.
 
 use super::append::Base;
-use super::pipeline::{READS, READ_BYTES};
+use super::slab::{READS, READ_BYTES};
 use super::{uniform, ConvertInput, ConvertOptions, Spans};
 use field::boxes::{cells, Bounds, BLOCK};
 use field::error::FieldError;
@@ -13,13 +13,13 @@ use std::ops::Range;
 use std::path::Path;
 
 /// More memory in one buffer does not make anything faster.
-const MAX_SLAB: usize = 32 << 20;
+pub(super) const MAX_SLAB: usize = 32 << 20;
 /// Buffers of each kind: one is filled while the other is used.
 pub(super) const BUFFERS: usize = 2;
 /// Records that exist at once: one growing, one with the writer, two with the committers, and one as bytes.
-const RECORDS: usize = 5;
+pub(super) const RECORDS: usize = 5;
 /// What a zstd context takes for pages of our sizes at low levels.
-const CONTEXT: usize = 2 << 20;
+pub(super) const CONTEXT: usize = 2 << 20;
 
 /// One shard of one array at one step. The smallest thing that a resumed conversion does not do again.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -206,49 +206,25 @@ impl<'a> Plan<'a> {
         Slab { points, size, values, bytes, iblank }
     }
 
+    /// The slab of a piece.
+    pub fn slab_of(&self, piece: &Piece) -> Slab {
+        let u = &self.units[piece.unit];
+        self.slab(u.zone, u.array, &piece.pages)
+    }
+
     /// The pieces of a unit.
     pub fn pieces(&self, unit: usize) -> Vec<Piece> {
         let u = &self.units[unit];
         let pages = self.layout(u).grid.pages_of(u.shard);
         let mut out = self.split(u.zone, u.array, &pages, self.slab_bytes);
-        let last = out.len().saturating_sub(1);
-        for (n, p) in out.iter_mut().enumerate() {
-            p.unit = unit;
-            p.first = n == 0;
-            p.last = n == last;
-        }
+        number(&mut out, unit);
         out
     }
 
-    /// Cuts pages in pieces whose slabs take at most `most` bytes, but at least one page. Their order is that of
-    /// the pages' slots, whatever `most` is, so the limit does not change the store.
+    /// [`cut`] for slabs of at most `most` bytes.
     pub fn split(&self, zone: usize, array: usize, pages: &[Range<usize>; 3], most: usize) -> Vec<Piece> {
-        let fits = |n: [usize; 3]| {
-            // At the zone's low end, where a slab is never cut short by its high end.
-            self.slab(zone, array, &n.map(|n| 0..n)).bytes <= most
-        };
-        let [ni, nj, nk] = [pages[0].len(), pages[1].len(), pages[2].len()];
-        let largest = |n: usize, fits: &dyn Fn(usize) -> bool| (1..=n).take_while(|&n| fits(n)).last();
-        let step = if let Some(n) = largest(nk, &|n| fits([ni, nj, n])) {
-            [ni, nj, n]
-        } else if let Some(n) = largest(nj, &|n| fits([ni, n, 1])) {
-            [ni, n, 1]
-        } else {
-            [largest(ni, &|n| fits([n, 1, 1])).unwrap_or(1), 1, 1]
-        };
-        let parts = |a: usize| pages[a].clone().step_by(step[a]).map(move |n| n..(n + step[a]).min(pages[a].end));
-        let mut out = Vec::new();
-        for k in parts(2) {
-            for j in parts(1) {
-                out.extend(parts(0).map(|i| Piece {
-                    unit: 0,
-                    pages: [i, j.clone(), k.clone()],
-                    first: false,
-                    last: false,
-                }));
-            }
-        }
-        out
+        // At the zone's low end, where a slab is never cut short by its high end.
+        cut(pages, |n| self.slab(zone, array, &n.map(|n| 0..n)).bytes <= most)
     }
 
     /// Bytes that a piece's pages may take when encoded.
@@ -366,5 +342,42 @@ impl<'a> Plan<'a> {
     /// The step of iblank that belongs to a step of the coordinates.
     pub fn iblank_step(&self, zone: usize, iblank: usize, step: usize) -> usize {
         step.min(self.zones[zone].arrays[iblank].steps - 1)
+    }
+}
+
+/// Cuts pages in pieces of as many pages along i, j, k as `fits` allows, but at least one. Their order is that of the pages' slots,
+/// however large they are, so the limit does not change the store.
+pub(super) fn cut(pages: &[Range<usize>; 3], fits: impl Fn([usize; 3]) -> bool) -> Vec<Piece> {
+    let [ni, nj, nk] = [pages[0].len(), pages[1].len(), pages[2].len()];
+    let largest = |n: usize, fits: &dyn Fn(usize) -> bool| (1..=n).take_while(|&n| fits(n)).last();
+    let step = if let Some(n) = largest(nk, &|n| fits([ni, nj, n])) {
+        [ni, nj, n]
+    } else if let Some(n) = largest(nj, &|n| fits([ni, n, 1])) {
+        [ni, n, 1]
+    } else {
+        [largest(ni, &|n| fits([n, 1, 1])).unwrap_or(1), 1, 1]
+    };
+    let parts = |a: usize| pages[a].clone().step_by(step[a]).map(move |n| n..(n + step[a]).min(pages[a].end));
+    let mut out = Vec::new();
+    for k in parts(2) {
+        for j in parts(1) {
+            out.extend(parts(0).map(|i| Piece {
+                unit: 0,
+                pages: [i, j.clone(), k.clone()],
+                first: false,
+                last: false,
+            }));
+        }
+    }
+    out
+}
+
+/// Makes the pieces those of a unit.
+pub(super) fn number(pieces: &mut [Piece], unit: usize) {
+    let last = pieces.len().saturating_sub(1);
+    for (n, p) in pieces.iter_mut().enumerate() {
+        p.unit = unit;
+        p.first = n == 0;
+        p.last = n == last;
     }
 }

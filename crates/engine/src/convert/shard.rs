@@ -3,7 +3,7 @@
 use super::disk::Disk;
 use field::error::FieldError;
 use field::store::codec::CRC_BYTES;
-use field::store::layout::{ArrayLayout, ABSENT, ENTRY_BYTES};
+use field::store::layout::{ShardGrid, ABSENT, ENTRY_BYTES};
 use std::fs::File;
 use std::path::PathBuf;
 
@@ -26,11 +26,11 @@ pub(super) struct ShardWriter {
 
 impl ShardWriter {
     /// Creates the file.
-    pub fn new(disk: &Disk, path: PathBuf, layout: &ArrayLayout, shard: u64) -> Result<Self, FieldError> {
+    pub fn new(disk: &Disk, path: PathBuf, grid: &ShardGrid, shard: u64) -> Result<Self, FieldError> {
         let file = disk.create(&path)?;
-        let at = layout.grid.index_bytes() as u64;
-        let index = Vec::with_capacity(layout.grid.index_bytes());
-        Ok(Self { path, file, shard, slots: layout.grid.slots(), at, slot: 0, pushed: at, index, seal: 0 })
+        let at = grid.index_bytes() as u64;
+        let index = Vec::with_capacity(grid.index_bytes());
+        Ok(Self { path, file, shard, slots: grid.slots(), at, slot: 0, pushed: at, index, seal: 0 })
     }
 
     fn entry(&mut self, offset: u64, len: u64) {
@@ -40,14 +40,14 @@ impl ShardWriter {
     }
 
     /// Appends encoded pages of the lengths `lens`.
-    pub fn append(&mut self, disk: &Disk, layout: &ArrayLayout, bytes: &[u8], lens: &[u32]) -> Result<(), FieldError> {
+    pub fn append(&mut self, disk: &Disk, grid: &ShardGrid, bytes: &[u8], lens: &[u32]) -> Result<(), FieldError> {
         disk.write_at(&self.file, &self.path, bytes, self.at)?;
         let mut end = 0;
         for &len in lens {
             end += len as usize;
             let crc = end.checked_sub(CRC_BYTES).and_then(|from| bytes.get(from..end)).unwrap_or_default();
             self.seal = crc32c::crc32c_append(self.seal, crc);
-            self.skip(layout);
+            self.skip(grid);
             self.entry(self.at, u64::from(len));
             self.at += u64::from(len);
         }
@@ -59,15 +59,15 @@ impl ShardWriter {
     }
 
     /// Passes over slots beyond the zone's end.
-    fn skip(&mut self, layout: &ArrayLayout) {
-        while self.slot < self.slots && layout.grid.page_at(self.shard, self.slot).is_none() {
+    fn skip(&mut self, grid: &ShardGrid) {
+        while self.slot < self.slots && grid.page_at(self.shard, self.slot).is_none() {
             self.entry(ABSENT, ABSENT);
         }
     }
 
     /// Writes the index. Answers the file, its path and length, and the index's checksum.
-    pub fn finish(mut self, disk: &Disk, layout: &ArrayLayout) -> Result<Finished, FieldError> {
-        self.skip(layout);
+    pub fn finish(mut self, disk: &Disk, grid: &ShardGrid) -> Result<Finished, FieldError> {
+        self.skip(grid);
         if self.index.len() != self.slots * ENTRY_BYTES {
             return Err(FieldError::format(self.path, format!("{} of {} pages were written", self.slot, self.slots)));
         }

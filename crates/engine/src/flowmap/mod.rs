@@ -517,8 +517,9 @@ fn arrays(session: &Session, spec: &FlowMapSpec, march: &March, both: bool) -> V
         all.push((Some(*quantity), VolumeArray { name: named(name), components, size: 8, attributes }));
     }
     let mut about = about("why the particle ended", "1".into());
-    about["flag_values"] = Reason::ALL.iter().map(|r| r.code()).collect::<Vec<_>>().into();
-    about["flag_meanings"] = Reason::ALL.iter().map(|r| r.name()).collect::<Vec<_>>().join(" ").into();
+    let of_particles = || Reason::ALL.iter().filter(|r| **r != Reason::Closed);
+    about["flag_values"] = of_particles().map(|r| r.code()).collect::<Vec<_>>().into();
+    about["flag_meanings"] = of_particles().map(|r| r.name()).collect::<Vec<_>>().join(" ").into();
     all.push((None, VolumeArray { name: named("status"), components: 1, size: 1, attributes: about }));
     all
 }

@@ -1,6 +1,6 @@
 //! Many arrays of one file written at once: each has its place in the file and a small buffer.
 
-use super::{OutputError, OutputFile};
+use super::{NewFile, OutputError, OutputFile};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,16 @@ pub(crate) struct ColumnWriter {
 
 impl ColumnWriter {
     pub(crate) fn new(output: &OutputFile, buffer_bytes: usize) -> Self {
-        let (file, path) = (Arc::clone(output.file()), output.path().to_path_buf());
+        Self::of(output.file(), output.path(), buffer_bytes)
+    }
+
+    /// As [`Self::new`], for a file of no format that [`OutputFile`] knows.
+    pub(crate) fn on(output: &NewFile, buffer_bytes: usize) -> Self {
+        Self::of(output.file(), output.path(), buffer_bytes)
+    }
+
+    fn of(file: &Arc<File>, path: &Path, buffer_bytes: usize) -> Self {
+        let (file, path) = (Arc::clone(file), path.to_path_buf());
         Self { file, path, columns: Vec::new(), buffer_bytes: buffer_bytes.max(64) }
     }
 

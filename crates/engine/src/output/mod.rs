@@ -1,4 +1,4 @@
-//! What a run leaves behind: lines and surfaces in files, and lines read back from files.
+//! What a run leaves behind: lines, surfaces and meshes in files, and lines read back from files.
 //!
 //! # Theory
 //! Tasks finish in any order, results are wanted in seed order, and together they can be larger than memory. So finished
@@ -12,7 +12,7 @@
 //! [`OutputFile::create`] before the run (so that a bad path or a full directory shows at once), [`LineSpool::new`],
 //! [`LineSpool::add`] for each line, [`LineSpool::write`] at the end. An output file appears under its name only when it is
 //! whole and on disk. [`LineFile`] reads `.vtp` and `.npz` lines back in bounded chunks. [`SurfaceWriter`] takes rows of grid
-//! points.
+//! points, [`MeshWriter`] pieces of triangle meshes.
 //!
 //! ```
 //! use engine::output::{Budget, FinishedLine, LineFile, LineLayout, LineSpool, Moments, OutputFile, Provenance, Reason};
@@ -55,11 +55,13 @@ pub(crate) mod frames;
 mod gather;
 mod index;
 mod log;
+mod mesh;
 mod moments;
 pub(crate) mod npy;
 mod npz;
 pub(crate) mod number;
 pub(crate) mod parquet;
+mod raster;
 pub(crate) mod read;
 mod reason;
 mod spool;
@@ -78,7 +80,9 @@ mod tests;
 pub use arrays::{LineArrays, LineColumn};
 pub use error::OutputError;
 pub use log::{ByteLog, Held};
+pub use mesh::{MeshLayout, MeshPiece, MeshPoints, MeshStats, MeshWriter};
 pub use moments::Moments;
+pub use raster::{RasterLayout, RasterWriter};
 pub use read::{fuzz_lines, LineArrayInfo, LineArrayOn, LineChunk, LineFile, ReadError};
 pub use reason::Reason;
 pub use spool::{FinishedLine, LineLayout, LineSpool, SpoolOptions, SpoolStats};

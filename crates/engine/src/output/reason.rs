@@ -1,7 +1,7 @@
 //! Why a line ended.
 
 /// Why a line ended, as the outputs name it. Codes 0 to 7, 10 and 11 are those of the tracer; 8 and 9 are no end of a line but the want of
-/// one.
+/// one; 12 is of lines that are extracted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reason {
@@ -29,11 +29,13 @@ pub enum Reason {
     Points = 10,
     /// The condition that it was to stop at holds where it is.
     Stopped = 11,
+    /// It comes back to where it began.
+    Closed = 12,
 }
 
 impl Reason {
     /// Every reason, by code.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Length,
         Self::Steps,
         Self::Time,
@@ -46,6 +48,7 @@ impl Reason {
         Self::Unfinished,
         Self::Points,
         Self::Stopped,
+        Self::Closed,
     ];
 
     /// Characters of the longest name (`unfinished`); the width of the string arrays.
@@ -66,6 +69,7 @@ impl Reason {
             Self::Unfinished => "unfinished",
             Self::Points => "points",
             Self::Stopped => "stopped",
+            Self::Closed => "closed",
         }
     }
 
@@ -91,6 +95,6 @@ mod tests {
             assert_eq!(Reason::from_code(code as u8), Some(*reason));
             assert!(reason.name().len() <= Reason::WIDTH);
         }
-        assert_eq!(Reason::from_code(12), None);
+        assert_eq!(Reason::from_code(13), None);
     }
 }

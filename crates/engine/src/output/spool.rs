@@ -335,6 +335,12 @@ impl LineSpool {
                 frames::write(self, output, provenance, partial, watch)?;
                 return Ok(self.stats());
             }
+            OutputFormat::Ply | OutputFormat::Glb => {
+                return Err(OutputError::Target {
+                    path: output.path().to_path_buf(),
+                    reason: "lines are written as .vtp, .npz, .parquet, .pvd or .csv".into(),
+                })
+            }
         }
         output.commit()?;
         Ok(self.stats())

@@ -125,7 +125,7 @@ impl SurfaceWriter {
         let (plan, quads) = match output.format() {
             OutputFormat::Vtp => plan_vtp(&layout, &names, &provenance, n, most_quads, &mut columns)?,
             OutputFormat::Npz => plan_npz(&layout, &names, n, most_quads, &mut columns),
-            OutputFormat::Csv | OutputFormat::Parquet | OutputFormat::Pvd => {
+            OutputFormat::Csv | OutputFormat::Parquet | OutputFormat::Pvd | OutputFormat::Ply | OutputFormat::Glb => {
                 return Err(OutputError::Target {
                     path: output.path().to_path_buf(),
                     reason: "a surface is written as .vtp or .npz".into(),

@@ -23,15 +23,19 @@ pub enum OutputFormat {
     Parquet,
     /// ParaView's list of files, one a time, which lie in a folder beside it.
     Pvd,
+    /// Stanford's polygons.
+    Ply,
+    /// glTF 2.0 in one file.
+    Glb,
 }
 
 impl OutputFormat {
-    /// The format of a path, from its extension.
+    /// The format of lines or rows in a path, from its extension.
     ///
     /// # Errors
     /// [`OutputError::Target`] for any other extension.
     pub fn of(path: &Path) -> Result<Self, OutputError> {
-        let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
+        let extension = extension(path);
         match extension.as_deref() {
             Some("npz") => Ok(Self::Npz),
             Some("vtp") => Ok(Self::Vtp),
@@ -44,6 +48,33 @@ impl OutputFormat {
             }),
         }
     }
+
+    /// The format of a triangle mesh in a path, from its extension.
+    ///
+    /// # Errors
+    /// [`OutputError::Target`] for any other extension.
+    pub fn of_mesh(path: &Path) -> Result<Self, OutputError> {
+        match extension(path).as_deref() {
+            Some("vtp") => Ok(Self::Vtp),
+            Some("ply") => Ok(Self::Ply),
+            Some("glb") => Ok(Self::Glb),
+            Some("npz") => Ok(Self::Npz),
+            _ => Err(OutputError::Target {
+                path: path.to_path_buf(),
+                reason: "the name must end in .vtp, .ply, .glb or .npz".into(),
+            }),
+        }
+    }
+
+    /// True when triangle meshes can be written in it.
+    pub fn has_meshes(self) -> bool {
+        matches!(self, Self::Vtp | Self::Ply | Self::Glb | Self::Npz)
+    }
+}
+
+/// What a name ends in, in small letters.
+fn extension(path: &Path) -> Option<String> {
+    path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase)
 }
 
 /// A file in the making, of a result or a picture. Dropped before [`NewFile::commit`], it leaves nothing.
@@ -153,6 +184,15 @@ impl OutputFile {
             _ => None,
         };
         Ok(Self { new, format, folder })
+    }
+
+    /// As [`OutputFile::create`], for a triangle mesh: the formats are those of [`OutputFormat::of_mesh`].
+    ///
+    /// # Errors
+    /// As [`OutputFile::create`].
+    pub fn create_mesh(path: &Path) -> Result<Self, OutputError> {
+        let format = OutputFormat::of_mesh(path)?;
+        Ok(Self { new: NewFile::create(path)?, format, folder: None })
     }
 
     /// The folder for the files of a list, once.

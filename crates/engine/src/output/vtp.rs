@@ -7,6 +7,7 @@
 use super::columns::ColumnWriter;
 use super::spool::Lines;
 use super::{FieldSpec, FieldType, LineSpool, OutputError, OutputFile, Provenance};
+use std::borrow::Cow;
 // Into strings, which take everything: what `write!` answers is always Ok.
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -193,12 +194,18 @@ impl FieldData {
         text_bytes: usize,
         partial: bool,
     ) -> Result<(), OutputError> {
-        for (name, _, block, bytes) in &self.arrays {
-            let flag = i32::from(partial).to_le_bytes();
-            let bytes = if name == PARTIAL { &flag[..] } else { bytes };
-            columns.put_at(blocks.data_at(*block, text_bytes), bytes)?;
+        for ((_, _, block, _), bytes) in self.arrays.iter().zip(self.bytes(partial)) {
+            columns.put_at(blocks.data_at(*block, text_bytes), &bytes)?;
         }
         Ok(())
+    }
+
+    /// What the blocks of the arrays hold, in their order.
+    pub(crate) fn bytes(&self, partial: bool) -> impl Iterator<Item = Cow<'_, [u8]>> {
+        self.arrays.iter().map(move |(name, _, _, bytes)| match name.as_str() {
+            PARTIAL => Cow::Owned(i32::from(partial).to_le_bytes().to_vec()),
+            _ => Cow::Borrowed(&bytes[..]),
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Bands: how many, who draws which, and in what order they are handed over.
 
-use super::{Budget, PictureError, Report};
+use super::{hazy, Budget, PictureError, Report, Subject};
 use kernels::draw::{Aabb, Canvas, Chunk, Counts, Geometry, GeometryError, Layer, Setting, Stage, StageError, Wanted};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,11 +24,14 @@ const TELL_EVERY: Duration = Duration::from_millis(100);
 /// Share of the work that the survey counts for in progress.
 const SURVEY_SHARE: f32 = 0.15;
 
+/// Share of the memory for a picture that goes to its buffers where volumes are drawn: the rest is for their pages.
+const HAZY_SHARE: u64 = 4;
+
 /// How a picture is cut.
-struct Plan {
-    rows: u32,
+pub(super) struct Plan {
+    pub(super) rows: u32,
     bands: u32,
-    workers: u32,
+    pub(super) workers: u32,
     bytes: u64,
 }
 
@@ -48,7 +51,11 @@ fn plan(stage: &Stage<'_>, budget: u64, reserved: u64, workers: usize) -> Result
     if needed(1, workers) > budget {
         return Err(PictureError::TooSmall { width, height, needed: needed(1, 1), budget });
     }
-    let wanted = height.div_ceil(workers * BANDS_A_WORKER).max(LEAST_ROWS).min(height);
+    let hazy = stage.haze().is_some();
+    let budget = if hazy { (budget / HAZY_SHARE).max(needed(1, workers)) } else { budget };
+    // Each band of volumes passes through the same pages as the next: as few as can be.
+    let bands = if hazy { 1 } else { BANDS_A_WORKER };
+    let wanted = height.div_ceil(workers * bands).max(LEAST_ROWS).min(height);
     let (mut low, mut high) = (1, wanted);
     while low < high {
         let middle = high - (high - low) / 2;
@@ -81,7 +88,7 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 
 pub(super) fn render_rows(
     setting: Setting,
-    layers: Vec<Layer<'_>>,
+    subject: Subject<'_>,
     budget: Budget<'_>,
     reserved: u64,
     workers: usize,
@@ -89,13 +96,17 @@ pub(super) fn render_rows(
     sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
 ) -> Result<Report, PictureError> {
     let stop = AtomicBool::new(false);
+    let Subject { layers, haze } = subject;
     let held: Vec<_> = layers.iter().map(|l| Stoppable { inner: l.geometry, stop: &stop }).collect();
     let layers = layers.into_iter().zip(&held).map(|(l, geometry)| Layer { geometry, ..l }).collect();
-    let mut stage = Stage::new(setting, layers)?;
+    let mut stage = Stage::with_haze(setting, layers, haze)?;
     let plan = plan(&stage, budget.bytes, reserved, workers)?;
     let _guard = (budget.charge)(plan.bytes).map_err(PictureError::Refused)?;
     let counts = survey(&mut stage, plan.workers, &stop, progress)?;
-    draw(&stage, &plan, &stop, progress, sink)?;
+    match stage.haze() {
+        Some(_) => hazy::draw(&stage, &plan, &mut |share| progress(SURVEY_SHARE + (1.0 - SURVEY_SHARE) * share), sink)?,
+        None => draw(&stage, &plan, &stop, progress, sink)?,
+    }
     Ok(Report { counts, bands: plan.bands, band_rows: plan.rows, charged_bytes: plan.bytes, workers: plan.workers })
 }
 

@@ -16,17 +16,18 @@
 
 mod arrays;
 mod bands;
-mod png_rows;
+mod hazy;
+pub(crate) mod png_rows;
 pub(crate) use bands::{interruptible, Stoppable};
 #[cfg(test)]
 mod tests;
 
 pub use arrays::{ArrayError, LineSet, PointSet, SurfaceGrid, TriangleSet};
 pub use kernels::draw::{
-    bounds_of, fit_layers, pixel_scale, ticks, Aabb, Axes, Background, Camera, CameraError, Chunk, Colour, ColourMap,
-    ColourMapError, Counts, Effects, Finish, Fit, Frame, Furniture, Geometry, GeometryError, Layer, Lens, Mesh, Note,
-    Place, Polyline, Positions, QuadGrid, Radius, Samples, ScalarBar, Setting, Spheres, Stage, StageError, Style, View,
-    Wanted, MOST_PIXELS_A_SIDE,
+    bounds_of, fit_all, fit_layers, pixel_scale, ticks, Aabb, Axes, Background, Camera, CameraError, Chunk, Colour,
+    ColourMap, ColourMapError, Counts, Depths, Effects, Finish, Fit, Frame, Furniture, Geometry, GeometryError, Haze,
+    HazeRows, Layer, Lens, Light, Lighting, Mesh, Note, Place, Polyline, Positions, QuadGrid, Radius, Samples,
+    ScalarBar, ScaleBar, Setting, Spheres, Stage, StageError, Style, View, Wanted, MOST_PIXELS_A_SIDE,
 };
 
 use std::any::Any;
@@ -51,6 +52,21 @@ impl Budget<'_> {
     /// So many bytes, charged to nobody; for tests and small programs.
     pub fn uncharged(bytes: u64) -> Budget<'static> {
         Budget { bytes, charge: &|_| Ok(Box::new(())) }
+    }
+}
+
+/// What is drawn: geometry, and volumes between it.
+#[derive(Clone, Default)]
+pub struct Subject<'a> {
+    /// Geometry with its looks.
+    pub layers: Vec<Layer<'a>>,
+    /// Volumes.
+    pub haze: Option<&'a dyn Haze>,
+}
+
+impl<'a> From<Vec<Layer<'a>>> for Subject<'a> {
+    fn from(layers: Vec<Layer<'a>>) -> Self {
+        Self { layers, haze: None }
     }
 }
 
@@ -118,6 +134,7 @@ pub enum PictureError {
 ///     camera: Camera::fit(&bounds, &View::of(&bounds), &furniture.frame([160, 120])),
 ///     background: Background::default(),
 ///     effects: Effects::default(),
+///     lighting: Lighting::default(),
 ///     samples: Samples::Eight,
 ///     furniture,
 /// };
@@ -127,24 +144,24 @@ pub enum PictureError {
 /// assert_eq!(report.counts.segments, 1);
 /// assert!(png.starts_with(b"\x89PNG"));
 /// ```
-pub fn render(
+pub fn render<'a>(
     setting: Setting,
-    layers: Vec<Layer<'_>>,
+    subject: impl Into<Subject<'a>>,
     budget: Budget<'_>,
     workers: usize,
     progress: &mut dyn FnMut(f32) -> bool,
     out: impl Write,
 ) -> Result<Report, PictureError> {
-    render_with_text(setting, layers, budget, workers, progress, &[], out)
+    render_with_text(setting, subject, budget, workers, progress, &[], out)
 }
 
 /// As [`render`], with text (key, value) in the file beside the picture.
 ///
 /// # Errors
 /// As [`render`].
-pub fn render_with_text(
+pub fn render_with_text<'a>(
     setting: Setting,
-    layers: Vec<Layer<'_>>,
+    subject: impl Into<Subject<'a>>,
     budget: Budget<'_>,
     workers: usize,
     progress: &mut dyn FnMut(f32) -> bool,
@@ -158,8 +175,9 @@ pub fn render_with_text(
     }
     let mut png = png_rows::begin(out, size, text)?;
     let mut stream = png.stream_writer_with_size(png_rows::CHUNK_BYTES).map_err(png_rows::plain)?;
-    let report =
-        bands::render_rows(setting, layers, budget, reserved, workers, progress, &mut |rows| stream.write_all(rows))?;
+    let report = bands::render_rows(setting, subject.into(), budget, reserved, workers, progress, &mut |rows| {
+        stream.write_all(rows)
+    })?;
     stream.finish().map_err(png_rows::plain)?;
     Ok(report)
 }
@@ -168,13 +186,13 @@ pub fn render_with_text(
 ///
 /// # Errors
 /// [`PictureError`], and whatever `sink` answers as [`PictureError::Write`].
-pub fn render_rows(
+pub fn render_rows<'a>(
     setting: Setting,
-    layers: Vec<Layer<'_>>,
+    subject: impl Into<Subject<'a>>,
     budget: Budget<'_>,
     workers: usize,
     progress: &mut dyn FnMut(f32) -> bool,
     sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
 ) -> Result<Report, PictureError> {
-    bands::render_rows(setting, layers, budget, 0, workers, progress, sink)
+    bands::render_rows(setting, subject.into(), budget, 0, workers, progress, sink)
 }

@@ -6,18 +6,28 @@ use std::io::{self, Write};
 const DEFLATE_BYTES: u64 = 1 << 20;
 
 /// Bytes of compressed data that are written at a time.
-pub(super) const CHUNK_BYTES: usize = 1 << 16;
+pub(crate) const CHUNK_BYTES: usize = 1 << 16;
 
 /// Bytes that the encoder of a picture takes: the compressor and a few rows for the filters.
-pub(super) fn bytes(width: u32) -> u64 {
+pub(crate) fn bytes(width: u32) -> u64 {
     DEFLATE_BYTES + u64::from(width) * 3 * 8
 }
 
 /// Writes the head of a PNG of `size` pixels, 8 bits a channel, sRGB, with `text` (key, value) in it.
 pub(super) fn begin<W: Write>(out: W, size: [u32; 2], text: &[(&str, String)]) -> io::Result<png::Writer<W>> {
+    begin_as(out, size, (png::ColorType::Rgb, png::BitDepth::Eight), text)
+}
+
+/// As [`begin`], with other channels.
+pub(crate) fn begin_as<W: Write>(
+    out: W,
+    size: [u32; 2],
+    (colour, depth): (png::ColorType, png::BitDepth),
+    text: &[(&str, String)],
+) -> io::Result<png::Writer<W>> {
     let mut encoder = png::Encoder::new(out, size[0], size[1]);
-    encoder.set_color(png::ColorType::Rgb);
-    encoder.set_depth(png::BitDepth::Eight);
+    encoder.set_color(colour);
+    encoder.set_depth(depth);
     encoder.set_source_srgb(png::SrgbRenderingIntent::Perceptual);
     encoder.set_compression(png::Compression::Fast);
     for (key, value) in text {
@@ -27,7 +37,7 @@ pub(super) fn begin<W: Write>(out: W, size: [u32; 2], text: &[(&str, String)]) -
 }
 
 /// The error of the writer itself, where it is one: the encoder's own wrapping loses its kind.
-pub(super) fn plain(error: png::EncodingError) -> io::Error {
+pub(crate) fn plain(error: png::EncodingError) -> io::Error {
     match error {
         png::EncodingError::IoError(error) => error,
         other => io::Error::other(other),

@@ -19,7 +19,7 @@ fn wall() -> SurfaceGrid {
 fn setting(size: [u32; 2], layers: &[Layer<'_>]) -> Setting {
     let map = ColourMap::new(vec![[0, 0, 90], [0, 200, 90], [255, 255, 0]], [0.0, 600.0]).unwrap();
     let bars = vec![ScalarBar { title: "t".into(), unit: "s".into(), map }];
-    let furniture = Furniture { bars, axes: Some(Axes::default()), notes: vec![], text_scale: 1.0 };
+    let furniture = Furniture { bars, axes: Some(Axes::default()), notes: vec![], scale: None, text_scale: 1.0 };
     let view = View::of(&bounds_of(layers));
     let camera = fit_layers(layers, &view, &furniture.frame(size)).unwrap();
     Setting {
@@ -27,6 +27,7 @@ fn setting(size: [u32; 2], layers: &[Layer<'_>]) -> Setting {
         camera,
         background: Background::default(),
         effects: Effects::default(),
+        lighting: Lighting::default(),
         samples: Samples::Eight,
         furniture,
     }
@@ -211,6 +212,7 @@ fn it_stops_soon_however_much_there_is_to_read() {
         camera,
         background: Background::default(),
         effects: Effects::default(),
+        lighting: Lighting::default(),
         samples: Samples::Eight,
         furniture: Furniture::default(),
     };

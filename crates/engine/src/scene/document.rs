@@ -3,6 +3,8 @@
 //! A key that nobody knows is an error that names it, at every level: a misspelt one would otherwise draw something else in
 //! silence. A key that is null is as good as absent.
 
+use super::objects::{object, LinesFrom, Object};
+use crate::picture::{Light, Lighting};
 use field::error::FieldError;
 use field::file::Digest;
 use serde::de::DeserializeOwned;
@@ -40,6 +42,12 @@ pub struct Document {
     pub title: Option<String>,
     /// Whether the time is written into the picture; `None`: where there are several time steps.
     pub time: Option<bool>,
+    /// What lights it.
+    pub lighting: Lighting,
+    /// Whether a rule is drawn; `None`: where it holds for the whole picture, in parallel views.
+    pub scale_bar: Option<bool>,
+    /// Key frames of the camera, in the order of their pictures; none: it stands still, and each picture is of a time step.
+    pub path: Vec<KeySpec>,
     /// Pictures of the same objects, each with its own file; none: one picture.
     pub views: Vec<ViewSpec>,
     /// Pictures of many time steps.
@@ -134,58 +142,6 @@ impl Frames {
     }
 }
 
-/// One thing that is drawn.
-#[derive(Clone, Debug)]
-pub enum Object {
-    /// Lines as tubes.
-    Lines {
-        /// Where they come from.
-        from: LinesFrom,
-        /// Colour.
-        paint: Paint,
-        /// Radius in units of length; `None`: from the picture.
-        radius: Option<f64>,
-        /// Of pathlines, so much time before the picture's is drawn; `None`: all.
-        tail: Option<f64>,
-    },
-    /// Grid surfaces.
-    Surface {
-        /// `{"zone", "axis", "index"}`, or `None` for every wall.
-        face: Option<Value>,
-        /// Colour.
-        paint: Paint,
-        /// Whether the grid's lines are drawn on it.
-        mesh: bool,
-    },
-    /// The edges of zones.
-    Outline {
-        /// Name of the zone; `None`: all.
-        zone: Option<String>,
-        /// Colour.
-        rgb: Rgb,
-        /// Pixels.
-        width: f32,
-    },
-}
-
-/// Where lines come from.
-#[derive(Clone, Debug)]
-pub enum LinesFrom {
-    /// A `.vtp` or `.npz` file.
-    File(PathBuf),
-    /// Options of a trace, to be read by the caller's own reader.
-    Trace(Value),
-}
-
-/// Colour of an object: by a map, or one colour.
-#[derive(Clone, Debug)]
-pub struct Paint {
-    /// Name of a map; wins over `rgb`.
-    pub map: Option<String>,
-    /// One colour.
-    pub rgb: Rgb,
-}
-
 /// How values become colours.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -224,6 +180,19 @@ pub struct CameraSpec {
     pub projection: Option<Projection>,
 }
 
+/// Where the camera is at one picture of many.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeySpec {
+    /// The picture, counted from 0.
+    pub frame: usize,
+    /// The time step that it shows; `None`: the scene's.
+    #[serde(default)]
+    pub step: Option<usize>,
+    /// What it does not say is as for the whole scene.
+    pub camera: CameraSpec,
+}
+
 /// How depth turns into a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -253,8 +222,27 @@ struct RawScene {
     axes: Option<bool>,
     title: Option<String>,
     time: Option<bool>,
+    lighting: Option<RawLighting>,
+    scale_bar: Option<bool>,
+    path: Option<Vec<KeySpec>>,
     views: Option<Vec<ViewSpec>>,
     film: Option<FilmSpec>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawLighting {
+    ambient: [f32; 3],
+    lights: Vec<RawLight>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawLight {
+    direction: [f64; 3],
+    /// Linear colour times intensity.
+    colour: [f32; 3],
+    with_camera: bool,
 }
 
 #[derive(Deserialize)]
@@ -264,45 +252,11 @@ struct RawBackground {
     bottom: Rgb,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawLines {
-    file: Option<PathBuf>,
-    trace: Option<Value>,
-    map: Option<String>,
-    rgb: Option<Rgb>,
-    radius: Option<f64>,
-    tail: Option<f64>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawSurface {
-    walls: Option<bool>,
-    zone: Option<String>,
-    axis: Option<String>,
-    index: Option<u64>,
-    map: Option<String>,
-    rgb: Option<Rgb>,
-    mesh: Option<bool>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawOutline {
-    zone: Option<String>,
-    rgb: Option<Rgb>,
-    width: Option<f32>,
-}
-
-/// Colour of what says none.
-const PLAIN: Rgb = [196, 202, 212];
-
-fn usage(message: impl Into<String>) -> FieldError {
+pub(super) fn usage(message: impl Into<String>) -> FieldError {
     FieldError::Usage(message.into())
 }
 
-fn read<T: DeserializeOwned>(value: Value, place: &str) -> Result<T, FieldError> {
+pub(super) fn read<T: DeserializeOwned>(value: Value, place: &str) -> Result<T, FieldError> {
     serde_json::from_value(value).map_err(|e| usage(format!("{place}: {e}")))
 }
 
@@ -332,10 +286,7 @@ impl Document {
         });
         let maps = maps.collect::<Result<Vec<_>, FieldError>>()?;
         let bars = raw.bars.unwrap_or_default();
-        let painted = objects.iter().filter_map(|o| match o {
-            Object::Lines { paint, .. } | Object::Surface { paint, .. } => paint.map.as_ref(),
-            Object::Outline { .. } => None,
-        });
+        let painted = objects.iter().filter_map(|o| o.paint().and_then(|p| p.map.as_ref()));
         for name in painted.chain(&bars) {
             if !maps.iter().any(|(known, _)| known == name) {
                 return Err(FieldError::Unknown {
@@ -373,6 +324,25 @@ impl Document {
         if raw.film.as_ref().and_then(|f| f.fps).is_some_and(|f| !(f > 0.0 && f.is_finite())) {
             return Err(usage("scene: film: 'fps' must be a positive number"));
         }
+        let path = raw.path.unwrap_or_default();
+        for (n, key) in path.iter().enumerate() {
+            check_camera(&key.camera).map_err(|e| usage(format!("{e} (path[{n}])")))?;
+            if n > 0 && path[n - 1].frame >= key.frame {
+                return Err(usage(format!(
+                    "scene: path[{n}]: picture {} comes after picture {}; name key frames in rising order",
+                    key.frame,
+                    path[n - 1].frame
+                )));
+            }
+        }
+        let lighting = raw.lighting.map_or(Lighting::Standard, |l| Lighting::Given {
+            ambient: l.ambient,
+            lights: l
+                .lights
+                .into_iter()
+                .map(|l| Light { direction: l.direction, colour: l.colour, with_camera: l.with_camera })
+                .collect(),
+        });
         let b = raw.background.unwrap_or(RawBackground { top: [32, 36, 44], bottom: [11, 13, 17] });
         Ok(Self {
             source: raw.source,
@@ -387,6 +357,9 @@ impl Document {
             axes: raw.axes.unwrap_or(true),
             title: raw.title.filter(|t| !t.is_empty()),
             time: raw.time,
+            lighting,
+            scale_bar: raw.scale_bar,
+            path,
             views,
             film: raw.film,
             content,
@@ -397,58 +370,6 @@ impl Document {
     /// A map by name; every name that a parsed scene uses is there.
     pub fn map(&self, name: &str) -> Option<&MapSpec> {
         self.maps.iter().find(|(n, _)| n == name).map(|(_, m)| m)
-    }
-}
-
-fn object(mut fields: Map<String, Value>, place: &str) -> Result<Object, FieldError> {
-    let kind = fields.remove("kind");
-    let rest = Value::Object(fields);
-    match kind.as_ref().and_then(Value::as_str) {
-        Some("lines") => {
-            let raw: RawLines = read(rest, place)?;
-            let from = match (raw.file, raw.trace) {
-                (Some(f), None) => LinesFrom::File(f),
-                (None, Some(t)) => LinesFrom::Trace(t),
-                _ => {
-                    return Err(usage(format!(
-                        "{place}: lines come from a 'file' or from a 'trace': give one of the two"
-                    )))
-                }
-            };
-            for (name, v) in [("radius", raw.radius), ("tail", raw.tail)] {
-                if v.is_some_and(|v| !(v > 0.0 && v.is_finite())) {
-                    return Err(usage(format!("{place}: '{name}' must be a positive number")));
-                }
-            }
-            let paint = Paint { map: raw.map, rgb: raw.rgb.unwrap_or(PLAIN) };
-            Ok(Object::Lines { from, paint, radius: raw.radius, tail: raw.tail })
-        }
-        Some("surface") => {
-            let raw: RawSurface = read(rest, place)?;
-            let face = match (raw.walls.unwrap_or(false), raw.zone) {
-                (true, None) if raw.axis.is_none() && raw.index.is_none() => None,
-                (false, Some(zone)) => Some(serde_json::json!({"zone": zone, "axis": raw.axis, "index": raw.index})),
-                _ => {
-                    return Err(usage(format!(
-                        "{place}: a surface is either 'walls' or a 'zone' with 'axis' and 'index'"
-                    )))
-                }
-            };
-            Ok(Object::Surface {
-                face,
-                paint: Paint { map: raw.map, rgb: raw.rgb.unwrap_or(PLAIN) },
-                mesh: raw.mesh.unwrap_or(false),
-            })
-        }
-        Some("outline") => {
-            let raw: RawOutline = read(rest, place)?;
-            let width = raw.width.unwrap_or(1.0);
-            if !(width > 0.0 && width.is_finite()) {
-                return Err(usage(format!("{place}: 'width' must be a positive number of pixels")));
-            }
-            Ok(Object::Outline { zone: raw.zone, rgb: raw.rgb.unwrap_or([104, 114, 130]), width })
-        }
-        _ => Err(usage(format!("{place}: 'kind' must be lines, surface or outline"))),
     }
 }
 

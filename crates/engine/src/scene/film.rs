@@ -12,11 +12,12 @@
 //! 2. What does not change with time is gathered once.
 //! 3. A picture appears under its name when it is whole, with its digest.
 
-use super::document::{CameraSpec, FilmSpec, LinesFrom, Object};
+use super::document::{CameraSpec, FilmSpec};
 use super::gather::{is_steady, Gathered, Gatherer};
 use super::kept::{Common, Digests, There};
 use super::maps::{says_ranges, settle_maps};
 use super::moving::Moving;
+use super::objects::{LinesFrom, Object};
 use super::pieces::{Arena, Range};
 use super::places::placed;
 use super::shot::{Seen, Shot, Shown, Words};
@@ -26,6 +27,7 @@ use super::{picture_limit, Document, Studio, ARENA_SHARE};
 use crate::limits::more_than;
 use crate::session::Watch;
 use field::error::FieldError;
+use field::volume::Volume;
 use pager::Event;
 use serde_json::{json, Map, Value};
 use std::path::{Path, PathBuf};
@@ -78,6 +80,43 @@ pub(super) fn check_outputs(document: &Document, output: &Path) -> Result<(), Fi
     }
 }
 
+/// One of the pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Picture {
+    /// In its name; where the camera has a path, the place on it, else the time step.
+    number: usize,
+    /// Time step.
+    step: usize,
+}
+
+/// The pictures of a path: all from the first to the last key frame, with the steps that they say.
+fn on_path(document: &Document, times: usize) -> Result<Vec<Picture>, FieldError> {
+    let path = &document.path;
+    let last = path.last().map_or(0, |k| k.frame);
+    let step_of = |k: &super::KeySpec| k.step.unwrap_or(document.step);
+    for key in path {
+        if step_of(key) >= times {
+            return Err(FieldError::Usage(format!(
+                "path: there is no time step {}; the dataset has {times}, counted from 0",
+                step_of(key)
+            )));
+        }
+    }
+    let step = |number: usize| {
+        let next = path.iter().position(|k| k.frame >= number).unwrap_or(path.len() - 1);
+        let (a, b) = (&path[next.saturating_sub(1)], &path[next]);
+        let (from, to) = (step_of(a) as f64, step_of(b) as f64);
+        let t =
+            if b.frame > a.frame { (number.max(a.frame) - a.frame) as f64 / (b.frame - a.frame) as f64 } else { 1.0 };
+        (from + (to - from) * t).round() as usize
+    };
+    let numbers = match &document.film {
+        Some(film) => film.frames.of(last + 1)?,
+        None => vec![0],
+    };
+    Ok(numbers.into_iter().map(|number| Picture { number, step: step(number) }).collect())
+}
+
 /// What was gathered of one step: objects that change with time.
 struct Frame {
     step: usize,
@@ -101,7 +140,7 @@ impl Frame {
 pub(super) struct Film<'a> {
     studio: &'a Studio<'a>,
     outputs: Vec<PathBuf>,
-    steps: Vec<usize>,
+    pictures: Vec<Picture>,
     digests: Digests,
     /// Objects that do not change, once they are gathered, and which are to be.
     fixed: Vec<Option<Gathered>>,
@@ -117,14 +156,18 @@ impl<'a> Film<'a> {
     /// # Errors
     /// [`FieldError`]: steps and names that there are not, too small a limit.
     pub(super) fn new(studio: &'a Studio<'a>, output: &Path, watch: &mut Watch<'_>) -> Result<Self, FieldError> {
-        let Studio { document, session, pager, reader, .. } = studio;
+        let Studio { document, session, volume, pager, reader, .. } = studio;
         let times = session.map_or(1, |s| s.dataset().catalog.times.len().max(1));
-        let steps = match &document.film {
-            Some(film) => film.frames.of(times)?,
-            None => {
-                session.map_or(Ok(()), |s| s.dataset().check_step(document.step)).map_err(|e| e.at("step"))?;
-                vec![document.step]
-            }
+        let times = volume.map_or(times, |v| v.steps as usize);
+        if document.step >= times && session.is_none() {
+            let what = format!("there is no time step {}; there are {times}, counted from 0", document.step);
+            return Err(FieldError::Usage(what).at("step"));
+        }
+        session.map_or(Ok(()), |s| s.dataset().check_step(document.step)).map_err(|e| e.at("step"))?;
+        let pictures = match &document.film {
+            _ if !document.path.is_empty() => on_path(document, times)?,
+            Some(film) => film.frames.of(times)?.into_iter().map(|step| Picture { number: step, step }).collect(),
+            None => vec![Picture { number: document.step, step: document.step }],
         };
         let is_fixed = |object: &Object| match (object, session) {
             (Object::Lines { from: LinesFrom::File(_), .. }, _) => true,
@@ -149,13 +192,18 @@ impl<'a> Film<'a> {
                 _ => None,
             });
         }
+        if moving.iter().any(Option::is_some) && pictures.windows(2).any(|w| w[1].step < w[0].step) {
+            return Err(FieldError::Usage(
+                "path: pathlines and streaklines go forward in time, and the steps of the path do not".into(),
+            ));
+        }
         let fixed_bytes = pager.ledger().limit() / ARENA_SHARE / FIXED_SHARE;
         // One object's want is to be enough for the next one's.
         let enough = document.objects.iter().any(|o| matches!(o, Object::Lines { .. }));
         let enough = session.filter(|_| enough).map_or(0, |s| picture_limit(s, document.size));
         Ok(Self {
             outputs: studio.outputs(output),
-            steps,
+            pictures,
             digests: Digests::of(studio)?,
             fixed: document.objects.iter().map(|_| None).collect(),
             is_fixed,
@@ -174,7 +222,7 @@ impl<'a> Film<'a> {
     /// Gathers all objects of a step.
     fn gather(&mut self, step: usize, arena: &mut Arena, watch: &mut Watch<'_>) -> Result<Frame, FieldError> {
         let begun_us = self.studio.pager.now_us();
-        let Studio { document, session, reader, .. } = self.studio;
+        let Studio { document, session, volume, threads, pager, reader, .. } = self.studio;
         let mut own: Vec<Option<Gathered>> = document.objects.iter().map(|_| None).collect();
         // Particles first: they come from the step before.
         for (n, (moving, own)) in self.moving.iter_mut().zip(&mut own).enumerate() {
@@ -189,7 +237,8 @@ impl<'a> Film<'a> {
                 continue;
             }
             let into = if self.is_fixed[n] { &mut self.arena } else { &mut *arena };
-            let mut gatherer = Gatherer { document, step, session: *session, reader, arena: into };
+            let (session, volume, threads) = (*session, *volume, *threads);
+            let mut gatherer = Gatherer { document, step, session, volume, threads, pager, reader, arena: into };
             let gathered =
                 gatherer.gather(object, watch).map_err(|e| placed(document, n, more_than(e, self.enough)))?;
             let place = if self.is_fixed[n] { &mut self.fixed[n] } else { &mut own[n] };
@@ -222,7 +271,8 @@ impl<'a> Film<'a> {
                 && shots.iter().zip(seen).all(|((shot, _), seen)| seen.chosen.is_said_by(shot.camera))
         };
         let names = |step: usize| self.outputs.iter().filter_map(|o| numbered(o, step)).collect::<Vec<_>>();
-        There::of(&self.digests, self.steps.iter().map(|step| (*step, names(*step))), self.outputs.len(), &said)
+        let pictures = self.pictures.iter().map(|p| (p.number, names(p.number)));
+        There::of(&self.digests, pictures, self.outputs.len(), &said)
     }
 
     /// Makes the pictures, and says what came of it.
@@ -231,24 +281,38 @@ impl<'a> Film<'a> {
     /// [`FieldError`]; an interruption.
     pub(super) fn make(mut self, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
         let There { common: known, lack, other, why } = self.there();
-        let mut made = Made { frames: Vec::new(), bytes: 0, drawn: Vec::new(), partial: false, redrawn: (other, why) };
+        let mut made =
+            Made { frames: Vec::new(), bytes: 0, drawn: Vec::new(), gaps: 0, partial: false, redrawn: (other, why) };
         let common = if let Some((ranges, seen)) = known {
             let none: Vec<Range> = self.studio.document.objects.iter().map(|_| Range::EMPTY).collect();
             let maps = settle_maps(self.studio.document, &none, self.studio.session, Some(&ranges))?;
             let common = Common { maps, seen };
-            made.frames.extend(self.steps.iter().filter(|s| !lack.contains(s)).map(|s| (*s, true)));
-            let total = lack.len();
-            for (n, step) in lack.into_iter().enumerate() {
+            let (wanted, there): (Vec<Picture>, Vec<Picture>) =
+                self.pictures.iter().partition(|p| lack.contains(&p.number));
+            made.frames.extend(there.into_iter().map(|p| (p, true)));
+            let total = wanted.len();
+            let mut last: Option<(Frame, Arena)> = None;
+            for (n, picture) in wanted.into_iter().enumerate() {
                 let mut told = by_frame(watch, "drawing", n, total);
-                let mut arena = self.arena_of_frames()?;
-                let frame = self.gather(step, &mut arena, &mut told)?;
-                self.draw(&frame, &arena, &common, &mut [], &mut made, &mut told)?;
+                let (frame, arena) = match last.take().filter(|(f, _)| f.step == picture.step) {
+                    Some(same) => same,
+                    None => {
+                        let mut arena = self.arena_of_frames()?;
+                        (self.gather(picture.step, &mut arena, &mut told)?, arena)
+                    }
+                };
+                self.draw(picture, &frame, &arena, &common, &mut [], &mut made, &mut told)?;
+                last = Some((frame, arena));
             }
-            made.frames.sort_unstable();
+            made.frames.sort_unstable_by_key(|(p, _)| p.number);
             common
         } else {
             let mut arena = self.arena_of_frames()?;
-            let steps = self.steps.clone();
+            let mut steps: Vec<usize> = self.pictures.iter().map(|p| p.step).collect();
+            if self.moving.iter().all(Option::is_none) {
+                steps.sort_unstable();
+            }
+            steps.dedup();
             let (mut frames, total) = (Vec::with_capacity(steps.len()), steps.len());
             for (n, step) in steps.into_iter().enumerate() {
                 let mut told = by_frame(watch, "gathering", n, total);
@@ -256,9 +320,11 @@ impl<'a> Film<'a> {
             }
             let common = self.settle(&frames, &arena, &mut by_frame(watch, "drawing", 0, total))?;
             let mut videos = self.videos()?;
-            for (n, frame) in frames.iter().enumerate() {
+            let total = self.pictures.len();
+            for (n, picture) in self.pictures.iter().enumerate() {
                 let mut told = by_frame(watch, "drawing", n, total);
-                self.draw(frame, &arena, &common, &mut videos, &mut made, &mut told)?;
+                let Some(frame) = frames.iter().find(|f| f.step == picture.step) else { continue };
+                self.draw(*picture, frame, &arena, &common, &mut videos, &mut made, &mut told)?;
             }
             for video in videos {
                 made.bytes += video.finish()?;
@@ -296,8 +362,12 @@ impl<'a> Film<'a> {
     }
 
     fn words(&self, frame: &Frame, partial: bool) -> Words {
-        let Some(session) = self.studio.session else { return Words { time: None, partial } };
+        if let Some(volume) = self.studio.volume {
+            return of_volume(volume, self.studio.document, frame.step, partial);
+        }
+        let Some(session) = self.studio.session else { return Words { partial, ..Words::default() } };
         let dataset = session.dataset();
+        let length_unit = Some(dataset.length_unit()).filter(|u| u != "grid unit");
         let catalog = &dataset.catalog;
         let many = catalog.times.len() > 1;
         let wanted = self.studio.document.time.unwrap_or(many) && !catalog.times.is_empty();
@@ -309,11 +379,13 @@ impl<'a> Film<'a> {
                 format!("t = {t}{}", unit.map(|u| format!(" {u}")).unwrap_or_default())
             }
         });
-        Words { time, partial }
+        Words { time, partial, length_unit, step: frame.step, axes: None }
     }
 
+    #[allow(clippy::too_many_arguments)] // what a picture is made of, and where it goes
     fn draw(
         &self,
+        picture: Picture,
         frame: &Frame,
         arena: &Arena,
         common: &Common,
@@ -321,9 +393,9 @@ impl<'a> Film<'a> {
         made: &mut Made,
         watch: &mut Watch<'_>,
     ) -> Result<(), FieldError> {
-        let Studio { document, pager, threads, .. } = self.studio;
+        let Studio { document, volume, pager, threads, .. } = self.studio;
         let begun_us = pager.now_us();
-        pager.tell(|| Event::FrameStart { frame: frame.step as u64 });
+        pager.tell(|| Event::FrameStart { frame: picture.number as u64 });
         let shown = frame.shown(&self.fixed, [&self.arena, arena]);
         let partial = shown.iter().any(|s| s.gathered.failed.is_some());
         let words = self.words(frame, partial);
@@ -336,24 +408,36 @@ impl<'a> Film<'a> {
             text.extend([(DIGEST, self.digests.mark()), (SETTLED, common.text())]);
         }
         for (n, (shot, which)) in self.shots().into_iter().enumerate() {
-            let (some, seen) = (only(&shown, which), &common.seen[n]);
+            let (some, seen) = (only(&shown, which), common.seen[n].on_path(&document.path, picture.number));
+            let seen = &seen;
             if let Some(video) = videos.get_mut(n) {
-                shot.draw(&some, &common.maps, seen, &words, pager, *threads, &mut Out::Video(video), watch)?;
+                made.gaps += shot.draw(
+                    &some,
+                    &common.maps,
+                    seen,
+                    &words,
+                    *volume,
+                    pager,
+                    *threads,
+                    &mut Out::Video(video),
+                    watch,
+                )?;
                 let bytes = 3 * u64::from(shot.size[0]) * u64::from(shot.size[1]);
                 pager.tell(|| Event::Send { bytes, name: "ffmpeg".into() });
                 continue;
             }
             let pattern = &self.outputs[n];
-            let name = document.film.as_ref().and_then(|_| numbered(pattern, frame.step));
+            let name = document.film.as_ref().and_then(|_| numbered(pattern, picture.number));
             let mut file = PictureFile::create(name.as_deref().unwrap_or(pattern))?;
             let text: &[(&'static str, String)] =
                 if words.time.is_some() || document.film.is_some() { &text } else { &[] };
-            shot.draw(&some, &common.maps, seen, &words, pager, *threads, &mut Out::Png(&mut file, text), watch)?;
+            let out = &mut Out::Png(&mut file, text);
+            made.gaps += shot.draw(&some, &common.maps, seen, &words, *volume, pager, *threads, out, watch)?;
             made.bytes += file.commit()?;
         }
-        pager.tell(|| Event::FrameEnd { frame: frame.step as u64 });
+        pager.tell(|| Event::FrameEnd { frame: picture.number as u64 });
         self.studio.tell_span("draw", begun_us);
-        made.frames.push((frame.step, false));
+        made.frames.push((picture, false));
         made.partial |= partial;
         made.drawn = drawn(&shown);
         Ok(())
@@ -366,7 +450,8 @@ impl<'a> Film<'a> {
             maps.map(|m| (m.name.clone(), json!({"field": m.field, "range": m.shown(), "units": m.units}))).collect();
         let mut found = json!({
             "output": self.outputs[0], "size": self.shots()[0].0.size, "maps": maps, "drawn": made.drawn,
-            "camera": common.seen[0].chosen.json(), "bytes_written": made.bytes, "partial": made.partial,
+            "camera": common.seen[0].chosen.json(), "bytes_written": made.bytes,
+            "partial": made.partial || made.gaps > 0, "pixels_missing": made.gaps,
         });
         if !document.views.is_empty() {
             let views = self.shots().into_iter().zip(&self.outputs).zip(&common.seen);
@@ -375,27 +460,53 @@ impl<'a> Film<'a> {
                 .collect();
         }
         if document.film.is_some() {
-            let times = self.studio.session.map(|s| s.dataset().catalog.times.clone()).unwrap_or_default();
+            let of_volume = || self.studio.volume.map(|v| v.spec.times.clone());
+            let times = self.studio.session.map(|s| s.dataset().catalog.times.clone()).or_else(of_volume);
+            let times = times.unwrap_or_default();
             let frames = made.frames.iter();
             if let (pictures @ 1.., why) = made.redrawn {
                 found["redrawn"] = json!({"pictures": pictures, "why": why});
             }
             found["frames"] = frames
-                .map(|(step, was_there)| json!({"step": step, "time": times.get(*step), "was_there": was_there}))
+                .map(|(p, was_there)| {
+                    json!({"frame": p.number, "step": p.step, "time": times.get(p.step), "was_there": was_there})
+                })
                 .collect();
         }
         found
     }
 }
 
+/// What a picture of a volume says.
+fn of_volume(volume: &Volume, document: &Document, step: usize, partial: bool) -> Words {
+    let spec = &volume.spec;
+    let wanted = document.time.unwrap_or(spec.times.len() > 1) && !spec.times.is_empty();
+    let time = wanted.then(|| {
+        let unit = Some(spec.time_units.as_str()).filter(|u| !["", "1"].contains(u));
+        format!(
+            "t = {}{}",
+            fixed_point(spec.times[step], &spec.times),
+            unit.map(|u| format!(" {u}")).unwrap_or_default()
+        )
+    });
+    let axes = spec.anatomy.as_ref().and_then(|letters| {
+        let all: Vec<String> = letters.chars().map(String::from).collect();
+        <[String; 3]>::try_from(all).ok()
+    });
+    let length_unit = Some(spec.length_unit.clone()).filter(|u| u != "voxel");
+    Words { time, partial, length_unit, step, axes }
+}
+
 /// What came of pictures.
 struct Made {
-    /// Steps, and whether their pictures were there.
-    frames: Vec<(usize, bool)>,
+    /// The pictures, and whether they were there.
+    frames: Vec<(Picture, bool)>,
     bytes: u64,
     /// What is in the last one.
     drawn: Vec<Value>,
     partial: bool,
+    /// Pixels in which something of a volume is missing.
+    gaps: u64,
     /// How many of those that were there are of something else, and of what.
     redrawn: (usize, &'static str),
 }

@@ -1,21 +1,31 @@
 //! From a scene's objects to geometry in the arena.
 
-use super::document::{Document, LinesFrom, MapSpec, Object, Paint};
+use super::contours::{self, Pieces};
+use super::document::{Document, MapSpec};
 use super::faces::{FaceBuilder, FaceStore};
+use super::meshes::MeshStore;
+use super::objects::{LinesFrom, MeshFrom, Object, Paint};
 use super::pieces::{Arena, LineBuilder, LineStore, Range};
 use super::target::ScratchFile;
+use super::volumes;
 use super::Reader;
 use crate::output::{LineFile, ReadError};
 use crate::session::{Session, Watch};
 use crate::surfaces::{face_of, face_points, face_rows, AXES};
 use crate::trace::{self, Destination};
 use crate::values::{visit_box, walls, GridFace, NodeBox};
+use crate::{contour, cores};
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::quantity::Quantity;
+use field::volume::Volume;
+use glam::DVec3;
+use kernels::surface::Piece;
+use pager::Pager;
 use serde_json::Value;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Points of lines that are read from a file at once.
 const CHUNK_POINTS: usize = 4096;
@@ -35,7 +45,10 @@ pub(crate) struct Gathered {
 pub(crate) enum Shape {
     Lines(LineStore),
     Faces(Vec<FaceStore>),
+    Mesh(MeshStore),
     Edges(LineStore),
+    /// A volume, which is drawn by its pages: its corners.
+    Rays([DVec3; 8]),
 }
 
 impl Gathered {
@@ -44,6 +57,8 @@ impl Gathered {
         match &self.shape {
             Shape::Lines(l) | Shape::Edges(l) => l.segments,
             Shape::Faces(f) => f.iter().map(FaceStore::pieces).sum(),
+            Shape::Mesh(m) => m.triangles,
+            Shape::Rays(_) => 1,
         }
     }
 
@@ -52,6 +67,8 @@ impl Gathered {
         match &self.shape {
             Shape::Lines(l) | Shape::Edges(l) => l.range,
             Shape::Faces(f) => f.iter().fold(Range::EMPTY, |r, f| r.union(f.range)),
+            Shape::Mesh(m) => m.range,
+            Shape::Rays(_) => Range::EMPTY,
         }
     }
 }
@@ -74,7 +91,11 @@ pub(crate) fn is_steady(document: &Document, session: &Session, object: &Object)
         Object::Outline { zone: Some(name), .. } => dataset.zone_named(name).is_ok_and(of_grid),
         Object::Outline { zone: None, .. } => (0..dataset.zones.len()).all(of_grid),
         // Which faces are walls, and where lines go, is found in the flow.
-        Object::Surface { face: None, .. } | Object::Lines { .. } => all(),
+        Object::Surface { face: None, .. }
+        | Object::Lines { .. }
+        | Object::Mesh { .. }
+        | Object::Cores { .. }
+        | Object::Volume(_) => all(),
     }
 }
 
@@ -84,6 +105,9 @@ pub(crate) struct Gatherer<'a> {
     /// Time step.
     pub(crate) step: usize,
     pub(crate) session: Option<&'a Session>,
+    pub(crate) volume: Option<&'a Volume>,
+    pub(crate) threads: usize,
+    pub(crate) pager: &'a Arc<Pager>,
     pub(crate) reader: &'a Reader<'a>,
     pub(crate) arena: &'a mut Arena,
 }
@@ -105,6 +129,21 @@ impl<'a> Gatherer<'a> {
                 let (lines, failed) = self.traced(options.clone(), self.map(paint).map(|m| m.field.clone()), watch)?;
                 Ok(Gathered { kind: "lines", name: "streamlines".into(), failed, shape: Shape::Lines(lines) })
             }
+            Object::Cores { options, paint, .. } => {
+                let field = self.map(paint).map(|m| m.field.clone());
+                let (lines, failed) = self.cores(options.clone(), field, watch)?;
+                Ok(Gathered { kind: "cores", name: "vortex cores".into(), failed, shape: Shape::Lines(lines) })
+            }
+            Object::Mesh { from, paint, .. } => self.mesh(from, paint, watch),
+            Object::Volume(_) => {
+                let volume = self.volume.ok_or_else(|| {
+                    FieldError::Usage("a volume is drawn of a volume; for a flow draw contours and slices".into())
+                })?;
+                let level = &volume.levels[0];
+                let shape = Shape::Rays(volumes::corners(level));
+                Ok(Gathered { kind: "volume", name: "volume".into(), failed: None, shape })
+            }
+            Object::Outline { .. } if self.volume.is_some() => self.box_of_volume(),
             Object::Surface { face, paint, .. } => {
                 let session = self.session()?;
                 let dataset = session.dataset();
@@ -132,6 +171,44 @@ impl<'a> Gatherer<'a> {
                 Ok(Gathered { kind: "outline", name, failed: None, shape: Shape::Edges(edges) })
             }
         }
+    }
+
+    /// The edges of a volume.
+    fn box_of_volume(&mut self) -> Result<Gathered, FieldError> {
+        let edges = self.volume.map(volumes::edges).unwrap_or_default();
+        let mut builder = LineBuilder::new(self.arena, false);
+        for edge in edges {
+            edge.into_iter().try_for_each(|p| builder.point(p, f64::NAN))?;
+            builder.end_line()?;
+        }
+        Ok(Gathered { kind: "outline", name: "outline".into(), failed: None, shape: Shape::Edges(builder.finish()?) })
+    }
+
+    /// An isosurface or a plane.
+    fn mesh(&mut self, from: &MeshFrom, paint: &Paint, watch: &mut Watch<'_>) -> Result<Gathered, FieldError> {
+        let field = self.map(paint).map(|m| m.field.clone());
+        let (kind, name) = match from {
+            MeshFrom::Contour { field, .. } => ("contour", format!("{field} contour")),
+            MeshFrom::Slice { .. } => ("slice", "slice".to_owned()),
+        };
+        let (threads, step, pager) = (self.threads, self.step, self.pager);
+        let (volume, session) = (self.volume, self.session);
+        let mut pieces = Pieces::new(self.arena, field.is_some())?;
+        let drawn = match (volume, session) {
+            (Some(volume), _) => {
+                let spec = contours::of_volume(volume, from, field.as_deref(), step)?;
+                let mut told = |done: u64, of: u64| watch("surfaces", done as f64, of as f64);
+                let mut take = |piece: Piece| pieces.take(&piece);
+                contour::run_volume(pager, threads, &volume.levels[0], &spec, &mut take, &mut told)?
+            }
+            (None, Some(session)) => {
+                let spec = contours::of_flow(from, field.as_deref(), step)?;
+                contour::run(session, &spec, &mut |piece: Piece| pieces.take(&piece), watch)?
+            }
+            (None, None) => return Err(FieldError::Usage("the scene has no source".into())),
+        };
+        let failed = drawn.partial().then(|| format!("{} pages could not be read", drawn.drawn.failed_pages));
+        Ok(Gathered { kind, name, failed, shape: Shape::Mesh(pieces.finish()) })
     }
 
     fn map(&self, paint: &Paint) -> Option<&'a MapSpec> {
@@ -165,27 +242,65 @@ impl<'a> Gatherer<'a> {
         watch: &mut Watch<'_>,
     ) -> Result<(LineStore, Option<String>), FieldError> {
         let session = self.session()?;
-        let dataset = session.dataset();
         let mut spec = (self.reader.trace)(options, session, watch)?;
         spec.step = self.step;
-        // Time and zone come with every line, whether the dataset has a field of that name or not.
-        let own = field.as_deref().filter(|f| LINE_ARRAYS.contains(f) && dataset.quantity(0, f).is_err());
-        let named = match (&field, own) {
-            (Some(f), None) => {
-                if !spec.scalars.contains(f) {
-                    spec.scalars.push(f.clone());
-                }
-                Some(if LINE_ARRAYS.contains(&f.as_str()) { format!("field_{f}") } else { f.clone() })
-            }
-            (f, _) => f.clone(),
-        };
+        let named = self.sampled(session, &mut spec.scalars, field, &[]);
         let scratch = ScratchFile::new("npz");
         let (report, _) = trace::trace(session, &spec, Destination::File(&scratch.path), watch)?;
+        Ok((self.scratched(scratch, named.as_deref(), watch)?, report.failure))
+    }
+
+    /// Vortex cores, by way of a file likewise.
+    fn cores(
+        &mut self,
+        options: Value,
+        field: Option<String>,
+        watch: &mut Watch<'_>,
+    ) -> Result<(LineStore, Option<String>), FieldError> {
+        let session = self.session()?;
+        let mut spec = (self.reader.cores)(options)?;
+        spec.step = self.step;
+        let named = self.sampled(session, &mut spec.scalars, field, &["strength"]);
+        let scratch = ScratchFile::new("npz");
+        let (report, _) = cores::vortex_cores(session, &spec, Destination::File(&scratch.path), watch)?;
+        Ok((self.scratched(scratch, named.as_deref(), watch)?, report.failure))
+    }
+
+    /// Has the field sampled that colours lines, and says which array of theirs it is. `own` are arrays that they have beside time
+    /// and zone.
+    fn sampled(
+        &self,
+        session: &Session,
+        scalars: &mut Vec<String>,
+        field: Option<String>,
+        own: &[&str],
+    ) -> Option<String> {
+        let dataset = session.dataset();
+        // Time and zone come with every line, whether the dataset has a field of that name or not.
+        let is_own = |f: &str| LINE_ARRAYS.contains(&f) || own.contains(&f);
+        match field {
+            Some(f) if is_own(&f) && dataset.quantity(0, &f).is_err() => Some(f),
+            Some(f) => {
+                if !scalars.contains(&f) {
+                    scalars.push(f.clone());
+                }
+                Some(if is_own(&f) { format!("field_{f}") } else { f })
+            }
+            None => None,
+        }
+    }
+
+    fn scratched(
+        &mut self,
+        scratch: ScratchFile,
+        named: Option<&str>,
+        watch: &mut Watch<'_>,
+    ) -> Result<LineStore, FieldError> {
         let file = LineFile::open(&scratch.path).map_err(|e| unread(&scratch.path, e))?;
         // It is open: the name is not needed any more, and a run that is killed leaves nothing.
         let path = scratch.path.clone();
         drop(scratch);
-        Ok((self.lines(&file, &path, named.as_deref(), watch)?, report.failure))
+        self.lines(&file, &path, named, watch)
     }
 
     fn lines(

@@ -1,7 +1,7 @@
 //! Pictures that are there: whether they are of a scene and of its data, and what they have in common.
 
-use super::document::{LinesFrom, Object};
 use super::maps::Settled;
+use super::objects::{LinesFrom, Object};
 use super::shot::Seen;
 use super::target::read_marks;
 use super::Studio;
@@ -63,6 +63,7 @@ fn data(studio: &Studio<'_>) -> Result<String, FieldError> {
             Origin::Plot3d(p) => p.files().paths().to_vec(),
             Origin::Store(s) => vec![s.path.join("zarr.json")],
         },
+        // What a reader said of it names its files, and stands in the scene's own digest.
         None => Vec::new(),
     };
     for object in &studio.document.objects {

@@ -1,6 +1,7 @@
 //! How values become colours, once all that is drawn is known.
 
-use super::document::{Document, LinesFrom, MapSpec, Object, Rgb};
+use super::document::{Document, MapSpec, Rgb};
+use super::objects::{LinesFrom, Object};
 use super::pieces::Range;
 use crate::picture::ColourMap;
 use crate::session::Session;
@@ -15,6 +16,8 @@ pub(crate) struct Settled {
     pub(crate) range: [f64; 2],
     pub(crate) label: String,
     pub(crate) colours: ColourMap,
+    /// The colours themselves, from low to high.
+    pub(crate) lut: Vec<Rgb>,
 }
 
 impl Settled {
@@ -31,11 +34,7 @@ impl Settled {
 
 /// The maps that something is coloured by, or that have a bar: those that are settled, in order.
 fn used(document: &Document) -> impl Iterator<Item = &(String, MapSpec)> {
-    let paints = |object: &Object, name: &str| match object {
-        Object::Lines { paint, .. } | Object::Surface { paint, .. } => paint.map.as_deref() == Some(name),
-        Object::Outline { .. } => false,
-    };
-    let is_used = move |name: &String| document.bars.contains(name) || document.objects.iter().any(|o| paints(o, name));
+    let is_used = move |name: &String| document.bars.contains(name) || document.objects.iter().any(|o| o.uses(name));
     document.maps.iter().filter(move |(name, _)| is_used(name))
 }
 
@@ -61,10 +60,8 @@ pub(crate) fn settle_maps(
     for (name, map) in used(document) {
         let mut found = Range::EMPTY;
         for (object, range) in document.objects.iter().zip(ranges) {
-            if let Object::Lines { paint, .. } | Object::Surface { paint, .. } = object {
-                if paint.map.as_ref() == Some(name) {
-                    found = found.union(*range);
-                }
+            if object.uses(name) {
+                found = found.union(*range);
             }
         }
         let range = match (map.range, found.ends(), map.center) {
@@ -78,8 +75,9 @@ pub(crate) fn settle_maps(
         let lut = map.center.map_or_else(|| map.lut.clone(), |c| centred(&map.lut, range, c));
         let units = map.units.clone().or_else(|| session.map(|s| unit_of(document, s, name, &map.field)));
         let label = map.label.clone().unwrap_or_else(|| label_of(session, &map.field));
-        let colours = ColourMap::new(lut, range).map_err(|e| FieldError::Usage(format!("scene: maps.{name}: {e}")))?;
-        settled.push(Settled { name: name.clone(), field: map.field.clone(), units, range, label, colours });
+        let colours =
+            ColourMap::new(lut.clone(), range).map_err(|e| FieldError::Usage(format!("scene: maps.{name}: {e}")))?;
+        settled.push(Settled { name: name.clone(), field: map.field.clone(), units, range, label, colours, lut });
     }
     Ok(settled)
 }

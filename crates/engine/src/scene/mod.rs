@@ -9,6 +9,7 @@
 //! A scene may ask for several pictures ([`ViewSpec`]) of many time steps ([`FilmSpec`]). All objects of one step are gathered before
 //! those of the next, for all pictures together, so that the series is read once.
 
+mod contours;
 mod document;
 mod faces;
 mod film;
@@ -16,7 +17,9 @@ mod gather;
 mod kept;
 mod look;
 mod maps;
+mod meshes;
 mod moving;
+mod objects;
 mod pieces;
 mod places;
 mod shot;
@@ -25,18 +28,22 @@ mod target;
 mod tests;
 mod video;
 mod view;
+mod volumes;
 
-pub use document::{
-    CameraSpec, Document, FilmSpec, Frames, LinesFrom, MapSpec, Object, Paint, Projection, Rgb, ViewSpec,
-};
+pub use document::{CameraSpec, Document, FilmSpec, Frames, KeySpec, MapSpec, Projection, Rgb, ViewSpec};
 pub use look::look;
+pub(crate) use maps::readable;
+pub use objects::{LinesFrom, MeshFrom, Object, Paint, VolumeLook};
 
+use crate::cores::CoreSpec;
 use crate::limits::limit_for;
 use crate::session::{Bare, Means, Session, SourceSpec, Watch};
 use crate::trace::TraceSpec;
 use field::error::FieldError;
+use field::volume::{Volume, VolumeSpec};
 use film::Film;
 use pager::{Event, Pager};
+use serde::Deserialize;
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,6 +57,8 @@ pub struct Reader<'a> {
     pub source: &'a dyn Fn(Value) -> Result<SourceSpec, FieldError>,
     /// Options of a trace, for the dataset of a session. Seeds may come from a file, and reading that can be watched.
     pub trace: &'a ReadTrace,
+    /// Options of vortex cores.
+    pub cores: &'a dyn Fn(Value) -> Result<CoreSpec, FieldError>,
 }
 
 /// Share of the limit that gathered geometry may hold in memory; the rest of it goes to disk.
@@ -62,6 +71,7 @@ const ARENA_SHARE: u64 = 4;
 /// of the picture, an interruption. The file then is not there; of several pictures those are that were finished.
 pub fn render(
     scene: &str,
+    tables: Vec<Vec<u8>>,
     output: &Path,
     means: Means,
     reader: &Reader<'_>,
@@ -78,9 +88,10 @@ pub fn render(
         }
     }
     film::check_outputs(&document, output)?;
+    let of_volume = document.source.as_ref().and_then(|s| s.get("volume"));
     let session = match &document.source {
-        Some(s) => Some(Session::open((reader.source)(s.clone())?, means.clone(), watch)?),
-        None => None,
+        Some(s) if of_volume.is_none() => Some(Session::open((reader.source)(s.clone())?, means.clone(), watch)?),
+        _ => None,
     };
     if let Some(session) = &session {
         for (name, map) in &document.maps {
@@ -91,10 +102,27 @@ pub fn render(
     let Some(pager) = session.as_ref().map(|s| &s.pager).or(bare.as_ref().map(|b| &b.pager)).cloned() else {
         return Err(FieldError::Usage("the scene has no source".into()));
     };
-    let studio =
-        Studio { document: &document, session: session.as_ref(), pager: &pager, threads: means.threads(), reader };
+    let volume = match of_volume {
+        Some(spec) => {
+            let spec = VolumeSpec::deserialize(spec).map_err(|e| FieldError::Usage(format!("scene: source: {e}")))?;
+            Some(Volume::open(spec, tables, &pager)?)
+        }
+        None => None,
+    };
+    let studio = Studio {
+        document: &document,
+        session: session.as_ref(),
+        volume: volume.as_ref(),
+        pager: &pager,
+        threads: means.threads(),
+        reader,
+    };
     let mut found = Film::new(&studio, output, watch)?.make(watch)?;
-    found["stats"] = json!(session.as_ref().map(Session::stats).or(bare.as_ref().map(Bare::stats)));
+    let of_bare = |b: &Bare| match &volume {
+        Some(v) => b.paged_stats(v.page_count()),
+        None => b.stats(),
+    };
+    found["stats"] = json!(session.as_ref().map(Session::stats).or(bare.as_ref().map(of_bare)));
     Ok(found)
 }
 
@@ -102,6 +130,8 @@ pub fn render(
 pub(crate) struct Studio<'a> {
     pub(crate) document: &'a Document,
     pub(crate) session: Option<&'a Session>,
+    /// The source, where that is a volume.
+    pub(crate) volume: Option<&'a Volume>,
     pub(crate) pager: &'a Arc<Pager>,
     pub(crate) threads: usize,
     pub(crate) reader: &'a Reader<'a>,

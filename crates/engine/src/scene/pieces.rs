@@ -25,6 +25,8 @@ pub(crate) struct Arena {
     log: ByteLog,
     /// For the indexes of blocks.
     index: Held,
+    /// Bytes that it may hold in memory.
+    budget: usize,
     pager: Arc<Pager>,
 }
 
@@ -34,7 +36,12 @@ impl Arena {
         let index = Held::new(Box::new(LedgerShare::new(pager.clone())));
         let log = ByteLog::new(&SpoolOptions::spill_directory(None), budget, index.sibling())
             .map_err(|e| refused(pager, e.into()))?;
-        Ok(Self { log, index, pager: pager.clone() })
+        Ok(Self { log, index, budget, pager: pager.clone() })
+    }
+
+    /// Another, empty one, of an eighth of what this may hold.
+    pub(crate) fn sibling(&self) -> Result<Self, FieldError> {
+        Self::new(&self.pager, self.budget / 8)
     }
 
     /// The bytes.

@@ -1,8 +1,12 @@
 //! What an error is about, in the words of the scene that its user wrote.
 
-use super::document::{Document, LinesFrom, Object, Paint};
+use super::document::Document;
+use super::objects::{LinesFrom, MeshFrom, Object, Paint};
 use field::error::FieldError;
 use serde_json::Value;
+
+/// No colour.
+const NONE: Paint = Paint { map: None, rgb: [0; 3] };
 
 /// An error of an object with the place in the scene that it is about: `objects.2.color`.
 pub(super) fn placed(document: &Document, number: usize, e: FieldError) -> FieldError {
@@ -24,6 +28,19 @@ pub(super) fn placed(document: &Document, number: usize, e: FieldError) -> Field
             Some((place, _)) => return e.at(place),
             None => "surface",
         },
+        Object::Mesh { from, paint, .. } => match (of_colour(paint), from) {
+            (Some((place, _)), _) => return e.at(place),
+            (None, MeshFrom::Contour { .. }) => "field",
+            (None, MeshFrom::Slice { .. }) => "normal",
+        },
+        Object::Cores { paint, .. } => match of_colour(paint) {
+            Some((place, _)) => return e.at(place),
+            None => "method",
+        },
+        Object::Volume(_) => match of_colour(document.objects[number].paint().unwrap_or(&NONE)) {
+            Some((place, _)) => return e.at(place),
+            None => "field",
+        },
         Object::Outline { .. } => "zone",
     };
     e.at(format!("objects.{number}.{key}"))
@@ -31,12 +48,8 @@ pub(super) fn placed(document: &Document, number: usize, e: FieldError) -> Field
 
 /// An error of the field of a map, likewise.
 pub(super) fn placed_in_map(document: &Document, map: &str, e: FieldError) -> FieldError {
-    let paints = |o: &Object| match o {
-        Object::Lines { paint, .. } | Object::Surface { paint, .. } => paint.map.as_deref() == Some(map),
-        Object::Outline { .. } => false,
-    };
     let field = document.map(map).map_or("", |m| m.field.as_str());
-    match document.objects.iter().position(paints).filter(|_| field == map) {
+    match document.objects.iter().position(|o| o.uses(map)).filter(|_| field == map) {
         Some(number) => e.at(format!("objects.{number}.color")),
         None => e.at(format!("maps.{map}.field")),
     }

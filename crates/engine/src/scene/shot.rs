@@ -1,20 +1,24 @@
 //! One picture: how what was gathered looks, where it is seen from, and drawing it.
 
-use super::document::{CameraSpec, Document, Object, Paint, Rgb};
+use super::document::{CameraSpec, Document, KeySpec, Rgb};
 use super::faces::{FaceLayer, MeshLayer};
 use super::gather::{Gathered, Shape};
 use super::maps::{raised, Settled};
+use super::meshes::TriangleLayer;
+use super::objects::{Object, Paint, VolumeLook};
 use super::pieces::LineLayer;
 use super::target::Out;
 use super::view::{self, Chosen, NUMBERS};
+use super::volumes::Fog;
 use crate::limits::would_do;
 use crate::output::ByteLog;
 use crate::picture::{
-    self, Axes, Background, Budget, Colour, Effects, Furniture, Layer, Note, PictureError, Place, Radius, Samples,
-    ScalarBar, Setting, Stoppable, Style,
+    self, Aabb, Axes, Background, Budget, Colour, Effects, Furniture, Layer, Note, PictureError, Place, Radius,
+    Samples, ScalarBar, Setting, Stoppable, Style, Subject,
 };
 use crate::session::Watch;
 use field::error::FieldError;
+use field::volume::Volume;
 use pager::{ChargeKind, Pager};
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
@@ -42,6 +46,7 @@ enum Source<'a> {
     Lines(LineLayer<'a>),
     Face(FaceLayer<'a>),
     Mesh(MeshLayer<'a>),
+    Triangles(TriangleLayer<'a>),
 }
 
 impl Source<'_> {
@@ -50,6 +55,7 @@ impl Source<'_> {
             Source::Lines(g) => g,
             Source::Face(g) => g,
             Source::Mesh(g) => g,
+            Source::Triangles(g) => g,
         }
     }
 }
@@ -108,6 +114,14 @@ fn layers<'a>(
                     }
                 }
             }
+            (Object::Mesh { paint, opacity, .. }, Shape::Mesh(mesh)) => {
+                let style = Style { opacity: *opacity, ..Style::surface(colour(paint)) };
+                all.push((Source::Triangles(TriangleLayer { log, mesh }), style, false));
+            }
+            (Object::Cores { paint, radius, .. }, Shape::Lines(lines)) => {
+                let radius = radius.map_or(Radius::Pixels(2.0 * RADIUS_PIXELS[0] as f32 * scale), Radius::Physical);
+                all.push((Source::Lines(LineLayer { log, lines }), Style::tubes(colour(paint), radius), false));
+            }
             (Object::Outline { rgb, width, .. }, Shape::Edges(lines)) => {
                 all.push((
                     Source::Lines(LineLayer { log, lines }),
@@ -148,6 +162,12 @@ pub(crate) struct Words {
     pub(crate) time: Option<String>,
     /// Some lines are not all there.
     pub(crate) partial: bool,
+    /// Unit of lengths, where there is one.
+    pub(crate) length_unit: Option<String>,
+    /// The time step.
+    pub(crate) step: usize,
+    /// What the axes mean, where that is more than x, y and z.
+    pub(crate) axes: Option<[String; 3]>,
 }
 
 /// What all pictures of one view have in common.
@@ -162,6 +182,11 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
+    /// For a picture on the scene's path.
+    pub(crate) fn on_path(&self, path: &[KeySpec], picture: usize) -> Self {
+        Self { chosen: self.chosen.along(path, picture), ..self.clone() }
+    }
+
     /// Whether what no scene says is the same: how thick lines are, and what is framed.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         self.framed == other.framed && self.segments == other.segments
@@ -184,10 +209,7 @@ impl Seen {
 
 impl Shot<'_> {
     fn furniture(&self, shown: &[Shown<'_>], maps: &[Settled], words: &Words) -> Furniture {
-        let uses = |object: usize, name: &str| match &self.document.objects[object] {
-            Object::Lines { paint, .. } | Object::Surface { paint, .. } => paint.map.as_deref() == Some(name),
-            Object::Outline { .. } => false,
-        };
+        let uses = |object: usize, name: &str| self.document.objects[object].uses(name);
         // Of a view that shows some objects only those bars that belong to them, and those that belong to none.
         let wanted = |name: &str| {
             shown.iter().any(|s| uses(s.number, name))
@@ -206,8 +228,9 @@ impl Shot<'_> {
         let time = words.time.as_ref().map(|t| Note { text: t.clone(), place: Place::TopLeft, scale: 1.0 });
         Furniture {
             bars: bars.collect(),
-            axes: self.document.axes.then(Axes::default),
+            axes: self.document.axes.then(|| words.axes.clone().map_or_else(Axes::default, |labels| Axes { labels })),
             notes: title.into_iter().chain(partial).chain(time).collect(),
+            scale: None,
             text_scale: 1.0,
         }
     }
@@ -240,17 +263,24 @@ impl Shot<'_> {
         // Outlines of far surroundings would make what is looked at small: they count where they reach little farther
         // than the rest.
         let (rest, every) = (of(false), of(true));
-        let [near, far] = [&rest, &every].map(|l| picture::bounds_of(l).extent().length());
-        let framed = rest.is_empty() || far <= NEAR_OUTLINE * near;
+        let mut boxes = Vec::new();
+        for s in &all {
+            if let Shape::Rays(corners) = &s.gathered.shape {
+                boxes.extend(corners.iter().map(|c| Aabb { min: *c, max: *c }));
+            }
+        }
+        let of_volumes = boxes.iter().fold(Aabb::EMPTY, |a, b| a.union(b));
+        let [near, far] = [&rest, &every].map(|l| picture::bounds_of(l).union(&of_volumes).extent().length());
+        let framed = (rest.is_empty() && boxes.is_empty()) || far <= NEAR_OUTLINE * near;
         let fitted = if framed { &every } else { &rest };
         let frame = furniture.frame(self.size);
         let mut go_on = || watch("drawing", 0.0, 1.0);
-        let chosen = picture::interruptible(&stop, &mut go_on, || view::choose(self.camera, fitted, &frame));
+        let chosen = picture::interruptible(&stop, &mut go_on, || view::choose(self.camera, fitted, &boxes, &frame));
         let chosen = chosen.and_then(|c| c.map_err(Into::into)).map_err(|e| drawing(e, &mut |_| unwritten(), pager))?;
         Ok(Seen { chosen, framed, segments })
     }
 
-    /// Draws one picture.
+    /// Draws one picture. Says in how many of its pixels something of a volume is missing.
     ///
     /// # Errors
     /// [`FieldError`]: a limit that does not hold a row of the picture, what cannot be written, an interruption.
@@ -261,14 +291,21 @@ impl Shot<'_> {
         maps: &[Settled],
         seen: &Seen,
         words: &Words,
+        volume: Option<&Volume>,
         pager: &Arc<Pager>,
         threads: usize,
         out: &mut Out<'_>,
         watch: &mut Watch<'_>,
-    ) -> Result<(), FieldError> {
+    ) -> Result<u64, FieldError> {
         let size = self.size;
         let mut sources = layers(self.document, size, shown, maps, seen.segments);
-        let furniture = self.furniture(shown, maps, words);
+        let mut furniture = self.furniture(shown, maps, words);
+        let parallel = matches!(seen.chosen.camera.lens, picture::Lens::Orthographic { .. });
+        let scaled = self.document.scale_bar.unwrap_or(parallel && words.length_unit.is_some());
+        furniture.scale = scaled.then(|| picture::ScaleBar {
+            pixel: seen.chosen.pixel(size[1]),
+            unit: words.length_unit.clone().unwrap_or_default(),
+        });
         let [top, bottom] = self.document.background;
         if !seen.framed {
             // What only crosses the picture stays in the background.
@@ -295,11 +332,23 @@ impl Shot<'_> {
         }
         let layers: Vec<Layer<'_>> =
             sources.iter().map(|(g, style, _)| Layer { geometry: g.geometry(), style: style.clone() }).collect();
+        let looks: Vec<&VolumeLook> = shown
+            .iter()
+            .filter_map(|s| match &self.document.objects[s.number] {
+                Object::Volume(look) => Some(&**look),
+                _ => None,
+            })
+            .collect();
+        let fog = match volume.filter(|_| !looks.is_empty()) {
+            Some(v) => Some(Fog::new(pager, threads, v, &looks, maps, words.step, &seen.chosen.camera, size[1])?),
+            None => None,
+        };
         let setting = Setting {
             size,
             camera: seen.chosen.camera,
             background: if top == bottom { Background::Solid(top) } else { Background::Gradient { top, bottom } },
             effects: Effects::default(),
+            lighting: self.document.lighting.clone(),
             samples: if self.document.samples > 3 { Samples::Sixteen } else { Samples::Eight },
             furniture,
         };
@@ -313,8 +362,10 @@ impl Shot<'_> {
         };
         let budget = Budget { bytes: free - free / 16, charge: &charge };
         let mut progress = |share: f32| watch("drawing", f64::from(share), 1.0);
-        let drawn = out.draw(setting, layers, budget, threads, &mut progress);
-        drawn.map_err(|e| drawing(e, &mut |e| out.failed(e), pager))
+        let subject = Subject { layers, haze: fog.as_ref().map(|f| f as &dyn picture::Haze) };
+        let drawn = out.draw(setting, subject, budget, threads, &mut progress);
+        drawn.map_err(|e| drawing(e, &mut |e| out.failed(e), pager))?;
+        Ok(fog.map_or(0, |f| f.gaps()))
     }
 }
 
@@ -338,6 +389,10 @@ fn drawing(e: PictureError, failed: &mut dyn FnMut(std::io::Error) -> FieldError
         }
         PictureError::Write(e) => failed(e),
         PictureError::Interrupted => FieldError::Interrupted,
+        PictureError::Stage(picture::StageError::Haze(source)) => match source.downcast::<FieldError>() {
+            Ok(own) => *own,
+            Err(other) => FieldError::Usage(other.to_string()),
+        },
         PictureError::Stage(picture::StageError::Layer { source, .. }) => {
             FieldError::Output(format!("the picture's geometry cannot be read back: {source}"))
         }

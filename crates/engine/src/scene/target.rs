@@ -2,7 +2,7 @@
 
 use super::video::Video;
 use crate::output::{NewFile, OutputError, SpoolOptions};
-use crate::picture::{self, Budget, Layer, PictureError, Setting};
+use crate::picture::{self, Budget, PictureError, Setting, Subject};
 use field::error::FieldError;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -73,17 +73,17 @@ impl Out<'_> {
     pub(crate) fn draw(
         &mut self,
         setting: Setting,
-        layers: Vec<Layer<'_>>,
+        subject: Subject<'_>,
         budget: Budget<'_>,
         workers: usize,
         progress: &mut dyn FnMut(f32) -> bool,
     ) -> Result<(), PictureError> {
         match self {
             Self::Png(file, text) => {
-                picture::render_with_text(setting, layers, budget, workers, progress, text, &mut **file)
+                picture::render_with_text(setting, subject, budget, workers, progress, text, &mut **file)
             }
             Self::Video(video) => {
-                picture::render_rows(setting, layers, budget, workers, progress, &mut |rows| video.write(rows))
+                picture::render_rows(setting, subject, budget, workers, progress, &mut |rows| video.write(rows))
             }
         }
         .map(|_report| ())

@@ -70,12 +70,16 @@ fn trace_options(_: Value, session: &Session, _: &mut Watch<'_>) -> Result<Trace
     })
 }
 
-const READER: Reader<'static> = Reader { source: &source, trace: &trace_options };
+fn no_cores(_: Value) -> Result<crate::cores::CoreSpec, FieldError> {
+    Err(FieldError::Usage("no cores here".into()))
+}
+
+const READER: Reader<'static> = Reader { source: &source, trace: &trace_options, cores: &no_cores };
 
 fn drawn(scene: &Value, dir: &TestDir, means: Means) -> Result<(Value, Vec<u8>), FieldError> {
     let path = dir.path("out.png");
     let _ = std::fs::remove_file(&path);
-    let found = render(&scene.to_string(), &path, means, &READER, &mut |_, _, _| true)?;
+    let found = render(&scene.to_string(), Vec::new(), &path, means, &READER, &mut |_, _, _| true)?;
     Ok((found, std::fs::read(path).unwrap()))
 }
 
@@ -211,7 +215,7 @@ fn it_stops_when_told_to_and_leaves_nothing() {
     let dir = TestDir::new("scene-stop");
     let scene = full(&ring(&dir)).to_string();
     let mut calls = 0;
-    render(&scene, &dir.path("a.png"), means(64 << 20, 2), &READER, &mut |_, _, _| {
+    render(&scene, Vec::new(), &dir.path("a.png"), means(64 << 20, 2), &READER, &mut |_, _, _| {
         calls += 1;
         true
     })
@@ -219,7 +223,7 @@ fn it_stops_when_told_to_and_leaves_nothing() {
     std::fs::remove_file(dir.path("a.png")).unwrap();
     for stop_at in (0..calls).step_by((calls / 12).max(1)) {
         let mut n = 0;
-        let stopped = render(&scene, &dir.path("b.png"), means(64 << 20, 2), &READER, &mut |_, _, _| {
+        let stopped = render(&scene, Vec::new(), &dir.path("b.png"), means(64 << 20, 2), &READER, &mut |_, _, _| {
             n += 1;
             n <= stop_at
         });

@@ -1,7 +1,7 @@
 //! The camera: what the scene says of it, and for the rest a fit to what is drawn.
 
-use super::document::{CameraSpec, Projection, DEFAULT_FOV_DEG};
-use crate::picture::{bounds_of, fit_layers, Camera, Frame, Layer, Lens, StageError, View};
+use super::document::{CameraSpec, KeySpec, Projection, DEFAULT_FOV_DEG};
+use crate::picture::{bounds_of, fit_all, Aabb, Camera, Frame, Layer, Lens, StageError, View};
 use glam::DVec3;
 use serde_json::{json, Value};
 
@@ -112,12 +112,17 @@ fn as_unit(v: DVec3) -> DVec3 {
     }
 }
 
-/// Chooses the camera for `layers`, which it reads once.
+/// Chooses the camera for `layers`, which it reads once, and for boxes that are to be seen, too.
 ///
 /// # Errors
 /// [`StageError`] when a layer cannot be read.
-pub(crate) fn choose(spec: &CameraSpec, layers: &[Layer<'_>], frame: &Frame) -> Result<Chosen, StageError> {
-    let natural = View::of(&bounds_of(layers));
+pub(crate) fn choose(
+    spec: &CameraSpec,
+    layers: &[Layer<'_>],
+    boxes: &[Aabb],
+    frame: &Frame,
+) -> Result<Chosen, StageError> {
+    let natural = View::of(&boxes.iter().fold(bounds_of(layers), |a, b| a.union(b)));
     let fov_deg = spec.fov_deg.unwrap_or(DEFAULT_FOV_DEG);
     let parallel = match (spec.projection, spec.direction) {
         (Some(p), _) => p == Projection::Orthographic,
@@ -130,7 +135,7 @@ pub(crate) fn choose(spec: &CameraSpec, layers: &[Layer<'_>], frame: &Frame) -> 
         up: spec.up.map_or(if spec.direction.is_some() { DVec3::Z } else { natural.up }, DVec3::from_array),
         fov_degrees: (!parallel).then_some(fov_deg),
     };
-    let mut camera = fit_layers(layers, &view, frame)?;
+    let mut camera = fit_all(layers, boxes, &view, frame)?;
     let tangent = (fov_deg.to_radians() * 0.5).tan();
     let target = spec.target.map_or(DVec3::from_array(camera.target), DVec3::from_array);
     let fitted = match camera.lens {
@@ -138,20 +143,152 @@ pub(crate) fn choose(spec: &CameraSpec, layers: &[Layer<'_>], frame: &Frame) -> 
         Lens::Orthographic { height } => height / (2.0 * tangent),
     };
     let distance = spec.distance.unwrap_or(fitted);
-    let zoom = spec.zoom.unwrap_or(1.0);
     let eye = match camera.lens {
         Lens::Perspective { .. } => distance,
         // Only the direction counts; the eye stays where the fit put it, well away from what is drawn.
         Lens::Orthographic { .. } => (DVec3::from_array(camera.position) - DVec3::from_array(camera.target)).length(),
     };
-    camera.lens = match camera.lens {
-        Lens::Perspective { .. } => Lens::Perspective { fov_degrees: 2.0 * (tangent / zoom).atan().to_degrees() },
-        Lens::Orthographic { .. } => Lens::Orthographic { height: 2.0 * distance * tangent / zoom },
-    };
     if let Some(up) = spec.up.map(DVec3::from_array).filter(|up| is_upright(*up, view.direction)) {
         camera.up = up.to_array();
     }
-    camera.target = target.to_array();
-    camera.position = (target + view.direction * eye).to_array();
-    Ok(Chosen { camera, direction: view.direction, distance, zoom, fov_deg })
+    Ok(Chosen { camera, direction: view.direction, distance, zoom: spec.zoom.unwrap_or(1.0), fov_deg }
+        .aimed(target, eye))
+}
+
+/// Where a camera goes.
+impl Chosen {
+    /// The same with the camera made of its numbers: it looks at `target` from so far away.
+    fn aimed(mut self, target: DVec3, eye: f64) -> Self {
+        let tangent = (self.fov_deg.to_radians() * 0.5).tan();
+        self.camera.lens = match self.camera.lens {
+            Lens::Perspective { .. } => {
+                Lens::Perspective { fov_degrees: 2.0 * (tangent / self.zoom).atan().to_degrees() }
+            }
+            Lens::Orthographic { .. } => Lens::Orthographic { height: 2.0 * self.distance * tangent / self.zoom },
+        };
+        self.camera.target = target.to_array();
+        self.camera.position = (target + self.direction * eye).to_array();
+        self
+    }
+
+    fn eye(&self) -> f64 {
+        match self.camera.lens {
+            Lens::Perspective { .. } => self.distance,
+            Lens::Orthographic { .. } => {
+                (DVec3::from_array(self.camera.position) - DVec3::from_array(self.camera.target)).length()
+            }
+        }
+    }
+
+    /// With what a key frame says in place of its own.
+    fn changed(&self, spec: &CameraSpec) -> Self {
+        let mut new = self.clone();
+        if let Some(d) = spec.direction {
+            new.direction = as_unit(DVec3::from_array(d));
+        }
+        let up = spec.up.map_or(DVec3::from_array(self.camera.up), DVec3::from_array);
+        let turned = up - new.direction * up.dot(new.direction);
+        // An up along the line of sight says nothing: any across it will do.
+        let across = if turned.length() > 1e-6 * up.length() { turned } else { new.direction.any_orthogonal_vector() };
+        new.camera.up = as_unit(across).to_array();
+        new.distance = spec.distance.unwrap_or(self.distance);
+        new.zoom = spec.zoom.unwrap_or(self.zoom);
+        new.fov_deg = spec.fov_deg.unwrap_or(self.fov_deg);
+        let target = spec.target.unwrap_or(self.camera.target);
+        let eye = if matches!(new.camera.lens, Lens::Perspective { .. }) { new.distance } else { self.eye() };
+        new.aimed(DVec3::from_array(target), eye)
+    }
+
+    /// Between two cameras, 0 for this and 1 for the other: directions turn evenly, lengths and zooms grow evenly in ratio.
+    fn towards(&self, other: &Self, t: f64) -> Self {
+        let ratio = |a: f64, b: f64| a * (b / a).powf(t);
+        let mut new = self.clone();
+        new.direction = turned(self.direction, other.direction, t);
+        let up = turned(DVec3::from_array(self.camera.up), DVec3::from_array(other.camera.up), t);
+        let across = up - new.direction * up.dot(new.direction);
+        let across = if across.length() > 1e-9 { across } else { new.direction.any_orthogonal_vector() };
+        new.camera.up = as_unit(across).to_array();
+        new.distance = ratio(self.distance, other.distance);
+        new.zoom = ratio(self.zoom, other.zoom);
+        new.fov_deg = self.fov_deg + (other.fov_deg - self.fov_deg) * t;
+        let target = DVec3::from_array(self.camera.target).lerp(DVec3::from_array(other.camera.target), t);
+        let eye = self.eye() + (other.eye() - self.eye()) * t;
+        let eye = if matches!(new.camera.lens, Lens::Perspective { .. }) { new.distance } else { eye };
+        new.aimed(target, eye)
+    }
+
+    /// The camera of a picture on a path of key frames; this one is what they leave open. Before the first and behind the last key
+    /// it stands still.
+    pub(crate) fn along(&self, path: &[KeySpec], picture: usize) -> Self {
+        let next = path.iter().position(|k| k.frame >= picture);
+        match next {
+            _ if path.is_empty() => self.clone(),
+            None => self.changed(&path[path.len() - 1].camera),
+            Some(0) => self.changed(&path[0].camera),
+            Some(n) => {
+                let (a, b) = (&path[n - 1], &path[n]);
+                let t = (picture - a.frame) as f64 / (b.frame - a.frame) as f64;
+                self.changed(&a.camera).towards(&self.changed(&b.camera), t)
+            }
+        }
+    }
+}
+
+/// A unit vector part of the way from one to another, on the shortest way around; where they are opposite, around any axis.
+fn turned(a: DVec3, b: DVec3, t: f64) -> DVec3 {
+    let cosine = a.dot(b).clamp(-1.0, 1.0);
+    let angle = cosine.acos();
+    let across = b - a * cosine;
+    let across = if across.length() > 1e-9 {
+        across.normalize()
+    } else if cosine > 0.0 {
+        return a;
+    } else {
+        a.any_orthogonal_vector().normalize()
+    };
+    a * (angle * t).cos() + across * (angle * t).sin()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn base() -> Chosen {
+        let camera = Camera {
+            position: [0.0, 0.0, 4.0],
+            target: [0.0; 3],
+            up: [0.0, 1.0, 0.0],
+            lens: Lens::Perspective { fov_degrees: 30.0 },
+            center: [0.5, 0.5],
+        };
+        Chosen { camera, direction: DVec3::Z, distance: 4.0, zoom: 1.0, fov_deg: 30.0 }
+    }
+
+    fn key(frame: usize, direction: [f64; 3], distance: f64) -> KeySpec {
+        let camera = CameraSpec { direction: Some(direction), distance: Some(distance), ..CameraSpec::default() };
+        KeySpec { frame, step: None, camera }
+    }
+
+    #[test]
+    fn a_camera_turns_evenly_and_nears_in_ratio() {
+        let path = [key(0, [0.0, 0.0, 1.0], 4.0), key(10, [1.0, 0.0, 0.0], 1.0), key(20, [1.0, 0.0, 0.0], 1.0)];
+        for n in 0..=10 {
+            let seen = base().along(&path, n);
+            let angle = (n as f64 * 9.0f64).to_radians();
+            assert!((seen.direction - DVec3::new(angle.sin(), 0.0, angle.cos())).length() < 1e-12, "{n}");
+            assert!((seen.distance - 4.0 * 0.25f64.powf(n as f64 / 10.0)).abs() < 1e-12);
+            let eye = DVec3::from_array(seen.camera.position);
+            assert!((eye - seen.direction * seen.distance).length() < 1e-12);
+            assert!(DVec3::from_array(seen.camera.up).dot(seen.direction).abs() < 1e-12);
+        }
+        assert_eq!(base().along(&path, 15).numbers(), base().along(&path, 99).numbers());
+        assert_eq!(base().along(&[], 3).numbers(), base().numbers());
+    }
+
+    #[test]
+    fn opposite_directions_have_a_way_between_them() {
+        let path = [key(0, [0.0, 0.0, 1.0], 2.0), key(4, [0.0, 0.0, -1.0], 2.0)];
+        let half = base().along(&path, 2);
+        assert!((half.direction.length() - 1.0).abs() < 1e-12 && half.direction.z.abs() < 1e-12);
+    }
 }

@@ -280,7 +280,7 @@ fn store_root() {
             match Store::open(&store) {
                 Ok(s) => {
                     // Sums of what a forger wrote.
-                    let sums = (s.bytes(), s.page_count(), s.shards().count() as u64);
+                    let sums = (s.bytes(), s.page_count(), s.checked().shards().count() as u64);
                     assert!(sums.1 >= sums.2, "{sums:?}");
                 }
                 Err(e) => assert!(e.to_string().contains(&*store.to_string_lossy()), "{e}"),
@@ -355,7 +355,7 @@ fn shard_index() {
     Target { name: "shard-index", corpus, seal: &seal, memory: 1 << 16, cases: 10_000, ..PLAIN }.run(|bytes| {
         let (entries, crc) = bytes.split_at(bytes.len().saturating_sub(4));
         for (layout, _) in &layouts {
-            let Ok(end) = check_index(layout, 0, entries, crc) else { continue };
+            let Ok(end) = check_index(&layout.form(), 0, entries, crc) else { continue };
             let count = layout.grid.slots() as u64;
             let most = layout.codec.max_encoded(layout.page_bytes()) as u64;
             assert!(end <= layout.grid.index_bytes() as u64 + count * most);

@@ -1,7 +1,7 @@
 //! Page maps of the store: from a page to its bytes by way of the shard's index, which is a page like any other.
 
 use super::codec::{check_crc, checked_body, to_native, Codec, CRC_BYTES};
-use super::layout::{ArrayLayout, ABSENT, ENTRY_BYTES};
+use super::layout::{ArrayLayout, ShardForm, ABSENT, ENTRY_BYTES};
 use crate::interleave::interleave;
 use pager::error::{PageError, PageErrorKind};
 use pager::id::{ArrayId, PageId, SourceId};
@@ -76,7 +76,7 @@ impl PageMap for ShardIndex {
     }
 
     fn decode(&self, page: PageId, encoded: &[u8], _scratch: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
-        check_index(&self.files.layout, page.page, frame, encoded)
+        check_index(&self.files.layout.form(), page.page, frame, encoded)
             .map(drop)
             .map_err(|kind| self.files.index_error(page, kind))?;
         to_native(8, frame);
@@ -99,15 +99,15 @@ impl PageMap for ShardIndex {
 ///
 /// # Errors
 /// [`PageErrorKind::Checksum`] or [`PageErrorKind::Decode`].
-pub fn check_index(layout: &ArrayLayout, shard: u64, entries: &[u8], crc: &[u8]) -> Result<u64, PageErrorKind> {
+pub fn check_index(form: &ShardForm<'_>, shard: u64, entries: &[u8], crc: &[u8]) -> Result<u64, PageErrorKind> {
     let bad = |m: String| PageErrorKind::Decode(m);
-    let grid = &layout.grid;
+    let grid = form.grid;
     if entries.len() != grid.slots() * ENTRY_BYTES || crc.len() != CRC_BYTES {
         return Err(bad(format!("{} bytes for an index of {} pages", entries.len(), grid.slots())));
     }
     check_crc(entries, u32::from_le_bytes([crc[0], crc[1], crc[2], crc[3]]))?;
-    let page_bytes = layout.page_bytes();
-    let (least, most) = (layout.codec.min_encoded(page_bytes) as u64, layout.codec.max_encoded(page_bytes) as u64);
+    let (least, most) =
+        (form.codec.min_encoded(form.page_bytes) as u64, form.codec.max_encoded(form.page_bytes) as u64);
     let mut next = grid.index_bytes() as u64;
     for (slot, entry) in entries.chunks_exact(ENTRY_BYTES).enumerate() {
         let (offset, len) = words(entry, u64::from_le_bytes);
@@ -277,14 +277,14 @@ mod tests {
             let l = layout(codec);
             let good = index(&l, |_| l.codec.max_encoded(l.page_bytes()) as u64);
             let crc = |b: &[u8]| crc32c::crc32c(b).to_le_bytes();
-            prop_assert!(check_index(&l, 0, &good, &crc(&good)).is_ok());
+            prop_assert!(check_index(&l.form(), 0, &good, &crc(&good)).is_ok());
             let mut bad = good.clone();
             let word = at % (good.len() / 8);
             let value = if small { to % 2000 } else { to };
             bad[word * 8..word * 8 + 8].copy_from_slice(&value.to_le_bytes());
-            prop_assert_eq!(check_index(&l, 0, &bad, &crc(&bad)).is_ok(), bad == good || word == good.len() / 8 - 1 && value >= l.codec.min_encoded(l.page_bytes()) as u64 && value <= l.codec.max_encoded(l.page_bytes()) as u64);
-            prop_assert!(check_index(&l, 0, &bad, &crc(&good)).is_err() || bad == good);
-            prop_assert!(check_index(&l, 0, &good[..good.len() - 1], &crc(&good)).is_err());
+            prop_assert_eq!(check_index(&l.form(), 0, &bad, &crc(&bad)).is_ok(), bad == good || word == good.len() / 8 - 1 && value >= l.codec.min_encoded(l.page_bytes()) as u64 && value <= l.codec.max_encoded(l.page_bytes()) as u64);
+            prop_assert!(check_index(&l.form(), 0, &bad, &crc(&good)).is_err() || bad == good);
+            prop_assert!(check_index(&l.form(), 0, &good[..good.len() - 1], &crc(&good)).is_err());
         }
     }
 }

@@ -5,7 +5,6 @@
 //! shuffle: the only container of lz4 that zarr-python, xarray and TensorStore all read. C blosc has had heap overflows on
 //! crafted input, so its header and block table are checked against the page before it is called.
 
-use crate::catalog::DType;
 use crate::error::FieldError;
 use pager::error::PageErrorKind;
 use serde_json::{json, Value};
@@ -90,10 +89,10 @@ impl Codec {
             }
     }
 
-    /// The chain as Zarr metadata.
-    pub(crate) fn metadata(self, dtype: DType) -> Value {
-        let bytes = match dtype {
-            DType::Uint8 => json!({"name": "bytes"}),
+    /// The chain as Zarr metadata, for elements of `typesize` bytes.
+    pub(crate) fn metadata(self, typesize: usize) -> Value {
+        let bytes = match typesize {
+            1 => json!({"name": "bytes"}),
             _ => json!({"name": "bytes", "configuration": {"endian": "little"}}),
         };
         let crc = json!({"name": "crc32c"});
@@ -103,8 +102,8 @@ impl Codec {
                 json!([bytes, {"name": "zstd", "configuration": {"level": level, "checksum": false}}, crc])
             }
             Self::Lz4 => json!([bytes, {"name": "blosc", "configuration": {
-                "typesize": dtype.size(), "cname": "lz4", "clevel": BLOSC_LEVEL,
-                "shuffle": if dtype.size() > 1 { "shuffle" } else { "noshuffle" }, "blocksize": BLOSC_BLOCK}}, crc]),
+                "typesize": typesize, "cname": "lz4", "clevel": BLOSC_LEVEL,
+                "shuffle": if typesize > 1 { "shuffle" } else { "noshuffle" }, "blocksize": BLOSC_BLOCK}}, crc]),
         }
     }
 

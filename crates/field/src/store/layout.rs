@@ -114,6 +114,19 @@ impl ShardGrid {
     }
 }
 
+/// How the shards of an array hold its pages: all that writing or checking one needs.
+#[derive(Copy, Clone, Debug)]
+pub struct ShardForm<'a> {
+    /// Pages and shards.
+    pub grid: &'a ShardGrid,
+    /// How pages are encoded.
+    pub codec: Codec,
+    /// Bytes of a decoded page.
+    pub page_bytes: usize,
+    /// Bytes of an element.
+    pub typesize: usize,
+}
+
 /// One array of the store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArrayLayout {
@@ -158,6 +171,30 @@ impl ArrayLayout {
     #[cfg(test)]
     pub(crate) fn plain(path: &str, dtype: DType, grid: ShardGrid, codec: Codec) -> Self {
         Self { path: path.into(), steps: 1, lead: Vec::new(), dtype, grid, codec, about: Arc::default() }
+    }
+
+    /// Limits of the pages of a volume's array, or of a further level, over `dims` entries: `[t, c, k, j, i]`, where c is lowest and
+    /// highest of each component in turn.
+    pub(crate) fn limits(path: String, steps: usize, components: usize, dims: [usize; 3]) -> Self {
+        let value = 2 * components * DType::Float32.size();
+        let name = path.rsplit('/').next().unwrap_or(&path);
+        let mut names = vec!["t".into(), "limit".into()];
+        names.extend(["z", "y", "x"].map(|a| format!("{a}_{name}")));
+        Self {
+            steps,
+            lead: vec![2 * components],
+            dtype: DType::Float32,
+            grid: level_grid(dims, value),
+            codec: level_codec(value * dims.iter().product::<usize>()),
+            about: Arc::new(About { names, attributes: Map::new() }),
+            path,
+        }
+    }
+
+    /// How its shards hold its pages.
+    pub fn form(&self) -> ShardForm<'_> {
+        let page_bytes = self.page_bytes();
+        ShardForm { grid: &self.grid, codec: self.codec, page_bytes, typesize: self.dtype.size() }
     }
 
     /// Bytes on the heap, with its part of what it shares with others.
@@ -237,7 +274,7 @@ impl ArrayLayout {
             "fill_value": fill,
             "codecs": [{"name": "sharding_indexed", "configuration": {
                 "chunk_shape": shape(1, p.page),
-                "codecs": self.codec.metadata(self.dtype),
+                "codecs": self.codec.metadata(self.dtype.size()),
                 "index_codecs": [little, {"name": "crc32c"}],
                 // At the start its place is known, and a shard that lost its end is found out by its extents.
                 "index_location": "start"}}],
@@ -378,8 +415,7 @@ fn zone_layout(
         let (kind, number) = (&name[..1], name.rsplit('_').next().unwrap_or(""));
         all.extend(["k", "j", "i"].map(|a| format!("{a}_{kind}{number}")));
         let path = format!("_farfield/{path}/{name}");
-        let bytes = values * dims.iter().product::<usize>() * dtype.size();
-        let codec = if bytes < LEVEL_LEAST { Codec::None } else { LEVEL_CODEC };
+        let codec = level_codec(values * dims.iter().product::<usize>() * dtype.size());
         let about = sayings.borrow_mut().share(About { names: all, attributes: Map::new() });
         ArrayLayout { path, steps, lead, dtype, grid, codec, about }
     };
@@ -439,6 +475,15 @@ fn zone_layout(
         arrays.iter().any(|a: &ArrayLayout| a.path.rsplit('/').next().is_some_and(|n| n.eq_ignore_ascii_case("time")));
     let time = TimeAxis::of(catalog).filter(|_| !taken);
     ZoneLayout { path, paging: grid.paging, arrays, ranges, boxes, xyz, iblank, time }
+}
+
+/// How a level of ranges or boxes of so many bytes is encoded.
+const fn level_codec(bytes: usize) -> Codec {
+    if bytes < LEVEL_LEAST {
+        Codec::None
+    } else {
+        LEVEL_CODEC
+    }
 }
 
 /// How a level of ranges or boxes is cut, of `value_bytes` an entry.

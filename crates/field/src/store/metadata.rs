@@ -97,10 +97,7 @@ impl Root {
             value["attributes"]["farfield"]["uniform"] =
                 self.uniform.iter().map(|u| u.map_or(Value::Null, |u| u.value())).collect();
         }
-        let mut bytes = value.to_string().into_bytes();
-        let crc = hex(crc32c::crc32c(&bytes));
-        bytes[PREFIX.len()..PREFIX.len() + DIGITS].copy_from_slice(crc.as_bytes());
-        bytes
+        seal(&value)
     }
 
     /// Reads the document.
@@ -109,21 +106,8 @@ impl Root {
     /// [`FieldError::Format`] about `path` when a byte has changed or it is not a Farfield store's.
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, FieldError> {
         let bad = |m: &str| FieldError::format(path, m.to_owned());
-        if !bytes.starts_with(PREFIX) || bytes.len() < PREFIX.len() + DIGITS {
-            return Err(bad("not the root document of a Farfield store, or damaged"));
-        }
-        let (at, end) = (PREFIX.len(), PREFIX.len() + DIGITS);
-        let crc =
-            crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(&bytes[..at]), &[b'0'; DIGITS]), &bytes[end..]);
-        if bytes[at..end] != *hex(crc).as_bytes() {
-            return Err(bad("checksum mismatch: the document is damaged or was edited; convert again"));
-        }
-        let value: Value = serde_json::from_slice(bytes).map_err(|e| bad(&format!("not JSON: {e}")))?;
+        let value = unseal(path, bytes)?;
         let ours = &value["attributes"]["farfield"];
-        match ours["version"].as_u64() {
-            Some(VERSION) => {}
-            v => return Err(bad(&format!("store version {v:?}; this Farfield reads version {VERSION}"))),
-        }
         Self::from_value(ours).ok_or_else(|| bad("the document is not as this Farfield writes it; convert again"))
     }
 
@@ -172,6 +156,35 @@ impl Root {
     }
 }
 
+/// A root document of `value`, whose `farfield` key must begin with `"crc32c": "00000000"` and stand first among the attributes: puts
+/// the checksum in its place.
+pub(crate) fn seal(value: &Value) -> Vec<u8> {
+    let mut bytes = value.to_string().into_bytes();
+    debug_assert!(bytes.starts_with(PREFIX));
+    let crc = hex(crc32c::crc32c(&bytes));
+    bytes[PREFIX.len()..PREFIX.len() + DIGITS].copy_from_slice(crc.as_bytes());
+    bytes
+}
+
+/// What [`seal`] was given, of this version.
+pub(crate) fn unseal(path: &Path, bytes: &[u8]) -> Result<Value, FieldError> {
+    let bad = |m: &str| FieldError::format(path, m.to_owned());
+    if !bytes.starts_with(PREFIX) || bytes.len() < PREFIX.len() + DIGITS {
+        return Err(bad("not the root document of a Farfield store, or damaged"));
+    }
+    let (at, end) = (PREFIX.len(), PREFIX.len() + DIGITS);
+    let crc =
+        crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(&bytes[..at]), &[b'0'; DIGITS]), &bytes[end..]);
+    if bytes[at..end] != *hex(crc).as_bytes() {
+        return Err(bad("checksum mismatch: the document is damaged or was edited; convert again"));
+    }
+    let value: Value = serde_json::from_slice(bytes).map_err(|e| bad(&format!("not JSON: {e}")))?;
+    match value["attributes"]["farfield"]["version"].as_u64() {
+        Some(VERSION) => Ok(value),
+        v => Err(bad(&format!("store version {v:?}; this Farfield reads version {VERSION}"))),
+    }
+}
+
 /// The uniform grids of a catalog's zones, as many as those are.
 fn uniforms(v: &Value, catalog: &Catalog) -> Option<Vec<Option<Uniform>>> {
     let each = v.as_array().filter(|each| each.len() == catalog.zones.len())?.iter().zip(&catalog.zones);
@@ -183,15 +196,15 @@ fn uniforms(v: &Value, catalog: &Catalog) -> Option<Vec<Option<Uniform>>> {
 }
 
 /// Eight lower-case digits.
-fn hex(n: u32) -> String {
+pub(crate) fn hex(n: u32) -> String {
     format!("{n:08x}")
 }
 
-fn unhex(s: &str) -> Option<u32> {
+pub(crate) fn unhex(s: &str) -> Option<u32> {
     u32::from_str_radix(s, 16).ok().filter(|&n| hex(n) == s)
 }
 
-fn number(v: &Value) -> Option<usize> {
+pub(crate) fn number(v: &Value) -> Option<usize> {
     usize::try_from(v.as_u64()?).ok()
 }
 
@@ -199,16 +212,16 @@ fn numbers(v: &Value) -> Option<Vec<usize>> {
     v.as_array()?.iter().map(number).collect()
 }
 
-fn triple(v: &Value) -> Option<[usize; 3]> {
+pub(crate) fn triple(v: &Value) -> Option<[usize; 3]> {
     numbers(v)?.try_into().ok()
 }
 
 /// Floats travel as text: JSON has no NaN, and what is read must be what was written to the last bit.
-fn float(x: f64) -> Value {
+pub(crate) fn float(x: f64) -> Value {
     json!(format!("{x:?}"))
 }
 
-fn unfloat(v: &Value) -> Option<f64> {
+pub(crate) fn unfloat(v: &Value) -> Option<f64> {
     v.as_str()?.parse().ok()
 }
 

@@ -28,9 +28,10 @@ mod time;
 mod validate;
 
 pub use array::{check_index, ShardIndex, StoreArray};
+pub use codec::check_crc;
 pub use rows::StoreRows;
 pub use time::TimeAxis;
-pub use validate::{Buffers, Problem, ShardId, ShardSeal, Validation};
+pub use validate::{Buffers, Checked, Problem, ShardId, ShardSeal, Sharded, Validation};
 
 use crate::catalog::Catalog;
 use crate::error::FieldError;
@@ -135,41 +136,12 @@ impl Store {
         if !root.time_axis {
             zones.iter_mut().for_each(|z| z.time = None);
         }
-        let mut known = root.documents.iter();
-        for (name, expected) in documents(&zones, root.data) {
-            let file = path.join(name);
-            let Some(&(len, crc)) = known.next() else {
-                return Err(FieldError::format(root_path.to_owned(), "lists too few documents; convert again"));
-            };
-            let bytes = read_bounded(&file, len)?;
-            if bytes.len() as u64 != len || crc32c::crc32c(&bytes) != crc {
-                return Err(FieldError::format(
-                    file,
-                    "checksum mismatch: the document is damaged or was edited; convert again",
-                ));
-            }
-            if bytes != expected {
-                return Err(FieldError::format(
-                    file,
-                    "not as this version of Farfield lays out a store; convert again",
-                ));
-            }
-        }
-        if known.next().is_some() || root.seals.len() != all_arrays(&zones, root.data).count() {
+        check_documents(path, root_path, &root.documents, documents(&zones, root.data))?;
+        if root.seals.len() != all_arrays(&zones, root.data).count() {
             return Err(FieldError::format(root_path.to_owned(), "lists more than there is; convert again"));
         }
         for layout in all_arrays(&zones, root.data) {
-            // Every shard gets a source later, so their number must not come from a document alone.
-            if layout.shard_count() > MANY_SHARDS {
-                let folder = path.join(&layout.path);
-                let entries = std::fs::read_dir(&folder).map_err(|e| FieldError::io(&folder, e))?.count() as u64;
-                if entries < layout.shard_count() / 2 {
-                    return Err(FieldError::format(
-                        folder,
-                        format!("holds {entries} files where {} shards should be", layout.shard_count()),
-                    ));
-                }
-            }
+            check_count(&path.join(&layout.path), layout.shard_count())?;
         }
         // A forger's numbers must not overflow when somebody adds them up. Shards are numbered in 32 bits.
         let pages = sum(all_arrays(&zones, root.data).map(|a| a.page_count().saturating_add(a.shard_count())));
@@ -250,17 +222,7 @@ impl Store {
     /// Gives all arrays to a pager, each with its shard indexes.
     pub fn register(&self, pager: &mut dyn Register) -> Vec<ZoneIds> {
         let root: Arc<Path> = self.path.as_path().into();
-        let mut add = |layout: &ArrayLayout| -> ArrayId {
-            let shards = layout.grid.count();
-            let mut sources = Vec::new();
-            for step in 0..layout.steps {
-                sources.extend((0..shards).map(|s| pager.add_file(&self.path.join(layout.shard_path(step, s)))));
-            }
-            let files = Arc::new(Files { root: root.clone(), layout: layout.clone(), sources });
-            let name = format!("{}/index", layout.path);
-            let index = pager.add_array(Arc::new(ShardIndex { files: files.clone(), name }));
-            pager.add_array(Arc::new(StoreArray { files, index }))
-        };
+        let mut add = |layout: &ArrayLayout| add_array(pager, &root, layout);
         let mut ids = Vec::with_capacity(self.zones.len());
         for zone in &self.zones {
             let data = if self.root.data { &zone.arrays[..] } else { &[] };
@@ -274,13 +236,66 @@ impl Store {
     }
 }
 
+/// Gives an array of the store at `root` to a pager, with its shard indexes.
+fn add_array(pager: &mut dyn Register, root: &Arc<Path>, layout: &ArrayLayout) -> ArrayId {
+    let shards = layout.grid.count();
+    let mut sources = Vec::new();
+    for step in 0..layout.steps {
+        sources.extend((0..shards).map(|s| pager.add_file(&root.join(layout.shard_path(step, s)))));
+    }
+    let files = Arc::new(Files { root: root.clone(), layout: layout.clone(), sources });
+    let name = format!("{}/index", layout.path);
+    let index = pager.add_array(Arc::new(ShardIndex { files: files.clone(), name }));
+    pager.add_array(Arc::new(StoreArray { files, index }))
+}
+
+/// Reads the documents that the root at `root` has `known` lengths and checksums of, and compares them with what they must be.
+pub(crate) fn check_documents(
+    path: &Path,
+    root: &Path,
+    known: &[(u64, u32)],
+    expected: impl Iterator<Item = (String, Vec<u8>)>,
+) -> Result<(), FieldError> {
+    let mut known = known.iter();
+    for (name, expected) in expected {
+        let file = path.join(name);
+        let Some(&(len, crc)) = known.next() else {
+            return Err(FieldError::format(root, "lists too few documents; convert again"));
+        };
+        let bytes = read_bounded(&file, len)?;
+        if bytes.len() as u64 != len || crc32c::crc32c(&bytes) != crc {
+            let m = "checksum mismatch: the document is damaged or was edited; convert again";
+            return Err(FieldError::format(file, m));
+        }
+        if bytes != expected {
+            return Err(FieldError::format(file, "not as this version of Farfield lays out a store; convert again"));
+        }
+    }
+    match known.next() {
+        None => Ok(()),
+        Some(_) => Err(FieldError::format(root, "lists more than there is; convert again")),
+    }
+}
+
+/// Every shard gets a source later, so their number must not come from a document alone.
+pub(crate) fn check_count(folder: &Path, shards: u64) -> Result<(), FieldError> {
+    if shards > MANY_SHARDS {
+        let entries = std::fs::read_dir(folder).map_err(|e| FieldError::io(folder, e))?.count() as u64;
+        if entries < shards / 2 {
+            let m = format!("holds {entries} files where {shards} shards should be");
+            return Err(FieldError::format(folder, m));
+        }
+    }
+    Ok(())
+}
+
 /// The sum, unless it overflows.
-fn sum(mut each: impl Iterator<Item = u64>) -> Option<u64> {
+pub(crate) fn sum(mut each: impl Iterator<Item = u64>) -> Option<u64> {
     each.try_fold(0, u64::checked_add)
 }
 
 /// Reads a small file whole, and at most one byte more than `most`, so that a longer one shows.
-fn read_bounded(path: &Path, most: u64) -> Result<Vec<u8>, FieldError> {
+pub(crate) fn read_bounded(path: &Path, most: u64) -> Result<Vec<u8>, FieldError> {
     let io = |e: std::io::Error| FieldError::io(path, e);
     let file = File::open(path).map_err(|e| {
         if e.kind() == std::io::ErrorKind::NotFound {

@@ -145,7 +145,7 @@ impl StoreRows {
             shard.read(&mut entries, 0, || "index".into())?;
             self.tally.add(entries.len() as u64);
             let crc = entries.split_off(self.layout.grid.slots() * ENTRY_BYTES);
-            check_index(&self.layout, number, &entries, &crc).map_err(failed)?;
+            check_index(&self.layout.form(), number, &entries, &crc).map_err(failed)?;
             shard.entries = entries;
             kept.shards.insert(key, (clock, shard));
         }

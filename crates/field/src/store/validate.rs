@@ -1,19 +1,21 @@
 //! Proves a store whole: every byte of every file is vouched for by a checksum, and there is no file too many or too few.
 //!
-//! A shard is checked by itself ([`Store::check_shard`]), so whoever has threads can check several at once; what only all of
-//! them together show comes last ([`Store::conclude`]).
+//! A shard is checked by itself ([`Checked::check_shard`]), so whoever has threads can check several at once; what only all of
+//! them together show comes last ([`Checked::conclude`]). Stores of grids and of volumes are checked alike: [`Checked`] is what both
+//! say of themselves.
 
 use super::array::check_index;
 use super::codec::CRC_BYTES;
-use super::layout::{all_arrays, documents, ArrayLayout, ENTRY_BYTES};
+use super::layout::{all_arrays, documents, ArrayLayout, ShardForm, ENTRY_BYTES};
 use super::metadata::ArraySeal;
 use super::Store;
+use crate::catalog::DType;
 use crate::error::FieldError;
 use crate::uniform::Uniform;
 use pager::error::PageErrorKind;
 use pager::id::{ArrayId, PageId, SourceId};
 use pager::Event;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -111,12 +113,89 @@ impl Buffers {
     }
 }
 
+/// What is checked of an array.
+pub trait Sharded: Sync {
+    /// What events call it: its folder below the root.
+    fn name(&self) -> &str;
+    /// How its shards hold its pages.
+    fn form(&self) -> ShardForm<'_>;
+    /// How often all its shards are there: steps, or steps times groups.
+    fn times(&self) -> usize;
+    /// File of a shard below the root; `time` counts [`Self::times`].
+    fn shard_path(&self, time: usize, shard: u64) -> String;
+}
+
+impl Sharded for &ArrayLayout {
+    fn name(&self) -> &str {
+        &self.path
+    }
+    fn form(&self) -> ShardForm<'_> {
+        ArrayLayout::form(self)
+    }
+    fn times(&self) -> usize {
+        self.steps
+    }
+    fn shard_path(&self, time: usize, shard: u64) -> String {
+        ArrayLayout::shard_path(self, time, shard)
+    }
+}
+
+/// A store as it is checked.
+pub struct Checked<'s> {
+    /// Its folder.
+    pub(crate) path: &'s Path,
+    /// Its arrays, in the order of their seals.
+    pub(crate) arrays: Vec<Box<dyn Sharded + 's>>,
+    /// The uniform grids that the root document says the values of arrays to be, by number of the array.
+    pub(crate) uniform: HashMap<usize, (&'s Uniform, DType)>,
+    /// What the root document says of each.
+    pub(crate) seals: &'s [ArraySeal],
+    /// All documents but the root's.
+    pub(crate) documents: Vec<String>,
+}
+
 impl Store {
+    /// This store as it is checked.
+    pub fn checked(&self) -> Checked<'_> {
+        let mut uniform = HashMap::new();
+        let mut first = 0;
+        for (zone, of_zone) in self.zones.iter().zip(&self.root.uniform) {
+            if let (Some(xyz), Some(of_zone), true) = (zone.xyz, of_zone, self.root.data) {
+                uniform.insert(first + xyz, (of_zone, zone.arrays[xyz].dtype));
+            }
+            first += all_arrays(std::slice::from_ref(zone), self.root.data).count();
+        }
+        let arrays: Vec<Box<dyn Sharded + '_>> = self.arrays().map(|a| Box::new(a) as _).collect();
+        let documents = documents(&self.zones, self.root.data).map(|(name, _)| name).collect();
+        Checked { path: &self.path, arrays, uniform, seals: &self.root.seals, documents }
+    }
+}
+
+impl Checked<'_> {
+    /// Its arrays.
+    pub fn arrays(&self) -> impl Iterator<Item = &dyn Sharded> {
+        self.arrays.iter().map(|a| &**a)
+    }
+
+    /// Bytes of all shards.
+    pub fn bytes(&self) -> u64 {
+        self.seals.iter().map(|s| s.bytes).sum()
+    }
+
+    /// Pages of all arrays and shard indexes.
+    pub fn page_count(&self) -> u64 {
+        let of = |a: &dyn Sharded| {
+            let grid = a.form().grid;
+            a.times() as u64 * (grid.paging.count() + grid.count())
+        };
+        self.arrays().map(of).sum()
+    }
+
     /// Every shard, array by array.
     pub fn shards(&self) -> impl Iterator<Item = ShardId> + '_ {
-        let of = |(array, layout): (usize, &ArrayLayout)| {
-            let count = layout.grid.count();
-            (0..layout.steps).flat_map(move |step| (0..count).map(move |shard| (array, step, shard)))
+        let of = |(array, a): (usize, &dyn Sharded)| {
+            let (count, times) = (a.form().grid.count(), a.times());
+            (0..times).flat_map(move |step| (0..count).map(move |shard| (array, step, shard)))
         };
         let all = self.arrays().enumerate().flat_map(of).enumerate();
         all.map(|(n, (array, step, shard))| ShardId { number: n as u32, array, step, shard })
@@ -124,9 +203,9 @@ impl Store {
 
     /// Bytes that [`Buffers::new`] of `read_bytes` come to hold.
     pub fn buffer_bytes(&self, read_bytes: usize) -> usize {
-        let of = |a: &ArrayLayout| {
-            let page = a.page_bytes();
-            a.grid.index_bytes() + read_bytes.max(a.codec.max_encoded(page)) + page
+        let of = |a: &dyn Sharded| {
+            let form = a.form();
+            form.grid.index_bytes() + read_bytes.max(form.codec.max_encoded(form.page_bytes)) + form.page_bytes
         };
         self.arrays().map(of).max().unwrap_or(0)
     }
@@ -143,11 +222,11 @@ impl Store {
         told: &mut dyn FnMut(Event) -> bool,
     ) -> Result<(Validation, ShardSeal), FieldError> {
         let (mut found, mut seal) = (Validation { files: 1, ..Validation::default() }, ShardSeal::default());
-        let Some(layout) = self.arrays().nth(id.array) else { return Ok((found, seal)) };
-        let path = self.path.join(layout.shard_path(id.step, id.shard));
+        let Some(array) = self.arrays.get(id.array) else { return Ok((found, seal)) };
+        let path = self.path.join(array.shard_path(id.step, id.shard));
         told(Event::Source { source: SourceId(id.number), name: path.to_string_lossy().into() });
-        let uniform = self.uniform_of(id.array);
-        let mut check = Check { layout, uniform, id, path: &path, found: &mut found, told, stopped: false };
+        let uniform = self.uniform.get(&id.array).copied();
+        let mut check = Check { form: array.form(), uniform, id, path: &path, found: &mut found, told, stopped: false };
         if let Err(e) = check.shard(buffers, &mut seal) {
             check.found.problem(path.display(), e);
         }
@@ -157,19 +236,6 @@ impl Store {
         Ok((found, seal))
     }
 
-    /// The uniform grid that the root document says an array's values to be.
-    fn uniform_of(&self, array: usize) -> Option<&Uniform> {
-        let mut first = 0;
-        for (zone, uniform) in self.zones.iter().zip(&self.root.uniform) {
-            let xyz = zone.xyz.filter(|_| self.root.data).map(|xyz| first + xyz);
-            if xyz == Some(array) {
-                return uniform.as_ref();
-            }
-            first += all_arrays(std::slice::from_ref(zone), self.root.data).count();
-        }
-        None
-    }
-
     /// Adds what the shards do not show one by one: documents, the seals of the arrays (out of those of all shards, in
     /// their order), and files that no part of the store accounts for.
     ///
@@ -177,7 +243,7 @@ impl Store {
     /// [`FieldError::Io`] where a folder cannot be read.
     pub fn conclude(&self, seals: &[ShardSeal], found: &mut Validation) -> Result<(), FieldError> {
         let mut expected: HashSet<String> = HashSet::from(["zarr.json".to_owned()]);
-        expected.extend(documents(&self.zones, self.root.data).map(|(name, _)| name));
+        expected.extend(self.documents.iter().cloned());
         for name in &expected {
             // Opening has read and checked them.
             found.bytes += self.path.join(name).metadata().map_or(0, |m| m.len());
@@ -185,11 +251,11 @@ impl Store {
             found.reads += 1;
         }
         let mut seals = seals.iter();
-        for (layout, seal) in all_arrays(&self.zones, self.root.data).zip(&self.root.seals) {
+        for (array, seal) in self.arrays().zip(self.seals) {
             let mut sum = Some(ArraySeal { bytes: 0, pages: 0 });
-            for step in 0..layout.steps {
-                for shard in 0..layout.grid.count() {
-                    expected.insert(layout.shard_path(step, shard));
+            for step in 0..array.times() {
+                for shard in 0..array.form().grid.count() {
+                    expected.insert(array.shard_path(step, shard));
                     sum = sum.zip(seals.next().and_then(|s| Some((s.bytes, s.seal?)))).map(|(sum, (bytes, seal))| {
                         let pages = crc32c::crc32c_append(sum.pages, &seal.to_le_bytes());
                         ArraySeal { bytes: sum.bytes + bytes, pages }
@@ -198,18 +264,18 @@ impl Store {
             }
             // Where a shard has no seal that has been said already.
             if sum.is_some_and(|s| s != *seal) {
-                let what = self.path.join(&layout.path);
+                let what = self.path.join(array.name());
                 found.problem(what.display(), "the shards are not those that the store was written with");
             }
         }
-        strangers(&self.path, "", &expected, found)
+        strangers(self.path, "", &expected, found)
     }
 }
 
 /// The check of one shard.
 struct Check<'a> {
-    layout: &'a ArrayLayout,
-    uniform: Option<&'a Uniform>,
+    form: ShardForm<'a>,
+    uniform: Option<(&'a Uniform, DType)>,
     id: ShardId,
     path: &'a Path,
     found: &'a mut Validation,
@@ -231,33 +297,34 @@ impl Check<'_> {
     }
 
     fn shard(&mut self, buffers: &mut Buffers, sealed: &mut ShardSeal) -> Result<(), PageErrorKind> {
-        let layout = self.layout;
+        let form = self.form;
+        let grid = form.grid;
         let file = File::open(self.path).map_err(io)?;
         let have = file.metadata().map_err(io)?.len();
         sealed.bytes = have;
         let short = |end: u64| PageErrorKind::Short { offset: 0, end, have };
-        let index_bytes = layout.grid.index_bytes();
+        let index_bytes = grid.index_bytes();
         if have < index_bytes as u64 {
             return Err(short(index_bytes as u64));
         }
         let Buffers { read_bytes, index, encoded, frame } = buffers;
         index.resize(index_bytes, 0);
         self.read(&file, index, 0)?;
-        let (entries, crc) = index.split_at(layout.grid.slots() * ENTRY_BYTES);
-        let end = check_index(layout, self.id.shard, entries, crc)?;
+        let (entries, crc) = index.split_at(grid.slots() * ENTRY_BYTES);
+        let end = check_index(&form, self.id.shard, entries, crc)?;
         if have < end {
             return Err(short(end));
         }
         if have > end {
             self.found.problem(self.path.display(), format_args!("{} bytes too many after the last page", have - end));
         }
-        frame.resize(layout.page_bytes(), 0);
+        frame.resize(form.page_bytes, 0);
         // Pages follow each other, so they are read many at a time.
         let mut at = index_bytes as u64;
         let mut held = 0u64..0u64;
         let mut pages_seal = 0;
         for (slot, entry) in entries.chunks_exact(ENTRY_BYTES).enumerate() {
-            let Some(page) = layout.grid.page_at(self.id.shard, slot) else { continue };
+            let Some(page) = grid.page_at(self.id.shard, slot) else { continue };
             let mut len = [0; 8];
             len.copy_from_slice(&entry[8..]);
             let len = u64::from_le_bytes(len);
@@ -276,11 +343,11 @@ impl Check<'_> {
             let begun = Instant::now();
             let [i, j, k] = page;
             let name = || format!("{}, page (i {i}, j {j}, k {k})", self.path.display());
-            match layout.codec.decode(layout.dtype.size(), bytes, frame) {
+            match form.codec.decode(form.typesize, bytes, frame) {
                 Err(e) => self.found.problem(name(), e),
                 Ok(()) => {
-                    let p = &layout.grid.paging;
-                    let fits = |u: &Uniform| u.is_of_page(layout.dtype, &p.extent(page), p.page, frame);
+                    let p = &grid.paging;
+                    let fits = |(u, dtype): (&Uniform, DType)| u.is_of_page(dtype, &p.extent(page), p.page, frame);
                     if !self.uniform.is_none_or(fits) {
                         let error =
                             "points are not those of the uniform grid that the root document notes; convert again";
@@ -289,7 +356,7 @@ impl Check<'_> {
                 }
             }
             let took_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            let number = layout.grid.paging.number(page);
+            let number = grid.paging.number(page);
             let page = PageId::new(ArrayId(self.id.array as u32), self.id.step as u32, number);
             self.stopped |= !(self.told)(Event::Decode { page, took_ns });
             // `check_index` has made sure that a page is longer than its checksum.

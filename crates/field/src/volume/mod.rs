@@ -8,10 +8,26 @@
 //! [`VolumeSpec`] is what a reader of a format says. [`VolumeLevel`] is what kernels know: for each level arrays of pages
 //! ([`VolumeArray`]), each a [`Brick`] of voxels with ranges of its blocks behind them.
 
+mod blosc;
+mod chain;
+mod chunkmap;
+mod filters;
+mod images;
 mod level;
+mod open;
+mod pages;
+mod place;
+mod ranges;
+mod rowmap;
+mod shape;
 mod spec;
+mod spread;
+pub mod store;
+mod streams;
 mod voxel;
 
 pub use level::{Placement, RangeLevel, VolumeArray, VolumeLevel};
+pub use open::Volume;
+pub use ranges::{typed, typed_mut, write_ranges, Extremes};
 pub use spec::{ArraySpec, ChannelSpec, CodecSpec, LevelSpec, PlaceSpec, VolumeKind, VolumeSpec};
 pub use voxel::{Brick, Voxel, VoxelType, BLOCK};

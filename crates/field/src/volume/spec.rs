@@ -39,7 +39,7 @@ pub struct ChannelSpec {
     #[serde(default)]
     pub scale: Option<[f64; 2]>,
     /// The stored number that stands for a missing value, where there is one.
-    #[serde(default)]
+    #[serde(default, with = "number")]
     pub missing: Option<f64>,
 }
 
@@ -120,7 +120,7 @@ pub struct ArraySpec {
     /// Channels that the components are.
     pub channels: Vec<usize>,
     /// What chunks hold that the format defines as never written; absent where every chunk must be there.
-    #[serde(default)]
+    #[serde(default, with = "number")]
     pub fill: Option<f64>,
     /// Steps from stored bytes to the chunk's elements, in the order in which a reader takes them.
     #[serde(default)]
@@ -231,4 +231,40 @@ pub enum PlaceSpec {
         /// Whether it stands at the end of the file.
         index_at_end: bool,
     },
+}
+
+/// Numbers that JSON has no spelling for are written as Zarr does: `"NaN"`, `"Infinity"`, `"-Infinity"`.
+mod number {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Number(f64),
+        Word(String),
+    }
+
+    pub(super) fn serialize<S: Serializer>(value: &Option<f64>, s: S) -> Result<S::Ok, S::Error> {
+        let written = value.map(|v| match v {
+            v if v.is_nan() => Written::Word("NaN".into()),
+            f64::INFINITY => Written::Word("Infinity".into()),
+            f64::NEG_INFINITY => Written::Word("-Infinity".into()),
+            v => Written::Number(v),
+        });
+        written.serialize(s)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<f64>, D::Error> {
+        Ok(match Option::<Written>::deserialize(d)? {
+            None => None,
+            Some(Written::Number(v)) => Some(v),
+            Some(Written::Word(w)) => Some(match w.as_str() {
+                "NaN" => f64::NAN,
+                "Infinity" => f64::INFINITY,
+                "-Infinity" => f64::NEG_INFINITY,
+                _ => return Err(D::Error::custom(format!("'{w}' is no number"))),
+            }),
+        })
+    }
 }

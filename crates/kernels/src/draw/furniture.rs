@@ -67,6 +67,15 @@ fn one() -> f32 {
     1.0
 }
 
+/// A rule that says how long something is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScaleBar {
+    /// Length of a pixel.
+    pub pixel: f64,
+    /// Its unit.
+    pub unit: String,
+}
+
 /// All that stands around the scene.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Furniture {
@@ -76,6 +85,8 @@ pub struct Furniture {
     pub axes: Option<Axes>,
     /// Text.
     pub notes: Vec<Note>,
+    /// A rule in a lower corner.
+    pub scale: Option<ScaleBar>,
     /// Size of all letters, 1 for what suits the picture.
     pub text_scale: f32,
 }
@@ -161,6 +172,11 @@ impl Furniture {
         if self.axes.is_some() && layout.gizmo.is_none() {
             let at = [pen.margin + arrow + em, height - layout.insets[3] as f32 - pen.margin - arrow - em];
             layout.gizmo = Some(Gizmo { at, length: arrow, letters: em });
+        }
+        if let Some(scale) = &self.scale {
+            // In the lower left corner; beside the orientation axes where they stand there.
+            let aside = layout.gizmo.filter(|g| g.at[0] < width * 0.5).map_or(0.0, |g| g.at[0] + g.length + em);
+            pen.scale_bar(scale, aside, layout.insets[3] as f32, &mut layout.overlay);
         }
         layout
     }
@@ -324,6 +340,24 @@ impl Pen {
         self.height - bottom
     }
 
+    /// Draws a rule of a round length, about a fifth of the picture's width, with what it is.
+    fn scale_bar(&self, scale: &ScaleBar, aside: f32, below: f32, overlay: &mut Overlay) {
+        let most = f64::from(self.width * 0.22) * scale.pixel;
+        if !(most.is_finite() && most > 0.0) {
+            return;
+        }
+        let length = round_below(most);
+        let pixels = (length / scale.pixel) as f32;
+        let em = self.em;
+        let (x0, y1) = ((self.margin + aside).round(), (self.height - below - self.margin).round());
+        let (x1, thick) = ((x0 + pixels).round(), (em / 5.0).round().max(2.0));
+        let rule = (em / 14.0).round().max(1.0);
+        overlay.rect([x0 - rule, y1 - thick - rule, x1 + rule, y1 + rule], halo_of(self.ink), 0.5);
+        overlay.rect([x0, y1 - thick, x1, y1], self.ink, 1.0);
+        let text = format!("{} {}", plain(length), scale.unit);
+        overlay.text(text.trim_end(), em, [(x0 + x1) * 0.5, y1 - thick - em * 0.4], Align::Middle, self.ink, true);
+    }
+
     /// A thin edge around a scale, so that its light colours end somewhere.
     fn frame(&self, overlay: &mut Overlay, [x0, y0, x1, y1]: [f32; 4]) {
         let rule = (self.em / 14.0).round().max(1.0);
@@ -334,5 +368,47 @@ impl Pen {
 impl Place {
     fn is_low(self) -> bool {
         matches!(self, Place::BottomLeft | Place::Bottom | Place::BottomRight)
+    }
+}
+
+/// What parts ink from what is behind it.
+fn halo_of(ink: Srgb8) -> Srgb8 {
+    if ink[0] > 128 {
+        [12, 14, 18]
+    } else {
+        [245, 246, 248]
+    }
+}
+
+/// The greatest of 1, 2 and 5 times a power of ten that is not above a positive number.
+fn round_below(most: f64) -> f64 {
+    let marks = ticks(0.0, most, 2).values;
+    marks.last().copied().filter(|v| *v > 0.0).unwrap_or(most)
+}
+
+/// A length without needless digits.
+fn plain(length: f64) -> String {
+    let written = ticks(0.0, length, 2);
+    let label = format!("{length}");
+    if (1e-3..1e5).contains(&length) {
+        return label;
+    }
+    let power = written.exponent;
+    format!("{}×10{}", (length / 10f64.powi(power)).round(), superscript(power))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_have_round_lengths() {
+        for (most, wanted) in [(0.99, 0.5), (1.0, 1.0), (4.9, 2.0), (730.0, 500.0), (0.0021, 0.002), (5.0, 5.0)] {
+            let found = round_below(most);
+            assert!((found - wanted).abs() < 1e-9 * wanted, "{most}: {found}");
+        }
+        assert_eq!(plain(0.5), "0.5");
+        assert_eq!(plain(2e-5), "2×10⁻⁵");
+        assert_eq!(plain(5e7), "5×10⁷");
     }
 }

@@ -6,6 +6,7 @@
 
 use super::band::{colour_of, material_of, normal_of, Band, EMPTY};
 use super::colour::{linear_of, srgb_to_linear, Srgb8};
+use super::haze::HazeRows;
 use super::occlusion::DepthMap;
 use super::projector::Projector;
 use super::style::Finish;
@@ -78,6 +79,60 @@ impl Default for Effects {
     }
 }
 
+/// One light, infinitely far away.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Light {
+    /// Towards the light: in space, or, where it goes with the camera, to the right, up and towards the eye. Any length but 0.
+    pub direction: [f64; 3],
+    /// Linear colour times intensity; 1 lights what faces it in full.
+    pub colour: [f32; 3],
+    /// Whether it goes with the camera.
+    pub with_camera: bool,
+}
+
+/// The lights of a picture.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Lighting {
+    /// A key light from the upper left, a weak fill and the sky, all fixed to the camera, balanced so that what faces the eye shows its
+    /// own colour.
+    #[default]
+    Standard,
+    /// As given, with nothing made brighter or darker.
+    Given {
+        /// Light from everywhere, linear.
+        ambient: [f32; 3],
+        /// Lights, of which the first makes highlights.
+        lights: Vec<Light>,
+    },
+}
+
+/// Lights as samples see them: directions in view space.
+#[derive(Clone, Debug)]
+pub(crate) struct Lamps {
+    ambient: Vec3,
+    /// Direction, colour.
+    each: Vec<(Vec3, Vec3)>,
+}
+
+impl Lamps {
+    /// `None` for the standard lights.
+    pub(crate) fn of(lighting: &Lighting, projector: &Projector) -> Option<Lamps> {
+        let Lighting::Given { ambient, lights } = lighting else { return None };
+        let each = lights.iter().map(|l| {
+            let d = glam::DVec3::from_array(l.direction).normalize_or(glam::DVec3::Z).as_vec3();
+            // View space has z away from the eye.
+            let view = if l.with_camera { Vec3::new(d.x, d.y, -d.z) } else { projector.view_direction(d) };
+            (view, Vec3::from_array(l.colour))
+        });
+        Some(Lamps { ambient: Vec3::from_array(*ambient), each: each.collect() })
+    }
+
+    /// Ambient and direct light on a surface with the unit normal `n`.
+    fn on(&self, n: Vec3) -> (Vec3, Vec3) {
+        (self.ambient, self.each.iter().map(|(d, colour)| *colour * n.dot(*d).max(0.0)).sum())
+    }
+}
+
 /// Everything that turns samples into colours.
 #[derive(Clone, Debug)]
 pub(crate) struct Shader<'a> {
@@ -91,6 +146,8 @@ pub(crate) struct Shader<'a> {
     pub height: f32,
     pub light_background: bool,
     pub gain: f32,
+    /// Lights that are not the standard ones.
+    pub lamps: Option<&'a Lamps>,
 }
 
 /// Light from the sky and from the lights on a surface with the unit normal `n`.
@@ -127,9 +184,17 @@ impl Shader<'_> {
                 _ => 1.0,
             };
             let facing = n.dot(eye).clamp(0.0, 1.0);
-            let (ambient, direct) = lights(n);
             // The sky is hidden by what is near, the lights less so.
-            colour = albedo * ((ambient * open + direct * (0.4 + 0.6 * open)) * self.gain);
+            colour = match self.lamps {
+                None => {
+                    let (ambient, direct) = lights(n);
+                    albedo * ((ambient * open + direct * (0.4 + 0.6 * open)) * self.gain)
+                }
+                Some(lamps) => {
+                    let (ambient, direct) = lamps.on(n);
+                    albedo * (ambient * open + direct * (0.4 + 0.6 * open))
+                }
+            };
             let edge = 1.0 - facing;
             if self.light_background {
                 // A darker edge parts a tube from what lies behind it.
@@ -138,7 +203,8 @@ impl Shader<'_> {
                 colour += Vec3::splat(0.10 * edge * edge * edge);
             }
             if material.finish == Finish::Satin {
-                let h = (KEY + eye).normalize();
+                let key = self.lamps.and_then(|l| l.each.first()).map_or(KEY, |l| l.0);
+                let h = (key + eye).normalize();
                 let s = n.dot(h).max(0.0);
                 let s = s * s;
                 let s = s * s;
@@ -167,7 +233,7 @@ impl Shader<'_> {
     }
 
     /// Linear colours of one row of pixels of a band, over the background. `row` is one of the whole picture.
-    pub(crate) fn row(&self, band: &Band, veil: Option<&Veil>, row: u32, out: &mut [Vec3]) {
+    pub(crate) fn row(&self, band: &Band, veil: Option<&Veil>, haze: Option<&HazeRows>, row: u32, out: &mut [Vec3]) {
         use super::band::Target;
         let area = band.area();
         let lattice = &area.lattice;
@@ -179,8 +245,12 @@ impl Shader<'_> {
             let empty = (first..first + groups).all(|g| band.depth[g].to_array().iter().all(|d| *d == EMPTY));
             let clear =
                 veil.is_none_or(|v| (first..first + groups).all(|g| v.left[g].to_array().iter().all(|t| *t == 1.0)));
+            let gathered = haze.map_or(&[][..], |h| h.pixel(row, x as u32));
             if empty && clear {
-                *out = behind;
+                *out = match gathered {
+                    [] => behind,
+                    all => through(all[0], behind),
+                };
                 continue;
             }
             let mut sum = Vec3::ZERO;
@@ -203,15 +273,13 @@ impl Shader<'_> {
                             behind,
                         )
                     };
+                    let hazy = HazeRows::sample(gathered, g * 8 + lane);
                     if let Some(veil) = veil {
                         let left = veil.left[first + g].as_array()[lane];
-                        let light = &veil.light[first + g];
-                        colour = colour * left
-                            + Vec3::new(
-                                light[0].as_array()[lane],
-                                light[1].as_array()[lane],
-                                light[2].as_array()[lane],
-                            );
+                        let passed = veil.passed.get(first + g).map_or(Vec3::ZERO, |p| of_lane(p, lane));
+                        colour = (through(hazy, colour) - passed) * left + of_lane(&veil.light[first + g], lane);
+                    } else if haze.is_some() {
+                        colour = through(hazy, colour);
                     }
                     sum += colour;
                 }
@@ -221,7 +289,7 @@ impl Shader<'_> {
     }
 
     /// Lays one peel of see-through layers behind those already in the veil. Says whether it held anything.
-    pub(crate) fn lay(&self, peel: &Band, veil: &mut Veil) -> bool {
+    pub(crate) fn lay(&self, peel: &Band, haze: Option<&HazeRows>, veil: &mut Veil) -> bool {
         use super::band::Target;
         let area = peel.area();
         let lattice = &area.lattice;
@@ -231,6 +299,7 @@ impl Shader<'_> {
             let behind = self.behind(row);
             for x in 0..area.columns {
                 let first = area.index(row, x);
+                let gathered = haze.map_or(&[][..], |h| h.pixel(row, x));
                 let mut cached = Cached::NONE;
                 for g in 0..groups {
                     let depths = peel.depth[first + g].as_array();
@@ -248,8 +317,17 @@ impl Shader<'_> {
                         let opacity = self.materials[material_of(key) as usize].opacity;
                         let left = &mut veil.left[first + g].as_mut_array()[lane];
                         let light = &mut veil.light[first + g];
+                        let mut own = colour * opacity;
+                        if haze.is_some() {
+                            let hazy = HazeRows::sample(gathered, g * 8 + lane);
+                            let passed = &mut veil.passed[first + g];
+                            own = through(hazy, own) - of_lane(passed, lane);
+                            for (c, held) in passed.iter_mut().enumerate() {
+                                held.as_mut_array()[lane] = hazy[c];
+                            }
+                        }
                         for (c, held) in light.iter_mut().enumerate() {
-                            held.as_mut_array()[lane] += colour[c] * opacity * *left;
+                            held.as_mut_array()[lane] += own[c] * *left;
                         }
                         *left *= 1.0 - opacity;
                         veil.floor[first + g].as_mut_array()[lane] = depth;
@@ -261,6 +339,17 @@ impl Shader<'_> {
     }
 }
 
+/// What is seen of a colour behind haze.
+#[inline]
+fn through(hazy: [f32; 4], behind: Vec3) -> Vec3 {
+    Vec3::new(hazy[0], hazy[1], hazy[2]) + behind * hazy[3]
+}
+
+#[inline]
+fn of_lane(light: &[f32x8; 3], lane: usize) -> Vec3 {
+    Vec3::new(light[0].as_array()[lane], light[1].as_array()[lane], light[2].as_array()[lane])
+}
+
 /// Light of the see-through layers in front of what is opaque.
 pub(crate) struct Veil {
     /// Their own light.
@@ -269,17 +358,24 @@ pub(crate) struct Veil {
     pub left: Vec<f32x8>,
     /// Depth of the last peel.
     pub floor: Vec<f32x8>,
+    /// What was gathered of haze up to there; nothing where there is none.
+    pub passed: Vec<[f32x8; 3]>,
 }
 
 /// Bytes a group of eight samples takes in a [`Veil`].
 pub(crate) const VEIL_GROUP_BYTES: usize = 5 * 32;
 
+/// Bytes more where there is haze.
+pub(crate) const HAZY_GROUP_BYTES: usize = 3 * 32;
+
 impl Veil {
     pub(crate) fn new() -> Veil {
-        Veil { light: Vec::new(), left: Vec::new(), floor: Vec::new() }
+        Veil { light: Vec::new(), left: Vec::new(), floor: Vec::new(), passed: Vec::new() }
     }
 
-    pub(crate) fn reset(&mut self, groups: usize) {
+    pub(crate) fn reset(&mut self, groups: usize, hazy: bool) {
+        self.passed.clear();
+        self.passed.resize(if hazy { groups } else { 0 }, [f32x8::splat(0.0); 3]);
         self.light.clear();
         self.light.resize(groups, [f32x8::splat(0.0); 3]);
         self.left.clear();

@@ -20,10 +20,12 @@
 
 mod band;
 mod camera;
+mod canvas;
 mod chunk;
 mod colour;
 mod furniture;
 mod geometry;
+mod haze;
 mod light;
 mod occlusion;
 mod overlay;
@@ -39,14 +41,16 @@ mod tube;
 
 pub use band::Samples;
 pub use camera::{Camera, CameraError, Fit, Frame, Lens, View, MAX_COORDINATE};
+pub use canvas::{gathered, Canvas};
 pub use chunk::Counts;
 pub use colour::{linear_to_srgb, srgb_to_linear, Colour, ColourMap, ColourMapError, Srgb8};
-pub use furniture::{Axes, Furniture, Note, Place, ScalarBar};
+pub use furniture::{Axes, Furniture, Note, Place, ScalarBar, ScaleBar};
 pub use geometry::{Aabb, Chunk, Geometry, GeometryError, Mesh, Polyline, Positions, QuadGrid, Spheres, Wanted};
 pub use glam::DVec3;
-pub use light::{Background, Effects};
+pub use haze::{Depths, Haze, HazeRows};
+pub use light::{Background, Effects, Light, Lighting};
 pub use stage::{
-    bounds_of, fit_layers, pixel_scale, Canvas, Layer, Setting, Stage, StageError, Survey, MOST_PIXELS_A_SIDE,
+    bounds_of, fit_all, fit_layers, pixel_scale, Layer, Setting, Stage, StageError, Survey, MOST_PIXELS_A_SIDE,
 };
 pub use style::{Finish, Radius, Style};
 pub use ticks::{superscript, ticks, Ticks};

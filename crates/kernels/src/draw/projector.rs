@@ -84,6 +84,12 @@ impl Projector {
         }
     }
 
+    /// How far its eye lies before a camera's position along the line of sight.
+    pub(crate) fn ahead_of(&self, camera: &Camera) -> f64 {
+        let forward = self.rows.transpose().z_axis * self.unit;
+        (self.eye - DVec3::from_array(camera.position)).dot(forward)
+    }
+
     /// The same view at another resolution: `factor` pixels of it for one of this.
     pub(crate) fn scaled(&self, factor: f32) -> Projector {
         Projector { scale: self.scale * factor, center: self.center.map(|c| c * factor), ..self.clone() }

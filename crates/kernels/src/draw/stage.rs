@@ -2,22 +2,23 @@
 //!
 //! # Practice
 //! [`Stage::new`] fixes everything that does not depend on a band. [`Stage::survey`] then fills the small depth picture, and
-//! [`Canvas::draw`] draws any rows of the picture, in any order and on any number of threads, each with its own canvas. Each streams
+//! [`super::Canvas::draw`] draws any rows of the picture, in any order and on any number of threads, each with its own canvas. Each streams
 //! the layers anew. The memory of a canvas follows from its rows and from nothing else.
 
-use super::band::{Area, Band, DepthOnly, Lattice, Peel, Samples, Target, BAND_GROUP_BYTES, EMPTY};
+use super::band::{Area, Band, DepthOnly, Lattice, Samples, Target, BAND_GROUP_BYTES, EMPTY};
 use super::camera::{Camera, CameraError, Fit, Frame, View};
 use super::chunk::{Brush, Counts};
-use super::colour::{encode, Colour, Srgb8};
+use super::colour::{Colour, Srgb8};
 use super::furniture::{Furniture, Gizmo, Layout};
 use super::geometry::{Aabb, Chunk, Geometry, GeometryError, Polyline, Positions, Spheres};
-use super::light::{gain, Background, Effects, Material, Shader, Veil, VEIL_GROUP_BYTES};
+use super::haze::{bytes_a_pixel, Depths, Haze};
+use super::light::{gain, Background, Effects, Lamps, Lighting, Material, Shader, HAZY_GROUP_BYTES, VEIL_GROUP_BYTES};
 use super::occlusion::DepthMap;
 use super::overlay::Align;
 use super::projector::{Projector, NEAR};
 use super::style::{Finish, Radius, Style};
 use super::tube::Paint;
-use glam::{DVec3, Vec3};
+use glam::DVec3;
 use std::ops::Range;
 use wide::f32x8;
 
@@ -41,6 +42,8 @@ pub struct Setting {
     pub background: Background,
     /// Contact shadows and depth cue.
     pub effects: Effects,
+    /// What lights it.
+    pub lighting: Lighting,
     /// Samples a pixel.
     pub samples: Samples,
     /// Scalar bars, axes, notes.
@@ -59,6 +62,9 @@ pub enum StageError {
     /// Too many kinds of material.
     #[error("a picture has at most 250 pairs of finish and opacity, and this one has {0}")]
     TooManyMaterials(usize),
+    /// A volume could not be read.
+    #[error("a volume of the picture could not be read: {0}")]
+    Haze(GeometryError),
     /// A layer's geometry could not be read.
     #[error("layer {layer} could not be read: {source}")]
     Layer {
@@ -75,7 +81,15 @@ pub enum StageError {
 /// # Errors
 /// [`StageError::Layer`] when a layer cannot be read.
 pub fn fit_layers(layers: &[Layer<'_>], view: &View, frame: &Frame) -> Result<Camera, StageError> {
-    let bounds = bounds_of(layers);
+    fit_all(layers, &[], view, frame)
+}
+
+/// As [`fit_layers`], with boxes that are to be seen, too.
+///
+/// # Errors
+/// As [`fit_layers`].
+pub fn fit_all(layers: &[Layer<'_>], boxes: &[Aabb], view: &View, frame: &Frame) -> Result<Camera, StageError> {
+    let bounds = boxes.iter().fold(bounds_of(layers), |a, b| a.union(b));
     if bounds.extent() == DVec3::ZERO {
         return Ok(Camera::fit(&bounds, view, frame));
     }
@@ -94,6 +108,9 @@ pub fn fit_layers(layers: &[Layer<'_>], view: &View, frame: &Frame) -> Result<Ca
             Chunk::Quads(q) => each(q.points, None, 0.0),
         };
         layer.geometry.for_each(&|_| true, &mut visit).map_err(|source| StageError::Layer { layer: k, source })?;
+    }
+    for corner in boxes.iter().filter(|b| !b.is_empty()).flat_map(Aabb::corners) {
+        fit.include(corner, 0.0);
     }
     Ok(fit.camera())
 }
@@ -118,23 +135,23 @@ const MOST_MATERIALS: usize = 250;
 /// Material of the orientation axes.
 const GIZMO_MATERIAL: u8 = 0;
 
-/// How many see-through surfaces behind each other are told apart; those behind them are left out.
-const MOST_PEELS: usize = 12;
-
 /// A picture ready to be drawn.
 pub struct Stage<'a> {
-    setting: Setting,
-    layers: Vec<Layer<'a>>,
-    projector: Projector,
+    pub(super) setting: Setting,
+    pub(super) layers: Vec<Layer<'a>>,
+    /// Volumes among the layers.
+    haze: Option<&'a dyn Haze>,
+    pub(super) projector: Projector,
     materials: Vec<Material>,
     /// Material of each layer.
     worn: Vec<u8>,
-    lattice: Lattice,
-    layout: Layout,
+    pub(super) lattice: Lattice,
+    pub(super) layout: Layout,
     gizmo: Option<GizmoParts>,
     range: [f32; 2],
     depths: DepthMap,
     contacts: bool,
+    lamps: Option<Lamps>,
 }
 
 /// Orientation axes as geometry.
@@ -151,11 +168,23 @@ impl<'a> Stage<'a> {
     /// # Errors
     /// [`StageError`] for a size, camera or number of layers that cannot be drawn.
     pub fn new(setting: Setting, layers: Vec<Layer<'a>>) -> Result<Stage<'a>, StageError> {
+        Self::with_haze(setting, layers, None)
+    }
+
+    /// Puts a picture together that has volumes in it.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with_haze(
+        setting: Setting,
+        layers: Vec<Layer<'a>>,
+        haze: Option<&'a dyn Haze>,
+    ) -> Result<Stage<'a>, StageError> {
         let [w, h] = setting.size;
         if w == 0 || h == 0 || w > MOST_PIXELS_A_SIDE || h > MOST_PIXELS_A_SIDE {
             return Err(StageError::BadSize(w, h));
         }
-        let bounds = bounds_of(&layers);
+        let bounds = haze.map_or(Aabb::EMPTY, |h| h.bounds()).union(&bounds_of(&layers));
         let projector = Projector::new(&setting.camera, setting.size, &bounds)?;
         // The first is that of the orientation axes.
         let mut materials = vec![Material { finish: Finish::Satin, gizmo: true, opacity: 1.0 }];
@@ -177,11 +206,13 @@ impl<'a> Stage<'a> {
         let gizmo =
             layout.gizmo.map(|g| GizmoParts::new(&projector, &g, &setting.furniture, light_background, &mut layout));
         let range = depth_range(&projector, &bounds);
+        let lamps = Lamps::of(&setting.lighting, &projector);
         let (lattice, depths) = (Lattice::pixels(setting.samples), DepthMap::new(setting.size));
         Ok(Stage {
             lattice,
             setting,
             layers,
+            haze,
             projector,
             materials,
             worn,
@@ -190,6 +221,7 @@ impl<'a> Stage<'a> {
             range,
             depths,
             contacts: false,
+            lamps,
         })
     }
 
@@ -202,6 +234,28 @@ impl<'a> Stage<'a> {
     pub fn wants_depths(&self) -> bool {
         let lit = |l: &Layer<'_>| l.style.finish != Finish::Flat;
         self.setting.effects.occlusion > 0.0 && self.layers.iter().any(lit)
+    }
+
+    /// The volumes among the layers.
+    pub fn haze(&self) -> Option<&'a dyn Haze> {
+        self.haze
+    }
+
+    /// The camera.
+    pub fn camera(&self) -> &Camera {
+        &self.setting.camera
+    }
+
+    /// How deep the samples of bands lie.
+    pub(super) fn depths_of<'b>(&self, bands: Vec<&'b Band>) -> Depths<'b> {
+        Depths::new(bands, self.projector.unit, self.projector.ahead_of(&self.setting.camera))
+    }
+
+    /// Draws the orientation axes.
+    pub(super) fn draw_gizmo(&self, band: &mut Band) {
+        if let Some(gizmo) = &self.gizmo {
+            gizmo.draw(band, GIZMO_MATERIAL);
+        }
     }
 
     /// Bytes that the stage itself holds at most: letters, and the depth map, of which there are two while the parts of the survey
@@ -218,10 +272,14 @@ impl<'a> Stage<'a> {
         if self.see_through() {
             per_group += BAND_GROUP_BYTES as u64 + VEIL_GROUP_BYTES as u64;
         }
+        if self.haze.is_some() {
+            let samples = self.lattice.groups.len() * 8;
+            per_group += (bytes_a_pixel(samples) / self.lattice.groups.len() as u64) + HAZY_GROUP_BYTES as u64;
+        }
         u64::from(rows) * groups * per_group + u64::from(self.setting.size[0]) * 12
     }
 
-    fn see_through(&self) -> bool {
+    pub(super) fn see_through(&self) -> bool {
         self.materials.iter().any(|m| m.opacity < 1.0)
     }
 
@@ -230,13 +288,13 @@ impl<'a> Stage<'a> {
     }
 
     /// Whether layer `k` can be seen at all.
-    fn shown(&self, k: usize, see_through: bool) -> bool {
+    pub(super) fn shown(&self, k: usize, see_through: bool) -> bool {
         let opacity = self.material(k).opacity;
         opacity > 0.0 && (opacity < 1.0) == see_through
     }
 
     /// Streams one layer into a target, leaving out what cannot touch it.
-    fn stream<T: Target>(
+    pub(super) fn stream<T: Target>(
         &self,
         target: &mut T,
         k: usize,
@@ -339,7 +397,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn shader(&self) -> Shader<'_> {
+    pub(super) fn shader(&self) -> Shader<'_> {
         Shader {
             projector: &self.projector,
             materials: &self.materials,
@@ -350,6 +408,7 @@ impl<'a> Stage<'a> {
             height: self.setting.size[1] as f32,
             light_background: self.setting.background.is_light(),
             gain: gain(),
+            lamps: self.lamps.as_ref(),
         }
     }
 }
@@ -360,72 +419,6 @@ pub struct Survey {
     depth: Vec<f32x8>,
     /// What was met.
     pub counts: Counts,
-}
-
-/// The buffers in which one band at a time is drawn.
-pub struct Canvas {
-    band: Band,
-    peel: Band,
-    veil: Veil,
-    line: Vec<Vec3>,
-}
-
-impl Canvas {
-    /// A canvas for bands of at most `rows` rows; it takes [`Stage::canvas_bytes`].
-    pub fn new(stage: &Stage<'_>, rows: u32) -> Canvas {
-        let area = |rows| Area { first_row: 0, rows, columns: stage.setting.size[0], lattice: stage.lattice.clone() };
-        Canvas {
-            band: Band::new(area(rows)),
-            peel: Band::new(area(0)),
-            veil: Veil::new(),
-            line: vec![Vec3::ZERO; stage.setting.size[0] as usize],
-        }
-    }
-
-    /// Draws rows `rows` of the picture into `out`, three bytes a pixel (sRGB), row by row.
-    ///
-    /// # Errors
-    /// [`StageError::Layer`] when a layer cannot be read.
-    pub fn draw(&mut self, stage: &Stage<'_>, rows: Range<u32>, out: &mut [u8]) -> Result<(), StageError> {
-        let count = rows.end - rows.start;
-        self.band.reset(rows.start, count);
-        for k in 0..stage.layers.len() {
-            if stage.shown(k, false) {
-                stage.stream(&mut self.band, k, &stage.projector, 1.0, false)?;
-            }
-        }
-        if let Some(gizmo) = &stage.gizmo {
-            gizmo.draw(&mut self.band, GIZMO_MATERIAL);
-        }
-        let shader = stage.shader();
-        let veiled = stage.see_through();
-        if veiled {
-            self.veil.reset(self.band.depth.len());
-            for _ in 0..MOST_PEELS {
-                self.peel.reset(rows.start, count);
-                let mut target = Peel { band: &mut self.peel, floor: &self.veil.floor, ceiling: &self.band.depth };
-                for k in 0..stage.layers.len() {
-                    if stage.shown(k, true) {
-                        stage.stream(&mut target, k, &stage.projector, 1.0, false)?;
-                    }
-                }
-                if !shader.lay(&self.peel, &mut self.veil) {
-                    break;
-                }
-            }
-        }
-        let width = stage.setting.size[0] as usize;
-        for (row, out) in rows.zip(out.chunks_exact_mut(width * 3)) {
-            shader.row(&self.band, veiled.then_some(&self.veil), row, &mut self.line);
-            stage.layout.overlay.draw_row(row, shader.behind(row), &mut self.line);
-            for (colour, out) in self.line.iter().zip(out.chunks_exact_mut(3)) {
-                for (c, out) in out.iter_mut().enumerate() {
-                    *out = (encode(colour[c]) + 0.5).clamp(0.0, 255.0) as u8;
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 fn opacity_of(style: &Style) -> f32 {

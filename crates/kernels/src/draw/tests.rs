@@ -37,6 +37,7 @@ fn plain(size: [u32; 2], camera: Camera) -> Setting {
         camera,
         background: Background::Solid([255, 255, 255]),
         effects: Effects { occlusion: 0.0, depth_cue: 0.0 },
+        lighting: Lighting::default(),
         samples: Samples::Eight,
         furniture: Furniture::default(),
     }
@@ -460,6 +461,7 @@ fn mixed<R>(then: impl FnOnce(Setting, Vec<Layer<'_>>) -> R) -> R {
         bars: vec![ScalarBar { title: "speed".into(), unit: "m/s".into(), map: map.clone() }],
         axes: Some(Axes::default()),
         notes: vec![Note { text: "A title\nof two lines".into(), place: Place::TopLeft, scale: 1.3 }],
+        scale: None,
         text_scale: 1.0,
     };
     let view = View { direction: DVec3::new(0.5, 0.6, 1.0), up: DVec3::Y, fov_degrees: Some(30.0) };
@@ -472,6 +474,7 @@ fn mixed<R>(then: impl FnOnce(Setting, Vec<Layer<'_>>) -> R) -> R {
     let camera = fit_layers(&layers, &view, &furniture.frame([260, 180])).unwrap();
     let setting = Setting {
         effects: Effects::default(),
+        lighting: Lighting::default(),
         furniture,
         background: Background::default(),
         ..plain([260, 180], camera)

@@ -1,5 +1,7 @@
 //! Local files, read through io_uring or, where that cannot be had, by a pool of threads.
 
+use super::folder::{Folder, Names};
+use super::helpers::Helpers;
 use super::threads::Threads;
 use super::uring::Uring;
 use super::{Buffer, Completion, Read, Source};
@@ -32,8 +34,10 @@ pub(crate) struct Op {
     /// What is still to be filled.
     pub(crate) buffers: Vec<Buffer>,
     token: u64,
+    /// The read's first byte and its end, in the source, and where in the source the file begins.
     begin: u64,
     end: u64,
+    base: u64,
     done: Arc<dyn Completion>,
     /// The same file without `O_DIRECT`, if `file` has it.
     buffered: Option<Arc<File>>,
@@ -60,7 +64,8 @@ impl Op {
     /// Takes note that `n` bytes arrived. `None`: everything is here or the file is at its end; the result stands beside it.
     pub(crate) fn advance(&mut self, mut n: usize) -> Option<Result<(), PageErrorKind>> {
         if n == 0 {
-            return Some(Err(PageErrorKind::Short { offset: self.begin, end: self.end, have: self.offset }));
+            let have = self.base.saturating_add(self.offset);
+            return Some(Err(PageErrorKind::Short { offset: self.begin, end: self.end, have }));
         }
         self.offset += n as u64;
         let mut full = 0;
@@ -121,6 +126,8 @@ pub struct Files {
     direct: AtomicBool,
     /// What offsets, lengths and addresses of direct reads must be multiples of, for all files opened so far; 0: none was.
     block: AtomicU32,
+    /// What opens files that lie in folders.
+    helpers: Helpers,
 }
 
 impl Files {
@@ -145,6 +152,7 @@ impl Files {
             serial: AtomicU64::new(0),
             direct: AtomicBool::new(false),
             block: AtomicU32::new(0),
+            helpers: Helpers::new(depth),
         }))
     }
 
@@ -152,6 +160,15 @@ impl Files {
     pub fn file(this: &Arc<Self>, path: &Path) -> Arc<dyn Source> {
         let serial = this.serial.fetch_add(1, Relaxed);
         Arc::new(FileSource { path: path.to_owned(), serial, files: this.clone() })
+    }
+
+    /// A source over many files, each opened when it is first read.
+    ///
+    /// # Errors
+    /// When there are more than one source can have.
+    pub fn folder(this: &Arc<Self>, names: Arc<dyn Names>) -> io::Result<Arc<Folder>> {
+        let serial = this.serial.fetch_add(names.count(), Relaxed);
+        Folder::new(this.clone(), serial, names).map(Arc::new)
     }
 
     /// `io_uring` or `threads`.
@@ -190,13 +207,25 @@ impl Files {
         self.direct.load(Relaxed).then_some(block)
     }
 
-    fn get(&self, serial: u64, path: &Path, direct: bool) -> io::Result<Arc<File>> {
+    /// Threads that may wait for the system where a source must not.
+    pub(super) fn helpers(&self) -> &Helpers {
+        &self.helpers
+    }
+
+    /// A file that is open.
+    pub(super) fn opened(&self, serial: u64, direct: bool) -> Option<Arc<File>> {
         let mut open = self.open.lock().unwrap_or_else(|e| e.into_inner());
         open.clock += 1;
         let now = open.clock;
-        if let Some((file, used)) = open.files.get_mut(&(serial, direct)) {
-            *used = now;
-            return Ok(file.clone());
+        let (file, used) = open.files.get_mut(&(serial, direct))?;
+        *used = now;
+        Some(file.clone())
+    }
+
+    /// A file, opened if it is not open: without the lock, since that can take as long as a read.
+    pub(super) fn get(&self, serial: u64, path: &Path, direct: bool) -> io::Result<Arc<File>> {
+        if let Some(file) = self.opened(serial, direct) {
+            return Ok(file);
         }
         let mut options = File::options();
         options.read(true);
@@ -208,6 +237,13 @@ impl Files {
         if direct {
             self.block.fetch_max(direct_alignment(&file).unwrap_or(ALIGNMENT as u32), Relaxed);
         }
+        let mut open = self.open.lock().unwrap_or_else(|e| e.into_inner());
+        open.clock += 1;
+        let now = open.clock;
+        if let Some((file, _)) = open.files.get(&(serial, direct)) {
+            // Somebody else was faster.
+            return Ok(file.clone());
+        }
         if open.files.len() >= self.limit {
             // A closed file's reads go on: each has its own reference.
             if let Some(oldest) = open.files.iter().min_by_key(|(_, (_, used))| *used).map(|(k, _)| *k) {
@@ -217,6 +253,42 @@ impl Files {
         open.files.insert((serial, direct), (file.clone(), now));
         Ok(file)
     }
+
+    /// Reads of a file as its engine takes them: past the page cache where that is wanted and can be had.
+    pub(super) fn ops(&self, at: At<'_>, batch: Vec<Read>, done: &Arc<dyn Completion>) -> Vec<Op> {
+        let At { file, serial, path, base } = at;
+        // Where direct reads are not to be had, the page cache will do.
+        let block = self.direct_block();
+        let aligned = |read: &Read| block.is_some_and(|b| aligned(read, b));
+        let wanted = batch.iter().any(aligned);
+        let direct = wanted.then(|| self.get(serial, path, true).ok()).flatten();
+        let ops = batch.into_iter().map(|r| {
+            let offset = r.offset - base;
+            let direct = direct.clone().filter(|_| aligned(&r) && !cached(file, offset, r.len() as u64));
+            let (file, buffered) = match direct {
+                Some(direct) => (direct, Some(file.clone())),
+                None => (file.clone(), None),
+            };
+            let (begin, end) = (r.offset, r.offset.saturating_add(r.len() as u64));
+            Op { file, buffered, offset, begin, end, base, token: r.token, buffers: r.buffers, done: done.clone() }
+        });
+        ops.collect()
+    }
+
+    /// Starts reads.
+    pub(super) fn start(&self, ops: Vec<Op>) {
+        self.engine.submit(ops);
+    }
+}
+
+/// An open file of a source.
+#[derive(Copy, Clone)]
+pub(super) struct At<'a> {
+    pub(super) file: &'a Arc<File>,
+    pub(super) serial: u64,
+    pub(super) path: &'a Path,
+    /// Where in the source it begins.
+    pub(super) base: u64,
 }
 
 /// A quarter of the descriptors that the process may have, and no more than `OPEN`.
@@ -296,21 +368,8 @@ impl Source for FileSource {
                 return;
             }
         };
-        // Where direct reads are not to be had, the page cache will do.
-        let block = self.files.direct_block();
-        let aligned = |read: &Read| block.is_some_and(|b| aligned(read, b));
-        let wanted = batch.iter().any(aligned);
-        let direct = wanted.then(|| self.files.get(self.serial, &self.path, true).ok()).flatten();
-        let ops = batch.into_iter().map(|r| {
-            let direct = direct.clone().filter(|_| aligned(&r) && !cached(&file, r.offset, r.len() as u64));
-            let (file, buffered) = match direct {
-                Some(direct) => (direct, Some(file.clone())),
-                None => (file.clone(), None),
-            };
-            let (begin, end) = (r.offset, r.offset.saturating_add(r.len() as u64));
-            Op { file, buffered, offset: begin, begin, end, token: r.token, buffers: r.buffers, done: done.clone() }
-        });
-        self.files.engine.submit(ops.collect());
+        let at = At { file: &file, serial: self.serial, path: &self.path, base: 0 };
+        self.files.start(self.files.ops(at, batch, done));
     }
 }
 

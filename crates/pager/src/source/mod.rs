@@ -7,11 +7,14 @@ use std::sync::Arc;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod file;
+pub mod folder;
+mod helpers;
 pub mod memory;
 pub mod simulated;
 #[cfg(test)]
 mod tests;
 mod threads;
+pub mod told;
 mod uring;
 
 /// A destination buffer. The pager guarantees that the memory stays valid and unshared until the read is completed.
@@ -58,6 +61,12 @@ pub trait Completion: Send + Sync {
 pub trait Source: Send + Sync {
     /// Path or URL, for messages.
     fn describe(&self) -> String;
+    /// What messages call the place of a read that begins at `offset` and failed, and the error as it is to be told: of a source that
+    /// is many files, the file, and bytes counted in it.
+    fn explain(&self, offset: u64, kind: PageErrorKind) -> (String, PageErrorKind) {
+        let _ = offset;
+        (self.describe(), kind)
+    }
     /// Size in bytes now.
     ///
     /// # Errors

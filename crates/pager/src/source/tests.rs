@@ -153,6 +153,75 @@ fn files_conform() {
     }
 }
 
+/// Files of one folder, and one that is not there.
+struct Few(Vec<PathBuf>);
+
+impl super::folder::Names for Few {
+    fn describe(&self) -> String {
+        "few".into()
+    }
+    fn count(&self) -> u64 {
+        self.0.len() as u64
+    }
+    fn path(&self, number: u64) -> PathBuf {
+        self.0[number as usize].clone()
+    }
+}
+
+#[test]
+fn folders_conform() {
+    for files in backends() {
+        let made = Mutex::new(Vec::new());
+        check(|b| {
+            let scratch = Scratch::new(&b);
+            let source = Files::folder(&files, Arc::new(Few(vec![scratch.0.clone()]))).unwrap();
+            made.lock().unwrap().push(scratch);
+            source
+        });
+    }
+}
+
+#[test]
+fn a_folder_has_many_files_and_knows_of_each() {
+    use super::folder::{About, ABOUT_BYTES};
+    for files in backends() {
+        let scratch: Vec<Scratch> = (0..600).map(|n| Scratch::new(&bytes(1000 + n))).collect();
+        let mut paths: Vec<PathBuf> = scratch.iter().map(|s| s.0.clone()).collect();
+        paths.push(std::env::temp_dir().join("farfield-no-such-file"));
+        paths.push(std::env::temp_dir());
+        paths.push(scratch[0].0.join("below-a-file"));
+        let folder = Files::folder(&files, Arc::new(Few(paths.clone()))).unwrap();
+        for n in (0..600).rev() {
+            let (result, got) = read_one(folder.as_ref(), folder.place(n) + 10, 990 + n as usize);
+            assert_eq!(result, Ok(()), "{n}");
+            assert!(got == bytes(1000 + n as usize)[10..], "{n}");
+        }
+        assert_eq!(read_one(folder.as_ref(), folder.place(600), 1).0, Err(PageErrorKind::Missing));
+        // Over the end of a file: told in its own numbers.
+        let at = folder.place(3) + 900;
+        let kind = read_one(folder.as_ref(), at, 200).0.unwrap_err();
+        let (name, kind) = folder.explain(at, kind);
+        assert_eq!(name, paths[3].display().to_string());
+        assert_eq!(kind, PageErrorKind::Short { offset: 900, end: 1100, have: 1003 });
+        // All at once what is known of all, and a part of it.
+        let (result, got) = read_one(folder.as_ref(), folder.about(0), 603 * ABOUT_BYTES);
+        assert_eq!(result, Ok(()));
+        let about: Vec<About> = got.chunks(ABOUT_BYTES).map(|b| About::parse(b).unwrap()).collect();
+        assert!((0..600).all(|n| about[n] == About::There(1000 + n as u64)));
+        assert_eq!(about[600].error(), Some(PageErrorKind::Missing));
+        assert!(matches!(about[601].error(), Some(PageErrorKind::Io(_))));
+        assert!(
+            matches!(about[602].error(), Some(PageErrorKind::Io(_))),
+            "only not found is missing: {:?}",
+            about[602]
+        );
+        let (result, some) = read_one(folder.as_ref(), folder.about(598) + 3, 40);
+        assert_eq!(result, Ok(()));
+        assert!(some == got[598 * ABOUT_BYTES + 3..][..40]);
+        assert!(read_one(folder.as_ref(), folder.about(603), 16).0.is_err());
+    }
+}
+
 #[test]
 fn direct_reads_end_where_the_file_does() {
     #[repr(align(4096))]

@@ -138,7 +138,7 @@ fn run(shared: &Shared) {
 }
 
 /// Reads until everything is there or the file ends.
-fn read(mut op: Op) {
+pub(crate) fn read(mut op: Op) {
     loop {
         let iov = iovecs(&op);
         let Ok(offset) = libc::off_t::try_from(op.offset) else {

@@ -56,7 +56,8 @@ def _ends(source: str, seeds: Array, **how: Any) -> Array:
     lost = int((lines.reason != "time").sum())
     if lost:
         raise DataError(f"{source}: {lost} particles do not come to the last time")
-    return lines.points[lines.offsets[1:] - 1]
+    ends: Array = lines.points[lines.offsets[1:] - 1]
+    return ends
 
 
 def _rms(away: Array) -> float:

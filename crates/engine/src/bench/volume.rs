@@ -1,0 +1,75 @@
+//! A volume for an arm: opened as its reader said, with a pager of its own.
+
+use crate::process;
+use crate::session::Means;
+use field::error::FieldError;
+use field::volume::{Volume, VolumeSpec};
+use pager::{Counters, Pager};
+use serde_json::{json, Value};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What an arm opens.
+pub struct VolumeArm {
+    /// What a reader said.
+    pub spec: VolumeSpec,
+    /// Memory, threads, readers.
+    pub means: Means,
+    /// Reads go past the page cache.
+    pub direct: bool,
+}
+
+/// An open volume.
+pub(super) struct Opened {
+    pub volume: Volume,
+    pub pager: Arc<Pager>,
+    pub threads: usize,
+    base_bytes: u64,
+}
+
+impl VolumeArm {
+    /// Opens it. Nothing of it is read.
+    pub(super) fn open(&self, means: &Means) -> Result<Opened, FieldError> {
+        let base_bytes = process::base_bytes();
+        let pager = means.pager()?;
+        pager.set_direct(self.direct);
+        let volume = Volume::open(self.spec.clone(), Vec::new(), &pager)?;
+        Ok(Opened { volume, pager, threads: means.threads(), base_bytes })
+    }
+}
+
+impl Opened {
+    /// Rows of an arm, with what its process says at the end.
+    pub fn report(&self, rows: Vec<Value>) -> Value {
+        json!({
+            "rounds": rows, "base_bytes": self.base_bytes, "peak_bytes": self.pager.counters().peak_bytes,
+            "resident_peak_bytes": process::peak_resident_bytes(), "threads": self.threads,
+            "transport": self.pager.reader_name(), "pages": self.volume.page_count(), "bytes": self.volume.bytes(),
+        })
+    }
+}
+
+/// A clock, with the pager's counters.
+pub(super) struct Clock {
+    began: Instant,
+    cpu: f64,
+    before: Counters,
+}
+
+impl Clock {
+    pub fn new(pager: &Pager) -> Self {
+        let before = pager.counters();
+        Self { cpu: process::cpu_seconds(), before, began: Instant::now() }
+    }
+
+    /// What went by since it was made.
+    pub fn read(&self, pager: &Pager) -> Value {
+        let (wall, cpu, after) = (self.began.elapsed(), process::cpu_seconds() - self.cpu, pager.counters());
+        let before = &self.before;
+        json!({
+            "wall_s": wall.as_secs_f64(), "cpu_s": cpu, "faults": after.faults - before.faults,
+            "evictions": after.evictions - before.evictions, "bytes_read": after.bytes_read - before.bytes_read,
+            "reads": after.reads - before.reads,
+        })
+    }
+}

@@ -1,0 +1,97 @@
+//! Pictures of a volume by rays.
+
+use super::volume::{Clock, VolumeArm};
+use super::watcher::Watcher;
+use crate::raycast::{cast, CastOptions};
+use crate::session::Watch;
+use field::error::FieldError;
+use kernels::draw::{linear_to_srgb, Camera};
+use kernels::rays::{Clip, Look, Paint, Scene, Setting};
+use serde_json::{json, Value};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What is cast.
+pub struct VolumeRays {
+    /// The volume.
+    pub of: VolumeArm,
+    /// How it is shown.
+    pub paint: Paint,
+    /// Where one looks from: a picture each, one after the other.
+    pub cameras: Vec<Camera>,
+    /// Pixels across and down.
+    pub size: [u32; 2],
+    /// Length of a step along rays, and the length to which opacities belong.
+    pub lengths: [f64; 2],
+    /// The level.
+    pub level: usize,
+    /// Time steps, each seen from all cameras; then the next round.
+    pub steps: Vec<u32>,
+    /// How often all that is done.
+    pub rounds: usize,
+    /// Pixels of the pictures of the last round go here, with the number of the picture and `.rgb` behind it: 8-bit sRGB over black.
+    pub pictures: Option<PathBuf>,
+    /// Lists which pages were read, which costs time.
+    pub touched: bool,
+    /// Leaves out nothing that shows nothing.
+    pub everything: bool,
+}
+
+/// Casts them. For each picture: seconds of the clock and of the processor, samples, and what the pager did.
+///
+/// # Errors
+/// [`FieldError`].
+pub fn volume_rays(arm: &VolumeRays, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+    let watcher = Arc::new(Watcher::default());
+    let mut means = arm.of.means.clone();
+    if arm.touched {
+        means.observer = Some(watcher.clone());
+    }
+    let open = arm.of.open(&means)?;
+    let Some(level) = open.volume.levels.get(arm.level) else {
+        return Err(FieldError::Usage(format!("bench options: there is no level {}", arm.level)));
+    };
+    let [dt, unit] = arm.lengths;
+    let options = CastOptions { workers: open.threads, rows: None };
+    let mut rows = Vec::new();
+    for round in 0..arm.rounds {
+        for step in &arm.steps {
+            for (n, camera) in arm.cameras.iter().enumerate() {
+                watcher.next_run();
+                let clock = Clock::new(&open.pager);
+                let setting = Setting { camera: *camera, size: arm.size, dt, unit, skip: !arm.everything };
+                let look = Look { level: level.clone(), step: *step, paint: arm.paint.clone(), clip: Clip::default() };
+                let scene = Scene::new(setting, vec![look]).map_err(|e| FieldError::Usage(e.to_string()))?;
+                let image =
+                    cast(&open.pager, &scene, &options, &mut |done, of| watch("casting rays", done as f64, of as f64))?;
+                let mut row = clock.read(&open.pager);
+                row["round"] = round.into();
+                row["step"] = (*step).into();
+                row["view"] = n.into();
+                row["samples"] = image.counts.samples.into();
+                row["across"] = image.counts.across.into();
+                row["wait_s"] = image.stats.wait_s.into();
+                row["gaps"] = image.gap_count().into();
+                if arm.touched {
+                    row["touched"] = watcher.report();
+                }
+                if let Some(prefix) = arm.pictures.as_ref().filter(|_| round + 1 == arm.rounds) {
+                    let number = rows.len() % (arm.steps.len() * arm.cameras.len());
+                    write(prefix, number, &image.rgba)?;
+                }
+                rows.push(row);
+            }
+        }
+    }
+    let mut report = open.report(rows);
+    report["page"] = json!(level.arrays.iter().map(|a| a.brick.page).collect::<Vec<_>>());
+    Ok(report)
+}
+
+fn write(prefix: &Path, number: usize, rgba: &[[f32; 4]]) -> Result<(), FieldError> {
+    let mut name = prefix.as_os_str().to_owned();
+    name.push(format!("{number}.rgb"));
+    let bytes: Vec<u8> =
+        rgba.iter().flat_map(|p| [0, 1, 2].map(|c| (linear_to_srgb(p[c]) * 255.0 + 0.5) as u8)).collect();
+    std::fs::write(&name, bytes).map_err(|e| FieldError::io(Path::new(&name), e))
+}

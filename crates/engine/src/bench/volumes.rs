@@ -1,0 +1,271 @@
+//! Volumes of a formula: made page by page as they are asked for, or laid down in a file page after page.
+
+use field::error::FieldError;
+use field::translate::Translation;
+use field::volume::{Brick, Placement, RangeLevel, VolumeArray, VolumeLevel, Voxel, VoxelType, BLOCK};
+use field::with_voxel;
+use pager::error::PageError;
+use pager::id::{PageId, SourceId};
+use pager::map::{Located, PageMap, Segment, Target};
+use pager::Pager;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The value at a voxel.
+pub type Value = dyn Fn([u32; 3]) -> f64 + Send + Sync;
+
+/// A scalar volume of a formula.
+#[derive(Clone)]
+pub struct Formula {
+    /// What errors call it.
+    pub name: String,
+    /// Voxels along i, j, k.
+    pub dims: [u32; 3],
+    /// Voxels of a page along i, j, k.
+    pub page: [u32; 3],
+    /// Their type. Values are cut to it.
+    pub voxel: VoxelType,
+    /// The formula.
+    pub value: Arc<Value>,
+}
+
+/// A number of a type, as its bytes, from the nearest double.
+fn to_bytes(voxel: VoxelType, v: f64, out: &mut [u8]) {
+    match voxel {
+        VoxelType::Uint8 => out.copy_from_slice(&(v as u8).to_ne_bytes()),
+        VoxelType::Int8 => out.copy_from_slice(&(v as i8).to_ne_bytes()),
+        VoxelType::Uint16 => out.copy_from_slice(&(v as u16).to_ne_bytes()),
+        VoxelType::Int16 => out.copy_from_slice(&(v as i16).to_ne_bytes()),
+        VoxelType::Uint32 => out.copy_from_slice(&(v as u32).to_ne_bytes()),
+        VoxelType::Int32 => out.copy_from_slice(&(v as i32).to_ne_bytes()),
+        VoxelType::Uint64 => out.copy_from_slice(&(v as u64).to_ne_bytes()),
+        VoxelType::Int64 => out.copy_from_slice(&(v as i64).to_ne_bytes()),
+        VoxelType::Float32 => out.copy_from_slice(&(v as f32).to_ne_bytes()),
+        VoxelType::Float64 => out.copy_from_slice(&v.to_ne_bytes()),
+    }
+}
+
+/// A number of a type as the nearest double.
+fn from_bytes(voxel: VoxelType, bytes: &[u8]) -> f64 {
+    fn read<T: Voxel>(bytes: &[u8]) -> f64 {
+        // SAFETY: every pattern of bits is a number; the slice is as long as one.
+        unsafe { core::ptr::read_unaligned(bytes[..size_of::<T>()].as_ptr().cast::<T>()) }.to_f64()
+    }
+    with_voxel!(voxel, T => read::<T>(bytes))
+}
+
+impl Formula {
+    /// How it is cut.
+    pub fn translation(&self) -> Translation {
+        Translation::new(self.dims.map(|n| n as usize), self.page.map(|n| n as usize))
+    }
+
+    /// What its frames hold.
+    pub fn brick(&self) -> Brick {
+        Brick { page: self.page, components: 1, voxel: self.voxel }
+    }
+
+    /// Writes the frame of a page.
+    pub fn frame(&self, page: u64, frame: &mut [u8]) {
+        let (t, brick, size) = (self.translation(), self.brick(), self.voxel.size());
+        let (first, inside) = t.extent(page);
+        let [pi, pj, _] = self.page.map(|n| n as usize);
+        for k in 0..inside[2] {
+            for j in 0..inside[1] {
+                let row = (k as usize * pj + j as usize) * pi;
+                for i in 0..inside[0] {
+                    let v = (self.value)([first[0] + i, first[1] + j, first[2] + k]);
+                    to_bytes(self.voxel, v, &mut frame[(row + i as usize) * size..][..size]);
+                }
+            }
+        }
+        let blocks = brick.blocks();
+        let mut at = brick.ranges_at();
+        for bk in 0..blocks[2] {
+            for bj in 0..blocks[1] {
+                for bi in 0..blocks[0] {
+                    let lo = [bi, bj, bk].map(|b| b * BLOCK);
+                    let hi: [usize; 3] = core::array::from_fn(|a| (lo[a] + BLOCK + 1).min(inside[a] as usize));
+                    let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+                    for k in lo[2]..hi[2] {
+                        for j in lo[1]..hi[1] {
+                            for i in lo[0]..hi[0] {
+                                let v = from_bytes(self.voxel, &frame[((k * pj + j) * pi + i) * size..]);
+                                (low, high) = (low.min(v), high.max(v));
+                            }
+                        }
+                    }
+                    for v in [low, high] {
+                        to_bytes(self.voxel, v, &mut frame[at..at + size]);
+                        at += size;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lowest and highest values of all pages, as [`RangeLevel`] has them.
+    pub fn ranges(&self) -> Vec<[f32; 2]> {
+        let t = self.translation();
+        let size = self.voxel.size();
+        let mut number = [0u8; 8];
+        let each = (0..t.count()).map(|page| {
+            let (first, inside) = t.extent(page);
+            let end: [u32; 3] = core::array::from_fn(|a| (first[a] + inside[a] + 1).min(self.dims[a]));
+            let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+            for k in first[2]..end[2] {
+                for j in first[1]..end[1] {
+                    for i in first[0]..end[0] {
+                        to_bytes(self.voxel, (self.value)([i, j, k]), &mut number[..size]);
+                        let v = from_bytes(self.voxel, &number);
+                        (low, high) = (low.min(v), high.max(v));
+                    }
+                }
+            }
+            let (mut range, outward) = ([low as f32, high as f32], [f64::from(low as f32), f64::from(high as f32)]);
+            if outward[0] > low {
+                range[0] = range[0].next_down();
+            }
+            if outward[1] < high {
+                range[1] = range[1].next_up();
+            }
+            range
+        });
+        each.collect()
+    }
+
+    /// A level of which frames are made when they are asked for, or lie one after the other in a source, with ranges where they are
+    /// given.
+    pub fn level(&self, pager: &Pager, source: Option<SourceId>, ranges: Option<Vec<[f32; 2]>>) -> VolumeLevel {
+        let t = self.translation();
+        let ranges = ranges.map(|of| {
+            let entries = Translation::new(t.pages.map(|n| n as usize), t.pages.map(|n| n.min(16) as usize));
+            let map = RangePages { name: format!("{}/ranges", self.name), entries, ranges: of };
+            RangeLevel { id: pager.add_array(Arc::new(map)), translation: entries }
+        });
+        let pages = BrickPages { formula: self.clone(), translation: t, source };
+        let array = VolumeArray {
+            name: self.name.clone(),
+            id: pager.add_array(Arc::new(pages)),
+            translation: t,
+            brick: self.brick(),
+            channels: vec![0],
+            steady: true,
+            ranges: ranges.into_iter().collect(),
+        };
+        let axes = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+        VolumeLevel { dims: self.dims, placement: Placement { origin: [0.0; 3], axes }, arrays: vec![array] }
+    }
+
+    /// Writes all frames to a file, one after the other.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`].
+    pub fn write_frames(&self, to: &Path) -> Result<(), FieldError> {
+        let wrong = |e| FieldError::io(to, e);
+        let mut file = std::io::BufWriter::new(std::fs::File::create(to).map_err(wrong)?);
+        let mut frame = vec![0; self.brick().bytes()];
+        for page in 0..self.translation().count() {
+            self.frame(page, &mut frame);
+            file.write_all(&frame).map_err(wrong)?;
+        }
+        file.flush().map_err(wrong)
+    }
+
+    /// Writes the voxels to a file as other programs read them, i fastest.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`].
+    pub fn write_raw(&self, to: &Path) -> Result<(), FieldError> {
+        let wrong = |e| FieldError::io(to, e);
+        let mut file = std::io::BufWriter::new(std::fs::File::create(to).map_err(wrong)?);
+        let size = self.voxel.size();
+        let mut row = vec![0; self.dims[0] as usize * size];
+        for k in 0..self.dims[2] {
+            for j in 0..self.dims[1] {
+                for (i, out) in (0..self.dims[0]).zip(row.chunks_exact_mut(size)) {
+                    to_bytes(self.voxel, (self.value)([i, j, k]), out);
+                }
+                file.write_all(&row).map_err(wrong)?;
+            }
+        }
+        file.flush().map_err(wrong)
+    }
+}
+
+struct BrickPages {
+    formula: Formula,
+    translation: Translation,
+    source: Option<SourceId>,
+}
+
+impl PageMap for BrickPages {
+    fn name(&self) -> &str {
+        &self.formula.name
+    }
+    fn pages(&self) -> u64 {
+        self.translation.count()
+    }
+    fn page_bytes(&self, _: PageId) -> usize {
+        self.formula.brick().bytes()
+    }
+    fn locate(&self, id: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
+        let Some(source) = self.source else { return Located::Fill };
+        let len = self.page_bytes(id);
+        let segment = Segment { source, offset: id.page * len as u64, len, to: Target::Frame(0) };
+        Located::Extents { segments: vec![segment], encoded_len: 0, scratch_len: 0 }
+    }
+    fn decode(&self, _: PageId, _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
+        Ok(())
+    }
+    fn fill(&self, id: PageId, frame: &mut [u8]) {
+        self.formula.frame(id.page, frame);
+    }
+    fn checked(&self) -> bool {
+        false
+    }
+}
+
+struct RangePages {
+    name: String,
+    entries: Translation,
+    ranges: Vec<[f32; 2]>,
+}
+
+impl PageMap for RangePages {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn pages(&self) -> u64 {
+        self.entries.count()
+    }
+    fn page_bytes(&self, _: PageId) -> usize {
+        self.entries.component * 8
+    }
+    fn locate(&self, _: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
+        Located::Fill
+    }
+    fn decode(&self, _: PageId, _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
+        Ok(())
+    }
+    fn fill(&self, id: PageId, frame: &mut [u8]) {
+        let t = &self.entries;
+        let (first, inside) = t.extent(id.page);
+        for k in 0..inside[2] {
+            for j in 0..inside[1] {
+                for i in 0..inside[0] {
+                    let at = [first[0] + i, first[1] + j, first[2] + k].map(|n| n as usize);
+                    let [ni, nj, _] = t.dims.map(|n| n as usize);
+                    let range = self.ranges[(at[2] * nj + at[1]) * ni + at[0]];
+                    let place = t.node(at.map(|n| n as u32)).element * 8;
+                    frame[place..place + 4].copy_from_slice(&range[0].to_ne_bytes());
+                    frame[place + 4..place + 8].copy_from_slice(&range[1].to_ne_bytes());
+                }
+            }
+        }
+    }
+    fn checked(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,372 @@
+//! Levels of volumes.
+
+use super::grid::{is_left_handed, meet, numbers, BlockSigns, Candidates, Grid, Reads, Span};
+use crate::limits::fetch_error;
+use field::derive::stencil::metrics;
+use field::error::FieldError;
+use field::volume::{Brick, VolumeArray, VolumeLevel, Voxel};
+use field::with_voxel;
+use kernels::surface::{each_bit, row_signs, strided_signs, Compared, Cut, Level, Needed, Normals, Plane, Shape};
+use pager::{Lookup, PageId, Pager, Worker};
+use std::sync::Arc;
+
+/// What is looked for in a level of a volume.
+#[derive(Clone, Debug)]
+pub(crate) enum Sought {
+    /// Values of a channel, as they are stored.
+    Values(usize, Vec<f64>),
+    /// A plane.
+    Plane(Plane),
+}
+
+/// A level of a volume of which a surface is taken.
+#[derive(Debug)]
+pub(crate) struct VolumeGrid<'a> {
+    level: &'a VolumeLevel,
+    sought: Sought,
+    /// The array that has the channel looked for, which of its components that is, and how it is read.
+    own: Option<(&'a VolumeArray, usize, Reads)>,
+    /// Arrays that vertices take values from: of each components and the columns that they go to.
+    arrays: Vec<(&'a VolumeArray, Vec<(usize, usize)>)>,
+    reads: Vec<Reads>,
+    fields: Vec<[usize; 2]>,
+    columns: usize,
+    normals: Normals,
+    step: u32,
+}
+
+fn reads(array: &VolumeArray, step: u32) -> Reads {
+    let step = if array.steady { 0 } else { step };
+    Reads {
+        translation: array.translation,
+        arrays: vec![(array.id, step)],
+        bytes: array.brick.bytes() as u64,
+        making: 0,
+    }
+}
+
+impl<'a> VolumeGrid<'a> {
+    /// For what is looked for, with channels as fields.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] for a channel that there is not, or a level that is one voxel thick.
+    pub fn new(
+        level: &'a VolumeLevel,
+        sought: Sought,
+        channels: &[usize],
+        step: u32,
+        normals: bool,
+    ) -> Result<Self, FieldError> {
+        if let Some(a) = level.dims.iter().position(|n| *n < 2) {
+            let axis = ["i", "j", "k"][a];
+            return Err(FieldError::Usage(format!(
+                "the volume is one voxel thick along {axis}: it has no surfaces, only lines"
+            )));
+        }
+        let find = |channel: usize| {
+            let unknown = || FieldError::Usage(format!("the volume has no channel {channel}"));
+            level.channel(channel).ok_or_else(unknown)
+        };
+        let own = match &sought {
+            Sought::Values(channel, _) => {
+                let (array, component) = find(*channel)?;
+                Some((array, component, reads(array, step)))
+            }
+            Sought::Plane(_) => None,
+        };
+        let mut arrays: Vec<(&VolumeArray, Vec<(usize, usize)>)> = Vec::new();
+        let mut columns = 0;
+        let mut fields = Vec::new();
+        let wanted = own.iter().map(|(a, c, _)| Ok((*a, *c)));
+        for (n, found) in wanted.chain(channels.iter().map(|c| find(*c))).enumerate() {
+            let (array, component) = found?;
+            if n >= usize::from(own.is_some()) {
+                fields.push([columns, columns + 1]);
+            }
+            match arrays.iter_mut().find(|(a, _)| a.id == array.id) {
+                Some((_, of)) => of.push((component, columns)),
+                None => arrays.push((array, vec![(component, columns)])),
+            }
+            columns += 1;
+        }
+        let normals = if normals { Normals::Gradient { iblank: None } } else { Normals::None };
+        let all = arrays.iter().map(|(a, _)| reads(a, step)).collect();
+        Ok(Self { level, sought, own, arrays, reads: all, fields, columns, normals, step })
+    }
+
+    /// Whether some value lies between the lowest and the highest of cells.
+    fn may_cross(&self, low: f32, high: f32) -> bool {
+        let Sought::Values(_, values) = &self.sought else { return true };
+        // Upside down where there is no number: no cell there counts.
+        values.iter().any(|v| f64::from(low) < *v && f64::from(high) >= *v)
+    }
+
+    fn page_signs<T: Compared>(
+        &self,
+        bytes: &[u8],
+        brick: &Brick,
+        component: usize,
+        nodes: Span,
+        out: &mut BlockSigns,
+    ) {
+        let Sought::Values(_, values) = &self.sought else { return };
+        let cuts: Vec<Cut<T>> = values.iter().map(|v| T::cut(*v)).collect();
+        let voxels: &[T] = numbers(bytes);
+        let c = brick.components;
+        let [pi, pj, pk] = brick.page.map(|n| n as usize);
+        let [lo, hi] = nodes;
+        let first: [usize; 3] = core::array::from_fn(|a| (lo[a] % brick.page[a]) as usize);
+        debug_assert!(first[2] + (hi[2] - lo[2]) as usize <= pk);
+        for k in lo[2]..hi[2] {
+            for j in lo[1]..hi[1] {
+                let row = ((first[2] + (k - lo[2]) as usize) * pj + first[1] + (j - lo[1]) as usize) * pi + first[0];
+                // A block is 65 nodes long, which may lie in one page: 64 at a time.
+                let mut i = lo[0];
+                while i < hi[0] {
+                    let n = (hi[0] - i).min(64) as usize;
+                    let from = (row + (i - lo[0]) as usize) * c + component;
+                    let [a, b, d] = out.place([i, j, k]);
+                    for (v, cut) in cuts.iter().enumerate() {
+                        let (inside, none) = match c {
+                            1 => row_signs(&voxels[from..from + n], *cut),
+                            _ => strided_signs(&voxels[from..], c, n, *cut),
+                        };
+                        out.inside[v].set(a, b, d, inside);
+                        out.add_bad([i, j, k], none);
+                    }
+                    i += n as u32;
+                }
+            }
+        }
+    }
+
+    fn plane_signs(&self, plane: &Plane, nodes: Span, out: &mut BlockSigns) {
+        let [lo, hi] = nodes;
+        let depth = |i, j, k| plane.depth(self.level.placement.position([i, j, k].map(f64::from)));
+        for k in lo[2]..hi[2] {
+            for j in lo[1]..hi[1] {
+                let [_, b, c] = out.place([lo[0], j, k]);
+                // Along a row depths only rise, or only fall.
+                let ends = [depth(lo[0], j, k), depth(hi[0] - 1, j, k)];
+                if ends[0] < 0.0 && ends[1] < 0.0 {
+                    continue;
+                }
+                let all_inside = ends[0] > 0.0 && ends[1] > 0.0;
+                for i in lo[0]..hi[0] {
+                    let d = if all_inside { 1.0 } else { depth(i, j, k) };
+                    let a = (i - out.origin[0]) as usize;
+                    out.inside[0].set(a, b, c, u64::from(d >= 0.0));
+                    if let Some(hits) = out.hits.as_mut().filter(|_| d == 0.0) {
+                        hits.set(a, b, c, 1);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Grid for VolumeGrid<'_> {
+    fn zone(&self) -> usize {
+        0
+    }
+    fn dims(&self) -> [u32; 3] {
+        self.level.dims
+    }
+    fn values(&self) -> usize {
+        match &self.sought {
+            Sought::Values(_, v) => v.len(),
+            Sought::Plane(_) => 1,
+        }
+    }
+    fn is_plane(&self) -> bool {
+        matches!(self.sought, Sought::Plane(_))
+    }
+    fn is_double(&self) -> bool {
+        false
+    }
+
+    fn candidates(&self, worker: &Worker, cells: Span, missing: &mut Vec<PageId>) -> Option<Candidates> {
+        let Some((array, component, own)) = &self.own else {
+            let Sought::Plane(plane) = &self.sought else { return Some(Candidates::All) };
+            let depths = (0..8).map(|c| {
+                // The last node of the last cell, too.
+                let at = core::array::from_fn(|a| f64::from(if c >> a & 1 == 1 { cells[1][a] } else { cells[0][a] }));
+                plane.depth(self.level.placement.position(at))
+            });
+            let (low, high) = depths.fold((f64::MAX, f64::MIN), |(l, h), d| (l.min(d), h.max(d)));
+            let crossed = low <= 0.0 && high >= 0.0;
+            return Some(if crossed { Candidates::All } else { Candidates::In(Vec::new()) });
+        };
+        let Some(ranges) = array.ranges.first() else { return Some(Candidates::All) };
+        let t = &own.translation;
+        let lo: [u32; 3] = core::array::from_fn(|a| cells[0][a] / t.page[a]);
+        let hi: [u32; 3] = core::array::from_fn(|a| (cells[1][a] - 1) / t.page[a] + 1);
+        let n = array.brick.components;
+        let step = if array.steady { 0 } else { self.step };
+        let (mut boxes, mut all) = (Vec::new(), true);
+        for k in lo[2]..hi[2] {
+            for j in lo[1]..hi[1] {
+                for i in lo[0]..hi[0] {
+                    let at = ranges.translation.node([i, j, k]);
+                    let id = PageId::new(ranges.id, step, at.page);
+                    let crossed = match worker.page(id) {
+                        Lookup::Here(page) => {
+                            let of: &[f32] = numbers(page);
+                            let entry = (at.element * n + component) * 2;
+                            // What is not there says nothing.
+                            of.get(entry..entry + 2).is_none_or(|r| self.may_cross(r[0], r[1]))
+                        }
+                        Lookup::Failed(_) => true,
+                        Lookup::Absent => {
+                            if !missing.contains(&id) {
+                                missing.push(id);
+                            }
+                            continue;
+                        }
+                    };
+                    let page: [u32; 3] = core::array::from_fn(|a| [i, j, k][a] * t.page[a]);
+                    let of_page = [page, core::array::from_fn(|a| page[a] + t.page[a])];
+                    match meet(of_page, cells).filter(|_| crossed) {
+                        Some(cells) => boxes.push(cells),
+                        None => all = false,
+                    }
+                }
+            }
+        }
+        if !missing.is_empty() {
+            return None;
+        }
+        Some(if all { Candidates::All } else { Candidates::In(boxes) })
+    }
+
+    fn sign_reads(&self) -> Option<&Reads> {
+        self.own.as_ref().map(|(_, _, reads)| reads)
+    }
+
+    fn signs(&self, pages: &[&[u8]], _page: u64, nodes: Span, out: &mut BlockSigns) {
+        match (&self.own, &self.sought, pages) {
+            (Some((array, component, _)), _, [bytes]) => {
+                with_voxel!(array.brick.voxel, T => self.page_signs::<T>(bytes, &array.brick, *component, nodes, out));
+            }
+            (_, Sought::Plane(plane), _) => self.plane_signs(plane, nodes, out),
+            _ => {}
+        }
+    }
+
+    fn value_reads(&self) -> &[Reads] {
+        &self.reads
+    }
+    fn columns(&self) -> usize {
+        self.columns
+    }
+
+    fn take(&self, read: usize, pages: &[&[u8]], page: u64, needed: &Needed, values: &mut [f64]) {
+        let (Some((array, of)), [bytes]) = (self.arrays.get(read), pages) else { return };
+        let [lo, hi] = self.reads[read].nodes(page);
+        with_voxel!(array.brick.voxel, T => take::<T>(bytes, &array.brick, of, lo, hi, needed, values));
+    }
+
+    fn shape(&self) -> Shape<'_> {
+        Shape::Regular(&self.level.placement)
+    }
+    fn level(&self, value: usize) -> Level {
+        match &self.sought {
+            Sought::Values(_, v) => Level::Value(0, v[value]),
+            Sought::Plane(plane) => Level::Plane(*plane),
+        }
+    }
+    fn normals(&self) -> Normals {
+        self.normals
+    }
+    fn fields(&self) -> &[[usize; 2]] {
+        &self.fields
+    }
+    fn turned(&self) -> Option<bool> {
+        Some(is_left_handed(&self.level.placement))
+    }
+}
+
+/// Values of the needed nodes in a page, for each of some components a column.
+fn take<T: Voxel>(
+    bytes: &[u8],
+    brick: &Brick,
+    of: &[(usize, usize)],
+    lo: [u32; 3],
+    hi: [u32; 3],
+    needed: &Needed,
+    values: &mut [f64],
+) {
+    let voxels: &[T] = numbers(bytes);
+    let (count, c) = (needed.count(), brick.components);
+    let [pi, pj, _] = brick.page.map(|n| n as usize);
+    needed.rows_in(lo, hi, |first, bits, number| {
+        let at: [usize; 3] = core::array::from_fn(|a| (first[a] - lo[a]) as usize);
+        let row = &voxels[((at[2] * pj + at[1]) * pi + at[0]) * c..];
+        for (component, column) in of {
+            let to = &mut values[column * count + number..(column + 1) * count];
+            let mut n = 0;
+            each_bit(bits, |i| {
+                to[n] = row[i as usize * c + component].to_f64();
+                n += 1;
+            });
+        }
+    });
+}
+
+/// Where a point lies, in voxel indices.
+///
+/// # Errors
+/// [`FieldError::Usage`] outside of the volume.
+pub(crate) fn place(level: &VolumeLevel, x: [f64; 3]) -> Result<[f64; 3], FieldError> {
+    let p = &level.placement;
+    let rows = metrics(p.axes, [false; 3]);
+    let at: [f64; 3] = core::array::from_fn(|a| (0..3).map(|c| rows[a][c] * (x[c] - p.origin[c])).sum());
+    if (0..3).all(|a| at[a] >= 0.0 && at[a] <= f64::from(level.dims[a] - 1)) {
+        return Ok(at);
+    }
+    Err(FieldError::Usage(format!("the point ({}, {}, {}) lies outside of the volume", x[0], x[1], x[2])))
+}
+
+/// The value of a channel between the voxels around a place.
+///
+/// # Errors
+/// A page that cannot be had; [`FieldError::Usage`] for a channel that there is not.
+pub(crate) fn value_at(
+    pager: &Arc<Pager>,
+    level: &VolumeLevel,
+    channel: usize,
+    place: [f64; 3],
+    step: u32,
+) -> Result<f64, FieldError> {
+    let unknown = || FieldError::Usage(format!("the volume has no channel {channel}"));
+    let (array, component) = level.channel(channel).ok_or_else(unknown)?;
+    let reads = reads(array, step);
+    let low: [u32; 3] = core::array::from_fn(|a| (place[a].floor() as u32).min(level.dims[a].saturating_sub(2)));
+    let worker = pager.worker();
+    let mut sum = 0.0;
+    for c in 0..8u32 {
+        let node = core::array::from_fn(|a| low[a] + (c >> a & 1));
+        let at = array.translation.node(node);
+        let ids: Vec<PageId> = reads.ids(at.page).collect();
+        let _hold = pager.fetch(&ids).map_err(|e| fetch_error(pager, e, reads.bytes, 0))?;
+        let value = match worker.page(ids[0]) {
+            Lookup::Here(bytes) => {
+                let n = at.element * array.brick.components + component;
+                with_voxel!(array.brick.voxel, T => numbers::<T>(bytes)[n].to_f64())
+            }
+            Lookup::Failed(e) => return Err(e.into()),
+            // Held: it cannot have gone.
+            Lookup::Absent => return Err(FieldError::Usage("a held page is absent".into())),
+        };
+        let part = |a: usize| {
+            let over = place[a] - f64::from(low[a]);
+            if c >> a & 1 == 1 {
+                over
+            } else {
+                1.0 - over
+            }
+        };
+        sum += part(0) * part(1) * part(2) * value;
+    }
+    Ok(sum)
+}

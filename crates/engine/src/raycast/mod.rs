@@ -1,0 +1,195 @@
+//! Rays through volumes on all cores, out of core.
+
+mod order;
+
+use crate::executor::{self, Load, Outcome, RunStats, Work};
+use crate::limits::would_do;
+use field::error::FieldError;
+use field::space::LANES;
+use kernels::rays::{Context, Counts, RayTile, Scene, TILE};
+use kernels::streamline::Progress;
+use pager::{Charge, ChargeKind, Pager, Worker};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How a picture is cast.
+#[derive(Clone, Debug)]
+pub struct CastOptions {
+    /// Threads.
+    pub workers: usize,
+    /// Rows of the picture; `None`: all.
+    pub rows: Option<Range<u32>>,
+}
+
+/// Rows of a picture of volumes.
+pub struct Image {
+    /// Pixels across.
+    pub width: u32,
+    /// Rows, counted from the top of the whole picture.
+    pub rows: Range<u32>,
+    /// Of each pixel, row by row: red, green and blue of linear light, premultiplied, and opacity.
+    pub rgba: Vec<[f32; 4]>,
+    /// Of each pixel, whether pages that cannot be had were left out: it has a gap.
+    pub gaps: Vec<bool>,
+    /// What was done.
+    pub counts: Counts,
+    /// What the run took.
+    pub stats: RunStats,
+    _charge: Charge,
+}
+
+impl Image {
+    /// Pixels that lack something.
+    pub fn gap_count(&self) -> u64 {
+        self.gaps.iter().filter(|g| **g).count() as u64
+    }
+}
+
+/// Bytes of a pixel of an [`Image`].
+pub const PIXEL_BYTES: u64 = 17;
+
+/// Maps of blocks take up to this share of the limit, all threads together, and at most so much a thread.
+const MAP_SHARE: u64 = 64;
+const MAP_MOST: u64 = 8 << 20;
+
+/// Pages that a step pins before it lets go take this share of the limit, divided by the threads.
+const PIN_SHARE: u64 = 6;
+
+/// Casts rays for a picture, or for some rows of it. `watch` is told of finished tiles and their number, and says whether to go on.
+///
+/// # Errors
+/// [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`]. Pages that cannot be had leave gaps, and are no errors.
+pub fn cast(
+    pager: &Arc<Pager>,
+    scene: &Arc<Scene>,
+    options: &CastOptions,
+    watch: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Image, FieldError> {
+    cast_until(pager, scene, options, None, watch)
+}
+
+/// How deep a ray goes at most, by the column and row of its pixel: along the line of sight, from the plane of the eye. Negative
+/// infinity: it is not cast.
+pub type Depth<'a> = dyn Fn(u32, u32) -> f64 + Sync + 'a;
+
+/// As [`cast`], with rays that end at surfaces.
+///
+/// # Errors
+/// As [`cast`].
+pub fn cast_until(
+    pager: &Arc<Pager>,
+    scene: &Arc<Scene>,
+    options: &CastOptions,
+    depth: Option<&Depth<'_>>,
+    watch: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Image, FieldError> {
+    let [width, height] = scene.size();
+    let rows = options.rows.clone().unwrap_or(0..height);
+    let rows = rows.start.min(height)..rows.end.min(height);
+    let pixels = u64::from(width) * u64::from(rows.end.saturating_sub(rows.start));
+    let tiles = order::tiles(width, rows.clone(), TILE);
+    let limit = pager.ledger().limit();
+    let short = |needs: u64, what: &str| FieldError::LimitTooSmall {
+        limit,
+        needs: would_do(pager, needs.saturating_mul(2)),
+        what: what.into(),
+    };
+    let bytes = pixels * PIXEL_BYTES + tiles.len() as u64 * 8;
+    let charge = pager.charge(ChargeKind::Tiles, bytes).map_err(|_| short(bytes, "a picture of volumes"))?;
+    let workers = options.workers.max(1);
+    let map_bytes = (limit / MAP_SHARE / workers as u64).min(MAP_MOST) as usize;
+    let own = (scene.context_bytes(map_bytes) * workers) as u64;
+    let _own = pager.charge(ChargeKind::Tables, own).map_err(|_| short(own, "maps of a volume's blocks"))?;
+    let image = Mutex::new(Parts {
+        rgba: vec![[0.0; 4]; pixels as usize],
+        gaps: vec![false; pixels as usize],
+        counts: Counts::default(),
+    });
+    let total = tiles.len() as u64;
+    let work = Cast {
+        scene,
+        depth,
+        tiles: &tiles,
+        width,
+        rows: rows.clone(),
+        image,
+        map_bytes,
+        pin_bytes: (limit / PIN_SHARE / workers as u64) as usize,
+    };
+    let busy = pager.readers().max(workers * 2 * LANES).max(BUSY);
+    let active = (limit / 8 / RayTile::bytes() as u64).clamp(2 * workers as u64, busy as u64) as usize;
+    let load = Load { tasks: total, workers, active, at_once: usize::MAX };
+    let stats = executor::run(&work, pager, load, &mut |done| watch(done, total))?;
+    let Parts { rgba, gaps, counts } = work.image.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(Image { width, rows, rgba, gaps, counts, stats, _charge: charge })
+}
+
+/// Tiles that keep a disk busy.
+const BUSY: usize = 128;
+
+struct Parts {
+    rgba: Vec<[f32; 4]>,
+    gaps: Vec<bool>,
+    counts: Counts,
+}
+
+struct Cast<'a> {
+    scene: &'a Arc<Scene>,
+    depth: Option<&'a Depth<'a>>,
+    tiles: &'a [[u32; 2]],
+    width: u32,
+    rows: Range<u32>,
+    image: Mutex<Parts>,
+    map_bytes: usize,
+    pin_bytes: usize,
+}
+
+impl Work for Cast<'_> {
+    type Task = (RayTile, Counts);
+    type Context = Context;
+
+    fn context(&self, worker: Worker) -> Context {
+        self.scene.context(worker, self.map_bytes)
+    }
+    fn worker<'c>(&self, context: &'c mut Context) -> &'c mut Worker {
+        context.worker()
+    }
+    fn admit(&self, n: u64) -> Result<Self::Task, FieldError> {
+        let tile = RayTile::new(self.scene, self.tiles[n as usize]);
+        let tile = match self.depth {
+            Some(depth) => tile.ending(self.scene, depth),
+            None => tile,
+        };
+        Ok((tile, Counts::default()))
+    }
+    fn steps(&self, context: &mut Context, tasks: [Option<&mut Self::Task>; LANES], outcomes: &mut [Outcome; LANES]) {
+        for (task, outcome) in tasks.into_iter().zip(outcomes) {
+            let Some((tile, counts)) = task else { continue };
+            outcome.progress = tile.step(self.scene, context, self.pin_bytes);
+            if outcome.progress == Progress::Need {
+                outcome.missing.append(context.missing());
+            }
+            counts.add(&core::mem::take(&mut context.counts));
+        }
+    }
+    fn bytes(&self, _task: &Self::Task) -> usize {
+        RayTile::bytes()
+    }
+    fn finish(&self, (tile, counts): Self::Task) -> Result<(), FieldError> {
+        let ([x, y], [w, h]) = (tile.at(), tile.size());
+        let mut image = self.image.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pixels = tile.colours().zip(tile.gaps());
+        for row in y..y + h {
+            if row >= self.rows.end {
+                break;
+            }
+            let first = (row - self.rows.start) as usize * self.width as usize + x as usize;
+            for n in first..first + w as usize {
+                let Some((rgba, gap)) = pixels.next() else { return Ok(()) };
+                (image.rgba[n], image.gaps[n]) = (rgba, gap);
+            }
+        }
+        image.counts.add(&counts);
+        Ok(())
+    }
+}

@@ -1,0 +1,245 @@
+//! From values to the colours of a picture.
+
+use crate::picture::{ColourMap, ColourMapError};
+use field::volume::VoxelType;
+use kernels::draw::Srgb8;
+use kernels::slice::Pixel;
+
+/// How values become colours.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Look {
+    /// One number a pixel, by a table of colours over a range; `None`: from the least to the greatest number of the slice. What is no
+    /// number is grey.
+    Map {
+        /// The colours, least value first.
+        table: Vec<Srgb8>,
+        /// Values of the first and the last.
+        range: Option<[f64; 2]>,
+    },
+    /// One number a pixel as grey of 16 bits over a range (`None`: as above). What is no number is transparent.
+    Grey16 {
+        /// Values that are black and white.
+        range: Option<[f64; 2]>,
+    },
+    /// Red, green and blue, and opacity if there is a fourth, as they are stored: whole numbers up to the largest of their type, others
+    /// from 0 to 1.
+    Colours(VoxelType),
+    /// The sum of all numbers of a pixel, each from black to a colour over its limits (`None`: those that the slice has), in the
+    /// numbers of sRGB, as microscopes' viewers add them.
+    Channels(Vec<(Srgb8, Option<[f64; 2]>)>),
+    /// A number names what a pixel belongs to: a colour each, the same in every picture. 0 is nothing, and transparent.
+    Labels,
+}
+
+/// Two stripes in turn for what cannot be read: no colour map has both beside each other.
+const HATCH: [Srgb8; 2] = [[255, 0, 255], [0, 0, 0]];
+/// Pixels across a stripe.
+const STRIPE: u32 = 4;
+
+impl Look {
+    /// Numbers that a pixel must have, if it must have so many.
+    pub(super) fn takes(&self, components: usize) -> bool {
+        match self {
+            Self::Map { .. } | Self::Grey16 { .. } | Self::Labels => components == 1,
+            Self::Colours(_) => components == 3 || components == 4,
+            Self::Channels(channels) => components == channels.len(),
+        }
+    }
+
+    /// For each number of a pixel whether its range is still to be found.
+    pub(super) fn seeks(&self) -> bool {
+        match self {
+            Self::Map { range, .. } | Self::Grey16 { range } => range.is_none(),
+            Self::Channels(channels) => channels.iter().any(|(_, limits)| limits.is_none()),
+            Self::Colours(_) | Self::Labels => false,
+        }
+    }
+
+    /// With the ranges that were found where none were said.
+    pub(super) fn settled(&self, found: &[[f64; 2]]) -> Self {
+        let of = |n: usize| found.get(n).copied().filter(|r| r[0] <= r[1]).unwrap_or([0.0, 1.0]);
+        match self.clone() {
+            Self::Map { table, range } => Self::Map { table, range: range.or(Some(of(0))) },
+            Self::Grey16 { range } => Self::Grey16 { range: range.or(Some(of(0))) },
+            Self::Channels(channels) => {
+                let channels = channels.into_iter().enumerate();
+                Self::Channels(channels.map(|(n, (c, limits))| (c, limits.or(Some(of(n))))).collect())
+            }
+            other => other,
+        }
+    }
+
+    /// The ranges of a look that is settled, one a number of the pixel where it has any.
+    pub(super) fn ranges(&self) -> Vec<[f64; 2]> {
+        match self {
+            Self::Map { range, .. } | Self::Grey16 { range } => range.iter().copied().collect(),
+            Self::Channels(channels) => channels.iter().filter_map(|(_, limits)| *limits).collect(),
+            Self::Colours(_) | Self::Labels => Vec::new(),
+        }
+    }
+
+    /// Whether a picture has 16 bits and no colour.
+    pub(super) fn is_grey16(&self) -> bool {
+        matches!(self, Self::Grey16 { .. })
+    }
+}
+
+/// A look that is settled, ready to paint.
+pub(super) struct Painter {
+    look: Look,
+    map: Option<ColourMap>,
+}
+
+impl Painter {
+    pub(super) fn new(look: Look) -> Result<Self, ColourMapError> {
+        let map = match &look {
+            Look::Map { table, range } => Some(ColourMap::new(table.clone(), range.unwrap_or([0.0, 1.0]))?),
+            Look::Grey16 { range } => {
+                // For its check of the range.
+                ColourMap::new(vec![[0; 3]], range.unwrap_or([0.0, 1.0]))?;
+                None
+            }
+            Look::Channels(channels) => {
+                for (_, limits) in channels {
+                    ColourMap::new(vec![[0; 3]], limits.unwrap_or([0.0, 1.0]))?;
+                }
+                None
+            }
+            Look::Colours(_) | Look::Labels => None,
+        };
+        Ok(Self { look, map })
+    }
+
+    /// Appends a pixel: red, green, blue and opacity, or grey and opacity in 16 bits (highest byte first, as PNG has them).
+    pub(super) fn paint(&self, at: [u32; 2], pixel: Pixel, values: &[f64], out: &mut Vec<u8>) {
+        let grey16 = |grey: u16, opacity: u16| {
+            let [g, a] = [grey.to_be_bytes(), opacity.to_be_bytes()];
+            [g[0], g[1], a[0], a[1]]
+        };
+        let opaque = |[r, g, b]: Srgb8| [r, g, b, 255];
+        let painted = match (pixel, &self.look) {
+            (Pixel::Outside, _) => [0; 4],
+            (Pixel::Failed | Pixel::Open, look) => {
+                let stripe = (at[0] + at[1]) / STRIPE % 2;
+                match look.is_grey16() {
+                    true => grey16(if stripe == 0 { u16::MAX } else { 0 }, u16::MAX),
+                    false => opaque(HATCH[stripe as usize]),
+                }
+            }
+            (Pixel::Value, Look::Map { .. }) => {
+                self.map.as_ref().map_or([0; 4], |map| opaque(map.colour(values[0] as f32)))
+            }
+            (Pixel::Value, Look::Grey16 { range }) => {
+                let value = values[0];
+                match value.is_nan() {
+                    true => [0; 4],
+                    false => grey16((65535.0 * share(value, range.unwrap_or([0.0, 1.0]))).round() as u16, u16::MAX),
+                }
+            }
+            (Pixel::Value, Look::Colours(voxel)) => {
+                let full = full(*voxel);
+                let byte = |n: usize| values.get(n).map_or(255, |v| (255.0 * share(*v, [0.0, full])).round() as u8);
+                [byte(0), byte(1), byte(2), byte(3)]
+            }
+            (Pixel::Value, Look::Channels(channels)) => {
+                let mut sum = [0.0; 3];
+                for ((colour, limits), value) in channels.iter().zip(values) {
+                    let share = if value.is_nan() { 0.0 } else { share(*value, limits.unwrap_or([0.0, 1.0])) };
+                    sum.iter_mut().zip(colour).for_each(|(s, c)| *s += share * f64::from(*c));
+                }
+                opaque(sum.map(|s| s.min(255.0).round() as u8))
+            }
+            (Pixel::Value, Look::Labels) => match values[0] {
+                label if label == 0.0 || label.is_nan() => [0; 4],
+                label => opaque(label_colour(label.to_bits())),
+            },
+        };
+        out.extend_from_slice(&painted);
+    }
+}
+
+/// How far a value is from the low end of a range to the high one, within both; in the middle where they are one.
+fn share(value: f64, [low, high]: [f64; 2]) -> f64 {
+    if high > low {
+        ((value - low) / (high - low)).clamp(0.0, 1.0)
+    } else {
+        0.5
+    }
+}
+
+/// The number that is full light.
+fn full(voxel: VoxelType) -> f64 {
+    match voxel {
+        VoxelType::Uint8 => f64::from(u8::MAX),
+        VoxelType::Int8 => f64::from(i8::MAX),
+        VoxelType::Uint16 => f64::from(u16::MAX),
+        VoxelType::Int16 => f64::from(i16::MAX),
+        VoxelType::Uint32 => f64::from(u32::MAX),
+        VoxelType::Int32 => f64::from(i32::MAX),
+        VoxelType::Uint64 => u64::MAX as f64,
+        VoxelType::Int64 => i64::MAX as f64,
+        VoxelType::Float32 | VoxelType::Float64 => 1.0,
+    }
+}
+
+/// A bright colour for a label: hue and lightness by its bits, mixed (the finalizer of splitmix64, S. Vigna), so that neighbours differ.
+fn label_colour(bits: u64) -> Srgb8 {
+    let mut mixed = bits.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^= mixed >> 31;
+    let hue = (mixed % 1536) as i32;
+    // Each channel goes up and down once around the circle of hues, a third apart.
+    let channel = |turn: i32| (((hue + turn) % 1536 - 768).abs() - 256).clamp(0, 255);
+    let low = 40 + (mixed >> 32) as i32 % 60;
+    let high = 255 - (mixed >> 40) as i32 % 80;
+    [channel(0), channel(512), channel(1024)].map(|c| (low + c * (high - low) / 255) as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paint(look: Look, pixel: Pixel, values: &[f64]) -> Vec<u8> {
+        let mut out = Vec::new();
+        Painter::new(look).unwrap().paint([3, 0], pixel, values, &mut out);
+        out
+    }
+
+    #[test]
+    fn every_look_paints_what_it_says() {
+        let map = Look::Map { table: vec![[0, 0, 255], [255, 0, 0]], range: Some([0.0, 2.0]) };
+        assert_eq!(paint(map.clone(), Pixel::Value, &[0.1]), [0, 0, 255, 255]);
+        assert_eq!(paint(map.clone(), Pixel::Value, &[5.0]), [255, 0, 0, 255]);
+        assert_eq!(paint(map.clone(), Pixel::Value, &[f64::NAN]), [150, 150, 150, 255]);
+        assert_eq!(paint(map.clone(), Pixel::Outside, &[f64::NAN]), [0; 4]);
+        assert_eq!(paint(map, Pixel::Failed, &[f64::NAN]), [255, 0, 255, 255]);
+        let grey = Look::Grey16 { range: Some([-1000.0, 1000.0]) };
+        assert_eq!(paint(grey.clone(), Pixel::Value, &[0.0]), [0x80, 0x00, 0xff, 0xff]);
+        assert_eq!(paint(grey, Pixel::Value, &[f64::NAN]), [0; 4]);
+        assert_eq!(paint(Look::Colours(VoxelType::Uint8), Pixel::Value, &[10.0, 20.4, 300.0]), [10, 20, 255, 255]);
+        assert_eq!(paint(Look::Colours(VoxelType::Uint16), Pixel::Value, &[65535.0, 0.0, 257.0, 0.0]), [255, 0, 1, 0]);
+        let channels = Look::Channels(vec![([255, 0, 0], Some([0.0, 10.0])), ([255, 255, 0], Some([0.0, 1.0]))]);
+        assert_eq!(paint(channels, Pixel::Value, &[5.0, 0.25]), [191, 64, 0, 255]);
+        assert_eq!(paint(Look::Labels, Pixel::Value, &[0.0]), [0; 4]);
+        assert_eq!(paint(Look::Labels, Pixel::Value, &[7.0])[3], 255);
+    }
+
+    #[test]
+    fn labels_differ() {
+        let mut seen: Vec<Srgb8> = (1..=200).map(|n| label_colour(f64::from(n).to_bits())).collect();
+        assert!(seen.iter().all(|c| c.iter().any(|v| *v > 150) && c.iter().any(|v| *v < 120)), "{seen:?}");
+        seen.sort_unstable();
+        seen.dedup();
+        assert!(seen.len() > 190, "{}", seen.len());
+    }
+
+    #[test]
+    fn ranges_are_settled_where_none_is_said() {
+        let look = Look::Channels(vec![([1; 3], None), ([2; 3], Some([3.0, 4.0])), ([3; 3], None)]);
+        assert!(look.seeks());
+        let settled = look.settled(&[[0.5, 1.5], [9.0, 9.0], [f64::INFINITY, f64::NEG_INFINITY]]);
+        assert_eq!(settled.ranges(), [[0.5, 1.5], [3.0, 4.0], [0.0, 1.0]]);
+        assert!(!settled.seeks());
+    }
+}

@@ -1,0 +1,120 @@
+//! What tiles are made of: volumes and datasets on grids.
+
+use super::run::Source;
+use field::dataset::Dataset;
+use field::nodes::{Nodes, Zone};
+use field::paged::PagedNodes;
+use field::space::{Space, ZoneFields};
+use kernels::flow::{GridFlow, ZoneOrder};
+use kernels::slice::{GridSlice, GridTile, Tile, VolumeSlice};
+use kernels::streamline::Progress;
+use pager::error::PageError;
+use pager::{PageId, Pager, Worker};
+use std::sync::Arc;
+
+/// Bytes that a page takes beside its frame while it comes: encoded, and decoded once more where its parts are put together.
+const BESIDE: u64 = 3;
+
+pub(crate) struct VolumeSource {
+    pub(crate) slice: VolumeSlice,
+    pub(crate) components: usize,
+}
+
+impl Source for VolumeSource {
+    type Tile = Tile;
+    type Context = Worker;
+
+    fn components(&self) -> usize {
+        self.components
+    }
+    fn size(&self) -> [u32; 2] {
+        self.slice.plane.size
+    }
+    fn step_bytes(&self, _: &Pager) -> [u64; 2] {
+        let bytes = self.slice.step_bytes() + BESIDE * self.slice.page_bytes();
+        // Where a step leads is known.
+        [bytes, bytes]
+    }
+    fn context(&self, worker: Worker) -> Worker {
+        worker
+    }
+    fn worker<'c>(&self, context: &'c mut Worker) -> &'c mut Worker {
+        context
+    }
+    fn begin(&self, tile: Tile) -> Tile {
+        tile
+    }
+    fn step(
+        &self,
+        worker: &mut Worker,
+        _lane: usize,
+        tile: &mut Tile,
+        missing: &mut Vec<PageId>,
+        failure: &mut Option<PageError>,
+    ) -> Progress {
+        self.slice.step(worker, tile, missing, failure)
+    }
+    fn bytes(&self, tile: &Tile) -> usize {
+        Tile::bytes(tile.components)
+    }
+    fn end(&self, tile: Tile) -> Tile {
+        tile
+    }
+}
+
+pub(crate) struct GridSource {
+    pub(crate) slice: GridSlice,
+    pub(crate) zones: Arc<[Zone]>,
+    pub(crate) fields: Arc<[ZoneFields]>,
+    pub(crate) order: ZoneOrder,
+    pub(crate) step: u32,
+    pub(crate) components: usize,
+    pub(crate) dataset: Arc<Dataset>,
+}
+
+impl Source for GridSource {
+    type Tile = GridTile;
+    type Context = (GridFlow<PagedNodes>, Vec<f64>);
+
+    fn components(&self) -> usize {
+        self.components
+    }
+    fn size(&self) -> [u32; 2] {
+        self.slice.plane.size
+    }
+    fn step_bytes(&self, pager: &Pager) -> [u64; 2] {
+        [self.dataset.step_bytes(&self.fields, pager, 1), self.dataset.closure_bytes(&self.fields, pager, 1)]
+    }
+    fn context(&self, worker: Worker) -> Self::Context {
+        let nodes = PagedNodes::new(self.zones.clone(), worker, self.step);
+        (GridFlow::new(Space::new(nodes, self.fields.clone()), self.order.clone()), Vec::new())
+    }
+    fn worker<'c>(&self, context: &'c mut Self::Context) -> &'c mut Worker {
+        context.0.space.nodes.worker()
+    }
+    fn begin(&self, tile: Tile) -> GridTile {
+        GridTile::new(tile)
+    }
+    fn step(
+        &self,
+        (flow, scratch): &mut Self::Context,
+        lane: usize,
+        tile: &mut GridTile,
+        missing: &mut Vec<PageId>,
+        failure: &mut Option<PageError>,
+    ) -> Progress {
+        flow.space.take_turn(lane);
+        let progress = self.slice.step(flow, tile, scratch, failure);
+        match progress {
+            Progress::Need => missing.append(flow.space.nodes.missing()),
+            _ => flow.space.nodes.missing().clear(),
+        }
+        progress
+    }
+    fn bytes(&self, tile: &GridTile) -> usize {
+        tile.bytes()
+    }
+    fn end(&self, tile: GridTile) -> Tile {
+        tile.tile
+    }
+}

@@ -1,0 +1,101 @@
+//! Open volumes: boxes of voxels, what a volume is, every page once.
+//!
+//! # Practice
+//! [`VolumeSession::open`] takes what a reader said. Boxes are read some pages at a time, as many as a part of the limit holds, into an
+//! array of the caller's.
+
+mod boxes;
+mod whole;
+
+use crate::limits::least_limit;
+use crate::session::{Bare, Means};
+use field::error::FieldError;
+use field::volume::{Volume, VolumeSpec};
+use pager::Pager;
+use serde_json::{json, Value};
+use std::sync::Arc;
+
+pub use whole::Checked;
+
+/// A volume with the pager that its pages go through.
+pub struct VolumeSession {
+    /// The volume.
+    pub volume: Volume,
+    /// Its pager.
+    pub pager: Arc<Pager>,
+    bare: Bare,
+    means: Means,
+}
+
+impl VolumeSession {
+    /// Opens what a reader said; `tables` are those that it counts. Reads no page.
+    ///
+    /// # Errors
+    /// As [`Volume::open`]; [`FieldError::LimitTooSmall`].
+    pub fn open(spec: VolumeSpec, tables: Vec<Vec<u8>>, means: Means) -> Result<Self, FieldError> {
+        let bare = Bare::new(&means)?;
+        let volume = Volume::open(spec, tables, &bare.pager)?;
+        let pager = bare.pager.clone();
+        let session = Self { volume, pager, bare, means };
+        let least = session.least_limit();
+        let limit = session.pager.ledger().limit();
+        if limit < least {
+            return Err(FieldError::LimitTooSmall { limit, needs: least, what: "one page of the volume".into() });
+        }
+        Ok(session)
+    }
+
+    /// Threads.
+    pub fn threads(&self) -> usize {
+        self.means.threads()
+    }
+
+    /// The smallest limit under which its largest page can be read: a page is there encoded and decoded, and what lies beside it when it
+    /// is interpolated.
+    pub fn least_limit(&self) -> u64 {
+        let arrays = self.volume.levels.iter().flat_map(|l| &l.arrays);
+        least_limit(2 * arrays.map(|a| a.brick.bytes() as u64).max().unwrap_or(0))
+    }
+
+    /// The limit of its ledger from now on.
+    ///
+    /// # Errors
+    /// [`FieldError::LimitTooSmall`].
+    pub fn set_limit(&self, limit: u64) -> Result<(), FieldError> {
+        let least = self.least_limit();
+        if limit < least {
+            return Err(FieldError::LimitTooSmall { limit, needs: least, what: "one page of the volume".into() });
+        }
+        self.pager.set_limit(limit);
+        Ok(())
+    }
+
+    /// The numbers that every run reports, with chunks that were found never written.
+    pub fn stats(&self) -> Value {
+        let mut stats = self.bare.paged_stats(self.volume.page_count());
+        stats["pages"]["never_written"] = self.volume.fills().into();
+        stats
+    }
+
+    /// What it is made of: pages of each level, bytes, whether they carry checksums. What the reader said stands elsewhere.
+    pub fn info(&self) -> Value {
+        let v = &self.volume;
+        let levels: Vec<Value> = v
+            .levels
+            .iter()
+            .map(|l| {
+                let first = &l.arrays[0];
+                let pages: u64 = l.arrays.iter().map(|a| a.translation.count()).sum();
+                json!({
+                    "dims": l.dims, "page": first.translation.page, "pages": pages,
+                    "ranges": l.arrays.iter().all(|a| !a.ranges.is_empty()),
+                })
+            })
+            .collect();
+        let frames: u64 = v.levels.iter().flat_map(|l| &l.arrays).map(|a| a.brick.bytes() as u64).max().unwrap_or(0);
+        json!({
+            "pages": {"total": v.page_count(), "bytes": frames}, "levels": levels, "checked": v.checked,
+            "bytes_disk": v.file_bytes, "bytes_memory": v.bytes(), "limit_least_bytes": self.least_limit(),
+        })
+    }
+}

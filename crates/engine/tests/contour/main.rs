@@ -1,0 +1,5 @@
+//! Isosurfaces and planes, out of core.
+
+mod gathered;
+mod volumes;
+mod zones;

@@ -1,0 +1,250 @@
+//! Rays through volumes: against an exact reference in double precision, and equal to the bit whatever the means.
+
+use engine::raycast::{cast, CastOptions};
+use field::volume::{ArraySpec, ChannelSpec, LevelSpec, PlaceSpec, Volume, VolumeKind, VolumeSpec};
+use kernels::draw::{srgb_to_linear, Camera, Lens};
+use kernels::rays::{Clip, Look, Paint, Scene, Setting, TransferFunction};
+use pager::{Pager, PagerConfig};
+use std::io::Write as _;
+
+const DIMS: [usize; 3] = [61, 47, 53];
+const SIZE: [u32; 2] = [72, 48];
+
+/// Shells around the middle, in unlike voxels.
+fn value(i: usize, j: usize, k: usize) -> u8 {
+    let at = [i as f64 / 60.0 - 0.5, j as f64 / 46.0 - 0.45, k as f64 / 52.0 - 0.55];
+    let r = at.iter().map(|c| c * c).sum::<f64>().sqrt();
+    (127.0 + 127.0 * (r * 25.0).cos() * (-r * 2.0).exp()) as u8
+}
+
+fn numbers() -> Vec<u8> {
+    let [ni, nj, nk] = DIMS;
+    (0..ni * nj * nk).map(|n| value(n % ni, n / ni % nj, n / ni / nj)).collect()
+}
+
+/// A file with those numbers, cut in chunks where `chunk` says so.
+fn spec(folder: &std::path::Path, chunk: Option<[u64; 3]>) -> (VolumeSpec, Vec<Vec<u8>>) {
+    let path = folder.join("volume.raw");
+    let all = numbers();
+    let mut table = Vec::new();
+    let mut file = std::fs::File::create(&path).unwrap();
+    let name = path.display().to_string();
+    let place = match chunk {
+        None => {
+            file.write_all(&all).unwrap();
+            PlaceSpec::Contiguous { file: name.clone(), offset: 0 }
+        }
+        Some([ck, cj, ci]) => {
+            let [ni, nj, nk] = DIMS;
+            let (counts, mut offset) = ([nk as u64, nj as u64, ni as u64], 0u64);
+            let n: Vec<u64> = counts.iter().zip([ck, cj, ci]).map(|(n, c)| n.div_ceil(c)).collect();
+            for c in 0..n[0] * n[1] * n[2] {
+                let first = [c / (n[1] * n[2]) * ck, c / n[2] % n[1] * cj, c % n[2] * ci];
+                let mut bytes = Vec::new();
+                for k in first[0]..first[0] + ck {
+                    for j in first[1]..first[1] + cj {
+                        for i in first[2]..first[2] + ci {
+                            let inside = k < counts[0] && j < counts[1] && i < counts[2];
+                            // What lies beyond the end is never looked at.
+                            bytes.push(if inside { value(i as usize, j as usize, k as usize) } else { 255 });
+                        }
+                    }
+                }
+                file.write_all(&bytes).unwrap();
+                for word in [0, offset, bytes.len() as u64] {
+                    table.extend_from_slice(&word.to_le_bytes());
+                }
+                offset += bytes.len() as u64;
+            }
+            PlaceSpec::Table { files: vec![name.clone()], table: 0 }
+        }
+    };
+    let array = ArraySpec {
+        name: "volume".into(),
+        dtype: "uint8".into(),
+        big_endian: false,
+        shape: [DIMS[2], DIMS[1], DIMS[0]].map(|n| n as u64).to_vec(),
+        axes: "zyx".into(),
+        chunk: chunk.map(|c| c.to_vec()),
+        order: None,
+        channels: vec![0],
+        fill: None,
+        codecs: Vec::new(),
+        place,
+    };
+    let channel =
+        ChannelSpec { name: "v".into(), units: "1".into(), color: None, limits: None, scale: None, missing: None };
+    let level = LevelSpec {
+        dims: DIMS.map(|n| n as u64),
+        origin: [1.0, -2.0, 0.5],
+        spacing: [0.5, 0.75, 0.6],
+        arrays: vec![array],
+    };
+    let spec = VolumeSpec {
+        path: name,
+        format: "test".into(),
+        guessed: Vec::new(),
+        kind: VolumeKind::Scalar,
+        channels: vec![channel],
+        length_unit: "mm".into(),
+        anatomy: None,
+        direction: [[0.8, 0.6, 0.0], [-0.6, 0.8, 0.0], [0.0, 0.0, 1.0]],
+        times: Vec::new(),
+        time_units: "1".into(),
+        levels: vec![level],
+        ranges: None,
+    };
+    (spec, if table.is_empty() { Vec::new() } else { vec![table] })
+}
+
+fn colours() -> Vec<(f64, [f32; 3])> {
+    vec![(0.0, [0.1, 0.2, 0.9]), (128.0, [0.9, 0.4, 0.1]), (255.0, [1.0, 1.0, 0.9])]
+}
+
+fn opacities() -> Vec<(f64, f32)> {
+    vec![(90.0, 0.0), (140.0, 0.06), (180.0, 0.0), (230.0, 0.5)]
+}
+
+fn cameras() -> Vec<Camera> {
+    let (target, up, center) = ([8.0, 19.0, 16.0], [0.0, 0.0, 1.0], [0.5, 0.5]);
+    let seen = |position: [f64; 3], lens| Camera { position, target, up, lens, center };
+    vec![
+        seen([60.0, -40.0, 40.0], Lens::Perspective { fov_degrees: 35.0 }),
+        seen([-70.0, 60.0, -20.0], Lens::Orthographic { height: 50.0 }),
+        // Within it.
+        seen([9.0, 12.0, 12.0], Lens::Perspective { fov_degrees: 70.0 }),
+    ]
+}
+
+const DT: f64 = 0.4;
+const UNIT: f64 = 1.3;
+
+fn cast_with(camera: Camera, chunk: Option<[u64; 3]>, limit: u64, workers: usize, skip: bool) -> Vec<[f32; 4]> {
+    let folder = std::env::temp_dir().join(format!(
+        "farfield-rays-{}-{:?}-{chunk:?}-{limit}-{workers}-{skip}",
+        std::process::id(),
+        std::thread::current().id()
+    ));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (spec, tables) = spec(&folder, chunk);
+    let pager = Pager::new(PagerConfig { limit, ..PagerConfig::default() }).unwrap();
+    let volume = Volume::open(spec, tables, &pager).unwrap();
+    let transfer = TransferFunction::new(colours(), opacities()).unwrap();
+    let look = Look {
+        level: volume.levels[0].clone(),
+        step: 0,
+        paint: Paint::Scalar { channel: 0, transfer },
+        clip: Clip::default(),
+    };
+    let scene = Scene::new(Setting { camera, size: SIZE, dt: DT, unit: UNIT, skip }, vec![look]).unwrap();
+    let image = cast(&pager, &scene, &CastOptions { workers, rows: None }, &mut |_, _| true).unwrap();
+    assert_eq!(image.gap_count(), 0);
+    std::fs::remove_dir_all(&folder).unwrap();
+    image.rgba
+}
+
+fn node<T: Copy>(nodes: &[(f64, T)], v: f64, mix: impl Fn(T, T, f64) -> T) -> T {
+    let n = nodes.partition_point(|c| c.0 <= v);
+    match (n.checked_sub(1).map(|n| nodes[n]), nodes.get(n)) {
+        (None, _) => nodes[0].1,
+        (Some(a), None) => a.1,
+        (Some(a), Some(b)) => mix(a.1, b.1, (v - a.0) / (b.0 - a.0)),
+    }
+}
+
+/// The same picture, sample by sample, with nothing skipped and no tables.
+fn reference(camera: &Camera) -> Vec<[f64; 4]> {
+    let minus = |a: [f64; 3], b: [f64; 3]| [a[0] - b[0], a[1] - b[1], a[2] - b[2]];
+    let dot = |a: [f64; 3], b: [f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+    let cross =
+        |a: [f64; 3], b: [f64; 3]| [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
+    let unit = |a: [f64; 3]| {
+        let l = dot(a, a).sqrt();
+        a.map(|c| c / l)
+    };
+    let forward = unit(minus(camera.target, camera.position));
+    let right = unit(cross(forward, camera.up));
+    let up = cross(right, forward);
+    let [w, h] = SIZE.map(f64::from);
+    let axes = [[0.4, 0.3, 0.0], [-0.45, 0.6, 0.0], [0.0, 0.0, 0.6]];
+    let spacing = [0.5, 0.75, 0.6];
+    let mut all = Vec::new();
+    for y in 0..SIZE[1] {
+        for x in 0..SIZE[0] {
+            let (u, v) = (f64::from(x) + 0.5 - w / 2.0, h / 2.0 - f64::from(y) - 0.5);
+            let (o, d, behind) = match camera.lens {
+                Lens::Perspective { fov_degrees } => {
+                    let s = (fov_degrees.to_radians() / 2.0).tan() * 2.0 / h;
+                    let d: [f64; 3] = std::array::from_fn(|c| forward[c] + right[c] * u * s + up[c] * v * s);
+                    (camera.position, unit(d), false)
+                }
+                Lens::Orthographic { height } => {
+                    let s = height / h;
+                    let o: [f64; 3] = std::array::from_fn(|c| camera.position[c] + right[c] * u * s + up[c] * v * s);
+                    (o, forward, true)
+                }
+            };
+            let mut sum = [0.0f64; 4];
+            let range = if behind { -1000..1000i64 } else { 0..1000 };
+            for n in range {
+                let t = (n as f64 + 0.5) * DT;
+                let p: [f64; 3] = std::array::from_fn(|c| o[c] + d[c] * t);
+                let q = minus(p, [1.0, -2.0, 0.5]);
+                let at: [f64; 3] = std::array::from_fn(|a| dot(q, axes[a]) / (spacing[a] * spacing[a]));
+                if (0..3).any(|a| !(at[a] >= 0.0 && at[a] <= DIMS[a] as f64 - 1.0)) {
+                    continue;
+                }
+                let low: [usize; 3] = std::array::from_fn(|a| (at[a].floor() as usize).min(DIMS[a] - 2));
+                let f: [f64; 3] = std::array::from_fn(|a| at[a] - low[a] as f64);
+                let mut value_here = 0.0;
+                for c in 0..8usize {
+                    let on = |a: usize| c >> a & 1;
+                    let weight: f64 = (0..3).map(|a| if on(a) == 1 { f[a] } else { 1.0 - f[a] }).product();
+                    value_here += weight * f64::from(value(low[0] + on(0), low[1] + on(1), low[2] + on(2)));
+                }
+                let opacity = f64::from(node(&opacities(), value_here, |a, b, f| a + (b - a) * f as f32));
+                let srgb =
+                    node(&colours(), value_here, |a, b, f| std::array::from_fn(|c| a[c] + (b[c] - a[c]) * f as f32));
+                let a = 1.0 - (1.0 - opacity).powf(DT / UNIT);
+                for c in 0..3 {
+                    sum[c] += (1.0 - sum[3]) * a * f64::from(srgb_to_linear(srgb[c]));
+                }
+                sum[3] += (1.0 - sum[3]) * a;
+            }
+            all.push(sum);
+        }
+    }
+    all
+}
+
+#[test]
+fn pictures_are_those_of_an_exact_reference() {
+    for camera in cameras() {
+        let (found, wanted) = (cast_with(camera, None, 64 << 20, 2, true), reference(&camera));
+        let seen = wanted.iter().filter(|p| p[3] > 0.05).count();
+        assert!(seen > 300, "only {seen} pixels show anything");
+        for (n, (a, b)) in found.iter().zip(&wanted).enumerate() {
+            for c in 0..4 {
+                let off = (f64::from(a[c]) - b[c]).abs();
+                assert!(off < 2.0 / 255.0, "pixel {n} of {camera:?}: {a:?} for {b:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn pictures_are_equal_to_the_bit_whatever_the_means() {
+    for camera in cameras() {
+        let whole = cast_with(camera, None, 64 << 20, 1, true);
+        let same = |chunk, limit, workers, skip| {
+            let again = cast_with(camera, chunk, limit, workers, skip);
+            let bits = |v: &[[f32; 4]]| v.iter().flatten().map(|c| c.to_bits()).collect::<Vec<_>>();
+            assert!(bits(&again) == bits(&whole), "chunks {chunk:?}, {limit} bytes, {workers} workers, skip {skip}");
+        };
+        same(None, 64 << 20, 2, false);
+        same(Some([8, 8, 8]), 64 << 20, 2, true);
+        same(Some([13, 11, 9]), 4 << 20, 2, true);
+        same(Some([32, 32, 32]), 2 << 20, 1, true);
+        same(Some([53, 4, 61]), 3 << 20, 2, false);
+    }
+}

@@ -1,0 +1,491 @@
+//! From what a reader says to arrays of pages.
+
+use super::chain::Chain;
+use super::chunkmap::{ChunkMap, Common};
+use super::level::{Placement, VolumeArray, VolumeLevel};
+use super::pages::{chunk_box, row_box, LARGE};
+use super::place::{names, row, Abouts, Chunks, Place, ShardGrid, ShardIndexes, ENTRY};
+use super::rowmap::RowMap;
+use super::shape::{Shape, Stored, C, T, X, Y, Z};
+use super::spec::{ArraySpec, LevelSpec, PlaceSpec, VolumeKind, VolumeSpec};
+use super::voxel::{Brick, Voxel, VoxelType};
+use crate::error::FieldError;
+use crate::held;
+use crate::translate::Translation;
+use crate::with_voxel;
+use pager::id::SourceId;
+use pager::source::told::Told;
+use pager::source::Source;
+use pager::{Charge, Folder, Pager};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+
+/// Bytes of a row of a table of chunks.
+const ROW: u64 = 24;
+/// Voxels of a level at most along each axis.
+const MOST: u64 = 1 << 31;
+/// Largest frame.
+const MOST_PAGE: u64 = 1 << 31;
+
+/// A volume whose arrays a pager knows.
+#[derive(Clone)]
+pub struct Volume {
+    /// What a reader said.
+    pub spec: Arc<VolumeSpec>,
+    /// Levels, finest first.
+    pub levels: Vec<VolumeLevel>,
+    /// Time steps, at least 1.
+    pub steps: u32,
+    /// Whether all pages carry checksums.
+    pub checked: bool,
+    /// Bytes of all files that were looked at when it was opened; chunks of a file each are not.
+    pub file_bytes: u64,
+    fills: Arc<AtomicU64>,
+    _held: Arc<Charge>,
+}
+
+/// What opening needs at every turn.
+struct Opening<'a> {
+    spec: &'a VolumeSpec,
+    tables: Vec<Arc<[u8]>>,
+    pager: &'a Arc<Pager>,
+    wrap: &'a dyn Fn(Arc<dyn Source>) -> Arc<dyn Source>,
+    fills: Arc<AtomicU64>,
+    steps: u32,
+    told: Option<SourceId>,
+    checked: bool,
+    file_bytes: u64,
+    kept: u64,
+}
+
+impl Volume {
+    /// Checks what a reader says, registers its files and arrays, and charges what is kept of them. Reads no page. `tables` are those
+    /// that [`PlaceSpec::Table`] counts.
+    ///
+    /// # Errors
+    /// [`FieldError::Format`] for what does not fit together, [`FieldError::Io`] for files that are not there,
+    /// [`FieldError::LimitTooSmall`] where the limit does not hold the tables.
+    pub fn open(spec: VolumeSpec, tables: Vec<Vec<u8>>, pager: &Arc<Pager>) -> Result<Self, FieldError> {
+        Self::open_through(spec, tables, pager, &|source| source)
+    }
+
+    /// As [`Self::open`], of sources that `wrap` puts something before: to test what a slow or faulty one does.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_through(
+        spec: VolumeSpec,
+        tables: Vec<Vec<u8>>,
+        pager: &Arc<Pager>,
+        wrap: &dyn Fn(Arc<dyn Source>) -> Arc<dyn Source>,
+    ) -> Result<Self, FieldError> {
+        let steps = u32::try_from(spec.times.len().max(1)).map_err(|_| wrong(&spec, "too many time steps"))?;
+        let mut kept: u64 = tables.iter().map(held::list).sum::<u64>() + spec_bytes(&spec);
+        // Before the tables are looked at: they are there already, and what is refused goes again.
+        let charge = held::charge_volume(pager, kept)?;
+        let mut opening = Opening {
+            spec: &spec,
+            tables: tables.into_iter().map(Arc::from).collect(),
+            pager,
+            wrap,
+            fills: Arc::default(),
+            steps,
+            told: None,
+            checked: true,
+            file_bytes: 0,
+            kept: 0,
+        };
+        check_whole(&spec)?;
+        let mut levels = Vec::with_capacity(spec.levels.len());
+        for (n, level) in spec.levels.iter().enumerate() {
+            levels.push(opening.level(n, level)?);
+        }
+        kept += opening.kept;
+        let (fills, checked, file_bytes) = (opening.fills, opening.checked, opening.file_bytes);
+        let mut charge = charge;
+        charge.grow(kept).map_err(held::too_small)?;
+        let spec = Arc::new(spec);
+        Ok(Self { spec, levels, steps, checked, file_bytes, fills, _held: Arc::new(charge) })
+    }
+
+    /// Chunks found never written so far, each time one was looked for.
+    pub fn fills(&self) -> u64 {
+        self.fills.load(Relaxed)
+    }
+
+    /// Number of pages, of all levels and steps.
+    pub fn page_count(&self) -> u64 {
+        let arrays = self.levels.iter().flat_map(|l| &l.arrays);
+        arrays.map(|a| a.translation.count() * if a.steady { 1 } else { u64::from(self.steps) }).sum()
+    }
+
+    /// Bytes of all voxels, of all levels and steps.
+    pub fn bytes(&self) -> u64 {
+        let arrays = self.levels.iter().flat_map(|l| l.arrays.iter().map(move |a| (l, a)));
+        let bytes = arrays.map(|(l, a)| {
+            let voxels: u64 = l.dims.iter().map(|n| u64::from(*n)).product();
+            let steps = if a.steady { 1 } else { u64::from(self.steps) };
+            voxels.saturating_mul((a.brick.components * a.brick.voxel.size()) as u64).saturating_mul(steps)
+        });
+        bytes.fold(0, u64::saturating_add)
+    }
+
+    /// The number of a channel by its name, or by its number from 0 on.
+    ///
+    /// # Errors
+    /// [`FieldError::Unknown`].
+    pub fn channel_named(&self, name: &str) -> Result<usize, FieldError> {
+        let known: Vec<String> = self.spec.channels.iter().map(|c| c.name.clone()).collect();
+        let found = known.iter().position(|k| k == name);
+        let found = found.or_else(|| name.parse().ok().filter(|n| *n < known.len()));
+        found.ok_or_else(|| FieldError::Unknown { what: "channel", name: name.into(), known })
+    }
+}
+
+/// An error about the document as a whole.
+fn wrong(spec: &VolumeSpec, message: impl Into<String>) -> FieldError {
+    FieldError::format(&spec.path, message)
+}
+
+/// What a document keeps in memory, at most: its text is longer than what is made of it, but for lists of files.
+fn spec_bytes(spec: &VolumeSpec) -> u64 {
+    let files = |place: &PlaceSpec| match place {
+        PlaceSpec::Planes { files, offsets, .. } => held::texts(files) + offsets.as_ref().map_or(0, held::list),
+        PlaceSpec::Table { files, .. } => held::texts(files),
+        _ => 0,
+    };
+    let arrays = spec.levels.iter().flat_map(|l| &l.arrays);
+    // Lists of files are there twice: in the document, and as names of a source.
+    let arrays = arrays.map(|a| 1024 + 2 * files(&a.place));
+    4096 + 512 * spec.channels.len() as u64 + held::list(&spec.times) + arrays.sum::<u64>()
+}
+
+/// What can be said without looking at any array.
+fn check_whole(spec: &VolumeSpec) -> Result<(), FieldError> {
+    let wrong = |m: String| Err(wrong(spec, m));
+    if spec.levels.is_empty() || spec.channels.is_empty() {
+        return wrong("it has no level, or no channel".into());
+    }
+    let channels = spec.channels.len();
+    match (spec.kind, channels) {
+        (VolumeKind::Scalar | VolumeKind::Labels, 1)
+        | (VolumeKind::Rgb, 3)
+        | (VolumeKind::Rgba, 4)
+        | (VolumeKind::Channels, _) => {}
+        (kind, n) => return wrong(format!("{n} channels are not what {kind:?} has")),
+    }
+    if spec.direction.iter().flatten().any(|d| !d.is_finite()) {
+        return wrong("its directions are not numbers".into());
+    }
+    for (n, level) in spec.levels.iter().enumerate() {
+        if level.dims.iter().any(|d| *d == 0 || *d >= MOST) {
+            return wrong(format!("level {n} has {:?} voxels; each is from 1 to 2147483647", level.dims));
+        }
+        let ok = |x: &f64| x.is_finite() && *x > 0.0;
+        if !level.spacing.iter().all(ok) || level.origin.iter().any(|x| !x.is_finite()) {
+            return wrong(format!("level {n}: spacing {:?} and origin {:?}", level.spacing, level.origin));
+        }
+        let finer = n.checked_sub(1).and_then(|n| spec.levels.get(n));
+        if let Some(finer) = finer.filter(|f| (0..3).any(|a| level.dims[a] > f.dims[a])) {
+            return wrong(format!(
+                "level {n} has more voxels ({:?}) than level {} ({:?})",
+                level.dims,
+                n - 1,
+                finer.dims
+            ));
+        }
+        let mut seen = vec![0usize; channels];
+        for c in level.arrays.iter().flat_map(|a| &a.channels) {
+            match seen.get_mut(*c) {
+                Some(times) => *times += 1,
+                None => return wrong(format!("level {n} names channel {c} of {channels}")),
+            }
+        }
+        if let Some(c) = seen.iter().position(|times| *times != 1) {
+            return wrong(format!("level {n} has channel '{}' {} times", spec.channels[c].name, seen[c]));
+        }
+    }
+    Ok(())
+}
+
+impl Opening<'_> {
+    fn level(&mut self, n: usize, level: &LevelSpec) -> Result<VolumeLevel, FieldError> {
+        let mut arrays = Vec::new();
+        for array in &level.arrays {
+            let made = self.array(level, array);
+            arrays.extend(made.map_err(|e| match e {
+                // A sentence about the array; what names a file says enough.
+                FieldError::Usage(m) => wrong(self.spec, format!("level {n}, array '{}': {m}", array.name)),
+                other => other,
+            })?);
+        }
+        let direction = self.spec.direction;
+        let axes = std::array::from_fn(|a| direction[a].map(|d| d * level.spacing[a]));
+        let placement = Placement { origin: level.origin, axes };
+        Ok(VolumeLevel { dims: level.dims.map(|d| d as u32), placement, arrays })
+    }
+
+    fn add_source(&self, folder: &Arc<Folder>) -> SourceId {
+        self.pager.add_source((self.wrap)(folder.clone()))
+    }
+
+    fn array(&mut self, level: &LevelSpec, spec: &ArraySpec) -> Result<Vec<VolumeArray>, FieldError> {
+        let shape = Shape::new(spec).map_err(FieldError::Usage)?;
+        for (d, name) in [(X, 'i'), (Y, 'j'), (Z, 'k')] {
+            if shape.shape[d] != level.dims[d] {
+                let (has, wanted) = (shape.shape[d], level.dims[d]);
+                return Err(usage(format!("{has} voxels along {name} where the level has {wanted}")));
+            }
+        }
+        if shape.shape[C] != spec.channels.len() as u64 {
+            return Err(usage(format!("{} components for {} channels", shape.shape[C], spec.channels.len())));
+        }
+        let steady = shape.shape[T] == 1;
+        if !steady && shape.shape[T] != u64::from(self.steps) {
+            return Err(usage(format!("{} time steps where the volume has {}", shape.shape[T], self.steps)));
+        }
+        let fill = spec.fill.map(|fill| element(shape.stored, fill)).transpose().map_err(FieldError::Usage)?;
+        let chain = Chain::new(&spec.codecs, shape.stored.element(), chunk_of(&shape), shape.image());
+        let chain = chain.map_err(FieldError::Usage)?;
+        self.checked &= chain.checked();
+        let chunks = Arc::new(self.chunks(spec, shape, &chain)?);
+        let shape = &chunks.shape;
+        // By rows what is in one piece, and large chunks that are not compressed; else a page is made of whole chunks.
+        let one = matches!(chunks.place, Place::Contiguous { .. } | Place::Planes { .. });
+        let by_rows = one || spec.codecs.is_empty() && shape.chunk_bytes() >= LARGE;
+        if one && !spec.codecs.is_empty() {
+            return Err(usage("what is contiguous has no codecs; a chunk of all of it may have".into()));
+        }
+        // Channels that can be had one without the other are: whoever looks at one does not read the rest.
+        let colours = matches!(self.spec.kind, VolumeKind::Rgb | VolumeKind::Rgba);
+        let apart = !colours && (shape.chunk[C] == 1 || by_rows && shape.strides[C] != 1);
+        let all = spec.channels.len();
+        let each = if apart { 1 } else { all };
+        let mut made = Vec::new();
+        for first in (0..all).step_by(each) {
+            let page = if by_rows {
+                row_box(shape, each as u64)
+            } else {
+                chunk_box(shape, matches!(chunks.place, Place::Table { .. }))
+            };
+            let brick = Brick { page, components: each, voxel: shape.stored.voxel };
+            check_page(&brick)?;
+            let translation = Translation::new(level.dims.map(|n| n as usize), page.map(|n| n as usize));
+            let name = if apart && all > 1 {
+                format!("{} channel {}", spec.name, self.spec.channels[spec.channels[first]].name)
+            } else {
+                spec.name.clone()
+            };
+            let common = Common {
+                name: name.clone(),
+                chunks: chunks.clone(),
+                brick,
+                translation,
+                first_component: first as u64,
+                fill: fill.clone(),
+                ranges: true,
+                fills: self.fills.clone(),
+            };
+            let id = if by_rows {
+                self.pager.add_array(Arc::new(RowMap { common }))
+            } else {
+                let several =
+                    page.iter().zip(&shape.chunk).any(|(p, c)| u64::from(*p) != *c) || shape.chunk[C] < each as u64;
+                let told = several.then(|| *self.told.get_or_insert_with(|| self.pager.add_source(Arc::new(Told))));
+                self.pager.add_array(Arc::new(ChunkMap { common, chain: chain.clone(), told }))
+            };
+            self.kept += 1024;
+            let channels = spec.channels[first..first + each].to_vec();
+            made.push(VolumeArray { name, id, translation, brick, channels, steady, ranges: Vec::new() });
+        }
+        Ok(made)
+    }
+
+    /// Finds the files, and says how chunks lie in them.
+    fn chunks(&mut self, spec: &ArraySpec, shape: Shape, chain: &Chain) -> Result<Chunks, FieldError> {
+        let dims = |of: [u64; 5]| shape.dims.iter().map(|d| of[*d]).collect::<Vec<u64>>();
+        let mut grid = shape.grid;
+        let mut per = [1u64; 5];
+        if let PlaceSpec::Shards { shard, .. } = &spec.place {
+            if shard.len() != shape.dims.len() {
+                return Err(usage(format!("a shard of {shard:?} must have a number for each of '{}'", spec.axes)));
+            }
+            for (d, n) in shape.dims.iter().zip(shard) {
+                if *n == 0 || !n.is_multiple_of(shape.chunk[*d]) {
+                    return Err(usage(format!("shards of {shard:?} are no whole chunks of {:?}", spec.chunk)));
+                }
+                per[*d] = n / shape.chunk[*d];
+                grid[*d] = shape.shape[*d].div_ceil(*n);
+            }
+        }
+        let folder = self.pager.folder(names(&spec.place, dims(grid)));
+        let folder = folder.map_err(|e| usage(e.to_string()))?;
+        let source = self.add_source(&folder);
+        let place = match &spec.place {
+            PlaceSpec::Contiguous { file, offset } => {
+                self.long_enough(file, *offset, shape.chunk_bytes())?;
+                Place::Contiguous { offset: *offset }
+            }
+            PlaceSpec::Planes { files, offset, offsets } => {
+                if files.len() as u64 != shape.chunks() {
+                    return Err(usage(format!("{} files for {} planes", files.len(), shape.chunks())));
+                }
+                if offsets.as_ref().is_some_and(|o| o.len() != files.len()) {
+                    return Err(usage("there must be as many offsets as files".into()));
+                }
+                for (n, file) in files.iter().enumerate() {
+                    let own = offsets.as_ref().map_or(*offset, |o| o[n]);
+                    self.long_enough(file, own, shape.chunk_bytes())?;
+                }
+                Place::Planes { offset: *offset, offsets: offsets.clone() }
+            }
+            PlaceSpec::Table { files, table } => {
+                let rows = self.tables.get(*table).cloned();
+                let rows = rows.ok_or_else(|| usage(format!("there is no table {table}")))?;
+                self.check_table(files, &rows, &shape, spec.fill.is_some(), chain)?;
+                Place::Table { rows }
+            }
+            PlaceSpec::Keys { prefix, .. } => {
+                self.folder_there(prefix, spec.fill.is_some())?;
+                let name = format!("{} sizes of chunks", spec.name);
+                let about = self.pager.add_array(Arc::new(Abouts { name, folder: folder.clone(), source }));
+                Place::Keys { about }
+            }
+            PlaceSpec::Shards { prefix, index_crc32c, index_at_end, .. } => {
+                self.folder_there(prefix, spec.fill.is_some())?;
+                let name = format!("{} sizes of shards", spec.name);
+                let about = self.pager.add_array(Arc::new(Abouts { name, folder: folder.clone(), source }));
+                let grid = ShardGrid { per, shards: grid };
+                let slots = per.iter().try_fold(ENTRY as u64, |n, p| n.checked_mul(*p)).filter(|n| *n < MOST_PAGE);
+                let slots = slots.ok_or_else(|| usage("a shard has too many chunks".into()))? / ENTRY as u64;
+                let index = self.pager.add_array(Arc::new(ShardIndexes {
+                    name: format!("{} index", spec.name),
+                    folder: folder.clone(),
+                    source,
+                    about,
+                    slots: slots as usize,
+                    crc: *index_crc32c,
+                    at_end: *index_at_end,
+                    may_miss: spec.fill.is_some(),
+                }));
+                Place::Shards { index, grid }
+            }
+        };
+        Ok(Chunks { shape, place, folder, source })
+    }
+
+    /// Looks at a file that must have so many bytes from `offset` on.
+    fn long_enough(&mut self, file: &str, offset: u64, bytes: u64) -> Result<(), FieldError> {
+        let size = size_of_file(file)?;
+        self.file_bytes = self.file_bytes.saturating_add(size);
+        match offset.checked_add(bytes) {
+            Some(end) if end <= size => Ok(()),
+            _ => Err(FieldError::format(
+                file,
+                format!("the data are {bytes} bytes from byte {offset} on, and the file has {size}: it is not whole"),
+            )),
+        }
+    }
+
+    /// Looks at the files of a table of chunks, and at whether each chunk lies in its file.
+    fn check_table(
+        &mut self,
+        files: &[String],
+        rows: &[u8],
+        shape: &Shape,
+        may_miss: bool,
+        chain: &Chain,
+    ) -> Result<(), FieldError> {
+        if Some(rows.len() as u64) != shape.chunks().checked_mul(ROW) {
+            return Err(usage(format!("a table of {} bytes for {} chunks of {ROW} each", rows.len(), shape.chunks())));
+        }
+        let sizes = files.iter().map(|f| size_of_file(f)).collect::<Result<Vec<u64>, _>>()?;
+        self.file_bytes = sizes.iter().fold(self.file_bytes, |sum, n| sum.saturating_add(*n));
+        let most = chain.most_encoded();
+        for number in 0..shape.chunks() {
+            let Some([file, offset, len]) = row(rows, number) else { continue };
+            if len == 0 {
+                if may_miss {
+                    continue;
+                }
+                return Err(usage(format!("chunk {:?} is not there", shape.indices(number))));
+            }
+            let at = usize::try_from(file).ok().filter(|f| *f < files.len());
+            let at = at.ok_or_else(|| {
+                usage(format!("chunk {:?} is in file {file} of {}", shape.indices(number), files.len()))
+            })?;
+            if offset.checked_add(len).is_none_or(|end| end > sizes[at]) {
+                return Err(FieldError::format(
+                    &files[at],
+                    format!(
+                        "chunk {:?} is {len} bytes from byte {offset} on, and the file has {}: it is not whole",
+                        shape.indices(number),
+                        sizes[at]
+                    ),
+                ));
+            }
+            if len > most {
+                let chunk = shape.chunk_bytes();
+                let m = format!("chunk {:?} has {len} bytes for {chunk} decoded", shape.indices(number));
+                return Err(FieldError::format(&files[at], m));
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at the folder of files that are named by their place. Where all may be missing so may the folder.
+    fn folder_there(&self, prefix: &str, may_miss: bool) -> Result<(), FieldError> {
+        let folder = match prefix.rfind('/') {
+            Some(0) => Path::new("/"),
+            Some(at) => Path::new(&prefix[..at]),
+            None => Path::new("."),
+        };
+        match std::fs::metadata(folder) {
+            Ok(m) if m.is_dir() => Ok(()),
+            Ok(_) => Err(FieldError::format(folder, "this is no folder; chunks should lie in it")),
+            Err(e) if may_miss && e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(FieldError::io(folder, e)),
+        }
+    }
+}
+
+fn usage(message: String) -> FieldError {
+    FieldError::Usage(message)
+}
+
+fn size_of_file(file: &str) -> Result<u64, FieldError> {
+    let about = std::fs::metadata(file).map_err(|e| FieldError::io(file, e))?;
+    if !about.is_file() {
+        return Err(FieldError::format(file, "this is no regular file"));
+    }
+    Ok(about.len())
+}
+
+/// Bytes of a chunk, for a chain; of what is in one piece nothing is ever decoded as a whole.
+fn chunk_of(shape: &Shape) -> usize {
+    usize::try_from(shape.chunk_bytes()).unwrap_or(usize::MAX)
+}
+
+/// A frame must have a size that can be reckoned with.
+fn check_page(brick: &Brick) -> Result<(), FieldError> {
+    let voxels: u64 = brick.page.iter().map(|n| u64::from(*n)).product();
+    let bytes = voxels.checked_mul((brick.components * brick.voxel.size()) as u64);
+    if bytes.is_none_or(|b| b >= MOST_PAGE) {
+        return Err(usage(format!("a page of {:?} voxels of {} numbers is too large", brick.page, brick.components)));
+    }
+    Ok(())
+}
+
+/// A number as an element in memory.
+fn element(stored: Stored, value: f64) -> Result<Vec<u8>, String> {
+    with_voxel!(stored.voxel, T => {
+        let number = value as T;
+        let fits = number.to_f64() == value || matches!(T::TYPE, VoxelType::Float32 | VoxelType::Float64);
+        // Whole numbers beyond 2^53 are not told apart in a document.
+        if !fits {
+            return Err(format!("a fill value of {value} is no {}", T::TYPE.name()));
+        }
+        Ok(number.to_ne_bytes().to_vec())
+    })
+}

@@ -1,0 +1,73 @@
+//! How large pages are.
+
+use super::shape::{Shape, C, X, Y, Z};
+
+/// Voxels of a page aimed at.
+const PAGE_VOXELS: u64 = 32 * 32 * 32;
+/// Bytes of a row that are worth a read of their own.
+const ROW_BYTES: u64 = 512;
+/// Chunks that are not compressed are read in parts from this size on.
+pub(super) const LARGE: u64 = 1 << 20;
+
+/// The box of a page of what is read by rows, along i, j, k. Rows go along the dimension in which elements follow each other.
+pub(super) fn row_box(shape: &Shape, components: u64) -> [u32; 3] {
+    let (fast, together) = match shape.fastest() {
+        C => {
+            let next = [X, Y, Z].into_iter().filter(|d| shape.chunk[*d] > 1).min_by_key(|d| shape.strides[*d]);
+            (next.unwrap_or(X), shape.chunk[C])
+        }
+        d @ (X | Y | Z) => (d, 1),
+        _ => (X, 1),
+    };
+    // Lengths that pages may have: where a page must lie in one chunk, what divides it.
+    let whole = shape.grid[..3].iter().all(|n| *n == 1);
+    let spans = |d: usize| whole || shape.chunk[d] == 1;
+    let limit: [u64; 3] = std::array::from_fn(|d| if spans(d) { shape.shape[d] } else { shape.chunk[d] });
+    let fit = |d: usize, n: u64| if spans(d) { even(limit[d], n) } else { divisor(limit[d], n) };
+    let element = shape.stored.size() as u64 * together;
+    let mut page = [1u64; 3];
+    page[fast] = fit(fast, (ROW_BYTES / element).max(32));
+    // What is left is shared by the other two, the thinner first.
+    let mut others: Vec<usize> = (0..3).filter(|d| *d != fast).collect();
+    others.sort_by_key(|d| limit[*d]);
+    let voxels = PAGE_VOXELS.max(ROW_BYTES * 128 / (shape.stored.size() as u64 * components));
+    let mut left = (voxels / page[fast]).max(1);
+    for (n, d) in others.iter().enumerate() {
+        let side = if n == 0 { left.isqrt() } else { left };
+        page[*d] = fit(*d, side.max(1));
+        left = (left / page[*d]).max(1);
+    }
+    page.map(|n| n as u32)
+}
+
+/// The length near `n` that cuts `of` in equal parts, the last one hardly shorter.
+fn even(of: u64, n: u64) -> u64 {
+    let parts = of.div_ceil(n.max(1).min(of));
+    of.div_ceil(parts)
+}
+
+/// The largest divisor of `of` that is at most `n`, if it is not much smaller; else all of it.
+fn divisor(of: u64, n: u64) -> u64 {
+    let best = (1..=n.min(of)).rev().find(|d| of.is_multiple_of(*d)).unwrap_or(of);
+    if best * 4 >= n.min(of) {
+        best
+    } else {
+        of
+    }
+}
+
+/// How many chunks along each axis make a page, where chunks may be put together: thin ones (the strips of an image) are, up to about
+/// [`PAGE_VOXELS`].
+pub(super) fn chunk_box(shape: &Shape, may_join: bool) -> [u32; 3] {
+    let mut page: [u64; 3] = std::array::from_fn(|d| shape.chunk[d].min(shape.shape[d].max(shape.chunk[d])));
+    if may_join {
+        for d in [X, Y, Z] {
+            let voxels: u64 = page.iter().product();
+            let room = PAGE_VOXELS / voxels.max(1);
+            // Not longer than the longest side of a cube would be.
+            let most = (32 / page[d].max(1)).max(1).min(room.max(1)).min(shape.grid[d]);
+            page[d] *= most;
+        }
+    }
+    page.map(|n| n as u32)
+}

@@ -1,0 +1,23 @@
+//! Volumes in Farfield's own store: a pyramid as OME-NGFF 0.5 has it, plain Zarr v3 with the sharding codec, with a crc32c on every
+//! page, index and document.
+//!
+//! ```text
+//! head.zarr/zarr.json                    commit mark: multiscales, omero, and under `farfield` the checksums of all documents
+//!           0/zarr.json                  the finest level, [t, c, z, y, x]
+//!           0/c.0.0.0.0.0                shard of step 0, group 0: index, pages in C order of their slots
+//!           1/...                        each further level
+//!           _farfield/ranges_0_0_0/...   ranges of the pages of level 0, group 0
+//! ```
+//! A page has all components of a colour, or one channel. Everything but values follows from the root document ([`VolumeLayout`]).
+//! [`VolumeStore::open`] reads and checks all documents and no page. A shard that is not there is *failed*, never fill.
+
+mod layout;
+mod ome;
+mod open;
+mod pyramid;
+mod root;
+
+pub use layout::{grouped, LevelLayout, VolumeLayout, RANGE_STEP};
+pub use open::VolumeStore;
+pub use pyramid::{pyramid, Shape};
+pub use root::{kept, Downsample, VolumeRoot};

@@ -1,0 +1,193 @@
+//! What OME-NGFF 0.5 says of a volume.
+//!
+//! Translations are those of the centres of voxels: that of a level whose voxels are f of the finest wide lies (f - 1) / 2 of these
+//! farther on. OME-NGFF 0.5 knows no rotation, so scale and translation are along the volume's own axes.
+
+use super::pyramid::{pyramid, Shape};
+use super::root::{Downsample, VolumeRoot};
+use crate::volume::{ChannelSpec, LevelSpec, VolumeKind, VolumeSpec, VoxelType};
+use serde_json::{json, Map, Value};
+
+/// Names of units of length as OME-NGFF writes them, each with what else it is called.
+const LENGTHS: [(&str, &[&str]); 17] = [
+    ("angstrom", &["Å", "A"]),
+    ("nanometer", &["nm", "nanometers", "nanometre"]),
+    ("micrometer", &["um", "µm", "μm", "micron", "microns", "micrometers", "micrometre"]),
+    ("millimeter", &["mm", "millimeters", "millimetre"]),
+    ("centimeter", &["cm", "centimeters", "centimetre"]),
+    ("decimeter", &["dm"]),
+    ("meter", &["m", "meters", "metre"]),
+    ("kilometer", &["km", "kilometers", "kilometre"]),
+    ("picometer", &["pm"]),
+    ("femtometer", &["fm"]),
+    ("foot", &["ft", "feet"]),
+    ("inch", &["in", "inches"]),
+    ("mile", &["miles"]),
+    ("yard", &["yd"]),
+    ("parsec", &["pc"]),
+    ("megameter", &["Mm"]),
+    ("gigameter", &["Gm"]),
+];
+/// As above, of time.
+const TIMES: [(&str, &[&str]); 8] = [
+    ("second", &["s", "sec", "seconds"]),
+    ("millisecond", &["ms", "msec", "milliseconds"]),
+    ("microsecond", &["us", "µs", "μs", "usec", "microseconds"]),
+    ("nanosecond", &["ns", "nanoseconds"]),
+    ("picosecond", &["ps"]),
+    ("minute", &["min", "minutes"]),
+    ("hour", &["h", "hr", "hours"]),
+    ("day", &["d", "days"]),
+];
+/// Of how evenly times lie, relative to their distance.
+const EVEN: f64 = 1e-9;
+
+/// The unit in OME-NGFF's spelling; `None` where it has none.
+fn unit(name: &str, known: &[(&'static str, &[&str])]) -> Option<&'static str> {
+    known.iter().find(|(own, others)| *own == name || others.contains(&name)).map(|(own, _)| *own)
+}
+
+/// The distance of times that lie evenly, and the first of them.
+fn even(times: &[f64]) -> Option<(f64, f64)> {
+    let [first, .., last] = times else { return None };
+    let apart = (last - first) / (times.len() - 1) as f64;
+    let near = |(n, t): (usize, &f64)| (t - (first + n as f64 * apart)).abs() <= EVEN * apart;
+    (apart > 0.0 && times.iter().enumerate().all(near)).then_some((apart, *first))
+}
+
+/// Where the centre of a level's first voxel lies and how far apart voxels are, along the volume's own axes, given those of the finest.
+fn along_axes(level: &LevelSpec, shape: &Shape) -> [[f64; 3]; 2] {
+    let shift = |a: usize| (shape.factor[a] - 1) as f64 / 2.0 * level.spacing[a];
+    [
+        std::array::from_fn(|a| level.origin[a] + shift(a)),
+        std::array::from_fn(|a| level.spacing[a] * shape.factor[a] as f64),
+    ]
+}
+
+/// A level as readers place it: the way from the finest level's first voxel to this one's goes along the volume's directions.
+pub(super) fn placed(about: &VolumeSpec, shape: &Shape) -> LevelSpec {
+    let finest = &about.levels[0];
+    let shift: [f64; 3] = std::array::from_fn(|a| (shape.factor[a] - 1) as f64 / 2.0 * finest.spacing[a]);
+    LevelSpec {
+        dims: shape.dims.map(|n| n as u64),
+        origin: std::array::from_fn(|x| {
+            finest.origin[x] + (0..3).map(|a| about.direction[a][x] * shift[a]).sum::<f64>()
+        }),
+        spacing: along_axes(finest, shape)[1],
+        arrays: Vec::new(),
+    }
+}
+
+/// The `ome` attribute.
+pub(super) fn attributes(root: &VolumeRoot) -> Value {
+    let about = &root.about;
+    let Some(finest) = about.levels.first() else { return Value::Null };
+    let axis = |name: &str, kind: &str, unit: Option<&str>| {
+        let mut axis = Map::new();
+        axis.insert("name".into(), json!(name));
+        axis.insert("type".into(), json!(kind));
+        unit.map(|unit| axis.insert("unit".into(), json!(unit)));
+        Value::Object(axis)
+    };
+    let length = unit(&about.length_unit, &LENGTHS);
+    let axes = json!([
+        axis("t", "time", unit(&about.time_units, &TIMES)),
+        axis("c", "channel", None),
+        axis("z", "space", length),
+        axis("y", "space", length),
+        axis("x", "space", length),
+    ]);
+    let (apart, first) = match about.times[..] {
+        [only] => (1.0, only),
+        _ => even(&about.times).unwrap_or((1.0, 0.0)),
+    };
+    let shapes = pyramid(finest.dims.map(|n| n as usize), finest.spacing, Some(root.pages.len()));
+    let dataset = |(n, shape): (usize, &Shape)| {
+        let [origin, spacing] = along_axes(finest, shape);
+        json!({"path": n.to_string(), "coordinateTransformations": [
+            {"type": "scale", "scale": [apart, 1.0, spacing[2], spacing[1], spacing[0]]},
+            {"type": "translation", "translation": [first, 0.0, origin[2], origin[1], origin[0]]}]})
+    };
+    let labels = matches!(about.kind, VolumeKind::Labels);
+    let mut ome = json!({"version": "0.5", "multiscales": [{
+        "name": if labels { "labels" } else { "volume" },
+        "axes": axes,
+        "datasets": shapes.iter().enumerate().map(dataset).collect::<Vec<_>>(),
+        "type": root.downsample.name(),
+        "metadata": {"method": "farfield convert", "description": described(root.downsample)},
+    }]});
+    if labels {
+        ome["image-label"] = json!({"version": "0.5"});
+    } else {
+        let each = about.channels.iter().enumerate();
+        let channels: Vec<Value> = each.map(|(n, c)| channel(root, n, c)).collect();
+        let colored = about.channels.len() > 1;
+        let model = if colored { "color" } else { "greyscale" };
+        let middle = finest.dims[2] / 2;
+        ome["omero"] = json!({"channels": channels, "rdefs": {"defaultT": 0, "defaultZ": middle, "model": model}});
+    }
+    ome
+}
+
+fn described(downsample: Downsample) -> &'static str {
+    match downsample {
+        Downsample::Mean => {
+            "mean of 2 voxels along each halved axis, of those that have a value; integers rounded half to even"
+        }
+        Downsample::Majority => "most frequent of 2 voxels along each halved axis; the lowest of several",
+        Downsample::Nearest => "first of 2 voxels along each halved axis",
+    }
+}
+
+/// What `omero` says of a channel. Its window speaks of stored numbers.
+fn channel(root: &VolumeRoot, number: usize, spec: &ChannelSpec) -> Value {
+    let usual: &[&str] = match root.about.kind {
+        VolumeKind::Rgb | VolumeKind::Rgba => &["FF0000", "00FF00", "0000FF", "FFFFFF"],
+        VolumeKind::Channels => &["00FF00", "FF00FF", "00FFFF", "FFFF00", "FF0000", "0000FF"],
+        VolumeKind::Scalar | VolumeKind::Labels => &["FFFFFF"],
+    };
+    let color = spec.color.as_deref().and_then(|c| c.strip_prefix('#')).filter(|c| c.len() == 6);
+    let color = color.map_or_else(|| usual[number % usual.len()].to_owned(), str::to_ascii_uppercase);
+    let seen = root.seen.get(number).copied().filter(|[low, high]| low <= high);
+    let most = f64::from(f32::MAX);
+    let seen = seen.unwrap_or([0.0, 1.0]).map(|x| x.clamp(-most, most));
+    let stored = |value: f64| spec.scale.map_or(value, |[slope, intercept]| (value - intercept) / slope);
+    let shown = match spec.limits.map(|l| l.map(stored)) {
+        Some([a, b]) if a.is_finite() && b.is_finite() => [a.min(b), a.max(b)],
+        _ if matches!(root.about.kind, VolumeKind::Rgb | VolumeKind::Rgba) => bounds(root.voxel).unwrap_or([0.0, 1.0]),
+        _ => seen,
+    };
+    let [min, max] = bounds(root.voxel).unwrap_or(seen);
+    // Opacity is no light of its own.
+    let active = !(matches!(root.about.kind, VolumeKind::Rgba) && number == 3);
+    json!({"label": spec.name, "color": color, "active": active, "coefficient": 1.0, "family": "linear", "inverted": false,
+        "window": {"min": min, "max": max, "start": shown[0], "end": shown[1]}})
+}
+
+/// The numbers that a type of at most two bytes has.
+const fn bounds(voxel: VoxelType) -> Option<[f64; 2]> {
+    match voxel {
+        VoxelType::Uint8 => Some([0.0, 255.0]),
+        VoxelType::Int8 => Some([-128.0, 127.0]),
+        VoxelType::Uint16 => Some([0.0, 65_535.0]),
+        VoxelType::Int16 => Some([-32_768.0, 32_767.0]),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_units() {
+        assert_eq!(even(&[0.5, 1.0, 1.5]), Some((0.5, 0.5)));
+        assert_eq!(even(&[0.5, 1.0, 1.6]), None);
+        assert_eq!(even(&[0.5]), None);
+        assert_eq!(even(&[2.0, 1.0]), None);
+        assert_eq!(unit("mm", &LENGTHS), Some("millimeter"));
+        assert_eq!(unit("micrometer", &LENGTHS), Some("micrometer"));
+        assert_eq!(unit("voxel", &LENGTHS), None);
+        assert_eq!(unit("s", &TIMES), Some("second"));
+    }
+}

@@ -1,0 +1,4 @@
+//! Volumes as they lie, read through the pager and compared with the arrays that the test made.
+
+mod making;
+mod reading;

@@ -1,0 +1,279 @@
+//! Every place, type, order and codec gives what was written, block ranges included.
+
+use super::making::{Made, Scratch, Where};
+use field::volume::{typed, CodecSpec, Extremes, Volume, VolumeKind, VolumeSpec, BLOCK};
+use field::with_voxel;
+use pager::{Lookup, PageId, Pager, PagerConfig};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+pub fn pager(limit: u64) -> Arc<Pager> {
+    Pager::new(PagerConfig { limit, readers: 8, ..PagerConfig::default() }).unwrap()
+}
+
+/// Reads all of a volume of one array and compares it with the truth.
+pub fn compare(made: &Made, volume: &Volume, pager: &Arc<Pager>) {
+    let level = &volume.levels[0];
+    let axis = |a: char| made.axes.find(a);
+    let worker = pager.worker();
+    for array in &level.arrays {
+        let t = &array.translation;
+        assert_eq!(array.steady, volume.steps == 1);
+        for step in 0..volume.steps {
+            for page in 0..t.count() {
+                let id = PageId::new(array.id, step, page);
+                let hold = pager.fetch(&[id]).unwrap_or_else(|e| panic!("{made:?}: {e}"));
+                let Lookup::Here(frame) = worker.page(id) else { panic!("held, so it is here") };
+                let (first, inside) = t.extent(page);
+                assert_eq!(frame.len(), array.brick.bytes());
+                with_voxel!(array.brick.voxel, T => {
+                    let nc = array.brick.components;
+                    let voxels: &[T] = typed(&frame[..array.brick.voxel_bytes()]);
+                    let ranges: &[T] = typed(&frame[array.brick.ranges_at()..]);
+                    let [pi, pj, _] = array.brick.page.map(|n| n as usize);
+                    let [bi, bj, bk] = array.brick.blocks();
+                    let at = |i: usize, j: usize, k: usize, c: usize| voxels[((k * pj + j) * pi + i) * nc + c];
+                    let [ni, nj, nk] = inside.map(|n| n as usize);
+                    for k in 0..nk { for j in 0..nj { for i in 0..ni { for c in 0..nc {
+                        let mut place = vec![0; made.shape.len()];
+                        for (a, v) in [('x', first[0] as u64 + i as u64), ('y', first[1] as u64 + j as u64), ('z', first[2] as u64 + k as u64), ('c', array.channels[c] as u64), ('t', step.into())] {
+                            if let Some(d) = axis(a) { place[d] = v; }
+                        }
+                        let want = made.truth(&place) as T;
+                        let got = at(i, j, k, c);
+                        assert!(got == want || both_nan(got, want), "{made:?} {place:?}: {got} for {want}");
+                    } } } }
+                    for kb in 0..bk { for jb in 0..bj { for ib in 0..bi { for c in 0..nc {
+                        let (mut low, mut high) = (<T as Extremes>::HIGHEST, <T as Extremes>::LOWEST);
+                        for k in kb * BLOCK..(kb * BLOCK + BLOCK + 1).min(nk) {
+                            for j in jb * BLOCK..(jb * BLOCK + BLOCK + 1).min(nj) {
+                                for i in ib * BLOCK..(ib * BLOCK + BLOCK + 1).min(ni) {
+                                    let v = at(i, j, k, c);
+                                    if v < low { low = v; }
+                                    if v > high { high = v; }
+                                }
+                            }
+                        }
+                        let n = 2 * (((kb * bj + jb) * bi + ib) * nc + c);
+                        assert_eq!(ranges[n..n + 2], [low, high], "{made:?} block {ib} {jb} {kb} {c} of {page}");
+                    } } } }
+                });
+                drop(hold);
+            }
+        }
+    }
+}
+
+pub fn open(made: &Made, kind: VolumeKind, scratch: &Scratch, shard: Option<Vec<u64>>) -> (VolumeSpec, Vec<Vec<u8>>) {
+    let (array, tables) = made.write(&scratch.0, shard);
+    (made.volume(array, kind), tables)
+}
+
+fn check(made: &Made, kind: VolumeKind, shard: Option<Vec<u64>>) -> (Volume, Arc<Pager>) {
+    let scratch = Scratch::new();
+    let (spec, tables) = open(made, kind, &scratch, shard);
+    // As a reader hands it over.
+    let text = serde_json::to_string(&spec).unwrap();
+    let spec = serde_json::from_str(&text).unwrap();
+    let pager = pager(16 << 20);
+    let volume = Volume::open(spec, tables, &pager).unwrap_or_else(|e| panic!("{made:?}: {e}"));
+    compare(made, &volume, &pager);
+    (volume, pager)
+}
+
+pub fn made() -> Made {
+    Made {
+        axes: "zyx".into(),
+        shape: vec![11, 13, 17],
+        chunk: vec![4, 5, 6],
+        order: None,
+        dtype: "uint8".into(),
+        big: false,
+        codecs: Vec::new(),
+        place: Where::Keys,
+        holes: Vec::new(),
+        fill: None,
+        cut: false,
+    }
+}
+
+const SHARDS: [Where; 4] = [
+    Where::Shards { crc: true, at_end: true },
+    Where::Shards { crc: true, at_end: false },
+    Where::Shards { crc: false, at_end: true },
+    Where::Shards { crc: false, at_end: false },
+];
+
+const TYPES: [&str; 12] =
+    ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float32", "float64", "bool", "float16"];
+
+#[test]
+fn every_type_in_both_byte_orders() {
+    for dtype in TYPES {
+        for big in [false, true] {
+            for place in [Where::Keys, Where::Contiguous] {
+                let chunk = if place == Where::Keys { vec![4, 5, 6] } else { vec![11, 13, 17] };
+                check(&Made { dtype: dtype.into(), big, place, chunk, ..made() }, VolumeKind::Scalar, None);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_codec() {
+    use CodecSpec::*;
+    let chains: Vec<Vec<CodecSpec>> = vec![
+        vec![Zstd {}],
+        vec![Gzip {}],
+        vec![Zlib {}],
+        vec![Deflate {}],
+        vec![Lz4 {}],
+        vec![Blosc {}],
+        vec![Bz2 {}],
+        vec![Lzw {}],
+        vec![Packbits {}],
+        vec![Crc32c {}],
+        vec![Fletcher32 {}],
+        vec![Delta {}],
+        vec![Shuffle { size: 2 }],
+        vec![Predictor { kind: 2, width: 6, samples: 1 }],
+        vec![Zstd {}, Delta {}],
+        vec![Crc32c {}, Zstd {}],
+        vec![Zstd {}, Crc32c {}],
+        vec![Fletcher32 {}, Zlib {}, Shuffle { size: 2 }],
+        vec![Crc32c {}, Zlib {}, Shuffle { size: 2 }, Delta {}],
+        vec![Gzip {}, Blosc {}, Crc32c {}],
+        vec![Gzip {}, Blosc {}],
+        vec![Delta {}, Shuffle { size: 2 }, Crc32c {}, Delta {}],
+        vec![Lzw {}, Predictor { kind: 2, width: 6, samples: 1 }],
+        vec![Bz2 {}, Lz4 {}, Zstd {}, Shuffle { size: 2 }],
+    ];
+    for codecs in chains {
+        for big in [false, true] {
+            for place in [Where::Keys, Where::Table, SHARDS[0]] {
+                let shard = matches!(place, Where::Shards { .. }).then(|| vec![8, 10, 12]);
+                let made = Made { dtype: "uint16".into(), big, codecs: codecs.clone(), place, ..made() };
+                check(&made, VolumeKind::Scalar, shard);
+            }
+        }
+    }
+    for (dtype, size) in [("float32", 4), ("float64", 8)] {
+        for big in [false, true] {
+            for codecs in [
+                vec![Zlib {}, Predictor { kind: 3, width: 6, samples: 1 }],
+                vec![Zlib {}, Predictor { kind: 2, width: 6, samples: 1 }],
+                vec![Blosc {}],
+                vec![Zlib {}, Shuffle { size }],
+            ] {
+                check(
+                    &Made { dtype: dtype.into(), big, codecs, place: Where::Table, ..made() },
+                    VolumeKind::Scalar,
+                    None,
+                );
+            }
+        }
+    }
+}
+
+fn places() -> impl Strategy<Value = Where> {
+    prop_oneof![
+        Just(Where::Contiguous),
+        Just(Where::Planes),
+        Just(Where::Table),
+        Just(Where::Keys),
+        prop::sample::select(SHARDS.to_vec()),
+    ]
+}
+
+/// Axes in some order, with or without t and c, and lengths.
+fn arrays() -> impl Strategy<Value = (Made, VolumeKind, Option<Vec<u64>>)> {
+    let axes = prop::sample::select(vec![
+        "zyx", "xyz", "yzx", "zyxc", "czyx", "tzyx", "tczyx", "zcyx", "xyzc", "zytcx", "cxyz", "yx", "xzyt",
+    ]);
+    (axes, places(), prop::sample::select(TYPES.to_vec()), any::<bool>(), 0u8..5, any::<u64>(), any::<bool>()).prop_map(
+        |(axes, place, dtype, big, codec, seed, cut)| {
+            let mut s = seed | 1;
+            let mut random = move |n: u64| {
+                s ^= s << 13;
+                s ^= s >> 7;
+                s ^= s << 17;
+                s % n
+            };
+            let mut shape = Vec::new();
+            let mut chunk = Vec::new();
+            let colours = random(3);
+            for a in axes.chars() {
+                let n = match a {
+                    't' => 1 + random(3),
+                    'c' => [3, 4, 2][colours as usize],
+                    _ => 1 + random(if place == Where::Contiguous { 40 } else { 14 }),
+                };
+                shape.push(n);
+                chunk.push(match place {
+                    Where::Contiguous => n,
+                    Where::Planes if chunk.is_empty() => 1,
+                    Where::Planes => n,
+                    _ => 1 + random(n.min(7) + 1),
+                });
+            }
+            let mut order = None;
+            if random(3) == 0 {
+                let mut o: Vec<usize> = (0..shape.len()).collect();
+                for n in (1..o.len()).rev() {
+                    o.swap(n, random(n as u64 + 1) as usize);
+                }
+                order = Some(o);
+            }
+            let whole = matches!(place, Where::Contiguous | Where::Planes);
+            let size = Made { dtype: dtype.into(), ..made() }.size();
+            let codecs = match codec {
+                _ if whole => vec![],
+                0 => vec![],
+                1 => vec![CodecSpec::Zstd {}],
+                2 => vec![CodecSpec::Gzip {}, CodecSpec::Shuffle { size }],
+                3 => vec![CodecSpec::Blosc {}],
+                _ => vec![CodecSpec::Crc32c {}, CodecSpec::Zlib {}],
+            };
+            let mut m = Made {
+                axes: axes.into(),
+                shape,
+                chunk,
+                order,
+                dtype: dtype.into(),
+                big,
+                codecs,
+                place,
+                holes: vec![],
+                fill: None,
+                cut: cut && !whole,
+            };
+            let count: u64 = m.grid().iter().product();
+            if !whole && random(2) == 0 {
+                m.fill = Some(if dtype == "bool" { 1.0 } else { 5.0 });
+                m.holes = (0..count).filter(|_| random(3) == 0).collect();
+            }
+            let shard =
+                matches!(place, Where::Shards { .. }).then(|| m.chunk.iter().map(|c| c * (1 + random(3))).collect());
+            let kind = match (axes.contains('c'), colours) {
+                (false, _) => VolumeKind::Scalar,
+                (true, 0) if random(2) == 0 => VolumeKind::Rgb,
+                (true, 1) if random(2) == 0 => VolumeKind::Rgba,
+                _ => VolumeKind::Channels,
+            };
+            (m, kind, shard)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, rng_seed: prop::test_runner::RngSeed::Fixed(0x766f_6c75), ..ProptestConfig::default() })]
+    #[test]
+    fn what_was_written_is_read((made, kind, shard) in arrays()) {
+        check(&made, kind, shard);
+    }
+}
+
+/// Whether neither of two numbers is one.
+fn both_nan<T: PartialOrd + Copy>(a: T, b: T) -> bool {
+    a.partial_cmp(&a).is_none() && b.partial_cmp(&b).is_none()
+}

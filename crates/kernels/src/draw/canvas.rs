@@ -1,0 +1,148 @@
+//! The buffers in which one band of a picture at a time is drawn.
+
+use super::band::{Area, Band, Peel};
+use super::colour::encode;
+use super::haze::{Depths, HazeRows};
+use super::light::Veil;
+use super::stage::{Stage, StageError};
+use glam::Vec3;
+use std::ops::Range;
+
+/// How many see-through surfaces behind each other are told apart; those behind them are left out.
+const MOST_PEELS: usize = 12;
+
+/// The buffers in which one band at a time is drawn: [`Canvas::see`], [`Canvas::peel`] and [`Canvas::lay`] until there is nothing more,
+/// [`Canvas::light`]; or all of it by [`Canvas::draw`] where there are no volumes.
+pub struct Canvas {
+    band: Band,
+    peel: Band,
+    veil: Veil,
+    line: Vec<Vec3>,
+    rows: Range<u32>,
+    peels: usize,
+}
+
+impl Canvas {
+    /// A canvas for bands of at most `rows` rows; it takes [`Stage::canvas_bytes`].
+    pub fn new(stage: &Stage<'_>, rows: u32) -> Canvas {
+        let area = |rows| Area { first_row: 0, rows, columns: stage.setting.size[0], lattice: stage.lattice.clone() };
+        Canvas {
+            band: Band::new(area(rows)),
+            peel: Band::new(area(0)),
+            veil: Veil::new(),
+            line: vec![Vec3::ZERO; stage.setting.size[0] as usize],
+            rows: 0..0,
+            peels: 0,
+        }
+    }
+
+    /// Draws rows `rows` of the picture into `out`, three bytes a pixel (sRGB), row by row.
+    ///
+    /// # Errors
+    /// [`StageError::Layer`] when a layer cannot be read, [`StageError::Haze`] when a volume cannot.
+    pub fn draw(&mut self, stage: &Stage<'_>, rows: Range<u32>, out: &mut [u8]) -> Result<(), StageError> {
+        self.see(stage, rows)?;
+        while self.peel(stage)? {
+            let haze = cast(stage, |canvas| &canvas.peel, &[self])?;
+            self.lay(stage, haze.as_ref());
+        }
+        let haze = cast(stage, |canvas| &canvas.band, &[self])?;
+        self.light(stage, haze.as_ref(), out);
+        Ok(())
+    }
+
+    /// Finds what is seen of the opaque layers in rows `rows` of the picture.
+    ///
+    /// # Errors
+    /// [`StageError::Layer`] when a layer cannot be read.
+    pub fn see(&mut self, stage: &Stage<'_>, rows: Range<u32>) -> Result<(), StageError> {
+        self.band.reset(rows.start, rows.end - rows.start);
+        self.rows = rows;
+        self.peels = 0;
+        for k in 0..stage.layers.len() {
+            if stage.shown(k, false) {
+                stage.stream(&mut self.band, k, &stage.projector, 1.0, false)?;
+            }
+        }
+        stage.draw_gizmo(&mut self.band);
+        if stage.see_through() {
+            self.veil.reset(self.band.depth.len(), stage.haze().is_some());
+        }
+        Ok(())
+    }
+
+    /// Finds the next see-through surface at each sample. Says whether there may be one.
+    ///
+    /// # Errors
+    /// [`StageError::Layer`] when a layer cannot be read.
+    pub fn peel(&mut self, stage: &Stage<'_>) -> Result<bool, StageError> {
+        if !stage.see_through() || self.peels == MOST_PEELS {
+            return Ok(false);
+        }
+        self.peels += 1;
+        self.peel.reset(self.rows.start, self.rows.end - self.rows.start);
+        let mut target = Peel { band: &mut self.peel, floor: &self.veil.floor, ceiling: &self.band.depth };
+        for k in 0..stage.layers.len() {
+            if stage.shown(k, true) {
+                stage.stream(&mut target, k, &stage.projector, 1.0, false)?;
+            }
+        }
+        Ok(self.peel.depth.iter().any(|d| d.to_array().iter().any(|d| d.is_finite())))
+    }
+
+    /// Lays what [`Self::peel`] found behind what was laid before.
+    pub fn lay(&mut self, stage: &Stage<'_>, haze: Option<&HazeRows>) {
+        stage.shader().lay(&self.peel, haze, &mut self.veil);
+    }
+
+    /// Lights all that was found, into `out`: three bytes a pixel (sRGB), row by row.
+    pub fn light(&mut self, stage: &Stage<'_>, haze: Option<&HazeRows>, out: &mut [u8]) {
+        let shader = stage.shader();
+        let veil = stage.see_through().then_some(&self.veil);
+        let width = stage.setting.size[0] as usize;
+        for (row, out) in self.rows.clone().zip(out.chunks_exact_mut(width * 3)) {
+            shader.row(&self.band, veil, haze, row, &mut self.line);
+            stage.layout.overlay.draw_row(row, shader.behind(row), &mut self.line);
+            for (colour, out) in self.line.iter().zip(out.chunks_exact_mut(3)) {
+                for (c, out) in out.iter_mut().enumerate() {
+                    *out = (encode(colour[c]) + 0.5).clamp(0.0, 255.0) as u8;
+                }
+            }
+        }
+    }
+
+    /// How deep what is opaque lies in the rows of canvases below each other.
+    pub fn depths<'b>(stage: &Stage<'_>, canvases: &'b [Canvas]) -> Depths<'b> {
+        stage.depths_of(canvases.iter().map(|c| &c.band).collect())
+    }
+
+    /// How deep what [`Self::peel`] found lies.
+    pub fn peel_depths<'b>(stage: &Stage<'_>, canvases: &'b [Canvas]) -> Depths<'b> {
+        stage.depths_of(canvases.iter().map(|c| &c.peel).collect())
+    }
+}
+
+/// What is gathered of the volumes up to some depths; `None` where there are no volumes.
+fn cast(
+    stage: &Stage<'_>,
+    band: impl Fn(&Canvas) -> &Band,
+    canvases: &[&mut Canvas],
+) -> Result<Option<HazeRows>, StageError> {
+    let depths = stage.depths_of(canvases.iter().map(|c| band(c)).collect());
+    gathered(stage, &depths, &mut || true)
+}
+
+/// What is gathered of a stage's volumes up to some depths; `None` where it has none.
+///
+/// # Errors
+/// [`StageError::Haze`] when a volume cannot be read.
+pub fn gathered(
+    stage: &Stage<'_>,
+    depths: &Depths<'_>,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Option<HazeRows>, StageError> {
+    let Some(haze) = stage.haze() else { return Ok(None) };
+    let mut rows = HazeRows::new(depths);
+    haze.cast(stage.camera(), stage.size(), depths, &mut rows, go_on).map_err(StageError::Haze)?;
+    Ok(Some(rows))
+}

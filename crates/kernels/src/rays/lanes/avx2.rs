@@ -1,0 +1,342 @@
+//! Lanes as AVX2 and FMA have them.
+
+use core::arch::x86_64::*;
+
+/// Eight single-precision numbers.
+#[derive(Copy, Clone)]
+#[repr(transparent)]
+pub(crate) struct F8(pub __m256);
+
+/// Eight 32-bit integers.
+#[derive(Copy, Clone)]
+#[repr(transparent)]
+pub(crate) struct I8(pub __m256i);
+
+/// Four single-precision numbers.
+#[derive(Copy, Clone)]
+#[repr(transparent)]
+pub(crate) struct F4(pub __m128);
+
+// SAFETY of every block below that says nothing else: the intrinsics need AVX2 and FMA, which the cfg on this module guarantees.
+impl F8 {
+    #[inline(always)]
+    pub(crate) fn splat(x: f32) -> Self {
+        Self(unsafe { _mm256_set1_ps(x) })
+    }
+    #[inline(always)]
+    pub(crate) fn from(a: [f32; 8]) -> Self {
+        Self(unsafe { _mm256_loadu_ps(a.as_ptr()) })
+    }
+    #[inline(always)]
+    pub(crate) fn sub(self, o: Self) -> Self {
+        Self(unsafe { _mm256_sub_ps(self.0, o.0) })
+    }
+    /// `self + a * b`, rounded once.
+    #[inline(always)]
+    pub(crate) fn fma(self, a: Self, b: Self) -> Self {
+        Self(unsafe { _mm256_fmadd_ps(a.0, b.0, self.0) })
+    }
+    /// The larger; `least` for what is no number.
+    #[inline(always)]
+    pub(crate) fn at_least(self, least: Self) -> Self {
+        Self(unsafe { _mm256_max_ps(self.0, least.0) })
+    }
+    #[inline(always)]
+    pub(crate) fn at_most(self, most: Self) -> Self {
+        Self(unsafe { _mm256_min_ps(self.0, most.0) })
+    }
+    /// To the nearest integers, those halfway to the even ones.
+    #[inline(always)]
+    pub(crate) fn round(self) -> I8 {
+        I8(unsafe { _mm256_cvtps_epi32(self.0) })
+    }
+    /// `of` in lanes where `self` is a number, `or` elsewhere.
+    #[inline(always)]
+    pub(crate) fn number(self, of: I8, or: I8) -> I8 {
+        unsafe {
+            let m = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_ORD_Q>(self.0, self.0));
+            I8(_mm256_blendv_epi8(or.0, of.0, m))
+        }
+    }
+}
+
+impl I8 {
+    #[inline(always)]
+    pub(crate) fn splat(x: i32) -> Self {
+        Self(unsafe { _mm256_set1_epi32(x) })
+    }
+    #[inline(always)]
+    pub(crate) fn lanes() -> Self {
+        Self(unsafe { _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7) })
+    }
+    #[inline(always)]
+    pub(crate) fn add(self, o: Self) -> Self {
+        Self(unsafe { _mm256_add_epi32(self.0, o.0) })
+    }
+    #[inline(always)]
+    pub(crate) fn sub(self, o: Self) -> Self {
+        Self(unsafe { _mm256_sub_epi32(self.0, o.0) })
+    }
+    #[inline(always)]
+    pub(crate) fn mul(self, o: Self) -> Self {
+        Self(unsafe { _mm256_mullo_epi32(self.0, o.0) })
+    }
+    #[inline(always)]
+    pub(crate) fn and(self, o: Self) -> Self {
+        Self(unsafe { _mm256_and_si256(self.0, o.0) })
+    }
+    #[inline(always)]
+    pub(crate) fn or(self, o: Self) -> Self {
+        Self(unsafe { _mm256_or_si256(self.0, o.0) })
+    }
+    /// All ones in lanes where `self` is above `o`.
+    #[inline(always)]
+    pub(crate) fn above(self, o: Self) -> Self {
+        Self(unsafe { _mm256_cmpgt_epi32(self.0, o.0) })
+    }
+    #[inline(always)]
+    pub(crate) fn down<const N: i32>(self) -> Self {
+        Self(unsafe { _mm256_srai_epi32::<N>(self.0) })
+    }
+    #[inline(always)]
+    pub(crate) fn up<const N: i32>(self) -> Self {
+        Self(unsafe { _mm256_slli_epi32::<N>(self.0) })
+    }
+    #[inline(always)]
+    pub(crate) fn to_f8(self) -> F8 {
+        F8(unsafe { _mm256_cvtepi32_ps(self.0) })
+    }
+    #[inline(always)]
+    pub(crate) fn to_array(self) -> [i32; 8] {
+        let mut a = [0; 8];
+        unsafe { _mm256_storeu_si256(a.as_mut_ptr().cast(), self.0) };
+        a
+    }
+    /// Of each lane, the low halves of both multiplied, plus the high halves multiplied (as i16).
+    #[inline(always)]
+    pub(crate) fn dot_halves(self, o: Self) -> Self {
+        Self(unsafe { _mm256_madd_epi16(self.0, o.0) })
+    }
+    /// A bit a lane that is below 0.
+    #[inline(always)]
+    pub(crate) fn signs(self) -> u32 {
+        unsafe { _mm256_movemask_ps(_mm256_castsi256_ps(self.0)) as u32 }
+    }
+    /// Lanes from bytes.
+    #[inline(always)]
+    pub(crate) fn bytes(b: u64) -> Self {
+        Self(unsafe { _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(b as i64)) })
+    }
+    /// `o` without the bits of `self`.
+    #[inline(always)]
+    pub(crate) fn not_and(self, o: Self) -> Self {
+        Self(unsafe { _mm256_andnot_si256(self.0, o.0) })
+    }
+    /// Of each lane the byte at `p + at[lane]`, lane 0 lowest.
+    ///
+    /// # Safety
+    /// All of them can be read.
+    #[inline(always)]
+    pub(crate) unsafe fn gather_bytes(p: *const u8, at: &[i32; 8]) -> u64 {
+        unsafe {
+            let q = |n: usize| i32::from(*p.offset(at[n] as isize));
+            let v = _mm_cvtsi32_si128(q(0));
+            let v = _mm_insert_epi8::<1>(v, q(1));
+            let v = _mm_insert_epi8::<2>(v, q(2));
+            let v = _mm_insert_epi8::<3>(v, q(3));
+            let v = _mm_insert_epi8::<4>(v, q(4));
+            let v = _mm_insert_epi8::<5>(v, q(5));
+            let v = _mm_insert_epi8::<6>(v, q(6));
+            let v = _mm_insert_epi8::<7>(v, q(7));
+            _mm_cvtsi128_si64(v) as u64
+        }
+    }
+    /// Of each lane the two bytes at `p + at[lane]`, as the two halves.
+    ///
+    /// # Safety
+    /// All of them can be read.
+    #[inline(always)]
+    pub(crate) unsafe fn pairs_u8(p: *const u8, at: &[i32; 8]) -> Self {
+        unsafe {
+            let q = |n: usize| i32::from(p.offset(at[n] as isize).cast::<u16>().read_unaligned());
+            let v = _mm_cvtsi32_si128(q(0));
+            let v = _mm_insert_epi16::<1>(v, q(1));
+            let v = _mm_insert_epi16::<2>(v, q(2));
+            let v = _mm_insert_epi16::<3>(v, q(3));
+            let v = _mm_insert_epi16::<4>(v, q(4));
+            let v = _mm_insert_epi16::<5>(v, q(5));
+            let v = _mm_insert_epi16::<6>(v, q(6));
+            let v = _mm_insert_epi16::<7>(v, q(7));
+            Self(_mm256_cvtepu8_epi16(v))
+        }
+    }
+    /// Of each lane the two 16-bit numbers at `p + at[lane]`, as the two halves.
+    ///
+    /// # Safety
+    /// All of them can be read.
+    #[inline(always)]
+    pub(crate) unsafe fn pairs_16(p: *const u16, at: &[i32; 8]) -> Self {
+        unsafe {
+            let q = |n: usize| p.offset(at[n] as isize).cast::<i32>().read_unaligned();
+            let four = |n: usize| {
+                let v = _mm_cvtsi32_si128(q(n));
+                let v = _mm_insert_epi32::<1>(v, q(n + 1));
+                let v = _mm_insert_epi32::<2>(v, q(n + 2));
+                _mm_insert_epi32::<3>(v, q(n + 3))
+            };
+            Self(_mm256_set_m128i(four(4), four(0)))
+        }
+    }
+    #[inline(always)]
+    pub(crate) fn xor(self, o: Self) -> Self {
+        Self(unsafe { _mm256_xor_si256(self.0, o.0) })
+    }
+}
+
+/// Of each lane the two numbers at `p + at[lane]`: all first ones, all second ones.
+///
+/// # Safety
+/// All of them can be read.
+#[inline(always)]
+pub(crate) unsafe fn pairs_f32(p: *const f32, at: &[i32; 8]) -> [F8; 2] {
+    unsafe {
+        let two = |n: usize, m: usize| {
+            let a = _mm_castpd_ps(_mm_load_sd(p.offset(at[n] as isize).cast()));
+            let b = _mm_loadh_pd(_mm_castps_pd(a), p.offset(at[m] as isize).cast());
+            _mm_castpd_ps(b)
+        };
+        // Lanes 0 1 | 4 5 and 2 3 | 6 7, so that shuffles within halves put them in order.
+        let a = _mm256_set_m128(two(4, 5), two(0, 1));
+        let b = _mm256_set_m128(two(6, 7), two(2, 3));
+        [F8(_mm256_shuffle_ps::<0b10_00_10_00>(a, b)), F8(_mm256_shuffle_ps::<0b11_01_11_01>(a, b))]
+    }
+}
+
+/// Four 32-bit integers; the first three are i, j, k.
+#[derive(Copy, Clone, Debug)]
+#[repr(transparent)]
+pub(crate) struct I4(pub __m128i);
+
+impl I4 {
+    #[inline(always)]
+    pub(crate) fn new(a: [i32; 4]) -> Self {
+        Self(unsafe { _mm_loadu_si128(a.as_ptr().cast()) })
+    }
+    #[inline(always)]
+    pub(crate) fn splat(x: i32) -> Self {
+        Self(unsafe { _mm_set1_epi32(x) })
+    }
+    #[inline(always)]
+    pub(crate) fn to_array(self) -> [i32; 4] {
+        let mut a = [0; 4];
+        unsafe { _mm_storeu_si128(a.as_mut_ptr().cast(), self.0) };
+        a
+    }
+    #[inline(always)]
+    pub(crate) fn add(self, o: Self) -> Self {
+        Self(unsafe { _mm_add_epi32(self.0, o.0) })
+    }
+    #[inline(always)]
+    pub(crate) fn sub(self, o: Self) -> Self {
+        Self(unsafe { _mm_sub_epi32(self.0, o.0) })
+    }
+    #[inline(always)]
+    pub(crate) fn mul(self, o: Self) -> Self {
+        Self(unsafe { _mm_mullo_epi32(self.0, o.0) })
+    }
+    #[inline(always)]
+    pub(crate) fn down<const N: i32>(self) -> Self {
+        Self(unsafe { _mm_srai_epi32::<N>(self.0) })
+    }
+    #[inline(always)]
+    pub(crate) fn up<const N: i32>(self) -> Self {
+        Self(unsafe { _mm_slli_epi32::<N>(self.0) })
+    }
+    #[inline(always)]
+    pub(crate) fn min(self, o: Self) -> Self {
+        Self(unsafe { _mm_min_epi32(self.0, o.0) })
+    }
+    #[inline(always)]
+    pub(crate) fn max(self, o: Self) -> Self {
+        Self(unsafe { _mm_max_epi32(self.0, o.0) })
+    }
+    /// `a` in lanes where `self` is below 0, `b` elsewhere.
+    #[inline(always)]
+    pub(crate) fn negative(self, a: Self, b: Self) -> Self {
+        Self(unsafe {
+            _mm_castps_si128(_mm_blendv_ps(_mm_castsi128_ps(b.0), _mm_castsi128_ps(a.0), _mm_castsi128_ps(self.0)))
+        })
+    }
+    /// Whether the first three lanes are at least `low`'s and below `high`'s.
+    #[inline(always)]
+    pub(crate) fn within(self, low: Self, high: Self) -> bool {
+        unsafe {
+            let out = _mm_or_si128(
+                _mm_cmpgt_epi32(low.0, self.0),
+                _mm_cmpgt_epi32(self.0, _mm_sub_epi32(high.0, _mm_set1_epi32(1))),
+            );
+            _mm_movemask_ps(_mm_castsi128_ps(out)) & 7 == 0
+        }
+    }
+    #[inline(always)]
+    pub(crate) fn to_f4(self) -> F4 {
+        F4(unsafe { _mm_cvtepi32_ps(self.0) })
+    }
+    /// Sum of the first three lanes.
+    #[inline(always)]
+    pub(crate) fn sum3(self) -> i32 {
+        unsafe {
+            let b = _mm_shuffle_epi32::<0b00_00_00_01>(self.0);
+            let c = _mm_shuffle_epi32::<0b00_00_00_10>(self.0);
+            _mm_cvtsi128_si32(_mm_add_epi32(_mm_add_epi32(self.0, b), c))
+        }
+    }
+}
+
+impl F4 {
+    #[inline(always)]
+    pub(crate) fn splat(x: f32) -> Self {
+        Self(unsafe { _mm_set1_ps(x) })
+    }
+    #[inline(always)]
+    pub(crate) fn from(a: [f32; 4]) -> Self {
+        Self(unsafe { _mm_loadu_ps(a.as_ptr()) })
+    }
+    #[inline(always)]
+    pub(crate) fn to_array(self) -> [f32; 4] {
+        let mut a = [0.0; 4];
+        unsafe { _mm_storeu_ps(a.as_mut_ptr(), self.0) };
+        a
+    }
+    #[inline(always)]
+    pub(crate) fn fma(self, a: Self, b: Self) -> Self {
+        Self(unsafe { _mm_fmadd_ps(a.0, b.0, self.0) })
+    }
+    /// `self - a * b`, rounded once.
+    #[inline(always)]
+    pub(crate) fn fnma(self, a: Self, b: Self) -> Self {
+        Self(unsafe { _mm_fnmadd_ps(a.0, b.0, self.0) })
+    }
+    #[inline(always)]
+    pub(crate) fn mul(self, o: Self) -> Self {
+        Self(unsafe { _mm_mul_ps(self.0, o.0) })
+    }
+    /// The least of the first three lanes and `o`, which is what a lane counts as that is no number.
+    #[inline(always)]
+    pub(crate) fn least3(self, o: f32) -> f32 {
+        unsafe {
+            let a = _mm_min_ss(self.0, _mm_set_ss(o));
+            let b = _mm_min_ss(_mm_movehdup_ps(self.0), a);
+            _mm_cvtss_f32(_mm_min_ss(_mm_movehl_ps(self.0, self.0), b))
+        }
+    }
+    /// The last lane in all.
+    #[inline(always)]
+    pub(crate) fn last(self) -> Self {
+        Self(unsafe { _mm_permute_ps::<0b11_11_11_11>(self.0) })
+    }
+    #[inline(always)]
+    pub(crate) fn first(self) -> f32 {
+        unsafe { _mm_cvtss_f32(self.0) }
+    }
+}

@@ -1,0 +1,78 @@
+//! Eight lanes of 32 bits: AVX2 and FMA where the build has them, plain arrays elsewhere. Both round alike where there is a fused
+//! multiply-add.
+
+#[cfg(all(target_arch = "x86_64", target_feature = "avx2", target_feature = "fma"))]
+mod avx2;
+#[cfg(all(target_arch = "x86_64", target_feature = "avx2", target_feature = "fma"))]
+use avx2 as imp;
+#[cfg(not(all(target_arch = "x86_64", target_feature = "avx2", target_feature = "fma")))]
+mod plain;
+#[cfg(not(all(target_arch = "x86_64", target_feature = "avx2", target_feature = "fma")))]
+use plain as imp;
+
+pub(crate) use imp::{pairs_f32, F4, F8, I4, I8};
+
+/// A byte in each of eight.
+const ONES: u64 = 0x0101_0101_0101_0101;
+
+/// Numbers of the bits that are set in `mask` (of eight), plus `first`, as bytes from the lowest on.
+#[inline(always)]
+pub(crate) fn numbers(mask: u32, first: u32) -> u64 {
+    #[cfg(all(target_arch = "x86_64", target_feature = "bmi2"))]
+    {
+        use core::arch::x86_64::{_pdep_u64, _pext_u64};
+        // SAFETY: the cfg guarantees BMI2.
+        let bytes = unsafe {
+            let whole = _pdep_u64(u64::from(mask), ONES).wrapping_mul(255);
+            _pext_u64(0x0706_0504_0302_0100, whole)
+        };
+        bytes.wrapping_add(u64::from(first).wrapping_mul(ONES))
+    }
+    #[cfg(not(all(target_arch = "x86_64", target_feature = "bmi2")))]
+    {
+        let (mut out, mut at) = (u64::from(first).wrapping_mul(ONES), 0);
+        for n in (0..8u64).filter(|n| mask >> n & 1 == 1) {
+            out = out.wrapping_add(n << at);
+            at += 8;
+        }
+        out
+    }
+}
+
+/// A bit for each of eight bytes that is 0.
+#[inline(always)]
+pub(crate) fn zeros(bytes: u64) -> u32 {
+    // Exact, since no byte here is above 127: adding 127 sets the highest bit of every other byte.
+    let set = bytes.wrapping_add(0x7f * ONES) & (0x80 * ONES);
+    let none = !set & (0x80 * ONES);
+    // Gathers the highest bits in the highest byte.
+    ((none >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_and_bytes() {
+        for mask in 0..256u32 {
+            let n = numbers(mask, 16).to_le_bytes();
+            let set: Vec<u8> = (0..8).filter(|b| mask >> b & 1 == 1).map(|b| b + 16).collect();
+            assert_eq!(&n[..set.len()], &set[..]);
+            let bytes: [u8; 8] =
+                core::array::from_fn(|b| if mask >> b & 1 == 1 { 0 } else { 1 + (b as u8 * 37) % 127 });
+            assert_eq!(zeros(u64::from_le_bytes(bytes)), mask);
+        }
+    }
+
+    #[test]
+    fn boxes_of_voxels() {
+        let v = I4::new([3, -2, 7, 9]);
+        let (low, high) = (I4::new([3, -2, 0, 0]), I4::new([4, 0, 8, 0]));
+        assert!(v.within(low, high));
+        assert!(!v.within(low, I4::new([3, 0, 8, 0])) && !v.within(I4::new([3, -1, 0, 0]), high));
+        assert_eq!(v.sum3(), 8);
+        assert_eq!(v.negative(I4::splat(1), I4::splat(2)).to_array(), [2, 1, 2, 2]);
+        assert_eq!(v.to_f4().least3(5.0), -2.0);
+    }
+}

@@ -1,0 +1,236 @@
+//! The same arithmetic without AVX2.
+
+use core::array::from_fn;
+
+/// Eight single-precision numbers.
+#[derive(Copy, Clone)]
+pub(crate) struct F8(pub [f32; 8]);
+
+/// Eight 32-bit integers.
+#[derive(Copy, Clone)]
+pub(crate) struct I8(pub [i32; 8]);
+
+/// Four single-precision numbers.
+#[derive(Copy, Clone)]
+pub(crate) struct F4(pub [f32; 4]);
+
+impl F8 {
+    pub(crate) fn splat(x: f32) -> Self {
+        Self([x; 8])
+    }
+    pub(crate) fn from(a: [f32; 8]) -> Self {
+        Self(a)
+    }
+    pub(crate) fn sub(self, o: Self) -> Self {
+        Self(from_fn(|n| self.0[n] - o.0[n]))
+    }
+    /// `self + a * b`, rounded once.
+    pub(crate) fn fma(self, a: Self, b: Self) -> Self {
+        Self(from_fn(|n| a.0[n].mul_add(b.0[n], self.0[n])))
+    }
+    /// The larger; `least` for what is no number.
+    pub(crate) fn at_least(self, least: Self) -> Self {
+        Self(from_fn(|n| if self.0[n] > least.0[n] { self.0[n] } else { least.0[n] }))
+    }
+    pub(crate) fn at_most(self, most: Self) -> Self {
+        Self(from_fn(|n| if self.0[n] < most.0[n] { self.0[n] } else { most.0[n] }))
+    }
+    /// To the nearest integers, those halfway to the even ones.
+    pub(crate) fn round(self) -> I8 {
+        I8(self.0.map(|v| v.round_ties_even() as i32))
+    }
+    /// `of` in lanes where `self` is a number, `or` elsewhere.
+    pub(crate) fn number(self, of: I8, or: I8) -> I8 {
+        I8(from_fn(|n| if self.0[n].is_nan() { or.0[n] } else { of.0[n] }))
+    }
+    pub(crate) fn to_array(self) -> [f32; 8] {
+        self.0
+    }
+}
+
+impl I8 {
+    pub(crate) fn splat(x: i32) -> Self {
+        Self([x; 8])
+    }
+    pub(crate) fn lanes() -> Self {
+        Self([0, 1, 2, 3, 4, 5, 6, 7])
+    }
+    pub(crate) fn add(self, o: Self) -> Self {
+        Self(from_fn(|n| self.0[n].wrapping_add(o.0[n])))
+    }
+    pub(crate) fn sub(self, o: Self) -> Self {
+        Self(from_fn(|n| self.0[n].wrapping_sub(o.0[n])))
+    }
+    pub(crate) fn mul(self, o: Self) -> Self {
+        Self(from_fn(|n| self.0[n].wrapping_mul(o.0[n])))
+    }
+    pub(crate) fn and(self, o: Self) -> Self {
+        Self(from_fn(|n| self.0[n] & o.0[n]))
+    }
+    pub(crate) fn or(self, o: Self) -> Self {
+        Self(from_fn(|n| self.0[n] | o.0[n]))
+    }
+    /// All ones in lanes where `self` is above `o`.
+    pub(crate) fn above(self, o: Self) -> Self {
+        Self(from_fn(|n| -i32::from(self.0[n] > o.0[n])))
+    }
+    pub(crate) fn down<const N: i32>(self) -> Self {
+        Self(self.0.map(|v| v >> N))
+    }
+    pub(crate) fn up<const N: i32>(self) -> Self {
+        Self(self.0.map(|v| v << N))
+    }
+    pub(crate) fn to_f8(self) -> F8 {
+        F8(self.0.map(|v| v as f32))
+    }
+    pub(crate) fn to_array(self) -> [i32; 8] {
+        self.0
+    }
+    /// Of each lane, the low halves of both multiplied, plus the high halves multiplied (as i16).
+    pub(crate) fn dot_halves(self, o: Self) -> Self {
+        let halves = |v: i32| (i32::from(v as i16), v >> 16);
+        Self(from_fn(|n| {
+            let ((a, b), (c, d)) = (halves(self.0[n]), halves(o.0[n]));
+            a.wrapping_mul(c).wrapping_add(b.wrapping_mul(d))
+        }))
+    }
+    /// A bit a lane that is below 0.
+    pub(crate) fn signs(self) -> u32 {
+        (0..8).map(|n| u32::from(self.0[n] < 0) << n).sum()
+    }
+    /// Lanes from bytes.
+    pub(crate) fn bytes(b: u64) -> Self {
+        Self(b.to_le_bytes().map(i32::from))
+    }
+    /// `o` without the bits of `self`.
+    pub(crate) fn not_and(self, o: Self) -> Self {
+        Self(from_fn(|n| !self.0[n] & o.0[n]))
+    }
+    /// Of each lane the byte at `p + at[lane]`, lane 0 lowest.
+    ///
+    /// # Safety
+    /// All of them can be read.
+    pub(crate) unsafe fn gather_bytes(p: *const u8, at: &[i32; 8]) -> u64 {
+        u64::from_le_bytes(from_fn(|n| unsafe { *p.offset(at[n] as isize) }))
+    }
+    /// Of each lane the two bytes at `p + at[lane]`, as the two halves.
+    ///
+    /// # Safety
+    /// All of them can be read.
+    pub(crate) unsafe fn pairs_u8(p: *const u8, at: &[i32; 8]) -> Self {
+        Self(from_fn(|n| unsafe {
+            let q = p.offset(at[n] as isize);
+            i32::from(*q) | i32::from(*q.add(1)) << 16
+        }))
+    }
+    /// Of each lane the two 16-bit numbers at `p + at[lane]`, as the two halves.
+    ///
+    /// # Safety
+    /// All of them can be read.
+    pub(crate) unsafe fn pairs_16(p: *const u16, at: &[i32; 8]) -> Self {
+        Self(from_fn(|n| unsafe {
+            let q = p.offset(at[n] as isize);
+            (u32::from(*q) | u32::from(*q.add(1)) << 16) as i32
+        }))
+    }
+    pub(crate) fn xor(self, o: Self) -> Self {
+        Self(from_fn(|n| self.0[n] ^ o.0[n]))
+    }
+}
+
+/// Of each lane the two numbers at `p + at[lane]`: all first ones, all second ones.
+///
+/// # Safety
+/// All of them can be read.
+pub(crate) unsafe fn pairs_f32(p: *const f32, at: &[i32; 8]) -> [F8; 2] {
+    let of = |m: usize| F8(from_fn(|n| unsafe { *p.offset(at[n] as isize + m as isize) }));
+    [of(0), of(1)]
+}
+
+/// Four 32-bit integers; the first three are i, j, k.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct I4(pub [i32; 4]);
+
+impl I4 {
+    pub(crate) fn new(a: [i32; 4]) -> Self {
+        Self(a)
+    }
+    pub(crate) fn splat(x: i32) -> Self {
+        Self([x; 4])
+    }
+    pub(crate) fn to_array(self) -> [i32; 4] {
+        self.0
+    }
+    pub(crate) fn add(self, o: Self) -> Self {
+        Self(from_fn(|n| self.0[n].wrapping_add(o.0[n])))
+    }
+    pub(crate) fn sub(self, o: Self) -> Self {
+        Self(from_fn(|n| self.0[n].wrapping_sub(o.0[n])))
+    }
+    pub(crate) fn mul(self, o: Self) -> Self {
+        Self(from_fn(|n| self.0[n].wrapping_mul(o.0[n])))
+    }
+    pub(crate) fn down<const N: i32>(self) -> Self {
+        Self(self.0.map(|v| v >> N))
+    }
+    pub(crate) fn up<const N: i32>(self) -> Self {
+        Self(self.0.map(|v| v << N))
+    }
+    pub(crate) fn min(self, o: Self) -> Self {
+        Self(from_fn(|n| self.0[n].min(o.0[n])))
+    }
+    pub(crate) fn max(self, o: Self) -> Self {
+        Self(from_fn(|n| self.0[n].max(o.0[n])))
+    }
+    /// `a` in lanes where `self` is below 0, `b` elsewhere.
+    pub(crate) fn negative(self, a: Self, b: Self) -> Self {
+        Self(from_fn(|n| if self.0[n] < 0 { a.0[n] } else { b.0[n] }))
+    }
+    /// Whether the first three lanes are at least `low`'s and below `high`'s.
+    pub(crate) fn within(self, low: Self, high: Self) -> bool {
+        (0..3).all(|n| self.0[n] >= low.0[n] && self.0[n] < high.0[n])
+    }
+    pub(crate) fn to_f4(self) -> F4 {
+        F4(self.0.map(|v| v as f32))
+    }
+    /// Sum of the first three lanes.
+    pub(crate) fn sum3(self) -> i32 {
+        self.0[0].wrapping_add(self.0[1]).wrapping_add(self.0[2])
+    }
+}
+
+impl F4 {
+    pub(crate) fn splat(x: f32) -> Self {
+        Self([x; 4])
+    }
+    pub(crate) fn from(a: [f32; 4]) -> Self {
+        Self(a)
+    }
+    pub(crate) fn to_array(self) -> [f32; 4] {
+        self.0
+    }
+    pub(crate) fn fma(self, a: Self, b: Self) -> Self {
+        Self(from_fn(|n| a.0[n].mul_add(b.0[n], self.0[n])))
+    }
+    /// `self - a * b`, rounded once.
+    pub(crate) fn fnma(self, a: Self, b: Self) -> Self {
+        Self(from_fn(|n| (-a.0[n]).mul_add(b.0[n], self.0[n])))
+    }
+    pub(crate) fn sub(self, o: Self) -> Self {
+        Self(from_fn(|n| self.0[n] - o.0[n]))
+    }
+    pub(crate) fn mul(self, o: Self) -> Self {
+        Self(from_fn(|n| self.0[n] * o.0[n]))
+    }
+    /// The least of the first three lanes and `o`, which is what a lane counts as that is no number.
+    pub(crate) fn least3(self, o: f32) -> f32 {
+        (0..3).fold(o, |m, n| if self.0[n] < m { self.0[n] } else { m })
+    }
+    /// The last lane in all.
+    pub(crate) fn last(self) -> Self {
+        Self([self.0[3]; 4])
+    }
+    pub(crate) fn first(self) -> f32 {
+        self.0[0]
+    }
+}

@@ -1,0 +1,365 @@
+//! One ray through one volume, front to back.
+
+use super::lanes::{numbers, zeros, F4, F8, I4, I8};
+use super::pages::{Context, State};
+use super::ray::{Ray, Segment, SEGMENT};
+use super::sample::{between, Run, Sampled};
+use super::scene::Source;
+use super::transfer::Table;
+use field::volume::BLOCK;
+
+/// How far a ray is.
+#[derive(Copy, Clone)]
+pub(crate) struct Lane {
+    /// Next sample.
+    pub n: i64,
+    /// Light so far, and opacity.
+    pub colour: F4,
+    /// Share of light that comes through what is behind, in each lane.
+    pub through: F4,
+    pub done: bool,
+    /// Something that cannot be had was left out.
+    pub gap: bool,
+}
+
+impl Lane {
+    pub(crate) fn new(ray: &Ray) -> Self {
+        Self { n: ray.first, colour: F4::splat(0.0), through: F4::splat(1.0), done: ray.first >= ray.last, gap: false }
+    }
+}
+
+/// A ray ends where what is behind can change no 8-bit sRGB channel of the pixel by half a step, whatever it is. That is light
+/// of `0.0044 L^0.58` for a channel of light L, since the curve of sRGB rises by `0.44 L^-0.58` there (12.9 near black); a straight line
+/// below that is the bound here, for the darkest channel.
+const DARK: f32 = 1.2e-4;
+const OF_LIGHT: f32 = 0.0042;
+
+#[inline(always)]
+fn opaque(colour: F4, through: F4) -> bool {
+    let t = through.first();
+    if t > DARK + OF_LIGHT {
+        return false;
+    }
+    let [r, g, b, _] = colour.to_array();
+    let least = if r < g { r } else { g };
+    let least = if least < b { least } else { b };
+    t <= least.mul_add(OF_LIGHT, DARK)
+}
+
+/// Entries of eight values.
+#[inline(always)]
+fn indices<T: Sampled>(table: &Table, v: F8) -> [i32; 8] {
+    let x = F8::splat(table.offset).fma(v, F8::splat(table.scale));
+    let i = x.at_least(F8::splat(0.0)).at_most(F8::splat(table.top)).round();
+    let i = if T::FLOAT { v.number(i, I8::splat(table.entries.len() as i32 - 1)) } else { i };
+    i.to_array()
+}
+
+/// Light of samples in their order. Nothing is said of where they end when the ray is opaque before the last.
+#[inline(always)]
+fn blend(table: &Table, at: &[i32], colour: &mut F4, through: &mut F4) {
+    for &i in at {
+        // SAFETY: indices lie between 0 and the table's last.
+        let e = F4::from(unsafe { table.entries.get_unchecked(i as usize) }.0);
+        *colour = colour.fma(*through, e);
+        *through = through.fnma(*through, e.last());
+    }
+}
+
+/// Blends samples and says whether the ray is opaque then; it is so at the same sample however many come at a time.
+#[inline(always)]
+fn composite(table: &Table, at: &[i32], lane: &mut Lane) -> bool {
+    let (mut c, mut t) = (lane.colour, lane.through);
+    blend(table, at, &mut c, &mut t);
+    if !opaque(c, t) {
+        (lane.colour, lane.through) = (c, t);
+        return false;
+    }
+    last_of(table, at, lane);
+    true
+}
+
+#[inline(never)]
+fn last_of(table: &Table, at: &[i32], lane: &mut Lane) {
+    for i in at {
+        blend(table, core::slice::from_ref(i), &mut lane.colour, &mut lane.through);
+        if opaque(lane.colour, lane.through) {
+            return;
+        }
+    }
+}
+
+/// Makes a ray go up to sample `until`, or to where a page is absent.
+pub(crate) fn march<T: Sampled>(source: &Source, ray: &Ray, lane: &mut Lane, until: i64, cx: &mut Context) {
+    'segments: while lane.n < until {
+        if lane.n >= ray.last {
+            lane.done = true;
+            return;
+        }
+        let number = lane.n.div_euclid(SEGMENT);
+        let begin = number * SEGMENT;
+        let s = Segment::new(ray, number, source.cells, 0.0);
+        let mut k = ((lane.n - begin) as i32).max(s.from);
+        while k < s.to {
+            let Some(slot) = cx.find::<T>(source, s.voxel(k).to_array()) else {
+                lane.n = begin + i64::from(k);
+                return;
+            };
+            let (low, high) = (cx.slot(slot).low, cx.slot(slot).high);
+            match cx.slot(slot).state {
+                State::Here => {}
+                state => {
+                    lane.gap |= state == State::Failed;
+                    lane.n = ray.leaves(begin + i64::from(k), low, high);
+                    if lane.n >= begin + SEGMENT {
+                        continue 'segments;
+                    }
+                    k = (lane.n - begin) as i32;
+                    continue;
+                }
+            }
+            let [low, high] = [low, high].map(|v| I4::new([v[0], v[1], v[2], 0]));
+            let end = s.leaves(k, s.to, low, high);
+            // SAFETY: the voxels of samples k to end lie in the page, which is pinned while the context is borrowed.
+            match unsafe { inside::<T>(source, &s, k, end, low, slot, lane, cx) } {
+                Within::Through => k = end,
+                Within::Opaque => {
+                    lane.done = true;
+                    return;
+                }
+                Within::Need(k) => {
+                    lane.n = begin + i64::from(k);
+                    return;
+                }
+            }
+        }
+        lane.n = begin + SEGMENT;
+    }
+}
+
+/// How a ray came through a page.
+enum Within {
+    Through,
+    Opaque,
+    /// It lacks a page at this sample.
+    Need(i32),
+}
+
+/// Blocks that nothing is seen in are jumped over from this distance to the next on; nearer ones are looked at sample by sample.
+const JUMP: u8 = 3;
+
+/// Samples from `k` to `end` of a segment, in a page.
+///
+/// # Safety
+/// Their voxels lie there, and the page is pinned.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+unsafe fn inside<T: Sampled>(
+    source: &Source,
+    s: &Segment,
+    mut k: i32,
+    end: i32,
+    low: I4,
+    slot: usize,
+    lane: &mut Lane,
+    cx: &mut Context,
+) -> Within {
+    let (map, full) = (cx.slot(slot).map, cx.slot(slot).full);
+    let run = Run::new(s, low, source.strides, source.component as i32);
+    let [bi, bj, _] = source.blocks;
+    // Numbers of samples that may show something, the highest bit set where their cells reach into other pages. Each is written eight
+    // at a time.
+    let mut found = [0u8; 24];
+    let mut count = 0usize;
+    loop {
+        while k < end && count < 8 {
+            let all = if end - k >= 8 { 255 } else { (1u32 << (end - k)) - 1 };
+            let (blocks, over) = run.blocks(k, source.page, [bi, bj]);
+            let (mut live, mut jump) = (all, 0);
+            if !full {
+                let at = if all == 255 { blocks } else { blocks.and(I8::splat(end - k).above(I8::lanes())) };
+                // SAFETY: the voxels lie in the page, so their blocks are among the map's.
+                let distances = unsafe { I8::gather_bytes(map, &at.to_array()) };
+                // Of cells that reach into other pages the block says too little.
+                live = (zeros(distances) | over) & all;
+                jump = (distances >> 56) as u8;
+            }
+            let some = numbers(live, k as u32) | marks(live, over);
+            found[count..count + 8].copy_from_slice(&some.to_le_bytes());
+            count += live.count_ones() as usize;
+            k += 8;
+            if jump >= JUMP && k < end {
+                // From the last of the eight, which lies in the page.
+                let e = i32::from(jump) - 1;
+                let b = s.voxel(k - 1).sub(low).down::<{ BLOCK.trailing_zeros() as i32 }>();
+                let from = b.sub(I4::splat(e)).up::<{ BLOCK.trailing_zeros() as i32 }>().max(I4::splat(0)).add(low);
+                let to = b.add(I4::splat(e + 1)).up::<{ BLOCK.trailing_zeros() as i32 }>();
+                let to = to.min(source.inner).add(low);
+                if s.voxel(k - 1).within(from, to) {
+                    k = s.leaves(k - 1, end, from, to);
+                }
+            }
+        }
+        if count == 0 {
+            return Within::Through;
+        }
+        let taken = count.min(8);
+        let eight =
+            u64::from_le_bytes([found[0], found[1], found[2], found[3], found[4], found[5], found[6], found[7]]);
+        let over = marked(eight) & ((1 << taken) - 1);
+        let eight = eight & NUMBERS;
+        // Those that nobody asked for are left out like those that reach elsewhere.
+        let unlike = I8::bytes(eight_of(over, taken)).above(I8::splat(0));
+        // SAFETY: what is not left out has its cell in the page.
+        let v = unsafe { run.values(cx.slot(slot).near[0].cast::<T>(), eight, unlike) };
+        let mut at = indices::<T>(&source.table, v);
+        let mut need = None;
+        let mut whole = taken;
+        if over != 0 {
+            (whole, need) = outside::<T>(source, s, eight, over, taken, slot, lane, cx, &mut at);
+        }
+        cx.counts.samples += whole as u64;
+        if composite(&source.table, &at[..whole], lane) {
+            return Within::Opaque;
+        }
+        if let Some(k) = need {
+            return Within::Need(k);
+        }
+        found.copy_within(8..16, 0);
+        count -= taken;
+    }
+}
+
+/// Bits of a byte that number a sample of a segment.
+const NUMBERS: u64 = 0x3f3f_3f3f_3f3f_3f3f;
+
+/// The highest bit of each byte that stands for a sample in `live` that is `over` too.
+#[inline(always)]
+fn marks(live: u32, over: u32) -> u64 {
+    if over == 0 {
+        return 0;
+    }
+    let mut out = 0u64;
+    let mut at = 7;
+    for n in 0..8 {
+        if live >> n & 1 == 1 {
+            out |= u64::from(over >> n & 1) << at;
+            at += 8;
+        }
+    }
+    out
+}
+
+/// A bit for each byte whose highest bit is set.
+#[inline(always)]
+fn marked(eight: u64) -> u32 {
+    (((eight >> 7) & 0x0101_0101_0101_0101).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
+}
+
+/// A byte of 1 for each bit of `over`, and for all from `taken` on.
+#[inline(always)]
+fn eight_of(over: u32, taken: usize) -> u64 {
+    let past = if taken >= 8 { 0 } else { u64::MAX << (8 * taken) };
+    let mut out = past & 0x0101_0101_0101_0101;
+    let mut rest = over;
+    while rest != 0 {
+        out |= 1 << (8 * rest.trailing_zeros());
+        rest &= rest - 1;
+    }
+    out
+}
+
+/// Looks at samples whose cells reach into other pages. Says how many samples there are before one lacks a page, and which one that is.
+#[inline(never)]
+#[allow(clippy::too_many_arguments)]
+fn outside<T: Sampled>(
+    source: &Source,
+    s: &Segment,
+    numbers: u64,
+    over: u32,
+    taken: usize,
+    slot: usize,
+    lane: &mut Lane,
+    cx: &mut Context,
+    at: &mut [i32; 8],
+) -> (usize, Option<i32>) {
+    let mut rest = over;
+    while rest != 0 {
+        let n = rest.trailing_zeros() as usize;
+        rest &= rest - 1;
+        let k = (numbers >> (8 * n)) as i32 & 63;
+        cx.counts.across += 1;
+        let nothing = source.table.entries.len() as i32 - 1;
+        at[n] = match across::<T>(source, s, k, s.voxel(k).to_array(), slot, cx) {
+            Across::Value(v) => source.table.index(v) as i32,
+            Across::Nothing => nothing,
+            Across::Failed => {
+                lane.gap = true;
+                nothing
+            }
+            Across::Need => return (n, Some(k)),
+        };
+    }
+    (taken, None)
+}
+
+enum Across {
+    Value(f32),
+    Nothing,
+    Failed,
+    Need,
+}
+
+/// A sample in a cell whose corners lie in several pages.
+#[inline(never)]
+fn across<T: Sampled>(source: &Source, s: &Segment, k: i32, voxel: [i32; 4], slot: usize, cx: &mut Context) -> Across {
+    let low = cx.slot(slot).low;
+    let page = source.array.brick.page.map(|n| n as i32);
+    let mut apart = 0;
+    // Elements of the low and of the high corner along each axis, each in its page.
+    let mut at = [[0i32; 2]; 3];
+    for a in 0..3 {
+        let n = voxel[a].wrapping_sub(low[a]);
+        let over = n + 1 >= page[a];
+        apart |= usize::from(over) << a;
+        let next = if over { 0 } else { n + 1 };
+        at[a] = [n.wrapping_mul(source.strides[a]), next.wrapping_mul(source.strides[a])];
+    }
+    if source.skip && !seen_across::<T>(source, at, apart, slot, cx) {
+        return Across::Nothing;
+    }
+    let mut bases = cx.slot(slot).near;
+    let (mut failed, mut need) = (false, false);
+    for over in (1..8usize).filter(|c| c & apart == *c) {
+        if bases[over].is_null() {
+            match cx.near(source, slot, over) {
+                Ok(Some(p)) => bases[over] = p,
+                Ok(None) => failed = true,
+                Err(id) => {
+                    cx.miss(id);
+                    need = true;
+                }
+            }
+        }
+    }
+    if need {
+        return Across::Need;
+    }
+    if failed {
+        return Across::Failed;
+    }
+    let corners: [T; 8] = core::array::from_fn(|c| {
+        let [i, j, k] = [at[0][c & 1], at[1][c >> 1 & 1], at[2][c >> 2]];
+        let element = i.wrapping_add(j).wrapping_add(k).wrapping_add(source.component as i32);
+        // SAFETY: the corner lies in that page, which is pinned while the context is borrowed.
+        unsafe { *bases[c & apart].cast::<T>().offset(element as isize) }
+    });
+    let p = s.place(k).to_array();
+    Across::Value(between(corners, [p[0], p[1], p[2]]))
+}
+
+/// Whether a cell that reaches into other pages may show something, as far as blocks here say.
+fn seen_across<T: Sampled>(source: &Source, at: [[i32; 2]; 3], apart: usize, slot: usize, cx: &Context) -> bool {
+    let _ = (source, at, apart, slot, cx);
+    true
+}

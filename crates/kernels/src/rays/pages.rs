@@ -1,0 +1,248 @@
+//! Pages as rays see them: found once for all rays of a tile that come by.
+
+use super::sample::Sampled;
+use super::scene::Source;
+use super::skip::{known, shows, Known, Maps};
+use pager::{Lookup, PageId, Worker};
+
+/// Pages that are remembered: a tile goes through a few dozens at a time.
+const SLOTS: usize = 256;
+
+/// What a page is to a tile.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Nothing is known.
+    Empty,
+    /// All samples in the box of the slot show nothing.
+    Nothing,
+    /// It is here.
+    Here,
+    /// It cannot be had.
+    Failed,
+}
+
+/// A page.
+#[derive(Clone)]
+pub(crate) struct Slot {
+    source: u32,
+    pub(crate) state: State,
+    pub(crate) page: u64,
+    /// When pointers were taken, as [`Worker::releases`] counts.
+    releases: u64,
+    /// Box of voxels: of the page, or of all that shows nothing.
+    pub(crate) low: [i32; 3],
+    pub(crate) high: [i32; 3],
+    /// Where it lies, and the seven that follow it (bit 0 along i, 1 along j, 2 along k) as far as they were asked for.
+    pub(crate) near: [*const u8; 8],
+    /// Its map of blocks, while [`Maps::has`] it.
+    pub(crate) map: *const u8,
+    /// All of its blocks show something.
+    pub(crate) full: bool,
+}
+
+const UNUSED: Slot = Slot {
+    source: u32::MAX,
+    state: State::Empty,
+    page: u64::MAX,
+    releases: 0,
+    low: [0; 3],
+    high: [0; 3],
+    near: [core::ptr::null(); 8],
+    map: core::ptr::null(),
+    full: true,
+};
+
+/// What came of steps, as far as it is counted.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Samples taken.
+    pub samples: u64,
+    /// Of them those whose cells lie in several pages.
+    pub across: u64,
+    /// Maps of blocks made.
+    pub maps: u64,
+}
+
+impl Counts {
+    /// With those of another.
+    pub fn add(&mut self, o: &Self) {
+        self.samples += o.samples;
+        self.across += o.across;
+        self.maps += o.maps;
+    }
+}
+
+/// What a thread needs to step tiles.
+pub struct Context {
+    worker: Worker,
+    slots: Box<[Slot]>,
+    maps: Vec<Maps>,
+    /// Pages found absent in this step.
+    pub(crate) missing: Vec<PageId>,
+    /// What was counted since it was made.
+    pub counts: Counts,
+}
+
+// SAFETY: the raw pointers are into frames that the worker has pinned and into the context's own maps; a context moves between threads
+// as a whole, with both.
+unsafe impl Send for Context {}
+
+impl Context {
+    /// A context for a scene; `map_bytes` are the bytes that maps of blocks may take.
+    pub(crate) fn new(worker: Worker, sources: &[Source], map_bytes: usize) -> Self {
+        let share = map_bytes / sources.len().max(1);
+        let maps = sources.iter().map(|s| Maps::new(s.array.brick.blocks(), share)).collect();
+        Self { worker, slots: vec![UNUSED; SLOTS].into(), maps, missing: Vec::new(), counts: Counts::default() }
+    }
+
+    /// Bytes that [`Context::new`] takes.
+    pub(crate) fn bytes(sources: &[Source], map_bytes: usize) -> usize {
+        let share = map_bytes / sources.len().max(1);
+        SLOTS * size_of::<Slot>() + sources.iter().map(|s| Maps::bytes(s.array.brick.blocks(), share)).sum::<usize>()
+    }
+
+    /// The pager's part.
+    pub fn worker(&mut self) -> &mut Worker {
+        &mut self.worker
+    }
+
+    /// Bytes of pinned pages.
+    pub(crate) fn pinned(&self) -> usize {
+        self.worker.pinned_bytes()
+    }
+
+    pub(crate) fn miss(&mut self, page: PageId) {
+        if !self.missing.contains(&page) {
+            self.missing.push(page);
+        }
+    }
+
+    /// The slot that has the page of a voxel; `None` where it, or what is to be known before, is absent.
+    #[inline]
+    pub(crate) fn find<T: Sampled>(&mut self, source: &Source, voxel: [i32; 4]) -> Option<usize> {
+        let place = source.array.translation.node([voxel[0] as u32, voxel[1] as u32, voxel[2] as u32]);
+        let slot = place.page.wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize;
+        let slot = (slot >> 40 ^ source.number as usize) % SLOTS;
+        let s = &self.slots[slot];
+        if s.page == place.page && s.source == source.number {
+            match s.state {
+                State::Nothing | State::Failed => return Some(slot),
+                State::Here if s.releases == self.worker.releases() => {
+                    if source.skip && !self.maps[source.number as usize].has(s.page) {
+                        self.map::<T>(source, slot);
+                    }
+                    return Some(slot);
+                }
+                _ => {}
+            }
+        }
+        self.fill::<T>(source, slot, place.page)
+    }
+
+    pub(crate) fn slot(&self, slot: usize) -> &Slot {
+        // SAFETY: slots come from `find`, which takes the remainder by their number.
+        unsafe { self.slots.get_unchecked(slot) }
+    }
+
+    #[inline(never)]
+    fn fill<T: Sampled>(&mut self, source: &Source, slot: usize, page: u64) -> Option<usize> {
+        let t = &source.array.translation;
+        let first = t.extent(page).0;
+        let at: [u32; 3] = core::array::from_fn(|a| first[a] / t.page[a]);
+        let mut new = Slot { source: source.number, page, releases: self.worker.releases(), ..UNUSED };
+        new.low = first.map(|v| v as i32);
+        new.high = core::array::from_fn(|a| first[a].saturating_add(t.page[a]).min(i32::MAX as u32) as i32);
+        if source.skip {
+            let table = &source.table;
+            let component = source.component;
+            match known(&self.worker, &source.array, source.step, component, at, |a, b| {
+                table.shows(a * T::UNIT, b * T::UNIT)
+            }) {
+                Known::Need(id) => {
+                    self.miss(id);
+                    return None;
+                }
+                Known::Nothing(level) => {
+                    // As many pages as the entry stands for.
+                    let (down, up) = (3 * level, 1i64 << (3 * level));
+                    let edge = |n: u32, a: usize| (i64::from(n >> down) * up * i64::from(t.page[a])) as i32;
+                    new.low = core::array::from_fn(|a| edge(at[a], a));
+                    new.high = core::array::from_fn(|a| {
+                        let end = (i64::from(at[a] >> down) + 1) * up * i64::from(t.page[a]);
+                        end.min(i64::from(i32::MAX)) as i32
+                    });
+                    new.state = State::Nothing;
+                    self.slots[slot] = new;
+                    return Some(slot);
+                }
+                Known::Seen => {}
+            }
+        }
+        match self.look(source, page) {
+            Ok(Some(p)) => {
+                new.near[0] = p;
+                new.state = State::Here;
+                self.slots[slot] = new;
+                if source.skip {
+                    self.map::<T>(source, slot);
+                }
+                Some(slot)
+            }
+            Ok(None) => {
+                new.state = State::Failed;
+                self.slots[slot] = new;
+                Some(slot)
+            }
+            Err(id) => {
+                self.miss(id);
+                None
+            }
+        }
+    }
+
+    /// Where a page lies; `None` if it cannot be had.
+    fn look(&self, source: &Source, page: u64) -> Result<Option<*const u8>, PageId> {
+        let id = PageId::new(source.array.id, source.step, page);
+        match self.worker.page(id) {
+            Lookup::Here(bytes) if bytes.len() >= source.array.brick.bytes() => Ok(Some(bytes.as_ptr())),
+            Lookup::Here(_) | Lookup::Failed(_) => Ok(None),
+            Lookup::Absent => Err(id),
+        }
+    }
+
+    fn map<T: Sampled>(&mut self, source: &Source, slot: usize) {
+        let brick = &source.array.brick;
+        let (page, table) = (self.slots[slot].page, &source.table);
+        let maps = &mut self.maps[source.number as usize];
+        let made = maps.made;
+        // SAFETY: the frame has all of its brick, which `look` has checked; frames are aligned for every type.
+        let (map, full) = unsafe {
+            let ranges = self.slots[slot].near[0].add(brick.ranges_at()).cast::<T>();
+            let of = (brick.components, source.component);
+            match &source.next_seen {
+                Some(next) => maps.of::<T>(page, ranges, of, |low, high| {
+                    // Of 8-bit numbers: the next one that is seen, from each on.
+                    u32::from(next[low.to_f32() as usize & 255]) <= high.to_f32() as u32
+                }),
+                None => maps.of::<T>(page, ranges, of, |low, high| shows(table, T::UNIT, low, high)),
+            }
+        };
+        (self.slots[slot].map, self.slots[slot].full) = (map, full);
+        self.counts.maps += maps.made - made;
+    }
+
+    /// Where the page lies that follows a slot's in the directions of `corner`; `Ok(None)` if it cannot be had.
+    #[inline]
+    pub(crate) fn near(&mut self, source: &Source, slot: usize, corner: usize) -> Result<Option<*const u8>, PageId> {
+        let p = self.slots[slot].near[corner];
+        if !p.is_null() {
+            return Ok(Some(p));
+        }
+        let page = source.array.translation.corner_page(self.slots[slot].page, 7, corner);
+        let found = self.look(source, page)?;
+        if let Some(p) = found {
+            self.slots[slot].near[corner] = p;
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,265 @@
+//! Values between voxels, eight along a ray at a time, or one.
+//!
+//! # Theory
+//! Trilinear: along i, then j, then k, each as `a + f (b - a)`, so that a cell of one value gives exactly that value. Along i, numbers of up
+//! to 16 bits are mixed in integers with weights of 14 bits, exactly, as `value * 2^14`; all else in single precision. What is computed
+//! here in lanes and one by one rounds alike, so that it does not matter which way a sample was taken.
+
+use super::lanes::{pairs_f32, F8, I4, I8};
+use super::ray::{Segment, BITS, ONE, PART};
+use field::volume::Voxel;
+
+/// Binary places of weights in integers.
+const WEIGHT_BITS: u32 = 14;
+const WEIGHT: i32 = 1 << WEIGHT_BITS;
+
+/// A voxel type that rays can sample.
+pub(crate) trait Sampled: Voxel {
+    /// What values are multiplied by when they come out of here: a power of two.
+    const UNIT: f32;
+    /// Some may be no numbers.
+    const FLOAT: bool;
+    /// Mixes two neighbours along i, `x` parts of [`ONE`] from the first.
+    fn mix(a: Self, b: Self, x: i32) -> f32;
+    /// The same of eight pairs of neighbours in a row.
+    ///
+    /// # Safety
+    /// The pairs at `p + at[lane]` can be read.
+    unsafe fn mix_rows(p: *const Self, at: &[i32; 8], x: &Along) -> F8;
+    /// The same of eight pairs.
+    fn mix_pairs(a: &[Self; 8], b: &[Self; 8], x: &Along) -> F8;
+}
+
+/// Weights along i.
+pub(crate) struct Along {
+    /// Fraction.
+    f: F8,
+    /// One less the fraction in the low half, the fraction in the high half, in parts of [`WEIGHT`].
+    pairs: I8,
+}
+
+#[inline(always)]
+fn fraction(p: I8) -> F8 {
+    scaled(p.and(I8::splat(ONE - 1)).to_f8())
+}
+
+#[inline(always)]
+fn scaled(v: F8) -> F8 {
+    F8::splat(0.0).fma(v, F8::splat(PART))
+}
+
+impl Along {
+    #[inline(always)]
+    fn new(p: I8) -> Self {
+        let w = p.down::<{ (BITS - WEIGHT_BITS) as i32 }>().and(I8::splat(WEIGHT - 1));
+        Self { f: fraction(p), pairs: I8::splat(WEIGHT).sub(w).or(w.up::<16>()) }
+    }
+}
+
+#[inline(always)]
+fn mix_f32(a: f32, b: f32, x: i32) -> f32 {
+    (x as f32 * PART).mul_add(b - a, a)
+}
+
+macro_rules! narrow {
+    ($($t:ty, $p:ident, $at:ident, $x:ident => $rows:expr),*) => { $(
+        impl Sampled for $t {
+            const UNIT: f32 = WEIGHT as f32;
+            const FLOAT: bool = false;
+            #[inline(always)]
+            fn mix(a: Self, b: Self, x: i32) -> f32 {
+                let w = x >> (BITS - WEIGHT_BITS);
+                (i32::from(a) * (WEIGHT - w) + i32::from(b) * w) as f32
+            }
+            #[inline(always)]
+            unsafe fn mix_rows($p: *const Self, $at: &[i32; 8], $x: &Along) -> F8 {
+                // SAFETY: the caller's.
+                unsafe { $rows }.to_f8()
+            }
+            #[inline(always)]
+            fn mix_pairs(a: &[Self; 8], b: &[Self; 8], x: &Along) -> F8 {
+                let w: [i32; 8] = x.pairs.to_array();
+                F8::from(core::array::from_fn(|n| Self::mix(a[n], b[n], (w[n] >> 16) << (BITS - WEIGHT_BITS))))
+            }
+        }
+    )* };
+}
+
+/// What is added to unsigned 16-bit numbers so that they are signed ones, times the sum of the weights.
+const SHIFTED: i32 = 1 << (15 + WEIGHT_BITS);
+
+narrow!(
+    u8, p, at, x => I8::pairs_u8(p, at).dot_halves(x.pairs),
+    u16, p, at, x => {
+        let v = I8::pairs_16(p, at).xor(I8::splat(0x8000_8000_u32 as i32));
+        v.dot_halves(x.pairs).add(I8::splat(SHIFTED))
+    },
+    i16, p, at, x => I8::pairs_16(p.cast(), at).dot_halves(x.pairs)
+);
+
+macro_rules! wide {
+    ($($t:ty),*) => { $(
+        impl Sampled for $t {
+            const UNIT: f32 = 1.0;
+            const FLOAT: bool = !matches!(Self::TYPE, field::volume::VoxelType::Int8
+                | field::volume::VoxelType::Uint32 | field::volume::VoxelType::Int32
+                | field::volume::VoxelType::Uint64 | field::volume::VoxelType::Int64);
+            #[inline(always)]
+            fn mix(a: Self, b: Self, x: i32) -> f32 {
+                mix_f32(a.to_f32(), b.to_f32(), x)
+            }
+            #[inline(always)]
+            unsafe fn mix_rows(p: *const Self, at: &[i32; 8], x: &Along) -> F8 {
+                // SAFETY: the caller's.
+                let of = |n: usize| unsafe { *p.offset(at[n] as isize) };
+                let next = |n: usize| unsafe { *p.offset(at[n] as isize + 1) };
+                Self::mix_pairs(&core::array::from_fn(of), &core::array::from_fn(next), x)
+            }
+            #[inline(always)]
+            fn mix_pairs(a: &[Self; 8], b: &[Self; 8], x: &Along) -> F8 {
+                let (a, b) = (F8::from(a.map(Voxel::to_f32)), F8::from(b.map(Voxel::to_f32)));
+                a.fma(x.f, b.sub(a))
+            }
+        }
+    )* };
+}
+
+wide!(i8, u32, i32, u64, i64, f64);
+
+impl Sampled for f32 {
+    const UNIT: f32 = 1.0;
+    const FLOAT: bool = true;
+    #[inline(always)]
+    fn mix(a: Self, b: Self, x: i32) -> f32 {
+        mix_f32(a, b, x)
+    }
+    #[inline(always)]
+    unsafe fn mix_rows(p: *const Self, at: &[i32; 8], x: &Along) -> F8 {
+        // SAFETY: the caller's.
+        let [a, b] = unsafe { pairs_f32(p, at) };
+        a.fma(x.f, b.sub(a))
+    }
+    #[inline(always)]
+    fn mix_pairs(a: &[Self; 8], b: &[Self; 8], x: &Along) -> F8 {
+        let (a, b) = (F8::from(*a), F8::from(*b));
+        a.fma(x.f, b.sub(a))
+    }
+}
+
+/// Samples of a segment whose voxels lie in one page.
+#[derive(Copy, Clone)]
+pub(crate) struct Run {
+    /// Place of sample 0, and from a sample to the next, along i, j, k.
+    at: [I8; 3],
+    step: [I8; 3],
+    /// Elements from a voxel to the next.
+    strides: [i32; 3],
+    /// Element of the voxel from which places count.
+    base: i32,
+    /// That voxel within the page.
+    voxel: [i32; 3],
+}
+
+impl Run {
+    /// For samples in a page that begins at voxel `first`.
+    #[inline(always)]
+    pub(crate) fn new(s: &Segment, first: I4, strides: [i32; 3], component: i32) -> Self {
+        let (at, step) = (s.at.to_array(), s.step.to_array());
+        let v = s.cell.sub(first).to_array();
+        let base = I4::new(v).mul(I4::new([strides[0], strides[1], strides[2], 0])).sum3().wrapping_add(component);
+        Self {
+            at: [I8::splat(at[0]), I8::splat(at[1]), I8::splat(at[2])],
+            step: [I8::splat(step[0]), I8::splat(step[1]), I8::splat(step[2])],
+            strides,
+            base,
+            voxel: [v[0], v[1], v[2]],
+        }
+    }
+
+    /// Where samples are, in parts of a voxel.
+    #[inline(always)]
+    fn places(&self, k: I8) -> [I8; 3] {
+        [self.at[0].add(self.step[0].mul(k)), self.at[1].add(self.step[1].mul(k)), self.at[2].add(self.step[2].mul(k))]
+    }
+
+    /// Blocks of eight samples from `k` on, as numbers in a page of so many blocks along i and j, and a bit for each whose cell has
+    /// corners in other pages.
+    #[inline(always)]
+    pub(crate) fn blocks(&self, k: i32, page: [i32; 3], blocks: [i32; 2]) -> (I8, u32) {
+        let [x, y, z] = self.places(I8::splat(k).add(I8::lanes()));
+        let x = x.down::<{ BITS as i32 }>().add(I8::splat(self.voxel[0]));
+        let y = y.down::<{ BITS as i32 }>().add(I8::splat(self.voxel[1]));
+        let z = z.down::<{ BITS as i32 }>().add(I8::splat(self.voxel[2]));
+        let over =
+            x.above(I8::splat(page[0] - 2)).or(y.above(I8::splat(page[1] - 2))).or(z.above(I8::splat(page[2] - 2)));
+        const OF_BLOCK: i32 = field::volume::BLOCK.trailing_zeros() as i32;
+        let row = z.down::<OF_BLOCK>().mul(I8::splat(blocks[1])).add(y.down::<OF_BLOCK>());
+        (row.mul(I8::splat(blocks[0])).add(x.down::<OF_BLOCK>()), over.signs())
+    }
+
+    /// Values of the samples of these numbers (a byte each); of those whose bit in `unlike` is set nothing is said.
+    ///
+    /// # Safety
+    /// The cells of the other samples lie in the page at `page`.
+    #[inline(always)]
+    pub(crate) unsafe fn values<T: Sampled>(&self, page: *const T, numbers: u64, unlike: I8) -> F8 {
+        let [x, y, z] = self.places(I8::bytes(numbers));
+        let [si, sj, sk] = self.strides;
+        let row = x.down::<{ BITS as i32 }>();
+        let row = if si == 1 { row } else { row.mul(I8::splat(si)) };
+        let at = row
+            .add(y.down::<{ BITS as i32 }>().mul(I8::splat(sj)))
+            .add(z.down::<{ BITS as i32 }>().mul(I8::splat(sk)))
+            .add(I8::splat(self.base));
+        // The page's first cell stands in for those that lie elsewhere.
+        let at = unlike.not_and(at);
+        let at = at.to_array();
+        let x = Along::new(x);
+        let (y, z) = (fraction(y), fraction(z));
+        let (sj, sk) = (sj as isize, sk as isize);
+        // SAFETY: the four rows of each cell lie in the page, by the caller's promise.
+        let rows = unsafe {
+            if si == 1 {
+                [
+                    T::mix_rows(page, &at, &x),
+                    T::mix_rows(page.offset(sj), &at, &x),
+                    T::mix_rows(page.offset(sk), &at, &x),
+                    T::mix_rows(page.offset(sj + sk), &at, &x),
+                ]
+            } else {
+                [
+                    apart(page, &at, si, &x),
+                    apart(page.offset(sj), &at, si, &x),
+                    apart(page.offset(sk), &at, si, &x),
+                    apart(page.offset(sj + sk), &at, si, &x),
+                ]
+            }
+        };
+        let near = rows[0].fma(y, rows[1].sub(rows[0]));
+        let far = rows[2].fma(y, rows[3].sub(rows[2]));
+        near.fma(z, far.sub(near))
+    }
+}
+
+/// Mixes eight pairs of neighbours that are `stride` elements apart.
+///
+/// # Safety
+/// All of them can be read.
+#[inline(never)]
+unsafe fn apart<T: Sampled>(p: *const T, at: &[i32; 8], stride: i32, x: &Along) -> F8 {
+    // SAFETY: the caller's.
+    let of = |n: usize| unsafe { *p.offset(at[n] as isize) };
+    let next = |n: usize| unsafe { *p.offset(at[n] as isize + stride as isize) };
+    T::mix_pairs(&core::array::from_fn(of), &core::array::from_fn(next), x)
+}
+
+/// The value between eight corners (bit 0 for i, 1 for j, 2 for k), at a place in parts of [`ONE`].
+#[inline(always)]
+pub(crate) fn between<T: Sampled>(corners: [T; 8], p: [i32; 3]) -> f32 {
+    let f = p.map(|p| p & (ONE - 1));
+    let row = |n: usize| T::mix(corners[2 * n], corners[2 * n + 1], f[0]);
+    let (y, z) = (f[1] as f32 * PART, f[2] as f32 * PART);
+    let near = y.mul_add(row(1) - row(0), row(0));
+    let far = y.mul_add(row(3) - row(2), row(2));
+    z.mul_add(far - near, near)
+}

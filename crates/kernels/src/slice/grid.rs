@@ -1,0 +1,150 @@
+//! Slices of datasets on grids.
+
+use super::plane::PixelPlane;
+use super::tile::{Pixel, Tile};
+use crate::flow::GridFlow;
+use crate::streamline::Progress;
+use field::nodes::{Miss, Nodes};
+use field::simd::V4;
+use field::space::Spot;
+use pager::error::PageError;
+
+/// Pixels that a step makes at most, after which pins may be let go.
+const AT_ONCE: usize = 128;
+
+/// What the tiles of a slice of a dataset have in common.
+#[derive(Clone, Debug)]
+pub struct GridSlice {
+    /// Where pixels are.
+    pub plane: PixelPlane,
+}
+
+/// A tile, and where in each zone the last of its pixels lay that was found there.
+#[derive(Clone, Debug)]
+pub struct GridTile {
+    /// The tile.
+    pub tile: Tile,
+    last: Vec<Spot>,
+    /// Of the pixel in the making.
+    found: Vec<Spot>,
+}
+
+impl GridTile {
+    /// A tile of which no pixel is known.
+    pub fn new(tile: Tile) -> Self {
+        Self { tile, last: Vec::new(), found: Vec::new() }
+    }
+
+    /// Bytes that it holds.
+    pub fn bytes(&self) -> usize {
+        Tile::bytes(self.tile.components) + (self.last.capacity() + self.found.capacity()) * size_of::<Spot>()
+    }
+}
+
+impl GridSlice {
+    /// One step of a tile, whose pixels are made in order: up to those whose pages are absent, which the nodes list. The first error of
+    /// a page goes to `failure` where there is none.
+    pub fn step<N: Nodes>(
+        &self,
+        flow: &mut GridFlow<N>,
+        of: &mut GridTile,
+        scratch: &mut Vec<f64>,
+        failure: &mut Option<PageError>,
+    ) -> Progress {
+        let mut made = 0;
+        while let Some(number) = of.tile.open() {
+            if made == AT_ONCE {
+                return Progress::Yield;
+            }
+            let x = self.plane.position(of.tile.place(number));
+            match pixel(flow, x, &mut of.last, &mut of.found, scratch) {
+                Ok(true) => {
+                    of.tile.numbers(number).iter_mut().zip(scratch.iter()).for_each(|(to, value)| *to = *value);
+                    of.tile.pixels[number] = Pixel::Value;
+                }
+                Ok(false) => of.tile.without(number, Pixel::Outside),
+                Err(Miss::Failed) => {
+                    flow.space.nodes.missing().clear();
+                    let error = flow.space.nodes.failure();
+                    *failure = failure.take().or(error);
+                    of.tile.without(number, Pixel::Failed);
+                }
+                Err(Miss::Absent) if made > 0 => {
+                    flow.space.nodes.missing().clear();
+                    return Progress::Yield;
+                }
+                Err(Miss::Absent) => return Progress::Need,
+            }
+            made += 1;
+        }
+        // A walk may have asked for what the search after it did not need.
+        flow.space.nodes.missing().clear();
+        Progress::Done
+    }
+}
+
+/// The values at a point: true; false where no usable cell holds it.
+fn pixel<N: Nodes>(
+    flow: &mut GridFlow<N>,
+    x: [f64; 3],
+    last: &mut Vec<Spot>,
+    found: &mut Vec<Spot>,
+    values: &mut Vec<f64>,
+) -> Result<bool, Miss> {
+    let spot = locate(flow, x, last, found)?;
+    if let Some(spot) = &spot {
+        values.clear();
+        flow.space.sample(spot, values)?;
+    }
+    // Only when all is known: a pixel that is made again begins where it began.
+    for spot in found.drain(..) {
+        match last.iter_mut().find(|known| known.cell.zone == spot.cell.zone) {
+            Some(known) => *known = spot,
+            None => last.push(spot),
+        }
+    }
+    Ok(spot.is_some())
+}
+
+/// As [`GridFlow::start`], by a walk from the last pixel that lay in each zone where that leads to the same cell. What is found in each
+/// zone goes to `found`.
+fn locate<N: Nodes>(
+    flow: &mut GridFlow<N>,
+    x: [f64; 3],
+    last: &[Spot],
+    found: &mut Vec<Spot>,
+) -> Result<Option<Spot>, Miss> {
+    let p = V4::from_xyz(x);
+    let order = flow.order.0.clone();
+    let mut miss = None;
+    found.clear();
+    for &zone in order.iter() {
+        let near = last.iter().find(|spot| spot.cell.zone == zone);
+        let spot = match near {
+            Some(near) => flow.space.find_near(near, p),
+            None => flow.space.find(zone as usize, p),
+        };
+        match spot {
+            Ok(spot) => found.extend(spot),
+            Err(Miss::Failed) => return Err(Miss::Failed),
+            // Other zones are still asked, so that all that is absent is reported at once.
+            Err(absent) => miss = Some(absent),
+        }
+    }
+    if let Some(miss) = miss {
+        return Err(miss);
+    }
+    let [first, others @ ..] = &found[..] else { return Ok(None) };
+    // Volumes are wanted only where zones lie over each other.
+    let mut best = *first;
+    if !others.is_empty() {
+        let mut least = flow.space.volume(best.cell)?;
+        for spot in others {
+            let volume = flow.space.volume(spot.cell)?;
+            if volume < least {
+                (least, best) = (volume, *spot);
+            }
+        }
+    }
+    Ok(Some(best))
+}

@@ -1,0 +1,260 @@
+//! Slices of volumes.
+
+use super::plane::PixelPlane;
+use super::tile::{Pixel, Tile};
+use crate::streamline::Progress;
+use field::translate::Translation;
+use field::volume::{Brick, Voxel, VoxelType};
+use pager::error::PageError;
+use pager::id::ArrayId;
+use pager::{Lookup, PageId, Worker};
+
+/// How a value between voxels is made.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Filter {
+    /// Interpolated between the eight centres around.
+    Trilinear,
+    /// That of the voxel whose centre is nearest; halfway between two, that of the higher index.
+    Nearest,
+}
+
+/// A place within this part of a voxel of a centre is the centre: positions are rounded when they become indices.
+pub const SNAP: f64 = 1e-9;
+
+/// Bytes of pages that a step asks for at most, unless one pixel takes more: enough to keep readers busy from a few dozen tiles.
+const ASK_BYTES: usize = 256 << 10;
+
+/// A number of a voxel, and where it goes.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Pick {
+    /// Which component of the array.
+    pub component: usize,
+    /// Which number of the pixel.
+    pub to: usize,
+    /// What stored numbers are multiplied by, and what is added then.
+    pub scale: [f64; 2],
+    /// The stored number that stands for a missing value.
+    pub missing: Option<f64>,
+}
+
+/// An array of the level that is shown.
+#[derive(Clone, Debug)]
+pub struct SliceArray {
+    /// The pager's number for it.
+    pub id: ArrayId,
+    /// The time step whose pages are read: 0 where it is the same at all.
+    pub step: u32,
+    /// How it is cut in pages.
+    pub translation: Translation,
+    /// What a frame holds.
+    pub brick: Brick,
+    /// What is taken of it.
+    pub picks: Vec<Pick>,
+}
+
+/// What the tiles of a slice of a volume have in common.
+#[derive(Clone, Debug)]
+pub struct VolumeSlice {
+    /// Where pixels are, in indices of voxels of the level that is shown.
+    pub plane: PixelPlane,
+    /// Voxels of that level.
+    pub dims: [u32; 3],
+    /// The arrays, with all numbers of a pixel among them.
+    pub arrays: Vec<SliceArray>,
+    /// How values are made.
+    pub filter: Filter,
+}
+
+/// Where a pixel lies: its cell's low corner, and how far it is from there to the high one along each axis. Where that is 0, there
+/// need be no high one.
+struct At {
+    low: [u32; 3],
+    part: [f64; 3],
+}
+
+/// A corner that has a part in a value: which page, where in it, and which part.
+#[derive(Copy, Clone, Default)]
+struct Corner {
+    page: u64,
+    element: usize,
+    weight: f64,
+}
+
+impl VolumeSlice {
+    /// Bytes of pages that a step stands on at most, and asks for.
+    pub fn step_bytes(&self) -> u64 {
+        let corners = if self.filter == Filter::Nearest { 1 } else { 8 };
+        let pixel: usize = self.arrays.iter().map(|a| corners * a.brick.bytes()).sum();
+        // What is listed ends with the first pixel that reaches the most.
+        (pixel + ASK_BYTES) as u64
+    }
+
+    /// Bytes of the largest page.
+    pub fn page_bytes(&self) -> u64 {
+        self.arrays.iter().map(|a| a.brick.bytes()).max().unwrap_or(0) as u64
+    }
+
+    /// One step of a tile: does what it can with the pages that are here, and lists those that are absent where it can do nothing. The
+    /// first error of a page goes to `failure` where there is none.
+    pub fn step(
+        &self,
+        worker: &Worker,
+        tile: &mut Tile,
+        missing: &mut Vec<PageId>,
+        failure: &mut Option<PageError>,
+    ) -> Progress {
+        let Some(first) = tile.open() else { return Progress::Done };
+        let (mut done, mut asked) = (false, 0);
+        for number in first..tile.pixels.len() {
+            if tile.pixels[number] != Pixel::Open {
+                continue;
+            }
+            let before = missing.len();
+            match self.at(self.plane.position(tile.place(number))) {
+                None => tile.without(number, Pixel::Outside),
+                Some(at) => match self.pixel(worker, &at, tile.numbers(number), missing) {
+                    Ok(true) => tile.pixels[number] = Pixel::Value,
+                    Ok(false) => {
+                        asked += missing[before..].iter().map(|id| self.bytes_of(*id)).sum::<usize>();
+                        if asked >= ASK_BYTES {
+                            break;
+                        }
+                        continue;
+                    }
+                    Err(error) => {
+                        missing.truncate(before);
+                        failure.get_or_insert(error);
+                        tile.without(number, Pixel::Failed);
+                    }
+                },
+            }
+            done = true;
+        }
+        if tile.open().is_none() {
+            missing.clear();
+            Progress::Done
+        } else if done {
+            // A step was made. The next one says what is absent, if nothing of it has come.
+            missing.clear();
+            Progress::Yield
+        } else {
+            Progress::Need
+        }
+    }
+
+    fn bytes_of(&self, id: PageId) -> usize {
+        self.arrays.iter().find(|a| a.id == id.array).map_or(0, |a| a.brick.bytes())
+    }
+
+    /// Where a place given in indices of voxels lies; `None` beyond the outermost voxels.
+    fn at(&self, place: [f64; 3]) -> Option<At> {
+        let mut at = At { low: [0; 3], part: [0.0; 3] };
+        #[allow(clippy::needless_range_loop)] // several arrays by the same axis
+        for a in 0..3 {
+            let last = f64::from(self.dims[a] - 1);
+            let mut x = place[a];
+            // Also what is no number is outside.
+            if !(x >= -0.5 - SNAP && x <= last + 0.5 + SNAP) {
+                return None;
+            }
+            x = x.clamp(0.0, last);
+            if self.filter == Filter::Nearest {
+                at.low[a] = (x + 0.5 + SNAP).floor().min(last) as u32;
+                continue;
+            }
+            let low = x.floor();
+            let part = x - low;
+            let (low, part) = match part {
+                part if part <= SNAP => (low, 0.0),
+                part if part >= 1.0 - SNAP => (low + 1.0, 0.0),
+                part => (low, part),
+            };
+            (at.low[a], at.part[a]) = (low as u32, part);
+        }
+        Some(at)
+    }
+
+    /// The numbers of a pixel: true; or false, and the absent pages are listed.
+    fn pixel(
+        &self,
+        worker: &Worker,
+        at: &At,
+        numbers: &mut [f64],
+        missing: &mut Vec<PageId>,
+    ) -> Result<bool, PageError> {
+        let mut here = true;
+        for array in &self.arrays {
+            let mut corners = [Corner::default(); 8];
+            let count = corners_of(&array.translation, at, &mut corners);
+            let corners = &corners[..count];
+            for pick in &array.picks {
+                numbers[pick.to] = 0.0;
+            }
+            let mut page: (u64, Option<&[u8]>) = (u64::MAX, None);
+            for corner in corners {
+                if page.0 != corner.page {
+                    let id = PageId::new(array.id, array.step, corner.page);
+                    page = (corner.page, None);
+                    match worker.page(id) {
+                        Lookup::Here(bytes) => page.1 = Some(bytes),
+                        Lookup::Absent => {
+                            here = false;
+                            if !missing.contains(&id) {
+                                missing.push(id);
+                            }
+                        }
+                        Lookup::Failed(error) => return Err(error),
+                    }
+                }
+                let (Some(bytes), true) = (page.1, here) else { continue };
+                for pick in &array.picks {
+                    let element = corner.element * array.brick.components + pick.component;
+                    let stored = number(array.brick.voxel, bytes, element);
+                    let stored = if pick.missing == Some(stored) { f64::NAN } else { stored };
+                    numbers[pick.to] += corner.weight * stored;
+                }
+            }
+        }
+        if here {
+            for pick in self.arrays.iter().flat_map(|a| &a.picks).filter(|p| p.scale != [1.0, 0.0]) {
+                numbers[pick.to] = numbers[pick.to] * pick.scale[0] + pick.scale[1];
+            }
+        }
+        Ok(here)
+    }
+}
+
+/// The corners of a place that have a part in it, i fastest; how many they are.
+fn corners_of(translation: &Translation, at: &At, corners: &mut [Corner; 8]) -> usize {
+    let mut count = 0;
+    for c in 0..8u32 {
+        let mut weight = 1.0;
+        let mut ijk = at.low;
+        let mut has_part = true;
+        #[allow(clippy::needless_range_loop)] // several arrays by the same axis
+        for a in 0..3 {
+            let high = c >> a & 1;
+            has_part &= high == 0 || at.part[a] > 0.0;
+            weight *= if high == 1 { at.part[a] } else { 1.0 - at.part[a] };
+            ijk[a] += high;
+        }
+        if has_part {
+            let place = translation.node(ijk);
+            corners[count] = Corner { page: place.page, element: place.element, weight };
+            count += 1;
+        }
+    }
+    count
+}
+
+/// An element of a frame.
+#[inline]
+fn number(voxel: VoxelType, bytes: &[u8], element: usize) -> f64 {
+    field::with_voxel!(voxel, T => {
+        const SIZE: usize = size_of::<T>();
+        let at = element * SIZE;
+        let own = bytes.get(at..at + SIZE).and_then(|own| <[u8; SIZE]>::try_from(own).ok());
+        // A frame has all elements of its page: what is not there is no number, rather than a nought.
+        own.map_or(f64::NAN, |own| Voxel::to_f64(T::from_ne_bytes(own)))
+    })
+}

@@ -1,0 +1,155 @@
+//! Numbers of the vertices that blocks have in common.
+//!
+//! # Theory
+//! Blocks come one after the other, i fastest. A vertex on a face between blocks belongs to the first of them that draws it; those that
+//! follow look it up. What a block has drawn on its high face along i is asked for by the next block, along j by those of the next
+//! row, and along k by those of the next layer; after that it is forgotten. So the table is about as large as what is drawn on one layer
+//! of faces.
+
+use super::march::{Edge, NODE};
+
+/// A vertex on a face: its key, and its number.
+type Entry = (u64, u64);
+
+/// Vertices on faces that later blocks touch, of one zone and one value.
+#[derive(Debug, Default)]
+pub struct Borders {
+    /// Nodes of the zone along i, j, k.
+    dims: [u32; 3],
+    /// Blocks along i, j, k.
+    blocks: [u32; 3],
+    /// Of the block before along i.
+    along_i: (u32, Vec<Entry>),
+    /// Of the row before and of this one, by block along i; of layers, by block along i and j.
+    along_j: [Vec<Vec<Entry>>; 2],
+    along_k: [Vec<Vec<Entry>>; 2],
+    /// The row and layer of the last block.
+    at: [u32; 2],
+    entries: usize,
+}
+
+impl Borders {
+    /// For a zone of so many nodes and blocks.
+    pub fn new(dims: [u32; 3], blocks: [u32; 3]) -> Self {
+        let (row, layer) = (blocks[0] as usize, blocks[0] as usize * blocks[1] as usize);
+        Self {
+            dims,
+            blocks,
+            along_i: (0, Vec::new()),
+            along_j: core::array::from_fn(|_| vec![Vec::new(); row]),
+            along_k: core::array::from_fn(|_| vec![Vec::new(); layer]),
+            at: [0; 2],
+            entries: 0,
+        }
+    }
+
+    /// Bytes that it holds.
+    pub fn bytes(&self) -> usize {
+        let lists = 2 * (self.along_j[0].len() + self.along_k[0].len());
+        // Lists grow by doubling.
+        lists * size_of::<Vec<Entry>>() + 2 * self.entries * size_of::<Entry>()
+    }
+
+    fn key(&self, origin: [u32; 3], e: Edge) -> u64 {
+        let n = e.node();
+        let at: [u64; 3] = core::array::from_fn(|a| u64::from(n[a] + origin[a]));
+        ((at[2] * u64::from(self.dims[1]) + at[1]) * u64::from(self.dims[0]) + at[0]) * 4 + u64::from(e.kind())
+    }
+
+    /// Numbers the vertices of a block, the first new one `next`; blocks come in order. `number` gets that of each and whether it is new.
+    pub fn resolve(
+        &mut self,
+        block: [u32; 3],
+        origin: [u32; 3],
+        nodes: [u32; 3],
+        edges: &[Edge],
+        next: u64,
+        mut number: impl FnMut(u64, bool),
+    ) {
+        self.turn(block);
+        let more: [bool; 3] = core::array::from_fn(|a| block[a] + 1 < self.blocks[a]);
+        let row = block[0] as usize;
+        let layer = (block[1] * self.blocks[0] + block[0]) as usize;
+        let mut own: [Vec<Entry>; 3] = Default::default();
+        let mut next = next;
+        for e in edges {
+            let n = e.node();
+            // Axes along which the vertex lies on a face, by a bit each.
+            let side = |at: &dyn Fn(usize) -> bool| {
+                (0..3).fold(0, |bits, a| bits | usize::from(e.kind() != a as u32 && at(a)) << a)
+            };
+            let (low, high) = if n.iter().zip(&nodes).any(|(n, of)| *n == 0 || n + 1 == *of) {
+                (side(&|a| n[a] == 0 && block[a] > 0), side(&|a| n[a] + 1 == nodes[a] && more[a]))
+            } else {
+                (0, 0)
+            };
+            debug_assert!(e.kind() <= NODE);
+            let mut found = None;
+            let mut key = 0;
+            if low | high != 0 {
+                key = self.key(origin, *e);
+            }
+            if low != 0 {
+                found = (1..8).filter(|over| over & low == *over).find_map(|over| self.find(block, over, key));
+            }
+            number(found.unwrap_or(next), found.is_none());
+            let this = found.unwrap_or(next);
+            next += u64::from(found.is_none());
+            for (a, own) in own.iter_mut().enumerate() {
+                if high >> a & 1 == 1 {
+                    own.push((key, this));
+                }
+            }
+        }
+        for list in &mut own {
+            list.sort_unstable();
+        }
+        let [i, j, k] = own;
+        self.entries += i.len() + j.len() + k.len();
+        self.entries -= self.along_i.1.len();
+        self.along_i = (block[0], i);
+        self.along_j[1][row] = j;
+        self.along_k[1][layer] = k;
+    }
+
+    /// Forgets what no block asks for any more.
+    fn turn(&mut self, [i, j, k]: [u32; 3]) {
+        let count = |lists: &[Vec<Entry>]| lists.iter().map(Vec::len).sum::<usize>();
+        if self.at != [j, k] {
+            self.entries -= count(&self.along_j[0]);
+            self.along_j.swap(0, 1);
+            self.along_j[1].iter_mut().for_each(|l| *l = Vec::new());
+            // What was not the row right before is none.
+            if [j.wrapping_sub(1), k] != self.at {
+                self.entries -= count(&self.along_j[0]);
+                self.along_j[0].iter_mut().for_each(|l| *l = Vec::new());
+            }
+        }
+        if self.at[1] != k {
+            self.entries -= count(&self.along_k[0]);
+            self.along_k.swap(0, 1);
+            self.along_k[1].iter_mut().for_each(|l| *l = Vec::new());
+            if k.wrapping_sub(1) != self.at[1] {
+                self.entries -= count(&self.along_k[0]);
+                self.along_k[0].iter_mut().for_each(|l| *l = Vec::new());
+            }
+        }
+        if self.at != [j, k] || self.along_i.0.wrapping_add(1) != i {
+            self.entries -= self.along_i.1.len();
+            self.along_i.1 = Vec::new();
+        }
+        self.at = [j, k];
+    }
+
+    /// Looks a vertex up in the block that is one less along the axes of `over`.
+    fn find(&self, block: [u32; 3], over: usize, key: u64) -> Option<u64> {
+        let [i, j, _]: [u32; 3] = core::array::from_fn(|a| block[a] - (over >> a & 1) as u32);
+        let list = match over {
+            // By the axis that lies back longest; one that is less along j alone is of the row before, along i of this one.
+            4.. => self.along_k[0].get((j * self.blocks[0] + i) as usize),
+            2.. => self.along_j[0].get(i as usize),
+            _ => Some(&self.along_i.1),
+        }?;
+        list.binary_search_by_key(&key, |e| e.0).ok().map(|n| list[n].1)
+    }
+}

@@ -1,0 +1,252 @@
+//! The table of cases, made from first principles.
+//!
+//! # Theory
+//! A corner of a cell is inside or outside, which gives 256 cases (Lorensen and Cline, "Marching cubes", 1987). On each face
+//! the edges whose ends differ are joined in pairs. Where all four differ, there are two ways to join them; here the corners that are
+//! inside are always cut off each by itself. The rule looks at nothing but the face, so that two cells join the edges of a face between
+//! them in the same way and the surface has no hole. Joined over all faces, the edges make closed loops. Seen from outside the cell and
+//! walking around a face against the clock, each join goes from the edge where one comes in to an edge where one goes out:
+//! so all loops turn the same way about what is inside, and the triangles look to lower values.
+//!
+//! Loops are cut into triangles by diagonals that lie in no face: two cells never draw the same one, and each edge of the
+//! surface has two triangles.
+//!
+//! # Practice
+//! Corner `c` lies at (c & 1, c >> 1 & 1, c >> 2) along i, j, k, as everywhere here. Edge `e` goes along axis `e / 4` from the corner
+//! that [`ends`] says.
+
+use std::sync::OnceLock;
+
+/// Triangles of a case at most; a test finds that none has more.
+pub const MOST: usize = 5;
+
+/// One case: what is drawn in a cell with these corners inside.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Case {
+    /// Edges of the corners of each triangle.
+    pub triangles: [[u8; 3]; MOST],
+    /// How many triangles there are.
+    pub count: u8,
+    /// Pieces of surface in the cell that have no edge in common, at most four.
+    pub sheets: u8,
+    /// Which of them each triangle belongs to.
+    pub sheet_of: [u8; MOST],
+    /// The edges that each has, a bit each.
+    pub edges_of: [u16; 4],
+}
+
+/// All cases by their corners, bit c for corner c.
+#[derive(Debug)]
+pub struct Cases {
+    /// The cases.
+    pub of: [Case; 256],
+}
+
+/// The two corners of an edge, the lower one first.
+pub const fn ends(edge: usize) -> [usize; 2] {
+    let (axis, n) = (edge / 4, edge % 4);
+    let (b, c) = match axis {
+        0 => (1, 2),
+        1 => (0, 2),
+        _ => (0, 1),
+    };
+    let low = (n & 1) << b | (n >> 1) << c;
+    [low, low | 1 << axis]
+}
+
+/// The edge between two corners that differ in one axis.
+pub fn between(p: usize, q: usize) -> usize {
+    (0..12).find(|e| ends(*e) == [p & q, p | q]).unwrap_or(0)
+}
+
+/// Corners of a face against the clock, seen from outside.
+fn around(axis: usize, high: bool) -> [usize; 4] {
+    let (b, c) = ((axis + 1) % 3, (axis + 2) % 3);
+    let at = usize::from(high) << axis;
+    let mut q = [at, at | 1 << b, at | 1 << b | 1 << c, at | 1 << c];
+    if !high {
+        q.reverse();
+    }
+    q
+}
+
+/// Whether both edges lie in one face.
+fn share_face(a: usize, b: usize) -> bool {
+    let [a, b] = [a, b].map(ends);
+    (0..3).any(|axis| {
+        let side = |corner: usize| corner >> axis & 1;
+        side(a[0]) == side(a[1]) && side(b[0]) == side(b[1]) && side(a[0]) == side(b[0])
+    })
+}
+
+/// The loops of a case, each the edges that it goes through.
+fn loops(case: usize) -> Vec<Vec<usize>> {
+    let inside = |corner: usize| case >> corner & 1 == 1;
+    let mut next = [usize::MAX; 12];
+    for axis in 0..3 {
+        for high in [false, true] {
+            let q = around(axis, high);
+            // A run of corners that are inside begins where one comes in, and the edge where one goes out after it is its own.
+            for n in (0..4).filter(|n| !inside(q[*n]) && inside(q[(n + 1) % 4])) {
+                let out = (n + 1..n + 4).find(|m| !inside(q[(m + 1) % 4])).unwrap_or(n);
+                next[between(q[n], q[(n + 1) % 4])] = between(q[out % 4], q[(out + 1) % 4]);
+            }
+        }
+    }
+    let mut all = Vec::new();
+    let mut seen = [false; 12];
+    for first in 0..12 {
+        let mut one = Vec::new();
+        let mut at = first;
+        while next[at] != usize::MAX && !seen[at] {
+            seen[at] = true;
+            one.push(at);
+            at = next[at];
+        }
+        if !one.is_empty() {
+            all.push(one);
+        }
+    }
+    all
+}
+
+/// Square of the distance between the middles of two edges, in half steps.
+fn apart(a: usize, b: usize) -> u32 {
+    let middle = |e: usize| -> [i32; 3] {
+        let [p, q] = ends(e);
+        core::array::from_fn(|a| ((p >> a & 1) + (q >> a & 1)) as i32)
+    };
+    let (a, b) = (middle(a), middle(b));
+    (0..3).map(|n| ((a[n] - b[n]) * (a[n] - b[n])) as u32).sum()
+}
+
+/// The triangles of a loop with the shortest diagonals, none of which lies in a face; `None` if there are none.
+fn cut(ring: &[usize]) -> Option<(u32, Vec<[u8; 3]>)> {
+    let n = ring.len();
+    if n < 3 {
+        return Some((0, Vec::new()));
+    }
+    let mut best: Option<(u32, Vec<[u8; 3]>)> = None;
+    for m in 1..n - 1 {
+        let mut length = 0;
+        let mut allowed = true;
+        for (a, b) in [(0, m), (m, n - 1)] {
+            if b - a > 1 {
+                allowed &= !share_face(ring[a], ring[b]);
+                length += apart(ring[a], ring[b]);
+            }
+        }
+        if !allowed {
+            continue;
+        }
+        let (Some((l, left)), Some((r, right))) = (cut(&ring[..=m]), cut(&ring[m..])) else { continue };
+        length += l + r;
+        if best.as_ref().is_none_or(|(b, _)| length < *b) {
+            let own = [ring[0] as u8, ring[m] as u8, ring[n - 1] as u8];
+            best = Some((length, left.into_iter().chain([own]).chain(right).collect()));
+        }
+    }
+    best
+}
+
+impl Cases {
+    /// The table, made when it is first asked for.
+    pub fn get() -> &'static Self {
+        static CASES: OnceLock<Cases> = OnceLock::new();
+        CASES.get_or_init(|| Self { of: core::array::from_fn(Self::case) })
+    }
+
+    fn case(case: usize) -> Case {
+        let mut made = Case::default();
+        for (sheet, ring) in loops(case).iter().enumerate() {
+            // Every loop can be cut: a test looks at all of them.
+            let (_, triangles) = cut(ring).unwrap_or_default();
+            for t in triangles {
+                made.triangles[usize::from(made.count)] = t;
+                made.sheet_of[usize::from(made.count)] = sheet as u8;
+                made.count += 1;
+            }
+            made.edges_of[sheet] = ring.iter().fold(0, |bits, e| bits | 1 << e);
+            made.sheets = sheet as u8 + 1;
+        }
+        made
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    #[test]
+    fn every_loop_is_cut_and_fits() {
+        for case in 0..256 {
+            let all = loops(case);
+            assert!(all.len() <= 4, "{case}");
+            let mut count = 0;
+            for ring in &all {
+                let (_, triangles) = cut(ring).unwrap_or_else(|| panic!("case {case}: {ring:?}"));
+                assert_eq!(triangles.len(), ring.len() - 2);
+                count += triangles.len();
+            }
+            assert!(count <= MOST, "{case}");
+            let crossed = (0..12)
+                .filter(|e| ends(*e).map(|c| case >> c & 1) == [0, 1] || ends(*e).map(|c| case >> c & 1) == [1, 0]);
+            assert_eq!(crossed.count(), all.iter().map(Vec::len).sum::<usize>());
+        }
+    }
+
+    #[test]
+    fn triangles_look_away_from_what_is_inside() {
+        let one = &Cases::get().of[1];
+        assert_eq!((one.count, one.sheets), (1, 1));
+        let p = one.triangles[0].map(|e| {
+            let mut x = [0.0; 3];
+            x[usize::from(e) / 4] = 0.5;
+            x
+        });
+        let [a, b]: [[f64; 3]; 2] = [1, 2].map(|n| core::array::from_fn(|c| p[n][c] - p[0][c]));
+        let normal = [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
+        assert!(normal.iter().all(|n| *n > 0.0), "{normal:?}");
+    }
+
+    /// What a cell draws on a face, as directed edges.
+    fn on_face(case: usize, axis: usize, high: bool) -> Vec<(u8, u8)> {
+        let c = &Cases::get().of[case];
+        let here = |e: u8| ends(usize::from(e)).iter().all(|p| p >> axis & 1 == usize::from(high));
+        let mut open: HashMap<(u8, u8), i32> = HashMap::new();
+        for t in &c.triangles[..usize::from(c.count)] {
+            for (a, b) in [(t[0], t[1]), (t[1], t[2]), (t[2], t[0])] {
+                *open.entry((a, b)).or_default() += 1;
+                *open.entry((b, a)).or_default() -= 1;
+            }
+        }
+        open.into_iter().filter(|((a, b), n)| *n == 1 && here(*a) && here(*b)).map(|(e, _)| e).collect()
+    }
+
+    #[test]
+    fn neighbours_agree_on_their_face() {
+        for axis in 0..3 {
+            for low in 0..256usize {
+                for high in 0..256usize {
+                    // `high` follows `low` along the axis: four corners are common.
+                    let common = (0..8).filter(|c| c >> axis & 1 == 0);
+                    if common.clone().any(|c| (high >> c & 1) != (low >> (c | 1 << axis) & 1)) {
+                        continue;
+                    }
+                    let mut a = on_face(low, axis, true);
+                    // The same edges as the other cell calls them, turned around.
+                    let moved = |e: u8| {
+                        let [p, q] = ends(usize::from(e)).map(|c| c | 1 << axis);
+                        between(p, q) as u8
+                    };
+                    let mut b: Vec<(u8, u8)> =
+                        on_face(high, axis, false).iter().map(|(p, q)| (moved(*q), moved(*p))).collect();
+                    a.sort_unstable();
+                    b.sort_unstable();
+                    assert_eq!(a, b, "{low} {high} along {axis}");
+                }
+            }
+        }
+    }
+}

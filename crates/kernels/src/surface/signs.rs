@@ -1,0 +1,309 @@
+//! Which nodes of a block are inside, one bit each: rows of voxels compared by the instruction.
+//!
+//! # Theory
+//! Whether a cell is crossed, and how, depends on one bit a corner. So the first pass over the data keeps nothing but bits (Flying
+//! Edges' first pass, Schroeder, Maynard and Geveci 2015, with a row of cells in a machine word): a block of 64^3 cells takes 68 KiB
+//! whatever its type, and values are asked for a second time only at the ends of edges that are crossed.
+
+use field::volume::Voxel;
+
+/// Cells along each axis of a block, at most: a row of them is a machine word.
+pub const BLOCK_CELLS: u32 = 64;
+
+/// Bits of the nodes of a block.
+#[derive(Clone, Debug, Default)]
+pub struct Signs {
+    /// Nodes along i, j, k: of a block 2 to 65 each.
+    nodes: [usize; 3],
+    /// A row of nodes each, `[k][j]`, bit i.
+    rows: Vec<u128>,
+}
+
+impl Signs {
+    /// All zero.
+    pub fn new(nodes: [usize; 3]) -> Self {
+        debug_assert!(nodes[0] <= 128);
+        Self { nodes, rows: vec![0; nodes[1] * nodes[2]] }
+    }
+
+    /// Nodes along i, j, k.
+    pub fn nodes(&self) -> [usize; 3] {
+        self.nodes
+    }
+
+    /// Bytes that it takes for a block of so many nodes.
+    pub fn bytes(nodes: [usize; 3]) -> usize {
+        nodes[1] * nodes[2] * size_of::<u128>()
+    }
+
+    /// The row at (j, k).
+    #[inline(always)]
+    pub fn row(&self, j: usize, k: usize) -> u128 {
+        self.rows[k * self.nodes[1] + j]
+    }
+
+    /// All rows, `[k][j]`.
+    pub fn rows(&self) -> &[u128] {
+        &self.rows
+    }
+
+    /// Sets the bits of nodes from `i` on that are set in `bits`.
+    #[inline(always)]
+    pub fn set(&mut self, i: usize, j: usize, k: usize, bits: u64) {
+        self.rows[k * self.nodes[1] + j] |= u128::from(bits) << i;
+    }
+
+    /// One node's bit.
+    pub fn get(&self, at: [usize; 3]) -> bool {
+        self.row(at[1], at[2]) >> at[0] & 1 == 1
+    }
+
+    /// Whether any is set.
+    pub fn any(&self) -> bool {
+        self.rows.iter().any(|r| *r != 0)
+    }
+}
+
+/// Takes cells away one of whose corners is marked; `usable` has a word a row of cells, `[k][j]`.
+pub fn without_corners(marked: &Signs, usable: &mut [u64]) {
+    let [_, nj, nk] = marked.nodes;
+    for k in 0..nk - 1 {
+        for j in 0..nj - 1 {
+            let any = marked.row(j, k) | marked.row(j + 1, k) | marked.row(j, k + 1) | marked.row(j + 1, k + 1);
+            usable[k * (nj - 1) + j] &= !((any | any >> 1) as u64);
+        }
+    }
+}
+
+/// From which value on a number is inside, in its own type: values are compared without being converted.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Cut<T> {
+    /// All numbers are inside.
+    All,
+    /// None is.
+    Nothing,
+    /// Those that are not below this one.
+    From(T),
+}
+
+/// What numbers are compared with, and how rows of them are.
+pub trait Compared: Voxel {
+    /// The numbers not below `value`.
+    fn cut(value: f64) -> Cut<Self>;
+    /// Bits of at most 64 numbers that are not below a number, and of those that are none.
+    fn at_least(row: &[Self], from: Self) -> (u64, u64);
+}
+
+/// Bits of up to 64 numbers: inside, and no numbers at all.
+#[inline]
+pub fn row_signs<T: Compared>(row: &[T], cut: Cut<T>) -> (u64, u64) {
+    let all = if row.len() >= 64 { u64::MAX } else { (1 << row.len()) - 1 };
+    match cut {
+        Cut::From(v) => T::at_least(row, v),
+        Cut::All => (all, 0),
+        Cut::Nothing => (0, 0),
+    }
+}
+
+/// The same of numbers that do not follow each other.
+pub fn strided_signs<T: Compared>(numbers: &[T], stride: usize, count: usize, cut: Cut<T>) -> (u64, u64) {
+    let mut row = [None; 64];
+    for (to, from) in row.iter_mut().zip(numbers.iter().step_by(stride)).take(count) {
+        *to = Some(*from);
+    }
+    let mut bits = (0, 0);
+    for (n, v) in row.iter().flatten().enumerate() {
+        let (inside, none) = row_signs(core::slice::from_ref(v), cut);
+        bits = (bits.0 | inside << n, bits.1 | none << n);
+    }
+    bits
+}
+
+macro_rules! integers {
+    ($($t:ty => $at_least:path),*) => { $(
+        impl Compared for $t {
+            fn cut(value: f64) -> Cut<Self> {
+                let from = value.ceil();
+                if from.is_nan() || from > <$t>::MAX as f64 {
+                    Cut::Nothing
+                } else if from <= <$t>::MIN as f64 {
+                    Cut::All
+                } else {
+                    // Of 64-bit numbers the highest is rounded up to one that is not there: the conversion saturates.
+                    Cut::From(from as $t)
+                }
+            }
+            #[inline]
+            fn at_least(row: &[Self], from: Self) -> (u64, u64) {
+                ($at_least(row, from), 0)
+            }
+        }
+    )* };
+}
+
+integers!(u8 => wide::u8_at_least, i8 => one_by_one, u16 => wide::u16_at_least, i16 => wide::i16_at_least, u32 => one_by_one,
+    i32 => one_by_one, u64 => one_by_one, i64 => one_by_one);
+
+fn one_by_one<T: PartialOrd + Copy>(row: &[T], from: T) -> u64 {
+    row.iter().take(64).enumerate().fold(0, |bits, (n, v)| bits | u64::from(*v >= from) << n)
+}
+
+impl Compared for f32 {
+    fn cut(value: f64) -> Cut<Self> {
+        if value.is_nan() {
+            return Cut::Nothing;
+        }
+        // The smallest that is not below.
+        let near = value as f32;
+        Cut::From(if f64::from(near) < value { near.next_up() } else { near })
+    }
+    #[inline]
+    fn at_least(row: &[Self], from: Self) -> (u64, u64) {
+        wide::f32_at_least(row, from)
+    }
+}
+
+impl Compared for f64 {
+    fn cut(value: f64) -> Cut<Self> {
+        if value.is_nan() {
+            Cut::Nothing
+        } else {
+            Cut::From(value)
+        }
+    }
+    #[inline]
+    fn at_least(row: &[Self], from: Self) -> (u64, u64) {
+        let none = row.iter().take(64).enumerate().fold(0, |bits, (n, v)| bits | u64::from(v.is_nan()) << n);
+        (one_by_one(row, from), none)
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", target_feature = "avx2"))]
+mod wide {
+    use core::arch::x86_64::*;
+
+    /// Runs `compare` on each 32 bytes of a row, the last of which are made up with zeros, and puts its bits together.
+    #[inline(always)]
+    fn by_32_bytes<T: Copy + Default, const N: usize>(row: &[T], compare: impl Fn(*const T) -> u64) -> u64 {
+        let row = &row[..row.len().min(64)];
+        let (whole, rest) = row.as_chunks::<N>();
+        let mut bits = 0;
+        for (n, chunk) in whole.iter().enumerate() {
+            bits |= compare(chunk.as_ptr()) << (n * N);
+        }
+        if !rest.is_empty() {
+            let mut last = [T::default(); N];
+            last[..rest.len()].copy_from_slice(rest);
+            bits |= (compare(last.as_ptr()) & ((1 << rest.len()) - 1)) << (whole.len() * N);
+        }
+        bits
+    }
+
+    // SAFETY of every block below: the intrinsics need AVX2, which the cfg on this module guarantees, and `by_32_bytes` gives
+    // places of 32 bytes.
+
+    #[inline]
+    pub fn u8_at_least(row: &[u8], from: u8) -> u64 {
+        by_32_bytes::<u8, 32>(row, |p| unsafe {
+            let (v, from) = (_mm256_loadu_si256(p.cast()), _mm256_set1_epi8(from as i8));
+            u64::from(_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_max_epu8(v, from), v)) as u32)
+        })
+    }
+
+    /// A bit for each of sixteen masks of 16 bits.
+    #[inline(always)]
+    unsafe fn bits_of_16(mask: __m256i) -> u64 {
+        let packed = unsafe { _mm256_packs_epi16(mask, _mm256_setzero_si256()) };
+        let packed = unsafe { _mm256_permute4x64_epi64::<0b11_01_10_00>(packed) };
+        u64::from(unsafe { _mm256_movemask_epi8(packed) } as u32 & 0xffff)
+    }
+
+    #[inline]
+    pub fn u16_at_least(row: &[u16], from: u16) -> u64 {
+        by_32_bytes::<u16, 16>(row, |p| unsafe {
+            let (v, from) = (_mm256_loadu_si256(p.cast()), _mm256_set1_epi16(from as i16));
+            bits_of_16(_mm256_cmpeq_epi16(_mm256_max_epu16(v, from), v))
+        })
+    }
+
+    #[inline]
+    pub fn i16_at_least(row: &[i16], from: i16) -> u64 {
+        by_32_bytes::<i16, 16>(row, |p| unsafe {
+            let (v, from) = (_mm256_loadu_si256(p.cast()), _mm256_set1_epi16(from));
+            bits_of_16(_mm256_cmpeq_epi16(_mm256_max_epi16(v, from), v))
+        })
+    }
+
+    #[inline]
+    pub fn f32_at_least(row: &[f32], from: f32) -> (u64, u64) {
+        let inside = by_32_bytes::<f32, 8>(row, |p| unsafe {
+            let (v, from) = (_mm256_loadu_ps(p), _mm256_set1_ps(from));
+            u64::from(_mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(v, from)) as u32)
+        });
+        let none = by_32_bytes::<f32, 8>(row, |p| unsafe {
+            let v = _mm256_loadu_ps(p);
+            u64::from(_mm256_movemask_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(v, v)) as u32)
+        });
+        (inside, none)
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_feature = "avx2")))]
+mod wide {
+    use super::one_by_one;
+
+    pub use super::one_by_one as u8_at_least;
+    pub use super::one_by_one as u16_at_least;
+    pub use super::one_by_one as i16_at_least;
+
+    pub fn f32_at_least(row: &[f32], from: f32) -> (u64, u64) {
+        let none = row.iter().take(64).enumerate().fold(0, |bits, (n, v)| bits | u64::from(v.is_nan()) << n);
+        (one_by_one(row, from), none)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check<T: Compared>(row: &[T], value: f64) {
+        let (inside, none) = row_signs(row, T::cut(value));
+        for (n, v) in row.iter().enumerate() {
+            assert_eq!(inside >> n & 1 == 1, v.to_f64() >= value, "{n} of {}: {} {value}", row.len(), v.to_f64());
+            assert_eq!(none >> n & 1 == 1, v.to_f64().is_nan());
+        }
+        if row.len() < 64 {
+            assert_eq!((inside >> row.len(), none >> row.len()), (0, 0));
+        }
+        let spread: Vec<T> = row.iter().flat_map(|v| [*v; 3]).collect();
+        assert_eq!(strided_signs(&spread, 3, row.len(), T::cut(value)), (inside, none));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 200, rng_seed: prop::test_runner::RngSeed::Fixed(0x5169_6e73), ..ProptestConfig::default() })]
+        #[test]
+        fn bits_are_comparisons(row in prop::collection::vec(any::<i64>(), 0..65), value in -300.0f64..300.0, whole: bool) {
+            let value = if whole { value.round() } else { value };
+            let each = |n: &i64| n % 256;
+            check(&row.iter().map(|n| each(n) as u8).collect::<Vec<_>>(), value);
+            check(&row.iter().map(|n| each(n) as i8).collect::<Vec<_>>(), value);
+            check(&row.iter().map(|n| (each(n) * 200) as u16).collect::<Vec<_>>(), value * 200.0);
+            check(&row.iter().map(|n| (each(n) * 100) as i16).collect::<Vec<_>>(), value * 100.0);
+            check(&row.iter().map(|n| each(n) as i32).collect::<Vec<_>>(), value);
+            check(&row.iter().map(|n| each(n).unsigned_abs()).collect::<Vec<_>>(), value);
+            check(&row.iter().map(|n| if n % 11 == 0 { f32::NAN } else { each(n) as f32 }).collect::<Vec<_>>(), value);
+            check(&row.iter().map(|n| if n % 11 == 0 { f64::NAN } else { each(n) as f64 }).collect::<Vec<_>>(), value);
+        }
+    }
+
+    #[test]
+    fn cuts_at_the_ends_of_types() {
+        assert_eq!(u8::cut(0.0), Cut::All);
+        assert_eq!(u8::cut(254.5), Cut::From(255));
+        assert_eq!(u8::cut(255.5), Cut::Nothing);
+        assert_eq!(i8::cut(f64::NAN), Cut::Nothing);
+        assert_eq!(f32::cut(0.1), Cut::From(0.1f32));
+        assert!(matches!(f32::cut(f64::from(0.1f32) + 1e-12), Cut::From(v) if v == 0.1f32.next_up()));
+    }
+}

@@ -1,0 +1,483 @@
+//! Where vertices lie, which way they look, and what fields are there.
+//!
+//! # Theory
+//! A vertex divides its edge as the value divides those at its ends, counted from the end that is inside: whichever way two zones
+//! count the edge, equal numbers at its ends give the same vertex to the last bit. Normals are minus the gradient, so they point to lower
+//! values as the triangles do: the gradient of each end in space ([`field::derive::stencil`]), divided as the vertex divides the edge.
+
+use super::march::{Edge, Mesh, NODE};
+use super::needed::Needed;
+use field::derive::stencil::{choose, metrics};
+use field::volume::Placement;
+
+/// How near to an end of its edge a vertex of an isosurface lies at least, in lengths of the edge. So vertices of different edges
+/// are never the same, no triangle is without an area, and the surface is a manifold also where nodes have the very value: it may
+/// have a thin fold there, and is out by as much. In single precision two numbers below 8192 that are so far apart differ.
+pub const LEAST: f64 = 1.0 / 2048.0;
+
+/// A plane in space.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Plane {
+    /// A point on it.
+    pub origin: [f64; 3],
+    /// Its normal, of length 1.
+    pub normal: [f64; 3],
+    /// Part of the coordinates within which a node lies on it: their precision. Were such a node taken to be beside the plane, there
+    /// would be vertices beside each other that are the same when they are written.
+    pub tolerance: f64,
+}
+
+impl Plane {
+    /// Tolerance for coordinates in single and in double precision.
+    pub const TOLERANCES: [f64; 2] = [f32::EPSILON as f64, 4.0 * f64::EPSILON];
+
+    /// Distance of a point, positive on the side against which the normal points: the surface of distance 0, looking to lower
+    /// values as isosurfaces do, looks along the normal.
+    #[inline(always)]
+    pub fn depth(&self, x: [f64; 3]) -> f64 {
+        let d: [f64; 3] = core::array::from_fn(|a| (self.origin[a] - x[a]) * self.normal[a]);
+        let depth = d[0] + d[1] + d[2];
+        let terms: [f64; 3] = core::array::from_fn(|a| (self.origin[a].abs() + x[a].abs()) * self.normal[a].abs());
+        if depth.abs() <= self.tolerance * (terms[0] + terms[1] + terms[2]) {
+            0.0
+        } else {
+            depth
+        }
+    }
+}
+
+/// Where nodes are.
+#[derive(Copy, Clone, Debug)]
+pub enum Shape<'a> {
+    /// A regular grid.
+    Regular(&'a Placement),
+    /// Coordinates in the columns from this one on, as many as there are components (a third that is missing is 0).
+    Columns(usize, usize),
+}
+
+/// What is looked for.
+#[derive(Copy, Clone, Debug)]
+pub enum Level {
+    /// This value of the numbers in a column.
+    Value(usize, f64),
+    /// A plane.
+    Plane(Plane),
+}
+
+/// Which normals are made.
+#[derive(Copy, Clone, Debug)]
+pub enum Normals {
+    /// None.
+    None,
+    /// Minus the gradient of the values in a column; those of the planes are known.
+    Gradient {
+        /// Where nodes that may not be used have 0; `None`: all may.
+        iblank: Option<usize>,
+    },
+}
+
+/// What vertices of a block are made of.
+#[derive(Copy, Clone, Debug)]
+pub struct Ends<'a> {
+    /// First node of the block in its zone.
+    pub origin: [u32; 3],
+    /// Nodes of the zone.
+    pub dims: [u32; 3],
+    /// The nodes whose values are there.
+    pub needed: &'a Needed,
+    /// Columns of values of those nodes.
+    pub values: &'a [f64],
+    /// Where nodes are.
+    pub shape: Shape<'a>,
+    /// What is looked for.
+    pub level: Level,
+    /// First and last but one of the columns of each field.
+    pub fields: &'a [[usize; 2]],
+    /// Which normals are made.
+    pub normals: Normals,
+}
+
+/// Positions in the precision of the grid.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Points {
+    /// Single.
+    F32(Vec<[f32; 3]>),
+    /// Double.
+    F64(Vec<[f64; 3]>),
+}
+
+impl Points {
+    /// None yet, in the same precision.
+    pub fn empty(double: bool) -> Self {
+        if double {
+            Self::F64(Vec::new())
+        } else {
+            Self::F32(Vec::new())
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::F32(p) => p.len(),
+            Self::F64(p) => p.len(),
+        }
+    }
+
+    /// True when there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One of them.
+    #[inline(always)]
+    pub fn get(&self, n: usize) -> [f64; 3] {
+        match self {
+            Self::F32(p) => p[n].map(f64::from),
+            Self::F64(p) => p[n],
+        }
+    }
+
+    /// Bytes on the heap.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::F32(p) => p.capacity() * size_of::<[f32; 3]>(),
+            Self::F64(p) => p.capacity() * size_of::<[f64; 3]>(),
+        }
+    }
+
+    fn reserve(&mut self, more: usize) {
+        match self {
+            Self::F32(p) => p.reserve_exact(more),
+            Self::F64(p) => p.reserve_exact(more),
+        }
+    }
+
+    /// Keeps those that `kept` says, asked once for each in order.
+    pub fn retain(&mut self, mut kept: impl FnMut() -> bool) {
+        match self {
+            Self::F32(p) => p.retain(|_| kept()),
+            Self::F64(p) => p.retain(|_| kept()),
+        }
+    }
+}
+
+/// Vertices of a block.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Vertices {
+    /// Positions.
+    pub points: Points,
+    /// Normals of length 1, where they were asked for.
+    pub normals: Option<Vec<[f32; 3]>>,
+    /// Of each field the values of all vertices, components of a vertex together.
+    pub fields: Vec<Vec<f32>>,
+}
+
+impl Vertices {
+    /// None yet.
+    pub fn empty(double: bool, normals: bool, fields: usize) -> Self {
+        Self { points: Points::empty(double), normals: normals.then(Vec::new), fields: vec![Vec::new(); fields] }
+    }
+
+    /// Leaves out the vertices of which `kept` says so.
+    pub fn retain(&mut self, kept: &[bool]) {
+        let each = || {
+            let mut n = 0;
+            move || {
+                n += 1;
+                kept[n - 1]
+            }
+        };
+        let mut next = each();
+        self.points.retain(&mut next);
+        if let Some(normals) = &mut self.normals {
+            let mut next = each();
+            normals.retain(|_| next());
+        }
+        for field in self.fields.iter_mut().filter(|_| !kept.is_empty()) {
+            let components = field.len() / kept.len();
+            let mut n = 0;
+            field.retain(|_| {
+                n += 1;
+                kept[(n - 1) / components]
+            });
+        }
+    }
+
+    /// Bytes on the heap.
+    pub fn bytes(&self) -> usize {
+        let normals = self.normals.as_ref().map_or(0, |n| n.capacity() * size_of::<[f32; 3]>());
+        let fields = self.fields.iter().map(|f| f.capacity() * size_of::<f32>() + size_of::<Vec<f32>>());
+        self.points.bytes() + normals + fields.sum::<usize>()
+    }
+}
+
+/// A vertex between two nodes.
+struct Between {
+    /// Numbers of the node that is inside and of the other one.
+    places: [usize; 2],
+    /// How far it is from the first to the second.
+    t: f64,
+    /// Whether the lower node is the first.
+    low_first: bool,
+}
+
+impl Ends<'_> {
+    /// Appends the vertices at some edges.
+    pub fn add(&self, edges: &[Edge], to: &mut Vertices) {
+        to.points.reserve(edges.len());
+        if let Some(n) = &mut to.normals {
+            n.reserve_exact(edges.len());
+        }
+        match (self.shape, self.level) {
+            (Shape::Regular(p), Level::Value(column, value)) if is_straight(p) => {
+                // The one that volumes take: without a branch an axis.
+                let column = self.column(column);
+                let scale: [f64; 3] = core::array::from_fn(|a| p.axes[a][a]);
+                let base: [f64; 3] = core::array::from_fn(|a| p.origin[a] + f64::from(self.origin[a]) * scale[a]);
+                self.each(
+                    edges,
+                    to,
+                    |place, _| column[place] - value,
+                    true,
+                    |edge, v| {
+                        let along = if v.low_first { v.t } else { 1.0 - v.t };
+                        let n = edge.node();
+                        core::array::from_fn(|a| {
+                            let over = if a as u32 == edge.kind() { along } else { 0.0 };
+                            base[a] + (f64::from(n[a]) + over) * scale[a]
+                        })
+                    },
+                );
+            }
+            (shape, Level::Value(column, value)) => {
+                let column = self.column(column);
+                self.each(edges, to, |place, _| column[place] - value, true, |edge, v| self.position(shape, edge, v));
+            }
+            (shape, Level::Plane(plane)) => {
+                let depth = |place: usize, node: [u32; 3]| plane.depth(self.node(shape, place, node));
+                self.each(edges, to, depth, false, |edge, v| self.position(shape, edge, v));
+            }
+        }
+        self.add_normals(edges, to);
+    }
+
+    /// Whether triangles of a block, as they come from its indices, look to higher values in space: i, j and k are left-handed then.
+    pub fn turned(&self, mesh: &Mesh, points: &Points) -> bool {
+        let outward = |v: u32| -> [f64; 3] {
+            let edge = mesh.edges[v as usize];
+            let nodes = self.nodes(edge);
+            let places = self.needed.places(self.origin, edge);
+            let [a, b] = [0, 1].map(|n| self.node(self.shape, places[n], nodes[n]));
+            let sign = if self.above(places[0], nodes[0]) >= 0.0 { 1.0 } else { -1.0 };
+            core::array::from_fn(|c| sign * (b[c] - a[c]))
+        };
+        let sum: f64 = mesh
+            .triangles
+            .iter()
+            .map(|t| {
+                let [p, q, r] = t.map(|v| points.get(v as usize));
+                let (a, b): ([f64; 3], [f64; 3]) =
+                    (core::array::from_fn(|c| q[c] - p[c]), core::array::from_fn(|c| r[c] - p[c]));
+                let normal = [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
+                let out = match self.level {
+                    // All its vertices may lie on nodes.
+                    Level::Plane(plane) => plane.normal,
+                    Level::Value(..) => {
+                        let out = t.map(outward);
+                        core::array::from_fn(|c| out[0][c] + out[1][c] + out[2][c])
+                    }
+                };
+                let towards = (0..3).map(|c| normal[c] * out[c]).sum::<f64>();
+                if towards.is_finite() {
+                    towards
+                } else {
+                    0.0
+                }
+            })
+            .sum();
+        sum < 0.0
+    }
+
+    /// How far the value at a node is above the one that is looked for.
+    fn above(&self, place: usize, node: [u32; 3]) -> f64 {
+        match self.level {
+            Level::Value(column, value) => self.column(column)[place] - value,
+            Level::Plane(plane) => plane.depth(self.node(self.shape, place, node)),
+        }
+    }
+
+    fn column(&self, column: usize) -> &[f64] {
+        let n = self.needed.count();
+        &self.values[column * n..][..n]
+    }
+
+    /// Where a node is.
+    #[inline(always)]
+    fn node(&self, shape: Shape<'_>, place: usize, node: [u32; 3]) -> [f64; 3] {
+        match shape {
+            Shape::Regular(p) => p.position(node.map(f64::from)),
+            Shape::Columns(first, components) => {
+                let n = self.needed.count();
+                core::array::from_fn(|c| if c < components { self.values[(first + c) * n + place] } else { 0.0 })
+            }
+        }
+    }
+
+    fn position(&self, shape: Shape<'_>, edge: Edge, v: &Between) -> [f64; 3] {
+        let [low, high] = self.nodes(edge);
+        let ends = if v.low_first { [low, high] } else { [high, low] };
+        let a = self.node(shape, v.places[0], ends[0]);
+        if edge.kind() == NODE {
+            return a;
+        }
+        let b = self.node(shape, v.places[1], ends[1]);
+        core::array::from_fn(|c| a[c] + v.t * (b[c] - a[c]))
+    }
+
+    /// The nodes of an edge in the zone.
+    #[inline(always)]
+    fn nodes(&self, edge: Edge) -> [[u32; 3]; 2] {
+        let n = edge.node();
+        let low: [u32; 3] = core::array::from_fn(|a| n[a] + self.origin[a]);
+        let mut high = low;
+        if let Some(h) = high.get_mut(edge.kind() as usize) {
+            *h += 1;
+        }
+        [low, high]
+    }
+
+    /// Where a vertex lies between its nodes, if `above` says how far the value at a node is above the one that is looked for.
+    #[inline(always)]
+    fn between(&self, edge: Edge, above: &impl Fn(usize, [u32; 3]) -> f64, apart: bool) -> Between {
+        let places = self.needed.places(self.origin, edge);
+        let nodes = self.nodes(edge);
+        let (a, b) = (above(places[0], nodes[0]), above(places[1], nodes[1]));
+        let low_first = a >= 0.0;
+        let (inside, outside) = if low_first { (a, b) } else { (b, a) };
+        let t = inside / (inside - outside);
+        // Of infinite values there is no quotient: these give the smaller number then.
+        // Of what is no number `max` and `min` make a number.
+        #[allow(clippy::manual_clamp)]
+        let t = if apart { t.max(LEAST).min(1.0 - LEAST) } else { t.max(0.0).min(1.0) };
+        Between { places: if low_first { places } else { [places[1], places[0]] }, t, low_first }
+    }
+
+    #[inline(always)]
+    fn each(
+        &self,
+        edges: &[Edge],
+        to: &mut Vertices,
+        above: impl Fn(usize, [u32; 3]) -> f64,
+        apart: bool,
+        position: impl Fn(Edge, &Between) -> [f64; 3],
+    ) {
+        match &mut to.points {
+            Points::F32(points) => points.extend(edges.iter().map(|e| {
+                let v = self.between(*e, &above, apart);
+                position(*e, &v).map(|x| x as f32)
+            })),
+            Points::F64(points) => points.extend(edges.iter().map(|e| {
+                let v = self.between(*e, &above, apart);
+                position(*e, &v)
+            })),
+        }
+        let n = self.needed.count();
+        for (columns, out) in self.fields.iter().zip(&mut to.fields) {
+            out.reserve_exact(edges.len() * (columns[1] - columns[0]));
+            for e in edges {
+                let v = self.between(*e, &above, apart);
+                for c in columns[0]..columns[1] {
+                    let [a, b] = v.places.map(|p| self.values[c * n + p]);
+                    out.push(if e.kind() == NODE { a } else { a + v.t * (b - a) } as f32);
+                }
+            }
+        }
+    }
+
+    fn add_normals(&self, edges: &[Edge], to: &mut Vertices) {
+        let Some(out) = &mut to.normals else { return };
+        let (column, value) = match self.level {
+            Level::Plane(plane) => {
+                out.extend(edges.iter().map(|_| plane.normal.map(|c| c as f32)));
+                return;
+            }
+            Level::Value(column, value) => (column, value),
+        };
+        let values = self.column(column);
+        let above = |place: usize, _: [u32; 3]| values[place] - value;
+        for e in edges {
+            let v = self.between(*e, &above, true);
+            let [low, high] = self.nodes(*e);
+            let nodes = if v.low_first { [low, high] } else { [high, low] };
+            let [a, b] = nodes.map(|n| self.gradient(n, values));
+            let g = match (is_direction(a), is_direction(b)) {
+                (true, true) => core::array::from_fn(|c| a[c] + v.t * (b[c] - a[c])),
+                (true, false) => a,
+                _ => b,
+            };
+            out.push(self.toward_lower(g, nodes, v.places));
+        }
+    }
+
+    /// Minus a gradient as a direction; where there is none, that from the node inside to the one outside.
+    fn toward_lower(&self, g: [f64; 3], nodes: [[u32; 3]; 2], places: [usize; 2]) -> [f32; 3] {
+        let unit = |v: [f64; 3]| -> Option<[f32; 3]> {
+            // By the largest first: squares of small numbers are none.
+            let most = v.iter().fold(0.0, |m: f64, c| m.max(c.abs()));
+            if !is_direction(v) {
+                return None;
+            }
+            let v = v.map(|c| c / most);
+            let length = (v[0] * v[0] + v[1] * v[1] + v[2] * v[2]).sqrt();
+            Some(v.map(|c| (c / length) as f32))
+        };
+        let along = || {
+            let [a, b] = [0, 1].map(|n| self.node(self.shape, places[n], nodes[n]));
+            unit(core::array::from_fn(|c| b[c] - a[c]))
+        };
+        unit(g.map(|c| -c)).or_else(along).unwrap_or([0.0, 0.0, 1.0])
+    }
+
+    /// The gradient in space at a node; no numbers where there is none.
+    fn gradient(&self, node: [u32; 3], values: &[f64]) -> [f64; 3] {
+        let Normals::Gradient { iblank } = self.normals else { return [f64::NAN; 3] };
+        let n = self.needed.count();
+        let mut of_value = [0.0; 3];
+        let mut of_position = [[0.0; 3]; 3];
+        for a in 0..3 {
+            let beside = |to: u32| {
+                let mut at = node;
+                at[a] = to;
+                at
+            };
+            let usable = |to: u32| {
+                let place = self.needed.place(beside(to));
+                let here = iblank.is_none_or(|c| self.values[c * n + place] != 0.0);
+                here && !values[place].is_nan()
+                    && self.node(self.shape, place, beside(to)).iter().all(|x| x.is_finite())
+            };
+            let difference = choose(node[a], self.dims[a], usable);
+            let at = |d: isize| beside(node[a].wrapping_add_signed(d as i32));
+            of_value[a] = difference.of(|d| values[self.needed.place(at(d))]);
+            of_position[a] = match self.shape {
+                Shape::Regular(p) => p.axes[a],
+                Shape::Columns(..) => core::array::from_fn(|c| {
+                    difference.of(|d| self.node(self.shape, self.needed.place(at(d)), at(d))[c])
+                }),
+            };
+        }
+        let m = metrics(of_position, self.dims.map(|d| d == 1));
+        core::array::from_fn(|c| (0..3).map(|a| m[a][c] * of_value[a]).sum())
+    }
+}
+
+/// Whether numbers say a direction.
+fn is_direction(v: [f64; 3]) -> bool {
+    v.iter().all(|c| c.is_finite()) && v.iter().any(|c| *c != 0.0)
+}
+
+/// Whether i, j and k go along x, y and z.
+fn is_straight(p: &Placement) -> bool {
+    (0..3).all(|a| (0..3).all(|c| a == c || p.axes[a][c] == 0.0))
+}

@@ -1,0 +1,271 @@
+//! Many local files as one source: chunks, shards, slices. A file has a number, and its bytes begin at a place that follows from it, so
+//! that nothing is kept of a file before it is read, nor of those that are closed again.
+//!
+//! # Practice
+//! Byte `b` of file `n` lies at [`Folder::place`]`(n) + b`. What is not known beforehand, whether a file is there and how long it is,
+//! can be read like bytes: [`Folder::about`] says where its [`About`] lies.
+
+use super::file::{At, Files, Op};
+use super::threads;
+use super::{Buffer, Completion, Read, Source};
+use crate::error::PageErrorKind;
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering::AcqRel};
+use std::sync::Arc;
+
+/// Which files a [`Folder`] has.
+pub trait Names: Send + Sync {
+    /// What messages call all of them: the folder, or the first.
+    fn describe(&self) -> String;
+    /// How many files there may be.
+    fn count(&self) -> u64;
+    /// The path of the file of that number, which is below [`Self::count`].
+    fn path(&self, number: u64) -> PathBuf;
+}
+
+/// Bytes of an [`About`].
+pub const ABOUT_BYTES: usize = 16;
+/// From here on lie what is known of files.
+const ABOUTS: u64 = 1 << 63;
+/// Files that one helper looks at, one after the other: on a local disk a look takes less than handing it over does.
+const LOOKS: usize = 4;
+
+/// What is known of a file without opening it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum About {
+    /// It is there, with so many bytes.
+    There(u64),
+    /// There is no file of that name.
+    Missing,
+    /// The system's number for why it cannot be known.
+    Unknown(i32),
+}
+
+impl About {
+    /// From two native words, as they are read.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let (words, _) = bytes.get(..ABOUT_BYTES)?.as_chunks::<8>();
+        let size = u64::from_ne_bytes(*words.first()?);
+        Some(match u64::from_ne_bytes(*words.get(1)?) {
+            0 => Self::There(size),
+            1 => Self::Missing,
+            code => Self::Unknown((code - 2) as i32),
+        })
+    }
+
+    fn bytes(self) -> [u8; ABOUT_BYTES] {
+        let (size, state) = match self {
+            Self::There(size) => (size, 0),
+            Self::Missing => (0, 1),
+            Self::Unknown(code) => (0, code.max(0) as u64 + 2),
+        };
+        let mut out = [0; ABOUT_BYTES];
+        out[..8].copy_from_slice(&size.to_ne_bytes());
+        out[8..].copy_from_slice(&state.to_ne_bytes());
+        out
+    }
+
+    fn of(path: &std::path::Path) -> Self {
+        match std::fs::metadata(path) {
+            Ok(m) if m.is_file() => Self::There(m.len()),
+            Ok(_) => Self::Unknown(libc::EISDIR),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Self::Missing,
+            Err(e) => Self::Unknown(e.raw_os_error().unwrap_or(libc::EIO)),
+        }
+    }
+
+    /// Why a page that needs the file cannot be had, if that is so.
+    pub fn error(self) -> Option<PageErrorKind> {
+        match self {
+            Self::There(_) => None,
+            Self::Missing => Some(PageErrorKind::Missing),
+            Self::Unknown(code) => Some(PageErrorKind::from(&io::Error::from_raw_os_error(code))),
+        }
+    }
+}
+
+/// See the module.
+pub struct Folder {
+    files: Arc<Files>,
+    names: Arc<dyn Names>,
+    /// The number of its first file among all that are open.
+    serial: u64,
+    /// A file's place is its number shifted by this.
+    shift: u32,
+}
+
+impl Folder {
+    pub(super) fn new(files: Arc<Files>, serial: u64, names: Arc<dyn Names>) -> io::Result<Self> {
+        let count = names.count().max(1);
+        // Numbers go up to `count`, which is where there is no file any more.
+        let bits = u64::BITS - count.leading_zeros();
+        let shift = (ABOUTS.trailing_zeros()).saturating_sub(bits);
+        if shift < 32 {
+            return Err(io::Error::other(format!("{}: {count} files are too many", names.describe())));
+        }
+        Ok(Self { files, names, serial, shift })
+    }
+
+    /// Where in the source a file begins.
+    pub fn place(&self, number: u64) -> u64 {
+        number << self.shift
+    }
+
+    /// The most bytes that a file may have here.
+    pub fn longest(&self) -> u64 {
+        1 << self.shift
+    }
+
+    /// Where in the source that is which [`About::parse`] takes; those of files that follow each other lie one behind the other.
+    pub fn about(&self, number: u64) -> u64 {
+        ABOUTS + number * ABOUT_BYTES as u64
+    }
+
+    /// The files.
+    pub fn names(&self) -> &Arc<dyn Names> {
+        &self.names
+    }
+
+    /// Completes a read of what is known of files, looking at some of them on each of several threads.
+    fn look(&self, read: Read, done: &Arc<dyn Completion>, jobs: &mut Vec<Box<dyn FnOnce() + Send>>) {
+        let (size, at) = (ABOUT_BYTES as u64, read.offset - ABOUTS);
+        let (first, last) = (at / size, (at + read.len().max(1) as u64).div_ceil(size));
+        if last > self.names.count() {
+            let kind = PageErrorKind::Short {
+                offset: read.offset,
+                end: read.offset.saturating_add(read.len() as u64),
+                have: self.about(self.names.count()),
+            };
+            return done.complete(read.token, Err(kind));
+        }
+        let looks = ((last - first) as usize).div_ceil(LOOKS);
+        let shared = Arc::new(Look { read, left: AtomicUsize::new(looks) });
+        for n in 0..looks as u64 {
+            let (shared, names, done) = (shared.clone(), self.names.clone(), done.clone());
+            let part = first + n * LOOKS as u64..(first + (n + 1) * LOOKS as u64).min(last);
+            jobs.push(Box::new(move || {
+                let Look { read, left } = &*shared;
+                for number in part {
+                    let about = About::of(&names.path(number)).bytes();
+                    let skip = (number * size) as i64 - at as i64;
+                    // SAFETY: the buffers are this read's until it is completed, and each helper has bytes of its own of them.
+                    unsafe { put(&read.buffers, skip, &about) };
+                }
+                if left.fetch_sub(1, AcqRel) == 1 {
+                    done.complete(read.token, Ok(()));
+                }
+            }));
+        }
+    }
+}
+
+/// A read of what is known of files, by several threads.
+struct Look {
+    read: Read,
+    /// Parts of it that are not done.
+    left: AtomicUsize,
+}
+
+// SAFETY: each thread writes bytes of its own of the buffers, which are the read's until the last of them completes it.
+unsafe impl Sync for Look {}
+
+/// Puts `bytes` at place `at` of what buffers are together, as far as they reach.
+///
+/// # Safety
+/// The buffers are valid, and nobody else has those bytes.
+unsafe fn put(buffers: &[Buffer], at: i64, bytes: &[u8]) {
+    let mut begin = 0i64;
+    for b in buffers {
+        let end = begin + b.len as i64;
+        let (from, to) = (at.max(begin), (at + bytes.len() as i64).min(end));
+        if from < to {
+            let part = &bytes[(from - at) as usize..(to - at) as usize];
+            // SAFETY: `from` and `to` lie between the beginning and the end of the buffer.
+            unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), b.ptr.add((from - begin) as usize), part.len()) };
+        }
+        begin = end;
+    }
+}
+
+impl Source for Folder {
+    fn describe(&self) -> String {
+        self.names.describe()
+    }
+
+    fn explain(&self, offset: u64, kind: PageErrorKind) -> (String, PageErrorKind) {
+        if offset >= ABOUTS {
+            return (self.describe(), kind);
+        }
+        let number = offset >> self.shift;
+        if number >= self.names.count() {
+            return (self.describe(), kind);
+        }
+        let base = self.place(number);
+        let kind = match kind {
+            PageErrorKind::Short { offset, end, have } => {
+                let within = |at: u64| at.saturating_sub(base);
+                PageErrorKind::Short { offset: within(offset), end: within(end), have: within(have) }
+            }
+            other => other,
+        };
+        (self.names.path(number).display().to_string(), kind)
+    }
+
+    /// Where the last file ends.
+    fn size(&self) -> Result<u64, PageErrorKind> {
+        let Some(last) = self.names.count().checked_sub(1) else { return Ok(0) };
+        match About::of(&self.names.path(last)) {
+            About::There(size) => Ok(self.place(last) + size),
+            other => Err(other.error().unwrap_or(PageErrorKind::Missing)),
+        }
+    }
+
+    fn submit(&self, batch: Vec<Read>, done: &Arc<dyn Completion>) {
+        let mut jobs: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
+        let mut by_file: HashMap<u64, Vec<Read>> = HashMap::new();
+        for read in batch {
+            if read.offset >= ABOUTS {
+                self.look(read, done, &mut jobs);
+                continue;
+            }
+            let number = read.offset >> self.shift;
+            if number < self.names.count() {
+                by_file.entry(number).or_default().push(read);
+            } else {
+                let end = read.offset.saturating_add(read.len() as u64);
+                let have = self.size().unwrap_or(0).min(read.offset);
+                done.complete(read.token, Err(PageErrorKind::Short { offset: read.offset, end, have }));
+            }
+        }
+        let mut ops: Vec<Op> = Vec::new();
+        for (number, reads) in by_file {
+            let (serial, base) = (self.serial + number, self.place(number));
+            if let Some(file) = self.files.opened(serial, false) {
+                let path = self.names.path(number);
+                ops.extend(self.files.ops(At { file: &file, serial, path: &path, base }, reads, done));
+                continue;
+            }
+            let (files, names, done) = (self.files.clone(), self.names.clone(), done.clone());
+            jobs.push(Box::new(move || {
+                let path = names.path(number);
+                match files.get(serial, &path, false) {
+                    // Read here: this thread may wait, and who sleeps until something arrives need not be told of the read.
+                    Ok(file) => {
+                        let ops = files.ops(At { file: &file, serial, path: &path, base }, reads, &done);
+                        ops.into_iter().for_each(threads::read);
+                    }
+                    Err(e) => {
+                        let kind = PageErrorKind::from(&e);
+                        reads.iter().for_each(|r| done.complete(r.token, Err(kind.clone())));
+                    }
+                }
+            }));
+        }
+        if !ops.is_empty() {
+            self.files.start(ops);
+        }
+        self.files.helpers().run(jobs);
+    }
+}

@@ -1,0 +1,109 @@
+//! What is asked of a slice, and what is made of it.
+
+use crate::arguments::Object;
+use engine::output::{FieldType, Provenance};
+use engine::session::{Session, Watch};
+use engine::sliceimage::{of_grid, Look, PlaneSpec, Slice, SliceArrays};
+use field::error::FieldError;
+use numpy::PyArray1;
+use pyo3::prelude::*;
+use serde_json::{json, Value};
+use std::path::Path;
+
+/// A slice in memory: what is said of it as JSON, its numbers one after the other, and what each pixel is.
+type InMemory<'py> = (String, Bound<'py, PyAny>, Bound<'py, PyAny>);
+
+/// So many numbers.
+fn numbers<T, const N: usize>(
+    o: &mut Object,
+    key: &str,
+    form: &str,
+    number: impl Fn(&Value) -> Option<T>,
+) -> Result<Option<[T; N]>, FieldError> {
+    let Some(found) = o.numbers(key, form, number)? else { return Ok(None) };
+    let wrong = |_| FieldError::Usage(format!("slice options: '{key}' must be {form}"));
+    found.try_into().map(Some).map_err(wrong)
+}
+
+/// Where it lies: `normal`, `origin`, `up`, `extent`, `size`, `resolution`.
+fn plane(o: &mut Object) -> Result<PlaneSpec, FieldError> {
+    let normal = numbers(o, "normal", "three numbers", Value::as_f64)?;
+    Ok(PlaneSpec {
+        normal: normal.ok_or_else(|| FieldError::Usage("slice options: 'normal' is missing".into()))?,
+        origin: numbers(o, "origin", "three numbers", Value::as_f64)?,
+        up: numbers(o, "up", "three numbers", Value::as_f64)?,
+        extent: numbers(o, "extent", "four numbers", Value::as_f64)?,
+        size: numbers(o, "size", "two whole numbers", |v| v.as_u64().and_then(|n| n.try_into().ok()))?,
+        resolution: o.number("resolution")?,
+    })
+}
+
+/// `{"table": [[r, g, b], ...], "range": [low, high] | null}` or `{"grey16": true, "range"}`.
+fn look(o: &mut Object) -> Result<Option<Look>, FieldError> {
+    let Some(value) = o.take("look") else { return Ok(None) };
+    let mut o = Object::of(value, "look of a slice")?;
+    let range = numbers(&mut o, "range", "two numbers", Value::as_f64)?;
+    let byte = |v: &Value| v.as_u64().and_then(|n| u8::try_from(n).ok());
+    let colour = |v: &Value| {
+        let [r, g, b] = v.as_array()?.as_slice() else { return None };
+        Some([byte(r)?, byte(g)?, byte(b)?])
+    };
+    let table = o.numbers("table", "colours of three numbers from 0 to 255", colour)?;
+    let look = match (o.truth("grey16")?, table) {
+        (true, _) => Look::Grey16 { range },
+        (false, Some(table)) => Look::Map { table, range },
+        (false, None) => return Err(FieldError::Usage("look of a slice: 'table' is missing".into())),
+    };
+    o.done()?;
+    Ok(Some(look))
+}
+
+/// A slice of a session's dataset, and how it is to look.
+fn laid(session: &Session, options: &str, watch: &mut Watch<'_>) -> Result<(Slice, Option<Look>), FieldError> {
+    let mut o = Object::parse(options, "slice options")?;
+    let plane = plane(&mut o)?;
+    let look = look(&mut o)?;
+    let (fields, step) = (o.texts("fields")?, o.whole("step")?.unwrap_or(0) as usize);
+    o.done()?;
+    Ok((of_grid(session, &plane, &fields, step, watch)?, look))
+}
+
+/// Writes a slice to a file.
+pub fn write(session: &Session, options: &str, output: &str, watch: &mut Watch<'_>) -> Result<String, FieldError> {
+    let (slice, look) = laid(session, options, watch)?;
+    let provenance = Provenance {
+        program: concat!("farfield ", env!("CARGO_PKG_VERSION")).to_owned(),
+        source: session.spec.path.display().to_string(),
+        ..Provenance::default()
+    };
+    let workers = session.means.threads();
+    let mut told = slice.write(&session.pager, workers, Path::new(output), look, &provenance, watch)?;
+    session.add_wait(told["wait_s"].as_f64().unwrap_or(0.0));
+    if let Some(told) = told.as_object_mut() {
+        told.remove("wait_s");
+        told.insert("stats".into(), session.stats());
+    }
+    Ok(told.to_string())
+}
+
+/// Makes a slice in memory.
+pub fn make(session: &Session, options: &str, watch: &mut Watch<'_>) -> Result<(Value, SliceArrays, bool), FieldError> {
+    let (slice, _) = laid(session, options, watch)?;
+    let arrays = slice.arrays(&session.pager, session.means.threads(), watch)?;
+    session.add_wait(arrays.run.wait_s);
+    let mut told = slice.about();
+    let counts = &arrays.counts;
+    told.insert("pixels".into(), json!({"values": counts.values, "outside": counts.outside, "failed": counts.failed}));
+    told.insert("failure".into(), json!(counts.failure));
+    let wide = slice.fields.iter().any(|f| f.dtype == FieldType::F64);
+    Ok((Value::Object(told), arrays, wide))
+}
+
+/// Hands a slice over as arrays of NumPy.
+pub fn handed<'py>(py: Python<'py>, (told, arrays, wide): (Value, SliceArrays, bool)) -> InMemory<'py> {
+    let values = match wide {
+        true => PyArray1::from_vec(py, arrays.values).into_any(),
+        false => PyArray1::from_iter(py, arrays.values.into_iter().map(|v| v as f32)).into_any(),
+    };
+    (told.to_string(), values, PyArray1::from_vec(py, arrays.pixels).into_any())
+}

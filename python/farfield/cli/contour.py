@@ -1,0 +1,111 @@
+"""`farfield extract isosurface`, and planes as triangles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from farfield.cli.common import Common, command, flat, names, stats_lines
+from farfield.errors import UsageError
+from farfield.names import field_names
+
+PARTIAL = 3
+
+
+def register(group: typer.Typer) -> None:
+    """Adds the command to its group."""
+
+    @command(group, "isosurface", volume=True)
+    def isosurface(
+        common: Common,
+        source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset or volume")],
+        output: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="a .vtp, .ply, .glb or .npz file")],
+        value: Annotated[
+            list[float], typer.Option("--value", metavar="V", help="where the field has it; again for more")
+        ],
+        field: Annotated[
+            str | None,
+            typer.Option("--field", metavar="NAME", help="the field; of a volume the channel (default: its first)"),
+        ] = None,
+        scalars: Annotated[
+            str | None, typer.Option("--scalars", metavar="A,B,...", help="fields written on it")
+        ] = None,
+        normals: Annotated[bool, typer.Option("--normals/--no-normals", help="normals at the points")] = True,
+        near: Annotated[
+            str | None,
+            typer.Option("--near", metavar="X,Y,Z", help="only what hangs together with the surface next to it"),
+        ] = None,
+        level: Annotated[int, typer.Option("--level", min=0, help="of a volume's resolution, 0 the finest")] = 0,
+        step: Annotated[int, typer.Option("--step", min=0, help="time step, counted from 0")] = 0,
+    ) -> int:
+        """Write where a field has a value, as triangles.
+
+        Watertight within zones, with normals that point to lower values. Pages that cannot hold the value are not read where
+        their ranges are known. Exit code 3: some pages cannot be read, and the surface has holes there.
+        """
+        from farfield.contours import extract_isosurface
+
+        sampled = field_names(names(scalars))
+        settings = common.settings()
+        how: dict[str, Any] = {
+            "values": value,
+            "scalars": sampled,
+            "normals": normals,
+            "progress": common.progress(settings),
+        }
+        how["near"] = None if near is None else _three(near, "--near")
+        volume = common.open_volume(source, settings)
+        if volume is not None:
+            with volume:
+                chosen = volume.level(level) if level else volume
+                chosen = chosen.isel(time=step) if step else chosen
+                result = extract_isosurface(chosen, output, field=field or volume.channels[0].name, **how)
+        else:
+            if field is None:
+                raise UsageError("missing option '--field': the field; 'farfield info' lists them")
+            with common.open(source, settings, writes=output) as dataset:
+                common.tell_assumed(dataset.info()["order_assumed"])
+                result = extract_isosurface(dataset.isel(time=step) if step else dataset, output, field=field, **how)
+        return show(common, result, "surface")
+
+
+def plane(common: Common, source: str, output: str, step: int, options: Mapping[str, Any]) -> int:
+    """A plane as triangles."""
+    from farfield.contours import AXES, extract_plane
+
+    settings = common.settings()
+    normal, origin = options["normal"], options["origin"]
+    how: dict[str, Any] = {
+        "normal": normal if normal in AXES else _three(normal, "--normal"),
+        "origin": None if origin is None else _three(origin, "--origin"),
+        "scalars": field_names(names(options["field"])),
+        "progress": common.progress(settings),
+    }
+    volume = common.open_volume(source, settings)
+    if volume is not None:
+        with volume:
+            result = extract_plane(volume.isel(time=step) if step else volume, output, **how)
+    else:
+        with common.open(source, settings, writes=output) as dataset:
+            common.tell_assumed(dataset.info()["order_assumed"])
+            result = extract_plane(dataset.isel(time=step) if step else dataset, output, **how)
+    return show(common, result, "plane")
+
+
+def show(common: Common, result: Mapping[str, Any], what: str) -> int:
+    """Says what was written; the exit code."""
+    lines = [f"{what:<8} {result['triangles']:,} triangles with {result['points']:,} points"]
+    if result["partial"]:
+        lines.append(f"partial  {result['failed_pages']:,} pages cannot be read: nothing is drawn from them")
+    common.show(flat(result), [*lines, *stats_lines(result["stats"]), f"wrote    {result['output']}"])
+    return PARTIAL if result["partial"] else 0
+
+
+def _three(text: str, flag: str) -> list[float]:
+    try:
+        x, y, z = (float(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"{flag}: '{text}' is not three numbers X,Y,Z") from None
+    return [x, y, z]

@@ -1,0 +1,60 @@
+"""`farfield scene`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from farfield.cli.common import Common, command
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+
+    @command(app, "scene", volume=True)
+    def scene(
+        common: Common,
+        source: Annotated[str | None, typer.Argument(metavar="SRC", help="the dataset")] = None,
+        output: Annotated[
+            str | None, typer.Option("--output", "-o", metavar="FILE.json", help="the scene; default: to stdout")
+        ] = None,
+        size: Annotated[
+            str | None, typer.Option("--size", metavar="WxH", help="pixels, 1600x900 if nothing is said")
+        ] = None,
+        schema: Annotated[bool, typer.Option("--schema", help="print the JSON Schema of scenes instead")] = False,
+    ) -> None:
+        """Write a first scene of a dataset, to edit and draw again.
+
+        It is what 'farfield render SRC' draws. Each key is explained in the JSON Schema (--schema), which editors know how to use.
+        """
+        import json
+
+        from farfield import outputs
+        from farfield.errors import UsageError
+        from farfield.runs import is_scene_file
+        from farfield.scene.files import json_schema, save_scene
+        from farfield.scene.shorthand import Shorthand
+        from farfield.volume.options import Options
+
+        if schema:
+            print(json.dumps(json_schema(), indent=2))
+            return
+        if source is None:
+            raise UsageError("missing argument 'SRC': the dataset; see 'farfield scene --help'")
+        if output is not None and not is_scene_file(output):
+            raise UsageError(f"{output}: scenes are written as .json; end the name in this")
+        outputs.check([output, common.events], [])
+        settings = common.settings(size=size)
+        chosen = settings["size"] if settings.origin("size") != "default" else None
+        run = common.run(settings)
+        how: dict[str, Any] = {"plot3d": common.plot3d, "zone_order": common.zone_order, "progress": run["progress"]}
+        found, _ = Shorthand(size=chosen).scene(source, settings, volume=Options.of(common.volume), **how)
+        if output is None:
+            print(found.model_dump_json(indent=2))
+            return
+        save_scene(found, output)
+        kinds = ", ".join(o.kind for o in found.objects) or "nothing"
+        common.show(
+            {"output": output, "objects": [o.kind for o in found.objects]}, [f"scene    {kinds}", f"wrote    {output}"]
+        )

@@ -1,0 +1,166 @@
+"""Volumes in scenes: the picture of a volume when nothing is said about it, and what a scene leaves open of its looks."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farfield.scene.colors import find_color
+from farfield.scene.models import Camera, ColorMap, Outline, Scene, Slice, Volume
+
+if TYPE_CHECKING:
+    from farfield.scene.models import Drawn
+    from farfield.volumedata import VolumeDataset
+
+Values = NDArray[np.float64]
+
+SAMPLES = 1 << 21
+"""Values that are looked at for ranges and opacities."""
+CMAP = "inferno"
+"""Dark where there is little, bright where there is much, so that what is dense stands out of what is around it."""
+VIEW = (-0.55, -0.75, 0.38)
+"""From the target to the eye, of a volume whose axes say nothing of what is up."""
+_ANTERIOR = {"A": 1.0, "P": -1.0}
+
+
+def fields_of(volume: VolumeDataset) -> dict[str, dict[str, Any]]:
+    """The channels as `info` lists fields."""
+    return {c.name: {"name": c.name, "components": 1, "units": c.units, "long_name": c.name} for c in volume.channels}
+
+
+def first_scene(volume: VolumeDataset, source: str, step: int = 0) -> Scene:
+    """The default scene of a volume: its rays and its edges; of one that is a voxel thick, its plane."""
+    thin = [axis for axis, n in zip("xyz", reversed(volume.shape[-3:]), strict=True) if n == 1]
+    if len(thin) > 1:
+        return Scene(source=source, step=step, objects=[Outline()])
+    name = volume.channels[0].name
+    if thin:
+        camera = Camera(direction=_across(volume, "xyz".index(thin[0])), projection="orthographic")
+        return settled(Scene(source=source, step=step, objects=[Volume(field=name)], camera=camera), volume)
+    drawn: list[Drawn] = [Outline(), Volume(field=name)]
+    direction, up = _standing(volume)
+    return settled(Scene(source=source, step=step, objects=drawn, camera=Camera(direction=direction, up=up)), volume)
+
+
+def _standing(volume: VolumeDataset) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+    """From where a volume is seen, and what is up: of anatomy from the front and the side, head up."""
+    letters = volume.anatomy or ""
+    if len(letters) == 3 and letters[2] in "SI" and letters[1] in "AP":
+        front, high = _ANTERIOR[letters[1]], 1.0 if letters[2] == "S" else -1.0
+        return (0.55, front * 0.8, high * 0.22), (0.0, 0.0, high)
+    return VIEW, (0.0, 0.0, 1.0)
+
+
+def _across(volume: VolumeDataset, axis: int) -> tuple[float, float, float]:
+    x, y, z = volume.direction[axis]
+    return (x, y, z)
+
+
+def settled(scene: Scene, volume: VolumeDataset) -> Scene:
+    """The scene with ranges and opacities where it does not say them, from some of the volume's values."""
+    maps = dict(scene.maps)
+    objects = list(scene.objects)
+    seen: dict[str, Values] = {}
+
+    def values(name: str) -> Values:
+        if name not in seen:
+            seen[name] = sample(volume, name, scene.step)
+        return seen[name]
+
+    names = {c.name for c in volume.channels}
+    for n, drawn in enumerate(objects):
+        if isinstance(drawn, Slice) and drawn.color is None:
+            drawn = drawn.model_copy(update={"color": volume.channels[0].name})
+            objects[n] = drawn
+        color = getattr(drawn, "color", None)
+        if isinstance(drawn, Volume):
+            color = color or drawn.field or volume.channels[0].name
+        if color is None or (color not in maps and color not in names and find_color(color) is not None):
+            if isinstance(drawn, Volume) and drawn.opacity is None:
+                name = drawn.field or volume.channels[0].name
+                objects[n] = drawn.model_copy(update={"opacity": opacities(values(name))})
+            continue
+        known = maps.get(color, ColorMap(field=color, cmap=None if isinstance(drawn, Slice) else CMAP))
+        name = known.field if known.field in names else volume.channels[0].name
+        if known.range is None:
+            known = known.model_copy(
+                update={"range": extent(volume, name, values(name), wide=isinstance(drawn, Slice))}
+            )
+        maps[color] = known
+        if isinstance(drawn, Volume) and drawn.opacity is None:
+            objects[n] = drawn.model_copy(update={"opacity": opacities(values(name))})
+    return scene.model_copy(update={"objects": objects, "maps": maps})
+
+
+def sample(volume: VolumeDataset, name: str, step: int) -> Values:
+    """Some values of a channel, from the coarsest level that has enough, or from pages spread over the finest one."""
+    number = next(n for n, c in enumerate(volume.channels) if c.name == name)
+    channel = volume.channels[number]
+    levels = volume.info()["levels"]
+    enough = [n for n, level in enumerate(levels) if math.prod(level["dims"]) >= SAMPLES // 32]
+    chosen = levels[enough[-1] if enough else 0]
+    at = enough[-1] if enough else 0
+    dims, page = chosen["dims"], chosen["page"]
+    counts = [-(-d // p) for d, p in zip(dims, page, strict=True)]
+    total = math.prod(counts)
+    wanted = max(1, min(total, SAMPLES // max(1, math.prod(page))))
+    parts = []
+    for k in range(wanted):
+        place = (k * total) // wanted + (total // wanted) // 2
+        i, j, kk = place % counts[0], place // counts[0] % counts[1], place // counts[0] // counts[1]
+        lo = [a * p for a, p in zip((i, j, kk), page, strict=True)]
+        hi = [min(a + p, d) for a, p, d in zip(lo, page, dims, strict=True)]
+        box = volume._native.read_box(at, number, tuple(lo), tuple(hi), step)
+        parts.append(channel.values(box).ravel().astype(np.float64))
+    found = np.concatenate(parts) if parts else np.zeros(0)
+    return found[np.isfinite(found)]
+
+
+def extent(volume: VolumeDataset, name: str, values: Values, *, wide: bool = False) -> tuple[float, float]:
+    """The range that colours go over: what the format says, else that of nearly all values that are not background."""
+    channel = next(c for c in volume.channels if c.name == name)
+    if channel.limits is not None and channel.limits[0] < channel.limits[1]:
+        return channel.limits
+    if not values.size:
+        return (0.0, 1.0)
+    low, high = np.percentile(values, (0.5, 99.9) if wide else (2.0, 99.95))
+    if not wide:
+        low = min(threshold(values), high)
+    low, high = (float(values.min()), float(values.max())) if not low < high else (float(low), float(high))
+    return (low, high) if low < high else (low, low + 1.0)
+
+
+def threshold(values: Values) -> float:
+    """What parts a histogram in two so that both parts are as even as can be (Otsu 1979)."""
+    low, high = np.percentile(values, (0.1, 99.9))
+    if not low < high:
+        return float(low)
+    counts, edges = np.histogram(values, bins=256, range=(low, high))
+    middle = (edges[:-1] + edges[1:]) / 2
+    below = np.cumsum(counts)
+    above = below[-1] - below
+    sums = np.cumsum(counts * middle)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        between = below * above * (sums / below - (sums[-1] - sums) / above) ** 2
+    return float(edges[1:][np.nanargmax(np.where(np.isfinite(between), between, -1))])
+
+
+def opacities(values: Values) -> list[tuple[float, float]]:
+    """Nodes of an opacity that hides the background and lets one look some way into the rest."""
+    if not values.size:
+        return [(0.0, 0.0), (1.0, 0.5)]
+    low, high = (float(v) for v in np.percentile(values, (0.1, 99.95)))
+    if not low < high:
+        return [(low, 0.3)]
+    split = threshold(values)
+    width = 0.08 * (high - low)
+    rest = max(high - split, width)
+    return [
+        (split - width, 0.0),
+        (split + width, 0.12),
+        (split + 0.45 * rest + width, 0.45),
+        (split + rest + 2 * width, 0.9),
+    ]

@@ -1,0 +1,368 @@
+"""DICOM series: a folder of slices, or a file of many frames. pydicom reads the headers; pixels are paged where they lie.
+
+Positions are the patient's (PS3.3 C.7.6.2): +x left, +y back, +z up, in millimetres. Slices stand in the order of their
+positions along the normal of the first one's plane.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from farfield.errors import DataError, FarfieldError, UnknownName
+from farfield.volume.conversion import converted
+from farfield.volume.description import (
+    Array,
+    Channel,
+    Geometry,
+    Level,
+    Volume,
+    colour_channels,
+    contiguous,
+    from_affine,
+    in_table,
+    planes,
+    table_of,
+)
+from farfield.volume.dicom_files import Slice, frames_of, slices_in
+from farfield.volume.listening import heard
+from farfield.volume.optional import need
+from farfield.volume.options import Means, Options
+
+_EVEN = 0.01
+"""Parts of the spacing by which the distance of two slices may differ from it: positions are rounded when they are written."""
+
+
+def read(path: str, options: Options, means: Means) -> Volume:
+    """The volume of a series in a folder, or of a file; `options.variable` names a series by its number or UID.
+
+    Raises:
+        DataError: if slices do not go together, or a header is damaged.
+        UnknownName: if there is no such series.
+        UsageError: if pydicom is not installed.
+    """
+    need("pydicom", f"{path}: DICOM files")
+    guessed: list[str] = []
+    found = slices_in(path)
+    chosen = _series(path, found, options, guessed)
+    if len(chosen) == 1 and chosen[0].frames > 1:
+        return _of_frames(path, chosen[0], means, guessed)
+    many = next((s for s in chosen if s.frames > 1), None)
+    if many is not None:
+        raise DataError(
+            f"{many.file}: this file of the series holds {many.frames} frames, and others one; open it by itself"
+        )
+    _alike(path, chosen)
+    steps = _steps(path, chosen, guessed)
+    geometry = _geometry(path, steps[0], options, guessed)
+    return _volume(path, chosen[0], steps, geometry, means, guessed)
+
+
+def _series(path: str, found: list[Slice], options: Options, guessed: list[str]) -> list[Slice]:
+    by_uid: dict[str, list[Slice]] = {}
+    for s in found:
+        by_uid.setdefault(s.series, []).append(s)
+    ordered = sorted(by_uid.values(), key=lambda s: (s[0].number if s[0].number is not None else 1 << 30, s[0].series))
+    names = [
+        f"{s[0].number if s[0].number is not None else s[0].series} ({s[0].label}, {len(s)} files)" for s in ordered
+    ]
+    if options.variable is not None:
+        wanted = options.variable
+        chosen = [s for s in ordered if wanted in (str(s[0].number), s[0].series)]
+        if not chosen:
+            raise UnknownName(f"{path}: no series '{wanted}'; there are: {', '.join(names)}")
+        return chosen[0]
+    best = max(ordered, key=lambda s: sum(x.frames for x in s))
+    if len(ordered) > 1:
+        guessed.append(f"of its series {', '.join(names[:6])} the largest is shown; {path}::NUMBER shows another")
+    return best
+
+
+def _alike(path: str, chosen: Sequence[Slice]) -> None:
+    first = chosen[0]
+    for s in chosen[1:]:
+        for what, mine, other in (
+            ("size", s.size, first.size),
+            ("pixels", s.pixel, first.pixel),
+            ("transfer syntax", s.syntax_name, first.syntax_name),
+        ):
+            if mine != other:
+                raise DataError(
+                    f"{s.file}: the {what} of this slice is {_text(mine)}, and that of "
+                    f"{os.path.basename(first.file)} is {_text(other)}: they are not of one volume; take it out of {path}"
+                )
+        if (s.orientation is None) != (first.orientation is None):
+            raise DataError(f"{s.file}: this slice does not say where it lies as the others do; take it out of {path}")
+        turn = [abs(a - b) for a, b in zip(s.orientation or (), first.orientation or (), strict=True)]
+        if max(turn, default=0.0) > 1e-3:
+            raise DataError(
+                f"{s.file}: this slice is turned against {os.path.basename(first.file)}; take it out of {path}"
+            )
+
+
+def _text(value: object) -> str:
+    return " x ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _along(s: Slice, normal: np.ndarray[Any, np.dtype[np.float64]]) -> float:
+    return float(np.dot(np.array(s.position), normal)) if s.position is not None else 0.0
+
+
+def _steps(path: str, chosen: Sequence[Slice], guessed: list[str]) -> list[list[Slice]]:
+    """Slices in order along the normal, for each time step."""
+    first = chosen[0]
+    if first.orientation is None or any(s.position is None for s in chosen):
+        if len(chosen) > 1:
+            guessed.append("its slices do not say where they lie: they stand in the order of their instance numbers")
+        return [sorted(chosen, key=lambda s: (s.instance, s.file))]
+    normal = np.cross(first.orientation[:3], first.orientation[3:])
+    places: dict[float, list[Slice]] = {}
+    for s in sorted(chosen, key=lambda s: (_along(s, normal), s.time, s.instance, s.file)):
+        places.setdefault(round(_along(s, normal), 3), []).append(s)
+    counts = {len(group) for group in places.values()}
+    if len(counts) > 1:
+        least, most = min(counts), max(counts)
+        odd = next(g for g in places.values() if len(g) == (most if most == 2 and least == 1 else least))
+        raise DataError(
+            f"{odd[0].file}: at the position of this slice there are {len(odd)} slices, and at others "
+            f"{most if len(odd) == least else least}; take what is there twice out of {path}, or copy what is missing"
+        )
+    (steps,) = counts
+    if steps > 1:
+        guessed.append(
+            f"each position has {steps} slices: they are taken as time steps, in the order of their times and numbers"
+        )
+    return [[group[n] for group in places.values()] for n in range(steps)]
+
+
+def _geometry(path: str, slices: Sequence[Slice], options: Options, guessed: list[str]) -> Geometry:
+    first, last = slices[0], slices[-1]
+    if first.spacing is None:
+        guessed.append("it does not say how large a pixel is: 1 mm")
+    down, across = first.spacing or (1.0, 1.0)
+    if not all(math.isfinite(v) and v > 0 for v in (down, across)):
+        raise DataError(
+            f"{first.file}: its PixelSpacing is {down:g}, {across:g}, and should be positive; correct it, or give --spacing"
+        )
+    if first.orientation is None or first.position is None:
+        step = first.thickness or 1.0
+        guessed.append("it does not say where it lies: from (0, 0, 0) along x, y and z")
+        return from_affine(first.file, np.diag([across, down, step]).tolist(), (0.0, 0.0, 0.0))
+    i, j = np.array(first.orientation[:3]), np.array(first.orientation[3:])
+    normal = np.cross(i, j)
+    if len(slices) == 1:
+        k = normal * (first.thickness or 1.0)
+    else:
+        k = (np.array(last.position) - np.array(first.position)) / (len(slices) - 1)
+        if options.spacing is None:
+            _check_even(path, slices, normal)
+        else:
+            guessed.append("distances between its slices were not compared, since a spacing was given")
+    return from_affine(first.file, [(i * across).tolist(), (j * down).tolist(), k.tolist()], first.position)
+
+
+def _check_even(path: str, slices: Sequence[Slice], normal: Any) -> None:
+    gaps = [_along(b, normal) - _along(a, normal) for a, b in itertools.pairwise(slices)]
+    usual = sorted(gaps)[len(gaps) // 2]
+    for (before, after), gap in zip(itertools.pairwise(slices), gaps, strict=True):
+        if abs(gap - usual) > max(_EVEN * abs(usual), 2e-3):
+            raise DataError(
+                f"{after.file}: this slice lies {gap:.4g} mm from {os.path.basename(before.file)}, and others "
+                f"{usual:.4g} mm apart: slices are missing or were made unevenly; copy all of them into {path}, or "
+                "give --spacing X,Y,Z to show them evenly all the same"
+            )
+
+
+def _volume(
+    path: str, first: Slice, steps: list[list[Slice]], geometry: Geometry, means: Means, guessed: list[str]
+) -> Volume:
+    listed = [s for step in steps for s in step]
+    array = _array(first, len(steps), len(steps[0]))
+    tables: list[bytes] = []
+    reads = [path]
+    scales = {s.scale for s in listed}
+    if len(scales) > 1:
+        why = "has a rescale slope of its own in each slice"
+        _convert(path, listed, array, means, why, reads, scaled=True)
+        guessed.append("its slices have different rescale slopes: values were computed slice by slice")
+    elif listed[0].plain_offset is None:
+        _convert(path, listed, array, means, f"is compressed ({first.syntax_name})", reads)
+    elif _spills(first, listed[len(listed) // 2], array):
+        _convert(path, listed, array, means, "has numbers with other bits beside them", reads)
+    else:
+        _in_place(listed, array, len(steps), tables)
+    kind, channels = _channels(first, array, scaled=len(scales) > 1, guessed=guessed)
+    times = [s[0].time for s in steps] if len(steps) > 1 and all(math.isfinite(s[0].time) for s in steps) else []
+    if len(set(times)) != len(times):
+        times = []
+    return Volume(
+        path=path,
+        format="DICOM",
+        levels=[Level([array], geometry.origin, geometry.spacing)],
+        channels=channels,
+        kind=kind,
+        guessed=guessed,
+        length_unit="mm",
+        anatomy="LPS" if first.orientation is not None else None,
+        direction=geometry.direction,
+        times=times,
+        time_units="s" if times else "1",
+        tables=tables,
+        reads=reads,
+    )
+
+
+def _array(first: Slice, steps: int, slices: int) -> Array:
+    rows, columns = first.size
+    inner: tuple[int, ...] = (rows, columns)
+    axes = "zyx"
+    if first.samples > 1:
+        inner = (first.samples, rows, columns) if first.planar else (rows, columns, first.samples)
+        axes = "zcyx" if first.planar else "zyxc"
+    shape: tuple[int, ...] = (slices, *inner)
+    if steps > 1:
+        shape, axes = (steps, *shape), "t" + axes
+    array = Array(first.label or "slices", first.dtype, shape, axes, {}, list(range(first.samples)))
+    array.big_endian = first.big_endian and array.item > 1
+    return array
+
+
+def _in_place(listed: Sequence[Slice], array: Array, steps: int, tables: list[bytes]) -> None:
+    files = [s.file for s in listed]
+    offsets = [s.plain_offset or 0 for s in listed]
+    if steps == 1:
+        array.place = planes(files, offsets)
+        return
+    each = array.bytes // len(listed)
+    rows = np.zeros((len(listed), 3), dtype=np.uint64)
+    rows[:, 0], rows[:, 1], rows[:, 2] = np.arange(len(listed)), offsets, each
+    array.chunk = (1, 1, *array.shape[2:])
+    array.place = in_table(files)
+    tables.append(table_of(rows))
+
+
+def _spills(first: Slice, middle: Slice, array: Array) -> bool:
+    """Whether bits that are no part of the numbers hold something: overlays of old, or signs that were not carried on."""
+    if first.stored_bits >= array.item * 8 or array.dtype.startswith("float") or middle.plain_offset is None:
+        return False
+    count = math.prod(first.size) * first.samples
+    dtype = np.dtype(array.dtype).newbyteorder(">" if array.big_endian else "<")
+    values = np.fromfile(middle.file, dtype, count, offset=middle.plain_offset)
+    low, high = (
+        (-(1 << (first.stored_bits - 1)), 1 << (first.stored_bits - 1))
+        if array.dtype.startswith("int")
+        else (0, 1 << first.stored_bits)
+    )
+    return bool(len(values)) and (int(values.min()) < low or int(values.max()) >= high)
+
+
+def _convert(
+    path: str, listed: Sequence[Slice], array: Array, means: Means, why: str, reads: list[str], *, scaled: bool = False
+) -> None:
+    """Decodes slices one after the other into the cache."""
+    if scaled:
+        array.dtype = "float32"
+    array.big_endian = False
+    if array.axes.endswith("cyx"):  # pydicom gives colours with the component last
+        c, y, x = array.shape[-3:]
+        array.axes, array.shape = array.axes.replace("cyx", "yxc"), (*array.shape[:-3], y, x, c)
+    made = converted(
+        path,
+        means,
+        count=array.bytes,
+        why=why,
+        how=f"slices of {listed[0].series} as {array.dtype}",
+        pieces=lambda: _pixels(listed, array, scaled),
+        files=[s.file for s in listed],
+    )
+    array.place = contiguous(made.path, 0)
+    reads.append(made.path)
+
+
+def _pixels(listed: Sequence[Slice], array: Array, scaled: bool) -> Iterator[bytes]:
+    pydicom = need("pydicom", "DICOM files")
+    pixels = need("pydicom.pixels", "DICOM files")
+
+    for s in listed:
+        try:
+            for frame in _frames(pixels, s.file):
+                values = np.asarray(frame)
+                if scaled:
+                    slope, intercept = s.scale or (1.0, 0.0)
+                    values = values * np.float32(slope) + np.float32(intercept)
+                yield np.ascontiguousarray(values, dtype=np.dtype(array.dtype).newbyteorder("<")).tobytes()
+        except FarfieldError:
+            raise
+        except MemoryError:
+            raise
+        except Exception as error:  # decoders raise whatever they like
+            raise DataError(
+                f"{s.file}: its pixels are written as {s.syntax_name}, which pydicom {pydicom.__version__} does not decode here "
+                f"({' '.join(str(error).split())[:160]}); write it without compression first (dcmdjpeg, or gdcmconv --raw)"
+            ) from error
+
+
+def _frames(pixels: Any, file: str) -> Iterator[Any]:
+    """Frames of a file, without what pydicom prints of decoders that it tries."""
+    with heard("pydicom"):
+        yield from pixels.iter_pixels(file)
+
+
+def _channels(first: Slice, array: Array, *, scaled: bool, guessed: list[str]) -> tuple[str, list[Channel]]:
+    if first.samples in (3, 4):
+        return colour_channels(first.samples)
+    if first.photometric == "MONOCHROME1":
+        guessed.append("its low values are meant to be shown white (MONOCHROME1): they are shown as they are")
+    if first.photometric.startswith("PALETTE"):
+        guessed.append("its values are numbers of colours in a palette, which is not read")
+    scale = None if scaled else first.scale
+    return "scalar", [Channel(array.name, first.units, limits=first.window, scale=scale)]
+
+
+def _of_frames(path: str, only: Slice, means: Means, guessed: list[str]) -> Volume:
+    """A file of many frames."""
+    found = frames_of(only)
+    if found.steps > 1:
+        guessed.append(f"each position has {found.steps} frames: they are taken as time steps")
+    if found.order is not None and only.plain_offset is not None:
+        each = math.prod(only.size) * only.samples * np.dtype(only.dtype).itemsize
+        array = _array(only, found.steps, only.frames // found.steps)
+        offsets = [only.plain_offset + each * n for n in found.order]
+        rows = np.zeros((len(offsets), 3), dtype=np.uint64)
+        rows[:, 1], rows[:, 2] = offsets, each
+        array.chunk = (*([1] * (1 + (found.steps > 1))), *array.shape[1 + (found.steps > 1) :])
+        array.place = in_table([only.file])
+        tables, reads = [table_of(rows)], [path]
+    else:
+        array = _array(only, 1, only.frames)
+        tables, reads = [], [path]
+        if only.plain_offset is None:
+            if found.order is not None:
+                raise DataError(
+                    f"{path}: its compressed frames are not in the order of their positions; write it without "
+                    "compression first (dcmdjpeg)"
+                )
+            _convert(path, [only], array, means, f"is compressed ({only.syntax_name})", reads)
+        else:
+            array.place = contiguous(only.file, only.plain_offset)
+    guessed += found.guessed
+    geometry = found.geometry
+    kind, channels = _channels(only, array, scaled=False, guessed=guessed)
+    return Volume(
+        path=path,
+        format="DICOM, many frames",
+        levels=[Level([array], geometry.origin, geometry.spacing)],
+        channels=channels,
+        kind=kind,
+        guessed=guessed,
+        length_unit="mm",
+        anatomy="LPS" if found.placed else None,
+        direction=geometry.direction,
+        tables=tables,
+        reads=reads,
+    )

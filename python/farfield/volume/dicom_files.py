@@ -1,0 +1,394 @@
+"""Headers of DICOM files: what a slice is, where it lies, and where its pixels begin."""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from farfield.errors import DataError, FarfieldError
+from farfield.volume.description import Geometry, from_affine
+from farfield.volume.files import head, unreadable
+from farfield.volume.listening import heard
+from farfield.volume.optional import need
+
+_MOST_FILES = 1 << 17
+_TAGS = [
+    "SeriesInstanceUID", "SeriesNumber", "SeriesDescription", "Modality", "InstanceNumber", "ImagePositionPatient",
+    "ImageOrientationPatient", "PixelSpacing", "ImagerPixelSpacing", "SliceThickness", "SpacingBetweenSlices", "Rows", "Columns",
+    "SamplesPerPixel", "BitsAllocated", "BitsStored", "PixelRepresentation", "PlanarConfiguration", "PhotometricInterpretation",
+    "RescaleSlope", "RescaleIntercept", "RescaleType", "WindowCenter", "WindowWidth", "NumberOfFrames", "TriggerTime",
+    "TemporalPositionIdentifier", "ContentTime", "AcquisitionTime", "Units", "GridFrameOffsetVector",
+    "SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence",
+]  # fmt: skip
+_LONGEST_ELEMENT = 64 << 20
+"""Bytes of an element of a header, at most."""
+_PLAIN = ("1.2.840.10008.1.2", "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.2")
+_BIG = "1.2.840.10008.1.2.2"
+_IMPLICIT = "1.2.840.10008.1.2"
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One file of a series."""
+
+    file: str
+    series: str
+    number: int | None
+    label: str
+    instance: int
+    size: tuple[int, int]
+    """Rows, columns."""
+    frames: int
+    samples: int
+    planar: bool
+    dtype: str
+    stored_bits: int
+    photometric: str
+    big_endian: bool
+    syntax_name: str
+    plain_offset: int | None
+    """First byte of pixels that are not compressed."""
+    orientation: tuple[float, ...] | None
+    position: tuple[float, ...] | None
+    spacing: tuple[float, float] | None
+    """Between rows, between columns."""
+    thickness: float | None
+    scale: tuple[float, float] | None
+    window: tuple[float, float] | None
+    units: str
+    time: float
+    """In seconds, of whatever tells steps apart; NaN where nothing does."""
+    header: Any = field(compare=False, repr=False, default=None)
+    """Kept for files of many frames only."""
+
+    @property
+    def pixel(self) -> str:
+        """What a pixel is."""
+        return f"{self.samples} x {self.dtype} ({self.photometric})"
+
+
+def slices_in(path: str) -> list[Slice]:
+    """The slices of a folder and of the folders in it, or of a file.
+
+    Raises:
+        DataError: if there are none, or one is damaged.
+    """
+    files = [path] if os.path.isfile(path) else list(_files(path))
+    found = [s for file in files if (s := _slice(file)) is not None]
+    if not found:
+        raise DataError(f"{path}: it holds no DICOM image with pixels; name the folder of the series")
+    return found
+
+
+def has_slices(path: str) -> bool:
+    """Whether a folder holds DICOM files, by a look at some of them."""
+    for n, file in enumerate(_files(path)):
+        if n >= 40:
+            return False
+        if head(file, 132)[128:] == b"DICM":
+            return True
+    return False
+
+
+def _files(path: str) -> Iterator[str]:
+    count = 0
+    for folder, folders, names in os.walk(path, onerror=_stop):
+        folders[:] = sorted(n for n in folders if not n.startswith("."))
+        for name in sorted(names):
+            full = os.path.join(folder, name)
+            if not name.startswith(".") and name != "DICOMDIR" and os.path.isfile(full):
+                count += 1
+                if count > _MOST_FILES:
+                    raise DataError(f"{path}: it holds more than {_MOST_FILES:,} files; name the folder of one series")
+                yield full
+
+
+def _stop(error: OSError) -> None:
+    raise unreadable(str(error.filename), error)
+
+
+class _Bounded:
+    """A file that never reads more than it holds, whatever length a damaged element has: room is made before the read."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file, self._size, self.name = file, size, file.name
+        self.seek, self.tell, self.close = file.seek, file.tell, file.close
+
+    def read(self, count: int = -1) -> bytes:
+        left = max(0, min(self._size - self._file.tell(), _LONGEST_ELEMENT))
+        return self._file.read(left if count is None or count < 0 else min(count, left))
+
+
+def _slice(file: str) -> Slice | None:
+    """A file's slice; None for what is no image."""
+    if head(file, 132)[128:] != b"DICM":
+        return None
+    pydicom = need("pydicom", f"{file}: DICOM files")
+    try:
+        with heard("pydicom"), open(file, "rb") as whole:
+            opened = _Bounded(whole, os.path.getsize(file))
+            header = pydicom.dcmread(opened, stop_before_pixels=True, specific_tags=_TAGS)
+            at = opened.tell()
+            if "Rows" not in header or "Columns" not in header:
+                return None
+            return _of_header(file, header, opened, at)
+    except FarfieldError:
+        raise
+    except MemoryError:
+        raise
+    except OSError as error:
+        raise unreadable(file, error) from error
+    except Exception as error:  # pydicom raises whatever comes of a damaged header
+        raise DataError(
+            f"{file}: its DICOM header cannot be read ({type(error).__name__}: {str(error)[:160]}); copy it again"
+        ) from error
+
+
+def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
+    syntax = header.file_meta.get("TransferSyntaxUID")
+    if syntax is None:
+        raise DataError(f"{file}: it does not say how it is written (no TransferSyntaxUID); write it again")
+    rows, columns = int(header.Rows), int(header.Columns)
+    samples = int(header.get("SamplesPerPixel", 1))
+    frames = int(header.get("NumberOfFrames") or 1)
+    bits = int(header.get("BitsAllocated", 0))
+    signed = int(header.get("PixelRepresentation", 0)) == 1
+    big = str(syntax) == _BIG
+    dtype, offset = "", None
+    if min(rows, columns, frames, samples) < 1 or samples > 4:
+        raise DataError(
+            f"{file}: it has {rows} x {columns} pixels of {samples} samples in {frames} frames; the header is "
+            "damaged: copy it again"
+        )
+    start, length, tag = _pixel_data(file, opened, at, str(syntax), big)
+    if tag in (0x0008, 0x0009):
+        dtype, bits = ("float32", 32) if tag == 0x0008 else ("float64", 64)
+    elif bits in (8, 16, 32):
+        dtype = f"{'int' if signed else 'uint'}{bits}"
+    else:
+        raise DataError(f"{file}: its numbers have {bits} bits, and 8, 16 or 32 are read; convert it first")
+    photometric = str(header.get("PhotometricInterpretation", "MONOCHROME2"))
+    if str(syntax) in _PLAIN and not photometric.startswith("YBR"):
+        needed = rows * columns * samples * frames * bits // 8
+        size = os.path.getsize(file)
+        if start is None:
+            raise DataError(f"{file}: it holds no pixels; take it out of the folder, or copy it again")
+        if (length is not None and length < needed) or start + needed > size:
+            raise DataError(
+                f"{file}: its {rows} x {columns} pixels need {needed:,} bytes from byte {start:,} on, and there are "
+                f"{min(length or needed, size - start):,}: it was cut off; copy it again"
+            )
+        offset = start
+    elif start is None and str(syntax) in _PLAIN:
+        raise DataError(f"{file}: it holds no pixels; take it out of the folder, or copy it again")
+    orientation = _numbers(header.get("ImageOrientationPatient"), 6)
+    if orientation is not None:
+        _check_orientation(file, orientation)
+    spacing = _numbers(header.get("PixelSpacing") or header.get("ImagerPixelSpacing"), 2)
+    thickness = _number(header.get("SpacingBetweenSlices")) or _number(header.get("SliceThickness"))
+    slope, intercept = _number(header.get("RescaleSlope")), _number(header.get("RescaleIntercept"))
+    scale = None if slope is None or slope == 0 else (slope, intercept or 0.0)
+    modality = str(header.get("Modality", ""))
+    return Slice(
+        file=file,
+        series=str(header.get("SeriesInstanceUID", "")),
+        number=_whole(header.get("SeriesNumber")),
+        label=str(header.get("SeriesDescription") or modality or "slices"),
+        instance=_whole(header.get("InstanceNumber")) or 0,
+        size=(rows, columns),
+        frames=frames,
+        samples=samples,
+        planar=samples > 1 and int(header.get("PlanarConfiguration", 0)) == 1,
+        dtype=dtype,
+        stored_bits=int(header.get("BitsStored", bits)),
+        photometric=photometric,
+        big_endian=big,
+        syntax_name=str(syntax.name),
+        plain_offset=offset,
+        orientation=orientation,
+        position=_numbers(header.get("ImagePositionPatient"), 3),
+        spacing=None if spacing is None else (spacing[0], spacing[1]),
+        thickness=abs(thickness) if thickness else None,
+        scale=scale,
+        window=_window(header),
+        units=_units(header, modality),
+        time=_time(header),
+        header=header if frames > 1 else None,
+    )
+
+
+def _pixel_data(file: str, opened: Any, at: int, syntax: str, big: bool) -> tuple[int | None, int | None, int]:
+    """First byte and length of the pixels, and the element of group 7FE0 that holds them. Reading stopped before it."""
+    opened.seek(at)
+    raw = opened.read(12)
+    order = ">" if big else "<"
+    if len(raw) < 8:
+        return None, None, 0
+    group, element = struct.unpack(order + "HH", raw[:4])
+    if group != 0x7FE0 or element not in (0x0008, 0x0009, 0x0010):
+        return None, None, 0
+    if syntax == _IMPLICIT:
+        length = struct.unpack("<I", raw[4:8])[0]
+        start = at + 8
+    else:
+        if len(raw) < 12:
+            raise DataError(f"{file}: it ends where its pixels begin: it was cut off; copy it again")
+        length = struct.unpack(order + "I", raw[8:12])[0]
+        start = at + 12
+    return start, None if length == 0xFFFFFFFF else length, element
+
+
+def _numbers(value: Any, count: int) -> tuple[float, ...] | None:
+    try:
+        found = tuple(float(v) for v in value)
+    except (TypeError, ValueError):  # not there, or text
+        return None
+    return found if len(found) == count and all(map(math.isfinite, found)) else None
+
+
+def _number(value: Any) -> float | None:
+    try:
+        found = float(value[0] if isinstance(value, list | tuple) or hasattr(value, "append") else value)
+    except (TypeError, ValueError, IndexError):  # not there, or text
+        return None
+    return found if math.isfinite(found) else None
+
+
+def _whole(value: Any) -> int | None:
+    found = _number(value)
+    return None if found is None else int(found)
+
+
+def _check_orientation(file: str, orientation: tuple[float, ...]) -> None:
+    i, j = np.array(orientation[:3]), np.array(orientation[3:])
+    if abs(np.linalg.norm(i) - 1) > 1e-2 or abs(np.linalg.norm(j) - 1) > 1e-2 or abs(float(i @ j)) > 1e-2:
+        raise DataError(
+            f"{file}: its ImageOrientationPatient {[round(v, 4) for v in orientation]} is not two directions across "
+            "each other; correct it"
+        )
+
+
+def _window(header: Any) -> tuple[float, float] | None:
+    """Values shown black and white (PS3.3 C.11.2.1.2, LINEAR)."""
+    center, width = _number(header.get("WindowCenter")), _number(header.get("WindowWidth"))
+    if center is None or width is None or width < 1:
+        return None
+    return (center - 0.5 - (width - 1) / 2, center - 0.5 + (width - 1) / 2) if width > 1 else None
+
+
+def _units(header: Any, modality: str) -> str:
+    said = str(header.get("RescaleType") or header.get("Units") or "").strip()
+    if said in ("", "US", "NONE"):
+        return "HU" if modality == "CT" and "RescaleSlope" in header else "1"
+    return said
+
+
+def _time(header: Any) -> float:
+    trigger = _number(header.get("TriggerTime"))
+    if trigger is not None:
+        return trigger / 1000
+    for key in ("TemporalPositionIdentifier",):
+        found = _number(header.get(key))
+        if found is not None:
+            return found
+    text = str(header.get("AcquisitionTime") or header.get("ContentTime") or "")
+    try:
+        return int(text[:2]) * 3600 + int(text[2:4]) * 60 + float(text[4:] or 0)
+    except ValueError:  # not there, or of a form of its own
+        return math.nan
+
+
+@dataclass
+class Frames:
+    """How the frames of a file lie."""
+
+    geometry: Geometry
+    placed: bool
+    order: list[int] | None = None
+    """Frames by position, where that is another order than theirs in the file."""
+    steps: int = 1
+    guessed: list[str] = field(default_factory=list)
+
+
+def frames_of(only: Slice) -> Frames:
+    """Where the frames of a file lie.
+
+    Raises:
+        DataError: if they are not evenly spaced.
+    """
+    header = only.header
+    per_frame = header.get("PerFrameFunctionalGroupsSequence") or []
+    shared = (header.get("SharedFunctionalGroupsSequence") or [None])[0]
+    positions: list[tuple[float, ...]] = []
+    for item in per_frame:
+        found = _group(item, "PlanePositionSequence", "ImagePositionPatient", 3)
+        if found is not None:
+            positions.append(found)
+    first = per_frame[0] if len(per_frame) else None
+    orientation = (
+        _group(shared, "PlaneOrientationSequence", "ImageOrientationPatient", 6)
+        or _group(first, "PlaneOrientationSequence", "ImageOrientationPatient", 6)
+        or only.orientation
+    )
+    spacing = (
+        _group(shared, "PixelMeasuresSequence", "PixelSpacing", 2)
+        or _group(first, "PixelMeasuresSequence", "PixelSpacing", 2)
+        or only.spacing
+    )
+    guessed = []
+    if spacing is None:
+        guessed.append("it does not say how large a pixel is: 1 mm")
+    down, across = spacing or (1.0, 1.0)
+    if not positions:
+        positions = _by_offsets(only, header, orientation)
+    if orientation is None or len(positions) != only.frames:
+        step = only.thickness or 1.0
+        guessed.append("its frames do not say where they lie: along x, y and z, in their order")
+        return Frames(
+            from_affine(only.file, np.diag([across, down, step]).tolist(), (0.0, 0.0, 0.0)), False, guessed=guessed
+        )
+    _check_orientation(only.file, orientation)
+    i, j = np.array(orientation[:3]), np.array(orientation[3:])
+    normal = np.cross(i, j)
+    along = [round(float(np.dot(p, normal)), 3) for p in positions]
+    places = sorted(set(along))
+    steps, rest = divmod(only.frames, len(places))
+    if rest or any(along.count(p) != steps for p in places[: 1 << 12]):
+        raise DataError(
+            f"{only.file}: its {only.frames} frames lie at {len(places)} positions, some more often than others; split it first"
+        )
+    ordered = sorted(range(only.frames), key=lambda n: (along[n], n))
+    if steps > 1:
+        ordered = [ordered[p * steps + s] for s in range(steps) for p in range(len(places))]
+    gaps = np.diff(places)
+    if len(gaps) and float(np.abs(gaps - gaps.mean()).max()) > max(0.01 * abs(float(gaps.mean())), 2e-3):
+        raise DataError(
+            f"{only.file}: its frames are {gaps.min():.4g} to {gaps.max():.4g} mm apart, and should be evenly; resample it first"
+        )
+    low, high = positions[ordered[0]], positions[ordered[len(places) - 1]]
+    k = (np.array(high) - np.array(low)) / (len(places) - 1) if len(places) > 1 else normal * (only.thickness or 1.0)
+    geometry = from_affine(only.file, [(i * across).tolist(), (j * down).tolist(), k.tolist()], low)
+    same = ordered == list(range(only.frames)) and steps == 1
+    return Frames(geometry, True, None if same else ordered, steps, guessed)
+
+
+def _by_offsets(only: Slice, header: Any, orientation: tuple[float, ...] | None) -> list[tuple[float, ...]]:
+    """Positions of frames as doses have them: the first one's, and how far the others are from it."""
+    offsets = header.get("GridFrameOffsetVector")
+    if offsets is None or orientation is None or only.position is None or len(offsets) != only.frames:
+        return []
+    normal = np.cross(orientation[:3], orientation[3:])
+    first = float(offsets[0])
+    return [tuple((np.array(only.position) + normal * (float(o) - first)).tolist()) for o in offsets]
+
+
+def _group(item: Any, sequence: str, tag: str, count: int) -> tuple[float, ...] | None:
+    """A value in a functional group."""
+    found = item.get(sequence) if item is not None else None
+    return _numbers(found[0].get(tag), count) if found else None

@@ -1,0 +1,119 @@
+"""Bounded reading of small files, and of names."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+from xml.etree import ElementTree
+from xml.parsers import expat
+
+from farfield.errors import AccessError, DataError
+
+LONGEST_DOCUMENT = 64 << 20
+"""Metadata documents are read whole; one that is longer is none."""
+
+
+def head(path: str, count: int, offset: int = 0) -> bytes:
+    """As many bytes of a file as there are, `count` at most.
+
+    Raises:
+        DataError: if it cannot be read.
+        AccessError: if permissions are in the way.
+    """
+    try:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            return file.read(count)
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: str, error: OSError) -> DataError | AccessError:
+    """The error to raise for one of the system's."""
+    if isinstance(error, PermissionError):
+        return AccessError(f"{path}: permission denied; ask its owner for the right to read it")
+    if isinstance(error, FileNotFoundError):
+        return DataError(f"{path}: there is no such file; it is part of the volume: copy it here too")
+    return DataError(f"{path}: cannot read it: {error.strerror or error}")
+
+
+def document(path: str) -> bytes:
+    """A metadata document, whole.
+
+    Raises:
+        DataError: if it is not there or too long to be one.
+    """
+    text = head(path, LONGEST_DOCUMENT + 1)
+    if len(text) > LONGEST_DOCUMENT:
+        raise DataError(f"{path}: this is longer than {LONGEST_DOCUMENT >> 20} MiB, which no metadata document is")
+    return text
+
+
+def json_object(path: str) -> dict[str, Any]:
+    """The object in a JSON file.
+
+    Raises:
+        DataError: if it is none.
+    """
+    try:
+        found = json.loads(document(path))
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            f"{path}: this is not JSON ({error}); the file was cut off or changed: write it again"
+        ) from error
+    if not isinstance(found, dict):
+        raise DataError(f"{path}: this holds no JSON object; write it again with the tool that made it")
+    return found
+
+
+def xml(path: str, text: str | bytes) -> ElementTree.Element:
+    """The root of an XML document, which may define no entities: those can make gigabytes of a few lines.
+
+    Raises:
+        DataError: if it is not XML.
+    """
+    parser = expat.ParserCreate()
+    builder = ElementTree.TreeBuilder()
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.data
+    refuse_entities(path, parser)
+    try:
+        parser.Parse(text, True)
+        return builder.close()
+    except (expat.ExpatError, AssertionError, ValueError) as error:
+        raise DataError(
+            f"{path}: its XML cannot be read ({error}); write it again with the tool that made it"
+        ) from error
+
+
+def refuse_entities(path: str, parser: expat.XMLParserType) -> None:
+    """Makes a parser end at a definition of an entity."""
+
+    def refuse(*_: Any) -> None:
+        raise DataError(f"{path}: its XML defines entities, which no volume needs; take the DOCTYPE out of it")
+
+    parser.EntityDeclHandler = refuse
+
+
+def local_name(tag: str) -> str:
+    """A tag without its namespace.
+
+    >>> local_name("{http://x}Image"), local_name("ome:Image"), local_name("Image")
+    ('Image', 'Image', 'Image')
+    """
+    return tag.rsplit("}", 1)[-1].rsplit(":", 1)[-1]
+
+
+def stem(path: str) -> str:
+    """A file's name without its suffixes.
+
+    >>> stem("/data/head.nii.gz"), stem("head.v2.raw")
+    ('head', 'head.v2')
+    """
+    name = os.path.basename(path.rstrip("/"))
+    for suffix in (".nii.gz", ".ome.tiff", ".ome.tif", ".ome.zarr"):
+        if name.lower().endswith(suffix):
+            return name[: -len(suffix)]
+    return os.path.splitext(name)[0] or name

@@ -1,0 +1,218 @@
+"""Folders of numbered images: PNG, TIFF and JPEG, a slice each."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from farfield.errors import DataError
+from farfield.sources import natural, numbers_of
+from farfield.volume import tiff
+from farfield.volume.conversion import converted
+from farfield.volume.description import (
+    Array,
+    Channel,
+    Level,
+    Volume,
+    colour_channels,
+    contiguous,
+    in_table,
+    table_of,
+)
+from farfield.volume.files import head, unreadable
+from farfield.volume.optional import need
+from farfield.volume.options import Means, Options
+
+_SUFFIXES = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".tif": "TIFF", ".tiff": "TIFF"}
+_OTHERS = (".bmp", ".gif", ".webp", ".jp2", ".j2k", ".tga", ".ppm", ".pgm")
+_MOST = 1 << 20
+_HEAD = 1 << 16
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """What an image's header says."""
+
+    width: int
+    height: int
+    samples: int
+    dtype: str
+    plain: bool = True
+    """Whether its pixels are what the extension makes of it; otherwise it is converted."""
+
+    def __str__(self) -> str:
+        bits = np.dtype(self.dtype).itemsize * 8
+        return f"{self.width} x {self.height} pixels of {self.samples} x {bits} bits"
+
+
+def images_in(path: str) -> list[str]:
+    """Images of a folder, of the kind that there is most of, in natural order.
+
+    Raises:
+        DataError: if the folder cannot be listed.
+    """
+    try:
+        with os.scandir(path) as entries:
+            names = [e.name for e in entries if not e.name.startswith(".") and e.is_file()]
+    except OSError as error:
+        raise unreadable(path, error) from error
+    by_kind: dict[str, list[str]] = {}
+    for name in names:
+        kind = _SUFFIXES.get(os.path.splitext(name.lower())[1])
+        if kind is not None:
+            by_kind.setdefault(kind, []).append(name)
+    best = max(by_kind.values(), key=len, default=[])
+    return [os.path.join(path, n) for n in sorted(best, key=natural)]
+
+
+def others_in(path: str) -> str | None:
+    """An image of a folder that is of a kind that is not read; None where there is none."""
+    try:
+        return next((n for n in sorted(os.listdir(path)) if os.path.splitext(n.lower())[1] in _OTHERS), None)
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def read(path: str, options: Options, means: Means) -> Volume:
+    """The volume that the images of a folder are.
+
+    Raises:
+        DataError: if one is of another size than the others, or damaged.
+    """
+    files = images_in(path)
+    if len(files) > _MOST:
+        raise DataError(f"{path}: it holds {len(files):,} images, more than are read; convert them to OME-Zarr")
+    kind = _SUFFIXES[os.path.splitext(files[0].lower())[1]]
+    guessed = ["how far its images are apart is not said: as far as their pixels; --spacing X,Y,Z says otherwise"]
+    if len(files) > 1 and numbers_of(files) is None:
+        guessed.append(
+            f"its images are not numbered in one place of their names: they are taken in the order {_order(files)}"
+        )
+    elif len(files) > 1:
+        numbers = numbers_of(files) or []
+        step = numbers[1] - numbers[0]
+        gap = next((n for n in range(1, len(numbers)) if numbers[n] - numbers[n - 1] != step), None)
+        if gap is not None:
+            guessed.append(
+                f"after {os.path.basename(files[gap - 1])} comes {os.path.basename(files[gap])}: a number is "
+                "missing, or they are not evenly numbered"
+            )
+    if kind == "TIFF":
+        return tiff.read_slices(path, files, means, guessed)
+    first = _header(kind, files[0])
+    for file in files[1:]:
+        found = _header(kind, file)
+        if found != first:
+            raise DataError(
+                f"{file}: this image has {found}, and {os.path.basename(files[0])} has {first}; take it out of the "
+                "folder, or bring it to the same size and kind"
+            )
+    shape = (len(files), first.height, first.width) + ((first.samples,) if first.samples > 1 else ())
+    name = os.path.basename(os.path.normpath(path)) or "images"
+    array = Array(name, first.dtype, shape, "zyxc" if first.samples > 1 else "zyx", {}, list(range(first.samples)))
+    tables: list[bytes] = []
+    reads = [path]
+    if first.plain:
+        rows = np.zeros((len(files), 3), dtype=np.uint64)
+        rows[:, 0] = np.arange(len(files))
+        rows[:, 2] = [os.path.getsize(f) for f in files]
+        tables.append(table_of(rows))
+        array.chunk = (1, *shape[1:])
+        array.codecs = [{"name": kind.lower()}]
+        array.place = in_table(files)
+    else:
+        made = converted(
+            path,
+            means,
+            count=array.bytes,
+            why=f"holds {kind} images of a kind that is not read in place",
+            how="slices",
+            pieces=lambda: _pixels(files, array),
+            files=files,
+        )
+        array.place = contiguous(made.path, 0)
+        reads.append(made.path)
+    return Volume(
+        path=path,
+        format=f"{kind} images",
+        levels=[Level([array])],
+        channels=_kind(first.samples, name)[1],
+        kind=_kind(first.samples, name)[0],
+        guessed=guessed,
+        tables=tables,
+        reads=reads,
+    )
+
+
+def _order(files: Sequence[str]) -> str:
+    return ", ".join(os.path.basename(f) for f in files[:3]) + (", ..." if len(files) > 3 else "")
+
+
+def _kind(samples: int, name: str) -> tuple[str, list[Channel]]:
+    if samples in (3, 4):
+        return colour_channels(samples)
+    if samples == 1:
+        return "scalar", [Channel(name)]
+    return "channels", [Channel("grey"), Channel("alpha")]
+
+
+def _header(kind: str, file: str) -> _Slice:
+    raw = head(file, _HEAD)
+    found = _png(file, raw) if kind == "PNG" else _jpeg(file, raw)
+    if found.width < 1 or found.height < 1:
+        raise DataError(f"{file}: this image has no pixels; it is damaged: copy it again")
+    return found
+
+
+def _png(file: str, raw: bytes) -> _Slice:
+    if not raw.startswith(b"\x89PNG\r\n\x1a\n") or raw[12:16] != b"IHDR" or len(raw) < 33:
+        raise DataError(f"{file}: this is no PNG image, or was cut off; copy it again")
+    width, height, bits, color = struct.unpack(">IIBB", raw[16:26])
+    samples = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}.get(color)
+    if samples is None or bits not in (1, 2, 4, 8, 16) or width >= 1 << 31 or height >= 1 << 31:
+        raise DataError(
+            f"{file}: its header has {width} x {height} pixels of kind {color} with {bits} bits; it is damaged: copy it again"
+        )
+    # A transparent colour stands before the pixels; it makes opacity a sample of its own.
+    at, transparent = 33, False
+    while at + 8 <= len(raw) and raw[at + 4 : at + 8] != b"IDAT":
+        transparent |= raw[at + 4 : at + 8] == b"tRNS"
+        at += 12 + int.from_bytes(raw[at : at + 4], "big")
+    return _Slice(width, height, samples + transparent, "uint16" if bits == 16 else "uint8")
+
+
+def _jpeg(file: str, raw: bytes) -> _Slice:
+    if not raw.startswith(b"\xff\xd8"):
+        raise DataError(f"{file}: this is no JPEG image, or was cut off; copy it again")
+    at, size = 2, os.path.getsize(file)
+    while at + 10 <= size:
+        # Thumbnails and colour profiles may stand before the header: each marker is read where it is.
+        part = raw[at : at + 10] if at + 10 <= len(raw) else head(file, 10, at)
+        if len(part) < 10 or part[0] != 0xFF:
+            break
+        marker = part[1]
+        if marker == 0xFF or marker == 0x01 or 0xD0 <= marker <= 0xD7:
+            at += 1 if marker == 0xFF else 2
+            continue
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            bits, height, width, samples = struct.unpack(">BHHB", part[4:10])
+            plain = bits == 8 and marker in (0xC0, 0xC1, 0xC2) and samples in (1, 3)
+            return _Slice(width, height, samples if samples in (1, 3) else 3, "uint8", plain)
+        at += 2 + int.from_bytes(part[2:4], "big")
+    raise DataError(f"{file}: its JPEG header is not found; it was cut off or is damaged: copy it again")
+
+
+def _pixels(files: Sequence[str], array: Array) -> Iterator[bytes]:
+    """Pixels of images, one image at a time."""
+    pil = need("PIL.Image", f"{files[0]}: these images")
+    mode = {1: "L", 3: "RGB", 4: "RGBA"}[array.length("c")]
+    for file in files:
+        try:
+            with pil.open(file) as image:
+                yield image.convert(mode).tobytes()
+        except (OSError, ValueError, SyntaxError, pil.DecompressionBombError) as error:
+            raise DataError(f"{file}: this image cannot be read ({str(error)[:160]}); copy it again") from error

@@ -1,0 +1,81 @@
+"""Reads a source with its reader, and puts over that what options say."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+
+from farfield.errors import DataError, UsageError
+from farfield.volume.description import Volume, VolumeDescription, describe
+from farfield.volume.options import Means, Options
+from farfield.volume.sniffing import format_of, split_variable
+
+Reader = Callable[[str, Options, Means], Volume]
+
+
+def read(source: str, options: Options, means: Means) -> VolumeDescription:
+    """What a source is: as its reader finds it, with the options of its user over it.
+
+    Raises:
+        DataError: if it is damaged or of a format that is not read.
+        UsageError: if options make no sense, or do not say enough.
+        UnknownName: if there is no variable of that name.
+    """
+    path, variable = split_variable(os.fspath(source))
+    if variable is not None:
+        options = Options(**{**options.given(), "variable": variable})
+    if not os.path.exists(path):
+        raise DataError(f"{path}: there is no such file or folder; check the path (working folder: {os.getcwd()})")
+    kind = format_of(path, options)
+    if kind is None:
+        raise UsageError(f"{path}: this is no volume of a format that is known; raw numbers need --shape and --dtype")
+    try:
+        reader: Reader = importlib.import_module(f"farfield.volume.{_READERS[kind]}").read
+        volume = reader(path, options, means)
+    except RecursionError as error:
+        raise DataError(f"{path}: its metadata is nested too deeply; write it again") from error
+    return describe(_as_said(volume, options))
+
+
+_READERS = {
+    "zarr": "zarr", "raw": "raw", "nrrd": "nrrd", "nifti": "nifti", "vtk": "vtk_xml", "tiff": "tiff", "hdf5": "hdf5",
+    "netcdf3": "netcdf3", "dicom": "dicom", "images": "images", "metaimage": "metaimage",
+}  # fmt: skip
+"""The module of each format."""
+
+
+def _as_said(volume: Volume, options: Options) -> Volume:
+    """Options over what a reader found. Levels keep their places to one another."""
+    if options.length_unit is not None:
+        volume.length_unit = options.length_unit
+    if options.kind is not None and options.kind != volume.kind:
+        wanted = {"rgb": 3, "rgba": 4, "scalar": 1, "labels": 1}.get(options.kind)
+        if wanted is not None and wanted != len(volume.channels):
+            raise UsageError(
+                f"--kind {options.kind}: the volume has {len(volume.channels)} numbers a voxel, and not {wanted}"
+            )
+        volume.kind = options.kind
+    if not volume.levels:
+        return volume
+    first = volume.levels[0]
+    spacing, origin = first.spacing, first.origin
+    ratio = [1.0] * 3
+    if options.spacing is not None:
+        ratio = [new / old if old else 1.0 for new, old in zip(options.spacing, spacing, strict=True)]
+        volume.guessed = [g for g in volume.guessed if "--spacing" not in g]
+    start = options.origin or origin
+    if options.spacing is None and options.origin is None:
+        return volume
+    directions = volume.direction
+    for level in volume.levels:
+        # Along its axes a level stands off the first one by parts of voxels, which the spacing makes longer or shorter.
+        off = [a - b for a, b in zip(level.origin, origin, strict=True)]
+        along = [sum(directions[n][r] * off[r] for r in range(3)) * ratio[n] for n in range(3)]
+        moved = [start[r] + sum(along[n] * directions[n][r] for n in range(3)) for r in range(3)]
+        level.origin = (moved[0], moved[1], moved[2])
+        a, b, c = (s * r for s, r in zip(level.spacing, ratio, strict=True))
+        level.spacing = (a, b, c)
+    if options.spacing is not None:
+        first.spacing = options.spacing
+    return volume

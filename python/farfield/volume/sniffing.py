@@ -1,0 +1,183 @@
+"""Which reader a source is for, by its content and its name. Readers are imported when they are needed, not to find out."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from farfield.errors import DataError
+from farfield.volume.files import head, json_object
+from farfield.volume.options import Options
+from farfield.volumes import flow_map
+
+_HEAD = 4096
+_OTHERS = {
+    ".czi": "Zeiss CZI", ".lif": "Leica LIF", ".nd2": "Nikon ND2", ".oib": "Olympus OIB", ".oif": "Olympus OIF",
+    ".vsi": "Olympus VSI", ".ims": "Imaris", ".lsm5": "Zeiss LSM", ".zvi": "Zeiss ZVI", ".dv": "DeltaVision", ".mvd2": "Volocity",
+    ".scn": "Leica SCN", ".mrxs": "3DHISTECH MRXS", ".bif": "Ventana BIF", ".sld": "SlideBook", ".ipl": "IPLab",
+}  # fmt: skip
+"""Formats of microscopes that converters read."""
+
+
+_TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_NETCDF = (b"CDF\x01", b"CDF\x02", b"CDF\x05")
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_RAW = (".raw", ".vol")
+_RAW_WITH_SIZE = (".bin", ".dat", ".img", ".data")
+"""Names that files of zones have too: they are raw numbers where a size stands in them."""
+_SIZE = re.compile(r"(?<![0-9])(\d{1,6})[xX](\d{1,6})[xX](\d{1,6})(?![0-9])")
+
+
+def named_size(path: str) -> tuple[int, int, int] | None:
+    """The size that a file's name gives, as those of many collections do.
+
+    >>> named_size("data/engine_256x256x128_uint8.raw"), named_size("scan_2x2.raw")
+    ((256, 256, 128), None)
+    """
+    found = _SIZE.search(os.path.basename(path))
+    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+
+
+def split_variable(source: str) -> tuple[str, str | None]:
+    """A source and the variable in it: `file.h5::/path/to/dataset`.
+
+    >>> split_variable("run.h5::/fields/u"), split_variable("run.h5")
+    (('run.h5', '/fields/u'), ('run.h5', None))
+    """
+    if "::" not in source or os.path.exists(source):
+        return source, None
+    path, _, name = source.rpartition("::")
+    return path, name or None
+
+
+def format_of(path: str, options: Options | None = None) -> str | None:
+    """The name of the reader that a path is for; None where it is no volume: then it may be a dataset of zones.
+
+    Raises:
+        DataError: if it is of a format that only converters read, or cannot be read.
+    """
+    options = options or Options()
+    if os.path.isdir(path):
+        return _format_of_folder(path)
+    if not os.path.isfile(path):
+        return None
+    suffix = os.path.splitext(path.lower())[1]
+    start = head(path, _HEAD)
+    if _is_nrrd(start):
+        return "nrrd"
+    if _is_vtk(start):
+        return "vtk"
+    if start[:4] in _TIFF:
+        return "tiff"
+    if _is_hdf5(path, start):
+        return "hdf5"
+    if start[:4] in _NETCDF:
+        return "netcdf3"
+    if start[128:132] == b"DICM":
+        return "dicom"
+    if _is_metaimage(path, start):
+        return "metaimage"
+    if _is_nifti(path, start):
+        return "nifti"
+    if path.lower().endswith(".zarr.zip"):
+        raise DataError(
+            f"{path}: a store in a zip file is not read; unpack it (unzip {os.path.basename(path)} -d FOLDER)"
+        )
+    if suffix in _OTHERS:
+        raise DataError(
+            f"{path}: {_OTHERS[suffix]} files are not read; convert it to OME-Zarr, which is (bioformats2raw "
+            f"{os.path.basename(path)} out.zarr, or NGFF-Converter)"
+        )
+    if options.shape is not None or options.dtype is not None:
+        return "raw"
+    if suffix == ".img" and os.path.isfile(os.path.splitext(path)[0] + ".hdr"):
+        return "nifti"
+    if suffix in _RAW or (suffix in _RAW_WITH_SIZE and named_size(path) is not None):
+        return "raw"
+    return None
+
+
+def is_volume(source: str | os.PathLike[str], options: Options | None = None) -> bool:
+    """Whether a source is a volume, and no dataset of zones.
+
+    Raises:
+        DataError: if it is of a format that only converters read, or cannot be read.
+
+    >>> is_volume("demo:box"), is_volume("no/such/file.nii")
+    (False, False)
+    """
+    path, _ = split_variable(os.path.expanduser(os.fspath(source)))
+    return not path.startswith("demo:") and format_of(path, options) is not None
+
+
+def _format_of_folder(path: str) -> str | None:
+    if _is_store_of_zones(path) or flow_map(path) is not None:
+        return None
+    # What looks into folders is imported where there is one.
+    from farfield.volume import images, zarr
+    from farfield.volume.dicom_files import has_slices
+
+    if zarr.is_zarr(path):
+        return "zarr"
+    if images.images_in(path):
+        return "images"
+    if has_slices(path):
+        return "dicom"
+    other = images.others_in(path)
+    if other is not None:
+        raise DataError(
+            f"{path}: its images ({other}) are none that are read; convert them to PNG or TIFF (magick mogrify -format png)"
+        )
+    return None
+
+
+def _is_store_of_zones(path: str) -> bool:
+    """Whether a folder is a store that `farfield convert` has written of a dataset with zones."""
+    document = os.path.join(path, "zarr.json")
+    if not os.path.isfile(document):
+        return False
+    if head(document, 96).startswith(b'{"zarr_format":3,"node_type":"group","attributes":{"farfield":'):
+        # One that is damaged is still a store: whoever opens it says what is wrong with it.
+        try:
+            return "ome" not in json_object(document).get("attributes", {})
+        except DataError:
+            return True
+    return False
+
+
+def _is_nrrd(start: bytes) -> bool:
+    return re.match(rb"NRRD000\d", start) is not None
+
+
+def _is_vtk(start: bytes) -> bool:
+    found = re.search(rb'type\s*=\s*"P?(ImageData|RectilinearGrid|StructuredGrid)"', start)
+    return b"<VTKFile" in start and found is not None
+
+
+def _is_hdf5(path: str, start: bytes) -> bool:
+    """Something else may stand before an HDF5 file, a power of two long."""
+    if start.startswith(_HDF5) or any(start[1 << n : (1 << n) + 8] == _HDF5 for n in range(9, 12)):
+        return True
+    named = path.lower().endswith((".h5", ".hdf5", ".nc", ".nc4"))
+    return named and any(head(path, 8, 1 << n) == _HDF5 for n in range(12, 20))
+
+
+def _is_metaimage(path: str, start: bytes) -> bool:
+    return path.lower().endswith((".mhd", ".mha")) and (b"NDims" in start or b"ObjectType" in start)
+
+
+def _is_nifti(path: str, start: bytes) -> bool:
+    if start.startswith(b"\x1f\x8b"):
+        return path.lower().endswith((".nii.gz", ".nii.gzip", ".hdr.gz", ".img.gz"))
+    return nifti_version(start) is not None
+
+
+def nifti_version(start: bytes) -> tuple[int, bool] | None:
+    """Version and byte order (true: highest byte first) by what a NIfTI header begins with; version 0 is Analyze."""
+    for order in ("little", "big"):
+        size = int.from_bytes(start[:4], "little" if order == "little" else "big")
+        if size == 540 and start[4:8] in (b"n+2\0", b"ni2\0"):
+            return 2, order == "big"
+        if size == 348 and len(start) >= 348:
+            return (1 if start[344:348] in (b"n+1\0", b"ni1\0") else 0), order == "big"
+    return None

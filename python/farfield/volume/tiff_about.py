@@ -1,0 +1,172 @@
+"""What a TIFF says of its pixels beside their numbers: OME-XML, ImageJ's text, resolutions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from farfield.errors import DataError
+from farfield.volume.description import Channel
+from farfield.volume.files import local_name, xml
+from farfield.volume.units import factor, unit
+
+
+@dataclass
+class About:
+    """Where voxels lie and what channels are."""
+
+    format: str
+    spacing: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    origin: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    length_unit: str = "voxel"
+    time_step: float | None = None
+    time_units: str = "1"
+    channels: list[Channel] = field(default_factory=list)
+
+
+def of(path: str, file: Any, series: Any, guessed: list[str]) -> About:
+    """What a file says, by the first of its ways that says something."""
+    big = "BigTIFF" if file.is_bigtiff else "TIFF"
+    if file.is_ome and series.kind == "ome":
+        return _ome(path, file, series, guessed)
+    if file.is_imagej and file.imagej_metadata:
+        return _imagej(file, dict(file.imagej_metadata))
+    found = About(big)
+    spacing = _resolution(series.keyframe)
+    if spacing is not None:
+        found.spacing, found.length_unit = (spacing[0], spacing[1], spacing[0]), spacing[2]
+        if len(series.pages) > 1:
+            guessed.append("it does not say how far its pages are apart: as far as its pixels along x")
+    else:
+        guessed.append("it does not say how large a voxel is: 1; --spacing X,Y,Z says otherwise")
+    return found
+
+
+def _number(value: Any) -> float | None:
+    try:
+        found = float(value)
+    except (TypeError, ValueError):  # not there, or text
+        return None
+    return found if math.isfinite(found) else None
+
+
+def _positive(value: Any) -> float | None:
+    found = _number(value)
+    return found if found is not None and found > 0 else None
+
+
+def _resolution(page: Any) -> tuple[float, float, str] | None:
+    """Pixel sizes where resolutions are of a length that was meant: those a centimetre; dots an inch are of printers."""
+    if int(page.resolutionunit or 1) != 3:
+        return None
+    x, y = (_per_unit(page, tag) for tag in ("XResolution", "YResolution"))
+    if x is None or y is None:
+        return None
+    ratio = factor("cm", "mm") or 10.0
+    return ratio / x, ratio / y, "mm"
+
+
+def _per_unit(page: Any, tag: str) -> float | None:
+    found = page.tags.get(tag)
+    try:
+        top, bottom = found.value
+        return _positive(top / bottom)
+    except (AttributeError, TypeError, ValueError, ZeroDivisionError):  # not there, or no ratio
+        return None
+
+
+def _imagej(file: Any, about: dict[str, Any]) -> About:
+    found = About("ImageJ TIFF")
+    page = file.pages[0]
+    x, y = (_per_unit(page, tag) for tag in ("XResolution", "YResolution"))
+    z = _number(about.get("spacing"))
+    name = unit(about.get("unit"))
+    if x is not None and y is not None and (name is not None or (x, y) != (1.0, 1.0)):
+        found.spacing = (1 / x, 1 / y, abs(z) if z else 1 / x)
+    elif z:
+        found.spacing = (1.0, 1.0, abs(z))
+    found.length_unit = name or "voxel"
+    found.time_step = _positive(about.get("finterval"))
+    found.time_units = unit(about.get("tunit")) or "s"
+    ranges = [_number(v) for v in about.get("Ranges") or ()]
+    labels = about.get("Labels") or []
+    count = int(_number(about.get("channels")) or 1)
+    low, high = _number(about.get("min")), _number(about.get("max"))
+    for n in range(min(count, 1 << 10)):
+        lowest, highest = low, high
+        if 2 * n + 1 < len(ranges):
+            lowest, highest = ranges[2 * n], ranges[2 * n + 1]
+        pair = None if lowest is None or highest is None else (lowest, highest)
+        name_ = str(labels[n]) if len(labels) == count and labels[n] else f"channel {n}"
+        color = _lut_color(about.get("LUTs") or [], n) if count > 1 else None
+        found.channels.append(Channel(name_ if count > 1 else "intensity", color=color, limits=pair))
+    return found
+
+
+def _lut_color(tables: Any, n: int) -> str | None:
+    """The colour that a table gives to what is full."""
+    try:
+        r, g, b = (int(tables[n][row][-1]) for row in range(3))
+    except (IndexError, TypeError, ValueError):  # there is none, or it is of another form
+        return None
+    return f"#{r:02x}{g:02x}{b:02x}" if all(0 <= v <= 255 for v in (r, g, b)) else None
+
+
+def _ome(path: str, file: Any, series: Any, guessed: list[str]) -> About:
+    found = About("OME-TIFF")
+    root = xml(path, file.ome_metadata)
+    images = [e for e in root.iter() if local_name(e.tag) == "Image"]
+    number = file.series.index(series)
+    if number >= len(images):
+        raise DataError(
+            f"{path}: its OME-XML describes {len(images)} images, and it holds {len(file.series)}; write it again"
+        )
+    pixels = next((e for e in images[number].iter() if local_name(e.tag) == "Pixels"), None)
+    if pixels is None:
+        raise DataError(f"{path}: its OME-XML has no Pixels; write it again")
+    sizes: list[float | None] = []
+    units: list[str | None] = []
+    for axis in "XYZ":
+        sizes.append(_positive(pixels.get(f"PhysicalSize{axis}")))
+        units.append(unit(pixels.get(f"PhysicalSize{axis}Unit", "\u00b5m")))
+    if sizes[0] is not None:
+        main = units[0] or "voxel"
+        x = sizes[0]
+        found.length_unit = main
+        y = _brought(sizes[1], units[1], main)
+        z = _brought(sizes[2], units[2], main)
+        if z is None and _whole(pixels.get("SizeZ")) > 1:
+            guessed.append("it does not say how far its slices are apart: as far as its pixels along x")
+        found.spacing = (x, x if y is None else y, x if z is None else z)
+    else:
+        guessed.append("its OME-XML does not say how large a voxel is: 1; --spacing X,Y,Z says otherwise")
+    found.time_step = _positive(pixels.get("TimeIncrement"))
+    found.time_units = unit(pixels.get("TimeIncrementUnit", "s")) or "1"
+    for n, channel in enumerate([e for e in pixels if local_name(e.tag) == "Channel"][: 1 << 12]):
+        found.channels += [
+            Channel(channel.get("Name") or f"channel {n}", color=_argb(channel.get("Color")))
+            for _ in range(max(1, min(16, _whole(channel.get("SamplesPerPixel")))))
+        ]
+    return found
+
+
+def _whole(text: str | None) -> int:
+    found = _number(text)
+    return 1 if found is None else int(found)
+
+
+def _brought(size: float | None, own: str | None, main: str) -> float | None:
+    if size is None:
+        return None
+    ratio = factor(own or main, main)
+    return size * (1.0 if ratio is None else ratio)
+
+
+def _argb(text: str | None) -> str | None:
+    """OME's colours are signed numbers of red, green, blue and opacity."""
+    found = _number(text)
+    if found is None or found == -1:
+        return None
+    value = int(found) & 0xFFFFFFFF
+    return f"#{value >> 8:06x}"

@@ -1,0 +1,83 @@
+"""Names of units as formats write them, in UDUNITS spelling."""
+
+from __future__ import annotations
+
+_NAMES = {
+    "m": ("m", "meter", "metre", "meters", "metres"),
+    "cm": ("cm", "centimeter", "centimetre", "centimeters", "centimetres"),
+    "mm": ("mm", "millimeter", "millimetre", "millimeters", "millimetres"),
+    "um": (
+        "um",
+        "\u00b5m",
+        "\u03bcm",
+        "micron",
+        "microns",
+        "micrometer",
+        "micrometre",
+        "micrometers",
+        "micrometres",
+        "\\u00b5m",
+    ),
+    "nm": ("nm", "nanometer", "nanometre", "nanometers", "nanometres"),
+    "pm": ("pm", "picometer", "picometre"),
+    "angstrom": ("angstrom", "angstroms", "\u00e5", "\u212b", "\u00c5"),
+    "km": ("km", "kilometer", "kilometre", "kilometers", "kilometres"),
+    "inch": ("in", "inch", "inches", "\\u0022"),
+    "foot": ("ft", "foot", "feet"),
+    "s": ("s", "sec", "second", "seconds"),
+    "ms": ("ms", "msec", "millisecond", "milliseconds"),
+    "us": ("us", "usec", "\u00b5s", "\u03bcs", "microsecond", "microseconds"),
+    "ns": ("ns", "nanosecond", "nanoseconds"),
+    "min": ("min", "minute", "minutes"),
+    "h": ("h", "hr", "hour", "hours"),
+    "day": ("d", "day", "days"),
+}
+_KNOWN = {name.lower(): unit for unit, names in _NAMES.items() for name in names}
+_NONE = (
+    "",
+    "pixel",
+    "pixels",
+    "voxel",
+    "voxels",
+    "none",
+    "null",
+    "dimensionless",
+    "unknown",
+    "a.u.",
+    "reference frame",
+)
+
+
+def unit(name: object) -> str | None:
+    """A unit by the spelling that the rest of Farfield uses; None where the text says that there is none.
+
+    >>> unit("micrometer"), unit("\u00b5m"), unit("pixel"), unit(None), unit("degrees_north")
+    ('um', 'um', None, None, 'degrees_north')
+    """
+    if name is None:
+        return None
+    text = str(name).strip()
+    if text.lower() in _NONE:
+        return None
+    return _KNOWN.get(text.lower(), text)
+
+
+_LENGTHS = {
+    "pm": 1e-12, "angstrom": 1e-10, "nm": 1e-9, "um": 1e-6, "mm": 1e-3, "cm": 1e-2, "inch": 0.0254, "foot": 0.3048, "m": 1.0,
+    "km": 1e3,
+}  # fmt: skip
+
+
+def factor(from_unit: str, to_unit: str) -> float | None:
+    """What lengths in one unit are multiplied by to be in another; None where that is not known.
+
+    >>> factor("mm", "um"), factor("um", "um"), factor("parsec", "m")
+    (1000.0, 1.0, None)
+    """
+    if from_unit == to_unit:
+        return 1.0
+    if from_unit not in _LENGTHS or to_unit not in _LENGTHS:
+        return None
+    ratio = _LENGTHS[from_unit] / _LENGTHS[to_unit]
+    # Powers of ten are meant exactly.
+    return float(f"{ratio:.12g}")

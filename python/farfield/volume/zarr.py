@@ -1,0 +1,160 @@
+"""Zarr stores, v2 and v3, of anyone: OME-Zarr, xarray's, and plain arrays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from farfield.errors import DataError, UnknownName
+from farfield.volume import axes as naming
+from farfield.volume import cf, ome
+from farfield.volume.description import Channel, Level, Volume, colour_channels
+from farfield.volume.lines import LONGEST, line_of
+from farfield.volume.options import Means, Options
+from farfield.volume.zarr_nodes import Group, Node, arrays_below, decoded_fill, kind_of, open_node
+
+
+def is_zarr(path: str) -> bool:
+    """Whether a folder is a node of a store."""
+    return os.path.isdir(path) and kind_of(path) is not None
+
+
+def read(path: str, options: Options, means: Means) -> Volume:
+    """The volume in a store, or in a group or an array of one; `options.variable` names an array of a group.
+
+    Raises:
+        DataError: if the store is damaged, or lies in a way that is not read here.
+        UnknownName: if there is no such array.
+    """
+    node = open_node(path)
+    if node is None:
+        raise DataError(
+            f"{path}: this folder is no Zarr array or group; name the folder that holds zarr.json, .zarray or .zgroup"
+        )
+    if options.variable is not None:
+        found = open_node(os.path.join(path, options.variable.strip("/")))
+        if found is None:
+            names = [os.path.relpath(a, path) for a in arrays_below(path)]
+            raise UnknownName(
+                f"{path}: no array named '{options.variable}'; there are: {', '.join(names[:20]) or 'none'}"
+            )
+        return read_node(found, path)
+    return read_node(node, path)
+
+
+def read_node(node: Group | Node, path: str) -> Volume:
+    """The volume that a node is."""
+    label = os.path.basename(os.path.normpath(node.path))
+    if isinstance(node, Node):
+        return _read_array(node, path, [])
+    if ome.attributes_of(node) is not None:
+        return ome.read(node, path, label)
+    return _read_group(node, path)
+
+
+def _read_group(group: Group, path: str) -> Volume:
+    fields: list[Node] = []
+    refused: DataError | None = None
+    for folder in arrays_below(group.path):
+        try:
+            node = open_node(folder)
+        except DataError as error:  # one that is text, say: others may do
+            refused = refused or error
+            continue
+        if isinstance(node, Node) and not cf.is_bound(
+            node.name, node.attributes, node.names or [None] * len(node.shape)
+        ):
+            fields.append(node)
+    images = [n for n in fields if len(n.shape) >= 3] or [n for n in fields if len(n.shape) == 2]
+    if not images:
+        if refused is not None:
+            raise refused
+        raise DataError(
+            f"{path}: this group holds no array of two or more dimensions; name the folder of the array that is meant"
+        )
+    best = max(images, key=lambda n: n.array.bytes)
+    guessed = []
+    if len(images) > 1:
+        names = [os.path.relpath(n.path, group.path) for n in images]
+        guessed.append(
+            f"of its {len(images)} arrays ({', '.join(names[:8])}{', ...' if len(names) > 8 else ''}) the largest, "
+            f"{os.path.relpath(best.path, group.path)}, is shown; {path}::NAME shows another"
+        )
+    return _read_array(best, path, guessed)
+
+
+def _read_array(node: Node, path: str, guessed: list[str]) -> Volume:
+    array = node.array
+    if not node.shape:
+        raise DataError(f"{node.path}: this array holds one number, and no volume")
+    beside = _coordinates(node)
+    about = {name: c.attributes for name, c in beside.items()}
+    letters, said = naming.of_array(
+        node.path, node.shape, node.names, about, colours=array.dtype in ("uint8", "uint16")
+    )
+    array.axes = letters
+    array.channels = list(range(array.length("c")))
+    by_axis = {
+        axis: beside[name]
+        for axis, name in zip(letters, node.names or [None] * len(letters), strict=True)
+        if name is not None and name in beside
+    }
+    located = cf.locate(letters, node.shape, by_axis)
+    channel, more = cf.channel_of(node.name, node.attributes, _missing(node))
+    kind, channels = _kind(array.axes, array.dtype, array.length("c"), channel)
+    geometry = located.geometry
+    return Volume(
+        path=path,
+        format=f"Zarr v{node.version}",
+        levels=[Level([array], geometry.origin, geometry.spacing)],
+        channels=channels,
+        kind=kind,
+        guessed=[*guessed, *said, *located.guessed, *more],
+        length_unit=located.length_unit,
+        direction=geometry.direction,
+        times=located.times,
+        time_units=located.time_units,
+        reads=[node.path],
+    )
+
+
+def _kind(letters: str, dtype: str, components: int, channel: Channel) -> tuple[str, list[Channel]]:
+    if "c" in letters and components in (3, 4) and letters.endswith("c") and dtype in ("uint8", "uint16"):
+        return colour_channels(components)
+    if components == 1:
+        return "scalar", [channel]
+    return "channels", [
+        Channel(f"{channel.name} {n}", channel.units, scale=channel.scale, missing=channel.missing)
+        for n in range(components)
+    ]
+
+
+def _missing(node: Node) -> float | None:
+    """What stands for a missing value: CF's attribute, which xarray keeps in v2 stores as Zarr's own fill value."""
+    about: Mapping[str, Any] = node.attributes
+    for key in ("_FillValue", "missing_value"):
+        found = decoded_fill(about.get(key), node.array.dtype)
+        if found is not None:
+            return found
+    return node.array.fill if node.version == 2 and "_ARRAY_DIMENSIONS" in about else None
+
+
+def _coordinates(node: Node) -> dict[str, cf.Coordinate]:
+    """Coordinates of an array's dimensions: arrays beside it that are named like them."""
+    folder = os.path.dirname(os.path.normpath(node.path))
+    found: dict[str, cf.Coordinate] = {}
+    for name, length in zip(node.names or [], node.shape, strict=False):
+        if not name or "/" in name or name == node.name or kind_of(os.path.join(folder, name)) is None:
+            continue
+        try:
+            line = open_node(os.path.join(folder, name))
+        except DataError:  # text, or dates as no number: its name still says which axis it is
+            continue
+        if isinstance(line, Node) and line.shape == (length,) and length <= LONGEST:
+            found[name] = _coordinate(line)
+    return found
+
+
+def _coordinate(line: Node) -> cf.Coordinate:
+    return cf.Coordinate(line.name, line.attributes, lambda: line_of(line.path, line.array))

@@ -1,0 +1,307 @@
+"""Nodes of Zarr stores, v2 and v3: their metadata documents, read by us, so that nothing of theirs is loaded."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from farfield.errors import DataError
+from farfield.volume import zarr_codecs
+from farfield.volume.description import Array, dtype_of, text_of
+from farfield.volume.files import json_object, unreadable
+from farfield.volume.zarr_codecs import whole_numbers
+
+_MOST_NODES = 10_000
+_DEEPEST = 8
+
+
+@dataclass
+class Group:
+    """A group: its attributes, and where it is."""
+
+    path: str
+    version: int
+    attributes: dict[str, Any]
+
+
+@dataclass
+class Node:
+    """An array: how its chunks lie, and what its attributes say."""
+
+    path: str
+    version: int
+    attributes: dict[str, Any]
+    shape: tuple[int, ...]
+    array: Array
+    """With axes that are not known yet."""
+    names: list[str | None] | None = field(default=None)
+    """Names of its dimensions, where it has them."""
+
+    @property
+    def name(self) -> str:
+        """Its own name in its group."""
+        return os.path.basename(self.path.rstrip("/"))
+
+
+def kind_of(path: str) -> str | None:
+    """`array`, `group` or `v3` (either; its document says) of a folder; None where it is no node."""
+    if os.path.isfile(os.path.join(path, "zarr.json")):
+        return "v3"
+    if os.path.isfile(os.path.join(path, ".zarray")):
+        return "array"
+    if any(os.path.isfile(os.path.join(path, name)) for name in (".zgroup", ".zattrs", ".zmetadata")):
+        return "group"
+    return None
+
+
+def open_node(path: str) -> Group | Node | None:
+    """The node in a folder; None where there is none.
+
+    Raises:
+        DataError: if its metadata is damaged, or its chunks lie in a way that is not read here.
+    """
+    kind = kind_of(path)
+    if kind is None:
+        return None
+    if kind == "v3":
+        document = os.path.join(path, "zarr.json")
+        found = json_object(document)
+        attributes = _attributes(document, found.get("attributes") or {})
+        if found.get("zarr_format") != 3:
+            raise DataError(
+                f"{document}: its 'zarr_format' is {found.get('zarr_format')!r}, not 3; the metadata is damaged"
+            )
+        if found.get("node_type") == "group":
+            return Group(path, 3, attributes)
+        if found.get("node_type") != "array":
+            raise DataError(f"{document}: its 'node_type' is {found.get('node_type')!r}; the metadata is damaged")
+        return _array_v3(path, document, found, attributes)
+    beside = os.path.join(path, ".zattrs")
+    attributes = json_object(beside) if os.path.isfile(beside) else {}
+    if kind == "group":
+        return Group(path, 2, attributes)
+    document = os.path.join(path, ".zarray")
+    return _array_v2(path, document, json_object(document), attributes)
+
+
+def children(path: str) -> Iterator[str]:
+    """Folders below a group that are nodes, by name.
+
+    Raises:
+        DataError: if the folder cannot be listed.
+    """
+    try:
+        with os.scandir(path) as entries:
+            found = sorted(entry.path for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+    except OSError as error:
+        raise unreadable(path, error) from error
+    yield from (child for child in found if kind_of(child) is not None)
+
+
+def arrays_below(path: str, deepest: int = _DEEPEST) -> list[str]:
+    """Folders of all arrays of a group, those of its groups behind them; a few thousand at most."""
+    found: list[str] = []
+    waiting = [(path, 0)]
+    while waiting and len(found) < _MOST_NODES:
+        folder, depth = waiting.pop(0)
+        for child in children(folder):
+            is_array = os.path.isfile(os.path.join(child, ".zarray"))
+            if not is_array and os.path.isfile(os.path.join(child, "zarr.json")):
+                is_array = json_object(os.path.join(child, "zarr.json")).get("node_type") == "array"
+            if is_array:
+                found.append(child)
+            elif depth < deepest:
+                waiting.append((child, depth + 1))
+    return found
+
+
+def _attributes(document: str, found: Any) -> dict[str, Any]:
+    if not isinstance(found, Mapping):
+        raise DataError(f"{document}: its 'attributes' are no object; the metadata is damaged")
+    return dict(found)
+
+
+def _array_v2(path: str, document: str, found: Mapping[str, Any], attributes: dict[str, Any]) -> Node:
+    if found.get("zarr_format") != 2:
+        raise DataError(
+            f"{document}: its 'zarr_format' is {found.get('zarr_format')!r}, not 2; the metadata is damaged"
+        )
+    shape = whole_numbers(document, "shape", found.get("shape"), least=0)
+    chunk = whole_numbers(document, "chunks", found.get("chunks"), least=1, length=len(shape))
+    dtype, big = dtype_of(_type_v2(document, found.get("dtype")), document)
+    separator = found.get("dimension_separator", ".")
+    if separator not in (".", "/"):
+        raise DataError(f"{document}: its 'dimension_separator' is {separator!r}; the metadata is damaged")
+    if found.get("order", "C") not in ("C", "F"):
+        raise DataError(f"{document}: its 'order' is {found.get('order')!r}; the metadata is damaged")
+    array = Array(
+        name=_name(path),
+        dtype=dtype,
+        shape=shape,
+        axes="",
+        place={"keys": {"prefix": _prefix(path), "separator": separator}},
+        big_endian=big,
+        chunk=chunk,
+        order=tuple(reversed(range(len(shape)))) if found.get("order") == "F" else None,
+        fill=_fill(document, found.get("fill_value"), dtype),
+        codecs=zarr_codecs.of_v2(document, found.get("compressor"), found.get("filters"), dtype),
+    )
+    return Node(path, 2, attributes, shape, array, _names(attributes.get("_ARRAY_DIMENSIONS"), shape))
+
+
+def _type_v2(document: str, said: Any) -> str:
+    if not isinstance(said, str):
+        raise DataError(
+            f"{document}: it holds records of several numbers ({said}), which a volume cannot have; copy one of them out"
+        )
+    return said
+
+
+def _array_v3(path: str, document: str, found: Mapping[str, Any], attributes: dict[str, Any]) -> Node:
+    shape = whole_numbers(document, "shape", found.get("shape"), least=0)
+    grid, chunk_of = _configured(found.get("chunk_grid"))
+    if grid != "regular":
+        raise DataError(
+            f"{document}: its chunk grid is '{grid}', and only regular ones are read; copy the array with zarr-python"
+        )
+    chunk = whole_numbers(document, "chunk_shape", chunk_of.get("chunk_shape"), least=1, length=len(shape))
+    said = found.get("data_type")
+    if not isinstance(said, str):
+        raise DataError(f"{document}: its data type {said} is none that a volume can have; convert it to float32 first")
+    dtype, _ = dtype_of(said, document)
+    if found.get("storage_transformers"):
+        raise DataError(f"{document}: it has storage transformers, which are not read; copy the array with zarr-python")
+    encoding, keys = _configured(found.get("chunk_key_encoding"))
+    if encoding not in ("default", "v2"):
+        raise DataError(
+            f"{document}: its chunks are named by '{encoding}', which is not known; copy the array with zarr-python"
+        )
+    separator = keys.get("separator", "/" if encoding == "default" else ".")
+    if separator not in (".", "/"):
+        raise DataError(f"{document}: the separator of its chunk keys is {separator!r}; the metadata is damaged")
+    prefix = _prefix(path) + (f"c{separator}" if encoding == "default" else "")
+    chain = zarr_codecs.Chain(document, found.get("codecs"), dtype, len(shape))
+    place: dict[str, Any] = {"keys": {"prefix": prefix, "separator": separator}}
+    if chain.shard is not None:
+        inner = whole_numbers(document, "chunk_shape", chain.shard.get("chunk_shape"), least=1, length=len(shape))
+        if any(outer % n for outer, n in zip(chunk, inner, strict=True)):
+            raise DataError(
+                f"{document}: its shards of {text_of(chunk)} are not whole numbers of chunks of {text_of(inner)}; "
+                "the metadata is damaged"
+            )
+        crc, at_end = zarr_codecs.index_of_shard(document, chain.shard)
+        place = {
+            "shards": {
+                "prefix": prefix,
+                "separator": separator,
+                "shard": list(chunk),
+                "index_crc32c": crc,
+                "index_at_end": at_end,
+            }
+        }
+        chunk, chain = inner, zarr_codecs.Chain(document, chain.shard.get("codecs"), dtype, len(shape))
+        if chain.shard is not None:
+            raise zarr_codecs.refuse(document, "sharding_indexed", " within sharding_indexed")
+    array = Array(
+        name=_name(path),
+        dtype=dtype,
+        shape=shape,
+        axes="",
+        place=place,
+        big_endian=chain.big_endian and np.dtype(dtype).itemsize > 1,
+        chunk=chunk,
+        order=chain.order,
+        fill=_fill(document, found.get("fill_value"), dtype),
+        codecs=chain.steps,
+    )
+    return Node(path, 3, attributes, shape, array, _names(found.get("dimension_names"), shape))
+
+
+def _configured(found: Any) -> tuple[str, Mapping[str, Any]]:
+    if isinstance(found, str):
+        return found, {}
+    if not isinstance(found, Mapping):
+        return "none", {}
+    config = found.get("configuration")
+    return str(found.get("name")), config if isinstance(config, Mapping) else {}
+
+
+def _prefix(path: str) -> str:
+    return path.rstrip("/") + "/"
+
+
+def _name(path: str) -> str:
+    return os.path.basename(path.rstrip("/"))
+
+
+def _names(found: Any, shape: tuple[int, ...]) -> list[str | None] | None:
+    if not isinstance(found, list) or len(found) != len(shape):
+        return None
+    return [n if isinstance(n, str) else None for n in found]
+
+
+def _fill(document: str, said: Any, dtype: str) -> float | None:
+    """What chunks hold that were never written; None where the format does not say, or it is no double exactly: then such a
+    chunk is an error, and not a wrong number.
+    """
+    found = said
+    if isinstance(said, str):
+        found = _fill_of_text(said, dtype)
+    if isinstance(found, bool):
+        return float(found)
+    if said is None:
+        return None
+    if not isinstance(found, int | float):
+        raise DataError(
+            f"{document}: its 'fill_value' is {said!r}, which is no number of {dtype}; the metadata is damaged"
+        )
+    try:
+        exact = float(found)
+    except OverflowError:
+        return None
+    if dtype.startswith("float"):
+        return exact
+    if not math.isfinite(found) or int(found) != found:
+        raise DataError(
+            f"{document}: its 'fill_value' is {said!r}, which is no number of {dtype}; the metadata is damaged"
+        )
+    return exact if int(exact) == int(found) else None
+
+
+def _fill_of_text(said: str, dtype: str) -> float | None:
+    words = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf, "true": 1.0, "false": 0.0}
+    if said in words:
+        return words[said]
+    size = 1 if dtype == "bool" else np.dtype(dtype).itemsize
+    try:
+        raw = int(said, 16).to_bytes(size, "little") if said.startswith("0x") else base64.b64decode(said, validate=True)
+    except (ValueError, OverflowError, binascii.Error):
+        return None
+    return float(np.frombuffer(raw, dtype)[0]) if len(raw) == size and dtype != "bool" else None
+
+
+def decoded_fill(said: Any, dtype: str) -> float | None:
+    """A `_FillValue` attribute as xarray writes it into v3 stores: a number, or the bytes of a double in base64."""
+    if isinstance(said, bool):
+        return None
+    if isinstance(said, list) and len(said) == 1:
+        said = said[0]
+    if isinstance(said, int | float):
+        return float(said)
+    if isinstance(said, str):
+        if said in ("NaN", "Infinity", "-Infinity"):
+            return _fill_of_text(said, dtype)
+        try:
+            raw = base64.b64decode(said, validate=True)
+        except (ValueError, binascii.Error):
+            return None
+        return float(struct.unpack("<d", raw)[0]) if len(raw) == 8 else None
+    return None

@@ -1,0 +1,514 @@
+"""Open volumes: regular grids of numbers or colours, at one or more levels of resolution.
+
+Arrays run [z, y, x], as xarray shows them, after time and channel where there are several; indices count from 0. The `ijk` of
+`probe_ijk` and of the command line count from 1, along x, y and z.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farfield import _core, outputs
+from farfield.errors import FarfieldError, UnknownName, UsageError
+from farfield.indexing import Index, bounds_of
+from farfield.progress import Report, reporting
+from farfield.settings import Settings
+from farfield.timesteps import TimeSteps
+from farfield.volume import Means, Options, VolumeDescription, read
+from farfield.volume.options import to_stderr
+from farfield.volumespace import Space
+
+Path = str | os.PathLike[str]
+Triple = tuple[int, int, int]
+_SLAB = 64 << 20
+"""Bytes that are read at a time into an array of the caller."""
+
+
+class Native(Protocol):
+    """What is asked of the extension's volume."""
+
+    def info(self) -> str:
+        """Pages, their sizes, and what it costs."""
+
+    def read_box(self, level: int, channel: int, lo: Triple, hi: Triple, step: int) -> NDArray[Any]:
+        """[k, j, i] of a box of voxels, as they are in memory; `lo` and `hi` are i, j, k from 0 on, half open."""
+
+    def stats(self) -> str:
+        """STATS of `farfield/_native.pyi`."""
+
+    def set_memory_limit(self, memory_limit: int) -> None:
+        """Changes the memory limit."""
+
+    def close(self) -> None:
+        """Gives memory back."""
+
+
+@dataclass(frozen=True)
+class VolumeChannel:
+    """One channel of a volume."""
+
+    name: str
+    units: str
+    dtype: np.dtype[Any]
+    """Of the stored numbers, as they are in memory."""
+    color: str | None = None
+    limits: tuple[float, float] | None = None
+    """Values that are shown as black and as full, where the format says them."""
+    scale: tuple[float, float] | None = None
+    """What stored numbers are multiplied by, and what is added then, to have values in `units`."""
+    missing: float | None = None
+    """The stored number that stands for a missing value."""
+
+    def values(self, stored: NDArray[Any]) -> NDArray[Any]:
+        """Values of stored numbers: NaN where they are missing. What needs no change stays what it is.
+
+        >>> VolumeChannel("a", "HU", np.dtype("int16"), scale=(2.0, -1024.0), missing=-1.0).values(np.array([0, 500, -1], "i2"))
+        array([-1024.,   -24.,    nan])
+        """
+        if self.scale is None and self.missing is None:
+            return stored
+        found = stored.astype(np.float64)
+        if self.scale is not None:
+            found = found * self.scale[0] + self.scale[1]
+        if self.missing is not None:
+            found[stored == self.missing] = np.nan
+        return found
+
+
+@dataclass(frozen=True)
+class VolumeProbe:
+    """What is at one place of a volume."""
+
+    ijk: tuple[float, float, float]
+    """1-based, along x, y and z, with fractions."""
+    position: tuple[float, float, float]
+    values: dict[str, float]
+    """By channel, between voxels by linear interpolation; of labels and colours those of the nearest voxel."""
+    units: dict[str, str]
+    note: str | None = None
+    """What makes the values doubtful."""
+
+
+def open_volume(
+    source: Path,
+    settings: Settings,
+    *,
+    options: Mapping[str, Any] | Options | None = None,
+    events: Path | None = None,
+    progress: bool | Report | None = None,
+    quiet: bool = False,
+) -> VolumeDataset:
+    """Opens a volume without reading its pages. What cannot be read in part is converted into the cache first, which is said on
+    stderr unless `quiet`.
+
+    Raises:
+        DataError: if it is not there, damaged, or of a format that is not read.
+        UsageError: if options make no sense, or do not say enough.
+    """
+    chosen = options if isinstance(options, Options) else Options.of(options)
+    with reporting(progress) as report:
+        means = Means(settings["cache_dir"], report, None if quiet else to_stderr)
+        described = read(os.path.expanduser(os.fspath(source)), chosen, means)
+        outputs.check([events], described.reads)
+        native = _core.Volume.open(
+            json.dumps(described.spec),
+            described.tables,
+            **settings.means(),
+            events=None if events is None else os.fspath(events),
+            progress=report,
+        )
+    return VolumeDataset(native, described)
+
+
+class VolumeDataset(TimeSteps):
+    """A volume, or one level, channel or time step of it. Nothing is read before it is needed; a `repr` reads nothing."""
+
+    def __init__(self, native: Native, description: VolumeDescription) -> None:
+        self._native = native
+        self._description = description
+        self._spec = description.spec
+        self._level = 0
+        self._channel: int | None = None
+        self._info: dict[str, Any] | None = None
+
+    def _view(self) -> Self:
+        return copy.copy(self)
+
+    @property
+    def _levels(self) -> list[dict[str, Any]]:
+        levels: list[dict[str, Any]] = self._spec["levels"]
+        return levels
+
+    @property
+    def path(self) -> str:
+        """What was opened."""
+        return str(self._spec["path"])
+
+    @property
+    def format(self) -> str:
+        """The format, as in `NIfTI-1`."""
+        return str(self._spec["format"])
+
+    @property
+    def kind(self) -> str:
+        """`scalar`, `rgb`, `rgba`, `channels` or `labels`."""
+        return str(self._spec["kind"])
+
+    @property
+    def space(self) -> Space:
+        """Where the voxels of this level lie."""
+        level = self._levels[self._level]
+        return Space(
+            tuple(level["dims"]),
+            tuple(level["origin"]),
+            tuple(level["spacing"]),
+            tuple(tuple(row) for row in self._spec["direction"]),
+            self._spec["length_unit"],
+            self._spec.get("anatomy"),
+        )
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """What the dimensions of `shape` are."""
+        return tuple(name for name, _ in self._dimensions())
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the dimensions: (time, channel,) z, y, x; the channels of colours come last."""
+        return tuple(length for _, length in self._dimensions())
+
+    def _dimensions(self) -> list[tuple[str, int]]:
+        i, j, k = self._levels[self._level]["dims"]
+        found = [("z", int(k)), ("y", int(j)), ("x", int(i))]
+        channels = len(self._spec["channels"])
+        if self._channel is None and channels > 1:
+            at = 3 if self.kind in ("rgb", "rgba") else 0
+            found.insert(at, ("channel", channels))
+        steps = self._selected_steps()
+        if not self._one and len(steps) > 1:
+            found.insert(0, ("time", len(steps)))
+        return found
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions there are."""
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the stored numbers, as they are in memory."""
+        chosen = self._chosen_channels()
+        return np.result_type(*(c.dtype for n, c in enumerate(self.channels) if n in chosen))
+
+    @property
+    def levels(self) -> list[Triple]:
+        """Voxels along x, y and z of each level, finest first."""
+        return [(int(i), int(j), int(k)) for i, j, k in (level["dims"] for level in self._levels)]
+
+    @property
+    def channels(self) -> list[VolumeChannel]:
+        """Its channels."""
+        arrays = self._levels[self._level]["arrays"]
+        types = {c: _in_memory(a["dtype"]) for a in arrays for c in a["channels"]}
+        return [
+            VolumeChannel(
+                c["name"],
+                c["units"],
+                types[n],
+                c.get("color"),
+                _pair(c.get("limits")),
+                _pair(c.get("scale")),
+                float(c["missing"]) if c.get("missing") is not None else None,
+            )
+            for n, c in enumerate(self._spec["channels"])
+        ]
+
+    @property
+    def spacing(self) -> tuple[float, float, float]:
+        """Distances between voxels along x, y and z, in `length_unit`."""
+        return self.space.spacing
+
+    @property
+    def origin(self) -> tuple[float, float, float]:
+        """Position of the centre of the first voxel."""
+        return self.space.origin
+
+    @property
+    def direction(self) -> tuple[tuple[float, float, float], ...]:
+        """Directions of the axes x, y and z of the array in space, each of length 1."""
+        return self.space.direction
+
+    @property
+    def length_unit(self) -> str:
+        """Unit of positions; `voxel` where nothing says one."""
+        return str(self._spec["length_unit"])
+
+    @property
+    def anatomy(self) -> str | None:
+        """What +x, +y and +z of positions mean: three of R L A P S I; None where they mean no anatomy."""
+        found = self._spec.get("anatomy")
+        return None if found is None else str(found)
+
+    def level(self, number: int) -> Self:
+        """The volume at another level of resolution; 0 is the finest, -1 the coarsest.
+
+        Raises:
+            UsageError: if there is no such level.
+        """
+        count = len(self._levels)
+        if isinstance(number, bool) or not isinstance(number, int) or not -count <= number < count:
+            raise UsageError(
+                f"there is no level {number!r}; there {'is 1' if count == 1 else f'are {count}'}, counted from 0"
+            )
+        view = self._view()
+        view._level = number % count
+        view._info = None
+        return view
+
+    def channel(self, name: str | int) -> Self:
+        """One channel, by its name or number.
+
+        Raises:
+            UnknownName: if there is no such channel.
+        """
+        names = [c["name"] for c in self._spec["channels"]]
+        number = names.index(name) if name in names else name
+        if isinstance(number, str) and number.isdigit():
+            number = int(number)
+        if isinstance(number, bool) or not isinstance(number, int) or not -len(names) <= number < len(names):
+            raise UnknownName(f"no channel named '{name}'; there are: {', '.join(names)}")
+        view = self._view()
+        view._channel = number % len(names)
+        return view
+
+    def _chosen_channels(self) -> list[int]:
+        return list(range(len(self._spec["channels"]))) if self._channel is None else [self._channel]
+
+    def _selected_steps(self) -> range:
+        return self._steps if self._steps is not None else range(max(1, len(self._spec["times"])))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("a volume lies on disk: an array of it is always a copy")
+        return np.asarray(self[...], dtype=dtype)
+
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> NDArray[Any]:
+        """A NumPy array of stored numbers; reads only the pages that hold what is asked for.
+
+        Raises:
+            IndexError: if an index is out of range, or of a kind other than int, slice and `...`.
+        """
+        bounds, rest, shape = bounds_of(index, self.shape)
+        out = np.empty(shape, dtype=self.dtype)
+        if 0 in shape:
+            return out
+        names = self.dims
+        picks: dict[str, list[int]] = {}
+        for name, (low, high), item in zip(names, bounds, rest, strict=True):
+            picks[name] = list(range(low, high))[item] if isinstance(item, slice) else [low]
+        full = tuple(len(picks[name]) for name in names)
+        made = out.reshape(full)
+        steps, channels = self._selected_steps(), self._chosen_channels()
+        inner = [(bounds[n], rest[n]) for n in range(len(names)) if names[n] in "zyx"]
+        for t, step in enumerate(picks.get("time", [0])):
+            for c, channel in enumerate(picks.get("channel", [0])):
+                where: list[Any] = [slice(None)] * len(names)
+                for name, at in (("time", t), ("channel", c)):
+                    if name in names:
+                        where[names.index(name)] = at
+                self._read(made[tuple(where)], channels[channel], steps[step], picks["z"], inner)
+        return out
+
+    def _read(
+        self,
+        into: NDArray[Any],
+        channel: int,
+        step: int,
+        zs: list[int],
+        inner: list[tuple[tuple[int, int], int | slice]],
+    ) -> None:
+        """Fills [z, y, x] with the voxels of these layers, some of them at a time: what is read beside the result stays small, and
+        layers between those that are asked for are not read.
+        """
+        _, ((j0, j1), ys), ((i0, i1), xs) = inner
+        layer = max(1, (j1 - j0) * (i1 - i0) * into.itemsize)
+        apart = len(zs) > 1 and abs(zs[1] - zs[0]) > 1
+        count = 1 if apart else max(1, _SLAB // layer)
+        picks = (
+            slice(None),
+            ys if isinstance(ys, slice) else slice(None),
+            xs if isinstance(xs, slice) else slice(None),
+        )
+        for start in range(0, len(zs), count):
+            part = zs[start : start + count]
+            low, high = min(part), max(part) + 1
+            box = np.asarray(self._native.read_box(self._level, channel, (i0, j0, low), (i1, j1, high), step))
+            into[start : start + count] = (box[::-1] if part[0] > part[-1] else box)[picks]
+
+    def probe(self, position: Sequence[float]) -> VolumeProbe | None:
+        """Values at a position in space, or None where it is outside of the volume.
+
+        Raises:
+            UsageError: if it is not three finite numbers.
+        """
+        where = _three("a position", position)
+        return self._probe(self.space.index_of(where), where)
+
+    def probe_ijk(self, ijk: Sequence[float]) -> VolumeProbe | None:
+        """As `probe`, at a place in voxels along x, y and z: 1-based, fractions are fine.
+
+        Raises:
+            UsageError: if it is not three finite numbers.
+        """
+        index = _three("ijk", ijk) - 1
+        return self._probe(index, self.space.position_of(index))
+
+    def _probe(self, index: NDArray[np.float64], position: NDArray[np.float64]) -> VolumeProbe | None:
+        dims = np.array(self.space.dims)
+        # A volume one voxel thick is as thick as that voxel; otherwise it reaches from centre to centre.
+        slack = np.where(dims == 1, 0.5, 1e-9 * dims)
+        if not (np.all(index >= -slack) and np.all(index <= dims - 1 + slack)):
+            return None
+        at = np.clip(index, 0, dims - 1)
+        nearest = self.kind in ("labels", "rgb", "rgba")
+        low = np.minimum(np.floor(at + 0.5 if nearest else at).astype(int), dims - 1)
+        high = low + 1 if nearest else np.minimum(low + 2, dims)
+        fraction = np.zeros(3) if nearest else at - low
+        values, units, notes = {}, {"position": self.length_unit}, []
+        channels = self.channels
+        for n in self._chosen_channels():
+            known = channels[n]
+            box = self._native.read_box(self._level, n, _triple(low), _triple(high), self._step or 0)
+            found = known.values(np.asarray(box))
+            values[known.name] = found.reshape(-1)[0].item() if nearest else _between(found, fraction)
+            units[known.name] = known.units
+            if isinstance(values[known.name], float) and math.isnan(values[known.name]):
+                notes.append(f"{known.name} has no value there")
+        ijk, place = (tuple(float(v) for v in triple) for triple in (at + 1, position))
+        return VolumeProbe(
+            (ijk[0], ijk[1], ijk[2]), (place[0], place[1], place[2]), values, units, "; ".join(notes) or None
+        )
+
+    def info(self) -> dict[str, Any]:
+        """What `farfield info --json` prints."""
+        if self._info is None:
+            from farfield.volumespace import describe
+
+            self._info = describe(self._spec, self.space, json.loads(self._native.info()), self.channels)
+            self._info["labels"] = list(self._description.labels)
+        return self._info
+
+    def stats(self) -> dict[str, Any]:
+        """What was read and held since the volume was opened: STATS of `farfield/_native.pyi`."""
+        found: dict[str, Any] = json.loads(self._native.stats())
+        return found
+
+    @property
+    def memory_limit(self) -> int:
+        """The memory limit in bytes."""
+        return int(self.stats()["limit_bytes"])
+
+    def set_memory_limit(self, limit: str | int) -> None:
+        """Raises or lowers the memory limit of the open volume.
+
+        Raises:
+            MemoryLimitError: if it is below what any run needs.
+        """
+        from farfield.sizes import resolve_limit
+
+        self._native.set_memory_limit(resolve_limit(limit))
+
+    def to_xarray(self) -> Any:
+        """An `xarray.DataArray` that reads pages when its numbers are asked for; scaled and with NaN where values are missing.
+
+        Raises:
+            ImportError: if xarray is not installed.
+        """
+        from farfield.volumexarray import data_array
+
+        return data_array(self)
+
+    def close(self) -> None:
+        """Gives memory back and ends the log of events; twice is fine.
+
+        Raises:
+            DataError: if the log of events could not be written whole.
+        """
+        self._native.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except FarfieldError:
+            # Of two errors the first one says what went wrong.
+            if error is None:
+                raise
+
+    def __repr__(self) -> str:
+        space = self.space
+        rows = [f"<farfield.VolumeDataset {self.path}: {self.format}>"]
+        where = f", level {self._level} of {len(self._levels)}" if self._level else ""
+        rows.append(f"  voxels: {space.dims_text()} ({', '.join(self.dims)}), {self.kind} {self.dtype}{where}")
+        rows.append(f"  spacing: {space.spacing_text()}{space.orientation_text()}")
+        chosen = [c.name for n, c in enumerate(self.channels) if n in self._chosen_channels()]
+        rows.append(f"  channels: {', '.join(chosen)}")
+        if len(self._levels) > 1:
+            rows.append(f"  levels: {len(self._levels)}, down to {' x '.join(map(str, self.levels[-1]))}")
+        steps = self._selected_steps()
+        if len(self._spec["times"]) > 1:
+            times = self._spec["times"]
+            rows.append(
+                f"  times: {len(steps)}, {times[steps[0]]:g} to {times[steps[-1]]:g} [{self._spec['time_units']}]"
+            )
+        return "\n".join(rows)
+
+
+def _in_memory(dtype: str) -> np.dtype[Any]:
+    """Type of numbers in memory: those that have no type there have the next larger one."""
+    return np.dtype({"bool": "uint8", "float16": "float32"}.get(dtype, dtype))
+
+
+def _pair(value: Any) -> tuple[float, float] | None:
+    return None if value is None else (float(value[0]), float(value[1]))
+
+
+def _triple(values: NDArray[Any]) -> Triple:
+    return int(values[0]), int(values[1]), int(values[2])
+
+
+def _three(what: str, given: Sequence[float]) -> NDArray[np.float64]:
+    try:
+        found = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if found.shape != (3,) or not np.isfinite(found).all():
+        raise UsageError(f"{what} of a volume is three finite numbers, not {given!r}")
+    return found
+
+
+def _between(box: NDArray[Any], fraction: NDArray[np.float64]) -> float:
+    """Linear interpolation in a [k, j, i] box of one or two voxels along each axis; corners of no weight do not count."""
+    total = 0.0
+    for corner in np.ndindex(box.shape):
+        weight = 1.0
+        for n, part in enumerate(fraction[::-1]):
+            if box.shape[n] > 1:
+                weight *= float(part) if corner[n] else 1 - float(part)
+        if weight:
+            total += weight * float(box[corner])
+    return total

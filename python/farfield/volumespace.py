@@ -1,0 +1,223 @@
+"""Where voxels of a volume lie, and what is said of it to people and programs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_OPPOSITE = {"R": "L", "L": "R", "A": "P", "P": "A", "S": "I", "I": "S"}
+_STRAIGHT = 1e-4
+"""Axes whose directions differ from x, y or z by less, in radians, are not said to be tilted."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """From voxels to positions: the centre of voxel (i, j, k), from 0 on, is origin + sum of index * spacing * direction."""
+
+    dims: tuple[int, ...]
+    origin: tuple[float, float, float]
+    spacing: tuple[float, float, float]
+    direction: tuple[tuple[float, float, float], ...]
+    unit: str = "voxel"
+    anatomy: str | None = None
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """Steps along i, j and k, as columns."""
+        return np.asarray(np.array(self.direction).T * np.array(self.spacing), dtype=np.float64)
+
+    @property
+    def affine(self) -> NDArray[np.float64]:
+        """4 x 4, from (i, j, k, 1) to positions.
+
+        >>> space = Space((4, 5, 6), (1.0, 2.0, 3.0), (2.0, 2.0, 2.0), ((0, 1, 0), (-1, 0, 0), (0, 0, 1)))
+        >>> (space.affine @ [1, 0, 0, 1]).tolist()
+        [1.0, 4.0, 3.0, 1.0]
+        """
+        found = np.eye(4)
+        found[:3, :3], found[:3, 3] = self.matrix, self.origin
+        return found
+
+    def position_of(self, index: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Position of a place in voxels."""
+        return np.asarray(self.matrix @ index + np.array(self.origin))
+
+    def index_of(self, position: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Place in voxels of a position."""
+        return np.asarray(np.linalg.solve(self.matrix, position - np.array(self.origin)))
+
+    @property
+    def box(self) -> list[list[float]]:
+        """Lowest and highest coordinates of the centres of voxels."""
+        corners = [[c * (n - 1) for c, n in zip(corner, self.dims, strict=True)] for corner in np.ndindex(2, 2, 2)]
+        places = np.array([self.position_of(np.array(c, dtype=np.float64)) for c in corners])
+        return [places.min(axis=0).tolist(), places.max(axis=0).tolist()]
+
+    def orientation(self) -> str | None:
+        """Where i, j and k point, as three letters; None without anatomy.
+
+        >>> Space((4, 5, 6), (0, 0, 0), (1, 1, 1), ((0, 1, 0), (-1, 0, 0), (0, 0, 1)), "mm", "RAS").orientation()
+        'ALS'
+        """
+        if self.anatomy is None:
+            return None
+        letters = []
+        for row in self.direction:
+            axis = int(np.argmax(np.abs(row)))
+            letter = self.anatomy[axis]
+            letters.append(letter if row[axis] > 0 else _OPPOSITE[letter])
+        return "".join(letters)
+
+    def tilt_degrees(self) -> float:
+        """Largest angle of an axis to the coordinate axis that it is nearest to."""
+        cosines = [min(1.0, float(np.max(np.abs(row)))) for row in self.direction]
+        return math.degrees(max(math.acos(c) for c in cosines))
+
+    def dims_text(self) -> str:
+        """`512 x 512 x 40`."""
+        return " x ".join(str(n) for n in self.dims)
+
+    def spacing_text(self) -> str:
+        """`0.5 x 0.5 x 2 mm`."""
+        unit = "" if self.unit == "voxel" else f" {self.unit}"
+        return " x ".join(f"{v:.6g}" for v in self.spacing) + unit
+
+    def orientation_text(self) -> str:
+        """Where the axes point, after a comma: by letters of anatomy, and how far they are tilted."""
+        letters = self.orientation()
+        parts = []
+        if letters is not None:
+            parts.append(", ".join(f"{a} to {letter}" for a, letter in zip("ijk", letters, strict=True)))
+        elif not np.allclose(self.direction, np.eye(3), atol=_STRAIGHT):
+            ways = []
+            for a, row in zip("ijk", self.direction, strict=True):
+                axis = int(np.argmax(np.abs(row)))
+                ways.append(f"{a} to {'+' if row[axis] > 0 else '-'}{'xyz'[axis]}")
+            parts.append(", ".join(ways))
+        if math.radians(self.tilt_degrees()) > _STRAIGHT:
+            parts.append(f"tilted by {self.tilt_degrees():.3g} degrees")
+        return "; " + ", ".join(parts) if parts else ""
+
+    def axis_names(self) -> list[str]:
+        """What x, y and z are: `x (L to R)` where they are anatomy.
+
+        >>> Space((1, 1, 1), (0, 0, 0), (1, 1, 1), ((1, 0, 0), (0, 1, 0), (0, 0, 1)), "mm", "LPS").axis_names()
+        ['x (R to L)', 'y (A to P)', 'z (I to S)']
+        """
+        if self.anatomy is None:
+            return ["x", "y", "z"]
+        return [f"{a} ({_OPPOSITE[to]} to {to})" for a, to in zip("xyz", self.anatomy, strict=True)]
+
+
+def describe(
+    spec: Mapping[str, Any], space: Space, native: Mapping[str, Any], channels: Sequence[Any]
+) -> dict[str, Any]:
+    """The catalog of a volume: what its reader said, and what the extension says of pages and costs."""
+    times = list(spec["times"])
+    counted = any("steps are counted" in g for g in spec["guessed"])
+    of_levels = native.get("levels") or [{}] * len(spec["levels"])
+    return {
+        "source": spec["path"],
+        "format": spec["format"],
+        "what": "volume",
+        "guessed": list(spec["guessed"]),
+        "kind": spec["kind"],
+        "dims": list(space.dims),
+        "zones": [{"name": "volume", "dims": list(space.dims), "iblank": False}],
+        "fields": [{"name": c.name, "components": 1, "dtype": str(c.dtype), "units": c.units} for c in channels],
+        "channels": [
+            {
+                "name": c.name, "units": c.units, "dtype": str(c.dtype), "color": c.color,
+                "limits": None if c.limits is None else list(c.limits), "scale": None if c.scale is None else list(c.scale),
+                "missing": c.missing,
+            }
+            for c in channels
+        ],
+        "length_unit": space.unit,
+        "anatomy": space.anatomy,
+        "orientation": space.orientation(),
+        "direction": [list(row) for row in space.direction],
+        "origin": list(space.origin),
+        "spacing": list(space.spacing),
+        "box": space.box,
+        "levels": [
+            {
+                "dims": level["dims"], "origin": level["origin"], "spacing": level["spacing"],
+                "page": more.get("page"), "pages": more.get("pages"),
+            }
+            for level, more in zip(spec["levels"], of_levels, strict=True)
+        ],
+        "times": times,
+        "time_units": spec["time_units"],
+        "times_counted": counted,
+        "times_gaps": [],
+        "times_why": "its steps are only numbered: it does not say when they are;" if counted else None,
+        **{key: native.get(key) for key in ("pages", "bytes_disk", "bytes_memory", "checked", "limit_least_bytes")},
+    }  # fmt: skip
+
+
+def describe_text(info: Mapping[str, Any], space: Space) -> list[str]:
+    """The catalog for people."""
+    from farfield.sizes import format_bytes
+
+    lines = [f"{info['source']}", f"format   {info['format']}"]
+    lines += [f"guessed  {sentence}" for sentence in info["guessed"]]
+    types = sorted({c["dtype"] for c in info["channels"]})
+    lines.append(f"volume   {space.dims_text()} voxels, {math.prod(space.dims):,}; {info['kind']}, {', '.join(types)}")
+    lines.append(f"spacing  {space.spacing_text()}{space.orientation_text()}")
+    low, high = info["box"]
+    spans = "  ".join(f"{name} {a:.6g}..{b:.6g}" for name, a, b in zip(space.axis_names(), low, high, strict=True))
+    unit = "voxels, from the first one's centre to the last one's" if space.unit == "voxel" else space.unit
+    lines.append(f"box      {spans}  [{unit}]")
+    lines.append(f"channels {len(info['channels'])}")
+    width = max(len(c["name"]) for c in info["channels"])
+    for c in info["channels"]:
+        lines.append(f"  {c['name']:<{width}}  {c['dtype']:<8} [{c['units']}]{_of_channel(c)}")
+    lines.append(f"levels   {len(info['levels'])}")
+    for n, level in enumerate(info["levels"]):
+        dims = " x ".join(map(str, level["dims"]))
+        apart = " x ".join(f"{v:.6g}" for v in level["spacing"])
+        page = f"  pages {' x '.join(map(str, level['page']))}: {level['pages']:,}" if level.get("page") else ""
+        lines.append(f"  {n}  {dims}  by {apart}{page}")
+    lines += [f"labels   {path}" for path in info.get("labels", ())]
+    lines.append(f"times    {_times(info)}")
+    pages = info.get("pages")
+    if pages:
+        checked = "with checksums" if info.get("checked") else "unchecked (the format has no checksums)"
+        lines.append(f"pages    {pages['total']:,} of up to {format_bytes(pages['bytes'])}, {checked}")
+    if info.get("bytes_disk") is not None:
+        least = info.get("limit_least_bytes")
+        runs = f"; it is read within {format_bytes(least)} or more" if least else ""
+        lines.append(
+            f"cost     {format_bytes(info['bytes_disk'])} on disk, {format_bytes(info['bytes_memory'])} if all were loaded{runs}"
+        )
+    return lines
+
+
+def _of_channel(c: Mapping[str, Any]) -> str:
+    said = ""
+    if c["scale"] is not None:
+        slope, intercept = c["scale"]
+        said += f"  {slope:.6g} x stored {'-' if intercept < 0 else '+'} {abs(intercept):.6g}"
+    if c["limits"] is not None:
+        said += f"  shown from {c['limits'][0]:.6g} to {c['limits'][1]:.6g}"
+    if c["color"] is not None:
+        said += f"  {c['color']}"
+    if c["missing"] is not None:
+        said += f"  missing: {c['missing']:.6g}"
+    return said
+
+
+def _times(info: Mapping[str, Any]) -> str:
+    times = info["times"]
+    if len(times) < 2:
+        return "one"
+    if info["times_counted"]:
+        return f"{len(times)}, numbered from 0: nothing says when they are"
+    unit = "" if info["time_units"] == "1" else f" [{info['time_units']}]"
+    return f"{len(times)}: {times[0]:g} to {times[-1]:g}{unit}"

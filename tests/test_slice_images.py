@@ -1,0 +1,176 @@
+"""Slices as pictures and arrays: against a reference of their own, from the command line, in little memory."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import farfield as ff_
+from farfield.scene.colors import lut
+from farfield.sliceimages import box, pair, pixels, vector
+from plot3d_files import Block, cut, source_of, write
+from running import Command, Json
+
+LENGTHS = np.array([2.0, 1.0, 0.5])
+
+
+def straight(ni: int, nj: int, nk: int) -> Block:
+    """A box along the axes whose density is linear in space."""
+    k, j, i = np.meshgrid(*(np.linspace(0.0, 1.0, n) for n in (nk, nj, ni)), indexing="ij")
+    x, y, z = (length * of for length, of in zip(LENGTHS, (i, j, k), strict=True))
+    rho = 1.0 + x + 0.5 * y - 0.25 * z
+    return Block([x, y, z], [rho, rho * y, rho * 0.2, rho * 0.1, np.full_like(rho, 9.0)])
+
+
+def picture(path: Path) -> tuple[NDArray[np.uint8], dict[str, str]]:
+    """Pixels of a PNG of one image, 8 bits or 16 (two bytes) with opacity, and its texts, read by hand."""
+    data = path.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    at, packed, texts, head = 8, b"", {}, b""
+    while at < len(data):
+        length, kind = int.from_bytes(data[at : at + 4], "big"), data[at + 4 : at + 8]
+        body = data[at + 8 : at + 8 + length]
+        assert int.from_bytes(data[at + 8 + length : at + 12 + length], "big") == zlib.crc32(kind + body)
+        if kind == b"IHDR":
+            head = body
+        elif kind == b"IDAT":
+            packed += body
+        elif kind == b"iTXt":
+            key, _, rest = body.partition(b"\0")
+            texts[key.decode()] = rest.split(b"\0", 4)[4].decode()
+        at += 12 + length
+    width, height = (int.from_bytes(head[n : n + 4], "big") for n in (0, 4))
+    assert (head[8], head[9]) in ((8, 6), (16, 4))
+    stride, each = 4 * width, 4
+    raw = zlib.decompress(packed)
+    rows, above = [], bytearray(stride)
+    for row in range(height):
+        line = raw[row * (stride + 1) : (row + 1) * (stride + 1)]
+        above = unfiltered(line[0], bytearray(line[1:]), above, each)
+        rows.append(bytes(above))
+    return np.frombuffer(b"".join(rows), np.uint8).reshape(height, width, 4), texts
+
+
+def unfiltered(kind: int, line: bytearray, above: bytearray, each: int) -> bytearray:
+    for n in range(len(line)):
+        a = line[n - each] if n >= each else 0
+        b, c = above[n], above[n - each] if n >= each else 0
+        p = a + b - c
+        paeth = min((abs(p - a), 0, a), (abs(p - b), 1, b), (abs(p - c), 2, c))[2]
+        line[n] = (line[n] + (0, a, b, (a + b) // 2, paeth)[kind]) & 255
+    return line
+
+
+@pytest.fixture(scope="module")
+def linear(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return source_of(*write(tmp_path_factory.mktemp("linear"), cut(straight(33, 17, 9), 2)))
+
+
+def density(positions: NDArray[np.float64]) -> NDArray[np.float64]:
+    return 1.0 + positions[..., 0] + 0.5 * positions[..., 1] - 0.25 * positions[..., 2]
+
+
+def test_a_slice_is_what_lies_there(linear: str) -> None:
+    with ff_.open(linear) as ds:
+        for normal in ("x", "y", "z", (1.0, 2.0, -0.5)):
+            cut_ = ds.slice_image(normal=normal, size=(120, 90), field="density")
+            at = cut_.positions()
+            inside = ((at >= 0.0) & (at <= LENGTHS)).all(axis=-1)
+            assert inside.sum() > 1000 and cut_.failed == 0 and cut_.failure is None
+            assert ((cut_.pixels == 1) == inside).mean() > 0.999  # edges apart
+            assert np.isnan(cut_.values[cut_.pixels == 2]).all()
+            assert np.abs(cut_.values - density(at))[inside & (cut_.pixels == 1)].max() < 2e-6
+        several = ds.slice_image(normal="z", size="40x20", field=["density", "velocity"])
+        assert several.values.shape == (20, 40, 4) and list(several.fields) == ["density", "velocity"]
+        probed = ds.probe(tuple(several.positions()[7, 11]), fields=["velocity"])
+        assert probed is not None
+        assert np.allclose(several.values[7, 11, 1:], probed.values["velocity"], rtol=1e-6)
+        part = ds.slice_image(
+            normal="z", origin=(1, 0.5, 0.25), extent=(0, 0.5, -0.25, 0), size=(10, 5), field="density"
+        )
+        assert part.extent == (0, 0.5, -0.25, 0) and np.allclose(part.positions()[0, 0], (1.025, 0.475, 0.25))
+
+
+def test_files_of_slices(linear: str, ff_json: Json, ff: Command, tmp_path: Path) -> None:
+    words = ("extract", "slice", linear, "--normal", "z", "--size", "64x48", "--field", "density")
+    done = ff_json(*words, "-o", tmp_path / "a.png", "--range", "1:3.5", "--cmap", "gray")
+    assert done["size"] == [64, 48] and done["pixels"]["failed"] == 0 and done["ranges"] == [[1.0, 3.5]]
+    assert done["peak_bytes"] <= done["limit_bytes"] and done["partial"] is False
+    seen, texts = picture(tmp_path / "a.png")
+    about = json.loads(texts["Description"])
+    assert about["extent"] == done["extent"] and texts["Source"].endswith(".xyz")
+    with ff_.open(linear) as ds:
+        cut_ = ds.slice_image(normal="z", size=(64, 48), field="density")
+    here = cut_.pixels == 1
+    assert (seen[~here] == 0).all() and (seen[here][:, 3] == 255).all() and 1000 < here.sum() < 64 * 48
+    entry = ((cut_.values[here] - 1.0) / 2.5 * 256).clip(0, 255)
+    sure = np.abs(entry - entry.round()) > 1e-4  # rounding may go to the next
+    assert sure.mean() > 0.5
+    assert (seen[here][sure, :3] == np.array(lut("gray"))[entry[sure].astype(int)]).all()
+
+    ff(*words, "-o", tmp_path / "g.png", "--grey16", "--range", "0:4")
+    grey, _ = picture(tmp_path / "g.png")
+    wide = grey[..., 0].astype(int) * 256 + grey[..., 1]
+    assert np.abs(wide[here] / 65535 * 4.0 - cut_.values[here]).max() < 1e-4 and (wide[~here] == 0).all()
+
+    ff(*words, "-o", tmp_path / "a.npy")
+    assert np.array_equal(np.load(tmp_path / "a.npy"), cut_.values, equal_nan=True)
+    both = [w.replace("density", "density,velocity") for w in words]
+    ff(*both, "-o", tmp_path / "a.npz")
+    with np.load(tmp_path / "a.npz") as of:
+        assert of["density"].dtype == np.float32 and of["velocity"].shape == (48, 64, 3)
+        assert np.array_equal(of["density"], cut_.values, equal_nan=True) and (of["pixels"] == cut_.pixels).all()
+        first = of["origin"] + 5 * of["across"] + 7 * of["down"]
+        assert np.allclose(first, cut_.positions()[7, 5]) and np.allclose(of["extent"], cut_.extent)
+        meta = json.loads(str(of["meta"]))
+        assert meta["kind"] == "slice" and meta["normal"] == [0.0, 0.0, 1.0] and not of["partial"]
+    text = ff(*words, "-o", tmp_path / "b.png").stdout
+    assert "64 x 48 pixels" in text and "colours  density from" in text
+
+
+def test_little_memory_makes_the_same_picture(store: Path, ff_json: Json, tmp_path: Path) -> None:
+    made = []
+    for limit, workers in (("256MiB", 1), ("7MiB", 2), ("6MiB", 3)):
+        out = tmp_path / f"{limit}.png"
+        words = ("extract", "slice", store, "--normal", "1,0.5,2", "--size", "500x400", "--field", "pressure")
+        done = ff_json(*words, "-o", out, "--memory-limit", limit, "--workers", workers)
+        assert done["peak_bytes"] <= done["limit_bytes"]
+        made.append(out.read_bytes())
+    assert made[0] == made[1] == made[2]
+
+
+def test_what_makes_no_slice_is_said(linear: str, ff: Command, tmp_path: Path) -> None:
+    def says(*words: object, ok: int = 2, out: str = "a.png") -> str:
+        done = ff("extract", "slice", linear, *words, "-o", tmp_path / out, ok=(ok,))
+        assert not list(tmp_path.iterdir())
+        return done.stderr
+
+    good = ("--normal", "z", "--field", "density")
+    assert "did you mean" in says("--normal", "z", "--field", "densty") or "density" in says(
+        "--normal", "z", "--field", "densty"
+    )
+    assert "normal" in says("--normal", "w", "--field", "density")
+    assert "direction" in says("--normal", "0,0,0", "--field", "density")
+    assert "does not meet the data" in says(*good, "--origin", "0,0,7")
+    assert "1024x768" in says(*good, "--size", "12")
+    assert "velocity_x" in says("--normal", "z", "--field", "velocity")
+    assert ".npz" in says(*good, out="a.jpg")
+    assert "numbers themselves" in says(*good, "--cmap", "viridis", out="a.npy")
+    assert "one of them" in says(*good, "--cmap", "viridis", "--grey16")
+    assert "lower first" in says(*good, "--range", "3:1")
+    assert "colour map" in says(*good, "--cmap", "viridsi")
+    needs = says(*good, "--size", "60000x60000", "--memory-limit", "8MiB", ok=4)
+    assert "MiB" in needs
+
+
+def test_places_as_people_write_them() -> None:
+    assert vector("-x", "normal") == (-1.0, 0.0, 0.0) and vector([1, 2, 3], "normal") == (1.0, 2.0, 3.0)
+    assert pixels((3, 4)) == (3, 4) and pair("-1:2", "range") == (-1.0, 2.0) and box("0,1,2,3") == (0, 1, 2, 3)
+    for wrong in (lambda: vector("1,2", "normal"), lambda: pixels("3x0"), lambda: pair("1", "range"), lambda: box("1")):
+        with pytest.raises(ff_.UsageError):
+            wrong()

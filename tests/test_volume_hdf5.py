@@ -1,0 +1,216 @@
+"""HDF5, NetCDF-4 and NetCDF classic, against h5py, xarray and SciPy's way of writing."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from farfield.errors import DataError, UnknownName
+from volume_files import Read, look
+
+h5py = pytest.importorskip("h5py")
+Look = Callable[..., Read]
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Look:
+    return lambda path, **options: look(path, tmp_path / "cache", **options)
+
+
+def noise(shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(7).integers(0, 100, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["u1", ">i2", "<f4", ">f8", "i8", "f2", "?"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {}, {"chunks": (3, 4, 5)}, {"chunks": (3, 4, 5), "compression": "gzip"},
+        {"chunks": (3, 4, 5), "compression": "gzip", "shuffle": True, "fletcher32": True}, {"chunks": (9, 10, 11), "shuffle": True},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("before", [0, 1024])
+def test_in_place(dtype: str, how: dict[str, Any], before: int, tmp_path: Path, there: Look) -> None:
+    data = noise((9, 10, 11), dtype)
+    with h5py.File(tmp_path / "a.h5", "w", userblock_size=before) as file:
+        file.create_dataset("deep/data", data=data, **how)
+    found = there(tmp_path / "a.h5")
+    assert np.array_equal(found.numbers(), data) and found.said == [] and found.array["dtype"] == np.dtype(dtype).name
+    assert np.array_equal(there(f"{tmp_path}/a.h5::/deep/data").numbers(), data)
+
+
+@pytest.mark.parametrize("how", ["lzf", "scaleoffset", "compact", "virtual"])
+def test_converted(how: str, tmp_path: Path, there: Look) -> None:
+    data = noise((9, 40, 30), "i4")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        if how == "lzf":
+            file.create_dataset("data", data=data, chunks=(4, 16, 16), compression="lzf")
+        elif how == "scaleoffset":
+            file.create_dataset("data", data=data, chunks=(4, 16, 16), scaleoffset=0)
+        elif how == "compact":
+            data = data[:2, :10, :10]
+            plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            plan.set_layout(h5py.h5d.COMPACT)
+            made = h5py.h5d.create(file.id, b"data", h5py.h5t.NATIVE_INT32, h5py.h5s.create_simple(data.shape), plan)
+            h5py.Dataset(made)[...] = data
+        else:
+            with h5py.File(tmp_path / "b.h5", "w") as other:
+                other["part"] = data
+            layout = h5py.VirtualLayout(data.shape, "i4")
+            layout[...] = h5py.VirtualSource(tmp_path / "b.h5", "part", data.shape)
+            file.create_virtual_dataset("data", layout)
+    found = there(tmp_path / "a.h5")
+    assert np.array_equal(found.numbers(), data) and "is converted once" in found.said[0]
+    assert ("lzf" in found.said[0]) == (how == "lzf")
+
+
+def test_chunks_that_were_never_written(tmp_path: Path, there: Look) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        made = file.create_dataset("data", (8, 8, 8), "f4", chunks=(4, 4, 4), fillvalue=-1.5)
+        made[:4, :4, :4] = 2
+    found = there(tmp_path / "a.h5")
+    assert found.array["fill"] == -1.5 and found.numbers()[7, 7, 7] == -1.5 and found.numbers()[0, 0, 0] == 2
+
+
+def test_which_one(tmp_path: Path, there: Look) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["small"] = noise((3, 4, 5), "u1")
+        file["large"] = noise((8, 8, 8), "u1")
+        file["line"] = np.arange(5)
+        file["text"] = "words"
+    found = there(tmp_path / "a.h5")
+    assert found.array["name"] == "large" and "of its 2 datasets (/large, /small) the largest, /large" in found.guessed
+    with pytest.raises(UnknownName, match=r"no dataset named 'larg'; there are: .*/large"):
+        there(f"{tmp_path}/a.h5::larg")
+    with pytest.raises(DataError, match="holds one number"):
+        there(f"{tmp_path}/a.h5::text")
+
+
+def test_empty_and_damaged(tmp_path: Path, there: Look) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["line"] = np.arange(5)
+    with pytest.raises(DataError, match=r"no dataset of two or more dimensions of numbers; there are: /line \(5\)"):
+        there(tmp_path / "a.h5")
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file["data"] = noise((30, 30, 30), "f8")
+    raw = (tmp_path / "b.h5").read_bytes()
+    (tmp_path / "b.h5").write_bytes(raw[: len(raw) // 2])
+    with pytest.raises(DataError, match=r"b\.h5.*cut off"):
+        there(tmp_path / "b.h5")
+
+
+def dataset() -> Any:
+    xarray = pytest.importorskip("xarray")
+    values = np.random.default_rng(3).random((3, 4, 5, 6))
+    return xarray.Dataset(
+        {"salt": (("time", "depth", "lat", "lon"), values, {"units": "g/kg", "long_name": "salinity"})},
+        coords={
+            "time": ("time", [0, 1, 2], {"units": "days since 2001-01-01"}),
+            "depth": ("depth", np.arange(4) * 5.0, {"units": "m"}),
+            "lat": ("lat", np.linspace(50, 51, 5), {"units": "degrees_north"}),
+            "lon": ("lon", np.linspace(3, 8, 6), {"units": "degrees_east"}),
+        },
+    )
+
+
+PACKED = {"salt": {"dtype": "int16", "scale_factor": 1e-4, "add_offset": 0.5, "_FillValue": -1}}
+
+
+def test_netcdf4(tmp_path: Path, there: Look) -> None:
+    made = dataset()
+    with h5py.File(tmp_path / "a.nc", "w") as file:  # as the netCDF library writes it
+        file.attrs["_NCProperties"] = "version=2,netcdf=4.9"
+        for name in ("time", "depth", "lat", "lon"):
+            file[name] = made[name].values
+            file[name].make_scale(name)
+            file[name].attrs["units"] = made[name].attrs["units"]
+        file.create_dataset(
+            "salt",
+            data=np.round((made["salt"].values - 0.5) / 1e-4).astype("i2"),
+            chunks=(1, 2, 5, 6),
+            compression="gzip",
+        )
+        for n, name in enumerate(("time", "depth", "lat", "lon")):
+            file["salt"].dims[n].attach_scale(file[name])
+        file["salt"].attrs.update(
+            {
+                "scale_factor": 1e-4,
+                "add_offset": 0.5,
+                "_FillValue": np.int16(-1),
+                "units": "g/kg",
+                "long_name": "salinity",
+            }
+        )
+    check(there(tmp_path / "a.nc"), made, "NetCDF-4")
+
+
+@pytest.mark.parametrize("kind", ["NETCDF3_CLASSIC", "NETCDF3_64BIT"])
+@pytest.mark.parametrize("unlimited", [False, True])
+def test_netcdf3(kind: str, unlimited: bool, tmp_path: Path, there: Look) -> None:
+    pytest.importorskip("scipy")
+    made = dataset()
+    made["other"] = made["salt"][:, 0, 0, 0].drop_vars(["depth", "lat", "lon"])
+    made.to_netcdf(
+        tmp_path / "a.nc", engine="scipy", format=kind, encoding=PACKED, unlimited_dims=["time"] if unlimited else []
+    )
+    check(there(tmp_path / "a.nc"), made, "NetCDF classic")
+
+
+def check(found: Read, made: Any, kind: str) -> None:
+    spec = found.spec
+    assert spec["format"] == kind and spec["times"] == [0, 1, 2] and spec["time_units"] == "days since 2001-01-01"
+    assert (
+        found.level["spacing"] == [1, 0.25, 5]
+        and found.level["origin"] == [3, 50, 0]
+        and spec["length_unit"] == "degree"
+    )
+    channel = spec["channels"][0]
+    assert (channel["name"], channel["units"], channel["scale"], channel["missing"]) == (
+        "salinity",
+        "g/kg",
+        [1e-4, 0.5],
+        -1,
+    )
+    assert np.allclose(found.numbers(step=2) * 1e-4 + 0.5, made["salt"].values[2], atol=6e-5)
+
+
+def classic(kind: bytes, records: int, body: bytes, *, unlimited: bool) -> bytes:
+    """A file with a variable `v` of (t, 2, 3) int16 and, where time is unlimited, a second one beside it."""
+    name = lambda text: struct.pack(">i", len(text)) + text.encode() + bytes(-len(text) % 4)  # noqa: E731
+    lengths = [0 if unlimited else records, 2, 3]
+    out = kind + struct.pack(">i", records if unlimited else 0) + struct.pack(">ii", 10, 3)
+    for letter, n in zip("tyx", lengths, strict=True):
+        out += name(letter) + struct.pack(">i", n)
+    out += struct.pack(">ii", 0, 0)
+    variables = ["v", "w"] if unlimited else ["v"]
+    head = len(out) + 8 + len(variables) * (8 + 4 + 12 + 8 + 4 + 4 + 4)
+    out += struct.pack(">ii", 11, len(variables))
+    for n, text in enumerate(variables):
+        out += (
+            name(text)
+            + struct.pack(">i3i", 3, 0, 1, 2)
+            + struct.pack(">ii", 0, 0)
+            + struct.pack(">iii", 3, 12, head + 12 * n)
+        )
+    assert len(out) == head
+    return out + body
+
+
+def test_netcdf3_by_hand(tmp_path: Path, there: Look) -> None:
+    data = noise((4, 2, 3), ">i2")
+    (tmp_path / "a.nc").write_bytes(classic(b"CDF\x01", 4, data.tobytes(), unlimited=False))
+    assert np.array_equal(there(tmp_path / "a.nc").numbers(step=2)[0], data[2])
+    other = (noise((4, 2, 3), ">i2") + 100).astype(">i2")
+    body = b"".join(data[n].tobytes() + other[n].tobytes() for n in range(4))
+    for records in (4, -1):
+        (tmp_path / "b.nc").write_bytes(classic(b"CDF\x01", records, body, unlimited=True))
+        found = there(f"{tmp_path}/b.nc::w")
+        assert np.array_equal(found.numbers(step=3)[0], other[3])
+    (tmp_path / "b.nc").write_bytes(classic(b"CDF\x01", 40, body, unlimited=True))
+    with pytest.raises(DataError, match=r"its variable 'v' goes to byte .* it was cut off"):
+        there(tmp_path / "b.nc")

@@ -1,0 +1,140 @@
+"""TIFF files written by tifffile and Pillow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from farfield.errors import DataError
+from volume_files import Read, look
+
+tifffile = pytest.importorskip("tifffile")
+Look = Callable[..., Read]
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Look:
+    return lambda path, **options: look(path, tmp_path / "cache", **options)
+
+
+def noise(shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(7).integers(0, 200, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "<u2", ">u2", "<i4", ">f4", "f8"])
+@pytest.mark.parametrize("compression", [None, "zlib"])
+@pytest.mark.parametrize("tile", [None, (16, 32)])
+@pytest.mark.parametrize("big", [False, True])
+def test_stacks(
+    dtype: str, compression: str | None, tile: tuple[int, int] | None, big: bool, tmp_path: Path, there: Look
+) -> None:
+    data = noise((5, 41, 50), dtype)
+    tifffile.imwrite(
+        tmp_path / "a.tif", data, compression=compression, tile=tile, bigtiff=big, rowsperstrip=None if tile else 16,
+        byteorder=">" if dtype.startswith(">") else "<", photometric="minisblack", metadata=None, contiguous=False,
+    )  # fmt: skip
+    found = there(tmp_path / "a.tif")
+    assert found.array["axes"] == "zyx" and np.array_equal(found.numbers(), data)
+    place = next(iter(found.array["where"]))
+    assert (place == "table") == (compression is not None or tile is not None)
+    assert found.said == []
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2"])
+@pytest.mark.parametrize("planar", ["contig", "separate"])
+@pytest.mark.parametrize("compression", [None, "zlib"])
+def test_colours(dtype: str, planar: str, compression: str | None, tmp_path: Path, there: Look) -> None:
+    data = noise((4, 30, 40, 3), dtype)
+    stored = data if planar == "contig" else np.moveaxis(data, -1, 1)
+    tifffile.imwrite(
+        tmp_path / "a.tif",
+        stored,
+        photometric="rgb",
+        planarconfig=planar,
+        compression=compression,
+        metadata=None,
+        rowsperstrip=8,
+    )
+    found = there(tmp_path / "a.tif")
+    assert found.spec["kind"] == "rgb"
+    assert all(np.array_equal(found.numbers(c), data[..., c]) for c in range(3))
+
+
+def test_ome(tmp_path: Path, there: Look) -> None:
+    data = noise((3, 2, 5, 33, 47), "u2")
+    tifffile.imwrite(
+        tmp_path / "a.ome.tif", data, ome=True, photometric="minisblack",
+        metadata={
+            "axes": "TCZYX", "PhysicalSizeX": 0.25, "PhysicalSizeXUnit": "\u00b5m", "PhysicalSizeY": 0.25,
+            "PhysicalSizeYUnit": "\u00b5m", "PhysicalSizeZ": 1000, "PhysicalSizeZUnit": "nm", "TimeIncrement": 2.5,
+            "TimeIncrementUnit": "s", "Channel": {"Name": ["dapi", "gfp"], "Color": [65535, 16711935]},
+        },
+    )  # fmt: skip
+    found = there(tmp_path / "a.ome.tif")
+    spec = found.spec
+    assert found.array["axes"] == "tczyx" and spec["format"] == "OME-TIFF" and spec["length_unit"] == "um"
+    assert found.level["spacing"] == [0.25, 0.25, 1] and spec["times"] == [0, 2.5, 5] and spec["time_units"] == "s"
+    assert [c["name"] for c in spec["channels"]] == ["dapi", "gfp"] and spec["channels"][0]["color"] == "#0000ff"
+    assert np.array_equal(found.numbers(1, step=2), data[2, 1])
+
+
+def test_pyramids(tmp_path: Path, there: Look) -> None:
+    data = noise((1, 128, 128), "u1")
+    with tifffile.TiffWriter(tmp_path / "a.ome.tif") as writer:
+        writer.write(data, subifds=2, tile=(32, 32), compression="zlib", photometric="minisblack")
+        writer.write(data[:, ::2, ::2], subfiletype=1, tile=(32, 32), compression="zlib", photometric="minisblack")
+        writer.write(data[:, ::4, ::4], subfiletype=1, tile=(32, 32), compression="zlib", photometric="minisblack")
+    found = there(tmp_path / "a.ome.tif")
+    assert [level["dims"] for level in found.spec["levels"]] == [[128, 128, 1], [64, 64, 1], [32, 32, 1]]
+    assert found.spec["levels"][2]["spacing"][:2] == [4, 4] and found.spec["levels"][2]["origin"][:2] == [1.5, 1.5]
+    assert np.array_equal(found.numbers(level=1)[0], data[0, ::2, ::2])
+
+
+def test_imagej(tmp_path: Path, there: Look) -> None:
+    data = noise((2, 4, 3, 20, 30), "u2")  # T Z C Y X
+    tifffile.imwrite(
+        tmp_path / "a.tif", data, imagej=True, resolution=(4, 2),
+        metadata={"axes": "TZCYX", "spacing": 3.0, "unit": "um", "finterval": 0.5, "Ranges": (0, 10, 5, 50, 1, 2)},
+    )  # fmt: skip
+    found = there(tmp_path / "a.tif")
+    spec = found.spec
+    assert spec["format"] == "ImageJ TIFF" and found.level["spacing"] == [0.25, 0.5, 3] and spec["length_unit"] == "um"
+    assert spec["times"] == [0, 0.5] and spec["channels"][1]["limits"] == [5, 50]
+    assert np.array_equal(found.numbers(2, step=1), data[1, :, 2])
+
+
+def test_predictors_and_large_strips(tmp_path: Path, there: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    from farfield.volume import tiff
+
+    pil = pytest.importorskip("PIL.Image")
+    data = noise((60, 50), "u1")
+    pil.fromarray(data).save(tmp_path / "a.tif", compression="tiff_adobe_deflate", tiffinfo={317: 2, 278: 60})
+    found = there(tmp_path / "a.tif")
+    with tifffile.TiffFile(tmp_path / "a.tif") as file:
+        assert int(file.pages[0].predictor) == 2
+    assert found.array["codecs"][1] == {"name": "predictor", "kind": 2, "width": 50, "samples": 1}
+    assert np.array_equal(found.numbers()[0], data)
+    monkeypatch.setattr(tiff, "LARGEST_CHUNK", 1000)
+    found = there(tmp_path / "a.tif")
+    assert "has strips of" in found.said[0] and np.array_equal(found.numbers()[0], data)
+
+
+def test_series_of_other_sizes(tmp_path: Path, there: Look) -> None:
+    with tifffile.TiffWriter(tmp_path / "a.tif") as writer:
+        writer.write(noise((4, 32, 32), "u1"), photometric="minisblack")
+        writer.write(noise((16, 16), "u1"), photometric="minisblack")
+    found = there(tmp_path / "a.tif")
+    assert found.level["dims"] == [32, 32, 4] and "of its 2 series of pages (4 x 32 x 32, 16 x 16)" in found.guessed
+
+
+@pytest.mark.parametrize("keep", [0.3, 0.7, 0.99])
+def test_cut_off(keep: float, tmp_path: Path, there: Look) -> None:
+    tifffile.imwrite(tmp_path / "a.tif", noise((8, 64, 64), "u2"), photometric="minisblack", metadata=None)
+    raw = (tmp_path / "a.tif").read_bytes()
+    (tmp_path / "a.tif").write_bytes(raw[: int(len(raw) * keep)])
+    with pytest.raises(DataError, match=r"a\.tif: .*cut off"):
+        there(tmp_path / "a.tif")

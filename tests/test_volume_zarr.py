@@ -1,0 +1,291 @@
+"""Zarr stores of anyone, against zarr-python."""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+
+from farfield.errors import DataError, FarfieldError, UnknownName, UsageError
+from volume_files import Read, look
+
+Look = Callable[..., Read]
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Look:
+    """Reads, with the stand-in for coordinates too."""
+    import types
+
+    import fake_volume
+    import farfield
+
+    core = types.ModuleType("farfield._core")
+    core.Volume = fake_volume.Volume  # type: ignore[attr-defined]
+    monkeypatch.setitem(__import__("sys").modules, "farfield._core", core)
+    monkeypatch.setattr(farfield, "_core", core, raising=False)
+    return lambda path, **options: look(path, tmp_path / "cache", **options)
+
+
+def blobs(shape: tuple[int, ...], dtype: str = "uint16") -> np.ndarray[Any, Any]:
+    grids = np.meshgrid(*(np.linspace(-1, 1, n) for n in shape), indexing="ij")
+    return np.asarray(1000 * np.exp(-sum(g * g for g in grids))).astype(dtype)
+
+
+V2 = [
+    None, numcodecs.Zstd(), numcodecs.GZip(), numcodecs.Zlib(), numcodecs.LZ4(), numcodecs.BZ2(), numcodecs.Blosc("lz4"),
+    numcodecs.Blosc("zstd", shuffle=2), numcodecs.Blosc("blosclz", shuffle=1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "compressor", V2, ids=lambda c: "none" if c is None else f"{c.codec_id}-{getattr(c, 'cname', '')}"
+)
+@pytest.mark.parametrize("dtype", ["|u1", ">i2", "<f4", ">f8", "<i8"])
+def test_v2(compressor: Any, dtype: str, tmp_path: Path, there: Look) -> None:
+    data = blobs((11, 13, 17), dtype)
+    made = zarr.create_array(
+        tmp_path / "a.zarr", shape=data.shape, chunks=(4, 5, 8), dtype=dtype, compressors=compressor, zarr_format=2,
+        filters=[numcodecs.Shuffle(np.dtype(dtype).itemsize)] if dtype == "<i8" else None, order="F" if dtype == "<f4" else "C",
+    )  # fmt: skip
+    made[...] = data
+    assert np.array_equal(there(tmp_path / "a.zarr").numbers(), data)
+
+
+@pytest.mark.parametrize("codecs", ["zstd", "gzip", "blosc", "none"])
+@pytest.mark.parametrize("sharded", [False, True])
+def test_v3(codecs: str, sharded: bool, tmp_path: Path, there: Look) -> None:
+    data = blobs((2, 9, 12, 10), "float32")
+    codec = {"zstd": zarr.codecs.ZstdCodec(), "gzip": zarr.codecs.GzipCodec(), "blosc": zarr.codecs.BloscCodec()}.get(
+        codecs
+    )
+    made = zarr.create_array(
+        tmp_path / "a.zarr", shape=data.shape, chunks=(1, 3, 4, 5), shards=(2, 6, 8, 10) if sharded else None, dtype="float32",
+        compressors=codec, dimension_names=["time", "z", "y", "x"], fill_value=np.nan,
+    )  # fmt: skip
+    made[...] = data
+    made[:, :3, :4, :5] = np.nan
+    found = there(tmp_path / "a.zarr")
+    assert found.array["axes"] == "tzyx" and found.array["fill"] == "NaN" and "steps are counted" in found.guessed
+    assert np.array_equal(found.numbers(step=1), made[1], equal_nan=True)
+
+
+def test_transposed_chunks(tmp_path: Path, there: Look) -> None:
+    data = blobs((5, 6, 7))
+    made = zarr.create_array(
+        tmp_path / "a.zarr", shape=data.shape, chunks=(2, 3, 4), dtype="uint16",
+        filters=[zarr.codecs.TransposeCodec(order=(2, 0, 1))],
+    )  # fmt: skip
+    made[...] = data
+    found = there(tmp_path / "a.zarr")
+    assert found.array["order"] == [2, 0, 1] and np.array_equal(found.numbers(), data)
+
+
+def test_codecs_that_are_not_there_are_named(tmp_path: Path, there: Look) -> None:
+    zarr.create_array(
+        tmp_path / "a.zarr", shape=(8, 8, 8), chunks=(4, 4, 4), dtype="float32", zarr_format=2,
+        filters=[numcodecs.FixedScaleOffset(0, 10, "<f4", "<i2")],
+    )  # fmt: skip
+    with pytest.raises(
+        DataError, match=r"\.zarray: the codec 'fixedscaleoffset'.* is not one that Farfield decodes.*copy"
+    ):
+        there(tmp_path / "a.zarr")
+
+
+def test_fixture_of_zarr_python(tmp_path: Path, there: Look) -> None:
+    """Every array of a real collection reads as zarr-python reads it, or says why not."""
+    archive = Path(os.environ.get("FARFIELD_DATA", "")) / "zarr" / "zarr-python-2.18.3_fixture.tar.xz"
+    if not archive.is_file():
+        pytest.skip("FARFIELD_DATA does not name a folder that has it")
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+    folders = sorted(p.parent for p in tmp_path.rglob(".zarray"))
+    refused = []
+    for folder in folders:
+        try:
+            found = there(folder)
+        except DataError as error:
+            text = json.loads((folder / ".zarray").read_text())["dtype"]
+            assert str(folder) in str(error) and np.dtype(text).kind in "SU"
+            refused.append(folder)
+            continue
+        want = zarr.open(folder, mode="r")[...]
+        # One that is not a volume is read all the same: along the dimensions that it has.
+        got = np.stack([found.numbers(step=n) for n in range(want.shape[0])]) if want.ndim == 4 else found.numbers()
+        assert np.array_equal(got.reshape(want.shape), want, equal_nan=want.dtype.kind == "f"), folder
+    assert len(folders) == 173 and len(refused) == 14
+
+
+def ome(folder: Path, version: str, data: np.ndarray[Any, Any], **more: Any) -> None:
+    """An image of two levels with scale and translation at both places."""
+    root = zarr.create_group(folder, zarr_format=3 if version == "0.5" else 2)
+    for n, level in enumerate((data, data[..., ::2, ::2, ::2])):
+        made = root.create_array(str(n), shape=level.shape, chunks=(1, 4, 8, 8), dtype=level.dtype)
+        made[...] = level
+    scale = [
+        {"type": "scale", "scale": [1, 4.0, 0.5, 0.25]},
+        {"type": "translation", "translation": [0, 1.0, 2.0, 3.0]},
+    ]
+    half = [
+        {"type": "scale", "scale": [1, 8.0, 1.0, 0.5]},
+        {"type": "translation", "translation": [0, 3.0, 2.25, 3.125]},
+    ]
+    image = {
+        "axes": [{"name": "c", "type": "channel"}]
+        + [{"name": n, "type": "space", "unit": "micrometer"} for n in "zyx"],
+        "datasets": [
+            {"path": "0", "coordinateTransformations": scale},
+            {"path": "1", "coordinateTransformations": half},
+        ],
+        "coordinateTransformations": [{"type": "scale", "scale": [1, 2.0, 2.0, 2.0]}],
+    }
+    about = {"multiscales": [image], **more}
+    root.attrs.update({"ome": {"version": "0.5", **about}} if version == "0.5" else about)
+
+
+OMERO = {
+    "channels": [
+        {"label": "nuclei", "color": "0000FF", "window": {"start": 10, "end": 900, "min": 0, "max": 65535}},
+        {"label": "actin", "color": "FF8000", "window": {"min": 0, "max": 65535}},
+    ]
+}
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_ome_zarr(version: str, tmp_path: Path, there: Look) -> None:
+    data = blobs((2, 6, 16, 20))
+    ome(tmp_path / "a.zarr", version, data, omero=OMERO)
+    found = there(tmp_path / "a.zarr")
+    spec = found.spec
+    assert spec["kind"] == "channels" and spec["length_unit"] == "um" and spec["format"] == f"OME-Zarr {version}"
+    assert spec["channels"][0] == {"name": "nuclei", "units": "1", "color": "#0000ff", "limits": [10, 900]}
+    assert spec["channels"][1]["color"] == "#ff8000" and spec["channels"][1]["limits"] == [0, 65535]
+    first, second = spec["levels"]
+    assert first["spacing"] == [0.5, 1, 8] and first["origin"] == [6, 4, 2]
+    assert second["spacing"] == [1, 2, 16] and second["origin"] == [6.25, 4.5, 6] and second["dims"] == [10, 8, 3]
+    assert np.array_equal(found.numbers(1), data[1]) and np.array_equal(
+        found.numbers(1, level=1), data[1, ::2, ::2, ::2]
+    )
+
+
+def test_labels_of_an_image(tmp_path: Path, there: Look) -> None:
+    ome(tmp_path / "a.zarr", "0.4", blobs((1, 4, 8, 8), "int64"), **{"image-label": {"version": "0.4"}})
+    assert there(tmp_path / "a.zarr").spec["kind"] == "labels"
+
+
+def test_missing_level_is_named(tmp_path: Path, there: Look) -> None:
+    import shutil
+
+    ome(tmp_path / "a.zarr", "0.5", blobs((2, 6, 16, 20)))
+    shutil.rmtree(tmp_path / "a.zarr" / "1")
+    with pytest.raises(DataError, match=r"a\.zarr/1: this level of .* is not there"):
+        there(tmp_path / "a.zarr")
+
+
+def test_several_images(tmp_path: Path, there: Look) -> None:
+    root = zarr.create_group(tmp_path / "a.zarr", zarr_format=2)
+    root.attrs["bioformats2raw.layout"] = 3
+    ome(tmp_path / "a.zarr" / "0", "0.4", blobs((1, 4, 8, 8)))
+    assert there(tmp_path / "a.zarr").level["dims"] == [8, 8, 4]
+    ome(tmp_path / "a.zarr" / "1", "0.4", blobs((1, 4, 8, 8)))
+    with pytest.raises(UsageError, match=r"holds 2 images; name one of them: .*a\.zarr/0, .*a\.zarr/1"):
+        there(tmp_path / "a.zarr")
+
+
+def test_plates_name_their_images(tmp_path: Path, there: Look) -> None:
+    root = zarr.create_group(tmp_path / "p.zarr", zarr_format=2)
+    root.attrs["plate"] = {"wells": [{"path": "A/1"}, {"path": "A/2"}]}
+    with pytest.raises(UsageError, match=r"a plate of 2 wells, not one image.*p\.zarr/A/1/0"):
+        there(tmp_path / "p.zarr")
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("consolidated", [False, True])
+def test_stores_of_xarray(version: int, consolidated: bool, tmp_path: Path, there: Look) -> None:
+    xarray = pytest.importorskip("xarray")
+    data = blobs((3, 5, 6, 8), "float64") / 7
+    data[1, 2, 3, 4] = np.nan
+    made = xarray.Dataset(
+        {"temperature": (("time", "depth", "lat", "lon"), data, {"units": "degC", "long_name": "sea temperature"})},
+        coords={
+            "time": ("time", [0.0, 6.0, 12.0], {"units": "hours since 2000-01-01"}),
+            "depth": ("depth", np.arange(5) * 10.0, {"units": "m", "positive": "down"}),
+            "lat": ("lat", 60 - 0.25 * np.arange(6, dtype="f4"), {"units": "degrees_north"}),
+            "lon": ("lon", 10 + 0.5 * np.arange(8), {"units": "degrees_east"}),
+        },
+    )
+    packing = {"temperature": {"dtype": "int16", "scale_factor": 0.01, "add_offset": 5.0, "_FillValue": -32768}}
+    made.to_zarr(tmp_path / "a.zarr", zarr_format=version, consolidated=consolidated, encoding=packing)
+    found = there(tmp_path / "a.zarr")
+    spec = found.spec
+    assert spec["times"] == [0, 6, 12] and spec["time_units"] == "hours since 2000-01-01"
+    assert (
+        found.array["axes"] == "tzyx"
+        and found.level["spacing"] == [0.5, 0.25, 10]
+        and found.level["origin"] == [10, 60, 0]
+    )
+    assert spec["direction"][1] == [0, -1, 0] and spec["length_unit"] == "degree" and "z is in m" in found.guessed
+    channel = spec["channels"][0]
+    assert channel["name"] == "sea temperature" and channel["units"] == "degC" and channel["scale"] == [0.01, 5.0]
+    assert channel["missing"] == -32768
+    stored = found.numbers(step=1)
+    assert stored[2, 3, 4] == -32768 and abs(stored[0, 0, 0] * 0.01 + 5 - data[1, 0, 0, 0]) <= 0.0051
+    assert np.array_equal(there(f"{tmp_path}/a.zarr::temperature").numbers(), found.numbers())
+    with pytest.raises(UnknownName, match=r"no array named 'salinity'; there are: .*temperature"):
+        there(f"{tmp_path}/a.zarr::salinity")
+
+
+def test_uneven_coordinates_are_told(tmp_path: Path, there: Look) -> None:
+    xarray = pytest.importorskip("xarray")
+    made = xarray.Dataset(
+        {"u": (("level", "y", "x"), blobs((4, 5, 6), "float32"))}, coords={"level": ("level", [1.0, 2.0, 5.0, 10.0])}
+    )
+    made.to_zarr(tmp_path / "a.zarr", zarr_format=2)
+    found = there(tmp_path / "a.zarr")
+    assert "coordinate 'level' is uneven (steps of 1 to 5)" in found.guessed and found.level["spacing"] == [1, 1, 3]
+
+
+def test_the_largest_array_is_shown(tmp_path: Path, there: Look) -> None:
+    root = zarr.create_group(tmp_path / "a.zarr")
+    root.create_array("small", shape=(2, 3, 4), dtype="uint8")
+    root.create_array("deep/large", shape=(8, 8, 8), dtype="uint8")
+    found = there(tmp_path / "a.zarr")
+    assert found.array["name"] == "large" and "2 arrays (small, deep/large)" in found.guessed
+    assert there(f"{tmp_path}/a.zarr::small").array["name"] == "small"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("shape", [8, -1, 8], "'shape' is .* should be whole numbers"),
+        ("shape", [8, 1 << 40, 8], "more than any file holds"),
+        ("chunks", [0, 4, 4], "'chunks' is"),
+        ("chunks", [4, 4], "'chunks' has 2 numbers for 3 dimensions"),
+        ("dtype", "<c8", "complex64"),
+        ("dtype", [["a", "<i4"]], "records"),
+        ("compressor", {"level": 3}, "no 'id'"),
+        ("fill_value", "many", "'fill_value' is 'many'"),
+        ("dimension_separator", "-", "'dimension_separator'"),
+        ("zarr_format", 7, "'zarr_format'"),
+    ],
+)
+def test_damaged_metadata(key: str, value: object, message: str, tmp_path: Path, there: Look) -> None:
+    zarr.create_array(tmp_path / "a.zarr", shape=(8, 8, 8), chunks=(4, 4, 4), dtype="int32", zarr_format=2)
+    document = tmp_path / "a.zarr" / ".zarray"
+    document.write_text(json.dumps({**json.loads(document.read_text()), key: value}))
+    with pytest.raises(FarfieldError, match=message) as caught:
+        there(tmp_path / "a.zarr")
+    assert "a.zarr" in str(caught.value)
+
+
+def test_large_fill_values_are_not_rounded(tmp_path: Path, there: Look) -> None:
+    zarr.create_array(tmp_path / "a.zarr", shape=(4, 4, 4), dtype="uint64", fill_value=2**63 + 1, zarr_format=3)
+    assert "fill" not in there(tmp_path / "a.zarr").array
