@@ -419,7 +419,7 @@ class Volume:
     ) -> NDArray[Any]:
         """Voxels lo <= (i, j, k) < hi, 0-based, as a new array [k, j, i] in the channel's type."""
 
-    def validate(self, *, progress: _Progress | None = None) -> str:
+    def check_pages(self, *, progress: _Progress | None = None) -> str:
         """{"pages", "failed", "never_written", "problems": [texts], "checked", "stats": STATS}."""
 
     def extract_contour(self, options: str, output: str, *, progress: _Progress | None = None) -> str:

@@ -115,7 +115,7 @@ impl PyVolume {
     }
 
     #[pyo3(signature = (*, progress=None))]
-    fn validate(&self, py: Python<'_>, progress: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
+    fn check_pages(&self, py: Python<'_>, progress: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
         let session = self.session(py)?;
         let found = watched(py, progress, |watch| session.check(watch))?;
         Ok(json!({

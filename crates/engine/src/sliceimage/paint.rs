@@ -191,8 +191,8 @@ fn label_colour(bits: u64) -> Srgb8 {
     let hue = (mixed % 1536) as i32;
     // Each channel goes up and down once around the circle of hues, a third apart.
     let channel = |turn: i32| (((hue + turn) % 1536 - 768).abs() - 256).clamp(0, 255);
-    let low = 40 + (mixed >> 32) as i32 % 60;
-    let high = 255 - (mixed >> 40) as i32 % 80;
+    let low = 40 + (mixed >> 32 & 0xff) as i32 % 60;
+    let high = 255 - (mixed >> 40 & 0xff) as i32 % 80;
     [channel(0), channel(512), channel(1024)].map(|c| (low + c * (high - low) / 255) as u8)
 }
 

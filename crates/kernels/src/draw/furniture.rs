@@ -382,8 +382,10 @@ fn halo_of(ink: Srgb8) -> Srgb8 {
 
 /// The greatest of 1, 2 and 5 times a power of ten that is not above a positive number.
 fn round_below(most: f64) -> f64 {
-    let marks = ticks(0.0, most, 2).values;
-    marks.last().copied().filter(|v| *v > 0.0).unwrap_or(most)
+    // Written out, since the logarithm of 1000 is a hair below 3.
+    let power: i32 = format!("{most:e}").split_once('e').and_then(|(_, p)| p.parse().ok()).unwrap_or(0);
+    let unit = |factor: f64| if power < 0 { factor / 10f64.powi(-power) } else { factor * 10f64.powi(power) };
+    [5.0, 2.0].into_iter().map(unit).find(|v| *v <= most).unwrap_or(unit(1.0))
 }
 
 /// A length without needless digits.

@@ -60,7 +60,7 @@ mod tests {
             let set: Vec<u8> = (0..8).filter(|b| mask >> b & 1 == 1).map(|b| b + 16).collect();
             assert_eq!(&n[..set.len()], &set[..]);
             let bytes: [u8; 8] =
-                core::array::from_fn(|b| if mask >> b & 1 == 1 { 0 } else { 1 + (b as u8 * 37) % 127 });
+                core::array::from_fn(|b| if mask >> b & 1 == 1 { 0 } else { (1 + (b * 37) % 127) as u8 });
             assert_eq!(zeros(u64::from_le_bytes(bytes)), mask);
         }
     }
