@@ -156,7 +156,7 @@ def test_what_makes_no_slice_is_said(linear: str, ff: Command, tmp_path: Path) -
     )
     assert "normal" in says("--normal", "w", "--field", "density")
     assert "direction" in says("--normal", "0,0,0", "--field", "density")
-    assert "does not meet the data" in says(*good, "--origin", "0,0,700")
+    assert "does not meet the data" in says(*good, "--origin", "0,0,7")
     assert "1024x768" in says(*good, "--size", "12")
     assert "velocity_x" in says("--normal", "z", "--field", "velocity")
     assert ".npz" in says(*good, out="a.jpg")

@@ -19,7 +19,7 @@ def _picture(*names: str, **more: Any) -> Any:
 def register(app: typer.Typer) -> None:
     """Adds the command."""
 
-    @command(app, "render", volume=True)
+    @command(app, "render")
     def render(
         common: Common,
         what: Annotated[
