@@ -516,7 +516,8 @@ def render(
     one of its arrays; on traced lines the field is sampled although `scalars` does not name it. Camera nulls are fitted to
     what is drawn (outlines count only if nothing else is drawn). Rows go to the file tile by tile.
     Result: {"output", "size", "maps": {name: {"field", "range", "units"}}, "drawn": [{"kind", "name", "primitives"}],
-             "camera": as above without nulls, "bytes_written", "stats": STATS, "partial": bool}; what is drawn of a trace of which
+             "camera": as above without nulls, "bytes_written", "stats": STATS, "partial": bool,
+             "pixels_missing": pixels that lack something of a volume}; what is drawn of a trace of which
              pages failed has a "failure", the first one, and "partial" is true then. A range is null where nothing drawn has a
              finite value. Of pictures of many time steps also "frames", and "redrawn", how many "pictures" that were there are not
              kept and "why", where `resume` is asked for and there are such
