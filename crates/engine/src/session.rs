@@ -15,6 +15,7 @@ use field::store::Store;
 use field::uniform::Uniform;
 use pager::{Backend, ChargeKind, Observer, Pager, PagerConfig, PolicyKind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -393,6 +394,22 @@ pub fn charge_for(session: &Session) -> impl Fn(u64) -> Result<Box<dyn std::any:
     move |bytes| charge_other(&session.pager, bytes + 2 * page as u64, "the conversion")
 }
 
+/// Time that a run has waited for pages, added up by whoever waits.
+#[derive(Debug, Default)]
+pub struct Waited(AtomicU64);
+
+impl Waited {
+    /// Adds some.
+    pub fn add(&self, seconds: f64) {
+        self.0.fetch_add((seconds * 1e6) as u64, Relaxed);
+    }
+
+    /// All of it.
+    pub fn seconds(&self) -> f64 {
+        self.0.load(Relaxed) as f64 * 1e-6
+    }
+}
+
 /// A run without a dataset, or whose pages do not go through the pager: its ledger, and when it began.
 pub struct Bare {
     /// For its ledger.
@@ -427,7 +444,7 @@ impl Bare {
     }
 
     /// The numbers that every run reports, of one whose pages, `total` of them, go through the pager.
-    pub fn paged_stats(&self, total: u64) -> serde_json::Value {
+    pub fn paged_stats(&self, total: u64, waited: &Waited) -> serde_json::Value {
         let c = self.pager.counters();
         let mut stats = self.stats();
         stats["pages"] = serde_json::json!({
@@ -436,6 +453,7 @@ impl Bare {
             "prefetched_used": c.prefetched_used, "prefetch_dropped": c.prefetch_dropped, "failed": c.failed,
             "fills": c.fills, "derived": c.derived,
         });
+        stats["wait_s"] = waited.seconds().into();
         stats["bytes_read"] = c.bytes_read.into();
         stats["reads"] = c.reads.into();
         stats

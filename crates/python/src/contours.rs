@@ -43,7 +43,7 @@ pub fn of_flow(options: &str) -> Result<ContourSpec, FieldError> {
 pub fn of_volume(session: &VolumeSession, options: &str) -> Result<(usize, VolumeContour), FieldError> {
     let mut o = Object::parse(options, "contour options")?;
     let what = match asked(&mut o)? {
-        Asked::Iso(field, values) => of_channel(session, &field, &values)?,
+        Asked::Iso(field, values) => of_channel(&session.volume, &field, &values)?,
         Asked::Plane(origin, normal) => VolumeWhat::Plane { origin, normal },
     };
     let channels =

@@ -120,7 +120,7 @@ def compose(info: Mapping[str, Any], source: str, *, step: int = 0, lines: bool 
             color = SPEED if SPEED in names else None
             objects += [Lines(trace=trace, color=color) for trace in _traces(info)]
     elif names:
-        objects += [Surface(surface=s, color=_scalar(info)) for s in _planes(info["zones"], middle=True)]
+        objects += [Surface(surface=s, color=first_scalar(info)) for s in _planes(info["zones"], middle=True)]
     elif not objects:
         objects = [Surface(surface=s, mesh=True) for s in _planes(info["zones"], middle=False)]
     return Scene(
@@ -134,7 +134,7 @@ def is_flat(info: Mapping[str, Any]) -> bool:
 
 
 def _flat(info: Mapping[str, Any], names: Sequence[str], source: str, step: int, lines: bool) -> Scene:
-    color = "mach" if "mach" in names else _scalar(info)
+    color = "mach" if "mach" in names else first_scalar(info)
     drawn: list[Drawn] = []
     for zone in info["zones"]:
         axis = "ijk"[2 - list(reversed(zone["dims"])).index(1)] if 1 in zone["dims"] else "k"
@@ -179,7 +179,7 @@ def _face_on(info: Mapping[str, Any]) -> tuple[Camera, Box | None]:
     return Camera.model_validate({**view, "target": middle, "distance": distance}), seen
 
 
-def _scalar(info: Mapping[str, Any]) -> str | None:
+def first_scalar(info: Mapping[str, Any]) -> str | None:
     """The field that a picture without lines shows: pressure if there is one, else the first scalar, else the first."""
     fields = info["fields"]
     names = [f["name"] for f in fields]

@@ -9,6 +9,7 @@ from farfield import sources
 from farfield.errors import UnknownName, UsageError
 from farfield.lines import MOST_STEPS
 from farfield.scene.colors import DIVERGING, SEQUENTIAL, diverges, find_color, lut, rgb
+from farfield.scene.defaults import first_scalar
 from farfield.scene.models import (
     OF_PARTICLES,
     OF_STREAKLINES,
@@ -153,7 +154,7 @@ def _object(drawn: Drawn, number: int, maps: dict[str, ColorMap], fields: Mappin
     if isinstance(drawn, Slice):
         normal = _AXES[drawn.normal] if isinstance(drawn.normal, str) else drawn.normal
         if drawn.color is None and fields:
-            paint = _paint(_shown(fields), _PLAIN["slice"], maps, fields)
+            paint = _paint(first_scalar({"fields": list(fields.values())}), _PLAIN["slice"], maps, fields)
         return {"kind": "slice", "origin": drawn.origin, "normal": normal, **paint, "opacity": drawn.opacity}
     if isinstance(drawn, Cores):
         chosen = ("method", "min_strength", "min_length", "max_angle")
@@ -174,15 +175,6 @@ def _first(fields: Mapping[str, Any], place: str) -> str:
     if found is None:
         raise UsageError(f"{place}: the dataset has no scalar to choose; name a field")
     return found
-
-
-def _shown(fields: Mapping[str, Any]) -> str:
-    """The field of a first picture."""
-    return (
-        "pressure"
-        if "pressure" in fields
-        else next((n for n, f in fields.items() if f["components"] == 1), next(iter(fields)))
-    )
 
 
 def _volume(drawn: Volume, number: int, maps: dict[str, ColorMap], fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 //! Arms of the experiments that need the kernel in this process: flat arrays, mapped files, resident pages, a reader of known
 //! latency, pages at random. What they report is JSON; what they mean is said by `farfield bench`.
 
-mod contour;
 mod counters;
 mod crossings;
 mod device;
@@ -11,7 +10,6 @@ mod mmap;
 mod overlap;
 mod pages;
 mod plain;
-pub mod rays;
 mod trace;
 mod turns;
 mod volume;
@@ -22,7 +20,6 @@ mod watcher;
 mod ways;
 mod windows;
 
-pub use contour::{contour, scene, ContourArm};
 pub use counters::counters;
 pub use crossings::crossings;
 pub use extents::{recorded, replayed};

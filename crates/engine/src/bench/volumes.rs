@@ -1,4 +1,4 @@
-//! Volumes of a formula: made page by page as they are asked for, or laid down in a file page after page.
+//! Volumes of a formula: made page by page as they are asked for.
 
 use field::error::FieldError;
 use field::translate::Translation;
@@ -8,8 +8,6 @@ use pager::error::PageError;
 use pager::id::{PageId, SourceId};
 use pager::map::{Located, PageMap, Segment, Target};
 use pager::Pager;
-use std::io::Write;
-use std::path::Path;
 use std::sync::Arc;
 
 /// The value at a voxel.
@@ -157,41 +155,36 @@ impl Formula {
         let axes = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
         VolumeLevel { dims: self.dims, placement: Placement { origin: [0.0; 3], axes }, arrays: vec![array] }
     }
+}
 
-    /// Writes all frames to a file, one after the other.
-    ///
-    /// # Errors
-    /// [`FieldError::Io`].
-    pub fn write_frames(&self, to: &Path) -> Result<(), FieldError> {
-        let wrong = |e| FieldError::io(to, e);
-        let mut file = std::io::BufWriter::new(std::fs::File::create(to).map_err(wrong)?);
-        let mut frame = vec![0; self.brick().bytes()];
-        for page in 0..self.translation().count() {
-            self.frame(page, &mut frame);
-            file.write_all(&frame).map_err(wrong)?;
+/// The volume of a scene: `balls`, a small one every 64 voxels, so that every page is crossed; `ball`, a large one.
+///
+/// # Errors
+/// [`FieldError::Usage`] for a scene that there is not.
+pub fn scene(name: &str, edge: u32, page: u32, voxel: VoxelType) -> Result<Formula, FieldError> {
+    let scale = match voxel {
+        VoxelType::Uint16 => 256.0,
+        _ => 1.0,
+    };
+    let round = move |v: f64| if voxel == VoxelType::Float32 { v } else { v.round() };
+    let value: Arc<Value> = match name {
+        "balls" => {
+            let wave = |n: u32| 28.0 * (f64::from(n) * std::f64::consts::TAU / 64.0 + 0.3).cos();
+            let rows: Arc<[f64]> = (0..edge).map(|n| wave(n) + 14.0 * (f64::from(n) * 0.0123).sin()).collect();
+            Arc::new(move |[i, j, k]| round(scale * (127.0 + rows[i as usize] + rows[j as usize] + rows[k as usize])))
         }
-        file.flush().map_err(wrong)
-    }
-
-    /// Writes the voxels to a file as other programs read them, i fastest.
-    ///
-    /// # Errors
-    /// [`FieldError::Io`].
-    pub fn write_raw(&self, to: &Path) -> Result<(), FieldError> {
-        let wrong = |e| FieldError::io(to, e);
-        let mut file = std::io::BufWriter::new(std::fs::File::create(to).map_err(wrong)?);
-        let size = self.voxel.size();
-        let mut row = vec![0; self.dims[0] as usize * size];
-        for k in 0..self.dims[2] {
-            for j in 0..self.dims[1] {
-                for (i, out) in (0..self.dims[0]).zip(row.chunks_exact_mut(size)) {
-                    to_bytes(self.voxel, (self.value)([i, j, k]), out);
-                }
-                file.write_all(&row).map_err(wrong)?;
-            }
+        "ball" => {
+            let middle = f64::from(edge) * 0.47;
+            let squares: Arc<[f64]> = (0..edge).map(|n| (f64::from(n) - middle).powi(2)).collect();
+            let most = f64::from(edge);
+            Arc::new(move |[i, j, k]| {
+                let r = (squares[i as usize] + squares[j as usize] + squares[k as usize]).sqrt();
+                round(scale * 255.0 * (1.0 - r / most).max(0.0))
+            })
         }
-        file.flush().map_err(wrong)
-    }
+        _ => return Err(FieldError::Usage(format!("there is no scene '{name}'; there are balls and ball"))),
+    };
+    Ok(Formula { name: name.to_owned(), dims: [edge; 3], page: [page; 3], voxel, value })
 }
 
 struct BrickPages {

@@ -11,6 +11,7 @@ use crate::trace::LedgerShare;
 use crate::volume::VolumeSession;
 use field::catalog::DType;
 use field::error::FieldError;
+use field::volume::Volume;
 use kernels::surface::{Piece, Points};
 use serde_json::{json, Value};
 use std::path::Path;
@@ -77,16 +78,12 @@ pub fn write_volume(
     let mut writer = MeshWriter::new(file, layout, provenance, share).map_err(failed)?;
     let mut told = |done: u64, all: u64| watch("drawing", done as f64, all as f64);
     let threads = session.threads();
-    let scales: Vec<[f64; 2]> =
-        spec.channels.iter().map(|n| volume.spec.channels[*n].scale.unwrap_or([1.0, 0.0])).collect();
     let mut take = |mut piece: Piece| {
-        // Stored numbers as values.
-        for (field, [slope, shift]) in piece.vertices.fields.iter_mut().zip(&scales) {
-            field.iter_mut().for_each(|v| *v = (f64::from(*v) * slope + shift) as f32);
-        }
+        in_units(volume, &spec.channels, &mut piece);
         push(&mut writer, &piece).map_err(failed)
     };
     let drawn = run_volume(&session.pager, threads, of, spec, &mut take, &mut told)?;
+    session.add_wait(drawn.run.wait_s);
     finish(writer, &drawn, output).map_err(failed)
 }
 
@@ -94,10 +91,19 @@ pub fn write_volume(
 ///
 /// # Errors
 /// [`FieldError::Unknown`] for a channel that there is not.
-pub fn of_channel(session: &VolumeSession, name: &str, values: &[f64]) -> Result<VolumeWhat, FieldError> {
-    let channel = session.volume.channel_named(name)?;
-    let [slope, shift] = session.volume.spec.channels[channel].scale.unwrap_or([1.0, 0.0]);
+pub fn of_channel(volume: &Volume, name: &str, values: &[f64]) -> Result<VolumeWhat, FieldError> {
+    let channel = volume.channel_named(name)?;
+    let [slope, shift] = volume.spec.channels[channel].scale.unwrap_or([1.0, 0.0]);
     Ok(VolumeWhat::Iso { channel, values: values.iter().map(|v| (v - shift) / slope).collect() })
+}
+
+/// Has a piece's fields, which are stored numbers of channels, in the channels' units.
+pub(crate) fn in_units(volume: &Volume, channels: &[usize], piece: &mut Piece) {
+    for (field, n) in piece.vertices.fields.iter_mut().zip(channels) {
+        if let Some([slope, shift]) = volume.spec.channels[*n].scale {
+            field.iter_mut().for_each(|v| *v = (f64::from(*v) * slope + shift) as f32);
+        }
+    }
 }
 
 fn provenance(source: &str, length_unit: String) -> Provenance {

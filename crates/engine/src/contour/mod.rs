@@ -30,6 +30,7 @@ use field::catalog::DType;
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::volume::VolumeLevel;
+pub(crate) use files::in_units;
 pub use files::{of_channel, write, write_volume};
 use grid::Grid;
 use kernels::surface::{blocks, Plane};

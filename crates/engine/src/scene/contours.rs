@@ -1,9 +1,11 @@
 //! Isosurfaces, planes and vortex cores for pictures.
 
+use super::look::middle;
 use super::meshes::{MeshBuilder, MeshStore};
 use super::objects::MeshFrom;
 use super::pieces::Arena;
-use crate::contour::{ContourSpec, VolumeContour, VolumeWhat, What};
+use crate::contour::{of_channel, ContourSpec, VolumeContour, VolumeWhat, What};
+use crate::session::{Session, Watch};
 use field::error::FieldError;
 use field::volume::Volume;
 use kernels::surface::{Piece, Points};
@@ -16,11 +18,7 @@ pub(super) fn of_volume(
     step: usize,
 ) -> Result<VolumeContour, FieldError> {
     let what = match from {
-        MeshFrom::Contour { field, values, .. } => {
-            let channel = volume.channel_named(field)?;
-            let [slope, shift] = volume.spec.channels[channel].scale.unwrap_or([1.0, 0.0]);
-            VolumeWhat::Iso { channel, values: values.iter().map(|v| (v - shift) / slope).collect() }
-        }
+        MeshFrom::Contour { field, values, .. } => of_channel(volume, field, values)?,
         MeshFrom::Slice { origin, normal } => {
             let middle = super::volumes::bounds(volume).center().to_array();
             VolumeWhat::Plane { origin: origin.unwrap_or(middle), normal: *normal }
@@ -39,12 +37,24 @@ fn near(from: &MeshFrom) -> Option<[f64; 3]> {
 }
 
 /// What is asked of a flow, with the field that colours it.
-pub(super) fn of_flow(from: &MeshFrom, colour: Option<&str>, step: usize) -> Result<ContourSpec, FieldError> {
+///
+/// # Errors
+/// [`FieldError`]: what keeps the middle of the zones from being found, where a plane is to go through it.
+pub(super) fn of_flow(
+    session: &Session,
+    from: &MeshFrom,
+    colour: Option<&str>,
+    step: usize,
+    watch: &mut Watch<'_>,
+) -> Result<ContourSpec, FieldError> {
     let what = match from {
         MeshFrom::Contour { field, values, .. } => What::Iso { field: field.clone(), values: values.clone() },
-        MeshFrom::Slice { origin: Some(origin), normal } => What::Plane { origin: *origin, normal: *normal },
-        MeshFrom::Slice { origin: None, .. } => {
-            return Err(FieldError::Usage("a slice of a flow needs a point that it goes through: 'origin'".into()));
+        MeshFrom::Slice { origin, normal } => {
+            let origin = match origin {
+                Some(origin) => *origin,
+                None => middle(session, step, watch)?,
+            };
+            What::Plane { origin, normal: *normal }
         }
     };
     Ok(ContourSpec {

@@ -18,6 +18,7 @@ use super::kept::{Common, Digests, There};
 use super::maps::{says_ranges, settle_maps};
 use super::moving::Moving;
 use super::objects::{LinesFrom, Object};
+use super::path::{on_path, Picture};
 use super::pieces::{Arena, Range};
 use super::places::placed;
 use super::shot::{Seen, Shot, Shown, Words};
@@ -78,43 +79,6 @@ pub(super) fn check_outputs(document: &Document, output: &Path) -> Result<(), Fi
         )),
         _ => Ok(()),
     }
-}
-
-/// One of the pictures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Picture {
-    /// In its name; where the camera has a path, the place on it, else the time step.
-    number: usize,
-    /// Time step.
-    step: usize,
-}
-
-/// The pictures of a path: all from the first to the last key frame, with the steps that they say.
-fn on_path(document: &Document, times: usize) -> Result<Vec<Picture>, FieldError> {
-    let path = &document.path;
-    let last = path.last().map_or(0, |k| k.frame);
-    let step_of = |k: &super::KeySpec| k.step.unwrap_or(document.step);
-    for key in path {
-        if step_of(key) >= times {
-            return Err(FieldError::Usage(format!(
-                "path: there is no time step {}; the dataset has {times}, counted from 0",
-                step_of(key)
-            )));
-        }
-    }
-    let step = |number: usize| {
-        let next = path.iter().position(|k| k.frame >= number).unwrap_or(path.len() - 1);
-        let (a, b) = (&path[next.saturating_sub(1)], &path[next]);
-        let (from, to) = (step_of(a) as f64, step_of(b) as f64);
-        let t =
-            if b.frame > a.frame { (number.max(a.frame) - a.frame) as f64 / (b.frame - a.frame) as f64 } else { 1.0 };
-        (from + (to - from) * t).round() as usize
-    };
-    let numbers = match &document.film {
-        Some(film) => film.frames.of(last + 1)?,
-        None => vec![0],
-    };
-    Ok(numbers.into_iter().map(|number| Picture { number, step: step(number) }).collect())
 }
 
 /// What was gathered of one step: objects that change with time.
@@ -197,6 +161,12 @@ impl<'a> Film<'a> {
                 "path: pathlines and streaklines go forward in time, and the steps of the path do not".into(),
             ));
         }
+        let volumes = document.objects.iter().filter(|o| matches!(o, Object::Volume(_))).count();
+        if volumes > 1 {
+            return Err(FieldError::Usage(format!(
+                "scene: objects: rays are cast through one volume a picture, and there are {volumes}"
+            )));
+        }
         let fixed_bytes = pager.ledger().limit() / ARENA_SHARE / FIXED_SHARE;
         // One object's want is to be enough for the next one's.
         let enough = document.objects.iter().any(|o| matches!(o, Object::Lines { .. }));
@@ -222,7 +192,7 @@ impl<'a> Film<'a> {
     /// Gathers all objects of a step.
     fn gather(&mut self, step: usize, arena: &mut Arena, watch: &mut Watch<'_>) -> Result<Frame, FieldError> {
         let begun_us = self.studio.pager.now_us();
-        let Studio { document, session, volume, threads, pager, reader, .. } = self.studio;
+        let Studio { document, session, volume, waited, threads, pager, reader } = self.studio;
         let mut own: Vec<Option<Gathered>> = document.objects.iter().map(|_| None).collect();
         // Particles first: they come from the step before.
         for (n, (moving, own)) in self.moving.iter_mut().zip(&mut own).enumerate() {
@@ -238,7 +208,8 @@ impl<'a> Film<'a> {
             }
             let into = if self.is_fixed[n] { &mut self.arena } else { &mut *arena };
             let (session, volume, threads) = (*session, *volume, *threads);
-            let mut gatherer = Gatherer { document, step, session, volume, threads, pager, reader, arena: into };
+            let mut gatherer =
+                Gatherer { document, step, session, volume, waited, threads, pager, reader, arena: into };
             let gathered =
                 gatherer.gather(object, watch).map_err(|e| placed(document, n, more_than(e, self.enough)))?;
             let place = if self.is_fixed[n] { &mut self.fixed[n] } else { &mut own[n] };
@@ -393,7 +364,7 @@ impl<'a> Film<'a> {
         made: &mut Made,
         watch: &mut Watch<'_>,
     ) -> Result<(), FieldError> {
-        let Studio { document, volume, pager, threads, .. } = self.studio;
+        let Studio { document, volume, waited, pager, threads, .. } = self.studio;
         let begun_us = pager.now_us();
         pager.tell(|| Event::FrameStart { frame: picture.number as u64 });
         let shown = frame.shown(&self.fixed, [&self.arena, arena]);
@@ -416,7 +387,7 @@ impl<'a> Film<'a> {
                     &common.maps,
                     seen,
                     &words,
-                    *volume,
+                    volume.map(|v| (v, *waited)),
                     pager,
                     *threads,
                     &mut Out::Video(video),
@@ -432,7 +403,17 @@ impl<'a> Film<'a> {
             let text: &[(&'static str, String)] =
                 if words.time.is_some() || document.film.is_some() { &text } else { &[] };
             let out = &mut Out::Png(&mut file, text);
-            made.gaps += shot.draw(&some, &common.maps, seen, &words, *volume, pager, *threads, out, watch)?;
+            made.gaps += shot.draw(
+                &some,
+                &common.maps,
+                seen,
+                &words,
+                volume.map(|v| (v, *waited)),
+                pager,
+                *threads,
+                out,
+                watch,
+            )?;
             made.bytes += file.commit()?;
         }
         pager.tell(|| Event::FrameEnd { frame: picture.number as u64 });

@@ -10,7 +10,7 @@ use super::target::ScratchFile;
 use super::volumes;
 use super::Reader;
 use crate::output::{LineFile, ReadError};
-use crate::session::{Session, Watch};
+use crate::session::{Session, Waited, Watch};
 use crate::surfaces::{face_of, face_points, face_rows, AXES};
 use crate::trace::{self, Destination};
 use crate::values::{visit_box, walls, GridFace, NodeBox};
@@ -106,6 +106,7 @@ pub(crate) struct Gatherer<'a> {
     pub(crate) step: usize,
     pub(crate) session: Option<&'a Session>,
     pub(crate) volume: Option<&'a Volume>,
+    pub(crate) waited: &'a Waited,
     pub(crate) threads: usize,
     pub(crate) pager: &'a Arc<Pager>,
     pub(crate) reader: &'a Reader<'a>,
@@ -198,11 +199,16 @@ impl<'a> Gatherer<'a> {
             (Some(volume), _) => {
                 let spec = contours::of_volume(volume, from, field.as_deref(), step)?;
                 let mut told = |done: u64, of: u64| watch("surfaces", done as f64, of as f64);
-                let mut take = |piece: Piece| pieces.take(&piece);
-                contour::run_volume(pager, threads, &volume.levels[0], &spec, &mut take, &mut told)?
+                let mut take = |mut piece: Piece| {
+                    contour::in_units(volume, &spec.channels, &mut piece);
+                    pieces.take(&piece)
+                };
+                let drawn = contour::run_volume(pager, threads, &volume.levels[0], &spec, &mut take, &mut told)?;
+                self.waited.add(drawn.run.wait_s);
+                drawn
             }
             (None, Some(session)) => {
-                let spec = contours::of_flow(from, field.as_deref(), step)?;
+                let spec = contours::of_flow(session, from, field.as_deref(), step, watch)?;
                 contour::run(session, &spec, &mut |piece: Piece| pieces.take(&piece), watch)?
             }
             (None, None) => return Err(FieldError::Usage("the scene has no source".into())),
@@ -217,7 +223,13 @@ impl<'a> Gatherer<'a> {
 
     /// The session; a scene that needs one and has none is refused when it is parsed.
     fn session(&self) -> Result<&'a Session, FieldError> {
-        self.session.ok_or_else(|| FieldError::Usage("the scene has no source".into()))
+        self.session.ok_or_else(|| {
+            let what = match self.volume {
+                Some(_) => "this is drawn of flows, and the scene's source is a volume",
+                None => "the scene has no source",
+            };
+            FieldError::Usage(what.into())
+        })
     }
 
     fn line_file(&mut self, path: &Path, field: Option<&str>, watch: &mut Watch<'_>) -> Result<LineStore, FieldError> {

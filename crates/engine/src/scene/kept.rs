@@ -8,6 +8,7 @@ use super::Studio;
 use field::dataset::Origin;
 use field::error::FieldError;
 use field::file::{identities, Digest};
+use field::volume::{PlaceSpec, Volume};
 use std::path::PathBuf;
 
 /// What tells pictures from those of other scenes and data.
@@ -63,8 +64,10 @@ fn data(studio: &Studio<'_>) -> Result<String, FieldError> {
             Origin::Plot3d(p) => p.files().paths().to_vec(),
             Origin::Store(s) => vec![s.path.join("zarr.json")],
         },
-        // What a reader said of it names its files, and stands in the scene's own digest.
-        None => Vec::new(),
+        None => match studio.volume {
+            Some(volume) => files_of(volume, studio.document.film.as_ref().is_some_and(|f| f.resume))?,
+            None => Vec::new(),
+        },
     };
     for object in &studio.document.objects {
         if let Object::Lines { from, .. } = object {
@@ -85,6 +88,33 @@ fn data(studio: &Studio<'_>) -> Result<String, FieldError> {
         digest = digest.text(&catalog.settings.to_string()).text(&format!("{:?}", catalog.times));
     }
     Ok(files.iter().fold(digest, Digest::file).to_string())
+}
+
+/// The files of a volume. Where it has a file a chunk, nobody looks at all of them to know whether one was changed: its pictures are
+/// not kept.
+///
+/// # Errors
+/// [`FieldError::Usage`] for such a volume where pictures are to be kept.
+fn files_of(volume: &Volume, resume: bool) -> Result<Vec<PathBuf>, FieldError> {
+    let mut all = Vec::new();
+    for array in volume.spec.levels.iter().flat_map(|l| &l.arrays) {
+        match &array.place {
+            PlaceSpec::Contiguous { file, .. } => all.push(PathBuf::from(file)),
+            PlaceSpec::Planes { files, .. } | PlaceSpec::Table { files, .. } => {
+                all.extend(files.iter().map(PathBuf::from))
+            }
+            PlaceSpec::Keys { .. } | PlaceSpec::Shards { .. } if !resume => {}
+            PlaceSpec::Keys { .. } | PlaceSpec::Shards { .. } => {
+                return Err(FieldError::Usage(format!(
+                    "{}: pictures of a volume in many files cannot be told from those of another; leave resume away",
+                    volume.spec.path
+                )))
+            }
+        }
+    }
+    all.sort();
+    all.dedup();
+    Ok(all)
 }
 
 /// What all pictures have in common.

@@ -32,6 +32,24 @@ fn found(b: &Corners) -> Value {
     }
 }
 
+/// The middle of the box of all zones.
+///
+/// # Errors
+/// As [`look`]; [`FieldError::Usage`] where no point has coordinates that are numbers.
+pub(crate) fn middle(session: &Session, step: usize, watch: &mut Watch<'_>) -> Result<[f64; 3], FieldError> {
+    let mut bounds = NOWHERE;
+    for zone in look(session, step, watch)?["zones"].as_array().into_iter().flatten() {
+        let corner = |n: usize| core::array::from_fn(|a| zone["box"][n][a].as_f64().unwrap_or(f64::NAN));
+        include(&mut bounds, corner(0));
+        include(&mut bounds, corner(1));
+    }
+    if bounds[0][0] > bounds[1][0] {
+        let what = "no point of the dataset has coordinates that are numbers; a slice needs an 'origin'";
+        return Err(FieldError::Usage(what.into()));
+    }
+    Ok(core::array::from_fn(|a| 0.5 * (bounds[0][a] + bounds[1][a])))
+}
+
 /// `{"zones": [{"name", "box"}], "walls": [{"zone", "axis", "index", "box"}], "focus"}`: boxes of the usable cells of each zone, out of the boxes
 /// that location needs, and the faces that are all wall or all at rest; and where most cells lie, which is where there is something to see. Unlike `info` with ranges it reads no field as a whole.
 ///

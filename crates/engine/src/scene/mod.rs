@@ -20,6 +20,7 @@ mod maps;
 mod meshes;
 mod moving;
 mod objects;
+mod path;
 mod pieces;
 mod places;
 mod shot;
@@ -37,7 +38,7 @@ pub use objects::{LinesFrom, MeshFrom, Object, Paint, VolumeLook};
 
 use crate::cores::CoreSpec;
 use crate::limits::limit_for;
-use crate::session::{Bare, Means, Session, SourceSpec, Watch};
+use crate::session::{Bare, Means, Session, SourceSpec, Waited, Watch};
 use crate::trace::TraceSpec;
 use field::error::FieldError;
 use field::volume::{Volume, VolumeSpec};
@@ -109,17 +110,19 @@ pub fn render(
         }
         None => None,
     };
+    let waited = Waited::default();
     let studio = Studio {
         document: &document,
         session: session.as_ref(),
         volume: volume.as_ref(),
+        waited: &waited,
         pager: &pager,
         threads: means.threads(),
         reader,
     };
     let mut found = Film::new(&studio, output, watch)?.make(watch)?;
     let of_bare = |b: &Bare| match &volume {
-        Some(v) => b.paged_stats(v.page_count()),
+        Some(v) => b.paged_stats(v.page_count(), &waited),
         None => b.stats(),
     };
     found["stats"] = json!(session.as_ref().map(Session::stats).or(bare.as_ref().map(of_bare)));
@@ -132,6 +135,8 @@ pub(crate) struct Studio<'a> {
     pub(crate) session: Option<&'a Session>,
     /// The source, where that is a volume.
     pub(crate) volume: Option<&'a Volume>,
+    /// What was waited for its pages.
+    pub(crate) waited: &'a Waited,
     pub(crate) pager: &'a Arc<Pager>,
     pub(crate) threads: usize,
     pub(crate) reader: &'a Reader<'a>,

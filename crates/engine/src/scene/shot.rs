@@ -16,7 +16,7 @@ use crate::picture::{
     self, Aabb, Axes, Background, Budget, Colour, Effects, Furniture, Layer, Note, PictureError, Place, Radius,
     Samples, ScalarBar, Setting, Stoppable, Style, Subject,
 };
-use crate::session::Watch;
+use crate::session::{Waited, Watch};
 use field::error::FieldError;
 use field::volume::Volume;
 use pager::{ChargeKind, Pager};
@@ -291,7 +291,7 @@ impl Shot<'_> {
         maps: &[Settled],
         seen: &Seen,
         words: &Words,
-        volume: Option<&Volume>,
+        volume: Option<(&Volume, &Waited)>,
         pager: &Arc<Pager>,
         threads: usize,
         out: &mut Out<'_>,
@@ -340,7 +340,9 @@ impl Shot<'_> {
             })
             .collect();
         let fog = match volume.filter(|_| !looks.is_empty()) {
-            Some(v) => Some(Fog::new(pager, threads, v, &looks, maps, words.step, &seen.chosen.camera, size[1])?),
+            Some((v, waited)) => {
+                Some(Fog::new(pager, threads, v, waited, &looks, maps, words.step, &seen.chosen.camera, size[1])?)
+            }
             None => None,
         };
         let setting = Setting {

@@ -2,8 +2,9 @@
 
 use super::maps::Settled;
 use super::objects::VolumeLook;
-use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows, Lens};
+use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows, Lens, MOST_SAMPLES};
 use crate::raycast::{cast_until, CastOptions};
+use crate::session::Waited;
 use field::error::FieldError;
 use field::volume::{Placement, Volume, VolumeLevel};
 use glam::DVec3;
@@ -59,7 +60,8 @@ pub(crate) fn level_for(volume: &Volume, camera: &Camera, height: u32) -> usize 
 }
 
 /// The rays of a picture's volumes.
-pub(crate) struct Fog {
+pub(crate) struct Fog<'a> {
+    waited: &'a Waited,
     pager: Arc<Pager>,
     workers: usize,
     looks: Vec<Look>,
@@ -70,7 +72,7 @@ pub(crate) struct Fog {
     gaps: AtomicU64,
 }
 
-impl Fog {
+impl<'a> Fog<'a> {
     /// The volume as some objects show it at a time step.
     ///
     /// # Errors
@@ -80,6 +82,7 @@ impl Fog {
         pager: &Arc<Pager>,
         workers: usize,
         volume: &Volume,
+        waited: &'a Waited,
         objects: &[&VolumeLook],
         maps: &[Settled],
         step: usize,
@@ -113,7 +116,15 @@ impl Fog {
             };
             looks.push(Look { paint: paint(volume, object, maps)?, level, step: step as u32, clip });
         }
-        Ok(Self { pager: pager.clone(), workers, looks, bounds: all, lengths: [dt, unit], gaps: AtomicU64::new(0) })
+        Ok(Self {
+            waited,
+            pager: pager.clone(),
+            workers,
+            looks,
+            bounds: all,
+            lengths: [dt, unit],
+            gaps: AtomicU64::new(0),
+        })
     }
 
     /// Pixels in which something is missing, since pages could not be had.
@@ -170,7 +181,7 @@ fn paint(volume: &Volume, look: &VolumeLook, maps: &[Settled]) -> Result<Paint, 
     Ok(Paint::Scalar { channel, transfer })
 }
 
-impl Haze for Fog {
+impl Haze for Fog<'_> {
     fn bounds(&self) -> Aabb {
         self.bounds
     }
@@ -188,26 +199,17 @@ impl Haze for Fog {
         let scene = rays::Scene::new(setting, self.looks.clone())?;
         let options = CastOptions { workers: self.workers, rows: Some(depths.rows()) };
         let (rows, columns) = (depths.rows(), depths.columns());
-        let mut ends = Vec::new();
-        let mut first = Vec::with_capacity(rows.len() * columns as usize + 1);
-        let (mut each, mut most) = (vec![0.0; depths.samples()], 0);
-        for row in rows.clone() {
-            for column in 0..columns {
-                first.push(ends.len() as u32);
-                let n = depths.of(row, column, &mut each);
-                ends.extend_from_slice(&each[..n]);
-                most = most.max(n);
-            }
-        }
-        first.push(ends.len() as u32);
-        let of_pixel = |column: u32, row: u32| {
-            let n = (row - rows.start) as usize * columns as usize + column as usize;
-            &ends[first[n] as usize..first[n + 1] as usize]
-        };
+        let most = rows.clone().flat_map(|row| (0..columns).map(move |column| (row, column)));
+        let most = most.map(|(row, column)| light.pixel(row, column).len()).max().unwrap_or(0);
         // Samples of a pixel that lie at different depths, at edges, take a ray each; most pixels have one depth.
         for pass in 0..most {
-            let depth = |x: u32, y: u32| of_pixel(x, y).get(pass).map_or(f64::NEG_INFINITY, |d| f64::from(*d));
+            let depth = |x: u32, y: u32| {
+                let mut each = [0.0; MOST_SAMPLES];
+                let n = depths.of(y, x, &mut each);
+                each[..n].get(pass).map_or(f64::NEG_INFINITY, |d| f64::from(*d))
+            };
             let image = cast_until(&self.pager, &scene, &options, Some(&depth), &mut |_, _| go_on())?;
+            self.waited.add(image.stats.wait_s);
             if pass == 0 {
                 self.gaps.fetch_add(image.gap_count(), Relaxed);
             }

@@ -6,6 +6,7 @@ use crate::session::Watch;
 use field::error::FieldError;
 use field::volume::VolumeArray;
 use pager::{Lookup, PageId};
+use std::time::Instant;
 
 /// A part of the limit that goes to the pages of a box that are here at a time.
 const SHARE: u64 = 4;
@@ -60,7 +61,9 @@ impl VolumeSession {
             }
             let pages: Vec<PageId> = some.iter().map(|at| id(*at)).collect();
             let bytes = (pages.len() * array.brick.bytes()) as u64;
+            let begun = Instant::now();
             let hold = self.pager.fetch(&pages).map_err(|e| fetch_error(&self.pager, e, bytes, 0))?;
+            self.add_wait(begun.elapsed().as_secs_f64());
             for (at, page) in some.iter().zip(&pages) {
                 match worker.page(*page) {
                     Lookup::Here(frame) => copy(array, component, *at, [lo, hi], frame, to),

@@ -8,7 +8,7 @@ mod boxes;
 mod whole;
 
 use crate::limits::least_limit;
-use crate::session::{Bare, Means};
+use crate::session::{Bare, Means, Waited};
 use field::error::FieldError;
 use field::volume::{Volume, VolumeSpec};
 use pager::Pager;
@@ -25,6 +25,7 @@ pub struct VolumeSession {
     pub pager: Arc<Pager>,
     bare: Bare,
     means: Means,
+    waited: Waited,
 }
 
 impl VolumeSession {
@@ -36,7 +37,7 @@ impl VolumeSession {
         let bare = Bare::new(&means)?;
         let volume = Volume::open(spec, tables, &bare.pager)?;
         let pager = bare.pager.clone();
-        let session = Self { volume, pager, bare, means };
+        let session = Self { volume, pager, bare, means, waited: Waited::default() };
         let least = session.least_limit();
         let limit = session.pager.ledger().limit();
         if limit < least {
@@ -48,6 +49,11 @@ impl VolumeSession {
     /// Threads.
     pub fn threads(&self) -> usize {
         self.means.threads()
+    }
+
+    /// Adds time that was waited for its pages.
+    pub(crate) fn add_wait(&self, seconds: f64) {
+        self.waited.add(seconds);
     }
 
     /// The smallest limit under which its largest page can be read: a page is there encoded and decoded, and what lies beside it when it
@@ -72,7 +78,7 @@ impl VolumeSession {
 
     /// The numbers that every run reports, with chunks that were found never written.
     pub fn stats(&self) -> Value {
-        let mut stats = self.bare.paged_stats(self.volume.page_count());
+        let mut stats = self.bare.paged_stats(self.volume.page_count(), &self.waited);
         stats["pages"]["never_written"] = self.volume.fills().into();
         stats
     }

@@ -244,7 +244,7 @@ fn counts_and_areas_are_vtks() {
         ("ball", VoxelType::Float32, 170.5, 271_292, 90_428.211),
     ];
     for (name, voxel, value, triangles, area) in known {
-        let f = engine::bench::scene(name, 256, 64, voxel).unwrap();
+        let f = engine::bench::volumes::scene(name, 256, 64, voxel).unwrap();
         let p = pager(160 << 20, PolicyKind::Clock, 4);
         let spec = VolumeContour { channels: Vec::new(), normals: false, ..spec(&[value]) };
         let (s, made) = draw(&p, &f.level(&p, None, None), 2, &spec);

@@ -14,6 +14,9 @@ use super::camera::Camera;
 use super::geometry::{Aabb, GeometryError};
 use std::ops::Range;
 
+/// Samples of a pixel at most.
+pub const MOST_SAMPLES: usize = 16;
+
 /// Volumes of a picture.
 pub trait Haze: Sync {
     /// A box that holds all of them.

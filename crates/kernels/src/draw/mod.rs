@@ -47,7 +47,7 @@ pub use colour::{linear_to_srgb, srgb_to_linear, Colour, ColourMap, ColourMapErr
 pub use furniture::{Axes, Furniture, Note, Place, ScalarBar, ScaleBar};
 pub use geometry::{Aabb, Chunk, Geometry, GeometryError, Mesh, Polyline, Positions, QuadGrid, Spheres, Wanted};
 pub use glam::DVec3;
-pub use haze::{Depths, Haze, HazeRows};
+pub use haze::{Depths, Haze, HazeRows, MOST_SAMPLES};
 pub use light::{Background, Effects, Light, Lighting};
 pub use stage::{
     bounds_of, fit_all, fit_layers, pixel_scale, Layer, Setting, Stage, StageError, Survey, MOST_PIXELS_A_SIDE,

@@ -1,0 +1,41 @@
+//! Pictures along a path of the camera: which there are, and which time step each shows.
+
+use super::document::{Document, KeySpec};
+use field::error::FieldError;
+
+/// One of the pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Picture {
+    /// In its name; where the camera has a path, the place on it, else the time step.
+    pub(super) number: usize,
+    /// Time step.
+    pub(super) step: usize,
+}
+
+/// The pictures of a path: all from the first to the last key frame, with the steps that they say.
+pub(super) fn on_path(document: &Document, times: usize) -> Result<Vec<Picture>, FieldError> {
+    let path = &document.path;
+    let last = path.last().map_or(0, |k| k.frame);
+    let step_of = |k: &KeySpec| k.step.unwrap_or(document.step);
+    for key in path {
+        if step_of(key) >= times {
+            return Err(FieldError::Usage(format!(
+                "path: there is no time step {}; the dataset has {times}, counted from 0",
+                step_of(key)
+            )));
+        }
+    }
+    let step = |number: usize| {
+        let next = path.iter().position(|k| k.frame >= number).unwrap_or(path.len() - 1);
+        let (a, b) = (&path[next.saturating_sub(1)], &path[next]);
+        let (from, to) = (step_of(a) as f64, step_of(b) as f64);
+        let t =
+            if b.frame > a.frame { (number.max(a.frame) - a.frame) as f64 / (b.frame - a.frame) as f64 } else { 1.0 };
+        (from + (to - from) * t).round() as usize
+    };
+    let numbers = match &document.film {
+        Some(film) => film.frames.of(last + 1)?,
+        None => vec![0],
+    };
+    Ok(numbers.into_iter().map(|number| Picture { number, step: step(number) }).collect())
+}
