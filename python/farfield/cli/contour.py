@@ -11,8 +11,6 @@ from farfield.cli.common import Common, command, flat, names, stats_lines
 from farfield.errors import UsageError
 from farfield.names import field_names
 
-PARTIAL = 3
-
 
 def register(group: typer.Typer) -> None:
     """Adds the command to its group."""
@@ -46,6 +44,7 @@ def register(group: typer.Typer) -> None:
         their ranges are known. Exit code 3: some pages cannot be read, and the surface has holes there.
         """
         from farfield.contours import extract_isosurface
+        from farfield.scene.shorthand import vector
 
         sampled = field_names(names(scalars))
         settings = common.settings()
@@ -55,7 +54,7 @@ def register(group: typer.Typer) -> None:
             "normals": normals,
             "progress": common.progress(settings),
         }
-        how["near"] = None if near is None else _three(near, "--near")
+        how["near"] = None if near is None else vector(near, "--near")
         volume = common.open_volume(source, settings)
         if volume is not None:
             with volume:
@@ -63,6 +62,8 @@ def register(group: typer.Typer) -> None:
                 chosen = chosen.isel(time=step) if step else chosen
                 result = extract_isosurface(chosen, output, field=field or volume.channels[0].name, **how)
         else:
+            if level:
+                raise UsageError(f"--level is of a volume's resolution; {source} is a dataset of zones")
             if field is None:
                 raise UsageError("missing option '--field': the field; 'farfield info' lists them")
             with common.open(source, settings, writes=output) as dataset:
@@ -74,12 +75,13 @@ def register(group: typer.Typer) -> None:
 def plane(common: Common, source: str, output: str, step: int, options: Mapping[str, Any]) -> int:
     """A plane as triangles."""
     from farfield.contours import AXES, extract_plane
+    from farfield.scene.shorthand import vector
 
     settings = common.settings()
     normal, origin = options["normal"], options["origin"]
     how: dict[str, Any] = {
-        "normal": normal if normal in AXES else _three(normal, "--normal"),
-        "origin": None if origin is None else _three(origin, "--origin"),
+        "normal": normal if normal in AXES else vector(normal, "--normal"),
+        "origin": None if origin is None else vector(origin, "--origin"),
         "scalars": field_names(names(options["field"])),
         "progress": common.progress(settings),
     }
@@ -96,16 +98,10 @@ def plane(common: Common, source: str, output: str, step: int, options: Mapping[
 
 def show(common: Common, result: Mapping[str, Any], what: str) -> int:
     """Says what was written; the exit code."""
+    from farfield.cli import PARTIAL
+
     lines = [f"{what:<8} {result['triangles']:,} triangles with {result['points']:,} points"]
     if result["partial"]:
         lines.append(f"partial  {result['failed_pages']:,} pages cannot be read: nothing is drawn from them")
     common.show(flat(result), [*lines, *stats_lines(result["stats"]), f"wrote    {result['output']}"])
     return PARTIAL if result["partial"] else 0
-
-
-def _three(text: str, flag: str) -> list[float]:
-    try:
-        x, y, z = (float(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"{flag}: '{text}' is not three numbers X,Y,Z") from None
-    return [x, y, z]

@@ -143,7 +143,7 @@ def register(app: typer.Typer) -> None:
             "range": range_,
             "grey16": grey16,
         }
-        if not sliceimage.is_image(output) or output.lower().endswith(".npz"):
+        if not sliceimage.is_image(output):
             pixels = {
                 "--up": up,
                 "--extent": extent,
@@ -153,8 +153,7 @@ def register(app: typer.Typer) -> None:
                 "--range": range_,
             }
             given = next((name for name, value in pixels.items() if value is not None), None)
-            if given is None and not output.lower().endswith(".npz"):
-                return contour.plane(common, source, output, step, options)
-            if not output.lower().endswith(".npz"):
-                raise UsageError(f"{given} is for pictures and arrays; {output} holds triangles")
+            if given is not None or grey16:
+                raise UsageError(f"{given or '--grey16'} is for pictures and arrays; {output} holds triangles")
+            return contour.plane(common, source, output, step, options)
         return sliceimage.slice_image(common, source, output, step, options)

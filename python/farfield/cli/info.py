@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from farfield.cli.common import Common, command, flat
+from farfield.errors import UsageError
 
 
 def register(app: typer.Typer) -> None:
@@ -35,6 +36,8 @@ def register(app: typer.Typer) -> None:
             return
         opened = common.open_volume(source, settings)
         if opened is not None:
+            if ranges:
+                raise UsageError(f"{source}: --ranges looks through zones; ranges of volumes are not known yet")
             from farfield.volumespace import describe_text
 
             with opened:

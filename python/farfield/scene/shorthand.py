@@ -182,9 +182,9 @@ class Shorthand:
         change: dict[str, Any] = {}
         if self.view is not None:
             named = _VIEWS.get(self.view)
-            change["direction"], change["up"] = named or (_vector(self.view, "--view"), camera.up)
+            change["direction"], change["up"] = named or (vector(self.view, "--view"), camera.up)
         if self.up is not None:
-            change["up"] = _vector(self.up, "--up")
+            change["up"] = vector(self.up, "--up")
         if self.zoom is not None:
             change["zoom"] = self.zoom
         return Camera.model_validate({**dict(camera), **change})
@@ -210,7 +210,12 @@ def _range(text: str | None) -> tuple[float, float] | None:
         raise UsageError(f"'{text}' is not a range; write it like 0:1.5") from None
 
 
-def _vector(text: str, flag: str) -> Vector:
+def vector(text: str, flag: str) -> Vector:
+    """Three numbers of a flag.
+
+    Raises:
+        UsageError: where they are not.
+    """
     try:
         x, y, z = (float(part) for part in text.split(","))
     except ValueError:

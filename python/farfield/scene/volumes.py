@@ -32,14 +32,8 @@ def fields_of(volume: VolumeDataset) -> dict[str, dict[str, Any]]:
 
 
 def first_scene(volume: VolumeDataset, source: str, step: int = 0) -> Scene:
-    """The default scene of a volume: its rays and its edges; of one that is a voxel thick, its plane."""
-    thin = [axis for axis, n in zip("xyz", reversed(volume.shape[-3:]), strict=True) if n == 1]
-    if len(thin) > 1:
-        return Scene(source=source, step=step, objects=[Outline()])
+    """The default scene of a volume: its rays and its edges."""
     name = volume.channels[0].name
-    if thin:
-        camera = Camera(direction=_across(volume, "xyz".index(thin[0])), projection="orthographic")
-        return settled(Scene(source=source, step=step, objects=[Volume(field=name)], camera=camera), volume)
     drawn: list[Drawn] = [Outline(), Volume(field=name)]
     direction, up = _standing(volume)
     return settled(Scene(source=source, step=step, objects=drawn, camera=Camera(direction=direction, up=up)), volume)
@@ -52,11 +46,6 @@ def _standing(volume: VolumeDataset) -> tuple[tuple[float, float, float], tuple[
         front, high = _ANTERIOR[letters[1]], 1.0 if letters[2] == "S" else -1.0
         return (0.55, front * 0.8, high * 0.22), (0.0, 0.0, high)
     return VIEW, (0.0, 0.0, 1.0)
-
-
-def _across(volume: VolumeDataset, axis: int) -> tuple[float, float, float]:
-    x, y, z = volume.direction[axis]
-    return (x, y, z)
 
 
 def settled(scene: Scene, volume: VolumeDataset) -> Scene:

@@ -105,6 +105,13 @@ impl<'a> Fog<'a> {
                 }
             };
             let level = volume.levels[number].clone();
+            if let Some(axis) = level.dims.iter().position(|n| *n < 2) {
+                return Err(FieldError::Usage(format!(
+                    "{}: at level {number} it is one voxel thick along {}, and rays need two; read it as an array instead",
+                    volume.spec.path,
+                    ["i", "j", "k"][axis]
+                )));
+            }
             let least = level.placement.spacing().into_iter().fold(f64::INFINITY, f64::min);
             dt = dt.min(least / object.samples);
             unit = object.unit.unwrap_or(unit);
