@@ -252,9 +252,9 @@ mod wide {
 mod wide {
     use super::one_by_one;
 
-    pub use super::one_by_one as u8_at_least;
-    pub use super::one_by_one as u16_at_least;
-    pub use super::one_by_one as i16_at_least;
+    pub(super) use super::one_by_one as u8_at_least;
+    pub(super) use super::one_by_one as u16_at_least;
+    pub(super) use super::one_by_one as i16_at_least;
 
     pub fn f32_at_least(row: &[f32], from: f32) -> (u64, u64) {
         let none = row.iter().take(64).enumerate().fold(0, |bits, (n, v)| bits | u64::from(v.is_nan()) << n);
