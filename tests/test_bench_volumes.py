@@ -7,9 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from farfield.bench import Recorder, arms, registry, volumes
 from farfield.bench import volume_reference as reference
-from farfield.bench import volumes
+from farfield.bench.plots import points
+from farfield.bench.plotted import PLOTS
+from farfield.bench.result import Result
 from farfield.bench.volumes import Transfer, View
+
+
+@pytest.fixture(autouse=True)
+def quick_arms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FARFIELD_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(arms, "_most_ready", 0)
 
 
 def test_volumes_are_the_same_each_time_and_made_once(tmp_path: Path) -> None:
@@ -89,3 +98,32 @@ def test_the_views_look_at_the_volume() -> None:
         r = reference.rays(view, (65, 65), np.array([[32, 32]]))
         low, high = reference.within(dims, r)
         assert 0 < low[0] < high[0], view.name
+
+
+def measured(name: str, work: Path) -> Result:
+    """A quick run of an experiment, all of whose right results are right."""
+    experiment = registry.find(name)
+    recorder = Recorder(name, experiment.title, about=experiment.about, runs=1, quick=True, work=work)
+    experiment.measure(recorder)
+    result = recorder.result()
+    right = [claim for claim in result.claims if claim.right]
+    assert right and not [claim for claim in right if not claim.holds]
+    for spec in PLOTS[name]:
+        assert points(spec, result), spec.title
+    return result
+
+
+def test_rays_are_measured_beside_vtk(tmp_path: Path) -> None:
+    result = measured("volume-rays", tmp_path)
+    names = {arm.name.split(": ")[1] for arm in result.arms}
+    assert {"Farfield, pages of 32", "Farfield, pages of 64", "Farfield, raw file in place"} <= names
+    assert ("VTK, fixed point" in names) == arms.has_vtk()
+
+
+def test_isosurfaces_are_measured_beside_vtk(tmp_path: Path) -> None:
+    result = measured("volume-contour", tmp_path)
+    names = {arm.name for arm in result.arms}
+    assert "few pages crossed, in core: Farfield" in names
+    assert ("all pages crossed, in core: VTK, Flying Edges" in names) == arms.has_vtk()
+    crossed = {row[0]: row[3] for row in result.tables[0].rows}
+    assert crossed["all pages crossed"] == 100 and float(crossed["few pages crossed"]) < 60

@@ -460,6 +460,25 @@ PLOTS: dict[str, list[Spec]] = {
             y_label="frequency",
         ),
     ],
+    "volume-contour": [
+        Spec(
+            "An isosurface in core, one core",
+            {"arm": "(?P<panel>.*), in core: (?P<x>.*)"},
+            {"cpu_s": CPU},
+        ),
+        Spec(
+            "An isosurface from evicted files",
+            {"arm": "(?P<panel>.*), out of core: (?P<x>.*)"},
+            {"wall_s": WALL},
+        ),
+    ],
+    "volume-rays": [
+        Spec(
+            "Rays through a volume in core, mean of five views",
+            {"arm": r"(?P<panel>\d+ x \d+): (?P<x>.*)"},
+            {"frame_cpu_s": "CPU time a frame [s]"},
+        ),
+    ],
     "warm": [
         Spec(
             "The same rake moved by one page width",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,18 +95,36 @@ def sample(volume: VolumeDataset, name: str, step: int) -> Values:
     at = enough[-1] if enough else 0
     dims, page = chosen["dims"], chosen["page"]
     counts = [-(-d // p) for d, p in zip(dims, page, strict=True)]
-    total = math.prod(counts)
-    wanted = max(1, min(total, SAMPLES // max(1, math.prod(page))))
     parts = []
-    for k in range(wanted):
-        place = (k * total) // wanted + (total // wanted) // 2
-        i, j, kk = place % counts[0], place // counts[0] % counts[1], place // counts[0] // counts[1]
-        lo = [a * p for a, p in zip((i, j, kk), page, strict=True)]
+    for at_page in spread(counts, max(1, SAMPLES // max(1, math.prod(page)))):
+        lo = [a * p for a, p in zip(at_page, page, strict=True)]
         hi = [min(a + p, d) for a, p, d in zip(lo, page, dims, strict=True)]
         box = volume._native.read_box(at, number, tuple(lo), tuple(hi), step)
         parts.append(channel.values(box).ravel().astype(np.float64))
     found = np.concatenate(parts) if parts else np.zeros(0)
     return found[np.isfinite(found)]
+
+
+def spread(counts: Sequence[int], wanted: int) -> list[tuple[int, int, int]]:
+    """At most so many of the boxes of a grid of `counts` along i, j, k, evenly over all three; all if no more are there.
+
+    Multiples of 1/g, 1/g^2, 1/g^3 with g^4 = g + 1 fill a cube evenly however many are taken (Roberts 2018). Boxes at equal steps
+    of their number do not: where a step is a multiple of a row all of them lie at one end of it, in the air beside what is to be seen.
+
+    >>> spread((2, 1, 2), 9)
+    [(0, 0, 0), (1, 0, 0), (0, 0, 1), (1, 0, 1)]
+    >>> len({i for i, _, _ in spread((32, 32, 32), 64)})
+    32
+    """
+    ni, nj, nk = counts
+    if ni * nj * nk <= wanted:
+        return [(i, j, k) for k in range(nk) for j in range(nj) for i in range(ni)]
+    g = 1.2207440846057596
+    found: dict[tuple[int, int, int], None] = {}
+    for n in range(wanted):
+        i, j, k = (int((0.5 + (n + 1) / g**a) % 1.0 * count) for a, count in enumerate(counts, 1))
+        found[i, j, k] = None
+    return list(found)
 
 
 def extent(volume: VolumeDataset, name: str, values: Values, *, wide: bool = False) -> tuple[float, float]:
