@@ -109,7 +109,7 @@ def spread(counts: Sequence[int], wanted: int) -> list[tuple[int, int, int]]:
     """At most so many of the boxes of a grid of `counts` along i, j, k, evenly over all three; all if no more are there.
 
     Multiples of 1/g, 1/g^2, 1/g^3 with g^4 = g + 1 fill a cube evenly however many are taken (Roberts 2018). Boxes at equal steps
-    of their number do not: where a step is a multiple of a row all of them lie at one end of it, in the air beside what is to be seen.
+    of their number do not: where a step is a multiple of a row all of them lie at one end of it, in the air beside what is seen.
 
     >>> spread((2, 1, 2), 9)
     [(0, 0, 0), (1, 0, 0), (0, 0, 1), (1, 0, 1)]
