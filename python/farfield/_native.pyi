@@ -131,6 +131,7 @@ __all__ = [
     "__version__",
     "Dataset",
     "Lines",
+    "Volume",
     "convert",
     "validate",
     "render",
@@ -384,6 +385,7 @@ class Lines:
     def save(self, path: str) -> None:
         """Writes .vtp, .npz, .parquet or .pvd, the same bytes as `Dataset.trace` would."""
 
+@final
 class Volume:
     """A volume whose arrays the pager knows."""
 
