@@ -363,7 +363,7 @@ def stats_lines(stats: Mapping[str, Any]) -> list[str]:
 
     pages = stats["pages"]
     share = 100.0 * pages["touched"] / pages["total"] if pages["total"] else 0.0
-    return [
+    lines = [
         f"pages    {pages['touched']:,} of {pages['total']:,} touched ({share:.1f} %), {pages['faults']:,} faults; "
         f"{format_bytes(stats['bytes_read'])} in {stats['reads']:,} reads",
         f"memory   peak {format_bytes(stats['peak_bytes'])} of a limit of {format_bytes(stats['limit_bytes'])} "
@@ -371,3 +371,9 @@ def stats_lines(stats: Mapping[str, Any]) -> list[str]:
         f"time     {stats['wall_s']:.2f} s, {stats['cpu_s']:.2f} s of it computing on all cores, "
         f"{stats['wait_s']:.2f} s waiting",
     ]
+    # Formats say of what was never written what it is; a chunk that got lost looks the same.
+    fills = max(pages.get("fills", 0), pages.get("never_written", 0))
+    if fills:
+        chunks = "1 chunk was" if fills == 1 else f"{fills:,} chunks were"
+        lines.insert(1, f"fill     {chunks} never written, or lost: the format's fill value stands there")
+    return lines

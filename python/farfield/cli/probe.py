@@ -145,4 +145,7 @@ def _is_number(word: str) -> bool:
 
 
 def _number(value: Any) -> str:
-    return "(" + ", ".join(_number(v) for v in value) + ")" if isinstance(value, list) else f"{value:.9g}"
+    if isinstance(value, list):
+        return "(" + ", ".join(_number(v) for v in value) + ")"
+    # A label is a name: all of its digits count.
+    return str(value) if isinstance(value, int) else f"{value:.9g}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from farfield.errors import DataError, UnknownName, UsageError
 from farfield.scene.colors import find_color
 from farfield.scene.models import Camera, ColorMap, Outline, Scene, Slice, Volume
 
@@ -62,6 +63,8 @@ def settled(scene: Scene, volume: VolumeDataset) -> Scene:
 
     names = {c.name for c in volume.channels}
     for n, drawn in enumerate(objects):
+        if isinstance(drawn, Volume):
+            _check(drawn, n, volume)
         if isinstance(drawn, Slice) and drawn.color is None:
             drawn = drawn.model_copy(update={"color": volume.channels[0].name})
             objects[n] = drawn
@@ -85,8 +88,25 @@ def settled(scene: Scene, volume: VolumeDataset) -> Scene:
     return scene.model_copy(update={"objects": objects, "maps": maps})
 
 
+def _check(drawn: Volume, number: int, volume: VolumeDataset) -> None:
+    """Says what a volume does not have, with the place in the scene."""
+    names = [c.name for c in volume.channels]
+    if drawn.field is not None and drawn.field not in names:
+        raise UnknownName(
+            f"objects.{number}.field: no channel named '{drawn.field}' in {volume.path}; there are: {', '.join(names)}"
+        )
+    count = len(volume.levels)
+    if drawn.level is not None and drawn.level >= count:
+        raise UsageError(
+            f"objects.{number}.level: there is no level {drawn.level}; {volume.path} has {count}, counted from 0"
+        )
+
+
 def sample(volume: VolumeDataset, name: str, step: int) -> Values:
-    """Some values of a channel, from the coarsest level that has enough, or from pages spread over the finest one."""
+    """Some values of a channel, from the coarsest level that has enough, or from pages spread over the finest one.
+
+    Pages that cannot be read are left out: that only makes the sample smaller, and whoever draws them says so.
+    """
     number = next(n for n, c in enumerate(volume.channels) if c.name == name)
     channel = volume.channels[number]
     levels = volume.info()["levels"]
@@ -99,7 +119,10 @@ def sample(volume: VolumeDataset, name: str, step: int) -> Values:
     for at_page in spread(counts, max(1, SAMPLES // max(1, math.prod(page)))):
         lo = [a * p for a, p in zip(at_page, page, strict=True)]
         hi = [min(a + p, d) for a, p, d in zip(lo, page, dims, strict=True)]
-        box = volume._native.read_box(at, number, tuple(lo), tuple(hi), step)
+        try:
+            box = volume._native.read_box(at, number, tuple(lo), tuple(hi), step)
+        except DataError:
+            continue
         parts.append(channel.values(box).ravel().astype(np.float64))
     found = np.concatenate(parts) if parts else np.zeros(0)
     return found[np.isfinite(found)]

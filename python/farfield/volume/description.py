@@ -310,8 +310,10 @@ class Geometry:
     direction: tuple[tuple[float, float, float], ...]
 
 
-def from_affine(path: str, columns: Sequence[Sequence[float]], origin: Sequence[float]) -> Geometry:
-    """Geometry of the steps along i, j and k in space.
+def from_affine(
+    path: str, columns: Sequence[Sequence[float]], origin: Sequence[float], key: str = "header"
+) -> Geometry:
+    """Geometry of the steps along i, j and k in space, as `key` of the file says them.
 
     Raises:
         DataError: if a step has no length or is no number.
@@ -322,8 +324,8 @@ def from_affine(path: str, columns: Sequence[Sequence[float]], origin: Sequence[
     lengths = [math.hypot(*(float(v) for v in column)) for column in columns]
     if not all(math.isfinite(v) and v > 0 for v in lengths):
         raise DataError(
-            f"{path}: the steps from voxel to voxel {[list(map(float, c)) for c in columns]} are not three directions; "
-            "the header is damaged: write it again with the tool that made it"
+            f"{path}: the steps from voxel to voxel {[list(map(float, c)) for c in columns]} by its {key} are not "
+            "three directions; correct it, or write the file again with the tool that made it"
         )
     # `0.0 +` makes zeros of negative ones.
     direction = [

@@ -152,7 +152,7 @@ def _geometry(path: str, slices: Sequence[Slice], options: Options, guessed: lis
     if first.orientation is None or first.position is None:
         step = first.thickness or 1.0
         guessed.append("it does not say where it lies: from (0, 0, 0) along x, y and z")
-        return from_affine(first.file, np.diag([across, down, step]).tolist(), (0.0, 0.0, 0.0))
+        return from_affine(first.file, np.diag([across, down, step]).tolist(), (0.0, 0.0, 0.0), "PixelSpacing")
     i, j = np.array(first.orientation[:3]), np.array(first.orientation[3:])
     normal = np.cross(i, j)
     if len(slices) == 1:
@@ -163,7 +163,12 @@ def _geometry(path: str, slices: Sequence[Slice], options: Options, guessed: lis
             _check_even(path, slices, normal)
         else:
             guessed.append("distances between its slices were not compared, since a spacing was given")
-    return from_affine(first.file, [(i * across).tolist(), (j * down).tolist(), k.tolist()], first.position)
+    return from_affine(
+        first.file,
+        [(i * across).tolist(), (j * down).tolist(), k.tolist()],
+        first.position,
+        "PixelSpacing with ImageOrientationPatient",
+    )
 
 
 def _check_even(path: str, slices: Sequence[Slice], normal: Any) -> None:

@@ -351,7 +351,9 @@ def frames_of(only: Slice) -> Frames:
         step = only.thickness or 1.0
         guessed.append("its frames do not say where they lie: along x, y and z, in their order")
         return Frames(
-            from_affine(only.file, np.diag([across, down, step]).tolist(), (0.0, 0.0, 0.0)), False, guessed=guessed
+            from_affine(only.file, np.diag([across, down, step]).tolist(), (0.0, 0.0, 0.0), "PixelSpacing"),
+            False,
+            guessed=guessed,
         )
     _check_orientation(only.file, orientation)
     i, j = np.array(orientation[:3]), np.array(orientation[3:])
@@ -373,7 +375,12 @@ def frames_of(only: Slice) -> Frames:
         )
     low, high = positions[ordered[0]], positions[ordered[len(places) - 1]]
     k = (np.array(high) - np.array(low)) / (len(places) - 1) if len(places) > 1 else normal * (only.thickness or 1.0)
-    geometry = from_affine(only.file, [(i * across).tolist(), (j * down).tolist(), k.tolist()], low)
+    geometry = from_affine(
+        only.file,
+        [(i * across).tolist(), (j * down).tolist(), k.tolist()],
+        low,
+        "PixelSpacing with ImageOrientationPatient",
+    )
     same = ordered == list(range(only.frames)) and steps == 1
     return Frames(geometry, True, None if same else ordered, steps, guessed)
 

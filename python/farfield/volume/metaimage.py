@@ -75,7 +75,9 @@ def read(path: str, options: Options, means: Means) -> Volume:
     steps = [*spacing[:3], 1.0, 1.0][:3]
     if not all(math.isfinite(s) and s > 0 for s in steps):
         raise DataError(f"{path}: its ElementSpacing is {spacing}, and should be positive; correct the header")
-    geometry = from_affine(path, [[v * steps[n] for v in c] for n, c in enumerate(columns)], [*origin[:3], 0.0][:3])
+    geometry = from_affine(
+        path, [[v * steps[n] for v in c] for n, c in enumerate(columns)], [*origin[:3], 0.0][:3], "TransformMatrix"
+    )
     kind, channels = ("scalar", [Channel(array.name)])
     if components in (3, 4) and dtype == "uint8":
         kind, channels = colour_channels(components)

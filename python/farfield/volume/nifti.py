@@ -243,7 +243,7 @@ def _geometry(path: str, header: _Header, options: Options, guessed: list[str]) 
     if int(header.one("sform")) > 0:
         rows = [header.fields["srow"][n : n + 4] for n in (0, 4, 8)]
         columns = [[row[n] for row in rows] for n in range(3)]
-        return from_affine(path, columns, [row[3] for row in rows]), "RAS"
+        return from_affine(path, columns, [row[3] for row in rows], "srow_x, srow_y and srow_z"), "RAS"
     for n, value in enumerate(steps):
         if not math.isfinite(value) or value <= 0:
             raise DataError(
@@ -255,11 +255,11 @@ def _geometry(path: str, header: _Header, options: Options, guessed: list[str]) 
         if float(header.fields["pixdim"][0]) < 0:
             rotation[:, 2] *= -1
         columns = [[float(v) * steps[n] for v in rotation[:, n]] for n in range(3)]
-        found = from_affine(path, columns, header.fields["quatern"][3:6])
+        found = from_affine(path, columns, header.fields["quatern"][3:6], "quatern and pixdim")
         return Geometry(found.origin, (steps[0], steps[1], steps[2]), found.direction), "RAS"
     if header.version:
         guessed.append("neither its sform nor its qform says where it lies: voxels are along x, y and z from (0, 0, 0)")
-    return from_affine(path, np.diag(steps).tolist(), (0.0, 0.0, 0.0)), None
+    return from_affine(path, np.diag(steps).tolist(), (0.0, 0.0, 0.0), "pixdim"), None
 
 
 def _rotation(path: str, quaternion: list[float]) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -338,7 +338,8 @@ def _geometry(header: _Header, rank: int, order: list[str], guessed: list[str]) 
             length_unit = "mm" if anatomy else "voxel"
             if anatomy:
                 guessed.append("it does not say in which unit it lies: mm, as is usual for scans")
-        return from_affine(header.path, [c[:3] for c in columns], origin[:3]), anatomy, length_unit
+        geometry = from_affine(header.path, [c[:3] for c in columns], origin[:3], "'space directions'")
+        return geometry, anatomy, length_unit
     spacing, origin = [1.0] * 3, [0.0] * 3
     if "spacings" in header.fields:
         listed = header.numbers("spacings", float, rank)
@@ -357,7 +358,7 @@ def _geometry(header: _Header, rank: int, order: list[str], guessed: list[str]) 
     texts = re.findall(r'"([^"]*)"', header.fields.get("units", ""))
     length_unit = (unit(texts[spatial[0]]) if len(texts) == rank else None) or length_unit or "voxel"
     columns = [[spacing[n] if m == n else 0.0 for m in range(3)] for n in range(3)]
-    return from_affine(header.path, columns, origin), None, length_unit
+    return from_affine(header.path, columns, origin, "'spacings'"), None, length_unit
 
 
 def _across(columns: list[list[float]]) -> list[float]:

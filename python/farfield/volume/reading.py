@@ -9,7 +9,7 @@ from collections.abc import Callable
 from farfield.errors import DataError, UsageError
 from farfield.volume.description import Volume, VolumeDescription, describe
 from farfield.volume.options import Means, Options
-from farfield.volume.sniffing import format_of, split_variable
+from farfield.volume.sniffing import DEMO, format_of, split_variable
 
 Reader = Callable[[str, Options, Means], Volume]
 
@@ -25,6 +25,10 @@ def read(source: str, options: Options, means: Means) -> VolumeDescription:
     path, variable = split_variable(os.fspath(source))
     if variable is not None:
         options = Options(**{**options.given(), "variable": variable})
+    if path == DEMO:
+        from farfield.demo.volumes import volume_file
+
+        path = str(volume_file(means.cache_dir / "demo"))
     if not os.path.exists(path):
         raise DataError(f"{path}: there is no such file or folder; check the path (working folder: {os.getcwd()})")
     kind = format_of(path, options)

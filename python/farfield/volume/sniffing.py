@@ -11,6 +11,8 @@ from farfield.volume.options import Options
 from farfield.volumes import flow_map
 
 _HEAD = 4096
+DEMO = "demo:phantom"
+"""The volume that is made here."""
 _OTHERS = {
     ".czi": "Zeiss CZI", ".lif": "Leica LIF", ".nd2": "Nikon ND2", ".oib": "Olympus OIB", ".oif": "Olympus OIF",
     ".vsi": "Olympus VSI", ".ims": "Imaris", ".lsm5": "Zeiss LSM", ".zvi": "Zeiss ZVI", ".dv": "DeltaVision", ".mvd2": "Volocity",
@@ -103,11 +105,13 @@ def is_volume(source: str | os.PathLike[str], options: Options | None = None) ->
     Raises:
         DataError: if it is of a format that only converters read, or cannot be read.
 
-    >>> is_volume("demo:box"), is_volume("no/such/file.nii")
-    (False, False)
+    >>> is_volume("demo:box"), is_volume("demo:phantom"), is_volume("no/such/file.nii")
+    (False, True, False)
     """
     path, _ = split_variable(os.path.expanduser(os.fspath(source)))
-    return not path.startswith("demo:") and format_of(path, options) is not None
+    if path.startswith("demo:"):
+        return path == DEMO
+    return format_of(path, options) is not None
 
 
 def _format_of_folder(path: str) -> str | None:
