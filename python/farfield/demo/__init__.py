@@ -46,7 +46,7 @@ def make(name: str, folder: Path, *, scale: int, progress: bool | Report | None 
 
     kind = KINDS.get(name)
     if kind is None:
-        raise UnknownName(f"no demo named '{name}'; there are: {', '.join(KINDS)}")
+        raise UnknownName(f"no demo named '{name}'; there are: {', '.join([*KINDS, 'phantom'])}")
     home = folder / f"{name}-{scale}-v{_LAYOUT}"
     grid, solution = home / f"{name}.xyz", home / f"{name}.q"
     if home.is_dir():
