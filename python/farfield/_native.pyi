@@ -127,20 +127,8 @@ from numpy.typing import NDArray
 
 _Progress: TypeAlias = Callable[[str, float, float], bool]
 
-__all__ = [
-    "__version__",
-    "Dataset",
-    "Lines",
-    "Volume",
-    "convert",
-    "validate",
-    "render",
-    "summarise",
-    "replay_events",
-    "export_events",
-    "resident_bytes",
-    "bench",
-]
+__all__ = ["__version__", "Dataset", "Lines", "Volume", "convert", "validate", "render", "summarise"]
+__all__ += ["replay_events", "export_events", "resident_bytes", "bench"]
 
 __version__: str
 
