@@ -9,7 +9,8 @@ use engine::bench::{
 use engine::session::{Means, SourceSpec, Watch};
 use engine::trace::TraceSpec;
 use field::error::FieldError;
-use kernels::rays::{Paint, TransferError, TransferFunction};
+use field::volume::VoxelType;
+use kernels::rays::{full_range, ColourOpacity, Manner, Paint, TransferError, TransferFunction};
 use pyo3::prelude::*;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -68,13 +69,24 @@ fn volume(o: &mut Object) -> Result<VolumeArm, FieldError> {
 }
 
 fn volume_rays(o: &mut Object) -> Result<VolumeRays, FieldError> {
-    let colours = typed(o, "colours")?.ok_or_else(|| needs("colours"))?;
-    let opacities = typed(o, "opacities")?.ok_or_else(|| needs("opacities"))?;
     let wrong = |e: TransferError| FieldError::Usage(format!("bench options: {e}"));
-    let transfer = TransferFunction::new(colours, opacities).map_err(wrong)?;
+    let opacities = typed(o, "opacities")?.ok_or_else(|| needs("opacities"))?;
+    // Colours as they are stored, opaque by how far they are from a background; or one channel.
+    let paint = match typed(o, "background")? {
+        Some(from) => Paint::Colour {
+            channels: [0, 1, 2],
+            limits: [full_range(VoxelType::Uint8); 3],
+            opacity: ColourOpacity::Distance { from, nodes: opacities },
+        },
+        None => {
+            let colours = typed(o, "colours")?.ok_or_else(|| needs("colours"))?;
+            Paint::Scalar { channel: 0, transfer: TransferFunction::new(colours, opacities).map_err(wrong)? }
+        }
+    };
     Ok(VolumeRays {
         of: volume(o)?,
-        paint: Paint::Scalar { channel: 0, transfer },
+        paint,
+        manner: Manner::default(),
         cameras: typed(o, "cameras")?.ok_or_else(|| needs("cameras"))?,
         size: typed(o, "size")?.ok_or_else(|| needs("size"))?,
         lengths: typed(o, "lengths")?.unwrap_or([1.0; 2]),

@@ -16,6 +16,10 @@ def _picture(*names: str, **more: Any) -> Any:
     return typer.Option(*names, rich_help_panel=PANEL, **more)
 
 
+def _volume(*names: str, **more: Any) -> Any:
+    return typer.Option(*names, rich_help_panel="Volumes", **more)
+
+
 def register(app: typer.Typer) -> None:
     """Adds the command."""
 
@@ -102,6 +106,39 @@ def register(app: typer.Typer) -> None:
         resume: Annotated[
             bool, _picture("--resume", help="keep pictures that are there and of the same scene and data")
         ] = False,
+        projection: Annotated[
+            str | None,
+            _volume(
+                "--projection",
+                metavar="HOW",
+                help="composite, maximum, mean, or surface:VALUE, the first place that has it",
+            ),
+        ] = None,
+        window: Annotated[
+            float | None,
+            _volume("--window", metavar="WIDTH", help="grey from black and clear to white, WIDTH wide around --level"),
+        ] = None,
+        level: Annotated[
+            float | None,
+            _volume(
+                "--level", metavar="N", help="with --window its middle; else the level of resolution, 0 the finest"
+            ),
+        ] = None,
+        resolution: Annotated[
+            int | None, _volume("--resolution", metavar="N", min=0, help="the level of resolution, beside --window too")
+        ] = None,
+        shade: Annotated[bool | None, _volume("--shade/--no-shade", help="light on gradients")] = None,
+        nearest: Annotated[bool, _volume("--nearest", help="the nearest voxel, nothing in between")] = False,
+        opacity_from: Annotated[
+            str | None,
+            _volume(
+                "--opacity-from", metavar="WHAT", help="of colours: alpha, luminance, or distance from a background"
+            ),
+        ] = None,
+        budget: Annotated[
+            str | None,
+            _volume("--budget", metavar="TIME", help="the best picture by then, such as 50ms; says what is missing"),
+        ] = None,
         save_scene: Annotated[
             str | None, _picture("--save-scene", metavar="FILE", help="write the scene, to edit and draw again")
         ] = None,
@@ -155,6 +192,14 @@ def register(app: typer.Typer) -> None:
             tail=tail,
             time=time,
             size=settings["size"] if settings.origin("size") != "default" else None,
+            projection=projection,
+            window=window,
+            level=level,
+            resolution=resolution,
+            shade=shade,
+            nearest=nearest,
+            opacity_from=opacity_from,
+            budget=budget,
         )
         how: dict[str, Any] = {"plot3d": common.plot3d, "zone_order": common.zone_order}
         try:
@@ -198,6 +243,12 @@ def register(app: typer.Typer) -> None:
         if result.get("pixels_missing"):
             text.append(
                 f"partial  in {result['pixels_missing']:,} pixels something of a volume is missing: pages that cannot be read"
+            )
+        if filled := result.get("pixels_filled"):
+            width, height = result["size"]
+            share = filled / (width * height * max(1, len(result.get("frames", [1]))))
+            text.append(
+                f"partial  {filled:,} pixels ({share:.0%}) were not cast by then: they are filled from those around"
             )
         for drawn in result["drawn"]:
             if "failure" in drawn:

@@ -221,8 +221,28 @@ class Plane(_Part):
     origin: Vector
 
 
+class Shading(_Part):
+    """Light on the gradients of a volume, by the lights of the picture."""
+
+    specular: Annotated[float, Field(ge=0, le=1)] = 0.2
+    """Share of highlights."""
+    power: Annotated[float, Field(ge=1, le=1000)] = 24.0
+    """Their exponent."""
+
+
+class Labels(_Part):
+    """What is shown of numbers that name what a voxel belongs to; 0 is nothing."""
+
+    colors: dict[Annotated[str, Field(pattern=r"^[0-9]+$")], str] = {}
+    """By number; all others have a colour that follows from their number."""
+    only: list[Annotated[int, Field(ge=1, lt=1 << 64)]] = []
+    """Those that are shown; none: all."""
+    opacity: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Of `unit` of length."""
+
+
 class Volume(_Part):
-    """A channel of a volume, drawn by rays through it."""
+    """A volume, drawn by rays through it: a channel by a map and an opacity, colours as they are stored, or labels."""
 
     kind: Literal["volume"] = "volume"
     field: str | None = None
@@ -241,6 +261,32 @@ class Volume(_Part):
     planes: list[Plane] = []
     slices: dict[Literal["i", "j", "k"], tuple[int, int]] = {}
     """Which voxels along an axis are drawn, first and last, counted from 1."""
+    projection: Literal["composite", "maximum", "mean", "surface"] = "composite"
+    """Light of all samples; the map's colour of the largest or the mean value, behind what is composited; or the first place where
+    `value` is reached, opaque."""
+    value: Finite | None = None
+    """Of the projection "surface"."""
+    interpolation: Literal["linear", "nearest"] | None = None
+    """Between voxels; null: linear, and the nearest voxel for labels."""
+    shading: Shading | None = None
+    """Light on gradients; null: none."""
+    opacity_from: Literal["alpha", "luminance", "distance"] | None = None
+    """For colours as they are stored, what the nodes of `opacity` are over, from 0 to 1; null: alpha where there is one, else the
+    distance from `background`."""
+    background: str | None = None
+    """A colour that is not shown; null: the one that is most often at the volume's faces."""
+    labels: Labels | None = None
+    """For numbers that are names; null: as the format says."""
+
+    @model_validator(mode="after")
+    def _with_value(self) -> Volume:
+        if (self.value is None) == (self.projection == "surface"):
+            raise ValueError(
+                "the projection 'surface' needs a 'value'"
+                if self.value is None
+                else f"'value' goes with the projection 'surface', not with '{self.projection}'"
+            )
+        return self
 
     @field_validator("opacity")
     @classmethod
@@ -368,6 +414,9 @@ class Scene(_Part):
     """Pictures of the same objects, each with its own file; none: one picture with the camera and size of the scene."""
     samples: Annotated[int, Field(ge=1, le=4)] = 2
     """Samples of a pixel, along each side."""
+    budget_s: Positive | None = None
+    """Seconds that rays through volumes may take a picture: what could not be cast by then is filled from what is around it, and
+    counted. Null: as long as they need."""
 
     @field_validator("define", mode="before")
     @classmethod

@@ -82,6 +82,7 @@ def to_native(
         "time": scene.time,
         "lighting": _lighting(scene),
         "scale_bar": scene.scale_bar,
+        "budget_s": scene.budget_s,
         "path": [key.model_dump(mode="json") for key in scene.path],
     }
 
@@ -178,19 +179,10 @@ def _first(fields: Mapping[str, Any], place: str) -> str:
 
 
 def _volume(drawn: Volume, number: int, maps: dict[str, ColorMap], fields: Mapping[str, Any]) -> dict[str, Any]:
-    field = drawn.field
-    if field is None:
-        field = _first(fields, f"objects.{number}.field")
-    paint = (
-        _paint(drawn.color or field, _PLAIN["volume"], maps, fields)
-        if field
-        else {"map": None, "rgb": _PLAIN["volume"]}
-    )
+    place = f"objects.{number}"
     voxels = {axis: [ends[0] - 1, ends[1] - 1] for axis, ends in drawn.slices.items()}
-    return {
+    found: dict[str, Any] = {
         "kind": "volume",
-        "field": field,
-        **paint,
         "opacities": drawn.opacity,
         "unit": drawn.unit,
         "samples": drawn.samples_per_voxel,
@@ -198,7 +190,22 @@ def _volume(drawn: Volume, number: int, maps: dict[str, ColorMap], fields: Mappi
         "within": drawn.within,
         "planes": [{"normal": plane.normal, "origin": plane.origin} for plane in drawn.planes],
         "voxels": voxels,
+        "projection": drawn.projection,
+        "value": drawn.value,
+        "nearest": drawn.interpolation == "nearest",
+        "shading": None if drawn.shading is None else drawn.shading.model_dump(),
     }
+    if drawn.opacity_from is not None:
+        background = None
+        if drawn.opacity_from == "distance":
+            background = _rgb(drawn.background or "black", f"{place}.background")
+        return found | {"colors": {"opacity_from": drawn.opacity_from, "background": background}}
+    field = drawn.field or _first(fields, f"{place}.field")
+    if drawn.labels is not None:
+        colors = [[int(name), _rgb(c, f"{place}.labels.colors.{name}")] for name, c in drawn.labels.colors.items()]
+        found["opacities"] = [[0.0, drawn.labels.opacity]]
+        return found | {"field": field, "labels": {"colors": colors, "only": drawn.labels.only}}
+    return found | {"field": field, **_paint(drawn.color or field, _PLAIN["volume"], maps, fields)}
 
 
 def _trace(trace: Trace) -> dict[str, Any]:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from farfield.scene.models import (
     Lines,
     Outline,
     Scene,
+    Shading,
     Slice,
     Surface,
     Trace,
@@ -78,6 +80,14 @@ class Shorthand:
     tail: float | None = None
     time: bool | None = None
     size: tuple[int, int] | None = None
+    projection: str | None = None
+    window: float | None = None
+    level: float | None = None
+    resolution: int | None = None
+    shade: bool | None = None
+    nearest: bool = False
+    opacity_from: str | None = None
+    budget: str | None = None
 
     def scene(
         self,
@@ -114,6 +124,7 @@ class Shorthand:
             raise UsageError("there is nothing to draw; give a scene, a dataset or --lines FILE")
         objects = self._objects(list(base.objects))
         maps = self._maps(base, objects)
+        objects, maps = self._volumes(objects, maps)
         define = {**base.define, **mapping((plot3d or {}).get("define"))}
         changes: dict[str, Any] = {
             "objects": objects,
@@ -130,6 +141,7 @@ class Shorthand:
             "time": self.time,
             "size": self.size,
             "background": _background(self.background),
+            "budget_s": None if self.budget is None else seconds(self.budget, "--budget"),
         }
         changes |= {key: value for key, value in plain.items() if value is not None}
         return Scene.model_validate({**dict(base), **changes}), info
@@ -160,6 +172,59 @@ class Shorthand:
                 change = {"color": self.surface_color or (None if has_lines else self.color), "mesh": self.mesh or None}
             changed.append(o.model_copy(update={k: v for k, v in change.items() if v is not None}))
         return changed
+
+    def _volumes(self, objects: list[Drawn], maps: dict[str, ColorMap]) -> tuple[list[Drawn], dict[str, ColorMap]]:
+        """What the flags say of volumes: how they are projected, lit, windowed, and at which resolution."""
+        flags = {
+            "--projection": self.projection,
+            "--window": self.window,
+            "--level": self.level,
+            "--resolution": self.resolution,
+            "--shade": self.shade,
+            "--nearest": self.nearest or None,
+            "--opacity-from": self.opacity_from,
+            "--budget": self.budget,
+        }
+        given = [name for name, value in flags.items() if value is not None]
+        if not given:
+            return objects, maps
+        if not any(isinstance(o, Volume) for o in objects):
+            raise UsageError(f"{given[0]} is for volumes, and none is drawn here")
+        change: dict[str, Any] = {}
+        if self.projection is not None:
+            kind, _, value = self.projection.partition(":")
+            change |= {"projection": kind, "value": None if not value else number(value, "--projection")}
+            change["opacity"] = None
+        if self.shade is not None:
+            change["shading"] = Shading() if self.shade else None
+        if self.nearest:
+            change["interpolation"] = "nearest"
+        if self.opacity_from is not None:
+            change |= {"opacity_from": self.opacity_from, "opacity": None}
+        resolution = self.resolution
+        if self.window is None and self.level is not None:
+            if resolution is not None:
+                raise UsageError("--level and --resolution both say the level of resolution: give one of them")
+            if self.level != int(self.level) or self.level < 0:
+                raise UsageError(
+                    f"--level {self.level:g} is no level of resolution, which are 0, 1, ...; with --window it is its middle"
+                )
+            resolution = int(self.level)
+        if resolution is not None:
+            change["level"] = resolution
+        changed: list[Drawn] = []
+        for o in objects:
+            if not isinstance(o, Volume):
+                changed.append(o)
+                continue
+            own = dict(change)
+            if self.window is not None:
+                low, high = window_of(self.window, self.level)
+                name = o.color or o.field or next(iter(maps), "")
+                maps[name] = ColorMap(field=maps[name].field if name in maps else name, range=(low, high), cmap="gray")
+                own |= {"opacity": [(low, 0.0), (high, WINDOW_OPACITY)], "color": name}
+            changed.append(Volume.model_validate({**dict(o), **own}))
+        return changed, maps
 
     def _maps(self, base: Scene, objects: Sequence[Drawn]) -> dict[str, ColorMap]:
         """The range, colour map and centre go to the map of the lines, or of the surfaces where lines have none."""
@@ -208,6 +273,59 @@ def _range(text: str | None) -> tuple[float, float] | None:
         return float(low), float(high)
     except ValueError:
         raise UsageError(f"'{text}' is not a range; write it like 0:1.5") from None
+
+
+WINDOW_OPACITY = 0.3
+"""At the upper end of a window."""
+
+
+def window_of(width: float, level: float | None) -> tuple[float, float]:
+    """The ends of a window.
+
+    >>> window_of(400, 40)
+    (-160.0, 240.0)
+
+    Raises:
+        UsageError: where it has no width or no middle.
+    """
+    if not width > 0 or not math.isfinite(width):
+        raise UsageError(f"--window {width:g}: a window has a width above 0, as in --window 400 --level 40")
+    if level is None or not math.isfinite(level):
+        raise UsageError(f"--window {width:g} needs its middle: add --level VALUE, as in --window 400 --level 40")
+    return level - width / 2, level + width / 2
+
+
+def number(text: str, flag: str) -> float:
+    """A finite number of a flag.
+
+    Raises:
+        UsageError: where it is none.
+    """
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise UsageError(f"{flag}: '{text}' is not a number")
+    return found
+
+
+def seconds(text: str, flag: str) -> float:
+    """A time: a number with s, ms or us, of seconds where there is none.
+
+    >>> seconds("50ms", "--budget"), seconds("1.5", "--budget")
+    (0.05, 1.5)
+
+    Raises:
+        UsageError: where it is none.
+    """
+    for unit, scale in (("ms", 1e-3), ("us", 1e-6), ("s", 1.0), ("", 1.0)):
+        if text.endswith(unit):
+            found = number(text.removesuffix(unit).strip(), flag) * scale
+            if found <= 0:
+                raise UsageError(f"{flag}: '{text}' is no time above 0")
+            return found
+    raise AssertionError("every text ends with nothing")
 
 
 def vector(text: str, flag: str) -> Vector:

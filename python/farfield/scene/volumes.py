@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from farfield.errors import DataError, UnknownName, UsageError
 from farfield.scene.colors import find_color
-from farfield.scene.models import Camera, ColorMap, Outline, Scene, Slice, Volume
+from farfield.scene.models import Camera, ColorMap, Labels, Outline, Scene, Slice, Volume
 
 if TYPE_CHECKING:
     from farfield.scene.models import Drawn
@@ -25,6 +25,12 @@ CMAP = "inferno"
 """Dark where there is little, bright where there is much, so that what is dense stands out of what is around it."""
 VIEW = (-0.55, -0.75, 0.38)
 """From the target to the eye, of a volume whose axes say nothing of what is up."""
+COLORS = ("rgb", "rgba")
+"""Kinds of volumes that are shown as they are stored."""
+DISTANCES = [(0.04, 0.0), (0.14, 0.2), (0.4, 0.5), (1.0, 0.7)]
+"""Nodes of the opacity of colours over how far they are from the background."""
+ALPHAS = [(0.0, 0.0), (1.0, 0.9)]
+"""The same over alpha."""
 _ANTERIOR = {"A": 1.0, "P": -1.0}
 
 
@@ -33,10 +39,22 @@ def fields_of(volume: VolumeDataset) -> dict[str, dict[str, Any]]:
     return {c.name: {"name": c.name, "components": 1, "units": c.units, "long_name": c.name} for c in volume.channels}
 
 
+MOST_CHANNELS = 6
+"""Channels that the first picture of a volume shows: more hide each other."""
+_CHANNEL_COLORS = ("#30e050", "#e040e0", "#40a0ff", "#ff7030", "#ffe040", "#40f0e0")
+"""Of channels that have no colour."""
+
+
 def first_scene(volume: VolumeDataset, source: str, step: int = 0) -> Scene:
-    """The default scene of a volume: its rays and its edges."""
-    name = volume.channels[0].name
-    drawn: list[Drawn] = [Outline(), Volume(field=name)]
+    """The default scene of a volume: its rays and its edges. Colours and labels are shown as such, channels all at once."""
+    drawn: list[Drawn] = [Outline()]
+    if volume.kind == "channels" and len(volume.channels) > 1:
+        shown = volume.channels[:MOST_CHANNELS]
+        drawn += [Volume(field=c.name, color=c.color or _CHANNEL_COLORS[n]) for n, c in enumerate(shown)]
+    elif volume.kind in COLORS:
+        drawn.append(Volume())
+    else:
+        drawn.append(Volume(field=volume.channels[0].name))
     direction, up = _standing(volume)
     return settled(Scene(source=source, step=step, objects=drawn, camera=Camera(direction=direction, up=up)), volume)
 
@@ -68,13 +86,15 @@ def settled(scene: Scene, volume: VolumeDataset) -> Scene:
         if isinstance(drawn, Slice) and drawn.color is None:
             drawn = drawn.model_copy(update={"color": volume.channels[0].name})
             objects[n] = drawn
+        if isinstance(drawn, Volume):
+            drawn = _shown(drawn, volume, scene.step, values)
+            objects[n] = drawn
+            if drawn.opacity_from is not None or drawn.labels is not None:
+                continue
         color = getattr(drawn, "color", None)
         if isinstance(drawn, Volume):
             color = color or drawn.field or volume.channels[0].name
         if color is None or (color not in maps and color not in names and find_color(color) is not None):
-            if isinstance(drawn, Volume) and drawn.opacity is None:
-                name = drawn.field or volume.channels[0].name
-                objects[n] = drawn.model_copy(update={"opacity": opacities(values(name))})
             continue
         known = maps.get(color, ColorMap(field=color, cmap=None if isinstance(drawn, Slice) else CMAP))
         name = known.field if known.field in names else volume.channels[0].name
@@ -83,8 +103,6 @@ def settled(scene: Scene, volume: VolumeDataset) -> Scene:
                 update={"range": extent(volume, name, values(name), wide=isinstance(drawn, Slice))}
             )
         maps[color] = known
-        if isinstance(drawn, Volume) and drawn.opacity is None:
-            objects[n] = drawn.model_copy(update={"opacity": opacities(values(name))})
     return scene.model_copy(update={"objects": objects, "maps": maps})
 
 
@@ -100,6 +118,69 @@ def _check(drawn: Volume, number: int, volume: VolumeDataset) -> None:
         raise UsageError(
             f"objects.{number}.level: there is no level {drawn.level}; {volume.path} has {count}, counted from 0"
         )
+
+
+def _shown(drawn: Volume, volume: VolumeDataset, step: int, values: Callable[[str], Values]) -> Volume:
+    """A volume in a scene with all that it leaves open, by what the volume is."""
+    if volume.kind in COLORS and drawn.field is None and drawn.color is None:
+        by = drawn.opacity_from or ("alpha" if volume.kind == "rgba" else "distance")
+        change: dict[str, Any] = {"opacity_from": by}
+        if by == "distance" and drawn.background is None:
+            change["background"] = background(volume, step)
+        if drawn.opacity is None:
+            change["opacity"] = ALPHAS if by == "alpha" else DISTANCES
+        return drawn.model_copy(update=change)
+    if volume.kind == "labels" and drawn.color is None and drawn.opacity is None and drawn.labels is None:
+        return drawn.model_copy(update={"labels": Labels()})
+    if drawn.opacity is not None or drawn.labels is not None or drawn.opacity_from is not None:
+        return drawn
+    known = values(drawn.field or volume.channels[0].name)
+    if drawn.projection in ("maximum", "mean"):
+        # All that is above what is most of the background: the brighter the more opaque.
+        low, high = (float(v) for v in np.percentile(known, (50, 99.99))) if known.size else (0.0, 1.0)
+        nodes = [(low, 0.0), (high if high > low else low + 1.0, 1.0)]
+        return drawn.model_copy(update={"opacity": nodes})
+    return drawn.model_copy(update={"opacity": opacities(known)})
+
+
+def background(volume: VolumeDataset, step: int) -> str:
+    """The colour that is most often at the faces of a volume, as `#rrggbb`."""
+    level = len(volume.info()["levels"]) - 1
+    dims = volume.info()["levels"][level]["dims"]
+    planes = []
+    for channel in range(3):
+        parts = []
+        for axis in range(3):
+            for at in (0, dims[axis] - 1):
+                lo, hi = [0, 0, 0], list(dims)
+                lo[axis], hi[axis] = at, at + 1
+                # A plane of a huge volume is read in the middle, where it says as much.
+                for a in range(3):
+                    if a != axis and dims[a] > FACE:
+                        lo[a], hi[a] = (dims[a] - FACE) // 2, (dims[a] + FACE) // 2
+                i, j, k = lo
+                box = volume._native.read_box(level, channel, (i, j, k), (hi[0], hi[1], hi[2]), step)
+                parts.append(volume.channels[channel].values(box).ravel())
+        planes.append(np.concatenate(parts))
+    limits = [c.limits or _full(c.dtype) for c in volume.channels[:3]]
+    seen = np.stack(
+        [np.clip((p - low) / (high - low), 0, 1) for p, (low, high) in zip(planes, limits, strict=True)], axis=1
+    )
+    coarse, counts = np.unique((seen * 15.999).astype(int), axis=0, return_counts=True)
+    most = coarse[counts.argmax()]
+    own = seen[((seen * 15.999).astype(int) == most).all(axis=1)].mean(axis=0)
+    return "#" + "".join(f"{round(255 * v):02x}" for v in own)
+
+
+FACE = 256
+"""Voxels of a face along each axis that are looked at for a background."""
+
+
+def _full(dtype: np.dtype[Any]) -> tuple[float, float]:
+    if dtype.kind == "f":
+        return (0.0, 1.0)
+    known = np.iinfo(dtype)
+    return (float(known.min), float(known.max))
 
 
 def sample(volume: VolumeDataset, name: str, step: int) -> Values:

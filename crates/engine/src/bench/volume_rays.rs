@@ -6,7 +6,7 @@ use crate::raycast::{cast, CastOptions};
 use crate::session::Watch;
 use field::error::FieldError;
 use kernels::draw::{linear_to_srgb, Camera};
-use kernels::rays::{Clip, Look, Paint, Scene, Setting};
+use kernels::rays::{Clip, Look, Manner, Paint, Scene, Setting};
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +17,8 @@ pub struct VolumeRays {
     pub of: VolumeArm,
     /// How it is shown.
     pub paint: Paint,
+    /// In which manner.
+    pub manner: Manner,
     /// Where one looks from: a picture each, one after the other.
     pub cameras: Vec<Camera>,
     /// Pixels across and down.
@@ -52,7 +54,7 @@ pub fn volume_rays(arm: &VolumeRays, watch: &mut Watch<'_>) -> Result<Value, Fie
         return Err(FieldError::Usage(format!("bench options: there is no level {}", arm.level)));
     };
     let [dt, unit] = arm.lengths;
-    let options = CastOptions { workers: open.threads, rows: None };
+    let options = CastOptions { workers: open.threads, rows: None, deadline: None };
     let mut rows = Vec::new();
     for round in 0..arm.rounds {
         for step in &arm.steps {
@@ -60,7 +62,13 @@ pub fn volume_rays(arm: &VolumeRays, watch: &mut Watch<'_>) -> Result<Value, Fie
                 watcher.next_run();
                 let clock = Clock::new(&open.pager);
                 let setting = Setting { camera: *camera, size: arm.size, dt, unit, skip: !arm.everything };
-                let look = Look { level: level.clone(), step: *step, paint: arm.paint.clone(), clip: Clip::default() };
+                let look = Look {
+                    level: level.clone(),
+                    step: *step,
+                    paint: arm.paint.clone(),
+                    clip: Clip::default(),
+                    manner: arm.manner.clone(),
+                };
                 let scene = Scene::new(setting, vec![look]).map_err(|e| FieldError::Usage(e.to_string()))?;
                 let image =
                     cast(&open.pager, &scene, &options, &mut |done, of| watch("casting rays", done as f64, of as f64))?;

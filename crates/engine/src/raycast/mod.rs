@@ -1,16 +1,19 @@
 //! Rays through volumes on all cores, out of core.
 
+mod hurry;
 mod order;
 
 use crate::executor::{self, Load, Outcome, RunStats, Work};
 use crate::limits::would_do;
 use field::error::FieldError;
 use field::space::LANES;
-use kernels::rays::{Context, Counts, RayTile, Scene, TILE};
+use hurry::{Grid, Stage, NOT_CAST};
+use kernels::rays::{Context, Counts, Pixels, RayTile, Scene, TILE};
 use kernels::streamline::Progress;
 use pager::{Charge, ChargeKind, Pager, Worker};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 /// How a picture is cast.
 #[derive(Clone, Debug)]
@@ -19,6 +22,9 @@ pub struct CastOptions {
     pub workers: usize,
     /// Rows of the picture; `None`: all.
     pub rows: Option<Range<u32>>,
+    /// When the picture has to be there. Pixels are then cast in a coarse grid first, and in finer ones until it is time; those that are
+    /// left are filled from those around them. With time enough the picture is the same as without.
+    pub deadline: Option<Instant>,
 }
 
 /// Rows of a picture of volumes.
@@ -31,6 +37,8 @@ pub struct Image {
     pub rgba: Vec<[f32; 4]>,
     /// Of each pixel, whether pages that cannot be had were left out: it has a gap.
     pub gaps: Vec<bool>,
+    /// Pixels that were not cast, since it was time.
+    pub filled: u64,
     /// What was done.
     pub counts: Counts,
     /// What the run took.
@@ -87,59 +95,75 @@ pub fn cast_until(
     let rows = options.rows.clone().unwrap_or(0..height);
     let rows = rows.start.min(height)..rows.end.min(height);
     let pixels = u64::from(width) * u64::from(rows.end.saturating_sub(rows.start));
-    let tiles = order::tiles(width, rows.clone(), TILE);
     let limit = pager.ledger().limit();
     let short = |needs: u64, what: &str| FieldError::LimitTooSmall {
         limit,
         needs: would_do(pager, needs.saturating_mul(2)),
         what: what.into(),
     };
-    let bytes = pixels * PIXEL_BYTES + tiles.len() as u64 * 8;
+    let bytes = pixels * (PIXEL_BYTES + u64::from(options.deadline.is_some())) + (pixels / u64::from(TILE)).max(64) * 8;
     let charge = pager.charge(ChargeKind::Tiles, bytes).map_err(|_| short(bytes, "a picture of volumes"))?;
     let workers = options.workers.max(1);
     let map_bytes = (limit / MAP_SHARE / workers as u64).min(MAP_MOST) as usize;
     let own = (scene.context_bytes(map_bytes) * workers) as u64;
     let _own = pager.charge(ChargeKind::Tables, own).map_err(|_| short(own, "maps of a volume's blocks"))?;
-    let image = Mutex::new(Parts {
+    let mut grid = Grid {
+        width,
+        rows: rows.clone(),
         rgba: vec![[0.0; 4]; pixels as usize],
         gaps: vec![false; pixels as usize],
         counts: Counts::default(),
-    });
-    let total = tiles.len() as u64;
-    let work = Cast {
-        scene,
-        depth,
-        tiles: &tiles,
-        width,
-        rows: rows.clone(),
-        image,
-        map_bytes,
-        pin_bytes: (limit / PIN_SHARE / workers as u64) as usize,
+        strides: if options.deadline.is_some() { vec![NOT_CAST; pixels as usize] } else { Vec::new() },
     };
-    let busy = pager.readers().max(workers * 2 * LANES).max(BUSY);
-    let active = (limit / 8 / RayTile::bytes() as u64).clamp(2 * workers as u64, busy as u64) as usize;
-    let load = Load { tasks: total, workers, active, at_once: usize::MAX };
-    let stats = executor::run(&work, pager, load, &mut |done| watch(done, total))?;
-    let Parts { rgba, gaps, counts } = work.image.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(Image { width, rows, rgba, gaps, counts, stats, _charge: charge })
+    let mut stats = RunStats::default();
+    let mut late = false;
+    for stage in hurry::stages(options.deadline.is_some()) {
+        let tiles = order::tiles(width, rows.clone(), TILE * stage.stride);
+        let total = tiles.len() as u64;
+        let work = Cast {
+            scene,
+            depth,
+            tiles: &tiles,
+            stage,
+            rows: [rows.start, rows.end],
+            grid: Mutex::new(grid),
+            map_bytes,
+            pin_bytes: (limit / PIN_SHARE / workers as u64) as usize,
+        };
+        let busy = pager.readers().max(workers * 2 * LANES).max(BUSY);
+        let active = (limit / 8 / RayTile::bytes(scene) as u64).clamp(2 * workers as u64, busy as u64) as usize;
+        let load = Load { tasks: total, workers, active, at_once: usize::MAX };
+        let mut stopped = false;
+        let ended = executor::run(&work, pager, load, &mut |done| {
+            late = options.deadline.is_some_and(|d| Instant::now() >= d);
+            stopped = !watch(done, total);
+            !(late || stopped)
+        });
+        grid = work.grid.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match ended {
+            Ok(run) => stats.add(&run),
+            Err(FieldError::Interrupted) if late && !stopped => break,
+            Err(e) => return Err(e),
+        }
+        if options.deadline.is_some_and(|d| Instant::now() >= d) {
+            break;
+        }
+    }
+    let filled = grid.fill();
+    let Grid { rgba, gaps, counts, .. } = grid;
+    Ok(Image { width, rows, rgba, gaps, filled, counts, stats, _charge: charge })
 }
 
 /// Tiles that keep a disk busy.
 const BUSY: usize = 128;
 
-struct Parts {
-    rgba: Vec<[f32; 4]>,
-    gaps: Vec<bool>,
-    counts: Counts,
-}
-
 struct Cast<'a> {
     scene: &'a Arc<Scene>,
     depth: Option<&'a Depth<'a>>,
     tiles: &'a [[u32; 2]],
-    width: u32,
-    rows: Range<u32>,
-    image: Mutex<Parts>,
+    stage: Stage,
+    rows: [u32; 2],
+    grid: Mutex<Grid>,
     map_bytes: usize,
     pin_bytes: usize,
 }
@@ -155,7 +179,8 @@ impl Work for Cast<'_> {
         context.worker()
     }
     fn admit(&self, n: u64) -> Result<Self::Task, FieldError> {
-        let tile = RayTile::new(self.scene, self.tiles[n as usize]);
+        let Stage { stride, rest } = self.stage;
+        let tile = RayTile::of(self.scene, Pixels { at: self.tiles[n as usize], stride, rows: self.rows, rest });
         let tile = match self.depth {
             Some(depth) => tile.ending(self.scene, depth),
             None => tile,
@@ -173,23 +198,12 @@ impl Work for Cast<'_> {
         }
     }
     fn bytes(&self, _task: &Self::Task) -> usize {
-        RayTile::bytes()
+        RayTile::bytes(self.scene)
     }
     fn finish(&self, (tile, counts): Self::Task) -> Result<(), FieldError> {
-        let ([x, y], [w, h]) = (tile.at(), tile.size());
-        let mut image = self.image.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut pixels = tile.colours().zip(tile.gaps());
-        for row in y..y + h {
-            if row >= self.rows.end {
-                break;
-            }
-            let first = (row - self.rows.start) as usize * self.width as usize + x as usize;
-            for n in first..first + w as usize {
-                let Some((rgba, gap)) = pixels.next() else { return Ok(()) };
-                (image.rgba[n], image.gaps[n]) = (rgba, gap);
-            }
-        }
-        image.counts.add(&counts);
+        let mut grid = self.grid.lock().unwrap_or_else(PoisonError::into_inner);
+        grid.take(&tile, self.stage);
+        grid.counts.add(&counts);
         Ok(())
     }
 }

@@ -46,6 +46,8 @@ pub struct Document {
     pub lighting: Lighting,
     /// Whether a rule is drawn; `None`: where it holds for the whole picture, in parallel views.
     pub scale_bar: Option<bool>,
+    /// Seconds that rays through volumes may take a picture; `None`: as many as they need.
+    pub budget_s: Option<f64>,
     /// Key frames of the camera, in the order of their pictures; none: it stands still, and each picture is of a time step.
     pub path: Vec<KeySpec>,
     /// Pictures of the same objects, each with its own file; none: one picture.
@@ -224,6 +226,7 @@ struct RawScene {
     time: Option<bool>,
     lighting: Option<RawLighting>,
     scale_bar: Option<bool>,
+    budget_s: Option<f64>,
     path: Option<Vec<KeySpec>>,
     views: Option<Vec<ViewSpec>>,
     film: Option<FilmSpec>,
@@ -324,6 +327,9 @@ impl Document {
         if raw.film.as_ref().and_then(|f| f.fps).is_some_and(|f| !(f > 0.0 && f.is_finite())) {
             return Err(usage("scene: film: 'fps' must be a positive number"));
         }
+        if raw.budget_s.is_some_and(|b| !(b > 0.0 && b.is_finite())) {
+            return Err(usage("scene: 'budget_s' must be a positive number of seconds"));
+        }
         let path = raw.path.unwrap_or_default();
         for (n, key) in path.iter().enumerate() {
             check_camera(&key.camera).map_err(|e| usage(format!("{e} (path[{n}])")))?;
@@ -359,6 +365,7 @@ impl Document {
             time: raw.time,
             lighting,
             scale_bar: raw.scale_bar,
+            budget_s: raw.budget_s,
             path,
             views,
             film: raw.film,

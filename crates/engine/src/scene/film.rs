@@ -24,6 +24,7 @@ use super::places::placed;
 use super::shot::{Seen, Shot, Shown, Words};
 use super::target::{Out, PictureFile, DIGEST, SETTLED};
 use super::video::Video;
+use super::volumes::Lack;
 use super::{picture_limit, Document, Studio, ARENA_SHARE};
 use crate::limits::more_than;
 use crate::session::Watch;
@@ -161,12 +162,6 @@ impl<'a> Film<'a> {
                 "path: pathlines and streaklines go forward in time, and the steps of the path do not".into(),
             ));
         }
-        let volumes = document.objects.iter().filter(|o| matches!(o, Object::Volume(_))).count();
-        if volumes > 1 {
-            return Err(FieldError::Usage(format!(
-                "scene: objects: rays are cast through one volume a picture, and there are {volumes}"
-            )));
-        }
         let fixed_bytes = pager.ledger().limit() / ARENA_SHARE / FIXED_SHARE;
         // One object's want is to be enough for the next one's.
         let enough = document.objects.iter().any(|o| matches!(o, Object::Lines { .. }));
@@ -252,8 +247,14 @@ impl<'a> Film<'a> {
     /// [`FieldError`]; an interruption.
     pub(super) fn make(mut self, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
         let There { common: known, lack, other, why } = self.there();
-        let mut made =
-            Made { frames: Vec::new(), bytes: 0, drawn: Vec::new(), gaps: 0, partial: false, redrawn: (other, why) };
+        let mut made = Made {
+            frames: Vec::new(),
+            bytes: 0,
+            drawn: Vec::new(),
+            lack: Lack::default(),
+            partial: false,
+            redrawn: (other, why),
+        };
         let common = if let Some((ranges, seen)) = known {
             let none: Vec<Range> = self.studio.document.objects.iter().map(|_| Range::EMPTY).collect();
             let maps = settle_maps(self.studio.document, &none, self.studio.session, Some(&ranges))?;
@@ -382,7 +383,7 @@ impl<'a> Film<'a> {
             let (some, seen) = (only(&shown, which), common.seen[n].on_path(&document.path, picture.number));
             let seen = &seen;
             if let Some(video) = videos.get_mut(n) {
-                made.gaps += shot.draw(
+                made.lack += shot.draw(
                     &some,
                     &common.maps,
                     seen,
@@ -403,7 +404,7 @@ impl<'a> Film<'a> {
             let text: &[(&'static str, String)] =
                 if words.time.is_some() || document.film.is_some() { &text } else { &[] };
             let out = &mut Out::Png(&mut file, text);
-            made.gaps += shot.draw(
+            made.lack += shot.draw(
                 &some,
                 &common.maps,
                 seen,
@@ -432,8 +433,11 @@ impl<'a> Film<'a> {
         let mut found = json!({
             "output": self.outputs[0], "size": self.shots()[0].0.size, "maps": maps, "drawn": made.drawn,
             "camera": common.seen[0].chosen.json(), "bytes_written": made.bytes,
-            "partial": made.partial || made.gaps > 0, "pixels_missing": made.gaps,
+            "partial": made.partial || made.lack.any(), "pixels_missing": made.lack.gaps,
         });
+        if document.budget_s.is_some() {
+            found["pixels_filled"] = made.lack.filled.into();
+        }
         if !document.views.is_empty() {
             let views = self.shots().into_iter().zip(&self.outputs).zip(&common.seen);
             found["views"] = views
@@ -487,7 +491,7 @@ struct Made {
     drawn: Vec<Value>,
     partial: bool,
     /// Pixels in which something of a volume is missing.
-    gaps: u64,
+    lack: Lack,
     /// How many of those that were there are of something else, and of what.
     redrawn: (usize, &'static str),
 }

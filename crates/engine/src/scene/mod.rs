@@ -16,6 +16,7 @@ mod film;
 mod gather;
 mod kept;
 mod look;
+mod looks;
 mod maps;
 mod meshes;
 mod moving;
@@ -34,7 +35,7 @@ mod volumes;
 pub use document::{CameraSpec, Document, FilmSpec, Frames, KeySpec, MapSpec, Projection, Rgb, ViewSpec};
 pub use look::look;
 pub(crate) use maps::readable;
-pub use objects::{LinesFrom, MeshFrom, Object, Paint, VolumeLook};
+pub use objects::{ColourBy, LinesFrom, MeshFrom, Object, Paint, VolumeLook, VolumeTint};
 
 use crate::cores::CoreSpec;
 use crate::limits::limit_for;

@@ -2,6 +2,7 @@
 
 use super::document::{read, usage, Rgb};
 use field::error::FieldError;
+use kernels::rays::Projection;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -100,6 +101,41 @@ pub struct VolumeLook {
     pub planes: Vec<[[f64; 3]; 2]>,
     /// First and last voxel that is drawn along i, j, k, counted from 0.
     pub voxels: [Option<[u32; 2]>; 3],
+    /// What gives it colour, where that is not a map of one channel.
+    pub tint: VolumeTint,
+    /// What of a ray becomes its pixel; the value of a surface is one in units, not as it is stored.
+    pub projection: Projection,
+    /// Takes the nearest voxel.
+    pub nearest: bool,
+    /// Lights gradients: share and exponent of highlights.
+    pub shading: Option<[f32; 2]>,
+}
+
+/// What gives a volume its colour.
+#[derive(Clone, Debug, PartialEq)]
+pub enum VolumeTint {
+    /// A channel, through the object's map and opacities.
+    Map,
+    /// The volume's own red, green and blue; opacities are over its alpha, its luminance, or the distance from a background (sRGB).
+    Colour(ColourBy),
+    /// Names: colours of some, those that are shown (none: all but 0).
+    Labels {
+        /// Name and colour (sRGB).
+        colours: Vec<(u64, Rgb)>,
+        /// Names.
+        only: Vec<u64>,
+    },
+}
+
+/// What makes colours opaque.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum ColourBy {
+    /// The fourth channel.
+    Alpha,
+    /// Luminance.
+    Luminance,
+    /// Distance from a colour.
+    Distance(Rgb),
 }
 
 /// Which surface within zones or volumes.
@@ -215,6 +251,75 @@ struct RawVolume {
     within: Option<[[f64; 3]; 2]>,
     planes: Option<Vec<RawPlane>>,
     voxels: Option<Map<String, Value>>,
+    colors: Option<RawColors>,
+    labels: Option<RawLabels>,
+    projection: Option<String>,
+    value: Option<f64>,
+    nearest: Option<bool>,
+    shading: Option<RawShading>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawColors {
+    opacity_from: String,
+    background: Option<Rgb>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawLabels {
+    #[serde(default)]
+    colors: Vec<(u64, Rgb)>,
+    #[serde(default)]
+    only: Vec<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawShading {
+    specular: f32,
+    power: f32,
+}
+
+/// What gives a volume its colour, as a scene says it.
+fn volume_tint(colors: Option<RawColors>, labels: Option<RawLabels>, place: &str) -> Result<VolumeTint, FieldError> {
+    match (colors, labels) {
+        (Some(_), Some(_)) => Err(usage(format!("{place}: a volume shows 'colors' or 'labels', not both"))),
+        (None, None) => Ok(VolumeTint::Map),
+        (None, Some(l)) => Ok(VolumeTint::Labels { colours: l.colors, only: l.only }),
+        (Some(c), None) => Ok(VolumeTint::Colour(match (c.opacity_from.as_str(), c.background) {
+            ("alpha", None) => ColourBy::Alpha,
+            ("luminance", None) => ColourBy::Luminance,
+            ("distance", Some(from)) => ColourBy::Distance(from),
+            ("distance", None) => {
+                return Err(usage(format!("{place}: colors: a 'background' is needed from which distances are")))
+            }
+            (of @ ("alpha" | "luminance"), Some(_)) => {
+                return Err(usage(format!("{place}: colors: 'background' goes with 'distance', not with '{of}'")))
+            }
+            (of, _) => {
+                return Err(usage(format!(
+                    "{place}: colors: 'opacity_from' must be alpha, luminance or distance, not '{of}'"
+                )))
+            }
+        })),
+    }
+}
+
+/// What of a ray becomes its pixel, as a scene says it.
+fn projection(name: Option<&str>, value: Option<f64>, place: &str) -> Result<Projection, FieldError> {
+    match (name.unwrap_or("composite"), value) {
+        ("composite", None) => Ok(Projection::Composite),
+        ("maximum", None) => Ok(Projection::Maximum),
+        ("mean", None) => Ok(Projection::Mean),
+        ("surface", Some(value)) if value.is_finite() => Ok(Projection::Surface { value }),
+        ("surface", _) => Err(usage(format!("{place}: the 'value' of the surface must be a number"))),
+        (of @ ("composite" | "maximum" | "mean"), Some(_)) => {
+            Err(usage(format!("{place}: 'value' goes with the projection 'surface', not with '{of}'")))
+        }
+        (of, _) => Err(usage(format!("{place}: 'projection' must be composite, maximum, mean or surface, not '{of}'"))),
+    }
 }
 
 #[derive(Deserialize)]
@@ -250,6 +355,10 @@ fn volume(raw: RawVolume, place: &str) -> Result<VolumeLook, FieldError> {
         within: raw.within,
         planes: raw.planes.unwrap_or_default().into_iter().map(|p| [p.normal, p.origin]).collect(),
         voxels,
+        tint: volume_tint(raw.colors, raw.labels, place)?,
+        projection: projection(raw.projection.as_deref(), raw.value, place)?,
+        nearest: raw.nearest.unwrap_or(false),
+        shading: raw.shading.map(|s| [s.specular, s.power]),
     })
 }
 

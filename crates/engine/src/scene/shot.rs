@@ -9,7 +9,7 @@ use super::objects::{Object, Paint, VolumeLook};
 use super::pieces::LineLayer;
 use super::target::Out;
 use super::view::{self, Chosen, NUMBERS};
-use super::volumes::Fog;
+use super::volumes::{Fog, Lack};
 use crate::limits::would_do;
 use crate::output::ByteLog;
 use crate::picture::{
@@ -296,7 +296,7 @@ impl Shot<'_> {
         threads: usize,
         out: &mut Out<'_>,
         watch: &mut Watch<'_>,
-    ) -> Result<u64, FieldError> {
+    ) -> Result<Lack, FieldError> {
         let size = self.size;
         let mut sources = layers(self.document, size, shown, maps, seen.segments);
         let mut furniture = self.furniture(shown, maps, words);
@@ -340,9 +340,18 @@ impl Shot<'_> {
             })
             .collect();
         let fog = match volume.filter(|_| !looks.is_empty()) {
-            Some((v, waited)) => {
-                Some(Fog::new(pager, threads, v, waited, &looks, maps, words.step, &seen.chosen.camera, size[1])?)
-            }
+            Some((v, waited)) => Some(Fog::new(
+                pager,
+                threads,
+                v,
+                waited,
+                &looks,
+                maps,
+                words.step,
+                &seen.chosen.camera,
+                self.document,
+                size[1],
+            )?),
             None => None,
         };
         let setting = Setting {
@@ -367,7 +376,7 @@ impl Shot<'_> {
         let subject = Subject { layers, haze: fog.as_ref().map(|f| f as &dyn picture::Haze) };
         let drawn = out.draw(setting, subject, budget, threads, &mut progress);
         drawn.map_err(|e| drawing(e, &mut |e| out.failed(e), pager))?;
-        Ok(fog.map_or(0, |f| f.gaps()))
+        Ok(fog.map_or(Lack::default(), |f| f.lack()))
     }
 }
 

@@ -1,20 +1,21 @@
 //! Volumes in scenes: where they are, and their rays between the surfaces of a picture.
 
+use super::looks::look;
 use super::maps::Settled;
 use super::objects::VolumeLook;
-use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows, Lens, MOST_SAMPLES};
+use super::Document;
+use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows, MOST_SAMPLES};
 use crate::raycast::{cast_until, CastOptions};
 use crate::session::Waited;
 use field::error::FieldError;
-use field::volume::{Placement, Volume, VolumeLevel};
+use field::volume::{Volume, VolumeLevel};
 use glam::DVec3;
-use kernels::rays::{self, Clip, Look, Paint, TransferFunction};
+use kernels::rays::{self, Look};
 use pager::Pager;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-/// Opacity at the upper end of a range whose opacity nobody has said.
-const PLAIN_OPACITY: f32 = 0.6;
 /// Parts of a volume's diagonal that are the length to which opacities belong.
 const UNITS: f64 = 100.0;
 
@@ -39,26 +40,6 @@ pub(crate) fn edges(volume: &Volume) -> Vec<[[f64; 3]; 2]> {
     pairs.map(|(a, b)| [all[a].to_array(), all[b].to_array()]).filter(|[a, b]| a != b).collect()
 }
 
-/// Length of a pixel at the point of a volume that is nearest to the eye.
-fn least_pixel(camera: &Camera, height: u32, bounds: &Aabb) -> f64 {
-    let height = f64::from(height.max(1));
-    match camera.lens {
-        Lens::Orthographic { height: shown } => shown / height,
-        Lens::Perspective { fov_degrees } => {
-            let eye = DVec3::from_array(camera.position);
-            let nearest = eye.clamp(bounds.min, bounds.max);
-            2.0 * eye.distance(nearest) * (fov_degrees.to_radians() * 0.5).tan() / height
-        }
-    }
-}
-
-/// The coarsest level whose voxels are no larger than pixels, or the finest.
-pub(crate) fn level_for(volume: &Volume, camera: &Camera, height: u32) -> usize {
-    let pixel = least_pixel(camera, height, &bounds(volume));
-    let largest = |p: &Placement| p.spacing().into_iter().fold(0.0, f64::max);
-    volume.levels.iter().rposition(|l| largest(&l.placement) <= pixel * (1.0 + 1e-9)).unwrap_or(0)
-}
-
 /// The rays of a picture's volumes.
 pub(crate) struct Fog<'a> {
     waited: &'a Waited,
@@ -68,8 +49,11 @@ pub(crate) struct Fog<'a> {
     bounds: Aabb,
     /// Length of a step along rays, and the length to which opacities belong.
     lengths: [f64; 2],
-    /// Pixels that lack something.
+    /// When the picture was begun, and how long its rays may take.
+    budget: Option<(Instant, Duration)>,
+    /// Pixels that lack something, and that were not cast.
     gaps: AtomicU64,
+    filled: AtomicU64,
 }
 
 impl<'a> Fog<'a> {
@@ -87,41 +71,18 @@ impl<'a> Fog<'a> {
         maps: &[Settled],
         step: usize,
         camera: &Camera,
+        document: &Document,
         height: u32,
     ) -> Result<Self, FieldError> {
-        let mut looks = Vec::with_capacity(objects.len());
         let all = bounds(volume);
-        let (mut dt, mut unit) = (f64::INFINITY, all.extent().length() / UNITS);
+        let mut unit = all.extent().length() / UNITS;
+        let mut looks = Vec::with_capacity(objects.len());
+        let mut dt = f64::INFINITY;
         for object in objects {
-            let number = match object.level {
-                None => level_for(volume, camera, height),
-                Some(n) if n < volume.levels.len() => n,
-                Some(n) => {
-                    return Err(FieldError::Usage(format!(
-                        "there is no level {n}; {} has {}, counted from 0",
-                        volume.spec.path,
-                        volume.levels.len()
-                    )))
-                }
-            };
-            let level = volume.levels[number].clone();
-            if let Some(axis) = level.dims.iter().position(|n| *n < 2) {
-                return Err(FieldError::Usage(format!(
-                    "{}: at level {number} it is one voxel thick along {}, and rays need two; read it as an array instead",
-                    volume.spec.path,
-                    ["i", "j", "k"][axis]
-                )));
-            }
-            let least = level.placement.spacing().into_iter().fold(f64::INFINITY, f64::min);
-            dt = dt.min(least / object.samples);
+            let (own, least) = look(volume, object, maps, &document.lighting, step, camera, height)?;
+            dt = dt.min(least);
             unit = object.unit.unwrap_or(unit);
-            let finest = &volume.levels[0];
-            let clip = Clip {
-                planes: object.planes.iter().map(|[n, o]| (*n, (0..3).map(|a| n[a] * o[a]).sum())).collect(),
-                within: object.within,
-                voxels: voxels(object, finest, &level),
-            };
-            looks.push(Look { paint: paint(volume, object, maps)?, level, step: step as u32, clip });
+            looks.push(own);
         }
         Ok(Self {
             waited,
@@ -130,62 +91,41 @@ impl<'a> Fog<'a> {
             looks,
             bounds: all,
             lengths: [dt, unit],
+            budget: document.budget_s.map(|s| (Instant::now(), Duration::from_secs_f64(s.min(MOST_BUDGET_S)))),
             gaps: AtomicU64::new(0),
+            filled: AtomicU64::new(0),
         })
     }
 
+    /// What pictures lack.
+    pub(crate) fn lack(&self) -> Lack {
+        Lack { gaps: self.gaps.load(Relaxed), filled: self.filled.load(Relaxed) }
+    }
+}
+
+/// A budget of more is none.
+const MOST_BUDGET_S: f64 = 1e9;
+
+/// What volumes lack in pictures.
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+pub(crate) struct Lack {
     /// Pixels in which something is missing, since pages could not be had.
-    pub(crate) fn gaps(&self) -> u64 {
-        self.gaps.load(Relaxed)
+    pub(crate) gaps: u64,
+    /// Pixels that are filled from those around them, since the budget was spent.
+    pub(crate) filled: u64,
+}
+
+impl Lack {
+    pub(crate) fn any(&self) -> bool {
+        self.gaps > 0 || self.filled > 0
     }
 }
 
-/// Ranges of voxels of the finest level as ranges of those of another.
-fn voxels(object: &VolumeLook, finest: &VolumeLevel, level: &VolumeLevel) -> Option<[[f64; 2]; 3]> {
-    object.voxels.iter().any(Option::is_some).then(|| {
-        std::array::from_fn(|a| {
-            let last = f64::from(finest.dims[a]) - 1.0;
-            let [low, high] = object.voxels[a].map_or([0.0, last], |e| e.map(f64::from));
-            let scale = finest.placement.spacing()[a] / level.placement.spacing()[a];
-            // Of the two grids along this axis: whole numbers are centres, and levels are shifted against each other.
-            let shift: f64 = (0..3)
-                .map(|c| {
-                    (finest.placement.origin[c] - level.placement.origin[c]) * level.placement.axes[a][c]
-                        / level.placement.spacing()[a].powi(2)
-                })
-                .sum();
-            [low * scale + shift, high * scale + shift]
-        })
-    })
-}
-
-/// How a channel's stored numbers are seen.
-fn paint(volume: &Volume, look: &VolumeLook, maps: &[Settled]) -> Result<Paint, FieldError> {
-    let channel = match &look.field {
-        Some(name) => volume.channel_named(name)?,
-        None => 0,
-    };
-    let map = look.paint.map.as_ref().and_then(|name| maps.iter().find(|m| m.name == *name));
-    let (range, colours): ([f64; 2], Vec<(f64, [f32; 3])>) = match map {
-        Some(m) => {
-            let [low, high] = m.range;
-            let last = (m.lut.len() - 1).max(1) as f64;
-            let node =
-                |(n, c): (usize, &[u8; 3])| (low + (high - low) * n as f64 / last, c.map(|v| f32::from(v) / 255.0));
-            (m.range, m.lut.iter().enumerate().map(node).collect())
-        }
-        None => ([0.0, 1.0], vec![(0.0, look.paint.rgb.map(|v| f32::from(v) / 255.0))]),
-    };
-    let opacities = match &look.opacities[..] {
-        [] => vec![(range[0], 0.0), (range[1], PLAIN_OPACITY)],
-        given => given.to_vec(),
-    };
-    let transfer = TransferFunction::new(colours, opacities).map_err(|e| FieldError::Usage(e.to_string()))?;
-    let transfer = match volume.spec.channels[channel].scale {
-        Some(scale) => transfer.stored(scale),
-        None => transfer,
-    };
-    Ok(Paint::Scalar { channel, transfer })
+impl std::ops::AddAssign for Lack {
+    fn add_assign(&mut self, o: Self) {
+        self.gaps += o.gaps;
+        self.filled += o.filled;
+    }
 }
 
 impl Haze for Fog<'_> {
@@ -204,10 +144,15 @@ impl Haze for Fog<'_> {
         let [dt, unit] = self.lengths;
         let setting = rays::Setting { camera: *camera, size, dt, unit, skip: true };
         let scene = rays::Scene::new(setting, self.looks.clone())?;
-        let options = CastOptions { workers: self.workers, rows: Some(depths.rows()) };
+        // Rows come in groups, from the top: each may take its share.
+        let deadline = self
+            .budget
+            .map(|(begun, budget)| begun + budget.mul_f64(f64::from(depths.rows().end) / f64::from(size[1].max(1))));
+        let options = CastOptions { workers: self.workers, rows: Some(depths.rows()), deadline };
         let (rows, columns) = (depths.rows(), depths.columns());
         let most = rows.clone().flat_map(|row| (0..columns).map(move |column| (row, column)));
         let most = most.map(|(row, column)| light.pixel(row, column).len()).max().unwrap_or(0);
+        let mut late = false;
         // Samples of a pixel that lie at different depths, at edges, take a ray each; most pixels have one depth.
         for pass in 0..most {
             let depth = |x: u32, y: u32| {
@@ -215,11 +160,19 @@ impl Haze for Fog<'_> {
                 let n = depths.of(y, x, &mut each);
                 each[..n].get(pass).map_or(f64::NEG_INFINITY, |d| f64::from(*d))
             };
+            if late {
+                // There is no time for edges: what is seen in front of one surface is taken for the other, too.
+                copy_first(light, rows.clone(), columns, pass);
+                continue;
+            }
+            let options = CastOptions { deadline: options.deadline.filter(|_| pass == 0), ..options.clone() };
             let image = cast_until(&self.pager, &scene, &options, Some(&depth), &mut |_, _| go_on())?;
+            late = image.filled > 0;
             self.waited.add(image.stats.wait_s);
             if pass == 0 {
                 self.gaps.fetch_add(image.gap_count(), Relaxed);
             }
+            self.filled.fetch_add(image.filled, Relaxed);
             let mut pixels = image.rgba.iter();
             for row in rows.clone() {
                 for column in 0..columns {
@@ -231,5 +184,17 @@ impl Haze for Fog<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Gives the sample `to` of each pixel what its first one has.
+fn copy_first(light: &mut HazeRows, rows: std::ops::Range<u32>, columns: u32, to: usize) {
+    for row in rows {
+        for column in 0..columns {
+            let all = light.pixel_mut(row, column);
+            if let (Some(first), true) = (all.first().copied(), to < all.len()) {
+                all[to] = first;
+            }
+        }
     }
 }

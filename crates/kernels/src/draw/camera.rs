@@ -208,7 +208,7 @@ impl Camera {
     }
 
     /// Right, up and forward as columns.
-    pub(crate) fn axes(&self) -> DMat3 {
+    pub fn axes(&self) -> DMat3 {
         basis(DVec3::from_array(self.target) - DVec3::from_array(self.position), DVec3::from_array(self.up))
     }
 }

@@ -23,8 +23,16 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    pub(crate) fn new(ray: &Ray) -> Self {
-        Self { n: ray.first, colour: F4::splat(0.0), through: F4::splat(1.0), done: ray.first >= ray.last, gap: false }
+    /// Rays of one pixel, one through each source, at the first sample of any.
+    pub(crate) fn of_all(rays: &[Ray]) -> Self {
+        let first = rays.iter().filter(|r| r.first < r.last).map(|r| r.first).min();
+        Self {
+            n: first.unwrap_or(0),
+            colour: F4::splat(0.0),
+            through: F4::splat(1.0),
+            done: first.is_none(),
+            gap: false,
+        }
     }
 }
 
@@ -35,7 +43,7 @@ const DARK: f32 = 1.2e-4;
 const OF_LIGHT: f32 = 0.0042;
 
 #[inline(always)]
-fn opaque(colour: F4, through: F4) -> bool {
+pub(crate) fn opaque(colour: F4, through: F4) -> bool {
     let t = through.first();
     if t > DARK + OF_LIGHT {
         return false;

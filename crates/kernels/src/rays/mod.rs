@@ -1,16 +1,23 @@
 //! Rays through volumes.
+mod corners;
 mod lanes;
+mod look;
 mod march;
+mod mixed;
 mod pages;
 mod ray;
 mod sample;
 mod scene;
+mod shade;
 mod skip;
 mod tile;
+mod tint;
 mod transfer;
 
+pub use look::{Clip, ColourOpacity, Look, Manner, Paint, Projection, Shading};
 pub use pages::{Context, Counts};
 pub use ray::LONGEST_STEP;
-pub use scene::{Clip, Look, Paint, Scene, SceneError, Setting};
-pub use tile::{RayTile, TILE};
+pub use scene::{Scene, SceneError, Setting, MOST_SOURCES};
+pub use tile::{Pixels, RayTile, TILE};
+pub use tint::{colour_of, full_range};
 pub use transfer::{TransferError, TransferFunction};

@@ -1,8 +1,10 @@
 //! Pages as rays see them: found once for all rays of a tile that come by.
 
+use super::look::Projection;
 use super::sample::Sampled;
 use super::scene::Source;
 use super::skip::{known, shows, Known, Maps};
+use super::tint::Tint;
 use pager::{Lookup, PageId, Worker};
 
 /// Pages that are remembered: a tile goes through a few dozens at a time.
@@ -153,11 +155,7 @@ impl Context {
         new.low = first.map(|v| v as i32);
         new.high = core::array::from_fn(|a| first[a].saturating_add(t.page[a]).min(i32::MAX as u32) as i32);
         if source.skip {
-            let table = &source.table;
-            let component = source.component;
-            match known(&self.worker, &source.array, source.step, component, at, |a, b| {
-                table.shows(a * T::UNIT, b * T::UNIT)
-            }) {
+            match known(&self.worker, &source.array, source.step, at, |range| source.shows(range)) {
                 Known::Need(id) => {
                     self.miss(id);
                     return None;
@@ -201,7 +199,7 @@ impl Context {
     }
 
     /// Where a page lies; `None` if it cannot be had.
-    fn look(&self, source: &Source, page: u64) -> Result<Option<*const u8>, PageId> {
+    pub(crate) fn look(&self, source: &Source, page: u64) -> Result<Option<*const u8>, PageId> {
         let id = PageId::new(source.array.id, source.step, page);
         match self.worker.page(id) {
             Lookup::Here(bytes) if bytes.len() >= source.array.brick.bytes() => Ok(Some(bytes.as_ptr())),
@@ -213,18 +211,26 @@ impl Context {
     fn map<T: Sampled>(&mut self, source: &Source, slot: usize) {
         let brick = &source.array.brick;
         let (page, table) = (self.slots[slot].page, &source.table);
+        let plain = matches!(source.tint, Tint::Plain) && source.projection == Projection::Composite;
         let maps = &mut self.maps[source.number as usize];
         let made = maps.made;
+        let of = brick.components;
         // SAFETY: the frame has all of its brick, which `look` has checked; frames are aligned for every type.
         let (map, full) = unsafe {
             let ranges = self.slots[slot].near[0].add(brick.ranges_at()).cast::<T>();
-            let of = (brick.components, source.component);
+            let end = |block: *const T, n: usize| *block.add(n);
+            let own = source.component * 2;
             match &source.next_seen {
-                Some(next) => maps.of::<T>(page, ranges, of, |low, high| {
-                    // Of 8-bit numbers: the next one that is seen, from each on.
-                    u32::from(next[low.to_f32() as usize & 255]) <= high.to_f32() as u32
+                // Of 8-bit numbers: the next one that is seen, from each on.
+                Some(next) => maps.of::<T>(page, ranges, of, |b| {
+                    u32::from(next[end(b, own).to_f32() as usize & 255]) <= end(b, own + 1).to_f32() as u32
                 }),
-                None => maps.of::<T>(page, ranges, of, |low, high| shows(table, T::UNIT, low, high)),
+                None if plain => {
+                    maps.of::<T>(page, ranges, of, |b| shows(table, T::UNIT, end(b, own), end(b, own + 1)))
+                }
+                None => maps.of::<T>(page, ranges, of, |b| {
+                    source.shows(|c| [end(b, 2 * c).to_f64(), end(b, 2 * c + 1).to_f64()])
+                }),
             }
         };
         (self.slots[slot].map, self.slots[slot].full) = (map, full);

@@ -47,9 +47,15 @@ impl Ray {
     /// The first sample after `n`, which lies in the box, that may lie outside.
     #[inline]
     pub(crate) fn leaves(&self, n: i64, low: [i32; 3], high: [i32; 3]) -> i64 {
+        self.leaves_shifted(n, low, high, 0.0)
+    }
+
+    /// The same with `shift` added to positions before their voxels are taken.
+    #[inline]
+    pub(crate) fn leaves_shifted(&self, n: i64, low: [i32; 3], high: [i32; 3], shift: f64) -> i64 {
         /// Further than places are off, in voxels.
         const SURE: f64 = 0.01;
-        let x = self.at(n as f64);
+        let x = self.at(n as f64).map(|x| x + shift);
         let mut most = f64::INFINITY;
         for a in 0..3 {
             let edge = if self.step[a] >= 0.0 { f64::from(high[a]) - SURE } else { f64::from(low[a]) + SURE };

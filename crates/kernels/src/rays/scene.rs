@@ -1,47 +1,14 @@
 //! What is to be seen, made ready: cameras as rays, transfer functions as tables.
 
+use super::look::{Look, Manner, Projection};
 use super::ray::{Ray, LONGEST_STEP};
-use super::transfer::{Table, TransferFunction};
+use super::shade::Lamps;
+use super::tint::{tint, Tint};
+use super::transfer::{Table, TransferError};
 use crate::draw::{Camera, CameraError, Lens};
-use field::volume::{Placement, VolumeArray, VolumeLevel, VoxelType};
-use glam::{DMat3, DVec3};
+use field::volume::{Placement, VolumeArray, VoxelType};
+use glam::{DMat3, DVec3, Vec3};
 use std::sync::Arc;
-
-/// What limits a volume in space; all of it holds at once.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Clip {
-    /// Planes, each a normal and an offset: what lies at `x . normal < offset` is cut away.
-    pub planes: Vec<([f64; 3], f64)>,
-    /// A box in space: its lower and its higher corner.
-    pub within: Option<[[f64; 3]; 2]>,
-    /// First and last voxel along i, j, k: a range of slices, say. The ends count.
-    pub voxels: Option<[[f64; 2]; 3]>,
-}
-
-/// How a volume is shown.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Paint {
-    /// A channel through a transfer function.
-    Scalar {
-        /// The channel.
-        channel: usize,
-        /// Over its stored numbers.
-        transfer: TransferFunction,
-    },
-}
-
-/// A volume, and how it is shown.
-#[derive(Clone, Debug)]
-pub struct Look {
-    /// The level of it that is sampled.
-    pub level: VolumeLevel,
-    /// Time step.
-    pub step: u32,
-    /// Colours.
-    pub paint: Paint,
-    /// What is cut away.
-    pub clip: Clip,
-}
 
 /// A picture of volumes.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,6 +37,18 @@ pub enum SceneError {
     /// No such channel.
     #[error("the volume has no channel {0}")]
     Channel(usize),
+    /// Channels that are one colour lie in arrays of their own.
+    #[error("channels {0:?} are not stored side by side, so they are no colour; show them as channels of their own")]
+    Apart(Vec<usize>),
+    /// Maxima of what has no order.
+    #[error("projections and surfaces are those of numbers: colours and labels are composited")]
+    Projected,
+    /// Nodes that make no sense.
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
+    /// More than a picture takes.
+    #[error("a picture takes {MOST_SOURCES} volumes and channels at most, not {0}")]
+    Many(usize),
     /// Steps that leave out too much.
     #[error("steps of {dt} along rays are longer than {} voxels; take at most {most}", LONGEST_STEP)]
     LongSteps {
@@ -86,7 +65,10 @@ pub enum SceneError {
     Long(u32),
 }
 
-/// One channel of one volume, as rays meet it.
+/// Volumes and channels of a picture at most.
+pub const MOST_SOURCES: usize = 16;
+
+/// One channel, or colour, of one volume, as rays meet it.
 pub(crate) struct Source {
     pub number: u32,
     pub array: VolumeArray,
@@ -96,6 +78,8 @@ pub(crate) struct Source {
     pub cells: [u32; 3],
     /// Elements of a page from a voxel to the next.
     pub strides: [i32; 3],
+    /// What numbers are multiplied by when they come out of interpolation.
+    pub unit: f32,
     /// Voxels of a page, and blocks.
     pub page: [i32; 3],
     pub blocks: [i32; 3],
@@ -105,7 +89,59 @@ pub(crate) struct Source {
     /// Of 8-bit numbers: the next one from each on that is seen; 256 where there is none.
     pub next_seen: Option<Box<[u16; 256]>>,
     pub skip: bool,
+    /// How numbers become colours, where that is not the table alone.
+    pub tint: Tint,
+    pub projection: Projection,
+    pub nearest: bool,
+    pub lamps: Option<Lamps>,
+    /// From a gradient along i, j, k to one in space.
+    pub to_space: DMat3,
+    /// Takes a sample; see [`super::mixed`].
+    pub sampler: super::mixed::Sampler,
     look: usize,
+}
+
+impl Source {
+    /// What is added to positions before they are rounded down.
+    pub(crate) fn shift(&self) -> f64 {
+        if self.nearest {
+            0.5
+        } else {
+            0.0
+        }
+    }
+
+    /// Voxels that samples stand in along each axis: cells, or the nearest voxels.
+    pub(crate) fn spans(&self) -> [u32; 3] {
+        if self.nearest {
+            self.cells.map(|n| n + 1)
+        } else {
+            self.cells
+        }
+    }
+
+    /// Whether cells may show something whose numbers are in these ranges, by component. What it refuses contributes nothing.
+    #[inline]
+    pub(crate) fn shows(&self, range: impl Fn(usize) -> [f64; 2]) -> bool {
+        let unit = f64::from(self.unit);
+        match (&self.tint, self.projection) {
+            (Tint::Plain, Projection::Composite) => {
+                let [a, b] = range(self.component);
+                self.table.shows((a * unit) as f32, (b * unit) as f32)
+            }
+            // Smaller values than the smallest that is seen change no maximum that is.
+            (Tint::Plain, Projection::Maximum) => {
+                let [a, b] = range(self.component);
+                a <= b && self.table.shows(f32::MIN, (b * unit) as f32)
+            }
+            (_, Projection::Surface { value }) => {
+                let [a, b] = range(self.component);
+                a <= b && b >= value
+            }
+            (_, Projection::Mean) => true,
+            (tint, _) => tint.shows(&self.table, range),
+        }
+    }
 }
 
 /// Affine map from space to voxel indices.
@@ -198,11 +234,30 @@ impl Scene {
             if let Some(long) = look.level.dims.into_iter().find(|n| *n > 1 << 30) {
                 return Err(SceneError::Long(long));
             }
-            let Paint::Scalar { channel, transfer } = &look.paint;
-            let (array, component) = look.level.channel(*channel).ok_or(SceneError::Channel(*channel))?;
-            sources.push(source(&setting, look, n, sources.len(), array, component, transfer));
+            sources.push(source(&setting, look, n, &inverses[n])?);
+        }
+        if sources.len() > MOST_SOURCES {
+            return Err(SceneError::Many(sources.len()));
         }
         Ok(Arc::new(Self { setting, sources, view, looks, inverses }))
+    }
+
+    /// Whether it is one channel through a transfer function and nothing else, which has a way of its own.
+    pub(crate) fn is_plain(&self) -> bool {
+        match &self.sources[..] {
+            [s] => {
+                matches!(s.tint, Tint::Plain)
+                    && s.projection == Projection::Composite
+                    && !s.nearest
+                    && s.lamps.is_none()
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether pixels show something that is known when a ray is at its end.
+    pub(crate) fn projects(&self) -> bool {
+        self.sources.iter().any(|s| matches!(s.projection, Projection::Maximum | Projection::Mean))
     }
 
     /// The ray of a pixel through a source.
@@ -215,7 +270,7 @@ impl Scene {
         let step = inverse.matrix * d * dt;
         let mut t = Interval { low: if self.view.parallel { f64::NEG_INFINITY } else { 0.0 }, high: f64::INFINITY };
         for a in 0..3 {
-            let mut ends = [0.0, f64::from(look.level.dims[a]) - 1.0];
+            let mut ends = [0.0, f64::from(source.cells[a])];
             if let Some(v) = look.clip.voxels {
                 ends = [ends[0].max(v[a][0]), ends[1].min(v[a][1])];
             }
@@ -250,6 +305,13 @@ impl Scene {
     }
 }
 
+impl Scene {
+    /// Along the ray of a pixel.
+    pub(crate) fn forward(&self, x: u32, y: u32) -> Vec3 {
+        self.view.ray(f64::from(x) + 0.5, f64::from(y) + 0.5).1.as_vec3()
+    }
+}
+
 struct Interval {
     low: f64,
     high: f64,
@@ -270,23 +332,26 @@ impl Interval {
     }
 }
 
-fn source(
-    setting: &Setting,
-    look: &Look,
-    n: usize,
-    number: usize,
-    array: &VolumeArray,
-    component: usize,
-    transfer: &TransferFunction,
-) -> Source {
+fn source(setting: &Setting, look: &Look, n: usize, inverse: &Inverse) -> Result<Source, SceneError> {
+    let Manner { projection, nearest, shading, unit: length } = &look.manner;
+    let made = tint(look)?;
+    let array = made.array;
     let unit = match array.brick.voxel {
+        _ if !matches!(made.tint, Tint::Plain) => 1.0,
         VoxelType::Uint8 => <u8 as super::sample::Sampled>::UNIT,
         VoxelType::Uint16 => <u16 as super::sample::Sampled>::UNIT,
         VoxelType::Int16 => <i16 as super::sample::Sampled>::UNIT,
         _ => 1.0,
     };
-    let table = Table::new(transfer, setting.dt / setting.unit, unit);
-    let next_seen = (array.brick.voxel == VoxelType::Uint8).then(|| {
+    let length = length.unwrap_or(setting.unit);
+    if !(length > 0.0 && length.is_finite()) {
+        return Err(SceneError::Length("the unit of length of opacities"));
+    }
+    // Of a projection opacities are those of the pixel.
+    let ratio = if matches!(projection, Projection::Maximum | Projection::Mean) { 1.0 } else { setting.dt / length };
+    let table = Table::new(&made.transfer, ratio, unit);
+    let plain = matches!(made.tint, Tint::Plain) && *projection == Projection::Composite;
+    let next_seen = (plain && array.brick.voxel == VoxelType::Uint8).then(|| {
         let mut next = Box::new([256u16; 256]);
         for v in 0..256usize {
             let seen = (v..256).find(|h| table.shows(v as f32 * unit, *h as f32 * unit));
@@ -297,21 +362,28 @@ fn source(
     let page = array.brick.page.map(|n| n as i32);
     let [pi, pj, pk] = page;
     let c = array.brick.components as i32;
-    Source {
-        number: number as u32,
-        component,
+    Ok(Source {
+        number: n as u32,
+        component: made.component,
         step: if array.steady { 0 } else { look.step },
         cells: look.level.dims.map(|n| n.saturating_sub(1)),
         strides: [c, c * pi, c * pi * pj],
+        unit,
         page,
         blocks: array.brick.blocks().map(|n| n as i32),
         inner: super::lanes::I4::new([pi - 1, pj - 1, pk - 1, 0]),
         table,
         next_seen,
-        skip: setting.skip,
+        skip: setting.skip && *projection != Projection::Mean,
+        nearest: *nearest || matches!(made.tint, Tint::Labels(_)),
+        tint: made.tint,
+        projection: *projection,
+        lamps: shading.as_ref().map(Lamps::of),
+        to_space: inverse.matrix.transpose(),
+        sampler: super::mixed::sampler(array.brick.voxel),
         look: n,
         array: array.clone(),
-    }
+    })
 }
 
 impl Scene {

@@ -1,7 +1,7 @@
 //! What need not be read or sampled: pages by their ranges, blocks within a page by theirs.
 
 use super::transfer::Table;
-use field::volume::{RangeLevel, VolumeArray, Voxel};
+use field::volume::{VolumeArray, Voxel};
 use pager::{Lookup, PageId, Worker};
 
 /// What is known of the place where a sample lies before its page is read.
@@ -15,44 +15,35 @@ pub(crate) enum Known {
     Need(PageId),
 }
 
-/// Range of a component in an entry of a level; `None` where it cannot be had.
-pub(crate) fn entry(
-    worker: &Worker,
-    level: &RangeLevel,
-    step: u32,
-    components: usize,
-    component: usize,
-    at: [u32; 3],
-) -> Result<Option<[f32; 2]>, PageId> {
-    let place = level.translation.node(at);
-    let id = PageId::new(level.id, step, place.page);
-    match worker.page(id) {
-        Lookup::Here(bytes) => {
-            let first = (place.element * components + component) * 8;
-            let number = |n: usize| bytes.get(n..n + 4).and_then(|b| b.try_into().ok()).map(f32::from_ne_bytes);
-            Ok(number(first).zip(number(first + 4)).map(|(a, b)| [a, b]))
-        }
-        Lookup::Absent => Err(id),
-        // Ranges that cannot be read skip nothing.
-        Lookup::Failed(_) => Ok(None),
-    }
-}
-
-/// What ranges say of a page, coarse levels first. `shows` says whether a range of values of the component is seen.
+/// What ranges say of a page, coarse levels first. `shows` is given a function from component to range, and says whether anything is seen.
 pub(crate) fn known(
     worker: &Worker,
     array: &VolumeArray,
     step: u32,
-    component: usize,
     page: [u32; 3],
-    shows: impl Fn(f32, f32) -> bool,
+    shows: impl Fn(&dyn Fn(usize) -> [f64; 2]) -> bool,
 ) -> Known {
     for (n, level) in array.ranges.iter().enumerate().rev() {
         let at = page.map(|p| p.checked_shr(3 * n as u32).unwrap_or(0));
-        match entry(worker, level, step, array.brick.components, component, at) {
-            Err(page) => return Known::Need(page),
-            Ok(Some([low, high])) if !shows(low, high) => return Known::Nothing(n as u32),
-            Ok(_) => {}
+        let place = level.translation.node(at);
+        let id = PageId::new(level.id, step, place.page);
+        match worker.page(id) {
+            Lookup::Here(bytes) => {
+                let number = |n: usize| bytes.get(n..n + 4).and_then(|b| b.try_into().ok()).map(f32::from_ne_bytes);
+                let range = |component: usize| {
+                    let first = (place.element * array.brick.components + component) * 8;
+                    // What is not there skips nothing.
+                    number(first)
+                        .zip(number(first + 4))
+                        .map_or([f64::NEG_INFINITY, f64::INFINITY], |(a, b)| [f64::from(a), f64::from(b)])
+                };
+                if !shows(&range) {
+                    return Known::Nothing(n as u32);
+                }
+            }
+            Lookup::Absent => return Known::Need(id),
+            // Ranges that cannot be read skip nothing.
+            Lookup::Failed(_) => {}
         }
     }
     Known::Seen
@@ -101,7 +92,8 @@ impl Maps {
         ((mixed * self.tags.len() as u64) >> 32) as usize
     }
 
-    /// Where the map of a page stands, made of its frame if it is not there, and whether all of the page shows something.
+    /// Where the map of a page stands, made of its frame if it is not there, and whether all of the page shows something. `shows` is
+    /// given where the ranges of a block stand, lowest and highest of each component.
     ///
     /// # Safety
     /// `ranges` are those of the blocks of a page of `components` numbers of type `T` a voxel.
@@ -110,8 +102,8 @@ impl Maps {
         &mut self,
         page: u64,
         ranges: *const T,
-        (components, component): (usize, usize),
-        shows: impl Fn(T, T) -> bool,
+        components: usize,
+        shows: impl Fn(*const T) -> bool,
     ) -> (*const u8, bool) {
         let each = self.scratch.len();
         let slot = self.slot(page);
@@ -121,11 +113,8 @@ impl Maps {
             let map = &mut self.bytes[slot * each..(slot + 1) * each];
             for (n, b) in map.iter_mut().enumerate() {
                 // SAFETY: the caller's.
-                let (low, high) = unsafe {
-                    let r = ranges.add((n * components + component) * 2);
-                    (*r, *r.add(1))
-                };
-                *b = if shows(low, high) { 0 } else { FARTHEST };
+                let of = unsafe { ranges.add(n * components * 2) };
+                *b = if shows(of) { 0 } else { FARTHEST };
             }
             self.full[slot] = map.iter().all(|m| *m == 0);
             if !self.full[slot] {

@@ -1,6 +1,7 @@
 //! A tile of rays as a restartable task.
 
 use super::march::{march, Lane};
+use super::mixed::{self, Tally};
 use super::pages::Context;
 use super::ray::Ray;
 use super::scene::Scene;
@@ -15,52 +16,89 @@ const SLAB: i64 = 128;
 /// Pixels of a tile along each edge.
 pub const TILE: u32 = 16;
 
-/// Rays of neighbouring pixels.
+/// Rays of neighbouring pixels, or of pixels a stride apart.
 pub struct RayTile {
     at: [u32; 2],
     size: [u32; 2],
+    stride: u32,
+    /// Of each pixel one ray through each source.
     rays: Vec<Ray>,
     lanes: Vec<Lane>,
+    /// Of each ray what its projection has come to, where the scene has any.
+    tallies: Vec<Tally>,
     /// Samples before this one come first.
     until: i64,
+}
+
+/// Which pixels a tile has.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Pixels {
+    /// The upper left one.
+    pub at: [u32; 2],
+    /// From one to the next, across and down.
+    pub stride: u32,
+    /// Rows that are cast, the first and the one after the last.
+    pub rows: [u32; 2],
+    /// Those whose column and row (counted from the first) are both multiples of twice the stride were cast before.
+    pub rest: bool,
 }
 
 impl RayTile {
     /// The tile whose upper left pixel is `at`.
     pub fn new(scene: &Scene, at: [u32; 2]) -> Self {
-        let size: [u32; 2] = core::array::from_fn(|a| TILE.min(scene.setting.size[a].saturating_sub(at[a])));
+        Self::of(scene, Pixels { at, stride: 1, rows: [0, scene.setting.size[1]], rest: false })
+    }
+
+    /// The tile of some pixels.
+    pub fn of(scene: &Scene, pixels: Pixels) -> Self {
+        let Pixels { at, stride, rows: [first_row, end], rest } = pixels;
+        let ends = [scene.setting.size[0], end.min(scene.setting.size[1])];
+        let fit = |a: usize| ends[a].saturating_sub(at[a]).div_ceil(stride);
+        let size: [u32; 2] = core::array::from_fn(|a| TILE.min(fit(a)));
         let count = (size[0] * size[1]) as usize;
-        let mut rays = Vec::with_capacity(count);
+        let sources = &scene.sources;
+        let mut rays = Vec::with_capacity(count * sources.len());
         for n in 0..count as u32 {
-            rays.push(scene.ray(&scene.sources[0], at[0] + n % size[0], at[1] + n / size[0]));
+            let (x, y) = (at[0] + n % size[0] * stride, at[1] + n / size[0] * stride);
+            let before = rest && x % (2 * stride) == 0 && (y - first_row) % (2 * stride) == 0;
+            rays.extend(sources.iter().map(|s| if before { Ray::NONE } else { scene.ray(s, x, y) }));
         }
-        let lanes: Vec<Lane> = rays.iter().map(Lane::new).collect();
-        let first = lanes.iter().filter(|l| !l.done).map(|l| l.n).min().unwrap_or(0);
-        Self { at, size, rays, lanes, until: (first.div_euclid(SLAB) + 1) * SLAB }
+        let tallies = if scene.projects() { vec![Tally::NONE; rays.len()] } else { Vec::new() };
+        let mut tile = Self { at, size, stride, rays, lanes: Vec::new(), tallies, until: 0 };
+        tile.begin(sources.len());
+        tile
+    }
+
+    /// Rays at their beginning.
+    fn begin(&mut self, sources: usize) {
+        self.lanes = self.rays.chunks_exact(sources.max(1)).map(Lane::of_all).collect();
+        let first = self.lanes.iter().filter(|l| !l.done).map(|l| l.n).min().unwrap_or(0);
+        self.until = (first.div_euclid(SLAB) + 1) * SLAB;
     }
 
     /// Ends each ray at a depth, along the line of sight from the plane of the eye, as its pixel has it: samples beyond it are not taken.
     /// Where it is negative the ray is not cast.
     #[must_use]
     pub fn ending(mut self, scene: &Scene, depth: &dyn Fn(u32, u32) -> f64) -> Self {
-        for (n, ray) in self.rays.iter_mut().enumerate() {
-            let (x, y) = (self.at[0] + n as u32 % self.size[0], self.at[1] + n as u32 / self.size[0]);
-            *ray = scene.ending(*ray, x, y, depth(x, y));
+        let sources = scene.sources.len().max(1);
+        for (n, rays) in self.rays.chunks_exact_mut(sources).enumerate() {
+            let (x, y) = Self::pixel(self.at, self.size, self.stride, n as u32);
+            let depth = depth(x, y);
+            rays.iter_mut().for_each(|ray| *ray = scene.ending(*ray, x, y, depth));
         }
-        self.lanes = self.rays.iter().map(Lane::new).collect();
-        let first = self.lanes.iter().filter(|l| !l.done).map(|l| l.n).min().unwrap_or(0);
-        self.until = (first.div_euclid(SLAB) + 1) * SLAB;
+        self.begin(sources);
         self
     }
 
-    /// Bytes that a tile holds.
-    pub const fn bytes() -> usize {
-        size_of::<Self>() + (TILE * TILE) as usize * (size_of::<Ray>() + size_of::<Lane>())
+    fn pixel(at: [u32; 2], size: [u32; 2], stride: u32, n: u32) -> (u32, u32) {
+        (at[0] + n % size[0] * stride, at[1] + n / size[0] * stride)
     }
 
-    /// Its upper left pixel.
-    pub fn at(&self) -> [u32; 2] {
-        self.at
+    /// Bytes that a tile holds at most.
+    pub fn bytes(scene: &Scene) -> usize {
+        let sources = scene.sources.len();
+        let of_source = size_of::<Ray>() + if scene.projects() { size_of::<Tally>() } else { 0 };
+        size_of::<Self>() + (TILE * TILE) as usize * (sources * of_source + size_of::<Lane>())
     }
 
     /// Its pixels across and down.
@@ -68,45 +106,65 @@ impl RayTile {
         self.size
     }
 
-    /// Colour of each pixel, row by row: linear light, premultiplied, and opacity.
-    pub fn colours(&self) -> impl Iterator<Item = [f32; 4]> + '_ {
-        self.lanes.iter().map(|l| l.colour.to_array())
-    }
-
-    /// Pixels for which pages that cannot be had were left out.
-    pub fn gaps(&self) -> impl Iterator<Item = bool> + '_ {
-        self.lanes.iter().map(|l| l.gap)
+    /// Of each pixel: where it is, its colour (linear light, premultiplied, and opacity), and whether pages that cannot be had were left
+    /// out.
+    pub fn pixels(&self) -> impl Iterator<Item = ([u32; 2], [f32; 4], bool)> + '_ {
+        self.lanes.iter().enumerate().map(|(n, l)| {
+            let (x, y) = Self::pixel(self.at, self.size, self.stride, n as u32);
+            ([x, y], l.colour.to_array(), l.gap)
+        })
     }
 
     /// Makes rays go as far as pages are here. Rays that lack some stay where they are; `missing` of the context then names the pages.
     pub fn step(&mut self, scene: &Scene, cx: &mut Context, pin_bytes: usize) -> Progress {
         cx.missing.clear();
+        if !scene.is_plain() {
+            return self.rounds(cx, pin_bytes, |tile, n, lane, until, cx| {
+                let of = n * scene.sources.len()..(n + 1) * scene.sources.len();
+                let (x, y) = Self::pixel(tile.at, tile.size, tile.stride, n as u32);
+                let tallies = tile.tallies.get_mut(of.clone()).unwrap_or(&mut []);
+                mixed::march(scene, &tile.rays[of], scene.forward(x, y), tallies, lane, until, cx);
+            });
+        }
         let source = &scene.sources[0];
         with_voxel!(source.array.brick.voxel, T => {
-            loop {
-                let mut left = false;
-                for (ray, lane) in self.rays.iter().zip(&mut self.lanes) {
-                    if lane.done {
-                        continue;
-                    }
-                    left = true;
-                    if lane.n < self.until {
-                        march::<T>(source, ray, lane, self.until, cx);
-                        // Enough is pinned: what is gone through is let go of before more is.
-                        if cx.pinned() > pin_bytes {
-                            return if cx.missing.is_empty() { Progress::Yield } else { Progress::Need };
-                        }
-                    }
-                }
-                if !cx.missing.is_empty() {
-                    return Progress::Need;
-                }
-                if !left {
-                    return Progress::Done;
-                }
-                self.until += SLAB;
-            }
+            self.rounds(cx, pin_bytes, |tile, n, lane, until, cx| march::<T>(source, &tile.rays[n], lane, until, cx))
         })
+    }
+
+    /// Steps of all rays, slab by slab.
+    #[inline(always)]
+    fn rounds(
+        &mut self,
+        cx: &mut Context,
+        pin_bytes: usize,
+        march: impl Fn(&mut Self, usize, &mut Lane, i64, &mut Context),
+    ) -> Progress {
+        loop {
+            let mut left = false;
+            for n in 0..self.lanes.len() {
+                let mut lane = self.lanes[n];
+                if lane.done {
+                    continue;
+                }
+                left = true;
+                if lane.n < self.until {
+                    march(self, n, &mut lane, self.until, cx);
+                    self.lanes[n] = lane;
+                    // Enough is pinned: what is gone through is let go of before more is.
+                    if cx.pinned() > pin_bytes {
+                        return if cx.missing.is_empty() { Progress::Yield } else { Progress::Need };
+                    }
+                }
+            }
+            if !cx.missing.is_empty() {
+                return Progress::Need;
+            }
+            if !left {
+                return Progress::Done;
+            }
+            self.until += SLAB;
+        }
     }
 }
 

@@ -321,6 +321,10 @@ impl F4 {
     pub(crate) fn mul(self, o: Self) -> Self {
         Self(unsafe { _mm_mul_ps(self.0, o.0) })
     }
+    #[inline(always)]
+    pub(crate) fn sub(self, o: Self) -> Self {
+        Self(unsafe { _mm_sub_ps(self.0, o.0) })
+    }
     /// The least of the first three lanes and `o`, which is what a lane counts as that is no number.
     #[inline(always)]
     pub(crate) fn least3(self, o: f32) -> f32 {

@@ -1,9 +1,11 @@
 //! Rays through volumes: against an exact reference in double precision, and equal to the bit whatever the means.
 
+mod looks;
+
 use engine::raycast::{cast, CastOptions};
 use field::volume::{ArraySpec, ChannelSpec, LevelSpec, PlaceSpec, Volume, VolumeKind, VolumeSpec};
 use kernels::draw::{srgb_to_linear, Camera, Lens};
-use kernels::rays::{Clip, Look, Paint, Scene, Setting, TransferFunction};
+use kernels::rays::{Clip, Look, Manner, Paint, Scene, Setting, TransferFunction};
 use pager::{Pager, PagerConfig};
 use std::io::Write as _;
 
@@ -135,9 +137,10 @@ fn cast_with(camera: Camera, chunk: Option<[u64; 3]>, limit: u64, workers: usize
         step: 0,
         paint: Paint::Scalar { channel: 0, transfer },
         clip: Clip::default(),
+        manner: Manner::default(),
     };
     let scene = Scene::new(Setting { camera, size: SIZE, dt: DT, unit: UNIT, skip }, vec![look]).unwrap();
-    let image = cast(&pager, &scene, &CastOptions { workers, rows: None }, &mut |_, _| true).unwrap();
+    let image = cast(&pager, &scene, &CastOptions { workers, rows: None, deadline: None }, &mut |_, _| true).unwrap();
     assert_eq!(image.gap_count(), 0);
     std::fs::remove_dir_all(&folder).unwrap();
     image.rgba

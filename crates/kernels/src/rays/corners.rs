@@ -1,0 +1,175 @@
+//! Voxels around a sample, wherever their pages lie.
+
+use super::pages::Context;
+use super::scene::Source;
+use field::volume::Voxel;
+use pager::PageId;
+
+/// Voxels that cannot be looked at.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// Their pages are absent, and noted in the context.
+    Need,
+    /// Their pages cannot be had.
+    Failed,
+}
+
+/// The eight corners of a cell (bit 0 for i, 1 for j, 2 for k): where the first component of each lies.
+pub(crate) struct Cell<T>(pub(crate) [*const T; 8]);
+
+impl<T: Voxel> Cell<T> {
+    /// A component of the corners.
+    ///
+    /// # Safety
+    /// The worker has let go of no pages since, and the voxels have it.
+    #[inline(always)]
+    pub(crate) unsafe fn of(&self, component: usize) -> [T; 8] {
+        // SAFETY: the caller's.
+        core::array::from_fn(|c| unsafe { *self.0[c].add(component) })
+    }
+}
+
+/// The corners of the cell of a voxel in a slot's page.
+#[inline(always)]
+pub(crate) fn cell<T: Voxel>(source: &Source, slot: usize, voxel: [i32; 4], cx: &mut Context) -> Result<Cell<T>, Lack> {
+    let low = cx.slot(slot).low;
+    let (mut apart, mut at) = (0, [[0i32; 2]; 3]);
+    for a in 0..3 {
+        let n = voxel[a].wrapping_sub(low[a]);
+        let over = n + 1 >= source.page[a];
+        apart |= usize::from(over) << a;
+        let next = if over { 0 } else { n + 1 };
+        at[a] = [n.wrapping_mul(source.strides[a]), next.wrapping_mul(source.strides[a])];
+    }
+    let mut bases = cx.slot(slot).near;
+    if apart != 0 {
+        beyond(source, slot, apart, &mut bases, cx)?;
+    }
+    Ok(Cell(core::array::from_fn(|c| {
+        let element = at[0][c & 1].wrapping_add(at[1][c >> 1 & 1]).wrapping_add(at[2][c >> 2]);
+        // SAFETY: the corner lies in that page, which is pinned while the context is borrowed.
+        unsafe { bases[c & apart].cast::<T>().offset(element as isize) }
+    })))
+}
+
+/// Finds the pages that follow in the directions of `apart`.
+#[inline(never)]
+fn beyond(
+    source: &Source,
+    slot: usize,
+    apart: usize,
+    bases: &mut [*const u8; 8],
+    cx: &mut Context,
+) -> Result<(), Lack> {
+    let (mut failed, mut need) = (false, false);
+    for over in (1..8usize).filter(|c| c & apart == *c) {
+        if bases[over].is_null() {
+            match cx.near(source, slot, over) {
+                Ok(Some(p)) => bases[over] = p,
+                Ok(None) => failed = true,
+                Err(id) => {
+                    cx.miss(id);
+                    need = true;
+                }
+            }
+        }
+    }
+    match (need, failed) {
+        (true, _) => Err(Lack::Need),
+        (_, true) => Err(Lack::Failed),
+        _ => Ok(()),
+    }
+}
+
+/// The 4 x 4 x 4 voxels around a cell, those outside of the volume as those at its edge, without the eight corners and twelve edges
+/// of that cube: numbers that `of` makes of where a voxel's first component lies.
+pub(crate) fn around<T: Voxel>(
+    source: &Source,
+    voxel: [i32; 4],
+    cx: &mut Context,
+    of: impl Fn(*const T) -> f32,
+) -> Result<[f32; 64], Lack> {
+    let last = source.cells.map(|n| n as i32);
+    let at: [[i32; 4]; 3] =
+        core::array::from_fn(|a| core::array::from_fn(|n| (voxel[a] + n as i32 - 1).clamp(0, last[a])));
+    let page = source.page;
+    // Pages along each axis: of four voxels in a row mostly one or two.
+    let pages: [[i32; 4]; 3] = core::array::from_fn(|a| at[a].map(|v| v / page[a]));
+    let mut known: [([i32; 3], *const u8); 8] = [([-1; 3], core::ptr::null()); 8];
+    let (mut count, mut recent) = (0, 0);
+    let (mut need, mut failed) = (false, false);
+    let mut out = [0.0; 64];
+    for k in 0..4 {
+        for j in 0..4 {
+            for i in 0..4 {
+                let outer = [i, j, k].into_iter().filter(|n| *n == 0 || *n == 3).count();
+                if outer > 1 {
+                    continue;
+                }
+                let of_page = [pages[0][i], pages[1][j], pages[2][k]];
+                if known[recent].0 != of_page {
+                    recent = match known[..count].iter().position(|(p, _)| *p == of_page) {
+                        Some(n) => n,
+                        None => {
+                            let first: [u32; 3] = core::array::from_fn(|a| (of_page[a] * page[a]) as u32);
+                            let number = source.array.translation.node(first).page;
+                            let found = match cx.look(source, number) {
+                                Ok(Some(p)) => p,
+                                Ok(None) => {
+                                    failed = true;
+                                    core::ptr::null()
+                                }
+                                Err(id) => {
+                                    miss(cx, id, &mut need);
+                                    core::ptr::null()
+                                }
+                            };
+                            // Pages of one voxel across may be more than there is room for.
+                            let n = count.min(known.len() - 1);
+                            known[n] = (of_page, found);
+                            count = (n + 1).max(count);
+                            n
+                        }
+                    };
+                }
+                let base = known[recent].1;
+                if base.is_null() {
+                    continue;
+                }
+                let within = [at[0][i], at[1][j], at[2][k]];
+                let element: i32 = (0..3).map(|a| (within[a] - of_page[a] * page[a]) * source.strides[a]).sum();
+                // SAFETY: the voxel lies in that page, which is pinned while the context is borrowed.
+                out[(k * 4 + j) * 4 + i] = of(unsafe { base.cast::<T>().offset(element as isize) });
+            }
+        }
+    }
+    match (need, failed) {
+        (true, _) => Err(Lack::Need),
+        (_, true) => Err(Lack::Failed),
+        _ => Ok(out),
+    }
+}
+
+fn miss(cx: &mut Context, id: PageId, need: &mut bool) {
+    cx.miss(id);
+    *need = true;
+}
+
+/// The gradient along i, j, k at a place in a cell, whose numbers and those around are `v`: central differences at its corners, those
+/// at the volume's edge one-sided, interpolated between them.
+pub(crate) fn gradient(v: &[f32; 64], voxel: [i32; 4], cells: [u32; 3], f: [f32; 3]) -> [f32; 3] {
+    const STEP: [usize; 3] = [1, 4, 16];
+    core::array::from_fn(|a| {
+        let mut sum = 0.0;
+        for c in 0..8usize {
+            let on = |d: usize| c >> d & 1;
+            let at = (on(2) + 1) * 16 + (on(1) + 1) * 4 + on(0) + 1;
+            let number = voxel[a] + on(a) as i32;
+            let far = if number <= 0 || number >= cells[a] as i32 { 1.0 } else { 0.5 };
+            let slope = (v[at + STEP[a]] - v[at - STEP[a]]) * far;
+            let weight: f32 = (0..3).map(|d| if on(d) == 1 { f[d] } else { 1.0 - f[d] }).product();
+            sum += weight * slope;
+        }
+        sum
+    })
+}

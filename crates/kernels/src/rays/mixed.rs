@@ -1,0 +1,463 @@
+//! Rays through several channels and volumes at once, sample by sample, with all that shows more than one channel through a transfer
+//! function: colours, labels, lit gradients, nearest voxels, projections, surfaces.
+//!
+//! # Theory
+//! Samples of all volumes stand at the same places along a ray, since they share one step. At each, all volumes that have something there
+//! add their light in the order in which they were named; only then does the ray go on. So a sample is the unit that can be
+//! restarted: what it needs of all volumes is found before any of it is blended.
+
+use super::corners::{around, cell, gradient, Lack};
+use super::lanes::{F4, I4};
+use super::look::Projection;
+use super::march::{opaque, Lane};
+use super::pages::{Context, State};
+use super::ray::{Ray, Segment, ONE, PART, SEGMENT};
+use super::sample::{between, Sampled};
+use super::scene::{Scene, Source, MOST_SOURCES};
+use super::tint::{Colour, Tint};
+use super::transfer::Entry;
+use field::volume::{Voxel, VoxelType, BLOCK};
+use field::with_voxel;
+use glam::Vec3;
+
+/// What a ray has found of a source of which the pixel shows a projection.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Tally {
+    best: f32,
+    sum: f64,
+    count: u32,
+}
+
+impl Tally {
+    pub(crate) const NONE: Self = Self { best: f32::NEG_INFINITY, sum: 0.0, count: 0 };
+}
+
+/// Where a ray is in a source.
+#[derive(Copy, Clone)]
+struct Walk {
+    /// The segment and its number.
+    segment: Option<(i64, Segment)>,
+    /// Samples before this one show nothing.
+    until: i64,
+}
+
+/// What a source shows at a sample.
+pub(crate) enum Shown {
+    /// Nothing there, nor before this sample.
+    Nothing(i64),
+    /// The same, since pages cannot be had.
+    Lost(i64),
+    /// Pages are absent, and noted.
+    Need,
+    /// Light.
+    Light(Entry),
+    /// A number, already multiplied by the unit, of which a projection is made.
+    Number(f32),
+}
+
+/// What a sample of a source is about.
+pub(crate) struct Asked<'a> {
+    source: &'a Source,
+    ray: &'a Ray,
+    forward: Vec3,
+    best: f32,
+    n: i64,
+}
+
+/// Takes a sample; one for each voxel type.
+pub(crate) type Sampler = fn(&Asked<'_>, &mut Context, &mut Option<(i64, Segment)>) -> Shown;
+
+/// The sampler of a voxel type.
+pub(crate) fn sampler(voxel: VoxelType) -> Sampler {
+    with_voxel!(voxel, T => sample::<T>)
+}
+
+/// Makes a ray go up to sample `until`, or to one that lacks pages. There is a ray, and a tally, for each source.
+pub(crate) fn march(
+    scene: &Scene,
+    rays: &[Ray],
+    forward: Vec3,
+    tallies: &mut [Tally],
+    lane: &mut Lane,
+    until: i64,
+    cx: &mut Context,
+) {
+    let last = rays.iter().map(|r| r.last).max().unwrap_or(0);
+    let until = until.min(last);
+    let mut walks = [Walk { segment: None, until: i64::MIN }; MOST_SOURCES];
+    let projects = scene.projects();
+    while lane.n < until {
+        let n = lane.n;
+        let mut found: [Option<(usize, Shown)>; MOST_SOURCES] = [const { None }; MOST_SOURCES];
+        let (mut count, mut need, mut gap, mut next) = (0, false, false, i64::MAX);
+        for (s, (source, ray)) in scene.sources.iter().zip(rays).enumerate() {
+            if n >= ray.last {
+                continue;
+            }
+            if n < ray.first {
+                next = next.min(ray.first);
+                continue;
+            }
+            let walk = &mut walks[s];
+            if n < walk.until {
+                next = next.min(walk.until);
+                continue;
+            }
+            let best = tallies.get(s).map_or(f32::NEG_INFINITY, |t| t.best);
+            let asked = Asked { source, ray, forward, best, n };
+            match (source.sampler)(&asked, cx, &mut walk.segment) {
+                Shown::Nothing(until) => {
+                    walk.until = until;
+                    next = next.min(until);
+                }
+                Shown::Lost(until) => {
+                    gap = true;
+                    walk.until = until;
+                    next = next.min(until);
+                }
+                Shown::Need => need = true,
+                shown => {
+                    found[count] = Some((s, shown));
+                    count += 1;
+                    next = n + 1;
+                }
+            }
+        }
+        if need {
+            return;
+        }
+        lane.gap |= gap;
+        for (s, shown) in found.into_iter().take(count).flatten() {
+            match shown {
+                Shown::Light(e) => {
+                    let e = F4::from(e.0);
+                    lane.colour = lane.colour.fma(lane.through, e);
+                    lane.through = lane.through.fnma(lane.through, e.last());
+                }
+                Shown::Number(v) => {
+                    let t = &mut tallies[s];
+                    t.best = t.best.max(v);
+                    t.sum += f64::from(v);
+                    t.count += 1;
+                }
+                _ => {}
+            }
+        }
+        cx.counts.samples += count as u64;
+        if !projects && count > 0 && opaque(lane.colour, lane.through) {
+            lane.done = true;
+            return;
+        }
+        lane.n = next.min(last);
+    }
+    if lane.n >= last {
+        finish(scene, tallies, lane);
+    }
+}
+
+/// A ray is at its end: projections lie behind what was gathered.
+fn finish(scene: &Scene, tallies: &[Tally], lane: &mut Lane) {
+    lane.done = true;
+    for (source, t) in scene.sources.iter().zip(tallies) {
+        let v = match source.projection {
+            Projection::Maximum if t.best > f32::NEG_INFINITY => t.best,
+            Projection::Mean if t.count > 0 => (t.sum / f64::from(t.count)) as f32,
+            _ => continue,
+        };
+        let e = F4::from(source.table.entries[source.table.index(v)].0);
+        lane.colour = lane.colour.fma(lane.through, e);
+        lane.through = lane.through.fnma(lane.through, e.last());
+    }
+}
+
+/// Blocks that nothing is seen in are jumped over from this distance to the next on.
+const JUMP: u8 = 3;
+
+fn sample<T: Sampled>(asked: &Asked<'_>, cx: &mut Context, segment: &mut Option<(i64, Segment)>) -> Shown {
+    let Asked { source, ray, n, .. } = *asked;
+    let number = n.div_euclid(SEGMENT);
+    let begin = number * SEGMENT;
+    let s = match segment {
+        Some((of, s)) if *of == number => *s,
+        _ => {
+            let s = Segment::new(ray, number, source.spans(), source.shift());
+            *segment = Some((number, s));
+            s
+        }
+    };
+    let k = (n - begin) as i32;
+    if k < s.from {
+        return Shown::Nothing(begin + i64::from(s.from));
+    }
+    if k >= s.to {
+        return Shown::Nothing(begin + SEGMENT);
+    }
+    let voxel = s.voxel(k).to_array();
+    let Some(slot) = cx.find::<T>(source, voxel) else { return Shown::Need };
+    let (low, high) = (cx.slot(slot).low, cx.slot(slot).high);
+    match cx.slot(slot).state {
+        State::Here => {}
+        state => {
+            let until = ray.leaves_shifted(n, low, high, source.shift());
+            return if state == State::Failed { Shown::Lost(until) } else { Shown::Nothing(until) };
+        }
+    }
+    let within: [i32; 3] = core::array::from_fn(|a| voxel[a] - low[a]);
+    let over = !source.nearest && (0..3).any(|a| within[a] + 1 >= source.page[a]);
+    if !over {
+        let block = within.map(|v| v / BLOCK as i32);
+        let of = (block[2] * source.blocks[1] + block[1]) * source.blocks[0] + block[0];
+        if !cx.slot(slot).full {
+            // SAFETY: the voxel lies in the page, so its block is among the map's.
+            let distance = unsafe { *cx.slot(slot).map.add(of as usize) };
+            if distance >= JUMP {
+                let e = i32::from(distance) - 1;
+                let from = core::array::from_fn(|a| (block[a] - e).max(0) * BLOCK as i32 + low[a]);
+                // Cells at the far faces of the page reach into others, of which blocks say nothing.
+                let inner = i32::from(!source.nearest);
+                let to =
+                    core::array::from_fn(|a| ((block[a] + e + 1) * BLOCK as i32).min(source.page[a] - inner) + low[a]);
+                return Shown::Nothing(ray.leaves_shifted(n, from, to, source.shift()).max(n + 1));
+            }
+            if distance > 0 {
+                return Shown::Nothing(n + 1);
+            }
+        }
+        if source.projection == Projection::Maximum && source.skip {
+            let brick = &source.array.brick;
+            // SAFETY: frames hold the ranges of all blocks.
+            let most = unsafe {
+                let ranges = cx.slot(slot).near[0].add(brick.ranges_at()).cast::<T>();
+                (*ranges.add((of as usize * brick.components + source.component) * 2 + 1)).to_f32()
+            };
+            let most = most * T::UNIT;
+            if !(most + most.abs() * (8.0 * f32::EPSILON) > asked.best) {
+                return Shown::Nothing(n + 1);
+            }
+        }
+    }
+    let place = s.place(k).to_array().map(|p| p & (ONE - 1));
+    let place = [place[0], place[1], place[2]];
+    let found = match &source.tint {
+        Tint::Plain => plain::<T>(asked, &s, k, slot, voxel, place, cx),
+        Tint::Colour(colour) => coloured::<T>(asked, colour, slot, voxel, place, cx),
+        Tint::Labels(labels) => {
+            let at = offset(source, slot, voxel, cx);
+            // SAFETY: the voxel lies in the page, which is pinned while the context is borrowed.
+            let name = unsafe { name_of::<T>(cx.slot(slot).near[0].cast::<T>().add(at + source.component)) };
+            Ok(Shown::Light(labels.entry(&source.table, name)))
+        }
+    };
+    match found {
+        Ok(Shown::Light(e)) if e == Entry::NOTHING => Shown::Nothing(n + 1),
+        Ok(shown) => shown,
+        Err(Lack::Need) => Shown::Need,
+        Err(Lack::Failed) => Shown::Lost(n + 1),
+    }
+}
+
+/// Element of a voxel's first component in its page.
+#[inline(always)]
+fn offset(source: &Source, slot: usize, voxel: [i32; 4], cx: &Context) -> usize {
+    let low = cx.slot(slot).low;
+    (0..3).map(|a| ((voxel[a] - low[a]) * source.strides[a]) as usize).sum()
+}
+
+/// A number that names something, as it is stored.
+///
+/// # Safety
+/// `p` can be read.
+unsafe fn name_of<T: Voxel>(p: *const T) -> u64 {
+    let p = p.cast::<u8>();
+    // SAFETY: the caller's, of as many bytes as the type has.
+    unsafe {
+        match T::TYPE {
+            VoxelType::Uint8 => u64::from(*p),
+            VoxelType::Int8 => *p.cast::<i8>() as u64,
+            VoxelType::Uint16 => u64::from(*p.cast::<u16>()),
+            VoxelType::Int16 => *p.cast::<i16>() as u64,
+            VoxelType::Uint32 => u64::from(*p.cast::<u32>()),
+            VoxelType::Int32 => *p.cast::<i32>() as u64,
+            VoxelType::Uint64 | VoxelType::Int64 => *p.cast::<u64>(),
+            VoxelType::Float32 => *p.cast::<f32>() as i64 as u64,
+            VoxelType::Float64 => *p.cast::<f64>() as i64 as u64,
+        }
+    }
+}
+
+/// The value at a sample, multiplied by the type's unit.
+#[inline(always)]
+fn value<T: Sampled>(
+    source: &Source,
+    slot: usize,
+    voxel: [i32; 4],
+    place: [i32; 3],
+    cx: &mut Context,
+) -> Result<f32, Lack> {
+    if source.nearest {
+        let at = offset(source, slot, voxel, cx) + source.component;
+        // SAFETY: the voxel lies in the page, which is pinned while the context is borrowed.
+        return Ok(unsafe { *cx.slot(slot).near[0].cast::<T>().add(at) }.to_f32() * T::UNIT);
+    }
+    let cell = cell::<T>(source, slot, voxel, cx)?;
+    // SAFETY: pages stay pinned while the context is borrowed.
+    Ok(between(unsafe { cell.of(source.component) }, place))
+}
+
+/// The cell in which a sample stands and where in it: of nearest voxels that is not the voxel that was taken.
+fn in_cell(source: &Source, voxel: [i32; 4], place: [i32; 3]) -> ([i32; 4], [f32; 3]) {
+    if !source.nearest {
+        return (voxel, place.map(|p| p as f32 * PART));
+    }
+    let (mut cell, mut f) = (voxel, [0.0; 3]);
+    for a in 0..3 {
+        // Positions were shifted by half a voxel.
+        let x = (place[a] as f32).mul_add(PART, -0.5) + voxel[a] as f32;
+        let last = source.cells[a] as f32 - 1.0;
+        let low = x.floor().clamp(0.0, last.max(0.0));
+        cell[a] = low as i32;
+        f[a] = (x - low).clamp(0.0, 1.0);
+    }
+    (cell, f)
+}
+
+/// Lights what a sample gives off.
+fn lit<T: Sampled>(
+    asked: &Asked<'_>,
+    e: Entry,
+    (voxel, f): ([i32; 4], [f32; 3]),
+    cx: &mut Context,
+    of: impl Fn(*const T) -> f32,
+) -> Result<Shown, Lack> {
+    let Some(lamps) = &asked.source.lamps else { return Ok(Shown::Light(e)) };
+    if e == Entry::NOTHING {
+        return Ok(Shown::Light(e));
+    }
+    let v = around::<T>(asked.source, voxel, cx, of)?;
+    let g = gradient(&v, voxel, asked.source.cells, f);
+    Ok(Shown::Light(lamps.lit(e, g, &asked.source.to_space, asked.forward)))
+}
+
+#[inline(always)]
+fn plain<T: Sampled>(
+    asked: &Asked<'_>,
+    s: &Segment,
+    k: i32,
+    slot: usize,
+    voxel: [i32; 4],
+    place: [i32; 3],
+    cx: &mut Context,
+) -> Result<Shown, Lack> {
+    let source = asked.source;
+    let v = value::<T>(source, slot, voxel, place, cx)?;
+    // SAFETY: voxels have the component, and `around` says where they lie.
+    let of = |p: *const T| unsafe { *p.add(source.component) }.to_f32();
+    match source.projection {
+        Projection::Maximum | Projection::Mean if v.is_nan() => Ok(Shown::Nothing(asked.n + 1)),
+        Projection::Maximum | Projection::Mean => Ok(Shown::Number(v)),
+        Projection::Composite => {
+            let e = source.table.entries[source.table.index(v)];
+            lit::<T>(asked, e, in_cell(source, voxel, place), cx, of)
+        }
+        Projection::Surface { value: wanted } => {
+            let wanted = wanted as f32 * T::UNIT;
+            if !(v >= wanted) {
+                return Ok(Shown::Nothing(asked.n + 1));
+            }
+            let [r, g, b, _] = source.table.entries[source.table.index(wanted)].0;
+            let a = source.table.entries[source.table.index(wanted)].0[3];
+            let whole = if a > 0.0 { 1.0 / a } else { 0.0 };
+            let e = Entry([r * whole, g * whole, b * whole, 1.0]);
+            if source.lamps.is_none() {
+                return Ok(Shown::Light(e));
+            }
+            // Between the sample before and this one the value was reached: straight between them.
+            let before = if k > s.from { before::<T>(source, s, k - 1, cx)? } else { f32::NAN };
+            let back = if before < wanted { (v - wanted) / (v - before) } else { 0.0 };
+            let x = asked.ray.at(asked.n as f64 - f64::from(back));
+            let (mut cell, mut f) = (voxel, [0.0; 3]);
+            for a in 0..3 {
+                let low = x[a].floor().clamp(0.0, (f64::from(source.cells[a]) - 1.0).max(0.0));
+                cell[a] = low as i32;
+                f[a] = (x[a] - low).clamp(0.0, 1.0) as f32;
+            }
+            lit::<T>(asked, e, (cell, f), cx, of)
+        }
+    }
+}
+
+/// The value at another sample of a segment.
+fn before<T: Sampled>(source: &Source, s: &Segment, k: i32, cx: &mut Context) -> Result<f32, Lack> {
+    let voxel = s.voxel(k).to_array();
+    let first = source.array.translation.node([voxel[0] as u32, voxel[1] as u32, voxel[2] as u32]);
+    let place = s.place(k).to_array().map(|p| p & (ONE - 1));
+    let (low, _) = source.array.translation.extent(first.page);
+    let mut corners = [core::ptr::null::<T>(); 8];
+    let (mut need, mut failed) = (false, false);
+    for (c, corner) in corners.iter_mut().enumerate() {
+        let at: [i32; 3] = core::array::from_fn(|a| voxel[a] + i32::from(!source.nearest && c >> a & 1 == 1));
+        let page = core::array::from_fn(|a| (at[a] / source.page[a] * source.page[a]) as u32);
+        let number = if page == low { first.page } else { source.array.translation.node(page).page };
+        match cx.look(source, number) {
+            Ok(Some(p)) => {
+                let element: i32 = (0..3).map(|a| (at[a] - page[a] as i32) * source.strides[a]).sum();
+                // SAFETY: the voxel lies in that page.
+                *corner = unsafe { p.cast::<T>().add(element as usize + source.component) };
+            }
+            Ok(None) => failed = true,
+            Err(id) => {
+                cx.miss(id);
+                need = true;
+            }
+        }
+    }
+    if need || failed {
+        return Err(if need { Lack::Need } else { Lack::Failed });
+    }
+    // SAFETY: all were found, and their pages are pinned while the context is borrowed.
+    let corners = corners.map(|p| unsafe { *p });
+    if source.nearest {
+        return Ok(corners[0].to_f32() * T::UNIT);
+    }
+    Ok(between(corners, [place[0], place[1], place[2]]))
+}
+
+/// Stored numbers of a voxel's colour.
+///
+/// # Safety
+/// The voxel at `p` has these components.
+#[inline(always)]
+unsafe fn stored<T: Sampled>(p: *const T, at: &[usize; 4]) -> F4 {
+    // SAFETY: the caller's.
+    F4::from(core::array::from_fn(|c| unsafe { *p.add(at[c]) }.to_f32()))
+}
+
+#[inline(always)]
+fn coloured<T: Sampled>(
+    asked: &Asked<'_>,
+    colour: &Colour,
+    slot: usize,
+    voxel: [i32; 4],
+    place: [i32; 3],
+    cx: &mut Context,
+) -> Result<Shown, Lack> {
+    let source = asked.source;
+    let numbers = if source.nearest {
+        let at = offset(source, slot, voxel, cx);
+        // SAFETY: the voxel lies in the page, which is pinned while the context is borrowed.
+        unsafe { stored(cx.slot(slot).near[0].cast::<T>().add(at), &colour.at) }
+    } else {
+        let cell = cell::<T>(source, slot, voxel, cx)?;
+        let f = I4::new([place[0], place[1], place[2], 0]).to_f4().mul(F4::splat(PART)).to_array();
+        let mix = |a: F4, b: F4, f: f32| a.fma(F4::splat(f), b.sub(a));
+        // SAFETY: pages stay pinned while the context is borrowed.
+        let row =
+            |n: usize| unsafe { mix(stored(cell.0[2 * n], &colour.at), stored(cell.0[2 * n + 1], &colour.at), f[0]) };
+        mix(mix(row(0), row(1), f[1]), mix(row(2), row(3), f[1]), f[2])
+    };
+    let e = colour.entry(&source.table, colour.parts(numbers.to_array()));
+    lit::<T>(asked, e, in_cell(source, voxel, place), cx, |p| {
+        // SAFETY: `around` says where voxels lie.
+        colour.measure(colour.parts(unsafe { stored(p, &colour.at) }.to_array()))
+    })
+}
