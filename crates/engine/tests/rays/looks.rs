@@ -239,7 +239,7 @@ fn every_manner_is_equal_to_the_bit_whatever_the_means() {
         for camera in cameras() {
             let whole = made([64, 64, 64], 64 << 20, 1, true, camera);
             let seen = whole.iter().filter(|p| p[3] > 0.05).count();
-            assert!(seen > 200, "{name}: only {seen} pixels show anything");
+            assert!(seen > 100, "{name}: only {seen} pixels show anything");
             let arms = [
                 ([64u64, 64, 64], 64 << 20, 2, false),
                 ([8, 8, 8], 64 << 20, 2, true),
