@@ -146,30 +146,24 @@ def test_light_makes_a_ball_round(tmp_path: Path) -> None:
     lit, _ = drawn(scene, tmp_path / "lit.png")
     flat, _ = drawn(scene | {"objects": [{**scene["objects"][0], "shading": None}]}, tmp_path / "flat.png")
     inside = flat[..., 0] > 250
-    assert inside.sum() > 500 and middle(lit)[0] > 235
-    # A light at the eye: the farther from the middle the darker.
+    assert inside.sum() > 500
+    # A light at the eye, on a ball that is far away: the cosine of the angle to it.
     rows, columns = np.nonzero(inside)
-    away = np.hypot(rows - SIZE[1] / 2, columns - SIZE[0] / 2)
-    rim = lit[rows, columns, 0][away > 0.93 * away.max()]
-    assert rim.mean() < 150
+    away = np.hypot(rows - rows.mean(), columns - columns.mean())
+    wanted = np.sqrt(np.clip(1 - (away / (away.max() + 0.5)) ** 2, 0, 1))
+    part = lit[rows, columns, 0] / 255
+    found = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+    assert np.abs(found - wanted).mean() < 0.06
 
 
-def test_several_channels_are_shown_at_once(tmp_path: Path) -> None:
-    near, far = np.zeros((2, DIMS[2], DIMS[1], DIMS[0]), np.uint8)
-    near[:, :, :18] = 200
-    far[:, :, 22:] = 200
-    one, two = nrrd(tmp_path / "near.nrrd", near), nrrd(tmp_path / "far.nrrd", far)
-    del two
+def test_several_volumes_are_shown_at_once(tmp_path: Path) -> None:
+    source = nrrd(tmp_path / "a.nrrd", np.full((DIMS[2], DIMS[1], DIMS[0]), 200, np.uint8))
     look = {"kind": "volume", "opacity": [(90.0, 0.0), (110.0, 0.9)]}
-    scene = {
-        "source": str(one),
-        "objects": [{**look, "color": "red"}, {**look, "color": "lime", "slices": {"i": [1, 9]}}],
-    }
-    scene |= {"camera": {"direction": [0, 0, 1], "up": [0, 1, 0]}}
-    picture, _ = drawn(scene, tmp_path / "both.png")
-    row = picture[SIZE[1] // 2].astype(int)
-    reds, greens = (row[:, 0] > 100).sum(), (row[:, 1] > 60).sum()
-    assert reds > greens > 5
+    halves = [{**look, "color": "red", "slices": {"i": [1, 20]}}, {**look, "color": "lime", "slices": {"i": [21, 40]}}]
+    scene = {"source": str(source), "objects": halves, "camera": {"direction": [0, 0, 1], "up": [0, 1, 0]}}
+    row = drawn(scene, tmp_path / "both.png")[0][SIZE[1] // 2].astype(int)
+    reds, greens = np.nonzero(row[:, 0] > 100)[0], np.nonzero(row[:, 1] > 100)[0]
+    assert len(reds) > 10 and len(greens) > 10 and reds.max() <= greens.min() + 2
 
 
 def test_a_budget_that_is_ample_gives_the_same_picture_and_a_short_one_says_what_is_missing(tmp_path: Path) -> None:

@@ -129,6 +129,9 @@ def register(app: typer.Typer) -> None:
         ] = None,
         shade: Annotated[bool | None, _volume("--shade/--no-shade", help="light on gradients")] = None,
         nearest: Annotated[bool, _volume("--nearest", help="the nearest voxel, nothing in between")] = False,
+        labels: Annotated[
+            bool, _volume("--labels", help="numbers are names: a colour each, nothing in between, 0 is nothing")
+        ] = False,
         opacity_from: Annotated[
             str | None,
             _volume(
@@ -198,6 +201,7 @@ def register(app: typer.Typer) -> None:
             resolution=resolution,
             shade=shade,
             nearest=nearest,
+            labels=labels,
             opacity_from=opacity_from,
             budget=budget,
         )

@@ -23,6 +23,7 @@ from farfield.scene.models import (
     Camera,
     ColorMap,
     Contour,
+    Labels,
     Lines,
     Outline,
     Scene,
@@ -86,6 +87,7 @@ class Shorthand:
     resolution: int | None = None
     shade: bool | None = None
     nearest: bool = False
+    labels: bool = False
     opacity_from: str | None = None
     budget: str | None = None
 
@@ -182,6 +184,7 @@ class Shorthand:
             "--resolution": self.resolution,
             "--shade": self.shade,
             "--nearest": self.nearest or None,
+            "--labels": self.labels or None,
             "--opacity-from": self.opacity_from,
             "--budget": self.budget,
         }
@@ -199,6 +202,8 @@ class Shorthand:
             change["shading"] = Shading() if self.shade else None
         if self.nearest:
             change["interpolation"] = "nearest"
+        if self.labels:
+            change |= {"labels": Labels(), "opacity": None}
         if self.opacity_from is not None:
             change |= {"opacity_from": self.opacity_from, "opacity": None}
         resolution = self.resolution
