@@ -29,7 +29,8 @@ mod shared;
 mod telling;
 mod work;
 
-use ahead::{Ahead, Nobody};
+use ahead::Ahead;
+pub(crate) use ahead::Nobody;
 use charging::{too_small, Refused};
 use field::error::FieldError;
 use field::space::LANES;

@@ -92,6 +92,7 @@ fn volume_rays(o: &mut Object) -> Result<VolumeRays, FieldError> {
         lengths: typed(o, "lengths")?.unwrap_or([1.0; 2]),
         level: o.whole("level")?.unwrap_or(0) as usize,
         steps: typed(o, "steps")?.unwrap_or_else(|| vec![0]),
+        ahead: o.truth("ahead")?,
         rounds: o.whole("rounds")?.unwrap_or(1) as usize,
         pictures: o.text("pictures")?.map(PathBuf::from),
         touched: o.truth("touched")?,

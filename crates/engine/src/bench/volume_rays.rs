@@ -29,6 +29,8 @@ pub struct VolumeRays {
     pub level: usize,
     /// Time steps, each seen from all cameras; then the next round.
     pub steps: Vec<u32>,
+    /// Reads pages of the next step while one is drawn.
+    pub ahead: bool,
     /// How often all that is done.
     pub rounds: usize,
     /// Pixels of the pictures of the last round go here, with the number of the picture and `.rgb` behind it: 8-bit sRGB over black.
@@ -54,10 +56,11 @@ pub fn volume_rays(arm: &VolumeRays, watch: &mut Watch<'_>) -> Result<Value, Fie
         return Err(FieldError::Usage(format!("bench options: there is no level {}", arm.level)));
     };
     let [dt, unit] = arm.lengths;
-    let options = CastOptions { workers: open.threads, rows: None, deadline: None };
     let mut rows = Vec::new();
     for round in 0..arm.rounds {
-        for step in &arm.steps {
+        for (at, step) in arm.steps.iter().enumerate() {
+            let next = arm.steps.get(at + 1).copied().filter(|_| arm.ahead);
+            let options = CastOptions { workers: open.threads, rows: None, deadline: None, next };
             for (n, camera) in arm.cameras.iter().enumerate() {
                 watcher.next_run();
                 let clock = Clock::new(&open.pager);

@@ -79,7 +79,7 @@ fn place(name: u64, places: usize) -> usize {
 }
 
 /// Is told of pages that nobody waits for.
-pub(super) struct Nobody;
+pub(crate) struct Nobody;
 
 impl Wake for Nobody {
     fn wake(&self, _token: u64) {}

@@ -54,7 +54,8 @@ impl Grid {
     }
 
     fn was_before(&self, stage: Stage, x: u32, y: u32) -> bool {
-        stage.rest && x % (2 * stage.stride) == 0 && (y - self.rows.start) % (2 * stage.stride) == 0
+        let twice = 2 * stage.stride;
+        stage.rest && x.is_multiple_of(twice) && (y - self.rows.start).is_multiple_of(twice)
     }
 
     fn at(&self, x: u32, y: u32) -> Option<usize> {
@@ -111,9 +112,9 @@ mod tests {
     fn grids_have_every_pixel_once() {
         let mut times = vec![0; 37 * 29];
         for Stage { stride, rest } in stages(true) {
-            for y in (0..29).step_by(stride as usize) {
-                for x in (0..37).step_by(stride as usize) {
-                    let before = rest && x % (2 * stride) == 0 && y % (2 * stride) == 0;
+            for y in (0..29u32).step_by(stride as usize) {
+                for x in (0..37u32).step_by(stride as usize) {
+                    let before = rest && x.is_multiple_of(2 * stride) && y.is_multiple_of(2 * stride);
                     times[(y * 37 + x) as usize] += usize::from(!before);
                 }
             }

@@ -1,6 +1,7 @@
 //! Rays through volumes on all cores, out of core.
 
 mod hurry;
+mod next;
 mod order;
 
 use crate::executor::{self, Load, Outcome, RunStats, Work};
@@ -10,6 +11,7 @@ use field::space::LANES;
 use hurry::{Grid, Stage, NOT_CAST};
 use kernels::rays::{Context, Counts, Pixels, RayTile, Scene, TILE};
 use kernels::streamline::Progress;
+use next::Next;
 use pager::{Charge, ChargeKind, Pager, Worker};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,6 +27,8 @@ pub struct CastOptions {
     /// When the picture has to be there. Pixels are then cast in a coarse grid first, and in finer ones until it is time; those that are
     /// left are filled from those around them. With time enough the picture is the same as without.
     pub deadline: Option<Instant>,
+    /// The time step that is drawn next: what rays come to is read ahead for it. Nothing is evicted for that which this picture needs.
+    pub next: Option<u32>,
 }
 
 /// Rows of a picture of volumes.
@@ -115,6 +119,10 @@ pub fn cast_until(
         counts: Counts::default(),
         strides: if options.deadline.is_some() { vec![NOT_CAST; pixels as usize] } else { Vec::new() },
     };
+    let next = match options.next {
+        Some(step) => Some(Next::new(pager, step).map_err(|bytes| short(bytes, "what is read ahead"))?),
+        None => None,
+    };
     let mut stats = RunStats::default();
     let mut late = false;
     for stage in hurry::stages(options.deadline.is_some()) {
@@ -129,6 +137,7 @@ pub fn cast_until(
             grid: Mutex::new(grid),
             map_bytes,
             pin_bytes: (limit / PIN_SHARE / workers as u64) as usize,
+            next: &next,
         };
         let busy = pager.readers().max(workers * 2 * LANES).max(BUSY);
         let active = (limit / 8 / RayTile::bytes(scene) as u64).clamp(2 * workers as u64, busy as u64) as usize;
@@ -166,6 +175,7 @@ struct Cast<'a> {
     grid: Mutex<Grid>,
     map_bytes: usize,
     pin_bytes: usize,
+    next: &'a Option<Next>,
 }
 
 impl Work for Cast<'_> {
@@ -173,7 +183,11 @@ impl Work for Cast<'_> {
     type Context = Context;
 
     fn context(&self, worker: Worker) -> Context {
-        self.scene.context(worker, self.map_bytes)
+        let mut context = self.scene.context(worker, self.map_bytes);
+        if self.next.is_some() {
+            context.note_touched();
+        }
+        context
     }
     fn worker<'c>(&self, context: &'c mut Context) -> &'c mut Worker {
         context.worker()
@@ -195,6 +209,9 @@ impl Work for Cast<'_> {
                 outcome.missing.append(context.missing());
             }
             counts.add(&core::mem::take(&mut context.counts));
+            if let Some(next) = self.next {
+                next.ask(context.touched());
+            }
         }
     }
     fn bytes(&self, _task: &Self::Task) -> usize {

@@ -351,7 +351,7 @@ impl<'a> Film<'a> {
                 format!("t = {t}{}", unit.map(|u| format!(" {u}")).unwrap_or_default())
             }
         });
-        Words { time, partial, length_unit, step: frame.step, axes: None }
+        Words { time, partial, length_unit, step: frame.step, axes: None, next: None }
     }
 
     #[allow(clippy::too_many_arguments)] // what a picture is made of, and where it goes
@@ -370,7 +370,8 @@ impl<'a> Film<'a> {
         pager.tell(|| Event::FrameStart { frame: picture.number as u64 });
         let shown = frame.shown(&self.fixed, [&self.arena, arena]);
         let partial = shown.iter().any(|s| s.gathered.failed.is_some());
-        let words = self.words(frame, partial);
+        let next = self.pictures.iter().skip_while(|p| p.number != picture.number).nth(1).map(|p| p.step);
+        let words = Words { next, ..self.words(frame, partial) };
         let mut text = vec![("Software", concat!("Farfield ", env!("CARGO_PKG_VERSION")).to_owned())];
         if let Some(time) = &words.time {
             text.extend([("Time", time.trim_start_matches("t = ").to_owned()), ("Step", frame.step.to_string())]);
@@ -479,7 +480,7 @@ fn of_volume(volume: &Volume, document: &Document, step: usize, partial: bool) -
         <[String; 3]>::try_from(all).ok()
     });
     let length_unit = Some(spec.length_unit.clone()).filter(|u| u != "voxel");
-    Words { time, partial, length_unit, step, axes }
+    Words { time, partial, length_unit, step, axes, next: None }
 }
 
 /// What came of pictures.

@@ -166,6 +166,8 @@ pub(crate) struct Words {
     pub(crate) length_unit: Option<String>,
     /// The time step.
     pub(crate) step: usize,
+    /// The one of the picture that comes next, if there is one.
+    pub(crate) next: Option<usize>,
     /// What the axes mean, where that is more than x, y and z.
     pub(crate) axes: Option<[String; 3]>,
 }
@@ -351,6 +353,7 @@ impl Shot<'_> {
                 &seen.chosen.camera,
                 self.document,
                 size[1],
+                words.next,
             )?),
             None => None,
         };

@@ -49,6 +49,8 @@ pub(crate) struct Fog<'a> {
     bounds: Aabb,
     /// Length of a step along rays, and the length to which opacities belong.
     lengths: [f64; 2],
+    /// The time step that is drawn next.
+    next: Option<u32>,
     /// When the picture was begun, and how long its rays may take.
     budget: Option<(Instant, Duration)>,
     /// Pixels that lack something, and that were not cast.
@@ -73,6 +75,7 @@ impl<'a> Fog<'a> {
         camera: &Camera,
         document: &Document,
         height: u32,
+        next: Option<usize>,
     ) -> Result<Self, FieldError> {
         let all = bounds(volume);
         let mut unit = all.extent().length() / UNITS;
@@ -92,6 +95,7 @@ impl<'a> Fog<'a> {
             bounds: all,
             lengths: [dt, unit],
             budget: document.budget_s.map(|s| (Instant::now(), Duration::from_secs_f64(s.min(MOST_BUDGET_S)))),
+            next: next.filter(|n| *n != step).map(|n| n as u32),
             gaps: AtomicU64::new(0),
             filled: AtomicU64::new(0),
         })
@@ -148,7 +152,7 @@ impl Haze for Fog<'_> {
         let deadline = self
             .budget
             .map(|(begun, budget)| begun + budget.mul_f64(f64::from(depths.rows().end) / f64::from(size[1].max(1))));
-        let options = CastOptions { workers: self.workers, rows: Some(depths.rows()), deadline };
+        let options = CastOptions { workers: self.workers, rows: Some(depths.rows()), deadline, next: self.next };
         let (rows, columns) = (depths.rows(), depths.columns());
         let most = rows.clone().flat_map(|row| (0..columns).map(move |column| (row, column)));
         let most = most.map(|(row, column)| light.pixel(row, column).len()).max().unwrap_or(0);

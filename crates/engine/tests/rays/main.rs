@@ -1,6 +1,7 @@
 //! Rays through volumes: against an exact reference in double precision, and equal to the bit whatever the means.
 
 mod looks;
+mod series;
 
 use engine::raycast::{cast, CastOptions};
 use field::volume::{ArraySpec, ChannelSpec, LevelSpec, PlaceSpec, Volume, VolumeKind, VolumeSpec};
@@ -140,7 +141,9 @@ fn cast_with(camera: Camera, chunk: Option<[u64; 3]>, limit: u64, workers: usize
         manner: Manner::default(),
     };
     let scene = Scene::new(Setting { camera, size: SIZE, dt: DT, unit: UNIT, skip }, vec![look]).unwrap();
-    let image = cast(&pager, &scene, &CastOptions { workers, rows: None, deadline: None }, &mut |_, _| true).unwrap();
+    let image =
+        cast(&pager, &scene, &CastOptions { workers, rows: None, deadline: None, next: None }, &mut |_, _| true)
+            .unwrap();
     assert_eq!(image.gap_count(), 0);
     std::fs::remove_dir_all(&folder).unwrap();
     image.rgba

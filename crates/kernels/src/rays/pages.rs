@@ -81,6 +81,8 @@ pub struct Context {
     maps: Vec<Maps>,
     /// Pages found absent in this step.
     pub(crate) missing: Vec<PageId>,
+    /// Pages that change with time and were come to since this was last taken, where somebody wants to know.
+    touched: Option<Vec<PageId>>,
     /// What was counted since it was made.
     pub counts: Counts,
 }
@@ -94,13 +96,30 @@ impl Context {
     pub(crate) fn new(worker: Worker, sources: &[Source], map_bytes: usize) -> Self {
         let share = map_bytes / sources.len().max(1);
         let maps = sources.iter().map(|s| Maps::new(s.array.brick.blocks(), share)).collect();
-        Self { worker, slots: vec![UNUSED; SLOTS].into(), maps, missing: Vec::new(), counts: Counts::default() }
+        Self {
+            worker,
+            slots: vec![UNUSED; SLOTS].into(),
+            maps,
+            missing: Vec::new(),
+            touched: None,
+            counts: Counts::default(),
+        }
     }
 
     /// Bytes that [`Context::new`] takes.
     pub(crate) fn bytes(sources: &[Source], map_bytes: usize) -> usize {
         let share = map_bytes / sources.len().max(1);
         SLOTS * size_of::<Slot>() + sources.iter().map(|s| Maps::bytes(s.array.brick.blocks(), share)).sum::<usize>()
+    }
+
+    /// From now on notes which pages that change with time rays come to; [`Context::touched`] has them.
+    pub fn note_touched(&mut self) {
+        self.touched.get_or_insert_default();
+    }
+
+    /// Pages that change with time and that rays came to since the last call, some of them more than once.
+    pub fn touched(&mut self) -> std::vec::Drain<'_, PageId> {
+        self.touched.get_or_insert_default().drain(..)
     }
 
     /// The pager's part.
@@ -175,6 +194,9 @@ impl Context {
                 }
                 Known::Seen => {}
             }
+        }
+        if let (Some(touched), false) = (&mut self.touched, source.array.steady) {
+            touched.push(PageId::new(source.array.id, source.step, page));
         }
         match self.look(source, page) {
             Ok(Some(p)) => {

@@ -60,7 +60,7 @@ impl RayTile {
         let mut rays = Vec::with_capacity(count * sources.len());
         for n in 0..count as u32 {
             let (x, y) = (at[0] + n % size[0] * stride, at[1] + n / size[0] * stride);
-            let before = rest && x % (2 * stride) == 0 && (y - first_row) % (2 * stride) == 0;
+            let before = rest && x.is_multiple_of(2 * stride) && (y - first_row).is_multiple_of(2 * stride);
             rays.extend(sources.iter().map(|s| if before { Ray::NONE } else { scene.ray(s, x, y) }));
         }
         let tallies = if scene.projects() { vec![Tally::NONE; rays.len()] } else { Vec::new() };
