@@ -410,7 +410,17 @@ class Volume:
         """Voxels lo <= (i, j, k) < hi, 0-based, as a new array [k, j, i] in the channel's type."""
 
     def check_pages(self, *, progress: _Progress | None = None) -> str:
-        """{"pages", "failed", "never_written", "problems": [texts], "checked", "stats": STATS}."""
+        """Every page of all levels and steps once.
+
+        Result: {"pages", "failed", "never_written": chunks that the format defines so,
+                 "failures": [{"what", "error"}] (the first 1000), "checked": whether all pages carry checksums, "stats": STATS}
+        """
+
+    def build_ranges(self, tables: list[bytes], folder: str, *, progress: _Progress | None = None) -> str:
+        """Makes the ranges of all pages in a folder of the cache, by one pass, if they are not there or files have changed.
+
+        Result: that of `known_ranges`, with "pages": pages that were read, 0 if all was known, and "stats": STATS
+        """
 
     def extract_contour(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
         """As `Dataset.extract_contour`; fields are channels, and options have a "level", 0 if nothing is said."""
@@ -470,6 +480,42 @@ def validate(
              "failures": [{"what", "error"}] (the first 100), "failed": count of all, "stats": STATS}
     """
 
+def convert_volume(
+    spec_json: str,
+    tables: list[bytes],
+    destination: str,
+    *,
+    options: str = "{}",
+    memory_limit: int,
+    workers: int = 0,
+    readers: int = 0,
+    events: str | None = None,
+    progress: _Progress | None = None,
+) -> str:
+    """Streams what a reader said of a volume, its finest level, into a Zarr v3 store with a pyramid (OME-Zarr 0.5).
+
+    options = {"page": 4 .. 256 | null (32), "layout", "codec": as `convert`, "levels": at most, 1 .. | null (until the longest side
+               has at most 64 voxels), "downsample": "mean" | "majority" | "nearest" | null (majority for labels, else mean),
+               "resume": bool, "overwrite": bool, "dry_run": bool}
+    Result: {"what": "volume", "destination", "dry_run", "resumed", "bytes_in": of the finest level's voxels, "bytes_out",
+             "pages_written", "shards", "levels": [{"dims", "page", "pages"}], "page", "layout", "codec",
+             "downsample", "downsample_asked": bool, "dtype", "kind", "steps", "channels": [names], "guessed": [sentence],
+             "padding_disk": ratio, "scratch_bytes": of files meanwhile, at most, "seconds_estimated": number | null,
+             "memory_bytes": that buffers take, "stats": STATS}
+    """
+
+def stored_volume(path: str) -> str:
+    """What a store of `convert_volume` says, its documents checked: {"spec": as `Volume.open` takes it, "described": {"format",
+    "origin": the source's format, "layout", "codec", "downsample", "dtype", "steps", "levels", "bytes",
+    "seen": [[low, high] | null]}}."""
+
+def known_ranges(spec_json: str, tables: list[bytes], folder: str, *, progress: _Progress | None = None) -> str | None:
+    """What `Volume.build_ranges` has left in a folder, if the volume's files are what they were then; None for anything else.
+
+    Result: {"seen": [[low, high] | null], "failed": pages without a range since they could not be read}: of each channel lowest and
+            highest stored number, numbers or "Infinity" and "-Infinity"
+    """
+
 def render(
     scene: str,
     output: str,
@@ -484,22 +530,7 @@ def render(
 ) -> str:
     """Draws a scene to a PNG.
 
-    scene = {"version": 1,
-      "source": {"path", "q": [paths] | null, "function": [paths] | null, "options": as Dataset.open} | null,
-      "step": 0,
-      "objects": [
-        {"kind": "lines", "file": path of .vtp or .npz, "map": map name | null, "rgb": [r, g, b], "radius": length | null},
-        {"kind": "lines", "trace": options of Dataset.streamlines with "seeds", "map", "rgb", "radius"},
-        {"kind": "surface", "zone": name, "axis": "i" | "j" | "k", "index": 1-based, "map", "rgb", "mesh": bool},
-        {"kind": "surface", "walls": true, "map", "rgb", "mesh"},    # every face all iblank 2 or all at rest; none: draws
-                                                                # nothing. mesh: the grid's lines are drawn on it
-        {"kind": "outline", "zone": name | null (all), "rgb", "width": pixels}],
-      "maps": {map name: {"field": name, "range": [low, high] | null, "center": number | null,
-                          "lut": [[r, g, b] x 256], "label": text | null, "units": text | null}},
-      "camera": {"direction": [x, y, z] from target to eye | null, "up": [x, y, z] | null, "target": [x, y, z] | null,
-                 "distance": length | null, "zoom": 1.0, "fov_deg": 30.0, "projection": "perspective" | "orthographic"},
-      "size": [width, height], "background": {"top": [r, g, b], "bottom": [r, g, b]}, "samples": 1 .. 4 (a side),
-      "bars": [map names], "axes": bool, "title": text | null}
+    `farfield/scene/native.py` says what a scene is.
 
     Colours are 0..255 sRGB. `map` wins over `rgb`. A map's range null: from low to high of all that is drawn with it, made
     symmetric about `center` where that is given; vectors are coloured by their magnitude. A `map` on lines from a file names
@@ -514,53 +545,8 @@ def render(
     """
 
 def bench(options: str) -> str:
-    """Runs one arm of an experiment in this process; `farfield.bench` calls it in processes of their own. `arm` says which.
-
-    "flat", "flat_turns": the kernel over whole arrays in memory, one line after another, or by the executor; "mmap", "mmap_random",
-    "read": over PLOT3D files mapped, mapped without reading ahead, or read whole; "paged": over pages.
-        {"arm", "source", "q": [paths], "plot3d", "cache_dir", "memory_limit", "workers", "readers", "replacement",
-         "traces": [as Dataset.streamlines, with "seeds"],    # one after another over the same open dataset
-         "touched": bool,                                     # also list the pages that were read, which costs time
-         "active": lines under way at most (0: as a trace), "latency_s": of "paged", a store on a device as that of "overlap"}
-        Result: {"opened": {"wall_s", "cpu_s"}, "base_bytes", "peak_bytes", "resident_peak_bytes", "transport", "threads",
-                 "device_latency_s", "runs": [RUN, with "touched": {"total", "arrays": {name: {"pages", "bytes", "reads",
-                 "steps": {step: bytes}}}, "again": pages of earlier runs read again}]}
-    "counters": {"arm"} alone: what counting costs, in a loop. Result, in nanoseconds: {"lookup": of a page, by a worker, "tally":
-        under the pager's lock, "touch": a page noted as touched, "charge": a charge and its release, "ask": whether anybody wants
-        an event, "step": by a thread for itself, "shared": by all threads together, "clock"}
-    "crossings": one thread, the first trace; for each step that changed the zone, pages of coordinates, iblank and boxes asked for.
-        Result: {"lines", "points", "crossings", "coordinates": [int], "iblank": [int], "boxes": [int], "pages_touched",
-                 "pages_total"}
-    "overlap": a store behind a device that takes "latency_s" a read, at most "readers" at a time, "active" tasks (0: as a trace).
-        Result: {"paged": RUN, nothing resident, "resident": RUN, the same again, "waiting": RUN, a plain loop that waits for each
-                 page, "readers", "workers", "latency_s", "latency_seen_s"}; each RUN with "device_reads"
-    "overlap_disk": {"paged": RUN, "resident": RUN, "reading": RUN, the same pages only read, "pages", ...}; "waiting": true, also
-        "waiting": RUN, a plain loop that reads each page where it needs it, from files dropped from the page cache
-    "pathlines": pathlines, "rounds" times over the same open dataset; "output" to a file, else lines in memory; "touched" and
-        "latency_s" as above. Result: {"runs": [LINES], "peak_bytes", "resident_peak_bytes", "device_latency_s"}
-    "mmap_pathlines", "read_pathlines": pathlines by a plain loop over PLOT3D files mapped or read whole, time step by time step.
-        Result: {"loading": {"wall_s", "cpu_s"}, "threads", "resident_peak_bytes", "runs": [{"wall_s", "cpu_s", "steps", "points",
-        "digest"}]}
-    "recorded": a trace, and a "list" of every read that it makes, in order. Result: LINES, with "listed_bytes", "listed_reads",
-    "opening_bytes".
-    "replayed": {"arm", "list", "memory_limit", "readers"}: those reads once more, as many at a time, and nothing else.
-        Result: {"wall_s", "cpu_s", "bytes_read", "reads", "direct", "readers", "transport", "resident_peak_bytes"}
-    "turns": the "traces" one after another, "rounds" times, each over the dataset opened anew, with the files and folders of "cold"
-        dropped from the page cache before. Result: {"traces": [[LINES]]}
-    "windows": pathlines through the steps of a store, "output" to a file; "way": "listed" (which pages each window between two
-        steps takes goes to "list"), "units" (those are read before anything goes on in it), "waiting" (one particle at a time
-        waits), "ours", which takes any kind of trace; "latency_s": on a device as that of "overlap"; "events": a log of this way.
-        Result: LINES, with "stats": STATS and "reading": {"windows", "wall_s", "cpu_s",
-        "bytes_read", "reads", "faults"}, "device_latency_s", "readers"
-    LINES = {"wall_s", "cpu_s", "wait_s", "points", "dropped", "faults", "bytes_read", "reads", "evictions", "prefetched",
-             "prefetched_used"}, and of lines in memory "prefetch_dropped", "reasons", "digest", "ends"
-    "page_reads": {"arm", "source": a store, "zone": 0-based, "array", "count", "batch", "rounds", "seed", "memory_limit",
-                   "readers", "direct": past the page cache, "pread_buffers": 0, or by pread and crc32c into so many buffers}
-        Result: {"rounds": [{"wall_s", "cpu_s", "bytes_read", "reads", "faults"}], "pages", "page_bytes", "stored_bytes",
-                 "spanned_bytes": of 4 KiB blocks, mean, "transport", "path"}
-    RUN = {"wall_s", "cpu_s", "lines", "points", "steps", "reasons", "digest": of all positions and times, "restarts",
-           "rounds_most": most times that one line had to stop for pages, "wait_s", "faults", "evictions", "bytes_read", "reads",
-           "index_faults"}
+    """Runs one arm of an experiment in this process; `farfield.bench` calls it in processes of their own. `arm` says which:
+    `farfield/bench/arms.py` says what each takes and gives.
     """
 
 def summarise(path: str, *, progress: _Progress | None = None) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from farfield.dataset import Dataset
     from farfield.scene import Scene
     from farfield.scene.films import Film, Frames
+    from farfield.volume.options import Options
 
 Path = str | os.PathLike[str]
 Notice = Callable[[Mapping[str, Any]], None]
@@ -74,6 +75,9 @@ def convert(
     dry_run: bool = False,
     fields: Sequence[str] | None = None,
     define: Definitions | None = None,
+    levels: int | None = None,
+    downsample: str | None = None,
+    volume: Mapping[str, Any] | None = None,
     memory_limit: str | int | None = None,
     workers: int | None = None,
     readers: int | None = None,
@@ -84,12 +88,14 @@ def convert(
 ) -> dict[str, Any]:
     """Streams a dataset into a Zarr v3 store, in memory bounded by the limit; returns what `convert --json` prints.
 
+    A volume becomes a pyramid, as OME-Zarr 0.5 has it: all channels and time steps, each level half as fine as the one before.
+
     Args:
         source: As in `farfield.open`.
         destination: The folder of the store.
         q: As in `farfield.open`.
         function: As in `farfield.open`.
-        page: Page edge in points: 4, 8, 16, 32 or 64.
+        page: Page edge in points: 4, 8, 16, 32 or 64; None: 16, of volumes 32.
         layout: `"cubed"` or `"flat"`.
         codec: `"none"`, `"zstd"` or `"lz4"`.
         resume: Complete a store that an interrupted conversion left.
@@ -100,6 +106,11 @@ def convert(
         fields: The fields that the store is to hold beside the grid, derived ones too, which are made page by page; None: the
             stored ones.
         define: Fields made of others, as in `farfield.open`, for `fields`.
+        levels: Of volumes, how many levels at most; None: down to where the longest side has at most 64 voxels.
+        downsample: Of volumes, how up to eight voxels become one: `"mean"` (of those that have a value; whole numbers are rounded
+            to the nearest, halves to even), `"majority"` (what most of them are; of several the lowest) or `"nearest"` (the
+            first); None: majority for labels, else mean.
+        volume: As in `farfield.open`.
         memory_limit: As in `farfield.open`.
         workers: As in `farfield.open`.
         readers: As in `farfield.open`.
@@ -125,6 +136,32 @@ def convert(
 
     given = {"memory_limit": memory_limit, "workers": workers, "readers": readers}
     settings = Settings({**given, "page": page, "layout": layout, "codec": codec})
+    told = _volume_options(source, volume)
+    if told is not None:
+        from farfield.volumestores import convert_volume
+
+        of_flows = {
+            "q": q, "function": function, "append": append, "fields": fields, "define": define, "plot3d": plot3d,
+            "zone_order": zone_order,
+        }  # fmt: skip
+        _no_options_of_flows(source, of_flows)
+        return convert_volume(
+            source,
+            destination,
+            settings,
+            options=told,
+            page=settings["page"],
+            levels=levels,
+            downsample=downsample,
+            resume=resume,
+            overwrite=overwrite,
+            dry_run=dry_run,
+            events=events,
+            progress=progress,
+        )
+    if levels is not None or downsample is not None:
+        wrong = "levels" if levels is not None else "downsample"
+        raise UsageError(f"{os.fspath(source)}: this is a dataset of zones, which has no levels: leave {wrong} away")
     plot3d = added(plot3d, define)
     found = _located(source, settings, q=q, function=function, plot3d=plot3d, zone_order=zone_order)
     options = {
@@ -154,11 +191,35 @@ def convert(
     return _object(text)
 
 
+def _volume_options(source: Path, volume: Mapping[str, Any] | None) -> Options | None:
+    """What is said of the volume that a source is; None where it is a dataset of zones.
+
+    Raises:
+        UsageError: if something is said of a volume that is none.
+    """
+    from farfield.volume.options import Options
+    from farfield.volume.sniffing import is_volume
+
+    told = Options.of(volume)
+    if is_volume(source, told):
+        return told
+    if volume:
+        raise UsageError(f"{os.fspath(source)}: this is no volume: leave the options of volumes away")
+    return None
+
+
+def _no_options_of_flows(source: Path, given: Mapping[str, Any]) -> None:
+    wrong = next((name for name, value in given.items() if value), None)
+    if wrong is not None:
+        raise UsageError(f"{os.fspath(source)}: this is a volume, which has no zones: leave {wrong} away")
+
+
 def validate(
     source: Path,
     *,
     q: Path | Iterable[Path] | None = None,
     function: Path | Iterable[Path] | None = None,
+    volume: Mapping[str, Any] | None = None,
     memory_limit: str | int | None = None,
     workers: int | None = None,
     readers: int | None = None,
@@ -169,7 +230,9 @@ def validate(
 ) -> dict[str, Any]:
     """Reads every page once and checks its checksum, where it has one, and its shape; returns what `validate --json` prints.
 
-    A dataset that does not hold is an answer (`ok` False and a list of `failures`), not an error.
+    A dataset that does not hold is an answer (`ok` False and a list of `failures`), not an error. Of a volume `never_written`
+    counts chunks that its format defines as never written: whoever reads them gets the fill value. `volume` is as in
+    `farfield.open`.
 
     Raises:
         DataError: if the dataset cannot be opened at all.
@@ -181,6 +244,12 @@ def validate(
     from farfield import _core
 
     settings = Settings({"memory_limit": memory_limit, "workers": workers, "readers": readers})
+    told = _volume_options(source, volume)
+    if told is not None:
+        from farfield.volumestores import validate_volume
+
+        _no_options_of_flows(source, {"q": q, "function": function, "plot3d": plot3d, "zone_order": zone_order})
+        return validate_volume(source, settings, options=told, events=events, progress=progress)
     found = _located(source, settings, q=q, function=function, plot3d=plot3d, zone_order=zone_order)
     outputs.check([events], found.reads())
     with reporting(progress) as report:
@@ -374,6 +443,8 @@ def draw(
                 scene, fields = settled(scene, opened), fields_of(opened)
                 described, tables = opened._description.spec, opened._description.tables
             info, notice = {"fields": list(fields.values())}, None
+        elif volume:
+            raise UsageError(f"{scene.source or 'the scene'}: this is no volume: leave the options of volumes away")
         if info is None and files is not None and is_colored(scene):
             with open_source(files, settings, progress=progress, **how) as dataset:
                 info = dataset.info()

@@ -10,8 +10,9 @@ import copy
 import json
 import math
 import os
+import pathlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -24,7 +25,7 @@ from farfield.indexing import Index, bounds_of
 from farfield.progress import Report, reporting
 from farfield.settings import Settings
 from farfield.timesteps import TimeSteps
-from farfield.volume import Means, Options, VolumeDescription, read
+from farfield.volume import Means, Options, VolumeDescription, known, read
 from farfield.volume.options import to_stderr
 from farfield.volumespace import Space
 
@@ -42,6 +43,9 @@ class Native(Protocol):
 
     def read_box(self, level: int, channel: int, lo: Triple, hi: Triple, step: int) -> NDArray[Any]:
         """[k, j, i] of a box of voxels, as they are in memory; `lo` and `hi` are i, j, k from 0 on, half open."""
+
+    def build_ranges(self, tables: list[bytes], folder: str, *, progress: Report | None = None) -> str:
+        """Makes the ranges of all pages in a folder of the cache, if they are not there."""
 
     def stats(self) -> str:
         """STATS of `farfield/_native.pyi`."""
@@ -127,14 +131,15 @@ def open_volume(
             events=None if events is None else os.fspath(events),
             progress=report,
         )
-    return VolumeDataset(native, described)
+    return VolumeDataset(native, described, settings["cache_dir"])
 
 
 class VolumeDataset(TimeSteps):
     """A volume, or one level, channel or time step of it. Nothing is read before it is needed; a `repr` reads nothing."""
 
-    def __init__(self, native: Native, description: VolumeDescription) -> None:
+    def __init__(self, native: Native, description: VolumeDescription, cache_dir: pathlib.Path) -> None:
         self._native = native
+        self._cache_dir = cache_dir
         self._description = description
         self._spec = description.spec
         self._level = 0
@@ -399,12 +404,28 @@ class VolumeDataset(TimeSteps):
             (ijk[0], ijk[1], ijk[2]), (place[0], place[1], place[2]), values, units, "; ".join(notes) or None
         )
 
-    def info(self) -> dict[str, Any]:
-        """What `farfield info --json` prints."""
+    def info(self, *, ranges: bool = False, progress: bool | Report | None = None) -> dict[str, Any]:
+        """What `farfield info --json` prints.
+
+        Args:
+            ranges: Find the ranges of all pages by one bounded pass if they are not known, and keep them in the cache: whatever
+                opens the volume after that passes over pages that show nothing.
+            progress: As in `farfield.open`.
+
+        Raises:
+            DataError: if ranges are asked for and cannot be kept, as on a full disk.
+        """
+        if ranges and self._description.seen is None:
+            folder = known.folder_of(self._description, self._cache_dir)
+            with reporting(progress) as report:
+                found = self._native.build_ranges(self._description.tables, str(folder), progress=report)
+            self._description = replace(self._description, seen=known.seen_of(found))
+            self._info = None
         if self._info is None:
             from farfield.volumespace import describe
 
-            self._info = describe(self._spec, self.space, json.loads(self._native.info()), self.channels)
+            seen = self._description.seen
+            self._info = describe(self._spec, self.space, json.loads(self._native.info()), self.channels, seen)
             self._info["labels"] = list(self._description.labels)
         return self._info
 

@@ -115,9 +115,16 @@ class Space:
 
 
 def describe(
-    spec: Mapping[str, Any], space: Space, native: Mapping[str, Any], channels: Sequence[Any]
+    spec: Mapping[str, Any],
+    space: Space,
+    native: Mapping[str, Any],
+    channels: Sequence[Any],
+    seen: Sequence[tuple[float, float] | None] | None = None,
 ) -> dict[str, Any]:
-    """The catalog of a volume: what its reader said, and what the extension says of pages and costs."""
+    """The catalog of a volume: what its reader said, and what the extension says of pages and costs. `seen`: lowest and highest
+    stored number of each channel, where that is known.
+    """
+    ranges = [None if seen is None else _range(c, pair) for c, pair in zip(channels, seen or channels, strict=True)]
     times = list(spec["times"])
     counted = any("steps are counted" in g for g in spec["guessed"])
     of_levels = native.get("levels") or [{}] * len(spec["levels"])
@@ -129,15 +136,19 @@ def describe(
         "kind": spec["kind"],
         "dims": list(space.dims),
         "zones": [{"name": "volume", "dims": list(space.dims), "iblank": False}],
-        "fields": [{"name": c.name, "components": 1, "dtype": str(c.dtype), "units": c.units} for c in channels],
+        "fields": [
+            {"name": c.name, "components": 1, "dtype": str(c.dtype), "units": c.units, "range": pair}
+            for c, pair in zip(channels, ranges, strict=True)
+        ],
         "channels": [
             {
                 "name": c.name, "units": c.units, "dtype": str(c.dtype), "color": c.color,
                 "limits": None if c.limits is None else list(c.limits), "scale": None if c.scale is None else list(c.scale),
-                "missing": c.missing,
+                "missing": c.missing, "range": pair,
             }
-            for c in channels
+            for c, pair in zip(channels, ranges, strict=True)
         ],
+        "ranges_known": seen is not None,
         "length_unit": space.unit,
         "anatomy": space.anatomy,
         "orientation": space.orientation(),
@@ -159,6 +170,14 @@ def describe(
         "times_why": "its steps are only numbered: it does not say when they are;" if counted else None,
         **{key: native.get(key) for key in ("pages", "bytes_disk", "bytes_memory", "checked", "limit_least_bytes")},
     }  # fmt: skip
+
+
+def _range(channel: Any, pair: tuple[float, float] | None) -> list[float] | None:
+    """Of stored numbers the range of values."""
+    if pair is None:
+        return None
+    slope, intercept = channel.scale or (1.0, 0.0)
+    return sorted(slope * v + intercept for v in pair)
 
 
 def describe_text(info: Mapping[str, Any], space: Space) -> list[str]:
@@ -196,11 +215,15 @@ def describe_text(info: Mapping[str, Any], space: Space) -> list[str]:
         lines.append(
             f"cost     {format_bytes(info['bytes_disk'])} on disk, {format_bytes(info['bytes_memory'])} if all were loaded{runs}"
         )
+    if not info.get("ranges_known"):
+        lines.append("ranges   not known yet; --ranges finds them, and what shows nothing is not read any more")
     return lines
 
 
 def _of_channel(c: Mapping[str, Any]) -> str:
     said = ""
+    if c.get("range") is not None:
+        said += f"  {c['range'][0]:.6g} to {c['range'][1]:.6g}"
     if c["scale"] is not None:
         slope, intercept = c["scale"]
         said += f"  {slope:.6g} x stored {'-' if intercept < 0 else '+'} {abs(intercept):.6g}"

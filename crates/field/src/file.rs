@@ -151,6 +151,11 @@ impl Digest {
         words.iter().fold(self, |d, w| d.bytes(&w.to_le_bytes()))
     }
 
+    /// Its two halves, to be added to those of others where these come in no order.
+    pub const fn halves(self) -> [u64; 2] {
+        [(self.0 >> 64) as u64, self.0 as u64]
+    }
+
     fn bytes(self, bytes: &[u8]) -> Self {
         Self(bytes.iter().fold(self.0, |h, &b| (h ^ u128::from(b)).wrapping_mul(0x0100_0000_0000_0000_0000_013b)))
     }

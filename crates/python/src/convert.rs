@@ -208,6 +208,6 @@ fn stored_fields(catalog: &Catalog) -> Vec<&str> {
     names
 }
 
-fn failures(problems: &[Problem]) -> Vec<Value> {
+pub(crate) fn failures(problems: &[Problem]) -> Vec<Value> {
     problems.iter().map(|p| json!({"what": p.what, "error": p.error})).collect()
 }

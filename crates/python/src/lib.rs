@@ -15,6 +15,7 @@ mod render;
 mod series;
 mod slices;
 mod volume;
+mod volumestore;
 mod watch;
 
 use pyo3::prelude::*;
@@ -33,6 +34,9 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<volume::PyVolume>()?;
     m.add_function(wrap_pyfunction!(convert::convert, m)?)?;
     m.add_function(wrap_pyfunction!(convert::validate, m)?)?;
+    m.add_function(wrap_pyfunction!(volumestore::convert_volume, m)?)?;
+    m.add_function(wrap_pyfunction!(volumestore::known_ranges, m)?)?;
+    m.add_function(wrap_pyfunction!(volumestore::stored_volume, m)?)?;
     m.add_function(wrap_pyfunction!(render::render, m)?)?;
     m.add_function(wrap_pyfunction!(bench::bench, m)?)?;
     m.add_function(wrap_pyfunction!(events::summarise, m)?)?;

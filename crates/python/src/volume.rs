@@ -120,9 +120,21 @@ impl PyVolume {
         let found = watched(py, progress, |watch| session.check(watch))?;
         Ok(json!({
             "pages": found.pages, "failed": found.failed, "never_written": found.never_written,
-            "problems": found.problems, "checked": session.volume.checked, "stats": session.stats(),
+            "failures": crate::convert::failures(&found.problems), "checked": session.volume.checked, "stats": session.stats(),
         })
         .to_string())
+    }
+
+    #[pyo3(signature = (tables, folder, *, progress=None))]
+    fn build_ranges(
+        &self,
+        py: Python<'_>,
+        tables: Vec<Vec<u8>>,
+        folder: &str,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<String> {
+        let session = self.session(py)?;
+        watched(py, progress, |watch| crate::volumestore::build_ranges(&session, &tables, folder, watch))
     }
 
     #[pyo3(signature = (options, output, *, progress=None))]

@@ -2,6 +2,54 @@
 memory cgroup, every arm alike.
 
 A memory cgroup charges the page cache to the process that reads, so that an arm cannot win by files that the kernel keeps.
+
+What each arm of the extension's `bench` takes and gives, as JSON:
+
+"flat", "flat_turns": the kernel over whole arrays in memory, one line after another, or by the executor; "mmap", "mmap_random",
+"read": over PLOT3D files mapped, mapped without reading ahead, or read whole; "paged": over pages.
+    {"arm", "source", "q": [paths], "plot3d", "cache_dir", "memory_limit", "workers", "readers", "replacement",
+     "traces": [as Dataset.streamlines, with "seeds"],    # one after another over the same open dataset
+     "touched": bool,                                     # also list the pages that were read, which costs time
+     "active": lines under way at most (0: as a trace), "latency_s": of "paged", a store on a device as that of "overlap"}
+    Result: {"opened": {"wall_s", "cpu_s"}, "base_bytes", "peak_bytes", "resident_peak_bytes", "transport", "threads",
+             "device_latency_s", "runs": [RUN, with "touched": {"total", "arrays": {name: {"pages", "bytes", "reads",
+             "steps": {step: bytes}}}, "again": pages of earlier runs read again}]}
+"counters": {"arm"} alone: what counting costs, in a loop. Result, in nanoseconds: {"lookup": of a page, by a worker, "tally":
+    under the pager's lock, "touch": a page noted as touched, "charge": a charge and its release, "ask": whether anybody wants
+    an event, "step": by a thread for itself, "shared": by all threads together, "clock"}
+"crossings": one thread, the first trace; for each step that changed the zone, pages of coordinates, iblank and boxes asked for.
+    Result: {"lines", "points", "crossings", "coordinates": [int], "iblank": [int], "boxes": [int], "pages_touched",
+             "pages_total"}
+"overlap": a store behind a device that takes "latency_s" a read, at most "readers" at a time, "active" tasks (0: as a trace).
+    Result: {"paged": RUN, nothing resident, "resident": RUN, the same again, "waiting": RUN, a plain loop that waits for each
+             page, "readers", "workers", "latency_s", "latency_seen_s"}; each RUN with "device_reads"
+"overlap_disk": {"paged": RUN, "resident": RUN, "reading": RUN, the same pages only read, "pages", ...}; "waiting": true, also
+    "waiting": RUN, a plain loop that reads each page where it needs it, from files dropped from the page cache
+"pathlines": pathlines, "rounds" times over the same open dataset; "output" to a file, else lines in memory; "touched" and
+    "latency_s" as above. Result: {"runs": [LINES], "peak_bytes", "resident_peak_bytes", "device_latency_s"}
+"mmap_pathlines", "read_pathlines": pathlines by a plain loop over PLOT3D files mapped or read whole, time step by time step.
+    Result: {"loading": {"wall_s", "cpu_s"}, "threads", "resident_peak_bytes", "runs": [{"wall_s", "cpu_s", "steps", "points",
+    "digest"}]}
+"recorded": a trace, and a "list" of every read that it makes, in order. Result: LINES, with "listed_bytes", "listed_reads",
+"opening_bytes".
+"replayed": {"arm", "list", "memory_limit", "readers"}: those reads once more, as many at a time, and nothing else.
+    Result: {"wall_s", "cpu_s", "bytes_read", "reads", "direct", "readers", "transport", "resident_peak_bytes"}
+"turns": the "traces" one after another, "rounds" times, each over the dataset opened anew, with the files and folders of "cold"
+    dropped from the page cache before. Result: {"traces": [[LINES]]}
+"windows": pathlines through the steps of a store, "output" to a file; "way": "listed" (which pages each window between two
+    steps takes goes to "list"), "units" (those are read before anything goes on in it), "waiting" (one particle at a time
+    waits), "ours", which takes any kind of trace; "latency_s": on a device as that of "overlap"; "events": a log of this way.
+    Result: LINES, with "stats": STATS and "reading": {"windows", "wall_s", "cpu_s",
+    "bytes_read", "reads", "faults"}, "device_latency_s", "readers"
+LINES = {"wall_s", "cpu_s", "wait_s", "points", "dropped", "faults", "bytes_read", "reads", "evictions", "prefetched",
+         "prefetched_used"}, and of lines in memory "prefetch_dropped", "reasons", "digest", "ends"
+"page_reads": {"arm", "source": a store, "zone": 0-based, "array", "count", "batch", "rounds", "seed", "memory_limit",
+               "readers", "direct": past the page cache, "pread_buffers": 0, or by pread and crc32c into so many buffers}
+    Result: {"rounds": [{"wall_s", "cpu_s", "bytes_read", "reads", "faults"}], "pages", "page_bytes", "stored_bytes",
+             "spanned_bytes": of 4 KiB blocks, mean, "transport", "path"}
+RUN = {"wall_s", "cpu_s", "lines", "points", "steps", "reasons", "digest": of all positions and times, "restarts",
+       "rounds_most": most times that one line had to stop for pages, "wait_s", "faults", "evictions", "bytes_read", "reads",
+       "index_faults"}
 """
 
 from __future__ import annotations

@@ -65,6 +65,11 @@ class Common:
         from farfield import outputs, sources
         from farfield.dataset import open_source
 
+        if self.volume:
+            raise UsageError(
+                f"{source}: this command takes datasets of zones here: leave {self._said_of_volumes()} away, and of a volume write "
+                "triangles (.vtp) or draw it with 'farfield render'"
+            )
         run = self.run(settings)
         found = sources.parse(source)
         # The file of events is made when the dataset is opened: whatever it must not be is known here.
@@ -86,9 +91,7 @@ class Common:
         options = Options.of(self.volume)
         if not is_volume(source, options):
             if self.volume:
-                raise UsageError(
-                    f"{source}: this is no volume: leave --{next(iter(self.volume)).replace('_', '-')} away"
-                )
+                raise UsageError(f"{source}: this is no volume: leave {self._said_of_volumes()} away")
             return None
         if self.plot3d or self.zone_order:
             raise UsageError(f"{source}: this is a volume, which has no zones: leave the options of PLOT3D files away")
@@ -98,6 +101,9 @@ class Common:
         return open_volume(
             source, settings, options=options, events=run["events"], progress=run["progress"], quiet=self.quiet
         )
+
+    def _said_of_volumes(self) -> str:
+        return f"--{next(iter(self.volume)).replace('_', '-')} (or --raw)"
 
     def tell_assumed(self, files: Sequence[str]) -> None:
         """A line on stderr if nothing speaks for the order of the numbers in some `files` (`info`'s `order_assumed`)."""
@@ -228,6 +234,17 @@ _VOLUME: dict[str, Any] = {
     "volume_length_unit": _volume_option("--length-unit", "UNIT", "unit of spacing and origin: mm, um, ..."),
     "volume_kind": _volume_option("--kind", "KIND", "scalar, rgb, rgba, channels or labels"),
 }
+_RAW = Annotated[
+    str | None,
+    _option(
+        "--raw",
+        metavar="'NAME=VALUE ...'",
+        panel=VOLUME,
+        help="shape, dtype, byte-order, header-bytes, components, spacing, origin, length-unit, kind: "
+        "'shape=512x512x300 dtype=uint16'",
+    ),
+]
+"""The same in one option, which goes where others have their names."""
 _VOLUME_KEYS = [key.removeprefix("volume_") for key in _VOLUME]
 
 
@@ -240,12 +257,13 @@ def command(
     replacement: bool = True,
     fields: bool = True,
     volume: bool = False,
+    raw: bool = False,
     **more: Any,
 ) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
     """Registers a command whose first parameter is a `Common`.
 
     `run`: it has a memory limit and so on; `source`: it opens a dataset; `replacement`: it pages; `fields`: it names fields;
-    `volume`: it takes volumes.
+    `volume`: it takes volumes; `raw`: it does, and what is said of them comes in one option, since it has others of these names.
     """
     groups: dict[str, Any] = {}
     if run:
@@ -257,6 +275,8 @@ def command(
 
     if volume:
         groups |= _VOLUME
+    if volume or raw:
+        groups |= {"raw": _RAW}
 
     def register(function: Callable[..., int | None]) -> Callable[..., int | None]:
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
@@ -298,11 +318,19 @@ def _common(shared: Mapping[str, Any]) -> Common:
     if define := shared.get("define"):
         plot3d["define"] = list(define)
     order = shared.get("zone_order")
+    volume = {key: shared[f"volume_{key}"] for key in _VOLUME_KEYS if shared.get(f"volume_{key}") is not None}
+    if raw := shared.get("raw"):
+        from farfield.volume.options import Options
+
+        for key, value in Options.named(raw).items():
+            if key in volume:
+                raise UsageError(f"--raw says {key}, and so does --{key.replace('_', '-')}: give one of them")
+            volume[key] = value
     return Common(
         flags={k: shared.get(k) for k in ("memory_limit", "workers", "readers", "replacement")},
         plot3d=plot3d,
         zone_order=names(order) if order else None,
-        volume={key: shared[f"volume_{key}"] for key in _VOLUME_KEYS if shared.get(f"volume_{key}") is not None},
+        volume=volume,
         events=shared.get("events"),
         json=shared["json"],
         no_progress=shared["no_progress"],

@@ -14,13 +14,13 @@ from farfield.cli.common import Common, command, flat, names
 def register(app: typer.Typer) -> None:
     """Adds the command."""
 
-    @command(app, "convert", replacement=False)
+    @command(app, "convert", replacement=False, volume=True)
     def convert(
         common: Common,
-        source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset")],
+        source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset or volume")],
         destination: Annotated[str, typer.Argument(metavar="DST", help="the folder of the store, e.g. flow.zarr")],
         page: Annotated[
-            int | None, typer.Option("--page", help="page edge in points: 4, 8, 16 (default), 32 or 64")
+            int | None, typer.Option("--page", help="page edge in points: 4, 8, 16 (default), 32 (of volumes) or 64")
         ] = None,
         layout: Annotated[str | None, typer.Option("--layout", metavar="KIND", help="cubed (default) or flat")] = None,
         codec: Annotated[
@@ -32,6 +32,20 @@ def register(app: typer.Typer) -> None:
             bool, typer.Option("--append", help="add the time steps that the store does not have yet")
         ] = False,
         dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what it would cost")] = False,
+        levels: Annotated[
+            int | None,
+            typer.Option(
+                "--levels", metavar="N", help="of a volume, at most N  [default: until the longest side has 64 voxels]"
+            ),
+        ] = None,
+        downsample: Annotated[
+            str | None,
+            typer.Option(
+                "--downsample",
+                metavar="HOW",
+                help="of a volume's levels: mean, majority (default for labels) or nearest",
+            ),
+        ] = None,
         fields: Annotated[
             str | None,
             typer.Option(
@@ -41,7 +55,7 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
     ) -> None:
-        """Stream a dataset into a store of pages (Zarr v3).
+        """Stream a dataset into a store of pages (Zarr v3), a volume into a pyramid of them (OME-Zarr 0.5).
 
         Memory stays within the limit however large the dataset is.
         """
@@ -61,6 +75,9 @@ def register(app: typer.Typer) -> None:
                 append=append,
                 dry_run=dry_run,
                 fields=names(fields),
+                levels=levels,
+                downsample=downsample,
+                volume=common.volume,
                 plot3d=common.plot3d,
                 zone_order=common.zone_order,
                 **common.run(settings),
@@ -72,6 +89,9 @@ def register(app: typer.Typer) -> None:
             raise KeyboardInterrupt(
                 f"{left} keeps what was written: the same command with --resume completes it"
             ) from None
+        if result.get("what") == "volume":
+            common.show(flat(result), volume_lines(result))
+            return
         common.tell_assumed(result["order_assumed"])
         if append and not result["appended"]["steps"]:
             held = result["appended"]["steps_in_all"]
@@ -100,6 +120,35 @@ def register(app: typer.Typer) -> None:
             if append:
                 lines += _appended(result["appended"])
         common.show(flat(result), lines)
+
+
+def volume_lines(result: Mapping[str, Any]) -> list[str]:
+    """What became of a volume, or would."""
+    from farfield.sizes import count, format_bytes
+
+    dry = result["dry_run"]
+    why = "asked for" if result["downsample_asked"] else f"the default for {result['kind']} volumes"
+    lines = [
+        f"{'would be ' if dry else ''}{format_bytes(result['bytes_out'])} of {format_bytes(result['bytes_in'])} "
+        f"in {count(result['pages_written'], 'page')} and {count(result['shards'], 'shard')}; "
+        f"page {result['page']}, {result['layout']}, codec {result['codec']}",
+        f"voxels   {result['dtype']}, {count(len(result['channels']), 'channel')}, {count(result['steps'], 'time step')}",
+        f"levels   {', '.join(' x '.join(map(str, level['dims'])) for level in result['levels'])}",
+        f"made by  {result['downsample']} ({why})",
+        f"padding  {result['padding_disk']:.3f} on disk",
+    ]
+    if dry:
+        if result["scratch_bytes"]:
+            lines.append(f"scratch  up to {format_bytes(result['scratch_bytes'])} beside it meanwhile")
+        lines.append(f"time     about {result['seconds_estimated']:.0f} s")
+        return lines
+    stats = result["stats"]
+    return [
+        *lines,
+        f"memory   peak {format_bytes(stats['peak_bytes'])} of a limit of {format_bytes(stats['limit_bytes'])}",
+        f"time     {stats['wall_s']:.2f} s{' (resumed)' if result['resumed'] else ''}",
+        f"wrote    {result['destination']}",
+    ]
 
 
 def _appended(added: Mapping[str, Any]) -> list[str]:

@@ -76,7 +76,7 @@ def register(app: typer.Typer) -> None:
         ]
         common.show(flat(result), lines)
 
-    @command(group, "slice")
+    @command(group, "slice", raw=True)
     def slice_(
         common: Common,
         source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset")],

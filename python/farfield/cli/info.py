@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from farfield.cli.common import Common, command, flat
-from farfield.errors import UsageError
 
 
 def register(app: typer.Typer) -> None:
@@ -36,13 +35,13 @@ def register(app: typer.Typer) -> None:
             return
         opened = common.open_volume(source, settings)
         if opened is not None:
-            if ranges:
-                raise UsageError(f"{source}: --ranges looks through zones; ranges of volumes are not known yet")
             from farfield.volumespace import describe_text
 
             with opened:
-                about = opened.info()
-                common.show(about, describe_text(about, opened.space))
+                about = dict(opened.info(ranges=ranges, progress=common.progress(settings)))
+                if ranges:
+                    about["stats"] = opened.stats()
+                common.show(flat(about), describe_text(about, opened.space))
             return
         with common.open(source, settings) as dataset:
             found = dict(dataset.info(ranges=ranges, progress=common.progress(settings)))

@@ -23,7 +23,7 @@ def _volume(*names: str, **more: Any) -> Any:
 def register(app: typer.Typer) -> None:
     """Adds the command."""
 
-    @command(app, "render")
+    @command(app, "render", raw=True)
     def render(
         common: Common,
         what: Annotated[

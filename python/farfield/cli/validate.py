@@ -13,10 +13,10 @@ from farfield.cli.common import Common, command, flat
 def register(app: typer.Typer) -> None:
     """Adds the command."""
 
-    @command(app, "validate", replacement=False, fields=False)
+    @command(app, "validate", replacement=False, fields=False, volume=True)
     def validate(
         common: Common,
-        source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset")],
+        source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset or volume")],
     ) -> int:
         """Check every page.
 
@@ -25,12 +25,20 @@ def register(app: typer.Typer) -> None:
         from farfield import runs
 
         settings = common.settings()
-        result = runs.validate(source, plot3d=common.plot3d, zone_order=common.zone_order, **common.run(settings))
+        result = runs.validate(
+            source,
+            plot3d=common.plot3d,
+            zone_order=common.zone_order,
+            volume=common.volume,
+            **common.run(settings),
+        )
         checked, unchecked = result["pages_checked"], result["pages_unchecked"]
         verdict = "holds" if result["ok"] else f"{result['failed']:,} failed"
         lines = [
             f"{source}: {verdict}; {checked:,} pages checked" + (f", {unchecked:,} read unchecked" if unchecked else "")
         ]
+        if result.get("never_written"):
+            lines.append(f"{result['never_written']:,} chunks were never written: they are read as the fill value")
         common.show(flat(result), lines)
         for failure in result["failures"]:
             print(f"farfield: error: {failure['what']}: {failure['error']}", file=sys.stderr)

@@ -161,6 +161,9 @@ class Volume:
     reads: list[str] = field(default_factory=list)
     """Files and folders that opening and paging it read."""
     ranges: str | None = None
+    """A folder of our own ranges of pages, where there is one."""
+    seen: list[tuple[float, float] | None] | None = None
+    """Lowest and highest stored number of each channel, None where it has none; where that is known."""
     labels: list[str] = field(default_factory=list)
     """Volumes of labels that belong to it."""
 
@@ -173,6 +176,8 @@ class VolumeDescription:
     tables: list[bytes]
     reads: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    seen: tuple[tuple[float, float] | None, ...] | None = None
+    """As `Volume.seen`."""
 
 
 def describe(volume: Volume) -> VolumeDescription:
@@ -221,7 +226,9 @@ def describe(volume: Volume) -> VolumeDescription:
     }
     if volume.ranges is not None:
         spec["ranges"] = volume.ranges
-    return VolumeDescription(spec, volume.tables, tuple(dict.fromkeys(volume.reads or [path])), tuple(volume.labels))
+    reads = tuple(dict.fromkeys(volume.reads or [path]))
+    seen = None if volume.seen is None else tuple(volume.seen)
+    return VolumeDescription(spec, volume.tables, reads, tuple(volume.labels), seen)
 
 
 def _check_level(path: str, n: int, level: Level, channels: int) -> None:

@@ -62,6 +62,32 @@ class Options:
                 found[name] = _PARSERS[name](value)
         return cls(**found)
 
+    @staticmethod
+    def named(text: str) -> dict[str, str]:
+        """Options as one text, as `--raw` takes them: NAME=VALUE, with spaces or semicolons between them.
+
+        Raises:
+            UsageError: if it is no list of names and values, or names one twice.
+
+        >>> Options.named("shape=512x512x300 dtype=uint16; spacing=0.5,0.5,2 header-bytes=-1")
+        {'shape': '512x512x300', 'dtype': 'uint16', 'spacing': '0.5,0.5,2', 'header_bytes': '-1'}
+        """
+        known = [f.name for f in fields(Options)]
+        found: dict[str, str] = {}
+        for word in re.split(r"[\s;]+", text.strip()):
+            key, equals, value = word.partition("=")
+            name = key.replace("-", "_")
+            if not equals or not value:
+                raise UsageError(
+                    f"--raw: '{word}' is not NAME=VALUE; write it like 'shape=512x512x300 dtype=uint16 spacing=0.5,0.5,2'"
+                )
+            if name not in known:
+                raise UsageError(f"--raw: no option '{key}' of volumes; there are: {', '.join(known)}")
+            if name in found:
+                raise UsageError(f"--raw: '{key}' is said twice")
+            found[name] = value
+        return found
+
     def given(self) -> dict[str, Any]:
         """Those that were given."""
         return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from farfield.errors import DataError, UsageError
 from farfield.volume.description import Volume, VolumeDescription, describe
+from farfield.volume.known import with_ranges
 from farfield.volume.options import Means, Options
 from farfield.volume.sniffing import DEMO, format_of, split_variable
 
@@ -39,12 +40,12 @@ def read(source: str, options: Options, means: Means) -> VolumeDescription:
         volume = reader(path, options, means)
     except RecursionError as error:
         raise DataError(f"{path}: its metadata is nested too deeply; write it again") from error
-    return describe(_as_said(volume, options))
+    return with_ranges(describe(_as_said(volume, options)), means)
 
 
 _READERS = {
     "zarr": "zarr", "raw": "raw", "nrrd": "nrrd", "nifti": "nifti", "vtk": "vtk_xml", "tiff": "tiff", "hdf5": "hdf5",
-    "netcdf3": "netcdf3", "dicom": "dicom", "images": "images", "metaimage": "metaimage",
+    "netcdf3": "netcdf3", "dicom": "dicom", "images": "images", "metaimage": "metaimage", "farfield": "stored",
 }  # fmt: skip
 """The module of each format."""
 

@@ -115,8 +115,11 @@ def is_volume(source: str | os.PathLike[str], options: Options | None = None) ->
 
 
 def _format_of_folder(path: str) -> str | None:
-    if _is_store_of_zones(path) or flow_map(path) is not None:
+    stored = _stored(path)
+    if stored == "zones" or flow_map(path) is not None:
         return None
+    if stored == "volume":
+        return "farfield"
     # What looks into folders is imported where there is one.
     from farfield.volume import images, zarr
     from farfield.volume.dicom_files import has_slices
@@ -135,18 +138,18 @@ def _format_of_folder(path: str) -> str | None:
     return None
 
 
-def _is_store_of_zones(path: str) -> bool:
-    """Whether a folder is a store that `farfield convert` has written of a dataset with zones."""
+def _stored(path: str) -> str | None:
+    """What a folder holds that `farfield convert` has written: `zones` or a `volume`; None for any other folder."""
     document = os.path.join(path, "zarr.json")
     if not os.path.isfile(document):
-        return False
+        return None
     if head(document, 96).startswith(b'{"zarr_format":3,"node_type":"group","attributes":{"farfield":'):
         # One that is damaged is still a store: whoever opens it says what is wrong with it.
         try:
-            return "ome" not in json_object(document).get("attributes", {})
+            return "volume" if "ome" in json_object(document).get("attributes", {}) else "zones"
         except DataError:
-            return True
-    return False
+            return "volume" if b'"kind":"volume"' in head(document, _HEAD) else "zones"
+    return None
 
 
 def _is_nrrd(start: bytes) -> bool:

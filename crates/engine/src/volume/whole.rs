@@ -4,6 +4,7 @@ use super::VolumeSession;
 use crate::limits::pager_error;
 use crate::session::Watch;
 use field::error::FieldError;
+use field::store::Problem;
 use pager::{PageErrorKind, PageId, PagerError};
 
 /// What came of looking at every page.
@@ -14,7 +15,7 @@ pub struct Checked {
     /// Chunks that the format defines as never written.
     pub never_written: u64,
     /// What is wrong, page by page, at most [`Checked::TOLD`] of them.
-    pub problems: Vec<String>,
+    pub problems: Vec<Problem>,
     /// How many pages cannot be had.
     pub failed: u64,
 }
@@ -64,7 +65,7 @@ impl VolumeSession {
                 if let [_one] = pages {
                     found.failed += 1;
                     if found.problems.len() < Checked::TOLD {
-                        found.problems.push(e.to_string());
+                        found.problems.push(Problem { what: e.what.to_string(), error: e.kind.to_string() });
                     }
                     return Ok(());
                 }

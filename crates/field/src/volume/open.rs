@@ -2,12 +2,13 @@
 
 use super::chain::Chain;
 use super::chunkmap::{ChunkMap, Common};
-use super::level::{Placement, VolumeArray, VolumeLevel};
+use super::level::{Placement, RangeLevel, VolumeArray, VolumeLevel};
 use super::pages::{chunk_box, row_box, LARGE};
 use super::place::{names, row, Abouts, Chunks, Place, ShardGrid, ShardIndexes, ENTRY};
 use super::rowmap::RowMap;
 use super::shape::{Shape, Stored, C, T, X, Y, Z};
 use super::spec::{ArraySpec, LevelSpec, PlaceSpec, VolumeKind, VolumeSpec};
+use super::store::{range_spec, RangedArray};
 use super::voxel::{Brick, Voxel, VoxelType};
 use crate::error::FieldError;
 use crate::held;
@@ -100,6 +101,9 @@ impl Volume {
         let mut levels = Vec::with_capacity(spec.levels.len());
         for (n, level) in spec.levels.iter().enumerate() {
             levels.push(opening.level(n, level)?);
+        }
+        if let Some(folder) = &spec.ranges {
+            opening.ranges(folder, &mut levels)?;
         }
         kept += opening.kept;
         let (fills, checked, file_bytes) = (opening.fills, opening.checked, opening.file_bytes);
@@ -213,7 +217,7 @@ impl Opening<'_> {
     fn level(&mut self, n: usize, level: &LevelSpec) -> Result<VolumeLevel, FieldError> {
         let mut arrays = Vec::new();
         for array in &level.arrays {
-            let made = self.array(level, array);
+            let made = self.array(level.dims, array, true);
             arrays.extend(made.map_err(|e| match e {
                 // A sentence about the array; what names a file says enough.
                 FieldError::Usage(m) => wrong(self.spec, format!("level {n}, array '{}': {m}", array.name)),
@@ -230,11 +234,32 @@ impl Opening<'_> {
         self.pager.add_source((self.wrap)(folder.clone()))
     }
 
-    fn array(&mut self, level: &LevelSpec, spec: &ArraySpec) -> Result<Vec<VolumeArray>, FieldError> {
+    /// Registers the ranges of all arrays' pages, which lie in `folder` as [`range_layouts`] says.
+    fn ranges(&mut self, folder: &str, levels: &mut [VolumeLevel]) -> Result<(), FieldError> {
+        let root = Path::new(folder).parent().unwrap_or(Path::new(""));
+        for (n, level) in levels.iter_mut().enumerate() {
+            for (group, array) in level.arrays.iter_mut().enumerate() {
+                let ranged = RangedArray::of(n, group, array, self.steps);
+                for layout in ranged.layouts() {
+                    let dims = layout.grid.paging.dims.map(|n| n as u64);
+                    let made = self.array(dims, &range_spec(root, &layout), false);
+                    let made = made.map_err(|e| match e {
+                        FieldError::Usage(m) => wrong(self.spec, format!("'{}': {m}", layout.path)),
+                        other => other,
+                    })?;
+                    array.ranges.extend(made.iter().map(|a| RangeLevel { id: a.id, translation: a.translation }));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Arrays of pages of an array of a level of `dims` voxels; with ranges of blocks behind the voxels or without.
+    fn array(&mut self, dims: [u64; 3], spec: &ArraySpec, blocks: bool) -> Result<Vec<VolumeArray>, FieldError> {
         let shape = Shape::new(spec).map_err(FieldError::Usage)?;
         for (d, name) in [(X, 'i'), (Y, 'j'), (Z, 'k')] {
-            if shape.shape[d] != level.dims[d] {
-                let (has, wanted) = (shape.shape[d], level.dims[d]);
+            if shape.shape[d] != dims[d] {
+                let (has, wanted) = (shape.shape[d], dims[d]);
                 return Err(usage(format!("{has} voxels along {name} where the level has {wanted}")));
             }
         }
@@ -271,7 +296,7 @@ impl Opening<'_> {
             };
             let brick = Brick { page, components: each, voxel: shape.stored.voxel };
             check_page(&brick)?;
-            let translation = Translation::new(level.dims.map(|n| n as usize), page.map(|n| n as usize));
+            let translation = Translation::new(dims.map(|n| n as usize), page.map(|n| n as usize));
             let name = if apart && all > 1 {
                 format!("{} channel {}", spec.name, self.spec.channels[spec.channels[first]].name)
             } else {
@@ -284,7 +309,7 @@ impl Opening<'_> {
                 translation,
                 first_component: first as u64,
                 fill: fill.clone(),
-                ranges: true,
+                ranges: blocks,
                 fills: self.fills.clone(),
             };
             let id = if by_rows {

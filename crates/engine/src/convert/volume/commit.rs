@@ -1,6 +1,7 @@
 //! Beginning and ending: what is left of earlier work, the ranges of all pages, the commit mark.
 
 use super::plan::VolumePlan;
+use super::rows::VolumeInput;
 use crate::convert::commit::{look, make_ready, take_place, Wanted};
 use crate::convert::disk::{Disk, Partial};
 use crate::convert::grid::{write_level, Grid, Order};
@@ -11,6 +12,7 @@ use field::file::{identities, Digest, FileIdentity};
 use field::store::layout::ArrayLayout;
 use field::store::metadata::ArraySeal;
 use field::volume::store::{VolumeRoot, VolumeStore, RANGE_STEP};
+use field::volume::VolumeFiles;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,7 +20,7 @@ use std::path::Path;
 /// Whether there is anything to do.
 pub(super) enum Begun {
     /// Work in this folder, on files that are these.
-    Work(Partial, Vec<FileIdentity>),
+    Work(Partial, Made),
     /// The target is what it would become.
     Done {
         /// Bytes of its shards.
@@ -26,9 +28,33 @@ pub(super) enum Begun {
     },
 }
 
+/// What a volume is made of.
+pub(super) struct Made {
+    files: Vec<FileIdentity>,
+    folders: Digest,
+}
+
+impl Made {
+    fn of(input: &VolumeInput, go_on: &mut dyn FnMut() -> bool) -> Result<Self, FieldError> {
+        let folders = VolumeFiles { files: Vec::new(), folders: input.folders.clone() };
+        Ok(Self { files: identities(&input.files)?, folders: folders.of_folders(go_on)? })
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of(&self.files).text(&self.folders.to_string())
+    }
+
+    /// What differs from what it was, if anything does.
+    fn changed<'i>(&self, before: &Self, input: &'i VolumeInput) -> Option<&'i Path> {
+        let file = (0..self.files.len()).find(|n| self.files.get(*n) != before.files.get(*n));
+        let folder = (self.folders != before.folders).then(|| input.folders.first()).flatten();
+        file.and_then(|n| input.files.get(n)).or(folder).map(|p| &**p)
+    }
+}
+
 /// The root without what is known at the end.
-fn unfinished(plan: &VolumePlan<'_>, files: &[FileIdentity]) -> VolumeRoot {
-    VolumeRoot { source: Digest::of(files).to_string(), ..plan.root.clone() }
+fn unfinished(plan: &VolumePlan<'_>, made: &Made) -> VolumeRoot {
+    VolumeRoot { source: made.digest().to_string(), ..plan.root.clone() }
 }
 
 /// What the plan is, as far as the store's bytes depend on it.
@@ -37,16 +63,21 @@ fn plan_document(root: &VolumeRoot) -> String {
 }
 
 /// Locks the target and finds out what is left of earlier work.
-pub(super) fn begin(plan: &VolumePlan<'_>, disk: &Disk, dst: &Path) -> Result<Begun, FieldError> {
+pub(super) fn begin(
+    plan: &VolumePlan<'_>,
+    disk: &Disk,
+    dst: &Path,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Begun, FieldError> {
     if let Some(parent) = dst.parent().filter(|p| !p.as_os_str().is_empty()) {
         disk.create_dir(parent)?;
     }
-    let files = identities(&plan.input.files)?;
-    let root = unfinished(plan, &files);
+    let made = Made::of(plan.input, go_on)?;
+    let root = unfinished(plan, &made);
     let partial = Partial::lock(disk, dst, None)?;
     // From here on nobody else changes the target.
     match prepare(plan, disk, dst, &partial, &root) {
-        Ok(None) => Ok(Begun::Work(partial, files)),
+        Ok(None) => Ok(Begun::Work(partial, made)),
         Ok(Some(bytes)) => {
             // It may have died between the change of names and cleaning up.
             partial.remove(disk)?;
@@ -189,8 +220,9 @@ pub(super) fn finish(
     disk: &Disk,
     dst: &Path,
     partial: Partial,
-    files: &[FileIdentity],
+    made: &Made,
     sealed: Sealed,
+    go_on: &mut dyn FnMut() -> bool,
 ) -> Result<(), FieldError> {
     let store = partial.store();
     let root_path = store.join("zarr.json");
@@ -216,14 +248,12 @@ pub(super) fn finish(
         known.push((bytes.len() as u64, crc32c::crc32c(&bytes)));
     }
     // The source is looked at again: voxels from before and after a change do not belong together.
-    let now = identities(&plan.input.files)?;
-    if let Some(n) = (0..now.len()).find(|n| now.get(*n) != files.get(*n)) {
-        let m = "changed while it was converted; convert it again";
-        return Err(FieldError::format(&plan.input.files[n], m));
+    if let Some(path) = Made::of(plan.input, go_on)?.changed(made, plan.input) {
+        return Err(FieldError::format(path, "changed while it was converted; convert it again"));
     }
     paths.extend(folders);
     disk.sync_paths(&store, &paths)?;
-    let root = VolumeRoot { documents: known, seals: sealed.seals, seen: sealed.seen, ..unfinished(plan, files) };
+    let root = VolumeRoot { documents: known, seals: sealed.seals, seen: sealed.seen, ..unfinished(plan, made) };
     let file = disk.write(&root_path, &root.document())?;
     disk.sync(&file, &root_path)?;
     disk.sync_dir(&store)?;

@@ -20,13 +20,17 @@ mod commit;
 mod estimate;
 mod halve;
 mod number;
+mod paged;
 mod piece;
 mod plan;
+mod ranged;
 mod rows;
 mod spool;
 #[cfg(test)]
 mod tests;
 
+pub use paged::{charge_beside_pages, paged_input};
+pub use ranged::{build_ranges, RangesReport};
 pub use rows::{VolumeInput, VoxelRows};
 
 use super::commit::is_whole;
@@ -184,8 +188,9 @@ fn run(
     let (plan, _charged) = plan_within(input, dst, options, charge)?;
     let total = plan.value_bytes();
     let mut report = VolumeReport::of(&plan);
-    let (partial, files) = match begin(&plan, disk, dst)? {
-        Begun::Work(partial, files) => (partial, files),
+    let mut wait = || progress(Progress { done: 0, total: 0 });
+    let (partial, made) = match begin(&plan, disk, dst, &mut wait)? {
+        Begun::Work(partial, made) => (partial, made),
         Begun::Done { bytes } => {
             (report.store_bytes, report.resumed_units) = (bytes, report.units);
             progress(Progress { done: total, total });
@@ -224,7 +229,7 @@ fn run(
     let mut tell = || progress(Progress { done: total, total });
     let sealed = options.spans.time("ranges", || write_ranges(&plan, disk, &places, &mut tell))?;
     report.store_bytes = sealed.bytes();
-    options.spans.time("commit", || finish(&plan, disk, dst, partial, &files, sealed))?;
+    options.spans.time("commit", || finish(&plan, disk, dst, partial, &made, sealed, &mut tell))?;
     Ok(report)
 }
 

@@ -14,6 +14,8 @@ use std::path::Path;
 
 /// Units that are listed: more are more than any disk holds files of.
 const MOST_UNITS: u64 = 1 << 31;
+/// What is kept of a file while it is looked at again: twice its name, and what the system said.
+const FILE_BYTES: usize = 1024;
 /// What is kept of a unit while there are others to do.
 const UNIT_BYTES: usize = 16;
 
@@ -211,7 +213,7 @@ impl<'a> VolumePlan<'a> {
             }
             kinds.dedup();
         }
-        fixed += self.unit_count() * UNIT_BYTES;
+        fixed += self.unit_count() * UNIT_BYTES + self.input.files.len() * FILE_BYTES;
         let measure = |most: usize| {
             let (mut slab, mut out, mut aside) = (0, 0, 0);
             for (level, pages) in &kinds {

@@ -31,6 +31,8 @@ pub struct VolumeInput {
     pub voxel: VoxelType,
     /// The files it comes from: if one of them changes, nothing half done is used.
     pub files: Vec<PathBuf>,
+    /// Folders of files that are too many to be named one by one, of which the same holds.
+    pub folders: Vec<PathBuf>,
 }
 
 /// Runs of bytes that lie one behind the other in a box and in the whole it is cut from, whose voxels have `voxel` bytes: where in the

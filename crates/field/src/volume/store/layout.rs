@@ -105,7 +105,7 @@ impl VolumeLayout {
                 return Err(bad(format!("{:?} voxels are too many", shape.dims)));
             }
             let grid = ShardGrid::new(paging, page_bytes);
-            let ranges = (0..groups).map(|group| ranges(number, group, steps, components, paging.pages)).collect();
+            let ranges = (0..groups).map(|g| range_layouts(number, g, steps, components, paging.pages)).collect();
             levels.push(LevelLayout { shape, grid, ranges });
         }
         Ok(Self { steps, voxel: root.voxel, groups, components, codec: root.codec, levels })
@@ -206,8 +206,15 @@ fn fill(voxel: VoxelType) -> Value {
     }
 }
 
-/// The ranges of `pages` pages along i, j, k, and their pyramid.
-fn ranges(level: usize, group: usize, steps: usize, components: usize, pages: [usize; 3]) -> Vec<ArrayLayout> {
+/// The ranges of `pages` pages along i, j, k of a level's array, and their pyramid, finest first. Those of data that are paged in place
+/// lie in the cache as those of a stored volume do in it.
+pub fn range_layouts(
+    level: usize,
+    group: usize,
+    steps: usize,
+    components: usize,
+    pages: [usize; 3],
+) -> Vec<ArrayLayout> {
     let mut dims = pages;
     let mut out = Vec::new();
     loop {

@@ -119,38 +119,10 @@ impl VolumeStore {
             chunk: Some(lengths(1, self.layout.components, p.page)),
             codecs: codecs(self.layout.codec),
             channels: (0..channels).collect(),
-            place: self.shards(&number.to_string(), lengths(1, self.layout.components, outer)),
+            place: shards(&self.path, &number.to_string(), lengths(1, self.layout.components, outer)),
             ..plain()
         };
         LevelSpec { arrays: vec![array], ..placed(&self.root.about, &level.shape) }
-    }
-
-    /// The ranges of a level's pages as [`crate::volume::Volume::register_ranges`] takes them: for each group (a channel, or all components
-    /// of a colour) levels of ranges, finest first.
-    pub fn range_specs(&self, level: usize) -> Vec<Vec<ArraySpec>> {
-        let Some(level) = self.layout.levels.get(level) else { return Vec::new() };
-        level.ranges.iter().map(|group| group.iter().map(|layout| self.range_spec(layout)).collect()).collect()
-    }
-
-    fn range_spec(&self, layout: &ArrayLayout) -> ArraySpec {
-        let p = &layout.grid.paging;
-        let outer = std::array::from_fn(|a| layout.grid.shard[a] * p.page[a]);
-        let components = layout.components();
-        ArraySpec {
-            name: layout.path.clone(),
-            dtype: layout.dtype.name().into(),
-            shape: lengths(layout.steps, components, p.dims),
-            chunk: Some(lengths(1, components, p.page)),
-            codecs: codecs(layout.codec),
-            channels: (0..components).collect(),
-            place: self.shards(&layout.path, lengths(1, components, outer)),
-            ..plain()
-        }
-    }
-
-    fn shards(&self, folder: &str, shard: Vec<u64>) -> PlaceSpec {
-        let prefix = format!("{}/{folder}/c.", self.path.to_string_lossy());
-        PlaceSpec::Shards { prefix, separator: ".".into(), shard, index_crc32c: true, index_at_end: false }
     }
 
     /// This store as it is checked.
@@ -177,6 +149,28 @@ impl VolumeStore {
             "steps": self.layout.steps, "levels": levels, "bytes": self.bytes(),
             "seen": self.root.seen.iter().map(|[a, b]| if a <= b { serde_json::json!([a, b]) } else { Value::Null }).collect::<Vec<_>>()})
     }
+}
+
+/// Ranges that lie below `root`, as a reader describes an array: every page must be there, each with its crc32c.
+pub fn range_spec(root: &Path, layout: &ArrayLayout) -> ArraySpec {
+    let p = &layout.grid.paging;
+    let outer = std::array::from_fn(|a| layout.grid.shard[a] * p.page[a]);
+    let components = layout.components();
+    ArraySpec {
+        name: layout.path.clone(),
+        dtype: layout.dtype.name().into(),
+        shape: lengths(layout.steps, components, p.dims),
+        chunk: Some(lengths(1, components, p.page)),
+        codecs: codecs(layout.codec),
+        channels: (0..components).collect(),
+        place: shards(root, &layout.path, lengths(1, components, outer)),
+        ..plain()
+    }
+}
+
+fn shards(root: &Path, folder: &str, shard: Vec<u64>) -> PlaceSpec {
+    let prefix = format!("{}/{folder}/c.", root.to_string_lossy());
+    PlaceSpec::Shards { prefix, separator: ".".into(), shard, index_crc32c: true, index_at_end: false }
 }
 
 /// In Zarr's order.

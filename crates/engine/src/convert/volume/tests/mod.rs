@@ -163,7 +163,7 @@ impl Case {
             ranges: None,
         };
         let rows = Memory { dims: self.dims, groups, voxel_bytes: components * size, bytes, tally: Tally::default() };
-        VolumeInput { rows: Arc::new(rows), spec, voxel: self.voxel, files: Vec::new() }
+        VolumeInput { rows: Arc::new(rows), spec, voxel: self.voxel, files: Vec::new(), folders: Vec::new() }
     }
 
     fn bytes(&self, input: &VolumeInput) -> Vec<u8> {

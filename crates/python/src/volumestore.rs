@@ -1,0 +1,176 @@
+//! Volumes and Farfield's own store of them: conversion, what a store says, ranges of data that are paged in place.
+
+use crate::arguments::{self, Events, Object};
+use crate::volume::spec;
+use crate::watch::watched;
+use engine::convert::volume::{self as converter, VolumeOptions, VolumeReport};
+use engine::convert::{Progress, Spans};
+use engine::volume::VolumeSession;
+use field::error::FieldError;
+use field::paging::Layout;
+use field::store::codec::Codec;
+use field::volume::store::{Downsample, Known, VolumeStore};
+use field::volume::VolumeFiles;
+use pager::Event;
+use pyo3::prelude::*;
+use serde_json::{json, Value};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Page edges that pages of volumes may have.
+const PAGES: std::ops::RangeInclusive<usize> = 4..=256;
+
+#[pyfunction]
+#[pyo3(signature = (path))]
+pub fn stored_volume(py: Python<'_>, path: &str) -> PyResult<String> {
+    watched(py, None, |_watch| {
+        let store = VolumeStore::open(Path::new(path))?;
+        Ok(json!({"spec": store.spec(), "described": store.described()}).to_string())
+    })
+}
+
+#[pyfunction]
+#[pyo3(signature = (spec_json, tables, folder, *, progress=None))]
+pub fn known_ranges(
+    py: Python<'_>,
+    spec_json: &str,
+    tables: Vec<Vec<u8>>,
+    folder: &str,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Option<String>> {
+    watched(py, progress, |watch| {
+        let spec = spec(spec_json)?;
+        let mut go_on = || watch("looking at files", 0.0, 0.0);
+        let state = VolumeFiles::of(&spec).state(&spec, &tables, &mut go_on)?;
+        Ok(Known::read(Path::new(folder), state).map(|known| told(&known).to_string()))
+    })
+}
+
+/// Ranges by channel: null where there is no number.
+fn told(known: &Known) -> Value {
+    let seen = known.seen.iter().map(|[a, b]| if a <= b { json!([finite(*a), finite(*b)]) } else { Value::Null });
+    json!({"seen": seen.collect::<Vec<_>>(), "failed": known.failed})
+}
+
+/// Infinite where a value is, or where a page cannot be read.
+fn finite(x: f64) -> Value {
+    match x {
+        f64::INFINITY => json!("Infinity"),
+        f64::NEG_INFINITY => json!("-Infinity"),
+        x => json!(x),
+    }
+}
+
+/// Makes the ranges of an open volume.
+pub fn build_ranges(
+    session: &VolumeSession,
+    tables: &[Vec<u8>],
+    folder: &str,
+    watch: &mut engine::session::Watch<'_>,
+) -> Result<String, FieldError> {
+    let spec = &session.volume.spec;
+    let mut go_on = || watch("looking at files", 0.0, 0.0);
+    let state = VolumeFiles::of(spec).state(spec, tables, &mut go_on)?;
+    let made = converter::build_ranges(session, Path::new(folder), state, watch)?;
+    let mut found = told(&made.known);
+    found["pages"] = made.pages.into();
+    found["stats"] = session.stats();
+    Ok(found.to_string())
+}
+
+#[pyfunction]
+#[pyo3(signature = (spec_json, tables, destination, *, options="{}", memory_limit, workers=0, readers=0, events=None, progress=None))]
+#[allow(clippy::too_many_arguments)] // keywords of one call
+pub fn convert_volume(
+    py: Python<'_>,
+    spec_json: &str,
+    tables: Vec<Vec<u8>>,
+    destination: &str,
+    options: &str,
+    memory_limit: u64,
+    workers: usize,
+    readers: usize,
+    events: Option<&str>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    watched(py, progress, |watch| {
+        let mut o = Object::parse(options, "convert options")?;
+        let mut means = arguments::means(memory_limit, workers, readers, "clock")?;
+        let events = Events::begin(events, &mut means)?;
+        let mut asked = VolumeOptions { memory_limit, ..VolumeOptions::default() };
+        if let Some(page) = o.whole("page")? {
+            asked.page = usize::try_from(page).unwrap_or(usize::MAX);
+        }
+        if !PAGES.contains(&asked.page) {
+            return Err(FieldError::Usage(format!(
+                "a page edge of {} is not between {} and {}; 16, 32 and 64 are usual",
+                asked.page,
+                PAGES.start(),
+                PAGES.end()
+            )));
+        }
+        let layout_name = o.text("layout")?.unwrap_or_else(|| "cubed".into());
+        asked.layout = Layout::parse(&layout_name)
+            .ok_or_else(|| FieldError::Usage(format!("no layout '{layout_name}'; there are: cubed, flat")))?;
+        let codec_name = o.text("codec")?.unwrap_or_else(|| engine::DEFAULT_CODEC.into());
+        asked.codec = Codec::parse(&codec_name, None)?;
+        asked.levels = o.whole("levels")?.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+        asked.downsample = o.text("downsample")?.map(|name| downsample(&name)).transpose()?;
+        (asked.resume, asked.overwrite) = (o.truth("resume")?, o.truth("overwrite")?);
+        let dry = o.truth("dry_run")?;
+        o.done()?;
+        let session = Arc::new(VolumeSession::open(spec(spec_json)?, tables, means)?);
+        asked.workers = session.threads();
+        if session.pager.observed() {
+            let pager = session.pager.clone();
+            asked.spans = Spans::new(move |name, took| {
+                let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+                pager.tell(|| Event::Span { took_us, name: name.into() });
+            });
+        }
+        let input = converter::paged_input(&session)?;
+        let charge = converter::charge_beside_pages(&session)?;
+        let dst = Path::new(destination);
+        let how = asked.downsample.unwrap_or(Downsample::of(input.spec.kind));
+        let report = if dry {
+            converter::dry_run(&input, dst, &asked, &charge)?
+        } else {
+            let mut told = |p: Progress| watch("converting", p.done as f64, p.total as f64);
+            converter::convert(&input, dst, &asked, &charge, &mut told)?
+        };
+        let bytes_out = if dry { report.store_bytes } else { engine::process::folder_bytes(dst)? };
+        let mut result = described(&report, bytes_out);
+        let more = json!({
+            "destination": destination, "dry_run": dry, "what": "volume", "page": asked.page, "layout": layout_name,
+            "codec": codec_name, "downsample": how.name(), "downsample_asked": asked.downsample.is_some(),
+            "dtype": input.voxel.name(), "kind": input.spec.kind, "steps": input.spec.times.len().max(1),
+            "channels": input.spec.channels.iter().map(|c| &c.name).collect::<Vec<_>>(), "guessed": input.spec.guessed,
+            "stats": session.stats(),
+        });
+        if let (Value::Object(result), Value::Object(more)) = (&mut result, more) {
+            result.extend(more);
+        }
+        events.finish(&result["stats"], watch)?;
+        Ok(result.to_string())
+    })
+}
+
+fn downsample(name: &str) -> Result<Downsample, FieldError> {
+    Downsample::parse(name).ok_or_else(|| {
+        let known = Downsample::ALL.map(Downsample::name).join(", ");
+        FieldError::Usage(format!("no way to downsample is called '{name}'; there are: {known}"))
+    })
+}
+
+/// What was done, or would be.
+fn described(report: &VolumeReport, bytes_out: u64) -> Value {
+    let pages: u64 = report.levels.iter().map(|l| l.pages).sum();
+    let shards: u64 = report.levels.iter().map(|l| l.shards).sum();
+    let levels = report.levels.iter().map(|l| json!({"dims": l.dims, "page": l.page, "pages": l.pages}));
+    json!({
+        "resumed": report.resumed_units > 0, "bytes_in": report.source_bytes, "bytes_out": bytes_out,
+        "pages_written": pages, "shards": shards, "levels": levels.collect::<Vec<_>>(),
+        "padding_disk": report.padded_bytes as f64 / report.value_bytes.max(1) as f64,
+        "scratch_bytes": report.spool_bytes, "seconds_estimated": report.seconds, "memory_bytes": report.memory,
+    })
+}

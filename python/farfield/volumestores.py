@@ -1,0 +1,135 @@
+"""Volumes on their way into Farfield's own store, and every page of one once."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from farfield import _core, outputs
+from farfield.errors import UsageError
+from farfield.progress import Report, reporting
+from farfield.settings import Settings
+from farfield.volume import Means, Options, read
+from farfield.volume.options import to_stderr
+
+Path = str | os.PathLike[str]
+
+DOWNSAMPLES = ("mean", "majority", "nearest")
+
+
+def convert_volume(
+    source: Path,
+    destination: Path,
+    settings: Settings,
+    *,
+    options: Options,
+    page: int | None = None,
+    levels: int | None = None,
+    downsample: str | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    events: Path | None = None,
+    progress: bool | Report | None = None,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Streams a volume into a pyramid of pages, as `farfield.convert` says.
+
+    Raises:
+        DataError: if the source cannot be read, the destination exists, or the disk is full.
+        UsageError: if an argument makes no sense, or source and destination lie in each other.
+    """
+    if downsample is not None and downsample not in DOWNSAMPLES:
+        raise UsageError(f"no way to downsample is called '{downsample}'; there are: {', '.join(DOWNSAMPLES)}")
+    if levels is not None and levels < 1:
+        raise UsageError(f"a volume has at least one level: {levels} levels are too few")
+    if not isinstance(destination, str):
+        destination = os.fspath(destination)
+    with reporting(progress) as report:
+        described = read(os.path.expanduser(os.fspath(source)), options, _means(settings, report, quiet))
+        target = os.path.abspath(destination)
+        reads = list(described.reads)
+        if overwrite and os.path.isdir(target):
+            # A store may be cut anew: it is read until the new one is whole and takes its place.
+            reads = [name for name in reads if os.path.realpath(name) != os.path.realpath(target)]
+        outputs.check([destination, events], reads)
+        asked = {
+            "page": page,
+            "layout": settings["layout"],
+            "codec": settings["codec"],
+            "levels": levels,
+            "downsample": downsample,
+            "resume": resume,
+            "overwrite": overwrite,
+            "dry_run": dry_run,
+        }
+        text = _core.convert_volume(
+            # Everything is read: ranges, which say what need not be, are of no use.
+            json.dumps({**described.spec, "ranges": None}),
+            described.tables,
+            destination,
+            options=json.dumps({key: value for key, value in asked.items() if value is not None}),
+            **settings.means(replacement=False),
+            events=None if events is None else os.fspath(events),
+            progress=report,
+        )
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def validate_volume(
+    source: Path,
+    settings: Settings,
+    *,
+    options: Options,
+    events: Path | None = None,
+    progress: bool | Report | None = None,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Every page of a volume once, as `farfield.validate` says.
+
+    Raises:
+        DataError: if the volume cannot be opened at all.
+    """
+    from farfield.volume.sniffing import format_of, split_variable
+
+    path, variable = split_variable(os.path.expanduser(os.fspath(source)))
+    own = variable is None and format_of(path, options) == "farfield"
+    with reporting(progress) as report:
+        if own:
+            outputs.check([events], [path])
+            means = settings.means(replacement=False)
+            text = _core.validate(
+                path, options="{}", **means, events=None if events is None else os.fspath(events), progress=report
+            )
+            return {**json.loads(text), "never_written": 0}
+        described = read(os.path.expanduser(os.fspath(source)), options, _means(settings, report, quiet))
+        outputs.check([events], described.reads)
+        native = _core.Volume.open(
+            json.dumps({**described.spec, "ranges": None}),
+            described.tables,
+            **settings.means(replacement=False),
+            events=None if events is None else os.fspath(events),
+            progress=report,
+        )
+        try:
+            found: Mapping[str, Any] = json.loads(native.check_pages(progress=report))
+        finally:
+            native.close()
+    counted = {"pages_checked": found["pages"], "pages_unchecked": 0}
+    if not found["checked"]:
+        counted = {"pages_checked": 0, "pages_unchecked": found["pages"]}
+    return {
+        "ok": found["failed"] == 0,
+        **counted,
+        "failures": found["failures"],
+        "failed": found["failed"],
+        "never_written": found["never_written"],
+        "stats": found["stats"],
+    }
+
+
+def _means(settings: Settings, report: Report | None, quiet: bool) -> Means:
+    return Means(settings["cache_dir"], report, None if quiet else to_stderr)
