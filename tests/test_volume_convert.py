@@ -212,8 +212,10 @@ def test_a_store_is_cut_anew(tmp_path: Path) -> None:
     data = np.random.default_rng(11).integers(0, 255, (30, 40, 70)).astype("uint8")
     options = raw(tmp_path / "a.raw", data)
     farfield.convert(tmp_path / "a.raw", tmp_path / "a.zarr", volume=options, page=8)
+    with pytest.raises(UsageError, match="is an input"):
+        farfield.convert(tmp_path / "a.zarr", tmp_path / "a.zarr", page=16)
     with pytest.raises(DataError, match="--overwrite"):
-        farfield.convert(tmp_path / "a.zarr", tmp_path / "a.zarr", page=16, overwrite=False, resume=True)
+        farfield.convert(tmp_path / "a.raw", tmp_path / "a.zarr", volume=options, page=16)
     farfield.convert(tmp_path / "a.zarr", tmp_path / "a.zarr", page=16, codec="zstd", overwrite=True)
     check_levels(tmp_path / "a.zarr", [w[None, None] for w in pyramids.levels(data, (1, 1, 1))])
     assert zarr.open_group(tmp_path / "a.zarr", mode="r")["0"].chunks[-1] in (14, 16, 18)

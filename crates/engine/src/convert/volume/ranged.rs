@@ -6,10 +6,10 @@
 //! Each goes to the page that lies one before it along them. So every page is read once, in any order, and no two need be here at a time.
 
 use super::number::{elements, Number};
-use crate::convert::commit::{look, take_place, Target};
+use crate::convert::commit::{look, take_place};
 use crate::convert::disk::{Disk, Partial};
 use crate::convert::grid::{write_level, Grid, Order};
-use crate::limits::{charge_other, fetch_error};
+use crate::limits::{charge_other, fetch_error, unseen};
 use crate::session::Watch;
 use crate::volume::VolumeSession;
 use field::error::FieldError;
@@ -78,11 +78,7 @@ pub fn build_ranges(
         partial.remove_empty();
         return made;
     }
-    let target = match look(dst, true, false)? {
-        Target::Nothing => Target::Nothing,
-        Target::Store => Target::Store,
-    };
-    take_place(disk, partial, dst, &target)?;
+    take_place(disk, partial, dst, &look(dst, true, false)?)?;
     made
 }
 
@@ -122,7 +118,8 @@ fn make(
         layouts.iter().map(of).max().unwrap_or(0) + 2 * entries.min(most as u64)
     };
     let bytes = arrays.iter().map(strip).max().unwrap_or(0);
-    let _charged = charge_other(&session.pager, bytes, "making the ranges of pages")?;
+    // Stacks and what the allocator keeps are seen by no ledger.
+    let _charged = charge_other(&session.pager, bytes + unseen(limit), "making the ranges of pages")?;
     let total = session.volume.page_count();
     let mut known = Known { state, arrays: arrays.to_vec(), seen: Vec::new(), failed: 0 };
     let mut done = 0;
@@ -132,8 +129,12 @@ fn make(
         let array = &session.volume.levels[ranged.level].arrays[ranged.group];
         let layouts = ranged.layouts();
         for layout in &layouts {
-            disk.create_dir(&store.join(&layout.path))?;
-            paths.push(store.join(&layout.path));
+            let folder = store.join(&layout.path);
+            disk.create_dir(&folder)?;
+            // For other readers; ours knows what the documents of these arrays say.
+            let document = folder.join("zarr.json");
+            disk.write(&document, &layout.document())?;
+            paths.extend([folder, document]);
         }
         for step in 0..ranged.steps {
             let dims = ranged.pages.map(|n| n as usize);
@@ -186,12 +187,7 @@ struct Shared<'g> {
 
 impl Pass<'_> {
     /// Looks at all pages on all threads; how many cannot be read.
-    fn run(
-        &self,
-        entries: &mut Grid,
-        (before, total): (u64, u64),
-        watch: &mut Watch<'_>,
-    ) -> Result<u64, FieldError> {
+    fn run(&self, entries: &mut Grid, (before, total): (u64, u64), watch: &mut Watch<'_>) -> Result<u64, FieldError> {
         let count = self.array.translation.count();
         let limit = self.session.pager.ledger().limit();
         let workers = (self.session.threads() as u64).clamp(1, count.min(64)) as usize;
@@ -276,12 +272,7 @@ impl Pass<'_> {
     }
 
     /// Gives what was found in pages to those that it belongs to.
-    fn join(
-        &self,
-        numbers: std::ops::Range<u64>,
-        found: &[f64],
-        shared: &Mutex<Shared<'_>>,
-    ) -> Result<(), FieldError> {
+    fn join(&self, numbers: std::ops::Range<u64>, found: &[f64], shared: &Mutex<Shared<'_>>) -> Result<(), FieldError> {
         let [ni, nj, _] = self.array.translation.pages.map(u64::from);
         let one = 2 * self.array.brick.components;
         let mut shared = lock(shared);
