@@ -55,9 +55,9 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
     ) -> None:
-        """Stream a dataset into a store of pages (Zarr v3), a volume into a pyramid of them (OME-Zarr 0.5).
+        """Stream a dataset into a store of pages (Zarr v3).
 
-        Memory stays within the limit however large the dataset is.
+        A volume becomes a pyramid of all its channels and time steps (OME-Zarr 0.5). Memory stays within the limit however large the dataset is.
         """
         from farfield import runs
         from farfield.sizes import count, format_bytes
