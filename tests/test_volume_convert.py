@@ -321,7 +321,7 @@ def test_a_dry_run_writes_nothing(large: Path, ff: Command, ff_json: Json, tmp_p
     assert would["pages_written"] == made["pages_written"] and would["levels"] == made["levels"]
     assert abs(would["bytes_out"] - made["bytes_out"]) < 0.02 * made["bytes_out"]
     said = ff("convert", large, tmp_path / "b.zarr", "--dry-run").stdout
-    assert "made by  mean (the default for scalar volumes)" in said
+    assert "made by  mean (the default where voxels are no labels)" in said
 
 
 def test_small_pictures_read_coarse_levels(large: Path, ff_json: Json, tmp_path: Path) -> None:

@@ -427,6 +427,8 @@ class VolumeDataset(TimeSteps):
             seen = self._description.seen
             self._info = describe(self._spec, self.space, json.loads(self._native.info()), self.channels, seen)
             self._info["labels"] = list(self._description.labels)
+            if self._description.bytes_disk is not None:
+                self._info["bytes_disk"] = self._description.bytes_disk
         return self._info
 
     def stats(self) -> dict[str, Any]:

@@ -212,9 +212,9 @@ def describe_text(info: Mapping[str, Any], space: Space) -> list[str]:
     if info.get("bytes_disk") is not None:
         least = info.get("limit_least_bytes")
         runs = f"; it is read within {format_bytes(least)} or more" if least else ""
-        lines.append(
-            f"cost     {format_bytes(info['bytes_disk'])} on disk, {format_bytes(info['bytes_memory'])} if all were loaded{runs}"
-        )
+        # Chunks of a file each are not counted.
+        disk = f"{format_bytes(info['bytes_disk'])} on disk, " if info["bytes_disk"] else ""
+        lines.append(f"cost     {disk}{format_bytes(info['bytes_memory'])} if all were loaded{runs}")
     if not info.get("ranges_known"):
         lines.append("ranges   not known yet; --ranges finds them, and what shows nothing is not read any more")
     return lines

@@ -127,7 +127,8 @@ def volume_lines(result: Mapping[str, Any]) -> list[str]:
     from farfield.sizes import count, format_bytes
 
     dry = result["dry_run"]
-    why = "asked for" if result["downsample_asked"] else f"the default for {result['kind']} volumes"
+    usual = "the default for labels" if result["kind"] == "labels" else "the default where voxels are no labels"
+    why = "asked for" if result["downsample_asked"] else usual
     lines = [
         f"{'would be ' if dry else ''}{format_bytes(result['bytes_out'])} of {format_bytes(result['bytes_in'])} "
         f"in {count(result['pages_written'], 'page')} and {count(result['shards'], 'shard')}; "

@@ -164,6 +164,8 @@ class Volume:
     """A folder of our own ranges of pages, where there is one."""
     seen: list[tuple[float, float] | None] | None = None
     """Lowest and highest stored number of each channel, None where it has none; where that is known."""
+    bytes_disk: int | None = None
+    """Bytes of all files of pages, where somebody has counted them."""
     labels: list[str] = field(default_factory=list)
     """Volumes of labels that belong to it."""
 
@@ -178,6 +180,8 @@ class VolumeDescription:
     labels: tuple[str, ...] = ()
     seen: tuple[tuple[float, float] | None, ...] | None = None
     """As `Volume.seen`."""
+    bytes_disk: int | None = None
+    """As `Volume.bytes_disk`."""
 
 
 def describe(volume: Volume) -> VolumeDescription:
@@ -228,7 +232,7 @@ def describe(volume: Volume) -> VolumeDescription:
         spec["ranges"] = volume.ranges
     reads = tuple(dict.fromkeys(volume.reads or [path]))
     seen = None if volume.seen is None else tuple(volume.seen)
-    return VolumeDescription(spec, volume.tables, reads, tuple(volume.labels), seen)
+    return VolumeDescription(spec, volume.tables, reads, tuple(volume.labels), seen, volume.bytes_disk)
 
 
 def _check_level(path: str, n: int, level: Level, channels: int) -> None:

@@ -39,6 +39,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
         time_units=spec["time_units"],
         reads=[path],
         ranges=spec["ranges"],
+        bytes_disk=found["described"]["bytes"],
         seen=[None if pair is None else (float(pair[0]), float(pair[1])) for pair in found["described"]["seen"]],
     )
 
