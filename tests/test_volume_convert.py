@@ -119,6 +119,9 @@ def test_colours_from_pictures(tmp_path: Path) -> None:
     check_levels(tmp_path / "a.zarr", pyramids.levels(first, (1, 1, 1), most=3))
     with farfield.open(tmp_path / "a.zarr") as ds:
         np.testing.assert_array_equal(ds[...], data)
+    # A picture in the folder would be one more slice.
+    with pytest.raises(UsageError, match="lies in"):
+        farfield.render(tmp_path / "slices", tmp_path / "slices" / "view.png")
 
 
 def test_channels_and_times_keep_their_places(tmp_path: Path) -> None:

@@ -430,7 +430,7 @@ def draw(
 
     how: dict[str, Any] = {"plot3d": beneath(plot3d, scene.define), "zone_order": zone_order}
     film = None if film is None else film.of_scene(scene)
-    files, read = files_of(scene, files, scene_file=scene_file)
+    files, read = files_of(scene, files, scene_file=scene_file, volume=Options.of(volume))
     document: dict[str, Any] = {}
     with contextlib.nullcontext() if film is None else film.in_folder(), placed(scene, scene_file, of_flags=of_flags):
         outputs.check([*add_outputs(document, scene, target, film), save_as, events], read)

@@ -57,7 +57,8 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Stream a dataset into a store of pages (Zarr v3).
 
-        A volume becomes a pyramid of all its channels and time steps (OME-Zarr 0.5). Memory stays within the limit however large the dataset is.
+        A volume becomes a pyramid of all its channels and time steps (OME-Zarr 0.5). Memory stays within the limit however large
+        the dataset is.
         """
         from farfield import runs
         from farfield.sizes import count, format_bytes

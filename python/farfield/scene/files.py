@@ -15,7 +15,8 @@ from pydantic import BaseModel, ValidationError
 from farfield import seeds, sources
 from farfield.errors import DataError, FarfieldError, UnknownName, UsageError
 from farfield.scene.models import Camera, ColorMap, Lines, Outline, Scene, Surface, Trace, View, Walls
-from farfield.volume.sniffing import is_volume
+from farfield.volume.options import Options
+from farfield.volume.sniffing import is_volume, split_variable
 
 _NEARBY = 2
 """Steps up from a scene's folder to a file that is still named relative to it: what lies so near is moved along with it."""
@@ -55,7 +56,11 @@ def as_scene(document: Mapping[str, Any]) -> Scene:
 
 
 def files_of(
-    scene: Scene, known: sources.Source | None = None, *, scene_file: str | None = None
+    scene: Scene,
+    known: sources.Source | None = None,
+    *,
+    scene_file: str | None = None,
+    volume: Options | None = None,
 ) -> tuple[sources.Source | None, list[str]]:
     """The dataset's files, if the scene has one, and the names of all that is read to draw it.
 
@@ -63,6 +68,7 @@ def files_of(
         scene: The scene.
         known: The dataset's files, where they are known already.
         scene_file: Where the scene was read from; errors name it.
+        volume: What is said of the source where that is a volume.
 
     Raises:
         DataError: if a file is not there.
@@ -70,7 +76,10 @@ def files_of(
     """
     read = [] if scene_file is None else [scene_file]
     try:
-        named = None if scene.source is None or is_volume(scene.source) else scene.source
+        of_volume = scene.source is not None and known is None and is_volume(scene.source, volume)
+        if of_volume and scene.source is not None:
+            read.append(split_variable(os.path.expanduser(scene.source))[0])
+        named = None if of_volume else scene.source
         source = sources.parse(named) if known is None and named is not None else known
         for drawn in scene.objects:
             if not isinstance(drawn, Lines):
