@@ -121,7 +121,9 @@ def test_colours_from_pictures(tmp_path: Path) -> None:
         np.testing.assert_array_equal(ds[...], data)
     # A picture in the folder would be one more slice.
     with pytest.raises(UsageError, match="lies in"):
-        farfield.render(tmp_path / "slices", tmp_path / "slices" / "view.png")
+        farfield.render(
+            {"source": str(tmp_path / "slices"), "objects": [{"kind": "outline"}]}, tmp_path / "slices/view.png"
+        )
 
 
 def test_channels_and_times_keep_their_places(tmp_path: Path) -> None:
