@@ -8,7 +8,7 @@ use super::place::{names, row, Abouts, Chunks, Place, ShardGrid, ShardIndexes, E
 use super::rowmap::RowMap;
 use super::shape::{Shape, Stored, C, T, X, Y, Z};
 use super::spec::{ArraySpec, LevelSpec, PlaceSpec, VolumeKind, VolumeSpec};
-use super::store::{range_spec, RangedArray};
+use super::store::{range_spec, Known, RangedArray};
 use super::voxel::{Brick, Voxel, VoxelType};
 use crate::error::FieldError;
 use crate::held;
@@ -237,6 +237,16 @@ impl Opening<'_> {
     /// Registers the ranges of all arrays' pages, which lie in `folder` as [`range_layouts`] says.
     fn ranges(&mut self, folder: &str, levels: &mut [VolumeLevel]) -> Result<(), FieldError> {
         let root = Path::new(folder).parent().unwrap_or(Path::new(""));
+        let steps = self.steps;
+        let of_level = |(n, level): (usize, &VolumeLevel)| {
+            let each = level.arrays.iter().enumerate();
+            each.map(|(group, array)| RangedArray::of(n, group, array, steps)).collect::<Vec<_>>()
+        };
+        let all: Vec<RangedArray> = levels.iter().enumerate().flat_map(of_level).collect();
+        // In the cache they may be of pages that another version has cut otherwise.
+        if Known::at(root).is_some_and(|known| known.arrays != all) {
+            return Ok(());
+        }
         for (n, level) in levels.iter_mut().enumerate() {
             for (group, array) in level.arrays.iter_mut().enumerate() {
                 let ranged = RangedArray::of(n, group, array, self.steps);

@@ -87,9 +87,14 @@ impl Known {
 
     /// As [`Self::open`], where arrays are not known yet: they follow from what is part of the state.
     pub fn read(root: &Path, state: Digest) -> Option<Self> {
+        Self::at(root).filter(|known| known.state == state)
+    }
+
+    /// What the folder at `root` says, whatever the files are now; `None` where it holds no such ranges, as a stored volume's does.
+    pub(crate) fn at(root: &Path) -> Option<Self> {
         let path = root.join("zarr.json");
         let bytes = read_bounded(&path, MAX_BYTES).ok()?;
-        Self::parse(&path, &bytes).ok().filter(|known| known.state == state)
+        Self::parse(&path, &bytes).ok()
     }
 
     fn parse(path: &Path, bytes: &[u8]) -> Result<Self, FieldError> {
