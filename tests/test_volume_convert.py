@@ -226,6 +226,35 @@ def test_a_store_is_cut_anew(tmp_path: Path) -> None:
     assert zarr.open_group(tmp_path / "a.zarr", mode="r")["0"].chunks[-1] in (14, 16, 18)
 
 
+@pytest.mark.parametrize("kind", ["tiff", "ome-tiff", "hdf5", "bool", "half", "one large chunk"])
+def test_whatever_opens_converts(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FARFIELD_CACHE_DIR", str(tmp_path / "cache"))
+    noise = np.random.default_rng(14)
+    data, source = noise.integers(0, 4000, (20, 50, 70)).astype("uint16"), tmp_path / "in.zarr"
+    if kind == "tiff":
+        source = tmp_path / "in.tif"
+        pytest.importorskip("tifffile").imwrite(source, data, compression="deflate", photometric="minisblack")
+    elif kind == "ome-tiff":
+        source = tmp_path / "in.ome.tif"
+        several = noise.integers(0, 255, (2, 3, 20, 50, 70)).astype("uint8")
+        pytest.importorskip("tifffile").imwrite(source, several, metadata={"axes": "TCZYX"}, tile=(32, 32))
+    elif kind == "hdf5":
+        source = tmp_path / "in.h5"
+        with pytest.importorskip("h5py").File(source, "w") as file:
+            file.create_dataset("x/y", data=data.astype("f8"), chunks=(8, 8, 8), compression="gzip", shuffle=True)
+    elif kind == "one large chunk":
+        group = zarr.open_group(source, mode="w", zarr_format=2)
+        group.create_array("v", data=data[:, :, :69].astype(">i4"), chunks=(100, 100, 100), compressors=None)
+    else:
+        group = zarr.open_group(source, mode="w", zarr_format=3)
+        group.create_array("v", data=data > 2000 if kind == "bool" else data.astype("f2"), chunks=(8, 8, 8))
+    farfield.convert(source, tmp_path / "a.zarr", page=16, memory_limit="16MiB")
+    with farfield.open(source) as there, farfield.open(tmp_path / "a.zarr") as ds:
+        assert ds.shape == there.shape and ds.dtype == there.dtype
+        assert [c.name for c in ds.channels] == [c.name for c in there.channels]
+        np.testing.assert_array_equal(ds[...], there[...])
+
+
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Fifty megabytes, without a header."""
