@@ -127,7 +127,19 @@ from numpy.typing import NDArray
 
 _Progress: TypeAlias = Callable[[str, float, float], bool]
 
-__all__ = ["__version__", "Dataset", "Lines", "Volume", "convert", "validate", "render", "summarise"]
+__all__ = [
+    "Dataset",
+    "Lines",
+    "Volume",
+    "__version__",
+    "convert",
+    "convert_volume",
+    "known_ranges",
+    "render",
+    "stored_volume",
+    "summarise",
+    "validate",
+]
 __all__ += ["replay_events", "export_events", "resident_bytes", "bench"]
 
 __version__: str
