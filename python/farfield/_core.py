@@ -40,6 +40,7 @@ try:
         export_events,
         render,
         replay_events,
+        save_mesh,
         summarise,
         validate,
     )
@@ -55,6 +56,7 @@ __all__ = [
     "missing_cpu_features",
     "render",
     "replay_events",
+    "save_mesh",
     "summarise",
     "validate",
 ]

@@ -127,7 +127,7 @@ from numpy.typing import NDArray
 
 _Progress: TypeAlias = Callable[[str, float, float], bool]
 
-__all__ = ["__version__", "Dataset", "Lines", "Volume", "convert", "validate", "render", "summarise"]
+__all__ = ["__version__", "Dataset", "Lines", "Volume", "convert", "validate", "render", "save_mesh", "summarise"]
 __all__ += ["replay_events", "export_events", "resident_bytes", "bench"]
 
 __version__: str
@@ -420,6 +420,11 @@ class Volume:
 
     def close(self) -> None:
         """Gives memory back; the volume cannot be used any more."""
+
+def save_mesh(path: str, arrays: dict[str, NDArray[Any]], meta: str) -> None:
+    """Writes a surface to .vtp, .ply, .glb or .npz, the bytes of `extract_contour`: "points" (N, 3) in float32 or float64,
+    "triangles" (M, 3) in int64, "zone" (N,) in int32, perhaps "normals" (N, 3), and fields; `meta` as `.npz` files have it.
+    """
 
 def convert(
     source: str,
