@@ -10,7 +10,7 @@ import pytest
 
 import farfield as ff
 from farfield.contours import extract_isosurface, extract_plane
-from farfield.errors import DataError, UnknownName, UsageError
+from farfield.errors import UnknownName, UsageError
 
 SPACING = (1.0, 1.5, 2.0)
 MIDDLE = (20.0, 21.0, 22.0)
@@ -74,23 +74,18 @@ def test_it_is_saved_as_it_would_have_been_written(
     what: str, ending: str, ball: Path, flow: str, tmp_path: Path
 ) -> None:
     ours, theirs = tmp_path / f"ours.{ending}", tmp_path / f"theirs.{ending}"
-    with ff.open(ball if what == "volume" else flow) as data:
+    with ff.open({"iso": "demo:box", "plane": flow, "volume": ball}[what]) as data:
         if what == "plane":
             scalars = ["density", "momentum"]
             data.slice("y", fields=scalars, normals=True).save(ours)
             extract_plane(data, theirs, normal="y", scalars=scalars, normals=True)
         else:
-            field, value = ("ball", 9.0) if what == "volume" else ("density", float(np.mean(_range(data))))
+            field, value = ("ball", 9.0) if what == "volume" else ("velocity_magnitude", 0.5)
             found = data.contour([value], field, fields=[field])
             assert len(found.triangles) > 100
             found.save(ours)
             extract_isosurface(data, theirs, field=field, values=[value], scalars=[field])
     assert ours.read_bytes() == theirs.read_bytes()
-
-
-def _range(data: ff.Dataset) -> np.ndarray:
-    found = [np.asarray(zone["density"][...]) for zone in data.zones.values()]
-    return np.array([min(f.min() for f in found), max(f.max() for f in found)])
 
 
 def test_a_plane_of_a_flow_has_what_is_stored_in_all_zones(flow: str) -> None:
@@ -119,7 +114,7 @@ def test_what_makes_no_sense_is_said(flow: str, ball: Path, tmp_path: Path) -> N
         mesh = data.slice("x", fields=[])
         with pytest.raises(UsageError, match=r"\.vtp"):
             mesh.save(tmp_path / "cut.stl")
-        with pytest.raises(DataError, match="no/such"):
+        with pytest.raises(UsageError, match="no/such"):
             mesh.save(tmp_path / "no/such/cut.vtp")
     with ff.open(ball) as volume, pytest.raises(UnknownName, match="channel"):
         volume.contour([1.0], "density")

@@ -111,7 +111,7 @@ class Mesh:
         """Writes `.vtp`, `.ply`, `.glb` or `.npz`, by the suffix: the file that `farfield extract` writes.
 
         Raises:
-            UsageError: for any other suffix.
+            UsageError: for any other suffix, or where the folder is not there.
             DataError: if the file cannot be written.
 
         >>> import os, tempfile, farfield as ff

@@ -173,7 +173,7 @@ fn a_full_memory_when_blocks_are_done_ends_no_run() {
         });
         let mut all = Gathered::default();
         let mut each = |piece| {
-            all.add(piece);
+            all.add(piece)?;
             let rest = core::iter::from_fn(|| p.charge(ChargeKind::Other, 16 << 10).ok());
             taken.send(rest.collect()).unwrap();
             Ok(())

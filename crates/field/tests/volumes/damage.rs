@@ -54,10 +54,11 @@ fn pages(volume: &Volume) -> Vec<PageId> {
     (0..array.translation.count()).map(|page| PageId::new(array.id, 0, page)).collect()
 }
 
-fn copies(pager: &Arc<Pager>, of: &[PageId]) -> Vec<Vec<u8>> {
-    let worker = pager.worker();
+/// The voxels of pages that are held. What lies beside them in a frame is whatever was there.
+fn copies(pager: &Arc<Pager>, volume: &Volume, of: &[PageId]) -> Vec<Vec<u8>> {
+    let (worker, bytes) = (pager.worker(), volume.levels[0].arrays[0].brick.voxel_bytes());
     let copy = |id: &PageId| match worker.page(*id) {
-        Lookup::Here(frame) => frame.to_vec(),
+        Lookup::Here(frame) => frame[..bytes].to_vec(),
         _ => panic!("held, so it is here"),
     };
     of.iter().map(copy).collect()
@@ -95,7 +96,7 @@ fn hurt(name: &str, made: &Made, kind: VolumeKind, encoded: Option<(CodecSpec, &
     let all = pages(&volume);
     assert!(all.len() > 1);
     let hold = pager.fetch(&all).unwrap();
-    let truth = copies(&pager, &all);
+    let truth = copies(&pager, &volume, &all);
     drop((hold, volume, pager));
     let whole = std::fs::read(chunk(0)).unwrap();
     let mut random = Random(0x9E37_79B9_7F4A_7C15 ^ whole.len() as u64);
@@ -109,7 +110,7 @@ fn hurt(name: &str, made: &Made, kind: VolumeKind, encoded: Option<(CodecSpec, &
         match pager.fetch(&all[..1]) {
             Ok(_hold) => {
                 taken += 1;
-                let found = copies(&pager, &all[..1]);
+                let found = copies(&pager, &volume, &all[..1]);
                 assert_eq!(found[0].len(), truth[0].len());
                 assert!(
                     !sealed || found[0] == truth[0],
@@ -121,7 +122,10 @@ fn hurt(name: &str, made: &Made, kind: VolumeKind, encoded: Option<(CodecSpec, &
                 assert!(e.to_string().contains("c/0") || e.to_string().contains("chunk"), "{name}, case {case}: {e}");
             }
         }
-        assert!(copies(&pager, &all[1..]) == truth[1..], "{name}, case {case}: another page was written to");
+        for (n, (found, truth)) in copies(&pager, &volume, &all[1..]).iter().zip(&truth[1..]).enumerate() {
+            let at = found.iter().zip(truth).position(|(a, b)| a != b);
+            assert_eq!(at, None, "{name}, case {case}: page {} of {} bytes was written to", n + 1, truth.len());
+        }
         assert!(pager.ledger().peak() <= LIMIT, "{name}, case {case}: {}", pager.ledger().peak());
         drop(others);
     }
@@ -150,7 +154,9 @@ fn every_codec_is_told_from_rubbish() {
     ];
     for (name, codecs) in chains {
         let sealed = matches!(codecs.first(), Some(Crc32c {}));
-        let made = Made { dtype: "uint16".into(), codecs, place: Where::Keys, ..made() };
+        // Whole chunks: what would lie beyond the volume is nobody's.
+        let shape = vec![8, 10, 12];
+        let made = Made { dtype: "uint16".into(), shape, codecs, place: Where::Keys, ..made() };
         hurt(name, &made, VolumeKind::Scalar, None, sealed);
     }
 }
