@@ -116,7 +116,9 @@ def test_python_surface() -> None:
             for member, value in sorted(vars(thing).items()):
                 if not member.startswith("_") and callable(getattr(value, "__func__", value)):
                     rows.append(f"    {member}{_signature(getattr(thing, member))}")
-                elif isinstance(value, property) or type(value).__name__ == "cached_property":
+                elif not member.startswith("_") and (
+                    isinstance(value, property) or type(value).__name__ == "cached_property"
+                ):
                     rows.append(f"    {member}")
         elif callable(thing):
             rows.append(f"def {name}{_signature(thing)}")

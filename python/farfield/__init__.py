@@ -30,9 +30,11 @@ if TYPE_CHECKING:
         UsageError,
     )
     from farfield.lines import Lines
+    from farfield.mesh import Mesh
     from farfield.runs import convert, extract_surface, render, validate
     from farfield.scene import Scene
     from farfield.seeds import rake
+    from farfield.volumedata import VolumeChannel, VolumeDataset, VolumeProbe
     from farfield.zones import Field, Zone
 
 _HOME = {
@@ -45,10 +47,14 @@ _HOME = {
     "Interrupted": "errors",
     "Lines": "lines",
     "MemoryLimitError": "errors",
+    "Mesh": "mesh",
     "Probe": "dataset",
     "Scene": "scene",
     "UnknownName": "errors",
     "UsageError": "errors",
+    "VolumeChannel": "volumedata",
+    "VolumeDataset": "volumedata",
+    "VolumeProbe": "volumedata",
     "Zone": "zones",
     "convert": "runs",
     "extract_cores": "cores",
@@ -69,10 +75,14 @@ __all__ = [
     "Interrupted",
     "Lines",
     "MemoryLimitError",
+    "Mesh",
     "Probe",
     "Scene",
     "UnknownName",
     "UsageError",
+    "VolumeChannel",
+    "VolumeDataset",
+    "VolumeProbe",
     "Zone",
     "__version__",
     "convert",

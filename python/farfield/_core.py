@@ -7,6 +7,7 @@ built, ends in one sentence and not in an illegal instruction or a traceback.
 from __future__ import annotations
 
 import platform
+from typing import Any
 
 from farfield.errors import FarfieldError
 
@@ -60,7 +61,15 @@ __all__ = [
     "missing_cpu_features",
     "render",
     "replay_events",
+    "save_mesh",
     "stored_volume",
     "summarise",
     "validate",
 ]
+
+
+def save_mesh(path: str, arrays: dict[str, Any], meta: str) -> None:
+    """Writes a surface: see `farfield/_native.pyi`."""
+    from farfield import _native
+
+    _native.save_mesh(path, arrays, meta)

@@ -136,6 +136,7 @@ __all__ = [
     "convert_volume",
     "known_ranges",
     "render",
+    "save_mesh",
     "stored_volume",
     "summarise",
     "validate",
@@ -442,6 +443,11 @@ class Volume:
 
     def close(self) -> None:
         """Gives memory back; the volume cannot be used any more."""
+
+def save_mesh(path: str, arrays: dict[str, NDArray[Any]], meta: str) -> None:
+    """Writes a surface to .vtp, .ply, .glb or .npz, the bytes of `extract_contour`: "points" (N, 3) in float32 or float64,
+    "triangles" (M, 3) in int64, "zone" (N,) in int32, perhaps "normals" (N, 3), and fields; `meta` as `.npz` files have it.
+    """
 
 def convert(
     source: str,

@@ -1,11 +1,14 @@
-"""Isosurfaces and cutting planes, as files of triangles."""
+"""Isosurfaces and cutting planes, in memory or as files of triangles."""
 
 from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from farfield import outputs
 from farfield.errors import UsageError
@@ -14,10 +17,114 @@ from farfield.progress import Report, reporting
 
 if TYPE_CHECKING:
     from farfield.dataset import Dataset
+    from farfield.mesh import Mesh
     from farfield.volumedata import VolumeDataset
 
 MESHES = (".vtp", ".ply", ".glb", ".npz")
 AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
+
+
+class Surfaces:
+    """What datasets and volumes can be asked for that consists of triangles."""
+
+    def contour(
+        self,
+        isosurfaces: Sequence[float],
+        scalars: str | None = None,
+        *,
+        fields: Sequence[str] = (),
+        normals: bool = True,
+        near: Sequence[float] | None = None,
+        progress: bool | Report | None = None,
+    ) -> Mesh:
+        """Where a field has some values. The memory limit bounds what is read and drawn; the result is the caller's.
+
+        Args:
+            isosurfaces: One or more values, in the field's units.
+            scalars: A scalar field, a derived one or an expression too; of a volume a channel. None: of a volume that has one, or
+                a view of one, that channel.
+            fields: Fields sampled at the points (vectors too).
+            normals: Whether points have normals, which look to lower values.
+            near: A point: only the surface that is nearest to it, and what hangs together with that.
+            progress: As in `farfield.open`.
+
+        Raises:
+            UnknownName: if there is no such field.
+            UsageError: if an argument makes no sense.
+            MemoryLimitError: if the memory limit does not hold a block of the surface.
+
+        >>> import farfield as ff
+        >>> with ff.open("demo:box") as ds:
+        ...     fast = ds.contour([0.5], scalars="velocity_magnitude", fields=["density"])
+        >>> fast.names, fast.partial
+        (['density'], False)
+        """
+        if isinstance(isosurfaces, (str, int, float)):
+            raise UsageError(f"isosurfaces are a list of values, as in [{isosurfaces}]")
+        named = _channels(self) if scalars is None else [scalars]
+        if len(named) != 1:
+            raise UsageError(f"say which field has the values, as in scalars={(named or ['density'])[0]!r}")
+        options = {"field": named[0], "values": isosurfaces, "scalars": fields, "normals": normals, "near": near}
+        return _in_memory(extract_isosurface, self, options, progress)
+
+    def slice(
+        self,
+        normal: str | Sequence[float] = "x",
+        origin: Sequence[float] | None = None,
+        *,
+        fields: Sequence[str] | None = None,
+        normals: bool = False,
+        progress: bool | Report | None = None,
+    ) -> Mesh:
+        """A plane through the data, in triangles with fields at their corners.
+
+        Args:
+            normal: `"x"`, `"y"`, `"z"`, or three numbers.
+            origin: A point of the plane; None: the middle of the data.
+            fields: Fields sampled at the points; None: those that every zone has stored, or all channels of a volume, or of a view.
+            normals: Whether points have normals.
+            progress: As in `farfield.open`.
+
+        Raises:
+            UnknownName: if there is no such field.
+            UsageError: if an argument makes no sense.
+            MemoryLimitError: if the memory limit does not hold a block of the surface.
+
+        >>> import farfield as ff
+        >>> with ff.open("demo:box") as ds:
+        ...     cut = ds.slice(normal="z", origin=(0, 0, 0.1))
+        >>> cut.names, round(float(abs(cut.points[:, 2] - 0.1).max()), 6)
+        (['density', 'momentum', 'energy'], 0.0)
+        """
+        taken = _channels(self) or _stored(self) if fields is None else fields
+        options = {"normal": normal, "origin": origin, "scalars": taken, "normals": normals}
+        return _in_memory(extract_plane, self, options, progress)
+
+
+def _channels(data: Any) -> list[str]:
+    """Channels of a volume or its view; none of a dataset."""
+    from farfield.volumedata import VolumeDataset
+
+    if not isinstance(data, VolumeDataset):
+        return []
+    return [data.channels[n].name for n in data._chosen_channels()]
+
+
+def _stored(data: Any) -> list[str]:
+    zones = [set(zone) for zone in data.zones.values()]
+    return [f["name"] for f in data.info()["fields"] if not f["derived"] and all(f["name"] in of for of in zones)]
+
+
+def _in_memory(extract: Any, data: Any, options: dict[str, Any], progress: bool | Report | None) -> Mesh:
+    """Through a file of arrays, which the memory limit bounds on its way: then arrays of the caller's take its place."""
+    from farfield.mesh import Mesh
+
+    with tempfile.TemporaryDirectory(prefix="farfield-") as folder:
+        path = os.path.join(folder, "surface.npz")
+        found = extract(data, path, progress=progress, **options)
+        with np.load(path, allow_pickle=False) as arrays:
+            made = {name: arrays[name] for name in arrays.files}
+    return Mesh(made, {key: value for key, value in found.items() if key not in ("output", "bytes_written")})
 
 
 def extract_isosurface(

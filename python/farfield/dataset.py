@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from farfield import _core, definitions, outputs, sources
+from farfield.contours import Surfaces
 from farfield.cores import VortexCores
 from farfield.definitions import Definitions, added
 from farfield.errors import FarfieldError, UsageError
@@ -170,7 +171,7 @@ class _Known:
     """The log of events, if one is kept."""
 
 
-class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores):
+class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
     """A dataset, or one time step of it. Nothing is read before it is needed; a `repr` reads nothing.
 
     >>> import farfield as ff

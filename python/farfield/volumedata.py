@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield import _core, outputs
+from farfield.contours import Surfaces
 from farfield.errors import FarfieldError, UnknownName, UsageError
 from farfield.indexing import Index, bounds_of
 from farfield.progress import Report, reporting
@@ -59,7 +60,12 @@ class Native(Protocol):
 
 @dataclass(frozen=True)
 class VolumeChannel:
-    """One channel of a volume."""
+    """One channel of a volume.
+
+    >>> import farfield as ff
+    >>> ff.open("demo:phantom").channels[0]
+    VolumeChannel(name='phantom', units='1', dtype=dtype('uint8'), color=None, limits=None, scale=None, missing=None)
+    """
 
     name: str
     units: str
@@ -91,7 +97,13 @@ class VolumeChannel:
 
 @dataclass(frozen=True)
 class VolumeProbe:
-    """What is at one place of a volume."""
+    """What is at one place of a volume.
+
+    >>> import farfield as ff
+    >>> with ff.open("demo:phantom") as volume:
+    ...     volume.probe((80, 100, 84))
+    VolumeProbe(ijk=(33.0, 41.0, 29.0), position=(80.0, 100.0, 84.0), values={'phantom': 80.0}, units=..., note=None)
+    """
 
     ijk: tuple[float, float, float]
     """1-based, along x, y and z, with fractions."""
@@ -134,8 +146,19 @@ def open_volume(
     return VolumeDataset(native, described, settings["cache_dir"])
 
 
-class VolumeDataset(TimeSteps):
-    """A volume, or one level, channel or time step of it. Nothing is read before it is needed; a `repr` reads nothing."""
+class VolumeDataset(TimeSteps, Surfaces):
+    """A volume, or one level, channel or time step of it. Nothing is read before it is needed; a `repr` reads nothing.
+
+    >>> import farfield as ff
+    >>> volume = ff.open("demo:phantom")
+    >>> volume
+    <farfield.VolumeDataset ...: NRRD0005>
+      voxels: 64 x 80 x 56 (z, y, x), scalar uint8
+      spacing: 2.5 x 2.5 x 3 mm; i to L, j to P, k to S
+      channels: phantom
+    >>> volume[28, 40, 30:34]
+    array([80, 80, 80, 80], dtype=uint8)
+    """
 
     def __init__(self, native: Native, description: VolumeDescription, cache_dir: pathlib.Path) -> None:
         self._native = native
@@ -269,6 +292,10 @@ class VolumeDataset(TimeSteps):
 
         Raises:
             UsageError: if there is no such level.
+
+        >>> import farfield as ff
+        >>> ff.open("demo:phantom").level(-1).shape
+        (56, 80, 64)
         """
         count = len(self._levels)
         if isinstance(number, bool) or not isinstance(number, int) or not -count <= number < count:
@@ -285,6 +312,10 @@ class VolumeDataset(TimeSteps):
 
         Raises:
             UnknownName: if there is no such channel.
+
+        >>> import farfield as ff
+        >>> ff.open("demo:phantom").channel("phantom").dims
+        ('z', 'y', 'x')
         """
         names = [c["name"] for c in self._spec["channels"]]
         number = names.index(name) if name in names else name
@@ -365,6 +396,10 @@ class VolumeDataset(TimeSteps):
 
         Raises:
             UsageError: if it is not three finite numbers.
+
+        >>> import farfield as ff
+        >>> ff.open("demo:phantom").probe((80, 100, 84)).values
+        {'phantom': 80.0}
         """
         where = _three("a position", position)
         return self._probe(self.space.index_of(where), where)
@@ -374,6 +409,10 @@ class VolumeDataset(TimeSteps):
 
         Raises:
             UsageError: if it is not three finite numbers.
+
+        >>> import farfield as ff
+        >>> ff.open("demo:phantom").probe_ijk((33, 41, 29)).position
+        (80.0, 100.0, 84.0)
         """
         index = _three("ijk", ijk) - 1
         return self._probe(index, self.space.position_of(index))
@@ -407,6 +446,10 @@ class VolumeDataset(TimeSteps):
     def info(self, *, ranges: bool = False, progress: bool | Report | None = None) -> dict[str, Any]:
         """What `farfield info --json` prints.
 
+        >>> import farfield as ff
+        >>> ff.open("demo:phantom").info()["format"]
+        'NRRD0005'
+
         Args:
             ranges: Find the ranges of all pages by one bounded pass if they are not known, and keep them in the cache: whatever
                 opens the volume after that passes over pages that show nothing.
@@ -432,7 +475,13 @@ class VolumeDataset(TimeSteps):
         return self._info
 
     def stats(self) -> dict[str, Any]:
-        """What was read and held since the volume was opened: STATS of `farfield/_native.pyi`."""
+        """What was read and held since the volume was opened: STATS of `farfield/_native.pyi`.
+
+        >>> import farfield as ff
+        >>> volume = ff.open("demo:phantom", memory_limit="64MiB")
+        >>> int(volume[28, 40, 32]), volume.stats()["pages"]["touched"], volume.stats()["limit_bytes"]
+        (80, 1, 67108864)
+        """
         found: dict[str, Any] = json.loads(self._native.stats())
         return found
 
@@ -446,6 +495,12 @@ class VolumeDataset(TimeSteps):
 
         Raises:
             MemoryLimitError: if it is below what any run needs.
+
+        >>> import farfield as ff
+        >>> volume = ff.open("demo:phantom", memory_limit="64MiB")
+        >>> volume.set_memory_limit("16MiB")
+        >>> volume.memory_limit
+        16777216
         """
         from farfield.sizes import resolve_limit
 
@@ -456,6 +511,11 @@ class VolumeDataset(TimeSteps):
 
         Raises:
             ImportError: if xarray is not installed.
+
+        >>> import farfield as ff
+        >>> array = ff.open("demo:phantom").to_xarray()
+        >>> array.dims, float(array.sel(z=84, y=100, x=80))
+        (('z', 'y', 'x'), 80.0)
         """
         from farfield.volumexarray import data_array
 
@@ -466,6 +526,11 @@ class VolumeDataset(TimeSteps):
 
         Raises:
             DataError: if the log of events could not be written whole.
+
+        >>> import farfield as ff
+        >>> volume = ff.open("demo:phantom")
+        >>> volume.close()
+        >>> volume.close()
         """
         self._native.close()
 

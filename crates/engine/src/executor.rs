@@ -310,6 +310,9 @@ where
         self.ask_ahead();
         self.work.worker(&mut self.context).release();
         self.telling.tell(&s.pager);
+        if s.short.load(SeqCst) > 0 {
+            self.release_kept();
+        }
         // This thread has no task, and no pins.
         s.waiting.fetch_add(1, SeqCst);
         let began = Instant::now();

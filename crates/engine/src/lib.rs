@@ -13,6 +13,7 @@ pub mod executor;
 pub mod flowmap;
 mod gridkind;
 mod handover;
+mod hatch;
 mod identity;
 pub mod info;
 mod leaving;

@@ -453,6 +453,8 @@ impl Bare {
             "prefetched_used": c.prefetched_used, "prefetch_dropped": c.prefetch_dropped, "failed": c.failed,
             "fills": c.fills, "derived": c.derived,
         });
+        // It may be another one since.
+        stats["limit_bytes"] = c.limit_bytes.into();
         stats["wait_s"] = waited.seconds().into();
         stats["bytes_read"] = c.bytes_read.into();
         stats["reads"] = c.reads.into();

@@ -11,6 +11,7 @@ mod errors;
 mod events;
 mod flowmap;
 mod lines;
+mod mesh;
 mod render;
 mod series;
 mod slices;
@@ -32,6 +33,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<dataset::PyDataset>()?;
     m.add_class::<lines::PyLines>()?;
     m.add_class::<volume::PyVolume>()?;
+    m.add_function(wrap_pyfunction!(mesh::save_mesh, m)?)?;
     m.add_function(wrap_pyfunction!(convert::convert, m)?)?;
     m.add_function(wrap_pyfunction!(convert::validate, m)?)?;
     m.add_function(wrap_pyfunction!(volumestore::convert_volume, m)?)?;

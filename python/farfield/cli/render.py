@@ -246,7 +246,8 @@ def register(app: typer.Typer) -> None:
             text.append(f"redrawn  {pictures} {redrawn['why']}: drawn anew")
         if result.get("pixels_missing"):
             text.append(
-                f"partial  in {result['pixels_missing']:,} pixels something of a volume is missing: pages that cannot be read"
+                f"partial  in {result['pixels_missing']:,} pixels something of a volume is missing: pages cannot be read, and the"
+                " pixels are hatched in magenta and black"
             )
         if filled := result.get("pixels_filled"):
             width, height = result["size"]

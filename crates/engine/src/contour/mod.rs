@@ -301,7 +301,7 @@ impl Job<'_> {
             (limit / 2 / (step + 4 * block)).clamp(2 * workers as u64, most) as usize
         };
         let directory = spill.unwrap_or_else(|| SpoolOptions::spill_directory(None));
-        let mut sink = Sink::new(grids, pager, directory, each);
+        let mut sink = Sink::new(grids, pager, &directory, each)?;
         let mut _held = Vec::new();
         let parts = match near {
             Some((n, place)) => {
@@ -339,7 +339,7 @@ impl Job<'_> {
             }
             e => e,
         })?;
-        let drawn = sink.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
+        let drawn = sink.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?;
         Ok(Contoured { drawn, run, thin_zones: 0 })
     }
 }

@@ -1,82 +1,160 @@
-//! A block's surface as bytes, for the time until it is its turn.
+//! A block's surface as bytes, for the time until it is its turn. They go and come in small parts: memory is short then.
 
 use super::sink::{Made, Results};
 use kernels::surface::{Edge, Points, Vertices};
 
-/// Writes numbers of one kind, how many there are before them.
-fn put<const N: usize>(out: &mut Vec<u8>, count: usize, bytes: impl Iterator<Item = [u8; N]>) {
-    out.extend((count as u64).to_ne_bytes());
-    out.reserve(count * N);
-    bytes.for_each(|b| out.extend(b));
+/// Bytes that are handed over or asked for at a time.
+const PART: usize = 8 << 10;
+
+/// Bytes on their way out.
+struct Writer<'a, E> {
+    part: Vec<u8>,
+    out: &'a mut dyn FnMut(&[u8]) -> Result<(), E>,
 }
 
-fn put_f32(out: &mut Vec<u8>, numbers: &[f32]) {
-    put(out, numbers.len(), numbers.iter().map(|n| n.to_ne_bytes()));
+impl<E> Writer<'_, E> {
+    fn bytes(&mut self, bytes: &[u8]) -> Result<(), E> {
+        if self.part.len() + bytes.len() > PART {
+            (self.out)(&self.part)?;
+            self.part.clear();
+        }
+        self.part.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Numbers of one kind, how many there are before them.
+    fn put<const N: usize>(&mut self, count: usize, bytes: impl Iterator<Item = [u8; N]>) -> Result<(), E> {
+        self.bytes(&(count as u64).to_ne_bytes())?;
+        for b in bytes {
+            self.bytes(&b)?;
+        }
+        Ok(())
+    }
+
+    fn put_f32(&mut self, numbers: &[f32]) -> Result<(), E> {
+        self.put(numbers.len(), numbers.iter().map(|n| n.to_ne_bytes()))
+    }
 }
 
-/// The bytes.
-pub(super) fn write(r: &Results) -> Vec<u8> {
-    let mut out = Vec::new();
+/// Hands the bytes to `out`, part by part.
+///
+/// # Errors
+/// What `out` says.
+pub(super) fn write<E>(r: &Results, out: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    let mut w = Writer { part: Vec::with_capacity(PART), out };
     let head = [[r.grid as u32, r.made.len() as u32, 0], r.block, r.origin, r.nodes];
-    put(&mut out, 12, head.as_flattened().iter().map(|n| n.to_ne_bytes()));
+    w.put(12, head.as_flattened().iter().map(|n| n.to_ne_bytes()))?;
     for m in &r.made {
         let v = &m.vertices;
         let double = matches!(v.points, Points::F64(_));
         let kinds = [m.value as u32, u32::from(double), u32::from(v.normals.is_some()), v.fields.len() as u32];
-        put(&mut out, 4, kinds.iter().map(|n| n.to_ne_bytes()));
-        put(&mut out, m.edges.len(), m.edges.iter().map(|e| e.bits().to_ne_bytes()));
-        put(&mut out, m.triangles.len() * 3, m.triangles.as_flattened().iter().map(|n| n.to_ne_bytes()));
+        w.put(4, kinds.iter().map(|n| n.to_ne_bytes()))?;
+        w.put(m.edges.len(), m.edges.iter().map(|e| e.bits().to_ne_bytes()))?;
+        w.put(m.triangles.len() * 3, m.triangles.as_flattened().iter().map(|n| n.to_ne_bytes()))?;
         match &v.points {
-            Points::F32(p) => put_f32(&mut out, p.as_flattened()),
-            Points::F64(p) => put(&mut out, p.len() * 3, p.as_flattened().iter().map(|n| n.to_ne_bytes())),
+            Points::F32(p) => w.put_f32(p.as_flattened())?,
+            Points::F64(p) => w.put(p.len() * 3, p.as_flattened().iter().map(|n| n.to_ne_bytes()))?,
         }
         if let Some(normals) = &v.normals {
-            put_f32(&mut out, normals.as_flattened());
+            w.put_f32(normals.as_flattened())?;
         }
-        v.fields.iter().for_each(|f| put_f32(&mut out, f));
+        for f in &v.fields {
+            w.put_f32(f)?;
+        }
     }
-    out
+    (w.out)(&w.part)
 }
 
-struct Reader<'a>(&'a [u8]);
+/// Bytes on their way back, so many of them.
+struct Reader<'a, E> {
+    left: usize,
+    from: &'a mut dyn FnMut(&mut [u8]) -> Result<(), E>,
+}
 
-impl Reader<'_> {
-    fn list<T, const N: usize>(&mut self, number: impl Fn([u8; N]) -> T) -> Option<Vec<T>> {
-        let (count, rest) = self.0.split_first_chunk::<8>()?;
-        let bytes = usize::try_from(u64::from_ne_bytes(*count)).ok()?.checked_mul(N)?;
-        let (own, rest) = rest.split_at_checked(bytes)?;
-        self.0 = rest;
-        Some(own.as_chunks::<N>().0.iter().map(|b| number(*b)).collect())
+impl<E> Reader<'_, E> {
+    /// The next bytes; none where there are not so many.
+    fn fill(&mut self, into: &mut [u8]) -> Result<Option<()>, E> {
+        let Some(left) = self.left.checked_sub(into.len()) else { return Ok(None) };
+        self.left = left;
+        (self.from)(into).map(Some)
     }
 
-    fn threes<T: Copy, const N: usize>(&mut self, number: impl Fn([u8; N]) -> T) -> Option<Vec<[T; 3]>> {
-        Some(self.list(number)?.as_chunks::<3>().0.to_vec())
+    /// Numbers that go together by `together`; `made` makes one thing of the bytes of those.
+    fn list<T>(&mut self, bytes: usize, together: usize, made: impl Fn(&[u8]) -> T) -> Result<Option<Vec<T>>, E> {
+        let mut count = [0; 8];
+        if self.fill(&mut count)?.is_none() {
+            return Ok(None);
+        }
+        // As many as there are bytes for, whatever is said.
+        let count = usize::try_from(u64::from_ne_bytes(count)).ok();
+        let Some(count) = count.filter(|n| n % together == 0 && n.checked_mul(bytes).is_some_and(|b| b <= self.left))
+        else {
+            return Ok(None);
+        };
+        let (mut all, mut part) = (Vec::with_capacity(count / together), [0; PART]);
+        let each = bytes * together;
+        let most = PART / each;
+        while all.len() < count / together {
+            let part = &mut part[..most.min(count / together - all.len()) * each];
+            if self.fill(part)?.is_none() {
+                return Ok(None);
+            }
+            all.extend(part.chunks_exact(each).map(&made));
+        }
+        Ok(Some(all))
+    }
+
+    fn u32s(&mut self) -> Result<Option<Vec<u32>>, E> {
+        self.list(4, 1, u32_of)
+    }
+
+    fn f32_rows(&mut self) -> Result<Option<Vec<[f32; 3]>>, E> {
+        self.list(4, 3, |b| threes(b, 4, |b| f32::from_bits(u32_of(b))))
     }
 }
 
-/// What was written; `None` where it is not that.
-pub(super) fn read(bytes: &[u8]) -> Option<Results> {
-    let mut r = Reader(bytes);
-    let head = r.threes(u32::from_ne_bytes)?;
-    let [[grid, count, _], block, origin, nodes] = head[..] else { return None };
+fn u32_of(b: &[u8]) -> u32 {
+    u32::from_ne_bytes(core::array::from_fn(|n| b[n]))
+}
+
+fn threes<T>(bytes: &[u8], size: usize, number: impl Fn(&[u8]) -> T) -> [T; 3] {
+    core::array::from_fn(|n| number(&bytes[n * size..]))
+}
+
+/// What was written, of so many bytes that `from` brings; `None` where it is not that.
+///
+/// # Errors
+/// What `from` says.
+pub(super) fn read<E>(bytes: usize, from: &mut dyn FnMut(&mut [u8]) -> Result<(), E>) -> Result<Option<Results>, E> {
+    let mut r = Reader { left: bytes, from };
+    macro_rules! have {
+        ($found:expr) => {
+            match $found? {
+                Some(found) => found,
+                None => return Ok(None),
+            }
+        };
+    }
+    let head = have!(r.list(4, 3, |b| threes(b, 4, u32_of)));
+    let [[grid, count, _], block, origin, nodes] = head[..] else { return Ok(None) };
     let mut made = Vec::new();
     for _ in 0..count {
-        let [value, double, normals, fields] = r.list(u32::from_ne_bytes)?[..] else { return None };
-        made.push(Made {
-            value: value as usize,
-            edges: r.list(|b| Edge::from_bits(u32::from_ne_bytes(b)))?,
-            triangles: r.threes(u32::from_ne_bytes)?,
-            vertices: Vertices {
-                points: match double {
-                    0 => Points::F32(r.threes(f32::from_ne_bytes)?),
-                    _ => Points::F64(r.threes(f64::from_ne_bytes)?),
-                },
-                normals: if normals != 0 { Some(r.threes(f32::from_ne_bytes)?) } else { None },
-                fields: (0..fields).map(|_| r.list(f32::from_ne_bytes)).collect::<Option<_>>()?,
-            },
-        });
+        let [value, double, normals, fields] = have!(r.u32s())[..] else { return Ok(None) };
+        let edges = have!(r.list(4, 1, |b| Edge::from_bits(u32_of(b))));
+        let triangles = have!(r.list(4, 3, |b| threes(b, 4, u32_of)));
+        let f64_of = |b: &[u8]| f64::from_ne_bytes(core::array::from_fn(|n| b[n]));
+        let points = match double {
+            0 => Points::F32(have!(r.f32_rows())),
+            _ => Points::F64(have!(r.list(8, 3, |b| threes(b, 8, f64_of)))),
+        };
+        let normals = if normals != 0 { Some(have!(r.f32_rows())) } else { None };
+        let mut vertices = Vertices { points, normals, fields: Vec::new() };
+        for _ in 0..fields {
+            vertices.fields.push(have!(r.list(4, 1, |b| f32::from_bits(u32_of(b)))));
+        }
+        made.push(Made { value: value as usize, edges, triangles, vertices });
     }
-    Some(Results { grid: grid as usize, block, origin, nodes, made })
+    Ok(Some(Results { grid: grid as usize, block, origin, nodes, made }))
 }
 
 #[cfg(test)]
@@ -92,16 +170,30 @@ mod tests {
             };
             let normals = double.then(|| vec![[0.0, 1.0, 0.0]; 2]);
             let vertices = Vertices { points, normals, fields: vec![vec![1.0, 2.0], vec![0.0; 6]] };
-            let edges = vec![Edge::new(1, 2, 3, 0), Edge::new(64, 0, 5, 3)];
+            // More than a part.
+            let edges: Vec<Edge> = (0..5000).map(|n| Edge::new(n % 65, 2, n / 65, 3)).collect();
             let made = Made { value: 1, edges: edges.clone(), triangles: vec![[0, 1, 0]], vertices: vertices.clone() };
             let r = Results { grid: 2, block: [1, 2, 3], origin: [64, 128, 192], nodes: [65, 9, 2], made: vec![made] };
-            let back = read(&write(&r)).unwrap();
+            let mut all = Vec::new();
+            let Ok(()) = write(&r, &mut |part| {
+                all.extend_from_slice(part);
+                Ok::<(), core::convert::Infallible>(())
+            });
+            let from = |bytes: &[u8]| {
+                let mut at = 0;
+                let Ok(found) = read(bytes.len(), &mut |into: &mut [u8]| {
+                    into.copy_from_slice(&bytes[at..at + into.len()]);
+                    at += into.len();
+                    Ok::<(), core::convert::Infallible>(())
+                });
+                found
+            };
+            let back = from(&all).unwrap();
             assert_eq!((back.grid, back.block, back.origin, back.nodes), (2, [1, 2, 3], [64, 128, 192], [65, 9, 2]));
             let m = &back.made[0];
             assert_eq!((m.value, &m.edges, &m.triangles), (1, &edges, &vec![[0, 1, 0]]));
             assert_eq!(m.vertices, vertices);
-            let all = write(&r);
-            assert!((0..all.len()).step_by(7).all(|n| read(&all[..n]).is_none()));
+            assert!((0..all.len()).step_by(7).all(|n| from(&all[..n]).is_none()));
         }
     }
 }

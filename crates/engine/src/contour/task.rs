@@ -7,7 +7,7 @@
 
 use super::grid::{meet, BlockSigns, Candidates, Grid, Looked, Reads, Span};
 use super::local::Part;
-use super::sink::{Made, Results, Sink};
+use super::sink::{handing_bytes, Made, Results, Sink};
 use crate::executor::{Outcome, Work};
 use crate::limits::too_large;
 use field::error::FieldError;
@@ -461,9 +461,8 @@ impl Work for Contouring<'_, '_> {
         task.bytes(self.grids[task.grid].values())
     }
     fn finishing(&self, task: &BlockTask) -> usize {
-        // Triangles with numbers of 64 bits beside those of 32, and the numbers of the vertices.
         match &task.stage {
-            Stage::Made(made) => made.iter().map(|m| m.triangles.len() * 24 + m.edges.len() * 8).sum(),
+            Stage::Made(made) => handing_bytes(made),
             _ => 0,
         }
     }

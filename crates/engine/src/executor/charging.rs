@@ -34,11 +34,26 @@ where
     /// pinned in their last steps, and pages in flight come and can be given up. Then tasks go that nobody steps: this one has more to
     /// lose, or is done, or nothing else goes on. Of two threads that insist the second gives up its task, or leaves it waiting.
     pub(super) fn insist<T>(&mut self, mut charge: impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, Refused> {
+        match self.charged(&mut charge) {
+            Ok(done) => Ok(done),
+            Err(refused) => {
+                self.shared.short.fetch_add(1, SeqCst);
+                // Those that wait are asked to let go of what they keep.
+                self.shared.pager.notify();
+                let done = self.insist_on(charge, refused);
+                self.shared.short.fetch_sub(1, SeqCst);
+                done
+            }
+        }
+    }
+
+    /// The same, after it was refused once.
+    fn insist_on<T>(
+        &mut self,
+        mut charge: impl FnMut(&Pager) -> Result<T, Full>,
+        mut refused: Refused,
+    ) -> Result<T, Refused> {
         let s = self.shared;
-        let mut refused = match self.charged(&mut charge) {
-            Ok(done) => return Ok(done),
-            Err(r) => r,
-        };
         let first = s.insists.try_lock();
         let another = first.is_err();
         let began = Instant::now();

@@ -242,6 +242,8 @@ pub(super) struct Shared<T> {
     pub(super) opens: Mutex<()>,
     /// Held by the one thread for whose task others are dropped.
     pub(super) insists: Mutex<()>,
+    /// Threads that wait for memory for a task: what others keep for later is for them.
+    pub(super) short: AtomicUsize,
     pub(super) done: AtomicU64,
     pub(super) stop: AtomicBool,
     /// Threads that have neither tasks nor pins, and wait. Only when all do is nothing left that could release any.
@@ -270,6 +272,7 @@ impl<T> Shared<T> {
             judge: Mutex::new(()),
             retired: Mutex::new(Vec::new()),
             insists: Mutex::new(()),
+            short: AtomicUsize::new(0),
             done: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),

@@ -4,6 +4,8 @@ use super::looks::look;
 use super::maps::Settled;
 use super::objects::VolumeLook;
 use super::Document;
+use crate::hatch;
+use crate::limits::charge_other;
 use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows, MOST_SAMPLES};
 use crate::raycast::{cast_until, CastOptions};
 use crate::session::Waited;
@@ -157,6 +159,9 @@ impl Haze for Fog<'_> {
         let most = rows.clone().flat_map(|row| (0..columns).map(move |column| (row, column)));
         let most = most.map(|(row, column)| light.pixel(row, column).len()).max().unwrap_or(0);
         let mut late = false;
+        let pixels = rows.len() * columns as usize;
+        let _marks = charge_other(&self.pager, pixels as u64, "marks of pixels that lack something")?;
+        let mut lack = vec![false; pixels];
         // Samples of a pixel that lie at different depths, at edges, take a ray each; most pixels have one depth.
         for pass in 0..most {
             let depth = |x: u32, y: u32| {
@@ -173,20 +178,25 @@ impl Haze for Fog<'_> {
             let image = cast_until(&self.pager, &scene, &options, Some(&depth), &mut |_, _| go_on())?;
             late = image.filled > 0;
             self.waited.add(image.stats.wait_s);
-            if pass == 0 {
-                self.gaps.fetch_add(image.gap_count(), Relaxed);
-            }
             self.filled.fetch_add(image.filled, Relaxed);
-            let mut pixels = image.rgba.iter();
+            let mut pixels = image.rgba.iter().zip(&image.gaps).zip(&mut lack);
             for row in rows.clone() {
                 for column in 0..columns {
-                    let Some([r, g, b, a]) = pixels.next() else { return Ok(()) };
+                    let Some((([r, g, b, a], gap), lacks)) = pixels.next() else { return Ok(()) };
+                    *lacks |= *gap;
                     if let Some(to) = light.pixel_mut(row, column).get_mut(pass) {
-                        *to = [*r, *g, *b, 1.0 - a];
+                        *to = if *gap {
+                            // Nobody is to take what is there for the whole.
+                            let [r, g, b] = hatch::linear([column, row]);
+                            [r, g, b, 0.0]
+                        } else {
+                            [*r, *g, *b, 1.0 - a]
+                        };
                     }
                 }
             }
         }
+        self.gaps.fetch_add(lack.iter().filter(|l| **l).count() as u64, Relaxed);
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! From values to the colours of a picture.
 
+use crate::hatch;
 use crate::picture::{ColourMap, ColourMapError};
 use field::volume::VoxelType;
 use kernels::draw::Srgb8;
@@ -30,11 +31,6 @@ pub enum Look {
     /// A number names what a pixel belongs to: a colour each, the same in every picture. 0 is nothing, and transparent.
     Labels,
 }
-
-/// Two stripes in turn for what cannot be read: no colour map has both beside each other.
-const HATCH: [Srgb8; 2] = [[255, 0, 255], [0, 0, 0]];
-/// Pixels across a stripe.
-const STRIPE: u32 = 4;
 
 impl Look {
     /// Numbers that a pixel must have, if it must have so many.
@@ -119,13 +115,10 @@ impl Painter {
         let opaque = |[r, g, b]: Srgb8| [r, g, b, 255];
         let painted = match (pixel, &self.look) {
             (Pixel::Outside, _) => [0; 4],
-            (Pixel::Failed | Pixel::Open, look) => {
-                let stripe = (at[0] + at[1]) / STRIPE % 2;
-                match look.is_grey16() {
-                    true => grey16(if stripe == 0 { u16::MAX } else { 0 }, u16::MAX),
-                    false => opaque(HATCH[stripe as usize]),
-                }
-            }
+            (Pixel::Failed | Pixel::Open, look) => match look.is_grey16() {
+                true => grey16(if hatch::stripe(at) == 0 { u16::MAX } else { 0 }, u16::MAX),
+                false => opaque(hatch::colour(at)),
+            },
             (Pixel::Value, Look::Map { .. }) => {
                 self.map.as_ref().map_or([0; 4], |map| opaque(map.colour(values[0] as f32)))
             }

@@ -5,7 +5,7 @@ use engine::bench::volumes::Formula;
 use engine::contour::{run_volume, Contoured, VolumeContour, VolumeWhat};
 use field::volume::{VolumeLevel, VoxelType};
 use pager::source::simulated::{Simulated, Simulation};
-use pager::{Backend, Pager, PagerConfig, PolicyKind};
+use pager::{Backend, Charge, ChargeKind, Pager, PagerConfig, PolicyKind};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -148,6 +148,42 @@ fn equal_whatever_the_limit_the_pages_and_the_workers() {
             assert!(p.ledger().peak() <= a.limit, "{} of {}", p.ledger().peak(), a.limit);
             assert_eq!(made.drawn.failed_pages, 0);
         }
+    }
+}
+
+/// When a block is done, memory may be full of what other blocks and pages have: here it is whenever a piece was handed over, for some
+/// milliseconds.
+#[test]
+fn a_full_memory_when_blocks_are_done_ends_no_run() {
+    let f = waves([200, 150, 140], [16; 3], VoxelType::Float32);
+    let p = pager(256 << 20, PolicyKind::Clock, 4);
+    let (truth, _) = draw(&p, &f.level(&p, None, None), 1, &spec(&[91.0]));
+    for workers in [1, 3] {
+        let p = pager(8 << 20, PolicyKind::Clock, 4);
+        let level = f.level(&p, None, None);
+        let (taken, back) = std::sync::mpsc::channel::<Vec<Charge>>();
+        let giver = std::thread::spawn(move || {
+            let mut bytes = 0;
+            for held in back {
+                bytes += held.iter().map(Charge::bytes).sum::<u64>();
+                std::thread::sleep(Duration::from_millis(3));
+                drop(held);
+            }
+            bytes
+        });
+        let mut all = Gathered::default();
+        let mut each = |piece| {
+            all.add(piece)?;
+            let rest = core::iter::from_fn(|| p.charge(ChargeKind::Other, 16 << 10).ok());
+            taken.send(rest.collect()).unwrap();
+            Ok(())
+        };
+        let made = run_volume(&p, workers, &level, &spec(&[91.0]), &mut each, &mut |_, _| true).unwrap();
+        drop(taken);
+        assert!(giver.join().unwrap() > 8 << 20, "nobody was in the way");
+        all.check(&made.drawn);
+        assert!(all.bits() == truth.bits(), "{workers} workers");
+        assert!(p.ledger().peak() <= 8 << 20, "{}", p.ledger().peak());
     }
 }
 

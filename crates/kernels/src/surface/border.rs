@@ -45,9 +45,23 @@ impl Borders {
 
     /// Bytes that it holds.
     pub fn bytes(&self) -> usize {
-        let lists = 2 * (self.along_j[0].len() + self.along_k[0].len());
         // Lists grow by doubling.
-        lists * size_of::<Vec<Entry>>() + 2 * self.entries * size_of::<Entry>()
+        Self::empty_bytes(self.blocks) + 2 * self.entries * size_of::<Entry>()
+    }
+
+    /// Bytes of the tables of so many blocks before anything is in them.
+    pub fn empty_bytes(blocks: [u32; 3]) -> usize {
+        let row = blocks[0] as usize;
+        2 * (row + row * blocks[1] as usize) * size_of::<Vec<Entry>>()
+    }
+
+    /// Bytes that [`Self::resolve`] of one of so many blocks adds at most.
+    pub fn bytes_of(blocks: [u32; 3], block: [u32; 3], nodes: [u32; 3], edges: &[Edge]) -> usize {
+        let faces = |e: &Edge| {
+            let n = e.node();
+            (0..3).filter(|a| n[*a] + 1 == nodes[*a] && block[*a] + 1 < blocks[*a]).count()
+        };
+        2 * edges.iter().map(faces).sum::<usize>() * size_of::<Entry>()
     }
 
     fn key(&self, origin: [u32; 3], e: Edge) -> u64 {

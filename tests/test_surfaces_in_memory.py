@@ -1,0 +1,140 @@
+"""Isosurfaces and planes as arrays: what they are, and that files of them are those that the command line writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import farfield as ff
+from farfield.contours import extract_isosurface, extract_plane
+from farfield.errors import UnknownName, UsageError
+
+SPACING = (1.0, 1.5, 2.0)
+MIDDLE = (20.0, 21.0, 22.0)
+RADIUS = 12.0
+
+
+@pytest.fixture(scope="module")
+def ball(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Distances from a point that lies within; positions have a unit and a spacing that differs by axis."""
+    x, y, z = (np.arange(n) * s for n, s in zip((41, 29, 23), SPACING, strict=True))
+    distance = np.sqrt(
+        (x[None, None, :] - MIDDLE[0]) ** 2 + (y[None, :, None] - MIDDLE[1]) ** 2 + (z[:, None, None] - MIDDLE[2]) ** 2
+    )
+    path = tmp_path_factory.mktemp("ball") / "ball.nrrd"
+    head = (
+        "NRRD0004\ntype: float\ndimension: 3\nsizes: 41 29 23\nspace: LPS\n"
+        "space directions: (1,0,0) (0,1.5,0) (0,0,2)\nspace origin: (0,0,0)\nendian: little\nencoding: raw\n\n"
+    )
+    path.write_bytes(head.encode() + distance.astype("<f4").tobytes())
+    return path
+
+
+def test_a_surface_of_a_volume_is_where_the_value_is(ball: Path) -> None:
+    with ff.open(ball, memory_limit="32MiB") as volume:
+        surface = volume.contour([RADIUS], fields=["ball"])
+        assert volume.stats()["peak_bytes"] <= 32 << 20
+    away = np.linalg.norm(surface.points - MIDDLE, axis=1)
+    assert abs(away - RADIUS).max() < 0.06 and not surface.partial
+    assert abs(surface["ball"] - RADIUS).max() < 2e-3 and surface.units == {"points": "mm", "ball": "1"}
+    # Lower values lie within: so do normals look, and so turn the triangles.
+    assert surface.normals is not None
+    inward = (np.asarray(MIDDLE) - surface.points) / away[:, None]
+    assert (surface.normals * inward).sum(axis=1).min() > 0.99
+    a, b, c = surface.points[surface.triangles].transpose(1, 0, 2).astype(float)
+    across = np.cross(b - a, c - a)
+    assert (across * (np.asarray(MIDDLE) - a)).sum(axis=1).min() >= 0
+    area = np.linalg.norm(across, axis=1).sum() / 2
+    assert area == pytest.approx(4 * np.pi * RADIUS**2, rel=0.01)
+    # Every edge is that of two triangles: the surface has no border.
+    edges = np.sort(surface.triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
+    assert set(np.unique(edges, axis=0, return_counts=True)[1].tolist()) == {2}
+    assert surface.summary["triangles"] == len(surface.triangles) and (surface.zone == 1).all()
+
+
+def test_a_plane_of_a_volume_has_its_channels(ball: Path) -> None:
+    with ff.open(ball) as volume:
+        cut = volume.slice(normal=(0, 0, 1), origin=(0, 0, 13.0))
+        bare = volume.slice("z", (0, 0, 13.0), fields=[])
+    assert cut.names == ["ball"] and bare.names == [] and cut.normals is None
+    assert abs(cut.points[:, 2] - 13.0).max() < 1e-5
+    # Linear between the layers at 12 and 14.
+    layers = [np.linalg.norm(cut.points[:, :2] - MIDDLE[:2], axis=1) ** 2 + (z - MIDDLE[2]) ** 2 for z in (12.0, 14.0)]
+    on_nodes = np.isclose(cut.points[:, 0] % 1.0, 0, atol=1e-4) & np.isclose(cut.points[:, 1] % 1.5, 0, atol=1e-4)
+    assert on_nodes.sum() > 500
+    assert abs(cut["ball"] - np.mean(np.sqrt(layers), axis=0))[on_nodes].max() < 1e-3
+
+
+@pytest.mark.parametrize("ending", ["vtp", "ply", "glb", "npz"])
+@pytest.mark.parametrize("what", ["iso", "plane", "volume"])
+def test_it_is_saved_as_it_would_have_been_written(
+    what: str, ending: str, ball: Path, flow: str, tmp_path: Path
+) -> None:
+    ours, theirs = tmp_path / f"ours.{ending}", tmp_path / f"theirs.{ending}"
+    with ff.open({"iso": "demo:box", "plane": flow, "volume": ball}[what]) as data:
+        if what == "plane":
+            scalars = ["density", "momentum"]
+            data.slice("y", fields=scalars, normals=True).save(ours)
+            extract_plane(data, theirs, normal="y", scalars=scalars, normals=True)
+        else:
+            field, value = ("ball", 9.0) if what == "volume" else ("velocity_magnitude", 0.5)
+            found = data.contour([value], field, fields=[field])
+            assert len(found.triangles) > 100
+            found.save(ours)
+            extract_isosurface(data, theirs, field=field, values=[value], scalars=[field])
+    assert ours.read_bytes() == theirs.read_bytes()
+
+
+def test_a_plane_of_a_flow_has_what_is_stored_in_all_zones(flow: str) -> None:
+    with ff.open(flow) as data:
+        cut = data.slice("x")
+        assert cut.names == [f["name"] for f in data.info()["fields"] if not f["derived"]]
+        assert set(np.unique(cut.zone)) <= {1, 2, 3} and cut["momentum"].shape == (len(cut.points), 3)
+        with pytest.raises(UnknownName, match="'pressure' was not sampled on this surface; there are: density"):
+            cut["pressure"]
+        with pytest.raises(AttributeError, match="cannot be set"):
+            cut.points = np.zeros((0, 3))  # type: ignore[misc]
+
+
+def test_what_makes_no_sense_is_said(flow: str, ball: Path, tmp_path: Path) -> None:
+    with ff.open(flow) as data:
+        with pytest.raises(UsageError, match=r"isosurfaces are a list of values, as in \[0.5\]"):
+            data.contour(0.5, "density")  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="an isosurface needs a value"):
+            data.contour([], "density")
+        with pytest.raises(UsageError, match="say which field has the values, as in scalars='density'"):
+            data.contour([0.5])
+        with pytest.raises(UnknownName, match="denisty"):
+            data.contour([0.5], "denisty")
+        with pytest.raises(UsageError, match="normal is x, y, z or three numbers"):
+            data.slice((0, 0, 0))
+        mesh = data.slice("x", fields=[])
+        with pytest.raises(UsageError, match=r"\.vtp"):
+            mesh.save(tmp_path / "cut.stl")
+        with pytest.raises(UsageError, match="no/such"):
+            mesh.save(tmp_path / "no/such/cut.vtp")
+    with ff.open(ball) as volume, pytest.raises(UnknownName, match="channel"):
+        volume.contour([1.0], "density")
+
+
+def test_nothing_there_is_an_empty_surface(ball: Path, tmp_path: Path) -> None:
+    with ff.open(ball) as volume:
+        none = volume.contour([1e6])
+    assert none.points.shape == (0, 3) and none.triangles.shape == (0, 3) and not none.partial
+    none.save(tmp_path / "none.npz")
+    assert json.loads(str(np.load(tmp_path / "none.npz")["meta"]))["kind"] == "mesh"
+
+
+def test_pyvista_sees_the_same(ball: Path) -> None:
+    pytest.importorskip("pyvista")
+    with ff.open(ball) as volume:
+        surface = volume.contour([RADIUS], fields=["ball"])
+        mesh = surface.to_pyvista()
+        assert (mesh.n_points, mesh.n_cells) == (len(surface.points), len(surface.triangles))
+        assert mesh.area == pytest.approx(4 * np.pi * RADIUS**2, rel=0.01)
+        assert np.array_equal(mesh.point_data["ball"], surface["ball"])
+        assert np.array_equal(mesh.point_data["Normals"], surface.normals)
+        assert volume.contour([1e6]).to_pyvista().n_cells == 0

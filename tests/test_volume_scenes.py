@@ -1,0 +1,173 @@
+"""Scenes with volumes, from files to pictures: what is written first, what is wrong with them, what is missing in them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from running import Command, Json
+
+zarr = pytest.importorskip("zarr")
+Image = pytest.importorskip("PIL.Image")
+
+SHAPE = (40, 48, 56)
+SIZE = ("--size", "240x160")
+
+
+def distances(shape: tuple[int, int, int]) -> np.ndarray:
+    """[z, y, x]: from 100 in the middle down."""
+    at = np.indices(shape, dtype=np.float32)
+    middle = np.array(shape, dtype=np.float32)[:, None, None, None] / 2
+    return (100 - np.sqrt(((at - middle) ** 2).sum(axis=0))).astype("f4")
+
+
+def stored(path: Path, values: np.ndarray, chunk: int = 16, **more: Any) -> Path:
+    """A Zarr array without compression: what is changed in a chunk is changed in its numbers."""
+    made = zarr.create_array(
+        path, shape=values.shape, chunks=(chunk,) * 3, dtype=values.dtype, zarr_format=3, compressors=None, **more
+    )
+    made[...] = values
+    return path
+
+
+def pixels(path: Path) -> np.ndarray:
+    return np.asarray(Image.open(path).convert("RGB"))
+
+
+def hatched(path: Path) -> int:
+    """Pixels of the colour that nothing else has."""
+    return int((pixels(path) == (255, 0, 255)).all(axis=2).sum())
+
+
+@pytest.fixture
+def ball(tmp_path: Path) -> Path:
+    return stored(tmp_path / "ball.zarr", distances(SHAPE), fill_value=-1.0)
+
+
+def scene_of(ball: Path, *objects: dict[str, Any], **more: Any) -> Path:
+    path = ball.parent / "scene.json"
+    path.write_text(json.dumps({"version": 1, "source": ball.name, "size": [240, 160], "objects": objects, **more}))
+    return path
+
+
+def test_a_first_scene_is_drawn_as_the_volume_is(ball: Path, ff: Command) -> None:
+    ff("scene", ball, "-o", ball.parent / "first.json")
+    ff("render", ball.parent / "first.json", "-o", ball.parent / "a.png", *SIZE)
+    ff("render", ball, "-o", ball.parent / "b.png", *SIZE)
+    a = pixels(ball.parent / "a.png")
+    assert np.array_equal(a, pixels(ball.parent / "b.png")) and len(np.unique(a.reshape(-1, 3), axis=0)) > 500
+
+
+@pytest.mark.parametrize(
+    ("objects", "more", "exit_code", "said"),
+    [
+        ([{"kind": "volume", "opcity": [[0, 1]]}], {}, 2, "objects.0.*opcity"),
+        ([{"kind": "volumes"}], {}, 2, "objects.0.*volumes"),
+        ([{"kind": "volume", "field": "density"}], {}, 2, "objects.0.field: no channel named 'density'"),
+        ([{"kind": "volume", "level": 3}], {}, 2, "objects.0.level: there is no level 3"),
+        ([{"kind": "volume", "opacity": [[5, 0.5], [2, 0.1]]}], {}, 2, "objects.0.*opacity"),
+        ([{"kind": "volume"}], {"source": "gone.zarr"}, 1, "gone.zarr"),
+        ([{"kind": "volume"}], {"surce": "ball.zarr"}, 2, "surce"),
+    ],
+)
+def test_what_is_wrong_is_named_with_the_file(
+    objects: list[dict[str, Any]], more: dict[str, Any], exit_code: int, said: str, ball: Path, ff: Command
+) -> None:
+    path = scene_of(ball, *objects, **more)
+    done = ff("render", path, "-o", ball.parent / "a.png", ok=(exit_code,))
+    assert re.search(said, done.stderr) and "scene.json" in done.stderr, done.stderr
+    assert not (ball.parent / "a.png").exists()
+
+
+def test_volume_surface_and_plane_are_the_same_whatever_the_limit(tmp_path: Path, ff_json: Json) -> None:
+    large = stored(tmp_path / "large.zarr", distances((144, 160, 176)), chunk=32)
+    objects = [
+        {"kind": "volume", "opacity": [[40, 0], [90, 0.4]]},
+        {"kind": "contour", "field": "large.zarr", "values": [70.0], "color": "lightblue"},
+        {"kind": "slice", "normal": "z", "origin": [88, 80, 60]},
+    ]
+    scene = scene_of(large, *objects)
+    pictures = []
+    for limit, workers in (("1GiB", 1), ("24MiB", 1), ("20MiB", 3)):
+        target = tmp_path / f"{limit}.png"
+        found = ff_json("render", scene, "-o", target, "--memory-limit", limit, "--workers", workers)
+        assert found["peak_bytes"] <= found["limit_bytes"] and not found["partial"]
+        pictures.append(target.read_bytes())
+    # The last of them read pages again, since they do not fit.
+    assert found["pages"]["evictions"] > 0
+    assert pictures[0] == pictures[1] == pictures[2]
+
+
+def test_what_is_no_number_is_not_drawn(tmp_path: Path, ff: Command) -> None:
+    nothing = stored(tmp_path / "ball.zarr", np.full(SHAPE, np.nan, dtype="f4"))
+    outline = {"kind": "outline"}
+    more: dict[str, Any] = {"scalar_bar": False, "camera": {"direction": [1, -1, 0.5]}}
+    for name, objects in (("a", [outline, {"kind": "volume"}]), ("b", [outline])):
+        ff("render", scene_of(nothing, *objects, **more), "-o", tmp_path / f"{name}.png")
+    assert np.array_equal(pixels(tmp_path / "a.png"), pixels(tmp_path / "b.png"))
+    # A layer of them is a gap between what is drawn.
+    values = distances(SHAPE)
+    values[18:22] = np.nan
+    with_gap = stored(tmp_path / "gap.zarr", values)
+    look = {"kind": "volume", "color": "white", "opacity": [[70, 0], [95, 1]]}
+    more["camera"] = {"direction": [0, -1, 0], "up": [0, 0, 1]}
+    shown = []
+    for source in (stored(tmp_path / "whole.zarr", distances(SHAPE)), with_gap):
+        ff("render", scene_of(source, look, **more), "-o", tmp_path / "c.png")
+        shown.append(pixels(tmp_path / "c.png").astype(int).sum(axis=2))
+    middle, above = shown[1].shape[0] // 2, shown[1].shape[0] // 2 - 20
+    assert (shown[0][middle] - shown[1][middle]).max() > 100
+    assert abs(shown[0][above] - shown[1][above]).max() <= 6
+
+
+def test_pages_that_cannot_be_read_are_hatched(tmp_path: Path, ff: Command, ff_json: Json) -> None:
+    from zarr.codecs import BytesCodec, Crc32cCodec
+
+    values = distances(SHAPE)
+    made = zarr.create_array(
+        tmp_path / "sealed.zarr", shape=SHAPE, chunks=(20, 24, 28), dtype="f4", zarr_format=3,
+        compressors=[Crc32cCodec()], serializer=BytesCodec(),
+    )  # fmt: skip
+    made[...] = values
+    target = tmp_path / "a.png"
+    whole = ff_json("render", tmp_path / "sealed.zarr", "-o", target, *SIZE)
+    assert (whole["partial"], whole["pixels_missing"], hatched(target)) == (False, 0, 0)
+    chunk = next((tmp_path / "sealed.zarr/c/1/1/1").parent.glob("1"))
+    damaged = bytearray(chunk.read_bytes())
+    damaged[100] ^= 255
+    chunk.write_bytes(damaged)
+    done = ff("render", tmp_path / "sealed.zarr", "-o", target, *SIZE, "--json", ok=(3,))
+    found = json.loads(done.stdout)
+    assert found["partial"] and found["pixels_missing"] > 100 and found["pages"]["failed"] == 1
+    # Half of the stripes, within what the edges of pixels and the lines of the outline leave of them.
+    assert 0.3 < hatched(target) / found["pixels_missing"] < 0.6
+    done = ff("render", tmp_path / "sealed.zarr", "-o", target, *SIZE, ok=(3,))
+    assert f"in {found['pixels_missing']:,} pixels something of a volume is missing" in done.stdout
+    assert "hatched in magenta and black" in done.stdout
+
+
+def test_chunks_that_are_not_there_are_told(ball: Path, ff: Command, ff_json: Json) -> None:
+    target = ball.parent / "a.png"
+    assert ff_json("render", ball, "-o", target, *SIZE)["pages"]["fills"] == 0
+    (ball / "c/0/0/0").unlink()
+    found = ff_json("render", ball, "-o", target, *SIZE)
+    assert found["pages"]["fills"] == 1 and not found["partial"] and hatched(target) == 0
+    said = ff("render", ball, "-o", target, *SIZE).stdout
+    assert "fill     1 chunk was never written, or lost: the format's fill value stands there" in said
+    # A folder that cannot be looked into is another matter.
+    (ball / "c/0/0/0").mkdir()
+    assert ff_json("render", ball, "-o", target, *SIZE, ok=(3,))["pixels_missing"] > 0
+
+
+def test_labels_of_64_bits_keep_all_of_their_digits(tmp_path: Path, ff: Command, ff_json: Json) -> None:
+    labels = np.zeros((4, 5, 6), dtype="u8")
+    labels[1, 2, 3] = 2**63 + 6
+    source = stored(tmp_path / "labels.zarr", labels, chunk=4)
+    place = ("probe", source, 3.2, 2.1, 0.9, "--kind", "labels")
+    assert str(2**63 + 6) in ff(*place).stdout
+    assert ff_json(*place)["values"]["labels.zarr"] == 2**63 + 6
