@@ -172,7 +172,7 @@ impl Lane {
             }
             let at = 0.5 * (low + high);
             let mut gap = false;
-            match sample(ray, visits, [at, high], &mut gap, s)? {
+            match sample(ray, visits, [low, at, high], &mut gap, s)? {
                 Found::Value(value, cell, spot) => {
                     let wanted = s.scene.halvings(cell);
                     if wanted > self.halved {
@@ -250,11 +250,11 @@ fn whole(t: f64, scene: &CellScene) -> i64 {
     step << scene.setting.halvings
 }
 
-/// Looks at the middle of a step that ends at `high`.
+/// Looks at the middle of a step: from `low` to `high`.
 fn sample<N: Nodes>(
     ray: &Ray,
     visits: &mut [Visit],
-    [at, high]: [f64; 2],
+    [low, at, high]: [f64; 3],
     gap: &mut bool,
     s: &mut Stepping<'_, N>,
 ) -> Result<Found, Miss> {
@@ -288,9 +288,9 @@ fn sample<N: Nodes>(
             }
             Ok(None) => {
                 v.hint = None;
-                // While it is in the box of a block it may come to cells of it.
-                if at > v.next + v.block {
-                    match enter(&mut s.space.nodes, v.zone as usize, ray, at, s.stack) {
+                // While a step lies in the box of a block it may come to cells of it.
+                if low > v.next + v.block {
+                    match enter(&mut s.space.nodes, v.zone as usize, ray, low, s.stack) {
                         Ok(Some([next, block])) => (v.next, v.block) = (next, block),
                         Ok(None) => v.next = f64::INFINITY,
                         Err(Miss::Absent) => absent = true,
