@@ -402,12 +402,14 @@ impl<N: Nodes> Space<N> {
                 Err(Miss::Absent) => return Err(Miss::Absent),
             };
             if let Some(near) = near {
-                // Newton from the cell's centre, as a search does it.
-                let spot = self.try_cell(near.cell, p)?;
-                let thin = self.nodes.zones()[zone].thin();
+                // Newton from the cell's centre, as a search does it. The walk has loaded the cell, and found that it is usable.
+                let n = self.load(near.cell)?;
+                let thin = self.kept[n].thin;
                 let well_in = |q: &f64| (WELL_IN..=1.0 - WELL_IN).contains(q);
-                if spot.is_some_and(|s| s.rst.iter().zip(thin).all(|(q, thin)| thin || well_in(q))) {
-                    return Ok(spot);
+                if let Inverse::At(rst) = self.kept[n].map().invert(p, [0.5; 3]) {
+                    if Shape::holds(thin, rst) && rst.iter().zip(thin).all(|(q, thin)| thin || well_in(q)) {
+                        return Ok(Some(Spot { cell: near.cell, rst }));
+                    }
                 }
             }
         }

@@ -2,6 +2,7 @@
 //!
 //! No kernel here contains a thread, a lock, a clock or a read: absence comes back as a value, and the step runs again.
 
+pub mod cellrays;
 pub mod cellstep;
 pub mod cellsteps;
 pub mod cores;

@@ -242,20 +242,25 @@ class Labels(_Part):
 
 
 class Volume(_Part):
-    """A volume, drawn by rays through it: a channel by a map and an opacity, colours as they are stored, or labels."""
+    """A volume, drawn by rays through it: a channel by a map and an opacity, colours as they are stored, or labels.
+
+    Or a field of a flow, by a map and an opacity, by rays through the cells of its zones: where they overlap the cell of least volume is
+    seen, of a vector its length. Levels, slices, projections, shading, colours and labels are of volumes."""
 
     kind: Literal["volume"] = "volume"
     field: str | None = None
-    """A channel; null: the first."""
+    """A channel, or a field of a flow, derived or not; null: the first scalar."""
     color: str | None = None
     """A map's name or a field's, or one colour; null: the field's own map."""
     opacity: list[tuple[Finite, Annotated[float, Field(ge=0, le=1)]]] | None = None
-    """Nodes of the opacity: value, and opacity of `unit` of length, straight between them. Null: from the values that there are."""
+    """Nodes of the opacity: value, and opacity of `unit` of length, straight between them. Null: from the values that there
+    are; of a flow from 0 at the lower end of the colours' range to 0.6 at the upper."""
     unit: Positive | None = None
-    """Null: a hundredth of the diagonal of the volume."""
+    """Null: a hundredth of the diagonal of the volume, or of the box of the zones."""
     samples_per_voxel: Annotated[float, Field(gt=0.1, le=16)] = 1.0
+    """Samples of a ray in the length of a voxel, or of a cell of a flow."""
     level: Annotated[int, Field(ge=0)] | None = None
-    """Of resolution, 0 the finest; null: as fine as pixels are."""
+    """Of resolution, 0 the finest; null: as fine as pixels are. A flow has none."""
     within: tuple[Vector, Vector] | None = None
     """A box in space that is drawn, its lowest and highest corner; null: all."""
     planes: list[Plane] = []

@@ -1,11 +1,13 @@
-//! Rays through volumes on all cores, out of core.
+//! Rays through volumes, and through the cells of zones, on all cores, out of core.
 
+mod cells;
 mod hurry;
 mod next;
 mod order;
 
 use crate::executor::{self, Load, Outcome, RunStats, Work};
 use crate::limits::would_do;
+pub use cells::{cast_cells, CellImage, CellSource};
 use field::error::FieldError;
 use field::space::LANES;
 use hurry::{Grid, Stage, NOT_CAST};

@@ -215,15 +215,15 @@ impl<'a> Film<'a> {
     }
 
     fn shots(&self) -> Vec<(Shot<'a>, Option<&'a [usize]>)> {
-        let document = self.studio.document;
+        let Studio { document, session, .. } = *self.studio;
         let title = document.title.as_deref();
         if document.views.is_empty() {
-            return vec![(Shot { document, camera: &document.camera, size: document.size, title }, None)];
+            return vec![(Shot { document, session, camera: &document.camera, size: document.size, title }, None)];
         }
         let view = |v: &'a super::ViewSpec| {
             let camera: &CameraSpec = v.camera.as_ref().unwrap_or(&document.camera);
             let title = v.title.as_deref().or(title);
-            (Shot { document, camera, size: v.size.unwrap_or(document.size), title }, v.objects.as_deref())
+            (Shot { document, session, camera, size: v.size.unwrap_or(document.size), title }, v.objects.as_deref())
         };
         document.views.iter().map(view).collect()
     }

@@ -1,5 +1,6 @@
 //! From a scene's objects to geometry in the arena.
 
+use super::cellfog;
 use super::contours::{self, Pieces};
 use super::document::{Document, MapSpec};
 use super::faces::{FaceBuilder, FaceStore};
@@ -49,6 +50,8 @@ pub(crate) enum Shape {
     Edges(LineStore),
     /// A volume, which is drawn by its pages: its corners.
     Rays([DVec3; 8]),
+    /// A field of a flow, likewise: corners of the box of its zones, and the range of its values where that is not said.
+    Cells([DVec3; 8], Range),
 }
 
 impl Gathered {
@@ -58,7 +61,7 @@ impl Gathered {
             Shape::Lines(l) | Shape::Edges(l) => l.segments,
             Shape::Faces(f) => f.iter().map(FaceStore::pieces).sum(),
             Shape::Mesh(m) => m.triangles,
-            Shape::Rays(_) => 1,
+            Shape::Rays(_) | Shape::Cells(..) => 1,
         }
     }
 
@@ -69,6 +72,7 @@ impl Gathered {
             Shape::Faces(f) => f.iter().fold(Range::EMPTY, |r, f| r.union(f.range)),
             Shape::Mesh(m) => m.range,
             Shape::Rays(_) => Range::EMPTY,
+            Shape::Cells(_, range) => *range,
         }
     }
 }
@@ -136,10 +140,25 @@ impl<'a> Gatherer<'a> {
                 Ok(Gathered { kind: "cores", name: "vortex cores".into(), failed, shape: Shape::Lines(lines) })
             }
             Object::Mesh { from, paint, .. } => self.mesh(from, paint, watch),
-            Object::Volume(_) => {
-                let volume = self.volume.ok_or_else(|| {
-                    FieldError::Usage("a volume is drawn of a volume; for a flow draw contours and slices".into())
-                })?;
+            Object::Volume(look) => {
+                let Some(volume) = self.volume else {
+                    let (session, map) = (self.session()?, self.map(&look.paint));
+                    if self.document.budget_s.is_some() {
+                        let what =
+                            "'budget_s' is for volumes: rays through the cells of a flow take the time that they need";
+                        return Err(FieldError::Usage(what.into()));
+                    }
+                    let volumes = self.document.objects.iter().filter(|o| matches!(o, Object::Volume(_))).count();
+                    if volumes > 1 {
+                        return Err(FieldError::Usage(format!(
+                            "rays are cast through one field of a flow a picture, and there are {volumes}"
+                        )));
+                    }
+                    let ranged = map.is_some_and(|m| m.range.is_none());
+                    let (corners, range) = cellfog::gathered(session, look, self.step, ranged, watch)?;
+                    let (kind, name) = ("volume", look.field.clone().unwrap_or_default());
+                    return Ok(Gathered { kind, name, failed: None, shape: Shape::Cells(corners, range) });
+                };
                 let level = &volume.levels[0];
                 let shape = Shape::Rays(volumes::corners(level));
                 Ok(Gathered { kind: "volume", name: "volume".into(), failed: None, shape })

@@ -10,10 +10,10 @@ use glam::DVec3;
 use kernels::rays::{full_range, Clip, ColourOpacity, Look, Manner, Paint, Projection, Shading, TransferFunction};
 
 /// Opacity at the upper end of a range whose opacity nobody has said.
-const PLAIN_OPACITY: f32 = 0.6;
+pub(super) const PLAIN_OPACITY: f32 = 0.6;
 
 /// Length of a pixel at the point of a volume that is nearest to the eye.
-fn least_pixel(camera: &Camera, height: u32, bounds: &Aabb) -> f64 {
+pub(super) fn least_pixel(camera: &Camera, height: u32, bounds: &Aabb) -> f64 {
     let height = f64::from(height.max(1));
     match camera.lens {
         Lens::Orthographic { height: shown } => shown / height,

@@ -9,6 +9,7 @@
 //! A scene may ask for several pictures ([`ViewSpec`]) of many time steps ([`FilmSpec`]). All objects of one step are gathered before
 //! those of the next, for all pictures together, so that the series is read once.
 
+mod cellfog;
 mod contours;
 mod document;
 mod faces;

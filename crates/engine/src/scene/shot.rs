@@ -1,5 +1,6 @@
 //! One picture: how what was gathered looks, where it is seen from, and drawing it.
 
+use super::cellfog::CellFog;
 use super::document::{CameraSpec, Document, KeySpec, Rgb};
 use super::faces::{FaceLayer, MeshLayer};
 use super::gather::{Gathered, Shape};
@@ -16,7 +17,7 @@ use crate::picture::{
     self, Aabb, Axes, Background, Budget, Colour, Effects, Furniture, Layer, Note, PictureError, Place, Radius,
     Samples, ScalarBar, Setting, Stoppable, Style, Subject,
 };
-use crate::session::{Waited, Watch};
+use crate::session::{Session, Waited, Watch};
 use field::error::FieldError;
 use field::volume::Volume;
 use pager::{ChargeKind, Pager};
@@ -150,6 +151,8 @@ const PARTIAL: &str = "partial: some pages could not be read, and lines stop the
 /// What one picture says of itself.
 pub(crate) struct Shot<'a> {
     pub(crate) document: &'a Document,
+    /// The source, where that is a flow.
+    pub(crate) session: Option<&'a Session>,
     pub(crate) camera: &'a CameraSpec,
     pub(crate) size: [u32; 2],
     pub(crate) title: Option<&'a str>,
@@ -267,7 +270,7 @@ impl Shot<'_> {
         let (rest, every) = (of(false), of(true));
         let mut boxes = Vec::new();
         for s in &all {
-            if let Shape::Rays(corners) = &s.gathered.shape {
+            if let Shape::Rays(corners) | Shape::Cells(corners, _) = &s.gathered.shape {
                 boxes.extend(corners.iter().map(|c| Aabb { min: *c, max: *c }));
             }
         }
@@ -357,6 +360,17 @@ impl Shot<'_> {
             )?),
             None => None,
         };
+        let of_cells = shown.iter().find_map(|s| match (&self.document.objects[s.number], &s.gathered.shape) {
+            (Object::Volume(look), Shape::Cells(corners, _)) => Some((look, corners, self.session?)),
+            _ => None,
+        });
+        let cells = match of_cells {
+            Some((look, corners, session)) => {
+                let camera = &seen.chosen.camera;
+                Some(CellFog::new(session, look, corners, maps, words.step, camera, size)?)
+            }
+            None => None,
+        };
         let setting = Setting {
             size,
             camera: seen.chosen.camera,
@@ -376,10 +390,13 @@ impl Shot<'_> {
         };
         let budget = Budget { bytes: free - free / 16, charge: &charge };
         let mut progress = |share: f32| watch("drawing", f64::from(share), 1.0);
-        let subject = Subject { layers, haze: fog.as_ref().map(|f| f as &dyn picture::Haze) };
+        let of_cells = cells.as_ref().map(|f| f as &dyn picture::Haze);
+        let subject = Subject { layers, haze: fog.as_ref().map(|f| f as &dyn picture::Haze).or(of_cells) };
         let drawn = out.draw(setting, subject, budget, threads, &mut progress);
         drawn.map_err(|e| drawing(e, &mut |e| out.failed(e), pager))?;
-        Ok(fog.map_or(Lack::default(), |f| f.lack()))
+        let mut lack = fog.map_or(Lack::default(), |f| f.lack());
+        lack.gaps += cells.map_or(0, |f| f.gaps());
+        Ok(lack)
     }
 }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Parts of a volume's diagonal that are the length to which opacities belong.
-const UNITS: f64 = 100.0;
+pub(super) const UNITS: f64 = 100.0;
 
 /// Positions of the eight corners of a level: centres of its outermost voxels.
 pub(crate) fn corners(level: &VolumeLevel) -> [DVec3; 8] {

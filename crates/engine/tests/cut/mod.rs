@@ -191,6 +191,7 @@ fn cut(
 }
 
 /// Where lines begin.
+#[allow(dead_code, reason = "not every test has lines")]
 pub fn seeds() -> Vec<[f64; 3]> {
     // Low discrepancy, some outside.
     (0..60u32)
@@ -199,6 +200,7 @@ pub fn seeds() -> Vec<[f64; 3]> {
 }
 
 /// Whether lines are equal bit for bit.
+#[allow(dead_code, reason = "not every test has lines")]
 pub fn same(a: &[Joined], b: &[Joined]) -> bool {
     let bits = |v: &[f64]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
     a.len() == b.len()

@@ -54,6 +54,11 @@ pub(crate) fn opaque(colour: F4, through: F4) -> bool {
     t <= least.mul_add(OF_LIGHT, DARK)
 }
 
+/// [`opaque`] of numbers.
+pub(crate) fn opaque_at([r, g, b]: [f32; 3], through: f32) -> bool {
+    opaque(F4::from([r, g, b, 0.0]), F4::splat(through))
+}
+
 /// Entries of eight values.
 #[inline(always)]
 fn indices<T: Sampled>(table: &Table, v: F8) -> [i32; 8] {

@@ -21,3 +21,7 @@ pub use scene::{Scene, SceneError, Setting, MOST_SOURCES};
 pub use tile::{Pixels, RayTile, TILE};
 pub use tint::{colour_of, full_range};
 pub use transfer::{TransferError, TransferFunction};
+
+pub(crate) use march::opaque_at;
+pub(crate) use scene::View;
+pub(crate) use transfer::{Entry, Table};

@@ -174,7 +174,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    fn new(camera: &Camera, size: [u32; 2]) -> Result<Self, CameraError> {
+    pub(crate) fn new(camera: &Camera, size: [u32; 2]) -> Result<Self, CameraError> {
         camera.check()?;
         let [width, height] = size.map(f64::from);
         let (scale, parallel) = match camera.lens {
@@ -188,6 +188,16 @@ impl View {
             center: [camera.center[0] * width, camera.center[1] * height],
             parallel,
         })
+    }
+
+    /// Whether all rays have one direction.
+    pub(crate) fn parallel(&self) -> bool {
+        self.parallel
+    }
+
+    /// The line of sight.
+    pub(crate) fn forward(&self) -> DVec3 {
+        self.axes.z_axis
     }
 
     /// Where t = 0 is on the ray through a pixel position, and its direction, of length 1.

@@ -1,0 +1,293 @@
+//! Rays through the cells of zones: equal to the bit whatever the means, and what rays through a volume see where the grid is one.
+
+mod cut;
+
+use cut::{flow, paged, simulation, uniform};
+use engine::raycast::{cast, cast_cells, CastOptions, CellImage, CellSource};
+use field::error::FieldError;
+use field::flat::FlatNodes;
+use field::flatseries::FlatSeries;
+use field::nodes::{Nodes, Zone};
+use field::space::{Space, ZoneFields};
+use field::translate::Translation;
+use field::volume::{ArraySpec, ChannelSpec, LevelSpec, PlaceSpec, Volume, VolumeKind, VolumeSpec};
+use kernels::cellrays::{CellScene, CellTile, Setting, TILE};
+use kernels::draw::{Camera, Lens};
+use kernels::rays::{self, Clip, Look, Manner, Paint, TransferFunction};
+use kernels::streamline::Progress;
+use pager::source::simulated::Simulation;
+use pager::{Backend, Pager, PagerConfig, PolicyKind};
+use std::sync::Arc;
+
+const SIZE: [u32; 2] = [40, 32];
+
+fn steady(flow: FlatNodes) -> FlatSeries {
+    FlatSeries::new(vec![flow], &["xyz", "iblank", "density", "momentum"])
+}
+
+/// The first component of what is sampled; `velocity_magnitude` is made at the corners.
+fn fields(zones: &[Zone], field: &str) -> Arc<[ZoneFields]> {
+    let names = [field.to_owned()];
+    zones.iter().map(|z| ZoneFields::named(z, None, &names, 1.4, 1.0).unwrap()).collect()
+}
+
+fn transfer() -> TransferFunction {
+    let colours = vec![(0.0, [0.1, 0.2, 0.9]), (1.0, [0.9, 0.4, 0.1]), (1.8, [1.0, 1.0, 0.9])];
+    TransferFunction::new(colours, vec![(0.0, 0.0), (0.8, 0.02), (1.0, 0.12), (1.2, 0.02), (1.8, 0.2)]).unwrap()
+}
+
+fn cameras() -> [Camera; 3] {
+    let at =
+        |position: [f64; 3], lens| Camera { position, target: [0.5; 3], up: [0.0, 0.0, 1.0], lens, center: [0.5; 2] };
+    [
+        at([2.3, -1.4, 1.2], Lens::Perspective { fov_degrees: 40.0 }),
+        at([-1.5, 1.9, 0.9], Lens::Orthographic { height: 1.9 }),
+        at([0.45, 0.3, 0.35], Lens::Perspective { fov_degrees: 80.0 }),
+    ]
+}
+
+fn setting(camera: Camera) -> Setting {
+    Setting {
+        camera,
+        size: SIZE,
+        longest: 0.04,
+        halvings: 5,
+        samples: 2.0,
+        unit: 0.05,
+        planes: Vec::new(),
+        within: None,
+        zones: vec![0, 1],
+    }
+}
+
+fn in_core(flat: &FlatNodes, field: &str, scene: &CellScene) -> Vec<[f32; 4]> {
+    let mut space = Space::new(flat.clone(), fields(flat.zones(), field));
+    let mut out = vec![[0.0; 4]; (SIZE[0] * SIZE[1]) as usize];
+    for y in (0..SIZE[1]).step_by(TILE as usize) {
+        for x in (0..SIZE[0]).step_by(TILE as usize) {
+            let mut tile = CellTile::new(scene, [x, y]);
+            assert_eq!(tile.step(scene, &mut space, |_| false), Progress::Done);
+            for (n, colour) in tile.colours().enumerate() {
+                let (row, column) = (y + n as u32 / tile.size()[0], x + n as u32 % tile.size()[0]);
+                out[(row * SIZE[0] + column) as usize] = colour;
+            }
+        }
+    }
+    out
+}
+
+struct Arm {
+    edge: [usize; 3],
+    limit: u64,
+    policy: PolicyKind,
+    workers: usize,
+    readers: usize,
+    simulation: Simulation,
+}
+
+fn out_of_core(flat: &FlatNodes, field: &str, scene: &Arc<CellScene>, arm: &Arm) -> (CellImage, Arc<Pager>) {
+    let config = PagerConfig {
+        limit: arm.limit,
+        policy: arm.policy,
+        readers: arm.readers,
+        backend: Backend::Threads,
+        observer: None,
+    };
+    let pager = Pager::new(config).unwrap();
+    let zones = paged(&steady(flat.clone()), arm.edge, &pager, arm.simulation.clone());
+    let source = CellSource { fields: fields(&zones, field), zones, step: 0, need: [96 << 10, 256 << 10] };
+    // In two parts, as pictures come.
+    let mut image = cast_cells(&pager, &source, scene, arm.workers, 0..SIZE[1], None, &mut |_, _| true).unwrap();
+    let upper = cast_cells(&pager, &source, scene, arm.workers, 0..9, None, &mut |_, _| true).unwrap();
+    let same = |a: &[[f32; 4]], b: &[[f32; 4]]| a.iter().flatten().zip(b.iter().flatten()).all(|(a, b)| a == b);
+    assert!(same(&upper.rgba, &image.rgba), "rows alone differ from those of the whole");
+    image.samples += upper.samples;
+    (image, pager)
+}
+
+fn bits(v: &[[f32; 4]]) -> Vec<u32> {
+    v.iter().flatten().map(|c| c.to_bits()).collect()
+}
+
+#[test]
+fn pictures_are_the_same_whatever_the_means() {
+    let flat = flow(0.0);
+    let arm = |edge, limit: u64, policy, workers, readers, seed| Arm {
+        edge,
+        limit: limit << 10,
+        policy,
+        workers,
+        readers,
+        simulation: simulation(seed),
+    };
+    let arms = [
+        arm([8, 8, 8], 64 << 10, PolicyKind::Clock, 1, 1, 1),
+        arm([8, 8, 8], 1500, PolicyKind::Clock, 2, 8, 2),
+        arm([5, 7, 6], 1300, PolicyKind::Lru, 3, 4, 3),
+        arm([13, 13, 11], 1800, PolicyKind::Clock, 2, 16, 4),
+        arm([21, 4, 1], 1500, PolicyKind::S3Fifo, 5, 33, 5),
+    ];
+    for (camera, field) in cameras().into_iter().zip(["density", "velocity_magnitude", "velocity"]) {
+        let scene = CellScene::new(setting(camera), &transfer()).unwrap();
+        let truth = in_core(&flat, field, &scene);
+        let seen = truth.iter().filter(|c| c[3] > 0.1).count();
+        assert!(seen > 100, "{seen} pixels are too few to mean anything");
+        for (n, arm) in arms.iter().enumerate() {
+            let (image, pager) = out_of_core(&flat, field, &scene, arm);
+            assert_eq!(bits(&truth), bits(&image.rgba), "arm {n} of {field} differs");
+            assert_eq!(image.gap_count(), 0);
+            assert!(image.samples > 1000);
+            assert!(pager.ledger().peak() <= arm.limit, "arm {n}: {} over the limit", pager.ledger().peak());
+            assert!(pager.counters().faults > 0);
+        }
+    }
+    // A vector is seen by its length: almost that of its magnitude at the corners.
+    let scene = CellScene::new(setting(cameras()[0]), &transfer()).unwrap();
+    let [of_vector, of_scalar] = ["velocity", "velocity_magnitude"].map(|field| in_core(&flat, field, &scene));
+    let apart =
+        of_vector.iter().flatten().zip(of_scalar.iter().flatten()).fold(0.0f32, |m, (a, b)| m.max((a - b).abs()));
+    assert!(apart > 0.0 && apart < 0.1, "{apart}");
+}
+
+#[test]
+fn little_memory_is_enough_and_too_little_is_said() {
+    let flat = flow(0.0);
+    let scene = CellScene::new(setting(cameras()[0]), &transfer()).unwrap();
+    let truth = in_core(&flat, "density", &scene);
+    for seed in 0..3 {
+        let (limit, policy) = (900 << 10, PolicyKind::Clock);
+        let arm = Arm { edge: [8, 8, 8], limit, policy, workers: 2, readers: 8, simulation: simulation(20 + seed) };
+        let (image, pager) = out_of_core(&flat, "density", &scene, &arm);
+        assert_eq!(bits(&truth), bits(&image.rgba));
+        assert!(pager.counters().evictions > 50, "{} evictions: memory was not short", pager.counters().evictions);
+    }
+    let pager = Pager::new(PagerConfig { limit: 900 << 10, ..PagerConfig::default() }).unwrap();
+    let zones = paged(&steady(flat), [8, 8, 8], &pager, simulation(1));
+    let source = CellSource { fields: fields(&zones, "density"), zones, step: 0, need: [16 << 20, 32 << 20] };
+    match cast_cells(&pager, &source, &scene, 2, 0..SIZE[1], None, &mut |_, _| true).map(|_| ()) {
+        Err(FieldError::LimitTooSmall { needs, .. }) => assert!(needs > 32 << 20),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_cannot_be_had_is_a_gap_and_the_rest_is_what_it_was() {
+    let flat = flow(0.0);
+    let edge = [8, 8, 8];
+    let scene = CellScene::new(setting(cameras()[0]), &transfer()).unwrap();
+    let truth = in_core(&flat, "density", &scene);
+    // Arrays of the first zone lie one after the other: coordinates, iblank, density.
+    let t = Translation::new(flat.zones()[0].dims().map(|n| n as usize), edge);
+    let page = |components: u64| t.component as u64 * components * 4 + 4;
+    let (points, density) = (0, t.count() * (page(3) + page(1)));
+    let middle = t.count() / 2;
+    let broken = [
+        vec![density + middle * page(1)..density + middle * page(1) + 8],
+        vec![points + middle * page(3)..points + middle * page(3) + 8],
+    ];
+    for broken in broken {
+        let (limit, policy) = (8 << 20, PolicyKind::Clock);
+        let simulation = Simulation { broken, ..simulation(7) };
+        let (image, _) =
+            out_of_core(&flat, "density", &scene, &Arm { edge, limit, policy, workers: 2, readers: 8, simulation });
+        let gaps = image.gap_count();
+        assert!(gaps > 10 && gaps < truth.len() as u64 / 2, "{gaps} gaps");
+        let whole = image.gaps.iter().enumerate().filter(|(_, gap)| !**gap);
+        assert!(whole.into_iter().all(|(n, _)| bits(&truth[n..=n]) == bits(&image.rgba[n..=n])));
+        assert!((0..truth.len()).any(|n| truth[n] != image.rgba[n]));
+    }
+}
+
+#[test]
+fn who_stops_it_stops_it() {
+    let pager = Pager::new(PagerConfig { limit: 8 << 20, ..PagerConfig::default() }).unwrap();
+    let slow = Simulation::fixed(std::time::Duration::from_millis(300), 1);
+    let zones = paged(&steady(flow(0.0)), [8, 8, 8], &pager, slow);
+    let source = CellSource { fields: fields(&zones, "density"), zones, step: 0, need: [96 << 10, 256 << 10] };
+    let scene = CellScene::new(setting(cameras()[0]), &transfer()).unwrap();
+    let stopped = cast_cells(&pager, &source, &scene, 2, 0..SIZE[1], None, &mut |_, _| false);
+    assert!(matches!(stopped.map(|_| ()), Err(FieldError::Interrupted)));
+}
+
+/// A file with the density of a uniform flow, as a volume.
+fn as_volume(flat: &FlatNodes, folder: &std::path::Path) -> VolumeSpec {
+    let dims = [41usize, 25, 21];
+    let mut bytes = Vec::new();
+    for k in 0..dims[2] {
+        for j in 0..dims[1] {
+            for i in 0..dims[0] {
+                // The zones have the plane i = 20 in common.
+                let (zone, i) = if i <= 20 { (0, i) } else { (1, i - 20) };
+                let array = flat.zones()[zone].array("density").unwrap();
+                bytes.extend(flat.raw(zone, array, 0, (k * dims[1] + j) * 21 + i));
+            }
+        }
+    }
+    let path = folder.join("density.raw");
+    std::fs::write(&path, bytes).unwrap();
+    let name = path.display().to_string();
+    let array = ArraySpec {
+        name: "density".into(),
+        dtype: "float32".into(),
+        big_endian: false,
+        shape: [dims[2], dims[1], dims[0]].map(|n| n as u64).to_vec(),
+        axes: "zyx".into(),
+        chunk: None,
+        order: None,
+        channels: vec![0],
+        fill: None,
+        codecs: Vec::new(),
+        place: PlaceSpec::Contiguous { file: name.clone(), offset: 0 },
+    };
+    let channel =
+        ChannelSpec { name: "v".into(), units: "1".into(), color: None, limits: None, scale: None, missing: None };
+    let level = LevelSpec {
+        dims: dims.map(|n| n as u64),
+        origin: [0.0; 3],
+        spacing: dims.map(|n| 1.0 / (n - 1) as f64),
+        arrays: vec![array],
+    };
+    VolumeSpec {
+        path: name,
+        format: "test".into(),
+        guessed: Vec::new(),
+        kind: VolumeKind::Scalar,
+        channels: vec![channel],
+        length_unit: "mm".into(),
+        anatomy: None,
+        direction: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+        times: Vec::new(),
+        time_units: "1".into(),
+        levels: vec![level],
+        ranges: None,
+    }
+}
+
+#[test]
+fn a_uniform_grid_looks_as_a_volume_does() {
+    let folder = std::env::temp_dir().join(format!("farfield-cellrays-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let flat = uniform(0.0, false);
+    let (dt, unit) = (0.0025, 0.05);
+    for camera in cameras() {
+        let pager = Pager::new(PagerConfig { limit: 64 << 20, ..PagerConfig::default() }).unwrap();
+        let volume = Volume::open(as_volume(&flat, &folder), Vec::new(), &pager).unwrap();
+        let look = Look {
+            level: volume.levels[0].clone(),
+            step: 0,
+            paint: Paint::Scalar { channel: 0, transfer: transfer() },
+            clip: Clip::default(),
+            manner: Manner::default(),
+        };
+        let scene = rays::Scene::new(rays::Setting { camera, size: SIZE, dt, unit, skip: true }, vec![look]).unwrap();
+        let options = CastOptions { workers: 1, rows: None, deadline: None };
+        let truth = cast(&pager, &scene, &options, &mut |_, _| true).unwrap();
+        let scene = CellScene::new(Setting { unit, samples: 4.0, ..setting(camera) }, &transfer()).unwrap();
+        let image = in_core(&flat, "density", &scene);
+        let pairs = image.iter().flatten().zip(truth.rgba.iter().flatten());
+        let most = pairs.fold(0.0f32, |m, (a, b)| m.max((a - b).abs()));
+        assert!(truth.rgba.iter().filter(|c| c[3] > 0.1).count() > 100);
+        assert!(most <= 2.0 / 255.0, "{} / 255 apart", most * 255.0);
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -1,0 +1,357 @@
+//! One ray through the zones, front to back.
+
+use super::enter::{enter, Stack};
+use super::scene::{CellScene, Ray};
+use crate::rays::opaque_at;
+use field::cell::interpolate_scalar;
+use field::nodes::{Miss, Nodes};
+use field::space::{Space, Spot};
+
+/// A zone that a ray may meet.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Visit {
+    zone: u32,
+    /// The ray is in none of its cells from where it was last looked at to here.
+    next: f64,
+    /// How long the ray is in the box of the block there.
+    block: f64,
+    /// The ray's last cell in it.
+    hint: Option<Spot>,
+}
+
+/// A piece of a ray whose end is not known before the next sample.
+#[derive(Copy, Clone, Debug)]
+struct Piece {
+    value: f32,
+    from: f64,
+    to: f64,
+    /// The sample that it stands for, and where that is.
+    at: f64,
+    spot: Spot,
+}
+
+/// How far a ray is.
+#[derive(Clone, Debug)]
+pub(super) struct Lane {
+    /// Where the next step begins, in shortest steps.
+    begins: i64,
+    /// How many times that step is halved.
+    halved: u8,
+    pub done: bool,
+    /// Something that cannot be had was left out.
+    pub gap: bool,
+    /// Its visits among those of the tile; `None` before it has begun.
+    visits: Option<[u32; 2]>,
+    /// The last place known to be in no zone, if all that follows is known.
+    outside: Option<f64>,
+    piece: Option<Piece>,
+    light: [f32; 3],
+    /// Share of the light behind that comes through.
+    through: f32,
+}
+
+/// What a step takes beside the ray.
+pub(super) struct Stepping<'a, N> {
+    pub scene: &'a CellScene,
+    pub space: &'a mut Space<N>,
+    pub stack: &'a mut Stack,
+    pub samples: &'a mut u64,
+}
+
+/// What was found at a place.
+enum Found {
+    /// A value, how long the cell is along the ray, and where it is.
+    Value(f32, f64, Spot),
+    /// In no cell; how long cells are there that might have held it.
+    Outside(f64),
+    /// Something cannot be had.
+    Lost,
+}
+
+/// Cells along an edge of a block that has a box.
+const OF_BLOCK: f64 = field::boxes::BLOCK as f64;
+/// Halvings by which a face is found.
+const BISECTIONS: usize = 6;
+
+impl Lane {
+    pub fn new(ray: &Ray) -> Self {
+        Self {
+            begins: 0,
+            halved: 0,
+            done: !(ray.low < ray.high),
+            gap: false,
+            visits: None,
+            outside: None,
+            piece: None,
+            light: [0.0; 3],
+            through: 1.0,
+        }
+    }
+
+    /// Linear light, premultiplied, and opacity.
+    pub fn colour(&self) -> [f32; 4] {
+        let [r, g, b] = self.light;
+        [r, g, b, 1.0 - self.through]
+    }
+
+    /// Where the next step begins; `None` before that is known.
+    pub fn place(&self, scene: &CellScene) -> Option<f64> {
+        self.visits.map(|_| self.begins as f64 * scene.shortest)
+    }
+
+    /// Finds the zones that a ray may meet.
+    ///
+    /// # Errors
+    /// [`Miss::Absent`]: nothing has changed.
+    pub fn begin<N: Nodes>(&mut self, ray: &Ray, visits: &mut Vec<Visit>, s: &mut Stepping<'_, N>) -> Result<(), Miss> {
+        if self.visits.is_some() {
+            return Ok(());
+        }
+        let (first, mut absent, mut gap) = (visits.len(), false, false);
+        for &zone in &s.scene.setting.zones {
+            match enter(&mut s.space.nodes, zone as usize, ray, ray.low, s.stack) {
+                Ok(Some([next, block])) => visits.push(Visit { zone, next, block, hint: None }),
+                Ok(None) => {}
+                Err(Miss::Absent) => absent = true,
+                Err(Miss::Failed) => gap = true,
+            }
+        }
+        if absent {
+            visits.truncate(first);
+            return Err(Miss::Absent);
+        }
+        self.gap |= gap;
+        self.visits = Some([first as u32, visits.len() as u32]);
+        let next = visits[first..].iter().map(|v| v.next).fold(f64::INFINITY, f64::min);
+        if next < ray.high {
+            self.begins = whole(next, s.scene);
+            self.outside = (next > ray.low).then_some(next);
+        } else {
+            self.done = true;
+        }
+        Ok(())
+    }
+
+    /// Makes a ray go on to `until`, or to where a page is absent.
+    ///
+    /// # Errors
+    /// [`Miss::Absent`]: the ray stays where it is.
+    pub fn go<N: Nodes>(
+        &mut self,
+        ray: &Ray,
+        visits: &mut [Visit],
+        until: f64,
+        s: &mut Stepping<'_, N>,
+    ) -> Result<(), Miss> {
+        let Some([first, end]) = self.visits else { return Ok(()) };
+        let visits = &mut visits[first as usize..end as usize];
+        while !self.done {
+            let length = 1i64 << (s.scene.setting.halvings - self.halved);
+            let begins = self.begins as f64 * s.scene.shortest;
+            if begins >= until {
+                return Ok(());
+            }
+            let (low, high) = ((begins).max(ray.low), ((self.begins + length) as f64 * s.scene.shortest).min(ray.high));
+            if low >= ray.high {
+                self.end(s.scene);
+                self.done = true;
+                return Ok(());
+            }
+            if self.piece.is_none() {
+                let next = visits.iter().map(|v| v.next).fold(f64::INFINITY, f64::min);
+                if next >= ray.high {
+                    self.done = true;
+                    return Ok(());
+                }
+                if next > high {
+                    self.begins = whole(next, s.scene).max(self.begins + length);
+                    self.outside = Some(next);
+                    self.grow(0, s.scene);
+                    continue;
+                }
+            }
+            let at = 0.5 * (low + high);
+            let mut gap = false;
+            match sample(ray, visits, [low, at, high], &mut gap, s)? {
+                Found::Value(value, cell, spot) => {
+                    let wanted = s.scene.halvings(cell);
+                    if wanted > self.halved {
+                        self.halved = wanted;
+                        continue;
+                    }
+                    let from = match (&self.piece, self.outside) {
+                        (None, Some(outside)) => face(ray, &spot, [at, outside], &mut gap, s)?,
+                        _ => low,
+                    };
+                    *s.samples += 1;
+                    self.end(s.scene);
+                    if self.done {
+                        return Ok(());
+                    }
+                    self.piece = Some(Piece { value, from, to: high, at, spot });
+                    self.outside = None;
+                    self.step(length, wanted, s.scene);
+                }
+                Found::Outside(cell) => {
+                    let wanted = s.scene.halvings(cell);
+                    if wanted > self.halved {
+                        self.halved = wanted;
+                        continue;
+                    }
+                    if let Some(piece) = self.piece {
+                        let to = face(ray, &piece.spot, [piece.at, at], &mut gap, s)?;
+                        self.piece = Some(Piece { to, ..piece });
+                        self.end(s.scene);
+                    }
+                    self.outside = Some(at);
+                    self.step(length, wanted, s.scene);
+                }
+                Found::Lost => {
+                    self.end(s.scene);
+                    self.outside = None;
+                    self.step(length, self.halved, s.scene);
+                }
+            }
+            self.gap |= gap;
+        }
+        Ok(())
+    }
+
+    /// Goes on behind a step; where cells are longer there steps grow.
+    fn step(&mut self, length: i64, wanted: u8, scene: &CellScene) {
+        self.begins += length;
+        self.grow(wanted, scene);
+    }
+
+    /// Makes steps longer, as far as they stand at multiples of their length.
+    fn grow(&mut self, wanted: u8, scene: &CellScene) {
+        while self.halved > wanted && self.begins & ((2i64 << (scene.setting.halvings - self.halved)) - 1) == 0 {
+            self.halved -= 1;
+        }
+    }
+
+    /// Adds the light of the piece whose end is known.
+    fn end(&mut self, scene: &CellScene) {
+        let Some(piece) = self.piece.take() else { return };
+        let [r, g, b, a] = scene.light(piece.value, piece.to - piece.from);
+        for (sum, c) in self.light.iter_mut().zip([r, g, b]) {
+            *sum = self.through.mul_add(c, *sum);
+        }
+        self.through *= 1.0 - a;
+        let [r, g, b] = self.light;
+        self.done |= opaque_at([r, g, b], self.through);
+    }
+}
+
+/// The beginning of the longest step that a place lies in, in shortest steps.
+fn whole(t: f64, scene: &CellScene) -> i64 {
+    // Whole numbers are what they are up to 2^53; the shortest steps are as many as that.
+    let step = (t / scene.setting.longest).floor().clamp(-4e9, 4e9) as i64;
+    step << scene.setting.halvings
+}
+
+/// Looks at the middle of a step: from `low` to `high`.
+fn sample<N: Nodes>(
+    ray: &Ray,
+    visits: &mut [Visit],
+    [low, at, high]: [f64; 3],
+    gap: &mut bool,
+    s: &mut Stepping<'_, N>,
+) -> Result<Found, Miss> {
+    let p = ray.at(at);
+    let (mut absent, mut lost, mut cells) = (false, false, f64::INFINITY);
+    let mut best: Option<(Spot, Option<f64>)> = None;
+    for v in visits.iter_mut().filter(|v| v.next <= at) {
+        let found = match &v.hint {
+            Some(hint) => s.space.find_near(hint, p),
+            None => s.space.find(v.zone as usize, p),
+        };
+        match found {
+            Ok(Some(spot)) => {
+                v.hint = Some(spot);
+                best = Some(match best {
+                    None => (spot, None),
+                    // Of cells of several zones the least, and the first of those that are alike.
+                    Some((other, known)) => {
+                        let before = match known {
+                            Some(known) => known,
+                            None => s.space.volume(other.cell)?,
+                        };
+                        let own = s.space.volume(spot.cell)?;
+                        if own < before {
+                            (spot, Some(own))
+                        } else {
+                            (other, Some(before))
+                        }
+                    }
+                });
+            }
+            Ok(None) => {
+                v.hint = None;
+                // While a step lies in the box of a block it may come to cells of it.
+                if low > v.next + v.block {
+                    match enter(&mut s.space.nodes, v.zone as usize, ray, low, s.stack) {
+                        Ok(Some([next, block])) => (v.next, v.block) = (next, block),
+                        Ok(None) => v.next = f64::INFINITY,
+                        Err(Miss::Absent) => absent = true,
+                        Err(Miss::Failed) => (v.next, lost) = (f64::INFINITY, true),
+                    }
+                }
+                if v.next <= at {
+                    cells = cells.min(v.block / OF_BLOCK);
+                }
+            }
+            Err(Miss::Absent) => absent = true,
+            Err(Miss::Failed) => (v.hint, lost) = (None, true),
+        }
+    }
+    // Zones that begin within the step, behind its middle.
+    for v in visits.iter().filter(|v| v.next > at && v.next <= high) {
+        cells = cells.min(v.block / OF_BLOCK);
+    }
+    if absent {
+        return Err(Miss::Absent);
+    }
+    *gap |= lost;
+    let Some((spot, _)) = best else { return Ok(if lost { Found::Lost } else { Found::Outside(cells) }) };
+    let loaded = match s.space.full(spot.cell) {
+        Ok(loaded) => loaded,
+        Err(Miss::Absent) => return Err(Miss::Absent),
+        Err(Miss::Failed) => {
+            *gap = true;
+            return Ok(Found::Lost);
+        }
+    };
+    let value = match &loaded.sampled[..] {
+        [one] => interpolate_scalar(one, spot.rst),
+        many => many.iter().map(|c| interpolate_scalar(c, spot.rst).powi(2)).sum::<f64>().sqrt(),
+    };
+    // Where the map collapses, as at a polar axis, it says nothing of lengths.
+    let along = loaded.map().computational(spot.rst, ray.d).map(|f| f.iter().fold(0.0f64, |m, c| m.max(c.abs())));
+    let cell = along.filter(|c| *c > 0.0).map_or(f64::INFINITY, |c| 1.0 / c);
+    Ok(Found::Value(value as f32, cell, spot))
+}
+
+/// Where a ray passes the faces of the zone of `spot`, between a place within it and one that is not.
+fn face<N: Nodes>(
+    ray: &Ray,
+    spot: &Spot,
+    [mut inside, mut outside]: [f64; 2],
+    gap: &mut bool,
+    s: &mut Stepping<'_, N>,
+) -> Result<f64, Miss> {
+    let mut spot = *spot;
+    for _ in 0..BISECTIONS {
+        let middle = 0.5 * (inside + outside);
+        match s.space.find_near(&spot, ray.at(middle)) {
+            Ok(Some(found)) => (spot, inside) = (found, middle),
+            Ok(None) => outside = middle,
+            Err(Miss::Absent) => return Err(Miss::Absent),
+            Err(Miss::Failed) => {
+                *gap = true;
+                break;
+            }
+        }
+    }
+    Ok(0.5 * (inside + outside))
+}

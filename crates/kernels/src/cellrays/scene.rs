@@ -1,0 +1,169 @@
+//! What is to be seen, made ready: cameras as rays, transfer functions as light.
+
+use crate::draw::Camera;
+use crate::rays::{Entry, SceneError, Table, TransferFunction, View};
+use field::simd::V4;
+use glam::DVec3;
+use std::sync::Arc;
+
+/// A picture of a field of zones. Lengths are in the unit of the grid.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    /// Where one looks from.
+    pub camera: Camera,
+    /// Pixels across and down.
+    pub size: [u32; 2],
+    /// The longest step along rays.
+    pub longest: f64,
+    /// How many times a step is halved at most, up to [`MOST_HALVINGS`].
+    pub halvings: u8,
+    /// Steps in the length of a cell at least, as far as halvings go.
+    pub samples: f64,
+    /// Opacities of the transfer function are those of this length.
+    pub unit: f64,
+    /// Planes, each a normal and an offset: what lies at `x . normal < offset` is cut away.
+    pub planes: Vec<([f64; 3], f64)>,
+    /// A box in space outside of which all is cut away: its lower and its higher corner.
+    pub within: Option<[[f64; 3]; 2]>,
+    /// Numbers of the zones that have the field, in the order in which they are searched. None is one point thick.
+    pub zones: Vec<u32>,
+}
+
+/// Steps are halved so many times at most: places along a ray stay whole numbers.
+pub const MOST_HALVINGS: u8 = 20;
+
+/// What is to be seen, made ready.
+pub struct CellScene {
+    pub(super) setting: Setting,
+    view: View,
+    light: Table,
+    /// The shortest step.
+    pub(super) shortest: f64,
+}
+
+/// A ray in space: points are `o + t d`, `d` has length 1.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Ray {
+    pub o: [f64; 3],
+    pub d: [f64; 3],
+    /// Where it begins and ends; it begins behind its end where it meets nothing.
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Ray {
+    #[inline(always)]
+    pub fn at(&self, t: f64) -> V4 {
+        let c = |n: usize| t.mul_add(self.d[n], self.o[n]);
+        V4::new(c(0), c(1), c(2), 0.0)
+    }
+
+    /// The part of it that lies between two ends along each axis, with room for rounding; `None` where there is none.
+    #[inline]
+    pub fn within(&self, low: [f64; 3], high: [f64; 3]) -> Option<[f64; 2]> {
+        let (mut from, mut to) = (f64::NEG_INFINITY, f64::INFINITY);
+        for a in 0..3 {
+            let (o, d) = (self.o[a], self.d[a]);
+            if d == 0.0 {
+                if !(o >= low[a] && o <= high[a]) {
+                    return None;
+                }
+                continue;
+            }
+            let (x, y) = ((low[a] - o) / d, (high[a] - o) / d);
+            (from, to) = (from.max(x.min(y)), to.min(x.max(y)));
+        }
+        (from <= to).then_some([from, to])
+    }
+
+    /// Cuts away what lies outside of a part.
+    fn cut(&mut self, part: Option<[f64; 2]>) {
+        let [low, high] = part.unwrap_or([f64::INFINITY, f64::NEG_INFINITY]);
+        (self.low, self.high) = (self.low.max(low), self.high.min(high));
+    }
+}
+
+impl CellScene {
+    /// Makes a picture ready.
+    ///
+    /// # Errors
+    /// [`SceneError`].
+    pub fn new(setting: Setting, transfer: &TransferFunction) -> Result<Arc<Self>, SceneError> {
+        let view = View::new(&setting.camera, setting.size)?;
+        let lengths = [
+            (setting.longest, "the length of steps along rays"),
+            (setting.unit, "the unit of length of opacities"),
+            (setting.samples, "the number of samples in a cell"),
+        ];
+        if let Some((_, what)) = lengths.into_iter().find(|(v, _)| !(*v > 0.0 && v.is_finite())) {
+            return Err(SceneError::Length(what));
+        }
+        let halvings = setting.halvings.min(MOST_HALVINGS);
+        let shortest = setting.longest / (1u64 << halvings) as f64;
+        let light = Table::new(transfer, 1.0, 1.0);
+        Ok(Arc::new(Self { setting: Setting { halvings, ..setting }, view, light, shortest }))
+    }
+
+    /// Pixels across and down.
+    pub fn size(&self) -> [u32; 2] {
+        self.setting.size
+    }
+
+    /// Bytes that it takes beside its setting.
+    pub fn bytes(&self) -> usize {
+        self.light.entries.len() * (size_of::<Entry>() + size_of::<u32>())
+    }
+
+    /// The ray of a pixel.
+    pub(super) fn ray(&self, x: u32, y: u32) -> Ray {
+        let (o, d) = self.view.ray(f64::from(x) + 0.5, f64::from(y) + 0.5);
+        let low = if self.view.parallel() { f64::NEG_INFINITY } else { 0.0 };
+        let mut ray = Ray { o: o.to_array(), d: d.to_array(), low, high: f64::INFINITY };
+        if let Some([low, high]) = self.setting.within {
+            let part = ray.within(low, high);
+            ray.cut(part);
+        }
+        for (normal, offset) in &self.setting.planes {
+            let n = DVec3::from_array(*normal);
+            let (at, along) = (n.dot(o) - offset, n.dot(d));
+            let t = -at / along;
+            ray.cut(match () {
+                () if along > 0.0 => Some([t, f64::INFINITY]),
+                () if along < 0.0 => Some([f64::NEG_INFINITY, t]),
+                () if at >= 0.0 => Some([f64::NEG_INFINITY, f64::INFINITY]),
+                () => None,
+            });
+        }
+        ray
+    }
+
+    /// A ray without what is farther than a depth along the line of sight.
+    pub(super) fn ending(&self, mut ray: Ray, depth: f64) -> Ray {
+        let t = depth / DVec3::from_array(ray.d).dot(self.view.forward());
+        ray.cut(Some([f64::NEG_INFINITY, if t.is_nan() { f64::NEG_INFINITY } else { t }]));
+        ray
+    }
+
+    /// How often a step is halved where cells are so long.
+    #[inline]
+    pub(super) fn halvings(&self, cell: f64) -> u8 {
+        let wanted = cell / self.setting.samples;
+        let (mut n, mut step) = (0, self.setting.longest);
+        while n < self.setting.halvings && step > wanted {
+            (n, step) = (n + 1, 0.5 * step);
+        }
+        n
+    }
+
+    /// Light, premultiplied, and opacity of a piece of a ray.
+    #[inline]
+    pub(super) fn light(&self, value: f32, length: f64) -> [f32; 4] {
+        let Entry([r, g, b, a]) = self.light.entries[self.light.index(value)];
+        if !(a > 0.0 && length > 0.0) {
+            return [0.0; 4];
+        }
+        let share = -((-f64::from(a)).ln_1p() * (length / self.setting.unit)).exp_m1();
+        let by = (share / f64::from(a)) as f32;
+        [r * by, g * by, b * by, share as f32]
+    }
+}

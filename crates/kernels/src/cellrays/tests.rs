@@ -1,0 +1,295 @@
+//! Against sums of short steps over exact fields, or over what cold searches find.
+
+use super::scene::{CellScene, Setting};
+use super::tile::{CellTile, TILE};
+use crate::draw::{srgb_to_linear, Camera, Lens};
+use crate::flow::{GridFlow, ZoneOrder};
+use crate::rays::TransferFunction;
+use crate::streamline::Progress;
+use field::flat::{FlatArray, FlatNodes};
+use field::nodes::Nodes;
+use field::space::{Space, ZoneFields};
+use std::sync::Arc;
+
+type Point = [f64; 3];
+
+/// A field without curvature, so that cells of any shape have it exactly.
+fn linear(x: Point) -> f64 {
+    0.2 + 0.5 * x[0] - 0.3 * x[1] + 0.6 * x[2]
+}
+
+/// A zone of `dims` points at `at(r, s, t)`, with the field, and holes where `hole` says so.
+fn zone(
+    name: &str,
+    dims: [usize; 3],
+    at: impl Fn(Point) -> Point,
+    hole: impl Fn(Point) -> bool,
+) -> (String, [usize; 3], Vec<(String, usize, FlatArray)>) {
+    let count = dims.iter().product::<usize>();
+    let (mut xyz, mut f, mut ib) = (vec![0.0f64; 3 * count], vec![0.0f64; count], vec![1i32; count]);
+    for n in 0..count {
+        let ijk = [n % dims[0], n / dims[0] % dims[1], n / dims[0] / dims[1]];
+        let x = at(core::array::from_fn(|a| ijk[a] as f64 / (dims[a] - 1) as f64));
+        (0..3).for_each(|c| xyz[c * count + n] = x[c]);
+        f[n] = linear(x);
+        ib[n] = i32::from(!hole(x));
+    }
+    let arrays = vec![
+        ("xyz".to_owned(), 3, FlatArray::F64(xyz)),
+        ("iblank".to_owned(), 1, FlatArray::I32(ib)),
+        ("f".to_owned(), 1, FlatArray::F64(f)),
+    ];
+    (name.to_owned(), dims, arrays)
+}
+
+/// The unit cube, warped within, and with cells that are much thinner at one side.
+fn warped([r, s, t]: Point) -> Point {
+    let r = r * r * (0.3 + 0.7 * r);
+    [
+        r + 0.1 * (3.0 * s).sin() * r * (1.0 - r),
+        s + 0.12 * (2.0 * t + r).sin() * s * (1.0 - s),
+        t + 0.1 * (2.0 * r).cos() * t * (1.0 - t),
+    ]
+}
+
+/// A ring around an axis, whose first face lies on its last.
+fn ring([r, s, t]: Point) -> Point {
+    let (radius, turn) = (0.3 + 0.5 * r, std::f64::consts::TAU * s);
+    [radius * turn.cos(), radius * turn.sin(), t]
+}
+
+fn space(zones: Vec<(String, [usize; 3], Vec<(String, usize, FlatArray)>)>) -> Space<FlatNodes> {
+    let nodes = FlatNodes::from_arrays(zones);
+    let names = ["f".to_owned()];
+    let fields: Arc<[ZoneFields]> =
+        nodes.zones().iter().map(|z| ZoneFields::named(z, None, &names, 1.4, 1.0).unwrap()).collect();
+    Space::new(nodes, fields)
+}
+
+fn transfer() -> TransferFunction {
+    let colours = vec![(-0.2, [0.1, 0.2, 0.9]), (0.4, [0.9, 0.4, 0.1]), (1.2, [1.0, 1.0, 0.9])];
+    TransferFunction::new(colours, vec![(-0.2, 0.02), (0.3, 0.08), (0.6, 0.01), (1.2, 0.15)]).unwrap()
+}
+
+const UNIT: f64 = 0.1;
+
+fn camera(position: Point, lens: Lens) -> Camera {
+    Camera { position, target: [0.5, 0.5, 0.5], up: [0.0, 0.0, 1.0], lens, center: [0.5; 2] }
+}
+
+fn cameras() -> [Camera; 3] {
+    let lens = Lens::Perspective { fov_degrees: 40.0 };
+    [
+        camera([2.3, -1.4, 1.2], lens),
+        camera([-1.5, 1.9, 0.9], Lens::Orthographic { height: 1.9 }),
+        // Within.
+        camera([0.45, 0.3, 0.35], Lens::Perspective { fov_degrees: 80.0 }),
+    ]
+}
+
+fn setting(camera: Camera, zones: usize) -> Setting {
+    Setting {
+        camera,
+        size: [TILE; 2],
+        longest: 0.05,
+        halvings: 6,
+        samples: 4.0,
+        unit: UNIT,
+        planes: Vec::new(),
+        within: None,
+        zones: (0..zones as u32).collect(),
+    }
+}
+
+fn cast(space: &mut Space<FlatNodes>, scene: &CellScene, depth: Option<&dyn Fn(u32, u32) -> f64>) -> Vec<[f32; 4]> {
+    let mut tile = CellTile::ending(scene, [0, 0], depth);
+    assert_eq!(tile.step(scene, space, |_| false), Progress::Done);
+    assert!(tile.gaps().all(|g| !g));
+    tile.colours().collect()
+}
+
+/// Light along a ray by short steps; `value` says what is at a point.
+fn summed(scene: &CellScene, x: u32, y: u32, step: f64, mut value: impl FnMut(Point) -> Option<f64>) -> [f64; 4] {
+    let (ray, transfer) = (scene.ray(x, y), transfer());
+    let from = ray.low.max(-3.0);
+    let (mut light, mut through) = ([0.0; 3], 1.0);
+    for n in 0..(9.0 / step) as u64 {
+        let t = (n as f64 + 0.5).mul_add(step, from);
+        if t >= ray.high {
+            break;
+        }
+        let Some(v) = value(ray.at(t).xyz()) else { continue };
+        let a = 1.0 - (1.0 - f64::from(transfer.opacity(v))).powf(step / UNIT);
+        for (sum, c) in light.iter_mut().zip(transfer.colour(v)) {
+            *sum += through * a * f64::from(c);
+        }
+        through *= 1.0 - a;
+    }
+    [light[0], light[1], light[2], 1.0 - through]
+}
+
+/// The largest difference, and how many pixels see something, of every third.
+fn differ(scene: &CellScene, cast: &[[f32; 4]], mut truth: impl FnMut(u32, u32) -> [f64; 4]) -> (f64, usize) {
+    let (mut most, mut seen) = (0.0f64, 0);
+    for (n, pixel) in cast.iter().enumerate().step_by(3) {
+        let truth = truth(n as u32 % scene.size()[0], n as u32 / scene.size()[0]);
+        seen += usize::from(truth[3] > 0.05);
+        most = pixel.iter().zip(truth).fold(most, |m, (a, b)| m.max((f64::from(*a) - b).abs()));
+    }
+    (most, seen)
+}
+
+fn in_cube(x: Point) -> bool {
+    x.iter().all(|c| (0.0..=1.0).contains(c))
+}
+
+#[test]
+fn a_linear_field_on_a_warped_grid_is_what_the_integral_says() {
+    let mut space = space(vec![zone("z", [25, 18, 15], warped, |_| false)]);
+    for camera in cameras() {
+        let scene = CellScene::new(setting(camera, 1), &transfer()).unwrap();
+        let got = cast(&mut space, &scene, None);
+        let exact = |x, y| summed(&scene, x, y, 2e-4, |p| in_cube(p).then(|| linear(p)));
+        let (most, seen) = differ(&scene, &got, exact);
+        assert!(seen > 25 && most < 1.5e-3, "{seen} pixels seen, {most} off");
+    }
+    // The transfer function's own colours are linear light.
+    assert!((f64::from(transfer().colour(1.2)[2]) - f64::from(srgb_to_linear(0.9))).abs() < 1e-6);
+}
+
+#[test]
+fn more_samples_come_closer() {
+    let mut space = space(vec![zone("z", [9, 8, 7], warped, |_| false)]);
+    let mut errors = Vec::new();
+    for samples in [1.0, 2.0, 4.0, 8.0] {
+        let setting = Setting { samples, longest: 0.4, ..setting(cameras()[0], 1) };
+        let scene = CellScene::new(setting, &transfer()).unwrap();
+        let got = cast(&mut space, &scene, None);
+        errors.push(differ(&scene, &got, |x, y| summed(&scene, x, y, 2e-4, |p| in_cube(p).then(|| linear(p)))).0);
+    }
+    assert!(errors[0] > 2.0 * errors[2] && errors[3] < 2e-3, "{errors:?}");
+}
+
+#[test]
+fn zones_that_abut_are_one() {
+    let at = |a: usize, b: usize| move |[r, s, t]: Point| warped([(a as f64 + r * (b - a) as f64) / 24.0, s, t]);
+    let mut one = space(vec![zone("z", [25, 18, 15], at(0, 24), |_| false)]);
+    let mut two =
+        space(vec![zone("a", [11, 18, 15], at(0, 10), |_| false), zone("b", [15, 18, 15], at(10, 24), |_| false)]);
+    for camera in cameras() {
+        let [of_one, of_two] = [(&mut one, 1), (&mut two, 2)].map(|(space, zones)| {
+            let scene = CellScene::new(setting(camera, zones), &transfer()).unwrap();
+            cast(space, &scene, None)
+        });
+        let most = of_one.iter().flatten().zip(of_two.iter().flatten()).fold(0.0f32, |m, (a, b)| m.max((a - b).abs()));
+        assert!(most < 6e-4, "{most}");
+    }
+}
+
+/// What a cold search of all zones finds, which is what a seed finds.
+fn searched(space: Space<FlatNodes>, zones: usize) -> impl FnMut(Point) -> Option<f64> {
+    let mut flow = GridFlow::new(space, ZoneOrder::file(zones));
+    move |p| {
+        let spot = flow.start(p).unwrap()?;
+        let mut out = Vec::new();
+        flow.space.sample(&spot, &mut out).unwrap();
+        Some(out[0])
+    }
+}
+
+#[test]
+fn holes_seams_and_zones_that_overlap_are_what_a_search_finds() {
+    let hole = |x: Point| (x[0] - 0.5).hypot(x[1] - 0.4) < 0.15;
+    // A finer zone in and beyond the other, turned against it, whose field is another one, so that it matters which zone is seen.
+    let turned = |[r, s, t]: Point| {
+        let (a, b) = (0.5 * r, 0.6 * s);
+        [0.3 + 0.8 * a - 0.6 * b, 0.2 + 0.6 * a + 0.8 * b, 0.3 + 0.4 * t]
+    };
+    let other = |z: (String, [usize; 3], Vec<(String, usize, FlatArray)>)| {
+        let (name, dims, mut arrays) = z;
+        if let FlatArray::F64(v) = &mut arrays[2].2 {
+            v.iter_mut().for_each(|v| *v = 0.9 - *v);
+        }
+        (name, dims, arrays)
+    };
+    let worlds = [
+        vec![zone("z", [21, 20, 15], warped, hole)],
+        vec![zone("a", [13, 12, 11], warped, hole), other(zone("b", [15, 13, 12], turned, |_| false))],
+        vec![zone("r", [9, 41, 7], ring, |_| false)],
+    ];
+    for (n, world) in worlds.into_iter().enumerate() {
+        let zones = world.len();
+        let mut space = space(world);
+        for camera in cameras() {
+            let setting = Setting { samples: 6.0, ..setting(camera, zones) };
+            let scene = CellScene::new(setting, &transfer()).unwrap();
+            let got = cast(&mut space, &scene, None);
+            let mut at = searched(Space::new(space.nodes.clone(), space_fields(&space)), zones);
+            let (most, seen) = differ(&scene, &got, |x, y| summed(&scene, x, y, 2e-3, &mut at));
+            assert!(seen > 25 && most < 4e-3, "world {n}: {seen} pixels seen, {most} off");
+        }
+    }
+}
+
+fn space_fields(space: &Space<FlatNodes>) -> Arc<[ZoneFields]> {
+    let names = ["f".to_owned()];
+    space.nodes.zones().iter().map(|z| ZoneFields::named(z, None, &names, 1.4, 1.0).unwrap()).collect()
+}
+
+#[test]
+fn what_is_before_a_surface_and_what_is_behind_it_are_the_whole() {
+    let mut space = space(vec![zone("z", [25, 18, 15], warped, |_| false)]);
+    let camera = cameras()[1];
+    let whole = CellScene::new(setting(camera, 1), &transfer()).unwrap();
+    let all = cast(&mut space, &whole, None);
+    let axis = camera.axes().z_axis;
+    let eye = glam::DVec3::from_array(camera.position);
+    for depth in [1.3, 1.9, 2.417] {
+        let front = cast(&mut space, &whole, Some(&|_, _| depth));
+        // Parallel rays: the depth is a plane, and what is behind it a clip.
+        let planes = vec![(axis.to_array(), axis.dot(eye) + depth)];
+        let back = CellScene::new(Setting { planes, ..setting(camera, 1) }, &transfer()).unwrap();
+        let back = cast(&mut space, &back, None);
+        let mut least = 1.0f32;
+        for (n, all) in all.iter().enumerate() {
+            let through = 1.0 - front[n][3];
+            for c in 0..4 {
+                let sum = front[n][c] + through * back[n][c];
+                assert!((sum - all[c]).abs() < 1e-3, "depth {depth}, pixel {n}: {sum} and {}", all[c]);
+            }
+            least = least.min(front[n][3] - all[3]);
+        }
+        assert!(least < -0.01, "at depth {depth} nothing is hidden");
+    }
+    let none = cast(&mut space, &whole, Some(&|_, _| f64::NEG_INFINITY));
+    assert!(none.iter().flatten().all(|c| *c == 0.0));
+}
+
+#[test]
+fn what_is_cut_away_is_not_seen() {
+    let mut space = space(vec![zone("z", [25, 18, 15], warped, |_| false)]);
+    let normal = [0.6, 0.0, -0.8];
+    let keeps = |p: Point| 0.6 * p[0] - 0.8 * p[2] >= -0.1 && p[1] >= 0.2 && p[1] <= 0.7;
+    for camera in cameras() {
+        let within = Some([[-5.0, 0.2, -5.0], [5.0, 0.7, 5.0]]);
+        let setting = Setting { planes: vec![(normal, -0.1)], within, ..setting(camera, 1) };
+        let scene = CellScene::new(setting, &transfer()).unwrap();
+        let got = cast(&mut space, &scene, None);
+        let exact = |x, y| summed(&scene, x, y, 2e-4, |p| (in_cube(p) && keeps(p)).then(|| linear(p)));
+        let (most, seen) = differ(&scene, &got, exact);
+        assert!(seen > 10 && most < 1.5e-3, "{seen} pixels seen, {most} off");
+    }
+}
+
+#[test]
+fn lengths_that_are_none_are_refused() {
+    let bad = [
+        Setting { longest: 0.0, ..setting(cameras()[0], 1) },
+        Setting { unit: f64::NAN, ..setting(cameras()[0], 1) },
+        Setting { samples: -1.0, ..setting(cameras()[0], 1) },
+    ];
+    for setting in bad {
+        let e = CellScene::new(setting, &transfer()).err().map(|e| e.to_string());
+        assert!(e.is_some_and(|e| e.contains("must be a positive number")));
+    }
+}

@@ -1,0 +1,132 @@
+//! A tile of rays as a restartable task.
+
+use super::enter::Stack;
+use super::ray::{Lane, Stepping, Visit};
+use super::scene::{CellScene, Ray};
+use crate::streamline::Progress;
+use field::nodes::Nodes;
+use field::space::Space;
+
+/// Pixels of a tile along each edge.
+pub const TILE: u32 = 16;
+
+/// Longest steps that all rays of a tile make before any goes further, so that a page stays in the processor's caches for all of them.
+const WINDOW: f64 = 8.0;
+
+/// What was done.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Samples that were found in a zone.
+    pub samples: u64,
+}
+
+/// Rays of neighbouring pixels.
+pub struct CellTile {
+    at: [u32; 2],
+    size: [u32; 2],
+    rays: Vec<Ray>,
+    lanes: Vec<Lane>,
+    visits: Vec<Visit>,
+    stack: Stack,
+    /// What lies before this comes first; `None` before all rays have begun.
+    until: Option<f64>,
+    /// What was done.
+    pub counts: Counts,
+}
+
+impl CellTile {
+    /// The tile whose upper left pixel is `at`.
+    pub fn new(scene: &CellScene, at: [u32; 2]) -> Self {
+        Self::ending(scene, at, None)
+    }
+
+    /// With rays that end at a depth, along the line of sight from the plane of the eye, as their pixels have it: what is beyond is not
+    /// seen. Negative infinity: the ray is not cast.
+    pub fn ending(scene: &CellScene, at: [u32; 2], depth: Option<&dyn Fn(u32, u32) -> f64>) -> Self {
+        let size: [u32; 2] = core::array::from_fn(|a| TILE.min(scene.setting.size[a].saturating_sub(at[a])));
+        let ray = |n: u32| {
+            let (x, y) = (at[0] + n % size[0], at[1] + n / size[0]);
+            let ray = scene.ray(x, y);
+            depth.map_or(ray, |depth| scene.ending(ray, depth(x, y)))
+        };
+        let rays: Vec<Ray> = (0..size[0] * size[1]).map(ray).collect();
+        let lanes = rays.iter().map(Lane::new).collect();
+        let (visits, stack, counts) = (Vec::new(), Stack::default(), Counts::default());
+        Self { at, size, rays, lanes, visits, stack, until: None, counts }
+    }
+
+    /// Bytes that it holds.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.rays.len() * (size_of::<Ray>() + size_of::<Lane>())
+            + self.visits.capacity() * size_of::<Visit>()
+            + self.stack.bytes()
+    }
+
+    /// Bytes that a tile holds when all its rays meet one zone.
+    pub const fn usual_bytes() -> usize {
+        size_of::<Self>() + (TILE * TILE) as usize * (size_of::<Ray>() + size_of::<Lane>() + size_of::<Visit>())
+    }
+
+    /// Its upper left pixel.
+    pub fn at(&self) -> [u32; 2] {
+        self.at
+    }
+
+    /// Its pixels across and down.
+    pub fn size(&self) -> [u32; 2] {
+        self.size
+    }
+
+    /// Colour of each pixel, row by row: linear light, premultiplied, and opacity.
+    pub fn colours(&self) -> impl Iterator<Item = [f32; 4]> + '_ {
+        self.lanes.iter().map(Lane::colour)
+    }
+
+    /// Pixels for which pages that cannot be had were left out.
+    pub fn gaps(&self) -> impl Iterator<Item = bool> + '_ {
+        self.lanes.iter().map(|l| l.gap)
+    }
+
+    /// Makes rays go as far as pages are here. Rays that lack some stay where they are; [`Nodes::missing`] then names the pages. `full` says
+    /// whether so much is pinned or missing that what is gone through should be let go of first.
+    pub fn step<N: Nodes>(
+        &mut self,
+        scene: &CellScene,
+        space: &mut Space<N>,
+        mut full: impl FnMut(&mut N) -> bool,
+    ) -> Progress {
+        space.nodes.missing().clear();
+        let Self { rays, lanes, visits, stack, until, counts, .. } = self;
+        let mut s = Stepping { scene, space, stack, samples: &mut counts.samples };
+        loop {
+            for (ray, lane) in rays.iter().zip(lanes.iter_mut()) {
+                if lane.done || lane.place(scene).is_some_and(|t| until.is_none_or(|until| t >= until)) {
+                    continue;
+                }
+                let listed = s.space.nodes.missing().len();
+                let went = match *until {
+                    None => lane.begin(ray, visits, &mut s),
+                    Some(until) => lane.go(ray, visits, until, &mut s),
+                };
+                if went.is_ok() {
+                    // What was looked for on the way and turned out not to matter.
+                    s.space.nodes.missing().truncate(listed);
+                }
+                if full(&mut s.space.nodes) {
+                    return if s.space.nodes.missing().is_empty() { Progress::Yield } else { Progress::Need };
+                }
+            }
+            if !s.space.nodes.missing().is_empty() {
+                return Progress::Need;
+            }
+            // All have come so far: on from where the hindmost is.
+            let left = lanes.iter().filter(|l| !l.done).filter_map(|l| l.place(scene));
+            let hindmost = left.fold(f64::INFINITY, f64::min);
+            if hindmost == f64::INFINITY {
+                return Progress::Done;
+            }
+            *until = Some(hindmost + WINDOW * scene.setting.longest);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+"""Fields of flows as volumes in pictures, with the real extension: against what light does in a fog that is everywhere alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import farfield
+from farfield.errors import UnknownName, UsageError
+from farfield.scene import Camera, ColorMap, Plane, Scene, Slice, Volume, save_scene
+from plot3d_files import Block, box, cut, source_of, write
+from running import Json
+from test_render import pixels
+
+HALF = [(0.7, 0.0), (0.8, 0.5), (0.9, 0.0)]
+"""The pressure of the box is 0.8: half of the light comes through a length of 1."""
+
+
+@pytest.fixture
+def flow(tmp_path: Path) -> str:
+    """A warped box of side 1 in two zones."""
+    return source_of(*write(tmp_path, cut(box(21, 17, 13), 2)))
+
+
+def scene(source: str, *objects: Any, **more: Any) -> Scene:
+    camera = Camera(direction=(1, 0, 0), up=(0, 0, 1), projection="orthographic")
+    plain = {"camera": camera, "size": (64, 48), "background": "black", "axes": False, "scalar_bar": False}
+    return Scene(source=source, objects=list(objects), **{"scale_bar": False, **plain, **more})
+
+
+def fog(**more: Any) -> Volume:
+    return Volume(**{"field": "pressure", "color": "white", "opacity": HALF, "unit": 1.0, **more})
+
+
+def drawn(what: Scene, out: Path, **means: Any) -> Any:
+    """Linear light of a picture."""
+    farfield.render(what, out, progress=False, **means)
+    v = pixels(out).astype(np.float64) / 255
+    return np.where(v <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4)
+
+
+def middle(picture: Any) -> float:
+    return float(picture[20:28, 28:36].mean())
+
+
+def test_fog_of_a_derived_field_is_as_thick_as_the_light_goes_far(flow: str, tmp_path: Path) -> None:
+    whole = drawn(scene(flow, fog()), tmp_path / "a.png")
+    assert middle(whole) == pytest.approx(0.5, abs=0.006)
+    assert whole[0, 0].max() == 0.0
+    # Cut by a plane and by a box: a quarter of the length is left.
+    planes = [Plane(normal=(1, 0, 0), origin=(0.5, 0, 0))]
+    parts = fog(planes=planes, within=((0.0, 0.0, 0.0), (0.75, 1.0, 1.0)))
+    view = Camera(direction=(1, 0, 0), up=(0, 0, 1), projection="orthographic", target=(0.5, 0.5, 0.5), distance=3.0)
+    cut_away = drawn(scene(flow, parts, camera=view), tmp_path / "b.png")
+    assert middle(cut_away) == pytest.approx(1 - 0.5**0.25, abs=0.006)
+
+
+def test_a_surface_is_hidden_by_what_is_in_front_of_it(flow: str, tmp_path: Path) -> None:
+    plane = Slice(normal="x", origin=(0.5, 0.5, 0.5), color="#1c2430")
+    bare = drawn(scene(flow, plane), tmp_path / "bare.png")
+    hidden = drawn(scene(flow, plane, fog()), tmp_path / "hidden.png")
+    inner = (slice(20, 28), slice(28, 36))
+    through = 0.5**0.5
+    np.testing.assert_allclose(hidden[inner], 1 - through + through * bare[inner], atol=0.01)
+
+
+def test_pictures_are_the_same_whatever_the_means(flow: str, tmp_path: Path, ff_json: Json) -> None:
+    source, store = flow, tmp_path / "store"
+    ff_json("convert", source, store, "--page", "8")
+    shown = Volume(field="velocity_magnitude", opacity=[(0.0, 0.0), (0.3, 0.4), (0.8, 0.1)], unit=0.2)
+    what = {"objects": [shown], "maps": {"velocity_magnitude": ColorMap(field="velocity_magnitude", range=(0, 0.7))}}
+    view = {"camera": Camera(direction=(1, -0.6, 0.4)), "size": (120, 90)}
+    made = []
+    for n, (of, means) in enumerate(
+        [(source, ("512MiB", 1)), (source, ("12MiB", 3)), (str(store), ("12MiB", 2)), (str(store), ("1GiB", 1))]
+    ):
+        file, out = tmp_path / f"{n}.json", tmp_path / f"{n}.png"
+        save_scene(Scene(source=of, **what, **view), file)
+        found = ff_json("render", file, "-o", out, "--memory-limit", means[0], "--workers", means[1])
+        assert found["drawn"][0] == {"kind": "volume", "name": "velocity_magnitude", "primitives": 1}
+        assert found["pixels_missing"] == 0 and not found["partial"]
+        assert found["pages"]["faults"] > 0
+        made.append(pixels(out))
+    assert made[0].std() > 5
+    assert all(np.array_equal(made[0], other) for other in made[1:])
+
+
+def test_colours_span_the_values_where_no_range_is_said(tmp_path: Path) -> None:
+    block = box(9, 9, 9)
+    block.q[0] = 1.0 + block.xyz[0]
+    hole = np.ones(block.q[0].shape, np.int32)
+    hole[:, :, -1] = 0
+    source = source_of(*write(tmp_path, [Block(block.xyz, block.q, hole)]))
+    found = farfield.render(scene(source, Volume(field="density")), tmp_path / "p.png", progress=False)
+    low, high = found["maps"]["density"]["range"]
+    usable = block.q[0][:, :, :-1]
+    assert (low, high) == (pytest.approx(usable.min()), pytest.approx(usable.max()))
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        (fog(level=0), "no 'level' of resolution"),
+        (fog(slices={"i": (1, 4)}), "'slices' of voxels"),
+        (fog(opacity=None), "nodes of its 'opacity'"),
+        (fog(color="density"), "coloured by the field that it is of"),
+    ],
+)
+def test_what_makes_no_sense_for_a_flow_is_refused(flow: str, tmp_path: Path, what: Volume, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        farfield.render(scene(flow, what), tmp_path / "p.png", progress=False)
+    assert not (tmp_path / "p.png").exists()
+
+
+def test_fields_that_are_not_there_are_named(flow: str, tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match="pressur"):
+        farfield.render(scene(flow, fog(field="pressur")), tmp_path / "p.png", progress=False)
+
+
+def test_a_plane_has_no_fog(tmp_path: Path) -> None:
+    source = source_of(*write(tmp_path, [box(9, 9, 1)]))
+    with pytest.raises(UsageError, match="one point thick"):
+        farfield.render(scene(source, fog()), tmp_path / "p.png", progress=False)
