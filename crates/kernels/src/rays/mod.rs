@@ -1,7 +1,9 @@
 //! Rays through volumes.
+mod bricks;
 mod lanes;
 mod march;
 mod pages;
+mod queue;
 mod ray;
 mod sample;
 mod scene;
