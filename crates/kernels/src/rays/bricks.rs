@@ -1,10 +1,12 @@
 //! Bricks: what a tile works on, copied out of pages, so that no cell reaches into another piece of memory.
 //!
 //! # Theory
-//! Rays touch a page hundreds of times. In the page itself every fifth sample of pages of 32^3, and every third of pages of whole rows,
-//! lies in a cell whose corners are in several pages, which takes three times as long as any other, and each shape of a page has its own
-//! strides. A brick is [`EDGE`]^3 cells with all their corners, at a fixed place in the volume whatever the pages are. Copying one takes
-//! about as long as a thousand samples; at 1024^3 and 768 x 456 pixels a tile takes eight thousand of it.
+//! Rays touch a page hundreds of times. In the page itself a tenth of the samples in pages of 32^3, and a third in pages of whole rows, lie
+//! in cells whose corners are in several pages, which take several times as long as others; at each page's end eight samples at a time
+//! are fewer; and each shape of a page has its own strides. A brick is [`EDGE`]^3 cells with all their corners, at a fixed place in the
+//! volume whatever the pages are, so that samples are gathered over bricks (`queue.rs`). Copying one takes about as long as a thousand
+//! samples; at 1024^3 and 768 x 456 pixels there are 2,700 for each copy. A frame of 8-bit numbers in core took 1.80 s of the processor
+//! instead of 3.67 with pages of 512 x 11 x 11, 1.26 s instead of 1.58 with pages of 32^3, and 1.37 s instead of 1.38 with 64^3.
 //!
 //! # Practice
 //! A brick is made of pages that are here, and never asks for one: where some are not, rays go page by page and say which they lack
