@@ -119,6 +119,9 @@ fn cameras() -> Vec<Camera> {
     ]
 }
 
+/// From this limit on threads have room for bricks; below, rays go page by page.
+const AMPLE: u64 = 1 << 30;
+
 const DT: f64 = 0.4;
 const UNIT: f64 = 1.3;
 
@@ -145,6 +148,7 @@ fn cast_with(camera: Camera, chunk: Option<[u64; 3]>, limit: u64, workers: usize
         cast(&pager, &scene, &CastOptions { workers, rows: None, deadline: None, next: None }, &mut |_, _| true)
             .unwrap();
     assert_eq!(image.gap_count(), 0);
+    assert_eq!(image.counts.bricks > 0, limit >= AMPLE, "bricks copied with {limit} bytes");
     std::fs::remove_dir_all(&folder).unwrap();
     image.rgba
 }
@@ -226,7 +230,7 @@ fn reference(camera: &Camera) -> Vec<[f64; 4]> {
 #[test]
 fn pictures_are_those_of_an_exact_reference() {
     for camera in cameras() {
-        let (found, wanted) = (cast_with(camera, None, 64 << 20, 2, true), reference(&camera));
+        let (found, wanted) = (cast_with(camera, None, AMPLE, 2, true), reference(&camera));
         let seen = wanted.iter().filter(|p| p[3] > 0.05).count();
         assert!(seen > 300, "only {seen} pixels show anything");
         for (n, (a, b)) in found.iter().zip(&wanted).enumerate() {
@@ -248,6 +252,9 @@ fn pictures_are_equal_to_the_bit_whatever_the_means() {
             assert!(bits(&again) == bits(&whole), "chunks {chunk:?}, {limit} bytes, {workers} workers, skip {skip}");
         };
         same(None, 64 << 20, 2, false);
+        same(None, AMPLE, 1, true);
+        same(Some([8, 8, 8]), AMPLE, 2, true);
+        same(Some([13, 11, 9]), AMPLE, 2, false);
         same(Some([8, 8, 8]), 64 << 20, 2, true);
         same(Some([13, 11, 9]), 4 << 20, 2, true);
         same(Some([32, 32, 32]), 2 << 20, 1, true);

@@ -1,7 +1,9 @@
 //! One ray through one volume, front to back.
 
+use super::bricks::Found;
 use super::lanes::{numbers, zeros, F4, F8, I4, I8};
 use super::pages::{Context, State};
+use super::queue::{box_of, brick_of, Queue};
 use super::ray::{Ray, Segment, SEGMENT};
 use super::sample::{between, Run, Sampled};
 use super::scene::Source;
@@ -61,7 +63,7 @@ pub(crate) fn opaque_at([r, g, b]: [f32; 3], through: f32) -> bool {
 
 /// Entries of eight values.
 #[inline(always)]
-fn indices<T: Sampled>(table: &Table, v: F8) -> [i32; 8] {
+pub(crate) fn indices<T: Sampled>(table: &Table, v: F8) -> [i32; 8] {
     let x = F8::splat(table.offset).fma(v, F8::splat(table.scale));
     let i = x.at_least(F8::splat(0.0)).at_most(F8::splat(table.top)).round();
     let i = if T::FLOAT { v.number(i, I8::splat(table.entries.len() as i32 - 1)) } else { i };
@@ -81,7 +83,7 @@ fn blend(table: &Table, at: &[i32], colour: &mut F4, through: &mut F4) {
 
 /// Blends samples and says whether the ray is opaque then; it is so at the same sample however many come at a time.
 #[inline(always)]
-fn composite(table: &Table, at: &[i32], lane: &mut Lane) -> bool {
+pub(crate) fn composite(table: &Table, at: &[i32], lane: &mut Lane) -> bool {
     let (mut c, mut t) = (lane.colour, lane.through);
     blend(table, at, &mut c, &mut t);
     if !opaque(c, t) {
@@ -102,8 +104,16 @@ fn last_of(table: &Table, at: &[i32], lane: &mut Lane) {
     }
 }
 
-/// Makes a ray go up to sample `until`, or to where a page is absent.
-pub(crate) fn march<T: Sampled>(source: &Source, ray: &Ray, lane: &mut Lane, until: i64, cx: &mut Context) {
+/// Makes a ray go up to sample `until`, or to where a page is absent. `bricks`: by bricks, where there are any.
+pub(crate) fn march<T: Sampled>(
+    source: &Source,
+    ray: &Ray,
+    lane: &mut Lane,
+    until: i64,
+    cx: &mut Context,
+    bricks: bool,
+) {
+    let mut queue = Queue::new();
     'segments: while lane.n < until {
         if lane.n >= ray.last {
             lane.done = true;
@@ -114,7 +124,33 @@ pub(crate) fn march<T: Sampled>(source: &Source, ray: &Ray, lane: &mut Lane, unt
         let s = Segment::new(ray, number, source.cells, 0.0);
         let mut k = ((lane.n - begin) as i32).max(s.from);
         while k < s.to {
-            let Some(slot) = cx.find::<T>(source, s.voxel(k).to_array()) else {
+            let voxel = s.voxel(k);
+            let (mut first, mut last) = (I4::splat(i32::MIN), I4::splat(i32::MAX));
+            let mut untried = None;
+            if bricks {
+                let brick = brick_of(voxel);
+                (first, last) = box_of(brick);
+                match cx.bricks(source).find(brick, size_of::<T>()) {
+                    Found::Here(brick) => {
+                        let end = s.leaves(k, s.to, first, last);
+                        queue.push(&s, k, end, first, &brick);
+                        k = end;
+                        continue;
+                    }
+                    Found::Nothing => {
+                        k = s.leaves(k, s.to, first, last);
+                        continue;
+                    }
+                    Found::Unknown => untried = Some(brick),
+                    Found::Apart => {}
+                }
+                // What comes next goes by pages, or takes the place of bricks from which samples were gathered.
+                if queue.any() && queue.drain::<T>(source, &s, lane, cx) {
+                    lane.done = true;
+                    return;
+                }
+            }
+            let Some(slot) = cx.find::<T>(source, voxel.to_array()) else {
                 lane.n = begin + i64::from(k);
                 return;
             };
@@ -123,6 +159,9 @@ pub(crate) fn march<T: Sampled>(source: &Source, ray: &Ray, lane: &mut Lane, unt
                 State::Here => {}
                 state => {
                     lane.gap |= state == State::Failed;
+                    if let (State::Nothing, Some(brick)) = (state, untried) {
+                        cx.bricks(source).nothing(brick, low, high);
+                    }
                     lane.n = ray.leaves(begin + i64::from(k), low, high);
                     if lane.n >= begin + SEGMENT {
                         continue 'segments;
@@ -131,8 +170,14 @@ pub(crate) fn march<T: Sampled>(source: &Source, ray: &Ray, lane: &mut Lane, unt
                     continue;
                 }
             }
+            if let Some(brick) = untried {
+                if !matches!(cx.make::<T>(source, brick), Found::Apart) {
+                    continue;
+                }
+            }
+            cx.mapped::<T>(source, slot);
             let [low, high] = [low, high].map(|v| I4::new([v[0], v[1], v[2], 0]));
-            let end = s.leaves(k, s.to, low, high);
+            let end = s.leaves(k, s.to, low.max(first), high.min(last));
             // SAFETY: the voxels of samples k to end lie in the page, which is pinned while the context is borrowed.
             match unsafe { inside::<T>(source, &s, k, end, low, slot, lane, cx) } {
                 Within::Through => k = end,
@@ -145,6 +190,10 @@ pub(crate) fn march<T: Sampled>(source: &Source, ray: &Ray, lane: &mut Lane, unt
                     return;
                 }
             }
+        }
+        if queue.any() && queue.drain::<T>(source, &s, lane, cx) {
+            lane.done = true;
+            return;
         }
         lane.n = begin + SEGMENT;
     }
@@ -305,7 +354,6 @@ fn outside<T: Sampled>(
         let nothing = source.table.entries.len() as i32 - 1;
         at[n] = match across::<T>(source, s, k, s.voxel(k).to_array(), slot, cx) {
             Across::Value(v) => source.table.index(v) as i32,
-            Across::Nothing => nothing,
             Across::Failed => {
                 lane.gap = true;
                 nothing
@@ -318,7 +366,6 @@ fn outside<T: Sampled>(
 
 enum Across {
     Value(f32),
-    Nothing,
     Failed,
     Need,
 }
@@ -337,9 +384,6 @@ fn across<T: Sampled>(source: &Source, s: &Segment, k: i32, voxel: [i32; 4], slo
         apart |= usize::from(over) << a;
         let next = if over { 0 } else { n + 1 };
         at[a] = [n.wrapping_mul(source.strides[a]), next.wrapping_mul(source.strides[a])];
-    }
-    if source.skip && !seen_across::<T>(source, at, apart, slot, cx) {
-        return Across::Nothing;
     }
     let mut bases = cx.slot(slot).near;
     let (mut failed, mut need) = (false, false);
@@ -369,10 +413,4 @@ fn across<T: Sampled>(source: &Source, s: &Segment, k: i32, voxel: [i32; 4], slo
     });
     let p = s.place(k).to_array();
     Across::Value(between(corners, [p[0], p[1], p[2]]))
-}
-
-/// Whether a cell that reaches into other pages may show something, as far as blocks here say.
-fn seen_across<T: Sampled>(source: &Source, at: [[i32; 2]; 3], apart: usize, slot: usize, cx: &Context) -> bool {
-    let _ = (source, at, apart, slot, cx);
-    true
 }

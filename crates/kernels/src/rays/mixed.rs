@@ -202,6 +202,7 @@ fn sample<T: Sampled>(asked: &Asked<'_>, cx: &mut Context, segment: &mut Option<
             return if state == State::Failed { Shown::Lost(until) } else { Shown::Nothing(until) };
         }
     }
+    cx.mapped::<T>(source, slot);
     let within: [i32; 3] = core::array::from_fn(|a| voxel[a] - low[a]);
     let over = !source.nearest && (0..3).any(|a| within[a] + 1 >= source.page[a]);
     if !over {

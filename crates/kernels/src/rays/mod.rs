@@ -1,10 +1,12 @@
 //! Rays through volumes.
+mod bricks;
 mod corners;
 mod lanes;
 mod look;
 mod march;
 mod mixed;
 mod pages;
+mod queue;
 mod ray;
 mod sample;
 mod scene;

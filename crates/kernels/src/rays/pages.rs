@@ -1,9 +1,10 @@
 //! Pages as rays see them: found once for all rays of a tile that come by.
 
+use super::bricks::{Bricks, Found};
 use super::look::Projection;
 use super::sample::Sampled;
 use super::scene::Source;
-use super::skip::{known, shows, Known, Maps};
+use super::skip::{known, Known, Maps};
 use super::tint::Tint;
 use pager::{Lookup, PageId, Worker};
 
@@ -63,6 +64,8 @@ pub struct Counts {
     pub across: u64,
     /// Maps of blocks made.
     pub maps: u64,
+    /// Bricks made, or tried.
+    pub bricks: u64,
 }
 
 impl Counts {
@@ -71,6 +74,18 @@ impl Counts {
         self.samples += o.samples;
         self.across += o.across;
         self.maps += o.maps;
+        self.bricks += o.bricks;
+    }
+}
+
+/// Of the bytes that maps and bricks of sources take, those of each source.
+fn shares(sources: &[Source], bytes: usize) -> [usize; 2] {
+    let share = bytes / sources.len().max(1);
+    // Most goes by bricks where there is room for some; maps are for where pages are missing.
+    let bricks = share - share / 8;
+    match sources.iter().all(|s| Bricks::bytes(s.array.brick.voxel.size(), bricks) > 0) {
+        true => [share / 8, bricks],
+        false => [share, 0],
     }
 }
 
@@ -79,6 +94,8 @@ pub struct Context {
     worker: Worker,
     slots: Box<[Slot]>,
     maps: Vec<Maps>,
+    /// Of each source.
+    bricks: Vec<Bricks>,
     /// Pages found absent in this step.
     pub(crate) missing: Vec<PageId>,
     /// Pages that change with time and were come to since this was last taken, where somebody wants to know.
@@ -92,14 +109,14 @@ pub struct Context {
 unsafe impl Send for Context {}
 
 impl Context {
-    /// A context for a scene; `map_bytes` are the bytes that maps of blocks may take.
+    /// A context for a scene; `map_bytes` are the bytes that maps of blocks may take, and bricks.
     pub(crate) fn new(worker: Worker, sources: &[Source], map_bytes: usize) -> Self {
-        let share = map_bytes / sources.len().max(1);
-        let maps = sources.iter().map(|s| Maps::new(s.array.brick.blocks(), share)).collect();
+        let [maps, bricks] = shares(sources, map_bytes);
         Self {
             worker,
             slots: vec![UNUSED; SLOTS].into(),
-            maps,
+            maps: sources.iter().map(|s| Maps::new(s.array.brick.blocks(), maps)).collect(),
+            bricks: sources.iter().map(|s| Bricks::new(s.array.brick.voxel.size(), bricks)).collect(),
             missing: Vec::new(),
             touched: None,
             counts: Counts::default(),
@@ -108,8 +125,11 @@ impl Context {
 
     /// Bytes that [`Context::new`] takes.
     pub(crate) fn bytes(sources: &[Source], map_bytes: usize) -> usize {
-        let share = map_bytes / sources.len().max(1);
-        SLOTS * size_of::<Slot>() + sources.iter().map(|s| Maps::bytes(s.array.brick.blocks(), share)).sum::<usize>()
+        let [maps, bricks] = shares(sources, map_bytes);
+        let each = sources
+            .iter()
+            .map(|s| Maps::bytes(s.array.brick.blocks(), maps) + Bricks::bytes(s.array.brick.voxel.size(), bricks));
+        SLOTS * size_of::<Slot>() + each.sum::<usize>()
     }
 
     /// From now on notes which pages that change with time rays come to; [`Context::touched`] has them.
@@ -148,12 +168,7 @@ impl Context {
         if s.page == place.page && s.source == source.number {
             match s.state {
                 State::Nothing | State::Failed => return Some(slot),
-                State::Here if s.releases == self.worker.releases() => {
-                    if source.skip && !self.maps[source.number as usize].has(s.page) {
-                        self.map::<T>(source, slot);
-                    }
-                    return Some(slot);
-                }
+                State::Here if s.releases == self.worker.releases() => return Some(slot),
                 _ => {}
             }
         }
@@ -203,9 +218,6 @@ impl Context {
                 new.near[0] = p;
                 new.state = State::Here;
                 self.slots[slot] = new;
-                if source.skip {
-                    self.map::<T>(source, slot);
-                }
                 Some(slot)
             }
             Ok(None) => {
@@ -230,9 +242,20 @@ impl Context {
         }
     }
 
+    /// Has the map of blocks of a slot's page at hand, from which samples are taken next.
+    #[inline]
+    pub(crate) fn mapped<T: Sampled>(&mut self, source: &Source, slot: usize) {
+        if source.skip
+            && (self.slots[slot].map.is_null() || !self.maps[source.number as usize].has(self.slots[slot].page))
+        {
+            self.map::<T>(source, slot);
+        }
+    }
+
+    #[inline(never)]
     fn map<T: Sampled>(&mut self, source: &Source, slot: usize) {
         let brick = &source.array.brick;
-        let (page, table) = (self.slots[slot].page, &source.table);
+        let page = self.slots[slot].page;
         let plain = matches!(source.tint, Tint::Plain) && source.projection == Projection::Composite;
         let maps = &mut self.maps[source.number as usize];
         let made = maps.made;
@@ -242,21 +265,45 @@ impl Context {
             let ranges = self.slots[slot].near[0].add(brick.ranges_at()).cast::<T>();
             let end = |block: *const T, n: usize| *block.add(n);
             let own = source.component * 2;
-            match &source.next_seen {
-                // Of 8-bit numbers: the next one that is seen, from each on.
-                Some(next) => maps.of::<T>(page, ranges, of, |b| {
-                    u32::from(next[end(b, own).to_f32() as usize & 255]) <= end(b, own + 1).to_f32() as u32
-                }),
-                None if plain => {
-                    maps.of::<T>(page, ranges, of, |b| shows(table, T::UNIT, end(b, own), end(b, own + 1)))
-                }
-                None => maps.of::<T>(page, ranges, of, |b| {
+            if plain {
+                maps.of::<T>(page, ranges, of, |b| source.seen(end(b, own), end(b, own + 1)))
+            } else {
+                maps.of::<T>(page, ranges, of, |b| {
                     source.shows(|c| [end(b, 2 * c).to_f64(), end(b, 2 * c + 1).to_f64()])
-                }),
+                })
             }
         };
         (self.slots[slot].map, self.slots[slot].full) = (map, full);
         self.counts.maps += maps.made - made;
+    }
+
+    /// The bricks of a source, if there is room for any.
+    #[inline(always)]
+    pub(crate) fn bricks(&mut self, source: &Source) -> &mut Bricks {
+        // SAFETY of the index: a context is that of its scene, whose sources are numbered.
+        &mut self.bricks[source.number as usize]
+    }
+
+    /// Makes a brick of pages that are here.
+    #[inline(never)]
+    pub(crate) fn make<T: Sampled>(&mut self, source: &Source, brick: [i32; 3]) -> Found {
+        let t = &source.array.translation;
+        let worker = &self.worker;
+        let components = source.array.brick.components;
+        let found = self.bricks[source.number as usize].make::<T>(source, brick, |voxel| {
+            let place = t.node(voxel);
+            let id = PageId::new(source.array.id, source.step, place.page);
+            let Lookup::Here(bytes) = worker.page(id) else { return None };
+            if bytes.len() < source.array.brick.bytes() {
+                return None;
+            }
+            let left = core::array::from_fn(|a| (t.page[a] - voxel[a] % t.page[a]) as usize);
+            // SAFETY: the element is one of the page's.
+            let first = unsafe { bytes.as_ptr().cast::<T>().add(place.element * components + source.component) };
+            Some((first, left))
+        });
+        self.counts.bricks += 1;
+        found
     }
 
     /// Where the page lies that follows a slot's in the directions of `corner`; `Ok(None)` if it cannot be had.

@@ -7,14 +7,14 @@
 
 use super::lanes::{pairs_f32, F8, I4, I8};
 use super::ray::{Segment, BITS, ONE, PART};
-use field::volume::Voxel;
+use field::volume::{Extremes, Voxel};
 
 /// Binary places of weights in integers.
 const WEIGHT_BITS: u32 = 14;
 const WEIGHT: i32 = 1 << WEIGHT_BITS;
 
 /// A voxel type that rays can sample.
-pub(crate) trait Sampled: Voxel {
+pub(crate) trait Sampled: Extremes {
     /// What values are multiplied by when they come out of here: a power of two.
     const UNIT: f32;
     /// Some may be no numbers.
@@ -212,33 +212,52 @@ impl Run {
             .add(z.down::<{ BITS as i32 }>().mul(I8::splat(sk)))
             .add(I8::splat(self.base));
         // The page's first cell stands in for those that lie elsewhere.
-        let at = unlike.not_and(at);
-        let at = at.to_array();
-        let x = Along::new(x);
-        let (y, z) = (fraction(y), fraction(z));
+        let at = unlike.not_and(at).to_array();
         let (sj, sk) = (sj as isize, sk as isize);
-        // SAFETY: the four rows of each cell lie in the page, by the caller's promise.
+        if si == 1 {
+            // SAFETY: the four rows of each cell lie in the page, by the caller's promise.
+            return unsafe { trilinear(page, &at, [x, y, z], [sj, sk]) };
+        }
+        let x = Along::new(x);
+        // SAFETY: as above.
         let rows = unsafe {
-            if si == 1 {
-                [
-                    T::mix_rows(page, &at, &x),
-                    T::mix_rows(page.offset(sj), &at, &x),
-                    T::mix_rows(page.offset(sk), &at, &x),
-                    T::mix_rows(page.offset(sj + sk), &at, &x),
-                ]
-            } else {
-                [
-                    apart(page, &at, si, &x),
-                    apart(page.offset(sj), &at, si, &x),
-                    apart(page.offset(sk), &at, si, &x),
-                    apart(page.offset(sj + sk), &at, si, &x),
-                ]
-            }
+            [
+                apart(page, &at, si, &x),
+                apart(page.offset(sj), &at, si, &x),
+                apart(page.offset(sk), &at, si, &x),
+                apart(page.offset(sj + sk), &at, si, &x),
+            ]
         };
-        let near = rows[0].fma(y, rows[1].sub(rows[0]));
-        let far = rows[2].fma(y, rows[3].sub(rows[2]));
-        near.fma(z, far.sub(near))
+        mixed(rows, fraction(y), fraction(z))
     }
+}
+
+/// Values of eight cells whose first corners are the elements `at` of what lies at `p`, with so many elements from a row and from a plane
+/// to the next; `places` are where in their cells, in parts of [`ONE`] (whole voxels in them are passed over).
+///
+/// # Safety
+/// The four rows of each cell can be read.
+#[inline(always)]
+pub(crate) unsafe fn trilinear<T: Sampled>(p: *const T, at: &[i32; 8], [x, y, z]: [I8; 3], [sj, sk]: [isize; 2]) -> F8 {
+    let x = Along::new(x);
+    // SAFETY: the caller's.
+    let rows = unsafe {
+        [
+            T::mix_rows(p, at, &x),
+            T::mix_rows(p.offset(sj), at, &x),
+            T::mix_rows(p.offset(sk), at, &x),
+            T::mix_rows(p.offset(sj + sk), at, &x),
+        ]
+    };
+    mixed(rows, fraction(y), fraction(z))
+}
+
+/// Along j, then along k.
+#[inline(always)]
+fn mixed(rows: [F8; 4], y: F8, z: F8) -> F8 {
+    let near = rows[0].fma(y, rows[1].sub(rows[0]));
+    let far = rows[2].fma(y, rows[3].sub(rows[2]));
+    near.fma(z, far.sub(near))
 }
 
 /// Mixes eight pairs of neighbours that are `stride` elements apart.

@@ -142,6 +142,16 @@ impl Source {
             (tint, _) => tint.shows(&self.table, range),
         }
     }
+
+    /// Whether stored numbers from `low` to `high` show anything.
+    #[inline(always)]
+    pub(crate) fn seen<T: super::sample::Sampled>(&self, low: T, high: T) -> bool {
+        match &self.next_seen {
+            // Of 8-bit numbers: the next one that is seen, from each on.
+            Some(next) => u32::from(next[low.to_f32() as usize & 255]) <= high.to_f32() as u32,
+            None => super::skip::shows(&self.table, T::UNIT, low, high),
+        }
+    }
 }
 
 /// Affine map from space to voxel indices.

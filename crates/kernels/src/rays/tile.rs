@@ -13,6 +13,10 @@ use std::sync::Arc;
 /// Samples that all rays of a tile make before any makes more, so that a page stays in the processor's caches for all of them.
 const SLAB: i64 = 128;
 
+/// Voxels a sample from which on bricks cost more than they save: copying one takes as long as a thousand samples, and it is copied twice
+/// a picture.
+const SPARSE: f64 = 15.0;
+
 /// Pixels of a tile along each edge.
 pub const TILE: u32 = 16;
 
@@ -115,6 +119,18 @@ impl RayTile {
         })
     }
 
+    /// Whether there are enough samples in bricks for these to pay, where the rays are now.
+    fn dense(&self) -> bool {
+        let mut live = self.rays.iter().enumerate().filter(|(_, r)| r.first < r.last);
+        let (Some((n, a)), Some((m, b))) = (live.next(), live.next_back()) else { return false };
+        let pixel = |n: usize| [n as u32 % self.size[0], n as u32 / self.size[0]].map(|p| f64::from(p * self.stride));
+        let ([u, v], [x, y]) = (pixel(n), pixel(m));
+        let (p, q) = (a.at(self.until as f64), b.at(self.until as f64));
+        let apart: f64 = (0..3).map(|c| (p[c] - q[c]).powi(2)).sum::<f64>() / ((u - x).powi(2) + (v - y).powi(2));
+        let step = a.step.iter().map(|c| c * c).sum::<f64>().sqrt();
+        apart * step < SPARSE
+    }
+
     /// Makes rays go as far as pages are here. Rays that lack some stay where they are; `missing` of the context then names the pages.
     pub fn step(&mut self, scene: &Scene, cx: &mut Context, pin_bytes: usize) -> Progress {
         cx.missing.clear();
@@ -127,8 +143,12 @@ impl RayTile {
             });
         }
         let source = &scene.sources[0];
+        cx.bricks(source).begin();
+        let bricks = cx.bricks(source).any() && self.dense();
         with_voxel!(source.array.brick.voxel, T => {
-            self.rounds(cx, pin_bytes, |tile, n, lane, until, cx| march::<T>(source, &tile.rays[n], lane, until, cx))
+            self.rounds(cx, pin_bytes, |tile, n, lane, until, cx| {
+                march::<T>(source, &tile.rays[n], lane, until, cx, bricks)
+            })
         })
     }
 

@@ -127,6 +127,39 @@ impl I8 {
     pub(crate) fn bytes(b: u64) -> Self {
         Self(unsafe { _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(b as i64)) })
     }
+    /// Those of eight from `at` on.
+    ///
+    /// # Safety
+    /// They can be read.
+    #[inline(always)]
+    pub(crate) unsafe fn load(at: *const i32) -> Self {
+        Self(unsafe { _mm256_loadu_si256(at.cast()) })
+    }
+    /// Writes them to `at` and on.
+    ///
+    /// # Safety
+    /// Eight can be written there.
+    #[inline(always)]
+    pub(crate) unsafe fn store(self, at: *mut i32) {
+        unsafe { _mm256_storeu_si256(at.cast(), self.0) }
+    }
+    /// Lanes of these numbers.
+    #[inline(always)]
+    pub(crate) fn chosen(self, lanes: Self) -> Self {
+        Self(unsafe { _mm256_permutevar8x32_epi32(self.0, lanes.0) })
+    }
+    /// A bit a lane for which the byte at `p + lane` is 0.
+    ///
+    /// # Safety
+    /// Four bytes can be read from each on.
+    #[inline(always)]
+    pub(crate) unsafe fn zero_bytes(self, p: *const u8) -> u32 {
+        unsafe {
+            let v = _mm256_i32gather_epi32::<1>(p.cast(), self.0);
+            let none = _mm256_cmpeq_epi32(_mm256_slli_epi32::<24>(v), _mm256_setzero_si256());
+            _mm256_movemask_ps(_mm256_castsi256_ps(none)) as u32
+        }
+    }
     /// `o` without the bits of `self`.
     #[inline(always)]
     pub(crate) fn not_and(self, o: Self) -> Self {

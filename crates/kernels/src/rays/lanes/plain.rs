@@ -102,6 +102,34 @@ impl I8 {
     pub(crate) fn bytes(b: u64) -> Self {
         Self(b.to_le_bytes().map(i32::from))
     }
+    /// Those of eight from `at` on.
+    ///
+    /// # Safety
+    /// They can be read.
+    pub(crate) unsafe fn load(at: *const i32) -> Self {
+        // SAFETY: the caller's.
+        Self(unsafe { at.cast::<[i32; 8]>().read() })
+    }
+    /// Writes them to `at` and on.
+    ///
+    /// # Safety
+    /// Eight can be written there.
+    pub(crate) unsafe fn store(self, at: *mut i32) {
+        // SAFETY: the caller's.
+        unsafe { at.cast::<[i32; 8]>().write(self.0) }
+    }
+    /// Lanes of these numbers.
+    pub(crate) fn chosen(self, lanes: Self) -> Self {
+        Self(lanes.0.map(|n| self.0[n as usize & 7]))
+    }
+    /// A bit a lane for which the byte at `p + lane` is 0.
+    ///
+    /// # Safety
+    /// Four bytes can be read from each on.
+    pub(crate) unsafe fn zero_bytes(self, p: *const u8) -> u32 {
+        // SAFETY: the caller's.
+        (0..8).map(|n| u32::from(unsafe { *p.offset(self.0[n] as isize) } == 0) << n).sum()
+    }
     /// `o` without the bits of `self`.
     pub(crate) fn not_and(self, o: Self) -> Self {
         Self(from_fn(|n| !self.0[n] & o.0[n]))
