@@ -127,3 +127,17 @@ def test_isosurfaces_are_measured_beside_vtk(tmp_path: Path) -> None:
     assert ("all pages crossed, in core: VTK, Flying Edges" in names) == arms.has_vtk()
     crossed = {row[0]: row[3] for row in result.tables[0].rows}
     assert crossed["all pages crossed"] == 100 and float(crossed["few pages crossed"]) < 60
+
+
+def test_the_first_picture_is_timed(tmp_path: Path) -> None:
+    experiment = registry.find("volume-first")
+    recorder = Recorder("volume-first", experiment.title, runs=1, quick=True, work=tmp_path)
+    experiment.measure(recorder)
+    result = recorder.result()
+    assert {arm.name for arm in result.arms} == {"96 x 54", "32 x 18"} and len(result.claims) == 2
+    assert all(arm.median["pages_read"] > 0 for arm in result.arms)
+
+
+def test_limits_hold_for_volumes_and_results_are_the_same(tmp_path: Path) -> None:
+    result = measured("volume-limit", tmp_path)
+    assert len(result.claims) == 22

@@ -472,6 +472,21 @@ PLOTS: dict[str, list[Spec]] = {
             {"wall_s": WALL},
         ),
     ],
+    "volume-first": [
+        Spec("From the command's start to the picture", {"arm": "(?P<x>.*)"}, {"wall_s": WALL, "cpu_s": CPU}),
+    ],
+    "volume-limit": [
+        Spec(
+            "Peak resident memory against what is allowed",
+            {"arm": r"(?P<series>.*?): .*"},
+            {"peak_bytes": "peak resident memory [MiB]"},
+            kind="points",
+            x="allowed_bytes",
+            x_label="limit and base [MiB]",
+            log="xy",
+            diagonal="all that is allowed",
+        ),
+    ],
     "volume-rays": [
         Spec(
             "Rays through a volume in core, mean of five views",
