@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from farfield.bench import Recorder, arms, registry, volumes
+from farfield.bench import Recorder, arms, registry, rights, volumes
 from farfield.bench import volume_reference as reference
 from farfield.bench.plots import points
 from farfield.bench.plotted import PLOTS
@@ -127,3 +127,32 @@ def test_isosurfaces_are_measured_beside_vtk(tmp_path: Path) -> None:
     assert ("all pages crossed, in core: VTK, Flying Edges" in names) == arms.has_vtk()
     crossed = {row[0]: row[3] for row in result.tables[0].rows}
     assert crossed["all pages crossed"] == 100 and float(crossed["few pages crossed"]) < 60
+
+
+def test_memory_shrinks_for_a_body_in_colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rights, "_make_swap", lambda *_: "no swap in this test")
+    result = measured("visible-human-2003", tmp_path)
+    names = {arm.name for arm in result.arms}
+    bounded = next(c.here for c in result.conditions if c.what == "memory cgroup")
+    assert "in core" in names and ("49 %: mmap" in names) == bounded == ("49 %: Farfield" in names)
+
+
+def test_a_series_is_cast_overlapped(tmp_path: Path) -> None:
+    result = measured("volume-overlap", tmp_path)
+    arm = {arm.name: arm.median for arm in result.arms}
+    assert arm["serial"]["load_s"] > 0 == arm["computing alone"]["read_bytes"]
+    assert arm["serial"]["read_bytes"] == 3 * 64**3 >= arm["overlapped"]["read_bytes"] > 0
+
+
+def test_the_first_picture_is_timed(tmp_path: Path) -> None:
+    experiment = registry.find("volume-first")
+    recorder = Recorder("volume-first", experiment.title, runs=1, quick=True, work=tmp_path)
+    experiment.measure(recorder)
+    result = recorder.result()
+    assert {arm.name for arm in result.arms} == {"96 x 54", "32 x 18"} and len(result.claims) == 2
+    assert all(arm.median["pages_read"] > 0 for arm in result.arms)
+
+
+def test_limits_hold_for_volumes_and_results_are_the_same(tmp_path: Path) -> None:
+    result = measured("volume-limit", tmp_path)
+    assert len(result.claims) == 22

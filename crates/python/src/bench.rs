@@ -3,8 +3,8 @@
 use crate::arguments::{self, Events, Ground, Object};
 use crate::watch::watched;
 use engine::bench::{
-    self as arms, Arm, Overlap, OverlapDisk, PageReads, PathlinesArm, TraceArm, VolumeArm, VolumeRays, VolumeSurface,
-    Way, Whole, Windows,
+    self as arms, Arm, Overlap, OverlapDisk, PageReads, PathlinesArm, TraceArm, VolumeArm, VolumeMapped, VolumeRays,
+    VolumeSurface, Way, Whole, Windows,
 };
 use engine::session::{Means, SourceSpec, Watch};
 use engine::trace::TraceSpec;
@@ -68,20 +68,40 @@ fn volume(o: &mut Object) -> Result<VolumeArm, FieldError> {
     Ok(VolumeArm { spec, means: means(o)?, direct: o.truth("direct")? })
 }
 
-fn volume_rays(o: &mut Object) -> Result<VolumeRays, FieldError> {
-    let wrong = |e: TransferError| FieldError::Usage(format!("bench options: {e}"));
+fn transfer(o: &mut Object) -> Result<TransferFunction, FieldError> {
+    let colours = typed(o, "colours")?.ok_or_else(|| needs("colours"))?;
     let opacities = typed(o, "opacities")?.ok_or_else(|| needs("opacities"))?;
+    let wrong = |e: TransferError| FieldError::Usage(format!("bench options: {e}"));
+    TransferFunction::new(colours, opacities).map_err(wrong)
+}
+
+fn volume_mapped(o: &mut Object, how: Whole) -> Result<VolumeMapped, FieldError> {
+    let (file, spacing) = (path(o, "file")?, typed(o, "spacing")?.unwrap_or([1.0; 3]));
+    Ok(VolumeMapped {
+        file,
+        how,
+        dims: typed(o, "dims")?.ok_or_else(|| needs("dims"))?,
+        components: o.whole("components")?.unwrap_or(1) as usize,
+        spacing,
+        transfer: transfer(o)?,
+        cameras: typed(o, "cameras")?.ok_or_else(|| needs("cameras"))?,
+        size: typed(o, "size")?.ok_or_else(|| needs("size"))?,
+        lengths: typed(o, "lengths")?.unwrap_or([1.0; 2]),
+        rounds: o.whole("rounds")?.unwrap_or(1) as usize,
+        workers: o.whole("workers")?.unwrap_or(0) as usize,
+        pictures: o.text("pictures")?.map(PathBuf::from),
+    })
+}
+
+fn volume_rays(o: &mut Object) -> Result<VolumeRays, FieldError> {
     // Colours as they are stored, opaque by how far they are from a background; or one channel.
     let paint = match typed(o, "background")? {
         Some(from) => Paint::Colour {
             channels: [0, 1, 2],
             limits: [full_range(VoxelType::Uint8); 3],
-            opacity: ColourOpacity::Distance { from, nodes: opacities },
+            opacity: ColourOpacity::Distance { from, nodes: typed(o, "opacities")?.ok_or_else(|| needs("opacities"))? },
         },
-        None => {
-            let colours = typed(o, "colours")?.ok_or_else(|| needs("colours"))?;
-            Paint::Scalar { channel: 0, transfer: TransferFunction::new(colours, opacities).map_err(wrong)? }
-        }
+        None => Paint::Scalar { channel: 0, transfer: transfer(o)? },
     };
     Ok(VolumeRays {
         of: volume(o)?,
@@ -97,6 +117,7 @@ fn volume_rays(o: &mut Object) -> Result<VolumeRays, FieldError> {
         pictures: o.text("pictures")?.map(PathBuf::from),
         touched: o.truth("touched")?,
         everything: o.truth("everything")?,
+        first: o.truth("first")?,
     })
 }
 
@@ -250,6 +271,11 @@ fn run(options: &str, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
             let spec = volume_rays(&mut o)?;
             o.done()?;
             arms::volume_rays(&spec, watch)
+        }
+        "volume_mapped" | "volume_read" => {
+            let spec = volume_mapped(&mut o, if kind == "volume_read" { Whole::Read } else { Whole::Mapped })?;
+            o.done()?;
+            arms::volume_mapped(&spec, watch)
         }
         "volume_contour" => {
             let spec = volume_surface(&mut o)?;

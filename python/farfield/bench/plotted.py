@@ -472,11 +472,41 @@ PLOTS: dict[str, list[Spec]] = {
             {"wall_s": WALL},
         ),
     ],
+    "volume-first": [
+        Spec("From the command's start to the picture", {"arm": "(?P<x>.*)"}, {"wall_s": WALL, "cpu_s": CPU}),
+    ],
+    "volume-limit": [
+        Spec(
+            "Peak resident memory against what is allowed",
+            {"arm": r"(?P<series>.*?): .*"},
+            {"peak_bytes": "peak resident memory [MiB]"},
+            kind="points",
+            x="allowed_bytes",
+            x_label="limit and base [MiB]",
+            log="xy",
+            diagonal="all that is allowed",
+        ),
+    ],
+    "volume-overlap": [
+        Spec("A series of volumes", {"arm": "(?P<x>.*)"}, {"wall_s": WALL}, ours="overlapped"),
+    ],
     "volume-rays": [
         Spec(
             "Rays through a volume in core, mean of five views",
             {"arm": r"(?P<panel>\d+ x \d+): (?P<x>.*)"},
             {"frame_cpu_s": "CPU time a frame [s]"},
+        ),
+    ],
+    "visible-human-2003": [
+        Spec(
+            "Five views as memory shrinks",
+            {"arm": r"(?P<x>\d+) %: (?P<series>.*)"},
+            {"wall_s": WALL},
+            kind="lines",
+            x_label="memory, percent of the data",
+            log="y",
+            level={"arm": "in core"},
+            level_label="in core",
         ),
     ],
     "warm": [

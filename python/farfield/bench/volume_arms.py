@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,13 +23,13 @@ WINDOW: Size = (768, 456)
 """Pixels of the window of the Visible Human's ray-caster (2003)."""
 
 
-def spec(path: Path) -> dict[str, Any]:
-    """What its reader says of a volume.
+def spec(path: Path, **options: Any) -> dict[str, Any]:
+    """What its reader says of a volume, with options of volumes.
 
     Raises:
         DataError: if it is damaged.
     """
-    return read(str(path), Options(), Means(path.parent)).spec
+    return read(str(path), Options(**options), Means(path.parent)).spec
 
 
 def channel(of: dict[str, Any], number: int) -> dict[str, Any]:
@@ -86,8 +88,14 @@ def picture(prefix: Path, number: int, size: Size) -> NDArray[np.uint8]:
     return data.reshape(size[1], size[0], 3)
 
 
+def digest(prefix: Path, count: int) -> str:
+    """SHA-256 of so many pictures."""
+    parts = (Path(f"{prefix}{n}.rgb").read_bytes() for n in range(count))
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
 def store(recorder: Recorder, volume: Volume, *, page: int = 32) -> Path:
-    """A plain Zarr store of a scalar volume, uncompressed, with cubic pages in shards, made once.
+    """A plain Zarr store of a volume, uncompressed, with cubic pages in shards, made once.
 
     Raises:
         DataError: if it cannot be written.
@@ -100,15 +108,75 @@ def store(recorder: Recorder, volume: Volume, *, page: int = 32) -> Path:
     part = path.with_suffix(".part")
     shutil.rmtree(part, ignore_errors=True)
     edge = page * max(1, 256 // page)
-    shape, mapped = volume.dims[::-1], volume.mapped()
+    steps, mapped = len(volume.files), volume.mapped()
+    colours = mapped.shape[3:]
+    shape, one = ((steps, *mapped.shape), (1,)) if steps > 1 else (mapped.shape, ())
+    names = [*("t" for _ in one), "z", "y", "x", *("c" for _ in colours)]
     try:
         array = zarr.create_array(
-            part, shape=shape, dtype="uint8", chunks=(page,) * 3, shards=(edge,) * 3, compressors=None, filters=None
+            part,
+            shape=shape,
+            dtype="uint8",
+            chunks=(*one, *(page,) * 3, *colours),
+            shards=(*one, *(edge,) * 3, *colours),
+            compressors=None,
+            filters=None,
+            dimension_names=names,
         )
-        for k in range(0, shape[0], edge):
-            for j in range(0, shape[1], edge):
-                array[k : k + edge, j : j + edge] = mapped[k : k + edge, j : j + edge]
+        for step in range(steps):
+            data = volume.mapped(step)
+            for k in range(0, mapped.shape[0], edge):
+                for j in range(0, mapped.shape[1], edge):
+                    box = (slice(k, k + edge), slice(j, j + edge))
+                    array[(step, *box) if one else box] = data[box]
         part.rename(path)
     except OSError as error:
         raise DataError(f"{path}: cannot write the store: {error.strerror}") from error
     return path
+
+
+def converted(recorder: Recorder, volume: Volume) -> Path:
+    """A volume in Farfield's store, with its pyramid and the ranges of its pages, made once.
+
+    Raises:
+        DataError: if it cannot be made.
+    """
+    path = recorder.work / f"{volume.header.stem}.zarr"
+    if path.exists() and arms.run(arms.farfield("info", path, "--json")).code == 0:
+        return path
+    shutil.rmtree(path, ignore_errors=True)
+    words = ["convert", str(volume.header), str(path), "--memory-limit", "512MiB", "--json", "--no-progress", "-q"]
+    arms.run(arms.farfield(*words), timeout_s=3600).json()
+    return path
+
+
+def fio_rate(path: Path, page_bytes: int, most_bytes: int) -> float | None:
+    """Bytes a second that `fio` reads from the evicted files of a store, in blocks of a page at random places, 64 in flight; None
+    where it is not installed.
+
+    Raises:
+        DataError: if it fails.
+    """
+    fio = shutil.which("fio")
+    if fio is None:
+        return None
+    files = [file for file in sorted(path.rglob("*")) if file.is_file() and file.stat().st_size > page_bytes]
+    block = max(1, round(page_bytes / 4096)) * 4096
+    command = [
+        fio,
+        "--name=pages",
+        f"--filename={':'.join(map(str, files))}",
+        "--rw=randread",
+        f"--bs={block}",
+        "--ioengine=io_uring",
+        "--iodepth=64",
+        "--direct=1",
+        "--randseed=1",
+        f"--number_ios={max(1, most_bytes // block)}",
+        "--output-format=json",
+    ]
+    said = arms.run(command, cold=[path], takes_bytes=64 << 20)
+    if said.code != 0 or "{" not in said.stdout:
+        raise DataError(f"fio failed: {' '.join((said.stdout + said.stderr).split())[:300]}")
+    read = json.loads(said.stdout[said.stdout.index("{") :])["jobs"][0]["read"]
+    return float(read["io_bytes"]) / max(float(read["runtime"]) / 1000, 1e-3)

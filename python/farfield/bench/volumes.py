@@ -132,6 +132,25 @@ def ct(work: Path, dims: Dims = (1024, 1024, 1024)) -> Volume:
     return _made(work, "ct", dims, 1, [Body(dims).plane])
 
 
+def large(work: Path, edge: int = 2048) -> Volume:
+    """The trunk of `ct` in twice as many voxels along each axis as it is made of, with fresh noise: eight times as fast to make.
+
+    Raises:
+        DataError: if it cannot be written.
+    """
+    half = ct(work, (edge // 2,) * 3).mapped()
+    rng, plane_size = np.random.default_rng(3), edge * edge
+    noise = rng.integers(0, 4, 2 * plane_size, np.uint8)
+    begins = rng.integers(0, plane_size, edge)
+
+    def plane(k: int) -> Bytes:
+        rows: Bytes = np.minimum(half[k // 2], np.uint8(252)).repeat(2, axis=1).repeat(2, axis=0)
+        rows += noise[begins[k] : begins[k] + plane_size].reshape(edge, edge)
+        return rows
+
+    return _made(work, "large", (edge,) * 3, 1, [plane])
+
+
 def foam(work: Path, dims: Dims = (1024, 1024, 1024)) -> Volume:
     """Bubbles, one in every box of 32 voxels, no two of one size.
 
@@ -240,5 +259,5 @@ def pages_crossed(volume: Volume, level: float, page: int, step: int = 0) -> tup
 
 __all__ = [
     "CT_SPINE", "CT_TRANSFER", "FOAM_LEVEL", "FOAM_PERIOD", "Dims", "Transfer", "View", "Volume", "beating", "body", "ct",
-    "foam", "pages_crossed", "views",
+    "foam", "large", "pages_crossed", "views",
 ]  # fmt: skip

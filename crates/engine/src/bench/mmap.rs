@@ -30,7 +30,7 @@ pub enum Whole {
 }
 
 /// Bytes of a file.
-struct Region {
+pub(super) struct Region {
     base: *mut libc::c_void,
     len: usize,
 }
@@ -41,7 +41,9 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    fn new(path: &Path, how: Whole) -> Result<Self, FieldError> {
+    /// # Errors
+    /// [`FieldError::Io`].
+    pub(super) fn new(path: &Path, how: Whole) -> Result<Self, FieldError> {
         let io = |e| FieldError::io(path, e);
         let file = File::open(path).map_err(io)?;
         let len = usize::try_from(file.metadata().map_err(io)?.len()).unwrap_or(usize::MAX);
@@ -71,6 +73,13 @@ impl Region {
             }
         }
         Ok(region)
+    }
+}
+
+impl Region {
+    pub(super) fn bytes(&self) -> &[u8] {
+        // SAFETY: mapped as long as this lives, and nobody writes once it is made.
+        unsafe { std::slice::from_raw_parts(self.base.cast::<u8>(), self.len) }
     }
 }
 

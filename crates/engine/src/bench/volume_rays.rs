@@ -2,14 +2,18 @@
 
 use super::volume::{Clock, VolumeArm};
 use super::watcher::Watcher;
+use crate::limits::pager_error;
 use crate::raycast::{cast, CastOptions};
 use crate::session::Watch;
 use field::error::FieldError;
+use field::volume::VolumeLevel;
 use kernels::draw::{linear_to_srgb, Camera};
 use kernels::rays::{Clip, Look, Manner, Paint, Scene, Setting};
+use pager::{Hold, PageId, Pager};
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// What is cast.
 pub struct VolumeRays {
@@ -39,6 +43,8 @@ pub struct VolumeRays {
     pub touched: bool,
     /// Leaves out nothing that shows nothing.
     pub everything: bool,
+    /// Reads all pages of a step, and waits for them, before it is cast.
+    pub first: bool,
 }
 
 /// Casts them. For each picture: seconds of the clock and of the processor, samples, and what the pager did.
@@ -63,6 +69,9 @@ pub fn volume_rays(arm: &VolumeRays, watch: &mut Watch<'_>) -> Result<Value, Fie
             let options = CastOptions { workers: open.threads, rows: None, deadline: None, next };
             for (n, camera) in arm.cameras.iter().enumerate() {
                 watcher.next_run();
+                let began = Instant::now();
+                let held = if arm.first && n == 0 { Some(fetch(&open.pager, level, *step)?) } else { None };
+                let load_s = began.elapsed().as_secs_f64();
                 let clock = Clock::new(&open.pager);
                 let setting = Setting { camera: *camera, size: arm.size, dt, unit, skip: !arm.everything };
                 let look = Look {
@@ -76,7 +85,9 @@ pub fn volume_rays(arm: &VolumeRays, watch: &mut Watch<'_>) -> Result<Value, Fie
                 let image =
                     cast(&open.pager, &scene, &options, &mut |done, of| watch("casting rays", done as f64, of as f64))?;
                 let mut row = clock.read(&open.pager);
+                drop(held);
                 row["round"] = round.into();
+                row["load_s"] = load_s.into();
                 row["step"] = (*step).into();
                 row["view"] = n.into();
                 row["samples"] = image.counts.samples.into();
@@ -99,7 +110,19 @@ pub fn volume_rays(arm: &VolumeRays, watch: &mut Watch<'_>) -> Result<Value, Fie
     Ok(report)
 }
 
-fn write(prefix: &Path, number: usize, rgba: &[[f32; 4]]) -> Result<(), FieldError> {
+/// Reads all pages of a step.
+fn fetch(pager: &Arc<Pager>, level: &VolumeLevel, step: u32) -> Result<Hold, FieldError> {
+    let pages: Vec<PageId> = level
+        .arrays
+        .iter()
+        .flat_map(|a| {
+            (0..a.translation.count()).map(move |page| PageId::new(a.id, if a.steady { 0 } else { step }, page))
+        })
+        .collect();
+    pager.fetch(&pages).map_err(pager_error)
+}
+
+pub(super) fn write(prefix: &Path, number: usize, rgba: &[[f32; 4]]) -> Result<(), FieldError> {
     let mut name = prefix.as_os_str().to_owned();
     name.push(format!("{number}.rgb"));
     let bytes: Vec<u8> =

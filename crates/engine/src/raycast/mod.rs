@@ -86,6 +86,16 @@ pub fn cast(
 /// infinity: it is not cast.
 pub type Depth<'a> = dyn Fn(u32, u32) -> f64 + Sync + 'a;
 
+/// Where rays end.
+#[derive(Copy, Clone)]
+pub struct Ends<'a> {
+    /// How deep they go.
+    pub depth: &'a Depth<'a>,
+    /// Whether a pixel's ray is cast at all, as far as that is known for little: tiles without one are left out. At the edges of
+    /// surfaces a few pixels have many rays, and a whole picture of tiles for each of these cost a second at 1920 x 1080.
+    pub wanted: Option<&'a dyn Fn(u32, u32) -> bool>,
+}
+
 /// As [`cast`], with rays that end at surfaces.
 ///
 /// # Errors
@@ -94,7 +104,7 @@ pub fn cast_until(
     pager: &Arc<Pager>,
     scene: &Arc<Scene>,
     options: &CastOptions,
-    depth: Option<&Depth<'_>>,
+    ends: Option<Ends<'_>>,
     watch: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Image, FieldError> {
     let [width, height] = scene.size();
@@ -128,11 +138,19 @@ pub fn cast_until(
     let mut stats = RunStats::default();
     let mut late = false;
     for stage in hurry::stages(options.deadline.is_some()) {
-        let tiles = order::tiles(width, rows.clone(), TILE * stage.stride);
+        let edge = TILE * stage.stride;
+        let mut tiles = order::tiles(width, rows.clone(), edge);
+        if let Some(wanted) = ends.and_then(|e| e.wanted) {
+            let [right, low] = [width, rows.end];
+            tiles.retain(|[x, y]| {
+                let mut down = *y..(y + edge).min(low);
+                down.any(|y| (*x..(x + edge).min(right)).any(|x| wanted(x, y)))
+            });
+        }
         let total = tiles.len() as u64;
         let work = Cast {
             scene,
-            depth,
+            depth: ends.map(|e| e.depth),
             tiles: &tiles,
             stage,
             rows: [rows.start, rows.end],

@@ -7,7 +7,7 @@ use super::Document;
 use crate::hatch;
 use crate::limits::charge_other;
 use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows, MOST_SAMPLES};
-use crate::raycast::{cast_until, CastOptions};
+use crate::raycast::{cast_until, CastOptions, Ends};
 use crate::session::Waited;
 use field::error::FieldError;
 use field::volume::{Volume, VolumeLevel};
@@ -175,7 +175,11 @@ impl Haze for Fog<'_> {
                 continue;
             }
             let options = CastOptions { deadline: options.deadline.filter(|_| pass == 0), ..options.clone() };
-            let image = cast_until(&self.pager, &scene, &options, Some(&depth), &mut |_, _| go_on())?;
+            let rows_of = &*light;
+            let some = |x: u32, y: u32| rows_of.pixel(y, x).len() > pass;
+            let wanted: Option<&dyn Fn(u32, u32) -> bool> = if pass > 0 { Some(&some) } else { None };
+            let ends = Ends { depth: &depth, wanted };
+            let image = cast_until(&self.pager, &scene, &options, Some(ends), &mut |_, _| go_on())?;
             late = image.filled > 0;
             self.waited.add(image.stats.wait_s);
             self.filled.fetch_add(image.filled, Relaxed);

@@ -48,7 +48,7 @@ class _Surface:
 
     def in_core(self, runs: int) -> None:
         """On one core, with all voxels in memory."""
-        core, rounds = common.one_core(), 1 if self.recorder.quick else 3
+        core, rounds = common.one_core(), 1 if self.recorder.quick else 2
         options = {"memory_limit": common.PLENTY, "workers": 1, "rounds": rounds + 1}
         spec = volume_arms.spec(self.store)
         ours, theirs = f"{self.title}, in core: Farfield", f"{self.title}, in core: {EDGES}"
@@ -151,9 +151,9 @@ def measure(recorder: Recorder) -> None:
     """Volumes of 1024 x 1024 x 1024 bytes, without normals: of a trunk the spine, which crosses few of the pages of 32 voxels, and
     of a foam its bubbles, of which each page has one. In core, on one core: Farfield has every page from a round before,
     vtkFlyingEdges3D the array in memory; both count their triangles and let them go. Out of core: all cores, data evicted from
-    the page cache, times of the work in an open process; Farfield within 128 MiB, in a cgroup of that and its base; VTK in a loop
-    that reads 65 planes at a time and gives them to vtkFlyingEdges3D, with threads, in a cgroup that holds a slab, what is made
-    of it and VTK itself. Areas are VTK's and ours summed up over all triangles.
+    the page cache, times of the work in an open process; Farfield from its store within 128 MiB, in a cgroup of that and its
+    base; VTK in a loop that reads 65 planes of the raw file at a time and gives them to vtkFlyingEdges3D, with threads, in a
+    cgroup that holds a slab, what is made of it and VTK itself. Areas are summed up over all triangles, by either side.
     """
     quick = recorder.quick
     dims = (96, 96, 96) if quick else (1024, 1024, 1024)
@@ -167,9 +167,9 @@ def measure(recorder: Recorder) -> None:
         (FEW, volumes.ct(recorder.work, dims), volumes.CT_SPINE),
         (ALL, volumes.foam(recorder.work, dims), volumes.FOAM_LEVEL),
     ):
-        store = volume_arms.store(recorder, volume, page=PAGE)
+        store = volume_arms.converted(recorder, volume)
         surface = _Surface(recorder, title, volume, store, value, peers)
-        surface.in_core(min(runs, 2))
+        surface.in_core(1 if quick else min(runs, 2))
         if bounded:
             surface.out_of_core(runs, limit)
         crossed, pages = volumes.pages_crossed(volume, value, PAGE)

@@ -1,0 +1,232 @@
+"""A ray-caster of a volume in colours as its memory shrinks."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from farfield.bench import arms, common, rights, volume_arms, volumes
+from farfield.bench.common import MIB
+from farfield.bench.papers import Paper
+from farfield.bench.registry import experiment
+from farfield.bench.result import Recorder
+from farfield.bench.volumes import Transfer, View
+
+SHARES = (100, 90, 76, 49, 35, 21, 14, 7)
+"""Memory, percent of the data."""
+SPACING = (1 / 3, 1 / 3, 1.0)
+"""Millimetres from voxel to voxel."""
+SKIN = Transfer(
+    opacities=((0.0, 0.0), (44.0, 0.0), (60.0, 0.04), (100.0, 0.3), (255.0, 0.6)),
+    colours=((0.0, (0.0, 0.0, 0.0)), (96.0, (0.6, 0.2, 0.15)), (176.0, (0.8, 0.5, 0.4)), (255.0, (1.0, 1.0, 1.0))),
+)
+"""Of red: what the body is frozen in shows nothing, the body little more than its surface."""
+ASKED = 1.3
+"""Times the longer of computing in core and of reading what is read."""
+TIMES = 10
+"""A rival is stopped when it takes so many times the time in core."""
+ROOM = 40 * MIB
+"""Beside limit and base in a cgroup: the picture, and what the kernel counts there of its own."""
+NEAR = 2
+"""255ths by which pixels of the rival's own loop may differ."""
+OURS, MAPPED, LOADED = "Farfield", "mmap", "load everything, swap"
+
+
+def views(dims: volumes.Dims) -> list[View]:
+    """Around the front of the slab, from about level to obliquely above it."""
+    size = np.array(dims) * SPACING
+    middle = (size - SPACING) / 2
+
+    def view(azimuth: float, elevation: float, away: float) -> View:
+        a, e = np.radians(azimuth), np.radians(elevation)
+        to = np.array([np.cos(e) * np.sin(a), -np.cos(e) * np.cos(a), np.sin(e)])
+        x, y, z = (middle + to * np.linalg.norm(size) * away).tolist()
+        target = (float(middle[0]), float(middle[1]), float(middle[2]))
+        return View(f"{azimuth:g}", (x, y, z), target, (0.0, 0.0, 1.0))
+
+    return [view(0, 10, 1.3), view(15, 15, 1.2), view(30, 20, 1.1), view(45, 25, 1.1), view(-30, 40, 1.1)]
+
+
+@dataclass
+class _Case:
+    """What is drawn, and what it takes."""
+
+    recorder: Recorder
+    volume: volumes.Volume
+    store: Path
+    views: list[View]
+    base: int = 0
+    core_s: float = 0.0
+    digests: set[str] = field(default_factory=set)
+    reads: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def size(self) -> volume_arms.Size:
+        return (96, 57) if self.recorder.quick else volume_arms.WINDOW
+
+    def _lengths(self) -> list[float]:
+        return [SPACING[0], SPACING[0]]
+
+    def ours(self, arm: str, limit: int, *, memory: int | None, rounds: int, timeout_s: float) -> dict[str, Any] | None:
+        """Casts them from evicted files with a limit; what the arm said."""
+        told = volume_arms.channel(volume_arms.spec(self.store, kind="rgb"), 0)
+        for level in told["levels"]:
+            level["spacing"] = list(SPACING)
+        prefix = self.recorder.work / "body-ours-"
+        command = volume_arms.rays(
+            told, SKIN, self.views, self.size, memory_limit=limit, lengths=self._lengths(), rounds=rounds,
+            touched=rounds > 1, pictures=str(prefix),
+        )  # fmt: skip
+        takes = None if memory else 2 * self.volume.bytes
+        run = arms.run(command, memory_bytes=memory, takes_bytes=takes, cold=[self.store], timeout_s=timeout_s)
+        if self._over(arm, run, limit, timeout_s):
+            return None
+        found = run.json()
+        self.digests.add(volume_arms.digest(prefix, len(self.views)))
+        return found
+
+    def _over(self, arm: str, run: arms.Run, memory: int, timeout_s: float) -> bool:
+        """Whether it did not come to its end, and that it is said."""
+        settings = {"memory": f"{memory / MIB:.0f} MiB"}
+        if run.killed:
+            late = run.wall_s >= timeout_s
+            text = f"over {TIMES}x" if late else "killed by its memory limit"
+            self.recorder.stop(
+                arm, "over" if late else "killed", text, after_s=run.wall_s if late else None, settings=settings
+            )
+            return True
+        if run.code != 0 and "too small" in run.stderr:
+            self.recorder.stop(arm, "refused", "the limit is too small for it", settings=settings)
+            return True
+        return False
+
+    def tell(self, arm: str, rows: list[dict[str, Any]], memory: int, **more: float) -> float:
+        """Records an arm: sums over the views."""
+        wall = sum((float(row["wall_s"]) for row in rows), more.pop("load_s", 0.0))
+        reads = {key: sum(row[key] for row in rows) for key in ("bytes_read", "faults") if key in rows[0]}
+        self.recorder.run(
+            arm,
+            settings={"memory": f"{memory / MIB:.0f} MiB"},
+            wall_s=wall,
+            cpu_s=sum(row["cpu_s"] for row in rows),
+            **{"read_bytes" if key == "bytes_read" else key: float(v) for key, v in reads.items()},
+            **more,
+        )
+        return wall
+
+    def whole(self, arm: str, kind: str, memory: int, timeout_s: float) -> bool:
+        """The rivals: a plain loop over the mapped file, or over all of it read into memory. Whether it came to its end."""
+        prefix = self.recorder.work / "body-whole-"
+        command = arms.inside(
+            arm=kind, file=str(self.volume.files[0]), dims=self.volume.dims, components=3, spacing=SPACING,
+            cameras=volume_arms.cameras(self.views), size=self.size, lengths=self._lengths(), pictures=str(prefix),
+            **volume_arms.looks(SKIN),
+        )  # fmt: skip
+        run = arms.run(
+            command, memory_bytes=memory, cold=self.volume.files, timeout_s=timeout_s, swap=kind == "volume_read"
+        )
+        if self._over(arm, run, memory, timeout_s):
+            return False
+        found = run.json()
+        self.tell(arm, found["rounds"], memory, load_s=found["load_s"])
+        return True
+
+    def alike(self) -> None:
+        """That both loops draw the same."""
+        most = 0
+        for n in range(len(self.views)):
+            a, b = (
+                volume_arms.picture(self.recorder.work / f"body-{who}-", n, self.size).astype(int)
+                for who in ("ours", "whole")
+            )
+            most = max(most, int(np.abs(a - b).max()))
+        self.recorder.claim(
+            "largest difference of the rivals' pictures from Farfield's", most, "<=", NEAR, unit="255ths", right=True
+        )
+
+
+@experiment("visible-human-2003", "A body in colours, ray-cast as memory shrinks (2003)")
+def measure(recorder: Recorder) -> None:
+    """As the Visible Human was cast on network memory (2003): a volume in colours of 2048 x 1216 x 130 voxels (971 MB), a window of
+    768 x 456 pixels; here five views one after the other, of which the first touches two fifths of the pages and the others hardly
+    more. Red is shown through a transfer function; all three colours are read, as they lie in one page. Memory: from all of the
+    data down to a fourteenth of it, in a cgroup of so much and what a process has for itself, files evicted. Farfield: a plain
+    Zarr store with pages of 32 voxels and a memory limit. Rivals, with a plain loop of rays without anything that skips: the raw
+    file mapped into memory, and read into it whole, which may go to swap space; they are stopped at ten times their time with all
+    of the memory. Asked of Farfield is at most 1.3 times the longer of its time in core and of what it read over the rate of fio,
+    which reads pages of this size at random places of the same files.
+    """
+    quick = recorder.quick
+    dims = (128, 96, 33) if quick else (2048, 1216, 130)
+    shares = (100, 49) if quick else SHARES
+    volume = volumes.body(recorder.work, dims)
+    case = _Case(recorder, volume, volume_arms.store(recorder, volume), views(dims))
+    bounded = rights.memory_cgroup().record(recorder)
+    rights.eviction(recorder.work).record(recorder)
+    found = case.ours("in core", common.PLENTY, memory=None, rounds=2, timeout_s=1800)
+    if found is None:
+        return
+    case.base = int(found["base_bytes"])
+    # Pages are here from the first round.
+    case.core_s = case.tell("in core", [r for r in found["rounds"] if r["round"] == 1], common.PLENTY)
+    pages = int(found["pages"])
+    rows: list[list[str | float | int]] = []
+    for view, row in zip(case.views, found["rounds"], strict=False):
+        new = row["touched"]["total"]["pages"]
+        rows.append([view.name, new, 100 * new / pages])
+    recorder.table("Pages that each view read in core, in turn", ["azimuth", "pages", "% of all"], rows)
+    brick = int(np.prod(found["page"][0])) * 3
+    rate = volume_arms.fio_rate(case.store, brick, volume.bytes // 3)
+    recorder.condition("fio", rate is not None, "" if rate else "it says how fast pages can be read")
+    if not bounded:
+        recorder.note("Nothing else was measured: the other arms need a memory cgroup.")
+        recorder.claim("results that differ between memory limits", len(case.digests) - 1, "==", 0, right=True)
+        return
+    with ExitStack() as stack:
+        swaps = stack.enter_context(rights.swap(recorder.work, 2 * volume.bytes)).record(recorder)
+        rivals = {MAPPED: "volume_mapped", **({LOADED: "volume_read"} if swaps else {})}
+        _shares(case, shares, rivals, rate)
+    case.alike()
+    recorder.claim("results that differ between memory limits", len(case.digests) - 1, "==", 0, right=True)
+    if not quick:
+        _beside(recorder)
+
+
+def _shares(case: _Case, shares: tuple[int, ...], rivals: dict[str, str], rate: float | None) -> None:
+    recorder = case.recorder
+    most = dict.fromkeys(rivals, 1800.0)
+    for share in shares:
+        limit = case.volume.bytes * share // 100
+        if case.recorder.quick:
+            limit += 8 * MIB
+        memory = limit + case.base + ROOM
+        arm = f"{share} %: {OURS}"
+        found = case.ours(arm, limit, memory=memory, rounds=1, timeout_s=1800)
+        if found is not None:
+            wall = case.tell(arm, found["rounds"], limit, resident_peak_bytes=float(found["resident_peak_bytes"]))
+            if rate is not None:
+                read_s = sum(row["bytes_read"] for row in found["rounds"]) / rate
+                recorder.claim(
+                    f"{share} %: Farfield over the longer of in core and of reading", wall / max(case.core_s, read_s),
+                    "<=", ASKED, unit="times",
+                )  # fmt: skip
+        for name, kind in rivals.items():
+            whole = f"{share} %: {name}"
+            if case.whole(whole, kind, memory, most[name]) and share == shares[0]:
+                most[name] = max(TIMES * recorder.median(whole, "wall_s"), 5.0)
+
+
+def _beside(recorder: Recorder) -> None:
+    """The paper's ratios: 27.2 s in core, 1388 s with 896 MB of memory and the disk."""
+    core = recorder.median("in core", "wall_s")
+    paper = Paper("the paper's Visible Human")
+    for share, theirs in ((90, 1388 / 27.2),):
+        for name in (OURS, MAPPED, LOADED):
+            arm = f"{share} %: {name}"
+            if recorder.measured(arm, "wall_s"):
+                paper.ratio(f"{arm} over in core", recorder.median(arm, "wall_s") / core, theirs)
+    paper.record(recorder)
