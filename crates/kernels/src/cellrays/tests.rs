@@ -58,7 +58,10 @@ fn ring([r, s, t]: Point) -> Point {
     [radius * turn.cos(), radius * turn.sin(), t]
 }
 
-fn space(zones: Vec<(String, [usize; 3], Vec<(String, usize, FlatArray)>)>) -> Space<FlatNodes> {
+/// Name, points and fields of a zone.
+type Zone = (String, [usize; 3], Vec<(String, usize, FlatArray)>);
+
+fn space(zones: Vec<Zone>) -> Space<FlatNodes> {
     let nodes = FlatNodes::from_arrays(zones);
     let names = ["f".to_owned()];
     let fields: Arc<[ZoneFields]> =

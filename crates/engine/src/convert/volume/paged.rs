@@ -11,6 +11,7 @@ use field::with_voxel;
 use pager::{ChargeKind, Lookup, PageId};
 use std::any::Any;
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -42,7 +43,7 @@ pub fn charge_beside_pages(
 ) -> Result<impl Fn(u64) -> Result<Box<dyn Any>, FieldError> + '_, FieldError> {
     let pager = &session.pager;
     // Stacks and what the allocator keeps are seen by no ledger.
-    let kept = Arc::new(charge_other(pager, unseen(pager.ledger().limit()), "the conversion")?);
+    let kept = Rc::new(charge_other(pager, unseen(pager.ledger().limit()), "the conversion")?);
     let arrays = session.volume.levels.first().map_or(&[][..], |l| &l.arrays);
     let room = 4 * arrays.iter().map(|a| a.brick.bytes() as u64).max().unwrap_or(0) + BESIDE;
     Ok(move |bytes: u64| {
@@ -181,7 +182,7 @@ impl VoxelRows for PagedVoxels {
         points: &[Range<usize>; 3],
         out: &mut [u8],
     ) -> Result<(), FieldError> {
-        if points.iter().any(|p| p.len() == 0) {
+        if points.iter().any(|p| p.is_empty()) {
             return Ok(());
         }
         let ledger = self.session.pager.ledger();
