@@ -181,11 +181,8 @@ fn what_cannot_be_had_is_a_gap_and_the_rest_is_what_it_was() {
     let page = |components: u64| t.component as u64 * components * 4 + 4;
     let (points, density) = (0, t.count() * (page(3) + page(1)));
     let middle = t.count() / 2;
-    let broken = [
-        vec![density + middle * page(1)..density + middle * page(1) + 8],
-        vec![points + middle * page(3)..points + middle * page(3) + 8],
-    ];
-    for broken in broken {
+    for first in [density + middle * page(1), points + middle * page(3)] {
+        let broken: Vec<_> = std::iter::once(first..first + 8).collect();
         let (limit, policy) = (8 << 20, PolicyKind::Clock);
         let simulation = Simulation { broken, ..simulation(7) };
         let (image, _) =

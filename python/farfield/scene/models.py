@@ -244,8 +244,8 @@ class Labels(_Part):
 class Volume(_Part):
     """A volume, drawn by rays through it: a channel by a map and an opacity, colours as they are stored, or labels.
 
-    Or a field of a flow, by a map and an opacity, by rays through the cells of its zones: where they overlap the cell of least volume is
-    seen, of a vector its length. Levels, slices, projections, shading, colours and labels are of volumes."""
+    Or a field of a flow, by a map and an opacity, by rays through the cells of its zones: where they overlap the cell of least
+    volume is seen, of a vector its length. Levels, slices, projections, shading, colours and labels are of volumes."""
 
     kind: Literal["volume"] = "volume"
     field: str | None = None
