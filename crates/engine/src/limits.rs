@@ -3,9 +3,9 @@
 use field::error::FieldError;
 use field::space::LANES;
 use kernels::streamline::Options;
-use pager::{ChargeKind, PageError, PageErrorKind, Pager, PagerError};
+use pager::{Charge, ChargeKind, PageError, PageErrorKind, Pager, PagerError};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The smallest memory limit that a run takes. Small data would do with less, but then what one part of a run says would do
 /// is too little for the next; no machine is short of so much.
@@ -28,8 +28,34 @@ const UNSEEN_LEAST: u64 = 3 << 19;
 const UNSEEN_MOST: u64 = 4 << 20;
 
 /// What is kept free under a limit.
-pub(crate) fn unseen(limit: u64) -> u64 {
+fn unseen(limit: u64) -> u64 {
     (limit / UNSEEN_SHARE).clamp(UNSEEN_LEAST, UNSEEN_MOST)
+}
+
+/// What a session keeps free.
+pub(crate) struct Unseen(Mutex<Charge>);
+
+impl Unseen {
+    /// Under the present limit; `what` is what a limit that is too small is too small for.
+    pub(crate) fn new(pager: &Pager, what: &str) -> Result<Self, FieldError> {
+        let bytes = unseen(pager.ledger().limit());
+        let charge = pager.charge(ChargeKind::Other, bytes).map_err(|f| FieldError::LimitTooSmall {
+            limit: f.limit,
+            needs: would_do(pager, bytes),
+            what: what.into(),
+        })?;
+        Ok(Self(Mutex::new(charge)))
+    }
+
+    /// Gives the pager another limit.
+    pub(crate) fn set_limit(&self, pager: &Pager, limit: u64) {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = held.bytes();
+        held.shrink(unseen(limit).min(before));
+        pager.set_limit(limit);
+        // What is refused is in use for something else, which gives it back when it is done: until then less is kept free.
+        let _less_is_free = held.grow(unseen(limit));
+    }
 }
 
 /// The most that the pager reserves for its own bookkeeping under a limit that [`check_limit`] lets through.

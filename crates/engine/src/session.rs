@@ -1,7 +1,7 @@
 //! An open dataset with its pager: what a command or a Python object holds.
 
 use crate::convert::{self, ArraySource, ConvertInput};
-use crate::limits::{charge_other, check_limit, pager_error, unseen, would_do};
+use crate::limits::{charge_other, check_limit, pager_error, Unseen};
 use field::catalog::Role;
 use field::dataset::{Dataset, Origin};
 use field::derive::Definitions;
@@ -13,7 +13,7 @@ use field::plot3d::{Given, Plot3d, Plot3dOptions};
 use field::series::SeriesFiles;
 use field::store::Store;
 use field::uniform::Uniform;
-use pager::{Backend, ChargeKind, Observer, Pager, PagerConfig, PolicyKind};
+use pager::{Backend, Observer, Pager, PagerConfig, PolicyKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -153,7 +153,7 @@ pub struct Session {
     /// Bytes and reads that did not go through the pager.
     read: Mutex<[u64; 2]>,
     /// What the ledger cannot see, kept free: stacks, the allocator's own.
-    unseen: Mutex<pager::Charge>,
+    unseen: Unseen,
 }
 
 impl Session {
@@ -174,12 +174,7 @@ impl Session {
         let base_bytes = crate::process::base_bytes();
         let (opened, cpu_at_open_s) = (Instant::now(), crate::process::cpu_seconds());
         let pager = means.pager()?;
-        let unseen = unseen(means.memory_limit);
-        let unseen = pager.charge(ChargeKind::Other, unseen).map_err(|f| FieldError::LimitTooSmall {
-            limit: f.limit,
-            needs: would_do(&pager, unseen),
-            what: "opening a dataset".into(),
-        })?;
+        let unseen = Unseen::new(&pager, "opening a dataset")?;
         let dataset = open(&spec, &pager)?;
         for name in &spec.zone_order {
             dataset.zone_named(name)?;
@@ -197,7 +192,7 @@ impl Session {
             cpu_at_open_s,
             waited_s: Mutex::new(0.0),
             read: Mutex::default(),
-            unseen: Mutex::new(unseen),
+            unseen,
         };
         session.settle(&session.spec.settled)?;
         session.define(&session.spec.define)?;
@@ -285,12 +280,7 @@ impl Session {
     /// [`FieldError::LimitTooSmall`] below [`SMALLEST_LIMIT`].
     pub fn set_limit(&self, limit: u64) -> Result<(), FieldError> {
         check_limit(limit)?;
-        let mut held = self.unseen.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = held.bytes();
-        held.shrink(unseen(limit).min(before));
-        self.pager.set_limit(limit);
-        // What is refused is in use for something else, which gives it back when it is done: until then less is kept free.
-        let _less_is_free = held.grow(unseen(limit));
+        self.unseen.set_limit(&self.pager, limit);
         Ok(())
     }
 

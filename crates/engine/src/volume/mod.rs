@@ -7,7 +7,7 @@
 mod boxes;
 mod whole;
 
-use crate::limits::least_limit;
+use crate::limits::{least_limit, Unseen};
 use crate::session::{Bare, Means, Waited};
 use field::error::FieldError;
 use field::volume::{Volume, VolumeSpec};
@@ -26,6 +26,7 @@ pub struct VolumeSession {
     bare: Bare,
     means: Means,
     waited: Waited,
+    unseen: Unseen,
 }
 
 impl VolumeSession {
@@ -35,9 +36,10 @@ impl VolumeSession {
     /// As [`Volume::open`]; [`FieldError::LimitTooSmall`].
     pub fn open(spec: VolumeSpec, tables: Vec<Vec<u8>>, means: Means) -> Result<Self, FieldError> {
         let bare = Bare::new(&means)?;
+        let unseen = Unseen::new(&bare.pager, "opening a volume")?;
         let volume = Volume::open(spec, tables, &bare.pager)?;
         let pager = bare.pager.clone();
-        let session = Self { volume, pager, bare, means, waited: Waited::default() };
+        let session = Self { volume, pager, bare, means, waited: Waited::default(), unseen };
         let least = session.least_limit();
         let limit = session.pager.ledger().limit();
         if limit < least {
@@ -72,7 +74,7 @@ impl VolumeSession {
         if limit < least {
             return Err(FieldError::LimitTooSmall { limit, needs: least, what: "one page of the volume".into() });
         }
-        self.pager.set_limit(limit);
+        self.unseen.set_limit(&self.pager, limit);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Every page of a volume once.
 
 use super::VolumeSession;
-use crate::limits::{charge_other, pager_error, unseen};
+use crate::limits::pager_error;
 use crate::session::Watch;
 use field::error::FieldError;
 use field::store::Problem;
@@ -32,8 +32,6 @@ impl VolumeSession {
     /// [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`]. A page that cannot be had is no error but in [`Checked`].
     pub fn check(&self, watch: &mut Watch<'_>) -> Result<Checked, FieldError> {
         let mut found = Checked::default();
-        // Stacks and what the allocator keeps are seen by no ledger.
-        let _unseen = charge_other(&self.pager, unseen(self.pager.ledger().limit()), "looking at pages")?;
         let total = self.volume.page_count() as f64;
         let before = self.volume.fills();
         for array in self.volume.levels.iter().flat_map(|l| &l.arrays) {

@@ -1,7 +1,7 @@
 //! The voxels of an open volume, read through its pager: whatever a reader describes can be converted.
 
 use super::rows::{VolumeInput, VoxelRows};
-use crate::limits::{charge_other, fetch_error, unseen, would_do};
+use crate::limits::{charge_other, fetch_error, would_do};
 use crate::volume::VolumeSession;
 use field::catalog::Tally;
 use field::error::FieldError;
@@ -11,7 +11,6 @@ use field::with_voxel;
 use pager::{ChargeKind, Lookup, PageId};
 use std::any::Any;
 use std::ops::Range;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -42,8 +41,6 @@ pub fn charge_beside_pages(
     session: &VolumeSession,
 ) -> Result<impl Fn(u64) -> Result<Box<dyn Any>, FieldError> + '_, FieldError> {
     let pager = &session.pager;
-    // Stacks and what the allocator keeps are seen by no ledger.
-    let kept = Rc::new(charge_other(pager, unseen(pager.ledger().limit()), "the conversion")?);
     let arrays = session.volume.levels.first().map_or(&[][..], |l| &l.arrays);
     let room = 4 * arrays.iter().map(|a| a.brick.bytes() as u64).max().unwrap_or(0) + BESIDE;
     Ok(move |bytes: u64| {
@@ -54,8 +51,7 @@ pub fn charge_beside_pages(
             return Err(FieldError::LimitTooSmall { limit: f.limit, needs, what });
         }
         drop(probe);
-        let own = charge_other(pager, bytes, "the conversion")?;
-        Ok(Box::new((own, kept.clone())) as Box<dyn Any>)
+        charge_other(pager, bytes, "the conversion")
     })
 }
 

@@ -9,7 +9,7 @@ use super::number::{elements, Number};
 use crate::convert::commit::{look, take_place};
 use crate::convert::disk::{Disk, Partial};
 use crate::convert::grid::{write_level, Grid, Order};
-use crate::limits::{charge_other, fetch_error, unseen};
+use crate::limits::{charge_other, fetch_error};
 use crate::session::Watch;
 use crate::volume::VolumeSession;
 use field::error::FieldError;
@@ -118,8 +118,7 @@ fn make(
         layouts.iter().map(of).max().unwrap_or(0) + 2 * entries.min(most as u64)
     };
     let bytes = arrays.iter().map(strip).max().unwrap_or(0);
-    // Stacks and what the allocator keeps are seen by no ledger.
-    let _charged = charge_other(&session.pager, bytes + unseen(limit), "making the ranges of pages")?;
+    let _charged = charge_other(&session.pager, bytes, "making the ranges of pages")?;
     let total = session.volume.page_count();
     let mut known = Known { state, arrays: arrays.to_vec(), seen: Vec::new(), failed: 0 };
     let mut done = 0;
