@@ -122,10 +122,10 @@ fn pictures_are_the_same_whatever_the_means() {
     };
     let arms = [
         arm([8, 8, 8], 64 << 10, PolicyKind::Clock, 1, 1, 1),
-        arm([8, 8, 8], 1500, PolicyKind::Clock, 2, 8, 2),
-        arm([5, 7, 6], 1300, PolicyKind::Lru, 3, 4, 3),
-        arm([13, 13, 11], 1800, PolicyKind::Clock, 2, 16, 4),
-        arm([21, 4, 1], 1500, PolicyKind::S3Fifo, 5, 33, 5),
+        arm([8, 8, 8], 4400, PolicyKind::Clock, 2, 8, 2),
+        arm([5, 7, 6], 4200, PolicyKind::Lru, 3, 4, 3),
+        arm([13, 13, 11], 4600, PolicyKind::Clock, 2, 16, 4),
+        arm([21, 4, 1], 4600, PolicyKind::S3Fifo, 5, 33, 5),
     ];
     for (camera, field) in cameras().into_iter().zip(["density", "velocity_magnitude", "velocity"]) {
         let scene = CellScene::new(setting(camera), &transfer()).unwrap();

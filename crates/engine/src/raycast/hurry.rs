@@ -58,13 +58,8 @@ impl Grid {
         stage.rest && x.is_multiple_of(twice) && (y - self.rows.start).is_multiple_of(twice)
     }
 
-    fn at(&self, x: u32, y: u32) -> Option<usize> {
-        let inside = x < self.width && self.rows.contains(&y);
-        let n = inside.then(|| (y - self.rows.start) as usize * self.width as usize + x as usize)?;
-        (self.strides[n] != NOT_CAST).then_some(n)
-    }
-
-    /// Fills pixels that were not cast from the finest grid that has some around them, and says how many they are.
+    /// Fills pixels that were not cast from the finest grid that is there all around them, or, where there is none, that has any pixel
+    /// near them. Says how many they are.
     pub(super) fn fill(&mut self) -> u64 {
         let mut filled = 0;
         for n in 0..self.strides.len() {
@@ -73,30 +68,36 @@ impl Grid {
             }
             filled += 1;
             let (x, y) = ((n % self.width as usize) as u32, self.rows.start + (n / self.width as usize) as u32);
-            let mut stride = 2;
-            while stride <= COARSEST {
-                if let Some(rgba) = self.between(x, y, stride) {
-                    self.rgba[n] = rgba;
-                    break;
-                }
-                stride *= 2;
+            let strides = || (1..=COARSEST.ilog2()).map(|n| 1 << n);
+            let found = strides().find_map(|s| self.between(x, y, s, true));
+            if let Some(rgba) = found.or_else(|| strides().find_map(|s| self.between(x, y, s, false))) {
+                self.rgba[n] = rgba;
             }
         }
         filled
     }
 
-    /// Straight between the corners of the square of a grid in which a pixel lies, as far as they were cast; `None` if none was.
-    fn between(&self, x: u32, y: u32, stride: u32) -> Option<[f32; 4]> {
+    /// Straight between the corners of the square of a grid in which a pixel lies, as far as they were cast and lie in the picture.
+    /// `None` if none was, or, where `all` is asked for, one was not.
+    fn between(&self, x: u32, y: u32, stride: u32, all: bool) -> Option<[f32; 4]> {
         let (x0, y0) = (x - x % stride, y - (y - self.rows.start) % stride);
         let (fx, fy) = ((x - x0) as f32 / stride as f32, (y - y0) as f32 / stride as f32);
         let (mut sum, mut weights) = ([0.0; 4], 0.0);
         for c in 0..4u32 {
             let (on_x, on_y) = (c & 1, c >> 1);
             let weight = if on_x == 1 { fx } else { 1.0 - fx } * if on_y == 1 { fy } else { 1.0 - fy };
-            if weight == 0.0 {
+            let (x, y) = (x0 + on_x * stride, y0 + on_y * stride);
+            if weight == 0.0 || x >= self.width || y >= self.rows.end {
                 continue;
             }
-            let Some(n) = self.at(x0 + on_x * stride, y0 + on_y * stride) else { continue };
+            let n = (y - self.rows.start) as usize * self.width as usize + x as usize;
+            // Those that were filled are no pixels of a grid.
+            if self.strides[n] == NOT_CAST {
+                if all {
+                    return None;
+                }
+                continue;
+            }
             (0..4).for_each(|k| sum[k] += weight * self.rgba[n][k]);
             weights += weight;
         }
