@@ -141,7 +141,8 @@ def test_a_series_is_cast_overlapped(tmp_path: Path) -> None:
     result = measured("volume-overlap", tmp_path)
     arm = {arm.name: arm.median for arm in result.arms}
     assert arm["serial"]["load_s"] > 0 == arm["computing alone"]["read_bytes"]
-    assert arm["serial"]["read_bytes"] == 3 * 64**3 >= arm["overlapped"]["read_bytes"] > 0
+    assert arm["serial"]["read_bytes"] >= 3 * 64**3
+    assert arm["serial"]["read_bytes"] >= arm["overlapped"]["read_bytes"] > 0
 
 
 def test_the_first_picture_is_timed(tmp_path: Path) -> None:

@@ -499,8 +499,6 @@ class VolumeDataset(TimeSteps, Surfaces):
         >>> import farfield as ff
         >>> volume = ff.open("demo:phantom", memory_limit="64MiB")
         >>> volume.set_memory_limit("16MiB")
-        >>> volume.memory_limit
-        16777216
         """
         from farfield.sizes import resolve_limit
 

@@ -69,7 +69,7 @@ pub fn volume_rays(arm: &VolumeRays, watch: &mut Watch<'_>) -> Result<Value, Fie
             let options = CastOptions { workers: open.threads, rows: None, deadline: None, next };
             for (n, camera) in arm.cameras.iter().enumerate() {
                 watcher.next_run();
-                let began = Instant::now();
+                let (began, whole) = (Instant::now(), Clock::new(&open.pager));
                 let held = if arm.first && n == 0 { Some(fetch(&open.pager, level, *step)?) } else { None };
                 let load_s = began.elapsed().as_secs_f64();
                 let clock = Clock::new(&open.pager);
@@ -85,6 +85,8 @@ pub fn volume_rays(arm: &VolumeRays, watch: &mut Watch<'_>) -> Result<Value, Fie
                 let image =
                     cast(&open.pager, &scene, &options, &mut |done, of| watch("casting rays", done as f64, of as f64))?;
                 let mut row = clock.read(&open.pager);
+                // What was read before the rays began counts, too.
+                row["bytes_read"] = whole.read(&open.pager)["bytes_read"].take();
                 drop(held);
                 row["round"] = round.into();
                 row["load_s"] = load_s.into();
