@@ -2,6 +2,7 @@
 //!
 //! A ray does not depend on which others were cast, so a picture that is finished in time is the one that there is without a time.
 
+use super::Depth;
 use kernels::rays::{Counts, RayTile};
 use std::ops::Range;
 
@@ -14,6 +15,9 @@ pub(super) struct Stage {
 
 /// The coarsest grid: so few rays that they take a hundredth of the time of all.
 const COARSEST: u32 = 8;
+
+/// Depths that differ by no more than this share are of one surface that leans.
+const SAME_DEPTH: f64 = 0.05;
 
 /// All pixels at once, or in grids.
 pub(super) fn stages(hurried: bool) -> Vec<Stage> {
@@ -59,8 +63,8 @@ impl Grid {
     }
 
     /// Fills pixels that were not cast from the finest grid that is there all around them, or, where there is none, that has any pixel
-    /// near them. Says how many they are.
-    pub(super) fn fill(&mut self) -> u64 {
+    /// near them. Rays that ended at a surface in front of what a pixel shows are no help to it. Says how many were filled.
+    pub(super) fn fill(&mut self, depth: Option<&Depth<'_>>) -> u64 {
         let mut filled = 0;
         for n in 0..self.strides.len() {
             if self.strides[n] != NOT_CAST {
@@ -69,8 +73,11 @@ impl Grid {
             filled += 1;
             let (x, y) = ((n % self.width as usize) as u32, self.rows.start + (n / self.width as usize) as u32);
             let strides = || (1..=COARSEST.ilog2()).map(|n| 1 << n);
-            let found = strides().find_map(|s| self.between(x, y, s, true));
-            if let Some(rgba) = found.or_else(|| strides().find_map(|s| self.between(x, y, s, false))) {
+            let own = depth.map(|d| d(x, y));
+            let ended = |x, y| depth.zip(own).is_some_and(|(d, own)| d(x, y) < own * (1.0 - SAME_DEPTH));
+            let found = strides().find_map(|s| self.between(x, y, s, true, &ended));
+            let found = found.or_else(|| strides().find_map(|s| self.between(x, y, s, false, &ended)));
+            if let Some(rgba) = found.or_else(|| strides().find_map(|s| self.between(x, y, s, false, &|_, _| false))) {
                 self.rgba[n] = rgba;
             }
         }
@@ -78,8 +85,8 @@ impl Grid {
     }
 
     /// Straight between the corners of the square of a grid in which a pixel lies, as far as they were cast and lie in the picture.
-    /// `None` if none was, or, where `all` is asked for, one was not.
-    fn between(&self, x: u32, y: u32, stride: u32, all: bool) -> Option<[f32; 4]> {
+    /// Those that `ended` before are left out. `None` if none is left, or, where `all` is asked for, one was not cast.
+    fn between(&self, x: u32, y: u32, stride: u32, all: bool, ended: &dyn Fn(u32, u32) -> bool) -> Option<[f32; 4]> {
         let (x0, y0) = (x - x % stride, y - (y - self.rows.start) % stride);
         let (fx, fy) = ((x - x0) as f32 / stride as f32, (y - y0) as f32 / stride as f32);
         let (mut sum, mut weights) = ([0.0; 4], 0.0);
@@ -96,6 +103,9 @@ impl Grid {
                 if all {
                     return None;
                 }
+                continue;
+            }
+            if ended(x, y) {
                 continue;
             }
             (0..4).for_each(|k| sum[k] += weight * self.rgba[n][k]);
@@ -124,6 +134,22 @@ mod tests {
     }
 
     #[test]
+    fn what_lies_behind_is_not_filled_with_what_is_in_front() {
+        let mut grid = Grid {
+            width: 9,
+            rows: 0..1,
+            rgba: vec![[0.0; 4]; 9],
+            gaps: vec![false; 9],
+            counts: Counts::default(),
+            strides: vec![NOT_CAST; 9],
+        };
+        (grid.rgba[8], grid.strides[0], grid.strides[8]) = ([1.0; 4], 8, 8);
+        // The first ray ended at an edge that the others do not meet.
+        assert_eq!(grid.fill(Some(&|x, _| if x == 0 { 1.0 } else { 100.0 })), 7);
+        assert!(grid.rgba[1..].iter().all(|p| *p == [1.0; 4]), "{:?}", grid.rgba);
+    }
+
+    #[test]
     fn what_is_left_out_lies_between() {
         let (width, rows) = (17, 0..9);
         let mut grid = Grid {
@@ -138,7 +164,7 @@ mod tests {
             let n = y * 17 + x;
             (grid.rgba[n], grid.strides[n]) = ([x as f32, y as f32, 1.0, 1.0], 8);
         }
-        assert_eq!(grid.fill(), 17 * 9 - 6);
+        assert_eq!(grid.fill(None), 17 * 9 - 6);
         for (n, p) in grid.rgba.iter().enumerate() {
             let wanted = [(n % 17) as f32, (n / 17) as f32, 1.0, 1.0];
             assert!(p.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-5), "{n}: {p:?}");

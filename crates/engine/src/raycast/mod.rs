@@ -178,7 +178,7 @@ pub fn cast_until(
             break;
         }
     }
-    let filled = grid.fill();
+    let filled = grid.fill(ends.map(|e| e.depth));
     let Grid { rgba, gaps, counts, .. } = grid;
     Ok(Image { width, rows, rgba, gaps, filled, counts, stats, _charge: charge })
 }
