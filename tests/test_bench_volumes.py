@@ -142,7 +142,8 @@ def test_a_series_is_cast_overlapped(tmp_path: Path) -> None:
     arm = {arm.name: arm.median for arm in result.arms}
     assert arm["serial"]["load_s"] > 0 == arm["computing alone"]["read_bytes"]
     assert arm["serial"]["read_bytes"] >= 3 * 64**3
-    assert arm["serial"]["read_bytes"] >= arm["overlapped"]["read_bytes"] > 0
+    # A read of several pages that was short is made again for each of them, so it may be a step more.
+    assert 0 < arm["overlapped"]["read_bytes"] <= 1.5 * arm["serial"]["read_bytes"]
 
 
 def test_the_first_picture_is_timed(tmp_path: Path) -> None:
