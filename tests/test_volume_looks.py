@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import farfield as ff
 from farfield.errors import FarfieldError, UsageError
 from farfield.scene import Scene
-from farfield.scene.shorthand import seconds, window_of
+from farfield.scene.shorthand import Shorthand, seconds, window_of
 
 SIZE = (96, 72)
 DIMS = (40, 36, 32)
@@ -187,6 +187,21 @@ def test_what_makes_no_sense_is_told(tmp_path: Path) -> None:
         ff.render({**volume_scene(source, opacity_from="luminance")}, tmp_path / "a.png")
     with pytest.raises(FarfieldError, match="colours and labels are composited"):
         ff.render({**volume_scene(source, labels={}, projection="maximum")}, tmp_path / "a.png")
+
+
+def test_a_window_is_for_numbers(tmp_path: Path) -> None:
+    source = nrrd(tmp_path / "c.nrrd", np.zeros((4, 4, 4, 3), np.uint8))
+    with pytest.raises(UsageError, match="shown in its own colours"):
+        Shorthand(window=10, level=5).scene(str(source))
+
+
+def test_the_opacity_of_one_volume_is_not_in_the_unit_of_another(tmp_path: Path) -> None:
+    source = nrrd(tmp_path / "a.nrrd", np.full((DIMS[2], DIMS[1], DIMS[0]), 200, np.uint8))
+    plain = {"kind": "volume", "opacity": [(90.0, 0.0), (110.0, 0.1)], "color": "white"}
+    hidden = {**plain, "opacity": [(300.0, 0.0), (301.0, 0.1)], "unit": 1000.0}
+    alone, _ = drawn({"source": str(source), "objects": [plain]}, tmp_path / "alone.png")
+    both, _ = drawn({"source": str(source), "objects": [plain, hidden]}, tmp_path / "both.png")
+    assert middle(alone)[0] > 60 and np.abs(alone.astype(int) - both).max() <= 1
 
 
 def test_times_and_windows() -> None:

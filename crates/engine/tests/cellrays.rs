@@ -3,7 +3,7 @@
 mod cut;
 
 use cut::{flow, paged, simulation, uniform};
-use engine::raycast::{cast, cast_cells, CastOptions, CellImage, CellSource};
+use engine::raycast::{cast, cast_cells, CastOptions, CellSource, Image};
 use field::error::FieldError;
 use field::flat::FlatNodes;
 use field::flatseries::FlatSeries;
@@ -85,7 +85,7 @@ struct Arm {
     simulation: Simulation,
 }
 
-fn out_of_core(flat: &FlatNodes, field: &str, scene: &Arc<CellScene>, arm: &Arm) -> (CellImage, Arc<Pager>) {
+fn out_of_core(flat: &FlatNodes, field: &str, scene: &Arc<CellScene>, arm: &Arm) -> (Image, Arc<Pager>) {
     let config = PagerConfig {
         limit: arm.limit,
         policy: arm.policy,
@@ -101,7 +101,7 @@ fn out_of_core(flat: &FlatNodes, field: &str, scene: &Arc<CellScene>, arm: &Arm)
     let upper = cast_cells(&pager, &source, scene, arm.workers, 0..9, None, &mut |_, _| true).unwrap();
     let same = |a: &[[f32; 4]], b: &[[f32; 4]]| a.iter().flatten().zip(b.iter().flatten()).all(|(a, b)| a == b);
     assert!(same(&upper.rgba, &image.rgba), "rows alone differ from those of the whole");
-    image.samples += upper.samples;
+    image.counts.samples += upper.counts.samples;
     (image, pager)
 }
 
@@ -136,7 +136,7 @@ fn pictures_are_the_same_whatever_the_means() {
             let (image, pager) = out_of_core(&flat, field, &scene, arm);
             assert_eq!(bits(&truth), bits(&image.rgba), "arm {n} of {field} differs");
             assert_eq!(image.gap_count(), 0);
-            assert!(image.samples > 1000);
+            assert!(image.counts.samples > 1000);
             assert!(pager.ledger().peak() <= arm.limit, "arm {n}: {} over the limit", pager.ledger().peak());
             assert!(pager.counters().faults > 0);
         }

@@ -225,6 +225,10 @@ class Shorthand:
             own = dict(change)
             if self.window is not None:
                 low, high = window_of(self.window, self.level)
+                if o.field is None and o.color is None:
+                    raise UsageError(
+                        f"--window {self.window:g} is for numbers, and this volume is shown in its own colours"
+                    )
                 name = o.color or o.field or next(iter(maps), "")
                 maps[name] = ColorMap(field=maps[name].field if name in maps else name, range=(low, high), cmap="gray")
                 own |= {"opacity": [(low, 0.0), (high, WINDOW_OPACITY)], "color": name}

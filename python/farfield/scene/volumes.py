@@ -144,24 +144,28 @@ def _shown(drawn: Volume, volume: VolumeDataset, step: int, values: Callable[[st
 
 
 def background(volume: VolumeDataset, step: int) -> str:
-    """The colour that is most often at the faces of a volume, as `#rrggbb`."""
+    """The colour that is most often at the faces of a volume, as `#rrggbb`. Faces that cannot be read are left out: whoever draws
+    them says so."""
     level = len(volume.info()["levels"]) - 1
     dims = volume.info()["levels"][level]["dims"]
-    planes = []
-    for channel in range(3):
-        parts = []
-        for axis in range(3):
-            for at in (0, dims[axis] - 1):
-                lo, hi = [0, 0, 0], list(dims)
-                lo[axis], hi[axis] = at, at + 1
-                # A plane of a huge volume is read in the middle, where it says as much.
-                for a in range(3):
-                    if a != axis and dims[a] > FACE:
-                        lo[a], hi[a] = (dims[a] - FACE) // 2, (dims[a] + FACE) // 2
-                i, j, k = lo
-                box = volume._native.read_box(level, channel, (i, j, k), (hi[0], hi[1], hi[2]), step)
-                parts.append(volume.channels[channel].values(box).ravel())
-        planes.append(np.concatenate(parts))
+    faces = []
+    for axis in range(3):
+        for at in (0, dims[axis] - 1):
+            lo, hi = [0, 0, 0], list(dims)
+            lo[axis], hi[axis] = at, at + 1
+            # A plane of a huge volume is read in the middle, where it says as much.
+            for a in range(3):
+                if a != axis and dims[a] > FACE:
+                    lo[a], hi[a] = (dims[a] - FACE) // 2, (dims[a] + FACE) // 2
+            i, j, k = lo
+            try:
+                boxes = [volume._native.read_box(level, c, (i, j, k), (hi[0], hi[1], hi[2]), step) for c in range(3)]
+            except DataError:
+                continue
+            faces.append([volume.channels[c].values(box).ravel() for c, box in enumerate(boxes)])
+    if not faces:
+        return "#000000"
+    planes = [np.concatenate([face[c] for face in faces]) for c in range(3)]
     limits = [c.limits or _full(c.dtype) for c in volume.channels[:3]]
     seen = np.stack(
         [np.clip((p - low) / (high - low), 0, 1) for p, (low, high) in zip(planes, limits, strict=True)], axis=1

@@ -1,7 +1,7 @@
 //! Rays through the cells of a dataset on all cores, out of core.
 
-use super::{order, Depth, BUSY, PIN_SHARE, PIXEL_BYTES};
-use crate::executor::{self, Load, Outcome, RunStats, Work};
+use super::{order, Depth, Ends, Image, BUSY, PIN_SHARE, PIXEL_BYTES};
+use crate::executor::{self, Load, Outcome, Work};
 use crate::limits::{active_lines, enough_limit, least_limit, more_than, would_do};
 use field::dataset::Dataset;
 use field::error::FieldError;
@@ -9,8 +9,9 @@ use field::nodes::{Nodes, Zone};
 use field::paged::PagedNodes;
 use field::space::{Space, ZoneFields, LANES};
 use kernels::cellrays::{CellScene, CellTile, TILE};
+use kernels::rays::Counts;
 use kernels::streamline::Progress;
-use pager::{Charge, ChargeKind, Pager, Worker};
+use pager::{ChargeKind, Pager, Worker};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -47,31 +48,7 @@ impl CellSource {
 /// Pages that a tile asks for at once: no more than keep a disk busy.
 const AT_ONCE: usize = 64;
 
-/// Rows of a picture of a field.
-pub struct CellImage {
-    /// Pixels across.
-    pub width: u32,
-    /// Rows, counted from the top of the whole picture.
-    pub rows: Range<u32>,
-    /// Of each pixel, row by row: red, green and blue of linear light, premultiplied, and opacity.
-    pub rgba: Vec<[f32; 4]>,
-    /// Of each pixel, whether pages that cannot be had were left out: it has a gap.
-    pub gaps: Vec<bool>,
-    /// Samples that were found in a zone.
-    pub samples: u64,
-    /// What the run took.
-    pub stats: RunStats,
-    _charge: Charge,
-}
-
-impl CellImage {
-    /// Pixels that lack something.
-    pub fn gap_count(&self) -> u64 {
-        self.gaps.iter().filter(|g| **g).count() as u64
-    }
-}
-
-/// Casts rays through cells for `rows` of a picture, each up to a depth where one is said. `watch` is told of finished tiles and their
+/// Casts rays through cells for `rows` of a picture, each up to where it ends, if that is said. `watch` is told of finished tiles and their
 /// number, and says whether to go on.
 ///
 /// # Errors
@@ -82,13 +59,13 @@ pub fn cast_cells(
     scene: &Arc<CellScene>,
     workers: usize,
     rows: Range<u32>,
-    depth: Option<&Depth<'_>>,
+    ends: Option<Ends<'_>>,
     watch: &mut dyn FnMut(u64, u64) -> bool,
-) -> Result<CellImage, FieldError> {
+) -> Result<Image, FieldError> {
     let [width, height] = scene.size();
     let rows = rows.start.min(height)..rows.end.min(height);
     let pixels = u64::from(width) * u64::from(rows.end.saturating_sub(rows.start));
-    let tiles = order::tiles(width, rows.clone(), TILE);
+    let tiles = order::tiles(width, rows.clone(), TILE, ends.and_then(|e| e.wanted));
     let workers = workers.max(1);
     let limit = pager.ledger().limit();
     let [step_bytes, closure] = source.need;
@@ -107,6 +84,7 @@ pub fn cast_cells(
         Mutex::new(Parts { rgba: vec![[0.0; 4]; pixels as usize], gaps: vec![false; pixels as usize], samples: 0 });
     let total = tiles.len() as u64;
     let pin_bytes = (limit / PIN_SHARE / workers as u64) as usize;
+    let depth = ends.map(|e| e.depth);
     let work = Cast { source, scene, depth, tiles: &tiles, width, rows: rows.clone(), image, pin_bytes };
     // A tile is as many lines side by side, which share most of their pages.
     let most = active_lines(limit, step_bytes, tile_bytes, workers, pager.readers()) as u64;
@@ -115,7 +93,8 @@ pub fn cast_cells(
     let load = Load { tasks: total, workers, active, at_once: usize::MAX };
     let stats = executor::run(&work, pager, load, &mut |done| watch(done, total)).map_err(|e| more_than(e, enough))?;
     let Parts { rgba, gaps, samples } = work.image.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(CellImage { width, rows, rgba, gaps, samples, stats, _charge: charge })
+    let counts = Counts { samples, ..Counts::default() };
+    Ok(Image { width, rows, rgba, gaps, filled: 0, counts, stats, _charge: charge })
 }
 
 struct Parts {

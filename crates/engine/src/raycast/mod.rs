@@ -7,7 +7,7 @@ mod order;
 
 use crate::executor::{self, Load, Outcome, RunStats, Work};
 use crate::limits::would_do;
-pub use cells::{cast_cells, CellImage, CellSource};
+pub use cells::{cast_cells, CellSource};
 use field::error::FieldError;
 use field::space::LANES;
 use hurry::{Grid, Stage, NOT_CAST};
@@ -139,14 +139,7 @@ pub fn cast_until(
     let mut late = false;
     for stage in hurry::stages(options.deadline.is_some()) {
         let edge = TILE * stage.stride;
-        let mut tiles = order::tiles(width, rows.clone(), edge);
-        if let Some(wanted) = ends.and_then(|e| e.wanted) {
-            let [right, low] = [width, rows.end];
-            tiles.retain(|[x, y]| {
-                let mut down = *y..(y + edge).min(low);
-                down.any(|y| (*x..(x + edge).min(right)).any(|x| wanted(x, y)))
-            });
-        }
+        let tiles = order::tiles(width, rows.clone(), edge, ends.and_then(|e| e.wanted));
         let total = tiles.len() as u64;
         let work = Cast {
             scene,

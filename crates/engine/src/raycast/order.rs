@@ -1,7 +1,12 @@
 //! In which order tiles are begun: along a Hilbert curve, so that those under way together are neighbours and share pages.
 
-/// Upper left pixels of the tiles of `edge` pixels that cover rows `rows` of a picture.
-pub(super) fn tiles(width: u32, rows: core::ops::Range<u32>, edge: u32) -> Vec<[u32; 2]> {
+/// Upper left pixels of the tiles of `edge` pixels that cover rows `rows` of a picture; without those of which no pixel is `wanted`.
+pub(super) fn tiles(
+    width: u32,
+    rows: core::ops::Range<u32>,
+    edge: u32,
+    wanted: Option<&dyn Fn(u32, u32) -> bool>,
+) -> Vec<[u32; 2]> {
     let (across, down) = (width.div_ceil(edge), (rows.end - rows.start).div_ceil(edge));
     let side = across.max(down).max(1).next_power_of_two();
     let mut at: Vec<(u64, [u32; 2])> = Vec::with_capacity(across as usize * down as usize);
@@ -11,7 +16,11 @@ pub(super) fn tiles(width: u32, rows: core::ops::Range<u32>, edge: u32) -> Vec<[
         }
     }
     at.sort_unstable();
-    at.into_iter().map(|(_, t)| t).collect()
+    let any = |[x, y]: &[u32; 2], wanted: &dyn Fn(u32, u32) -> bool| {
+        let mut down = *y..(y + edge).min(rows.end);
+        down.any(|y| (*x..(x + edge).min(width)).any(|x| wanted(x, y)))
+    };
+    at.into_iter().map(|(_, t)| t).filter(|t| wanted.is_none_or(|w| any(t, w))).collect()
 }
 
 /// How far along the curve through a square of `side` (a power of two) a place lies.
@@ -37,13 +46,14 @@ mod tests {
 
     #[test]
     fn neighbours_follow_each_other() {
-        let t = tiles(256, 0..256, 16);
+        let t = tiles(256, 0..256, 16, None);
         assert_eq!(t.len(), 256);
         for w in t.windows(2) {
             assert_eq!(w[0][0].abs_diff(w[1][0]) + w[0][1].abs_diff(w[1][1]), 16, "{w:?}");
         }
-        let odd = tiles(100, 32..70, 16);
+        let odd = tiles(100, 32..70, 16, None);
         assert_eq!(odd.len(), 7 * 3);
+        assert_eq!(tiles(100, 32..70, 16, Some(&|x, y| (x, y) == (99, 69))), [[96, 64]]);
         assert!(odd.iter().all(|t| t[0] < 100 && (32..70).contains(&t[1])));
     }
 }

@@ -3,10 +3,11 @@
 use super::looks::{least_pixel, PLAIN_OPACITY};
 use super::maps::Settled;
 use super::objects::{VolumeLook, VolumeTint};
+use super::passes::lay;
 use super::pieces::Range;
 use super::volumes::UNITS;
 use crate::blocking::{blocking_flow, until_here};
-use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows, MOST_SAMPLES};
+use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows};
 use crate::raycast::{cast_cells, CellSource};
 use crate::session::{Session, Watch};
 use crate::trace::zone_order;
@@ -223,33 +224,14 @@ impl Haze for CellFog<'_> {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), GeometryError> {
         let scene = CellScene::new(Setting { camera: *camera, size, ..self.setting.clone() }, &self.transfer)?;
-        let (rows, columns) = (depths.rows(), depths.columns());
-        let most = rows.clone().flat_map(|row| (0..columns).map(move |column| (row, column)));
-        let most = most.map(|(row, column)| light.pixel(row, column).len()).max().unwrap_or(0);
-        // Samples of a pixel that lie at different depths, at edges, take a ray each; most pixels have one depth.
-        for pass in 0..most {
-            let depth = |x: u32, y: u32| {
-                let mut each = [0.0; MOST_SAMPLES];
-                let n = depths.of(y, x, &mut each);
-                each[..n].get(pass).map_or(f64::NEG_INFINITY, |d| f64::from(*d))
-            };
-            let (pager, workers) = (&self.session.pager, self.session.means.threads());
-            let (rows_cast, told) = (rows.clone(), &mut |_, _| go_on());
-            let image = cast_cells(pager, &self.source, &scene, workers, rows_cast, Some(&depth), told)?;
+        let (pager, workers) = (&self.session.pager, self.session.means.threads());
+        let gaps = lay(pager, depths, light, |_, ends| {
+            let told = &mut |_, _| go_on();
+            let image = cast_cells(pager, &self.source, &scene, workers, depths.rows(), Some(ends), told)?;
             self.session.add_wait(image.stats.wait_s);
-            if pass == 0 {
-                self.gaps.fetch_add(image.gap_count(), Relaxed);
-            }
-            let mut pixels = image.rgba.iter();
-            for row in rows.clone() {
-                for column in 0..columns {
-                    let Some([r, g, b, a]) = pixels.next() else { return Ok(()) };
-                    if let Some(to) = light.pixel_mut(row, column).get_mut(pass) {
-                        *to = [*r, *g, *b, 1.0 - a];
-                    }
-                }
-            }
-        }
+            Ok(Some(image))
+        })?;
+        self.gaps.fetch_add(gaps, Relaxed);
         Ok(())
     }
 }

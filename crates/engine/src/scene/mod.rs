@@ -22,6 +22,7 @@ mod maps;
 mod meshes;
 mod moving;
 mod objects;
+mod passes;
 mod path;
 mod pieces;
 mod places;

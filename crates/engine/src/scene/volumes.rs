@@ -3,11 +3,10 @@
 use super::looks::look;
 use super::maps::Settled;
 use super::objects::VolumeLook;
+use super::passes::lay;
 use super::Document;
-use crate::hatch;
-use crate::limits::charge_other;
-use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows, MOST_SAMPLES};
-use crate::raycast::{cast_until, CastOptions, Ends};
+use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows};
+use crate::raycast::{cast_until, CastOptions};
 use crate::session::Waited;
 use field::error::FieldError;
 use field::volume::{Volume, VolumeLevel};
@@ -49,7 +48,7 @@ pub(crate) struct Fog<'a> {
     workers: usize,
     looks: Vec<Look>,
     bounds: Aabb,
-    /// Length of a step along rays, and the length to which opacities belong.
+    /// Length of a step along rays, and the length to which opacities belong of looks that say none.
     lengths: [f64; 2],
     /// The time step that is drawn next.
     next: Option<u32>,
@@ -80,13 +79,11 @@ impl<'a> Fog<'a> {
         next: Option<usize>,
     ) -> Result<Self, FieldError> {
         let all = bounds(volume);
-        let mut unit = all.extent().length() / UNITS;
         let mut looks = Vec::with_capacity(objects.len());
         let mut dt = f64::INFINITY;
         for object in objects {
             let (own, least) = look(volume, object, maps, &document.lighting, step, camera, height)?;
             dt = dt.min(least);
-            unit = object.unit.unwrap_or(unit);
             looks.push(own);
         }
         Ok(Self {
@@ -95,7 +92,7 @@ impl<'a> Fog<'a> {
             workers,
             looks,
             bounds: all,
-            lengths: [dt, unit],
+            lengths: [dt, all.extent().length() / UNITS],
             budget: document.budget_s.map(|s| (Instant::now(), Duration::from_secs_f64(s.min(MOST_BUDGET_S)))),
             next: next.filter(|n| *n != step).map(|n| n as u32),
             gaps: AtomicU64::new(0),
@@ -155,64 +152,19 @@ impl Haze for Fog<'_> {
             .budget
             .map(|(begun, budget)| begun + budget.mul_f64(f64::from(depths.rows().end) / f64::from(size[1].max(1))));
         let options = CastOptions { workers: self.workers, rows: Some(depths.rows()), deadline, next: self.next };
-        let (rows, columns) = (depths.rows(), depths.columns());
-        let most = rows.clone().flat_map(|row| (0..columns).map(move |column| (row, column)));
-        let most = most.map(|(row, column)| light.pixel(row, column).len()).max().unwrap_or(0);
         let mut late = false;
-        let pixels = rows.len() * columns as usize;
-        let _marks = charge_other(&self.pager, pixels as u64, "marks of pixels that lack something")?;
-        let mut lack = vec![false; pixels];
-        // Samples of a pixel that lie at different depths, at edges, take a ray each; most pixels have one depth.
-        for pass in 0..most {
-            let depth = |x: u32, y: u32| {
-                let mut each = [0.0; MOST_SAMPLES];
-                let n = depths.of(y, x, &mut each);
-                each[..n].get(pass).map_or(f64::NEG_INFINITY, |d| f64::from(*d))
-            };
+        let gaps = lay(&self.pager, depths, light, |pass, ends| {
             if late {
-                // There is no time for edges: what is seen in front of one surface is taken for the other, too.
-                copy_first(light, rows.clone(), columns, pass);
-                continue;
+                return Ok(None);
             }
             let options = CastOptions { deadline: options.deadline.filter(|_| pass == 0), ..options.clone() };
-            let rows_of = &*light;
-            let some = |x: u32, y: u32| rows_of.pixel(y, x).len() > pass;
-            let wanted: Option<&dyn Fn(u32, u32) -> bool> = if pass > 0 { Some(&some) } else { None };
-            let ends = Ends { depth: &depth, wanted };
             let image = cast_until(&self.pager, &scene, &options, Some(ends), &mut |_, _| go_on())?;
             late = image.filled > 0;
             self.waited.add(image.stats.wait_s);
             self.filled.fetch_add(image.filled, Relaxed);
-            let mut pixels = image.rgba.iter().zip(&image.gaps).zip(&mut lack);
-            for row in rows.clone() {
-                for column in 0..columns {
-                    let Some((([r, g, b, a], gap), lacks)) = pixels.next() else { return Ok(()) };
-                    *lacks |= *gap;
-                    if let Some(to) = light.pixel_mut(row, column).get_mut(pass) {
-                        *to = if *gap {
-                            // Nobody is to take what is there for the whole.
-                            let [r, g, b] = hatch::linear([column, row]);
-                            [r, g, b, 0.0]
-                        } else {
-                            [*r, *g, *b, 1.0 - a]
-                        };
-                    }
-                }
-            }
-        }
-        self.gaps.fetch_add(lack.iter().filter(|l| **l).count() as u64, Relaxed);
+            Ok(Some(image))
+        })?;
+        self.gaps.fetch_add(gaps, Relaxed);
         Ok(())
-    }
-}
-
-/// Gives the sample `to` of each pixel what its first one has.
-fn copy_first(light: &mut HazeRows, rows: std::ops::Range<u32>, columns: u32, to: usize) {
-    for row in rows {
-        for column in 0..columns {
-            let all = light.pixel_mut(row, column);
-            if let (Some(first), true) = (all.first().copied(), to < all.len()) {
-                all[to] = first;
-            }
-        }
     }
 }

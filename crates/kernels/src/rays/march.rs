@@ -1,6 +1,7 @@
 //! One ray through one volume, front to back.
 
 use super::bricks::Found;
+use super::corners::{cell, Lack};
 use super::lanes::{numbers, zeros, F4, F8, I4, I8};
 use super::pages::{Context, State};
 use super::queue::{box_of, brick_of, Queue};
@@ -102,6 +103,16 @@ fn last_of(table: &Table, at: &[i32], lane: &mut Lane) {
             return;
         }
     }
+}
+
+/// As [`composite`], of samples of which some are `lost` (a bit each): the ray has a gap if it comes to one of them. How many samples
+/// come at a time depends on when pages came, so what lies behind the last that is seen must not count.
+#[inline(never)]
+fn composite_lost(table: &Table, at: &[i32], lost: u32, lane: &mut Lane) -> bool {
+    at.iter().enumerate().any(|(n, i)| {
+        lane.gap |= lost >> n & 1 == 1;
+        composite(table, core::slice::from_ref(i), lane)
+    })
 }
 
 /// Makes a ray go up to sample `until`, or to where a page is absent. `bricks`: by bricks, where there are any.
@@ -276,12 +287,16 @@ unsafe fn inside<T: Sampled>(
         let v = unsafe { run.values(cx.slot(slot).near[0].cast::<T>(), eight, unlike) };
         let mut at = indices::<T>(&source.table, v);
         let mut need = None;
-        let mut whole = taken;
+        let (mut whole, mut lost) = (taken, 0);
         if over != 0 {
-            (whole, need) = outside::<T>(source, s, eight, over, taken, slot, lane, cx, &mut at);
+            (whole, need, lost) = outside::<T>(source, s, eight, over, taken, slot, cx, &mut at);
         }
         cx.counts.samples += whole as u64;
-        if composite(&source.table, &at[..whole], lane) {
+        let opaque = match lost {
+            0 => composite(&source.table, &at[..whole], lane),
+            lost => composite_lost(&source.table, &at[..whole], lost, lane),
+        };
+        if opaque {
             return Within::Opaque;
         }
         if let Some(k) = need {
@@ -331,7 +346,8 @@ fn eight_of(over: u32, taken: usize) -> u64 {
     out
 }
 
-/// Looks at samples whose cells reach into other pages. Says how many samples there are before one lacks a page, and which one that is.
+/// Looks at samples whose cells reach into other pages. Says how many samples there are before one lacks a page, which one that is, and
+/// which of those before it cannot be had.
 #[inline(never)]
 #[allow(clippy::too_many_arguments)]
 fn outside<T: Sampled>(
@@ -341,11 +357,10 @@ fn outside<T: Sampled>(
     over: u32,
     taken: usize,
     slot: usize,
-    lane: &mut Lane,
     cx: &mut Context,
     at: &mut [i32; 8],
-) -> (usize, Option<i32>) {
-    let mut rest = over;
+) -> (usize, Option<i32>, u32) {
+    let (mut rest, mut lost) = (over, 0);
     while rest != 0 {
         let n = rest.trailing_zeros() as usize;
         rest &= rest - 1;
@@ -353,64 +368,57 @@ fn outside<T: Sampled>(
         cx.counts.across += 1;
         let nothing = source.table.entries.len() as i32 - 1;
         at[n] = match across::<T>(source, s, k, s.voxel(k).to_array(), slot, cx) {
-            Across::Value(v) => source.table.index(v) as i32,
-            Across::Failed => {
-                lane.gap = true;
+            Ok(v) => source.table.index(v) as i32,
+            Err(Lack::Failed) => {
+                lost |= 1 << n;
                 nothing
             }
-            Across::Need => return (n, Some(k)),
+            Err(Lack::Need) => return (n, Some(k), lost),
         };
     }
-    (taken, None)
-}
-
-enum Across {
-    Value(f32),
-    Failed,
-    Need,
+    (taken, None, lost)
 }
 
 /// A sample in a cell whose corners lie in several pages.
 #[inline(never)]
-fn across<T: Sampled>(source: &Source, s: &Segment, k: i32, voxel: [i32; 4], slot: usize, cx: &mut Context) -> Across {
-    let low = cx.slot(slot).low;
-    let page = source.array.brick.page.map(|n| n as i32);
-    let mut apart = 0;
-    // Elements of the low and of the high corner along each axis, each in its page.
-    let mut at = [[0i32; 2]; 3];
-    for a in 0..3 {
-        let n = voxel[a].wrapping_sub(low[a]);
-        let over = n + 1 >= page[a];
-        apart |= usize::from(over) << a;
-        let next = if over { 0 } else { n + 1 };
-        at[a] = [n.wrapping_mul(source.strides[a]), next.wrapping_mul(source.strides[a])];
-    }
-    let mut bases = cx.slot(slot).near;
-    let (mut failed, mut need) = (false, false);
-    for over in (1..8usize).filter(|c| c & apart == *c) {
-        if bases[over].is_null() {
-            match cx.near(source, slot, over) {
-                Ok(Some(p)) => bases[over] = p,
-                Ok(None) => failed = true,
-                Err(id) => {
-                    cx.miss(id);
-                    need = true;
-                }
+fn across<T: Sampled>(
+    source: &Source,
+    s: &Segment,
+    k: i32,
+    voxel: [i32; 4],
+    slot: usize,
+    cx: &mut Context,
+) -> Result<f32, Lack> {
+    let cell = cell::<T>(source, slot, voxel, cx)?;
+    let p = s.place(k).to_array();
+    // SAFETY: pages stay pinned while the context is borrowed.
+    Ok(between(unsafe { cell.of(source.component) }, [p[0], p[1], p[2]]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::transfer::TransferFunction;
+    use super::*;
+
+    #[test]
+    fn a_ray_has_a_gap_only_before_it_is_opaque_however_many_samples_come_at_a_time() {
+        let f = TransferFunction::new(vec![(0.0, [1.0; 3])], vec![(0.0, 0.0), (1.0, 1.0)]).unwrap();
+        let table = Table::new(&f, 1.0, 1.0);
+        let (clear, solid) = (0, table.entries.len() as i32 - 2);
+        let ray = Ray { origin: [0.0; 3], step: [1.0; 3], first: 0, last: 8 };
+        // The sample that is lost comes before or after the one behind which nothing is seen.
+        for (lost, gap) in [(0b0001u32, true), (0b0010, true), (0b1000, false)] {
+            let at = [clear, clear, solid, clear];
+            for together in 1..=4usize {
+                let mut lane = Lane::of_all(&[ray]);
+                let opaque = at.chunks(together).enumerate().any(|(n, some)| {
+                    match lost >> (n * together) & ((1 << some.len()) - 1) {
+                        0 => composite(&table, some, &mut lane),
+                        own => composite_lost(&table, some, own, &mut lane),
+                    }
+                });
+                assert!(opaque && lane.gap == gap, "lost {lost:b}, {together} at a time");
             }
         }
     }
-    if need {
-        return Across::Need;
-    }
-    if failed {
-        return Across::Failed;
-    }
-    let corners: [T; 8] = core::array::from_fn(|c| {
-        let [i, j, k] = [at[0][c & 1], at[1][c >> 1 & 1], at[2][c >> 2]];
-        let element = i.wrapping_add(j).wrapping_add(k).wrapping_add(source.component as i32);
-        // SAFETY: the corner lies in that page, which is pinned while the context is borrowed.
-        unsafe { *bases[c & apart].cast::<T>().offset(element as isize) }
-    });
-    let p = s.place(k).to_array();
-    Across::Value(between(corners, [p[0], p[1], p[2]]))
 }
