@@ -33,7 +33,11 @@ def register(group: typer.Typer) -> None:
         normals: Annotated[bool, typer.Option("--normals/--no-normals", help="normals at the points")] = True,
         near: Annotated[
             str | None,
-            typer.Option("--near", metavar="X,Y,Z", help="only what hangs together with the surface next to it"),
+            typer.Option(
+                "--near",
+                metavar="X,Y,Z",
+                help="only what hangs together with the surface next to it, through all zones",
+            ),
         ] = None,
         level: Annotated[int, typer.Option("--level", min=0, help="of a volume's resolution, 0 the finest")] = 0,
         step: Annotated[int, typer.Option("--step", min=0, help="time step, counted from 0")] = 0,
@@ -88,8 +92,11 @@ def plane(common: Common, source: str, output: str, step: int, options: Mapping[
     volume = common.open_volume(source, settings)
     if volume is not None:
         with volume:
+            how["scalars"] = how["scalars"] or [c.name for c in volume.channels]
             result = extract_plane(volume.isel(time=step) if step else volume, output, **how)
     else:
+        if not how["scalars"]:
+            raise UsageError("missing option '--field': what is sampled; 'farfield info' lists the fields")
         with common.open(source, settings, writes=output) as dataset:
             common.tell_assumed(dataset.info()["order_assumed"])
             result = extract_plane(dataset.isel(time=step) if step else dataset, output, **how)

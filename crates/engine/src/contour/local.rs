@@ -7,7 +7,8 @@
 //! found). Afterwards the blocks that the part passes are drawn as always, with nothing but its cells and sheets.
 //!
 //! # Practice
-//! It grows within one zone, that of the point. Which cells are found does not depend on the order in which they are.
+//! [`Growing`] grows it within one zone and lists the edges through which it leaves that ([`Exit`]); [`super::across`] finds where it goes
+//! on. Which cells are found does not depend on the order in which they are.
 
 use super::grid::{meet, BlockSigns, Grid, Reads};
 use crate::limits::{fetch_error, refused, too_large};
@@ -23,6 +24,41 @@ use std::sync::Arc;
 const REACH: u32 = 8;
 /// Bytes of a cell that is found, or waits, about.
 const OF_CELL: usize = 24;
+/// Bytes of an edge through which it leaves the zone, and of where it goes on, about.
+const OF_EXIT: usize = 96;
+/// Cells from where a part comes out of another zone to the surface, where the zones' nodes are not the same.
+const JOINT_REACH: u32 = 1;
+/// The same as a distance.
+const JOINT_DISTANCE: f64 = 1.5;
+
+/// An edge in an outermost face of a zone that the part crosses.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Exit {
+    /// Its lower node, and the axis along which it goes.
+    pub node: [u32; 3],
+    pub along: u8,
+    /// The axis across the face, and at which end of it the face is.
+    pub axis: u8,
+    pub high: bool,
+}
+
+/// A point of the part in another zone.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub(crate) struct Joint {
+    /// In the zone's computational space.
+    pub place: [f64; 3],
+    /// How far from the edge that it lies on, if it does.
+    pub within: f64,
+}
+
+/// From where a part grows.
+#[derive(Clone, Debug)]
+pub(crate) enum Seeds {
+    /// What is nearest to a place in the zone's computational space.
+    Nearest([f64; 3]),
+    /// What it has in common with parts in other zones.
+    Joints(Vec<Joint>),
+}
 
 /// The cells of a part, by block.
 #[derive(Debug, Default)]
@@ -122,35 +158,61 @@ pub(crate) struct Growing<'a> {
     share: LedgerShare,
     charged: usize,
     part: Part,
+    exits: BTreeSet<Exit>,
+}
+
+/// What has grown.
+pub(crate) struct Grown {
+    /// All of the part in the zone.
+    pub part: Part,
+    /// Where it leaves the zone, as far as it has grown anew.
+    pub exits: BTreeSet<Exit>,
+    /// What it is charged with, beside what it was when it grew before.
+    pub share: LedgerShare,
 }
 
 impl<'a> Growing<'a> {
-    /// For one of the values of a grid.
-    pub fn new(grid: &'a dyn Grid, reads: &'a Reads, value: usize, pager: &'a Arc<Pager>, at_once: u64) -> Self {
+    /// For one of the values of a grid, and what there is of the part, which is charged.
+    pub fn new(
+        grid: &'a dyn Grid,
+        reads: &'a Reads,
+        value: usize,
+        pager: &'a Arc<Pager>,
+        at_once: u64,
+        part: Part,
+    ) -> Self {
         let (worker, share) = (pager.worker(), LedgerShare::new(pager.clone()));
-        let tiles = HashMap::new();
-        let part = Part::default();
-        Self { grid, reads, value, pager, worker, at_once, tiles, bytes: 0, share, charged: 0, part }
+        let (tiles, exits, charged) = (HashMap::new(), BTreeSet::new(), part.bytes());
+        Self { grid, reads, value, pager, worker, at_once, tiles, bytes: 0, share, charged, part, exits }
     }
 
-    /// The part nearest to a place in the zone's computational space, and the memory that it is charged with. `told` gets how many cells
-    /// were found; when it returns false the run stops.
+    /// Grows from seeds. `told` gets how many cells were found; when it returns false the run stops.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] where no surface is near; [`FieldError::LimitTooSmall`]; [`FieldError::Interrupted`].
-    pub fn grow(
-        mut self,
-        place: [f64; 3],
-        told: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<(Part, LedgerShare), FieldError> {
-        let Some(first) = self.nearest(place)? else {
-            return Err(FieldError::Usage(format!(
-                "the isosurface does not come within {REACH} cells of the point; choose a point on it"
-            )));
-        };
+    /// [`FieldError::Usage`] where no surface is near a place; [`FieldError::LimitTooSmall`]; [`FieldError::Interrupted`].
+    pub fn grow(mut self, seeds: &Seeds, told: &mut dyn FnMut(u64) -> bool) -> Result<Grown, FieldError> {
+        let mut ready: Vec<([u32; 3], u8)> = Vec::new();
+        match seeds {
+            Seeds::Nearest(place) => {
+                let Some((_, cell, sheet)) = self.nearest(*place, REACH)? else {
+                    return Err(FieldError::Usage(format!(
+                        "the isosurface does not come within {REACH} cells of the point; choose a point on it"
+                    )));
+                };
+                self.part.add(cell, sheet);
+                ready.push((cell, sheet));
+            }
+            Seeds::Joints(joints) => {
+                for joint in joints {
+                    for (cell, sheet) in self.joined(joint)? {
+                        if self.part.add(cell, sheet) {
+                            ready.push((cell, sheet));
+                        }
+                    }
+                }
+            }
+        }
         let mut found = 0u64;
-        let mut ready = vec![first];
-        self.part.add(first.0, first.1);
         // What waits for pages, by the first that it lacks.
         let mut blocked: HashMap<TileKey, Vec<([u32; 3], u8)>> = HashMap::new();
         let mut waiting = 0;
@@ -186,12 +248,12 @@ impl<'a> Growing<'a> {
         self.tiles = HashMap::new();
         self.bytes = 0;
         self.charge(0)?;
-        Ok((self.part, self.share))
+        Ok(Grown { part: self.part, exits: self.exits, share: self.share })
     }
 
     /// Charges what is held now, with `more` beside it.
     fn charge(&mut self, more: usize) -> Result<(), FieldError> {
-        let bytes = self.bytes + self.part.bytes() + more;
+        let bytes = self.bytes + self.part.bytes() + self.exits.len() * OF_EXIT + more;
         if bytes > self.charged {
             let more = bytes - self.charged;
             if !self.share.try_charge(more) {
@@ -236,19 +298,23 @@ impl<'a> Growing<'a> {
         let mut next: Vec<([u32; 3], u8)> = Vec::new();
         for axis in 0..3 {
             for high in [false, true] {
-                // The edges of the sheet in this face, as the cell beyond it calls them.
-                let beyond = (0..12).filter(|e| edges >> e & 1 == 1).filter_map(|e| {
-                    let ends = cases::ends(e);
-                    let here = ends.iter().all(|c| (c >> axis & 1 == 1) == high);
-                    here.then(|| cases::between(ends[0] ^ 1 << axis, ends[1] ^ 1 << axis))
-                });
-                let beyond: u16 = beyond.fold(0, |bits, e| bits | 1 << e);
-                if beyond == 0 {
-                    continue;
-                }
+                let in_face =
+                    |e: &usize| edges >> e & 1 == 1 && cases::ends(*e).iter().all(|c| (c >> axis & 1 == 1) == high);
                 let mut other = cell;
                 other[axis] = if high { cell[axis] + 1 } else { cell[axis].wrapping_sub(1) };
                 if other[axis] >= dims[axis] - 1 {
+                    for e in (0..12).filter(in_face) {
+                        let node = core::array::from_fn(|a| cell[a] + (cases::ends(e)[0] >> a & 1) as u32);
+                        self.exits.insert(Exit { node, along: (e / 4) as u8, axis: axis as u8, high });
+                    }
+                    continue;
+                }
+                // The edges of the sheet in this face, as the cell beyond it calls them.
+                let beyond = (0..12).filter(in_face).fold(0u16, |bits, e| {
+                    let ends = cases::ends(e).map(|c| c ^ 1 << axis);
+                    bits | 1 << cases::between(ends[0], ends[1])
+                });
+                if beyond == 0 {
                     continue;
                 }
                 let corners = match self.corners(other) {
@@ -269,12 +335,58 @@ impl<'a> Growing<'a> {
         None
     }
 
-    /// The crossed cell nearest to a place, and its sheet there.
-    fn nearest(&mut self, place: [f64; 3]) -> Result<Option<([u32; 3], u8)>, FieldError> {
+    /// The sheets that have a point in common with another zone's.
+    fn joined(&mut self, joint: &Joint) -> Result<Vec<([u32; 3], u8)>, FieldError> {
+        let (dims, place) = (self.grid.dims(), joint.place);
+        let mut found = Vec::new();
+        for along in 0..3 {
+            let others = [(along + 1) % 3, (along + 2) % 3];
+            if others.iter().any(|a| (place[*a] - place[*a].round()).abs() > joint.within) {
+                continue;
+            }
+            // Near a node the edges on both sides of it.
+            let ends = [place[along] - joint.within, place[along] + joint.within].map(f64::floor);
+            for low in if ends[0] == ends[1] { &ends[..1] } else { &ends[..] } {
+                let mut edge = place.map(f64::round);
+                edge[along] = *low;
+                if (0..3).any(|a| edge[a] < 0.0 || edge[a] > f64::from(dims[a] - 1))
+                    || *low > f64::from(dims[along] - 2)
+                {
+                    continue;
+                }
+                let edge = edge.map(|n| n as u32);
+                // The cells around the edge, as far as they are of the zone.
+                for sides in 0..4usize {
+                    let mut cell = edge;
+                    let mut corner = 0;
+                    for (n, a) in others.into_iter().enumerate() {
+                        let side = (sides >> n & 1) as u32;
+                        cell[a] = cell[a].wrapping_sub(side);
+                        corner |= (side as usize) << a;
+                    }
+                    if others.iter().any(|a| cell[*a] > dims[*a] - 2) {
+                        continue;
+                    }
+                    let Some(corners) = self.loaded_corners(cell)? else { continue };
+                    let (case, edge) = (&Cases::get().of[corners], cases::between(corner, corner | 1 << along));
+                    let of = (0..case.sheets).filter(|s| case.edges_of[usize::from(*s)] >> edge & 1 == 1);
+                    found.extend(of.map(|s| (cell, s)));
+                }
+            }
+        }
+        if found.is_empty() {
+            let near = self.nearest(place, JOINT_REACH)?.filter(|(d, ..)| *d <= JOINT_DISTANCE * JOINT_DISTANCE);
+            found.extend(near.map(|(_, cell, sheet)| (cell, sheet)));
+        }
+        Ok(found)
+    }
+
+    /// The crossed cell nearest to a place within some cells, its sheet there, and the square of how far it is.
+    fn nearest(&mut self, place: [f64; 3], most: u32) -> Result<Option<(f64, [u32; 3], u8)>, FieldError> {
         let cells = self.grid.dims().map(|n| n - 1);
         let middle: [u32; 3] = core::array::from_fn(|a| (place[a].floor().max(0.0) as u32).min(cells[a] - 1));
         let mut best: Option<(f64, [u32; 3], u8)> = None;
-        for reach in 0..=REACH {
+        for reach in 0..=most {
             // What lies farther out is no nearer.
             if best.is_some_and(|(d, ..)| d < f64::from(reach - 1).powi(2)) {
                 break;
@@ -297,18 +409,22 @@ impl<'a> Growing<'a> {
                 }
             }
         }
-        Ok(best.map(|(_, cell, sheet)| (cell, sheet)))
+        Ok(best)
+    }
+
+    /// As [`Self::corners`], with what is lacking read.
+    fn loaded_corners(&mut self, cell: [u32; 3]) -> Result<Option<usize>, FieldError> {
+        loop {
+            match self.corners(cell) {
+                Ok(corners) => return Ok(corners),
+                Err(lacking) => self.load(&[lacking])?,
+            }
+        }
     }
 
     /// The sheets of a cell, and squares of how far each is from a place, by the middles of its edges.
     fn sheets(&mut self, cell: [u32; 3], place: [f64; 3]) -> Result<Vec<(f64, u8)>, FieldError> {
-        let corners = loop {
-            match self.corners(cell) {
-                Ok(corners) => break corners,
-                Err(lacking) => self.load(&[lacking])?,
-            }
-        };
-        let Some(corners) = corners else { return Ok(Vec::new()) };
+        let Some(corners) = self.loaded_corners(cell)? else { return Ok(Vec::new()) };
         let case = &Cases::get().of[corners];
         let distance = |e: usize| {
             let [p, q] = cases::ends(e);

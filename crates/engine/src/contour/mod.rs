@@ -10,6 +10,7 @@
 //! # Practice
 //! [`run_volume`] for a level of a volume, [`run`] for a dataset. Both take a function that gets the pieces.
 
+mod across;
 mod files;
 mod grid;
 mod local;
@@ -26,6 +27,7 @@ use crate::limits::{enough_limit, least_limit, more_than};
 use crate::output::SpoolOptions;
 use crate::session::{Session, Watch};
 use crate::values::probe;
+use across::Across;
 use field::catalog::DType;
 use field::dataset::Dataset;
 use field::error::FieldError;
@@ -34,10 +36,11 @@ pub(crate) use files::in_units;
 pub use files::{of_channel, write, write_volume};
 use grid::Grid;
 use kernels::surface::{blocks, Plane};
-use local::Growing;
-use pager::Pager;
+use local::{Growing, Joint, Part, Seeds};
+use pager::{ArrayId, PageId, Pager};
 use sink::Sink;
 pub use sink::{Drawn, TakePiece};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use task::{block_bytes, Contouring};
@@ -71,7 +74,7 @@ pub struct VolumeContour {
     pub channels: Vec<usize>,
     /// Whether points have normals.
     pub normals: bool,
-    /// Of an isosurface only the connected part nearest to this point, within a zone; where no value is given, that of the point.
+    /// Of an isosurface only the connected part nearest to this point; where no value is given, that of the point.
     pub near: Option<[f64; 3]>,
     /// Time step.
     pub step: usize,
@@ -121,7 +124,8 @@ pub fn run_volume(
     };
     let grid = VolumeGrid::new(level, sought, &spec.channels, step, spec.normals)?;
     let grids: Vec<Box<dyn Grid + '_>> = vec![Box::new(grid)];
-    let job = Job { pager, workers, grids: &grids, near: place.map(|p| (0, p)), spill: spec.spill.clone() };
+    let near = place.map(|p| (0, p, None));
+    let job = Job { pager, workers, grids: &grids, near, spill: spec.spill.clone() };
     job.draw(each, &mut |_, done, all| watch(done, all))
 }
 
@@ -153,7 +157,8 @@ pub struct ContourSpec {
     pub scalars: Vec<String>,
     /// Whether points have normals.
     pub normals: bool,
-    /// Of an isosurface only the connected part nearest to this point, within a zone; where no value is given, that of the point.
+    /// Of an isosurface only the connected part nearest to this point, on through zones that abut; where no value is given, that of the
+    /// point.
     pub near: Option<[f64; 3]>,
     /// Time step.
     pub step: usize,
@@ -221,7 +226,16 @@ pub fn run(
         return Err(FieldError::Usage(what.into()));
     }
     let near = match spec.near {
-        Some(x) => Some(near(session, &dataset, &grids, x, spec.step)?),
+        Some(x) => {
+            let (grid, place) = near(session, &dataset, &grids, x, spec.step)?;
+            let across = match &sought {
+                zone::Sought::Values(field, values) => {
+                    Some(Across::new(session, &dataset, &grids, (field, values), spec.step)?)
+                }
+                zone::Sought::Plane(_) => None,
+            };
+            Some((grid, place, across))
+        }
         None => None,
     };
     let mut told = |phase: &str, done: u64, all: u64| watch(phase, done as f64, all as f64);
@@ -267,8 +281,8 @@ struct Job<'a> {
     pager: &'a Arc<Pager>,
     workers: usize,
     grids: &'a [Box<dyn Grid + 'a>],
-    /// Of a grid the part near a place in its computational space, instead of everything.
-    near: Option<(usize, [f64; 3])>,
+    /// Of a grid the part near a place in its computational space, instead of everything, and how it goes on in others.
+    near: Option<(usize, [f64; 3], Option<Across<'a>>)>,
     spill: Option<PathBuf>,
 }
 
@@ -304,20 +318,47 @@ impl Job<'_> {
         let mut sink = Sink::new(grids, pager, &directory, each)?;
         let mut _held = Vec::new();
         let parts = match near {
-            Some((n, place)) => {
-                let grid = &*grids[n];
-                let Some(reads) = grid.sign_reads().filter(|_| !grid.is_plane()) else {
-                    return Err(FieldError::Usage("of a plane there is no part near a point".into()));
-                };
-                let mut parts = Vec::new();
-                for value in 0..grid.values() {
-                    let growing = Growing::new(grid, reads, value, pager, step);
-                    let (mut part, held) = growing.grow(place, &mut |cells| told("growing", cells, 0))?;
-                    sink.failed(core::mem::take(&mut part.failed));
-                    parts.push(part);
-                    _held.push(held);
+            Some((n, place, mut across)) => {
+                let mut parts: Vec<Vec<Part>> = Vec::new();
+                parts.resize_with(grids.len(), Vec::new);
+                for value in 0..grids[n].values() {
+                    parts.iter_mut().for_each(|of| of.push(Part::default()));
+                    // The parts of zones in their order: where one grows does not depend on when it is told of it.
+                    let mut seeds = BTreeMap::from([(n, Seeds::Nearest(place))]);
+                    let mut before = 0;
+                    while let Some((n, from)) = seeds.pop_first() {
+                        let grid = &*grids[n];
+                        let Some(reads) = grid.sign_reads().filter(|_| !grid.is_plane()) else {
+                            return Err(FieldError::Usage("of a plane there is no part near a point".into()));
+                        };
+                        let part = core::mem::take(&mut parts[n][value]);
+                        let mut cells = 0;
+                        let mut grown =
+                            Growing::new(grid, reads, value, pager, step, part).grow(&from, &mut |found| {
+                                cells = found;
+                                told("growing", before + found, 0)
+                            })?;
+                        before += cells;
+                        sink.failed(core::mem::take(&mut grown.part.failed));
+                        parts[n][value] = grown.part;
+                        _held.push(grown.share);
+                        let Some(across) = &mut across else { continue };
+                        for exit in grown.exits {
+                            for (other, joint) in across.beyond(n, value, exit)? {
+                                add_joint(&mut seeds, other, joint);
+                            }
+                            if !told("growing", before, 0) {
+                                return Err(FieldError::Interrupted);
+                            }
+                        }
+                    }
                 }
-                Some((n, parts))
+                if let Some(across) = across {
+                    // They have no page of a grid: one number each that no page has.
+                    let lost = across.lost.into_iter().enumerate();
+                    sink.failed(lost.map(|(n, e)| (PageId::new(ArrayId(u32::MAX), 0, n as u64), e)).collect());
+                }
+                Some(parts)
             }
             None => None,
         };
@@ -328,7 +369,7 @@ impl Job<'_> {
             firsts: &firsts,
             at_once: step,
             active: &active,
-            parts: parts.as_ref(),
+            parts: parts.as_deref(),
             sink: &sink,
         };
         let load = Load { tasks, workers, active: active(limit), at_once: usize::MAX };
@@ -341,6 +382,15 @@ impl Job<'_> {
         })?;
         let drawn = sink.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?;
         Ok(Contoured { drawn, run, thin_zones: 0 })
+    }
+}
+
+/// Adds a place where a part goes on in another grid.
+fn add_joint(seeds: &mut BTreeMap<usize, Seeds>, grid: usize, joint: Joint) {
+    match seeds.entry(grid).or_insert_with(|| Seeds::Joints(Vec::new())) {
+        Seeds::Joints(joints) => joints.push(joint),
+        // The first one has gone before any other comes.
+        Seeds::Nearest(_) => {}
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct Contouring<'a, 's> {
     /// Tasks active at most.
     pub(crate) active: &'a (dyn Fn(u64) -> usize + Sync),
     /// Parts of surfaces that are drawn instead of all: of one grid, one for each value.
-    pub(crate) parts: Option<&'a (usize, Vec<Part>)>,
+    pub(crate) parts: Option<&'a [Vec<Part>]>,
     pub(crate) sink: &'a Mutex<Sink<'s>>,
 }
 
@@ -437,11 +437,7 @@ impl Work for Contouring<'_, '_> {
             let Some(task) = task else { continue };
             outcome.missing.clear();
             let grid = &*self.grids[task.grid];
-            let parts = self.parts.map_or(&[][..], |(of, parts)| if *of == task.grid { parts } else { &[] });
-            let drawn = self.parts.is_none_or(|(of, _)| *of == task.grid);
-            if !drawn {
-                task.stage = Stage::Made(Vec::new());
-            }
+            let parts = self.parts.map_or(&[][..], |parts| &parts[task.grid][..]);
             outcome.progress = match task.step(grid, c, (self.at_once, parts), &mut outcome.missing) {
                 Ok(Stepped::Done) => Progress::Done,
                 Ok(Stepped::Again) => Progress::Yield,

@@ -60,7 +60,8 @@ impl<'a> VolumeGrid<'a> {
         if let Some(a) = level.dims.iter().position(|n| *n < 2) {
             let axis = ["i", "j", "k"][a];
             return Err(FieldError::Usage(format!(
-                "the volume is one voxel thick along {axis}: it has no surfaces, only lines"
+                "the volume is one voxel thick along {axis}: it has no surfaces, only lines; 'farfield extract slice' \
+                 makes a picture (.png) or an array (.npy) of it"
             )));
         }
         let find = |channel: usize| {

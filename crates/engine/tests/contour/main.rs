@@ -1,5 +1,6 @@
 //! Isosurfaces and planes, out of core.
 
+mod across;
 mod gathered;
 mod volumes;
 mod zones;

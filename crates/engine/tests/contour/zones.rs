@@ -10,7 +10,7 @@ use field::plot3d::{Kind, Precision};
 use pager::PolicyKind;
 use std::path::{Path, PathBuf};
 
-struct Folder(PathBuf);
+pub struct Folder(pub PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
@@ -43,13 +43,13 @@ fn density(x: [f64; 3]) -> f64 {
 }
 
 impl Folder {
-    fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("farfield-contour-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
     }
 
-    fn write(&self, name: &str, spec: &Spec, value: impl Fn(usize, usize, [usize; 3]) -> f64) -> PathBuf {
+    pub fn write(&self, name: &str, spec: &Spec, value: impl Fn(usize, usize, [usize; 3]) -> f64) -> PathBuf {
         let mut bytes = Vec::new();
         let dims = spec.dims.clone();
         write(&mut bytes, spec, &mut |zone, variable, k, plane| {
@@ -82,7 +82,7 @@ impl Folder {
         SourceSpec { path: grid, q: vec![q], cache_dir: self.0.join("cache"), ..SourceSpec::default() }
     }
 
-    fn store(&self, from: &Session, page: usize) -> SourceSpec {
+    pub fn store(&self, from: &Session, page: usize) -> SourceSpec {
         let path = self.0.join(format!("store-{page}"));
         let options = ConvertOptions { page, workers: 1, ..ConvertOptions::default() };
         let input = convert_input(&from.dataset()).unwrap();
@@ -91,12 +91,12 @@ impl Folder {
     }
 }
 
-fn open(spec: &SourceSpec, memory_limit: u64, workers: usize) -> Session {
+pub fn open(spec: &SourceSpec, memory_limit: u64, workers: usize) -> Session {
     let means = Means { memory_limit, workers, readers: 4, replacement: PolicyKind::Clock, observer: None };
     Session::open(spec.clone(), means, &mut |_, _, _| true).unwrap()
 }
 
-fn iso(field: &str, values: &[f64]) -> ContourSpec {
+pub fn iso(field: &str, values: &[f64]) -> ContourSpec {
     let what = What::Iso { field: field.into(), values: values.to_vec() };
     ContourSpec {
         what,
@@ -108,7 +108,7 @@ fn iso(field: &str, values: &[f64]) -> ContourSpec {
     }
 }
 
-fn draw(session: &Session, spec: &ContourSpec) -> (Gathered, Contoured) {
+pub fn draw(session: &Session, spec: &ContourSpec) -> (Gathered, Contoured) {
     let mut all = Gathered::default();
     let made = run(session, spec, &mut |p| all.add(p), &mut |_, _, _| true).unwrap();
     all.check(&made.drawn);
