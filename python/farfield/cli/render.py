@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from farfield.cli.common import Common, command, flat, stats_lines
+from farfield.cli.common import Common, command, stats_lines
+from farfield.cli.common import flat as as_flat
 from farfield.errors import UsageError
 
 PANEL = "Picture"
@@ -149,12 +150,13 @@ def register(app: typer.Typer) -> None:
         """Draw a picture, or one of each time step.
 
         Lines as tubes, the body, grid surfaces, outlines; in software, with no X, OpenGL or GPU. A dataset alone gives its
-        default picture. Camera and colour ranges are the same in all pictures of a series.
+        default picture; that of a volume one voxel thick is its slice. Camera and colour ranges are the same in all pictures of a
+        series.
         """
         from pydantic import ValidationError
 
         from farfield import outputs, runs
-        from farfield.cli import PARTIAL
+        from farfield.cli import PARTIAL, flat
         from farfield.scene.files import explain
         from farfield.scene.films import Film
         from farfield.scene.shorthand import Shorthand
@@ -211,6 +213,8 @@ def register(app: typer.Typer) -> None:
             scene, info = asked.scene(what, settings, volume=told, progress=run["progress"], **how)
         except ValidationError as error:
             raise UsageError(f"the picture makes no sense: {explain(error)}") from error
+        if what is not None and flat.shows(asked, info):
+            return flat.draw(common, asked, what, target, settings, film)
         scene_file = what if what is not None and runs.is_scene_file(what) else None
         result = runs.draw(
             scene,
@@ -259,7 +263,7 @@ def register(app: typer.Typer) -> None:
             if "failure" in drawn:
                 text.append(f"partial  {drawn['name']}: pages failed, and lines stop where their data does")
                 text.append(f"failure  {drawn['failure']}")
-        common.show(flat(result), [*text, *stats_lines(result["stats"]), f"wrote    {_written(result, target)}"])
+        common.show(as_flat(result), [*text, *stats_lines(result["stats"]), f"wrote    {_written(result, target)}"])
         return PARTIAL if result["partial"] else 0
 
 

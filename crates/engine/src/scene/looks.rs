@@ -59,7 +59,8 @@ pub(super) fn look(
     let level = volume.levels[number].clone();
     if let Some(axis) = level.dims.iter().position(|n| *n < 2) {
         return Err(FieldError::Usage(format!(
-            "{}: at level {number} it is one voxel thick along {}, and rays need two; read it as an array instead",
+            "{}: at level {number} it is one voxel thick along {}, and rays need two; 'farfield extract slice' makes a picture of it, and so \
+             does 'farfield render' without options for rays",
             volume.spec.path,
             ["i", "j", "k"][axis]
         )));
