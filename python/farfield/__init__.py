@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from farfield.runs import convert, extract_surface, render, validate
     from farfield.scene import Scene
     from farfield.seeds import rake
-    from farfield.volumedata import VolumeChannel, VolumeDataset, VolumeProbe
+    from farfield.volumedata import VolumeDataset
+    from farfield.volumevalues import VolumeChannel, VolumeProbe
     from farfield.zones import Field, Zone
 
 _HOME = {
@@ -52,9 +53,9 @@ _HOME = {
     "Scene": "scene",
     "UnknownName": "errors",
     "UsageError": "errors",
-    "VolumeChannel": "volumedata",
+    "VolumeChannel": "volumevalues",
     "VolumeDataset": "volumedata",
-    "VolumeProbe": "volumedata",
+    "VolumeProbe": "volumevalues",
     "Zone": "zones",
     "convert": "runs",
     "extract_cores": "cores",

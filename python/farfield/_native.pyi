@@ -126,6 +126,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _Progress: TypeAlias = Callable[[str, float, float], bool]
+_Slice: TypeAlias = tuple[str, NDArray[Any], NDArray[np.uint8]]
 
 __all__ = [
     "Dataset",
@@ -297,9 +298,7 @@ class Dataset:
                  "ranges" (of a .png), "output", "bytes_written", "stats": STATS}
         """
 
-    def slice_image(
-        self, options: str, *, progress: _Progress | None = None
-    ) -> tuple[str, NDArray[Any], NDArray[np.uint8]]:
+    def slice_image(self, options: str, *, progress: _Progress | None = None) -> _Slice:
         """As `write_slice` with its options, in memory: what is said of it, its numbers row by row from the top with those of a
         pixel side by side, and of each pixel 1 (a value), 2 (outside) or 3 (it cannot be read).
         """
@@ -437,6 +436,12 @@ class Volume:
 
     def extract_contour(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
         """As `Dataset.extract_contour`; fields are channels, and options have a "level", 0 if nothing is said."""
+
+    def write_slice(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
+        """As `Dataset.write_slice`; fields are channels, and options may have a "level" (null: by the pixels) and "nearest"."""
+
+    def slice_image(self, options: str, *, progress: _Progress | None = None) -> _Slice:
+        """As `Dataset.slice_image`, with these options."""
 
     def set_memory_limit(self, memory_limit: int) -> None:
         """The limit from now on."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from farfield.dataset import Dataset
+    from farfield.volumedata import VolumeDataset
 
 Path = str | os.PathLike[str]
 ENDINGS = (".png", ".npy", ".npz")
@@ -139,26 +140,47 @@ def _numbers(value: str | Sequence[float], count: int, form: str) -> list[float]
     return numbers
 
 
-def _plane(
+def _options(
+    data: Dataset | VolumeDataset,
     normal: str | Sequence[float],
     origin: str | Sequence[float] | None,
     up: str | Sequence[float] | None,
     extent: str | Sequence[float] | None,
     size: str | Sequence[int] | None,
     resolution: float | None,
+    field: str | Sequence[str] | None,
+    level: int | None,
+    nearest: bool,
 ) -> dict[str, Any]:
-    return {
+    from farfield.volumedata import VolumeDataset
+
+    options: dict[str, Any] = {
         "normal": vector(normal, "normal"),
         "origin": None if origin is None else vector(origin, "origin"),
         "up": None if up is None else vector(up, "upward direction"),
         "extent": None if extent is None else box(extent),
         "size": None if size is None else pixels(size),
         "resolution": None if resolution is None else float(resolution),
+        "step": data._step or 0,
     }
+    if isinstance(data, VolumeDataset):
+        chosen = data if level is None else data.level(level)
+        options["level"] = None if level is None and data._level == 0 else chosen._level
+        options["nearest"] = nearest
+        options["fields"] = field_names(field) or [data.channels[n].name for n in data._chosen_channels()]
+        return options
+    if level is not None or nearest:
+        raise UsageError(
+            f"{data._source.text}: levels of resolution and nearest voxels are of volumes, and this is a dataset of zones"
+        )
+    options["fields"] = field_names(field)
+    if not options["fields"]:
+        raise UsageError("a slice needs a field; 'farfield info' lists them")
+    return options
 
 
 def slice_image(
-    dataset: Dataset,
+    data: Dataset | VolumeDataset,
     *,
     normal: str | Sequence[float],
     origin: str | Sequence[float] | None = None,
@@ -166,17 +188,16 @@ def slice_image(
     extent: str | Sequence[float] | None = None,
     size: str | Sequence[int] | None = None,
     resolution: float | None = None,
-    field: str | Sequence[str],
+    field: str | Sequence[str] | None = None,
+    level: int | None = None,
+    nearest: bool = False,
     progress: bool | Report | None = None,
 ) -> SliceImage:
-    """Samples a plane at pixels, in memory that is the caller's: see `Dataset.slice_image`."""
-    options = {
-        **_plane(normal, origin, up, extent, size, resolution),
-        "fields": field_names(field),
-        "step": dataset._step or 0,
-    }
+    """Samples a plane at pixels, in memory that is the caller's: see `slice_image` of datasets and of volumes."""
+    options = _options(data, normal, origin, up, extent, size, resolution, field, level, nearest)
+    native: Any = data._native
     with reporting(progress) as report:
-        text, values, states = dataset._native.slice_image(json.dumps(options), progress=report)
+        text, values, states = native.slice_image(json.dumps(options), progress=report)
     about: dict[str, Any] = json.loads(text)
     width, height = about["size"]
     numbers = sum(f["components"] for f in about["fields"])
@@ -193,7 +214,7 @@ def slice_image(
 
 
 def write_slice(
-    dataset: Dataset,
+    data: Dataset | VolumeDataset,
     output: Path,
     *,
     normal: str | Sequence[float],
@@ -202,18 +223,21 @@ def write_slice(
     extent: str | Sequence[float] | None = None,
     size: str | Sequence[int] | None = None,
     resolution: float | None = None,
-    field: str | Sequence[str],
+    field: str | Sequence[str] | None = None,
     cmap: str | None = None,
     range: str | Sequence[float] | None = None,
     grey16: bool = False,
+    level: int | None = None,
+    nearest: bool = False,
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
     """Samples a plane at pixels and writes it: a picture (`.png`), or its numbers (`.npy`, `.npz`); returns what `--json` prints.
 
-    Where the slice lies is said as in `Dataset.slice_image`.
+    Where the slice lies is said as in `slice_image` of datasets and of volumes. Colours (RGB, RGBA), labels and several channels at
+    once have colours of their own where no colour map, range or grey is asked for.
 
     Args:
-        dataset: An open dataset.
+        data: An open dataset or volume.
         output: The file.
         normal: See there, likewise below.
         origin: See there.
@@ -221,10 +245,12 @@ def write_slice(
         extent: See there.
         size: See there.
         resolution: See there.
-        field: One field for a picture, any number for an archive.
-        cmap: Colour map of a picture, any of the `cmap` package; None: viridis.
-        range: Values of the first and the last colour; None: the range of the slice.
+        field: One field for a picture, any number for an archive; of a volume channels, None for all.
+        cmap: Colour map of a picture, any of the `cmap` package; None: viridis, of volumes grey.
+        range: Values of the first and the last colour; None: of a volume what its format says, else the range of the slice.
         grey16: Grey of 16 bits in place of colours.
+        level: Of a volume's resolution, 0 the finest; None: one that suits the pixels.
+        nearest: Of a volume the nearest voxel, nothing in between.
         progress: As in `farfield.open`.
 
     Raises:
@@ -238,24 +264,47 @@ def write_slice(
     [64, 48]
     """
     from farfield.runs import output_path
-    from farfield.scene.colors import SEQUENTIAL, lut
+    from farfield.volumedata import VolumeDataset
 
     target = output_path(output, ENDINGS, "slices as pictures or arrays")
+    options = _options(data, normal, origin, up, extent, size, resolution, field, level, nearest)
     if grey16 and cmap is not None:
         raise UsageError("a picture is grey of 16 bits or has a colour map: give one of them")
-    look: dict[str, Any] | None = None
     if target.lower().endswith(".png"):
-        look = {"range": None if range is None else pair(range, "range"), "grey16": grey16}
-        look["table"] = None if grey16 else lut(cmap or SEQUENTIAL)
+        limits = None if range is None else pair(range, "range")
+        options["look"] = _look(data, options["fields"], cmap, limits, grey16)
     elif grey16 or cmap is not None or range is not None:
         raise UsageError(f"{target}: colours and ranges are of pictures; an array has the numbers themselves")
-    options = {
-        **_plane(normal, origin, up, extent, size, resolution),
-        "fields": field_names(field),
-        "step": dataset._step or 0,
-        "look": look,
-    }
-    outputs.check([target], dataset._source.reads())
+    read = data._description.reads if isinstance(data, VolumeDataset) else data._source.reads()
+    outputs.check([target], read)
+    native: Any = data._native
     with reporting(progress) as report:
-        done: dict[str, Any] = json.loads(dataset._native.write_slice(json.dumps(options), target, progress=report))
+        done: dict[str, Any] = json.loads(native.write_slice(json.dumps(options), target, progress=report))
     return done
+
+
+_GREY = "gray"
+"""Of volumes, as scans are looked at."""
+
+
+def _look(
+    data: Dataset | VolumeDataset,
+    fields: Sequence[str],
+    cmap: str | None,
+    limits: tuple[float, float] | None,
+    grey16: bool,
+) -> dict[str, Any] | None:
+    """Colours of a picture; None: those that a volume has of its own."""
+    from farfield.scene.colors import SEQUENTIAL, lut
+    from farfield.volumedata import VolumeDataset
+
+    default = SEQUENTIAL
+    if isinstance(data, VolumeDataset):
+        default = _GREY
+        if cmap is None and limits is None and not grey16:
+            if len(fields) > 1 or data.kind == "labels":
+                return None
+            limits = next((c.limits for c in data.channels if c.name == fields[0]), None)
+            # Windows of no width are in files, too: then the slice's own range does.
+            limits = limits if limits is not None and limits[0] < limits[1] else None
+    return {"range": limits, "grey16": grey16, "table": None if grey16 else lut(cmap or default)}

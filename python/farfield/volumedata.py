@@ -12,7 +12,7 @@ import math
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -27,8 +27,11 @@ from farfield.progress import Report, reporting
 from farfield.settings import Settings
 from farfield.timesteps import TimeSteps
 from farfield.volume import Means, Options, VolumeDescription, known, read
+from farfield.volume.files import bytes_of_chunks
 from farfield.volume.options import to_stderr
+from farfield.volumeslices import VolumeSlices
 from farfield.volumespace import Space
+from farfield.volumevalues import VolumeChannel, VolumeProbe, between, in_memory, pair
 
 Path = str | os.PathLike[str]
 Triple = tuple[int, int, int]
@@ -56,63 +59,6 @@ class Native(Protocol):
 
     def close(self) -> None:
         """Gives memory back."""
-
-
-@dataclass(frozen=True)
-class VolumeChannel:
-    """One channel of a volume.
-
-    >>> import farfield as ff
-    >>> ff.open("demo:phantom").channels[0]
-    VolumeChannel(name='phantom', units='1', dtype=dtype('uint8'), color=None, limits=None, scale=None, missing=None)
-    """
-
-    name: str
-    units: str
-    dtype: np.dtype[Any]
-    """Of the stored numbers, as they are in memory."""
-    color: str | None = None
-    limits: tuple[float, float] | None = None
-    """Values that are shown as black and as full, where the format says them."""
-    scale: tuple[float, float] | None = None
-    """What stored numbers are multiplied by, and what is added then, to have values in `units`."""
-    missing: float | None = None
-    """The stored number that stands for a missing value."""
-
-    def values(self, stored: NDArray[Any]) -> NDArray[Any]:
-        """Values of stored numbers: NaN where they are missing. What needs no change stays what it is.
-
-        >>> VolumeChannel("a", "HU", np.dtype("int16"), scale=(2.0, -1024.0), missing=-1.0).values(np.array([0, 500, -1], "i2"))
-        array([-1024.,   -24.,    nan])
-        """
-        if self.scale is None and self.missing is None:
-            return stored
-        found = stored.astype(np.float64)
-        if self.scale is not None:
-            found = found * self.scale[0] + self.scale[1]
-        if self.missing is not None:
-            found[stored == self.missing] = np.nan
-        return found
-
-
-@dataclass(frozen=True)
-class VolumeProbe:
-    """What is at one place of a volume.
-
-    >>> import farfield as ff
-    >>> with ff.open("demo:phantom") as volume:
-    ...     volume.probe((80, 100, 84))
-    VolumeProbe(ijk=(33.0, 41.0, 29.0), position=(80.0, 100.0, 84.0), values={'phantom': 80.0}, units=..., note=None)
-    """
-
-    ijk: tuple[float, float, float]
-    """1-based, along x, y and z, with fractions."""
-    position: tuple[float, float, float]
-    values: dict[str, float]
-    """By channel, between voxels by linear interpolation; of labels and colours those of the nearest voxel."""
-    units: dict[str, str]
-    note: str | None = None
-    """What makes the values doubtful."""
 
 
 def open_volume(
@@ -146,7 +92,7 @@ def open_volume(
     return VolumeDataset(native, described, settings["cache_dir"])
 
 
-class VolumeDataset(TimeSteps, Surfaces):
+class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
     """A volume, or one level, channel or time step of it. Nothing is read before it is needed; a `repr` reads nothing.
 
     >>> import farfield as ff
@@ -247,15 +193,15 @@ class VolumeDataset(TimeSteps, Surfaces):
     def channels(self) -> list[VolumeChannel]:
         """Its channels."""
         arrays = self._levels[self._level]["arrays"]
-        types = {c: _in_memory(a["dtype"]) for a in arrays for c in a["channels"]}
+        types = {c: in_memory(a["dtype"]) for a in arrays for c in a["channels"]}
         return [
             VolumeChannel(
                 c["name"],
                 c["units"],
                 types[n],
                 c.get("color"),
-                _pair(c.get("limits")),
-                _pair(c.get("scale")),
+                pair(c.get("limits")),
+                pair(c.get("scale")),
                 float(c["missing"]) if c.get("missing") is not None else None,
             )
             for n, c in enumerate(self._spec["channels"])
@@ -434,7 +380,7 @@ class VolumeDataset(TimeSteps, Surfaces):
             known = channels[n]
             box = self._native.read_box(self._level, n, _triple(low), _triple(high), self._step or 0)
             found = known.values(np.asarray(box))
-            values[known.name] = found.reshape(-1)[0].item() if nearest else _between(found, fraction)
+            values[known.name] = found.reshape(-1)[0].item() if nearest else between(found, fraction)
             units[known.name] = known.units
             if isinstance(values[known.name], float) and math.isnan(values[known.name]):
                 notes.append(f"{known.name} has no value there")
@@ -470,8 +416,9 @@ class VolumeDataset(TimeSteps, Surfaces):
             seen = self._description.seen
             self._info = describe(self._spec, self.space, json.loads(self._native.info()), self.channels, seen)
             self._info["labels"] = list(self._description.labels)
-            if self._description.bytes_disk is not None:
-                self._info["bytes_disk"] = self._description.bytes_disk
+            if not self._info["bytes_disk"] or self._description.bytes_disk is not None:
+                counted = self._description.bytes_disk
+                self._info["bytes_disk"] = bytes_of_chunks(self._spec) if counted is None else counted
         return self._info
 
     def stats(self) -> dict[str, Any]:
@@ -564,15 +511,6 @@ class VolumeDataset(TimeSteps, Surfaces):
         return "\n".join(rows)
 
 
-def _in_memory(dtype: str) -> np.dtype[Any]:
-    """Type of numbers in memory: those that have no type there have the next larger one."""
-    return np.dtype({"bool": "uint8", "float16": "float32"}.get(dtype, dtype))
-
-
-def _pair(value: Any) -> tuple[float, float] | None:
-    return None if value is None else (float(value[0]), float(value[1]))
-
-
 def _triple(values: NDArray[Any]) -> Triple:
     return int(values[0]), int(values[1]), int(values[2])
 
@@ -585,16 +523,3 @@ def _three(what: str, given: Sequence[float]) -> NDArray[np.float64]:
     if found.shape != (3,) or not np.isfinite(found).all():
         raise UsageError(f"{what} of a volume is three finite numbers, not {given!r}")
     return found
-
-
-def _between(box: NDArray[Any], fraction: NDArray[np.float64]) -> float:
-    """Linear interpolation in a [k, j, i] box of one or two voxels along each axis; corners of no weight do not count."""
-    total = 0.0
-    for corner in np.ndindex(box.shape):
-        weight = 1.0
-        for n, part in enumerate(fraction[::-1]):
-            if box.shape[n] > 1:
-                weight *= float(part) if corner[n] else 1 - float(part)
-        if weight:
-            total += weight * float(box[corner])
-    return total

@@ -209,10 +209,10 @@ def describe_text(info: Mapping[str, Any], space: Space) -> list[str]:
     if pages:
         checked = "with checksums" if info.get("checked") else "unchecked (the format has no checksums)"
         lines.append(f"pages    {pages['total']:,} of up to {format_bytes(pages['bytes'])}, {checked}")
-    if info.get("bytes_disk") is not None:
+    if info.get("bytes_memory") is not None:
         least = info.get("limit_least_bytes")
         runs = f"; it is read within {format_bytes(least)} or more" if least else ""
-        # Chunks of a file each are not counted.
+        # Of very many files nobody knows it at once.
         disk = f"{format_bytes(info['bytes_disk'])} on disk, " if info["bytes_disk"] else ""
         lines.append(f"cost     {disk}{format_bytes(info['bytes_memory'])} if all were loaded{runs}")
     if not info.get("ranges_known"):

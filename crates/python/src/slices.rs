@@ -3,15 +3,17 @@
 use crate::arguments::Object;
 use engine::output::{FieldType, Provenance};
 use engine::session::{Session, Watch};
-use engine::sliceimage::{of_grid, Look, PlaneSpec, Slice, SliceArrays};
+use engine::sliceimage::{of_grid, of_volume, Look, PlaneSpec, Slice, SliceArrays, VolumeChoice, VolumeView};
+use engine::volume::VolumeSession;
 use field::error::FieldError;
+use kernels::slice::Filter;
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use serde_json::{json, Value};
 use std::path::Path;
 
 /// A slice in memory: what is said of it as JSON, its numbers one after the other, and what each pixel is.
-type InMemory<'py> = (String, Bound<'py, PyAny>, Bound<'py, PyAny>);
+pub type InMemory<'py> = (String, Bound<'py, PyAny>, Bound<'py, PyAny>);
 
 /// So many numbers.
 fn numbers<T, const N: usize>(
@@ -68,39 +70,99 @@ fn laid(session: &Session, options: &str, watch: &mut Watch<'_>) -> Result<(Slic
     Ok((of_grid(session, &plane, &fields, step, watch)?, look))
 }
 
+/// A slice of a volume, and how it is to look.
+fn laid_in(session: &VolumeSession, options: &str) -> Result<(Slice, Option<Look>), FieldError> {
+    let mut o = Object::parse(options, "slice options")?;
+    let plane = plane(&mut o)?;
+    let look = look(&mut o)?;
+    let volume = &session.volume;
+    let named = o.texts("fields")?;
+    let channels = named.iter().map(|name| volume.channel_named(name)).collect::<Result<Vec<_>, _>>()?;
+    let choice = VolumeChoice {
+        channels: Some(channels).filter(|named| !named.is_empty()),
+        level: o.whole("level")?.map(|n| n as usize),
+        filter: o.truth("nearest")?.then_some(Filter::Nearest),
+        step: o.whole("step")?.unwrap_or(0) as u32,
+    };
+    o.done()?;
+    let spec = &volume.spec;
+    let view = VolumeView {
+        levels: &volume.levels,
+        kind: spec.kind,
+        channels: &spec.channels,
+        length_unit: &spec.length_unit,
+    };
+    Ok((of_volume(view, &plane, &choice)?, look))
+}
+
+fn provenance(source: String) -> Provenance {
+    let program = concat!("farfield ", env!("CARGO_PKG_VERSION")).to_owned();
+    Provenance { program, source, ..Provenance::default() }
+}
+
+/// Adds what a run came to.
+fn with_stats(mut told: Value, stats: Value) -> String {
+    if let Some(told) = told.as_object_mut() {
+        told.remove("wait_s");
+        told.insert("stats".into(), stats);
+    }
+    told.to_string()
+}
+
 /// Writes a slice to a file.
 pub fn write(session: &Session, options: &str, output: &str, watch: &mut Watch<'_>) -> Result<String, FieldError> {
     let (slice, look) = laid(session, options, watch)?;
-    let provenance = Provenance {
-        program: concat!("farfield ", env!("CARGO_PKG_VERSION")).to_owned(),
-        source: session.spec.path.display().to_string(),
-        ..Provenance::default()
-    };
-    let workers = session.means.threads();
-    let mut told = slice.write(&session.pager, workers, Path::new(output), look, &provenance, watch)?;
+    let (workers, output) = (session.means.threads(), Path::new(output));
+    let provenance = provenance(session.spec.path.display().to_string());
+    let told = slice.write(&session.pager, workers, output, look, &provenance, watch)?;
     session.add_wait(told["wait_s"].as_f64().unwrap_or(0.0));
-    if let Some(told) = told.as_object_mut() {
-        told.remove("wait_s");
-        told.insert("stats".into(), session.stats());
-    }
-    Ok(told.to_string())
+    Ok(with_stats(told, session.stats()))
 }
 
+/// Writes a slice of a volume to a file.
+pub fn write_in(
+    session: &VolumeSession,
+    options: &str,
+    output: &str,
+    watch: &mut Watch<'_>,
+) -> Result<String, FieldError> {
+    let (slice, look) = laid_in(session, options)?;
+    let provenance = provenance(session.volume.spec.path.clone());
+    let told = slice.write(&session.pager, session.threads(), Path::new(output), look, &provenance, watch)?;
+    session.add_wait(told["wait_s"].as_f64().unwrap_or(0.0));
+    Ok(with_stats(told, session.stats()))
+}
+
+/// What is said of a slice in memory, its numbers, and whether they need double precision.
+type Made = (Value, SliceArrays, bool);
+
 /// Makes a slice in memory.
-pub fn make(session: &Session, options: &str, watch: &mut Watch<'_>) -> Result<(Value, SliceArrays, bool), FieldError> {
+pub fn make(session: &Session, options: &str, watch: &mut Watch<'_>) -> Result<Made, FieldError> {
     let (slice, _) = laid(session, options, watch)?;
     let arrays = slice.arrays(&session.pager, session.means.threads(), watch)?;
     session.add_wait(arrays.run.wait_s);
+    Ok(made(&slice, arrays))
+}
+
+/// Makes a slice of a volume in memory.
+pub fn make_in(session: &VolumeSession, options: &str, watch: &mut Watch<'_>) -> Result<Made, FieldError> {
+    let (slice, _) = laid_in(session, options)?;
+    let arrays = slice.arrays(&session.pager, session.threads(), watch)?;
+    session.add_wait(arrays.run.wait_s);
+    Ok(made(&slice, arrays))
+}
+
+fn made(slice: &Slice, arrays: SliceArrays) -> Made {
     let mut told = slice.about();
     let counts = &arrays.counts;
     told.insert("pixels".into(), json!({"values": counts.values, "outside": counts.outside, "failed": counts.failed}));
     told.insert("failure".into(), json!(counts.failure));
     let wide = slice.fields.iter().any(|f| f.dtype == FieldType::F64);
-    Ok((Value::Object(told), arrays, wide))
+    (Value::Object(told), arrays, wide)
 }
 
 /// Hands a slice over as arrays of NumPy.
-pub fn handed<'py>(py: Python<'py>, (told, arrays, wide): (Value, SliceArrays, bool)) -> InMemory<'py> {
+pub fn handed<'py>(py: Python<'py>, (told, arrays, wide): Made) -> InMemory<'py> {
     let values = match wide {
         true => PyArray1::from_vec(py, arrays.values).into_any(),
         false => PyArray1::from_iter(py, arrays.values.into_iter().map(|v| v as f32)).into_any(),

@@ -2,6 +2,7 @@
 
 use crate::arguments::{self, Events};
 use crate::errors::{raise, to_python};
+use crate::slices;
 use crate::watch::watched;
 use engine::volume::VolumeSession;
 use field::error::FieldError;
@@ -153,6 +154,30 @@ impl PyVolume {
             v["stats"] = session.stats();
             Ok(v.to_string())
         })
+    }
+
+    #[pyo3(signature = (options, output, *, progress=None))]
+    fn write_slice(
+        &self,
+        py: Python<'_>,
+        options: &str,
+        output: &str,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<String> {
+        let session = self.session(py)?;
+        watched(py, progress, |watch| slices::write_in(&session, options, output, watch))
+    }
+
+    #[pyo3(signature = (options, *, progress=None))]
+    fn slice_image<'py>(
+        &self,
+        py: Python<'py>,
+        options: &str,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<slices::InMemory<'py>> {
+        let session = self.session(py)?;
+        let made = watched(py, progress, |watch| slices::make_in(&session, options, watch))?;
+        Ok(slices::handed(py, made))
     }
 
     fn set_memory_limit(&self, py: Python<'_>, memory_limit: u64) -> PyResult<()> {

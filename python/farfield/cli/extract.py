@@ -79,7 +79,7 @@ def register(app: typer.Typer) -> None:
     @command(group, "slice", raw=True)
     def slice_(
         common: Common,
-        source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset")],
+        source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset or volume")],
         output: Annotated[
             str,
             typer.Option(
@@ -93,8 +93,13 @@ def register(app: typer.Typer) -> None:
             str, _plane("--normal", metavar="x|y|z|X,Y,Z", help="across the plane; its sign does not matter")
         ],
         field: Annotated[
-            str, typer.Option("--field", metavar="A,B,...", help="what is sampled; of a picture one field")
-        ],
+            str | None,
+            typer.Option(
+                "--field",
+                metavar="A,B,...",
+                help="what is sampled; of a picture one field; of a volume channels (default: all)",
+            ),
+        ] = None,
         origin: Annotated[
             str | None, _plane("--origin", metavar="X,Y,Z", help="a point of it (default: the middle of the data)")
         ] = None,
@@ -118,11 +123,21 @@ def register(app: typer.Typer) -> None:
             str | None, _picture("--range", metavar="A:B", help="values of the first and last colour")
         ] = None,
         grey16: Annotated[bool, _picture("--grey16", help="grey of 16 bits in place of colours")] = False,
+        window: Annotated[
+            float | None,
+            _picture("--window", metavar="WIDTH", help="range WIDTH wide around --level, in place of --range"),
+        ] = None,
+        level: Annotated[
+            float | None,
+            _plane("--level", metavar="N", help="of a volume's resolution, 0 the finest; with --window its middle"),
+        ] = None,
+        nearest: Annotated[bool, _plane("--nearest", help="of a volume the nearest voxel, nothing in between")] = False,
         step: Annotated[int, typer.Option("--step", min=0, help="time step, counted from 0")] = 0,
     ) -> int | None:
         """Sample a plane at pixels: a picture, or an array of numbers.
 
-        Pixels outside of the data are transparent (not numbers in an array). Exit code 3: some cannot be read.
+        Pixels are square in space; outside of the data they are transparent (not numbers in an array). Colours, labels and
+        several channels of a volume are shown as such. Exit code 3: some cannot be read.
         """
         from farfield import runs
         from farfield.cli import contour, sliceimage
@@ -142,6 +157,9 @@ def register(app: typer.Typer) -> None:
             "cmap": cmap,
             "range": range_,
             "grey16": grey16,
+            "window": window,
+            "level": level,
+            "nearest": nearest,
         }
         if not sliceimage.is_image(output):
             pixels = {
@@ -151,9 +169,12 @@ def register(app: typer.Typer) -> None:
                 "--resolution": resolution,
                 "--cmap": cmap,
                 "--range": range_,
+                "--window": window,
+                "--level": level,
             }
             given = next((name for name, value in pixels.items() if value is not None), None)
-            if given is not None or grey16:
-                raise UsageError(f"{given or '--grey16'} is for pictures and arrays; {output} holds triangles")
+            if given is not None or grey16 or nearest:
+                given = given or ("--grey16" if grey16 else "--nearest")
+                raise UsageError(f"{given} is for pictures and arrays; {output} holds triangles")
             return contour.plane(common, source, output, step, options)
         return sliceimage.slice_image(common, source, output, step, options)

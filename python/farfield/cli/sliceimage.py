@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from farfield import outputs
 from farfield.cli.common import Common, flat, names, stats_lines
 from farfield.names import field_names
 
@@ -22,19 +23,39 @@ def is_image(output: str) -> bool:
 
 def slice_image(common: Common, source: str, output: str, step: int, options: Mapping[str, Any]) -> int | None:
     """Makes it; 3 where pixels cannot be read."""
+    from farfield.cli import PARTIAL
+    from farfield.errors import UsageError
+    from farfield.scene.shorthand import window_of
     from farfield.sliceimages import write_slice
 
     more = {**options, "field": field_names(names(options["field"]))}
+    window, level = more.pop("window"), more["level"]
+    if window is not None:
+        if more["range"] is not None:
+            raise UsageError("--window and --range say the same in two ways: give one of them")
+        more["range"], more["level"] = window_of(window, level), None
+    elif level is not None:
+        if level != int(level):
+            raise UsageError(f"--level {level:g} is a level of resolution, a whole number, where there is no --window")
+        more["level"] = int(level)
     settings = common.settings()
-    with common.open(source, settings, writes=output) as dataset:
-        common.tell_assumed(dataset.info()["order_assumed"])
-        now = dataset.isel(time=step) if step else dataset
-        result = write_slice(now, output, progress=common.progress(settings), **more)
-    common.show(flat(result), _lines(result))
-    return 3 if result["partial"] else None
+    volume = common.open_volume(source, settings)
+    if volume is not None:
+        outputs.check([output, common.events], volume._description.reads)
+        with volume:
+            now = volume.isel(time=step) if step else volume
+            result = write_slice(now, output, progress=common.progress(settings), **more)
+    else:
+        with common.open(source, settings, writes=output) as dataset:
+            common.tell_assumed(dataset.info()["order_assumed"])
+            flow = dataset.isel(time=step) if step else dataset
+            result = write_slice(flow, output, progress=common.progress(settings), **more)
+    common.show(flat(result), lines_of(result))
+    return PARTIAL if result["partial"] else None
 
 
-def _lines(result: Mapping[str, Any]) -> list[str]:
+def lines_of(result: Mapping[str, Any]) -> list[str]:
+    """What is said of it to people."""
     pixels, unit = result["pixels"], result["length_unit"]
     width, height = result["size"]
     left, right, bottom, top = result["extent"]

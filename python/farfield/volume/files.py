@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
 from xml.parsers import expat
@@ -117,3 +118,33 @@ def stem(path: str) -> str:
         if name.lower().endswith(suffix):
             return name[: -len(suffix)]
     return os.path.splitext(name)[0] or name
+
+
+MOST_FILES = 100_000
+"""Chunks of a file each that are looked at for their sizes: about a second."""
+
+
+def bytes_of_chunks(spec: Mapping[str, Any]) -> int | None:
+    """Bytes of the files of a volume whose chunks or shards have a file each; None of others, and where there are too many."""
+    places = [a["where"] for level in spec["levels"] for a in level["arrays"]]
+    chunked = [where.get("keys") or where.get("shards") for where in places]
+    prefixes = [str(of["prefix"]) for of in chunked if of is not None]
+    if len(prefixes) < len(places):
+        return None
+    total = files = 0
+    for folder in dict.fromkeys(os.path.dirname(prefix) or "." for prefix in prefixes):
+        waiting = [folder]
+        while waiting:
+            try:
+                entries = list(os.scandir(waiting.pop()))
+            except FileNotFoundError:
+                continue  # all of its chunks may be the fill value
+            for entry in entries:
+                if entry.is_dir():
+                    waiting.append(entry.path)
+                    continue
+                files += 1
+                if files > MOST_FILES:
+                    return None
+                total += entry.stat().st_size
+    return total

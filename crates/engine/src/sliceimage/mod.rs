@@ -150,8 +150,9 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
             }),
         }
         voxel = array.brick.voxel;
-        // Names of what voxels belong to are whole numbers that single precision does not tell apart.
-        let dtype = if labels { FieldType::F64 } else { FieldType::F32 };
+        // Single precision does not tell all of these numbers apart; of labels they are names.
+        let wide = voxel.size() > 4 || matches!(voxel, VoxelType::Int32 | VoxelType::Uint32);
+        let dtype = if labels || wide { FieldType::F64 } else { FieldType::F32 };
         let unit = if spec.units == "1" { String::new() } else { spec.units.clone() };
         fields.push(FieldSpec { name: spec.name.clone(), components: 1, dtype, unit });
     }
@@ -383,15 +384,22 @@ impl Slice {
     fn suited(&self, look: Option<Look>) -> Result<Look, FieldError> {
         let components = self.components();
         let look = match (look, &self.look) {
-            // A table of colours is for numbers; colours, channels and labels have colours of their own.
-            (Some(Look::Map { .. }) | None, Some(own)) => own.clone(),
             (Some(look), _) => look,
+            // Colours, channels and labels have colours of their own.
+            (None, Some(own)) => own.clone(),
             (None, None) => Look::Map { table: grey_table(), range: None },
         };
         if look.takes(components) {
             return Ok(look);
         }
         let names: Vec<&str> = self.fields.iter().map(|f| f.name.as_str()).collect();
+        if let What::Volume(_) = self.what {
+            return Err(FieldError::Usage(format!(
+                "a map of colours is of one number a pixel, and here are {components} ({}): choose one channel, or leave the map, \
+                 its range and grey of 16 bits away",
+                names.join(", ")
+            )));
+        }
         Err(FieldError::Usage(format!(
             "a picture shows one number a pixel, and {} has {components}; name one component, such as {}_x, or write an .npz",
             names.join(" with "),

@@ -144,7 +144,7 @@ impl Painter {
             }
             (Pixel::Value, Look::Labels) => match values[0] {
                 label if label == 0.0 || label.is_nan() => [0; 4],
-                label => opaque(label_colour(label.to_bits())),
+                label => opaque(label_colour(label)),
             },
         };
         out.extend_from_slice(&painted);
@@ -175,18 +175,11 @@ fn full(voxel: VoxelType) -> f64 {
     }
 }
 
-/// A bright colour for a label: hue and lightness by its bits, mixed (the finalizer of splitmix64, S. Vigna), so that neighbours differ.
-fn label_colour(bits: u64) -> Srgb8 {
-    let mut mixed = bits.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^= mixed >> 31;
-    let hue = (mixed % 1536) as i32;
-    // Each channel goes up and down once around the circle of hues, a third apart.
-    let channel = |turn: i32| (((hue + turn) % 1536 - 768).abs() - 256).clamp(0, 255);
-    let low = 40 + (mixed >> 32 & 0xff) as i32 % 60;
-    let high = 255 - (mixed >> 40 & 0xff) as i32 % 80;
-    [channel(0), channel(512), channel(1024)].map(|c| (low + c * (high - low) / 255) as u8)
+/// The colour of a label, which it also has where rays show it.
+fn label_colour(label: f64) -> Srgb8 {
+    // Those below 0 as rays take them: the bits of a whole number with a sign.
+    let name = if label < 0.0 { label as i64 as u64 } else { label as u64 };
+    kernels::rays::colour_of(name).map(|part| (255.0 * part).round() as u8)
 }
 
 #[cfg(test)]
@@ -220,11 +213,12 @@ mod tests {
 
     #[test]
     fn labels_differ() {
-        let mut seen: Vec<Srgb8> = (1..=200).map(|n| label_colour(f64::from(n).to_bits())).collect();
-        assert!(seen.iter().all(|c| c.iter().any(|v| *v > 150) && c.iter().any(|v| *v < 120)), "{seen:?}");
+        let mut seen: Vec<Srgb8> = (1..=200).map(|n| label_colour(f64::from(n))).collect();
+        assert!(seen.iter().all(|c| c.iter().any(|v| *v > 150)), "{seen:?}");
         seen.sort_unstable();
         seen.dedup();
         assert!(seen.len() > 190, "{}", seen.len());
+        assert_ne!(label_colour(-1.0), label_colour(1.0));
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl VolumeSession {
     }
 
     /// Adds time that was waited for its pages.
-    pub(crate) fn add_wait(&self, seconds: f64) {
+    pub fn add_wait(&self, seconds: f64) {
         self.waited.add(seconds);
     }
 

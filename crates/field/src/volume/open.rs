@@ -14,10 +14,10 @@ use crate::error::FieldError;
 use crate::held;
 use crate::translate::Translation;
 use crate::with_voxel;
-use pager::id::SourceId;
+use pager::id::{ArrayId, SourceId};
 use pager::source::told::Told;
 use pager::source::Source;
-use pager::{Charge, Folder, Pager};
+use pager::{Charge, Folder, PageMap, Pager};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
@@ -42,6 +42,8 @@ pub struct Volume {
     pub checked: bool,
     /// Bytes of all files that were looked at when it was opened; chunks of a file each are not.
     pub file_bytes: u64,
+    /// Pages of ranges, of shards' indexes, and of what is known of files.
+    pages_beside: u64,
     fills: Arc<AtomicU64>,
     _held: Arc<Charge>,
 }
@@ -57,6 +59,7 @@ struct Opening<'a> {
     told: Option<SourceId>,
     checked: bool,
     file_bytes: u64,
+    pages_beside: u64,
     kept: u64,
 }
 
@@ -95,6 +98,7 @@ impl Volume {
             told: None,
             checked: true,
             file_bytes: 0,
+            pages_beside: 0,
             kept: 0,
         };
         check_whole(&spec)?;
@@ -107,10 +111,11 @@ impl Volume {
         }
         kept += opening.kept;
         let (fills, checked, file_bytes) = (opening.fills, opening.checked, opening.file_bytes);
+        let pages_beside = opening.pages_beside;
         let mut charge = charge;
         charge.grow(kept).map_err(held::too_small)?;
         let spec = Arc::new(spec);
-        Ok(Self { spec, levels, steps, checked, file_bytes, fills, _held: Arc::new(charge) })
+        Ok(Self { spec, levels, steps, checked, file_bytes, pages_beside, fills, _held: Arc::new(charge) })
     }
 
     /// Chunks found never written so far, each time one was looked for.
@@ -118,10 +123,10 @@ impl Volume {
         self.fills.load(Relaxed)
     }
 
-    /// Number of pages, of all levels and steps.
+    /// Number of pages, of all levels and steps: of voxels, and of all that the pager has of it beside them.
     pub fn page_count(&self) -> u64 {
         let arrays = self.levels.iter().flat_map(|l| &l.arrays);
-        arrays.map(|a| a.translation.count() * if a.steady { 1 } else { u64::from(self.steps) }).sum()
+        self.pages_beside + arrays.map(|a| pages_of(a, self.steps)).sum::<u64>()
     }
 
     /// Bytes of all voxels, of all levels and steps.
@@ -145,6 +150,11 @@ impl Volume {
         let found = found.or_else(|| name.parse().ok().filter(|n| *n < known.len()));
         found.ok_or_else(|| FieldError::Unknown { what: "channel", name: name.into(), known })
     }
+}
+
+/// Pages of an array, of all steps.
+fn pages_of(array: &VolumeArray, steps: u32) -> u64 {
+    array.translation.count() * if array.steady { 1 } else { u64::from(steps) }
 }
 
 /// An error about the document as a whole.
@@ -257,6 +267,7 @@ impl Opening<'_> {
                         FieldError::Usage(m) => wrong(self.spec, format!("'{}': {m}", layout.path)),
                         other => other,
                     })?;
+                    self.pages_beside += made.iter().map(|a| pages_of(a, self.steps)).sum::<u64>();
                     array.ranges.extend(made.iter().map(|a| RangeLevel { id: a.id, translation: a.translation }));
                 }
             }
@@ -384,17 +395,17 @@ impl Opening<'_> {
             PlaceSpec::Keys { prefix, .. } => {
                 self.folder_there(prefix, spec.fill.is_some())?;
                 let name = format!("{} sizes of chunks", spec.name);
-                let about = self.pager.add_array(Arc::new(Abouts { name, folder: folder.clone(), source }));
+                let about = self.beside(Abouts { name, folder: folder.clone(), source });
                 Place::Keys { about }
             }
             PlaceSpec::Shards { prefix, index_crc32c, index_at_end, .. } => {
                 self.folder_there(prefix, spec.fill.is_some())?;
                 let name = format!("{} sizes of shards", spec.name);
-                let about = self.pager.add_array(Arc::new(Abouts { name, folder: folder.clone(), source }));
+                let about = self.beside(Abouts { name, folder: folder.clone(), source });
                 let grid = ShardGrid { per, shards: grid };
                 let slots = per.iter().try_fold(ENTRY as u64, |n, p| n.checked_mul(*p)).filter(|n| *n < MOST_PAGE);
                 let slots = slots.ok_or_else(|| usage("a shard has too many chunks".into()))? / ENTRY as u64;
-                let index = self.pager.add_array(Arc::new(ShardIndexes {
+                let index = self.beside(ShardIndexes {
                     name: format!("{} index", spec.name),
                     folder: folder.clone(),
                     source,
@@ -403,11 +414,17 @@ impl Opening<'_> {
                     crc: *index_crc32c,
                     at_end: *index_at_end,
                     may_miss: spec.fill.is_some(),
-                }));
+                });
                 Place::Shards { index, grid }
             }
         };
         Ok(Chunks { shape, place, folder, source })
+    }
+
+    /// Registers an array that says where voxels are.
+    fn beside(&mut self, map: impl PageMap + 'static) -> ArrayId {
+        self.pages_beside = self.pages_beside.saturating_add(map.pages());
+        self.pager.add_array(Arc::new(map))
     }
 
     /// Looks at a file that must have so many bytes from `offset` on.
