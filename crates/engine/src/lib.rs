@@ -1,6 +1,8 @@
 //! Executor, admission, conversion, outputs, pictures: what a command does, without CPython.
 
 mod admission;
+#[cfg(target_os = "linux")]
+pub mod allocator;
 pub mod bench;
 mod blocking;
 pub mod chosen;

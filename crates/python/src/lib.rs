@@ -21,6 +21,10 @@ mod watch;
 
 use pyo3::prelude::*;
 
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: engine::allocator::Apart = engine::allocator::Apart;
+
 /// VmRSS of this process now.
 #[pyfunction]
 fn resident_bytes() -> u64 {
