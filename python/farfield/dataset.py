@@ -214,7 +214,8 @@ class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
         """
         if self._known.info is None or ranges:
             with reporting(progress if ranges else False) as report:
-                self._known.info = json.loads(self._native.info(ranges=ranges, progress=report))
+                found = json.loads(self._native.info(ranges=ranges, progress=report))
+            self._known.info = found | self._source.described()
         return self._known.info
 
     @property

@@ -14,7 +14,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,6 +42,10 @@ class Source:
     """As `Dataset.open` of the extension takes them."""
     text: str = ""
     """What the user wrote, in one string: `parse` of it finds the same files."""
+    made_of: tuple[str, ...] = ()
+    """Files of which those above were made in the cache."""
+    remarks: tuple[str, ...] = ()
+    """What was taken for granted then."""
 
     def native(self) -> dict[str, Any]:
         """Keyword arguments that the extension's calls share."""
@@ -60,7 +64,15 @@ class Source:
             for suffix in (".p3d.json", ".nam")
             for made in (name + suffix, os.path.splitext(name)[0] + suffix)
         ]
-        return [self.path, *self.options.get("grids", ()), *self.q, *self.function, *listed, *beside]
+        return [self.path, *self.options.get("grids", ()), *self.q, *self.function, *listed, *beside, *self.made_of]
+
+    def described(self) -> dict[str, Any]:
+        """What `info` says of files that others in the cache were made of; nothing of others."""
+        if not self.made_of:
+            return {}
+        steps = f" ({len(self.made_of):,} files, a time step each)" if len(self.made_of) > 1 else ""
+        made = f"VTK XML{steps}, converted into the cache"
+        return {"source": self.text, "format": made, "guessed": list(self.remarks)}
 
     def with_options(
         self, *, plot3d: Mapping[str, Any] | None = None, zone_order: Iterable[str] | None = None, **options: Any
@@ -157,8 +169,10 @@ def parse(
     q: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
     function: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
     check: bool = True,
+    quiet: bool = False,
 ) -> Source:
-    """Takes a source string apart and finds its files. `check` False: without a look at the disk.
+    """Takes a source string apart and finds its files. `check` False: without a look at the disk. What has to be converted into the
+    cache first is, which is said on stderr unless `quiet`.
 
     Raises:
         UsageError: if the string makes no sense.
@@ -188,6 +202,10 @@ def parse(
     if not head:
         raise UsageError(f"{whole}: the grid file is missing before '+'")
     grid, *grids = expand(head, check=check) or [head]
+    if check and (made := converted_zones([grid, *grids], head, quiet=quiet)) is not None:
+        if parts or q or function:
+            raise UsageError(f"{whole}: {grid} holds its fields itself: leave +q= and +function= away")
+        return made
     if check:
         for name in (grid, *grids, *paths["q"], *paths["function"]):
             _readable(name)
@@ -197,6 +215,33 @@ def parse(
         raise UsageError(f"{grid}: a .p3d file names its q and function files itself; leave +q= away")
     said = head + "".join(f"+{key}={pattern}" for key, listed in patterns.items() for pattern in listed)
     return Source(grid, paths["q"], paths["function"], {"grids": grids} if grids else {}, said)
+
+
+def converted_zones(files: Sequence[str], text: str, *, quiet: bool) -> Source | None:
+    """Files of VTK XML whose grids are zones, as what is made of them in the cache; a file is a time step. None of other files.
+
+    Raises:
+        DataError: if one is damaged, some are of another kind, or have other fields.
+        Interrupted: if the report function says so.
+    """
+    from farfield.volume.sniffing import is_vtk
+
+    if not any(os.path.isfile(name) and is_vtk(name) for name in files):
+        return None
+    from farfield.volume.vtk_zones import is_zone
+
+    others = [name for name in files if not is_zone(name)]
+    if others:
+        if len(others) == len(files):
+            return None
+        raise DataError(
+            f"{text}: {others[0]} is no grid of VTK XML, as others of this pattern are; name those that go together"
+        )
+    from farfield.volume.vtk_series import series_of
+
+    grids, functions, remarks = series_of(list(files), quiet=quiet)
+    more = {"grids": grids[1:]} if grids[1:] else {}
+    return Source(grids[0], (), tuple(functions), more, text, tuple(files), tuple(remarks))
 
 
 def _pair(

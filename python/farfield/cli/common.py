@@ -71,7 +71,7 @@ class Common:
                 "triangles (.vtp) or draw it with 'farfield render'"
             )
         run = self.run(settings)
-        found = sources.parse(source)
+        found = sources.parse(source, quiet=self.quiet)
         # The file of events is made when the dataset is opened: whatever it must not be is known here.
         outputs.check([writes, self.events], [*found.reads(), *reads])
         return open_source(

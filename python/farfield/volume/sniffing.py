@@ -68,7 +68,9 @@ def format_of(path: str, options: Options | None = None) -> str | None:
     if _is_nrrd(start):
         return "nrrd"
     if _is_vtk(start):
-        return "vtk"
+        from farfield.volume.vtk_zones import is_zone
+
+        return None if is_zone(path, start) else "vtk"
     if start[:4] in _TIFF:
         return "tiff"
     if _is_hdf5(path, start):
@@ -154,6 +156,11 @@ def _stored(path: str) -> str | None:
 
 def _is_nrrd(start: bytes) -> bool:
     return re.match(rb"NRRD000\d", start) is not None
+
+
+def is_vtk(path: str) -> bool:
+    """Whether a file is VTK XML of a structured grid."""
+    return _is_vtk(head(path, _HEAD))
 
 
 def _is_vtk(start: bytes) -> bool:

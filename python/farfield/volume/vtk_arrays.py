@@ -74,6 +74,7 @@ class Reader:
         self._file = file
         self._length = length
         self._encoding = encoding
+        self.big_endian = encoding.big_endian
 
     def _segment(self, array: DataArray) -> Segment:
         if array.format == "raw":

@@ -1,5 +1,7 @@
 """VTK XML images: `.vti`, and `.vtr` whose coordinates are even. Text, base64, appended; zlib, LZ4 and LZMA.
 
+Other grids are zones (`vtk_zones.py`).
+
 Appended numbers that are not compressed are paged where they lie; compressed ones too where their blocks are whole rows or planes.
 All else is converted into the cache.
 """
@@ -9,12 +11,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import BinaryIO
 from xml.parsers import expat
 
 import numpy as np
+from numpy.typing import NDArray
 
 from farfield.errors import DataError, UnknownName
 from farfield.volume import vtk_blocks
@@ -31,6 +34,7 @@ _COMPRESSORS = {
     "vtkLZMADataCompressor": "lzma",
 }
 _DEEPEST = 64
+_LONGEST_LINE = 1 << 20
 _MOST_BOXES = 1 << 24
 """Pieces that cut the whole into more boxes are not held against one another."""
 
@@ -39,7 +43,7 @@ _MOST_BOXES = 1 << 24
 class _Piece:
     extent: list[int]
     arrays: dict[str, list[DataArray]] = field(default_factory=dict)
-    """Under `PointData`, `CellData`, `Coordinates`."""
+    """Under `PointData`, `CellData`, `Coordinates`, `Points`."""
     active: dict[str, str] = field(default_factory=dict)
 
 
@@ -63,13 +67,13 @@ def read(path: str, options: Options, means: Means) -> Volume:
     """The volume in a file.
 
     Raises:
-        DataError: if the file is damaged, or holds a curvilinear grid.
+        DataError: if the file is damaged, or of another kind.
         UnknownName: if `options.variable` names no array.
     """
     length = os.path.getsize(path)
     try:
         with open(path, "rb") as file:
-            found = _outline(path, file, length)
+            found = outline(path, file, length)
             return _volume(found, file, length, options, means)
     except OSError as error:
         if isinstance(error, DataError):
@@ -82,12 +86,12 @@ def _volume(found: _File, file: BinaryIO, length: int, options: Options, means: 
     _refuse_others(found)
     if not found.pieces:
         raise DataError(f"{path}: it holds no <Piece>, and so no numbers; write it again")
-    encoding = _encoding(found)
+    encoding = encoding_of(found)
     reader = Reader(path, file, length, encoding)
-    whole = _extent(path, "WholeExtent", found.grid.get("WholeExtent", ""))
+    whole = extent_of(path, "WholeExtent", found.grid.get("WholeExtent", ""))
     guessed: list[str] = []
     where, names = _chosen(found, options, guessed)
-    dims = _dims(whole, cells=where == "CellData")
+    dims = dims_of(whole, cells=where == "CellData")
     if where == "CellData":
         guessed.append("its numbers are of cells: each is taken to stand at its cell's centre")
     origin, spacing, direction = _placed(found, reader, whole)
@@ -121,16 +125,11 @@ def _refuse_others(found: _File) -> None:
             f"{path}: this names the files of a volume that was written in parallel; save it as one file (in "
             f"ParaView: File, Save Data, {found.kind[1:]}), or open one of the files"
         )
-    if found.kind == "StructuredGrid":
-        raise DataError(
-            f"{path}: this is a curvilinear grid, and no volume; write it as PLOT3D (a grid file and a function "
-            "file), which Farfield reads as a zone, or resample it to a .vti (in ParaView: Resample To Image)"
-        )
     if found.kind not in ("ImageData", "RectilinearGrid"):
         raise DataError(f"{path}: this is VTK XML of the kind '{found.kind}', and no volume; a .vti is one")
 
 
-def _outline(path: str, file: BinaryIO, length: int) -> _File:
+def outline(path: str, file: BinaryIO, length: int) -> _File:
     """The elements of a file and where numbers stand, by one pass over its XML; numbers are passed over."""
     found = _File(path)
     stack: list[str] = []
@@ -143,13 +142,16 @@ def _outline(path: str, file: BinaryIO, length: int) -> _File:
         if len(stack) > _DEEPEST:
             raise DataError(f"{path}: its elements are nested too deeply; write it again")
         stack.append(name)
+        if current and not current[-1].end:
+            # Keys of information stand behind the numbers, in the same element.
+            current[-1].end = parser.CurrentByteIndex
         if name == "VTKFile":
             found.kind, found.about = about.get("type", ""), about
         elif len(stack) == 2 and name == found.kind:
             found.grid = about
         elif name == "Piece":
             found.pieces.append(_Piece([], {}, {}))
-            found.pieces[-1].extent = _extent(path, "Extent", about.get("Extent", found.grid.get("WholeExtent", "")))
+            found.pieces[-1].extent = extent_of(path, "Extent", about.get("Extent", found.grid.get("WholeExtent", "")))
         elif name in ("PointData", "CellData") and found.pieces:
             found.pieces[-1].active[name] = about.get("Scalars", "")
         elif name == "DataArray" and len(stack) > 1:
@@ -158,7 +160,7 @@ def _outline(path: str, file: BinaryIO, length: int) -> _File:
                 _after_tag(path, file, parser.CurrentByteIndex) if made.format in ("ascii", "binary") else made.start
             )
             current.append(made)
-            if found.pieces and stack[-2] in ("PointData", "CellData", "Coordinates"):
+            if found.pieces and stack[-2] in ("PointData", "CellData", "Coordinates", "Points"):
                 found.pieces[-1].arrays.setdefault(stack[-2], []).append(made)
         elif name == "AppendedData":
             found.appended_base64 = about.get("encoding", "base64") != "raw"
@@ -167,7 +169,8 @@ def _outline(path: str, file: BinaryIO, length: int) -> _File:
 
     def end(tag: str) -> None:
         if local_name(tag) == "DataArray" and current:
-            current.pop().end = parser.CurrentByteIndex
+            array = current.pop()
+            array.end = array.end or parser.CurrentByteIndex
         stack.pop()
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
@@ -240,7 +243,8 @@ def _find(path: str, file: BinaryIO, at: int, mark: bytes) -> int:
     return at + found
 
 
-def _extent(path: str, what: str, text: str) -> list[int]:
+def extent_of(path: str, what: str, text: str) -> list[int]:
+    """Six whole numbers: first and last point along each axis."""
     try:
         found = [int(w) for w in text.split()]
     except ValueError as error:
@@ -250,7 +254,7 @@ def _extent(path: str, what: str, text: str) -> list[int]:
     return found
 
 
-def _dims(extent: list[int], *, cells: bool) -> tuple[int, int, int]:
+def dims_of(extent: list[int], *, cells: bool) -> tuple[int, int, int]:
     """Points along each axis of an extent, or cells."""
     a, b, c = (
         extent[2 * n + 1] - extent[2 * n] + (0 if cells and extent[2 * n] < extent[2 * n + 1] else 1) for n in range(3)
@@ -258,7 +262,8 @@ def _dims(extent: list[int], *, cells: bool) -> tuple[int, int, int]:
     return a, b, c
 
 
-def _encoding(found: _File) -> Encoding:
+def encoding_of(found: _File) -> Encoding:
+    """How the numbers of a file are written."""
     about, path = found.about, found.path
     order = about.get("byte_order", "LittleEndian")
     if order not in ("LittleEndian", "BigEndian"):
@@ -328,27 +333,45 @@ def _placed(found: _File, reader: Reader, whole: list[int]) -> tuple[list[float]
 
 
 def _even(found: _File, reader: Reader, line: DataArray, count: int, axis: str) -> tuple[float, float]:
+    values = line_of(found, reader, line, count, axis)
+    if not is_even(values):
+        raise DataError(
+            f"{found.path}: its {axis} coordinates are not evenly spaced, so that it is no volume; resample it to a .vti "
+            "(in ParaView: Resample To Image), or save it as one piece, which Farfield reads as a zone"
+        )
+    return float(values[0]), float(values[-1] - values[0]) / (count - 1) if count > 1 else 1.0
+
+
+def line_of(found: _File, reader: Reader, line: DataArray, count: int, axis: str) -> NDArray[np.float64]:
+    """The coordinates along an axis of a rectilinear grid.
+
+    Raises:
+        DataError: if they are not so many finite numbers.
+    """
     path = found.path
-    if count > 1 << 20 or line.dtype not in TYPES.values():
+    if count > _LONGEST_LINE or line.dtype not in TYPES.values():
         raise DataError(
             f"{path}: its {axis} coordinates are {count:,} numbers of {line.dtype}; save it as a .vti instead"
         )
-    _settle(found, line)
-    raw = b"".join(reader.pieces(line, count * np.dtype(line.dtype).itemsize))
-    big = found.about.get("byte_order") == "BigEndian" and line.format != "ascii"
-    values = np.frombuffer(raw, np.dtype(line.dtype).newbyteorder(">" if big else "<")).astype(np.float64)
+    # It may have been asked for before.
+    array = replace(line)
+    settle(found, array)
+    raw = b"".join(reader.pieces(array, count * np.dtype(array.dtype).itemsize))
+    big = found.about.get("byte_order") == "BigEndian" and array.format != "ascii"
+    values = np.frombuffer(raw, np.dtype(array.dtype).newbyteorder(">" if big else "<")).astype(np.float64)
     if len(values) != count or not np.isfinite(values).all():
         raise DataError(f"{path}: its {axis} coordinates are not {count:,} numbers; write it again")
+    return values
+
+
+def is_even(values: NDArray[np.float64]) -> bool:
+    """Whether coordinates rise by the same step each."""
+    count = len(values)
     if count == 1:
-        return float(values[0]), 1.0
+        return True
     step = float(values[-1] - values[0]) / (count - 1)
     slack = max(abs(step) * 1e-3, 4 * float(np.finfo(np.float32).eps) * float(np.abs(values).max()))
-    if step <= 0 or np.abs(values - (values[0] + step * np.arange(count))).max() > slack:
-        raise DataError(
-            f"{path}: its {axis} coordinates are not evenly spaced, so that it is no volume; resample it to a .vti "
-            "(in ParaView: Resample To Image), or write it as PLOT3D, which Farfield reads as a zone"
-        )
-    return float(values[0]), step
+    return bool(step > 0 and np.abs(values - (values[0] + step * np.arange(count))).max() <= slack)
 
 
 def _floats(path: str, what: str, text: str, count: int) -> list[float]:
@@ -361,10 +384,10 @@ def _floats(path: str, what: str, text: str, count: int) -> list[float]:
     return found
 
 
-def _settle(found: _File, array: DataArray) -> None:
+def settle(found: _File, array: DataArray) -> None:
     """Turns an offset among the appended numbers into a place in the file."""
     if array.format != "appended":
-        return
+        return  # or it was settled before
     if found.appended is None:
         raise DataError(
             f"{found.path}: '{array.name}' is appended, and nothing is: it was cut off; copy or write it again"
@@ -382,7 +405,7 @@ def _arrays(
     dims: tuple[int, int, int],
     means: Means,
 ) -> tuple[list[Array], list[Channel], list[bytes], list[str]]:
-    encoding = _encoding(found)
+    encoding = encoding_of(found)
     arrays: list[Array] = []
     channels: list[Channel] = []
     tables: list[bytes] = []
@@ -393,7 +416,7 @@ def _arrays(
             part = next((a for a in piece.arrays.get(where, []) if a.name == name), None)
             if part is None:
                 raise DataError(f"{found.path}: one of its pieces has no '{name}'; write it again")
-            _settle(found, part)
+            settle(found, part)
             parts.append((piece, part))
         first = parts[0][1]
         count = first.components
@@ -412,7 +435,7 @@ def _arrays(
                 why=_why(first, encoding, only=only),
                 how=f"{where} {name}",
                 pieces=partial(reader.pieces, first, array.bytes) if only else None,
-                write=None if only else _scatter(found.path, reader, array, parts, whole, where),
+                write=None if only else scatter(found.path, reader, array, parts, whole, where),
             )
             array.place = contiguous(made.path, 0)
             reads.append(made.path)
@@ -444,7 +467,7 @@ def _why(part: DataArray, encoding: Encoding, *, only: bool) -> str:
     return "is written in base64"
 
 
-def _scatter(
+def scatter(
     path: str,
     reader: Reader,
     array: Array,
@@ -458,7 +481,7 @@ def _scatter(
     nx, ny, _ = array.dims
 
     def rows(piece: _Piece, part: DataArray) -> Iterator[tuple[int, bytes]]:
-        px, py, pz = _dims(piece.extent, cells=cells)
+        px, py, pz = dims_of(piece.extent, cells=cells)
         at = [piece.extent[2 * n] - whole[2 * n] for n in range(3)]
         if any(at[n] < 0 or at[n] + (px, py, pz)[n] > array.dims[n] for n in range(3)):
             raise DataError(f"{path}: a piece of it lies outside of its WholeExtent; write it again")
@@ -480,7 +503,7 @@ def _scatter(
             )
 
     def write(file: BinaryIO, tell: Callable[[int], None]) -> None:
-        total = sum(math.prod(_dims(p.extent, cells=cells)) for p, _ in parts) * size
+        total = sum(math.prod(dims_of(p.extent, cells=cells)) for p, _ in parts) * size
         done = told = 0
         for piece, part in parts:
             for place, data in rows(piece, part):

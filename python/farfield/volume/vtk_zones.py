@@ -1,0 +1,384 @@
+"""VTK XML grids that are no volumes: `.vts`, and `.vtr` whose coordinates are uneven. They are zones, as PLOT3D has them.
+
+All components of a point lie together there, mostly compressed, so that no part of them can be had by itself. So each file is
+converted into the cache once, into what is paged where it lies: a grid, and a function file with everything else. Memory that this
+takes does not depend on how large the file is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farfield.errors import DataError
+from farfield.volume import vtk_xml
+from farfield.volume.conversion import PIECE, converted
+from farfield.volume.description import Array
+from farfield.volume.files import unreadable
+from farfield.volume.options import Means
+from farfield.volume.vtk_arrays import TYPES, DataArray, Reader
+
+_HEAD = 4096
+_KIND = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*"(StructuredGrid|RectilinearGrid)"')
+_SINGLE = ("int8", "uint8", "int16", "uint16", "float32")
+"""Types whose numbers single precision holds."""
+_GHOSTS = "vtkGhostType"
+_HIDDEN = {"PointData": 2, "CellData": 32}
+"""The bit of a ghost that says that it is not to be seen."""
+
+Tell = Callable[[int], None]
+
+
+@dataclass
+class _Column:
+    """What becomes a variable, or several: an array of points or of cells."""
+
+    name: str
+    where: str
+    parts: list[tuple[Any, DataArray]]
+    dtype: str
+    components: int
+
+
+@dataclass
+class _Grid:
+    """What a file holds, as far as it becomes a zone."""
+
+    path: str
+    found: Any
+    reader: Reader
+    scratch: Path
+    """A folder for files on the way."""
+    whole: list[int]
+    dims: tuple[int, int, int]
+    points: list[_Column]
+    fields: list[_Column] = field(default_factory=list)
+    ghosts: list[_Column] = field(default_factory=list)
+
+    @property
+    def nodes(self) -> int:
+        """Points of the grid."""
+        return self.dims[0] * self.dims[1] * self.dims[2]
+
+
+@dataclass(frozen=True)
+class ZoneFiles:
+    """A file as PLOT3D: its grid, and its fields if it has any."""
+
+    grid: str
+    function: str | None
+    names: tuple[str, ...]
+    of_cells: tuple[str, ...] = ()
+    """Fields that the file has for cells."""
+
+
+def is_zone(path: str, start: bytes | None = None) -> bool:
+    """Whether a file is VTK XML of a grid that is no volume. `start` are its first bytes, where they are known.
+
+    What is damaged is left to the reader of volumes, which says what is wrong.
+    """
+    try:
+        if start is None:
+            with open(path, "rb") as file:
+                start = file.read(_HEAD)
+        kind = _KIND.search(start)
+        if kind is None or kind[1] == b"StructuredGrid":
+            return kind is not None
+        with open(path, "rb") as file:
+            length = os.path.getsize(path)
+            found = vtk_xml.outline(path, file, length)
+            lines = found.pieces[0].arrays.get("Coordinates", []) if len(found.pieces) == 1 else []
+            if len(lines) != 3:
+                return False
+            reader = Reader(path, file, length, vtk_xml.encoding_of(found))
+            whole = vtk_xml.extent_of(path, "WholeExtent", found.grid.get("WholeExtent", ""))
+            return not all(
+                vtk_xml.is_even(vtk_xml.line_of(found, reader, line, whole[2 * n + 1] - whole[2 * n] + 1, "xyz"[n]))
+                for n, line in enumerate(lines)
+            )
+    except (OSError, DataError):
+        return False
+
+
+def as_plot3d(path: str, means: Means) -> ZoneFiles:
+    """The files of the cache that hold what a file holds, made now if they are not there.
+
+    Raises:
+        DataError: if the file is damaged, or the disk is full.
+        Interrupted: if the report function says so.
+    """
+    length = os.path.getsize(path)
+    try:
+        with open(path, "rb") as file:
+            grid = _grid_of(path, file, length, means.cache_dir / "data")
+            return _converted(grid, means)
+    except OSError as error:
+        if isinstance(error, DataError):
+            raise
+        raise unreadable(path, error) from error
+
+
+def _grid_of(path: str, file: BinaryIO, length: int, scratch: Path) -> _Grid:
+    found = vtk_xml.outline(path, file, length)
+    if not found.pieces:
+        raise DataError(f"{path}: it holds no <Piece>, and so no numbers; write it again")
+    whole = vtk_xml.extent_of(path, "WholeExtent", found.grid.get("WholeExtent", ""))
+    dims = vtk_xml.dims_of(whole, cells=False)
+    reader = Reader(path, file, length, vtk_xml.encoding_of(found))
+    where = "Points" if found.kind == "StructuredGrid" else "Coordinates"
+    first = found.pieces[0].arrays.get(where, [])
+    if len(first) != (1 if where == "Points" else 3) or (where == "Points" and first[0].components != 3):
+        raise DataError(f"{path}: it says of no point where it is; write it again")
+    if where == "Coordinates" and len(found.pieces) != 1:
+        raise DataError(f"{path}: an uneven rectilinear grid must have one piece; save it as one piece, or as a .vts")
+    grid = _Grid(path, found, reader, scratch, whole, dims, [_column(found, where, n) for n in range(len(first))])
+    taken: set[str] = set()
+    for data in ("PointData", "CellData"):
+        for n, array in enumerate(found.pieces[0].arrays.get(data, [])):
+            if array.dtype not in TYPES.values():
+                continue
+            column = _column(found, data, n)
+            if column.name == _GHOSTS:
+                grid.ghosts.append(column)
+                continue
+            column.name = column.name or f"{'points' if data == 'PointData' else 'cells'} {n + 1}"
+            # Points and cells may have arrays of one name.
+            column.name = column.name if column.name not in taken else f"{column.name} of cells"
+            taken.add(column.name)
+            grid.fields.append(column)
+    return grid
+
+
+def _column(found: Any, where: str, number: int) -> _Column:
+    """An array with its parts in all pieces."""
+    first = found.pieces[0].arrays[where][number]
+    parts = []
+    for piece in found.pieces:
+        part = next((a for a in piece.arrays.get(where, []) if a.name == first.name), None)
+        if part is None or part.dtype != first.dtype or part.components != first.components:
+            raise DataError(f"{found.path}: '{first.name}' is not of one type in all pieces; write it again")
+        vtk_xml.settle(found, part)
+        parts.append((piece, part))
+    if first.dtype not in TYPES.values():
+        raise DataError(f"{found.path}: '{first.name}' holds no numbers ({first.dtype}); write it again")
+    return _Column(first.name, where, parts, first.dtype, first.components)
+
+
+def _converted(grid: _Grid, means: Means) -> ZoneFiles:
+    nodes = grid.nodes
+    places = 4 if all(c.dtype in _SINGLE for c in grid.points) else 8
+    numbers = 4 if all(c.dtype in _SINGLE for c in grid.fields) else 8
+    what = "curvilinear grid" if grid.found.kind == "StructuredGrid" else "rectilinear grid of uneven spacing"
+    why = f"is a {what} in VTK's XML"
+    blanks = 4 * nodes if grid.ghosts else 0
+    of_grid = converted(
+        grid.path,
+        means,
+        count=12 + 3 * places * nodes + blanks,
+        why=why,
+        how=f"zone 1 grid {places} {bool(blanks)}",
+        write=partial(_write_grid, grid, places),
+    )
+    names = _names(grid)
+    function = None
+    if names:
+        function = converted(
+            grid.path,
+            means,
+            count=16 + len(names) * numbers * nodes,
+            why=f"{why}, with fields",
+            how=f"zone 1 fields {numbers} {names}",
+            write=partial(_write_fields, grid, numbers, len(names)),
+        ).path
+    settings: dict[str, Any] = {
+        "format": "binary",
+        "byte-order": "little",
+        "dimension": "3",
+        "order": "whole",
+        "plot3d-zones": "single",
+        "iblank": "yes" if blanks else "no",
+        "grid": {"precision": str(8 * places)},
+        "function": {"precision": str(8 * numbers)},
+        "names": names,
+    }
+    _put(Path(of_grid.path + ".p3d.json"), json.dumps(settings))
+    of_cells = tuple(column.name for column in grid.fields if column.where == "CellData")
+    return ZoneFiles(of_grid.path, function, tuple(names), of_cells)
+
+
+def _put(path: Path, text: str) -> None:
+    """Writes a small file that is there whole or not at all."""
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+        file.write(text)
+    os.replace(file.name, path)
+
+
+def _names(grid: _Grid) -> list[str]:
+    """A line for each variable, as PLOT3D's files of names have it: three of an array are a vector."""
+    lines: list[str] = []
+    for column in grid.fields:
+        name = column.name.replace(";", ",").replace("\n", " ").strip()
+        if column.components == 3:
+            lines += [f"{name} x ; {name}", f"{name} y", f"{name} z"]
+        elif column.components == 1:
+            lines.append(name)
+        else:
+            lines += [f"{name} {n}" for n in range(column.components)]
+    return lines
+
+
+def _header(*numbers: int) -> bytes:
+    return np.array(numbers, "<i4").tobytes()
+
+
+def _write_grid(grid: _Grid, item: int, file: BinaryIO, tell: Tell) -> None:
+    file.write(_header(*grid.dims))
+    tell(12)
+    nodes, dtype = grid.nodes, f"<f{item}"
+    if grid.found.kind == "StructuredGrid":
+        _deinterleave(grid, grid.points[0], dtype, file, 12, tell)
+    else:
+        _expand(grid, dtype, file, tell)
+    if not grid.ghosts:
+        return
+    at = 12 + 3 * item * nodes
+    for start in range(0, nodes, PIECE // 4):
+        file.seek(at + 4 * start)
+        file.write(np.ones(min(PIECE // 4, nodes - start), "<i4").tobytes())
+    for column in grid.ghosts:
+        bit = _HIDDEN[column.where]
+        start = 0
+        for values in _of_points(grid, column, lambda raw, bit=bit: (raw.astype(np.int64) & bit != 0).astype(float)):  # type: ignore[misc]
+            # A point of which all cells are hidden is; where one is to be seen, so is the point.
+            for n in np.flatnonzero(values[:, 0] == 1.0):
+                file.seek(at + 4 * (start + int(n)))
+                file.write(_header(0))
+            start += len(values)
+    tell(4 * nodes)
+
+
+def _expand(grid: _Grid, dtype: str, file: BinaryIO, tell: Tell) -> None:
+    """Three lines of coordinates as the places of all points, plane by plane."""
+    nx, ny, nz = grid.dims
+    lines = [
+        vtk_xml.line_of(grid.found, grid.reader, column.parts[0][1], count, axis).astype(dtype)
+        for column, count, axis in zip(grid.points, grid.dims, "xyz", strict=True)
+    ]
+    rows = max(1, PIECE // (nx * lines[0].itemsize))
+    for n in range(3):
+        for k in range(nz):
+            for j in range(0, ny, rows):
+                count = min(rows, ny - j)
+                block = np.empty((count, nx), dtype)
+                block[:] = (lines[0][None, :], lines[1][j : j + count, None], lines[2][k])[n]
+                file.write(block.tobytes())
+                tell(block.nbytes)
+
+
+def _write_fields(grid: _Grid, item: int, variables: int, file: BinaryIO, tell: Tell) -> None:
+    file.write(_header(*grid.dims, variables))
+    tell(16)
+    at = 16
+    for column in grid.fields:
+        _deinterleave(grid, column, f"<f{item}", file, at, tell)
+        at += column.components * item * grid.nodes
+
+
+def _deinterleave(grid: _Grid, column: _Column, dtype: str, file: BinaryIO, at: int, tell: Tell) -> None:
+    """Writes the components of an array one after the other from a byte on."""
+    item, done = np.dtype(dtype).itemsize, 0
+    for values in _of_points(grid, column):
+        for c in range(column.components):
+            file.seek(at + (c * grid.nodes + done) * item)
+            file.write(values[:, c].astype(dtype).tobytes())
+        done += len(values)
+        tell(values.size * item)
+
+
+def _of_points(
+    grid: _Grid, column: _Column, change: Callable[[NDArray[Any]], NDArray[Any]] | None = None
+) -> Iterator[NDArray[Any]]:
+    """Values at the points in their order, [point, component], some at a time; of cells the mean of those around."""
+    cells = column.where == "CellData"
+    dims = vtk_xml.dims_of(grid.whole, cells=cells)
+    array = Array(column.name, column.dtype, (*reversed(dims), column.components), "zyxc", {})
+    text = column.parts[0][1].format == "ascii"
+    dtype = np.dtype(column.dtype).newbyteorder(">" if grid.reader.big_endian and not text else "<")
+    with tempfile.TemporaryFile(dir=grid.scratch) as scratch:
+        _raw(grid, column, array, scratch)
+        take = partial(_take, scratch, dtype, column.components, change)
+        if not cells:
+            step = max(1, PIECE // (dtype.itemsize * column.components))
+            for start in range(0, grid.nodes, step):
+                yield take(start, min(step, grid.nodes - start))
+            return
+        yield from _mean_of_cells(grid.dims, dims, take, max(1, PIECE // (16 * dims[0] * column.components)))
+
+
+def _raw(grid: _Grid, column: _Column, array: Array, scratch: BinaryIO) -> None:
+    """The bytes of an array, in a file, as those of one piece."""
+    only = len(column.parts) == 1 and grid.found.pieces[0].extent == grid.whole
+    if not only:
+        scratch.truncate(array.bytes)
+        write = vtk_xml.scatter(grid.path, grid.reader, array, column.parts, grid.whole, column.where)
+        write(scratch, lambda _: None)
+        return
+    done = 0
+    for piece in grid.reader.pieces(column.parts[0][1], array.bytes):
+        scratch.write(piece)
+        done += len(piece)
+    if done != array.bytes:
+        raise DataError(
+            f"{grid.path}: '{column.name}' has {done:,} bytes, and its extent asks for {array.bytes:,}; copy or write it again"
+        )
+
+
+def _take(
+    scratch: BinaryIO,
+    dtype: np.dtype[Any],
+    components: int,
+    change: Callable[[NDArray[Any]], NDArray[Any]] | None,
+    start: int,
+    count: int,
+) -> NDArray[Any]:
+    """[number, component] of some numbers."""
+    scratch.seek(start * components * dtype.itemsize)
+    found = np.frombuffer(scratch.read(count * components * dtype.itemsize), dtype).reshape(count, components)
+    return found if change is None else change(found)
+
+
+def _mean_of_cells(
+    nodes: Sequence[int], cells: Sequence[int], take: Callable[[int, int], NDArray[Any]], rows: int
+) -> Iterator[NDArray[Any]]:
+    """Of each point the mean of the cells around it, rows of a plane at a time."""
+    nx, ny, nz = nodes
+    mx, my, mz = cells
+    for k in range(nz):
+        layers = [n for n in dict.fromkeys((max(k - 1, 0), min(k, mz - 1))) if n < mz]
+        for j in range(0, ny, rows):
+            count = min(rows, ny - j)
+            low, high = max(j - 1, 0), min(j + count, my)
+            low = min(low, my - 1)
+            total: Any = 0.0
+            for layer in layers:
+                found = take((layer * my + low) * mx, (high - low) * mx).astype(np.float64)
+                total = total + found.reshape(high - low, mx, -1)
+            block = total / len(layers)
+            above = np.clip(np.arange(j, j + count), 0, my - 1) - low
+            below = np.clip(np.arange(j - 1, j + count - 1), 0, my - 1) - low
+            block = (block[above] + block[below]) / 2
+            right, left = np.clip(np.arange(nx), 0, mx - 1), np.clip(np.arange(-1, nx - 1), 0, mx - 1)
+            block = (block[:, right] + block[:, left]) / 2
+            yield block.reshape(count * nx, -1)
