@@ -42,9 +42,9 @@ class Source:
     """As `Dataset.open` of the extension takes them."""
     text: str = ""
     """What the user wrote, in one string: `parse` of it finds the same files."""
-    made_of: tuple[str, ...] = ()
+    made_of: tuple[str, ...] = field(default=(), repr=False)
     """Files of which those above were made in the cache."""
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = field(default=(), repr=False)
     """What was taken for granted then."""
 
     def native(self) -> dict[str, Any]:

@@ -262,9 +262,10 @@ def _write_grid(grid: _Grid, item: int, file: BinaryIO, tell: Tell) -> None:
         start = 0
         for values in _of_points(grid, column, lambda raw, bit=bit: (raw.astype(np.int64) & bit != 0).astype(float)):  # type: ignore[misc]
             # A point of which all cells are hidden is; where one is to be seen, so is the point.
-            for n in np.flatnonzero(values[:, 0] == 1.0):
-                file.seek(at + 4 * (start + int(n)))
-                file.write(_header(0))
+            file.seek(at + 4 * start)
+            kept = np.frombuffer(file.read(4 * len(values)), "<i4") * (values[:, 0] < 1.0)
+            file.seek(at + 4 * start)
+            file.write(kept.astype("<i4").tobytes())
             start += len(values)
     tell(4 * nodes)
 
