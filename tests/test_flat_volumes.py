@@ -87,6 +87,16 @@ def test_anatomy_stands_upright(tmp_path: Path) -> None:
             assert np.allclose(volume.slice_image(**{k: plane[k] for k in ("normal", "up")}, size=(9, 9)).up, up)
 
 
+def test_sources_of_volumes_in_python(tmp_path: Path) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    image = np.random.default_rng(9).integers(0, 256, (30, 40, 3)).astype(np.uint8)
+    tifffile.imwrite(tmp_path / "a.tif", image)
+    done = farfield.render(tmp_path / "a.tif", tmp_path / "a.png")
+    assert done["size"] == [1200, 900] and not done["partial"]
+    assert picture(tmp_path / "a.png")[0].shape == (900, 1200, 4)
+    assert farfield.render("demo:phantom", tmp_path / "p.png", size=(80, 60))["size"] == [80, 60]
+
+
 def test_lines_and_points(ff_json: Json, tmp_path: Path) -> None:
     row = np.arange(0, 250, 10, dtype=np.uint8)
     for n, shape in enumerate([(1, 1, 25), (1, 25, 1), (25, 1, 1)]):

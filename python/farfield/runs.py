@@ -322,8 +322,9 @@ def render(
     Args:
         scene: A `Scene` or a dictionary of what a scene file holds, whose paths are relative to the working folder; the name of
             a scene file (`.json`), whose paths are relative to its own folder; an open dataset, or a source: these two give the
-            default picture. An open dataset is opened a second time, with its files, its options, what was defined in it and,
-            where nothing else is said, its means; what it holds itself stays within its own limit.
+            default picture (of a source also that of a volume). An open dataset is opened a second time, with its files, its
+            options, what was defined in it and, where nothing else is said, its means; what it holds itself stays within its own
+            limit.
         output: The `.png` file. Of many time steps: a pattern with a place for the step's number (`"out_%04d.png"`), a folder, or a
             `.mp4`, which the system's `ffmpeg` makes. Camera and ranges of colours are the same in all of them. Of a scene with
             views each gets a file, with its name before the number or the ending, or in the place of `{view}`.
@@ -353,10 +354,14 @@ def render(
     True
     """
     from farfield.dataset import Dataset
+    from farfield.flatvolumes import flat_picture, is_flat
     from farfield.scene import Scene, load_scene
     from farfield.scene.defaults import scene_and_info
     from farfield.scene.files import as_scene
     from farfield.scene.films import Film
+    from farfield.scene.volumes import first_scene
+    from farfield.volume.sniffing import is_volume
+    from farfield.volumedata import open_volume
 
     film = Film.of(output, frames=frames, fps=fps, resume=resume)
     if film is not None and frames is None and isinstance(scene, Dataset):
@@ -381,6 +386,15 @@ def render(
         raise UsageError(f"a picture is of a scene, a dataset or a source, not of a {type(scene).__name__}")
     elif is_scene_file(os.fspath(scene)):
         scene_file, chosen = os.fspath(scene), load_scene(scene)
+    elif is_volume(scene):
+        _no_options_of_flows(scene, how)
+        with open_volume(scene, settings, progress=progress) as opened:
+            flat = is_flat(opened)
+            chosen, info = first_scene(opened, os.fspath(scene)), opened.info()
+        if flat:
+            with open_volume(scene, settings, events=events, progress=progress) as opened:
+                outputs.check([target if film is None else film.written(), events], opened._description.reads)
+                return flat_picture(opened, target, size=size, film=film, progress=progress)
     else:
         chosen, info = scene_and_info(scene, settings, progress=progress, **how)
     if size is not None:
