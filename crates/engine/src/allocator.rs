@@ -104,7 +104,7 @@ mod tests {
             unsafe {
                 let mut p = Apart.alloc_zeroed(layout);
                 for (n, size) in sizes.into_iter().enumerate().skip(1) {
-                    assert!(!p.is_null() && p.addr() % align == 0, "{size} {align}");
+                    assert!(!p.is_null() && p.addr().is_multiple_of(align), "{size} {align}");
                     p.write(n as u8);
                     p.add(layout.size() / 2).write(n as u8);
                     let both = [0, layout.size() / 2].map(|at| (at < size).then_some(at));
