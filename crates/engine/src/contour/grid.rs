@@ -113,6 +113,14 @@ impl BlockSigns {
         Self { origin, inside: vec![none.clone(); values], bad: None, hits: plane.then_some(none) }
     }
 
+    /// As [`Self::new`] of as many values, in the same memory.
+    pub fn clear(&mut self, origin: [u32; 3], nodes: [u32; 3]) {
+        let nodes = nodes.map(|n| n as usize);
+        self.origin = origin;
+        self.inside.iter_mut().chain(&mut self.hits).for_each(|s| s.clear(nodes));
+        self.bad = None;
+    }
+
     /// Bytes that one takes.
     pub fn bytes(nodes: [u32; 3], values: usize) -> usize {
         // One more for nodes that cannot be used, one for a plane.

@@ -24,8 +24,9 @@ mod zone;
 use crate::blocking::{blocking_flow, until_here};
 use crate::executor::{self, Load, RunStats};
 use crate::limits::{enough_limit, least_limit, more_than};
-use crate::output::SpoolOptions;
+use crate::output::{Charge as _, SpoolOptions};
 use crate::session::{Session, Watch};
+use crate::share::LedgerShare;
 use crate::values::probe;
 use across::Across;
 use field::catalog::DType;
@@ -276,6 +277,12 @@ fn at_once(limit: u64) -> u64 {
 /// Tasks that keep readers and workers busy; each more would only take memory.
 const MOST_ACTIVE: u64 = 32;
 
+/// Bytes that a step of a block and handing it over take for a moment, before they are charged or beside what is: triangles that grow, values
+/// beside the vertices made of them. Of blocks of a plane they came to half a mebibyte a thread; held back while anything is drawn,
+/// but for no more than this part of the limit.
+const FOR_A_MOMENT: u64 = 512 << 10;
+const OF_MOMENTS: u64 = 64;
+
 /// What is drawn, with what.
 struct Job<'a> {
     pager: &'a Arc<Pager>,
@@ -314,6 +321,9 @@ impl Job<'_> {
             let most = MOST_ACTIVE.max(2 * workers as u64);
             (limit / 2 / (step + 4 * block)).clamp(2 * workers as u64, most) as usize
         };
+        // Where there is no room for it, blocks have less to themselves, too.
+        let mut moments = LedgerShare::new(pager.clone());
+        let _held_back = moments.try_charge(workers * FOR_A_MOMENT.min(limit / OF_MOMENTS) as usize);
         let directory = spill.unwrap_or_else(|| SpoolOptions::spill_directory(None));
         let mut sink = Sink::new(grids, pager, &directory, each)?;
         let mut _held = Vec::new();

@@ -4,7 +4,7 @@ use super::grid::{is_left_handed, meet, numbers, BlockSigns, Candidates, Grid, R
 use crate::limits::fetch_error;
 use field::derive::stencil::metrics;
 use field::error::FieldError;
-use field::volume::{Brick, VolumeArray, VolumeLevel, Voxel};
+use field::volume::{Brick, VolumeArray, VolumeLevel, Voxel, BLOCK};
 use field::with_voxel;
 use kernels::surface::{each_bit, row_signs, strided_signs, Compared, Cut, Level, Needed, Normals, Plane, Shape};
 use pager::{Lookup, PageId, Pager, Worker};
@@ -111,32 +111,14 @@ impl<'a> VolumeGrid<'a> {
         out: &mut BlockSigns,
     ) {
         let Sought::Values(_, values) = &self.sought else { return };
-        let cuts: Vec<Cut<T>> = values.iter().map(|v| T::cut(*v)).collect();
         let voxels: &[T] = numbers(bytes);
-        let c = brick.components;
-        let [pi, pj, pk] = brick.page.map(|n| n as usize);
-        let [lo, hi] = nodes;
-        let first: [usize; 3] = core::array::from_fn(|a| (lo[a] % brick.page[a]) as usize);
-        debug_assert!(first[2] + (hi[2] - lo[2]) as usize <= pk);
-        for k in lo[2]..hi[2] {
-            for j in lo[1]..hi[1] {
-                let row = ((first[2] + (k - lo[2]) as usize) * pj + first[1] + (j - lo[1]) as usize) * pi + first[0];
-                // A block is 65 nodes long, which may lie in one page: 64 at a time.
-                let mut i = lo[0];
-                while i < hi[0] {
-                    let n = (hi[0] - i).min(64) as usize;
-                    let from = (row + (i - lo[0]) as usize) * c + component;
-                    let [a, b, d] = out.place([i, j, k]);
-                    for (v, cut) in cuts.iter().enumerate() {
-                        let (inside, none) = match c {
-                            1 => row_signs(&voxels[from..from + n], *cut),
-                            _ => strided_signs(&voxels[from..], c, n, *cut),
-                        };
-                        out.inside[v].set(a, b, d, inside);
-                        out.add_bad([i, j, k], none);
-                    }
-                    i += n as u32;
+        for (v, value) in values.iter().enumerate() {
+            let cut = T::cut(*value);
+            match cut {
+                Cut::From(from) if !T::HAS_NAN => {
+                    brick_signs(voxels, numbers(&bytes[brick.ranges_at()..]), from, brick, component, nodes, v, out);
                 }
+                _ => row_by_row(voxels, cut, brick, component, nodes, v, out),
             }
         }
     }
@@ -287,6 +269,122 @@ impl Grid for VolumeGrid<'_> {
     }
 }
 
+/// Where rows of a page begin, and where they go in a block.
+struct Rows {
+    /// Of the first node in the page, and in the block.
+    first: [usize; 3],
+    to: [usize; 3],
+    /// Nodes along i, j, k.
+    count: [usize; 3],
+    page: [usize; 3],
+}
+
+impl Rows {
+    fn new(brick: &Brick, [lo, hi]: Span, out: &BlockSigns) -> Self {
+        Self {
+            first: core::array::from_fn(|a| (lo[a] % brick.page[a]) as usize),
+            to: out.place(lo),
+            count: core::array::from_fn(|a| (hi[a] - lo[a]) as usize),
+            page: brick.page.map(|n| n as usize),
+        }
+    }
+
+    /// Where the row with number (j, k) of these begins in the page.
+    #[inline(always)]
+    fn at(&self, j: usize, k: usize) -> usize {
+        ((self.first[2] + k) * self.page[1] + self.first[1] + j) * self.page[0] + self.first[0]
+    }
+}
+
+/// Signs of the nodes of a box that lie in one page, row by row.
+fn row_by_row<T: Compared>(
+    voxels: &[T],
+    cut: Cut<T>,
+    brick: &Brick,
+    component: usize,
+    nodes: Span,
+    value: usize,
+    out: &mut BlockSigns,
+) {
+    let (rows, c) = (Rows::new(brick, nodes, out), brick.components);
+    for k in 0..rows.count[2] {
+        for j in 0..rows.count[1] {
+            // A block is 65 nodes long, which may lie in one page: 64 at a time.
+            for i in (0..rows.count[0]).step_by(64) {
+                let n = (rows.count[0] - i).min(64);
+                let from = (rows.at(j, k) + i) * c + component;
+                let (inside, none) = match c {
+                    1 => row_signs(&voxels[from..from + n], cut),
+                    _ => strided_signs(&voxels[from..], c, n, cut),
+                };
+                out.inside[value].set(rows.to[0] + i, rows.to[1] + j, rows.to[2] + k, inside);
+                let [lo, _] = nodes;
+                out.add_bad([lo[0] + i as u32, lo[1] + j as u32, lo[2] + k as u32], none);
+            }
+        }
+    }
+}
+
+/// The same of whole numbers by the ranges of a page's blocks ([`Brick`]): where all blocks beside each other along i lie on one side
+/// each, the bits follow from that, and no voxel is looked at. Of a foam with a bubble in every page that is nine in ten; row by row the
+/// comparisons took half of all time.
+#[allow(clippy::too_many_arguments)] // of what, and where to
+fn brick_signs<T: Compared>(
+    voxels: &[T],
+    ranges: &[T],
+    from: T,
+    brick: &Brick,
+    component: usize,
+    nodes: Span,
+    value: usize,
+    out: &mut BlockSigns,
+) {
+    let (rows, c) = (Rows::new(brick, nodes, out), brick.components);
+    let [bi, bj, _] = brick.blocks();
+    let end: [usize; 3] = core::array::from_fn(|a| rows.first[a] + rows.count[a]);
+    let signs = &mut out.inside[value];
+    // A block is 65 nodes long, which may lie in one page: 64 at a time.
+    for start in (rows.first[0]..end[0]).step_by(64) {
+        let width = (end[0] - start).min(64);
+        let mask = u64::MAX >> (64 - width);
+        let (first_block, last_block) = (start / BLOCK, (start + width - 1) / BLOCK);
+        for kb in rows.first[2] / BLOCK..=(end[2] - 1) / BLOCK {
+            let ks = (kb * BLOCK).max(rows.first[2])..(kb * BLOCK + BLOCK).min(end[2]);
+            for jb in rows.first[1] / BLOCK..=(end[1] - 1) / BLOCK {
+                let js = (jb * BLOCK).max(rows.first[1])..(jb * BLOCK + BLOCK).min(end[1]);
+                let row = (kb * bj + jb) * bi;
+                let (mut inside, mut crossed) = (0u128, false);
+                for b in first_block..=last_block {
+                    let at = ((row + b) * c + component) * 2;
+                    let [low, high] = [ranges[at], ranges[at + 1]];
+                    crossed |= low < from && high >= from;
+                    inside |= (u128::from(low >= from) * 0b1111) << ((b - first_block) * BLOCK);
+                }
+                let same = (inside >> (start % BLOCK)) as u64 & mask;
+                if !crossed && same == 0 {
+                    continue;
+                }
+                let to = rows.to[0] + start - rows.first[0];
+                for k in ks.clone() {
+                    let layer = signs.layer_mut(rows.to[2] + k - rows.first[2]);
+                    for j in js.clone() {
+                        let bits = if crossed {
+                            let at = (rows.at(j - rows.first[1], k - rows.first[2]) + start - rows.first[0]) * c;
+                            match c {
+                                1 => row_signs(&voxels[at..at + width], Cut::From(from)).0,
+                                _ => strided_signs(&voxels[at + component..], c, width, Cut::From(from)).0,
+                            }
+                        } else {
+                            same
+                        };
+                        layer[rows.to[1] + j - rows.first[1]] |= u128::from(bits) << to;
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Values of the needed nodes in a page, for each of some components a column.
 fn take<T: Voxel>(
     bytes: &[u8],
@@ -370,4 +468,58 @@ pub(crate) fn value_at(
         sum += part(0) * part(1) * part(2) * value;
     }
     Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use field::volume::{write_ranges, VoxelType};
+
+    /// Bits by the ranges of blocks are those of row after row, whatever part of a page is looked at.
+    fn agree<T: Compared>(voxel: VoxelType, page: [u32; 3], components: usize, number: impl Fn(usize) -> T) {
+        let brick = Brick { page, components, voxel };
+        // Aligned for any type.
+        let mut words = vec![0u64; brick.bytes().div_ceil(8)];
+        // SAFETY: plain memory, as bytes.
+        let frame = unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), brick.bytes()) };
+        let count = brick.voxels() * components;
+        // SAFETY: the frame is aligned for it and has room for so many.
+        let voxels = unsafe { core::slice::from_raw_parts_mut(frame.as_mut_ptr().cast::<T>(), count) };
+        for (n, v) in voxels.iter_mut().enumerate() {
+            // Balls of the higher numbers in the lower ones, others in each component.
+            let (at, c) = (n / components, n % components);
+            let [i, j, k] =
+                [at % page[0] as usize, at / page[0] as usize % page[1] as usize, at / (page[0] * page[1]) as usize];
+            let far = [(i, 9), (j, 6), (k, 4)].iter().map(|(x, of)| x.abs_diff(*of + 3 * c).pow(2)).sum::<usize>();
+            *v = number(200usize.saturating_sub(far));
+        }
+        write_ranges(&brick, page, frame);
+        let frame = &*frame;
+        let voxels: &[T] = numbers(frame);
+        for lo in [[0, 0, 0], [1, 3, 2], [5, 4, 0]] {
+            for hi in [page, page.map(|n| n - 1), [6, 5, 3]] {
+                for from in [0, 1, 120, 185, 199, 200].map(&number) {
+                    for component in 0..components {
+                        let nodes = [lo, core::array::from_fn(|a| hi[a].min(lo[a] + 65))];
+                        let count = core::array::from_fn(|a| nodes[1][a] - lo[a] + 1);
+                        let new =
+                            || BlockSigns::new(lo.map(|n| n.saturating_sub(1)), count.map(|n: u32| n + 1), 1, false);
+                        let (mut a, mut b) = (new(), new());
+                        row_by_row(voxels, Cut::From(from), &brick, component, nodes, 0, &mut a);
+                        let ranges = numbers(&frame[brick.ranges_at()..]);
+                        brick_signs(voxels, ranges, from, &brick, component, nodes, 0, &mut b);
+                        assert_eq!(a.inside[0].rows(), b.inside[0].rows(), "{lo:?} {hi:?} {component}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_of_blocks_say_the_same_as_voxels() {
+        agree(VoxelType::Uint8, [32, 32, 32], 1, |n| n as u8);
+        agree(VoxelType::Uint8, [13, 7, 9], 3, |n| n as u8);
+        agree(VoxelType::Int16, [70, 9, 5], 1, |n| n as i16 * 100 - 9000);
+        agree(VoxelType::Uint16, [33, 18, 6], 2, |n| n as u16 * 300);
+    }
 }

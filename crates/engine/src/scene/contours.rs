@@ -102,16 +102,15 @@ impl<'a> Pieces<'a> {
             let normal = v.normals.as_ref().map_or([0.0; 3], |all| all[n]);
             (at, normal, v.fields.first().map_or(f32::NAN, |f| magnitude(f, n, count)))
         };
-        let mut bytes = Vec::with_capacity(count * POINT_BYTES);
-        for n in 0..count {
-            let (at, normal, value) = own(n);
-            at.iter().for_each(|c| bytes.extend_from_slice(&c.to_ne_bytes()));
-            normal.iter().for_each(|c| bytes.extend_from_slice(&c.to_ne_bytes()));
-            bytes.extend_from_slice(&value.to_ne_bytes());
-        }
-        if !bytes.is_empty() {
-            self.points.append(&bytes)?;
-        }
+        self.points.append_in_parts(|put| {
+            for n in 0..count {
+                let (at, normal, value) = own(n);
+                at.iter().try_for_each(|c| put(&c.to_ne_bytes()))?;
+                normal.iter().try_for_each(|c| put(&c.to_ne_bytes()))?;
+                put(&value.to_ne_bytes())?;
+            }
+            Ok(())
+        })?;
         let (first, points) = (piece.first, &self.points);
         let mut failed = None;
         self.builder.piece(&piece.triangles, &mut |n| match n.checked_sub(first) {

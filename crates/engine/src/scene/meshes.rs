@@ -65,27 +65,30 @@ impl<'a> MeshBuilder<'a> {
         let mut numbers: Vec<u64> = triangles.iter().flatten().copied().collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let (mut bytes, mut bounds) = (Vec::new(), Aabb::EMPTY);
+        let mut bounds = Aabb::EMPTY;
         let corners: Vec<_> = numbers.iter().map(|n| corner(*n)).collect();
-        for (p, _, _) in &corners {
-            bounds.include(DVec3::from_array(*p));
-            p.iter().for_each(|c| bytes.extend_from_slice(&c.to_ne_bytes()));
-        }
-        if self.store.shaded {
-            corners.iter().flat_map(|c| c.1).for_each(|c| bytes.extend_from_slice(&c.to_ne_bytes()));
-        }
-        if self.store.coloured {
-            for (_, _, value) in &corners {
-                self.store.range.include(f64::from(*value));
-                bytes.extend_from_slice(&value.to_ne_bytes());
-            }
-        }
-        for number in triangles.iter().flatten() {
-            let at = numbers.binary_search(number).unwrap_or(0) as u32;
-            bytes.extend_from_slice(&at.to_ne_bytes());
-        }
         self.arena.charge_entry(size_of::<Block>())?;
-        let offset = self.arena.append(&bytes)?;
+        let store = &mut self.store;
+        let offset = self.arena.append_in_parts(|put| {
+            for (p, _, _) in &corners {
+                bounds.include(DVec3::from_array(*p));
+                p.iter().try_for_each(|c| put(&c.to_ne_bytes()))?;
+            }
+            if store.shaded {
+                corners.iter().flat_map(|c| c.1).try_for_each(|c| put(&c.to_ne_bytes()))?;
+            }
+            if store.coloured {
+                for (_, _, value) in &corners {
+                    store.range.include(f64::from(*value));
+                    put(&value.to_ne_bytes())?;
+                }
+            }
+            for number in triangles.iter().flatten() {
+                let at = numbers.binary_search(number).unwrap_or(0) as u32;
+                put(&at.to_ne_bytes())?;
+            }
+            Ok(())
+        })?;
         let (points, count) = (numbers.len() as u32, triangles.len() as u32);
         self.store.blocks.push(Block { bounds, offset, points, triangles: count });
         self.store.bounds = self.store.bounds.union(&bounds);

@@ -53,6 +53,28 @@ impl Arena {
         self.log.append(bytes).map_err(|e| refused(&self.pager, e.into()))
     }
 
+    /// Appends what `write` puts into a buffer bit by bit; says where it begins. What is appended need not be there as a whole.
+    pub(crate) fn append_in_parts(
+        &mut self,
+        write: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<(), FieldError>) -> Result<(), FieldError>,
+    ) -> Result<u64, FieldError> {
+        const PART: usize = 8 << 10;
+        let offset = self.log.len();
+        let mut part = Vec::with_capacity(PART);
+        write(&mut |bytes| {
+            if part.len() + bytes.len() > PART {
+                self.append(&part)?;
+                part.clear();
+            }
+            part.extend_from_slice(bytes);
+            Ok(())
+        })?;
+        if !part.is_empty() {
+            self.append(&part)?;
+        }
+        Ok(offset)
+    }
+
     /// Charges an entry of an index; twice its size, since a vector doubles as it grows.
     pub(crate) fn charge_entry(&mut self, bytes: usize) -> Result<(), FieldError> {
         if self.index.grow(bytes * 2) {

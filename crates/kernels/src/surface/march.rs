@@ -13,6 +13,7 @@
 //! triangles of which two corners are the same are left out.
 
 use super::cases::{ends, Cases};
+use super::needed::each_bit;
 use super::signs::Signs;
 
 /// Kind of a vertex that lies on a node; others are on an edge along axis 0, 1 or 2.
@@ -157,27 +158,49 @@ impl Marcher {
 
     fn go<const HOLES: bool, const HITS: bool>(&mut self, block: &Block<'_>, mesh: &mut Mesh) {
         let s = block.inside;
-        let n = s.nodes();
+        let [ni, nj, nk] = s.nodes();
         for rows in &mut self.rows {
-            rows.resize(n[1], Row::default());
+            rows.resize(nj, Row::default());
         }
-        for k in 0..n[2] {
+        let (columns, rows_of_cells) = (u128::from(first_cells(ni - 1)), u128::from(first_cells(nj - 1)));
+        let mut before = 0;
+        for k in 0..nk {
             self.rows.swap(0, 1);
             // `rows[1]` is this layer of nodes, `rows[0]` the one before.
-            for j in 0..n[1] {
+            let here = begun(s.layer(k), s.layer((k + 1).min(nk - 1)), columns);
+            // A node that is hit may be the other end of an edge.
+            let with_vertices = if HITS { (here | here << 1 | before) & (rows_of_cells << 1 | 1) } else { here };
+            each_bit(with_vertices, |j| {
+                let j = j as usize;
                 crossed::<HOLES, HITS>(block, j, k, &mut self.rows[1][j], &mut mesh.edges);
-            }
+            });
             if k > 0 {
-                for j in 0..n[1] - 1 {
+                let around = here | before;
+                each_bit((around | around >> 1) & rows_of_cells, |j| {
+                    let j = j as usize;
                     let active = active::<HOLES>(block, j, k - 1);
                     if active != 0 {
                         let rows = [&self.rows[0][j], &self.rows[0][j + 1], &self.rows[1][j], &self.rows[1][j + 1]];
                         cells::<HITS>(block, [j, k - 1], active, rows, mesh);
                     }
-                }
+                });
             }
+            before = here;
         }
     }
+}
+
+/// Rows of a layer of nodes at which an edge begins that is crossed, a bit each: most rows are ruled out here, in a dozen instructions
+/// (of a foam of a bubble in every 32^3 voxels two of three; looked at one by one they took a seventh of all time).
+#[inline(always)]
+fn begun(layer: &[u128], next: &[u128], columns: u128) -> u128 {
+    let mut words = [0u64; 2];
+    let beside = layer[1..].iter().chain(layer.last());
+    for (n, ((row, beside), next)) in layer.iter().zip(beside).zip(next).enumerate() {
+        let crossed = (row ^ row >> 1) & columns | row ^ beside | row ^ next;
+        words[n >> 6 & 1] |= u64::from(crossed != 0) << (n & 63);
+    }
+    u128::from(words[0]) | u128::from(words[1]) << 64
 }
 
 /// Bits 0 to `n` - 1 of a row of cells.

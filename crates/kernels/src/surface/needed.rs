@@ -23,6 +23,17 @@ impl Needed {
         Self { lo, size, rows: vec![0; rows], first: vec![0; rows], count: 0 }
     }
 
+    /// As [`Self::new`], in the same memory.
+    pub fn clear(&mut self, lo: [u32; 3], size: [u32; 3]) {
+        debug_assert!(size[0] <= 128);
+        let rows = size[1] as usize * size[2] as usize;
+        self.rows.clear();
+        self.rows.resize(rows, 0);
+        // All are written when members are numbered.
+        self.first.resize(rows, 0);
+        (self.lo, self.size, self.count) = (lo, size, 0);
+    }
+
     /// Bytes that one of a box of that size takes.
     pub fn bytes(size: [u32; 3]) -> usize {
         size[1] as usize * size[2] as usize * (size_of::<u128>() + size_of::<u32>())
@@ -144,9 +155,17 @@ impl Needed {
 
     /// Whether any member lies in a box of nodes, `hi` past its last.
     pub fn any_in(&self, lo: [u32; 3], hi: [u32; 3]) -> bool {
-        let mut any = false;
-        self.rows_in(lo, hi, |_, _, _| any = true);
-        any
+        let [low, high] = self.bounds();
+        let lo: [u32; 3] = core::array::from_fn(|a| lo[a].max(low[a]));
+        let hi: [u32; 3] = core::array::from_fn(|a| hi[a].min(high[a]));
+        if (0..3).any(|a| lo[a] >= hi[a]) {
+            return false;
+        }
+        let columns = bits_of(hi[0] - lo[0]) << (lo[0] - low[0]);
+        (lo[2]..hi[2]).any(|k| {
+            let rows = &self.rows[self.row_of(lo[1], k)..][..(hi[1] - lo[1]) as usize];
+            rows.iter().any(|r| r & columns != 0)
+        })
     }
 
     /// Tells of each row of a box of nodes that has members there: its first node within the box, which of the nodes that follow are
@@ -160,8 +179,7 @@ impl Needed {
             return;
         }
         let shift = lo[0] - low[0];
-        let width = hi[0] - lo[0];
-        let mask = if width >= 128 { u128::MAX } else { (1 << width) - 1 };
+        let mask = bits_of(hi[0] - lo[0]);
         for k in lo[2]..hi[2] {
             for j in lo[1]..hi[1] {
                 let row = self.row_of(j, k);
@@ -172,6 +190,15 @@ impl Needed {
                 }
             }
         }
+    }
+}
+
+/// So many bits from the lowest on.
+fn bits_of(width: u32) -> u128 {
+    if width >= 128 {
+        u128::MAX
+    } else {
+        (1 << width) - 1
     }
 }
 

@@ -42,6 +42,25 @@ impl Signs {
         self.rows[k * self.nodes[1] + j]
     }
 
+    /// The rows of a layer of nodes.
+    #[inline(always)]
+    pub fn layer(&self, k: usize) -> &[u128] {
+        &self.rows[k * self.nodes[1]..][..self.nodes[1]]
+    }
+
+    /// As [`Self::layer`], to be changed.
+    #[inline(always)]
+    pub fn layer_mut(&mut self, k: usize) -> &mut [u128] {
+        &mut self.rows[k * self.nodes[1]..][..self.nodes[1]]
+    }
+
+    /// As [`Self::new`], in the same memory.
+    pub fn clear(&mut self, nodes: [usize; 3]) {
+        self.nodes = nodes;
+        self.rows.clear();
+        self.rows.resize(nodes[1] * nodes[2], 0);
+    }
+
     /// All rows, `[k][j]`.
     pub fn rows(&self) -> &[u128] {
         &self.rows
@@ -88,6 +107,8 @@ pub enum Cut<T> {
 
 /// What numbers are compared with, and how rows of them are.
 pub trait Compared: Voxel {
+    /// Whether there are numbers that are none.
+    const HAS_NAN: bool;
     /// The numbers not below `value`.
     fn cut(value: f64) -> Cut<Self>;
     /// Bits of at most 64 numbers that are not below a number, and of those that are none.
@@ -122,6 +143,7 @@ pub fn strided_signs<T: Compared>(numbers: &[T], stride: usize, count: usize, cu
 macro_rules! integers {
     ($($t:ty => $at_least:path),*) => { $(
         impl Compared for $t {
+            const HAS_NAN: bool = false;
             fn cut(value: f64) -> Cut<Self> {
                 let from = value.ceil();
                 if from.is_nan() || from > <$t>::MAX as f64 {
@@ -149,6 +171,7 @@ fn one_by_one<T: PartialOrd + Copy>(row: &[T], from: T) -> u64 {
 }
 
 impl Compared for f32 {
+    const HAS_NAN: bool = true;
     fn cut(value: f64) -> Cut<Self> {
         if value.is_nan() {
             return Cut::Nothing;
@@ -164,6 +187,7 @@ impl Compared for f32 {
 }
 
 impl Compared for f64 {
+    const HAS_NAN: bool = true;
     fn cut(value: f64) -> Cut<Self> {
         if value.is_nan() {
             Cut::Nothing
