@@ -81,20 +81,57 @@ fn ranges_of<T: Extremes>(brick: &Brick, inside: [u32; 3], voxels: &[T], out: &m
                 // The layer that follows the last block belongs to it.
                 let n = (piece + nc).min(width.saturating_sub(from));
                 let (low, high) = (&mut low[..n], &mut high[..n]);
-                low.fill(T::HIGHEST);
-                high.fill(T::LOWEST);
-                for k in ks.clone() {
-                    for j in js.clone() {
-                        let row = &voxels[k * plane + j * row + from..][..n];
-                        for ((v, low), high) in row.iter().zip(low.iter_mut()).zip(high.iter_mut()) {
-                            // Not a number is neither.
-                            *low = if *v < *low { *v } else { *low };
-                            *high = if *v > *high { *v } else { *high };
-                        }
-                    }
-                }
+                rows_of(voxels, from, [row, plane], [&js, &ks], low, high);
                 reduce(nc, low, high, out);
                 from += piece;
+            }
+        }
+    }
+}
+
+/// Columns that go together: of bytes one register, of doubles eight.
+const WIDE: usize = 32;
+
+/// Lowest and highest of each column of some rows, from column `from` on. In arrays of a fixed length they stay in registers over all
+/// rows: through memory, in rows of any length, a page of 32^3 bytes took 18 microseconds and not 7, a fifth of drawing a surface from a
+/// disk.
+fn rows_of<T: Extremes>(
+    voxels: &[T],
+    from: usize,
+    [row, plane]: [usize; 2],
+    [js, ks]: [&std::ops::Range<usize>; 2],
+    low: &mut [T],
+    high: &mut [T],
+) {
+    let rest = low.len() / WIDE * WIDE;
+    let (wide_low, low_rest) = low.as_chunks_mut::<WIDE>();
+    let (wide_high, high_rest) = high.as_chunks_mut::<WIDE>();
+    for (n, (low, high)) in wide_low.iter_mut().zip(wide_high).enumerate() {
+        let (mut least, mut most) = ([T::HIGHEST; WIDE], [T::LOWEST; WIDE]);
+        for k in ks.clone() {
+            for j in js.clone() {
+                let row = &voxels[k * plane + j * row + from + n * WIDE..][..WIDE].as_chunks::<WIDE>().0[0];
+                #[allow(clippy::needless_range_loop)] // three arrays by the same column
+                for i in 0..WIDE {
+                    // Not a number is neither.
+                    least[i] = lesser(least[i], row[i]);
+                    most[i] = greater(most[i], row[i]);
+                }
+            }
+        }
+        (*low, *high) = (least, most);
+    }
+    if low_rest.is_empty() {
+        return;
+    }
+    low_rest.fill(T::HIGHEST);
+    high_rest.fill(T::LOWEST);
+    for k in ks.clone() {
+        for j in js.clone() {
+            let row = &voxels[k * plane + j * row + from + rest..][..low_rest.len()];
+            for ((v, low), high) in row.iter().zip(low_rest.iter_mut()).zip(high_rest.iter_mut()) {
+                *low = lesser(*low, *v);
+                *high = greater(*high, *v);
             }
         }
     }
@@ -169,5 +206,53 @@ fn greater<T: PartialOrd>(a: T, b: T) -> T {
         b
     } else {
         a
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ranges of blocks of random numbers are what voxel by voxel comes out, however wide a page is.
+    fn check<T: Extremes>(page: [u32; 3], components: usize, inside: [u32; 3], number: impl Fn(u64) -> T) {
+        let brick = Brick { page, components, voxel: T::TYPE };
+        let mut seed = 0x2545_f491_4f6c_dd1du64;
+        let voxels: Vec<T> = (0..brick.voxels() * components)
+            .map(|_| {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                number(seed >> 33)
+            })
+            .collect();
+        let [bi, bj, bk] = brick.blocks();
+        let mut found = vec![T::LOWEST; bi * bj * bk * components * 2];
+        ranges_of(&brick, inside, &voxels, &mut found);
+        let inside = inside.map(|n| n as usize);
+        let [pi, pj, _] = page.map(|n| n as usize);
+        for (n, pair) in found.as_chunks::<2>().0.iter().enumerate() {
+            let (block, c) = (n / components, n % components);
+            let at = [block % bi, block / bi % bj, block / bi / bj].map(|b| b * BLOCK);
+            let (mut low, mut high) = (T::HIGHEST, T::LOWEST);
+            for k in at[2]..(at[2] + BLOCK + 1).min(inside[2]) {
+                for j in at[1]..(at[1] + BLOCK + 1).min(inside[1]) {
+                    for i in at[0]..(at[0] + BLOCK + 1).min(inside[0]) {
+                        let v = voxels[((k * pj + j) * pi + i) * components + c];
+                        low = if v < low { v } else { low };
+                        high = if v > high { v } else { high };
+                    }
+                }
+            }
+            assert!(pair[0] == low && pair[1] == high, "{page:?} {components} {inside:?}: block {block}");
+        }
+    }
+
+    #[test]
+    fn ranges_are_those_of_voxel_by_voxel() {
+        check([32, 32, 32], 1, [32, 32, 32], |n| n as u8);
+        check([64, 9, 8], 1, [63, 9, 7], |n| n as u8);
+        check([33, 8, 5], 1, [33, 8, 5], |n| n as i16);
+        check([13, 7, 6], 3, [12, 7, 6], |n| n as u16);
+        check([2000, 4, 2], 1, [1990, 4, 2], |n| n as u8);
+        check([40, 5, 9], 1, [40, 5, 9], |n| if n % 7 == 0 { f32::NAN } else { n as f32 });
+        check([16, 16, 4], 2, [16, 15, 4], |n| n as f64);
     }
 }
