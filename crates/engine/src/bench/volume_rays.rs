@@ -94,6 +94,7 @@ pub fn volume_rays(arm: &VolumeRays, watch: &mut Watch<'_>) -> Result<Value, Fie
                 row["view"] = n.into();
                 row["samples"] = image.counts.samples.into();
                 row["across"] = image.counts.across.into();
+                row["bricks"] = image.counts.bricks.into();
                 row["wait_s"] = image.stats.wait_s.into();
                 row["gaps"] = image.gap_count().into();
                 if arm.touched {

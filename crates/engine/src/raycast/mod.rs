@@ -63,8 +63,8 @@ impl Image {
 pub const PIXEL_BYTES: u64 = 17;
 
 /// Maps of blocks take up to this share of the limit, all threads together, and at most so much a thread.
-const MAP_SHARE: u64 = 64;
-const MAP_MOST: u64 = 8 << 20;
+const MAP_SHARE: u64 = 32;
+const MAP_MOST: u64 = 64 << 20;
 
 /// Pages that a step pins before it lets go take this share of the limit, divided by the threads.
 const PIN_SHARE: u64 = 6;

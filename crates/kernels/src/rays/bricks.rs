@@ -1,17 +1,21 @@
-//! Bricks: what a tile works on, copied out of pages, so that no cell reaches into another piece of memory.
+//! Bricks: what a tile works on, copied out of pages in an order for rays, so that no cell reaches into another piece of memory.
 //!
 //! # Theory
 //! Rays touch a page hundreds of times. In the page itself a tenth of the samples in pages of 32^3, and a third in pages of whole rows, lie
 //! in cells whose corners are in several pages, which take several times as long as others; at each page's end eight samples at a time
-//! are fewer; and each shape of a page has its own strides. A brick is [`EDGE`]^3 cells with all their corners, at a fixed place in the
-//! volume whatever the pages are, so that samples are gathered over bricks (`queue.rs`). Copying one takes about as long as a thousand
-//! samples; at 1024^3 and 768 x 456 pixels there are 2,700 for each copy. A frame of 8-bit numbers in core took 1.80 s of the processor
-//! instead of 3.67 with pages of 512 x 11 x 11, 1.26 s instead of 1.58 with pages of 32^3, and 1.37 s instead of 1.38 with 64^3.
+//! are fewer; and each shape of a page has its own strides. A brick is [`EDGE`]^3 cells at a fixed place in the volume whatever the pages
+//! are. It is kept as blocks of [`BLOCK`]^3 cells with all their corners, each 128 numbers in a row, and only those blocks that may show
+//! something: neighbouring rays, and the next samples of one, find their corners in the same two cache lines, and eight of a cell's 8-bit
+//! corners come with two loads. Which blocks may show something is said by the ranges that lie behind the voxels of each page, so that
+//! a brick that shows nothing is known without looking at its voxels.
 //!
 //! # Practice
 //! A brick is made of pages that are here, and never asks for one: where some are not, rays go page by page and say which they lack
 //! exactly as far as samples need them. Values are the same bits either way. Bricks are copies, so they outlive pins, and evictions.
+//! What is known of bricks stands in a *window* of [`WINDOW`]^3 of them, at the place of a brick's number modulo that, so that eight samples
+//! find their blocks by two gathers. It goes along with rays where the volume is larger.
 
+use super::lanes::I4;
 use super::sample::Sampled;
 use super::scene::Source;
 use field::volume::BLOCK;
@@ -20,101 +24,131 @@ use field::volume::BLOCK;
 pub(crate) const EDGE: usize = 32;
 /// As a power of two.
 pub(crate) const EDGE_BITS: u32 = EDGE.trailing_zeros();
-/// Voxels from a row to the next: those of its cells, and what readers of a few bytes too many may read.
-pub(crate) const ROW: usize = EDGE + 4;
-/// Voxels from a plane to the next.
-pub(crate) const PLANE: usize = ROW * (EDGE + 1);
-/// Voxels of a brick.
-const VOXELS: usize = PLANE * (EDGE + 1);
-/// Blocks of a brick along each axis, as a power of two.
-pub(crate) const BLOCK_BITS: u32 = EDGE_BITS - BLOCK.trailing_zeros();
-const BLOCKS: usize = 1 << (3 * BLOCK_BITS);
-/// Bytes of a map: a byte a block, and some that readers of four may read too many.
-const MAP: usize = BLOCKS + 8;
-/// What is known of bricks is remembered of so many, or of the last ones in the same place.
-const ENTRIES: usize = 1 << 13;
+/// Corners of a block's cells along an axis: numbers from a row of them to the next.
+pub(crate) const ROW: usize = BLOCK + 1;
+/// Numbers from a plane of a block's corners to the next.
+pub(crate) const PLANE: usize = ROW * ROW;
+/// Numbers from a block to the next: those of its corners, and what readers of eight bytes may read too much.
+const EACH: usize = 128;
+/// Blocks of a brick along each axis.
+const SIDE: usize = EDGE / BLOCK;
+pub(crate) const BLOCKS: usize = SIDE * SIDE * SIDE;
+/// Bricks of a window along each axis; one of 1024^3 voxels never moves.
+pub(crate) const WINDOW: usize = 32;
+/// Places of a window.
+const PLACES: usize = WINDOW * WINDOW * WINDOW;
 /// Fewer bricks would make room for each other before the rays of a tile are through.
 const LEAST: usize = 24;
+/// More than neighbouring tiles have in common are of no use.
+const MOST: usize = 1024;
 
+/// In place of where a block lies: nothing in it shows.
+const NOTHING: i32 = -1;
+/// Pages of it were not here, in this step of a tile.
+const APART: i32 = -2;
+/// Nobody has looked yet; what is below was not made yet either.
+pub(crate) const UNKNOWN: i32 = -3;
+/// Something in it may show.
+const SHOWS: i32 = -4;
+/// Maps that are those codes throughout, before those of bricks.
+const CODES: [i32; 4] = [NOTHING, APART, UNKNOWN, SHOWS];
+
+/// Where the map of a code begins.
+const fn map_of(code: i32) -> i32 {
+    (-1 - code) * BLOCKS as i32
+}
+
+/// Voxels of a brick in rows, as they are copied out of pages: a row has those of its cells, and what readers of eight may read too many.
+const FLAT_ROW: usize = EDGE + 4;
+const FLAT_PLANE: usize = FLAT_ROW * (EDGE + 1);
+const FLAT: usize = FLAT_PLANE * (EDGE + 1) + 8;
+
+/// What rays need to find their way.
+#[derive(Copy, Clone)]
+pub(crate) struct Known {
+    /// Of each place of the window where its map begins among maps.
+    pub window: *const i32,
+    /// Of each block where its first corner is among the numbers of all bricks, or a code below 0.
+    pub maps: *const i32,
+}
+
+/// A place in a page.
+pub(crate) struct Piece<T> {
+    /// The number that lies there.
+    pub first: *const T,
+    /// Voxels from it on that lie in the page, along each axis.
+    pub left: [usize; 3],
+    /// The lowest and highest number of its block.
+    pub ranges: *const T,
+    /// Elements from there to those of the next block along each axis.
+    pub blocks: [usize; 3],
+}
+
+/// What came of looking at a brick.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Kind {
-    /// It is in this slot.
-    Slot(u32),
-    /// Nothing in it shows.
+pub(crate) enum Made {
+    Here,
     Nothing,
-    /// Pages of it were not here, in this step of a tile.
-    Apart(u32),
-}
-
-#[derive(Copy, Clone)]
-struct Entry {
-    brick: [i32; 3],
-    kind: Kind,
-}
-
-/// A brick as rays use it.
-#[derive(Copy, Clone)]
-pub(crate) struct Brick {
-    /// Elements from [`Bricks::data`] to its first voxel.
-    pub base: i32,
-    /// Per block 0 where something may show, by `[k][j][i]`.
-    pub map: *const u8,
-    /// All blocks may show something.
-    pub full: bool,
-}
-
-/// What there is of a brick.
-pub(crate) enum Found {
-    Here(Brick),
-    Nothing,
-    /// Nobody has looked yet.
-    Unknown,
     /// It cannot be had now.
     Apart,
 }
 
 /// The bricks of a source that a thread keeps.
 pub(crate) struct Bricks {
-    /// Voxels, in words so that they are aligned for every type.
+    /// Numbers, in words so that they are aligned for every type.
     data: Vec<u64>,
-    maps: Vec<u8>,
-    full: Vec<bool>,
-    /// The entry that says what is in a slot.
+    maps: Vec<i32>,
+    window: Vec<i32>,
+    /// The first brick of the window.
+    corner: [i32; 3],
+    /// The place that a slot was given to.
     owners: Vec<u32>,
-    entries: Vec<Entry>,
     next: usize,
-    step: u32,
-    bytes_each: usize,
+    /// Places that were found apart in this step.
+    apart: Vec<u32>,
+    /// A brick in rows.
+    flat: Vec<u64>,
+    words_each: usize,
 }
-
-const NOBODY: Entry = Entry { brick: [i32::MIN; 3], kind: Kind::Apart(0) };
 
 impl Bricks {
     fn slots(element: usize, bytes: usize) -> usize {
-        let slots = bytes.saturating_sub(ENTRIES * size_of::<Entry>()) / (Self::each(element) + MAP + 5);
+        let slots = bytes.saturating_sub(Self::fixed(element)) / (Self::each(element) + BLOCKS * 4 + 4);
         if slots < LEAST {
             0
         } else {
-            slots.min(1 << 10)
+            slots.min(MOST)
         }
     }
 
+    /// Bytes of a brick's numbers.
     fn each(element: usize) -> usize {
-        (VOXELS * element + 8).next_multiple_of(64)
+        BLOCKS * EACH * element
+    }
+
+    /// Bytes that do not grow with the number of bricks.
+    fn fixed(element: usize) -> usize {
+        (CODES.len() * BLOCKS + PLACES) * 4 + (FLAT * element).next_multiple_of(8)
     }
 
     /// Bricks of voxels of so many bytes in at most so many bytes; none where that is too few.
     pub(crate) fn new(element: usize, bytes: usize) -> Self {
-        let (slots, each) = (Self::slots(element, bytes), Self::each(element));
+        let (slots, words_each) = (Self::slots(element, bytes), Self::each(element) / 8);
+        let any = usize::from(slots > 0);
+        let mut maps = vec![NOTHING; any * (CODES.len() + slots) * BLOCKS];
+        for (map, code) in maps.chunks_exact_mut(BLOCKS).zip(CODES) {
+            map.fill(code);
+        }
         Self {
-            data: vec![0; slots * each / 8],
-            maps: vec![0; slots * MAP],
-            full: vec![false; slots],
+            data: vec![0; slots * words_each],
+            maps,
+            window: vec![map_of(UNKNOWN); any * PLACES],
+            corner: [0; 3],
             owners: vec![u32::MAX; slots],
-            entries: vec![NOBODY; if slots == 0 { 0 } else { ENTRIES }],
             next: 0,
-            step: 1,
-            bytes_each: each,
+            apart: Vec::new(),
+            flat: vec![0; any * (FLAT * element).div_ceil(8)],
+            words_each,
         }
     }
 
@@ -122,7 +156,7 @@ impl Bricks {
     pub(crate) fn bytes(element: usize, bytes: usize) -> usize {
         match Self::slots(element, bytes) {
             0 => 0,
-            slots => slots * (Self::each(element) + MAP + 5) + ENTRIES * size_of::<Entry>(),
+            slots => slots * (Self::each(element) + BLOCKS * 4 + 4) + Self::fixed(element),
         }
     }
 
@@ -133,10 +167,21 @@ impl Bricks {
 
     /// Another step: pages may have come.
     pub(crate) fn begin(&mut self) {
-        self.step = self.step.wrapping_add(1);
+        for place in self.apart.drain(..) {
+            let map = &mut self.window[place as usize];
+            if *map == map_of(APART) {
+                *map = map_of(UNKNOWN);
+            }
+        }
     }
 
-    /// Where voxels are.
+    /// What rays find their way by, until bricks are made or the window moves.
+    #[inline(always)]
+    pub(crate) fn known(&self) -> Known {
+        Known { window: self.window.as_ptr(), maps: self.maps.as_ptr() }
+    }
+
+    /// Where numbers are.
     #[inline(always)]
     pub(crate) fn data<T>(&self) -> *const T {
         self.data.as_ptr().cast()
@@ -144,89 +189,295 @@ impl Bricks {
 
     #[inline(always)]
     fn place([i, j, k]: [i32; 3]) -> usize {
-        // Neighbours get places of their own: 32 x 16 x 16 of them.
-        (i & 31 | (j & 15) << 5 | (k & 15) << 9) as usize
+        const ALL: i32 = WINDOW as i32 - 1;
+        (i & ALL | (j & ALL) << 5 | (k & ALL) << 10) as usize
     }
 
-    /// What there is of a brick.
-    #[inline(always)]
-    pub(crate) fn find(&self, brick: [i32; 3], element: usize) -> Found {
-        // SAFETY: places are below ENTRIES, which there are since there are slots.
-        let e = unsafe { self.entries.get_unchecked(Self::place(brick)) };
-        if e.brick != brick {
-            return Found::Unknown;
-        }
-        match e.kind {
-            Kind::Slot(slot) => Found::Here(self.brick(slot as usize, element)),
-            Kind::Nothing => Found::Nothing,
-            Kind::Apart(step) if step == self.step => Found::Apart,
-            Kind::Apart(_) => Found::Unknown,
-        }
+    fn in_window(&self, brick: [i32; 3]) -> bool {
+        (0..3).all(|a| (0..WINDOW as i32).contains(&(brick[a].wrapping_sub(self.corner[a]))))
     }
 
+    /// Has the bricks of two voxels, and all between, in the window. Whether there is room for them.
     #[inline(always)]
-    fn brick(&self, slot: usize, element: usize) -> Brick {
-        let base = (slot * (self.bytes_each / element)) as i32;
-        Brick { base, map: self.maps[slot * MAP..].as_ptr(), full: self.full[slot] }
+    pub(crate) fn reach(&mut self, from: I4, to: I4) -> bool {
+        let (a, b) = (from.down::<{ EDGE_BITS as i32 }>(), to.down::<{ EDGE_BITS as i32 }>());
+        let [i, j, k] = self.corner;
+        let low = I4::new([i, j, k, 0]);
+        let high = low.add(I4::splat(WINDOW as i32));
+        a.within(low, high) && b.within(low, high) || self.moved(a.to_array(), b.to_array())
+    }
+
+    #[inline(never)]
+    fn moved(&mut self, from: [i32; 4], to: [i32; 4]) -> bool {
+        let edge = WINDOW as i32;
+        if (0..3).any(|a| from[a].abs_diff(to[a]) >= WINDOW as u32) {
+            return false;
+        }
+        for axis in 0..3 {
+            let (low, high) = (from[axis].min(to[axis]), from[axis].max(to[axis]));
+            let old = self.corner[axis];
+            if low >= old && high < old + edge {
+                continue;
+            }
+            // Rays go on the way they came, and neighbours do the same.
+            let new = (low - (edge - 1 - (high - low)) / 2).max(0);
+            self.corner[axis] = new;
+            let gone = if new > old { old..new.min(old + edge) } else { (new + edge).max(old)..old + edge };
+            for n in gone {
+                let n = Self::place(core::array::from_fn(|a| if a == axis { n } else { 0 }));
+                for other in 0..WINDOW * WINDOW {
+                    let (low, high) = (other % WINDOW, other / WINDOW);
+                    let at = match axis {
+                        0 => n | low << 5 | high << 10,
+                        1 => n | low | high << 10,
+                        _ => n | other,
+                    };
+                    self.window[at] = map_of(UNKNOWN);
+                }
+            }
+        }
+        true
     }
 
     /// Remembers that nothing shows in a box of voxels, if a brick lies in it.
     pub(crate) fn nothing(&mut self, brick: [i32; 3], low: [i32; 3], high: [i32; 3]) {
         let edge = EDGE as i32;
-        if (0..3).all(|a| brick[a] * edge >= low[a] && brick[a] * edge + edge <= high[a]) {
-            self.entries[Self::place(brick)] = Entry { brick, kind: Kind::Nothing };
+        if self.in_window(brick) && (0..3).all(|a| brick[a] * edge >= low[a] && brick[a] * edge + edge <= high[a]) {
+            self.window[Self::place(brick)] = map_of(NOTHING);
         }
     }
 
-    /// Copies a brick. `page` says where a voxel's page lies, if it is here: of voxel `[i, j, k]` its address, and the voxels from it
-    /// on that lie in the page along each axis. What it says holds until the next call of `page`, and longer.
+    /// Whether nothing shows in a box of bricks, from the first to the last, as far as is known; `look` is asked of those of which nothing
+    /// is known.
+    pub(crate) fn dark(
+        &mut self,
+        first: [i32; 3],
+        last: [i32; 3],
+        mut look: impl FnMut(&mut Self, [i32; 3]) -> Made,
+    ) -> bool {
+        let four = |[i, j, k]: [i32; 3]| I4::new([i, j, k, 0]).up::<{ EDGE_BITS as i32 }>();
+        if !self.reach(four(first), four(last)) {
+            return false;
+        }
+        for k in first[2]..=last[2] {
+            for j in first[1]..=last[1] {
+                for i in first[0]..=last[0] {
+                    let map = self.window[Self::place([i, j, k])];
+                    let dark =
+                        map == map_of(NOTHING) || map == map_of(UNKNOWN) && look(self, [i, j, k]) == Made::Nothing;
+                    if !dark {
+                        return false;
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// Looks whether a brick shows something, by the ranges of its blocks; of which is written to `shown`. Where they do not say, it may.
+    /// Nothing is done with voxels. `page` says where a voxel lies, if its page is here.
+    pub(crate) fn look<T: Sampled>(
+        &mut self,
+        source: &Source,
+        brick: [i32; 3],
+        shown: &mut [bool; BLOCKS],
+        page: &mut impl FnMut([u32; 3]) -> Option<Piece<T>>,
+    ) -> Made {
+        if !(source.skip && source.blocks_align) {
+            return Made::Here;
+        }
+        let found = match shows(source, brick, shown, page) {
+            None => Made::Apart,
+            Some(false) => Made::Nothing,
+            Some(true) => Made::Here,
+        };
+        match found {
+            Made::Nothing => self.window[Self::place(brick)] = map_of(NOTHING),
+            Made::Here => self.window[Self::place(brick)] = map_of(SHOWS),
+            Made::Apart => {}
+        }
+        found
+    }
+
+    /// Copies a brick, which lies in the window. `page` says where a voxel lies, if its page is here; what it says holds until the next
+    /// call of it, and longer.
     pub(crate) fn make<T: Sampled>(
         &mut self,
         source: &Source,
         brick: [i32; 3],
-        mut page: impl FnMut([u32; 3]) -> Option<(*const T, [usize; 3])>,
-    ) -> Found {
-        let entry = Self::place(brick);
-        let slot = self.next;
-        // Whoever is here goes, whether this one comes or not.
-        if let Some(old) = self.entries.get_mut(self.owners[slot] as usize) {
-            if old.kind == Kind::Slot(slot as u32) {
-                *old = NOBODY;
-            }
+        mut page: impl FnMut([u32; 3]) -> Option<Piece<T>>,
+    ) -> Made {
+        debug_assert!(self.in_window(brick));
+        let place = Self::place(brick);
+        let mut shown = [true; BLOCKS];
+        let found = self.look(source, brick, &mut shown, &mut page);
+        if found == Made::Nothing {
+            return found;
         }
-        self.owners[slot] = u32::MAX;
-        let words = self.bytes_each / 8;
-        let data = &mut self.data[slot * words..(slot + 1) * words];
-        // SAFETY: VOXELS of T are what `each` has room for, and words are aligned for all of them; any bits are a number.
-        let voxels = unsafe { core::slice::from_raw_parts_mut(data.as_mut_ptr().cast::<T>(), VOXELS) };
         let low = brick.map(|b| b as u32 * EDGE as u32);
         let size: [usize; 3] = core::array::from_fn(|a| (source.cells[a] + 1 - low[a]).min(EDGE as u32 + 1) as usize);
+        // SAFETY: FLAT of T are what there is room for, and words are aligned for all of them; any bits are a number.
+        let flat = unsafe { core::slice::from_raw_parts_mut(self.flat.as_mut_ptr().cast::<T>(), FLAT) };
         if size != [EDGE + 1; 3] {
             // No sample lies there, and what is counted is not to depend on what was there before.
-            voxels.fill(T::LOWEST);
+            flat.fill(T::LOWEST);
         }
-        if copy(source, low, size, voxels, &mut page).is_none() {
-            self.entries[entry] = Entry { brick, kind: Kind::Apart(self.step) };
-            return Found::Apart;
+        if found == Made::Apart || copy(source, low, size, flat, &mut page).is_none() {
+            self.window[place] = map_of(APART);
+            self.apart.push(place as u32);
+            return Made::Apart;
         }
-        let map = &mut self.maps[slot * MAP..][..BLOCKS];
-        let shown = match source.skip {
-            true => seen(voxels, map, source),
-            false => {
-                map.fill(0);
-                BLOCKS
-            }
-        };
-        if shown == 0 {
-            self.entries[entry] = Entry { brick, kind: Kind::Nothing };
-            return Found::Nothing;
+        if source.skip && !source.blocks_align && seen(flat, &mut shown, source) == 0 {
+            self.window[place] = map_of(NOTHING);
+            return Made::Nothing;
         }
-        self.full[slot] = shown == BLOCKS;
+        let slot = self.next;
         self.next = (slot + 1) % self.owners.len();
-        self.owners[slot] = entry as u32;
-        self.entries[entry] = Entry { brick, kind: Kind::Slot(slot as u32) };
-        Found::Here(self.brick(slot, size_of::<T>()))
+        let map = ((CODES.len() + slot) * BLOCKS) as i32;
+        // Whoever is here goes.
+        if let Some(old) = self.window.get_mut(self.owners[slot] as usize) {
+            if *old == map {
+                *old = map_of(UNKNOWN);
+            }
+        }
+        self.owners[slot] = place as u32;
+        self.window[place] = map;
+        let first = slot * BLOCKS * EACH;
+        let words = self.words_each;
+        let data = self.data[slot * words..(slot + 1) * words].as_mut_ptr().cast::<T>();
+        let mut count = 0;
+        for (n, (shown, at)) in shown.iter().zip(&mut self.maps[map as usize..][..BLOCKS]).enumerate() {
+            *at = NOTHING;
+            if !shown {
+                continue;
+            }
+            let (i, j, k) = (n % SIDE, n / SIDE % SIDE, n / (SIDE * SIDE));
+            let from = k * BLOCK * FLAT_PLANE + j * BLOCK * FLAT_ROW + i * BLOCK;
+            // SAFETY: a block's rows lie in the brick, and each slot has room for all blocks. Of bytes eight are moved for five, which is
+            // one move; the next row is written over those that are too many, and behind the last there is room for them.
+            unsafe { arrange(flat.as_ptr().add(from), data.add(count * EACH)) };
+            *at = (first + count * EACH) as i32;
+            count += 1;
+        }
+        Made::Here
     }
+}
+
+/// Copies the corners of a block's cells out of rows.
+///
+/// # Safety
+/// From `from` on lies a block of rows with what belongs to it, and [`EACH`] numbers can be written from `to` on.
+#[inline(always)]
+unsafe fn arrange<T: Sampled>(from: *const T, to: *mut T) {
+    for z in 0..ROW {
+        for y in 0..ROW {
+            // SAFETY: the caller's.
+            unsafe {
+                let (row, out) = (from.add(z * FLAT_PLANE + y * FLAT_ROW), to.add(z * PLANE + y * ROW));
+                if size_of::<T>() == 1 {
+                    core::ptr::copy_nonoverlapping(row, out, 8);
+                } else {
+                    core::ptr::copy_nonoverlapping(row, out, ROW);
+                }
+            }
+        }
+    }
+}
+
+/// Blocks of a brick along an axis, and the one that follows.
+const AND_NEXT: usize = SIDE + 1;
+
+/// Which blocks of a brick may show something, and whether any does, by the ranges of pages; `None` where some are not here.
+fn shows<T: Sampled>(
+    source: &Source,
+    brick: [i32; 3],
+    shown: &mut [bool; BLOCKS],
+    page: &mut impl FnMut([u32; 3]) -> Option<Piece<T>>,
+) -> Option<bool> {
+    let low = brick.map(|b| b as u32 * EDGE as u32);
+    // Blocks that have voxels, with those that follow the brick, and those that have cells.
+    let of = |voxels: u32| voxels.div_ceil(BLOCK as u32) as usize;
+    let whole: [usize; 3] = core::array::from_fn(|a| of(source.cells[a] + 1 - low[a]).min(AND_NEXT));
+    let own: [usize; 3] = core::array::from_fn(|a| of(source.cells[a].saturating_sub(low[a])).min(SIDE));
+    const STRIDES: [usize; 3] = [1, AND_NEXT, AND_NEXT * AND_NEXT];
+    let mut ends = [[T::HIGHEST, T::LOWEST]; AND_NEXT * AND_NEXT * AND_NEXT];
+    let mut k = 0;
+    while k < whole[2] {
+        let (mut j, mut planes) = (0, 0);
+        while j < whole[1] {
+            let (mut i, mut rows) = (0, 0);
+            while i < whole[0] {
+                let piece = page(core::array::from_fn(|a| low[a] + (BLOCK * [i, j, k][a]) as u32))?;
+                let left: [usize; 3] =
+                    core::array::from_fn(|a| piece.left[a].div_ceil(BLOCK).min(whole[a] - [i, j, k][a]));
+                for z in 0..left[2] {
+                    for y in 0..left[1] {
+                        let to = &mut ends[(k + z) * STRIDES[2] + (j + y) * STRIDES[1] + i..][..left[0]];
+                        // SAFETY: these blocks lie in the page, whose frame has the ranges of all of them.
+                        unsafe {
+                            let from = piece.ranges.add(z * piece.blocks[2] + y * piece.blocks[1]);
+                            for (x, to) in to.iter_mut().enumerate() {
+                                let block = from.add(x * piece.blocks[0]);
+                                *to = [*block, *block.add(1)];
+                            }
+                        }
+                    }
+                }
+                i += left[0];
+                (rows, planes) = (left[1], left[2]);
+            }
+            j += rows;
+        }
+        k += planes;
+    }
+    // Most bricks show nothing, or are made long after they were looked at: in lanes this took a tenth of the time.
+    let (mut lows, mut highs) = ([T::HIGHEST; 16], [T::LOWEST; 16]);
+    let (chunks, rest) = ends.as_flattened().as_chunks::<16>();
+    for chunk in chunks {
+        each(&mut lows, chunk, |a, b| if b < a { b } else { a });
+        each(&mut highs, chunk, |a, b| if b > a { b } else { a });
+    }
+    let mut all = rest.as_chunks::<2>().0.iter().fold([T::HIGHEST, T::LOWEST], |all, r| both(all, *r));
+    for (low, high) in lows.iter().step_by(2).zip(highs.iter().skip(1).step_by(2)) {
+        all = both(all, [*low, *high]);
+    }
+    if !source.seen(all[0], all[1]) {
+        return Some(false);
+    }
+    // A block's range has the layers behind it where they lie in its page; else the blocks there have them.
+    for axis in 0..3 {
+        for b in 0..SIDE.min(whole[axis].saturating_sub(1)) {
+            if !(low[axis] + (BLOCK * (b + 1)) as u32).is_multiple_of(source.page[axis] as u32) {
+                continue;
+            }
+            let [p, q] = [(axis + 1) % 3, (axis + 2) % 3];
+            for n in 0..whole[q] {
+                for m in 0..whole[p] {
+                    let at = b * STRIDES[axis] + m * STRIDES[p] + n * STRIDES[q];
+                    ends[at] = both(ends[at], ends[at + STRIDES[axis]]);
+                }
+            }
+        }
+    }
+    shown.fill(false);
+    let mut any = false;
+    for k in 0..own[2] {
+        for j in 0..own[1] {
+            let row = &ends[k * STRIDES[2] + j * STRIDES[1]..][..own[0]];
+            let out = &mut shown[(k * SIDE + j) * SIDE..][..own[0]];
+            for ([a, b], out) in row.iter().zip(out) {
+                *out = source.seen(*a, *b);
+                any |= *out;
+            }
+        }
+    }
+    Some(any)
+}
+
+/// The range that two are part of.
+#[inline(always)]
+fn both<T: Copy + PartialOrd>(a: [T; 2], b: [T; 2]) -> [T; 2] {
+    [if b[0] < a[0] { b[0] } else { a[0] }, if b[1] > a[1] { b[1] } else { a[1] }]
 }
 
 /// Copies a box of voxels, page by page.
@@ -235,7 +486,7 @@ fn copy<T: Sampled>(
     low: [u32; 3],
     size: [usize; 3],
     to: &mut [T],
-    page: &mut impl FnMut([u32; 3]) -> Option<(*const T, [usize; 3])>,
+    page: &mut impl FnMut([u32; 3]) -> Option<Piece<T>>,
 ) -> Option<()> {
     const WHOLE: usize = EDGE + 1;
     let [si, sj, sk] = source.strides.map(|s| s as usize);
@@ -245,17 +496,17 @@ fn copy<T: Sampled>(
         while j < size[1] {
             let (mut i, mut rows) = (0, 0);
             while i < size[0] {
-                let (from, left) = page([low[0] + i as u32, low[1] + j as u32, low[2] + k as u32])?;
+                let Piece { first: from, left, .. } = page([low[0] + i as u32, low[1] + j as u32, low[2] + k as u32])?;
                 let count = left[0].min(size[0] - i);
                 (rows, planes) = (left[1].min(size[1] - j), left[2].min(size[2] - k));
-                let at = k * PLANE + j * ROW + i;
-                let out = &mut to[at..][..(planes - 1) * PLANE + (rows - 1) * ROW + count];
+                let at = k * FLAT_PLANE + j * FLAT_ROW + i;
+                let out = &mut to[at..][..(planes - 1) * FLAT_PLANE + (rows - 1) * FLAT_ROW + count];
                 // SAFETY: these voxels lie in the page, and in the part of the brick that was cut out here.
                 unsafe {
                     let out = out.as_mut_ptr();
                     for z in 0..planes {
                         for y in 0..rows {
-                            let (row, out) = (from.add(y * sj + z * sk), out.add(z * PLANE + y * ROW));
+                            let (row, out) = (from.add(y * sj + z * sk), out.add(z * FLAT_PLANE + y * FLAT_ROW));
                             // Of lengths that the compiler knows: a few moves.
                             match (si, count) {
                                 (1, EDGE) => core::ptr::copy_nonoverlapping(row, out, EDGE),
@@ -278,7 +529,15 @@ fn copy<T: Sampled>(
 
 /// Of each two elements, in loops that the compiler makes vectors of.
 #[inline(always)]
-fn each<T: Copy>(to: &mut [T], a: &[T], b: &[T], of: impl Fn(T, T) -> T) {
+fn each<T: Copy>(to: &mut [T], with: &[T], of: impl Fn(T, T) -> T) {
+    for (t, w) in to.iter_mut().zip(with) {
+        *t = of(*t, *w);
+    }
+}
+
+/// The same, to elsewhere.
+#[inline(always)]
+fn each_of<T: Copy>(to: &mut [T], a: &[T], b: &[T], of: impl Fn(T, T) -> T) {
     for ((t, a), b) in to.iter_mut().zip(a).zip(b) {
         *t = of(*a, *b);
     }
@@ -286,40 +545,39 @@ fn each<T: Copy>(to: &mut [T], a: &[T], b: &[T], of: impl Fn(T, T) -> T) {
 
 /// Of each element of a plane, the extreme of it and the [`BLOCK`] that follow along i and along j; of the last ones anything.
 #[inline(always)]
-fn beyond<T: Copy>(plane: &mut [T; PLANE], scratch: &mut [[T; PLANE]; 2], of: impl Fn(T, T) -> T + Copy) {
+fn beyond<T: Copy>(plane: &mut [T; FLAT_PLANE], scratch: &mut [[T; FLAT_PLANE]; 2], of: impl Fn(T, T) -> T + Copy) {
     let [two, four] = scratch;
-    for step in [1, ROW] {
-        each(two, plane, &plane[step..], of);
-        each(four, two, &two[2 * step..], of);
-        each(two, four, &plane[BLOCK * step..], of);
+    for step in [1, FLAT_ROW] {
+        each_of(two, plane, &plane[step..], of);
+        each_of(four, two, &two[2 * step..], of);
+        each_of(two, four, &plane[BLOCK * step..], of);
         *plane = *two;
     }
 }
 
-/// Writes 0 for each block that may show something, 1 for others, and says of how many it may.
-fn seen<T: Sampled>(voxels: &[T], map: &mut [u8], source: &Source) -> usize {
+/// Writes which blocks may show something, and says how many do.
+fn seen<T: Sampled>(voxels: &[T], shown: &mut [bool; BLOCKS], source: &Source) -> usize {
     // What is no number is passed over, where it comes second.
     let lower = |a: T, b: T| if b < a { b } else { a };
     let higher = |a: T, b: T| if b > a { b } else { a };
-    let (mut low, mut high, mut scratch) = ([T::HIGHEST; PLANE], [T::LOWEST; PLANE], [[T::LOWEST; PLANE]; 2]);
-    let mut shown = 0;
-    for (k, map) in map.chunks_exact_mut(1 << (2 * BLOCK_BITS)).enumerate() {
+    let (mut low, mut high) = ([T::HIGHEST; FLAT_PLANE], [T::LOWEST; FLAT_PLANE]);
+    let mut scratch = [[T::LOWEST; FLAT_PLANE]; 2];
+    let mut count = 0;
+    for (k, shown) in shown.chunks_exact_mut(SIDE * SIDE).enumerate() {
         low.fill(T::HIGHEST);
         high.fill(T::LOWEST);
-        for plane in voxels[k * BLOCK * PLANE..][..(BLOCK + 1) * PLANE].chunks_exact(PLANE) {
+        for plane in voxels[k * BLOCK * FLAT_PLANE..][..(BLOCK + 1) * FLAT_PLANE].chunks_exact(FLAT_PLANE) {
             for ((v, low), high) in plane.iter().zip(&mut low).zip(&mut high) {
                 (*low, *high) = (lower(*low, *v), higher(*high, *v));
             }
         }
         beyond(&mut low, &mut scratch, lower);
         beyond(&mut high, &mut scratch, higher);
-        for (n, out) in map.iter_mut().enumerate() {
-            let (i, j) = (n & ((1 << BLOCK_BITS) - 1), n >> BLOCK_BITS);
-            let at = (j * ROW + i) * BLOCK;
-            let shows = source.seen(low[at], high[at]);
-            *out = u8::from(!shows);
-            shown += usize::from(shows);
+        for (n, out) in shown.iter_mut().enumerate() {
+            let at = (n / SIDE * FLAT_ROW + n % SIDE) * BLOCK;
+            *out = source.seen(low[at], high[at]);
+            count += usize::from(*out);
         }
     }
-    shown
+    count
 }

@@ -1,6 +1,6 @@
 //! One ray through one volume, front to back.
 
-use super::bricks::Found;
+use super::bricks::Made;
 use super::corners::{cell, Lack};
 use super::lanes::{numbers, zeros, F4, F8, I4, I8};
 use super::pages::{Context, State};
@@ -134,33 +134,27 @@ pub(crate) fn march<T: Sampled>(
         let begin = number * SEGMENT;
         let s = Segment::new(ray, number, source.cells, 0.0);
         let mut k = ((lane.n - begin) as i32).max(s.from);
+        let bricks = bricks && k < s.to && cx.bricks(source).reach(s.voxel(k), s.voxel(s.to - 1));
         while k < s.to {
-            let voxel = s.voxel(k);
             let (mut first, mut last) = (I4::splat(i32::MIN), I4::splat(i32::MAX));
             let mut untried = None;
             if bricks {
-                let brick = brick_of(voxel);
-                (first, last) = box_of(brick);
-                match cx.bricks(source).find(brick, size_of::<T>()) {
-                    Found::Here(brick) => {
-                        let end = s.leaves(k, s.to, first, last);
-                        queue.push(&s, k, end, first, &brick);
-                        k = end;
-                        continue;
-                    }
-                    Found::Nothing => {
-                        k = s.leaves(k, s.to, first, last);
-                        continue;
-                    }
-                    Found::Unknown => untried = Some(brick),
-                    Found::Apart => {}
+                let known = cx.bricks(source).known();
+                let (next, unknown) = queue.push(&s, k, s.to, known);
+                k = next;
+                if k == s.to {
+                    break;
                 }
+                let brick = brick_of(s.voxel(k));
+                (first, last) = box_of(brick);
+                untried = unknown.then_some(brick);
                 // What comes next goes by pages, or takes the place of bricks from which samples were gathered.
                 if queue.any() && queue.drain::<T>(source, &s, lane, cx) {
                     lane.done = true;
                     return;
                 }
             }
+            let voxel = s.voxel(k);
             let Some(slot) = cx.find::<T>(source, voxel.to_array()) else {
                 lane.n = begin + i64::from(k);
                 return;
@@ -182,7 +176,7 @@ pub(crate) fn march<T: Sampled>(
                 }
             }
             if let Some(brick) = untried {
-                if !matches!(cx.make::<T>(source, brick), Found::Apart) {
+                if cx.make::<T>(source, brick) != Made::Apart {
                     continue;
                 }
             }

@@ -1,11 +1,12 @@
 //! Pages as rays see them: found once for all rays of a tile that come by.
 
-use super::bricks::{Bricks, Found};
+use super::bricks::{Bricks, Made, Piece, BLOCKS};
 use super::look::Projection;
 use super::sample::Sampled;
 use super::scene::Source;
 use super::skip::{known, Known, Maps};
 use super::tint::Tint;
+use field::volume::BLOCK;
 use pager::{Lookup, PageId, Worker};
 
 /// Pages that are remembered: a tile goes through a few dozens at a time.
@@ -286,24 +287,19 @@ impl Context {
 
     /// Makes a brick of pages that are here.
     #[inline(never)]
-    pub(crate) fn make<T: Sampled>(&mut self, source: &Source, brick: [i32; 3]) -> Found {
-        let t = &source.array.translation;
-        let worker = &self.worker;
-        let components = source.array.brick.components;
-        let found = self.bricks[source.number as usize].make::<T>(source, brick, |voxel| {
-            let place = t.node(voxel);
-            let id = PageId::new(source.array.id, source.step, place.page);
-            let Lookup::Here(bytes) = worker.page(id) else { return None };
-            if bytes.len() < source.array.brick.bytes() {
-                return None;
-            }
-            let left = core::array::from_fn(|a| (t.page[a] - voxel[a] % t.page[a]) as usize);
-            // SAFETY: the element is one of the page's.
-            let first = unsafe { bytes.as_ptr().cast::<T>().add(place.element * components + source.component) };
-            Some((first, left))
-        });
+    pub(crate) fn make<T: Sampled>(&mut self, source: &Source, brick: [i32; 3]) -> Made {
         self.counts.bricks += 1;
+        let found = self.bricks[source.number as usize].make::<T>(source, brick, pieces(&self.worker, source));
         found
+    }
+
+    /// Whether nothing shows in a box of bricks, from the first to the last, as far as that is known from what is here.
+    #[inline(never)]
+    pub(crate) fn dark<T: Sampled>(&mut self, source: &Source, first: [i32; 3], last: [i32; 3]) -> bool {
+        let worker = &self.worker;
+        self.bricks[source.number as usize].dark(first, last, |bricks, brick| {
+            bricks.look::<T>(source, brick, &mut [true; BLOCKS], &mut pieces(worker, source))
+        })
     }
 
     /// Where the page lies that follows a slot's in the directions of `corner`; `Ok(None)` if it cannot be had.
@@ -319,5 +315,30 @@ impl Context {
             self.slots[slot].near[corner] = p;
         }
         Ok(found)
+    }
+}
+
+/// Where voxels lie, of pages that are here.
+fn pieces<'a, T: Sampled>(worker: &'a Worker, source: &'a Source) -> impl FnMut([u32; 3]) -> Option<Piece<T>> + 'a {
+    let (t, brick) = (&source.array.translation, &source.array.brick);
+    let pair = 2 * brick.components;
+    let [bi, bj, _] = brick.blocks();
+    let blocks = [pair, pair * bi, pair * bi * bj];
+    move |voxel| {
+        let place = t.node(voxel);
+        let id = PageId::new(source.array.id, source.step, place.page);
+        let Lookup::Here(bytes) = worker.page(id) else { return None };
+        if bytes.len() < brick.bytes() {
+            return None;
+        }
+        let at: [usize; 3] = core::array::from_fn(|a| (voxel[a] % t.page[a]) as usize);
+        let left = core::array::from_fn(|a| t.page[a] as usize - at[a]);
+        let block: usize = (0..3).map(|a| at[a] / BLOCK * blocks[a]).sum();
+        // SAFETY: the element is one of the page's, and the block is; ranges follow the voxels.
+        let (first, ranges) = unsafe {
+            let first = bytes.as_ptr().cast::<T>().add(place.element * brick.components + source.component);
+            (first, bytes.as_ptr().add(brick.ranges_at()).cast::<T>().add(block + 2 * source.component))
+        };
+        Some(Piece { first, left, ranges, blocks })
     }
 }

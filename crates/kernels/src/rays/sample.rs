@@ -5,6 +5,7 @@
 //! to 16 bits are mixed in integers with weights of 14 bits, exactly, as `value * 2^14`; all else in single precision. What is computed
 //! here in lanes and one by one rounds alike, so that it does not matter which way a sample was taken.
 
+use super::bricks::{PLANE, ROW};
 use super::lanes::{pairs_f32, F8, I4, I8};
 use super::ray::{Segment, BITS, ONE, PART};
 use field::volume::{Extremes, Voxel};
@@ -250,6 +251,26 @@ pub(crate) unsafe fn trilinear<T: Sampled>(p: *const T, at: &[i32; 8], [x, y, z]
         ]
     };
     mixed(rows, fraction(y), fraction(z))
+}
+
+/// As [`trilinear`], of cells in blocks as bricks keep them.
+///
+/// # Safety
+/// There are whole blocks where the cells are.
+#[inline(always)]
+pub(crate) unsafe fn in_blocks<T: Sampled>(p: *const T, at: I8, [x, y, z]: [I8; 3]) -> F8 {
+    if T::TYPE == field::volume::VoxelType::Uint8 {
+        let x = Along::new(x).pairs;
+        let p = p.cast::<u8>();
+        // SAFETY: a block has room for eight bytes from the last of its rows on.
+        let rows = unsafe {
+            let [[a, b], [c, d]] = [I8::rows_u8(p, at, x), I8::rows_u8(p.add(PLANE), at, x)];
+            [a.to_f8(), b.to_f8(), c.to_f8(), d.to_f8()]
+        };
+        return mixed(rows, fraction(y), fraction(z));
+    }
+    // SAFETY: the caller's.
+    unsafe { trilinear(p, &at.to_array(), [x, y, z], [ROW as isize, PLANE as isize]) }
 }
 
 /// Along j, then along k.

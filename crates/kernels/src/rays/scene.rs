@@ -83,6 +83,8 @@ pub(crate) struct Source {
     /// Voxels of a page, and blocks.
     pub page: [i32; 3],
     pub blocks: [i32; 3],
+    /// Blocks of pages are those of the whole volume: pages are whole blocks along each axis, or there is but one.
+    pub blocks_align: bool,
     /// Voxels of a page whose cells lie in it, along each axis.
     pub inner: super::lanes::I4,
     pub table: Table,
@@ -391,6 +393,10 @@ fn source(setting: &Setting, look: &Look, n: usize, inverse: &Inverse) -> Result
         unit,
         page,
         blocks: array.brick.blocks().map(|n| n as i32),
+        blocks_align: (0..3).all(|a| {
+            let page = array.brick.page[a];
+            page.is_multiple_of(field::volume::BLOCK as u32) || page >= look.level.dims[a]
+        }),
         inner: super::lanes::I4::new([pi - 1, pj - 1, pk - 1, 0]),
         table,
         next_seen,

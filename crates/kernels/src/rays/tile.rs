@@ -1,21 +1,25 @@
 //! A tile of rays as a restartable task.
 
+use super::bricks::EDGE_BITS;
 use super::march::{march, Lane};
 use super::mixed::{self, Tally};
 use super::pages::Context;
 use super::ray::Ray;
-use super::scene::Scene;
+use super::sample::Sampled;
+use super::scene::{Scene, Source};
 use crate::streamline::Progress;
 use field::with_voxel;
 use pager::{PageId, Worker};
 use std::sync::Arc;
 
-/// Samples that all rays of a tile make before any makes more, so that a page stays in the processor's caches for all of them.
-const SLAB: i64 = 128;
+/// Samples that all rays of a tile make before any makes more, so that bricks stay in the processor's second cache for all of them.
+const SLAB: i64 = 64;
 
-/// Voxels a sample from which on bricks cost more than they save: copying one takes as long as a thousand samples, and it is copied twice
-/// a picture.
+/// Voxels a sample from which on bricks cost more than they save: making one takes as long as two thousand samples gain by it.
 const SPARSE: f64 = 15.0;
+
+/// Bricks that are looked at for a slab at most, to find that nothing shows there.
+const MOST_LOOKED: i64 = 256;
 
 /// Pixels of a tile along each edge.
 pub const TILE: u32 = 16;
@@ -32,6 +36,28 @@ pub struct RayTile {
     tallies: Vec<Tally>,
     /// Samples before this one come first.
     until: i64,
+    /// Where rays of the first source are.
+    beam: Option<Beam>,
+}
+
+/// What all rays lie between: the least and the most of their origins and of their steps along each axis.
+struct Beam {
+    origin: [[f64; 3]; 2],
+    step: [[f64; 3]; 2],
+}
+
+impl Beam {
+    fn of<'a>(rays: impl Iterator<Item = &'a Ray>) -> Option<Self> {
+        let least = |a: [f64; 3], b: [f64; 3]| core::array::from_fn(|n| a[n].min(b[n]));
+        let most = |a: [f64; 3], b: [f64; 3]| core::array::from_fn(|n| a[n].max(b[n]));
+        rays.filter(|r| r.first < r.last).fold(None, |beam, r| {
+            let Self { origin, step } = beam.unwrap_or(Self { origin: [r.origin; 2], step: [r.step; 2] });
+            Some(Self {
+                origin: [least(origin[0], r.origin), most(origin[1], r.origin)],
+                step: [least(step[0], r.step), most(step[1], r.step)],
+            })
+        })
+    }
 }
 
 /// Which pixels a tile has.
@@ -68,7 +94,7 @@ impl RayTile {
             rays.extend(sources.iter().map(|s| if before { Ray::NONE } else { scene.ray(s, x, y) }));
         }
         let tallies = if scene.projects() { vec![Tally::NONE; rays.len()] } else { Vec::new() };
-        let mut tile = Self { at, size, stride, rays, lanes: Vec::new(), tallies, until: 0 };
+        let mut tile = Self { at, size, stride, rays, lanes: Vec::new(), tallies, until: 0, beam: None };
         tile.begin(sources.len());
         tile
     }
@@ -78,6 +104,7 @@ impl RayTile {
         self.lanes = self.rays.chunks_exact(sources.max(1)).map(Lane::of_all).collect();
         let first = self.lanes.iter().filter(|l| !l.done).map(|l| l.n).min().unwrap_or(0);
         self.until = (first.div_euclid(SLAB) + 1) * SLAB;
+        self.beam = Beam::of(self.rays.iter().step_by(sources.max(1)));
     }
 
     /// Ends each ray at a depth, along the line of sight from the plane of the eye, as its pixel has it: samples beyond it are not taken.
@@ -135,21 +162,45 @@ impl RayTile {
     pub fn step(&mut self, scene: &Scene, cx: &mut Context, pin_bytes: usize) -> Progress {
         cx.missing.clear();
         if !scene.is_plain() {
-            return self.rounds(cx, pin_bytes, |tile, n, lane, until, cx| {
-                let of = n * scene.sources.len()..(n + 1) * scene.sources.len();
-                let (x, y) = Self::pixel(tile.at, tile.size, tile.stride, n as u32);
-                let tallies = tile.tallies.get_mut(of.clone()).unwrap_or(&mut []);
-                mixed::march(scene, &tile.rays[of], scene.forward(x, y), tallies, lane, until, cx);
-            });
+            return self.rounds(
+                cx,
+                pin_bytes,
+                |_, _| false,
+                |tile, n, lane, until, cx| {
+                    let of = n * scene.sources.len()..(n + 1) * scene.sources.len();
+                    let (x, y) = Self::pixel(tile.at, tile.size, tile.stride, n as u32);
+                    let tallies = tile.tallies.get_mut(of.clone()).unwrap_or(&mut []);
+                    mixed::march(scene, &tile.rays[of], scene.forward(x, y), tallies, lane, until, cx);
+                },
+            );
         }
         let source = &scene.sources[0];
         cx.bricks(source).begin();
         let bricks = cx.bricks(source).any() && self.dense();
         with_voxel!(source.array.brick.voxel, T => {
-            self.rounds(cx, pin_bytes, |tile, n, lane, until, cx| {
+            let dark = |tile: &Self, cx: &mut Context| bricks && tile.dark::<T>(source, cx);
+            self.rounds(cx, pin_bytes, dark, |tile, n, lane, until, cx| {
                 march::<T>(source, &tile.rays[n], lane, until, cx, bricks)
             })
         })
+    }
+
+    /// Whether bricks are known to show nothing wherever rays may be in the slab.
+    fn dark<T: Sampled>(&self, source: &Source, cx: &mut Context) -> bool {
+        /// Places are off by less, in voxels.
+        const SURE: f64 = 0.01;
+        let Some(beam) = &self.beam else { return false };
+        let t = [self.until - SLAB, self.until].map(|n| n as f64 + 0.5);
+        let (mut first, mut last) = ([0; 3], [0; 3]);
+        for a in 0..3 {
+            let ways = [t[0] * beam.step[0][a], t[0] * beam.step[1][a], t[1] * beam.step[0][a], t[1] * beam.step[1][a]];
+            let low = beam.origin[0][a] + ways.into_iter().fold(f64::INFINITY, f64::min) - SURE;
+            let high = beam.origin[1][a] + ways.into_iter().fold(f64::NEG_INFINITY, f64::max) + SURE;
+            let top = f64::from(source.cells[a].saturating_sub(1));
+            (first[a], last[a]) = (low.clamp(0.0, top) as i32 >> EDGE_BITS, high.clamp(0.0, top) as i32 >> EDGE_BITS);
+        }
+        let count: i64 = (0..3).map(|a| i64::from(last[a] - first[a]) + 1).product();
+        count <= MOST_LOOKED && cx.dark::<T>(source, first, last)
     }
 
     /// Steps of all rays, slab by slab.
@@ -158,10 +209,17 @@ impl RayTile {
         &mut self,
         cx: &mut Context,
         pin_bytes: usize,
+        dark: impl Fn(&Self, &mut Context) -> bool,
         march: impl Fn(&mut Self, usize, &mut Lane, i64, &mut Context),
     ) -> Progress {
         loop {
             let mut left = false;
+            if dark(self, cx) {
+                for (lane, ray) in self.lanes.iter_mut().zip(&self.rays).filter(|(l, _)| !l.done) {
+                    lane.n = lane.n.max(self.until);
+                    lane.done = lane.n >= ray.last;
+                }
+            }
             for n in 0..self.lanes.len() {
                 let mut lane = self.lanes[n];
                 if lane.done {

@@ -148,16 +148,38 @@ impl I8 {
     pub(crate) fn chosen(self, lanes: Self) -> Self {
         Self(unsafe { _mm256_permutevar8x32_epi32(self.0, lanes.0) })
     }
-    /// A bit a lane for which the byte at `p + lane` is 0.
+    /// Of each lane the number at `p + lane`.
     ///
     /// # Safety
-    /// Four bytes can be read from each on.
+    /// All of them can be read.
     #[inline(always)]
-    pub(crate) unsafe fn zero_bytes(self, p: *const u8) -> u32 {
+    pub(crate) unsafe fn gather(self, p: *const i32) -> Self {
+        Self(unsafe { _mm256_i32gather_epi32::<4>(p, self.0) })
+    }
+    /// A bit a lane that is below `o`.
+    #[inline(always)]
+    pub(crate) fn signs_below(self, o: i32) -> u32 {
+        Self::splat(o).above(self).signs()
+    }
+    /// Of each lane the bytes at `p + lane` and after it as two halves, and those five further on, each times the halves of `weights`,
+    /// summed.
+    ///
+    /// # Safety
+    /// Eight bytes can be read from each on.
+    #[inline(always)]
+    pub(crate) unsafe fn rows_u8(p: *const u8, at: Self, weights: Self) -> [Self; 2] {
         unsafe {
-            let v = _mm256_i32gather_epi32::<1>(p.cast(), self.0);
-            let none = _mm256_cmpeq_epi32(_mm256_slli_epi32::<24>(v), _mm256_setzero_si256());
-            _mm256_movemask_ps(_mm256_castsi256_ps(none)) as u32
+            // Lanes 0 1 | 4 5 and 2 3 | 6 7, so that shuffles within halves put them in order.
+            let at = _mm256_permutevar8x32_epi32(at.0, _mm256_setr_epi32(0, 1, 4, 5, 2, 3, 6, 7));
+            let a = _mm256_i32gather_epi64::<1>(p.cast(), _mm256_castsi256_si128(at));
+            let b = _mm256_i32gather_epi64::<1>(p.cast(), _mm256_extracti128_si256::<1>(at));
+            let halves =
+                _mm256_broadcastsi128_si256(_mm_setr_epi8(0, -1, 1, -1, 5, -1, 6, -1, 8, -1, 9, -1, 13, -1, 14, -1));
+            let a = _mm256_madd_epi16(_mm256_shuffle_epi8(a, halves), _mm256_unpacklo_epi32(weights.0, weights.0));
+            let b = _mm256_madd_epi16(_mm256_shuffle_epi8(b, halves), _mm256_unpackhi_epi32(weights.0, weights.0));
+            let (a, b) = (_mm256_castsi256_ps(a), _mm256_castsi256_ps(b));
+            [_mm256_shuffle_ps::<0b10_00_10_00>(a, b), _mm256_shuffle_ps::<0b11_01_11_01>(a, b)]
+                .map(|v| Self(_mm256_castps_si256(v)))
         }
     }
     /// `o` without the bits of `self`.

@@ -122,13 +122,32 @@ impl I8 {
     pub(crate) fn chosen(self, lanes: Self) -> Self {
         Self(lanes.0.map(|n| self.0[n as usize & 7]))
     }
-    /// A bit a lane for which the byte at `p + lane` is 0.
+    /// Of each lane the number at `p + lane`.
     ///
     /// # Safety
-    /// Four bytes can be read from each on.
-    pub(crate) unsafe fn zero_bytes(self, p: *const u8) -> u32 {
+    /// All of them can be read.
+    pub(crate) unsafe fn gather(self, p: *const i32) -> Self {
         // SAFETY: the caller's.
-        (0..8).map(|n| u32::from(unsafe { *p.offset(self.0[n] as isize) } == 0) << n).sum()
+        Self(self.0.map(|n| unsafe { *p.offset(n as isize) }))
+    }
+    /// A bit a lane that is below `o`.
+    pub(crate) fn signs_below(self, o: i32) -> u32 {
+        Self::splat(o).above(self).signs()
+    }
+    /// Of each lane the bytes at `p + lane` and after it as two halves, and those five further on, each times the halves of `weights`,
+    /// summed.
+    ///
+    /// # Safety
+    /// Eight bytes can be read from each on.
+    pub(crate) unsafe fn rows_u8(p: *const u8, at: Self, weights: Self) -> [Self; 2] {
+        // SAFETY: the caller's.
+        let row = |from: usize| {
+            Self(from_fn(|n| unsafe {
+                let q = p.offset(at.0[n] as isize).add(from);
+                i32::from(*q) | i32::from(*q.add(1)) << 16
+            }))
+        };
+        [row(0).dot_halves(weights), row(5).dot_halves(weights)]
     }
     /// `o` without the bits of `self`.
     pub(crate) fn not_and(self, o: Self) -> Self {
