@@ -161,6 +161,11 @@ impl RayTile {
     /// Makes rays go as far as pages are here. Rays that lack some stay where they are; `missing` of the context then names the pages.
     pub fn step(&mut self, scene: &Scene, cx: &mut Context, pin_bytes: usize) -> Progress {
         cx.missing.clear();
+        // What steps before this one pinned is not needed by it; a step that began with too much would end at its first ray, as would all
+        // others until the pager lets go, at more: two threads took a quarter more time of the processor.
+        if cx.pinned() > pin_bytes {
+            cx.worker().release();
+        }
         if !scene.is_plain() {
             return self.rounds(
                 cx,
