@@ -15,6 +15,7 @@
 //! What is known of bricks stands in a *window* of [`WINDOW`]^3 of them, at the place of a brick's number modulo that, so that eight samples
 //! find their blocks by two gathers. It goes along with rays where the volume is larger.
 
+use super::flat::{copy, each, seen, Piece, FLAT, FLAT_PLANE, FLAT_ROW};
 use super::lanes::I4;
 use super::sample::Sampled;
 use super::scene::Source;
@@ -31,7 +32,7 @@ pub(crate) const PLANE: usize = ROW * ROW;
 /// Numbers from a block to the next: those of its corners, and what readers of eight bytes may read too much.
 const EACH: usize = 128;
 /// Blocks of a brick along each axis.
-const SIDE: usize = EDGE / BLOCK;
+pub(crate) const SIDE: usize = EDGE / BLOCK;
 pub(crate) const BLOCKS: usize = SIDE * SIDE * SIDE;
 /// Bricks of a window along each axis; one of 1024^3 voxels never moves.
 pub(crate) const WINDOW: usize = 32;
@@ -58,11 +59,6 @@ const fn map_of(code: i32) -> i32 {
     (-1 - code) * BLOCKS as i32
 }
 
-/// Voxels of a brick in rows, as they are copied out of pages: a row has those of its cells, and what readers of eight may read too many.
-const FLAT_ROW: usize = EDGE + 4;
-const FLAT_PLANE: usize = FLAT_ROW * (EDGE + 1);
-const FLAT: usize = FLAT_PLANE * (EDGE + 1) + 8;
-
 /// What rays need to find their way.
 #[derive(Copy, Clone)]
 pub(crate) struct Known {
@@ -70,18 +66,6 @@ pub(crate) struct Known {
     pub window: *const i32,
     /// Of each block where its first corner is among the numbers of all bricks, or a code below 0.
     pub maps: *const i32,
-}
-
-/// A place in a page.
-pub(crate) struct Piece<T> {
-    /// The number that lies there.
-    pub first: *const T,
-    /// Voxels from it on that lie in the page, along each axis.
-    pub left: [usize; 3],
-    /// The lowest and highest number of its block.
-    pub ranges: *const T,
-    /// Elements from there to those of the next block along each axis.
-    pub blocks: [usize; 3],
 }
 
 /// What came of looking at a brick.
@@ -111,14 +95,43 @@ pub(crate) struct Bricks {
     words_each: usize,
 }
 
-impl Bricks {
-    fn slots(element: usize, bytes: usize) -> usize {
-        let slots = bytes.saturating_sub(Self::fixed(element)) / (Self::each(element) + BLOCKS * 4 + 4);
-        if slots < LEAST {
+/// What bricks take.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Room {
+    /// Bytes of a number.
+    pub element: usize,
+    /// Bytes of all at most.
+    pub bytes: usize,
+    /// Cells of the volume along each axis.
+    pub cells: [u32; 3],
+}
+
+impl Room {
+    /// Bricks; none where there is too little room.
+    fn slots(&self) -> usize {
+        let all = self.cells.iter().fold(1usize, |n, cells| n.saturating_mul((*cells as usize).div_ceil(EDGE).max(1)));
+        let most = all.min(MOST);
+        let slots = self.bytes.saturating_sub(Bricks::fixed(self.element)) / Bricks::with_map(self.element);
+        if slots < LEAST.min(most) {
             0
         } else {
-            slots.min(MOST)
+            slots.min(most)
         }
+    }
+
+    /// Bytes that [`Bricks::new`] takes.
+    pub(crate) fn taken(&self) -> usize {
+        match self.slots() {
+            0 => 0,
+            slots => slots * Bricks::with_map(self.element) + Bricks::fixed(self.element),
+        }
+    }
+}
+
+impl Bricks {
+    /// Bytes of a brick, with what is known of it.
+    fn with_map(element: usize) -> usize {
+        Self::each(element) + BLOCKS * 4 + 4
     }
 
     /// Bytes of a brick's numbers.
@@ -131,16 +144,16 @@ impl Bricks {
         (CODES.len() * BLOCKS + PLACES) * 4 + (FLAT * element).next_multiple_of(8)
     }
 
-    /// Bricks of voxels of so many bytes in at most so many bytes; none where that is too few.
-    pub(crate) fn new(element: usize, bytes: usize) -> Self {
-        let (slots, words_each) = (Self::slots(element, bytes), Self::each(element) / 8);
+    /// As many as there is room for.
+    pub(crate) fn new(room: Room) -> Self {
+        let (element, slots) = (room.element, room.slots());
         let any = usize::from(slots > 0);
         let mut maps = vec![NOTHING; any * (CODES.len() + slots) * BLOCKS];
         for (map, code) in maps.chunks_exact_mut(BLOCKS).zip(CODES) {
             map.fill(code);
         }
         Self {
-            data: vec![0; slots * words_each],
+            data: vec![0; slots * Self::each(element) / 8],
             maps,
             window: vec![map_of(UNKNOWN); any * PLACES],
             corner: [0; 3],
@@ -148,15 +161,7 @@ impl Bricks {
             next: 0,
             apart: Vec::new(),
             flat: vec![0; any * (FLAT * element).div_ceil(8)],
-            words_each,
-        }
-    }
-
-    /// Bytes that [`Bricks::new`] takes.
-    pub(crate) fn bytes(element: usize, bytes: usize) -> usize {
-        match Self::slots(element, bytes) {
-            0 => 0,
-            slots => slots * (Self::each(element) + BLOCKS * 4 + 4) + Self::fixed(element),
+            words_each: Self::each(element) / 8,
         }
     }
 
@@ -478,106 +483,4 @@ fn shows<T: Sampled>(
 #[inline(always)]
 fn both<T: Copy + PartialOrd>(a: [T; 2], b: [T; 2]) -> [T; 2] {
     [if b[0] < a[0] { b[0] } else { a[0] }, if b[1] > a[1] { b[1] } else { a[1] }]
-}
-
-/// Copies a box of voxels, page by page.
-fn copy<T: Sampled>(
-    source: &Source,
-    low: [u32; 3],
-    size: [usize; 3],
-    to: &mut [T],
-    page: &mut impl FnMut([u32; 3]) -> Option<Piece<T>>,
-) -> Option<()> {
-    const WHOLE: usize = EDGE + 1;
-    let [si, sj, sk] = source.strides.map(|s| s as usize);
-    let mut k = 0;
-    while k < size[2] {
-        let (mut j, mut planes) = (0, 0);
-        while j < size[1] {
-            let (mut i, mut rows) = (0, 0);
-            while i < size[0] {
-                let Piece { first: from, left, .. } = page([low[0] + i as u32, low[1] + j as u32, low[2] + k as u32])?;
-                let count = left[0].min(size[0] - i);
-                (rows, planes) = (left[1].min(size[1] - j), left[2].min(size[2] - k));
-                let at = k * FLAT_PLANE + j * FLAT_ROW + i;
-                let out = &mut to[at..][..(planes - 1) * FLAT_PLANE + (rows - 1) * FLAT_ROW + count];
-                // SAFETY: these voxels lie in the page, and in the part of the brick that was cut out here.
-                unsafe {
-                    let out = out.as_mut_ptr();
-                    for z in 0..planes {
-                        for y in 0..rows {
-                            let (row, out) = (from.add(y * sj + z * sk), out.add(z * FLAT_PLANE + y * FLAT_ROW));
-                            // Of lengths that the compiler knows: a few moves.
-                            match (si, count) {
-                                (1, EDGE) => core::ptr::copy_nonoverlapping(row, out, EDGE),
-                                (1, WHOLE) => core::ptr::copy_nonoverlapping(row, out, WHOLE),
-                                (_, 1) => *out = *row,
-                                (1, _) => core::ptr::copy_nonoverlapping(row, out, count),
-                                _ => (0..count).for_each(|n| *out.add(n) = *row.add(n * si)),
-                            }
-                        }
-                    }
-                }
-                i += count;
-            }
-            j += rows;
-        }
-        k += planes;
-    }
-    Some(())
-}
-
-/// Of each two elements, in loops that the compiler makes vectors of.
-#[inline(always)]
-fn each<T: Copy>(to: &mut [T], with: &[T], of: impl Fn(T, T) -> T) {
-    for (t, w) in to.iter_mut().zip(with) {
-        *t = of(*t, *w);
-    }
-}
-
-/// The same, to elsewhere.
-#[inline(always)]
-fn each_of<T: Copy>(to: &mut [T], a: &[T], b: &[T], of: impl Fn(T, T) -> T) {
-    for ((t, a), b) in to.iter_mut().zip(a).zip(b) {
-        *t = of(*a, *b);
-    }
-}
-
-/// Of each element of a plane, the extreme of it and the [`BLOCK`] that follow along i and along j; of the last ones anything.
-#[inline(always)]
-fn beyond<T: Copy>(plane: &mut [T; FLAT_PLANE], scratch: &mut [[T; FLAT_PLANE]; 2], of: impl Fn(T, T) -> T + Copy) {
-    let [two, four] = scratch;
-    for step in [1, FLAT_ROW] {
-        each_of(two, plane, &plane[step..], of);
-        each_of(four, two, &two[2 * step..], of);
-        each_of(two, four, &plane[BLOCK * step..], of);
-        *plane = *two;
-    }
-}
-
-/// Writes which blocks may show something, and says how many do.
-fn seen<T: Sampled>(voxels: &[T], shown: &mut [bool; BLOCKS], source: &Source) -> usize {
-    // What is no number is passed over, where it comes second.
-    let lower = |a: T, b: T| if b < a { b } else { a };
-    let higher = |a: T, b: T| if b > a { b } else { a };
-    let (mut low, mut high) = ([T::HIGHEST; FLAT_PLANE], [T::LOWEST; FLAT_PLANE]);
-    let mut scratch = [[T::LOWEST; FLAT_PLANE]; 2];
-    let mut count = 0;
-    for (k, shown) in shown.chunks_exact_mut(SIDE * SIDE).enumerate() {
-        low.fill(T::HIGHEST);
-        high.fill(T::LOWEST);
-        for plane in voxels[k * BLOCK * FLAT_PLANE..][..(BLOCK + 1) * FLAT_PLANE].chunks_exact(FLAT_PLANE) {
-            for ((v, low), high) in plane.iter().zip(&mut low).zip(&mut high) {
-                (*low, *high) = (lower(*low, *v), higher(*high, *v));
-            }
-        }
-        beyond(&mut low, &mut scratch, lower);
-        beyond(&mut high, &mut scratch, higher);
-        for (n, out) in shown.iter_mut().enumerate() {
-            let at = (n / SIDE * FLAT_ROW + n % SIDE) * BLOCK;
-            *out = source.seen(low[at], high[at]);
-            count += usize::from(*out);
-        }
-    }
-    count
 }

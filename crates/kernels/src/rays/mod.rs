@@ -1,6 +1,7 @@
 //! Rays through volumes.
 mod bricks;
 mod corners;
+mod flat;
 mod lanes;
 mod look;
 mod march;

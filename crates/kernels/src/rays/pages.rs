@@ -1,6 +1,7 @@
 //! Pages as rays see them: found once for all rays of a tile that come by.
 
-use super::bricks::{Bricks, Made, Piece, BLOCKS};
+use super::bricks::{Bricks, Made, Room, BLOCKS};
+use super::flat::Piece;
 use super::look::Projection;
 use super::sample::Sampled;
 use super::scene::Source;
@@ -79,15 +80,18 @@ impl Counts {
     }
 }
 
-/// Of the bytes that maps and bricks of sources take, those of each source.
-fn shares(sources: &[Source], bytes: usize) -> [usize; 2] {
+/// Maps of blocks take no more than this: they are for where pages are missing, or where rays go sample by sample.
+const MAPS_MOST: usize = 8 << 20;
+
+/// Of the bytes that maps and bricks of sources take, those of the maps of each source, and the room for its bricks.
+fn shares(sources: &[Source], bytes: usize) -> (usize, impl Fn(&Source) -> Room) {
     let share = bytes / sources.len().max(1);
-    // Most goes by bricks where there is room for some; maps are for where pages are missing.
+    let room = |s: &Source, bytes| Room { element: s.array.brick.voxel.size(), bytes, cells: s.cells };
+    // Only one channel alone goes by bricks, where there is room for some.
     let bricks = share - share / 8;
-    match sources.iter().all(|s| Bricks::bytes(s.array.brick.voxel.size(), bricks) > 0) {
-        true => [share / 8, bricks],
-        false => [share, 0],
-    }
+    let any = matches!(sources, [s] if s.is_plain() && room(s, bricks).taken() > 0);
+    let maps = if any { share / 8 } else { share };
+    (maps.min(MAPS_MOST / sources.len().max(1)), move |s: &Source| room(s, if any { bricks } else { 0 }))
 }
 
 /// What a thread needs to step tiles.
@@ -112,12 +116,12 @@ unsafe impl Send for Context {}
 impl Context {
     /// A context for a scene; `map_bytes` are the bytes that maps of blocks may take, and bricks.
     pub(crate) fn new(worker: Worker, sources: &[Source], map_bytes: usize) -> Self {
-        let [maps, bricks] = shares(sources, map_bytes);
+        let (maps, room) = shares(sources, map_bytes);
         Self {
             worker,
             slots: vec![UNUSED; SLOTS].into(),
             maps: sources.iter().map(|s| Maps::new(s.array.brick.blocks(), maps)).collect(),
-            bricks: sources.iter().map(|s| Bricks::new(s.array.brick.voxel.size(), bricks)).collect(),
+            bricks: sources.iter().map(|s| Bricks::new(room(s))).collect(),
             missing: Vec::new(),
             touched: None,
             counts: Counts::default(),
@@ -126,10 +130,8 @@ impl Context {
 
     /// Bytes that [`Context::new`] takes.
     pub(crate) fn bytes(sources: &[Source], map_bytes: usize) -> usize {
-        let [maps, bricks] = shares(sources, map_bytes);
-        let each = sources
-            .iter()
-            .map(|s| Maps::bytes(s.array.brick.blocks(), maps) + Bricks::bytes(s.array.brick.voxel.size(), bricks));
+        let (maps, room) = shares(sources, map_bytes);
+        let each = sources.iter().map(|s| Maps::bytes(s.array.brick.blocks(), maps) + room(s).taken());
         SLOTS * size_of::<Slot>() + each.sum::<usize>()
     }
 

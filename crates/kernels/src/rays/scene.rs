@@ -122,6 +122,14 @@ impl Source {
         }
     }
 
+    /// Whether it is one channel through a transfer function and nothing else.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.tint, Tint::Plain)
+            && self.projection == Projection::Composite
+            && !self.nearest
+            && self.lamps.is_none()
+    }
+
     /// Whether cells may show something whose numbers are in these ranges, by component. What it refuses contributes nothing.
     #[inline]
     pub(crate) fn shows(&self, range: impl Fn(usize) -> [f64; 2]) -> bool {
@@ -266,15 +274,7 @@ impl Scene {
 
     /// Whether it is one channel through a transfer function and nothing else, which has a way of its own.
     pub(crate) fn is_plain(&self) -> bool {
-        match &self.sources[..] {
-            [s] => {
-                matches!(s.tint, Tint::Plain)
-                    && s.projection == Projection::Composite
-                    && !s.nearest
-                    && s.lamps.is_none()
-            }
-            _ => false,
-        }
+        matches!(&self.sources[..], [s] if s.is_plain())
     }
 
     /// Whether pixels show something that is known when a ray is at its end.
