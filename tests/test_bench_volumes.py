@@ -157,4 +157,4 @@ def test_the_first_picture_is_timed(tmp_path: Path) -> None:
 
 def test_limits_hold_for_volumes_and_results_are_the_same(tmp_path: Path) -> None:
     result = measured("volume-limit", tmp_path)
-    assert len(result.claims) == 22
+    assert len(result.claims) == 24
