@@ -390,7 +390,8 @@ def render(
         _no_options_of_flows(scene, how)
         with open_volume(scene, settings, progress=progress) as opened:
             flat = is_flat(opened)
-            chosen, info = first_scene(opened, os.fspath(scene)), opened.info()
+            if not flat:
+                chosen, info = first_scene(opened, os.fspath(scene)), opened.info()
         if flat:
             with open_volume(scene, settings, events=events, progress=progress) as opened:
                 outputs.check([target if film is None else film.written(), events], opened._description.reads)

@@ -385,7 +385,7 @@ impl PyDataset {
         py: Python<'py>,
         options: &str,
         progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<(String, Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    ) -> PyResult<slices::InMemory<'py>> {
         let session = self.session(py)?;
         let made = watched(py, progress, |watch| slices::make(&session, options, watch))?;
         Ok(slices::handed(py, made))

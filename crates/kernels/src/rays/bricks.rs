@@ -484,3 +484,65 @@ fn shows<T: Sampled>(
 fn both<T: Copy + PartialOrd>(a: [T; 2], b: [T; 2]) -> [T; 2] {
     [if b[0] < a[0] { b[0] } else { a[0] }, if b[1] > a[1] { b[1] } else { a[1] }]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Bricks that fill a window of a volume of bytes.
+    fn bricks() -> Bricks {
+        Bricks::new(Room { element: 1, bytes: 4 << 20, cells: [1 << 20; 3] })
+    }
+
+    fn voxel([i, j, k]: [i32; 3]) -> I4 {
+        I4::new([i, j, k, 0]).up::<{ EDGE_BITS as i32 }>()
+    }
+
+    proptest! {
+        /// What is known of a brick is known after the window has moved if it lies in it then, and of no other.
+        #[test]
+        fn a_window_that_moves_knows_what_it_knew(ways in prop::collection::vec(prop::array::uniform3(0i32..90), 1..6)) {
+            let mut bricks = bricks();
+            let mut known = std::collections::HashSet::new();
+            for (n, at) in ways.iter().enumerate() {
+                let to = at.map(|a| (a + 7 * n as i32 % 20).min(a + 31));
+                prop_assert!(bricks.reach(voxel(*at), voxel(to)));
+                prop_assert!(bricks.in_window(*at) && bricks.in_window(to));
+                let corner = bricks.corner;
+                let inside = |b: &[i32; 3]| (0..3).all(|a| (corner[a]..corner[a] + WINDOW as i32).contains(&b[a]));
+                known.retain(inside);
+                // Of one place in seven something is found out.
+                for place in (n..PLACES).step_by(7) {
+                    let [i, j, k] = [place % WINDOW, place / WINDOW % WINDOW, place / (WINDOW * WINDOW)];
+                    let brick = [corner[0] + i as i32, corner[1] + j as i32, corner[2] + k as i32];
+                    bricks.nothing(brick, brick.map(|b| b * EDGE as i32), brick.map(|b| (b + 1) * EDGE as i32));
+                    known.insert(brick);
+                }
+                for place in 0..PLACES {
+                    let [i, j, k] = [place % WINDOW, place / WINDOW % WINDOW, place / (WINDOW * WINDOW)];
+                    let brick = [corner[0] + i as i32, corner[1] + j as i32, corner[2] + k as i32];
+                    let found = bricks.window[Bricks::place(brick)] == map_of(NOTHING);
+                    prop_assert_eq!(found, known.contains(&brick), "{:?} of the window from {:?}", brick, corner);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_segment_longer_than_a_window_is_not_for_bricks() {
+        assert!(!bricks().reach(voxel([0; 3]), voxel([0, WINDOW as i32, 0])));
+    }
+
+    #[test]
+    fn bricks_take_no_more_than_they_are_given_and_than_a_volume_needs() {
+        let room = |bytes, cells| Room { element: 1, bytes, cells };
+        let two = room(64 << 20, [40, 30, 30]);
+        assert_eq!(two.slots(), 2);
+        assert_eq!(room(1 << 20, [1000; 3]).taken(), 0, "too few bricks of many");
+        for bytes in [2 << 20, 5 << 20, 64 << 20] {
+            let taken = room(bytes, [1000; 3]).taken();
+            assert!(taken > bytes / 2 && taken <= bytes, "{taken} of {bytes}");
+        }
+    }
+}

@@ -291,8 +291,7 @@ impl Context {
     #[inline(never)]
     pub(crate) fn make<T: Sampled>(&mut self, source: &Source, brick: [i32; 3]) -> Made {
         self.counts.bricks += 1;
-        let found = self.bricks[source.number as usize].make::<T>(source, brick, pieces(&self.worker, source));
-        found
+        self.bricks[source.number as usize].make(source, brick, pieces::<T>(&self.worker, source))
     }
 
     /// Whether nothing shows in a box of bricks, from the first to the last, as far as that is known from what is here.
