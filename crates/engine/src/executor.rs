@@ -21,6 +21,7 @@ mod ahead;
 mod charging;
 mod crowding;
 mod following;
+mod fresh;
 mod parked;
 mod places;
 mod ready;
@@ -83,7 +84,7 @@ where
     let nobody: Arc<dyn Wake> = Arc::new(Nobody);
     let ahead = if work.has_units() { 0 } else { AHEAD };
     let ready = Ready::new(W::WINDOWED, ahead, Records::new(work.record_bytes(), pager));
-    let shared: Arc<Shared<W::Task>> = Arc::new(Shared::new(pager, &load, ready));
+    let shared: Arc<Shared<W::Task>> = Arc::new(Shared::new(pager, &load, ready, work.in_runs()));
     // All of them before the first thread fills the memory: what a worker costs is charged when it is made.
     let pins: Vec<Worker> = (0..workers).map(|_| pager.worker()).collect();
     std::thread::scope(|scope| {
@@ -94,7 +95,7 @@ where
                 let (shared, nobody) = (shared.clone(), nobody.clone());
                 std::thread::Builder::new().name(format!("farfield-{n}")).spawn_scoped(scope, move || {
                     let _leaving = Leaving(&shared);
-                    Thread::new(work, &shared, worker, load, nobody).run();
+                    Thread::new(work, &shared, (n, worker), load, nobody).run();
                 })
             })
             .collect();
@@ -143,6 +144,8 @@ where
 
 struct Thread<'a, W: Work> {
     work: &'a W,
+    /// Counted from 0.
+    number: usize,
     shared: &'a Arc<Shared<W::Task>>,
     wake: Arc<dyn Wake>,
     /// Asks for what is read ahead.
@@ -168,7 +171,13 @@ impl<'a, W: Work> Thread<'a, W>
 where
     W::Task: 'static,
 {
-    fn new(work: &'a W, shared: &'a Arc<Shared<W::Task>>, worker: Worker, load: Load, nobody: Arc<dyn Wake>) -> Self {
+    fn new(
+        work: &'a W,
+        shared: &'a Arc<Shared<W::Task>>,
+        (number, worker): (usize, Worker),
+        load: Load,
+        nobody: Arc<dyn Wake>,
+    ) -> Self {
         let wake: Arc<dyn Wake> = shared.clone();
         let context = work.context(worker);
         let outcomes = core::array::from_fn(|_| Outcome { progress: Progress::Yield, missing: Vec::new() });
@@ -177,6 +186,7 @@ where
         let steps = 0;
         Self {
             work,
+            number,
             shared,
             wake,
             nobody,
@@ -248,7 +258,7 @@ where
             if self.has_units && s.opened.load(SeqCst) <= q.ready.earliest() {
                 return None;
             }
-            let mut next = q.next(self.load.tasks, W::WINDOWED)?;
+            let mut next = q.next(self.number, W::WINDOWED)?;
             if let (true, Next::Ready(first)) = (W::WINDOWED, &mut next) {
                 // The other threads get their share, and no more are taken than may wait.
                 let workers = self.load.workers.max(1);
@@ -277,7 +287,8 @@ where
         let mut charge = self.kept(bytes as u64);
         match self.begin(|_| charge.grow(bytes as u64)) {
             Ok(()) => {
-                let (restarts, wanted, hold, window, place) = (0, Vec::new(), None, 0, 0);
+                let place = if W::WINDOWED { 0 } else { self.number as u64 };
+                let (restarts, wanted, hold, window) = (0, Vec::new(), None, 0);
                 Some(Box::new(Slot { number, task, charge, restarts, wanted, hold, window, place }))
             }
             Err(Refused { full, alone: true, .. }) => {
@@ -456,12 +467,13 @@ where
         }
     }
 
-    /// Where a task is. Of those that go through time one that has not found its place has one for itself.
+    /// Where a task is: of those that go through time in the data, and one that has not found its place has one for itself; of others the
+    /// thread that steps it.
     fn place(&self, slot: &Slot<W::Task>) -> u64 {
         if W::WINDOWED {
             self.work.place(&slot.task).unwrap_or(slot.number << parked::WITHIN)
         } else {
-            0
+            self.number as u64
         }
     }
 

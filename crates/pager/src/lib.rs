@@ -99,6 +99,7 @@ pub use id::{ArrayId, PageId, SourceId};
 pub use ledger::{Charge, ChargeKind, Full, Ledger, CHARGE_KINDS};
 pub use log::{EventLog, EventReader};
 pub use map::{Located, PageMap, Segment, Target};
+pub use os::make_huge;
 pub use pager::{Pager, PagerConfig, PagerError, SMALLEST_LIMIT};
 pub use policy::PolicyKind;
 pub use request::{Hold, Priority, Requested, Wake};

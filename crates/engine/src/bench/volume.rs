@@ -1,7 +1,7 @@
 //! A volume for an arm: opened as its reader said, with a pager of its own.
 
 use crate::process;
-use crate::session::Means;
+use crate::session::{is_past_cache, Means};
 use field::error::FieldError;
 use field::volume::{Volume, VolumeSpec};
 use pager::{Counters, Pager};
@@ -15,7 +15,7 @@ pub struct VolumeArm {
     pub spec: VolumeSpec,
     /// Memory, threads, readers.
     pub means: Means,
-    /// Reads go past the page cache.
+    /// Reads go past the page cache, also where it could keep the volume.
     pub direct: bool,
 }
 
@@ -32,8 +32,8 @@ impl VolumeArm {
     pub(super) fn open(&self, means: &Means) -> Result<Opened, FieldError> {
         let base_bytes = process::base_bytes();
         let pager = means.pager()?;
-        pager.set_direct(self.direct);
         let volume = Volume::open(self.spec.clone(), Vec::new(), &pager)?;
+        pager.set_direct(self.direct || is_past_cache(volume.file_bytes.max(volume.bytes())));
         Ok(Opened { volume, pager, threads: means.threads(), base_bytes })
     }
 }

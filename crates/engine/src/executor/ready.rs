@@ -27,6 +27,8 @@ pub(super) struct Ready<T> {
     pub(super) records: Records,
     /// Of any other run, as they came.
     queue: VecDeque<Box<Slot<T>>>,
+    /// Of any other run, whether a thread goes on with its own tasks first. Their places are the numbers of threads.
+    pub(super) by_thread: bool,
     /// 1. How many active tasks are in each window, wherever they are: every window of an active task is a key.
     active: BTreeMap<u32, usize>,
     windowed: bool,
@@ -42,7 +44,7 @@ pub(super) struct Ready<T> {
 impl<T> Ready<T> {
     pub(super) fn new(windowed: bool, ahead: u32, records: Records) -> Self {
         let (windows, queue, active) = (BTreeMap::new(), VecDeque::new(), BTreeMap::new());
-        Self { windows, records, queue, active, windowed, ahead, open: true, told: 0 }
+        Self { windows, records, queue, by_thread: false, active, windowed, ahead, open: true, told: 0 }
     }
 
     /// The earliest window of an active task, or of one that may begin.
@@ -120,6 +122,16 @@ impl<T> Ready<T> {
         if let Some(places) = self.windows.get_mut(&window) {
             places.open(neighbourhood);
         }
+    }
+
+    /// The next that may go on, on a thread.
+    pub(super) fn pop_for(&mut self, thread: usize) -> Option<Waiting<T>> {
+        if self.by_thread && !self.elder_first() {
+            if let Some(own) = self.queue.iter().position(|slot| slot.place == thread as u64) {
+                return self.queue.remove(own).map(Waiting::Whole);
+            }
+        }
+        self.pop()
     }
 
     /// The next that may go on.

@@ -1,6 +1,7 @@
 //! What the threads of a run share: the tasks in nobody's hands, and the counts.
 
 use super::crowding::Crowding;
+use super::fresh::Fresh;
 use super::parked::Parked;
 use super::ready::Ready;
 use super::records::{Chunk, Waiting};
@@ -83,8 +84,8 @@ pub(super) struct Queue<T> {
     pub(super) parked: Parked<T>,
     /// Numbers of tasks that were dropped.
     pub(super) again: Vec<u64>,
-    /// Tasks that never began start at this number.
-    pub(super) next: u64,
+    /// Those that never began.
+    fresh: Fresh,
     /// Tasks that wait for pages at most.
     pub(super) at_once: usize,
     /// The same by the present limit, and places at which they wait at most.
@@ -105,13 +106,14 @@ pub(super) struct Queue<T> {
 }
 
 impl<T> Queue<T> {
-    pub(super) fn new(load: &Load, ready: Ready<T>) -> Self {
+    pub(super) fn new(load: &Load, mut ready: Ready<T>, in_runs: u64) -> Self {
         let active = load.active;
+        ready.by_thread = in_runs > 1;
         Self {
             ready,
             parked: Parked::new(),
             again: Vec::new(),
-            next: 0,
+            fresh: Fresh::new(load.tasks, load.workers, in_runs),
             at_once: load.at_once,
             fitting: (usize::MAX, usize::MAX),
             crowding: Crowding::new(),
@@ -124,22 +126,15 @@ impl<T> Queue<T> {
         }
     }
 
-    /// The number of a task that may begin now.
-    pub(super) fn number(&mut self, tasks: u64) -> Option<u64> {
+    /// The number of a task that may begin now on a thread.
+    pub(super) fn number(&mut self, thread: usize) -> Option<u64> {
         if self.enough_wait() || !self.ready.may_begin() {
             return None;
         }
-        let more = (self.active < self.allowed).then(|| self.again.pop()).flatten();
-        let number = match more {
-            Some(n) => n,
-            None if self.active < self.allowed && self.next < tasks => {
-                self.next += 1;
-                self.next - 1
-            }
-            None => {
-                self.ready.close();
-                return None;
-            }
+        let more = (self.active < self.allowed).then(|| self.again.pop().or_else(|| self.fresh.next(thread))).flatten();
+        let Some(number) = more else {
+            self.ready.close();
+            return None;
         };
         self.active += 1;
         self.ready.began();
@@ -192,13 +187,13 @@ impl<T> Queue<T> {
         slot.map(Waiting::Whole)
     }
 
-    /// A task that may go on, or the number of one that may begin now; of a run through time those begin first.
-    pub(super) fn next(&mut self, tasks: u64, windowed: bool) -> Option<Next<T>> {
-        let first = if windowed { self.number(tasks).map(Next::Begin) } else { None };
+    /// A task that may go on, or the number of one that may begin now on a thread; of a run through time those begin first.
+    pub(super) fn next(&mut self, thread: usize, windowed: bool) -> Option<Next<T>> {
+        let first = if windowed { self.number(thread).map(Next::Begin) } else { None };
         first.or_else(|| {
             // The elder holds pages that those may need the room of who wait.
-            let ready = if self.enough_wait() && !self.ready.elder_first() { None } else { self.ready.pop() };
-            ready.map(Next::Ready).or_else(|| self.number(tasks).map(Next::Begin))
+            let ready = if self.enough_wait() && !self.ready.elder_first() { None } else { self.ready.pop_for(thread) };
+            ready.map(Next::Ready).or_else(|| self.number(thread).map(Next::Begin))
         })
     }
 
@@ -261,9 +256,9 @@ pub(super) struct Shared<T> {
 }
 
 impl<T> Shared<T> {
-    pub(super) fn new(pager: &Arc<Pager>, load: &Load, ready: Ready<T>) -> Self {
+    pub(super) fn new(pager: &Arc<Pager>, load: &Load, ready: Ready<T>, in_runs: u64) -> Self {
         Self {
-            queue: Mutex::new(Queue::new(load, ready)),
+            queue: Mutex::new(Queue::new(load, ready, in_runs)),
             opened: AtomicU32::new(0),
             opens: Mutex::new(()),
             pager: pager.clone(),
@@ -481,7 +476,7 @@ mod tests {
     fn what_was_found_of_one_limit_is_forgotten_with_it() {
         let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
         let load = Load { tasks: 6, workers: 1, active: 6, at_once: usize::MAX };
-        let shared: Shared<()> = Shared::new(&pager, &load, Ready::new(false, AHEAD, Records::new(0, &pager)));
+        let shared: Shared<()> = Shared::new(&pager, &load, Ready::new(false, AHEAD, Records::new(0, &pager)), 1);
         shared.lock().note_wait(false, true);
         assert!(shared.lock().crowding.is_short());
         shared.allow(6, (usize::MAX, usize::MAX));
@@ -493,7 +488,7 @@ mod tests {
     fn a_crowd_goes_on_when_the_last_wake_has_come_whatever_became_of_the_tasks() {
         let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
         let load = Load { tasks: 6, workers: 1, active: 6, at_once: usize::MAX };
-        let mut q: Queue<()> = Queue::new(&load, Ready::new(true, AHEAD, Records::new(0, &pager)));
+        let mut q: Queue<()> = Queue::new(&load, Ready::new(true, AHEAD, Records::new(0, &pager)), 1);
         let slot = |number: u64| {
             let charge = pager.charge(ChargeKind::Tasks, 1).unwrap();
             let (restarts, wanted, hold, window, place) = (0, Vec::new(), None, 0, (number % 2) << WITHIN);

@@ -45,6 +45,11 @@ pub trait Work: Sync {
     fn resized(&self, _limit: u64, active: usize) -> Result<usize, FieldError> {
         Ok(active)
     }
+    /// How many tasks that follow each other a thread begins, and goes on with itself, since they share what it keeps for itself. With 1
+    /// threads take whatever is next, so that all are at work in one place and share its pages.
+    fn in_runs(&self) -> u64 {
+        1
+    }
     /// Whether tasks go through time, and are in the window that [`Work::window`] says.
     const WINDOWED: bool = false;
     /// The window that a task is in, counted from 0 in the order of the run; it never falls.

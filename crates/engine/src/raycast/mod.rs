@@ -151,6 +151,7 @@ pub fn cast_until(
             map_bytes,
             pin_bytes: (limit / PIN_SHARE / workers as u64) as usize,
             next: &next,
+            in_runs: in_runs(scene.page_bytes(), limit),
         };
         let busy = pager.readers().max(workers * 2 * LANES).max(BUSY);
         let active = (limit / 8 / RayTile::bytes(scene) as u64).clamp(2 * workers as u64, busy as u64) as usize;
@@ -176,6 +177,20 @@ pub fn cast_until(
     Ok(Image { width, rows, rgba, gaps, filled, counts, stats, _charge: charge })
 }
 
+/// Tiles that follow each other which a thread takes, of a scene whose pages take so much under a limit. Where both threads go along one
+/// line of tiles each makes the bricks of nearly all of them: 31,000 to 35,000 a picture in the place of 20,000. Where all pages fit
+/// each has its own half; where they do not, the threads stay near each other, so that they share pages, and with less memory in one place (at
+/// 7 % of what there is runs of 64 read a tenth more, at 49 to 100 % they took 5 % less time).
+fn in_runs(page_bytes: u64, limit: u64) -> u64 {
+    if page_bytes <= limit / 4 * 3 {
+        u64::MAX
+    } else if page_bytes / 2 <= limit {
+        64
+    } else {
+        1
+    }
+}
+
 /// Tiles that keep a disk busy.
 const BUSY: usize = 128;
 
@@ -189,6 +204,7 @@ struct Cast<'a> {
     map_bytes: usize,
     pin_bytes: usize,
     next: &'a Option<Next>,
+    in_runs: u64,
 }
 
 impl Work for Cast<'_> {
@@ -204,6 +220,9 @@ impl Work for Cast<'_> {
     }
     fn worker<'c>(&self, context: &'c mut Context) -> &'c mut Worker {
         context.worker()
+    }
+    fn in_runs(&self) -> u64 {
+        self.in_runs
     }
     fn admit(&self, n: u64) -> Result<Self::Task, FieldError> {
         let Stage { stride, rest } = self.stage;

@@ -12,24 +12,33 @@ use kernels::rays::{full_range, Clip, ColourOpacity, Look, Manner, Paint, Projec
 /// Opacity at the upper end of a range whose opacity nobody has said.
 pub(super) const PLAIN_OPACITY: f32 = 0.6;
 
-/// Length of a pixel at the point of a volume that is nearest to the eye.
-pub(super) fn least_pixel(camera: &Camera, height: u32, bounds: &Aabb) -> f64 {
+/// Voxels of a level that nobody chose are at most so many pixels large: in the middle of the volume, so that of two levels the nearer one
+/// to pixels is taken, as textures are; and at the point that is nearest to the eye.
+const IN_THE_MIDDLE: f64 = std::f64::consts::SQRT_2;
+const NEAREST: f64 = 2.0;
+
+/// Length of a pixel at a distance from the eye.
+fn pixel(camera: &Camera, height: u32, distance: f64) -> f64 {
     let height = f64::from(height.max(1));
     match camera.lens {
         Lens::Orthographic { height: shown } => shown / height,
-        Lens::Perspective { fov_degrees } => {
-            let eye = DVec3::from_array(camera.position);
-            let nearest = eye.clamp(bounds.min, bounds.max);
-            2.0 * eye.distance(nearest) * (fov_degrees.to_radians() * 0.5).tan() / height
-        }
+        Lens::Perspective { fov_degrees } => 2.0 * distance * (fov_degrees.to_radians() * 0.5).tan() / height,
     }
 }
 
-/// The coarsest level whose voxels are no larger than pixels, or the finest.
+/// Length of a pixel at the point of a volume that is nearest to the eye.
+pub(super) fn least_pixel(camera: &Camera, height: u32, bounds: &Aabb) -> f64 {
+    let eye = DVec3::from_array(camera.position);
+    pixel(camera, height, eye.distance(eye.clamp(bounds.min, bounds.max)))
+}
+
+/// The coarsest level whose voxels are about as large as pixels, or the finest.
 pub(crate) fn level_for(volume: &Volume, camera: &Camera, height: u32) -> usize {
-    let pixel = least_pixel(camera, height, &bounds(volume));
+    let bounds = bounds(volume);
+    let middle = DVec3::from_array(camera.position).distance((bounds.min + bounds.max) * 0.5);
+    let most = (NEAREST * least_pixel(camera, height, &bounds)).min(IN_THE_MIDDLE * pixel(camera, height, middle));
     let largest = |p: &Placement| p.spacing().into_iter().fold(0.0, f64::max);
-    volume.levels.iter().rposition(|l| largest(&l.placement) <= pixel * (1.0 + 1e-9)).unwrap_or(0)
+    volume.levels.iter().rposition(|l| largest(&l.placement) <= most).unwrap_or(0)
 }
 
 /// What rays are given of an object, and the step along them that it asks for.

@@ -8,7 +8,7 @@ mod boxes;
 mod whole;
 
 use crate::limits::{least_limit, Unseen};
-use crate::session::{Bare, Means, Waited};
+use crate::session::{is_past_cache, Bare, Means, Waited};
 use field::error::FieldError;
 use field::volume::{Volume, VolumeSpec};
 use pager::Pager;
@@ -38,6 +38,7 @@ impl VolumeSession {
         let bare = Bare::new(&means)?;
         let unseen = Unseen::new(&bare.pager, "opening a volume")?;
         let volume = Volume::open(spec, tables, &bare.pager)?;
+        bare.pager.set_direct(is_past_cache(volume.file_bytes.max(volume.bytes())));
         let pager = bare.pager.clone();
         let session = Self { volume, pager, bare, means, waited: Waited::default(), unseen };
         let least = session.least_limit();

@@ -65,6 +65,7 @@ fn ranges_of<T: Extremes>(brick: &Brick, inside: [u32; 3], voxels: &[T], out: &m
     let [ni, nj, nk] = inside.map(|n| n as usize);
     let width = (ni * nc).min(row);
     let (mut low, mut high) = ([T::HIGHEST; ROW], [T::LOWEST; ROW]);
+    let mut scratch = [[T::LOWEST; ROW]; 2];
     // Whole blocks of whole voxels a piece.
     let piece = (ROW - nc.min(ROW)) / (BLOCK * nc).max(1) * BLOCK * nc;
     for kb in 0..bk {
@@ -80,9 +81,12 @@ fn ranges_of<T: Extremes>(brick: &Brick, inside: [u32; 3], voxels: &[T], out: &m
             for out in out.chunks_mut(piece * 2 / BLOCK) {
                 // The layer that follows the last block belongs to it.
                 let n = (piece + nc).min(width.saturating_sub(from));
-                let (low, high) = (&mut low[..n], &mut high[..n]);
-                rows_of(voxels, from, [row, plane], [&js, &ks], low, high);
-                reduce(nc, low, high, out);
+                rows_of(voxels, from, [row, plane], [&js, &ks], &mut low[..n], &mut high[..n]);
+                let blocks = out.len().div_ceil(2 * nc) * BLOCK * nc;
+                // Where there are no voxels nothing is lower or higher.
+                low[n..blocks + nc].fill(T::HIGHEST);
+                high[n..blocks + nc].fill(T::LOWEST);
+                reduce(nc, blocks, [&mut low, &mut high], &mut scratch, out);
                 from += piece;
             }
         }
@@ -137,35 +141,47 @@ fn rows_of<T: Extremes>(
     }
 }
 
-/// From a row of lowest and highest values to those of blocks.
-fn reduce<T: Extremes>(nc: usize, low: &[T], high: &[T], out: &mut [T]) {
-    if nc == 1 {
-        // The blocks that have all five layers.
-        let full = (low.len().saturating_sub(1)) / BLOCK;
-        let (whole, rest) = out.split_at_mut((2 * full).min(out.len()));
-        for (b, out) in whole.as_chunks_mut::<2>().0.iter_mut().enumerate() {
-            let (l, h) = (&low[b * BLOCK..][..BLOCK + 1], &high[b * BLOCK..][..BLOCK + 1]);
-            *out = [
-                lesser(lesser(lesser(l[0], l[1]), lesser(l[2], l[3])), l[4]),
-                greater(greater(greater(h[0], h[1]), greater(h[2], h[3])), h[4]),
-            ];
+/// From a row of lowest and highest values, `count` numbers and the layer that follows them, to those of blocks. The five voxels of a block
+/// are taken together for all numbers of the row at once: block by block, the ranges of a page of colours, 32^3 voxels, took 21 microseconds
+/// and not 9.
+fn reduce<T: Extremes>(
+    nc: usize,
+    count: usize,
+    [low, high]: [&mut [T; ROW]; 2],
+    scratch: &mut [[T; ROW]; 2],
+    out: &mut [T],
+) {
+    const { assert!(BLOCK == 4) };
+    five(nc, count, low, scratch, lesser);
+    five(nc, count, high, scratch, greater);
+    for (block, out) in out.chunks_mut(2 * nc).enumerate() {
+        let at = block * BLOCK * nc;
+        for ((out, low), high) in out.as_chunks_mut::<2>().0.iter_mut().zip(&low[at..]).zip(&high[at..]) {
+            *out = [*low, *high];
         }
-        for (b, out) in rest.as_chunks_mut::<2>().0.iter_mut().enumerate() {
-            let at = ((full + b) * BLOCK).min(low.len())..((full + b) * BLOCK + BLOCK + 1).min(low.len());
-            let first = (T::HIGHEST, T::LOWEST);
-            let found = at.fold(first, |(l, h), i| (lesser(l, low[i]), greater(h, high[i])));
-            *out = found.into();
-        }
-        return;
     }
-    for (n, out) in out.as_chunks_mut::<2>().0.iter_mut().enumerate() {
-        let (b, c) = (n / nc, n % nc);
-        *out = [T::HIGHEST, T::LOWEST];
-        for i in b * BLOCK..=b * BLOCK + BLOCK {
-            if let (Some(l), Some(h)) = (low.get(i * nc + c), high.get(i * nc + c)) {
-                *out = [lesser(out[0], *l), greater(out[1], *h)];
-            }
-        }
+}
+
+/// Of each number up to the last block's the extreme of it and those one to four voxels on, in its place.
+#[inline(always)]
+fn five<T: Extremes>(
+    nc: usize,
+    count: usize,
+    row: &mut [T; ROW],
+    [two, four]: &mut [[T; ROW]; 2],
+    of: impl Fn(T, T) -> T,
+) {
+    let n = count.saturating_sub(3 * nc);
+    for ((to, a), b) in two[..n + 2 * nc].iter_mut().zip(&*row).zip(&row[nc..]) {
+        *to = of(*a, *b);
+    }
+    for ((to, a), b) in four[..n].iter_mut().zip(&*two).zip(&two[2 * nc..]) {
+        *to = of(*a, *b);
+    }
+    let fifth = &mut two[..n];
+    fifth.copy_from_slice(&row[BLOCK * nc..][..n]);
+    for ((to, a), b) in row[..n].iter_mut().zip(&*four).zip(&*fifth) {
+        *to = of(*a, *b);
     }
 }
 

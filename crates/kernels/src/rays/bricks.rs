@@ -12,13 +12,14 @@
 //! # Practice
 //! A brick is made of pages that are here, and never asks for one: where some are not, rays go page by page and say which they lack
 //! exactly as far as samples need them. Values are the same bits either way. Bricks are copies, so they outlive pins, and evictions.
-//! What is known of bricks stands in a *window* of [`WINDOW`]^3 of them, at the place of a brick's number modulo that, so that eight samples
-//! find their blocks by two gathers. It goes along with rays where the volume is larger.
+//! What is known of bricks stands in a *window* of them, at the place of a brick's number modulo its edges, so that eight samples find their
+//! blocks by two gathers. Its edges are such that it has the whole volume, or else goes along with rays.
 
-use super::flat::{copy, each, seen, Piece, FLAT, FLAT_PLANE, FLAT_ROW};
+use super::flat::{copy, Octants, Piece, Way, FLAT};
 use super::lanes::I4;
 use super::sample::Sampled;
 use super::scene::Source;
+use super::showing::{seen, shows};
 use field::volume::BLOCK;
 
 /// Cells of a brick along each axis.
@@ -34,14 +35,15 @@ const EACH: usize = 128;
 /// Blocks of a brick along each axis.
 pub(crate) const SIDE: usize = EDGE / BLOCK;
 pub(crate) const BLOCKS: usize = SIDE * SIDE * SIDE;
-/// Bricks of a window along each axis; one of 1024^3 voxels never moves.
-pub(crate) const WINDOW: usize = 32;
-/// Places of a window.
-const PLACES: usize = WINDOW * WINDOW * WINDOW;
+/// Places of a window at most, as a power of two: one of 1024^3 voxels never moves, nor one of 2048 x 1216 x 130.
+const MOST_BITS: u32 = 15;
 /// Fewer bricks would make room for each other before the rays of a tile are through.
 const LEAST: usize = 24;
 /// More than neighbouring tiles have in common are of no use.
 const MOST: usize = 1024;
+
+/// Bricks of which it is remembered what was found when they were looked at.
+const LOOKED: usize = 256;
 
 /// In place of where a block lies: nothing in it shows.
 const NOTHING: i32 = -1;
@@ -66,6 +68,48 @@ pub(crate) struct Known {
     pub window: *const i32,
     /// Of each block where its first corner is among the numbers of all bricks, or a code below 0.
     pub maps: *const i32,
+    /// Of the number of a brick along each axis: the bits that count in the window.
+    pub last: [i32; 3],
+    /// And how far up in a place they stand.
+    pub shift: [i32; 3],
+}
+
+/// The shape of a window.
+#[derive(Copy, Clone, Debug)]
+struct Shape {
+    /// Its edges as powers of two.
+    bits: [u32; 3],
+}
+
+impl Shape {
+    /// For a volume of so many cells.
+    fn of(cells: [u32; 3]) -> Self {
+        let mut bits = cells.map(|n| (n as usize).div_ceil(EDGE).max(1).next_power_of_two().trailing_zeros());
+        while bits.iter().sum::<u32>() > MOST_BITS {
+            if let Some(most) = bits.iter_mut().max() {
+                *most -= 1;
+            }
+        }
+        Self { bits }
+    }
+
+    fn edges(self) -> [i32; 3] {
+        self.bits.map(|b| 1 << b)
+    }
+
+    fn shift(self) -> [i32; 3] {
+        [0, self.bits[0] as i32, (self.bits[0] + self.bits[1]) as i32]
+    }
+
+    fn places(self) -> usize {
+        1 << self.bits.iter().sum::<u32>()
+    }
+
+    #[inline(always)]
+    fn place(self, brick: [i32; 3]) -> usize {
+        let (edges, shift) = (self.edges(), self.shift());
+        (0..3).map(|a| (brick[a] & (edges[a] - 1)) << shift[a]).sum::<i32>() as usize
+    }
 }
 
 /// What came of looking at a brick.
@@ -83,6 +127,7 @@ pub(crate) struct Bricks {
     data: Vec<u64>,
     maps: Vec<i32>,
     window: Vec<i32>,
+    shape: Shape,
     /// The first brick of the window.
     corner: [i32; 3],
     /// The place that a slot was given to.
@@ -90,6 +135,9 @@ pub(crate) struct Bricks {
     next: usize,
     /// Places that were found apart in this step.
     apart: Vec<u32>,
+    /// Of bricks that were looked at, each at the place that its name gives it, which of their blocks may show something: most are made
+    /// some time after.
+    looked: Vec<([i32; 3], [bool; BLOCKS])>,
     /// A brick in rows.
     flat: Vec<u64>,
     words_each: usize,
@@ -111,7 +159,7 @@ impl Room {
     fn slots(&self) -> usize {
         let all = self.cells.iter().fold(1usize, |n, cells| n.saturating_mul((*cells as usize).div_ceil(EDGE).max(1)));
         let most = all.min(MOST);
-        let slots = self.bytes.saturating_sub(Bricks::fixed(self.element)) / Bricks::with_map(self.element);
+        let slots = self.bytes.saturating_sub(self.fixed()) / Bricks::with_map(self.element);
         if slots < LEAST.min(most) {
             0
         } else {
@@ -123,8 +171,15 @@ impl Room {
     pub(crate) fn taken(&self) -> usize {
         match self.slots() {
             0 => 0,
-            slots => slots * Bricks::with_map(self.element) + Bricks::fixed(self.element),
+            slots => slots * Bricks::with_map(self.element) + self.fixed(),
         }
+    }
+
+    /// Bytes that do not grow with the number of bricks.
+    fn fixed(&self) -> usize {
+        let looked = LOOKED * size_of::<([i32; 3], [bool; BLOCKS])>();
+        let window = Shape::of(self.cells).places();
+        (CODES.len() * BLOCKS + window) * 4 + (FLAT * self.element).next_multiple_of(8) + looked
     }
 }
 
@@ -139,27 +194,26 @@ impl Bricks {
         BLOCKS * EACH * element
     }
 
-    /// Bytes that do not grow with the number of bricks.
-    fn fixed(element: usize) -> usize {
-        (CODES.len() * BLOCKS + PLACES) * 4 + (FLAT * element).next_multiple_of(8)
-    }
-
     /// As many as there is room for.
     pub(crate) fn new(room: Room) -> Self {
-        let (element, slots) = (room.element, room.slots());
+        let (element, slots, shape) = (room.element, room.slots(), Shape::of(room.cells));
         let any = usize::from(slots > 0);
+        let mut data = vec![0; slots * Self::each(element) / 8];
+        pager::make_huge(&mut data);
         let mut maps = vec![NOTHING; any * (CODES.len() + slots) * BLOCKS];
         for (map, code) in maps.chunks_exact_mut(BLOCKS).zip(CODES) {
             map.fill(code);
         }
         Self {
-            data: vec![0; slots * Self::each(element) / 8],
+            data,
             maps,
-            window: vec![map_of(UNKNOWN); any * PLACES],
+            window: vec![map_of(UNKNOWN); any * shape.places()],
+            shape,
             corner: [0; 3],
             owners: vec![u32::MAX; slots],
             next: 0,
             apart: Vec::new(),
+            looked: vec![([-1; 3], [false; BLOCKS]); any * LOOKED],
             flat: vec![0; any * (FLAT * element).div_ceil(8)],
             words_each: Self::each(element) / 8,
         }
@@ -183,7 +237,8 @@ impl Bricks {
     /// What rays find their way by, until bricks are made or the window moves.
     #[inline(always)]
     pub(crate) fn known(&self) -> Known {
-        Known { window: self.window.as_ptr(), maps: self.maps.as_ptr() }
+        let (last, shift) = (self.shape.edges().map(|edge| edge - 1), self.shape.shift());
+        Known { window: self.window.as_ptr(), maps: self.maps.as_ptr(), last, shift }
     }
 
     /// Where numbers are.
@@ -192,33 +247,39 @@ impl Bricks {
         self.data.as_ptr().cast()
     }
 
+    /// Where it is remembered what was found of a brick.
+    fn of_look([i, j, k]: [i32; 3]) -> usize {
+        (i + 5 * j + 25 * k) as usize % LOOKED
+    }
+
     #[inline(always)]
-    fn place([i, j, k]: [i32; 3]) -> usize {
-        const ALL: i32 = WINDOW as i32 - 1;
-        (i & ALL | (j & ALL) << 5 | (k & ALL) << 10) as usize
+    fn place(&self, brick: [i32; 3]) -> usize {
+        self.shape.place(brick)
     }
 
     fn in_window(&self, brick: [i32; 3]) -> bool {
-        (0..3).all(|a| (0..WINDOW as i32).contains(&(brick[a].wrapping_sub(self.corner[a]))))
+        let edges = self.shape.edges();
+        (0..3).all(|a| (0..edges[a]).contains(&(brick[a].wrapping_sub(self.corner[a]))))
     }
 
     /// Has the bricks of two voxels, and all between, in the window. Whether there is room for them.
     #[inline(always)]
     pub(crate) fn reach(&mut self, from: I4, to: I4) -> bool {
         let (a, b) = (from.down::<{ EDGE_BITS as i32 }>(), to.down::<{ EDGE_BITS as i32 }>());
-        let [i, j, k] = self.corner;
+        let ([i, j, k], [ni, nj, nk]) = (self.corner, self.shape.edges());
         let low = I4::new([i, j, k, 0]);
-        let high = low.add(I4::splat(WINDOW as i32));
+        let high = low.add(I4::new([ni, nj, nk, 1]));
         a.within(low, high) && b.within(low, high) || self.moved(a.to_array(), b.to_array())
     }
 
     #[inline(never)]
     fn moved(&mut self, from: [i32; 4], to: [i32; 4]) -> bool {
-        let edge = WINDOW as i32;
-        if (0..3).any(|a| from[a].abs_diff(to[a]) >= WINDOW as u32) {
+        let edges = self.shape.edges();
+        if (0..3).any(|a| from[a].abs_diff(to[a]) >= edges[a] as u32) {
             return false;
         }
         for axis in 0..3 {
+            let edge = edges[axis];
             let (low, high) = (from[axis].min(to[axis]), from[axis].max(to[axis]));
             let old = self.corner[axis];
             if low >= old && high < old + edge {
@@ -229,14 +290,11 @@ impl Bricks {
             self.corner[axis] = new;
             let gone = if new > old { old..new.min(old + edge) } else { (new + edge).max(old)..old + edge };
             for n in gone {
-                let n = Self::place(core::array::from_fn(|a| if a == axis { n } else { 0 }));
-                for other in 0..WINDOW * WINDOW {
-                    let (low, high) = (other % WINDOW, other / WINDOW);
-                    let at = match axis {
-                        0 => n | low << 5 | high << 10,
-                        1 => n | low | high << 10,
-                        _ => n | other,
-                    };
+                let [p, q] = [(axis + 1) % 3, (axis + 2) % 3];
+                for other in 0..edges[p] * edges[q] {
+                    let mut brick = [n; 3];
+                    (brick[p], brick[q]) = (other % edges[p], other / edges[p]);
+                    let at = self.place(brick);
                     self.window[at] = map_of(UNKNOWN);
                 }
             }
@@ -248,7 +306,8 @@ impl Bricks {
     pub(crate) fn nothing(&mut self, brick: [i32; 3], low: [i32; 3], high: [i32; 3]) {
         let edge = EDGE as i32;
         if self.in_window(brick) && (0..3).all(|a| brick[a] * edge >= low[a] && brick[a] * edge + edge <= high[a]) {
-            self.window[Self::place(brick)] = map_of(NOTHING);
+            let place = self.place(brick);
+            self.window[place] = map_of(NOTHING);
         }
     }
 
@@ -267,7 +326,7 @@ impl Bricks {
         for k in first[2]..=last[2] {
             for j in first[1]..=last[1] {
                 for i in first[0]..=last[0] {
-                    let map = self.window[Self::place([i, j, k])];
+                    let map = self.window[self.place([i, j, k])];
                     let dark =
                         map == map_of(NOTHING) || map == map_of(UNKNOWN) && look(self, [i, j, k]) == Made::Nothing;
                     if !dark {
@@ -279,28 +338,33 @@ impl Bricks {
         true
     }
 
-    /// Looks whether a brick shows something, by the ranges of its blocks; of which is written to `shown`. Where they do not say, it may.
-    /// Nothing is done with voxels. `page` says where a voxel lies, if its page is here.
+    /// Looks whether a brick shows something, by the ranges of its blocks. Where they do not say, it may. Nothing is done with voxels.
+    /// `page` says where a voxel lies, if its page is here.
     pub(crate) fn look<T: Sampled>(
         &mut self,
         source: &Source,
         brick: [i32; 3],
-        shown: &mut [bool; BLOCKS],
         page: &mut impl FnMut([u32; 3]) -> Option<Piece<T>>,
     ) -> Made {
-        if !(source.skip && source.blocks_align) {
+        if !by_ranges(source) {
             return Made::Here;
         }
-        let found = match shows(source, brick, shown, page) {
-            None => Made::Apart,
-            Some(false) => Made::Nothing,
-            Some(true) => Made::Here,
-        };
-        match found {
-            Made::Nothing => self.window[Self::place(brick)] = map_of(NOTHING),
-            Made::Here => self.window[Self::place(brick)] = map_of(SHOWS),
-            Made::Apart => {}
+        let looked = &mut self.looked[Self::of_look(brick)];
+        if looked.0 == brick {
+            return Made::Here;
         }
+        // Until it is known that it shows something.
+        looked.0 = [-1; 3];
+        let (found, code) = match shows(source, brick, &mut looked.1, page) {
+            None => return Made::Apart,
+            Some(false) => (Made::Nothing, NOTHING),
+            Some(true) => (Made::Here, SHOWS),
+        };
+        if found == Made::Here {
+            looked.0 = brick;
+        }
+        let place = self.place(brick);
+        self.window[place] = map_of(code);
         found
     }
 
@@ -313,28 +377,42 @@ impl Bricks {
         mut page: impl FnMut([u32; 3]) -> Option<Piece<T>>,
     ) -> Made {
         debug_assert!(self.in_window(brick));
-        let place = Self::place(brick);
-        let mut shown = [true; BLOCKS];
-        let found = self.look(source, brick, &mut shown, &mut page);
+        let place = self.place(brick);
+        let found = self.look(source, brick, &mut page);
         if found == Made::Nothing {
             return found;
         }
+        let mut shown = [true; BLOCKS];
+        if by_ranges(source) {
+            shown = self.looked[Self::of_look(brick)].1;
+        }
         let low = brick.map(|b| b as u32 * EDGE as u32);
         let size: [usize; 3] = core::array::from_fn(|a| (source.cells[a] + 1 - low[a]).min(EDGE as u32 + 1) as usize);
-        // SAFETY: FLAT of T are what there is room for, and words are aligned for all of them; any bits are a number.
-        let flat = unsafe { core::slice::from_raw_parts_mut(self.flat.as_mut_ptr().cast::<T>(), FLAT) };
-        if size != [EDGE + 1; 3] {
-            // No sample lies there, and what is counted is not to depend on what was there before.
-            flat.fill(T::LOWEST);
+        let mut way = None;
+        if found == Made::Here {
+            if !source.skip || by_ranges(source) {
+                way = Octants::of(source, low, &mut page).map(Way::Pages);
+            }
+            if way.is_none() {
+                // SAFETY: FLAT of T are what there is room for, and words are aligned for all of them; any bits are a number.
+                let flat = unsafe { core::slice::from_raw_parts_mut(self.flat.as_mut_ptr().cast::<T>(), FLAT) };
+                if size != [EDGE + 1; 3] {
+                    // No sample lies there, and what is counted is not to depend on what was there before.
+                    flat.fill(T::LOWEST);
+                }
+                way = copy(source, low, size, flat, &mut page).map(|()| Way::Rows(flat));
+            }
         }
-        if found == Made::Apart || copy(source, low, size, flat, &mut page).is_none() {
+        let Some(way) = way else {
             self.window[place] = map_of(APART);
             self.apart.push(place as u32);
             return Made::Apart;
-        }
-        if source.skip && !source.blocks_align && seen(flat, &mut shown, source) == 0 {
-            self.window[place] = map_of(NOTHING);
-            return Made::Nothing;
+        };
+        if let Way::Rows(flat) = way {
+            if source.skip && !by_ranges(source) && seen(flat, &mut shown, source) == 0 {
+                self.window[place] = map_of(NOTHING);
+                return Made::Nothing;
+            }
         }
         let slot = self.next;
         self.next = (slot + 1) % self.owners.len();
@@ -351,16 +429,16 @@ impl Bricks {
         let words = self.words_each;
         let data = self.data[slot * words..(slot + 1) * words].as_mut_ptr().cast::<T>();
         let mut count = 0;
-        for (n, (shown, at)) in shown.iter().zip(&mut self.maps[map as usize..][..BLOCKS]).enumerate() {
+        for (n, at) in self.maps[map as usize..][..BLOCKS].iter_mut().enumerate() {
             *at = NOTHING;
-            if !shown {
+            if n % SIDE == 0 {
+                way.comes_to(n / SIDE, &shown);
+            }
+            if !shown[n] {
                 continue;
             }
-            let (i, j, k) = (n % SIDE, n / SIDE % SIDE, n / (SIDE * SIDE));
-            let from = k * BLOCK * FLAT_PLANE + j * BLOCK * FLAT_ROW + i * BLOCK;
-            // SAFETY: a block's rows lie in the brick, and each slot has room for all blocks. Of bytes eight are moved for five, which is
-            // one move; the next row is written over those that are too many, and behind the last there is room for them.
-            unsafe { arrange(flat.as_ptr().add(from), data.add(count * EACH)) };
+            // SAFETY: each slot has room for all blocks.
+            unsafe { way.block((n % SIDE, n / SIDE % SIDE, n / (SIDE * SIDE)), data.add(count * EACH)) };
             *at = (first + count * EACH) as i32;
             count += 1;
         }
@@ -368,121 +446,9 @@ impl Bricks {
     }
 }
 
-/// Copies the corners of a block's cells out of rows.
-///
-/// # Safety
-/// From `from` on lies a block of rows with what belongs to it, and [`EACH`] numbers can be written from `to` on.
-#[inline(always)]
-unsafe fn arrange<T: Sampled>(from: *const T, to: *mut T) {
-    for z in 0..ROW {
-        for y in 0..ROW {
-            // SAFETY: the caller's.
-            unsafe {
-                let (row, out) = (from.add(z * FLAT_PLANE + y * FLAT_ROW), to.add(z * PLANE + y * ROW));
-                if size_of::<T>() == 1 {
-                    core::ptr::copy_nonoverlapping(row, out, 8);
-                } else {
-                    core::ptr::copy_nonoverlapping(row, out, ROW);
-                }
-            }
-        }
-    }
-}
-
-/// Blocks of a brick along an axis, and the one that follows.
-const AND_NEXT: usize = SIDE + 1;
-
-/// Which blocks of a brick may show something, and whether any does, by the ranges of pages; `None` where some are not here.
-fn shows<T: Sampled>(
-    source: &Source,
-    brick: [i32; 3],
-    shown: &mut [bool; BLOCKS],
-    page: &mut impl FnMut([u32; 3]) -> Option<Piece<T>>,
-) -> Option<bool> {
-    let low = brick.map(|b| b as u32 * EDGE as u32);
-    // Blocks that have voxels, with those that follow the brick, and those that have cells.
-    let of = |voxels: u32| voxels.div_ceil(BLOCK as u32) as usize;
-    let whole: [usize; 3] = core::array::from_fn(|a| of(source.cells[a] + 1 - low[a]).min(AND_NEXT));
-    let own: [usize; 3] = core::array::from_fn(|a| of(source.cells[a].saturating_sub(low[a])).min(SIDE));
-    const STRIDES: [usize; 3] = [1, AND_NEXT, AND_NEXT * AND_NEXT];
-    let mut ends = [[T::HIGHEST, T::LOWEST]; AND_NEXT * AND_NEXT * AND_NEXT];
-    let mut k = 0;
-    while k < whole[2] {
-        let (mut j, mut planes) = (0, 0);
-        while j < whole[1] {
-            let (mut i, mut rows) = (0, 0);
-            while i < whole[0] {
-                let piece = page(core::array::from_fn(|a| low[a] + (BLOCK * [i, j, k][a]) as u32))?;
-                let left: [usize; 3] =
-                    core::array::from_fn(|a| piece.left[a].div_ceil(BLOCK).min(whole[a] - [i, j, k][a]));
-                for z in 0..left[2] {
-                    for y in 0..left[1] {
-                        let to = &mut ends[(k + z) * STRIDES[2] + (j + y) * STRIDES[1] + i..][..left[0]];
-                        // SAFETY: these blocks lie in the page, whose frame has the ranges of all of them.
-                        unsafe {
-                            let from = piece.ranges.add(z * piece.blocks[2] + y * piece.blocks[1]);
-                            for (x, to) in to.iter_mut().enumerate() {
-                                let block = from.add(x * piece.blocks[0]);
-                                *to = [*block, *block.add(1)];
-                            }
-                        }
-                    }
-                }
-                i += left[0];
-                (rows, planes) = (left[1], left[2]);
-            }
-            j += rows;
-        }
-        k += planes;
-    }
-    // Most bricks show nothing, or are made long after they were looked at: in lanes this took a tenth of the time.
-    let (mut lows, mut highs) = ([T::HIGHEST; 16], [T::LOWEST; 16]);
-    let (chunks, rest) = ends.as_flattened().as_chunks::<16>();
-    for chunk in chunks {
-        each(&mut lows, chunk, |a, b| if b < a { b } else { a });
-        each(&mut highs, chunk, |a, b| if b > a { b } else { a });
-    }
-    let mut all = rest.as_chunks::<2>().0.iter().fold([T::HIGHEST, T::LOWEST], |all, r| both(all, *r));
-    for (low, high) in lows.iter().step_by(2).zip(highs.iter().skip(1).step_by(2)) {
-        all = both(all, [*low, *high]);
-    }
-    if !source.seen(all[0], all[1]) {
-        return Some(false);
-    }
-    // A block's range has the layers behind it where they lie in its page; else the blocks there have them.
-    for axis in 0..3 {
-        for b in 0..SIDE.min(whole[axis].saturating_sub(1)) {
-            if !(low[axis] + (BLOCK * (b + 1)) as u32).is_multiple_of(source.page[axis] as u32) {
-                continue;
-            }
-            let [p, q] = [(axis + 1) % 3, (axis + 2) % 3];
-            for n in 0..whole[q] {
-                for m in 0..whole[p] {
-                    let at = b * STRIDES[axis] + m * STRIDES[p] + n * STRIDES[q];
-                    ends[at] = both(ends[at], ends[at + STRIDES[axis]]);
-                }
-            }
-        }
-    }
-    shown.fill(false);
-    let mut any = false;
-    for k in 0..own[2] {
-        for j in 0..own[1] {
-            let row = &ends[k * STRIDES[2] + j * STRIDES[1]..][..own[0]];
-            let out = &mut shown[(k * SIDE + j) * SIDE..][..own[0]];
-            for ([a, b], out) in row.iter().zip(out) {
-                *out = source.seen(*a, *b);
-                any |= *out;
-            }
-        }
-    }
-    Some(any)
-}
-
-/// The range that two are part of.
-#[inline(always)]
-fn both<T: Copy + PartialOrd>(a: [T; 2], b: [T; 2]) -> [T; 2] {
-    [if b[0] < a[0] { b[0] } else { a[0] }, if b[1] > a[1] { b[1] } else { a[1] }]
+/// Whether the ranges of a source's pages say which of a brick's blocks may show something.
+fn by_ranges(source: &Source) -> bool {
+    source.skip && source.blocks_align
 }
 
 #[cfg(test)]
@@ -490,48 +456,71 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Bricks that fill a window of a volume of bytes.
-    fn bricks() -> Bricks {
-        Bricks::new(Room { element: 1, bytes: 4 << 20, cells: [1 << 20; 3] })
+    /// Of a volume of bytes with so many cells.
+    fn bricks(cells: [u32; 3]) -> Bricks {
+        Bricks::new(Room { element: 1, bytes: 4 << 20, cells })
     }
+
+    /// Longer than any window; and one whose window has all of it along one axis.
+    const LARGE: [[u32; 3]; 2] = [[1 << 20; 3], [1 << 20, 90 * EDGE as u32, 100]];
 
     fn voxel([i, j, k]: [i32; 3]) -> I4 {
         I4::new([i, j, k, 0]).up::<{ EDGE_BITS as i32 }>()
     }
 
+    /// The bricks of a window.
+    fn all(bricks: &Bricks) -> impl Iterator<Item = [i32; 3]> {
+        let (corner, [ni, nj, nk]) = (bricks.corner, bricks.shape.edges());
+        (0..ni * nj * nk).map(move |n| [corner[0] + n % ni, corner[1] + n / ni % nj, corner[2] + n / (ni * nj)])
+    }
+
     proptest! {
         /// What is known of a brick is known after the window has moved if it lies in it then, and of no other.
         #[test]
-        fn a_window_that_moves_knows_what_it_knew(ways in prop::collection::vec(prop::array::uniform3(0i32..90), 1..6)) {
-            let mut bricks = bricks();
+        fn a_window_that_moves_knows_what_it_knew(
+            large in 0..LARGE.len(),
+            ways in prop::collection::vec(prop::array::uniform3(0i32..90), 1..6),
+        ) {
+            let mut bricks = bricks(LARGE[large]);
+            let edges = bricks.shape.edges();
             let mut known = std::collections::HashSet::new();
             for (n, at) in ways.iter().enumerate() {
-                let to = at.map(|a| (a + 7 * n as i32 % 20).min(a + 31));
-                prop_assert!(bricks.reach(voxel(*at), voxel(to)));
-                prop_assert!(bricks.in_window(*at) && bricks.in_window(to));
-                let corner = bricks.corner;
-                let inside = |b: &[i32; 3]| (0..3).all(|a| (corner[a]..corner[a] + WINDOW as i32).contains(&b[a]));
-                known.retain(inside);
+                let at: [i32; 3] = core::array::from_fn(|a| at[a] % (LARGE[large][a] as i32 / EDGE as i32 + 1));
+                let to: [i32; 3] = core::array::from_fn(|a| (at[a] + 7 * n as i32 % 20).min(at[a] + edges[a] - 1));
+                prop_assert!(bricks.reach(voxel(at), voxel(to)));
+                prop_assert!(bricks.in_window(at) && bricks.in_window(to));
+                known.retain(|brick| bricks.in_window(*brick));
                 // Of one place in seven something is found out.
-                for place in (n..PLACES).step_by(7) {
-                    let [i, j, k] = [place % WINDOW, place / WINDOW % WINDOW, place / (WINDOW * WINDOW)];
-                    let brick = [corner[0] + i as i32, corner[1] + j as i32, corner[2] + k as i32];
+                for brick in all(&bricks).collect::<Vec<_>>().into_iter().skip(n).step_by(7) {
                     bricks.nothing(brick, brick.map(|b| b * EDGE as i32), brick.map(|b| (b + 1) * EDGE as i32));
                     known.insert(brick);
                 }
-                for place in 0..PLACES {
-                    let [i, j, k] = [place % WINDOW, place / WINDOW % WINDOW, place / (WINDOW * WINDOW)];
-                    let brick = [corner[0] + i as i32, corner[1] + j as i32, corner[2] + k as i32];
-                    let found = bricks.window[Bricks::place(brick)] == map_of(NOTHING);
-                    prop_assert_eq!(found, known.contains(&brick), "{:?} of the window from {:?}", brick, corner);
+                for brick in all(&bricks) {
+                    let found = bricks.window[bricks.place(brick)] == map_of(NOTHING);
+                    prop_assert_eq!(found, known.contains(&brick), "{:?} of the window from {:?}", brick, bricks.corner);
                 }
             }
         }
     }
 
     #[test]
+    fn a_window_has_all_of_a_volume_where_it_can() {
+        let edges = |cells| Shape::of(cells).edges();
+        assert_eq!(edges([1023; 3]), [32; 3]);
+        assert_eq!(edges([2047, 1215, 129]), [64, 64, 8]);
+        assert_eq!(edges([1; 3]), [1; 3]);
+        assert_eq!(edges([1 << 20; 3]), [32; 3]);
+        assert_eq!(edges(LARGE[1]), [128, 64, 4]);
+        let whole = bricks([2047, 1215, 129]);
+        let places: std::collections::HashSet<_> = all(&whole).map(|brick| whole.place(brick)).collect();
+        assert_eq!((places.len(), places.iter().max()), (1 << MOST_BITS, Some(&((1 << MOST_BITS) - 1))));
+    }
+
+    #[test]
     fn a_segment_longer_than_a_window_is_not_for_bricks() {
-        assert!(!bricks().reach(voxel([0; 3]), voxel([0, WINDOW as i32, 0])));
+        assert!(!bricks(LARGE[0]).reach(voxel([0; 3]), voxel([0, 32, 0])));
+        assert!(!bricks(LARGE[1]).reach(voxel([0; 3]), voxel([0, 64, 0])));
+        assert!(bricks(LARGE[1]).reach(voxel([0; 3]), voxel([0, 63, 0])));
     }
 
     #[test]

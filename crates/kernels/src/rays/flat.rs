@@ -1,6 +1,7 @@
-//! A brick's voxels in rows, on the way from pages to blocks.
+//! A brick's voxels on the way from pages to blocks: straight where a page has all of its first corners, else through rows.
 
-use super::bricks::{BLOCKS, EDGE, SIDE};
+use super::bricks::{BLOCKS, EDGE, PLANE, ROW, SIDE};
+use super::lanes::five;
 use super::sample::Sampled;
 use super::scene::Source;
 use field::volume::BLOCK;
@@ -69,57 +70,182 @@ pub(crate) fn copy<T: Sampled>(
     Some(())
 }
 
-/// Of each two elements, in loops that the compiler makes vectors of.
-#[inline(always)]
-pub(crate) fn each<T: Copy>(to: &mut [T], with: &[T], of: impl Fn(T, T) -> T) {
-    for (t, w) in to.iter_mut().zip(with) {
-        *t = of(*t, *w);
-    }
+/// How a brick's voxels come to its blocks.
+pub(crate) enum Way<'a, T> {
+    /// Out of rows of its own.
+    Rows(&'a [T]),
+    /// Out of the pages that have it, and the layers that follow it.
+    Pages(Octants<T>),
 }
 
-/// The same, to elsewhere.
-#[inline(always)]
-fn each_of<T: Copy>(to: &mut [T], a: &[T], b: &[T], of: impl Fn(T, T) -> T) {
-    for ((t, a), b) in to.iter_mut().zip(a).zip(b) {
-        *t = of(*a, *b);
-    }
+/// A brick that lies in one page, and what follows it there or in others.
+pub(crate) struct Octants<T> {
+    /// Where the voxel lies that is [`EDGE`] further along i (bit 0), j (bit 1), k (bit 2).
+    first: [*const T; 8],
+    /// Whether that is another page.
+    next: [bool; 3],
+    /// Numbers from a voxel to the next along each axis.
+    strides: [usize; 3],
 }
 
-/// Of each element of a plane, the extreme of it and the [`BLOCK`] that follow along i and along j; of the last ones anything.
-#[inline(always)]
-fn beyond<T: Copy>(plane: &mut [T; FLAT_PLANE], scratch: &mut [[T; FLAT_PLANE]; 2], of: impl Fn(T, T) -> T + Copy) {
-    let [two, four] = scratch;
-    for step in [1, FLAT_ROW] {
-        each_of(two, plane, &plane[step..], of);
-        each_of(four, two, &two[2 * step..], of);
-        each_of(two, four, &plane[BLOCK * step..], of);
-        *plane = *two;
+impl<T: Sampled> Octants<T> {
+    /// Those of the brick whose first voxel is `low`, if it lies so and all pages are here.
+    pub(crate) fn of(
+        source: &Source,
+        low: [u32; 3],
+        page: &mut impl FnMut([u32; 3]) -> Option<Piece<T>>,
+    ) -> Option<Self> {
+        let all = (0..3).all(|a| source.cells[a] >= low[a] + EDGE as u32);
+        if !all {
+            return None;
+        }
+        let own = page(low)?;
+        if own.left.iter().any(|left| *left < EDGE) {
+            return None;
+        }
+        let strides = source.strides.map(|s| s as usize);
+        let next = own.left.map(|left| left == EDGE);
+        let mut first = [own.first; 8];
+        for (n, first) in first.iter_mut().enumerate().skip(1) {
+            let bit = |a: usize| n >> a & 1;
+            let other = |a: usize| bit(a) == 1 && next[a];
+            *first = if (0..3).any(other) {
+                page(core::array::from_fn(|a| low[a] + (bit(a) * EDGE) as u32))?.first
+            } else {
+                let on: usize = (0..3).map(|a| EDGE * bit(a) * strides[a]).sum();
+                // SAFETY: along axes whose bit is set the page goes on.
+                unsafe { own.first.add(on) }
+            };
+        }
+        Some(Self { first, next, strides })
     }
-}
 
-/// Writes which blocks may show something, and says how many do.
-pub(crate) fn seen<T: Sampled>(voxels: &[T], shown: &mut [bool; BLOCKS], source: &Source) -> usize {
-    // What is no number is passed over, where it comes second.
-    let lower = |a: T, b: T| if b < a { b } else { a };
-    let higher = |a: T, b: T| if b > a { b } else { a };
-    let (mut low, mut high) = ([T::HIGHEST; FLAT_PLANE], [T::LOWEST; FLAT_PLANE]);
-    let mut scratch = [[T::LOWEST; FLAT_PLANE]; 2];
-    let mut count = 0;
-    for (k, shown) in shown.chunks_exact_mut(SIDE * SIDE).enumerate() {
-        low.fill(T::HIGHEST);
-        high.fill(T::LOWEST);
-        for plane in voxels[k * BLOCK * FLAT_PLANE..][..(BLOCK + 1) * FLAT_PLANE].chunks_exact(FLAT_PLANE) {
-            for ((v, low), high) in plane.iter().zip(&mut low).zip(&mut high) {
-                (*low, *high) = (lower(*low, *v), higher(*high, *v));
+    /// Has the processor load what the blocks of row `n` are copied of, with the layers that follow them in other pages: their lines come
+    /// from memory, a dozen at a time.
+    #[inline(always)]
+    fn prefetch(&self, n: usize, shown: &[bool]) {
+        if !shown.iter().any(|s| *s) {
+            return;
+        }
+        const LINE: usize = 64;
+        let [si, sj, sk] = self.strides;
+        let (bj, bk) = (n % SIDE, n / SIDE);
+        let end = |at: usize, a: usize| at == SIDE - 1 && self.next[a];
+        let (j, k) = (bj * BLOCK, bk * BLOCK);
+        let beyond = self.next[0] && shown[SIDE - 1];
+        let row = |octant: usize, j: usize, k: usize| {
+            let at = j * sj + k * sk;
+            for line in (0..EDGE * si).step_by(LINE / size_of::<T>()) {
+                field::simd::prefetch(self.first[octant].wrapping_add(at + line).cast());
+            }
+            if beyond {
+                field::simd::prefetch(self.first[octant | 1].wrapping_add(at).cast());
+            }
+        };
+        for z in 0..BLOCK {
+            for y in (0..BLOCK).step_by(2) {
+                row(0, j + y, k + z);
+                if end(bk, 2) && z == 0 {
+                    row(4, j + y, 0);
+                }
+            }
+            if end(bj, 1) {
+                row(2, 0, k + z);
             }
         }
-        beyond(&mut low, &mut scratch, lower);
-        beyond(&mut high, &mut scratch, higher);
-        for (n, out) in shown.iter_mut().enumerate() {
-            let at = (n / SIDE * FLAT_ROW + n % SIDE) * BLOCK;
-            *out = source.seen(low[at], high[at]);
-            count += usize::from(*out);
+    }
+
+    /// Copies the corners of the cells of a block.
+    ///
+    /// # Safety
+    /// As for [`Way::block`].
+    #[inline(always)]
+    unsafe fn block(&self, (bi, bj, bk): (usize, usize, usize), to: *mut T) {
+        let [si, sj, sk] = self.strides;
+        let end = |at: usize, a: usize| at == SIDE - 1 && self.next[a];
+        let ends = (end(bi, 0), end(bj, 1), end(bk, 2));
+        let (i, j, k) = (bi * BLOCK, bj * BLOCK, bk * BLOCK);
+        if !(ends.0 | ends.1 | ends.2) {
+            // SAFETY: the block and what follows it lie in the page, and behind its voxels are ranges.
+            unsafe { arrange(self.first[0].add(i * si + j * sj + k * sk), self.strides, to) };
+            return;
+        }
+        for z in 0..ROW {
+            for y in 0..ROW {
+                let (over_j, over_k) = (ends.1 && y == BLOCK, ends.2 && z == BLOCK);
+                let octant = usize::from(over_j) << 1 | usize::from(over_k) << 2;
+                let row = if over_j { 0 } else { j + y } * sj + if over_k { 0 } else { k + z } * sk;
+                // SAFETY: four lie in that page, and the fifth there or in the one that follows it.
+                unsafe {
+                    let out = to.add(z * PLANE + y * ROW);
+                    let own = self.first[octant].add(row + i * si);
+                    if si == 1 {
+                        core::ptr::copy_nonoverlapping(own, out, BLOCK);
+                    } else {
+                        (0..BLOCK).for_each(|x| *out.add(x) = *own.add(x * si));
+                    }
+                    let last = if ends.0 { self.first[octant | 1].add(row) } else { own.add(BLOCK * si) };
+                    *out.add(BLOCK) = *last;
+                }
+            }
         }
     }
-    count
+}
+
+/// Rows of blocks that are loaded while one is copied.
+const AHEAD: usize = 4;
+
+impl<T: Sampled> Way<'_, T> {
+    /// Row `n` of a brick's blocks is about to be copied, and those after it will be.
+    #[inline(always)]
+    pub(crate) fn comes_to(&self, n: usize, shown: &[bool; BLOCKS]) {
+        let Self::Pages(octants) = self else { return };
+        let first = if n == 0 { 0 } else { n + AHEAD };
+        for row in first..=n + AHEAD {
+            if let Some(shown) = shown.get(row * SIDE..(row + 1) * SIDE) {
+                octants.prefetch(row, shown);
+            }
+        }
+    }
+
+    /// Copies the corners of the cells of a block, which is so far along i, j and k in the brick.
+    ///
+    /// # Safety
+    /// As many numbers as a block has can be written from `to` on.
+    #[inline(always)]
+    pub(crate) unsafe fn block(&self, (i, j, k): (usize, usize, usize), to: *mut T) {
+        match self {
+            Self::Rows(flat) => {
+                let from = k * BLOCK * FLAT_PLANE + j * BLOCK * FLAT_ROW + i * BLOCK;
+                // SAFETY: a block's rows lie in the brick's, which have room behind them.
+                unsafe { arrange(flat.as_ptr().add(from), [1, FLAT_ROW, FLAT_PLANE], to) }
+            }
+            // SAFETY: the caller's.
+            Self::Pages(octants) => unsafe { octants.block((i, j, k), to) },
+        }
+    }
+}
+
+/// Copies the corners of a block's cells out of rows: of bytes eight for five, which is one move; the next row is written over those that
+/// are too many.
+///
+/// # Safety
+/// From `from` on lies a block with so many numbers from a voxel, a row and a plane to the next, and eight bytes from each row on; as
+/// many numbers as a block has can be written from `to` on.
+#[inline(always)]
+unsafe fn arrange<T: Sampled>(from: *const T, [si, sj, sk]: [usize; 3], to: *mut T) {
+    for z in 0..ROW {
+        for y in 0..ROW {
+            // SAFETY: the caller's.
+            unsafe {
+                let (row, out) = (from.add(z * sk + y * sj), to.add(z * PLANE + y * ROW));
+                match (si, size_of::<T>()) {
+                    (1, 1) => core::ptr::copy_nonoverlapping(row, out, 8),
+                    (1, _) => core::ptr::copy_nonoverlapping(row, out, ROW),
+                    (_, 1) => out.cast::<u64>().write_unaligned(five(row.cast(), si).to_le()),
+                    _ => (0..ROW).for_each(|x| *out.add(x) = *row.add(x * si)),
+                }
+            }
+        }
+    }
 }

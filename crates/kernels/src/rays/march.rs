@@ -4,7 +4,7 @@ use super::bricks::Made;
 use super::corners::{cell, Lack};
 use super::lanes::{numbers, zeros, F4, F8, I4, I8};
 use super::pages::{Context, State};
-use super::queue::{box_of, brick_of, Queue};
+use super::queue::{box_of, brick_of, Queue, TOGETHER};
 use super::ray::{Ray, Segment, SEGMENT};
 use super::sample::{between, Run, Sampled};
 use super::scene::Source;
@@ -57,6 +57,13 @@ pub(crate) fn opaque(colour: F4, through: F4) -> bool {
     t <= least.mul_add(OF_LIGHT, DARK)
 }
 
+/// Whether [`opaque`] may hold for any of four.
+#[inline(always)]
+pub(crate) fn may_be_opaque(throughs: [F8; 2]) -> bool {
+    let most = F8::splat(DARK + OF_LIGHT);
+    throughs[0].at_most(throughs[1]).any_at_most(most)
+}
+
 /// [`opaque`] of numbers.
 pub(crate) fn opaque_at([r, g, b]: [f32; 3], through: f32) -> bool {
     opaque(F4::from([r, g, b, 0.0]), F4::splat(through))
@@ -64,11 +71,14 @@ pub(crate) fn opaque_at([r, g, b]: [f32; 3], through: f32) -> bool {
 
 /// Entries of eight values.
 #[inline(always)]
-pub(crate) fn indices<T: Sampled>(table: &Table, v: F8) -> [i32; 8] {
+pub(crate) fn indices<T: Sampled>(table: &Table, v: F8) -> I8 {
     let x = F8::splat(table.offset).fma(v, F8::splat(table.scale));
     let i = x.at_least(F8::splat(0.0)).at_most(F8::splat(table.top)).round();
-    let i = if T::FLOAT { v.number(i, I8::splat(table.entries.len() as i32 - 1)) } else { i };
-    i.to_array()
+    if T::FLOAT {
+        v.number(i, I8::splat(table.entries.len() as i32 - 1))
+    } else {
+        i
+    }
 }
 
 /// Light of samples in their order. Nothing is said of where they end when the ray is opaque before the last.
@@ -76,7 +86,7 @@ pub(crate) fn indices<T: Sampled>(table: &Table, v: F8) -> [i32; 8] {
 fn blend(table: &Table, at: &[i32], colour: &mut F4, through: &mut F4) {
     for &i in at {
         // SAFETY: indices lie between 0 and the table's last.
-        let e = F4::from(unsafe { table.entries.get_unchecked(i as usize) }.0);
+        let e = unsafe { table.entries.get_unchecked(i as usize) }.light();
         *colour = colour.fma(*through, e);
         *through = through.fnma(*through, e.last());
     }
@@ -95,8 +105,9 @@ pub(crate) fn composite(table: &Table, at: &[i32], lane: &mut Lane) -> bool {
     true
 }
 
+/// The same of samples of which one is known to be the last.
 #[inline(never)]
-fn last_of(table: &Table, at: &[i32], lane: &mut Lane) {
+pub(crate) fn last_of(table: &Table, at: &[i32], lane: &mut Lane) {
     for i in at {
         blend(table, core::slice::from_ref(i), &mut lane.colour, &mut lane.through);
         if opaque(lane.colour, lane.through) {
@@ -115,17 +126,20 @@ fn composite_lost(table: &Table, at: &[i32], lost: u32, lane: &mut Lane) -> bool
     })
 }
 
-/// Makes a ray go up to sample `until`, or to where a page is absent. `bricks`: by bricks, where there are any.
+/// Makes a ray go up to sample `until`, or to where a page is absent: by bricks, where there are any and there are `queues`. What was
+/// gathered of them then lies in the queue of this number, and is not blended yet.
 pub(crate) fn march<T: Sampled>(
     source: &Source,
     ray: &Ray,
     lane: &mut Lane,
     until: i64,
     cx: &mut Context,
-    bricks: bool,
+    mut queues: Option<(&mut [Queue; TOGETHER], usize)>,
 ) {
-    let mut queue = Queue::new();
     'segments: while lane.n < until {
+        if opaque_by_now(&mut queues, source, lane, cx) {
+            return;
+        }
         if lane.n >= ray.last {
             lane.done = true;
             return;
@@ -134,25 +148,20 @@ pub(crate) fn march<T: Sampled>(
         let begin = number * SEGMENT;
         let s = Segment::new(ray, number, source.cells, 0.0);
         let mut k = ((lane.n - begin) as i32).max(s.from);
-        let bricks = bricks && k < s.to && cx.bricks(source).reach(s.voxel(k), s.voxel(s.to - 1));
-        while k < s.to {
+        let to = s.to.min((until - begin).min(SEGMENT) as i32);
+        let bricks = queues.is_some() && k < to && cx.bricks(source).reach(s.voxel(k), s.voxel(to - 1));
+        while k < to {
             let (mut first, mut last) = (I4::splat(i32::MIN), I4::splat(i32::MAX));
             let mut untried = None;
-            if bricks {
-                let known = cx.bricks(source).known();
-                let (next, unknown) = queue.push(&s, k, s.to, known);
+            if let (true, Some((queues, own))) = (bricks, &mut queues) {
+                let (next, unknown) = queues[*own].push::<T>(source, &s, (k, to), cx.bricks(source));
                 k = next;
-                if k == s.to {
+                if k == to {
                     break;
                 }
                 let brick = brick_of(s.voxel(k));
                 (first, last) = box_of(brick);
                 untried = unknown.then_some(brick);
-                // What comes next goes by pages, or takes the place of bricks from which samples were gathered.
-                if queue.any() && queue.drain::<T>(source, &s, lane, cx) {
-                    lane.done = true;
-                    return;
-                }
             }
             let voxel = s.voxel(k);
             let Some(slot) = cx.find::<T>(source, voxel.to_array()) else {
@@ -163,12 +172,17 @@ pub(crate) fn march<T: Sampled>(
             match cx.slot(slot).state {
                 State::Here => {}
                 state => {
-                    lane.gap |= state == State::Failed;
+                    if state == State::Failed {
+                        if opaque_by_now(&mut queues, source, lane, cx) {
+                            return;
+                        }
+                        lane.gap = true;
+                    }
                     if let (State::Nothing, Some(brick)) = (state, untried) {
                         cx.bricks(source).nothing(brick, low, high);
                     }
                     lane.n = ray.leaves(begin + i64::from(k), low, high);
-                    if lane.n >= begin + SEGMENT {
+                    if lane.n >= begin + i64::from(to) {
                         continue 'segments;
                     }
                     k = (lane.n - begin) as i32;
@@ -180,9 +194,12 @@ pub(crate) fn march<T: Sampled>(
                     continue;
                 }
             }
+            if opaque_by_now(&mut queues, source, lane, cx) {
+                return;
+            }
             cx.mapped::<T>(source, slot);
             let [low, high] = [low, high].map(|v| I4::new([v[0], v[1], v[2], 0]));
-            let end = s.leaves(k, s.to, low.max(first), high.min(last));
+            let end = s.leaves(k, to, low.max(first), high.min(last));
             // SAFETY: the voxels of samples k to end lie in the page, which is pinned while the context is borrowed.
             match unsafe { inside::<T>(source, &s, k, end, low, slot, lane, cx) } {
                 Within::Through => k = end,
@@ -196,12 +213,21 @@ pub(crate) fn march<T: Sampled>(
                 }
             }
         }
-        if queue.any() && queue.drain::<T>(source, &s, lane, cx) {
-            lane.done = true;
-            return;
-        }
-        lane.n = begin + SEGMENT;
+        lane.n = until.min(begin + SEGMENT);
     }
+}
+
+/// Blends what was gathered of a ray, before it goes on in another way; whether it is opaque, and done, then.
+#[inline(always)]
+fn opaque_by_now(
+    queues: &mut Option<(&mut [Queue; TOGETHER], usize)>,
+    source: &Source,
+    lane: &mut Lane,
+    cx: &mut Context,
+) -> bool {
+    let Some((queues, own)) = queues else { return false };
+    lane.done |= queues[*own].any() && queues[*own].drain(&source.table, lane, cx);
+    lane.done
 }
 
 /// How a ray came through a page.
@@ -279,7 +305,7 @@ unsafe fn inside<T: Sampled>(
         let unlike = I8::bytes(eight_of(over, taken)).above(I8::splat(0));
         // SAFETY: what is not left out has its cell in the page.
         let v = unsafe { run.values(cx.slot(slot).near[0].cast::<T>(), eight, unlike) };
-        let mut at = indices::<T>(&source.table, v);
+        let mut at = indices::<T>(&source.table, v).to_array();
         let mut need = None;
         let (mut whole, mut lost) = (taken, 0);
         if over != 0 {

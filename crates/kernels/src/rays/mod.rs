@@ -12,6 +12,7 @@ mod ray;
 mod sample;
 mod scene;
 mod shade;
+mod showing;
 mod skip;
 mod tile;
 mod tint;

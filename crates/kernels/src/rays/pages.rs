@@ -1,6 +1,6 @@
 //! Pages as rays see them: found once for all rays of a tile that come by.
 
-use super::bricks::{Bricks, Made, Room, BLOCKS};
+use super::bricks::{Bricks, Made, Room};
 use super::flat::Piece;
 use super::look::Projection;
 use super::sample::Sampled;
@@ -298,9 +298,8 @@ impl Context {
     #[inline(never)]
     pub(crate) fn dark<T: Sampled>(&mut self, source: &Source, first: [i32; 3], last: [i32; 3]) -> bool {
         let worker = &self.worker;
-        self.bricks[source.number as usize].dark(first, last, |bricks, brick| {
-            bricks.look::<T>(source, brick, &mut [true; BLOCKS], &mut pieces(worker, source))
-        })
+        self.bricks[source.number as usize]
+            .dark(first, last, |bricks, brick| bricks.look::<T>(source, brick, &mut pieces(worker, source)))
     }
 
     /// Where the page lies that follows a slot's in the directions of `corner`; `Ok(None)` if it cannot be had.

@@ -1,28 +1,45 @@
-//! Samples of a segment in bricks: those that may show something are gathered over all bricks that a ray goes through, and computed
-//! eight at a time then, so that no eight has gaps but the last of a segment.
+//! Samples of a piece of a ray in bricks, computed eight at a time: those that may show something are gathered over all bricks that it goes
+//! through. They are blended for [`TOGETHER`] rays at a time, since each sample of a ray waits for the one before it: one ray at a time
+//! that took as long as all that is computed of a sample.
 
-use super::bricks::{Known, EDGE, EDGE_BITS, UNKNOWN, WINDOW};
-use super::lanes::{numbers, I4, I8};
-use super::march::{composite, indices, Lane};
+use super::bricks::{Bricks, EDGE, EDGE_BITS, UNKNOWN};
+use super::lanes::{numbers, F8, I4, I8};
+use super::march::{composite, indices, last_of, may_be_opaque, opaque, Lane};
 use super::pages::Context;
 use super::ray::{Segment, BITS, SEGMENT};
 use super::sample::{in_blocks, Sampled};
 use super::scene::Source;
+use super::transfer::{Entry, Table};
 use field::volume::BLOCK;
 
-/// Eight are written at a time, and read.
-const ROOM: usize = SEGMENT as usize + 8;
+/// Rays whose samples are blended at a time: two in a register, and as many registers as hide how long one takes.
+pub(crate) const TOGETHER: usize = 4;
+/// Samples of each that are blended before it is asked whether any is opaque.
+const ROUND: usize = 8;
+/// So many are written at a time, and read.
+const ROOM: usize = SEGMENT as usize + ROUND;
 
-// Places in the window, blocks and corners are taken from bits of positions.
-const _: () = assert!(EDGE == 32 && WINDOW == 32 && BLOCK == 4);
+// Bricks, blocks and corners are taken from bits of positions.
+const _: () = assert!(EDGE == 32 && BLOCK == 4);
 
 /// See the module.
 pub(crate) struct Queue {
-    /// Numbers from the start of all bricks to the first corner of each sample's cell.
-    at: [i32; ROOM],
-    /// Number of each in its segment.
-    numbers: [u8; ROOM],
+    /// Entries of the table.
+    entries: [i32; ROOM],
     count: usize,
+}
+
+/// Where eight samples lie.
+#[derive(Copy, Clone)]
+struct Found {
+    /// From the voxel of the segment's first sample, in parts of a voxel.
+    places: [I8; 3],
+    /// Where the map of each one's brick begins.
+    map: I8,
+    /// Where the first corner of its block lies, or a code.
+    first: I8,
+    /// From there to the first corner of its cell.
+    within: I8,
 }
 
 /// Which brick a voxel lies in.
@@ -42,7 +59,7 @@ pub(crate) fn box_of([i, j, k]: [i32; 3]) -> (I4, I4) {
 impl Queue {
     #[inline(always)]
     pub(crate) fn new() -> Self {
-        Self { at: [0; ROOM], numbers: [0; ROOM], count: 0 }
+        Self { entries: [0; ROOM], count: 0 }
     }
 
     #[inline(always)]
@@ -53,7 +70,14 @@ impl Queue {
     /// Takes up samples `k` to `end` of a segment, whose bricks lie in the window; those of a segment come in order, each once. Ends at
     /// the first whose brick is not at hand, and says which that is, and whether nobody has looked yet.
     #[inline(always)]
-    pub(crate) fn push(&mut self, s: &Segment, mut k: i32, end: i32, known: Known) -> (i32, bool) {
+    pub(crate) fn push<T: Sampled>(
+        &mut self,
+        source: &Source,
+        s: &Segment,
+        (mut k, end): (i32, i32),
+        bricks: &Bricks,
+    ) -> (i32, bool) {
+        let (known, data) = (bricks.known(), bricks.data::<T>());
         const CELL: i32 = BITS as i32;
         let (cell, at, step) = (s.cell.to_array(), s.at.to_array(), s.step.to_array());
         let cell = [I8::splat(cell[0]), I8::splat(cell[1]), I8::splat(cell[2])];
@@ -63,23 +87,28 @@ impl Queue {
             let n = I8::splat(k).add(I8::lanes());
             [0, 1, 2].map(|a: usize| I8::splat(at[a]).add(steps[a].mul(n)))
         };
-        let mut p = from(k);
-        while k < end {
-            let [x, y, z] = [0, 1, 2].map(|a: usize| p[a].down::<CELL>().add(cell[a]));
-            p = [0, 1, 2].map(|a: usize| p[a].add(eight[a]));
-            // Places of bricks in the window: five bits each of i, j and k above the cells of a brick; then of blocks in a brick.
-            let place = x.down::<5>().and(I8::splat(31)).or(y.and(I8::splat(31 << 5)));
-            let place = place.or(z.and(I8::splat(31 << 5)).up::<5>());
+        let (last, up) = (known.last.map(I8::splat), known.shift.map(I8::splat));
+        let find = |places: [I8; 3]| {
+            let [x, y, z] = [0, 1, 2].map(|a: usize| places[a].down::<CELL>().add(cell[a]));
+            // Places of bricks in the window, then of blocks in a brick.
+            let of = |v: I8, a: usize| v.down::<5>().and(last[a]).up_by(up[a]);
+            let place = x.down::<5>().and(last[0]).or(of(y, 1)).or(of(z, 2));
             let block = x.down::<2>().and(I8::splat(7)).or(y.up::<1>().and(I8::splat(7 << 3)));
             let block = block.or(z.up::<4>().and(I8::splat(7 << 6)));
             let within = z.and(I8::splat(3));
             let within = within.add(within.up::<2>()).add(y.and(I8::splat(3)));
             let within = within.add(within.up::<2>()).add(x.and(I8::splat(3)));
-            // SAFETY: places and blocks are cut to what the window and each map have, samples beyond the end too.
-            let (map, first) = unsafe {
+            // SAFETY: places and blocks are cut to what the window and each map have, of samples beyond the end too.
+            unsafe {
                 let map = place.gather(known.window);
-                (map, map.add(block).gather(known.maps))
-            };
+                Found { places, map, first: map.add(block).gather(known.maps), within }
+            }
+        };
+        // Of the next eight it is found where they lie before these are computed: one after the other, each eight waited for three gathers.
+        let mut next = find(from(k));
+        while k < end {
+            let Found { places, map, first, within } = next;
+            next = find([0, 1, 2].map(|a: usize| places[a].add(eight[a])));
             let all = if end - k >= 8 { 255 } else { (1u32 << (end - k)) - 1 };
             let mut live = !first.signs() & all;
             let lacks = I8::splat(-1).above(first).signs() & all;
@@ -90,19 +119,21 @@ impl Queue {
                 let last = (k + 7).min(end - 1);
                 let (low, high) = box_of(brick_of(s.voxel(last)));
                 k = s.leaves(last, end, low, high);
-                p = from(k);
+                next = find(from(k));
                 continue;
             }
-            debug_assert!(self.count + 8 <= ROOM);
-            let some = numbers(live, k as u32);
-            let at = first.add(within);
-            let at = if live == 255 { at } else { at.chosen(I8::bytes(numbers(live, 0))) };
-            // SAFETY: a segment has so many samples that after them there is room for eight.
-            unsafe {
-                at.store(self.at.as_mut_ptr().add(self.count));
-                self.numbers.as_mut_ptr().add(self.count).cast::<u64>().write_unaligned(some.to_le());
+            if live != 0 {
+                debug_assert!(self.count + 8 <= ROOM);
+                // SAFETY: where a block lies it has all its corners, and in the place of those that do not stands one of the first; a segment
+                // has so many samples that after them there is room for eight.
+                unsafe {
+                    let v = in_blocks(data, first.add(within).max(I8::splat(0)), places);
+                    let entries = indices::<T>(&source.table, v);
+                    let entries = if live == 255 { entries } else { entries.chosen(I8::bytes(numbers(live, 0))) };
+                    entries.store(self.entries.as_mut_ptr().add(self.count));
+                }
+                self.count += live.count_ones() as usize;
             }
-            self.count += live.count_ones() as usize;
             if lacks != 0 {
                 let n = lacks.trailing_zeros();
                 return (k + n as i32, first.to_array()[n as usize] <= UNKNOWN);
@@ -113,37 +144,85 @@ impl Queue {
     }
 
     /// Blends what was gathered, and says whether the ray is opaque then.
-    #[inline(always)]
-    pub(crate) fn drain<T: Sampled>(
-        &mut self,
-        source: &Source,
-        s: &Segment,
-        lane: &mut Lane,
-        cx: &mut Context,
-    ) -> bool {
+    #[inline(never)]
+    pub(crate) fn drain(&mut self, table: &Table, lane: &mut Lane, cx: &mut Context) -> bool {
         let count = core::mem::take(&mut self.count);
-        let data = cx.bricks(source).data::<T>();
-        let (at, step) = (s.at.to_array(), s.step.to_array());
-        let mut first = 0;
-        // SAFETY: as in `push`; behind the last sample the first cell of all stands in.
-        unsafe { I8::splat(0).store(self.at.as_mut_ptr().add(count)) };
-        while first < count {
-            // SAFETY: first + 8 is not above ROOM.
-            let (cells, n) = unsafe {
-                let n = self.numbers.as_ptr().add(first).cast::<u64>().read_unaligned();
-                (I8::load(self.at.as_ptr().add(first)), I8::bytes(u64::from_le(n)))
-            };
-            let place = |a: usize| I8::splat(at[a]).add(I8::splat(step[a]).mul(n));
-            // SAFETY: cells were taken of bricks that have been there since, with all their corners.
-            let v = unsafe { in_blocks(data, cells, [place(0), place(1), place(2)]) };
-            let entries = indices::<T>(&source.table, v);
-            let taken = (count - first).min(8);
-            cx.counts.samples += taken as u64;
-            if composite(&source.table, &entries[..taken], lane) {
-                return true;
-            }
-            first += 8;
-        }
-        false
+        self.entries[..count].chunks(ROUND).any(|some| {
+            cx.counts.samples += some.len() as u64;
+            composite(table, some, lane)
+        })
     }
+}
+
+/// Blends what was gathered of some rays, as [`Queue::drain`] does; those that are opaque then are done.
+#[inline(always)]
+pub(crate) fn drain_all(queues: &mut [Queue; TOGETHER], table: &Table, lanes: &mut [Lane], cx: &mut Context) {
+    let most = queues.iter().map(|q| q.count).max().unwrap_or(0);
+    if most == 0 {
+        return;
+    }
+    let nothing = [table.entries.len() as i32 - 1; ROUND];
+    // In the place of those that are not there any other stands.
+    let of = |n: usize| lanes.get(n).unwrap_or(&lanes[0]);
+    let (mut colours, mut throughs) = (
+        [0, 2].map(|n| F8::pair(of(n).colour, of(n + 1).colour)),
+        [0, 2].map(|n| F8::pair(of(n).through, of(n + 1).through)),
+    );
+    let mut first = 0;
+    while first < most {
+        let mut at = [nothing.as_ptr(); TOGETHER];
+        for (queue, at) in queues.iter_mut().zip(&mut at) {
+            if first >= queue.count {
+                continue;
+            }
+            // Those that are too many show nothing.
+            // SAFETY: behind the samples of a segment there is room for so many.
+            unsafe { I8::splat(nothing[0]).store(queue.entries.as_mut_ptr().add(queue.count)) };
+            cx.counts.samples += ROUND.min(queue.count - first) as u64;
+            *at = queue.entries[first..].as_ptr();
+        }
+        let before = (colours, throughs);
+        // SAFETY: so many entries lie at each, and each is one of the table's.
+        (colours, throughs) = unsafe { blend_all(table, at, colours, throughs) };
+        if may_be_opaque(throughs) {
+            for (n, (queue, lane)) in queues.iter_mut().zip(lanes.iter_mut()).enumerate() {
+                let half = |of: [F8; 2]| of[n / 2].half(n % 2);
+                if first < queue.count && opaque(half(colours), half(throughs)) {
+                    (lane.colour, lane.through) = (half(before.0), half(before.1));
+                    last_of(table, &queue.entries[first..queue.count.min(first + ROUND)], lane);
+                    lane.done = true;
+                    queue.count = 0;
+                }
+            }
+        }
+        first += ROUND;
+    }
+    for (n, (queue, lane)) in queues.iter_mut().zip(lanes).enumerate() {
+        if queue.any() {
+            (lane.colour, lane.through) = (colours[n / 2].half(n % 2), throughs[n / 2].half(n % 2));
+            queue.count = 0;
+        }
+    }
+}
+
+/// Light of [`ROUND`] samples of each ray in their order. All is kept in registers: through memory it took longer than ray by ray.
+///
+/// # Safety
+/// So many entries' indices can be read from each of `at` on.
+#[inline(always)]
+unsafe fn blend_all(
+    table: &Table,
+    [a, b, c, d]: [*const i32; TOGETHER],
+    [mut x, mut y]: [F8; 2],
+    [mut p, mut q]: [F8; 2],
+) -> ([F8; 2], [F8; 2]) {
+    let entries: *const Entry = table.entries.as_ptr();
+    for k in 0..ROUND {
+        // SAFETY: the caller's.
+        let light = |of: *const i32| unsafe { (*entries.add(*of.add(k) as usize)).light() };
+        let (e, f) = (F8::pair(light(a), light(b)), F8::pair(light(c), light(d)));
+        (x, y) = (x.fma(p, e), y.fma(q, f));
+        (p, q) = (p.fnma(p, e.last()), q.fnma(q, f.last()));
+    }
+    ([x, y], [p, q])
 }

@@ -4,7 +4,7 @@
 //! 2^-[`BITS`] voxels, so that they follow from the ray and the number of the sample alone, however many are computed at a time. Where a
 //! segment begins is computed in double precision: errors do not add up beyond 2^-15 voxels.
 
-use super::lanes::{F4, I4};
+use super::lanes::{D4, F4, I4};
 
 /// Samples of a segment.
 pub(crate) const SEGMENT: i64 = 64;
@@ -90,22 +90,18 @@ impl Segment {
     #[inline(always)]
     pub(crate) fn new(ray: &Ray, number: i64, cells: [u32; 3], shift: f64) -> Self {
         let begin = number * SEGMENT;
-        let x = ray.at(begin as f64);
-        let (mut cell, mut at, mut step, mut inverse) = ([0; 4], [0; 4], [0; 4], [0.0; 4]);
-        for a in 0..3 {
-            let x = x[a] + shift;
-            let low = x.floor();
-            // SAFETY: rays in the volume have coordinates below 2^31 there; NaN does not occur in rays that meet anything.
-            cell[a] = low as i32;
-            at[a] = ((x - low) * f64::from(ONE)) as i32;
-            step[a] = (ray.step[a] * f64::from(ONE)).round_ties_even() as i32;
-            inverse[a] = f64::from(ONE) as f32 / step[a] as f32;
-        }
+        // As [`Ray::at`] has it.
+        let ray_step = D4::of(ray.step);
+        let x = D4::of(ray.origin).fma(D4::splat(begin as f64 + 0.5), ray_step).add(D4::splat(shift));
+        // Rays in the volume have coordinates below 2^31 there; NaN does not occur in rays that meet anything.
+        let low = x.floor();
+        let one = D4::splat(f64::from(ONE));
+        let step = ray_step.mul(one).round();
         let mut s = Self {
-            cell: I4::new(cell),
-            at: I4::new(at),
-            step: I4::new(step),
-            inverse: F4::from(inverse),
+            cell: low.whole(),
+            at: x.sub(low).mul(one).whole(),
+            step,
+            inverse: F4::splat(ONE as f32).over(step.to_f4()),
             from: (ray.first - begin).clamp(0, SEGMENT) as i32,
             to: (ray.last - begin).clamp(0, SEGMENT) as i32,
         };

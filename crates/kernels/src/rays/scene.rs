@@ -417,4 +417,13 @@ impl Scene {
     pub fn size(&self) -> [u32; 2] {
         self.setting.size
     }
+
+    /// Bytes of the pages of all its sources.
+    pub fn page_bytes(&self) -> u64 {
+        let of = |s: &Source| {
+            let pages = s.array.translation.pages.iter().fold(1u64, |n, pages| n.saturating_mul(u64::from(*pages)));
+            pages.saturating_mul(s.array.brick.bytes() as u64)
+        };
+        self.sources.iter().map(of).fold(0, u64::saturating_add)
+    }
 }

@@ -4,10 +4,12 @@ use super::bricks::EDGE_BITS;
 use super::march::{march, Lane};
 use super::mixed::{self, Tally};
 use super::pages::Context;
+use super::queue::{drain_all, Queue, TOGETHER};
 use super::ray::Ray;
 use super::sample::Sampled;
 use super::scene::{Scene, Source};
 use crate::streamline::Progress;
+use core::ops::Range;
 use field::with_voxel;
 use pager::{PageId, Worker};
 use std::sync::Arc;
@@ -89,7 +91,7 @@ impl RayTile {
         let sources = &scene.sources;
         let mut rays = Vec::with_capacity(count * sources.len());
         for n in 0..count as u32 {
-            let (x, y) = (at[0] + n % size[0] * stride, at[1] + n / size[0] * stride);
+            let (x, y) = Self::pixel(at, size, stride, n);
             let before = rest && x.is_multiple_of(2 * stride) && (y - first_row).is_multiple_of(2 * stride);
             rays.extend(sources.iter().map(|s| if before { Ray::NONE } else { scene.ray(s, x, y) }));
         }
@@ -169,12 +171,14 @@ impl RayTile {
         if !scene.is_plain() {
             return self.rounds(
                 cx,
-                pin_bytes,
+                (pin_bytes, 1),
                 |_, _| false,
-                |tile, n, lane, until, cx| {
+                |tile, lanes, until, cx| {
+                    let n = lanes.start;
                     let of = n * scene.sources.len()..(n + 1) * scene.sources.len();
                     let (x, y) = Self::pixel(tile.at, tile.size, tile.stride, n as u32);
                     let tallies = tile.tallies.get_mut(of.clone()).unwrap_or(&mut []);
+                    let lane = &mut tile.lanes[n];
                     mixed::march(scene, &tile.rays[of], scene.forward(x, y), tallies, lane, until, cx);
                 },
             );
@@ -182,10 +186,20 @@ impl RayTile {
         let source = &scene.sources[0];
         cx.bricks(source).begin();
         let bricks = cx.bricks(source).any() && self.dense();
+        let mut queues = bricks.then(|| core::array::from_fn(|_| Queue::new()));
+        let together = if bricks { TOGETHER } else { 1 };
         with_voxel!(source.array.brick.voxel, T => {
             let dark = |tile: &Self, cx: &mut Context| bricks && tile.dark::<T>(source, cx);
-            self.rounds(cx, pin_bytes, dark, |tile, n, lane, until, cx| {
-                march::<T>(source, &tile.rays[n], lane, until, cx, bricks)
+            self.rounds(cx, (pin_bytes, together), dark, |tile, lanes, until, cx| {
+                let (rays, lanes) = (&tile.rays[lanes.clone()], &mut tile.lanes[lanes]);
+                for (n, (ray, lane)) in rays.iter().zip(lanes.iter_mut()).enumerate() {
+                    if !lane.done && lane.n < until {
+                        march::<T>(source, ray, lane, until, cx, queues.as_mut().map(|all| (all, n)));
+                    }
+                }
+                if let Some(queues) = &mut queues {
+                    drain_all(queues, &source.table, lanes, cx);
+                }
             })
         })
     }
@@ -208,14 +222,14 @@ impl RayTile {
         count <= MOST_LOOKED && cx.dark::<T>(source, first, last)
     }
 
-    /// Steps of all rays, slab by slab.
+    /// Steps of all rays, slab by slab; `march` takes so many neighbours together, of which some may be there already.
     #[inline(always)]
     fn rounds(
         &mut self,
         cx: &mut Context,
-        pin_bytes: usize,
+        (pin_bytes, together): (usize, usize),
         dark: impl Fn(&Self, &mut Context) -> bool,
-        march: impl Fn(&mut Self, usize, &mut Lane, i64, &mut Context),
+        mut march: impl FnMut(&mut Self, Range<usize>, i64, &mut Context),
     ) -> Progress {
         loop {
             let mut left = false;
@@ -225,15 +239,12 @@ impl RayTile {
                     lane.done = lane.n >= ray.last;
                 }
             }
-            for n in 0..self.lanes.len() {
-                let mut lane = self.lanes[n];
-                if lane.done {
-                    continue;
-                }
-                left = true;
-                if lane.n < self.until {
-                    march(self, n, &mut lane, self.until, cx);
-                    self.lanes[n] = lane;
+            for first in (0..self.lanes.len()).step_by(together) {
+                let lanes = first..(first + together).min(self.lanes.len());
+                let live = || self.lanes[lanes.clone()].iter().filter(|l| !l.done);
+                left |= live().count() > 0;
+                if live().any(|l| l.n < self.until) {
+                    march(self, lanes, self.until, cx);
                     // Enough is pinned: what is gone through is let go of before more is.
                     if cx.pinned() > pin_bytes {
                         return if cx.missing.is_empty() { Progress::Yield } else { Progress::Need };

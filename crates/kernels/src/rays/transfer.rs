@@ -1,5 +1,6 @@
 //! Transfer functions: from a value to colour and opacity, as users say it and as a table that rays look up.
 
+use super::lanes::F4;
 use crate::draw::srgb_to_linear;
 
 /// Colour and opacity over the values of a channel, straight between nodes and constant beyond the outer ones.
@@ -152,6 +153,12 @@ pub(crate) struct Entry(pub [f32; 4]);
 
 impl Entry {
     pub(crate) const NOTHING: Self = Self([0.0; 4]);
+
+    /// In lanes.
+    #[inline(always)]
+    pub(crate) fn light(self) -> F4 {
+        F4::from(self.0)
+    }
 }
 
 /// Entries of a table at least and at most: a shortest piece that changes gets [`OF_PIECE`] of them.

@@ -20,8 +20,8 @@ def measure(recorder: Recorder) -> None:
     """A volume of 2048 x 2048 x 2048 bytes in Farfield's store with its pyramid, evicted from the page cache; `farfield render` of
     it with nothing said but the size of the picture, 1920 x 1080, from the start of the process to its end, which comes when the
     PNG is written. The same in 32 x 18 pixels shows what the command takes beside the picture: imports, opening, some values for
-    ranges and opacities. Coarser levels, asked for in a scene, show what the level costs: if nothing is said it is the coarsest
-    whose voxels are no larger than pixels.
+    ranges and opacities. Levels that are asked for in a scene show what the level costs: if nothing is said it is the coarsest
+    whose voxels are about as large as pixels, here level 2 (1.3 pixels in the middle of the volume).
     """
     quick = recorder.quick
     volume = volumes.large(recorder.work, 128 if quick else 2048)
@@ -33,7 +33,7 @@ def measure(recorder: Recorder) -> None:
         f"{size[0]} x {size[1]}": [str(store), "--size", f"{size[0]}x{size[1]}"],
         f"{START[0]} x {START[1]}": [str(store), "--size", f"{START[0]}x{START[1]}"],
     }
-    for level in range(2, levels - 1):
+    for level in range(1, levels - 1):
         name = f"{size[0]} x {size[1]}, level {level}"
         words[name] = [str(_scene(recorder.work, store, level)), "--size", f"{size[0]}x{size[1]}"]
     output = recorder.work / "first.png"

@@ -36,6 +36,37 @@ impl F8 {
     pub(crate) fn fma(self, a: Self, b: Self) -> Self {
         Self(unsafe { _mm256_fmadd_ps(a.0, b.0, self.0) })
     }
+    /// `self - a * b`, rounded once.
+    #[inline(always)]
+    pub(crate) fn fnma(self, a: Self, b: Self) -> Self {
+        Self(unsafe { _mm256_fnmadd_ps(a.0, b.0, self.0) })
+    }
+    /// Four and four.
+    #[inline(always)]
+    pub(crate) fn pair(a: F4, b: F4) -> Self {
+        Self(unsafe { _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(a.0), b.0) })
+    }
+    /// The first four, or the others.
+    #[inline(always)]
+    pub(crate) fn half(self, n: usize) -> F4 {
+        F4(unsafe {
+            if n == 0 {
+                _mm256_castps256_ps128(self.0)
+            } else {
+                _mm256_extractf128_ps::<1>(self.0)
+            }
+        })
+    }
+    /// The last lane of each four in all of them.
+    #[inline(always)]
+    pub(crate) fn last(self) -> Self {
+        Self(unsafe { _mm256_permute_ps::<0b11_11_11_11>(self.0) })
+    }
+    /// Whether any is at most `most`.
+    #[inline(always)]
+    pub(crate) fn any_at_most(self, most: Self) -> bool {
+        unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(self.0, most.0)) != 0 }
+    }
     /// The larger; `least` for what is no number.
     #[inline(always)]
     pub(crate) fn at_least(self, least: Self) -> Self {
@@ -89,6 +120,10 @@ impl I8 {
     pub(crate) fn or(self, o: Self) -> Self {
         Self(unsafe { _mm256_or_si256(self.0, o.0) })
     }
+    #[inline(always)]
+    pub(crate) fn max(self, o: Self) -> Self {
+        Self(unsafe { _mm256_max_epi32(self.0, o.0) })
+    }
     /// All ones in lanes where `self` is above `o`.
     #[inline(always)]
     pub(crate) fn above(self, o: Self) -> Self {
@@ -101,6 +136,11 @@ impl I8 {
     #[inline(always)]
     pub(crate) fn up<const N: i32>(self) -> Self {
         Self(unsafe { _mm256_slli_epi32::<N>(self.0) })
+    }
+    /// Each lane by as many bits as the other says, fewer than 32.
+    #[inline(always)]
+    pub(crate) fn up_by(self, o: Self) -> Self {
+        Self(unsafe { _mm256_sllv_epi32(self.0, o.0) })
     }
     #[inline(always)]
     pub(crate) fn to_f8(self) -> F8 {
@@ -126,14 +166,6 @@ impl I8 {
     #[inline(always)]
     pub(crate) fn bytes(b: u64) -> Self {
         Self(unsafe { _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(b as i64)) })
-    }
-    /// Those of eight from `at` on.
-    ///
-    /// # Safety
-    /// They can be read.
-    #[inline(always)]
-    pub(crate) unsafe fn load(at: *const i32) -> Self {
-        Self(unsafe { _mm256_loadu_si256(at.cast()) })
     }
     /// Writes them to `at` and on.
     ///
@@ -348,6 +380,53 @@ impl I4 {
     }
 }
 
+/// Four double-precision numbers; the first three are along i, j, k.
+#[derive(Copy, Clone)]
+#[repr(transparent)]
+pub(crate) struct D4(pub __m256d);
+
+impl D4 {
+    #[inline(always)]
+    pub(crate) fn of([i, j, k]: [f64; 3]) -> Self {
+        Self(unsafe { _mm256_setr_pd(i, j, k, 0.0) })
+    }
+    #[inline(always)]
+    pub(crate) fn splat(x: f64) -> Self {
+        Self(unsafe { _mm256_set1_pd(x) })
+    }
+    #[inline(always)]
+    pub(crate) fn add(self, o: Self) -> Self {
+        Self(unsafe { _mm256_add_pd(self.0, o.0) })
+    }
+    #[inline(always)]
+    pub(crate) fn sub(self, o: Self) -> Self {
+        Self(unsafe { _mm256_sub_pd(self.0, o.0) })
+    }
+    #[inline(always)]
+    pub(crate) fn mul(self, o: Self) -> Self {
+        Self(unsafe { _mm256_mul_pd(self.0, o.0) })
+    }
+    /// `self + a * b`, rounded once.
+    #[inline(always)]
+    pub(crate) fn fma(self, a: Self, b: Self) -> Self {
+        Self(unsafe { _mm256_fmadd_pd(a.0, b.0, self.0) })
+    }
+    #[inline(always)]
+    pub(crate) fn floor(self) -> Self {
+        Self(unsafe { _mm256_floor_pd(self.0) })
+    }
+    /// Without what follows the point; they have to fit.
+    #[inline(always)]
+    pub(crate) fn whole(self) -> I4 {
+        I4(unsafe { _mm256_cvttpd_epi32(self.0) })
+    }
+    /// To the nearest integers, those halfway to the even ones; they have to fit.
+    #[inline(always)]
+    pub(crate) fn round(self) -> I4 {
+        I4(unsafe { _mm256_cvtpd_epi32(self.0) })
+    }
+}
+
 impl F4 {
     #[inline(always)]
     pub(crate) fn splat(x: f32) -> Self {
@@ -379,6 +458,10 @@ impl F4 {
     #[inline(always)]
     pub(crate) fn sub(self, o: Self) -> Self {
         Self(unsafe { _mm_sub_ps(self.0, o.0) })
+    }
+    #[inline(always)]
+    pub(crate) fn over(self, o: Self) -> Self {
+        Self(unsafe { _mm_div_ps(self.0, o.0) })
     }
     /// The least of the first three lanes and `o`, which is what a lane counts as that is no number.
     #[inline(always)]

@@ -10,7 +10,7 @@ mod plain;
 #[cfg(not(all(target_arch = "x86_64", target_feature = "avx2", target_feature = "fma")))]
 use plain as imp;
 
-pub(crate) use imp::{pairs_f32, F4, F8, I4, I8};
+pub(crate) use imp::{pairs_f32, D4, F4, F8, I4, I8};
 
 /// A byte in each of eight.
 const ONES: u64 = 0x0101_0101_0101_0101;
@@ -39,6 +39,35 @@ pub(crate) fn numbers(mask: u32, first: u32) -> u64 {
     }
 }
 
+/// Five bytes, each `stride` after the one before, in the lowest of eight.
+///
+/// # Safety
+/// Bytes from `p` to the fifth can be read.
+#[inline(always)]
+pub(crate) unsafe fn five(p: *const u8, stride: usize) -> u64 {
+    // SAFETY: the caller's; words end at the fifth at most.
+    unsafe {
+        #[cfg(all(target_arch = "x86_64", target_feature = "bmi2"))]
+        {
+            use core::arch::x86_64::_pext_u64;
+            let word = |at: usize| u64::from_le(p.add(at).cast::<u64>().read_unaligned());
+            let last = || u64::from(*p.add(4 * stride)) << 32;
+            match stride {
+                2 => return _pext_u64(word(0), 0x00ff_00ff_00ff_00ff) | last(),
+                3 => {
+                    return _pext_u64(word(0), 0x00ff_0000_ff00_00ff) | _pext_u64(word(5), 0xff00_00ff_0000_0000) << 24
+                }
+                4 => {
+                    let (a, b) = (_pext_u64(word(0), 0x0000_00ff_0000_00ff), _pext_u64(word(8), 0x0000_00ff_0000_00ff));
+                    return a | b << 16 | last();
+                }
+                _ => {}
+            }
+        }
+        (0..5).fold(0, |all, n| all | u64::from(*p.add(n * stride)) << (8 * n))
+    }
+}
+
 /// A bit for each of eight bytes that is 0.
 #[inline(always)]
 pub(crate) fn zeros(bytes: u64) -> u32 {
@@ -62,6 +91,17 @@ mod tests {
             let bytes: [u8; 8] =
                 core::array::from_fn(|b| if mask >> b & 1 == 1 { 0 } else { (1 + (b * 37) % 127) as u8 });
             assert_eq!(zeros(u64::from_le_bytes(bytes)), mask);
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_apart() {
+        for stride in 1..7 {
+            let bytes: Vec<u8> = (0..=4 * stride).map(|n| (n * 59 + 7) as u8).collect();
+            // SAFETY: it ends at the fifth.
+            let found = unsafe { five(bytes.as_ptr(), stride) }.to_le_bytes();
+            let apart: Vec<u8> = bytes.iter().step_by(stride).copied().collect();
+            assert_eq!(found[..5], apart[..]);
         }
     }
 

@@ -28,6 +28,26 @@ impl F8 {
     pub(crate) fn fma(self, a: Self, b: Self) -> Self {
         Self(from_fn(|n| a.0[n].mul_add(b.0[n], self.0[n])))
     }
+    /// `self - a * b`, rounded once.
+    pub(crate) fn fnma(self, a: Self, b: Self) -> Self {
+        Self(from_fn(|n| (-a.0[n]).mul_add(b.0[n], self.0[n])))
+    }
+    /// Four and four.
+    pub(crate) fn pair(a: F4, b: F4) -> Self {
+        Self(from_fn(|n| if n < 4 { a.0[n] } else { b.0[n - 4] }))
+    }
+    /// The first four, or the others.
+    pub(crate) fn half(self, n: usize) -> F4 {
+        F4(from_fn(|m| self.0[4 * n + m]))
+    }
+    /// The last lane of each four in all of them.
+    pub(crate) fn last(self) -> Self {
+        Self(from_fn(|n| self.0[n | 3]))
+    }
+    /// Whether any is at most `most`.
+    pub(crate) fn any_at_most(self, most: Self) -> bool {
+        (0..8).any(|n| self.0[n] <= most.0[n])
+    }
     /// The larger; `least` for what is no number.
     pub(crate) fn at_least(self, least: Self) -> Self {
         Self(from_fn(|n| if self.0[n] > least.0[n] { self.0[n] } else { least.0[n] }))
@@ -70,6 +90,9 @@ impl I8 {
     pub(crate) fn or(self, o: Self) -> Self {
         Self(from_fn(|n| self.0[n] | o.0[n]))
     }
+    pub(crate) fn max(self, o: Self) -> Self {
+        Self(from_fn(|n| self.0[n].max(o.0[n])))
+    }
     /// All ones in lanes where `self` is above `o`.
     pub(crate) fn above(self, o: Self) -> Self {
         Self(from_fn(|n| -i32::from(self.0[n] > o.0[n])))
@@ -79,6 +102,10 @@ impl I8 {
     }
     pub(crate) fn up<const N: i32>(self) -> Self {
         Self(self.0.map(|v| v << N))
+    }
+    /// Each lane by as many bits as the other says, fewer than 32.
+    pub(crate) fn up_by(self, o: Self) -> Self {
+        Self(from_fn(|n| self.0[n] << o.0[n]))
     }
     pub(crate) fn to_f8(self) -> F8 {
         F8(self.0.map(|v| v as f32))
@@ -101,14 +128,6 @@ impl I8 {
     /// Lanes from bytes.
     pub(crate) fn bytes(b: u64) -> Self {
         Self(b.to_le_bytes().map(i32::from))
-    }
-    /// Those of eight from `at` on.
-    ///
-    /// # Safety
-    /// They can be read.
-    pub(crate) unsafe fn load(at: *const i32) -> Self {
-        // SAFETY: the caller's.
-        Self(unsafe { at.cast::<[i32; 8]>().read() })
     }
     /// Writes them to `at` and on.
     ///
@@ -246,7 +265,47 @@ impl I4 {
     }
 }
 
+/// Four double-precision numbers; the first three are along i, j, k.
+#[derive(Copy, Clone)]
+pub(crate) struct D4(pub [f64; 4]);
+
+impl D4 {
+    pub(crate) fn of([i, j, k]: [f64; 3]) -> Self {
+        Self([i, j, k, 0.0])
+    }
+    pub(crate) fn splat(x: f64) -> Self {
+        Self([x; 4])
+    }
+    pub(crate) fn add(self, o: Self) -> Self {
+        Self(from_fn(|n| self.0[n] + o.0[n]))
+    }
+    pub(crate) fn sub(self, o: Self) -> Self {
+        Self(from_fn(|n| self.0[n] - o.0[n]))
+    }
+    pub(crate) fn mul(self, o: Self) -> Self {
+        Self(from_fn(|n| self.0[n] * o.0[n]))
+    }
+    /// `self + a * b`, rounded once.
+    pub(crate) fn fma(self, a: Self, b: Self) -> Self {
+        Self(from_fn(|n| a.0[n].mul_add(b.0[n], self.0[n])))
+    }
+    pub(crate) fn floor(self) -> Self {
+        Self(self.0.map(f64::floor))
+    }
+    /// Without what follows the point; they have to fit.
+    pub(crate) fn whole(self) -> I4 {
+        I4(self.0.map(|v| v as i32))
+    }
+    /// To the nearest integers, those halfway to the even ones; they have to fit.
+    pub(crate) fn round(self) -> I4 {
+        I4(self.0.map(|v| v.round_ties_even() as i32))
+    }
+}
+
 impl F4 {
+    pub(crate) fn over(self, o: Self) -> Self {
+        Self(from_fn(|n| self.0[n] / o.0[n]))
+    }
     pub(crate) fn splat(x: f32) -> Self {
         Self([x; 4])
     }
