@@ -62,14 +62,13 @@ import sys
 import tempfile
 import threading
 import time
-import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from farfield.errors import AccessError, DataError
+from farfield.bench import groups
+from farfield.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -270,11 +269,12 @@ def run(
     timeout_s: float = 600.0,
     cores: Sequence[int] | None = None,
     swap: bool = False,
+    disk: groups.Disk | None = None,
 ) -> Run:
     """Runs a command to its end, after `ready_memory` for it. `memory_bytes`: inside a cgroup of that size; `takes_bytes`:
     memory that it will take, page cache included, if that is not the cgroup's and much less than four times the files that it
-    may read; `cold`: files evicted before; `cores`: that it may use; `swap`: its memory may go to swap space. A run that takes
-    longer than `timeout_s` is killed and has code -9.
+    may read; `cold`: files evicted before; `cores`: that it may use; `swap`: its memory may go to swap space; `disk`: it reads so
+    fast at most. A run that takes longer than `timeout_s` is killed and has code -9.
 
     Raises:
         AccessError: if a cgroup is asked for and cannot be made (it needs root).
@@ -283,14 +283,16 @@ def run(
     ready_memory(memory_bytes or takes_bytes or 4 * sum(f.stat().st_size for f in cold) + (1 << 30))
     evict(cold)
     with (
-        memory_group(memory_bytes, swap=swap) as group,
+        groups.memory(memory_bytes, swap=swap) as group,
+        groups.disk(disk) as slow,
         tempfile.TemporaryFile() as out,
         tempfile.TemporaryFile() as err,
     ):
 
         def enter() -> None:  # in the child, before it becomes the command
-            if group is not None:
-                (group / "cgroup.procs").write_text(str(os.getpid()))
+            for one in (group, slow):
+                if one is not None:
+                    (one / "cgroup.procs").write_text(str(os.getpid()))
             if cores is not None:
                 os.sched_setaffinity(0, cores)
 
@@ -320,39 +322,3 @@ def run(
         stdout=texts[0],
         stderr=texts[1],
     )
-
-
-@contextmanager
-def memory_group(memory_bytes: int | None, *, swap: bool = False) -> Iterator[Path | None]:
-    """A new memory cgroup, version 1 or 2, removed at the end. What is in it does not go to swap space unless that is said.
-
-    Raises:
-        AccessError: if it cannot be made (it needs root).
-    """
-    if memory_bytes is None:
-        yield None
-        return
-    name = f"farfield-{uuid.uuid4().hex[:12]}"
-    old = Path("/sys/fs/cgroup/memory")
-    group = (old if old.is_dir() else Path("/sys/fs/cgroup")) / name
-    try:
-        group.mkdir()
-        if old.is_dir():
-            (group / "memory.limit_in_bytes").write_text(str(memory_bytes))
-            (group / "memory.swappiness").write_text("60" if swap else "0")
-        else:
-            (group / "memory.max").write_text(str(memory_bytes))
-            (group / "memory.swap.max").write_text("max" if swap else "0")
-    except OSError as error:
-        if group.is_dir():
-            group.rmdir()
-        raise AccessError(f"{group}: cannot make a memory cgroup: {error.strerror}; run as root") from error
-    try:
-        yield group
-    finally:
-        for _ in range(50):  # a killed child leaves its group a moment after it was waited for
-            try:
-                group.rmdir()
-                break
-            except OSError:  # not empty yet
-                time.sleep(0.1)

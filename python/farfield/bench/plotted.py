@@ -488,7 +488,7 @@ PLOTS: dict[str, list[Spec]] = {
         ),
     ],
     "volume-overlap": [
-        Spec("A series of volumes", {"arm": "(?P<x>.*)"}, {"wall_s": WALL}, ours="overlapped"),
+        Spec("A series of volumes", {"arm": "(?P<panel>.*): (?P<x>.*)"}, {"wall_s": WALL}, ours="overlapped"),
     ],
     "volume-rays": [
         Spec(

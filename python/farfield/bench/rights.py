@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from farfield.bench import arms
+from farfield.bench import arms, groups
 from farfield.bench.machine import describe_machine
 from farfield.bench.result import Recorder
 from farfield.errors import AccessError
@@ -45,8 +45,18 @@ def memory_cgroup() -> Right:
     """Whether arms can be bounded in memory, page cache included."""
     what = "memory cgroup"
     try:
-        with arms.memory_group(SMALL):
+        with groups.memory(SMALL):
             return Right(what, True)
+    except AccessError as error:
+        return Right(what, False, str(error))
+
+
+def slow_disk(slow: groups.Disk) -> Right:
+    """Whether arms can be made to read a disk no faster than that."""
+    what = f"a disk of {slow.bytes_per_s / 1e6:.0f} MB/s"
+    try:
+        with groups.disk(slow):
+            return Right(what, True, "by a cgroup")
     except AccessError as error:
         return Right(what, False, str(error))
 

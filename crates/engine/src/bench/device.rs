@@ -94,13 +94,7 @@ impl Shared {
     }
 
     fn run(&self) {
-        // A device does not wait for a processor: where the system allows it, this thread comes before all that compute.
-        let first = libc::sched_param { sched_priority: 1 };
-        // SAFETY: both set properties of this thread; whether the second may is not our affair.
-        unsafe {
-            libc::prctl(libc::PR_SET_TIMERSLACK, 1);
-            libc::sched_setscheduler(0, libc::SCHED_FIFO, &first);
-        }
+        before_all_that_compute();
         let mut queue = self.lock();
         loop {
             let now = Instant::now();
@@ -120,6 +114,16 @@ impl Shared {
                 Some(due) => queue = self.bell.wait_timeout(queue, due - now).unwrap_or_else(PoisonError::into_inner).0,
             }
         }
+    }
+}
+
+/// A device does not wait for a processor: where the system allows it, the calling thread comes before all that compute.
+pub(super) fn before_all_that_compute() {
+    let first = libc::sched_param { sched_priority: 1 };
+    // SAFETY: both set properties of this thread; whether the second may is not our affair.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
+        libc::sched_setscheduler(0, libc::SCHED_FIFO, &first);
     }
 }
 

@@ -6,6 +6,7 @@ mod crossings;
 mod device;
 mod extents;
 mod lines;
+mod link;
 mod mmap;
 mod overlap;
 mod pages;

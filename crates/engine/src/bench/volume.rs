@@ -1,11 +1,14 @@
 //! A volume for an arm: opened as its reader said, with a pager of its own.
 
+use super::link::Link;
 use crate::process;
 use crate::session::{is_past_cache, Means};
 use field::error::FieldError;
 use field::volume::{Volume, VolumeSpec};
+use pager::source::Source;
 use pager::{Counters, Pager};
 use serde_json::{json, Value};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -17,6 +20,8 @@ pub struct VolumeArm {
     pub means: Means,
     /// Reads go past the page cache, also where it could keep the volume.
     pub direct: bool,
+    /// Files lie at the other end of a line of so many bytes a second.
+    pub link_bytes_per_s: Option<f64>,
 }
 
 /// An open volume.
@@ -25,6 +30,7 @@ pub(super) struct Opened {
     pub pager: Arc<Pager>,
     pub threads: usize,
     base_bytes: u64,
+    _link: Option<Link>,
 }
 
 impl VolumeArm {
@@ -32,9 +38,12 @@ impl VolumeArm {
     pub(super) fn open(&self, means: &Means) -> Result<Opened, FieldError> {
         let base_bytes = process::base_bytes();
         let pager = means.pager()?;
-        let volume = Volume::open(self.spec.clone(), Vec::new(), &pager)?;
+        let link = self.link_bytes_per_s.map(Link::new).transpose();
+        let link = link.map_err(|e| FieldError::io(Path::new(&self.spec.path), e))?;
+        let through = |source: Arc<dyn Source>| link.as_ref().map_or(source.clone(), |link| link.source(source));
+        let volume = Volume::open_through(self.spec.clone(), Vec::new(), &pager, &through)?;
         pager.set_direct(self.direct || is_past_cache(volume.file_bytes.max(volume.bytes())));
-        Ok(Opened { volume, pager, threads: means.threads(), base_bytes })
+        Ok(Opened { volume, pager, threads: means.threads(), base_bytes, _link: link })
     }
 }
 

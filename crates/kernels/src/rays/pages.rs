@@ -291,15 +291,16 @@ impl Context {
     #[inline(never)]
     pub(crate) fn make<T: Sampled>(&mut self, source: &Source, brick: [i32; 3]) -> Made {
         self.counts.bricks += 1;
-        self.bricks[source.number as usize].make(source, brick, pieces::<T>(&self.worker, source))
+        let bricks = &mut self.bricks[source.number as usize];
+        bricks.make(source, brick, pieces::<T>(&self.worker, source, self.touched.as_mut()))
     }
 
     /// Whether nothing shows in a box of bricks, from the first to the last, as far as that is known from what is here.
     #[inline(never)]
     pub(crate) fn dark<T: Sampled>(&mut self, source: &Source, first: [i32; 3], last: [i32; 3]) -> bool {
-        let worker = &self.worker;
+        let mut page = pieces(&self.worker, source, self.touched.as_mut());
         self.bricks[source.number as usize]
-            .dark(first, last, |bricks, brick| bricks.look::<T>(source, brick, &mut pieces(worker, source)))
+            .dark(first, last, |bricks, brick| bricks.look::<T>(source, brick, &mut page))
     }
 
     /// Where the page lies that follows a slot's in the directions of `corner`; `Ok(None)` if it cannot be had.
@@ -318,8 +319,14 @@ impl Context {
     }
 }
 
-/// Where voxels lie, of pages that are here.
-fn pieces<'a, T: Sampled>(worker: &'a Worker, source: &'a Source) -> impl FnMut([u32; 3]) -> Option<Piece<T>> + 'a {
+/// Where voxels lie, of pages that are here. Pages are noted among those `touched`: next to a page of the way rays come to those that
+/// only bricks take.
+fn pieces<'a, T: Sampled>(
+    worker: &'a Worker,
+    source: &'a Source,
+    touched: Option<&'a mut Vec<PageId>>,
+) -> impl FnMut([u32; 3]) -> Option<Piece<T>> + 'a {
+    let mut touched = touched.filter(|_| !source.array.steady);
     let (t, brick) = (&source.array.translation, &source.array.brick);
     let pair = 2 * brick.components;
     let [bi, bj, _] = brick.blocks();
@@ -328,6 +335,9 @@ fn pieces<'a, T: Sampled>(worker: &'a Worker, source: &'a Source) -> impl FnMut(
         let place = t.node(voxel);
         let id = PageId::new(source.array.id, source.step, place.page);
         let Lookup::Here(bytes) = worker.page(id) else { return None };
+        if let Some(touched) = touched.as_mut().filter(|all| all.last() != Some(&id)) {
+            touched.push(id);
+        }
         if bytes.len() < brick.bytes() {
             return None;
         }

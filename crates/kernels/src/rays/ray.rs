@@ -14,6 +14,8 @@ pub(crate) const BITS: u32 = 20;
 pub(crate) const ONE: i32 = 1 << BITS;
 /// From parts of [`ONE`] to voxels.
 pub(crate) const PART: f32 = 1.0 / ONE as f32;
+/// Places are off by so many parts of [`ONE`] at most: half a part a step, and one where a segment begins.
+const OFF: i64 = SEGMENT / 2 + 1;
 /// Voxels from a sample to the next along an axis at most: positions within a segment have to fit 32 bits.
 pub const LONGEST_STEP: f64 = 24.0;
 
@@ -106,13 +108,39 @@ impl Segment {
             to: (ray.last - begin).clamp(0, SEGMENT) as i32,
         };
         let (low, high) = (I4::splat(0), I4::new([cells[0] as i32, cells[1] as i32, cells[2] as i32, 0]));
-        while s.from < s.to && !s.voxel(s.from).within(low, high) {
+        let is_out = |s: &Self, k: i32| !s.voxel(k).within(low, high);
+        while s.from < s.to && is_out(&s, s.from) {
+            if !s.moved_in(s.from, cells) {
+                s.from += 1;
+            }
+        }
+        while s.to > s.from && is_out(&s, s.to - 1) {
+            if !s.moved_in(s.to - 1, cells) {
+                s.to -= 1;
+            }
+        }
+        // What was moved in at one end may be out at the other.
+        while s.from < s.to && is_out(&s, s.from) {
             s.from += 1;
         }
-        while s.to > s.from && !s.voxel(s.to - 1).within(low, high) {
-            s.to -= 1;
-        }
         s
+    }
+
+    /// Moves all samples so that `k` lies in the volume, if it is outside by rounding alone: at the cut face of something solid the first
+    /// sample is all that is seen, and without it single pixels were off by 3/255.
+    #[cold]
+    fn moved_in(&mut self, k: i32, cells: [u32; 3]) -> bool {
+        let (cell, place, mut at) = (self.cell.to_array(), self.place(k).to_array(), self.at.to_array());
+        for a in 0..3 {
+            let p = (i64::from(cell[a]) << BITS) + i64::from(place[a]);
+            let over = p - p.clamp(0, (i64::from(cells[a]) << BITS) - 1);
+            if over.abs() > OFF {
+                return false;
+            }
+            at[a] -= over as i32;
+        }
+        self.at = I4::new(at);
+        true
     }
 
     /// Position of sample `k`, from the voxel of the first, in parts of [`ONE`].
@@ -147,6 +175,20 @@ impl Segment {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn samples_on_the_faces_of_a_volume_are_in_it() {
+        // Three samples a voxel, so that steps are rounded; the first or the last lies on a face.
+        for (origin, step, first, last) in [(9.0, -1.0 / 3.0, 0, 28), (0.0, 1.0 / 3.0, 0, 28), (9.0, -0.1, 0, 91)] {
+            let ray = Ray { origin: [origin - 0.5 * step, 4.5, 4.5], step: [step, 0.0, 0.0], first, last };
+            let found: i32 = (0..2).map(|n| Segment::new(&ray, n, [9; 3], 0.0)).map(|s| s.to - s.from).sum();
+            assert_eq!(i64::from(found), last - first, "from {origin} by {step}");
+        }
+        // Outside by more than rounding is outside.
+        let ray = Ray { origin: [9.001, 4.5, 4.5], step: [-0.1, 0.0, 0.0], first: -1, last: 5 };
+        assert_eq!(Segment::new(&ray, 0, [9; 3], 0.0).from, 0);
+        assert_eq!(Segment::new(&ray, -1, [9; 3], 0.0).from, 64);
+    }
 
     proptest! {
         /// Jumps never leave out a sample outside of the box, and go nearly as far as they can.
