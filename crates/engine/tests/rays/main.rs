@@ -7,8 +7,12 @@ use engine::raycast::{cast, CastOptions};
 use field::volume::{ArraySpec, ChannelSpec, LevelSpec, PlaceSpec, Volume, VolumeKind, VolumeSpec};
 use kernels::draw::{srgb_to_linear, Camera, Lens};
 use kernels::rays::{Clip, Look, Manner, Paint, Scene, Setting, TransferFunction};
+use pager::source::simulated::{Simulated, Simulation};
 use pager::{Pager, PagerConfig};
 use std::io::Write as _;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::Arc;
+use std::time::Duration;
 
 const DIMS: [usize; 3] = [61, 47, 53];
 const SIZE: [u32; 2] = [72, 48];
@@ -27,8 +31,14 @@ fn numbers() -> Vec<u8> {
 
 /// A file with those numbers, cut in chunks where `chunk` says so.
 fn spec(folder: &std::path::Path, chunk: Option<[u64; 3]>) -> (VolumeSpec, Vec<Vec<u8>>) {
+    spec_of(folder, chunk, 1)
+}
+
+/// The same as the first of so many channels, whose numbers lie together in each voxel.
+fn spec_of(folder: &std::path::Path, chunk: Option<[u64; 3]>, channels: usize) -> (VolumeSpec, Vec<Vec<u8>>) {
     let path = folder.join("volume.raw");
-    let all = numbers();
+    let voxel = |v: u8| (0..channels).map(move |c| v.wrapping_add(67 * c as u8));
+    let all: Vec<u8> = numbers().into_iter().flat_map(voxel).collect();
     let mut table = Vec::new();
     let mut file = std::fs::File::create(&path).unwrap();
     let name = path.display().to_string();
@@ -49,7 +59,7 @@ fn spec(folder: &std::path::Path, chunk: Option<[u64; 3]>) -> (VolumeSpec, Vec<V
                         for i in first[2]..first[2] + ci {
                             let inside = k < counts[0] && j < counts[1] && i < counts[2];
                             // What lies beyond the end is never looked at.
-                            bytes.push(if inside { value(i as usize, j as usize, k as usize) } else { 255 });
+                            bytes.extend(voxel(if inside { value(i as usize, j as usize, k as usize) } else { 255 }));
                         }
                     }
                 }
@@ -62,15 +72,16 @@ fn spec(folder: &std::path::Path, chunk: Option<[u64; 3]>) -> (VolumeSpec, Vec<V
             PlaceSpec::Table { files: vec![name.clone()], table: 0 }
         }
     };
+    let last = usize::from(channels > 1);
     let array = ArraySpec {
         name: "volume".into(),
         dtype: "uint8".into(),
         big_endian: false,
-        shape: [DIMS[2], DIMS[1], DIMS[0]].map(|n| n as u64).to_vec(),
-        axes: "zyx".into(),
-        chunk: chunk.map(|c| c.to_vec()),
+        shape: [DIMS[2], DIMS[1], DIMS[0], channels].iter().take(3 + last).map(|n| *n as u64).collect(),
+        axes: "zyxc"[..3 + last].into(),
+        chunk: chunk.map(|[k, j, i]| [k, j, i, channels as u64][..3 + last].to_vec()),
         order: None,
-        channels: vec![0],
+        channels: (0..channels).collect(),
         fill: None,
         codecs: Vec::new(),
         place,
@@ -87,8 +98,8 @@ fn spec(folder: &std::path::Path, chunk: Option<[u64; 3]>) -> (VolumeSpec, Vec<V
         path: name,
         format: "test".into(),
         guessed: Vec::new(),
-        kind: VolumeKind::Scalar,
-        channels: vec![channel],
+        kind: if channels > 1 { VolumeKind::Channels } else { VolumeKind::Scalar },
+        channels: vec![channel; channels],
         length_unit: "mm".into(),
         anatomy: None,
         direction: [[0.8, 0.6, 0.0], [-0.6, 0.8, 0.0], [0.0, 0.0, 1.0]],
@@ -125,16 +136,37 @@ const AMPLE: u64 = 1 << 30;
 const DT: f64 = 0.4;
 const UNIT: f64 = 1.3;
 
-fn cast_with(camera: Camera, chunk: Option<[u64; 3]>, limit: u64, workers: usize, skip: bool) -> Vec<[f32; 4]> {
-    let folder = std::env::temp_dir().join(format!(
-        "farfield-rays-{}-{:?}-{chunk:?}-{limit}-{workers}-{skip}",
-        std::process::id(),
-        std::thread::current().id()
-    ));
+/// How a picture is cast.
+#[derive(Copy, Clone, Debug)]
+struct How {
+    chunk: Option<[u64; 3]>,
+    limit: u64,
+    workers: usize,
+    skip: bool,
+    channels: usize,
+    /// Pages come late and in an order that follows from this.
+    late: Option<u64>,
+}
+
+const HOW: How = How { chunk: None, limit: AMPLE, workers: 2, skip: true, channels: 1, late: None };
+
+fn cast_with(camera: Camera, how: How) -> Vec<[f32; 4]> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Relaxed);
+    let How { limit, workers, skip, .. } = how;
+    let folder = std::env::temp_dir().join(format!("farfield-rays-{}-{number}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let (spec, tables) = spec(&folder, chunk);
+    let (spec, tables) = spec_of(&folder, how.chunk, how.channels);
     let pager = Pager::new(PagerConfig { limit, ..PagerConfig::default() }).unwrap();
-    let volume = Volume::open(spec, tables, &pager).unwrap();
+    let volume = Volume::open_through(spec, tables, &pager, &|source| match how.late {
+        None => source,
+        Some(seed) => {
+            let latency = Duration::from_micros(20)..Duration::from_micros(900);
+            let simulation = Simulation { seed, latency, depth: 3, shuffle: true, ..Simulation::default() };
+            Arc::new(Simulated::new(std::fs::read(folder.join("volume.raw")).unwrap(), simulation).unwrap())
+        }
+    });
+    let volume = volume.unwrap();
     let transfer = TransferFunction::new(colours(), opacities()).unwrap();
     let look = Look {
         level: volume.levels[0].clone(),
@@ -230,7 +262,7 @@ fn reference(camera: &Camera) -> Vec<[f64; 4]> {
 #[test]
 fn pictures_are_those_of_an_exact_reference() {
     for camera in cameras() {
-        let (found, wanted) = (cast_with(camera, None, AMPLE, 2, true), reference(&camera));
+        let (found, wanted) = (cast_with(camera, HOW), reference(&camera));
         let seen = wanted.iter().filter(|p| p[3] > 0.05).count();
         assert!(seen > 300, "only {seen} pixels show anything");
         for (n, (a, b)) in found.iter().zip(&wanted).enumerate() {
@@ -245,12 +277,10 @@ fn pictures_are_those_of_an_exact_reference() {
 #[test]
 fn pictures_are_equal_to_the_bit_whatever_the_means() {
     for camera in cameras() {
-        let whole = cast_with(camera, None, 16 << 20, 1, true);
-        let same = |chunk, limit, workers, skip| {
-            let again = cast_with(camera, chunk, limit, workers, skip);
-            let bits = |v: &[[f32; 4]]| v.iter().flatten().map(|c| c.to_bits()).collect::<Vec<_>>();
-            assert!(bits(&again) == bits(&whole), "chunks {chunk:?}, {limit} bytes, {workers} workers, skip {skip}");
-        };
+        let whole = cast_with(camera, How { limit: 16 << 20, workers: 1, ..HOW });
+        let bits = |v: &[[f32; 4]]| v.iter().flatten().map(|c| c.to_bits()).collect::<Vec<_>>();
+        let equal = |how: How| assert!(bits(&cast_with(camera, how)) == bits(&whole), "{how:?}");
+        let same = |chunk, limit, workers, skip| equal(How { chunk, limit, workers, skip, ..HOW });
         same(None, 16 << 20, 2, false);
         same(None, AMPLE, 1, true);
         same(Some([8, 8, 8]), AMPLE, 2, true);
@@ -259,5 +289,13 @@ fn pictures_are_equal_to_the_bit_whatever_the_means() {
         same(Some([13, 11, 9]), 4 << 20, 2, true);
         same(Some([32, 32, 32]), 2 << 20, 1, true);
         same(Some([53, 4, 61]), 3 << 20, 2, false);
+        // Bricks straight from pages, which come one by one.
+        for (seed, chunk) in [[32, 32, 32], [64, 32, 32], [32, 64, 64], [36, 32, 40]].into_iter().enumerate() {
+            for (late, channels) in [(None, 1), (Some(seed as u64), 1), (Some(100 + seed as u64), 3)] {
+                for skip in [true, false] {
+                    equal(How { chunk: Some(chunk), late, channels, skip, ..HOW });
+                }
+            }
+        }
     }
 }

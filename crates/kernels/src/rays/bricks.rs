@@ -10,8 +10,8 @@
 //! a brick that shows nothing is known without looking at its voxels.
 //!
 //! # Practice
-//! A brick is made of pages that are here, and never asks for one: where some are not, rays go page by page and say which they lack
-//! exactly as far as samples need them. Values are the same bits either way. Bricks are copies, so they outlive pins, and evictions.
+//! A brick is made of pages that are here, and never asks for one: where some are not, blocks that reach there are left out until they
+//! are, and rays go through them page by page and say which they lack exactly as far as samples need them. Values are the same bits either way. Bricks are copies, so they outlive pins, and evictions.
 //! What is known of bricks stands in a *window* of them, at the place of a brick's number modulo its edges, so that eight samples find their
 //! blocks by two gathers. Its edges are such that it has the whole volume, or else goes along with rays.
 
@@ -20,6 +20,7 @@ use super::lanes::I4;
 use super::sample::Sampled;
 use super::scene::Source;
 use super::showing::{seen, shows};
+use super::window::Shape;
 use field::volume::BLOCK;
 
 /// Cells of a brick along each axis.
@@ -35,8 +36,6 @@ const EACH: usize = 128;
 /// Blocks of a brick along each axis.
 pub(crate) const SIDE: usize = EDGE / BLOCK;
 pub(crate) const BLOCKS: usize = SIDE * SIDE * SIDE;
-/// Places of a window at most, as a power of two: one of 1024^3 voxels never moves, nor one of 2048 x 1216 x 130.
-const MOST_BITS: u32 = 15;
 /// Fewer bricks would make room for each other before the rays of a tile are through.
 const LEAST: usize = 24;
 /// More than neighbouring tiles have in common are of no use.
@@ -61,6 +60,16 @@ const fn map_of(code: i32) -> i32 {
     (-1 - code) * BLOCKS as i32
 }
 
+/// Whether a map that begins here is that of a code.
+pub(crate) const fn is_code(map: i32) -> bool {
+    map < map_in(0)
+}
+
+/// Where the map of a slot's brick begins.
+const fn map_in(slot: usize) -> i32 {
+    ((CODES.len() + slot) * BLOCKS) as i32
+}
+
 /// What rays need to find their way.
 #[derive(Copy, Clone)]
 pub(crate) struct Known {
@@ -74,44 +83,6 @@ pub(crate) struct Known {
     pub shift: [i32; 3],
 }
 
-/// The shape of a window.
-#[derive(Copy, Clone, Debug)]
-struct Shape {
-    /// Its edges as powers of two.
-    bits: [u32; 3],
-}
-
-impl Shape {
-    /// For a volume of so many cells.
-    fn of(cells: [u32; 3]) -> Self {
-        let mut bits = cells.map(|n| (n as usize).div_ceil(EDGE).max(1).next_power_of_two().trailing_zeros());
-        while bits.iter().sum::<u32>() > MOST_BITS {
-            if let Some(most) = bits.iter_mut().max() {
-                *most -= 1;
-            }
-        }
-        Self { bits }
-    }
-
-    fn edges(self) -> [i32; 3] {
-        self.bits.map(|b| 1 << b)
-    }
-
-    fn shift(self) -> [i32; 3] {
-        [0, self.bits[0] as i32, (self.bits[0] + self.bits[1]) as i32]
-    }
-
-    fn places(self) -> usize {
-        1 << self.bits.iter().sum::<u32>()
-    }
-
-    #[inline(always)]
-    fn place(self, brick: [i32; 3]) -> usize {
-        let (edges, shift) = (self.edges(), self.shift());
-        (0..3).map(|a| (brick[a] & (edges[a] - 1)) << shift[a]).sum::<i32>() as usize
-    }
-}
-
 /// What came of looking at a brick.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Made {
@@ -119,6 +90,17 @@ pub(crate) enum Made {
     Nothing,
     /// It cannot be had now.
     Apart,
+}
+
+/// A brick whose last blocks reach into pages that are not here: they are left out, and rays go through them page by page. In each step it
+/// is looked whether others have come.
+#[derive(Copy, Clone)]
+struct Part {
+    brick: [i32; 3],
+    place: u32,
+    slot: u32,
+    /// As [`Octants::here`].
+    here: u8,
 }
 
 /// The bricks of a source that a thread keeps.
@@ -135,6 +117,8 @@ pub(crate) struct Bricks {
     next: usize,
     /// Places that were found apart in this step.
     apart: Vec<u32>,
+    /// Bricks of which a part is here, each in a slot of its own.
+    parts: Vec<Part>,
     /// Of bricks that were looked at, each at the place that its name gives it, which of their blocks may show something: most are made
     /// some time after.
     looked: Vec<([i32; 3], [bool; BLOCKS])>,
@@ -186,7 +170,7 @@ impl Room {
 impl Bricks {
     /// Bytes of a brick, with what is known of it.
     fn with_map(element: usize) -> usize {
-        Self::each(element) + BLOCKS * 4 + 4
+        Self::each(element) + BLOCKS * 4 + 4 + size_of::<Part>()
     }
 
     /// Bytes of a brick's numbers.
@@ -213,6 +197,7 @@ impl Bricks {
             owners: vec![u32::MAX; slots],
             next: 0,
             apart: Vec::new(),
+            parts: Vec::with_capacity(slots),
             looked: vec![([-1; 3], [false; BLOCKS]); any * LOOKED],
             flat: vec![0; any * (FLAT * element).div_ceil(8)],
             words_each: Self::each(element) / 8,
@@ -229,6 +214,12 @@ impl Bricks {
         for place in self.apart.drain(..) {
             let map = &mut self.window[place as usize];
             if *map == map_of(APART) {
+                *map = map_of(UNKNOWN);
+            }
+        }
+        for part in &self.parts {
+            let map = &mut self.window[part.place as usize];
+            if *map == map_in(part.slot as usize) {
                 *map = map_of(UNKNOWN);
             }
         }
@@ -355,7 +346,7 @@ impl Bricks {
         }
         // Until it is known that it shows something.
         looked.0 = [-1; 3];
-        let (found, code) = match shows(source, brick, &mut looked.1, page) {
+        let (found, code) = match shows(source, brick, &mut looked.1, false, page) {
             None => return Made::Apart,
             Some(false) => (Made::Nothing, NOTHING),
             Some(true) => (Made::Here, SHOWS),
@@ -378,71 +369,114 @@ impl Bricks {
     ) -> Made {
         debug_assert!(self.in_window(brick));
         let place = self.place(brick);
-        let found = self.look(source, brick, &mut page);
+        let low = brick.map(|b| b as u32 * EDGE as u32);
+        let mut octants = None;
+        if !source.skip || by_ranges(source) {
+            octants = Octants::of(source, low, &mut page);
+        }
+        let part = octants.as_ref().and_then(|o| {
+            let part = self.parts.iter_mut().find(|part| part.brick == brick)?;
+            Some((part.slot as usize, core::mem::replace(&mut part.here, o.here()) == o.here()))
+        });
+        if let Some((slot, true)) = part {
+            // What is here is what was.
+            self.window[place] = map_in(slot);
+            return Made::Here;
+        }
+        // Some pages are known not to be here: what all of them say cannot be asked for.
+        let lacks = octants.as_ref().is_some_and(|o| o.here() != u8::MAX);
+        let found = if lacks && by_ranges(source) && self.looked[Self::of_look(brick)].0 != brick {
+            Made::Apart
+        } else {
+            self.look(source, brick, &mut page)
+        };
         if found == Made::Nothing {
             return found;
         }
         let mut shown = [true; BLOCKS];
-        if by_ranges(source) {
+        if found == Made::Apart {
+            if octants.is_none() || shows(source, brick, &mut shown, true, &mut page).is_none() {
+                return self.is_apart(place);
+            }
+        } else if by_ranges(source) {
             shown = self.looked[Self::of_look(brick)].1;
         }
-        let low = brick.map(|b| b as u32 * EDGE as u32);
-        let size: [usize; 3] = core::array::from_fn(|a| (source.cells[a] + 1 - low[a]).min(EDGE as u32 + 1) as usize);
-        let mut way = None;
-        if found == Made::Here {
-            if !source.skip || by_ranges(source) {
-                way = Octants::of(source, low, &mut page).map(Way::Pages);
-            }
-            if way.is_none() {
+        let way = match octants {
+            Some(octants) => Some(Way::Pages(octants)),
+            None => {
+                let size: [usize; 3] =
+                    core::array::from_fn(|a| (source.cells[a] + 1 - low[a]).min(EDGE as u32 + 1) as usize);
                 // SAFETY: FLAT of T are what there is room for, and words are aligned for all of them; any bits are a number.
                 let flat = unsafe { core::slice::from_raw_parts_mut(self.flat.as_mut_ptr().cast::<T>(), FLAT) };
                 if size != [EDGE + 1; 3] {
                     // No sample lies there, and what is counted is not to depend on what was there before.
                     flat.fill(T::LOWEST);
                 }
-                way = copy(source, low, size, flat, &mut page).map(|()| Way::Rows(flat));
+                copy(source, low, size, flat, &mut page).map(|()| Way::Rows(flat))
             }
-        }
-        let Some(way) = way else {
-            self.window[place] = map_of(APART);
-            self.apart.push(place as u32);
-            return Made::Apart;
         };
+        let Some(way) = way else { return self.is_apart(place) };
         if let Way::Rows(flat) = way {
             if source.skip && !by_ranges(source) && seen(flat, &mut shown, source) == 0 {
                 self.window[place] = map_of(NOTHING);
                 return Made::Nothing;
             }
         }
-        let slot = self.next;
-        self.next = (slot + 1) % self.owners.len();
-        let map = ((CODES.len() + slot) * BLOCKS) as i32;
-        // Whoever is here goes.
-        if let Some(old) = self.window.get_mut(self.owners[slot] as usize) {
-            if *old == map {
-                *old = map_of(UNKNOWN);
-            }
-        }
-        self.owners[slot] = place as u32;
+        let slot = part.map_or_else(|| self.slot_for(brick, place), |(slot, _)| slot);
+        let map = map_in(slot);
         self.window[place] = map;
         let first = slot * BLOCKS * EACH;
         let words = self.words_each;
         let data = self.data[slot * words..(slot + 1) * words].as_mut_ptr().cast::<T>();
-        let mut count = 0;
-        for (n, at) in self.maps[map as usize..][..BLOCKS].iter_mut().enumerate() {
-            *at = NOTHING;
-            if n % SIDE == 0 {
+        let blocks = &mut self.maps[map as usize..][..BLOCKS];
+        if part.is_none() {
+            blocks.fill(APART);
+        }
+        let mut count = blocks.iter().filter(|at| **at >= 0).count();
+        for (n, at) in blocks.iter_mut().enumerate() {
+            if n % SIDE == 0 && part.is_none() {
                 way.comes_to(n / SIDE, &shown);
             }
-            if !shown[n] {
+            let block = (n % SIDE, n / SIDE % SIDE, n / (SIDE * SIDE));
+            if *at != APART {
                 continue;
+            } else if !shown[n] {
+                *at = NOTHING;
+            } else if way.has(block) {
+                // SAFETY: each slot has room for all blocks, and all of this one is here.
+                unsafe { way.block(block, data.add(count * EACH)) };
+                *at = (first + count * EACH) as i32;
+                count += 1;
             }
-            // SAFETY: each slot has room for all blocks.
-            unsafe { way.block((n % SIDE, n / SIDE % SIDE, n / (SIDE * SIDE)), data.add(count * EACH)) };
-            *at = (first + count * EACH) as i32;
-            count += 1;
+        }
+        let here = if let Way::Pages(octants) = &way { octants.here() } else { u8::MAX };
+        if here == u8::MAX {
+            self.parts.retain(|part| part.brick != brick);
+        } else if part.is_none() {
+            self.parts.push(Part { brick, place: place as u32, slot: slot as u32, here });
         }
         Made::Here
+    }
+
+    /// A slot for a brick. Whoever is there goes.
+    fn slot_for(&mut self, brick: [i32; 3], place: usize) -> usize {
+        let slot = self.next;
+        self.next = (slot + 1) % self.owners.len();
+        if let Some(old) = self.window.get_mut(self.owners[slot] as usize) {
+            if *old == map_in(slot) {
+                *old = map_of(UNKNOWN);
+            }
+        }
+        self.owners[slot] = place as u32;
+        self.parts.retain(|part| part.slot as usize != slot && part.brick != brick);
+        slot
+    }
+
+    /// Nothing of a brick can be had in this step.
+    fn is_apart(&mut self, place: usize) -> Made {
+        self.window[place] = map_of(APART);
+        self.apart.push(place as u32);
+        Made::Apart
     }
 }
 
@@ -501,19 +535,6 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn a_window_has_all_of_a_volume_where_it_can() {
-        let edges = |cells| Shape::of(cells).edges();
-        assert_eq!(edges([1023; 3]), [32; 3]);
-        assert_eq!(edges([2047, 1215, 129]), [64, 64, 8]);
-        assert_eq!(edges([1; 3]), [1; 3]);
-        assert_eq!(edges([1 << 20; 3]), [32; 3]);
-        assert_eq!(edges(LARGE[1]), [128, 64, 4]);
-        let whole = bricks([2047, 1215, 129]);
-        let places: std::collections::HashSet<_> = all(&whole).map(|brick| whole.place(brick)).collect();
-        assert_eq!((places.len(), places.iter().max()), (1 << MOST_BITS, Some(&((1 << MOST_BITS) - 1))));
     }
 
     #[test]

@@ -80,8 +80,12 @@ pub(crate) enum Way<'a, T> {
 
 /// A brick that lies in one page, and what follows it there or in others.
 pub(crate) struct Octants<T> {
-    /// Where the voxel lies that is [`EDGE`] further along i (bit 0), j (bit 1), k (bit 2).
+    /// Where the voxel lies that is [`EDGE`] further along i (bit 0), j (bit 1), k (bit 2); null where its page is not here.
     first: [*const T; 8],
+    /// A bit for each whose page is.
+    here: u8,
+    /// By the sides at which a block ends at the page's (bits as above): whether all it has corners in is here.
+    whole: [bool; 8],
     /// Whether that is another page.
     next: [bool; 3],
     /// Numbers from a voxel to the next along each axis.
@@ -89,7 +93,7 @@ pub(crate) struct Octants<T> {
 }
 
 impl<T: Sampled> Octants<T> {
-    /// Those of the brick whose first voxel is `low`, if it lies so and all pages are here.
+    /// Those of the brick whose first voxel is `low`, if it lies so and its own page is here.
     pub(crate) fn of(
         source: &Source,
         low: [u32; 3],
@@ -105,19 +109,28 @@ impl<T: Sampled> Octants<T> {
         }
         let strides = source.strides.map(|s| s as usize);
         let next = own.left.map(|left| left == EDGE);
-        let mut first = [own.first; 8];
+        let (mut first, mut here) = ([own.first; 8], 1);
         for (n, first) in first.iter_mut().enumerate().skip(1) {
             let bit = |a: usize| n >> a & 1;
             let other = |a: usize| bit(a) == 1 && next[a];
             *first = if (0..3).any(other) {
-                page(core::array::from_fn(|a| low[a] + (bit(a) * EDGE) as u32))?.first
+                let found = page(core::array::from_fn(|a| low[a] + (bit(a) * EDGE) as u32));
+                here |= u8::from(found.is_some()) << n;
+                found.map_or(core::ptr::null(), |piece| piece.first)
             } else {
+                here |= 1 << n;
                 let on: usize = (0..3).map(|a| EDGE * bit(a) * strides[a]).sum();
                 // SAFETY: along axes whose bit is set the page goes on.
                 unsafe { own.first.add(on) }
             };
         }
-        Some(Self { first, next, strides })
+        let whole = core::array::from_fn(|sides| (0..8).all(|n| n & !sides != 0 || here >> n & 1 == 1));
+        Some(Self { first, here, whole, next, strides })
+    }
+
+    /// A bit for each of its pages, and what follows, that is here.
+    pub(crate) fn here(&self) -> u8 {
+        self.here
     }
 
     /// Has the processor load what the blocks of row `n` are copied of, with the layers that follow them in other pages: their lines come
@@ -155,6 +168,13 @@ impl<T: Sampled> Octants<T> {
         }
     }
 
+    /// Along which axes a block ends where the page does.
+    #[inline(always)]
+    fn ends(&self, (bi, bj, bk): (usize, usize, usize)) -> (bool, bool, bool) {
+        let end = |at: usize, a: usize| at == SIDE - 1 && self.next[a];
+        (end(bi, 0), end(bj, 1), end(bk, 2))
+    }
+
     /// Copies the corners of the cells of a block.
     ///
     /// # Safety
@@ -162,8 +182,7 @@ impl<T: Sampled> Octants<T> {
     #[inline(always)]
     unsafe fn block(&self, (bi, bj, bk): (usize, usize, usize), to: *mut T) {
         let [si, sj, sk] = self.strides;
-        let end = |at: usize, a: usize| at == SIDE - 1 && self.next[a];
-        let ends = (end(bi, 0), end(bj, 1), end(bk, 2));
+        let ends = self.ends((bi, bj, bk));
         let (i, j, k) = (bi * BLOCK, bj * BLOCK, bk * BLOCK);
         if !(ends.0 | ends.1 | ends.2) {
             // SAFETY: the block and what follows it lie in the page, and behind its voxels are ranges.
@@ -208,10 +227,18 @@ impl<T: Sampled> Way<'_, T> {
         }
     }
 
+    /// Whether all corners of the cells of a block are here.
+    #[inline(always)]
+    pub(crate) fn has(&self, block: (usize, usize, usize)) -> bool {
+        let Self::Pages(octants) = self else { return true };
+        let ends = octants.ends(block);
+        octants.whole[usize::from(ends.0) | usize::from(ends.1) << 1 | usize::from(ends.2) << 2]
+    }
+
     /// Copies the corners of the cells of a block, which is so far along i, j and k in the brick.
     ///
     /// # Safety
-    /// As many numbers as a block has can be written from `to` on.
+    /// As many numbers as a block has can be written from `to` on; they are all here ([`Self::has`]).
     #[inline(always)]
     pub(crate) unsafe fn block(&self, (i, j, k): (usize, usize, usize), to: *mut T) {
         match self {

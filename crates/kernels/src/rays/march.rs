@@ -4,7 +4,7 @@ use super::bricks::Made;
 use super::corners::{cell, Lack};
 use super::lanes::{numbers, zeros, F4, F8, I4, I8};
 use super::pages::{Context, State};
-use super::queue::{box_of, brick_of, Queue, TOGETHER};
+use super::queue::{block_box, box_of, brick_of, Ended, Queue, TOGETHER};
 use super::ray::{Ray, Segment, SEGMENT};
 use super::sample::{between, Run, Sampled};
 use super::scene::Source;
@@ -154,14 +154,15 @@ pub(crate) fn march<T: Sampled>(
             let (mut first, mut last) = (I4::splat(i32::MIN), I4::splat(i32::MAX));
             let mut untried = None;
             if let (true, Some((queues, own))) = (bricks, &mut queues) {
-                let (next, unknown) = queues[*own].push::<T>(source, &s, (k, to), cx.bricks(source));
+                let (next, why) = queues[*own].push::<T>(source, &s, (k, to), cx.bricks(source));
                 k = next;
                 if k == to {
                     break;
                 }
-                let brick = brick_of(s.voxel(k));
-                (first, last) = box_of(brick);
-                untried = unknown.then_some(brick);
+                let voxel = s.voxel(k);
+                let brick = brick_of(voxel);
+                (first, last) = if why == Ended::Block { block_box(voxel) } else { box_of(brick) };
+                untried = (why == Ended::Unknown).then_some(brick);
             }
             let voxel = s.voxel(k);
             let Some(slot) = cx.find::<T>(source, voxel.to_array()) else {

@@ -17,6 +17,7 @@ mod skip;
 mod tile;
 mod tint;
 mod transfer;
+mod window;
 
 pub use look::{Clip, ColourOpacity, Look, Manner, Paint, Projection, Shading};
 pub use pages::{Context, Counts};

@@ -2,7 +2,7 @@
 //! through. They are blended for [`TOGETHER`] rays at a time, since each sample of a ray waits for the one before it: one ray at a time
 //! that took as long as all that is computed of a sample.
 
-use super::bricks::{Bricks, EDGE, EDGE_BITS, UNKNOWN};
+use super::bricks::{is_code, Bricks, EDGE, EDGE_BITS, UNKNOWN};
 use super::lanes::{numbers, F8, I4, I8};
 use super::march::{composite, indices, last_of, may_be_opaque, opaque, Lane};
 use super::pages::Context;
@@ -29,6 +29,18 @@ pub(crate) struct Queue {
     count: usize,
 }
 
+/// Why no more samples were taken up.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Through,
+    /// Nobody has looked at the brick yet, or made it.
+    Unknown,
+    /// Pages of the brick are not here.
+    Apart,
+    /// Pages of this block of it are not.
+    Block,
+}
+
 /// Where eight samples lie.
 #[derive(Copy, Clone)]
 struct Found {
@@ -47,6 +59,13 @@ struct Found {
 pub(crate) fn brick_of(voxel: I4) -> [i32; 3] {
     let [i, j, k, _] = voxel.down::<{ EDGE_BITS as i32 }>().to_array();
     [i, j, k]
+}
+
+/// The first voxel of a block, and the one after its last along each axis.
+#[inline(always)]
+pub(crate) fn block_box(voxel: I4) -> (I4, I4) {
+    let low = voxel.down::<{ BLOCK.trailing_zeros() as i32 }>().up::<{ BLOCK.trailing_zeros() as i32 }>();
+    (low, low.add(I4::splat(BLOCK as i32)))
 }
 
 /// The first voxel of a brick, and the one after its last along each axis.
@@ -68,7 +87,7 @@ impl Queue {
     }
 
     /// Takes up samples `k` to `end` of a segment, whose bricks lie in the window; those of a segment come in order, each once. Ends at
-    /// the first whose brick is not at hand, and says which that is, and whether nobody has looked yet.
+    /// the first whose brick, or block of a brick, is not at hand; says which that is, and why.
     #[inline(always)]
     pub(crate) fn push<T: Sampled>(
         &mut self,
@@ -76,7 +95,7 @@ impl Queue {
         s: &Segment,
         (mut k, end): (i32, i32),
         bricks: &Bricks,
-    ) -> (i32, bool) {
+    ) -> (i32, Ended) {
         let (known, data) = (bricks.known(), bricks.data::<T>());
         const CELL: i32 = BITS as i32;
         let (cell, at, step) = (s.cell.to_array(), s.at.to_array(), s.step.to_array());
@@ -136,11 +155,17 @@ impl Queue {
             }
             if lacks != 0 {
                 let n = lacks.trailing_zeros();
-                return (k + n as i32, first.to_array()[n as usize] <= UNKNOWN);
+                let (code, map) = (first.to_array()[n as usize], map.to_array()[n as usize]);
+                let why = match code {
+                    ..=UNKNOWN => Ended::Unknown,
+                    _ if is_code(map) => Ended::Apart,
+                    _ => Ended::Block,
+                };
+                return (k + n as i32, why);
             }
             k += 8;
         }
-        (end, false)
+        (end, Ended::Through)
     }
 
     /// Blends what was gathered, and says whether the ray is opaque then.

@@ -9,11 +9,13 @@ use field::volume::BLOCK;
 /// Blocks of a brick along an axis, and the one that follows.
 const AND_NEXT: usize = SIDE + 1;
 
-/// Which blocks of a brick may show something, and whether any does, by the ranges of pages; `None` where some are not here.
+/// Which blocks of a brick may show something, and whether any does, by the ranges of pages; `None` where some are not here. In `part`,
+/// where its first page is here: blocks of others that are not may show anything.
 pub(crate) fn shows<T: Sampled>(
     source: &Source,
     brick: [i32; 3],
     shown: &mut [bool; BLOCKS],
+    part: bool,
     page: &mut impl FnMut([u32; 3]) -> Option<Piece<T>>,
 ) -> Option<bool> {
     let low = brick.map(|b| b as u32 * EDGE as u32);
@@ -29,12 +31,22 @@ pub(crate) fn shows<T: Sampled>(
         while j < whole[1] {
             let (mut i, mut rows) = (0, 0);
             while i < whole[0] {
-                let piece = page(core::array::from_fn(|a| low[a] + (BLOCK * [i, j, k][a]) as u32))?;
-                let left: [usize; 3] =
-                    core::array::from_fn(|a| piece.left[a].div_ceil(BLOCK).min(whole[a] - [i, j, k][a]));
+                let at: [usize; 3] = core::array::from_fn(|a| low[a] as usize + BLOCK * [i, j, k][a]);
+                let piece = page(at.map(|n| n as u32));
+                if piece.is_none() && !(part && (i, j, k) != (0, 0, 0)) {
+                    return None;
+                }
+                let voxels: [usize; 3] = core::array::from_fn(|a| {
+                    piece.as_ref().map_or(source.page[a] as usize - at[a] % source.page[a] as usize, |p| p.left[a])
+                });
+                let left: [usize; 3] = core::array::from_fn(|a| voxels[a].div_ceil(BLOCK).min(whole[a] - [i, j, k][a]));
                 for z in 0..left[2] {
                     for y in 0..left[1] {
                         let to = &mut ends[(k + z) * STRIDES[2] + (j + y) * STRIDES[1] + i..][..left[0]];
+                        let Some(piece) = &piece else {
+                            to.fill([T::LOWEST, T::HIGHEST]);
+                            continue;
+                        };
                         // SAFETY: these blocks lie in the page, whose frame has the ranges of all of them.
                         unsafe {
                             let from = piece.ranges.add(z * piece.blocks[2] + y * piece.blocks[1]);
