@@ -22,7 +22,7 @@ pub(super) fn lay(
 ) -> Result<u64, FieldError> {
     let (rows, columns) = (depths.rows(), depths.columns());
     let each = || rows.clone().flat_map(|row| (0..columns).map(move |column| (row, column)));
-    let most = each().map(|(row, column)| light.pixel(row, column).len()).max().unwrap_or(0);
+    let most = light.most();
     let pixels = rows.len() * columns as usize;
     let _marks = charge_other(pager, pixels as u64, "marks of pixels that lack something")?;
     let mut lack = vec![false; pixels];
@@ -45,19 +45,17 @@ pub(super) fn lay(
             }
             continue;
         };
-        for ((row, column), ((rgba, gap), lacks)) in each().zip(image.rgba.iter().zip(&image.gaps).zip(&mut lack)) {
-            *lacks |= *gap;
-            if let Some(to) = light.pixel_mut(row, column).get_mut(pass) {
-                *to = if *gap {
-                    // Nobody is to take what is there for the whole.
-                    let [r, g, b] = hatch::linear([column, row]);
-                    [r, g, b, 0.0]
-                } else {
-                    let [r, g, b, a] = *rgba;
-                    [r, g, b, 1.0 - a]
-                };
-            }
-        }
+        light.at_depth(pass, |n, to| {
+            lack[n] |= image.gaps[n];
+            *to = if image.gaps[n] {
+                // Nobody is to take what is there for the whole.
+                let [r, g, b] = hatch::linear([n as u32 % columns, rows.start + n as u32 / columns]);
+                [r, g, b, 0.0]
+            } else {
+                let [r, g, b, a] = image.rgba[n];
+                [r, g, b, 1.0 - a]
+            };
+        });
     }
     Ok(lack.iter().filter(|l| **l).count() as u64)
 }

@@ -137,6 +137,20 @@ impl HazeRows {
         &mut self.light[range]
     }
 
+    /// The most depths that a pixel has.
+    pub fn most(&self) -> usize {
+        self.first.windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0) as usize
+    }
+
+    /// Calls `each` for all pixels that have more than `depth` depths, with the pixel's number, row by row, and its entry for that one.
+    pub fn at_depth(&mut self, depth: usize, mut each: impl FnMut(usize, &mut [f32; 4])) {
+        for (n, ends) in self.first.windows(2).enumerate() {
+            if (ends[1] - ends[0]) as usize > depth {
+                each(n, &mut self.light[ends[0] as usize + depth]);
+            }
+        }
+    }
+
     /// Of a sample of a pixel.
     #[inline]
     pub(super) fn sample(of_pixel: &[[f32; 4]], n: usize) -> [f32; 4] {
