@@ -269,12 +269,11 @@ def run(
     timeout_s: float = 600.0,
     cores: Sequence[int] | None = None,
     swap: bool = False,
-    disk: groups.Disk | None = None,
 ) -> Run:
     """Runs a command to its end, after `ready_memory` for it. `memory_bytes`: inside a cgroup of that size; `takes_bytes`:
     memory that it will take, page cache included, if that is not the cgroup's and much less than four times the files that it
-    may read; `cold`: files evicted before; `cores`: that it may use; `swap`: its memory may go to swap space; `disk`: it reads so
-    fast at most. A run that takes longer than `timeout_s` is killed and has code -9.
+    may read; `cold`: files evicted before; `cores`: that it may use; `swap`: its memory may go to swap space. A run that takes
+    longer than `timeout_s` is killed and has code -9.
 
     Raises:
         AccessError: if a cgroup is asked for and cannot be made (it needs root).
@@ -284,15 +283,13 @@ def run(
     evict(cold)
     with (
         groups.memory(memory_bytes, swap=swap) as group,
-        groups.disk(disk) as slow,
         tempfile.TemporaryFile() as out,
         tempfile.TemporaryFile() as err,
     ):
 
         def enter() -> None:  # in the child, before it becomes the command
-            for one in (group, slow):
-                if one is not None:
-                    (one / "cgroup.procs").write_text(str(os.getpid()))
+            if group is not None:
+                (group / "cgroup.procs").write_text(str(os.getpid()))
             if cores is not None:
                 os.sched_setaffinity(0, cores)
 

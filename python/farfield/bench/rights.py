@@ -51,16 +51,6 @@ def memory_cgroup() -> Right:
         return Right(what, False, str(error))
 
 
-def slow_disk(slow: groups.Disk) -> Right:
-    """Whether arms can be made to read a disk no faster than that."""
-    what = f"a disk of {slow.bytes_per_s / 1e6:.0f} MB/s"
-    try:
-        with groups.disk(slow):
-            return Right(what, True, "by a cgroup")
-    except AccessError as error:
-        return Right(what, False, str(error))
-
-
 def drop_caches() -> Right:
     """Whether the kernel's caches as a whole can be dropped: not only pages of files, but the names and places of files, too."""
     what = "dropping the kernel's caches"

@@ -152,8 +152,8 @@ class _Case:
 @experiment("visible-human-2003", "A body in colours, ray-cast as memory shrinks (2003)")
 def measure(recorder: Recorder) -> None:
     """As the Visible Human was cast on network memory (2003): a volume in colours of 2048 x 1216 x 130 voxels (971 MB), a window of
-    768 x 456 pixels; here five views one after the other, of which the first touches two fifths of the pages and the others hardly
-    more. Red is shown through a transfer function; all three colours are read, as they lie in one page. Memory: from all of the
+    768 x 456 pixels; here five views one after the other, of which the first touches half of the pages and the others some more.
+    Red is shown through a transfer function; all three colours are read, as they lie in one page. Memory: from all of the
     data down to a fourteenth of it, in a cgroup of so much and what a process has for itself, files evicted. Farfield: a plain
     Zarr store with pages of 32 voxels and a memory limit. Rivals, with a plain loop of rays without anything that skips: the raw
     file mapped into memory, and read into it whole, which may go to swap space; they are stopped at ten times their time with all
