@@ -296,7 +296,9 @@ def test_killed_at_any_moment(large: Path, ff: Command, tmp_path: Path) -> None:
     assert child.returncode == 0, err
     new = digest(wanted)
     moments, killed = random.Random(2003), 0
-    for n in range(4):
+    for n in range(16):
+        if n >= 4 and killed >= 2:
+            break
         old: dict[str, bytes] | None = None
         if target.exists():
             subprocess.run(["rm", "-r", target], check=True)
@@ -307,11 +309,16 @@ def test_killed_at_any_moment(large: Path, ff: Command, tmp_path: Path) -> None:
             sign.unlink(missing_ok=True)
             child = start("convert", large, target, *words, "--overwrite", *(["--resume"] if again else []))
             begun(child, sign)
-            time.sleep(moments.random() * took)
+            moment = moments.random() * took
+            time.sleep(moment)
             child.kill()
             _, err = child.communicate(timeout=60)
             assert child.returncode in (0, -signal.SIGKILL), err
-            killed += child.returncode != 0
+            if child.returncode != 0:
+                killed += 1
+            elif not again:
+                # Runs after the first may be much faster.
+                took = min(took, moment)
             if target.exists():
                 assert digest(target) in (old, new)
             else:
