@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from farfield import cli
-from farfield.bench import Recorder, arms, groups, kin, readers, registry, rights
+from farfield.bench import Recorder, arms, kin, readers, registry, rights
 from farfield.bench.compare import compare, lines
 from farfield.bench.papers import Paper
 from farfield.bench.report import report
@@ -209,7 +209,7 @@ def test_rights_say_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     def refused(*_: object, **__: object) -> None:
         raise AccessError("cannot make a memory cgroup; run as root")
 
-    monkeypatch.setattr(groups, "memory", refused)
+    monkeypatch.setattr(arms, "memory_group", refused)
     assert rights.memory_cgroup() == rights.Right("memory cgroup", False, "cannot make a memory cgroup; run as root")
     monkeypatch.setattr(rights, "DROP_CACHES", tmp_path / "none")
     assert "there is no" in rights.drop_caches().why

@@ -66,7 +66,7 @@ fn typed<T: serde::de::DeserializeOwned>(o: &mut Object, key: &str) -> Result<Op
 fn volume(o: &mut Object) -> Result<VolumeArm, FieldError> {
     let spec = typed(o, "spec")?.ok_or_else(|| needs("spec"))?;
     let link_bytes_per_s = o.positive("link_bytes_per_s")?;
-    Ok(VolumeArm { spec, means: means(o)?, direct: o.truth("direct")?, link_bytes_per_s })
+    Ok(VolumeArm { spec, means: means(o)?, link_bytes_per_s })
 }
 
 fn transfer(o: &mut Object) -> Result<TransferFunction, FieldError> {

@@ -62,13 +62,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Sequence
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from farfield.bench import groups
-from farfield.errors import DataError
+from farfield.errors import AccessError, DataError
 
 
 @dataclass(frozen=True)
@@ -282,7 +283,7 @@ def run(
     ready_memory(memory_bytes or takes_bytes or 4 * sum(f.stat().st_size for f in cold) + (1 << 30))
     evict(cold)
     with (
-        groups.memory(memory_bytes, swap=swap) as group,
+        memory_group(memory_bytes, swap=swap) as group,
         tempfile.TemporaryFile() as out,
         tempfile.TemporaryFile() as err,
     ):
@@ -319,3 +320,39 @@ def run(
         stdout=texts[0],
         stderr=texts[1],
     )
+
+
+@contextmanager
+def memory_group(memory_bytes: int | None, *, swap: bool = False) -> Iterator[Path | None]:
+    """A new memory cgroup, version 1 or 2, removed at the end. What is in it does not go to swap space unless that is said.
+
+    Raises:
+        AccessError: if it cannot be made (it needs root).
+    """
+    if memory_bytes is None:
+        yield None
+        return
+    name = f"farfield-{uuid.uuid4().hex[:12]}"
+    old = Path("/sys/fs/cgroup/memory")
+    group = (old if old.is_dir() else Path("/sys/fs/cgroup")) / name
+    try:
+        group.mkdir()
+        if old.is_dir():
+            (group / "memory.limit_in_bytes").write_text(str(memory_bytes))
+            (group / "memory.swappiness").write_text("60" if swap else "0")
+        else:
+            (group / "memory.max").write_text(str(memory_bytes))
+            (group / "memory.swap.max").write_text("max" if swap else "0")
+    except OSError as error:
+        if group.is_dir():
+            group.rmdir()
+        raise AccessError(f"{group}: cannot make a memory cgroup: {error.strerror}; run as root") from error
+    try:
+        yield group
+    finally:
+        for _ in range(50):  # a killed child leaves its group a moment after it was waited for
+            try:
+                group.rmdir()
+                break
+            except OSError:  # not empty yet
+                time.sleep(0.1)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from farfield.bench import arms, groups
+from farfield.bench import arms
 from farfield.bench.machine import describe_machine
 from farfield.bench.result import Recorder
 from farfield.errors import AccessError
@@ -45,7 +45,7 @@ def memory_cgroup() -> Right:
     """Whether arms can be bounded in memory, page cache included."""
     what = "memory cgroup"
     try:
-        with groups.memory(SMALL):
+        with arms.memory_group(SMALL):
             return Right(what, True)
     except AccessError as error:
         return Right(what, False, str(error))

@@ -1,5 +1,6 @@
 //! A device of known latency over local files, as a source of the pager and as blocking reads.
 
+use super::later::{Act, Clockwork, Later};
 use crate::session::{Means, Session, SourceSpec, Watch};
 use field::dataset::Dataset;
 use field::error::FieldError;
@@ -8,56 +9,34 @@ use pager::id::{ArrayId, SourceId};
 use pager::map::PageMap;
 use pager::source::{Buffer, Completion, Read, Source};
 use pager::{PageErrorKind, Pager};
-use std::collections::VecDeque;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-struct Job {
-    due: Instant,
-    file: Arc<File>,
-    read: Read,
-    done: Arc<dyn Completion>,
-}
-
-#[derive(Default)]
-struct Queue {
-    /// In order of `due`: all reads take the same time.
-    jobs: VecDeque<Job>,
-    closed: bool,
-}
-
+/// What reads on the device share.
 struct Shared {
     latency: Duration,
-    queue: Mutex<Queue>,
-    bell: Condvar,
+    later: Later,
     reads: AtomicU64,
-    /// By how much reads were completed late, because this thread was woken late.
+    /// By how much reads were completed late, because their thread was woken late.
     late_us: AtomicU64,
 }
 
 /// Completes each read so long after it was asked for, however many there are: the pager bounds how many are in flight.
 pub(super) struct Device {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    _clockwork: Clockwork,
 }
 
 impl Device {
     pub fn new(latency: Duration) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared {
-            latency,
-            queue: Mutex::default(),
-            bell: Condvar::new(),
-            reads: AtomicU64::new(0),
-            late_us: AtomicU64::new(0),
-        });
-        let theirs = shared.clone();
-        let thread = std::thread::Builder::new().name("farfield-device".into()).spawn(move || theirs.run())?;
-        Ok(Self { shared, thread: Some(thread) })
+        let clockwork = Clockwork::new("farfield-device")?;
+        let (reads, late_us) = (AtomicU64::new(0), AtomicU64::new(0));
+        let shared = Arc::new(Shared { latency, later: clockwork.later(), reads, late_us });
+        Ok(Self { shared, _clockwork: clockwork })
     }
 
     /// A file on the device.
@@ -74,56 +53,6 @@ impl Device {
     pub fn latency_s(&self) -> f64 {
         let late = self.shared.late_us.load(Relaxed) as f64 * 1e-6 / self.reads().max(1) as f64;
         self.shared.latency.as_secs_f64() + late
-    }
-}
-
-impl Drop for Device {
-    fn drop(&mut self) {
-        self.shared.lock().closed = true;
-        self.shared.bell.notify_all();
-        if let Some(t) = self.thread.take() {
-            // A panic there has been reported on its own.
-            let _panicked = t.join();
-        }
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn run(&self) {
-        before_all_that_compute();
-        let mut queue = self.lock();
-        loop {
-            let now = Instant::now();
-            match queue.jobs.front().map(|j| j.due) {
-                None if queue.closed => return,
-                None => queue = self.bell.wait(queue).unwrap_or_else(PoisonError::into_inner),
-                Some(due) if due <= now || queue.closed => {
-                    if let Some(job) = queue.jobs.pop_front() {
-                        drop(queue);
-                        let late_us = (now - job.due).as_micros() as u64;
-                        self.late_us.fetch_add(late_us, Relaxed);
-                        let result = fill(&job.file, job.read.offset, &job.read.buffers);
-                        job.done.complete(job.read.token, result);
-                        queue = self.lock();
-                    }
-                }
-                Some(due) => queue = self.bell.wait_timeout(queue, due - now).unwrap_or_else(PoisonError::into_inner).0,
-            }
-        }
-    }
-}
-
-/// A device does not wait for a processor: where the system allows it, the calling thread comes before all that compute.
-pub(super) fn before_all_that_compute() {
-    let first = libc::sched_param { sched_priority: 1 };
-    // SAFETY: both set properties of this thread; whether the second may is not our affair.
-    unsafe {
-        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
-        libc::sched_setscheduler(0, libc::SCHED_FIFO, &first);
     }
 }
 
@@ -220,12 +149,20 @@ impl Source for OnDevice {
             Ok(f) => f,
             Err(e) => return batch.iter().for_each(|r| done.complete(r.token, Err(e.clone()))),
         };
-        let mut queue = self.shared.lock();
-        let due = Instant::now() + self.shared.latency;
         self.shared.reads.fetch_add(batch.len() as u64, Relaxed);
-        queue.jobs.extend(batch.into_iter().map(|read| Job { due, file: file.clone(), read, done: done.clone() }));
-        drop(queue);
-        self.shared.bell.notify_one();
+        self.shared.later.put(|| {
+            let due = Instant::now() + self.shared.latency;
+            batch.into_iter().map(move |read| {
+                let (file, done, shared) = (file.clone(), done.clone(), self.shared.clone());
+                let act = move || {
+                    let late_us = Instant::now().saturating_duration_since(due).as_micros() as u64;
+                    shared.late_us.fetch_add(late_us, Relaxed);
+                    let result = fill(&file, read.offset, &read.buffers);
+                    done.complete(read.token, result);
+                };
+                (due, Box::new(act) as Act)
+            })
+        });
     }
 }
 

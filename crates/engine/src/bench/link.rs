@@ -1,93 +1,39 @@
 //! A line between a volume's files and the pager: so many bytes a second, one read behind the other.
 
+use super::later::{Act, Clockwork, Later};
 use pager::source::{Completion, Read, Source};
 use pager::PageErrorKind;
-use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-
-struct Job {
-    due: Instant,
-    source: Arc<dyn Source>,
-    read: Read,
-    done: Arc<dyn Completion>,
-}
-
-struct Queue {
-    /// In order of `due`.
-    jobs: VecDeque<Job>,
-    /// When all that was asked for will have gone over the line.
-    free: Instant,
-    closed: bool,
-}
-
-struct Shared {
-    bytes_per_s: f64,
-    queue: Mutex<Queue>,
-    bell: Condvar,
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn run(&self) {
-        super::device::before_all_that_compute();
-        let mut queue = self.lock();
-        loop {
-            let now = Instant::now();
-            match queue.jobs.front().map(|j| j.due) {
-                None if queue.closed => return,
-                None => queue = self.bell.wait(queue).unwrap_or_else(PoisonError::into_inner),
-                Some(due) if due <= now || queue.closed => {
-                    if let Some(Job { source, read, done, .. }) = queue.jobs.pop_front() {
-                        drop(queue);
-                        source.submit(vec![read], &done);
-                        queue = self.lock();
-                    }
-                }
-                Some(due) => queue = self.bell.wait_timeout(queue, due - now).unwrap_or_else(PoisonError::into_inner).0,
-            }
-        }
-    }
-}
 
 /// The line. Each read begins when its bytes would have arrived.
 pub(super) struct Link {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    line: Arc<Line>,
+    _clockwork: Clockwork,
+}
+
+struct Line {
+    bytes_per_s: f64,
+    /// When all that was asked for will have gone over it.
+    free: Mutex<Instant>,
+    later: Later,
 }
 
 impl Link {
     pub fn new(bytes_per_s: f64) -> std::io::Result<Self> {
-        let queue = Mutex::new(Queue { jobs: VecDeque::new(), free: Instant::now(), closed: false });
-        let shared = Arc::new(Shared { bytes_per_s, queue, bell: Condvar::new() });
-        let theirs = shared.clone();
-        let thread = std::thread::Builder::new().name("farfield-link".into()).spawn(move || theirs.run())?;
-        Ok(Self { shared, thread: Some(thread) })
+        let clockwork = Clockwork::new("farfield-link")?;
+        let line = Arc::new(Line { bytes_per_s, free: Mutex::new(Instant::now()), later: clockwork.later() });
+        Ok(Self { line, _clockwork: clockwork })
     }
 
     /// A source at the other end.
     pub fn source(&self, source: Arc<dyn Source>) -> Arc<dyn Source> {
-        Arc::new(Beyond { shared: self.shared.clone(), source })
-    }
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        self.shared.lock().closed = true;
-        self.shared.bell.notify_all();
-        if let Some(t) = self.thread.take() {
-            // A panic there has been reported on its own.
-            let _panicked = t.join();
-        }
+        Arc::new(Beyond { line: self.line.clone(), source })
     }
 }
 
 struct Beyond {
-    shared: Arc<Shared>,
+    line: Arc<Line>,
     source: Arc<dyn Source>,
 }
 
@@ -102,15 +48,16 @@ impl Source for Beyond {
         self.source.size()
     }
     fn submit(&self, batch: Vec<Read>, done: &Arc<dyn Completion>) {
-        let mut queue = self.shared.lock();
-        for read in batch {
-            let takes = Duration::from_secs_f64(read.len() as f64 / self.shared.bytes_per_s);
-            let due = queue.free.max(Instant::now()) + takes;
-            queue.free = due;
-            queue.jobs.push_back(Job { due, source: self.source.clone(), read, done: done.clone() });
-        }
-        drop(queue);
-        self.shared.bell.notify_one();
+        let line = &self.line;
+        line.later.put(|| {
+            let mut free = line.free.lock().unwrap_or_else(PoisonError::into_inner);
+            batch.into_iter().map(move |read| {
+                let takes = Duration::from_secs_f64(read.len() as f64 / line.bytes_per_s);
+                *free = (*free).max(Instant::now()) + takes;
+                let (source, done) = (self.source.clone(), done.clone());
+                (*free, Box::new(move || source.submit(vec![read], &done)) as Act)
+            })
+        });
     }
 }
 

@@ -5,6 +5,7 @@ mod counters;
 mod crossings;
 mod device;
 mod extents;
+mod later;
 mod lines;
 mod link;
 mod mmap;

@@ -2,7 +2,8 @@
 
 use super::link::Link;
 use crate::process;
-use crate::session::{is_past_cache, Means};
+use crate::session::Means;
+use crate::volume::goes_past_cache;
 use field::error::FieldError;
 use field::volume::{Volume, VolumeSpec};
 use pager::source::Source;
@@ -18,8 +19,6 @@ pub struct VolumeArm {
     pub spec: VolumeSpec,
     /// Memory, threads, readers.
     pub means: Means,
-    /// Reads go past the page cache, also where it could keep the volume.
-    pub direct: bool,
     /// Files lie at the other end of a line of so many bytes a second.
     pub link_bytes_per_s: Option<f64>,
 }
@@ -42,7 +41,7 @@ impl VolumeArm {
         let link = link.map_err(|e| FieldError::io(Path::new(&self.spec.path), e))?;
         let through = |source: Arc<dyn Source>| link.as_ref().map_or(source.clone(), |link| link.source(source));
         let volume = Volume::open_through(self.spec.clone(), Vec::new(), &pager, &through)?;
-        pager.set_direct(self.direct || is_past_cache(volume.file_bytes.max(volume.bytes())));
+        pager.set_direct(goes_past_cache(&volume));
         Ok(Opened { volume, pager, threads: means.threads(), base_bytes, _link: link })
     }
 }

@@ -278,7 +278,7 @@ fn at_once(limit: u64) -> u64 {
 const MOST_ACTIVE: u64 = 32;
 
 /// Bytes that a step of a block and handing it over take for a moment, before they are charged or beside what is: triangles that grow, values
-/// beside the vertices made of them. Of blocks of a plane they came to some more than half a mebibyte a thread (with half of one held back, a
+/// beside the vertices made of them. Of blocks of a plane they came to some more than half a mebibyte a thread (with that held back, a
 /// slice in 3840 x 2160 pixels was 0.1 MiB over); held back while anything is drawn, but for no more than this part of the limit.
 const FOR_A_MOMENT: u64 = 1 << 20;
 const OF_MOMENTS: u64 = 64;

@@ -401,4 +401,28 @@ mod tests {
         let order: Vec<u64> = std::iter::from_fn(|| ready.pop()).map(|slot| number(&slot)).collect();
         assert_eq!(order, [9, 0, 2]);
     }
+
+    #[test]
+    fn a_thread_goes_on_with_its_own_tasks_then_with_those_of_others_and_the_elder_before_all() {
+        let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
+        let of = |number: u64, thread: u64| match slot(&pager, number, 0) {
+            Waiting::Whole(mut slot) => {
+                slot.place = thread;
+                Waiting::Whole(slot)
+            }
+            away => away,
+        };
+        let mut ready = Ready::new(false, AHEAD, Records::new(0, &pager));
+        ready.by_thread = true;
+        [(0, 1), (1, 0), (2, 1), (3, 0)].into_iter().for_each(|(n, thread)| ready.push(of(n, thread), false));
+        let mut next = |thread| ready.pop_for(thread).map(|slot| number(&slot));
+        assert_eq!([next(0), next(0), next(0)], [Some(1), Some(3), Some(0)]);
+        assert_eq!([next(1), next(1)], [Some(2), None]);
+        if let Waiting::Whole(mut elder) = of(4, 1) {
+            elder.hold = Some(Box::new(pager.hold(&[])));
+            ready.push(of(5, 0), false);
+            ready.push_first(Waiting::Whole(elder), false);
+        }
+        assert_eq!([0, 0].map(|thread| ready.pop_for(thread).map(|slot| number(&slot))), [Some(4), Some(5)]);
+    }
 }

@@ -5,7 +5,7 @@ use super::objects::{ColourBy, VolumeLook, VolumeTint};
 use super::volumes::bounds;
 use crate::picture::{Aabb, Camera, Lens, Lighting};
 use field::error::FieldError;
-use field::volume::{Placement, Volume, VolumeLevel};
+use field::volume::{Volume, VolumeLevel};
 use glam::DVec3;
 use kernels::rays::{full_range, Clip, ColourOpacity, Look, Manner, Paint, Projection, Shading, TransferFunction};
 
@@ -36,9 +36,15 @@ pub(super) fn least_pixel(camera: &Camera, height: u32, bounds: &Aabb) -> f64 {
 pub(crate) fn level_for(volume: &Volume, camera: &Camera, height: u32) -> usize {
     let bounds = bounds(volume);
     let middle = DVec3::from_array(camera.position).distance((bounds.min + bounds.max) * 0.5);
-    let most = (NEAREST * least_pixel(camera, height, &bounds)).min(IN_THE_MIDDLE * pixel(camera, height, middle));
-    let largest = |p: &Placement| p.spacing().into_iter().fold(0.0, f64::max);
-    volume.levels.iter().rposition(|l| largest(&l.placement) <= most).unwrap_or(0)
+    let pixels = [least_pixel(camera, height, &bounds), pixel(camera, height, middle)];
+    let largest = |l: &VolumeLevel| l.placement.spacing().into_iter().fold(0.0, f64::max);
+    level_of(pixels, volume.levels.iter().map(largest))
+}
+
+/// The same by lengths of pixels, at the nearest point and in the middle, and of the voxels of levels, finest first.
+fn level_of([nearest, middle]: [f64; 2], voxels: impl DoubleEndedIterator<Item = f64> + ExactSizeIterator) -> usize {
+    let most = (NEAREST * nearest).min(IN_THE_MIDDLE * middle);
+    voxels.enumerate().rfind(|(_, voxel)| *voxel <= most).map_or(0, |(level, _)| level)
 }
 
 /// What rays are given of an object, and the step along them that it asks for.
@@ -217,4 +223,18 @@ fn transfer(
         Some(scale) => transfer.stored(scale),
         None => transfer,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_levels_the_one_nearer_to_pixels_is_taken_and_none_is_coarse_near_the_eye() {
+        let level = |nearest, middle| level_of([nearest, middle], [1.0, 2.0, 4.0, 8.0].into_iter());
+        // As far away everywhere: changes lie halfway in ratio.
+        assert_eq!([0.1, 1.0, 1.41, 1.42, 2.8, 2.9, 5.7, 99.0].map(|p| level(p, p)), [0, 0, 0, 1, 1, 2, 3, 3]);
+        // A point of the volume is much nearer than its middle, or the eye is in it.
+        assert_eq!([(2.0, 9.0), (1.9, 9.0), (0.0, 9.0)].map(|(nearest, middle)| level(nearest, middle)), [2, 1, 0]);
+    }
 }

@@ -29,6 +29,12 @@ pub struct VolumeSession {
     unseen: Unseen,
 }
 
+/// Whether a volume's pages are read past the page cache: see [`is_past_cache`]. Of files whose bytes are not known it goes by those of
+/// the voxels.
+pub(crate) fn goes_past_cache(volume: &Volume) -> bool {
+    is_past_cache(volume.file_bytes.max(volume.bytes()))
+}
+
 impl VolumeSession {
     /// Opens what a reader said; `tables` are those that it counts. Reads no page.
     ///
@@ -38,7 +44,7 @@ impl VolumeSession {
         let bare = Bare::new(&means)?;
         let unseen = Unseen::new(&bare.pager, "opening a volume")?;
         let volume = Volume::open(spec, tables, &bare.pager)?;
-        bare.pager.set_direct(is_past_cache(volume.file_bytes.max(volume.bytes())));
+        bare.pager.set_direct(goes_past_cache(&volume));
         let pager = bare.pager.clone();
         let session = Self { volume, pager, bare, means, waited: Waited::default(), unseen };
         let least = session.least_limit();

@@ -143,7 +143,7 @@ impl<T: Sampled> Octants<T> {
         const LINE: usize = 64;
         let [si, sj, sk] = self.strides;
         let (bj, bk) = (n % SIDE, n / SIDE);
-        let end = |at: usize, a: usize| at == SIDE - 1 && self.next[a];
+        let (_, end_j, end_k) = self.ends((0, bj, bk));
         let (j, k) = (bj * BLOCK, bk * BLOCK);
         let beyond = self.next[0] && shown[SIDE - 1];
         let row = |octant: usize, j: usize, k: usize| {
@@ -158,11 +158,11 @@ impl<T: Sampled> Octants<T> {
         for z in 0..BLOCK {
             for y in (0..BLOCK).step_by(2) {
                 row(0, j + y, k + z);
-                if end(bk, 2) && z == 0 {
+                if end_k && z == 0 {
                     row(4, j + y, 0);
                 }
             }
-            if end(bj, 1) {
+            if end_j {
                 row(2, 0, k + z);
             }
         }

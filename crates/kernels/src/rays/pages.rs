@@ -319,8 +319,7 @@ impl Context {
     }
 }
 
-/// Where voxels lie, of pages that are here. Pages are noted among those `touched`: next to a page of the way rays come to those that
-/// only bricks take.
+/// Where voxels lie, of pages that are here. These are noted among those `touched`: what goes by bricks comes to no page otherwise.
 fn pieces<'a, T: Sampled>(
     worker: &'a Worker,
     source: &'a Source,

@@ -25,19 +25,23 @@ class _Case:
     recorder: Recorder
     series: volumes.Volume
     store: Path
+    spec: dict[str, Any]
     steps: int
     digests: set[str] = field(default_factory=set)
 
-    def cast(self, name: str, arm: str, size: volume_arms.Size, **options: Any) -> None:
-        """Casts all steps and records it; pictures are those of the last round."""
+    def cast(self, name: str, arm: str, size: volume_arms.Size, *, cold: bool, **options: Any) -> None:
+        """Casts all steps and records it, from files evicted or from files in memory; pictures are those of the last round."""
         recorder, steps = self.recorder, self.steps
         prefix = recorder.work / f"overlap-{arm.split()[0]}-"
         command = volume_arms.rays(
-            volume_arms.spec(self.store), CT_TRANSFER, [volumes.views(self.series.dims)[1]], size,
+            self.spec, CT_TRANSFER, [volumes.views(self.series.dims)[1]], size,
             memory_limit=common.PLENTY, steps=list(range(steps)), pictures=str(prefix), **options,
         )  # fmt: skip
-        cold = [] if "link_bytes_per_s" in options else [self.store]
-        found = arms.run(command, cold=cold, takes_bytes=3 * self.series.bytes, timeout_s=1200).json()
+        if not cold:
+            arms.warm([self.store])
+        found = arms.run(
+            command, cold=[self.store] if cold else [], takes_bytes=3 * self.series.bytes, timeout_s=1200
+        ).json()
         self.digests.add(volume_arms.digest(prefix, steps))
         for n in range(steps):
             Path(f"{prefix}{n}.rgb").unlink()
@@ -70,19 +74,19 @@ def measure(recorder: Recorder) -> None:
     store = volume_arms.store(recorder, series)
     rights.eviction(recorder.work).record(recorder)
     small, large = ((48, 29), (96, 57)) if quick else ((192, 114), (1024, 608))
-    cases = {"1 Gbit/s": (large, {"link_bytes_per_s": LINK}), "disk": (small, {})}
+    cases: dict[str, tuple[volume_arms.Size, dict[str, Any]]] = {
+        "1 Gbit/s": (large, {"cold": False, "link_bytes_per_s": LINK}),
+        "disk": (small, {"cold": True}),
+    }
+    spec = volume_arms.spec(store)
     rows: list[list[str | float | int]] = []
     differ = 0
     for name, (size, options) in cases.items():
-        case = _Case(recorder, series, store, steps)
-        if options:
-            arms.warm([store])
+        case = _Case(recorder, series, store, spec, steps)
         for _ in range(runs):
             case.cast(name, SERIAL, size, first=True, **options)
             case.cast(name, OURS, size, ahead=True, **options)
-            case.cast(name, ALONE, size, rounds=2)
-            if options:
-                arms.warm([store])
+            case.cast(name, ALONE, size, cold=False, rounds=2)
         differ += len(case.digests) - 1
         wall, serial, compute = (recorder.median(f"{name}: {arm}", "wall_s") for arm in (OURS, SERIAL, ALONE))
         load, compute = recorder.median(f"{name}: {SERIAL}", "load_s") / steps, compute / steps
