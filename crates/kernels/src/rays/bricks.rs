@@ -4,10 +4,10 @@
 //! Rays touch a page hundreds of times. In the page itself a tenth of the samples in pages of 32^3, and a third in pages of whole rows, lie
 //! in cells whose corners are in several pages, which take several times as long as others; at each page's end eight samples at a time
 //! are fewer; and each shape of a page has its own strides. A brick is [`EDGE`]^3 cells at a fixed place in the volume whatever the pages
-//! are. It is kept as blocks of [`BLOCK`]^3 cells with all their corners, each 128 numbers in a row, and only those blocks that may show
-//! something: neighbouring rays, and the next samples of one, find their corners in the same two cache lines, and eight of a cell's 8-bit
-//! corners come with two loads. Which blocks may show something is said by the ranges that lie behind the voxels of each page, so that
-//! a brick that shows nothing is known without looking at its voxels.
+//! are. It is kept in rows of all its cells' corners, one behind the other: 36 KB of bytes. (In blocks of [`BLOCK`]^3 cells with all
+//! their corners it was twice as large; samples took as long, but making it took a third of all time.) Which of its blocks may
+//! show something is said by the ranges that lie behind the voxels of each page, so that a brick that shows nothing is known without
+//! looking at its voxels, and rows that nothing is shown of are not copied.
 //!
 //! # Practice
 //! A brick is made of pages that are here, and never asks for one: where some are not, blocks that reach there are left out until they
@@ -16,7 +16,7 @@
 //! What is known of bricks stands in a *window* of them, at the place of a brick's number modulo its edges, so that eight samples find their
 //! blocks by two gathers. Its edges are such that it has the whole volume, or else goes along with rays.
 
-use super::flat::{copy, Octants, Piece, Way, FLAT};
+use super::flat::{copy, rows_of, Octants, Piece, EACH, PLANE, ROW};
 use super::lanes::I4;
 use super::sample::Sampled;
 use super::scene::Source;
@@ -28,12 +28,6 @@ use field::volume::BLOCK;
 pub(crate) const EDGE: usize = 32;
 /// As a power of two.
 pub(crate) const EDGE_BITS: u32 = EDGE.trailing_zeros();
-/// Corners of a block's cells along an axis: numbers from a row of them to the next.
-pub(crate) const ROW: usize = BLOCK + 1;
-/// Numbers from a plane of a block's corners to the next.
-pub(crate) const PLANE: usize = ROW * ROW;
-/// Numbers from a block to the next: those of its corners, and what readers of eight bytes may read too much.
-const EACH: usize = 128;
 /// Blocks of a brick along each axis.
 pub(crate) const SIDE: usize = EDGE / BLOCK;
 pub(crate) const BLOCKS: usize = SIDE * SIDE * SIDE;
@@ -123,8 +117,6 @@ pub(crate) struct Bricks {
     /// Of bricks that were looked at, each at the place that its name gives it, which of their blocks may show something: most are made
     /// some time after.
     looked: Vec<([i32; 3], [bool; BLOCKS])>,
-    /// A brick in rows.
-    flat: Vec<u64>,
     words_each: usize,
 }
 
@@ -164,7 +156,7 @@ impl Room {
     fn fixed(&self) -> usize {
         let looked = LOOKED * size_of::<([i32; 3], [bool; BLOCKS])>();
         let window = Shape::of(self.cells).places();
-        (CODES.len() * BLOCKS + window) * 4 + (FLAT * self.element).next_multiple_of(8) + looked
+        (CODES.len() * BLOCKS + window) * 4 + looked
     }
 }
 
@@ -176,7 +168,7 @@ impl Bricks {
 
     /// Bytes of a brick's numbers.
     fn each(element: usize) -> usize {
-        BLOCKS * EACH * element
+        EACH * element
     }
 
     /// As many as there is room for.
@@ -200,7 +192,6 @@ impl Bricks {
             apart: Vec::new(),
             parts: Vec::with_capacity(slots),
             looked: vec![([-1; 3], [false; BLOCKS]); any * LOOKED],
-            flat: vec![0; any * (FLAT * element).div_ceil(8)],
             words_each: Self::each(element) / 8,
         }
     }
@@ -377,12 +368,14 @@ impl Bricks {
         }
         let part = octants.as_ref().and_then(|o| {
             let part = self.parts.iter_mut().find(|part| part.brick == brick)?;
-            Some((part.slot as usize, core::mem::replace(&mut part.here, o.here()) == o.here()))
+            Some((part.slot as usize, core::mem::replace(&mut part.here, o.here())))
         });
-        if let Some((slot, true)) = part {
-            // What is here is what was.
-            self.window[place] = map_in(slot);
-            return Made::Here;
+        if let (Some((slot, had)), Some(o)) = (part, &octants) {
+            if had == o.here() {
+                // What is here is what was.
+                self.window[place] = map_in(slot);
+                return Made::Here;
+            }
         }
         // Some pages are known not to be here: what all of them say cannot be asked for.
         let lacks = octants.as_ref().is_some_and(|o| o.here() != u8::MAX);
@@ -402,55 +395,44 @@ impl Bricks {
         } else if by_ranges(source) {
             shown = self.looked[Self::of_look(brick)].1;
         }
-        let way = match octants {
-            Some(octants) => Some(Way::Pages(octants)),
-            None => {
-                let size: [usize; 3] =
-                    core::array::from_fn(|a| (source.cells[a] + 1 - low[a]).min(EDGE as u32 + 1) as usize);
-                // SAFETY: FLAT of T are what there is room for, and words are aligned for all of them; any bits are a number.
-                let flat = unsafe { core::slice::from_raw_parts_mut(self.flat.as_mut_ptr().cast::<T>(), FLAT) };
-                if size != [EDGE + 1; 3] {
-                    // No sample lies there, and what is counted is not to depend on what was there before.
-                    flat.fill(T::LOWEST);
-                }
-                copy(source, low, size, flat, &mut page).map(|()| Way::Rows(flat))
+        let (slot, had) = part.unwrap_or_else(|| (self.free_slot(), 0));
+        let words = &mut self.data[slot * self.words_each..(slot + 1) * self.words_each];
+        // SAFETY: words are aligned for all types of numbers, and any bits are one; a brick has EACH.
+        let data = unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<T>(), EACH) };
+        if let Some(octants) = &octants {
+            // SAFETY: there is room for a brick.
+            unsafe { octants.copy(had, &rows_of(&shown), data.as_mut_ptr()) };
+        } else {
+            let size: [usize; 3] = core::array::from_fn(|a| (source.cells[a] + 1 - low[a]).min(ROW as u32) as usize);
+            if size != [ROW; 3] {
+                // No sample lies there, and what is counted is not to depend on what was there before.
+                data.fill(T::LOWEST);
             }
-        };
-        let Some(way) = way else { return self.is_apart(place) };
-        if let Way::Rows(flat) = way {
-            if source.skip && !by_ranges(source) && seen(flat, &mut shown, source) == 0 {
+            if copy(source, low, size, data, &mut page).is_none() {
+                return self.is_apart(place);
+            }
+            if source.skip && !by_ranges(source) && seen(data, &mut shown, source) == 0 {
                 self.window[place] = map_of(NOTHING);
                 return Made::Nothing;
             }
         }
-        let slot = part.map_or_else(|| self.slot_for(brick, place), |(slot, _)| slot);
-        let map = map_in(slot);
-        self.window[place] = map;
-        let first = slot * BLOCKS * EACH;
-        let words = self.words_each;
-        let data = self.data[slot * words..(slot + 1) * words].as_mut_ptr().cast::<T>();
-        let blocks = &mut self.maps[map as usize..][..BLOCKS];
+        if part.is_none() {
+            self.take(slot, brick, place);
+        }
+        self.window[place] = map_in(slot);
+        let blocks = &mut self.maps[map_in(slot) as usize..][..BLOCKS];
         if part.is_none() {
             blocks.fill(APART);
         }
-        let mut count = blocks.iter().filter(|at| **at >= 0).count();
-        for (n, at) in blocks.iter_mut().enumerate() {
-            if n % SIDE == 0 && part.is_none() {
-                way.comes_to(n / SIDE, &shown);
-            }
-            let block = (n % SIDE, n / SIDE % SIDE, n / (SIDE * SIDE));
-            if *at != APART {
-                continue;
-            } else if !shown[n] {
+        for (n, at) in blocks.iter_mut().enumerate().filter(|(_, at)| **at == APART) {
+            let (i, j, k) = (n % SIDE, n / SIDE % SIDE, n / (SIDE * SIDE));
+            if !shown[n] {
                 *at = NOTHING;
-            } else if way.has(block) {
-                // SAFETY: each slot has room for all blocks, and all of this one is here.
-                unsafe { way.block(block, data.add(count * EACH)) };
-                *at = (first + count * EACH) as i32;
-                count += 1;
+            } else if octants.as_ref().is_none_or(|o| o.has((i, j, k))) {
+                *at = (slot * EACH + BLOCK * (k * PLANE + j * ROW + i)) as i32;
             }
         }
-        let here = if let Way::Pages(octants) = &way { octants.here() } else { u8::MAX };
+        let here = octants.map_or(u8::MAX, |o| o.here());
         if here == u8::MAX {
             self.parts.retain(|part| part.brick != brick);
         } else if part.is_none() {
@@ -459,18 +441,24 @@ impl Bricks {
         Made::Here
     }
 
-    /// A slot for a brick. Whoever is there goes.
-    fn slot_for(&mut self, brick: [i32; 3], place: usize) -> usize {
+    /// A slot that is nobody's. Whoever was there is gone.
+    fn free_slot(&mut self) -> usize {
         let slot = self.next;
-        self.next = (slot + 1) % self.owners.len();
         if let Some(old) = self.window.get_mut(self.owners[slot] as usize) {
             if *old == map_in(slot) {
                 *old = map_of(UNKNOWN);
             }
         }
-        self.owners[slot] = place as u32;
-        self.parts.retain(|part| part.slot as usize != slot && part.brick != brick);
+        self.owners[slot] = u32::MAX;
+        self.parts.retain(|part| part.slot as usize != slot);
         slot
+    }
+
+    /// Gives it to a brick.
+    fn take(&mut self, slot: usize, brick: [i32; 3], place: usize) {
+        self.owners[slot] = place as u32;
+        self.next = (slot + 1) % self.owners.len();
+        self.parts.retain(|part| part.brick != brick);
     }
 
     /// Nothing of a brick can be had in this step.

@@ -1,15 +1,17 @@
-//! A brick's voxels on the way from pages to blocks: straight where a page has all of its first corners, else through rows.
+//! How a brick's voxels are copied out of pages: octant by octant where a page has all of its cells' first corners, else box by box.
 
-use super::bricks::{BLOCKS, EDGE, PLANE, ROW, SIDE};
-use super::lanes::five;
+use super::bricks::{BLOCKS, EDGE, SIDE};
+use super::lanes::pick;
 use super::sample::Sampled;
 use super::scene::Source;
 use field::volume::BLOCK;
 
-/// Voxels of a brick in rows, as they are copied out of pages: a row has those of its cells, and what readers of eight may read too many.
-pub(crate) const FLAT_ROW: usize = EDGE + 4;
-pub(crate) const FLAT_PLANE: usize = FLAT_ROW * (EDGE + 1);
-pub(crate) const FLAT: usize = FLAT_PLANE * (EDGE + 1) + 8;
+/// Numbers from a row of a brick's corners to the next: no more, so that a brick of bytes fits into the processor's first cache.
+pub(crate) const ROW: usize = EDGE + 1;
+/// From a plane to the next.
+pub(crate) const PLANE: usize = ROW * ROW;
+/// From a brick to the next: words of them, and behind the last corner what readers of four may read too much.
+pub(crate) const EACH: usize = (PLANE * ROW + 3).next_multiple_of(8);
 
 /// A place in a page.
 pub(crate) struct Piece<T> {
@@ -31,7 +33,6 @@ pub(crate) fn copy<T: Sampled>(
     to: &mut [T],
     page: &mut impl FnMut([u32; 3]) -> Option<Piece<T>>,
 ) -> Option<()> {
-    const WHOLE: usize = EDGE + 1;
     let [si, sj, sk] = source.strides.map(|s| s as usize);
     let mut k = 0;
     while k < size[2] {
@@ -42,18 +43,18 @@ pub(crate) fn copy<T: Sampled>(
                 let Piece { first: from, left, .. } = page([low[0] + i as u32, low[1] + j as u32, low[2] + k as u32])?;
                 let count = left[0].min(size[0] - i);
                 (rows, planes) = (left[1].min(size[1] - j), left[2].min(size[2] - k));
-                let at = k * FLAT_PLANE + j * FLAT_ROW + i;
-                let out = &mut to[at..][..(planes - 1) * FLAT_PLANE + (rows - 1) * FLAT_ROW + count];
+                let at = k * PLANE + j * ROW + i;
+                let out = &mut to[at..][..(planes - 1) * PLANE + (rows - 1) * ROW + count];
                 // SAFETY: these voxels lie in the page, and in the part of the brick that was cut out here.
                 unsafe {
                     let out = out.as_mut_ptr();
                     for z in 0..planes {
                         for y in 0..rows {
-                            let (row, out) = (from.add(y * sj + z * sk), out.add(z * FLAT_PLANE + y * FLAT_ROW));
+                            let (row, out) = (from.add(y * sj + z * sk), out.add(z * PLANE + y * ROW));
                             // Of lengths that the compiler knows: a few moves.
                             match (si, count) {
                                 (1, EDGE) => core::ptr::copy_nonoverlapping(row, out, EDGE),
-                                (1, WHOLE) => core::ptr::copy_nonoverlapping(row, out, WHOLE),
+                                (1, ROW) => core::ptr::copy_nonoverlapping(row, out, ROW),
                                 (_, 1) => *out = *row,
                                 (1, _) => core::ptr::copy_nonoverlapping(row, out, count),
                                 _ => (0..count).for_each(|n| *out.add(n) = *row.add(n * si)),
@@ -70,12 +71,17 @@ pub(crate) fn copy<T: Sampled>(
     Some(())
 }
 
-/// How a brick's voxels come to its blocks.
-pub(crate) enum Way<'a, T> {
-    /// Out of rows of its own.
-    Rows(&'a [T]),
-    /// Out of the pages that have it, and the layers that follow it.
-    Pages(Octants<T>),
+/// Which rows of corners blocks that are shown have: of each plane a bit a row.
+pub(crate) fn rows_of(shown: &[bool; BLOCKS]) -> [u64; ROW] {
+    let mut rows = [0; ROW];
+    for (n, blocks) in shown.chunks_exact(SIDE).enumerate() {
+        if blocks.contains(&true) {
+            let (j, k) = (n % SIDE * BLOCK, n / SIDE * BLOCK);
+            let bits = (2 << BLOCK) - 1;
+            rows[k..=k + BLOCK].iter_mut().for_each(|plane| *plane |= bits << j);
+        }
+    }
+    rows
 }
 
 /// A brick that lies in one page, and what follows it there or in others.
@@ -133,146 +139,56 @@ impl<T: Sampled> Octants<T> {
         self.here
     }
 
-    /// Has the processor load what the blocks of row `n` are copied of, with the layers that follow them in other pages: their lines come
-    /// from memory, a dozen at a time.
+    /// Whether all corners of the cells of a block, which is so far along i, j and k in the brick, are here.
     #[inline(always)]
-    fn prefetch(&self, n: usize, shown: &[bool]) {
-        if !shown.iter().any(|s| *s) {
-            return;
-        }
-        const LINE: usize = 64;
-        let [si, sj, sk] = self.strides;
-        let (bj, bk) = (n % SIDE, n / SIDE);
-        let (_, end_j, end_k) = self.ends((0, bj, bk));
-        let (j, k) = (bj * BLOCK, bk * BLOCK);
-        let beyond = self.next[0] && shown[SIDE - 1];
-        let row = |octant: usize, j: usize, k: usize| {
-            let at = j * sj + k * sk;
-            for line in (0..EDGE * si).step_by(LINE / size_of::<T>()) {
-                field::simd::prefetch(self.first[octant].wrapping_add(at + line).cast());
-            }
-            if beyond {
-                field::simd::prefetch(self.first[octant | 1].wrapping_add(at).cast());
-            }
-        };
-        for z in 0..BLOCK {
-            for y in (0..BLOCK).step_by(2) {
-                row(0, j + y, k + z);
-                if end_k && z == 0 {
-                    row(4, j + y, 0);
-                }
-            }
-            if end_j {
-                row(2, 0, k + z);
-            }
-        }
+    pub(crate) fn has(&self, (bi, bj, bk): (usize, usize, usize)) -> bool {
+        let end = |at: usize, a: usize| usize::from(at == SIDE - 1 && self.next[a]) << a;
+        self.whole[end(bi, 0) | end(bj, 1) | end(bk, 2)]
     }
 
-    /// Along which axes a block ends where the page does.
-    #[inline(always)]
-    fn ends(&self, (bi, bj, bk): (usize, usize, usize)) -> (bool, bool, bool) {
-        let end = |at: usize, a: usize| at == SIDE - 1 && self.next[a];
-        (end(bi, 0), end(bj, 1), end(bk, 2))
-    }
-
-    /// Copies the corners of the cells of a block.
+    /// Copies the voxels of these rows from all octants that are here but those in `had`.
     ///
     /// # Safety
-    /// As for [`Way::block`].
+    /// There is room for a brick at `to`.
     #[inline(always)]
-    unsafe fn block(&self, (bi, bj, bk): (usize, usize, usize), to: *mut T) {
+    pub(crate) unsafe fn copy(&self, had: u8, rows: &[u64; ROW], to: *mut T) {
         let [si, sj, sk] = self.strides;
-        let ends = self.ends((bi, bj, bk));
-        let (i, j, k) = (bi * BLOCK, bj * BLOCK, bk * BLOCK);
-        if !(ends.0 | ends.1 | ends.2) {
-            // SAFETY: the block and what follows it lie in the page, and behind its voxels are ranges.
-            unsafe { arrange(self.first[0].add(i * si + j * sj + k * sk), self.strides, to) };
-            return;
-        }
-        for z in 0..ROW {
-            for y in 0..ROW {
-                let (over_j, over_k) = (ends.1 && y == BLOCK, ends.2 && z == BLOCK);
-                let octant = usize::from(over_j) << 1 | usize::from(over_k) << 2;
-                let row = if over_j { 0 } else { j + y } * sj + if over_k { 0 } else { k + z } * sk;
-                // SAFETY: four lie in that page, and the fifth there or in the one that follows it.
-                unsafe {
-                    let out = to.add(z * PLANE + y * ROW);
-                    let own = self.first[octant].add(row + i * si);
-                    if si == 1 {
-                        core::ptr::copy_nonoverlapping(own, out, BLOCK);
-                    } else {
-                        (0..BLOCK).for_each(|x| *out.add(x) = *own.add(x * si));
+        for n in (0..8).filter(|n| (self.here & !had) >> n & 1 == 1) {
+            let [last_i, last_j, last_k] = [0, 1, 2].map(|a| n >> a & 1 == 1);
+            let of_octant = if last_j { 1 << EDGE } else { (1 << EDGE) - 1 };
+            for k in if last_k { EDGE..ROW } else { 0..EDGE } {
+                let mut left = rows[k] & of_octant;
+                while left != 0 {
+                    let j = left.trailing_zeros() as usize;
+                    left &= left - 1;
+                    // SAFETY: the row lies in the octant's page, whose voxels have their ranges behind them, and in the brick.
+                    unsafe {
+                        let row = self.first[n].add(if last_j { 0 } else { j * sj } + if last_k { 0 } else { k * sk });
+                        let out = to.add(k * PLANE + j * ROW);
+                        match (last_i, si) {
+                            (true, _) => *out.add(EDGE) = *row,
+                            (_, 1) => core::ptr::copy_nonoverlapping(row, out, EDGE),
+                            _ => row_apart(row, si, out),
+                        }
                     }
-                    let last = if ends.0 { self.first[octant | 1].add(row) } else { own.add(BLOCK * si) };
-                    *out.add(BLOCK) = *last;
                 }
             }
         }
     }
 }
 
-/// Rows of blocks that are loaded while one is copied.
-const AHEAD: usize = 4;
-
-impl<T: Sampled> Way<'_, T> {
-    /// Row `n` of a brick's blocks is about to be copied, and those after it will be.
-    #[inline(always)]
-    pub(crate) fn comes_to(&self, n: usize, shown: &[bool; BLOCKS]) {
-        let Self::Pages(octants) = self else { return };
-        let first = if n == 0 { 0 } else { n + AHEAD };
-        for row in first..=n + AHEAD {
-            if let Some(shown) = shown.get(row * SIDE..(row + 1) * SIDE) {
-                octants.prefetch(row, shown);
-            }
-        }
-    }
-
-    /// Whether all corners of the cells of a block are here.
-    #[inline(always)]
-    pub(crate) fn has(&self, block: (usize, usize, usize)) -> bool {
-        let Self::Pages(octants) = self else { return true };
-        let ends = octants.ends(block);
-        octants.whole[usize::from(ends.0) | usize::from(ends.1) << 1 | usize::from(ends.2) << 2]
-    }
-
-    /// Copies the corners of the cells of a block, which is so far along i, j and k in the brick.
-    ///
-    /// # Safety
-    /// As many numbers as a block has can be written from `to` on; they are all here ([`Self::has`]).
-    #[inline(always)]
-    pub(crate) unsafe fn block(&self, (i, j, k): (usize, usize, usize), to: *mut T) {
-        match self {
-            Self::Rows(flat) => {
-                let from = k * BLOCK * FLAT_PLANE + j * BLOCK * FLAT_ROW + i * BLOCK;
-                // SAFETY: a block's rows lie in the brick's, which have room behind them.
-                unsafe { arrange(flat.as_ptr().add(from), [1, FLAT_ROW, FLAT_PLANE], to) }
-            }
-            // SAFETY: the caller's.
-            Self::Pages(octants) => unsafe { octants.block((i, j, k), to) },
-        }
-    }
-}
-
-/// Copies the corners of a block's cells out of rows: of bytes eight for five, which is one move; the next row is written over those that
-/// are too many.
+/// Copies a row of voxels that are `stride` numbers apart.
 ///
 /// # Safety
-/// From `from` on lies a block with so many numbers from a voxel, a row and a plane to the next, and eight bytes from each row on; as
-/// many numbers as a block has can be written from `to` on.
+/// They can be read, with all numbers of the last; there is room for them.
 #[inline(always)]
-unsafe fn arrange<T: Sampled>(from: *const T, [si, sj, sk]: [usize; 3], to: *mut T) {
-    for z in 0..ROW {
-        for y in 0..ROW {
-            // SAFETY: the caller's.
-            unsafe {
-                let (row, out) = (from.add(z * sk + y * sj), to.add(z * PLANE + y * ROW));
-                match (si, size_of::<T>()) {
-                    (1, 1) => core::ptr::copy_nonoverlapping(row, out, 8),
-                    (1, _) => core::ptr::copy_nonoverlapping(row, out, ROW),
-                    (_, 1) => out.cast::<u64>().write_unaligned(five(row.cast(), si).to_le()),
-                    _ => (0..ROW).for_each(|x| *out.add(x) = *row.add(x * si)),
-                }
-            }
+unsafe fn row_apart<T: Sampled>(row: *const T, stride: usize, out: *mut T) {
+    // SAFETY: the caller's.
+    unsafe {
+        if size_of::<T>() == 1 && (2..=4).contains(&stride) {
+            (0..EDGE).step_by(16).for_each(|n| pick(row.add(n * stride).cast(), stride, out.add(n).cast()));
+        } else {
+            (0..EDGE).for_each(|n| *out.add(n) = *row.add(n * stride));
         }
     }
 }

@@ -3,11 +3,12 @@
 //! that took as long as all that is computed of a sample.
 
 use super::bricks::{is_code, Bricks, EDGE, EDGE_BITS, UNKNOWN};
+use super::flat::{PLANE, ROW};
 use super::lanes::{numbers, F8, I4, I8};
 use super::march::{composite, indices, last_of, may_be_opaque, opaque, Lane};
 use super::pages::Context;
 use super::ray::{Segment, BITS, SEGMENT};
-use super::sample::{in_blocks, Sampled};
+use super::sample::{in_bricks, Sampled};
 use super::scene::Source;
 use super::transfer::{Entry, Table};
 use field::volume::BLOCK;
@@ -20,7 +21,7 @@ const ROUND: usize = 8;
 const ROOM: usize = SEGMENT as usize + ROUND;
 
 // Bricks, blocks and corners are taken from bits of positions.
-const _: () = assert!(EDGE == 32 && BLOCK == 4);
+const _: () = assert!(EDGE == 32 && BLOCK == 4 && ROW == 33 && PLANE == ROW * ROW);
 
 /// See the module.
 pub(crate) struct Queue {
@@ -115,8 +116,8 @@ impl Queue {
             let block = x.down::<2>().and(I8::splat(7)).or(y.up::<1>().and(I8::splat(7 << 3)));
             let block = block.or(z.up::<4>().and(I8::splat(7 << 6)));
             let within = z.and(I8::splat(3));
-            let within = within.add(within.up::<2>()).add(y.and(I8::splat(3)));
-            let within = within.add(within.up::<2>()).add(x.and(I8::splat(3)));
+            let within = within.add(within.up::<5>()).add(y.and(I8::splat(3)));
+            let within = within.add(within.up::<5>()).add(x.and(I8::splat(3)));
             // SAFETY: places and blocks are cut to what the window and each map have, of samples beyond the end too.
             unsafe {
                 let map = place.gather(known.window);
@@ -143,10 +144,10 @@ impl Queue {
             }
             if live != 0 {
                 debug_assert!(self.count + 8 <= ROOM);
-                // SAFETY: where a block lies it has all its corners, and in the place of those that do not stands one of the first; a segment
+                // SAFETY: where a block lies it has all its corners, and in the place of those that do not stand those of the first; a segment
                 // has so many samples that after them there is room for eight.
                 unsafe {
-                    let v = in_blocks(data, first.add(within).max(I8::splat(0)), places);
+                    let v = in_bricks(data, first.add(within).max(I8::splat(0)), places);
                     let entries = indices::<T>(&source.table, v);
                     let entries = if live == 255 { entries } else { entries.chosen(I8::bytes(numbers(live, 0))) };
                     entries.store(self.entries.as_mut_ptr().add(self.count));

@@ -1,7 +1,7 @@
 //! Which blocks of a brick may show something: by the ranges behind the voxels of pages, or by its voxels where these do not say.
 
 use super::bricks::{BLOCKS, EDGE, SIDE};
-use super::flat::{Piece, FLAT_PLANE, FLAT_ROW};
+use super::flat::{Piece, PLANE, ROW};
 use super::sample::Sampled;
 use super::scene::Source;
 use field::volume::BLOCK;
@@ -137,9 +137,9 @@ fn each_of<T: Copy>(to: &mut [T], a: &[T], b: &[T], of: impl Fn(T, T) -> T) {
 
 /// Of each element of a plane, the extreme of it and the [`BLOCK`] that follow along i and along j; of the last ones anything.
 #[inline(always)]
-fn beyond<T: Copy>(plane: &mut [T; FLAT_PLANE], scratch: &mut [[T; FLAT_PLANE]; 2], of: impl Fn(T, T) -> T + Copy) {
+fn beyond<T: Copy>(plane: &mut [T; PLANE], scratch: &mut [[T; PLANE]; 2], of: impl Fn(T, T) -> T + Copy) {
     let [two, four] = scratch;
-    for step in [1, FLAT_ROW] {
+    for step in [1, ROW] {
         each_of(two, plane, &plane[step..], of);
         each_of(four, two, &two[2 * step..], of);
         each_of(two, four, &plane[BLOCK * step..], of);
@@ -152,13 +152,13 @@ pub(crate) fn seen<T: Sampled>(voxels: &[T], shown: &mut [bool; BLOCKS], source:
     // What is no number is passed over, where it comes second.
     let lower = |a: T, b: T| if b < a { b } else { a };
     let higher = |a: T, b: T| if b > a { b } else { a };
-    let (mut low, mut high) = ([T::HIGHEST; FLAT_PLANE], [T::LOWEST; FLAT_PLANE]);
-    let mut scratch = [[T::LOWEST; FLAT_PLANE]; 2];
+    let (mut low, mut high) = ([T::HIGHEST; PLANE], [T::LOWEST; PLANE]);
+    let mut scratch = [[T::LOWEST; PLANE]; 2];
     let mut count = 0;
     for (k, shown) in shown.chunks_exact_mut(SIDE * SIDE).enumerate() {
         low.fill(T::HIGHEST);
         high.fill(T::LOWEST);
-        for plane in voxels[k * BLOCK * FLAT_PLANE..][..(BLOCK + 1) * FLAT_PLANE].chunks_exact(FLAT_PLANE) {
+        for plane in voxels[k * BLOCK * PLANE..][..(BLOCK + 1) * PLANE].chunks_exact(PLANE) {
             for ((v, low), high) in plane.iter().zip(&mut low).zip(&mut high) {
                 (*low, *high) = (lower(*low, *v), higher(*high, *v));
             }
@@ -166,7 +166,7 @@ pub(crate) fn seen<T: Sampled>(voxels: &[T], shown: &mut [bool; BLOCKS], source:
         beyond(&mut low, &mut scratch, lower);
         beyond(&mut high, &mut scratch, higher);
         for (n, out) in shown.iter_mut().enumerate() {
-            let at = (n / SIDE * FLAT_ROW + n % SIDE) * BLOCK;
+            let at = (n / SIDE * ROW + n % SIDE) * BLOCK;
             *out = source.seen(low[at], high[at]);
             count += usize::from(*out);
         }

@@ -193,26 +193,25 @@ impl I8 {
     pub(crate) fn signs_below(self, o: i32) -> u32 {
         Self::splat(o).above(self).signs()
     }
-    /// Of each lane the bytes at `p + lane` and after it as two halves, and those five further on, each times the halves of `weights`,
-    /// summed.
+    /// Of each lane the byte at `p + lane` and the one after it as two halves.
     ///
     /// # Safety
-    /// Eight bytes can be read from each on.
+    /// Four bytes can be read from each on.
     #[inline(always)]
-    pub(crate) unsafe fn rows_u8(p: *const u8, at: Self, weights: Self) -> [Self; 2] {
+    pub(crate) unsafe fn gather_pairs_u8(self, p: *const u8) -> Self {
         unsafe {
-            // Lanes 0 1 | 4 5 and 2 3 | 6 7, so that shuffles within halves put them in order.
-            let at = _mm256_permutevar8x32_epi32(at.0, _mm256_setr_epi32(0, 1, 4, 5, 2, 3, 6, 7));
-            let a = _mm256_i32gather_epi64::<1>(p.cast(), _mm256_castsi256_si128(at));
-            let b = _mm256_i32gather_epi64::<1>(p.cast(), _mm256_extracti128_si256::<1>(at));
-            let halves =
-                _mm256_broadcastsi128_si256(_mm_setr_epi8(0, -1, 1, -1, 5, -1, 6, -1, 8, -1, 9, -1, 13, -1, 14, -1));
-            let a = _mm256_madd_epi16(_mm256_shuffle_epi8(a, halves), _mm256_unpacklo_epi32(weights.0, weights.0));
-            let b = _mm256_madd_epi16(_mm256_shuffle_epi8(b, halves), _mm256_unpackhi_epi32(weights.0, weights.0));
-            let (a, b) = (_mm256_castsi256_ps(a), _mm256_castsi256_ps(b));
-            [_mm256_shuffle_ps::<0b10_00_10_00>(a, b), _mm256_shuffle_ps::<0b11_01_11_01>(a, b)]
-                .map(|v| Self(_mm256_castps_si256(v)))
+            let v = _mm256_i32gather_epi32::<1>(p.cast(), self.0);
+            let halves = _mm_setr_epi8(0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13, -1);
+            Self(_mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(halves)))
         }
+    }
+    /// Of each lane the 16-bit number at `p + lane` and the one after it as two halves.
+    ///
+    /// # Safety
+    /// All of them can be read.
+    #[inline(always)]
+    pub(crate) unsafe fn gather_pairs_16(self, p: *const u16) -> Self {
+        Self(unsafe { _mm256_i32gather_epi32::<2>(p.cast(), self.0) })
     }
     /// `o` without the bits of `self`.
     #[inline(always)]
@@ -296,6 +295,36 @@ pub(crate) unsafe fn pairs_f32(p: *const f32, at: &[i32; 8]) -> [F8; 2] {
         let a = _mm256_set_m128(two(4, 5), two(0, 1));
         let b = _mm256_set_m128(two(6, 7), two(2, 3));
         [F8(_mm256_shuffle_ps::<0b10_00_10_00>(a, b)), F8(_mm256_shuffle_ps::<0b11_01_11_01>(a, b))]
+    }
+}
+
+/// Which of sixteen bytes, the `load`th of `stride` times as many, go to which place of those that are `stride` apart.
+const fn picked(stride: usize, load: usize) -> [i8; 16] {
+    let mut to = [-1; 16];
+    let mut n = 0;
+    while n < 16 {
+        if n * stride / 16 == load {
+            to[n] = (n * stride % 16) as i8;
+        }
+        n += 1;
+    }
+    to
+}
+
+/// See [`super::pick`].
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub(crate) unsafe fn pick<const STRIDE: usize>(p: *const u8, to: *mut u8) {
+    unsafe {
+        let mut all = _mm_setzero_si128();
+        for load in 0..STRIDE {
+            let places = const { [picked(STRIDE, 0), picked(STRIDE, 1), picked(STRIDE, 2), picked(STRIDE, 3)] };
+            let places = _mm_loadu_si128(places[load].as_ptr().cast());
+            all = _mm_or_si128(all, _mm_shuffle_epi8(_mm_loadu_si128(p.add(16 * load).cast()), places));
+        }
+        _mm_storeu_si128(to.cast(), all);
     }
 }
 

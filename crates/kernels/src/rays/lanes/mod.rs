@@ -39,32 +39,19 @@ pub(crate) fn numbers(mask: u32, first: u32) -> u64 {
     }
 }
 
-/// Five bytes, each `stride` after the one before, in the lowest of eight.
+/// Copies sixteen bytes that are `stride` (2 to 4) apart.
 ///
 /// # Safety
-/// Bytes from `p` to the fifth can be read.
+/// `16 * stride` bytes from `p` on can be read, and sixteen written to `to`.
 #[inline(always)]
-pub(crate) unsafe fn five(p: *const u8, stride: usize) -> u64 {
-    // SAFETY: the caller's; words end at the fifth at most.
+pub(crate) unsafe fn pick(p: *const u8, stride: usize, to: *mut u8) {
+    // SAFETY: the caller's.
     unsafe {
-        #[cfg(all(target_arch = "x86_64", target_feature = "bmi2"))]
-        {
-            use core::arch::x86_64::_pext_u64;
-            let word = |at: usize| u64::from_le(p.add(at).cast::<u64>().read_unaligned());
-            let last = || u64::from(*p.add(4 * stride)) << 32;
-            match stride {
-                2 => return _pext_u64(word(0), 0x00ff_00ff_00ff_00ff) | last(),
-                3 => {
-                    return _pext_u64(word(0), 0x00ff_0000_ff00_00ff) | _pext_u64(word(5), 0xff00_00ff_0000_0000) << 24
-                }
-                4 => {
-                    let (a, b) = (_pext_u64(word(0), 0x0000_00ff_0000_00ff), _pext_u64(word(8), 0x0000_00ff_0000_00ff));
-                    return a | b << 16 | last();
-                }
-                _ => {}
-            }
+        match stride {
+            2 => imp::pick::<2>(p, to),
+            3 => imp::pick::<3>(p, to),
+            _ => imp::pick::<4>(p, to),
         }
-        (0..5).fold(0, |all, n| all | u64::from(*p.add(n * stride)) << (8 * n))
     }
 }
 
@@ -96,12 +83,13 @@ mod tests {
 
     #[test]
     fn bytes_that_are_apart() {
-        for stride in 1..7 {
-            let bytes: Vec<u8> = (0..=4 * stride).map(|n| (n * 59 + 7) as u8).collect();
-            // SAFETY: it ends at the fifth.
-            let found = unsafe { five(bytes.as_ptr(), stride) }.to_le_bytes();
+        for stride in 2..=4 {
+            let bytes: Vec<u8> = (0..16 * stride).map(|n| (n * 59 + 7) as u8).collect();
+            let mut found = [0; 16];
+            // SAFETY: so many bytes are there.
+            unsafe { pick(bytes.as_ptr(), stride, found.as_mut_ptr()) };
             let apart: Vec<u8> = bytes.iter().step_by(stride).copied().collect();
-            assert_eq!(found[..5], apart[..]);
+            assert_eq!(found[..], apart[..]);
         }
     }
 

@@ -153,20 +153,19 @@ impl I8 {
     pub(crate) fn signs_below(self, o: i32) -> u32 {
         Self::splat(o).above(self).signs()
     }
-    /// Of each lane the bytes at `p + lane` and after it as two halves, and those five further on, each times the halves of `weights`,
-    /// summed.
+    /// Of each lane the byte at `p + lane` and the one after it as two halves.
     ///
     /// # Safety
-    /// Eight bytes can be read from each on.
-    pub(crate) unsafe fn rows_u8(p: *const u8, at: Self, weights: Self) -> [Self; 2] {
-        // SAFETY: the caller's.
-        let row = |from: usize| {
-            Self(from_fn(|n| unsafe {
-                let q = p.offset(at.0[n] as isize).add(from);
-                i32::from(*q) | i32::from(*q.add(1)) << 16
-            }))
-        };
-        [row(0).dot_halves(weights), row(5).dot_halves(weights)]
+    /// Four bytes can be read from each on.
+    pub(crate) unsafe fn gather_pairs_u8(self, p: *const u8) -> Self {
+        unsafe { Self::pairs_u8(p, &self.0) }
+    }
+    /// Of each lane the 16-bit number at `p + lane` and the one after it as two halves.
+    ///
+    /// # Safety
+    /// All of them can be read.
+    pub(crate) unsafe fn gather_pairs_16(self, p: *const u16) -> Self {
+        unsafe { Self::pairs_16(p, &self.0) }
     }
     /// `o` without the bits of `self`.
     pub(crate) fn not_and(self, o: Self) -> Self {
@@ -211,6 +210,14 @@ impl I8 {
 pub(crate) unsafe fn pairs_f32(p: *const f32, at: &[i32; 8]) -> [F8; 2] {
     let of = |m: usize| F8(from_fn(|n| unsafe { *p.offset(at[n] as isize + m as isize) }));
     [of(0), of(1)]
+}
+
+/// See [`super::pick`].
+///
+/// # Safety
+/// As there.
+pub(crate) unsafe fn pick<const STRIDE: usize>(p: *const u8, to: *mut u8) {
+    (0..16).for_each(|n| unsafe { *to.add(n) = *p.add(n * STRIDE) });
 }
 
 /// Four 32-bit integers; the first three are i, j, k.
