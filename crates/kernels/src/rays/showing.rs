@@ -40,6 +40,13 @@ pub(crate) fn shows<T: Sampled>(
                     piece.as_ref().map_or(source.page[a] as usize - at[a] % source.page[a] as usize, |p| p.left[a])
                 });
                 let left: [usize; 3] = core::array::from_fn(|a| voxels[a].div_ceil(BLOCK).min(whole[a] - [i, j, k][a]));
+                if let Some(piece) = &piece {
+                    // Their lines come from memory together: one after the other they took half of the time here.
+                    for (z, y) in (0..left[2]).flat_map(|z| (0..left[1]).map(move |y| (z, y))) {
+                        let row = piece.ranges.wrapping_add(z * piece.blocks[2] + y * piece.blocks[1]);
+                        field::simd::prefetch(row.cast());
+                    }
+                }
                 for z in 0..left[2] {
                     for y in 0..left[1] {
                         let to = &mut ends[(k + z) * STRIDES[2] + (j + y) * STRIDES[1] + i..][..left[0]];
