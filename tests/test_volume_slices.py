@@ -172,7 +172,8 @@ def test_colours_in_dicom(tmp_path: Path, there: Look) -> None:
     assert found.spec["kind"] == "rgb" and np.array_equal(found.numbers(1), data[..., 1])
 
 
-def test_many_frames(tmp_path: Path, there: Look) -> None:
+@pytest.mark.parametrize("slopes", [[], [2] * 6, [1, 2, 3, 4, 5, 6]])
+def test_many_frames(slopes: list[int], tmp_path: Path, there: Look) -> None:
     data = noise((6, 4, 5), "u2")
     made = header(NumberOfFrames=6)
     del made.ImageOrientationPatient
@@ -187,6 +188,10 @@ def test_many_frames(tmp_path: Path, there: Look) -> None:
         frame = pydicom.Dataset()
         frame.PlanePositionSequence = [pydicom.Dataset()]
         frame.PlanePositionSequence[0].ImagePositionPatient = [0, 0, 10 - 2 * n]
+        if slopes:
+            frame.PixelValueTransformationSequence = [pydicom.Dataset()]
+            frame.PixelValueTransformationSequence[0].RescaleSlope = slopes[n]
+            frame.PixelValueTransformationSequence[0].RescaleIntercept = -10
         frames.append(frame)
     made.PerFrameFunctionalGroupsSequence = frames
     made.Rows, made.Columns, made.BitsAllocated, made.BitsStored, made.HighBit, made.PixelRepresentation = (
@@ -201,8 +206,14 @@ def test_many_frames(tmp_path: Path, there: Look) -> None:
     made["PixelData"].VR = "OW"
     made.save_as(tmp_path / "a.dcm", enforce_file_format=True)
     found = there(tmp_path / "a.dcm")
+    expected = data[::-1]
+    if len(set(slopes)) > 1:
+        expected = (data.astype("f4") * np.array(slopes, "f4")[:, None, None] - 10)[::-1]
+        assert "different rescale slopes" in found.guessed
+    scale = found.spec["channels"][0].get("scale")
+    assert scale == (None if len(set(slopes)) > 1 else [2, -10] if slopes else [2, -1024])
     assert (
-        np.array_equal(found.numbers(), data[::-1])
+        np.array_equal(found.numbers(), expected)
         and found.level["spacing"] == [3, 2, 2]
         and found.level["origin"] == [0, 0, 0]
     )
