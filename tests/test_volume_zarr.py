@@ -89,6 +89,18 @@ def test_transposed_chunks(tmp_path: Path, there: Look) -> None:
     assert found.array["order"] == [2, 0, 1] and np.array_equal(found.numbers(), data)
 
 
+@pytest.mark.parametrize(
+    "codec", [numcodecs.Quantize(3, "<f4"), numcodecs.BitRound(8), numcodecs.Fletcher32()], ids=lambda c: c.codec_id
+)
+def test_codecs_that_round_or_check(codec: Any, tmp_path: Path, there: Look) -> None:
+    made = zarr.create_array(
+        tmp_path / "a", shape=(9, 10, 11), chunks=(4, 5, 6), dtype="<f4", zarr_format=2, filters=[codec],
+        compressors=numcodecs.Zlib(),
+    )  # fmt: skip
+    made[...] = np.random.default_rng(3).normal(size=(9, 10, 11)).astype("f4")
+    assert np.array_equal(there(tmp_path / "a").numbers(), made[...])
+
+
 def test_codecs_that_are_not_there_are_named(tmp_path: Path, there: Look) -> None:
     zarr.create_array(
         tmp_path / "a.zarr", shape=(8, 8, 8), chunks=(4, 4, 4), dtype="float32", zarr_format=2,
@@ -174,6 +186,21 @@ def test_ome_zarr(version: str, tmp_path: Path, there: Look) -> None:
     assert np.array_equal(found.numbers(1), data[1]) and np.array_equal(
         found.numbers(1, level=1), data[1, ::2, ::2, ::2]
     )
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_a_group_of_images(version: str, tmp_path: Path, there: Look) -> None:
+    form: Any = 3 if version == "0.5" else 2
+    about: dict[str, Any] = {"labels": ["cells"]}
+    made = zarr.create_group(tmp_path / "labels", zarr_format=form)
+    made.attrs.update({"ome": {"version": "0.5", **about}} if version == "0.5" else about)
+    ome(tmp_path / "labels" / "cells", version, blobs((1, 4, 8, 8), "int64"), **{"image-label": {}})
+    found, meant = there(tmp_path / "labels"), there(tmp_path / "labels" / "cells")
+    assert found.spec["levels"] == meant.spec["levels"] and found.spec["kind"] == meant.spec["kind"]
+    assert found.level["spacing"] != [1, 1, 1]
+    ome(tmp_path / "labels" / "nuclei", version, blobs((1, 4, 8, 8), "int64"))
+    with pytest.raises(UsageError, match=r"labels: this group holds 2 images; name one of them: .*cells, .*nuclei$"):
+        there(tmp_path / "labels")
 
 
 def test_labels_of_an_image(tmp_path: Path, there: Look) -> None:

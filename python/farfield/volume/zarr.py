@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from farfield.errors import DataError, UnknownName
+from farfield.errors import DataError, UnknownName, UsageError
 from farfield.volume import axes as naming
 from farfield.volume import cf, ome
 from farfield.volume.description import Channel, Level, Volume, colour_channels
 from farfield.volume.lines import LONGEST, line_of
 from farfield.volume.options import Means, Options
-from farfield.volume.zarr_nodes import Group, Node, arrays_below, decoded_fill, kind_of, open_node
+from farfield.volume.zarr_nodes import Group, Node, arrays_below, children, decoded_fill, kind_of, open_node
 
 
 def is_zarr(path: str) -> bool:
@@ -54,6 +54,36 @@ def read_node(node: Group | Node, path: str) -> Volume:
 
 
 def _read_group(group: Group, path: str) -> Volume:
+    images = _images_in(group)
+    if images:
+        if len(images) > 1:
+            raise UsageError(
+                f"{path}: this group holds {len(images)} images; name one of them: {', '.join(images[:20])}"
+                f"{', ...' if len(images) > 20 else ''}"
+            )
+        inner = open_node(images[0])
+        if isinstance(inner, Group):
+            return ome.read(inner, path, os.path.basename(images[0]))
+    return _read_arrays(group, path)
+
+
+def _images_in(group: Group) -> list[str]:
+    """Images of OME-Zarr in a group that is none itself, such as that of an image's labels: their arrays alone do not say where
+    they lie.
+    """
+    found = []
+    for folder in children(group.path):
+        try:
+            node = open_node(folder)
+        except DataError:  # an array that is not read: another one may be meant
+            continue
+        about = ome.attributes_of(node) if isinstance(node, Group) else None
+        if about is not None and "multiscales" in about:
+            found.append(folder)
+    return found
+
+
+def _read_arrays(group: Group, path: str) -> Volume:
     fields: list[Node] = []
     refused: DataError | None = None
     for folder in arrays_below(group.path):
