@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from farfield.errors import DataError, FarfieldError
-from farfield.volume import tiff_about
+from farfield.volume import tiff_about, tiff_decoded
 from farfield.volume.conversion import converted
 from farfield.volume.description import (
     Array,
@@ -179,7 +179,8 @@ def _array(
         raise DataError(
             f"{path}: a page of its series is missing; it was cut off, or its other files are not here: copy all of it"
         )
-    _check_page(path, page)
+    why = tiff_decoded.reason(page, [*_CODECS, _JPEG])
+    _check_page(path, page, converted=why is not None)
     dtype, big = dtype_of(np.dtype(level.dtype).newbyteorder(page.parent.byteorder), path)
     separate = int(page.planarconfig) == 2 and page.samplesperpixel > 1
     samples = int(page.samplesperpixel)
@@ -203,6 +204,9 @@ def _array(
         raise DataError(
             f"{path}: its {text_of(shape)} numbers are in {len(parts)} pages, which do not go together; write it again"
         )
+    if why is not None:
+        _decoded(path, array, page, pages, why, means, reads)
+        return array
     if level.dataoffset is not None and int(page.compression) == 1:
         start = int(level.dataoffset)
         _need_bytes(path, parts[0].file, start, array)
@@ -213,21 +217,43 @@ def _array(
     return array
 
 
-def _check_page(path: str, page: TiffPage) -> None:
+def _decoded(
+    path: str, array: Array, page: TiffPage, pages: Sequence[Any], why: str, means: Means, reads: list[str]
+) -> None:
+    """Pages that tifffile decodes, in the cache."""
+    try:
+        made = converted(
+            path,
+            means,
+            count=array.bytes,
+            why=why,
+            how=array.name,
+            write=tiff_decoded.writer(path, array, pages),
+            files=list(dict.fromkeys(_part(p).file for p in pages)),
+        )
+    except (FarfieldError, OSError, MemoryError):
+        raise
+    except Exception as error:  # decoders raise whatever they like
+        raise tiff_decoded.failed(path, page, error) from error
+    array.big_endian, array.place = False, contiguous(made.path, 0)
+    reads.append(made.path)
+
+
+def _check_page(path: str, page: TiffPage, *, converted: bool = False) -> None:
     code = int(page.compression)
-    if code not in _CODECS and code != _JPEG:
+    if code not in _CODECS and code != _JPEG and not converted:
         raise DataError(
             f"{path}: its numbers are compressed as {getattr(page.compression, 'name', code)}, which is not read; "
             "write it again with deflate, LZW or zstd (tiffcp -c zip, or tifffile)"
         )
     bits = page.bitspersample
-    if page.dtype is None or bits not in (8, 16, 32, 64):
+    if page.dtype is None or (bits not in (8, 16, 32, 64) and not converted):
         raise DataError(
             f"{path}: it has {bits} bits a sample, and 8, 16, 32 or 64 are read; write it again with one of these"
         )
     if int(page.fillorder) != 1:
         raise DataError(f"{path}: its bits are in reverse order (FillOrder 2); write it again (tiffcp -f msb2lsb)")
-    if int(page.photometric) == _YCBCR and code != _JPEG:
+    if int(page.photometric) == _YCBCR and code in _CODECS:
         raise DataError(f"{path}: its colours are YCbCr without JPEG; write it again as RGB")
     if int(page.sampleformat) not in (1, 2, 3):
         raise DataError(
