@@ -281,3 +281,23 @@ def test_real_ct(there: Look) -> None:
     found, image = there(path), nibabel.load(path)
     assert np.array_equal(found.numbers().T, np.asarray(image.dataobj.get_unscaled()))
     assert np.allclose(found.affine, image.affine, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.nii", bytes(200), "named like a NIfTI file, and does not begin like one .*00 00 00 00.* copy it again"),
+        ("a.nii.gz", b"hello, how are you", "named like a NIfTI file.*'hello, how a'"),
+        ("a.h5", b"x" * 1000, "named like a HDF5 file"),
+        ("a.dcm", b"x" * 1000, "named like a DICOM file.*preamble"),
+        ("a.mgz", b"\x1f\x8b" + bytes(90), r"a FreeSurfer volume.*mri_convert a\.mgz"),
+        ("a.vtk", b"# vtk DataFile Version 3.0\n" + bytes(90), "a legacy VTK file.*save it as .vti"),
+        ("a.vtu", b'<?xml version="1.0"?>\n<VTKFile type="UnstructuredGrid" version="1.0">', "UnstructuredGrid, and"),
+    ],
+)
+def test_what_is_no_volume_is_named(name: str, content: bytes, said: str, tmp_path: Path) -> None:
+    import farfield as ff
+
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=said):
+        ff.open(tmp_path / name)

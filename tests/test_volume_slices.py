@@ -234,6 +234,15 @@ def test_png(mode: str, samples: int, dtype: str, tmp_path: Path, there: Look) -
     assert files == [f"s{n}.png" for n in range(12)]
 
 
+@pytest.mark.parametrize("name", ["a.png", "a.jpg", "without"])
+def test_one_image(name: str, tmp_path: Path, there: Look) -> None:
+    data = noise((20, 30), "u1")
+    pil.fromarray(data).save(tmp_path / name, "JPEG" if name == "a.jpg" else "PNG")
+    found = there(tmp_path / name)
+    assert found.level["arrays"][0]["shape"] == [1, 20, 30]
+    assert found.description.spec["format"] == ("JPEG images" if name == "a.jpg" else "PNG images")
+
+
 def test_odd_images_are_named(tmp_path: Path, there: Look) -> None:
     (tmp_path / "png").mkdir()
     for n in (1, 2, 3, 5):
