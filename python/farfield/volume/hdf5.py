@@ -283,7 +283,7 @@ def _place(
         count=array.bytes,
         why=why,
         how=f"{dataset.name} {array.dtype}",
-        write=_boxes(dataset, array),
+        write=boxes(dataset, array),
         files=[path, *others],
     )
     array.chunk, array.codecs, array.big_endian = None, [], False
@@ -426,7 +426,7 @@ def box_of(shape: tuple[int, ...], chunk: tuple[int, ...], item: int) -> tuple[i
     return tuple(box)
 
 
-def _boxes(dataset: Any, array: Array) -> Callable[[BinaryIO, Callable[[int], None]], None]:
+def boxes(dataset: Any, array: Array) -> Callable[[BinaryIO, Callable[[int], None]], None]:
     """Writes the numbers box by box, so that each chunk is unpacked once."""
     shape, item = array.shape, array.item
     box = box_of(shape, tuple(int(n) for n in dataset.chunks or (1,) * len(shape)), item)

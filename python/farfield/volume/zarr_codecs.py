@@ -17,12 +17,20 @@ _KNOWN = (
 )
 
 
-def refuse(path: str, name: object, why: str = "") -> DataError:
+class UndecodedError(DataError):
+    """An array has a codec that the extension does not decode."""
+
+    codec = ""
+
+
+def refuse(path: str, name: object, why: str = "") -> UndecodedError:
     """The error for a codec that is not decoded here."""
-    return DataError(
+    error = UndecodedError(
         f"{path}: the codec '{name}'{why} is not one that Farfield decodes ({_KNOWN}); copy the array with "
         "zarr-python to one that is"
     )
+    error.codec = f"{name}{why.strip(',')}"
+    return error
 
 
 def _same_type(path: str, name: str, config: Config, dtype: str) -> None:
