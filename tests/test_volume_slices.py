@@ -165,6 +165,13 @@ def test_compressed(name: str, tmp_path: Path, there: Look) -> None:
             there(tmp_path / "ct")
 
 
+def test_deflated(tmp_path: Path, there: Look) -> None:
+    data = noise((3, 32, 40), "i2")
+    series(tmp_path / "ct", data, str(pydicom.uid.DeflatedExplicitVRLittleEndian))
+    found = there(tmp_path / "ct")
+    assert np.array_equal(found.numbers(), data) and "is compressed (Deflated Explicit VR" in found.said[0]
+
+
 def test_colours_in_dicom(tmp_path: Path, there: Look) -> None:
     data = noise((3, 4, 5, 3), "u1")
     series(tmp_path / "us", data, PhotometricInterpretation="RGB", SamplesPerPixel=3, PlanarConfiguration=0)

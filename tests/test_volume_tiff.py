@@ -162,6 +162,12 @@ def test_what_is_not_decoded_in_place(how: str, tile: tuple[int, int] | None, tm
             there(tmp_path / "b.tif")
 
 
+def test_palettes_are_said(tmp_path: Path, there: Look) -> None:
+    pil = pytest.importorskip("PIL.Image")
+    pil.fromarray(noise((20, 30), "u1")).convert("P").save(tmp_path / "a.tif")
+    assert "colours in a palette" in there(tmp_path / "a.tif").guessed
+
+
 def test_colours_that_are_converted(tmp_path: Path, there: Look) -> None:
     data = noise((3, 41, 50, 3), "u2")
     for planar, given in (("contig", data), ("separate", data.transpose(0, 3, 1, 2))):

@@ -35,6 +35,7 @@ from farfield.volume.listening import heard
 from farfield.volume.optional import need
 from farfield.volume.options import Means, Options
 
+_DEFLATED = "1.2.840.10008.1.2.1.99"
 Scale = tuple[float, float] | None
 """Rescale slope and intercept."""
 _EVEN = 0.01
@@ -320,14 +321,22 @@ def _pixels(listed: Sequence[Slice], array: Array, scales: Sequence[Scale] | Non
         except Exception as error:  # decoders raise whatever they like
             raise DataError(
                 f"{s.file}: its pixels are written as {s.syntax_name}, which pydicom {pydicom.__version__} does not decode here "
-                f"({' '.join(str(error).split())[:160]}); write it without compression first (dcmdjpeg, or gdcmconv --raw)"
+                f"({' '.join(str(error).split())[:160]}); pip install "
+                "pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg may bring it, or write it without compression first (dcmdjpeg, or gdcmconv --raw)"
             ) from error
 
 
 def _frames(pixels: Any, file: str) -> Iterator[Any]:
     """Frames of a file, without what pydicom prints of decoders that it tries."""
     with heard("pydicom"):
-        yield from pixels.iter_pixels(file)
+        try:
+            yield from pixels.iter_pixels(file)
+        except AttributeError:
+            # Of a file that is deflated as a whole pydicom finds no pixels on its way: it is read whole.
+            whole = need("pydicom", "DICOM files").dcmread(file)
+            if str(whole.file_meta.TransferSyntaxUID) != _DEFLATED:
+                raise
+            yield from pixels.iter_pixels(whole)
 
 
 def _channels(first: Slice, array: Array, *, scaled: bool, guessed: list[str]) -> tuple[str, list[Channel]]:

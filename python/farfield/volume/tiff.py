@@ -50,6 +50,7 @@ _CODECS: dict[int, list[dict[str, Any]]] = {
 }
 _JPEG = 7
 _YCBCR = 6
+_PALETTE = 3
 # A JPEG stream that says nothing of its colours is taken as YCbCr: an Adobe marker with transform 0 says that it is RGB.
 _ADOBE_RGB = "ffee000e41646f626500640000000000"
 
@@ -105,6 +106,8 @@ def _volume(path: str, file: Any, means: Means) -> Volume:
         raise DataError(f"{path}: it holds no image; it was cut off: copy it again")
     series = max(file.series, key=lambda s: math.prod(s.shape))
     guessed: list[str] = []
+    if int(series.keyframe.photometric) == _PALETTE:
+        guessed.append("its numbers are those of colours in a palette, which is not read")
     if len(file.series) > 1:
         sizes = ", ".join(text_of(s.shape) for s in file.series[:6])
         guessed.append(f"of its {len(file.series)} series of pages ({sizes}) the largest is shown")
