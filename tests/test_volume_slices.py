@@ -296,6 +296,21 @@ def test_tiff_slices(compression: str | None, tmp_path: Path, there: Look) -> No
         there(tmp_path / "tif")
 
 
+@pytest.mark.parametrize("how", ["bits", "mixed"])
+def test_tiff_slices_that_are_converted(how: str, tmp_path: Path, there: Look) -> None:
+    data = noise((4, 33, 20), "u2")
+    data = data > 100 if how == "bits" else data
+    (tmp_path / "tif").mkdir()
+    for n, pixels in enumerate(data):
+        tifffile.imwrite(
+            tmp_path / "tif" / f"s{n:03}.tif", pixels, compression="zlib" if how == "mixed" and n % 2 else None,
+            byteorder="<>"[n % 2],
+        )  # fmt: skip
+    found = there(tmp_path / "tif")
+    assert np.array_equal(found.numbers(), data)
+    assert ("1 bits a sample" if how == "bits" else "stored in several ways") in found.said[0]
+
+
 def test_formats_that_converters_read(tmp_path: Path) -> None:
     (tmp_path / "a.czi").write_bytes(b"ZISRAWFILE" + bytes(600))
     with pytest.raises(DataError, match=r"Zeiss CZI files are not read; convert it to OME-Zarr.*bioformats2raw"):

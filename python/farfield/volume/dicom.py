@@ -322,7 +322,8 @@ def _pixels(listed: Sequence[Slice], array: Array, scales: Sequence[Scale] | Non
             raise DataError(
                 f"{s.file}: its pixels are written as {s.syntax_name}, which pydicom {pydicom.__version__} does not decode here "
                 f"({' '.join(str(error).split())[:160]}); pip install "
-                "pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg may bring it, or write it without compression first (dcmdjpeg, or gdcmconv --raw)"
+                "pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg may bring it, or write it without compression "
+                "first (dcmdjpeg, or gdcmconv --raw)"
             ) from error
 
 

@@ -472,6 +472,7 @@ def read_slices(path: str, files: Sequence[str], means: Means, guessed: list[str
     """
     tifffile = need("tifffile", f"{path}: TIFF files")
     first: Any = None
+    why: str | None = None
     alike: tuple[Any, ...] = ()
     parts: list[_Part] = []
     for file in files:
@@ -483,7 +484,8 @@ def read_slices(path: str, files: Sequence[str], means: Means, guessed: list[str
                     raise DataError(
                         f"{file}: this image {what}, and a folder of slices has one a file; open it by itself"
                     )
-                _check_page(file, page)
+                why = why or tiff_decoded.reason(page, [*_CODECS, _JPEG])
+                _check_page(file, page, converted=why is not None)
                 own = _alike(page)
                 parts.append(_part(page))
                 first, alike = (page, own) if first is None else (first, alike)
@@ -493,11 +495,13 @@ def read_slices(path: str, files: Sequence[str], means: Means, guessed: list[str
             raise
         except Exception as error:  # as in `read`
             raise DataError(f"{file}: this TIFF image cannot be read ({_short(error)}); copy it again") from error
-        if own != alike:
+        if own[:6] != alike[:6]:
             raise DataError(
                 f"{file}: this image is {_said(own)}, and {os.path.basename(files[0])} {_said(alike)}; take it out "
                 "of the folder, or bring it to the same size and kind"
             )
+        if own != alike:
+            why = why or "has images that are stored in several ways"
     samples = int(first.samplesperpixel)
     separate = int(first.planarconfig) == 2 and samples > 1
     size = (int(first.imagelength), int(first.imagewidth))
@@ -509,21 +513,36 @@ def read_slices(path: str, files: Sequence[str], means: Means, guessed: list[str
     array.big_endian = big and array.item > 1
     tables: list[bytes] = []
     reads = [path]
-    _chunked(path, array, first, parts, means, tables, reads)
+    if why is None:
+        _chunked(path, array, first, parts, means, tables, reads)
+    else:
+        made = converted(
+            path,
+            means,
+            count=array.bytes,
+            why=why,
+            how="slices",
+            pieces=lambda: tiff_decoded.slices(tifffile, files, array),
+            files=files,
+        )
+        array.big_endian, array.place = False, contiguous(made.path, 0)
+        reads += [*files, made.path]
     about = tiff_about.About("TIFF images")
     kind, channels = _channels(path, array, first, about)
     return Volume(path, about.format, [Level([array])], channels, kind, guessed, tables=tables, reads=reads)
 
 
 def _alike(page: Any) -> tuple[Any, ...]:
-    """What pages of one volume have alike."""
+    """What pages of one volume have alike: six that must be, and how the numbers are stored."""
     tile = (page.tilewidth, page.tilelength) if page.is_tiled else (0, page.rowsperstrip)
     return (
-        page.imagewidth, page.imagelength, page.samplesperpixel, str(page.dtype), int(page.compression), int(page.predictor),
-        int(page.planarconfig), tile, int(page.photometric), page.parent.byteorder,
+        page.imagewidth, page.imagelength, page.samplesperpixel, str(page.dtype), int(page.planarconfig), int(page.photometric),
+        int(page.compression), int(page.predictor), tile, page.parent.byteorder,
     )  # fmt: skip
 
 
 def _said(alike: tuple[Any, ...]) -> str:
-    width, height, samples, dtype, compression, predictor, *_ = alike
-    return f"{width} x {height} pixels of {samples} x {dtype} (compression {compression}, predictor {predictor})"
+    width, height, samples, dtype, planar, photometric, *_ = alike
+    return (
+        f"{width} x {height} pixels of {samples} x {dtype} (planar configuration {planar}, photometric {photometric})"
+    )

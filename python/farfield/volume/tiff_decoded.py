@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -65,6 +65,29 @@ def writer(path: str, array: Array, pages: Sequence[Any]) -> Callable[[BinaryIO,
             raise DataError(f"{path}: its pages have fewer strips or tiles than their sizes need; copy it again")
 
     return write
+
+
+def slices(tifffile: Any, files: Sequence[str], array: Array) -> Iterator[bytes]:
+    """The numbers of files of one page each, a file at a time, little-endian.
+
+    Raises:
+        DataError: if one is too large, or tifffile does not decode it.
+    """
+    for file in files:
+        with tifffile.TiffFile(file) as opened:
+            page = opened.pages[0]
+            if array.bytes // len(files) > LARGEST:
+                raise DataError(
+                    f"{file}: its {array.bytes // len(files) >> 20} MiB are decoded whole, and {LARGEST >> 20} MiB are the most; "
+                    "write all of the folder in tiles of one codec (tiffcp -t -c zip)"
+                )
+            try:
+                values = page.asarray(maxworkers=1)
+            except (OSError, MemoryError):
+                raise
+            except Exception as error:  # decoders raise whatever they like
+                raise failed(file, page, error) from error
+            yield np.ascontiguousarray(values, dtype=np.dtype(array.dtype).newbyteorder("<")).tobytes()
 
 
 def failed(path: str, page: Any, error: Exception) -> DataError:
