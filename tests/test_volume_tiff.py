@@ -176,3 +176,25 @@ def test_colours_that_are_converted(tmp_path: Path, there: Look) -> None:
         )
         found = there(tmp_path / "a.tif")
         assert found.spec["kind"] == "rgb" and np.array_equal(found.numbers(2), data[..., 2])
+
+
+def test_several_files_that_are_converted(tmp_path: Path, there: Look) -> None:
+    data = noise((2, 3, 41, 50), "u2")
+    named = [f"urn:uuid:{n}1111111-1111-1111-1111-111111111111" for n in range(2)]
+    parts = "".join(
+        f'<TiffData IFD="{z}" FirstC="{c}" FirstZ="{z}" PlaneCount="1"><UUID FileName="f{c}.ome.tif">{named[c]}</UUID></TiffData>'
+        for c in range(2)
+        for z in range(3)
+    )
+    for n in range(2):
+        about = (
+            f'<?xml version="1.0"?><OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06" UUID="{named[n]}">'
+            '<Image ID="Image:0"><Pixels ID="Pixels:0" DimensionOrder="XYZCT" Type="uint16" SizeX="50" SizeY="41" '
+            f'SizeZ="3" SizeC="2" SizeT="1">{parts}</Pixels></Image></OME>'
+        )
+        tifffile.imwrite(
+            tmp_path / f"f{n}.ome.tif", data[n], description=about, metadata=None, photometric="minisblack",
+            compression="lzma", tile=(16, 16),
+        )  # fmt: skip
+    found = there(tmp_path / "f0.ome.tif")
+    assert np.array_equal(np.stack([found.numbers(c) for c in range(2)]), data)

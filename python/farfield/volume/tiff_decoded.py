@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -42,29 +43,49 @@ def writer(path: str, array: Array, pages: Sequence[Any]) -> Callable[[BinaryIO,
             f"{LARGEST >> 20} MiB are the most; write it again in tiles (tiffcp -t)"
         )
 
+    def put(n: int, page: Any, file: BinaryIO, tell: Callable[[int], None]) -> int:
+        done = 0
+        for data, (plane, _, top, left, _), _ in page.segments(maxworkers=1):
+            if data is None:
+                raise DataError(f"{path}: its page {n} has a strip or tile that was never written; write it again")
+            part = np.asarray(data)[0, : high - top, : wide - left, :]
+            part = np.ascontiguousarray(part, dtype=np.dtype(array.dtype).newbyteorder("<"))
+            tall, broad = part.shape[:2]
+            start = n * of_page + (plane * high * wide + (top * wide + left) * within) * array.item
+            if broad == wide:
+                file.seek(start)
+                file.write(part.tobytes())
+            else:
+                for row in range(tall):
+                    file.seek(start + row * wide * within * array.item)
+                    file.write(part[row].tobytes())
+            done += part.nbytes
+            tell(part.nbytes)
+        return done
+
     def write(file: BinaryIO, tell: Callable[[int], None]) -> None:
         done = 0
         for n, page in enumerate(pages):
-            for data, (plane, _, top, left, _), _ in page.segments(maxworkers=1):
-                if data is None:
-                    raise DataError(f"{path}: its page {n} has a strip or tile that was never written; write it again")
-                part = np.asarray(data)[0, : high - top, : wide - left, :]
-                part = np.ascontiguousarray(part, dtype=np.dtype(array.dtype).newbyteorder("<"))
-                tall, broad = part.shape[:2]
-                start = n * of_page + (plane * high * wide + (top * wide + left) * within) * array.item
-                if broad == wide:
-                    file.seek(start)
-                    file.write(part.tobytes())
-                else:
-                    for row in range(tall):
-                        file.seek(start + row * wide * within * array.item)
-                        file.write(part[row].tobytes())
-                done += part.nbytes
-                tell(part.nbytes)
+            with _open(page):
+                done += put(n, page, file, tell)
         if done != math.prod(array.shape) * array.item:
             raise DataError(f"{path}: its pages have fewer strips or tiles than their sizes need; copy it again")
 
     return write
+
+
+@contextmanager
+def _open(page: Any) -> Iterator[None]:
+    """The other files of an OME-TIFF are closed again by tifffile once their directories are read."""
+    handle = page.parent.filehandle
+    closed = handle.closed
+    if closed:
+        handle.open()
+    try:
+        yield
+    finally:
+        if closed:
+            handle.close()
 
 
 def slices(tifffile: Any, files: Sequence[str], array: Array) -> Iterator[bytes]:
