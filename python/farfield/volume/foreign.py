@@ -6,7 +6,6 @@ Without it they would be taken for PLOT3D files, of which nothing adds up.
 from __future__ import annotations
 
 import os
-import re
 
 from farfield.errors import DataError
 
@@ -37,12 +36,6 @@ def refuse(path: str, start: bytes) -> None:
         raise DataError(
             f"{path}: this is a legacy VTK file, and of VTK the XML formats are read; save it as .vti, .vtr or .vts "
             "(in ParaView: File, Save Data)"
-        )
-    kind = re.search(rb'<VTKFile[^>]*type\s*=\s*"(\w+)"', start)
-    if kind is not None:
-        raise DataError(
-            f"{path}: this is VTK XML of the type {kind[1].decode()}, and ImageData, RectilinearGrid and StructuredGrid are read; "
-            "resample it to one of them first (in ParaView: Resample To Image)"
         )
     suffix = os.path.splitext(path.lower())[1]
     if suffix in _TOOLS:
