@@ -69,6 +69,53 @@ def test_converted(how: str, tmp_path: Path, there: Look) -> None:
     assert ("lzf" in found.said[0]) == (how == "lzf")
 
 
+def test_what_lies_in_other_files(tmp_path: Path, there: Look) -> None:
+    data, more = noise((9, 10, 11), "i4"), noise((9, 10, 11), "i4") + 1000
+    for how in ({}, {"chunks": (3, 4, 5)}):
+        with h5py.File(tmp_path / "b.h5", "w") as file:
+            file["first"] = more  # what lies at those places of the file with the link must not be taken
+            file.create_dataset("deep/data", data=data, **how)
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file["other"] = more
+            file["link"] = h5py.ExternalLink("b.h5", "/deep/data")
+        found = there(f"{tmp_path}/a.h5::link")
+        assert np.array_equal(found.numbers(), data)
+        assert str(tmp_path / "b.h5") in found.description.reads
+
+
+def test_a_virtual_dataset_without_a_part(tmp_path: Path, there: Look) -> None:
+    data = noise((8, 10, 11), "i4")
+    layout = h5py.VirtualLayout(data.shape, "i4")
+    for n in range(2):
+        with h5py.File(tmp_path / f"part{n}.h5", "w") as file:
+            file["data"] = data[4 * n : 4 * n + 4]
+        layout[4 * n : 4 * n + 4] = h5py.VirtualSource(f"part{n}.h5", "data", (4, 10, 11))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_virtual_dataset("data", layout, fillvalue=-1)
+    assert np.array_equal(there(tmp_path / "a.h5").numbers(), data)
+    with h5py.File(tmp_path / "part1.h5", "r+") as file:
+        file["data"][...] += 7
+    assert np.array_equal(there(tmp_path / "a.h5").numbers()[4:], data[4:] + 7)  # not what the cache had
+    with h5py.File(tmp_path / "part1.h5", "w") as file:
+        file["name"] = 1
+    with pytest.raises(DataError, match=r"a\.h5::/data: a part of it is data of .*part1\.h5, which is not there"):
+        there(tmp_path / "a.h5")
+    (tmp_path / "part1.h5").unlink()
+    with pytest.raises(DataError, match=r"a\.h5::/data: a part of it lies in part1\.h5, which is not there"):
+        there(tmp_path / "a.h5")
+
+
+def test_numbers_outside_of_the_file(tmp_path: Path, there: Look) -> None:
+    data = noise((8, 10, 11), "i4")
+    data.tofile(tmp_path / "numbers.bin")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("data", data.shape, "i4", external=[(tmp_path / "numbers.bin", 0, data.nbytes)])
+    assert np.array_equal(there(tmp_path / "a.h5").numbers(), data)
+    (tmp_path / "numbers.bin").unlink()
+    with pytest.raises(DataError, match=r"numbers\.bin, which is not there"):
+        there(tmp_path / "a.h5")
+
+
 def test_chunks_that_were_never_written(tmp_path: Path, there: Look) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         made = file.create_dataset("data", (8, 8, 8), "f4", chunks=(4, 4, 4), fillvalue=-1.5)

@@ -176,6 +176,37 @@ def test_nrrd(encoding: str, tmp_path: Path, there: Look) -> None:
     assert found.level["origin"] == [1, 2, 3] and not found.guessed
 
 
+@pytest.mark.parametrize(("word", "dtype"), [("short", ">i2"), ("double", "<f8"), ("unsigned long long int", "<u8")])
+def test_nrrd_in_text(word: str, dtype: str, tmp_path: Path, there: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = noise((5, 6, 7), dtype) if dtype != "<f8" else np.random.default_rng(1).normal(size=(5, 6, 7))
+    if dtype == "<u8":
+        data[0, 0, 0] = 2**64 - 1
+    endian = "big" if dtype.startswith(">") else "little"
+    fields = f"type: {word}\ndimension: 3\nsizes: 7 6 5\nendian: {endian}\nspacings: 1 1 1\nencoding: "
+    from farfield.volume import nrrd_text
+
+    monkeypatch.setattr(nrrd_text, "PIECE", 100)
+    digits = data.astype(dtype).tobytes().hex()
+    nrrd(
+        tmp_path / "hex.nrrd", fields + "hex", "\n".join(digits[n : n + 71] for n in range(0, len(digits), 71)).encode()
+    )
+    nrrd(tmp_path / "ascii.nrrd", fields + "ascii", "\n".join(repr(v) for v in data.ravel().tolist()).encode())
+    with open(tmp_path / "fixed.nrrd", "wb") as file:
+        file.write(f"NRRD0004\n{fields}ascii\n\n".encode())
+        np.savetxt(file, data.clip(max=100).reshape(-1, 7), "%.18e")
+    assert np.array_equal(there(tmp_path / "fixed.nrrd").numbers(), data.clip(max=100))
+    for name in ("hex", "ascii"):
+        found = there(tmp_path / f"{name}.nrrd")
+        assert np.array_equal(found.numbers(), data) and f"is written as {name}" in found.said[0]
+        raw = (tmp_path / f"{name}.nrrd").read_bytes()
+        (tmp_path / "short.nrrd").write_bytes(raw[:-50])
+        with pytest.raises(DataError, match=r"short\.nrrd: it ends after .* of the"):
+            there(tmp_path / "short.nrrd")
+        (tmp_path / "bad.nrrd").write_bytes(raw[:-50] + b" or so ")
+        with pytest.raises(DataError, match=r"bad\.nrrd: its numbers are not"):
+            there(tmp_path / "bad.nrrd")
+
+
 def test_detached_nrrd_and_slices(tmp_path: Path, there: Look) -> None:
     data = noise((3, 5, 4), "<u2")
     (tmp_path / "a.raw").write_bytes(b"head" + data.tobytes())
@@ -216,7 +247,8 @@ def test_nrrd_colours_and_time(tmp_path: Path, there: Look) -> None:
         ("sizes: 4 5 0", "'sizes' are 4 x 5 x 0"),
         ("sizes: 4 5 6000", "it was cut off, or its header is wrong"),
         ("type: block", "type 'block'"),
-        ("encoding: ascii", "written as ascii"),
+        ("encoding: wavelet", "written as wavelet"),
+        ("encoding: ascii", r"a\.nrrd: its numbers are not all of int16"),
         ("space directions: (1,0,0) (0,1,0) (0,nan,0)", "no finite numbers"),
         ("space directions: (1,0,0) (0,1,0) (0,1,0)", "lie in one plane"),
         ("spacings: 1 0 1", "not three directions"),
@@ -281,3 +313,22 @@ def test_real_ct(there: Look) -> None:
     found, image = there(path), nibabel.load(path)
     assert np.array_equal(found.numbers().T, np.asarray(image.dataobj.get_unscaled()))
     assert np.allclose(found.affine, image.affine, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.nii", bytes(200), "named like a NIfTI file, and does not begin like one .*00 00 00 00.* copy it again"),
+        ("a.nii.gz", b"hello, how are you", "named like a NIfTI file.*'hello, how a'"),
+        ("a.h5", b"x" * 1000, "named like a HDF5 file"),
+        ("a.dcm", b"x" * 1000, "named like a DICOM file.*preamble"),
+        ("a.mgz", b"\x1f\x8b" + bytes(90), r"a FreeSurfer volume.*mri_convert a\.mgz"),
+        ("a.vtk", b"# vtk DataFile Version 3.0\n" + bytes(90), "a legacy VTK file.*save it as .vti"),
+    ],
+)
+def test_what_is_no_volume_is_named(name: str, content: bytes, said: str, tmp_path: Path) -> None:
+    import farfield as ff
+
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=said):
+        ff.open(tmp_path / name)

@@ -165,6 +165,13 @@ def test_compressed(name: str, tmp_path: Path, there: Look) -> None:
             there(tmp_path / "ct")
 
 
+def test_deflated(tmp_path: Path, there: Look) -> None:
+    data = noise((3, 32, 40), "i2")
+    series(tmp_path / "ct", data, str(pydicom.uid.DeflatedExplicitVRLittleEndian))
+    found = there(tmp_path / "ct")
+    assert np.array_equal(found.numbers(), data) and "is compressed (Deflated Explicit VR" in found.said[0]
+
+
 def test_colours_in_dicom(tmp_path: Path, there: Look) -> None:
     data = noise((3, 4, 5, 3), "u1")
     series(tmp_path / "us", data, PhotometricInterpretation="RGB", SamplesPerPixel=3, PlanarConfiguration=0)
@@ -172,7 +179,8 @@ def test_colours_in_dicom(tmp_path: Path, there: Look) -> None:
     assert found.spec["kind"] == "rgb" and np.array_equal(found.numbers(1), data[..., 1])
 
 
-def test_many_frames(tmp_path: Path, there: Look) -> None:
+@pytest.mark.parametrize("slopes", [[], [2] * 6, [1, 2, 3, 4, 5, 6]])
+def test_many_frames(slopes: list[int], tmp_path: Path, there: Look) -> None:
     data = noise((6, 4, 5), "u2")
     made = header(NumberOfFrames=6)
     del made.ImageOrientationPatient
@@ -187,6 +195,10 @@ def test_many_frames(tmp_path: Path, there: Look) -> None:
         frame = pydicom.Dataset()
         frame.PlanePositionSequence = [pydicom.Dataset()]
         frame.PlanePositionSequence[0].ImagePositionPatient = [0, 0, 10 - 2 * n]
+        if slopes:
+            frame.PixelValueTransformationSequence = [pydicom.Dataset()]
+            frame.PixelValueTransformationSequence[0].RescaleSlope = slopes[n]
+            frame.PixelValueTransformationSequence[0].RescaleIntercept = -10
         frames.append(frame)
     made.PerFrameFunctionalGroupsSequence = frames
     made.Rows, made.Columns, made.BitsAllocated, made.BitsStored, made.HighBit, made.PixelRepresentation = (
@@ -201,8 +213,14 @@ def test_many_frames(tmp_path: Path, there: Look) -> None:
     made["PixelData"].VR = "OW"
     made.save_as(tmp_path / "a.dcm", enforce_file_format=True)
     found = there(tmp_path / "a.dcm")
+    expected = data[::-1]
+    if len(set(slopes)) > 1:
+        expected = (data.astype("f4") * np.array(slopes, "f4")[:, None, None] - 10)[::-1]
+        assert "different rescale slopes" in found.guessed
+    scale = found.spec["channels"][0].get("scale")
+    assert scale == (None if len(set(slopes)) > 1 else [2, -10] if slopes else [2, -1024])
     assert (
-        np.array_equal(found.numbers(), data[::-1])
+        np.array_equal(found.numbers(), expected)
         and found.level["spacing"] == [3, 2, 2]
         and found.level["origin"] == [0, 0, 0]
     )
@@ -221,6 +239,15 @@ def test_png(mode: str, samples: int, dtype: str, tmp_path: Path, there: Look) -
     assert found.spec["kind"] == {1: "scalar", 3: "rgb", 4: "rgba"}[samples] and found.level["dims"] == [8, 6, 12]
     files = [Path(f).name for f in found.array["where"]["table"]["files"]]
     assert files == [f"s{n}.png" for n in range(12)]
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.jpg", "without"])
+def test_one_image(name: str, tmp_path: Path, there: Look) -> None:
+    data = noise((20, 30), "u1")
+    pil.fromarray(data).save(tmp_path / name, "JPEG" if name == "a.jpg" else "PNG")
+    found = there(tmp_path / name)
+    assert found.level["arrays"][0]["shape"] == [1, 20, 30]
+    assert found.description.spec["format"] == ("JPEG images" if name == "a.jpg" else "PNG images")
 
 
 def test_odd_images_are_named(tmp_path: Path, there: Look) -> None:
@@ -267,6 +294,21 @@ def test_tiff_slices(compression: str | None, tmp_path: Path, there: Look) -> No
     tifffile.imwrite(tmp_path / "tif" / "s002.tif", data[0, :30], byteorder=">")
     with pytest.raises(DataError, match=r"s002\.tif: this image is 20 x 30 pixels.* and s000\.tif 20 x 33"):
         there(tmp_path / "tif")
+
+
+@pytest.mark.parametrize("how", ["bits", "mixed"])
+def test_tiff_slices_that_are_converted(how: str, tmp_path: Path, there: Look) -> None:
+    data = noise((4, 33, 20), "u2")
+    data = data > 100 if how == "bits" else data
+    (tmp_path / "tif").mkdir()
+    for n, pixels in enumerate(data):
+        tifffile.imwrite(
+            tmp_path / "tif" / f"s{n:03}.tif", pixels, compression="zlib" if how == "mixed" and n % 2 else None,
+            byteorder="<>"[n % 2],
+        )  # fmt: skip
+    found = there(tmp_path / "tif")
+    assert np.array_equal(found.numbers(), data)
+    assert ("1 bits a sample" if how == "bits" else "stored in several ways") in found.said[0]
 
 
 def test_formats_that_converters_read(tmp_path: Path) -> None:

@@ -138,3 +138,63 @@ def test_cut_off(keep: float, tmp_path: Path, there: Look) -> None:
     (tmp_path / "a.tif").write_bytes(raw[: int(len(raw) * keep)])
     with pytest.raises(DataError, match=r"a\.tif: .*cut off"):
         there(tmp_path / "a.tif")
+
+
+@pytest.mark.parametrize("tile", [None, (16, 32)])
+@pytest.mark.parametrize("how", ["bits", "lzma"])
+def test_what_is_not_decoded_in_place(how: str, tile: tuple[int, int] | None, tmp_path: Path, there: Look) -> None:
+    data = noise((5, 41, 50), "u2")
+    data = data > 100 if how == "bits" else data
+    tifffile.imwrite(
+        tmp_path / "a.tif", data, tile=tile, rowsperstrip=None if tile else 16, byteorder=">", photometric="minisblack",
+        compression="lzma" if how == "lzma" else None,
+    )  # fmt: skip
+    found = there(tmp_path / "a.tif")
+    assert np.array_equal(found.numbers(), data)
+    assert ("1 bits a sample" if how == "bits" else "LZMA") in found.said[0]
+    raw = bytearray((tmp_path / "a.tif").read_bytes())
+    if how == "lzma":
+        with tifffile.TiffFile(tmp_path / "a.tif") as file:
+            at = file.pages[2].dataoffsets[0]
+        raw[at : at + 40] = bytes(40)
+        (tmp_path / "b.tif").write_bytes(raw)
+        with pytest.raises(DataError, match=r"b\.tif: its numbers \(16 bits, LZMA\) could not be decoded"):
+            there(tmp_path / "b.tif")
+
+
+def test_palettes_are_said(tmp_path: Path, there: Look) -> None:
+    pil = pytest.importorskip("PIL.Image")
+    pil.fromarray(noise((20, 30), "u1")).convert("P").save(tmp_path / "a.tif")
+    assert "colours in a palette" in there(tmp_path / "a.tif").guessed
+
+
+def test_colours_that_are_converted(tmp_path: Path, there: Look) -> None:
+    data = noise((3, 41, 50, 3), "u2")
+    for planar, given in (("contig", data), ("separate", data.transpose(0, 3, 1, 2))):
+        tifffile.imwrite(
+            tmp_path / "a.tif", given, photometric="rgb", planarconfig=planar, compression="lzma", tile=(16, 16)
+        )
+        found = there(tmp_path / "a.tif")
+        assert found.spec["kind"] == "rgb" and np.array_equal(found.numbers(2), data[..., 2])
+
+
+def test_several_files_that_are_converted(tmp_path: Path, there: Look) -> None:
+    data = noise((2, 3, 41, 50), "u2")
+    named = [f"urn:uuid:{n}1111111-1111-1111-1111-111111111111" for n in range(2)]
+    parts = "".join(
+        f'<TiffData IFD="{z}" FirstC="{c}" FirstZ="{z}" PlaneCount="1"><UUID FileName="f{c}.ome.tif">{named[c]}</UUID></TiffData>'
+        for c in range(2)
+        for z in range(3)
+    )
+    for n in range(2):
+        about = (
+            f'<?xml version="1.0"?><OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06" UUID="{named[n]}">'
+            '<Image ID="Image:0"><Pixels ID="Pixels:0" DimensionOrder="XYZCT" Type="uint16" SizeX="50" SizeY="41" '
+            f'SizeZ="3" SizeC="2" SizeT="1">{parts}</Pixels></Image></OME>'
+        )
+        tifffile.imwrite(
+            tmp_path / f"f{n}.ome.tif", data[n], description=about, metadata=None, photometric="minisblack",
+            compression="lzma", tile=(16, 16),
+        )  # fmt: skip
+    found = there(tmp_path / "f0.ome.tif")
+    assert np.array_equal(np.stack([found.numbers(c) for c in range(2)]), data)

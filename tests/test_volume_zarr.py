@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -89,14 +90,69 @@ def test_transposed_chunks(tmp_path: Path, there: Look) -> None:
     assert found.array["order"] == [2, 0, 1] and np.array_equal(found.numbers(), data)
 
 
-def test_codecs_that_are_not_there_are_named(tmp_path: Path, there: Look) -> None:
+@pytest.mark.parametrize(
+    "codec", [numcodecs.Quantize(3, "<f4"), numcodecs.BitRound(8), numcodecs.Fletcher32()], ids=lambda c: c.codec_id
+)
+def test_codecs_that_round_or_check(codec: Any, tmp_path: Path, there: Look) -> None:
+    made = zarr.create_array(
+        tmp_path / "a", shape=(9, 10, 11), chunks=(4, 5, 6), dtype="<f4", zarr_format=2, filters=[codec],
+        compressors=numcodecs.Zlib(),
+    )  # fmt: skip
+    made[...] = np.random.default_rng(3).normal(size=(9, 10, 11)).astype("f4")
+    assert np.array_equal(there(tmp_path / "a").numbers(), made[...])
+
+
+ODD = {
+    "fixedscaleoffset": ("<f4", [numcodecs.FixedScaleOffset(0, 10, "<f4", "<i2")], None),
+    "packbits": ("|b1", [numcodecs.PackBits()], numcodecs.Zlib()),
+    "lzma": (">i4", None, numcodecs.LZMA()),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_codecs_that_only_zarr_python_has(name: str, tmp_path: Path, there: Look) -> None:
+    dtype, filters, compressor = ODD[name]
+    made = zarr.create_array(
+        tmp_path / "a.zarr", shape=(9, 10, 11), chunks=(4, 5, 6), dtype=dtype, zarr_format=2, order="F",
+        filters=filters, compressors=compressor, fill_value=0,
+    )  # fmt: skip
+    made[:5] = np.random.default_rng(3).integers(0, 2, (5, 10, 11))
+    found = there(tmp_path / "a.zarr")
+    assert np.array_equal(found.numbers(), made[...]) and f"not decoded in place ({name})" in found.said[0]
+    made[8] = 1
+    found = there(tmp_path / "a.zarr")
+    assert np.array_equal(found.numbers(), made[...]) and found.said  # not what the cache had
+    (tmp_path / "a.zarr" / "0.0.0").write_bytes(b"damaged")
+    with pytest.raises(DataError, match=r"a\.zarr: a chunk of it cannot be decoded by zarr-python"):
+        there(tmp_path / "a.zarr")
+
+
+def test_shards_in_shards(tmp_path: Path, there: Look) -> None:
+    inner = zarr.codecs.ShardingCodec(chunk_shape=(2, 2, 2))
+    made = zarr.create(
+        store=str(tmp_path / "a"), shape=(8, 8, 8), chunks=(4, 4, 4), dtype="u2", zarr_format=3, codecs=[inner]
+    )
+    made[...] = np.arange(512).reshape(8, 8, 8)
+    document = json.loads((tmp_path / "a" / "zarr.json").read_text())
+    document["codecs"].insert(0, {"name": "transpose", "configuration": {"order": [0, 1, 2]}})
+    (tmp_path / "a" / "zarr.json").write_text(json.dumps(document))
+    found = there(tmp_path / "a")
+    assert np.array_equal(found.numbers(), made[...]) and "sharding_indexed" in found.said[0]
+
+
+def test_codecs_that_are_not_there_are_named(tmp_path: Path, there: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     zarr.create_array(
         tmp_path / "a.zarr", shape=(8, 8, 8), chunks=(4, 4, 4), dtype="float32", zarr_format=2,
         filters=[numcodecs.FixedScaleOffset(0, 10, "<f4", "<i2")],
     )  # fmt: skip
-    with pytest.raises(
-        DataError, match=r"\.zarray: the codec 'fixedscaleoffset'.* is not one that Farfield decodes.*copy"
-    ):
+    said = r"\.zarray: the codec 'fixedscaleoffset'.* is not one that Farfield decodes.*copy"
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "zarr", None)
+        with pytest.raises(DataError, match=said + ".*pip install zarr"):
+            there(tmp_path / "a.zarr")
+    document = tmp_path / "a.zarr" / ".zarray"
+    document.write_text(document.read_text().replace("fixedscaleoffset", "of_nobody"))
+    with pytest.raises(DataError, match=r"of_nobody.*zarr-python does not read it, either"):
         there(tmp_path / "a.zarr")
 
 
@@ -174,6 +230,21 @@ def test_ome_zarr(version: str, tmp_path: Path, there: Look) -> None:
     assert np.array_equal(found.numbers(1), data[1]) and np.array_equal(
         found.numbers(1, level=1), data[1, ::2, ::2, ::2]
     )
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_a_group_of_images(version: str, tmp_path: Path, there: Look) -> None:
+    form: Any = 3 if version == "0.5" else 2
+    about: dict[str, Any] = {"labels": ["cells"]}
+    made = zarr.create_group(tmp_path / "labels", zarr_format=form)
+    made.attrs.update({"ome": {"version": "0.5", **about}} if version == "0.5" else about)
+    ome(tmp_path / "labels" / "cells", version, blobs((1, 4, 8, 8), "int64"), **{"image-label": {}})
+    found, meant = there(tmp_path / "labels"), there(tmp_path / "labels" / "cells")
+    assert found.spec["levels"] == meant.spec["levels"] and found.spec["kind"] == meant.spec["kind"]
+    assert found.level["spacing"] != [1, 1, 1]
+    ome(tmp_path / "labels" / "nuclei", version, blobs((1, 4, 8, 8), "int64"))
+    with pytest.raises(UsageError, match=r"labels: this group holds 2 images; name one of them: .*cells, .*nuclei$"):
+        there(tmp_path / "labels")
 
 
 def test_labels_of_an_image(tmp_path: Path, there: Look) -> None:

@@ -10,6 +10,7 @@ import itertools
 import math
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,9 @@ from farfield.volume.listening import heard
 from farfield.volume.optional import need
 from farfield.volume.options import Means, Options
 
+_DEFLATED = "1.2.840.10008.1.2.1.99"
+Scale = tuple[float, float] | None
+"""Rescale slope and intercept."""
 _EVEN = 0.01
 """Parts of the spacing by which the distance of two slices may differ from it: positions are rounded when they are written."""
 
@@ -193,7 +197,7 @@ def _volume(
     scales = {s.scale for s in listed}
     if len(scales) > 1:
         why = "has a rescale slope of its own in each slice"
-        _convert(path, listed, array, means, why, reads, scaled=True)
+        _convert(path, listed, array, means, why, reads, scales=[s.scale for s in listed])
         guessed.append("its slices have different rescale slopes: values were computed slice by slice")
     elif listed[0].plain_offset is None:
         _convert(path, listed, array, means, f"is compressed ({first.syntax_name})", reads)
@@ -267,10 +271,17 @@ def _spills(first: Slice, middle: Slice, array: Array) -> bool:
 
 
 def _convert(
-    path: str, listed: Sequence[Slice], array: Array, means: Means, why: str, reads: list[str], *, scaled: bool = False
+    path: str,
+    listed: Sequence[Slice],
+    array: Array,
+    means: Means,
+    why: str,
+    reads: list[str],
+    *,
+    scales: Sequence[Scale] | None = None,
 ) -> None:
-    """Decodes slices one after the other into the cache."""
-    if scaled:
+    """Decodes slices one after the other into the cache; with `scales`, one a slice or frame, their values."""
+    if scales is not None:
         array.dtype = "float32"
     array.big_endian = False
     if array.axes.endswith("cyx"):  # pydicom gives colours with the component last
@@ -281,24 +292,26 @@ def _convert(
         means,
         count=array.bytes,
         why=why,
-        how=f"slices of {listed[0].series} as {array.dtype}",
-        pieces=lambda: _pixels(listed, array, scaled),
+        how=f"slices of {listed[0].series} as {array.dtype}"
+        + (" of groups" if scales is not None and len(listed) == 1 else ""),
+        pieces=lambda: _pixels(listed, array, scales),
         files=[s.file for s in listed],
     )
     array.place = contiguous(made.path, 0)
     reads.append(made.path)
 
 
-def _pixels(listed: Sequence[Slice], array: Array, scaled: bool) -> Iterator[bytes]:
+def _pixels(listed: Sequence[Slice], array: Array, scales: Sequence[Scale] | None) -> Iterator[bytes]:
     pydicom = need("pydicom", "DICOM files")
     pixels = need("pydicom.pixels", "DICOM files")
 
+    each = iter(scales or ())
     for s in listed:
         try:
             for frame in _frames(pixels, s.file):
                 values = np.asarray(frame)
-                if scaled:
-                    slope, intercept = s.scale or (1.0, 0.0)
+                if scales is not None:
+                    slope, intercept = next(each, None) or (1.0, 0.0)
                     values = values * np.float32(slope) + np.float32(intercept)
                 yield np.ascontiguousarray(values, dtype=np.dtype(array.dtype).newbyteorder("<")).tobytes()
         except FarfieldError:
@@ -308,14 +321,23 @@ def _pixels(listed: Sequence[Slice], array: Array, scaled: bool) -> Iterator[byt
         except Exception as error:  # decoders raise whatever they like
             raise DataError(
                 f"{s.file}: its pixels are written as {s.syntax_name}, which pydicom {pydicom.__version__} does not decode here "
-                f"({' '.join(str(error).split())[:160]}); write it without compression first (dcmdjpeg, or gdcmconv --raw)"
+                f"({' '.join(str(error).split())[:160]}); pip install "
+                "pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg may bring it, or write it without compression "
+                "first (dcmdjpeg, or gdcmconv --raw)"
             ) from error
 
 
 def _frames(pixels: Any, file: str) -> Iterator[Any]:
     """Frames of a file, without what pydicom prints of decoders that it tries."""
     with heard("pydicom"):
-        yield from pixels.iter_pixels(file)
+        try:
+            yield from pixels.iter_pixels(file)
+        except AttributeError:
+            # Of a file that is deflated as a whole pydicom finds no pixels on its way: it is read whole.
+            whole = need("pydicom", "DICOM files").dcmread(file)
+            if str(whole.file_meta.TransferSyntaxUID) != _DEFLATED:
+                raise
+            yield from pixels.iter_pixels(whole)
 
 
 def _channels(first: Slice, array: Array, *, scaled: bool, guessed: list[str]) -> tuple[str, list[Channel]]:
@@ -334,30 +356,31 @@ def _of_frames(path: str, only: Slice, means: Means, guessed: list[str]) -> Volu
     found = frames_of(only)
     if found.steps > 1:
         guessed.append(f"each position has {found.steps} frames: they are taken as time steps")
-    if found.order is not None and only.plain_offset is not None:
-        each = math.prod(only.size) * only.samples * np.dtype(only.dtype).itemsize
-        array = _array(only, found.steps, only.frames // found.steps)
-        offsets = [only.plain_offset + each * n for n in found.order]
+    own_scales = len(found.scales) > 1
+    only = replace(only, scale=found.scales[0], units=found.units or only.units)
+    array = _array(only, found.steps, only.frames // found.steps)
+    tables: list[bytes] = []
+    reads = [path]
+    file, start = only.file, only.plain_offset
+    if own_scales or start is None:
+        why = "has a rescale slope of its own in each frame" if own_scales else f"is compressed ({only.syntax_name})"
+        _convert(path, [only], array, means, why, reads, scales=found.scales if own_scales else None)
+        file, start = reads[-1], 0
+    if found.order is not None:
+        each = array.bytes // only.frames
+        offsets = [start + each * n for n in found.order]
         rows = np.zeros((len(offsets), 3), dtype=np.uint64)
         rows[:, 1], rows[:, 2] = offsets, each
         array.chunk = (*([1] * (1 + (found.steps > 1))), *array.shape[1 + (found.steps > 1) :])
-        array.place = in_table([only.file])
-        tables, reads = [table_of(rows)], [path]
+        array.place = in_table([file])
+        tables.append(table_of(rows))
     else:
-        array = _array(only, 1, only.frames)
-        tables, reads = [], [path]
-        if only.plain_offset is None:
-            if found.order is not None:
-                raise DataError(
-                    f"{path}: its compressed frames are not in the order of their positions; write it without "
-                    "compression first (dcmdjpeg)"
-                )
-            _convert(path, [only], array, means, f"is compressed ({only.syntax_name})", reads)
-        else:
-            array.place = contiguous(only.file, only.plain_offset)
+        array.place = contiguous(file, start)
+    if own_scales:
+        guessed.append("its frames have different rescale slopes: values were computed frame by frame")
     guessed += found.guessed
     geometry = found.geometry
-    kind, channels = _channels(only, array, scaled=False, guessed=guessed)
+    kind, channels = _channels(only, array, scaled=own_scales, guessed=guessed)
     return Volume(
         path=path,
         format="DICOM, many frames",

@@ -64,6 +64,7 @@ class Slice:
     units: str
     time: float
     """In seconds, of whatever tells steps apart; NaN where nothing does."""
+    modality: str
     header: Any = field(compare=False, repr=False, default=None)
     """Kept for files of many frames only."""
 
@@ -219,6 +220,7 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
         window=_window(header),
         units=_units(header, modality),
         time=_time(header),
+        modality=modality,
         header=header if frames > 1 else None,
     )
 
@@ -314,14 +316,40 @@ class Frames:
     """Frames by position, where that is another order than theirs in the file."""
     steps: int = 1
     guessed: list[str] = field(default_factory=list)
+    scales: list[tuple[float, float] | None] = field(default_factory=list)
+    """Rescale slope and intercept of each frame, in the order of the file; one for all where they are alike."""
+    units: str | None = None
+    """Of what is rescaled, where the groups of frames say it."""
 
 
 def frames_of(only: Slice) -> Frames:
-    """Where the frames of a file lie.
+    """Where the frames of a file lie, and how their numbers are scaled.
 
     Raises:
         DataError: if they are not evenly spaced.
     """
+    found = _placed(only)
+    shared = (only.header.get("SharedFunctionalGroupsSequence") or [None])[0]
+    groups = [shared, *(only.header.get("PerFrameFunctionalGroupsSequence") or [])]
+    of_all, *own = [_rescale(item) for item in groups]
+    scales = [scale or of_all or only.scale for scale in own] or [of_all or only.scale]
+    found.scales = scales[:1] if len(set(scales)) == 1 else scales
+    said = [item.get("PixelValueTransformationSequence") for item in groups if item is not None]
+    kind = next((str(s[0].get("RescaleType") or "").strip() for s in said if s), "")
+    if any(scales):
+        found.units = "HU" if kind in ("", "HU", "US") and only.modality == "CT" else (kind or None)
+        found.units = None if found.units in ("US", "NONE") else found.units
+    return found
+
+
+def _rescale(item: Any) -> tuple[float, float] | None:
+    """Slope and intercept in a group."""
+    found = item.get("PixelValueTransformationSequence") if item is not None else None
+    slope = _number(found[0].get("RescaleSlope")) if found else None
+    return None if not found or not slope else (slope, _number(found[0].get("RescaleIntercept")) or 0.0)
+
+
+def _placed(only: Slice) -> Frames:
     header = only.header
     per_frame = header.get("PerFrameFunctionalGroupsSequence") or []
     shared = (header.get("SharedFunctionalGroupsSequence") or [None])[0]

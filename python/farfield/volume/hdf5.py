@@ -62,7 +62,10 @@ def read(path: str, options: Options, means: Means) -> Volume:
         with h5py.File(path, "r", locking=False) as file:
             guessed: list[str] = []
             dataset = _chosen(h5py, file, path, options, guessed)
-            return _volume(h5py, path, dataset, means, guessed)
+            # A link may lead into another file: offsets are those of that one.
+            own = dataset.file.filename
+            at = path if os.path.realpath(own) == os.path.realpath(path) else own
+            return _volume(h5py, path, at, dataset, means, guessed)
     except FarfieldError:
         raise
     except (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
@@ -163,8 +166,9 @@ def _dimension_names(dataset: Any) -> list[str | None]:
     return found
 
 
-def _volume(h5py: Any, path: str, dataset: Any, means: Means, guessed: list[str]) -> Volume:
-    where = f"{path}::{dataset.name}"
+def _volume(h5py: Any, path: str, at: str, dataset: Any, means: Means, guessed: list[str]) -> Volume:
+    """The volume that a dataset is; `at` is the file that holds it."""
+    where = f"{at}::{dataset.name}"
     if dataset.shape is None or not dataset.shape:
         raise DataError(f"{where}: this dataset holds one number or none, and no volume")
     dtype, big = dtype_of(dataset.dtype, where)
@@ -185,8 +189,8 @@ def _volume(h5py: Any, path: str, dataset: Any, means: Means, guessed: list[str]
     array.big_endian = big
     array.channels = list(range(array.length("c")))
     tables: list[bytes] = []
-    reads = [path]
-    _place(h5py, path, dataset, array, tables, means, reads)
+    reads = list(dict.fromkeys([path, at]))
+    _place(h5py, at, dataset, array, tables, means, reads)
     by_axis = {a: beside[n] for a, n in zip(letters, names, strict=True) if n is not None and n in beside}
     located = cf.locate(letters, array.shape, by_axis)
     _element_sizes(about, letters, located)
@@ -272,17 +276,60 @@ def _place(
             if unknown
             else "has chunks without some of its filters"
         )
+    others = _others(h5py, where, path, plan)
     made = converted(
         path,
         means,
         count=array.bytes,
         why=why,
         how=f"{dataset.name} {array.dtype}",
-        write=_boxes(dataset, array),
+        write=boxes(dataset, array),
+        files=[path, *others],
     )
     array.chunk, array.codecs, array.big_endian = None, [], False
     array.place = contiguous(made.path, 0)
-    reads.append(made.path)
+    reads += [*others, made.path]
+
+
+def _others(h5py: Any, where: str, path: str, plan: Any) -> list[str]:
+    """Files beside its own that hold a dataset's numbers: those of a virtual dataset, and external ones.
+
+    Raises:
+        DataError: if one is missing: the HDF5 library would give the fill value for what lies there, without a word.
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+    found: list[str] = []
+    if plan.get_layout() == h5py.h5d.VIRTUAL:
+        for n in range(plan.get_virtual_count()):
+            name = plan.get_virtual_filename(n)
+            if name == ".":  # the file itself
+                continue
+            # Numbered sources (%b) are as many as there are: none of them can be missing.
+            if "%" not in name.replace("%%", ""):
+                found.append(_source(where, folder, name.replace("%%", "%"), plan.get_virtual_dsetname(n), h5py))
+    else:
+        for n in range(plan.get_external_count()):
+            name = os.fsdecode(plan.get_external(n)[0])
+            found.append(_beside(where, [os.path.abspath(name), os.path.join(folder, name)], name))
+    return list(dict.fromkeys(found))
+
+
+def _source(where: str, folder: str, name: str, dataset: str, h5py: Any) -> str:
+    """The file of a part of a virtual dataset, where HDF5 looks for it."""
+    tried = [name, os.path.join(folder, name), os.path.join(folder, os.path.basename(name))]
+    prefix = os.environ.get("HDF5_VDS_PREFIX", "").replace("${ORIGIN}", folder)
+    found = _beside(where, [os.path.join(prefix, name), *tried] if prefix else tried, name)
+    with h5py.File(found, "r", locking=False) as file:
+        if "%" not in dataset and dataset not in file:
+            raise DataError(f"{where}: a part of it is {dataset} of {found}, which is not there; write it again")
+    return found
+
+
+def _beside(where: str, tried: list[str], name: str) -> str:
+    found = next((p for p in tried if os.path.isfile(p)), None)
+    if found is None:
+        raise DataError(f"{where}: a part of it lies in {name}, which is not there; copy that file here too")
+    return found
 
 
 def _codecs(h5py: Any, where: str, plan: Any) -> tuple[list[dict[str, Any]], str | None]:
@@ -379,7 +426,7 @@ def box_of(shape: tuple[int, ...], chunk: tuple[int, ...], item: int) -> tuple[i
     return tuple(box)
 
 
-def _boxes(dataset: Any, array: Array) -> Callable[[BinaryIO, Callable[[int], None]], None]:
+def boxes(dataset: Any, array: Array) -> Callable[[BinaryIO, Callable[[int], None]], None]:
     """Writes the numbers box by box, so that each chunk is unpacked once."""
     shape, item = array.shape, array.item
     box = box_of(shape, tuple(int(n) for n in dataset.chunks or (1,) * len(shape)), item)

@@ -23,7 +23,7 @@ from farfield.volume.description import (
     in_table,
     table_of,
 )
-from farfield.volume.files import head, unreadable
+from farfield.volume.files import head, stem, unreadable
 from farfield.volume.optional import need
 from farfield.volume.options import Means, Options
 
@@ -50,11 +50,13 @@ class _Slice:
 
 
 def images_in(path: str) -> list[str]:
-    """Images of a folder, of the kind that there is most of, in natural order.
+    """Images of a folder, of the kind that there is most of, in natural order; of a file, itself.
 
     Raises:
         DataError: if the folder cannot be listed.
     """
+    if os.path.isfile(path):
+        return [path]
     try:
         with os.scandir(path) as entries:
             names = [e.name for e in entries if not e.name.startswith(".") and e.is_file()]
@@ -86,7 +88,9 @@ def read(path: str, options: Options, means: Means) -> Volume:
     files = images_in(path)
     if len(files) > _MOST:
         raise DataError(f"{path}: it holds {len(files):,} images, more than are read; convert them to OME-Zarr")
-    kind = _SUFFIXES[os.path.splitext(files[0].lower())[1]]
+    kind = _SUFFIXES.get(os.path.splitext(files[0].lower())[1], "")
+    if os.path.isfile(path):
+        kind = "PNG" if head(path, 4) == b"\x89PNG" else "JPEG"
     guessed = ["how far its images are apart is not said: as far as their pixels; --spacing X,Y,Z says otherwise"]
     if len(files) > 1 and numbers_of(files) is None:
         guessed.append(
@@ -112,7 +116,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
                 "folder, or bring it to the same size and kind"
             )
     shape = (len(files), first.height, first.width) + ((first.samples,) if first.samples > 1 else ())
-    name = os.path.basename(os.path.normpath(path)) or "images"
+    name = (stem(path) if os.path.isfile(path) else os.path.basename(os.path.normpath(path))) or "images"
     array = Array(name, first.dtype, shape, "zyxc" if first.samples > 1 else "zyx", {}, list(range(first.samples)))
     tables: list[bytes] = []
     reads = [path]

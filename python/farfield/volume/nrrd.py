@@ -1,4 +1,4 @@
-"""NRRD: attached and detached headers, raw, gzip, bzip2 (https://teem.sourceforge.net/nrrd/format.html)."""
+"""NRRD: attached and detached headers, raw, gzip, bzip2, text (https://teem.sourceforge.net/nrrd/format.html)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from farfield.errors import DataError
+from farfield.volume import nrrd_text
 from farfield.volume.compressed import unpacked
 from farfield.volume.conversion import converted
 from farfield.volume.description import (
@@ -229,7 +230,7 @@ def _place(header: _Header, array: Array, means: Means) -> list[str]:
         raise DataError(
             f"{path}: its 'byte skip' {skip} and 'line skip' {lines} are no places in a file; correct the header"
         )
-    codec = {"gzip": "gzip", "gz": "gzip", "bzip2": "bz2", "bz2": "bz2"}.get(encoding)
+    codec = {"gzip": "gzip", "gz": "gzip", "bzip2": "bz2", "bz2": "bz2"}.get(encoding) or nrrd_text.NAMES.get(encoding)
     if codec is None and encoding != "raw":
         raise DataError(
             f"{path}: its numbers are written as {encoding}, which is not read; write it again as raw or gzip (unu "
@@ -248,16 +249,23 @@ def _place(header: _Header, array: Array, means: Means) -> list[str]:
         return files
     if skip == -1:
         raise DataError(f"{path}: a 'byte skip' of -1 goes with raw numbers only; correct the header")
+    text = codec in nrrd_text.NAMES.values()
+    if codec == "ascii":
+        array.big_endian = False
     made = converted(
         path,
         means,
         count=array.bytes,
-        why=f"is compressed with {encoding}, which cannot be read in part",
+        why=f"is {'written' if text else 'compressed'} {'as' if text else 'with'} {encoding}, which cannot be read in part",
         how=f"{codec} from {skip}",
         pieces=lambda: (
             piece
             for file, at in zip(files, first, strict=True)
-            for piece in unpacked(file, codec, start=at, skip=skip, count=each)
+            for piece in (
+                nrrd_text.numbers_of(file, codec, array.dtype, start=at, skip=skip, count=each)
+                if text
+                else unpacked(file, codec, start=at, skip=skip, count=each)
+            )
         ),
         files=dict.fromkeys([path, *files]),
     )

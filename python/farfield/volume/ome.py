@@ -11,7 +11,9 @@ from farfield.errors import DataError, UsageError
 from farfield.volume.axes import by_name
 from farfield.volume.description import Array, Channel, Level, Volume
 from farfield.volume.files import json_object
+from farfield.volume.options import Means
 from farfield.volume.units import factor, unit
+from farfield.volume.zarr_decoded import settle
 from farfield.volume.zarr_nodes import Group, Node, children, kind_of, open_node
 
 _FULL = {"red": "FF0000", "green": "00FF00", "blue": "0000FF"}
@@ -78,7 +80,7 @@ def _series(path: str) -> list[str]:
     return [child for child in children(path) if os.path.basename(child) != "OME"]
 
 
-def read(group: Group, path: str, label: str) -> Volume:
+def read(group: Group, path: str, label: str, means: Means) -> Volume:
     """The image of a group; `path` is what the user named.
 
     Raises:
@@ -120,6 +122,7 @@ def read(group: Group, path: str, label: str) -> Volume:
         levels.append(Level([array], (origin[0], origin[1], origin[2]), (spacing[0], spacing[1], spacing[2])))
     first = levels[0].arrays[0]
     _check_levels(where, [level.arrays[0] for level in levels])
+    made = [file for node in nodes for file in settle(node, means)]
     times: list[float] = []
     if first.length("t") > 1:
         scale, move = placed[0]
@@ -136,7 +139,7 @@ def read(group: Group, path: str, label: str) -> Volume:
         length_unit=length_unit,
         times=times,
         time_units=units.get("t") or "1",
-        reads=[where],
+        reads=[where, *made],
         labels=labels_of(where),
     )
 

@@ -6,6 +6,7 @@ import os
 import re
 
 from farfield.errors import DataError
+from farfield.volume import foreign
 from farfield.volume.files import head, json_object
 from farfield.volume.options import Options
 from farfield.volumes import flow_map
@@ -17,6 +18,7 @@ _OTHERS = {
     ".czi": "Zeiss CZI", ".lif": "Leica LIF", ".nd2": "Nikon ND2", ".oib": "Olympus OIB", ".oif": "Olympus OIF",
     ".vsi": "Olympus VSI", ".ims": "Imaris", ".lsm5": "Zeiss LSM", ".zvi": "Zeiss ZVI", ".dv": "DeltaVision", ".mvd2": "Volocity",
     ".scn": "Leica SCN", ".mrxs": "3DHISTECH MRXS", ".bif": "Ventana BIF", ".sld": "SlideBook", ".ipl": "IPLab",
+    ".dm3": "Gatan", ".dm4": "Gatan",
 }  # fmt: skip
 """Formats of microscopes that converters read."""
 
@@ -24,6 +26,7 @@ _OTHERS = {
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _NETCDF = (b"CDF\x01", b"CDF\x02", b"CDF\x05")
 _HDF5 = b"\x89HDF\r\n\x1a\n"
+_PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
 _RAW = (".raw", ".vol")
 _RAW_WITH_SIZE = (".bin", ".dat", ".img", ".data")
 """Names that files of zones have too: they are raw numbers where a size stands in them."""
@@ -83,6 +86,8 @@ def format_of(path: str, options: Options | None = None) -> str | None:
         return "metaimage"
     if _is_nifti(path, start):
         return "nifti"
+    if start.startswith(_PICTURES):
+        return "images"
     if path.lower().endswith(".zarr.zip"):
         raise DataError(
             f"{path}: a store in a zip file is not read; unpack it (unzip {os.path.basename(path)} -d FOLDER)"
@@ -98,6 +103,7 @@ def format_of(path: str, options: Options | None = None) -> str | None:
         return "nifti"
     if suffix in _RAW or (suffix in _RAW_WITH_SIZE and named_size(path) is not None):
         return "raw"
+    foreign.refuse(path, start)
     return None
 
 
@@ -137,6 +143,7 @@ def _format_of_folder(path: str) -> str | None:
         raise DataError(
             f"{path}: its images ({other}) are none that are read; convert them to PNG or TIFF (magick mogrify -format png)"
         )
+    foreign.refuse_folder(path)
     return None
 
 

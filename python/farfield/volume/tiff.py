@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from farfield.errors import DataError, FarfieldError
-from farfield.volume import tiff_about
+from farfield.volume import tiff_about, tiff_decoded
 from farfield.volume.conversion import converted
 from farfield.volume.description import (
     Array,
@@ -50,6 +50,7 @@ _CODECS: dict[int, list[dict[str, Any]]] = {
 }
 _JPEG = 7
 _YCBCR = 6
+_PALETTE = 3
 # A JPEG stream that says nothing of its colours is taken as YCbCr: an Adobe marker with transform 0 says that it is RGB.
 _ADOBE_RGB = "ffee000e41646f626500640000000000"
 
@@ -105,6 +106,8 @@ def _volume(path: str, file: Any, means: Means) -> Volume:
         raise DataError(f"{path}: it holds no image; it was cut off: copy it again")
     series = max(file.series, key=lambda s: math.prod(s.shape))
     guessed: list[str] = []
+    if int(series.keyframe.photometric) == _PALETTE:
+        guessed.append("its numbers are those of colours in a palette, which is not read")
     if len(file.series) > 1:
         sizes = ", ".join(text_of(s.shape) for s in file.series[:6])
         guessed.append(f"of its {len(file.series)} series of pages ({sizes}) the largest is shown")
@@ -179,7 +182,8 @@ def _array(
         raise DataError(
             f"{path}: a page of its series is missing; it was cut off, or its other files are not here: copy all of it"
         )
-    _check_page(path, page)
+    why = tiff_decoded.reason(page, [*_CODECS, _JPEG])
+    _check_page(path, page, converted=why is not None)
     dtype, big = dtype_of(np.dtype(level.dtype).newbyteorder(page.parent.byteorder), path)
     separate = int(page.planarconfig) == 2 and page.samplesperpixel > 1
     samples = int(page.samplesperpixel)
@@ -203,6 +207,9 @@ def _array(
         raise DataError(
             f"{path}: its {text_of(shape)} numbers are in {len(parts)} pages, which do not go together; write it again"
         )
+    if why is not None:
+        _decoded(path, array, page, pages, why, means, reads)
+        return array
     if level.dataoffset is not None and int(page.compression) == 1:
         start = int(level.dataoffset)
         _need_bytes(path, parts[0].file, start, array)
@@ -213,21 +220,43 @@ def _array(
     return array
 
 
-def _check_page(path: str, page: TiffPage) -> None:
+def _decoded(
+    path: str, array: Array, page: TiffPage, pages: Sequence[Any], why: str, means: Means, reads: list[str]
+) -> None:
+    """Pages that tifffile decodes, in the cache."""
+    try:
+        made = converted(
+            path,
+            means,
+            count=array.bytes,
+            why=why,
+            how=array.name,
+            write=tiff_decoded.writer(path, array, pages),
+            files=list(dict.fromkeys(_part(p).file for p in pages)),
+        )
+    except (FarfieldError, OSError, MemoryError):
+        raise
+    except Exception as error:  # decoders raise whatever they like
+        raise tiff_decoded.failed(path, page, error) from error
+    array.big_endian, array.place = False, contiguous(made.path, 0)
+    reads.append(made.path)
+
+
+def _check_page(path: str, page: TiffPage, *, converted: bool = False) -> None:
     code = int(page.compression)
-    if code not in _CODECS and code != _JPEG:
+    if code not in _CODECS and code != _JPEG and not converted:
         raise DataError(
             f"{path}: its numbers are compressed as {getattr(page.compression, 'name', code)}, which is not read; "
             "write it again with deflate, LZW or zstd (tiffcp -c zip, or tifffile)"
         )
     bits = page.bitspersample
-    if page.dtype is None or bits not in (8, 16, 32, 64):
+    if page.dtype is None or (bits not in (8, 16, 32, 64) and not converted):
         raise DataError(
             f"{path}: it has {bits} bits a sample, and 8, 16, 32 or 64 are read; write it again with one of these"
         )
     if int(page.fillorder) != 1:
         raise DataError(f"{path}: its bits are in reverse order (FillOrder 2); write it again (tiffcp -f msb2lsb)")
-    if int(page.photometric) == _YCBCR and code != _JPEG:
+    if int(page.photometric) == _YCBCR and code in _CODECS:
         raise DataError(f"{path}: its colours are YCbCr without JPEG; write it again as RGB")
     if int(page.sampleformat) not in (1, 2, 3):
         raise DataError(
@@ -443,6 +472,7 @@ def read_slices(path: str, files: Sequence[str], means: Means, guessed: list[str
     """
     tifffile = need("tifffile", f"{path}: TIFF files")
     first: Any = None
+    why: str | None = None
     alike: tuple[Any, ...] = ()
     parts: list[_Part] = []
     for file in files:
@@ -454,7 +484,8 @@ def read_slices(path: str, files: Sequence[str], means: Means, guessed: list[str
                     raise DataError(
                         f"{file}: this image {what}, and a folder of slices has one a file; open it by itself"
                     )
-                _check_page(file, page)
+                why = why or tiff_decoded.reason(page, [*_CODECS, _JPEG])
+                _check_page(file, page, converted=why is not None)
                 own = _alike(page)
                 parts.append(_part(page))
                 first, alike = (page, own) if first is None else (first, alike)
@@ -464,11 +495,13 @@ def read_slices(path: str, files: Sequence[str], means: Means, guessed: list[str
             raise
         except Exception as error:  # as in `read`
             raise DataError(f"{file}: this TIFF image cannot be read ({_short(error)}); copy it again") from error
-        if own != alike:
+        if own[:6] != alike[:6]:
             raise DataError(
                 f"{file}: this image is {_said(own)}, and {os.path.basename(files[0])} {_said(alike)}; take it out "
                 "of the folder, or bring it to the same size and kind"
             )
+        if own != alike:
+            why = why or "has images that are stored in several ways"
     samples = int(first.samplesperpixel)
     separate = int(first.planarconfig) == 2 and samples > 1
     size = (int(first.imagelength), int(first.imagewidth))
@@ -480,21 +513,36 @@ def read_slices(path: str, files: Sequence[str], means: Means, guessed: list[str
     array.big_endian = big and array.item > 1
     tables: list[bytes] = []
     reads = [path]
-    _chunked(path, array, first, parts, means, tables, reads)
+    if why is None:
+        _chunked(path, array, first, parts, means, tables, reads)
+    else:
+        made = converted(
+            path,
+            means,
+            count=array.bytes,
+            why=why,
+            how="slices",
+            pieces=lambda: tiff_decoded.slices(tifffile, files, array),
+            files=files,
+        )
+        array.big_endian, array.place = False, contiguous(made.path, 0)
+        reads += [*files, made.path]
     about = tiff_about.About("TIFF images")
     kind, channels = _channels(path, array, first, about)
     return Volume(path, about.format, [Level([array])], channels, kind, guessed, tables=tables, reads=reads)
 
 
 def _alike(page: Any) -> tuple[Any, ...]:
-    """What pages of one volume have alike."""
+    """What pages of one volume have alike: six that must be, and how the numbers are stored."""
     tile = (page.tilewidth, page.tilelength) if page.is_tiled else (0, page.rowsperstrip)
     return (
-        page.imagewidth, page.imagelength, page.samplesperpixel, str(page.dtype), int(page.compression), int(page.predictor),
-        int(page.planarconfig), tile, int(page.photometric), page.parent.byteorder,
+        page.imagewidth, page.imagelength, page.samplesperpixel, str(page.dtype), int(page.planarconfig), int(page.photometric),
+        int(page.compression), int(page.predictor), tile, page.parent.byteorder,
     )  # fmt: skip
 
 
 def _said(alike: tuple[Any, ...]) -> str:
-    width, height, samples, dtype, compression, predictor, *_ = alike
-    return f"{width} x {height} pixels of {samples} x {dtype} (compression {compression}, predictor {predictor})"
+    width, height, samples, dtype, planar, photometric, *_ = alike
+    return (
+        f"{width} x {height} pixels of {samples} x {dtype} (planar configuration {planar}, photometric {photometric})"
+    )

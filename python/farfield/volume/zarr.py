@@ -6,13 +6,14 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from farfield.errors import DataError, UnknownName
+from farfield.errors import DataError, UnknownName, UsageError
 from farfield.volume import axes as naming
 from farfield.volume import cf, ome
 from farfield.volume.description import Channel, Level, Volume, colour_channels
 from farfield.volume.lines import LONGEST, line_of
 from farfield.volume.options import Means, Options
-from farfield.volume.zarr_nodes import Group, Node, arrays_below, decoded_fill, kind_of, open_node
+from farfield.volume.zarr_decoded import settle
+from farfield.volume.zarr_nodes import Group, Node, arrays_below, children, decoded_fill, kind_of, open_node
 
 
 def is_zarr(path: str) -> bool:
@@ -39,21 +40,51 @@ def read(path: str, options: Options, means: Means) -> Volume:
             raise UnknownName(
                 f"{path}: no array named '{options.variable}'; there are: {', '.join(names[:20]) or 'none'}"
             )
-        return read_node(found, path)
-    return read_node(node, path)
+        return read_node(found, path, means)
+    return read_node(node, path, means)
 
 
-def read_node(node: Group | Node, path: str) -> Volume:
+def read_node(node: Group | Node, path: str, means: Means) -> Volume:
     """The volume that a node is."""
     label = os.path.basename(os.path.normpath(node.path))
     if isinstance(node, Node):
-        return _read_array(node, path, [])
+        return _read_array(node, path, [], means)
     if ome.attributes_of(node) is not None:
-        return ome.read(node, path, label)
-    return _read_group(node, path)
+        return ome.read(node, path, label, means)
+    return _read_group(node, path, means)
 
 
-def _read_group(group: Group, path: str) -> Volume:
+def _read_group(group: Group, path: str, means: Means) -> Volume:
+    images = _images_in(group)
+    if images:
+        if len(images) > 1:
+            raise UsageError(
+                f"{path}: this group holds {len(images)} images; name one of them: {', '.join(images[:20])}"
+                f"{', ...' if len(images) > 20 else ''}"
+            )
+        inner = open_node(images[0])
+        if isinstance(inner, Group):
+            return ome.read(inner, path, os.path.basename(images[0]), means)
+    return _read_arrays(group, path, means)
+
+
+def _images_in(group: Group) -> list[str]:
+    """Images of OME-Zarr in a group that is none itself, such as that of an image's labels: their arrays alone do not say where
+    they lie.
+    """
+    found = []
+    for folder in children(group.path):
+        try:
+            node = open_node(folder)
+        except DataError:  # an array that is not read: another one may be meant
+            continue
+        about = ome.attributes_of(node) if isinstance(node, Group) else None
+        if about is not None and "multiscales" in about:
+            found.append(folder)
+    return found
+
+
+def _read_arrays(group: Group, path: str, means: Means) -> Volume:
     fields: list[Node] = []
     refused: DataError | None = None
     for folder in arrays_below(group.path):
@@ -81,10 +112,10 @@ def _read_group(group: Group, path: str) -> Volume:
             f"of its {len(images)} arrays ({', '.join(names[:8])}{', ...' if len(names) > 8 else ''}) the largest, "
             f"{os.path.relpath(best.path, group.path)}, is shown; {path}::NAME shows another"
         )
-    return _read_array(best, path, guessed)
+    return _read_array(best, path, guessed, means)
 
 
-def _read_array(node: Node, path: str, guessed: list[str]) -> Volume:
+def _read_array(node: Node, path: str, guessed: list[str], means: Means) -> Volume:
     array = node.array
     if not node.shape:
         raise DataError(f"{node.path}: this array holds one number, and no volume")
@@ -102,6 +133,7 @@ def _read_array(node: Node, path: str, guessed: list[str]) -> Volume:
     }
     located = cf.locate(letters, node.shape, by_axis)
     channel, more = cf.channel_of(node.name, node.attributes, _missing(node))
+    made = settle(node, means)
     kind, channels = _kind(array.axes, array.dtype, array.length("c"), channel)
     geometry = located.geometry
     return Volume(
@@ -115,7 +147,7 @@ def _read_array(node: Node, path: str, guessed: list[str]) -> Volume:
         direction=geometry.direction,
         times=located.times,
         time_units=located.time_units,
-        reads=[node.path],
+        reads=[node.path, *made],
     )
 
 
@@ -151,7 +183,7 @@ def _coordinates(node: Node) -> dict[str, cf.Coordinate]:
             line = open_node(os.path.join(folder, name))
         except DataError:  # text, or dates as no number: its name still says which axis it is
             continue
-        if isinstance(line, Node) and line.shape == (length,) and length <= LONGEST:
+        if isinstance(line, Node) and line.undecoded is None and line.shape == (length,) and length <= LONGEST:
             found[name] = _coordinate(line)
     return found
 

@@ -11,15 +11,26 @@ from farfield.errors import DataError
 
 Codec = dict[str, Any]
 Config = Mapping[str, Any]
-_KNOWN = "zstd, gzip, zlib, blosc, lz4, bz2, shuffle, delta, crc32c, bytes, transpose, sharding_indexed"
+_KNOWN = (
+    "zstd, gzip, zlib, blosc, lz4, bz2, shuffle, delta, crc32c, fletcher32, quantize, bitround, bytes, transpose, "
+    "sharding_indexed"
+)
 
 
-def refuse(path: str, name: object, why: str = "") -> DataError:
+class UndecodedError(DataError):
+    """An array has a codec that the extension does not decode."""
+
+    codec = ""
+
+
+def refuse(path: str, name: object, why: str = "") -> UndecodedError:
     """The error for a codec that is not decoded here."""
-    return DataError(
+    error = UndecodedError(
         f"{path}: the codec '{name}'{why} is not one that Farfield decodes ({_KNOWN}); copy the array with "
         "zarr-python to one that is"
     )
+    error.codec = f"{name}{why.strip(',')}"
+    return error
 
 
 def _same_type(path: str, name: str, config: Config, dtype: str) -> None:
@@ -44,11 +55,15 @@ def _shuffle(path: str, config: Config, item: int) -> Codec:
     return {"name": "shuffle", "size": size}
 
 
-_PLAIN = ("zstd", "gzip", "zlib", "lz4", "blosc", "bz2", "crc32c")
+_PLAIN = ("zstd", "gzip", "zlib", "lz4", "blosc", "bz2", "crc32c", "fletcher32")
 """Those whose parameters concern only who writes."""
 
 
-def _step(path: str, name: str, config: Config, dtype: str) -> Codec:
+_ROUNDS = ("quantize", "bitround")
+"""Those that only round numbers before they are written: there is nothing to decode."""
+
+
+def _step(path: str, name: str, config: Config, dtype: str) -> Codec | None:
     item = 1 if dtype == "bool" else np.dtype(dtype).itemsize
     if name in _PLAIN:
         return {"name": name}
@@ -57,6 +72,9 @@ def _step(path: str, name: str, config: Config, dtype: str) -> Codec:
     if name == "delta":
         _same_type(path, name, config, dtype)
         return {"name": "delta"}
+    if name in _ROUNDS:
+        _same_type(path, name, config, dtype)
+        return None
     raise refuse(path, name)
 
 
@@ -73,7 +91,7 @@ def of_v2(path: str, compressor: Any, filters: Any, dtype: str) -> list[Codec]:
         if not isinstance(step, Mapping) or not isinstance(step.get("id"), str):
             raise DataError(f"{path}: one of its codecs has no 'id'; the metadata is damaged")
         found.append(_step(path, step["id"], step, dtype))
-    return found
+    return [step for step in found if step is not None]
 
 
 class Chain:
@@ -102,7 +120,9 @@ class Chain:
                     raise refuse(path, name, ", with another codec before it,")
                 self.shard, met_bytes = config, True
             else:
-                self.steps.insert(0, _step(path, name.removeprefix("numcodecs."), config, dtype))
+                step = _step(path, name.removeprefix("numcodecs."), config, dtype)
+                if step is not None:
+                    self.steps.insert(0, step)
         if not met_bytes:
             raise DataError(f"{path}: its codecs have none that makes bytes of numbers; the metadata is damaged")
 

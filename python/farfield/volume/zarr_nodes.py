@@ -44,6 +44,8 @@ class Node:
     """With axes that are not known yet."""
     names: list[str | None] | None = field(default=None)
     """Names of its dimensions, where it has them."""
+    undecoded: zarr_codecs.UndecodedError | None = None
+    """Why it is not read where it lies: then its array has no place yet."""
 
     @property
     def name(self) -> str:
@@ -83,13 +85,33 @@ def open_node(path: str) -> Group | Node | None:
             return Group(path, 3, attributes)
         if found.get("node_type") != "array":
             raise DataError(f"{document}: its 'node_type' is {found.get('node_type')!r}; the metadata is damaged")
-        return _array_v3(path, document, found, attributes)
+        try:
+            return _array_v3(path, document, found, attributes)
+        except zarr_codecs.UndecodedError as error:
+            return _opaque(path, document, found, attributes, error)
     beside = os.path.join(path, ".zattrs")
     attributes = json_object(beside) if os.path.isfile(beside) else {}
     if kind == "group":
         return Group(path, 2, attributes)
     document = os.path.join(path, ".zarray")
-    return _array_v2(path, document, json_object(document), attributes)
+    found = json_object(document)
+    try:
+        return _array_v2(path, document, found, attributes)
+    except zarr_codecs.UndecodedError as error:
+        return _opaque(path, document, found, attributes, error)
+
+
+def _opaque(
+    path: str, document: str, found: Mapping[str, Any], attributes: dict[str, Any], why: zarr_codecs.UndecodedError
+) -> Node:
+    """An array that is decoded by somebody else: its document was looked at before its codecs were."""
+    version = int(found["zarr_format"])
+    shape = whole_numbers(document, "shape", found.get("shape"), least=0)
+    dtype, _ = dtype_of(found["data_type"] if version == 3 else found["dtype"], document)
+    names = found.get("dimension_names") if version == 3 else attributes.get("_ARRAY_DIMENSIONS")
+    array = Array(name=_name(path), dtype=dtype, shape=shape, axes="", place={})
+    array.fill = _fill(document, found.get("fill_value"), dtype)
+    return Node(path, version, attributes, shape, array, _names(names, shape), why)
 
 
 def children(path: str) -> Iterator[str]:

@@ -1,0 +1,82 @@
+"""Arrays of Zarr whose codecs the extension does not have: zarr-python decodes them into the cache, box by box."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+from typing import Any
+
+from farfield.errors import DataError, FarfieldError
+from farfield.volume.conversion import converted
+from farfield.volume.description import contiguous
+from farfield.volume.hdf5 import boxes
+from farfield.volume.options import Means
+from farfield.volume.zarr_nodes import Node
+
+
+def settle(node: Node, means: Means) -> list[str]:
+    """Converts an array that is not decoded in place, and gives the files that were made; nothing for others.
+
+    Raises:
+        DataError: if zarr-python is not there, or does not decode it either.
+    """
+    why = node.undecoded
+    if why is None:
+        return []
+    try:
+        opened = importlib.import_module("zarr").open_array(node.path, mode="r")
+    except ImportError as error:
+        raise DataError(f"{why}; or pip install zarr, with which Farfield converts it into its cache") from error
+    except (KeyError, TypeError, ValueError, RuntimeError, OSError) as error:  # a codec that it does not know
+        raise DataError(f"{why}; zarr-python does not read it, either ({_short(error)})") from error
+    array = node.array
+    if array.fill is None and opened.nchunks_initialized < opened.nchunks:
+        raise DataError(
+            f"{node.path}: {opened.nchunks - opened.nchunks_initialized:,} of its chunks are missing, and its fill value does not "
+            "say what is there; the data are damaged"
+        )
+    try:
+        made = converted(
+            node.path,
+            means,
+            count=array.bytes,
+            why=f"has a codec that is not decoded in place ({why.codec})",
+            how=f"{array.dtype} {_state(node.path)}",
+            write=boxes(_Whole(opened), array),
+        )
+    except (FarfieldError, OSError, MemoryError):
+        raise
+    except Exception as error:  # codecs raise whatever they like
+        raise DataError(
+            f"{node.path}: a chunk of it cannot be decoded by zarr-python ({_short(error)}); copy or write it again"
+        ) from error
+    array.chunk, array.order, array.codecs, array.big_endian, array.fill = None, None, [], False, None
+    array.place = contiguous(made.path, 0)
+    return [made.path]
+
+
+class _Whole:
+    """An array whose units of reading are its shards, where it has them."""
+
+    def __init__(self, opened: Any) -> None:
+        self._opened = opened
+        self.chunks = opened.shards or opened.chunks
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._opened[place]
+
+
+def _state(path: str) -> str:
+    """A digest of what all its files were when they were written last."""
+    digest = hashlib.sha256()
+    for folder, inner, names in os.walk(path):
+        inner.sort()
+        for name in sorted(names):
+            found = os.stat(os.path.join(folder, name))
+            digest.update(f"{folder}/{name} {found.st_size} {found.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:20]
+
+
+def _short(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:160]
