@@ -11,6 +11,7 @@ import pytest
 import farfield as ff
 from farfield.contours import extract_isosurface, extract_plane
 from farfield.errors import UnknownName, UsageError
+from running import farfield
 
 SPACING = (1.0, 1.5, 2.0)
 MIDDLE = (20.0, 21.0, 22.0)
@@ -116,8 +117,30 @@ def test_what_makes_no_sense_is_said(flow: str, ball: Path, tmp_path: Path) -> N
             mesh.save(tmp_path / "cut.stl")
         with pytest.raises(UsageError, match="no/such"):
             mesh.save(tmp_path / "no/such/cut.vtp")
-    with ff.open(ball) as volume, pytest.raises(UnknownName, match="channel"):
-        volume.contour([1.0], "density")
+    with ff.open(ball) as volume:
+        with pytest.raises(UnknownName, match="channel"):
+            volume.contour([1.0], "density")
+        with pytest.raises(UsageError, match="an isosurface's value is made of finite numbers, not nan"):
+            volume.contour([float("nan")])
+        with pytest.raises(UsageError, match="near is made of finite numbers, not inf"):
+            volume.contour([1.0], near=(0, float("inf"), 0))
+        with pytest.raises(UsageError, match="a plane's normal is made of finite numbers"):
+            volume.slice((float("inf"), 0, 0))
+        with pytest.raises(UsageError, match="a plane's origin is made of finite numbers"):
+            volume.slice("x", (0, 0, float("nan")))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_a_plane_in_either_outermost_face_is_that_face(axis: int, ball: Path) -> None:
+    box = np.array([(0.0, 0.0, 0.0), (40.0, 42.0, 44.0)])
+    sides = np.delete(box[1], axis)
+    with ff.open(ball) as volume:
+        for place, sign in ((0, 1.0), (0, -1.0), (1, 1.0), (1, -1.0)):
+            cut = volume.slice(sign * np.eye(3)[axis], box[place])
+            assert (cut.points[:, axis] == box[place][axis]).all()
+            a, b, c = cut.points[cut.triangles].transpose(1, 0, 2).astype(float)
+            assert np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / 2 == pytest.approx(sides[0] * sides[1])
+        assert not len(volume.slice(np.eye(3)[axis], box[1] + 1.0).triangles)
 
 
 def test_nothing_there_is_an_empty_surface(ball: Path, tmp_path: Path) -> None:
@@ -126,6 +149,23 @@ def test_nothing_there_is_an_empty_surface(ball: Path, tmp_path: Path) -> None:
     assert none.points.shape == (0, 3) and none.triangles.shape == (0, 3) and not none.partial
     none.save(tmp_path / "none.npz")
     assert json.loads(str(np.load(tmp_path / "none.npz")["meta"]))["kind"] == "mesh"
+
+
+def test_a_file_without_triangles_is_told_of(ball: Path, tmp_path: Path) -> None:
+    output = tmp_path / "none.vtp"
+    for words, why in (
+        (("isosurface", ball, "--value", 1e6), "the field has no such value"),
+        (("slice", ball, "--normal", "x", "--origin", "-5,0,0"), "the plane does not meet the data"),
+    ):
+        done = farfield("extract", *words, "-o", output)
+        assert done.stderr == f"farfield: note: {why}: {output} has no triangles\n" and "0 triangles" in done.stdout
+        assert not farfield("extract", *words, "-o", output, "-q").stderr
+
+
+def test_a_source_that_is_not_there_is_said_before_a_field_that_is_missing(tmp_path: Path) -> None:
+    gone, output = tmp_path / "gone.zarr", tmp_path / "cut.vtp"
+    for words in (("slice", gone, "--normal", "x"), ("isosurface", gone, "--value", "1")):
+        assert "no such file or folder" in farfield("extract", *words, "-o", output, ok=(1, 2)).stderr
 
 
 def test_pyvista_sees_the_same(ball: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -76,7 +77,8 @@ class Surfaces:
         normals: bool = False,
         progress: bool | Report | None = None,
     ) -> Mesh:
-        """A plane through the data, in triangles with fields at their corners.
+        """A plane through the data, in triangles with fields at their corners. They look along the normal, except on a face of the
+        data that has them all on the normal's other side: there against it.
 
         Args:
             normal: `"x"`, `"y"`, `"z"`, or three numbers.
@@ -163,12 +165,12 @@ def extract_isosurface(
     ...     extract_isosurface(ds, folder + "/fast.ply", field="velocity_magnitude", values=[0.5])["triangles"] > 0
     True
     """
-    listed = [float(v) for v in values]
+    listed = _finite("an isosurface's value", values)
     if not listed:
         raise UsageError("an isosurface needs a value")
     what: dict[str, Any] = {"field": field, "values": listed}
     if near is not None:
-        what["near"] = [float(v) for v in near]
+        what["near"] = _finite("near", near)
         if len(what["near"]) != 3:
             raise UsageError(f"near is three numbers, not {len(what['near'])}")
     return _extract(data, output, what, scalars, normals, progress)
@@ -186,6 +188,8 @@ def extract_plane(
 ) -> dict[str, Any]:
     """Writes a plane through a dataset, as triangles with fields at their corners, to the same kinds of files.
 
+    A plane in which a face of the data lies is drawn on whichever side they are, as pictures of it are.
+
     Args:
         data: An open dataset or volume.
         output: The file.
@@ -199,13 +203,27 @@ def extract_plane(
         UnknownName: if there is no such field.
         UsageError: if an argument makes no sense.
     """
-    across = AXES.get(normal) if isinstance(normal, str) else tuple(float(v) for v in normal)
+    across = AXES.get(normal) if isinstance(normal, str) else tuple(_finite("a plane's normal", normal))
     if across is None or len(across) != 3 or not any(across):
         raise UsageError(f"a plane's normal is x, y, z or three numbers that are not all 0, not {normal}")
-    through = middle(data, progress) if origin is None else [float(v) for v in origin]
+    through = middle(data, progress) if origin is None else _finite("a plane's origin", origin)
     if len(through) != 3:
         raise UsageError(f"a plane's origin is three numbers, not {len(through)}")
-    return _extract(data, output, {"origin": through, "normal": across}, scalars, normals, progress)
+    found = _extract(data, output, {"origin": through, "normal": across}, scalars, normals, progress)
+    if found["triangles"] == 0 and not found["partial"]:
+        # What lies in the plane counts as being before it: data that are all before it have nothing behind, and are not cut.
+        turned = tuple(-v for v in across)
+        found = _extract(data, output, {"origin": through, "normal": turned}, scalars, normals, progress)
+    return found
+
+
+def _finite(what: str, numbers: Sequence[float]) -> list[float]:
+    """Numbers as JSON has them."""
+    listed = [float(v) for v in numbers]
+    for v in listed:
+        if not math.isfinite(v):
+            raise UsageError(f"{what} is made of finite numbers, not {v}")
+    return listed
 
 
 def middle(data: Dataset | VolumeDataset, progress: bool | Report | None = None) -> list[float]:

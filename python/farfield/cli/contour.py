@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -68,12 +69,12 @@ def register(group: typer.Typer) -> None:
         else:
             if level:
                 raise UsageError(f"--level is of a volume's resolution; {source} is a dataset of zones")
-            if field is None:
-                raise UsageError("missing option '--field': the field; 'farfield info' lists them")
             with common.open(source, settings, writes=output) as dataset:
+                if field is None:
+                    raise UsageError("missing option '--field': the field; 'farfield info' lists them")
                 common.tell_assumed(dataset.info()["order_assumed"])
                 result = extract_isosurface(dataset.isel(time=step) if step else dataset, output, field=field, **how)
-        return show(common, result, "surface")
+        return show(common, result, "surface", "the field has no such value")
 
 
 def plane(common: Common, source: str, output: str, step: int, options: Mapping[str, Any]) -> int:
@@ -95,18 +96,20 @@ def plane(common: Common, source: str, output: str, step: int, options: Mapping[
             how["scalars"] = how["scalars"] or [c.name for c in volume.channels]
             result = extract_plane(volume.isel(time=step) if step else volume, output, **how)
     else:
-        if not how["scalars"]:
-            raise UsageError("missing option '--field': what is sampled; 'farfield info' lists the fields")
         with common.open(source, settings, writes=output) as dataset:
+            if not how["scalars"]:
+                raise UsageError("missing option '--field': what is sampled; 'farfield info' lists the fields")
             common.tell_assumed(dataset.info()["order_assumed"])
             result = extract_plane(dataset.isel(time=step) if step else dataset, output, **how)
-    return show(common, result, "plane")
+    return show(common, result, "plane", "the plane does not meet the data")
 
 
-def show(common: Common, result: Mapping[str, Any], what: str) -> int:
-    """Says what was written; the exit code."""
+def show(common: Common, result: Mapping[str, Any], what: str, empty: str) -> int:
+    """Says what was written, and why if that is nothing; the exit code."""
     from farfield.cli import PARTIAL
 
+    if result["triangles"] == 0 and not result["partial"] and not common.quiet:
+        print(f"farfield: note: {empty}: {result['output']} has no triangles", file=sys.stderr)
     lines = [f"{what:<8} {result['triangles']:,} triangles with {result['points']:,} points"]
     if result["partial"]:
         lines.append(f"partial  {result['failed_pages']:,} pages cannot be read: nothing is drawn from them")
