@@ -171,3 +171,16 @@ def test_labels_of_64_bits_keep_all_of_their_digits(tmp_path: Path, ff: Command,
     place = ("probe", source, 3.2, 2.1, 0.9, "--kind", "labels")
     assert str(2**63 + 6) in ff(*place).stdout
     assert ff_json(*place)["values"]["labels.zarr"] == 2**63 + 6
+
+
+@pytest.mark.parametrize("camera", [{}, {"direction": [-0.5, -0.7, 0.4], "up": [0, 0, 1]}])
+def test_a_key_with_a_direction_alone_stands_upright(camera: dict[str, Any], ball: Path, ff: Command) -> None:
+    folder = ball.parent
+    for name, up in (("plain", {}), ("said", {"up": [0, 0, 1]})):
+        path = [{"frame": 0, "camera": {"direction": [1.0, -1.0, 0.5], **up}}]
+        scene = scene_of(ball, {"kind": "outline"}, camera=camera, path=path)
+        ff("render", scene, "-o", folder / f"{name}_%d.png")
+    assert (pixels(folder / "plain_0.png") == pixels(folder / "said_0.png")).all(), "no roll"
+    # From above z is no up: what the scene's own camera has is one.
+    scene_of(ball, {"kind": "outline"}, path=[{"frame": 0, "camera": {"direction": [0, 0, 1]}}])
+    ff("render", folder / "scene.json", "-o", folder / "above_%d.png")
