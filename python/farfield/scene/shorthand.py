@@ -240,7 +240,9 @@ class Shorthand:
                         f"--window {self.window:g} is for numbers, and this volume is shown in its own colours"
                     )
                 name = o.color or o.field or next(iter(maps), "")
-                maps[name] = ColorMap(field=maps[name].field if name in maps else name, range=(low, high), cmap="gray")
+                maps[name] = ColorMap(
+                    field=maps[name].field if name in maps else o.field or name, range=(low, high), cmap="gray"
+                )
                 own |= {"opacity": [(low, 0.0), (high, WINDOW_OPACITY)], "color": name}
             changed.append(Volume.model_validate({**dict(o), **own}))
         return changed, maps

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from farfield.errors import DataError, UnknownName, UsageError
 from farfield.scene.colors import find_color
-from farfield.scene.models import Camera, ColorMap, Labels, Outline, Scene, Slice, Volume
+from farfield.scene.models import Camera, ColorMap, Labels, Lines, Outline, Scene, Slice, Volume
 
 if TYPE_CHECKING:
     from farfield.scene.models import Drawn
@@ -116,10 +116,17 @@ def settled(scene: Scene, volume: VolumeDataset) -> Scene:
         color = getattr(drawn, "color", None)
         if isinstance(drawn, Volume):
             color = color or drawn.field or volume.channels[0].name
-        if color is None or (color not in maps and color not in names and find_color(color) is not None):
+        # Lines have numbers of their own.
+        if color is None or isinstance(drawn, Lines):
+            continue
+        if color not in maps and color not in names and find_color(color) is not None:
             continue
         known = maps.get(color, ColorMap(field=color, cmap=None if isinstance(drawn, Slice) else CMAP))
-        name = known.field if known.field in names else volume.channels[0].name
+        name = known.field
+        if name not in names:
+            place, what = (f"maps.{color}.field", "channel") if color in maps else (f"objects.{n}.color", COLORED_BY)
+            known_names = ", ".join(c.name for c in volume.channels)
+            raise UnknownName(f"{place}: no {what} named '{name}' in {volume.path}; the channels are: {known_names}")
         if known.range is None:
             if isinstance(drawn, Volume) and drawn.projection == "mean":
                 found = mean_range(volume, name, scene.step)
@@ -128,6 +135,10 @@ def settled(scene: Scene, volume: VolumeDataset) -> Scene:
             known = known.model_copy(update={"range": found})
         maps[color] = known
     return scene.model_copy(update={"objects": objects, "maps": maps})
+
+
+COLORED_BY = "channel, map or colour"
+"""What the colour of an object may name."""
 
 
 def _check(drawn: Volume, number: int, volume: VolumeDataset) -> None:
