@@ -11,7 +11,19 @@ from numpy.typing import NDArray
 
 from farfield.errors import DataError, UnknownName, UsageError
 from farfield.scene.colors import find_color
-from farfield.scene.models import Camera, ColorMap, Labels, Lines, Outline, Scene, Slice, Volume
+from farfield.scene.models import (
+    Camera,
+    ColorMap,
+    Cores,
+    Labels,
+    Lines,
+    Outline,
+    Scene,
+    Slice,
+    Surface,
+    Volume,
+    Walls,
+)
 
 if TYPE_CHECKING:
     from farfield.scene.models import Drawn
@@ -103,6 +115,11 @@ def settled(scene: Scene, volume: VolumeDataset) -> Scene:
 
     names = {c.name for c in volume.channels}
     for n, drawn in enumerate(objects):
+        if isinstance(drawn, Surface | Walls | Cores) or (isinstance(drawn, Lines) and drawn.trace is not None):
+            raise UsageError(
+                f"objects.{n}: '{drawn.kind}' is drawn of flows, and {volume.path} is a volume; of volumes there are "
+                "volume, contour, slice, outline and lines of a file"
+            )
         if isinstance(drawn, Volume):
             _check(drawn, n, volume)
         if isinstance(drawn, Slice) and drawn.color is None:
@@ -111,6 +128,10 @@ def settled(scene: Scene, volume: VolumeDataset) -> Scene:
         if isinstance(drawn, Volume):
             drawn = _shown(drawn, volume, scene.step, values)
             objects[n] = drawn
+            if drawn.labels is not None and drawn.shading is not None:
+                raise UsageError(
+                    f"objects.{n}.shading: labels have one colour each and no gradient that could be lit; leave the shading away"
+                )
             if drawn.opacity_from is not None or drawn.labels is not None:
                 continue
         color = getattr(drawn, "color", None)
