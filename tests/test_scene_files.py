@@ -125,3 +125,27 @@ def test_a_dictionary_is_a_scene_of_the_working_folder(case: Path) -> None:
     for no_scene in (3, None, [document]):
         with pytest.raises(UsageError, match="a scene, a dataset or a source"):
             farfield.render(no_scene, "a.png")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"objects": [{"kind": "volume", "wihtin": 1}]}, "objects.0.wihtin: no key 'wihtin'; did you mean 'within'? "),
+        ({"objects": [{"kind": "volume", "shading": {"powr": 3}}]}, "no key 'powr'; did you mean 'power'? "),
+        (
+            {"objects": [{"kind": "volume", "planes": [{"normal": [0, 0, 1], "origin": [0, 0, 0], "norml": 3}]}]},
+            "did you mean 'normal'? there are: normal, origin",
+        ),
+        ({"objects": [{"kind": "slcie"}]}, "objects.0: no kind 'slcie'; did you mean 'slice'? "),
+        ({"objects": [{"kind": "cone"}]}, "surface, walls, contour, slice, cores, volume, outline"),
+        ({"lights": [{"color": "red", "direction": [1, 0, 0], "intens": 1}]}, "did you mean 'intensity'? "),
+        ({"path": [{"frame": 0, "camera": {"zom": 2}}]}, "path.0.camera.zom: no key 'zom'; did you mean 'zoom'? "),
+    ],
+)
+def test_an_unknown_key_is_told_with_those_that_there_are_in_its_place(
+    change: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "s.json").write_text(json.dumps({"source": "a.nrrd", **change}))
+    with pytest.raises(UsageError) as told:
+        load_scene(tmp_path / "s.json")
+    assert said in str(told.value) and "budget_s" not in str(told.value)

@@ -71,6 +71,17 @@ def test_a_first_scene_is_drawn_as_the_volume_is(ball: Path, ff: Command) -> Non
         ([{"kind": "volume", "field": "density"}], {}, 2, "objects.0.field: no channel named 'density'"),
         ([{"kind": "volume", "level": 3}], {}, 2, "objects.0.level: there is no level 3"),
         ([{"kind": "volume", "opacity": [[5, 0.5], [2, 0.1]]}], {}, 2, "objects.0.*opacity"),
+        ([{"kind": "volume", "color": "densty"}], {}, 2, "objects.0.color: no channel, map or colour named 'densty'"),
+        ([{"kind": "slice", "normal": [0, 0, 1], "color": "no"}], {}, 2, "objects.0.color: no channel"),
+        (
+            [{"kind": "volume", "color": "m"}],
+            {"maps": {"m": {"field": "no"}}},
+            2,
+            "maps.m.field: no channel named 'no'",
+        ),
+        ([{"kind": "outline"}, {"kind": "walls"}], {}, 2, "objects.1: 'walls' is drawn of flows, and .*ball.zarr is a"),
+        ([{"kind": "lines", "trace": {"seeds": "random:3:1"}}], {}, 2, "objects.0: 'lines' is drawn of flows"),
+        ([{"kind": "volume", "labels": {}, "shading": {}}], {}, 2, "objects.0.shading: labels have one colour"),
         ([{"kind": "volume"}], {"source": "gone.zarr"}, 1, "gone.zarr"),
         ([{"kind": "volume"}], {"surce": "ball.zarr"}, 2, "surce"),
     ],
@@ -171,3 +182,25 @@ def test_labels_of_64_bits_keep_all_of_their_digits(tmp_path: Path, ff: Command,
     place = ("probe", source, 3.2, 2.1, 0.9, "--kind", "labels")
     assert str(2**63 + 6) in ff(*place).stdout
     assert ff_json(*place)["values"]["labels.zarr"] == 2**63 + 6
+
+
+@pytest.mark.parametrize("camera", [{}, {"direction": [-0.5, -0.7, 0.4], "up": [0, 0, 1]}])
+def test_a_key_with_a_direction_alone_stands_upright(camera: dict[str, Any], ball: Path, ff: Command) -> None:
+    folder = ball.parent
+    for name, up in (("plain", {}), ("said", {"up": [0, 0, 1]})):
+        path = [{"frame": 0, "camera": {"direction": [1.0, -1.0, 0.5], **up}}]
+        scene = scene_of(ball, {"kind": "outline"}, camera=camera, path=path)
+        ff("render", scene, "-o", folder / f"{name}_%d.png")
+    assert (pixels(folder / "plain_0.png") == pixels(folder / "said_0.png")).all(), "no roll"
+    # From above z is no up: what the scene's own camera has is one.
+    scene_of(ball, {"kind": "outline"}, path=[{"frame": 0, "camera": {"direction": [0, 0, 1]}}])
+    ff("render", folder / "scene.json", "-o", folder / "above_%d.png")
+
+
+def test_lines_keep_the_range_of_their_own_numbers(ball: Path, ff_json: Json) -> None:
+    points = np.linspace((5.0, 5.0, 5.0), (30.0, 30.0, 30.0), 9)
+    lines = {"points": points, "offsets": np.array([0, 9]), "age": np.linspace(0.0, 12000.0, 9)}
+    np.savez(ball.parent / "l.npz", **lines)  # type: ignore[arg-type]
+    scene = scene_of(ball, {"kind": "volume"}, {"kind": "lines", "file": "l.npz", "color": "age"})
+    found = ff_json("render", scene, "-o", ball.parent / "a.png")
+    assert found["maps"]["age"]["range"] == [0.0, 12000.0]

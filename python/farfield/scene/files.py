@@ -8,13 +8,13 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from farfield import seeds, sources
 from farfield.errors import DataError, FarfieldError, UnknownName, UsageError
-from farfield.scene.models import Camera, ColorMap, Lines, Outline, Scene, Surface, Trace, View, Walls
+from farfield.scene.models import Drawn, Lines, Scene
 from farfield.volume.options import Options
 from farfield.volume.sniffing import is_volume, split_variable
 
@@ -185,7 +185,9 @@ def explain(error: ValidationError) -> str:
     return f"{place + ': ' if place else ''}{message}{more}"
 
 
-_KINDS: dict[str, type[BaseModel]] = {"lines": Lines, "surface": Surface, "walls": Walls, "outline": Outline}
+_KINDS: dict[str, type[BaseModel]] = {
+    str(model.model_fields["kind"].default): model for model in get_args(get_args(Drawn)[0])
+}
 
 
 def _no_such(what: str, name: str, known: Sequence[str]) -> str:
@@ -197,18 +199,20 @@ def _no_such(what: str, name: str, known: Sequence[str]) -> str:
 def _keys(parts: Sequence[int | str], kind: type[BaseModel] | None) -> list[str]:
     """The keys that may stand where the last of these does."""
     model: type[BaseModel] = Scene
-    match parts:
-        case ["objects", _, "trace", _]:
-            model = Trace
-        case ["objects", _, _] if kind is not None:
+    for n, part in enumerate(parts[:-1]):
+        if n == 1 and kind is not None:
             model = kind
-        case ["maps", _, _]:
-            model = ColorMap
-        case ["camera", _] | ["views", _, "camera", _]:
-            model = Camera
-        case ["views", _, _]:
-            model = View
+        elif isinstance(part, str) and part in model.model_fields:
+            model = _model_in(model.model_fields[part].annotation) or model
     return list(model.model_fields)
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The only model that an annotation speaks of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    found = {model for model in map(_model_in, get_args(annotation)) if model is not None}
+    return found.pop() if len(found) == 1 else None
 
 
 def save_scene(scene: Scene, path: str | os.PathLike[str]) -> None:

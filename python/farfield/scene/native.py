@@ -22,6 +22,7 @@ scene = {"version": 1,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,15 +35,18 @@ from farfield.scene.models import (
     OF_PARTICLES,
     OF_STREAKLINES,
     OF_STREAMLINES,
+    Camera,
     ColorMap,
     Contour,
     Cores,
     Drawn,
+    Key,
     Lines,
     Outline,
     Scene,
     Slice,
     Trace,
+    Vector,
     Volume,
     Walls,
 )
@@ -103,8 +107,28 @@ def to_native(
         "lighting": _lighting(scene),
         "scale_bar": scene.scale_bar,
         "budget_s": scene.budget_s,
-        "path": [key.model_dump(mode="json") for key in scene.path],
+        "path": [_key(key, scene.camera) for key in scene.path],
     }
+
+
+def _key(key: Key, camera: Camera) -> dict[str, Any]:
+    """A key frame. Of one that says a direction alone, up is what the scene says, or z, as of any direction: the up of the camera
+    that was fitted stands at right angles to that camera's own direction, and would tilt the picture of another."""
+    up = camera.up or UP
+    if key.camera.direction is not None and key.camera.up is None and _crosses(key.camera.direction, up):
+        key = key.model_copy(update={"camera": key.camera.model_copy(update={"up": up})})
+    return key.model_dump(mode="json")
+
+
+def _crosses(a: Vector, b: Vector) -> bool:
+    """Whether two directions differ, and not only in sign."""
+    (ax, ay, az), (bx, by, bz) = a, b
+    across = math.hypot(ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx)
+    return across > 1e-6 * math.hypot(*a) * math.hypot(*b)
+
+
+UP: Vector = (0.0, 0.0, 1.0)
+"""Of a direction without one."""
 
 
 def _lighting(scene: Scene) -> dict[str, Any] | None:

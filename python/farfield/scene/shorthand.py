@@ -125,8 +125,12 @@ class Shorthand:
         else:
             raise UsageError("there is nothing to draw; give a scene, a dataset or --lines FILE")
         objects = self._objects(list(base.objects))
+        own_look = what is not None and not is_scene_file(what)
+        if own_look and (self.projection or "").partition(":")[0] in ("mean", "surface"):
+            # Ranges that were found for rays that composite are not those of means, and a surface has one colour.
+            base = base.model_copy(update={"maps": {}})
         maps = self._maps(base, objects)
-        objects, maps = self._volumes(objects, maps)
+        objects, maps = self._volumes(objects, maps, own_look=own_look)
         define = {**base.define, **mapping((plot3d or {}).get("define"))}
         changes: dict[str, Any] = {
             "objects": objects,
@@ -175,7 +179,9 @@ class Shorthand:
             changed.append(o.model_copy(update={k: v for k, v in change.items() if v is not None}))
         return changed
 
-    def _volumes(self, objects: list[Drawn], maps: dict[str, ColorMap]) -> tuple[list[Drawn], dict[str, ColorMap]]:
+    def _volumes(
+        self, objects: list[Drawn], maps: dict[str, ColorMap], *, own_look: bool
+    ) -> tuple[list[Drawn], dict[str, ColorMap]]:
         """What the flags say of volumes: how they are projected, lit, windowed, and at which resolution."""
         flags = {
             "--projection": self.projection,
@@ -198,6 +204,8 @@ class Shorthand:
             kind, _, value = self.projection.partition(":")
             change |= {"projection": kind, "value": None if not value else number(value, "--projection")}
             change["opacity"] = None
+            if kind == "surface" and self.shade is None:
+                change["shading"] = Shading()
         if self.shade is not None:
             change["shading"] = Shading() if self.shade else None
         if self.nearest:
@@ -223,6 +231,8 @@ class Shorthand:
                 changed.append(o)
                 continue
             own = dict(change)
+            if change.get("projection") == "surface" and own_look and self.color is None and self.window is None:
+                own["color"] = SURFACE_COLOR
             if self.window is not None:
                 low, high = window_of(self.window, self.level)
                 if o.field is None and o.color is None:
@@ -230,7 +240,9 @@ class Shorthand:
                         f"--window {self.window:g} is for numbers, and this volume is shown in its own colours"
                     )
                 name = o.color or o.field or next(iter(maps), "")
-                maps[name] = ColorMap(field=maps[name].field if name in maps else name, range=(low, high), cmap="gray")
+                maps[name] = ColorMap(
+                    field=maps[name].field if name in maps else o.field or name, range=(low, high), cmap="gray"
+                )
                 own |= {"opacity": [(low, 0.0), (high, WINDOW_OPACITY)], "color": name}
             changed.append(Volume.model_validate({**dict(o), **own}))
         return changed, maps
@@ -284,6 +296,8 @@ def _range(text: str | None) -> tuple[float, float] | None:
         raise UsageError(f"'{text}' is not a range; write it like 0:1.5") from None
 
 
+SURFACE_COLOR = "#e2d6c2"
+"""Of the first place that has a value, which the range of a map may not even hold."""
 WINDOW_OPACITY = 0.3
 """At the upper end of a window."""
 

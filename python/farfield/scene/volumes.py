@@ -11,7 +11,19 @@ from numpy.typing import NDArray
 
 from farfield.errors import DataError, UnknownName, UsageError
 from farfield.scene.colors import find_color
-from farfield.scene.models import Camera, ColorMap, Labels, Outline, Scene, Slice, Volume
+from farfield.scene.models import (
+    Camera,
+    ColorMap,
+    Cores,
+    Labels,
+    Lines,
+    Outline,
+    Scene,
+    Slice,
+    Surface,
+    Volume,
+    Walls,
+)
 
 if TYPE_CHECKING:
     from farfield.scene.models import Drawn
@@ -48,15 +60,37 @@ _CHANNEL_COLORS = ("#30e050", "#e040e0", "#40a0ff", "#ff7030", "#ffe040", "#40f0
 def first_scene(volume: VolumeDataset, source: str, step: int = 0) -> Scene:
     """The default scene of a volume: its rays and its edges. Colours and labels are shown as such, channels all at once."""
     drawn: list[Drawn] = [Outline()]
+    how = _finely(volume)
     if volume.kind == "channels" and len(volume.channels) > 1:
         shown = volume.channels[:MOST_CHANNELS]
-        drawn += [Volume(field=c.name, color=c.color or _CHANNEL_COLORS[n]) for n, c in enumerate(shown)]
+        drawn += [Volume(field=c.name, color=c.color or _CHANNEL_COLORS[n], **how) for n, c in enumerate(shown)]
     elif volume.kind in COLORS:
-        drawn.append(Volume())
+        drawn.append(Volume(**how))
     else:
-        drawn.append(Volume(field=volume.channels[0].name))
+        drawn.append(Volume(field=volume.channels[0].name, **how))
     direction, up = _standing(volume)
     return settled(Scene(source=source, step=step, objects=drawn, camera=Camera(direction=direction, up=up)), volume)
+
+
+ACROSS = 256
+"""Voxels across from which on one sample a voxel shows no grain."""
+MOST_FINELY = 4.0
+
+
+def _finely(volume: VolumeDataset) -> dict[str, Any]:
+    """What voxels that are large in the picture need, so that the places of samples do not show as grain and jagged edges; and what
+    volumes that are thin need, so that they are seen at all."""
+    level = volume.info()["levels"][0]
+    lengths = [(n - 1) * s for n, s in zip(level["dims"], level["spacing"], strict=True)]
+    how: dict[str, Any] = {"samples_per_voxel": min(max(1.0, ACROSS / max(level["dims"])), MOST_FINELY)}
+    thin = min(lengths) / THROUGH
+    if 0 < thin < math.hypot(*lengths) / 100:
+        how["unit"] = thin
+    return how
+
+
+THROUGH = 8
+"""Lengths of `unit` through a volume at least, where it is thinnest."""
 
 
 def _standing(volume: VolumeDataset) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
@@ -81,6 +115,11 @@ def settled(scene: Scene, volume: VolumeDataset) -> Scene:
 
     names = {c.name for c in volume.channels}
     for n, drawn in enumerate(objects):
+        if isinstance(drawn, Surface | Walls | Cores) or (isinstance(drawn, Lines) and drawn.trace is not None):
+            raise UsageError(
+                f"objects.{n}: '{drawn.kind}' is drawn of flows, and {volume.path} is a volume; of volumes there are "
+                "volume, contour, slice, outline and lines of a file"
+            )
         if isinstance(drawn, Volume):
             _check(drawn, n, volume)
         if isinstance(drawn, Slice) and drawn.color is None:
@@ -89,21 +128,38 @@ def settled(scene: Scene, volume: VolumeDataset) -> Scene:
         if isinstance(drawn, Volume):
             drawn = _shown(drawn, volume, scene.step, values)
             objects[n] = drawn
+            if drawn.labels is not None and drawn.shading is not None:
+                raise UsageError(
+                    f"objects.{n}.shading: labels have one colour each and no gradient that could be lit; leave the shading away"
+                )
             if drawn.opacity_from is not None or drawn.labels is not None:
                 continue
         color = getattr(drawn, "color", None)
         if isinstance(drawn, Volume):
             color = color or drawn.field or volume.channels[0].name
-        if color is None or (color not in maps and color not in names and find_color(color) is not None):
+        # Lines have numbers of their own.
+        if color is None or isinstance(drawn, Lines):
+            continue
+        if color not in maps and color not in names and find_color(color) is not None:
             continue
         known = maps.get(color, ColorMap(field=color, cmap=None if isinstance(drawn, Slice) else CMAP))
-        name = known.field if known.field in names else volume.channels[0].name
+        name = known.field
+        if name not in names:
+            place, what = (f"maps.{color}.field", "channel") if color in maps else (f"objects.{n}.color", COLORED_BY)
+            known_names = ", ".join(c.name for c in volume.channels)
+            raise UnknownName(f"{place}: no {what} named '{name}' in {volume.path}; the channels are: {known_names}")
         if known.range is None:
-            known = known.model_copy(
-                update={"range": extent(volume, name, values(name), wide=isinstance(drawn, Slice))}
-            )
+            if isinstance(drawn, Volume) and drawn.projection == "mean":
+                found = mean_range(volume, name, scene.step)
+            else:
+                found = extent(volume, name, values(name), wide=isinstance(drawn, Slice))
+            known = known.model_copy(update={"range": found})
         maps[color] = known
     return scene.model_copy(update={"objects": objects, "maps": maps})
+
+
+COLORED_BY = "channel, map or colour"
+"""What the colour of an object may name."""
 
 
 def _check(drawn: Volume, number: int, volume: VolumeDataset) -> None:
@@ -132,10 +188,17 @@ def _shown(drawn: Volume, volume: VolumeDataset, step: int, values: Callable[[st
         return drawn.model_copy(update=change)
     if volume.kind == "labels" and drawn.color is None and drawn.opacity is None and drawn.labels is None:
         return drawn.model_copy(update={"labels": Labels()})
+    if drawn.projection == "surface" and drawn.value is not None:
+        # It is opaque, whatever is said of values on their way to it.
+        return drawn.model_copy(update={"opacity": [(drawn.value, 1.0)]})
     if drawn.opacity is not None or drawn.labels is not None or drawn.opacity_from is not None:
         return drawn
-    known = values(drawn.field or volume.channels[0].name)
-    if drawn.projection in ("maximum", "mean"):
+    name = drawn.field or volume.channels[0].name
+    known = values(name)
+    if drawn.projection == "mean":
+        low, high = mean_range(volume, name, step)
+        return drawn.model_copy(update={"opacity": [(low, 0.0), (high, 1.0)]})
+    if drawn.projection == "maximum":
         # All that is above what is most of the background: the brighter the more opaque.
         low, high = (float(v) for v in np.percentile(known, (50, 99.99))) if known.size else (0.0, 1.0)
         nodes = [(low, 0.0), (high if high > low else low + 1.0, 1.0)]
@@ -187,6 +250,28 @@ def _full(dtype: np.dtype[Any]) -> tuple[float, float]:
     return (float(known.min), float(known.max))
 
 
+def _level(volume: VolumeDataset) -> tuple[int, tuple[int, int, int], tuple[int, int, int]]:
+    """The coarsest level that has enough values, its voxels, and those of its pages."""
+    levels = volume.info()["levels"]
+    enough = [n for n, level in enumerate(levels) if math.prod(level["dims"]) >= SAMPLES // 32]
+    at = enough[-1] if enough else 0
+    (i, j, k), (pi, pj, pk) = levels[at]["dims"], levels[at]["page"]
+    return at, (i, j, k), (pi, pj, pk)
+
+
+def _page(
+    volume: VolumeDataset, level: int, channel: int, page: tuple[int, int, int], step: int
+) -> NDArray[Any] | None:
+    """The numbers of a page, [k, j, i]; None where it cannot be read."""
+    about = volume.info()["levels"][level]
+    i, j, k = (n * p for n, p in zip(page, about["page"], strict=True))
+    u, v, w = (min(n + p, d) for n, p, d in zip((i, j, k), about["page"], about["dims"], strict=True))
+    try:
+        return volume._native.read_box(level, channel, (i, j, k), (u, v, w), step)
+    except DataError:
+        return None
+
+
 def sample(volume: VolumeDataset, name: str, step: int) -> Values:
     """Some values of a channel, from the coarsest level that has enough, or from pages spread over the finest one.
 
@@ -194,23 +279,54 @@ def sample(volume: VolumeDataset, name: str, step: int) -> Values:
     """
     number = next(n for n, c in enumerate(volume.channels) if c.name == name)
     channel = volume.channels[number]
-    levels = volume.info()["levels"]
-    enough = [n for n, level in enumerate(levels) if math.prod(level["dims"]) >= SAMPLES // 32]
-    chosen = levels[enough[-1] if enough else 0]
-    at = enough[-1] if enough else 0
-    dims, page = chosen["dims"], chosen["page"]
+    at, dims, page = _level(volume)
     counts = [-(-d // p) for d, p in zip(dims, page, strict=True)]
     parts = []
     for at_page in spread(counts, max(1, SAMPLES // max(1, math.prod(page)))):
-        lo = [a * p for a, p in zip(at_page, page, strict=True)]
-        hi = [min(a + p, d) for a, p, d in zip(lo, page, dims, strict=True)]
-        try:
-            box = volume._native.read_box(at, number, tuple(lo), tuple(hi), step)
-        except DataError:
-            continue
-        parts.append(channel.values(box).ravel().astype(np.float64))
+        box = _page(volume, at, number, at_page, step)
+        if box is not None:
+            parts.append(channel.values(box).ravel().astype(np.float64))
     found = np.concatenate(parts) if parts else np.zeros(0)
     return found[np.isfinite(found)]
+
+
+def mean_range(volume: VolumeDataset, name: str, step: int) -> tuple[float, float]:
+    """The range of the means along rays, which are far below the largest values: of some columns of pages, along the axis on which
+    there are fewest.
+
+    Pages that cannot be read are left out, as `sample` does."""
+    number = next(n for n, c in enumerate(volume.channels) if c.name == name)
+    channel = volume.channels[number]
+    at, dims, page = _level(volume)
+    counts = [-(-d // p) for d, p in zip(dims, page, strict=True)]
+    axis = counts.index(min(counts))
+    deep = [n for n, *_ in spread((counts[axis], 1, 1), MOST_DEEP)]
+    across = [1 if a == axis else count for a, count in enumerate(counts)]
+    means = []
+    for column in spread(across, max(1, SAMPLES // max(1, math.prod(page) * len(deep)))):
+        sums: Values | None = None
+        have: Values | None = None
+        for n in deep:
+            i, j, k = (n if a == axis else c for a, c in enumerate(column))
+            box = _page(volume, at, number, (i, j, k), step)
+            if box is None:
+                continue
+            found = channel.values(box).astype(np.float64)
+            there = np.isfinite(found)
+            total = np.where(there, found, 0.0).sum(axis=2 - axis)
+            count = there.sum(axis=2 - axis).astype(np.float64)
+            sums, have = (total, count) if sums is None or have is None else (sums + total, have + count)
+        if sums is not None and have is not None:
+            means.append(sums[have > 0] / have[have > 0])
+    all_means = np.concatenate(means) if means else np.zeros(0)
+    if not all_means.size:
+        return (0.0, 1.0)
+    low, high = (float(v) for v in np.percentile(all_means, (2.0, 99.9)))
+    return _apart(low, high) or _about(low)
+
+
+MOST_DEEP = 64
+"""Pages of a column that are looked at for means."""
 
 
 def spread(counts: Sequence[int], wanted: int) -> list[tuple[int, int, int]]:
@@ -242,15 +358,34 @@ def extent(volume: VolumeDataset, name: str, values: Values, *, wide: bool = Fal
         return channel.limits
     if not values.size:
         return (0.0, 1.0)
-    low, high = np.percentile(values, (0.5, 99.9) if wide else (2.0, 99.95))
+    low, high = (float(v) for v in np.percentile(values, (0.5, 99.9) if wide else (2.0, 99.95)))
     if not wide:
-        low = min(threshold(values), high)
-    low, high = (float(values.min()), float(values.max())) if not low < high else (float(low), float(high))
-    return (low, high) if low < high else (low, low + 1.0)
+        # What is half clear at the edge of what is seen is not black yet.
+        split = min(threshold(values), high)
+        low = max(split - FRINGE * (high - split), float(values.min()))
+    return _apart(low, high) or _apart(float(values.min()), float(values.max())) or _about(low)
+
+
+FRINGE = 0.25
+"""Part of the range of colours that lies below what parts the background from what is seen, of what lies above."""
+
+
+def _apart(low: float, high: float) -> tuple[float, float] | None:
+    return (low, high) if low < high else None
+
+
+def _about(value: float) -> tuple[float, float]:
+    """A range with its only value in the middle."""
+    half = 0.5 * max(abs(value), 1.0)
+    return (value - half, value + half)
 
 
 def threshold(values: Values) -> float:
-    """What parts a histogram in two so that both parts are as even as can be (Otsu 1979)."""
+    """What parts a histogram in two so that both parts are as even as can be (Otsu 1979).
+
+    >>> threshold(np.repeat([0.0, 10.0], [900, 100]))
+    5.0
+    """
     low, high = np.percentile(values, (0.1, 99.9))
     if not low < high:
         return float(low)
@@ -261,7 +396,11 @@ def threshold(values: Values) -> float:
     sums = np.cumsum(counts * middle)
     with np.errstate(divide="ignore", invalid="ignore"):
         between = below * above * (sums / below - (sums[-1] - sums) / above) ** 2
-    return float(edges[1:][np.nanargmax(np.where(np.isfinite(between), between, -1))])
+    between = np.where(np.isfinite(between), between, -1.0)
+    # Where nothing lies between the two parts any place between them is as good: the middle, so that both are well apart from it.
+    most = float(between.max())
+    best = np.flatnonzero(between >= most - 1e-9 * abs(most))
+    return float(0.5 * (edges[1 + best[0]] + edges[1 + best[-1]]))
 
 
 def opacities(values: Values) -> list[tuple[float, float]]:
