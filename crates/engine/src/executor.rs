@@ -365,7 +365,7 @@ where
             self.telling.round();
             let mut left = false;
             for lane in 0..LANES {
-                if self.lanes[lane].is_some() && !self.stays(lane, round % CHARGE_ROUNDS == 0) {
+                if self.lanes[lane].is_some() && !self.stays(lane, W::EACH_STEP || round % CHARGE_ROUNDS == 0) {
                     left = true;
                     match self.lanes[lane].take() {
                         Some(slot) if self.outcomes[lane].progress == Progress::Yield => self.turn(lane, slot),

@@ -61,11 +61,13 @@ class Channel:
 
 
 def number(value: float) -> float | str:
-    """A number as JSON can have it: a word for what is none and for what is infinite.
+    """A number as JSON can have it: a word for what is none and for what is infinite; whole numbers with all their digits.
 
-    >>> number(1.5), number(float("-inf")), number(float("nan"))
-    (1.5, '-Infinity', 'NaN')
+    >>> number(1.5), number(2**63 + 1), number(float("-inf")), number(float("nan"))
+    (1.5, 9223372036854775809, '-Infinity', 'NaN')
     """
+    if isinstance(value, int):
+        return int(value)
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

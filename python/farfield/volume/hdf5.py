@@ -400,9 +400,11 @@ def _chunks(
 
 
 def _fill(dataset: Any) -> float | None:
-    """What chunks hold that were never written; None where it is no double exactly."""
+    """What chunks hold that were never written; None where the file says none."""
     value = dataset.fillvalue
     try:
+        if dataset.dtype.kind in "iu":
+            return int(value)
         found = float(value)
         return found if np.asarray(found, dtype=dataset.dtype) == value or math.isnan(found) else None
     except (TypeError, ValueError, OverflowError):  # the file says none

@@ -271,8 +271,8 @@ def _names(found: Any, shape: tuple[int, ...]) -> list[str | None] | None:
 
 
 def _fill(document: str, said: Any, dtype: str) -> float | None:
-    """What chunks hold that were never written; None where the format does not say, or it is no double exactly: then such a
-    chunk is an error, and not a wrong number.
+    """What chunks hold that were never written; None where the format does not say: then such a chunk is an error, and not a
+    wrong number.
     """
     found = said
     if isinstance(said, str):
@@ -285,17 +285,17 @@ def _fill(document: str, said: Any, dtype: str) -> float | None:
         raise DataError(
             f"{document}: its 'fill_value' is {said!r}, which is no number of {dtype}; the metadata is damaged"
         )
-    try:
-        exact = float(found)
-    except OverflowError:
-        return None
     if dtype.startswith("float"):
-        return exact
-    if not math.isfinite(found) or int(found) != found:
+        try:
+            return float(found)
+        except OverflowError:
+            return None
+    limits = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    if not math.isfinite(found) or int(found) != found or not limits[0] <= found <= limits[1]:
         raise DataError(
             f"{document}: its 'fill_value' is {said!r}, which is no number of {dtype}; the metadata is damaged"
         )
-    return exact if int(exact) == int(found) else None
+    return int(found)
 
 
 def _fill_of_text(said: str, dtype: str) -> float | None:
@@ -307,7 +307,7 @@ def _fill_of_text(said: str, dtype: str) -> float | None:
         raw = int(said, 16).to_bytes(size, "little") if said.startswith("0x") else base64.b64decode(said, validate=True)
     except (ValueError, OverflowError, binascii.Error):
         return None
-    return float(np.frombuffer(raw, dtype)[0]) if len(raw) == size and dtype != "bool" else None
+    return np.frombuffer(raw, dtype)[0].item() if len(raw) == size and dtype != "bool" else None
 
 
 def decoded_fill(said: Any, dtype: str) -> float | None:

@@ -1,5 +1,6 @@
 //! Isosurfaces and planes on their way to a file.
 
+use super::volume::is_far;
 use super::{run, run_volume, ContourSpec, Contoured, VolumeContour, VolumeWhat, What};
 use crate::limits::refused;
 use crate::output::{
@@ -70,7 +71,8 @@ pub fn write_volume(
         let c = &volume.spec.channels[*n];
         FieldSpec { name: c.name.clone(), components: 1, dtype: FieldType::F32, unit: c.units.clone() }
     });
-    let (positions, normals) = (FieldType::F32, spec.normals);
+    let positions = if is_far(of) { FieldType::F64 } else { FieldType::F32 };
+    let normals = spec.normals;
     let layout = MeshLayout { fields: fields.collect(), positions, normals, colours: false, lines: false };
     let provenance = provenance(&volume.spec.path, volume.spec.length_unit.clone());
     let failed = |e: OutputError| refused(&session.pager, e.into());

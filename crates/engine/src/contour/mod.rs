@@ -385,9 +385,12 @@ impl Job<'_> {
         let load = Load { tasks, workers, active: active(limit), at_once: usize::MAX };
         let run = executor::run(&work, pager, load, &mut |done| told("drawing", done, tasks));
         let run = run.map_err(|e| match more_than(e, limit + limit / 2) {
-            FieldError::LimitTooSmall { limit, needs, .. } => {
-                FieldError::LimitTooSmall { limit, needs, what: "a block of the surface with its points".into() }
-            }
+            // What is refused first are vertices and triangles: values, and what handing over takes, are as much again.
+            FieldError::LimitTooSmall { limit, needs, .. } => FieldError::LimitTooSmall {
+                limit,
+                needs: needs.saturating_add(needs.saturating_sub(limit)),
+                what: "a block of the surface with its points".into(),
+            },
             e => e,
         })?;
         let drawn = sink.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?;

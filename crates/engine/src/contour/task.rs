@@ -3,7 +3,8 @@
 //! A task goes through: which cells may be crossed; the signs of their nodes, page by page; vertices and triangles without
 //! positions; the values of the nodes that those lie between, page by page again; positions, normals and fields. A step takes what
 //! pages are here and notes it, so that it needs only the pages of one place at a time, and never needs one again. Of a page that
-//! cannot be had all nodes are as those that are blanked out.
+//! cannot be had all nodes are as those that are blanked out. What the next step takes is known before it: a block of noise
+//! has a million triangles, and what is charged once it is there is over the limit by then.
 
 use super::grid::{meet, BlockSigns, Candidates, Grid, Looked, Reads, Span};
 use super::local::Part;
@@ -13,7 +14,9 @@ use crate::limits::too_large;
 use field::error::FieldError;
 use field::space::LANES;
 use kernels::streamline::Progress;
-use kernels::surface::{block_nodes, blocks, without_corners, Block, Marcher, Mesh, Needed, Normals, Signs, Vertices};
+use kernels::surface::{
+    block_nodes, blocks, without_corners, Block, Edge, Marcher, Mesh, Needed, Normals, Signs, Vertices,
+};
 use pager::{PageError, PageErrorKind, PageId, Pager, Worker};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -87,6 +90,13 @@ enum Stage {
         signs: Box<BlockSigns>,
         candidates: Candidates,
     },
+    /// Vertices and triangles come next.
+    Shape {
+        signs: Box<BlockSigns>,
+        candidates: Candidates,
+        /// Bytes that they take at most.
+        bytes: usize,
+    },
     /// Values are.
     Values {
         units: Vec<(u32, u64)>,
@@ -120,17 +130,20 @@ enum Stepped {
 }
 
 impl BlockTask {
-    fn bytes(&self, values: usize) -> usize {
-        let of_signs = BlockSigns::bytes(self.nodes, values);
+    fn bytes(&self, grid: &dyn Grid) -> usize {
+        let of_signs = BlockSigns::bytes(self.nodes, grid.values());
         let of_stage = match &self.stage {
             Stage::Fresh => 0,
             Stage::Signs { pages, .. } => pages.capacity() * 8,
-            Stage::Values { units, meshes, needed, values, .. } => {
+            Stage::Shape { bytes, .. } => *bytes,
+            Stage::Values { units, meshes, needed, .. } => {
                 let [lo, hi] = needed.bounds();
+                let vertices = meshes.iter().map(|m| m.edges.len() * vertex_bytes(grid));
                 units.capacity() * 16
                     + meshes.iter().map(Mesh::bytes).sum::<usize>()
                     + Needed::bytes(core::array::from_fn(|a| hi[a] - lo[a]))
-                    + values.capacity() * 8
+                    + needed.count() * grid.columns() * 8
+                    + vertices.sum::<usize>()
             }
             Stage::Made(made) => made.iter().map(Made::bytes).sum(),
         };
@@ -225,12 +238,19 @@ impl BlockTask {
                     self.stage = Stage::Signs { pages, next, signs, candidates };
                     return Ok(progress(moved, missing));
                 }
+                self.shapes(grid, signs, candidates);
+                Ok(Stepped::Again)
+            }
+            Stage::Shape { signs, candidates, .. } => {
                 self.shape(grid, c, parts, signs, candidates);
                 Ok(self.state())
             }
             Stage::Values { units, mut next, mut signs, candidates, meshes, needed, mut values } => {
                 let reads = grid.value_reads();
                 let begun = next;
+                if values.is_empty() {
+                    values = vec![f64::NAN; needed.count() * grid.columns()];
+                }
                 let (mut used, mut lost) = (0, false);
                 while next < units.len() && used < at_once {
                     let (read, page) = units[next];
@@ -257,8 +277,8 @@ impl BlockTask {
                 }
                 if lost {
                     // Once for each page that cannot be had: what was drawn from it goes.
-                    self.shape(grid, c, parts, signs, candidates);
-                    return Ok(self.state());
+                    self.shapes(grid, signs, candidates);
+                    return Ok(Stepped::Again);
                 }
                 if next < units.len() {
                     let moved = next > begun;
@@ -272,8 +292,8 @@ impl BlockTask {
                     }
                 });
                 if lost {
-                    self.shape(grid, c, parts, signs, candidates);
-                    return Ok(self.state());
+                    self.shapes(grid, signs, candidates);
+                    return Ok(Stepped::Again);
                 }
                 drop((candidates, units));
                 c.keep_signs(*signs);
@@ -296,6 +316,18 @@ impl BlockTask {
         } else {
             Stepped::Again
         }
+    }
+
+    /// All signs are here: what vertices and triangles take.
+    fn shapes(&mut self, grid: &dyn Grid, signs: Box<BlockSigns>, candidates: Candidates) {
+        let of = |inside| {
+            let block = Block { inside, usable: None, hits: None, turned: false, origins: false };
+            let [edges, triangles] = Marcher::at_most(&block);
+            edges * (size_of::<Edge>() + vertex_bytes(grid)) + triangles * size_of::<[u32; 3]>()
+        };
+        let beside = self.nodes.map(|n| n + 2);
+        let bytes = signs.inside.iter().map(of).sum::<usize>() + Needed::bytes(beside);
+        self.stage = Stage::Shape { signs, candidates, bytes };
     }
 
     /// Vertices and triangles out of signs, and what values they take.
@@ -324,6 +356,9 @@ impl BlockTask {
             let hits = signs.hits.as_ref().filter(|h| h.any());
             let origins = !parts.is_empty();
             let block = Block { inside, usable: usable.as_deref(), hits, turned: false, origins };
+            let [edges, triangles] = Marcher::at_most(&block);
+            mesh.edges.reserve_exact(edges);
+            mesh.triangles.reserve_exact(triangles);
             c.marcher.march(&block, &mut mesh);
             if let Some(part) = parts.get(value) {
                 let of = core::mem::take(&mut mesh.origins);
@@ -361,8 +396,7 @@ impl BlockTask {
             };
             units.extend(pages.iter().copied().filter(wanted).map(|page| (n as u32, page)));
         }
-        let values = vec![f64::NAN; needed.count() * grid.columns()];
-        self.stage = Stage::Values { units, next: 0, signs, candidates, meshes, needed, values };
+        self.stage = Stage::Values { units, next: 0, signs, candidates, meshes, needed, values: Vec::new() };
     }
 
     /// Cells that count, a word a row; `None`: all.
@@ -390,6 +424,14 @@ impl BlockTask {
         }
         Some(usable)
     }
+}
+
+/// Bytes of a vertex of a surface.
+fn vertex_bytes(grid: &dyn Grid) -> usize {
+    let points = 3 * if grid.is_double() { size_of::<f64>() } else { size_of::<f32>() };
+    let normals = if matches!(grid.normals(), Normals::None) { 0 } else { 3 };
+    let fields: usize = grid.fields().iter().map(|[from, to]| to - from).sum();
+    points + (normals + fields) * size_of::<f32>()
 }
 
 /// What a step that stands at a page is to say: that it went on, or what it lacks.
@@ -495,8 +537,9 @@ impl Work for Contouring<'_, '_> {
         }
     }
 
+    const EACH_STEP: bool = true;
     fn bytes(&self, task: &BlockTask) -> usize {
-        task.bytes(self.grids[task.grid].values())
+        task.bytes(&*self.grids[task.grid])
     }
     fn finishing(&self, task: &BlockTask) -> usize {
         match &task.stage {

@@ -6,7 +6,9 @@ use field::derive::stencil::metrics;
 use field::error::FieldError;
 use field::volume::{Brick, VolumeArray, VolumeLevel, Voxel, BLOCK};
 use field::with_voxel;
-use kernels::surface::{each_bit, row_signs, strided_signs, Compared, Cut, Level, Needed, Normals, Plane, Shape};
+use kernels::surface::{
+    each_bit, row_signs, strided_signs, Compared, Cut, Level, Needed, Normals, Plane, Shape, LEAST,
+};
 use pager::{Lookup, PageId, Pager, Worker};
 use std::sync::Arc;
 
@@ -43,6 +45,20 @@ fn reads(array: &VolumeArray, step: u32) -> Reads {
         bytes: array.brick.bytes() as u64,
         making: 0,
     }
+}
+
+/// Whether a volume lies so far from the origin, or has so many voxels, that in single precision vertices of different edges
+/// could be the same: positions are in double precision then.
+pub(crate) fn is_far(level: &VolumeLevel) -> bool {
+    let corners = (0..8).map(|c| {
+        let at =
+            core::array::from_fn(|a| if c >> a & 1 == 1 { f64::from(level.dims[a].saturating_sub(1)) } else { 0.0 });
+        level.placement.position(at)
+    });
+    let farthest = corners.flatten().fold(0.0, |most: f64, x| most.max(x.abs()));
+    let length = |axis: &[f64; 3]| axis.iter().map(|v| v * v).sum::<f64>().sqrt();
+    let shortest = level.placement.axes.iter().map(length).fold(f64::INFINITY, f64::min);
+    farthest * f64::from(f32::EPSILON) > LEAST * shortest
 }
 
 impl<'a> VolumeGrid<'a> {
@@ -165,7 +181,7 @@ impl Grid for VolumeGrid<'_> {
         matches!(self.sought, Sought::Plane(_))
     }
     fn is_double(&self) -> bool {
-        false
+        is_far(self.level)
     }
 
     fn candidates(&self, worker: &Worker, cells: Span, missing: &mut Vec<PageId>) -> Option<Candidates> {

@@ -31,7 +31,9 @@ pub trait Work: Sync {
     );
     /// Asks the processor to load what the next step of a task will read, while others are stepped.
     fn prefetch(&self, _context: &mut Self::Context, _task: &Self::Task) {}
-    /// Bytes that a task holds now.
+    /// Whether tasks are charged after each step, since one may take megabytes; else now and then.
+    const EACH_STEP: bool = false;
+    /// Bytes that a task holds now, and with the next step at most where it is charged after each.
     fn bytes(&self, task: &Self::Task) -> usize;
     /// Bytes that [`Work::finish`] takes for a moment beside what the task holds.
     fn finishing(&self, _task: &Self::Task) -> usize {

@@ -77,19 +77,28 @@ impl Grid {
             let ended = |x, y| depth.zip(own).is_some_and(|(d, own)| d(x, y) < own * (1.0 - SAME_DEPTH));
             let found = strides().find_map(|s| self.between(x, y, s, true, &ended));
             let found = found.or_else(|| strides().find_map(|s| self.between(x, y, s, false, &ended)));
-            if let Some(rgba) = found.or_else(|| strides().find_map(|s| self.between(x, y, s, false, &|_, _| false))) {
-                self.rgba[n] = rgba;
+            let found = found.or_else(|| strides().find_map(|s| self.between(x, y, s, false, &|_, _| false)));
+            if let Some(found) = found {
+                (self.rgba[n], self.gaps[n]) = found;
             }
         }
         filled
     }
 
     /// Straight between the corners of the square of a grid in which a pixel lies, as far as they were cast and lie in the picture.
-    /// Those that `ended` before are left out. `None` if none is left, or, where `all` is asked for, one was not cast.
-    fn between(&self, x: u32, y: u32, stride: u32, all: bool, ended: &dyn Fn(u32, u32) -> bool) -> Option<[f32; 4]> {
+    /// Those that `ended` before are left out. `None` if none is left, or, where `all` is asked for, one was not cast. What is made of
+    /// any that has a gap has one.
+    fn between(
+        &self,
+        x: u32,
+        y: u32,
+        stride: u32,
+        all: bool,
+        ended: &dyn Fn(u32, u32) -> bool,
+    ) -> Option<([f32; 4], bool)> {
         let (x0, y0) = (x - x % stride, y - (y - self.rows.start) % stride);
         let (fx, fy) = ((x - x0) as f32 / stride as f32, (y - y0) as f32 / stride as f32);
-        let (mut sum, mut weights) = ([0.0; 4], 0.0);
+        let (mut sum, mut weights, mut gap) = ([0.0; 4], 0.0, false);
         for c in 0..4u32 {
             let (on_x, on_y) = (c & 1, c >> 1);
             let weight = if on_x == 1 { fx } else { 1.0 - fx } * if on_y == 1 { fy } else { 1.0 - fy };
@@ -110,8 +119,9 @@ impl Grid {
             }
             (0..4).for_each(|k| sum[k] += weight * self.rgba[n][k]);
             weights += weight;
+            gap |= self.gaps[n];
         }
-        (weights > 0.0).then(|| sum.map(|v| v / weights))
+        (weights > 0.0).then(|| (sum.map(|v| v / weights), gap))
     }
 }
 

@@ -203,8 +203,9 @@ impl Chosen {
     fn towards(&self, other: &Self, t: f64) -> Self {
         let ratio = |a: f64, b: f64| a * (b / a).powf(t);
         let mut new = self.clone();
-        new.direction = turned(self.direction, other.direction, t);
-        let up = turned(DVec3::from_array(self.camera.up), DVec3::from_array(other.camera.up), t);
+        let side = DVec3::from_array(self.camera.up).cross(self.direction);
+        new.direction = turned(self.direction, other.direction, side, t);
+        let up = turned(DVec3::from_array(self.camera.up), DVec3::from_array(other.camera.up), side, t);
         let across = up - new.direction * up.dot(new.direction);
         let across = if across.length() > 1e-9 { across } else { new.direction.any_orthogonal_vector() };
         new.camera.up = as_unit(across).to_array();
@@ -234,8 +235,9 @@ impl Chosen {
     }
 }
 
-/// A unit vector part of the way from one to another, on the shortest way around; where they are opposite, around any axis.
-fn turned(a: DVec3, b: DVec3, t: f64) -> DVec3 {
+/// A unit vector part of the way from one to another, on the shortest way around; where they are opposite, by way of `side`, so that
+/// from the front to the back a camera goes around what it looks at, and not over its pole.
+fn turned(a: DVec3, b: DVec3, side: DVec3, t: f64) -> DVec3 {
     let cosine = a.dot(b).clamp(-1.0, 1.0);
     let angle = cosine.acos();
     let across = b - a * cosine;
@@ -244,7 +246,7 @@ fn turned(a: DVec3, b: DVec3, t: f64) -> DVec3 {
     } else if cosine > 0.0 {
         return a;
     } else {
-        a.any_orthogonal_vector().normalize()
+        (side - a * side.dot(a)).try_normalize().unwrap_or_else(|| a.any_orthonormal_vector())
     };
     a * (angle * t).cos() + across * (angle * t).sin()
 }

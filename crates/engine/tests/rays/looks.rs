@@ -428,6 +428,35 @@ fn light_falls_on_gradients_and_surfaces_as_it_should() {
 }
 
 #[test]
+fn a_lit_surface_does_not_depend_on_where_the_numbers_of_samples_begin() {
+    let (pager, level, folder) = SCALARS.open([16, 16, 16], 64 << 20, "begin");
+    let paint = Paint::Scalar { channel: 0, transfer: transfer() };
+    let manner =
+        Manner { projection: Projection::Surface { value: 170.0 }, shading: Some(shading()), ..Manner::default() };
+    // So many steps further away, samples have other numbers, and lie where they lay.
+    let seen = |steps: i32| {
+        let away = 90.0 + f64::from(steps) * super::DT;
+        let camera = Camera {
+            position: [30.0, 24.0 - away, 26.0],
+            target: [30.0, 24.0, 26.0],
+            up: [0.0, 0.0, 1.0],
+            lens: Lens::Orthographic { height: 50.0 },
+            center: [0.5, 0.5],
+        };
+        picture(&pager, camera, vec![look(&level, &paint, &manner)], 1, true)
+    };
+    let first = seen(0);
+    assert!(first.rgba.iter().filter(|p| p[3] > 0.0).count() > 500);
+    for steps in [1, 17, 40] {
+        let other = seen(steps);
+        let off = first.rgba.iter().zip(&other.rgba).flat_map(|(a, b)| (0..4).map(|c| (a[c] - b[c]).abs()));
+        let most = off.fold(0.0, f32::max);
+        assert!(most < 0.01, "{most} off, {steps} steps further away");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn with_time_enough_a_hurried_picture_is_the_picture_and_without_it_says_so() {
     let (pager, level, folder) = SCALARS.open([16, 16, 16], 64 << 20, "hurried");
     let paint = Paint::Scalar { channel: 0, transfer: transfer() };

@@ -7,7 +7,7 @@ use super::pages::{chunk_box, row_box, LARGE};
 use super::place::{names, row, Abouts, Chunks, Place, ShardGrid, ShardIndexes, ENTRY};
 use super::rowmap::RowMap;
 use super::shape::{Shape, Stored, C, T, X, Y, Z};
-use super::spec::{ArraySpec, LevelSpec, PlaceSpec, VolumeKind, VolumeSpec};
+use super::spec::{ArraySpec, Fill, LevelSpec, PlaceSpec, VolumeKind, VolumeSpec};
 use super::store::{range_spec, Known, RangedArray};
 use super::voxel::{Brick, Voxel, VoxelType};
 use crate::error::FieldError;
@@ -530,13 +530,15 @@ fn check_page(brick: &Brick) -> Result<(), FieldError> {
 }
 
 /// A number as an element in memory.
-fn element(stored: Stored, value: f64) -> Result<Vec<u8>, String> {
+fn element(stored: Stored, value: Fill) -> Result<Vec<u8>, String> {
     with_voxel!(stored.voxel, T => {
-        let number = value as T;
-        let fits = number.to_f64() == value || matches!(T::TYPE, VoxelType::Float32 | VoxelType::Float64);
-        // Whole numbers beyond 2^53 are not told apart in a document.
-        if !fits {
-            return Err(format!("a fill value of {value} is no {}", T::TYPE.name()));
+        let float = matches!(T::TYPE, VoxelType::Float32 | VoxelType::Float64);
+        let (number, fits, said) = match value {
+            Fill::Whole(v) => (v as T, (v as T) as i128 == v, v.to_string()),
+            Fill::Number(v) => (v as T, (v as T).to_f64() == v, v.to_string()),
+        };
+        if !(fits || float) {
+            return Err(format!("a fill value of {said} is no {}", T::TYPE.name()));
         }
         Ok(number.to_ne_bytes().to_vec())
     })

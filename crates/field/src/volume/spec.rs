@@ -1,7 +1,7 @@
 //! What a reader of a format says of a volume: what it is, and by which rule its bytes lie where. Readers of formats for which there
 //! is a well-kept library in Python are written there and hand this over as JSON; pages are read and decoded here.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// What the numbers of a volume are.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,14 +120,53 @@ pub struct ArraySpec {
     /// Channels that the components are.
     pub channels: Vec<usize>,
     /// What chunks hold that the format defines as never written; absent where every chunk must be there.
-    #[serde(default, with = "number")]
-    pub fill: Option<f64>,
+    #[serde(default)]
+    pub fill: Option<Fill>,
     /// Steps from stored bytes to the chunk's elements, in the order in which a reader takes them.
     #[serde(default)]
     pub codecs: Vec<CodecSpec>,
     /// Where the bytes lie.
     #[serde(rename = "where")]
     pub place: PlaceSpec,
+}
+
+/// What elements are that were never written: a number, or a whole one that a double may not have.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Fill {
+    /// Of any integer type.
+    Whole(i128),
+    /// Any other.
+    Number(f64),
+}
+
+impl Serialize for Fill {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::Number(v) => number::serialize(&Some(v), s),
+            Self::Whole(v) => match (u64::try_from(v), i64::try_from(v)) {
+                (Ok(v), _) => s.serialize_u64(v),
+                (_, Ok(v)) => s.serialize_i64(v),
+                _ => number::serialize(&Some(v as f64), s),
+            },
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Fill {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Natural(u64),
+            Whole(i64),
+            Other(#[serde(with = "number")] Option<f64>),
+        }
+        Ok(match Written::deserialize(d)? {
+            Written::Natural(v) => Self::Whole(v.into()),
+            Written::Whole(v) => Self::Whole(v.into()),
+            Written::Other(v) => Self::Number(v.unwrap_or(f64::NAN)),
+        })
+    }
 }
 
 /// One step of decoding.

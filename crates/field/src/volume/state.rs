@@ -95,7 +95,7 @@ impl VolumeFiles {
             digest = digest.text(&format!("\0{n} {:?} {}", level.dims, spec.times.len()));
             for array in &level.arrays {
                 let said = (&array.dtype, array.big_endian, &array.shape, &array.axes, &array.chunk, &array.order);
-                let read = (&array.channels, array.fill.map(f64::to_bits), &array.codecs);
+                let read = (&array.channels, array.fill, &array.codecs);
                 digest = digest.text(&format!("\0{said:?}{read:?}")).text(&of_place(&array.place));
             }
         }

@@ -1,6 +1,6 @@
 //! Arrays made by the test, and files of them as formats have them: the other way round than what is tested.
 
-use field::volume::{ArraySpec, ChannelSpec, CodecSpec, LevelSpec, PlaceSpec, VolumeKind, VolumeSpec};
+use field::volume::{ArraySpec, ChannelSpec, CodecSpec, Fill, LevelSpec, PlaceSpec, VolumeKind, VolumeSpec};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
@@ -300,7 +300,7 @@ impl Made {
             chunk: (!whole).then(|| self.chunk.clone()),
             order: self.order.clone(),
             channels: (0..components).collect(),
-            fill: self.fill,
+            fill: self.fill.map(Fill::Number),
             codecs: self.codecs.clone(),
             place,
         };

@@ -373,7 +373,21 @@ fn plain<T: Sampled>(
                 return Ok(Shown::Light(e));
             }
             // Between the sample before and this one the value was reached: straight between them.
-            let before = if k > s.from { before::<T>(source, s, k - 1, cx)? } else { f32::NAN };
+            let before = if k > s.from {
+                before::<T>(source, s, k - 1, cx)?
+            } else if asked.n > asked.ray.first {
+                // That is the last of the segment before.
+                let number = (asked.n - 1).div_euclid(SEGMENT);
+                let s = Segment::new(asked.ray, number, source.spans(), source.shift());
+                let k = (asked.n - 1 - number * SEGMENT) as i32;
+                if (s.from..s.to).contains(&k) {
+                    before::<T>(source, &s, k, cx)?
+                } else {
+                    f32::NAN
+                }
+            } else {
+                f32::NAN
+            };
             let back = if before < wanted { (v - wanted) / (v - before) } else { 0.0 };
             let x = asked.ray.at(asked.n as f64 - f64::from(back));
             let (mut cell, mut f) = (voxel, [0.0; 3]);

@@ -146,6 +146,30 @@ impl Marcher {
     /// Bytes that it holds after the largest block.
     pub const BYTES: usize = 2 * 65 * size_of::<Row>();
 
+    /// Vertices and triangles that a block has at most, without a look at its cells' cases, so that room for them can be had first.
+    ///
+    /// A cell cuts loops of `n` edges into `n - 2` triangles each, and an edge is part of four cells at most: no more triangles than four
+    /// for each edge that is crossed, less two for each cell that is.
+    pub fn at_most(block: &Block<'_>) -> [usize; 2] {
+        let s = block.inside;
+        let [ni, nj, nk] = s.nodes();
+        let columns = u128::from(first_cells(ni - 1));
+        let (mut edges, mut cells) = (0, 0);
+        for k in 0..nk {
+            for j in 0..nj {
+                let r = s.row(j, k);
+                edges += ((r ^ r >> 1) & columns).count_ones() as usize;
+                edges += if j + 1 < nj { (r ^ s.row(j + 1, k)).count_ones() as usize } else { 0 };
+                edges += if k + 1 < nk { (r ^ s.row(j, k + 1)).count_ones() as usize } else { 0 };
+                if j + 1 < nj && k + 1 < nk {
+                    cells += active::<false>(block, j, k).count_ones() as usize;
+                }
+            }
+        }
+        // With hits there is at most one vertex for each edge that is crossed, too: on a node or on the edge.
+        [edges, 4 * edges - 2 * cells]
+    }
+
     /// Appends the vertices and triangles of a block to an empty mesh.
     pub fn march(&mut self, block: &Block<'_>, mesh: &mut Mesh) {
         match (block.usable.is_some(), block.hits.is_some()) {

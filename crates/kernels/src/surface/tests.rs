@@ -72,7 +72,10 @@ fn surface(g: &Grid, level: Level, placement: &Placement) -> Surface {
                 let plane = matches!(level, Level::Plane(_));
                 let mut mesh = Mesh::default();
                 let hits = plane.then_some(&hits);
-                marcher.march(&Block { inside: &inside, usable, hits, turned: false, origins: false }, &mut mesh);
+                let shape = Block { inside: &inside, usable, hits, turned: false, origins: false };
+                marcher.march(&shape, &mut mesh);
+                let [edges, triangles] = Marcher::at_most(&shape);
+                assert!(mesh.edges.len() <= edges && mesh.triangles.len() <= triangles);
                 if plane {
                     mesh.retain(|_| true);
                 }
