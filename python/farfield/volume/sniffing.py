@@ -115,10 +115,12 @@ def _format_of_pattern(pattern: str, options: Options) -> str | None:
     """Files that are a volume together are known by the first one, as those of a folder are; None where they are files of zones."""
     files = patterns.files_of(pattern)
     kind = format_of(files[0], options) if files else None
+    if kind in ("images", "tiff"):
+        return "images"
     if kind == "vtk":
         return "vtk_steps"
-    if kind is None:
-        return None
+    if kind in (None, "dicom"):
+        return kind
     raise patterns.alone(pattern, files, str(kind))
 
 

@@ -79,7 +79,8 @@ def _check(name: str, first: Volume, other_name: str, other: Volume) -> None:
     numbers = [f"{of.axes} {text_of(of.shape)} of {of.dtype}" for of in (one, two)]
     if numbers[0] != numbers[1]:
         raise DataError(
-            f"{other_name}: its numbers are {numbers[1]}, and in {name} {numbers[0]}; the files of a series are alike"
+            f"{other_name}: its numbers are {numbers[1]}, and in {name} {numbers[0]}; the files of a series are alike, "
+            "and pieces of one volume are opened by their .pvti"
         )
     for what, here, there in (
         ("spacing", b.spacing, a.spacing),
