@@ -58,7 +58,8 @@ def _coloured(path: str, page: Any, values: np.ndarray[Any, Any]) -> np.ndarray[
     table = np.asarray(page.keyframe.colormap if own is None else own)
     if table.ndim != 2 or len(table) != 3 or (values.size and int(values.max()) >= table.shape[1]):
         raise DataError(f"{path}: its palette has {table.shape[-1]:,} colours, and a pixel is of none; copy it again")
-    return (table.T >> 8).astype(np.uint8)[values]
+    found: np.ndarray[Any, Any] = (table.T >> 8).astype(np.uint8)[values]
+    return found
 
 
 def writer(
