@@ -226,6 +226,11 @@ def test_pieces_that_do_not_go_together(tmp_path: Path, there: Look) -> None:
     path.write_text(listed.replace("0.5 0.5 2", "0.5 0.5 3"))
     with pytest.raises(DataError, match=r"s0\.vti: this piece has the Spacing 0.5 0.5 2, and .*s\.pvti says 0.5 0.5 3"):
         there(path)
+    path.write_text(listed.replace('Origin="1 2 3"', 'Origin="1 2 3.00000001"'))
+    assert np.array_equal(there(path).numbers(), noise())
+    path.write_text(listed.replace('Origin="1 2 3"', 'Origin="1 2 3.5"'))
+    with pytest.raises(DataError, match=r"s0\.vti: this piece has the Origin 1 2 3, and"):
+        there(path)
     path.write_text(listed)
     piece = tmp_path / "s1.vti"
     whole = piece.read_bytes()
@@ -290,6 +295,19 @@ def test_time_of_one_file(tmp_path: Path, there: Look, capsys: pytest.CaptureFix
         found = there(path)
         assert found.spec["times"] == [0.375] and np.array_equal(found.numbers(), noise())
     assert there(write(image(noise(), time=0.25), tmp_path / "p.pvti")).spec["times"] == [0.25]
+    two = vtk.vtkDoubleArray()
+    two.SetName("TimeValue")
+    two.InsertNextValue(1)
+    two.InsertNextValue(2)
+    grid = image(noise())
+    grid.GetFieldData().AddArray(two)
+    writer.SetInputData(grid)
+    for mode in (0, 2):
+        writer.SetDataMode(mode)
+        writer.SetFileName(str(tmp_path / "two.vti"))
+        writer.Write()
+        found = there(tmp_path / "two.vti")
+        assert found.spec["times"] == [] and "TimeValue is not one number" in found.guessed
     from farfield import cli
 
     assert cli.run(["info", str(tmp_path / "t0.vti")]) == 0
@@ -388,3 +406,25 @@ def test_collections_of_zones(tmp_path: Path) -> None:
         assert np.array_equal(ds.isel(time=2).zones["zone1"]["density"][...], noise(dtype="float32", seed=2))
     with ff.open(collection(path, [(n**2, f"z{n}.vts") for n in range(3)])) as ds:
         assert len(ds.time_values) == 3 and "not evenly apart from 0" in " ".join(ds.info()["guessed"])
+
+
+@pytest.mark.parametrize("kind", ["pvti", "pvtr", "pvts"])
+def test_damage_ends_in_a_sentence(kind: str, tmp_path: Path) -> None:
+    """Bytes that are changed, at places from a seed, in the file that lists pieces and in one of them."""
+    data = noise((3, 4, 5), "float32")
+    grid = {"pvti": image, "pvtr": lambda d: rectilinear(d, even=False), "pvts": curved}[kind](data)
+    path = write(grid, tmp_path / f"a.{kind}", 2)
+    rng = np.random.default_rng(11)
+    for file in (path, tmp_path / f"a_1.{kind[1:]}"):
+        whole = file.read_bytes()
+        for _ in range(60):
+            broken = bytearray(whole[: rng.integers(1, len(whole))] if rng.random() < 0.3 else whole)
+            for at in rng.integers(0, len(broken), 3):
+                broken[at] = rng.integers(0, 256)
+            file.write_bytes(broken)
+            try:
+                with ff.open(path) as opened:
+                    assert opened is not None
+            except ff.FarfieldError as error:
+                assert str(error)
+        file.write_bytes(whole)

@@ -57,7 +57,11 @@ def _piece(path: str, name: str, kind: str, grid: dict[str, str]) -> Outline:
         )
     for key in _SAME:
         here, there = found.grid.get(key), grid.get(key)
-        if here is not None and there is not None and not _close(here, there):
+        if (
+            here is not None
+            and there is not None
+            and not _close(here, there, 1.0 if key == "Direction" else _apart(grid))
+        ):
             raise DataError(
                 f"{name}: this piece has the {key} {' '.join(here.split())}, and {path} says {' '.join(there.split())}: they are "
                 "not of one grid; write them again"
@@ -70,13 +74,21 @@ def _piece(path: str, name: str, kind: str, grid: dict[str, str]) -> Outline:
     return found
 
 
-def _close(one: str, other: str) -> bool:
-    """Whether two texts are the same numbers, but for how many digits were written."""
+def _apart(grid: dict[str, str]) -> float:
+    """The smallest distance between points; 0 where it is not said."""
+    try:
+        return min(abs(float(word)) for word in grid["Spacing"].split())
+    except (KeyError, ValueError):
+        return 0.0
+
+
+def _close(one: str, other: str, unit: float) -> bool:
+    """Whether two texts are the same numbers, but for how many digits were written; differences far below `unit` are none."""
     try:
         a, b = ([float(word) for word in text.split()] for text in (one, other))
     except ValueError:
         return one == other
-    size = max(map(abs, [*a, *b]), default=0.0)
+    size = max(map(abs, [*a, *b, unit]))
     return len(a) == len(b) and all(abs(x - y) <= 1e-5 * size for x, y in zip(a, b, strict=True))
 
 

@@ -88,7 +88,11 @@ def parts_of(found: Outline, where: str, name: str) -> list[Part]:
 
 
 def time_of(found: Outline, reader: Reader) -> float | None:
-    """The time under `TimeValue`, in the file or in its first piece; None where there is none."""
+    """The time under `TimeValue`, in the file or in its first piece; None where there is none.
+
+    Raises:
+        DataError: if it is not one number.
+    """
     first = found.pieces[0].file if found.pieces else None
     holder = found if found.time is not None or first is None else first
     array = holder.time
@@ -97,9 +101,21 @@ def time_of(found: Outline, reader: Reader) -> float | None:
     settle(holder, array)
     piece = found.pieces[0] if holder is first else Piece([])
     with reader_of(piece, reader) as of:
-        raw = b"".join(of.pieces(array, np.dtype(array.dtype).itemsize * array.components))
+        raw = _no_more(of.pieces(array, np.dtype(array.dtype).itemsize), np.dtype(array.dtype).itemsize)
         values = np.frombuffer(raw, _stored(array, of))
-    return float(values[0]) if len(values) == 1 and np.isfinite(values[0]) else None
+    if len(values) != 1 or not np.isfinite(values[0]):
+        raise DataError(f"{of.path}: its TimeValue is not one number; write it again")
+    return float(values[0])
+
+
+def _no_more(pieces: Iterable[bytes], count: int) -> bytes:
+    """The bytes of pieces, but for what is more than there should be: text may go on for ever."""
+    found = bytearray()
+    for piece in pieces:
+        found += piece
+        if len(found) > count:
+            break
+    return bytes(found)
 
 
 def _stored(array: DataArray, reader: Reader) -> np.dtype[np.generic]:
@@ -160,8 +176,8 @@ def _line(found: Outline, piece: Piece, reader: Reader, line: DataArray, count: 
     # It may have been asked for before.
     array = replace(line)
     settle(found if piece.file is None else piece.file, array)
-    raw = b"".join(reader.pieces(array, count * np.dtype(array.dtype).itemsize))
-    values = np.frombuffer(raw, _stored(array, reader)).astype(np.float64)
+    size = count * np.dtype(array.dtype).itemsize
+    values = np.frombuffer(_no_more(reader.pieces(array, size), size), _stored(array, reader)).astype(np.float64)
     if len(values) != count or not np.isfinite(values).all():
         raise DataError(f"{path}: its {axis} coordinates are not {count:,} numbers; write it again")
     return values

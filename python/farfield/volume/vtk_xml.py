@@ -74,7 +74,11 @@ def _volume(found: Outline, file: BinaryIO, length: int, options: Options, means
     half = [0.5 if where == "CellData" and whole[2 * n] < whole[2 * n + 1] else 0.0 for n in range(3)]
     first = [origin[r] + sum(columns[n][r] * (whole[2 * n] + half[n]) for n in range(3)) for r in range(3)]
     geometry = from_affine(path, columns, first, "Direction")
-    time = time_of(found, reader)
+    time = None
+    try:
+        time = time_of(found, reader)
+    except DataError:  # its voxels are as good as without
+        guessed.append("its TimeValue is not one number: it has no time")
     arrays, channels, tables, reads = _arrays(found, reader, where, names, whole, dims, means)
     kind = "scalar" if len(channels) == 1 else "channels"
     if len(arrays) == 1 and arrays[0].dtype == "uint8" and len(channels) in (3, 4):
