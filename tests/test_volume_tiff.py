@@ -195,6 +195,19 @@ def test_palettes_of_slices_of_few_bits_and_of_grey(tmp_path: Path, there: Look)
     assert there(tmp_path / "grey.tif").spec["kind"] == "scalar"
 
 
+def test_palettes_that_cannot_be_decoded_are_numbers(
+    tmp_path: Path, there: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with LZW where imagecodecs is not installed: the extension reads the numbers."""
+    from farfield.volume import tiff_decoded
+
+    monkeypatch.setattr(tiff_decoded, "knows_codec", lambda page: False)
+    with_palette(tmp_path / "a.tif", noise((3, 20, 30), "u1"), compression="zlib")
+    found = there(tmp_path / "a.tif")
+    assert np.array_equal(found.numbers(), noise((3, 20, 30), "u1")) and found.said == []
+    assert "needs imagecodecs" in found.guessed
+
+
 def test_palettes_of_what_was_measured(tmp_path: Path, there: Look) -> None:
     data = noise((3, 20, 30), "u1")
     table = np.zeros((3, 256), "u2")
