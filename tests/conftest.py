@@ -59,6 +59,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> fake_native.Calls:
     import farfield
     import farfield.dataset
 
+    fake_native.bind()
     calls = fake_native.Calls()
     core = fake_native.module(calls)
     monkeypatch.setitem(sys.modules, "farfield._core", core)

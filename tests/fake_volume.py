@@ -5,12 +5,26 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import sys
+import types
 from typing import Any
 
 import numcodecs
 import numpy as np
+import pytest
 
-from fake_native import STATS
+import farfield
+from fake_native import STATS, bind
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """Puts `Volume` in place of the extension's while a test runs."""
+    bind()
+    core = types.ModuleType("farfield._core")
+    core.Volume = Volume  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "farfield._core", core)
+    monkeypatch.setattr(farfield, "_core", core, raising=False)
+    return core
 
 
 def decode(data: bytes, codecs: list[dict[str, Any]], dtype: np.dtype[Any]) -> bytes:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
-import types
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import fake_volume
 import farfield as ff
 from farfield import cli
 from farfield.errors import UnknownName, UsageError
@@ -20,13 +19,9 @@ nibabel = pytest.importorskip("nibabel")
 
 @pytest.fixture(autouse=True)
 def native(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import fake_volume
     import farfield.volumedata
 
-    core = types.ModuleType("farfield._core")
-    core.Volume = fake_volume.Volume  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "farfield._core", core)
-    monkeypatch.setattr(farfield, "_core", core, raising=False)
+    core = fake_volume.stand_in(monkeypatch)
     monkeypatch.setattr(farfield.volumedata, "_core", core)
     monkeypatch.setenv("FARFIELD_CACHE_DIR", str(tmp_path / "cache"))
 

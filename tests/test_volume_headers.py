@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 from farfield.errors import DataError, UsageError
+from farfield.volume import format_of
+from running import Command
 from volume_files import Read, look
 
 nibabel = pytest.importorskip("nibabel")
@@ -283,7 +285,7 @@ def test_raw(tmp_path: Path, there: Look) -> None:
     data = noise((6, 5, 4), ">u2")
     path = tmp_path / "a.raw"
     path.write_bytes(b"0123456789" + data.tobytes())
-    with pytest.raises(UsageError, match=r"a\.raw: raw numbers do not say what they are.*--shape.*has 250 bytes"):
+    with pytest.raises(UsageError, match=r"a\.raw: raw numbers do not say what they are.*--raw .shape=.*has 250 bytes"):
         there(path)
     with pytest.raises(DataError, match=r"are 240 bytes, and the file has 250: .* --header-bytes 10"):
         there(path, shape="4x5x6", dtype="uint16")
@@ -332,3 +334,55 @@ def test_what_is_no_volume_is_named(name: str, content: bytes, said: str, tmp_pa
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=said):
         ff.open(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        (
+            "a.vtu",
+            b'<?xml version="1.0"?><VTKFile type="UnstructuredGrid" version="1.0">',
+            "an unstructured grid",
+        ),
+        ("a.pvtu", b'<VTKFile type="PUnstructuredGrid">', "an unstructured grid"),
+        ("a.vtp", b'<VTKFile type="PolyData" version="0.1">', "surfaces or lines"),
+        ("a.vtm", b'<VTKFile type="vtkMultiBlockDataSet">', "no structured grid"),
+        ("a.stl", b"solid cube", r"a surface \(STL\)"),
+        ("a.OBJ", b"v 0 0 0", r"a surface \(OBJ\)"),
+        ("a.ply", b"ply\n", "a surface or a cloud"),
+    ],
+)
+def test_grids_of_cells_and_surfaces_are_no_sources(name: str, content: bytes, said: str, tmp_path: Path) -> None:
+    import farfield as ff
+    from farfield import sources
+
+    (tmp_path / name).write_bytes(content)
+    for take in (ff.open, sources.parse):
+        with pytest.raises(DataError, match=f"{said}.*a source is a volume or a structured grid: PLOT3D"):
+            take(tmp_path / name)
+    # Elsewhere than as a source they are nobody's business here.
+    assert format_of(str(tmp_path / name)) is None
+
+
+def test_collections_of_lines_are_no_source(tmp_path: Path) -> None:
+    import farfield as ff
+
+    (tmp_path / "l.vtp").write_text('<VTKFile type="PolyData"/>')
+    (tmp_path / "l.pvd").write_text(
+        '<VTKFile type="Collection"><Collection><DataSet file="l.vtp"/></Collection></VTKFile>'
+    )
+    with pytest.raises(DataError, match=r"a collection of lines or surfaces.*a source is"):
+        ff.open(tmp_path / "l.pvd")
+
+
+def test_what_to_say_of_raw_numbers(tmp_path: Path, ff: Command) -> None:
+    """The option that is named does it, for commands whose --shape is none of these and for those that have it."""
+    for name in ("a.raw", "b.bin"):
+        (tmp_path / name).write_bytes(bytes(1000))
+        for words in (
+            ["render", tmp_path / name, "-o", tmp_path / "a.png", "--size", "64x48"],
+            ["info", tmp_path / name],
+        ):
+            said = ff(*words, ok=(1, 2)).stderr
+            assert "--raw 'shape=512x512x300 dtype=uint16'" in said
+            ff(*words, "--raw", "shape=10x10x10 dtype=uint8")

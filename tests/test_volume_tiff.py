@@ -162,10 +162,62 @@ def test_what_is_not_decoded_in_place(how: str, tile: tuple[int, int] | None, tm
             there(tmp_path / "b.tif")
 
 
-def test_palettes_are_said(tmp_path: Path, there: Look) -> None:
+def with_palette(path: Path, data: np.ndarray[Any, Any], **more: Any) -> np.ndarray[Any, Any]:
+    """Writes [z, y, x] with a palette; the colours of its pixels."""
+    table = np.random.default_rng(5).integers(0, 256, (3, 1 << 8 * data.itemsize)).astype("u2")
+    tifffile.imwrite(path, data, photometric="palette", colormap=table * 257, metadata=None, **more)
+    return table.T[data]
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2"])
+@pytest.mark.parametrize("more", [{}, {"compression": "zlib", "tile": (16, 32)}, {"rowsperstrip": 7}], ids=str)
+def test_palettes(dtype: str, more: dict[str, Any], tmp_path: Path, there: Look) -> None:
+    data = noise((3, 41, 50), dtype)
+    wanted = with_palette(tmp_path / "a.tif", data, **more)
+    found = there(tmp_path / "a.tif")
+    assert found.spec["kind"] == "rgb" and "its colours are in a palette" in found.guessed
+    assert "has its colours in a palette, and is converted once" in found.said[0]
+    assert all(np.array_equal(found.numbers(c), wanted[..., c]) for c in range(3))
+    for kind in ("scalar", "labels"):
+        numbers = there(tmp_path / "a.tif", kind=kind)
+        assert numbers.spec["kind"] == kind and np.array_equal(numbers.numbers(), data) and numbers.said == []
+
+
+def test_palettes_of_slices_of_few_bits_and_of_grey(tmp_path: Path, there: Look) -> None:
     pil = pytest.importorskip("PIL.Image")
-    pil.fromarray(noise((20, 30), "u1")).convert("P").save(tmp_path / "a.tif")
-    assert "colours in a palette" in there(tmp_path / "a.tif").guessed
+    data = noise((3, 20, 30), "u1")
+    (tmp_path / "slices").mkdir()
+    wanted = [with_palette(tmp_path / "slices" / f"s{n}.tif", data[n]) for n in range(3)]
+    found = there(tmp_path / "slices")
+    assert found.spec["kind"] == "rgb" and np.array_equal(found.numbers(1), np.stack(wanted)[..., 1])
+    assert np.array_equal(there(tmp_path / "slices", kind="scalar").numbers(), data)
+    pil.fromarray(data[0]).convert("P").save(tmp_path / "grey.tif")
+    assert there(tmp_path / "grey.tif").spec["kind"] == "scalar"
+
+
+def test_palettes_that_cannot_be_decoded_are_numbers(
+    tmp_path: Path, there: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with LZW where imagecodecs is not installed: the extension reads the numbers."""
+    from farfield.volume import tiff_decoded
+
+    monkeypatch.setattr(tiff_decoded, "knows_codec", lambda page: False)
+    with_palette(tmp_path / "a.tif", noise((3, 20, 30), "u1"), compression="zlib")
+    found = there(tmp_path / "a.tif")
+    assert np.array_equal(found.numbers(), noise((3, 20, 30), "u1")) and found.said == []
+    assert "needs imagecodecs" in found.guessed
+
+
+def test_palettes_of_what_was_measured(tmp_path: Path, there: Look) -> None:
+    data = noise((3, 20, 30), "u1")
+    table = np.zeros((3, 256), "u2")
+    table[0] = np.arange(256) * 257
+    tifffile.imwrite(
+        tmp_path / "a.tif", data, imagej=True, photometric="palette", colormap=table, metadata={"axes": "ZYX"}
+    )
+    found = there(tmp_path / "a.tif")
+    assert found.spec["kind"] == "scalar" and np.array_equal(found.numbers(), data) and "--kind rgb" in found.guessed
+    assert np.array_equal(there(tmp_path / "a.tif", kind="rgb").numbers(0), data)
 
 
 def test_colours_that_are_converted(tmp_path: Path, there: Look) -> None:

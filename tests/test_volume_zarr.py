@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import zarr
 
+import fake_volume
 from farfield.errors import DataError, FarfieldError, UnknownName, UsageError
 from volume_files import Read, look
 
@@ -24,15 +25,7 @@ Look = Callable[..., Read]
 @pytest.fixture
 def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Look:
     """Reads, with the stand-in for coordinates too."""
-    import types
-
-    import fake_volume
-    import farfield
-
-    core = types.ModuleType("farfield._core")
-    core.Volume = fake_volume.Volume  # type: ignore[attr-defined]
-    monkeypatch.setitem(__import__("sys").modules, "farfield._core", core)
-    monkeypatch.setattr(farfield, "_core", core, raising=False)
+    fake_volume.stand_in(monkeypatch)
     return lambda path, **options: look(path, tmp_path / "cache", **options)
 
 
@@ -213,6 +206,36 @@ OMERO = {
         {"label": "actin", "color": "FF8000", "window": {"min": 0, "max": 65535}},
     ]
 }
+
+
+@pytest.mark.parametrize("components", [3, 4])
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+def test_components_that_stand_together_are_colours(components: int, dtype: str, tmp_path: Path, there: Look) -> None:
+    data = blobs((6, 8, 10, components), dtype)
+    root = zarr.create_group(tmp_path / "a.zarr")
+    made = root.create_array("0", shape=data.shape, chunks=(4, 4, 8, components), dtype=dtype)
+    made[...] = data
+    axes = [{"name": n, "type": "space"} for n in "zyx"] + [{"name": "c", "type": "channel"}]
+    scale = [{"type": "scale", "scale": [2.0, 1.0, 1.0, 1.0]}]
+    image = {"axes": axes, "datasets": [{"path": "0", "coordinateTransformations": scale}]}
+    colours = {3: "rgb", 4: "rgba"}[components] if dtype == "uint8" else "channels"
+    for more in ({}, {"omero": {"channels": []}}):
+        root.attrs["ome"] = {"version": "0.5", "multiscales": [image], **more}
+        found = there(tmp_path / "a.zarr")
+        assert found.spec["kind"] == colours and ("taken as a colour" in found.guessed) == (dtype == "uint8")
+        assert all(np.array_equal(found.numbers(c), data[..., c]) for c in range(components))
+        assert there(tmp_path / "a.zarr", kind="channels").spec["kind"] == "channels"
+    named = {"channels": [{"label": f"probe {n}"} for n in range(components)]}
+    root.attrs["ome"] = {"version": "0.5", "multiscales": [image], "omero": named}
+    found = there(tmp_path / "a.zarr")
+    assert found.spec["kind"] == "channels" and found.spec["channels"][1]["name"] == "probe 1"
+    # An array by itself, with names of its dimensions and without.
+    for names in (["z", "y", "x", "channel"], None):
+        plain = zarr.create_array(
+            tmp_path / f"{names}.zarr", shape=data.shape, chunks=data.shape, dtype=dtype, dimension_names=names
+        )
+        plain[...] = data
+        assert there(tmp_path / f"{names}.zarr").spec["kind"] == {3: "rgb", 4: "rgba"}[components]
 
 
 @pytest.mark.parametrize("version", ["0.4", "0.5"])

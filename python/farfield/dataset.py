@@ -29,6 +29,7 @@ from farfield.progress import Report, reporting
 from farfield.seeds import file_of, resolve
 from farfield.settings import Settings
 from farfield.timesteps import TimeSteps, gaps_text
+from farfield.volume.foreign import raw_hinted
 from farfield.volume.options import Options
 from farfield.volume.sniffing import is_volume
 from farfield.zones import Field, Zone
@@ -147,7 +148,7 @@ def open_source(
         cache_dir=str(settings["cache_dir"]),
         settled=settings.definitions(),
     )
-    with reporting(progress) as report:
+    with reporting(progress) as report, raw_hinted(source.path):
         native = _core.Dataset.open(
             source.path,
             **source.native(),

@@ -46,6 +46,8 @@ class Source:
     """Files of which those above were made in the cache."""
     remarks: tuple[str, ...] = field(default=(), repr=False)
     """What was taken for granted then."""
+    made_steps: int = field(default=1, repr=False)
+    """Time steps that they are."""
 
     def native(self) -> dict[str, Any]:
         """Keyword arguments that the extension's calls share."""
@@ -70,7 +72,7 @@ class Source:
         """What `info` says of files that others in the cache were made of; nothing of others."""
         if not self.made_of:
             return {}
-        steps = f" ({len(self.made_of):,} files, a time step each)" if len(self.made_of) > 1 else ""
+        steps = f" ({self.made_steps:,} files, a time step each)" if self.made_steps > 1 else ""
         made = f"VTK XML{steps}, converted into the cache"
         return {"source": self.text, "format": made, "guessed": list(self.remarks)}
 
@@ -218,14 +220,17 @@ def parse(
 
 
 def converted_zones(files: Sequence[str], text: str, *, quiet: bool) -> Source | None:
-    """Files of VTK XML whose grids are zones, as what is made of them in the cache; a file is a time step. None of other files.
+    """Files of VTK XML whose grids are zones, or a collection of them, as what is made of them in the cache; a file is a time step.
+    None of other files.
 
     Raises:
         DataError: if one is damaged, some are of another kind, or have other fields.
         Interrupted: if the report function says so.
     """
     from farfield.volume.sniffing import is_vtk
+    from farfield.volume.vtk_collection import times_of
 
+    files, times = times_of(files)
     if not any(os.path.isfile(name) and is_vtk(name) for name in files):
         return None
     from farfield.volume.vtk_zones import is_zone
@@ -237,11 +242,20 @@ def converted_zones(files: Sequence[str], text: str, *, quiet: bool) -> Source |
         raise DataError(
             f"{text}: {others[0]} is no grid of VTK XML, as others of this pattern are; name those that go together"
         )
-    from farfield.volume.vtk_series import series_of
+    from farfield.volume.vtk_series import dt_of, series_of
 
-    grids, functions, remarks = series_of(list(files), quiet=quiet)
-    more = {"grids": grids[1:]} if grids[1:] else {}
-    return Source(grids[0], (), tuple(functions), more, text, tuple(files), tuple(remarks))
+    made = series_of(list(files), quiet=quiet)
+    remarks = list(made.remarks)
+    more: dict[str, Any] = {"grids": list(made.grids[1:])} if made.grids[1:] else {}
+    if times is not None:
+        dt = dt_of(times)
+        if dt is not None:
+            more["dt"] = dt
+        else:
+            remarks.append(
+                "Its times are not evenly apart from 0 on: steps are numbered, and --dt says how far apart they are."
+            )
+    return Source(made.grids[0], (), made.functions, more, text, made.made_of, tuple(remarks), len(files))
 
 
 def _pair(
@@ -293,12 +307,15 @@ def numbers_of(files: Iterable[str]) -> list[int] | None:
 
 def _readable(name: str) -> None:
     """A pipe would be waited for for ever; a folder that is no store is not damaged: it is none."""
+    from farfield.volume import foreign
     from farfield.volume.sniffing import format_of
 
     if (os.path.isdir(name) or os.path.isfile(name)) and format_of(name) is not None:
         raise UsageError(
             f"{name}: this is a volume, and this command takes datasets of zones; 'farfield info' and 'farfield probe' take volumes"
         )
+    if os.path.isfile(name):
+        foreign.refuse_cells(name)
     if os.path.isdir(name):
         if not os.path.exists(os.path.join(name, "zarr.json")):
             raise DataError(f"{name}: this folder is no store (it holds no zarr.json); give a grid file or a store")

@@ -238,9 +238,11 @@ def _of_channel(c: Mapping[str, Any]) -> str:
 
 def _times(info: Mapping[str, Any]) -> str:
     times = info["times"]
-    if len(times) < 2:
+    if not times:
         return "one"
+    unit = "" if info["time_units"] == "1" else f" [{info['time_units']}]"
+    if len(times) == 1:
+        return f"1: {times[0]:g}{unit}"
     if info["times_counted"]:
         return f"{len(times)}, numbered from 0: nothing says when they are"
-    unit = "" if info["time_units"] == "1" else f" [{info['time_units']}]"
     return f"{len(times)}: {times[0]:g} to {times[-1]:g}{unit}"

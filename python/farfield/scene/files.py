@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from farfield import seeds, sources
 from farfield.errors import DataError, FarfieldError, UnknownName, UsageError
 from farfield.scene.models import Drawn, Lines, Scene
+from farfield.volume import patterns
 from farfield.volume.options import Options
 from farfield.volume.sniffing import is_volume, split_variable
 
@@ -78,7 +79,8 @@ def files_of(
     try:
         of_volume = scene.source is not None and known is None and is_volume(scene.source, volume)
         if of_volume and scene.source is not None:
-            read.append(split_variable(os.path.expanduser(scene.source))[0])
+            path = split_variable(os.path.expanduser(scene.source))[0]
+            read += patterns.files_of(path) if patterns.is_pattern(path) else [path]
         named = None if of_volume else scene.source
         source = sources.parse(named) if known is None and named is not None else known
         for drawn in scene.objects:

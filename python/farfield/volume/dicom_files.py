@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from farfield.errors import DataError, FarfieldError
+from farfield.volume import patterns
 from farfield.volume.description import Geometry, from_affine
 from farfield.volume.files import head, unreadable
 from farfield.volume.listening import heard
@@ -75,16 +76,21 @@ class Slice:
 
 
 def slices_in(path: str) -> list[Slice]:
-    """The slices of a folder and of the folders in it, or of a file.
+    """The slices of a folder and of the folders in it, of a pattern's files, or of a file.
 
     Raises:
         DataError: if there are none, or one is damaged.
     """
-    files = [path] if os.path.isfile(path) else list(_files(path))
-    found = [s for file in files if (s := _slice(file)) is not None]
+    found = [s for file in _named(path) if (s := _slice(file)) is not None]
     if not found:
         raise DataError(f"{path}: it holds no DICOM image with pixels; name the folder of the series")
     return found
+
+
+def _named(path: str) -> Iterable[str]:
+    if patterns.is_pattern(path):
+        return patterns.files_of(path)
+    return [path] if os.path.isfile(path) else _files(path)
 
 
 def has_slices(path: str) -> bool:

@@ -5,14 +5,21 @@ Without it they would be taken for PLOT3D files, of which nothing adds up.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+from collections.abc import Iterator
 
 from farfield.errors import DataError
+from farfield.volume.files import head
+
+_HEAD = 4096
 
 _OURS = {
     ".nii": "NIfTI", ".nii.gz": "NIfTI", ".nrrd": "NRRD", ".nhdr": "NRRD", ".mha": "MetaImage", ".mhd": "MetaImage", ".tif": "TIFF",
     ".tiff": "TIFF", ".h5": "HDF5", ".hdf5": "HDF5", ".nc": "NetCDF", ".nc4": "NetCDF", ".dcm": "DICOM", ".vti": "VTK XML",
-    ".vtr": "VTK XML", ".vts": "VTK XML", ".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG",
+    ".vtr": "VTK XML", ".vts": "VTK XML",
+    ".pvti": "VTK XML", ".pvtr": "VTK XML", ".pvts": "VTK XML", ".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG",
 }  # fmt: skip
 _TOOLS = {
     ".mgz": ("a FreeSurfer volume", "convert it to NIfTI (mri_convert {0} out.nii)"),
@@ -23,6 +30,65 @@ _TOOLS = {
     ".am": ("an Amira mesh", "save it as NRRD from Amira"),
     ".vdb": ("an OpenVDB volume", "sample it to a regular grid and write that as Zarr or NRRD"),
 }  # fmt: skip
+_CELLS = {
+    ".stl": "a surface (STL)", ".obj": "a surface (OBJ)", ".ply": "a surface or a cloud of points (PLY)", ".off": "a surface (OFF)",
+    ".glb": "a surface (glTF)", ".gltf": "a surface (glTF)",
+    ".vtm": "a VTK file of several blocks", ".vtmb": "a VTK file of several blocks",
+    ".msh": "an unstructured grid (Gmsh)", ".exo": "an unstructured grid (Exodus)",
+    ".su2": "an unstructured grid (SU2)", ".fbx": "a surface (FBX)",
+}  # fmt: skip
+"""Files of cells and triangles by their names: neither volumes nor structured grids."""
+_OF_CELLS = {
+    "UnstructuredGrid": "an unstructured grid", "PolyData": "surfaces or lines", "HyperTreeGrid": "a grid of trees",
+    "Table": "a table", "Collection": "a collection of lines or surfaces",
+}  # fmt: skip
+"""Kinds of VTK XML likewise; `P` before one says that it was written in parallel."""
+_OF_NUMBERS = (".bin", ".dat", ".img", ".data", "")
+"""Names of files of raw numbers."""
+_VTK = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*"(\w+)"')
+
+
+def refuse_cells(path: str) -> None:
+    """Raises for a source that is an unstructured grid, a surface, or lines; lines that are drawn over one are not asked.
+
+    Raises:
+        DataError: naming what it is, and what is read.
+    """
+    start = head(path, _HEAD)
+    kind = _VTK.search(start)
+    what = _CELLS.get(os.path.splitext(path.lower())[1])
+    if kind is not None:
+        name = kind[1].decode()
+        if name.removeprefix("P") in ("ImageData", "RectilinearGrid", "StructuredGrid"):
+            return
+        what = f"{_OF_CELLS.get(name, _OF_CELLS.get(name[1:], 'no structured grid'))} (VTK XML of the type {name})"
+    if what is None or not start:
+        return
+    drawn = "; lines of a .vtp are drawn over a source with --lines" if name_is_lines(path) else ""
+    raise DataError(
+        f"{path}: this is {what}, and a source is a volume or a structured grid: PLOT3D, .vti, .vtr, .vts, NIfTI, Zarr and others; "
+        f"resample it to one (in ParaView: Resample To Image, saved as .vti){drawn}"
+    )
+
+
+def name_is_lines(path: str) -> bool:
+    """Whether a file is named like lines that 'farfield trace' has written."""
+    return path.lower().endswith((".vtp", ".pvd"))
+
+
+@contextlib.contextmanager
+def raw_hinted(path: str) -> Iterator[None]:
+    """Where a file that no format knows adds up to nothing as PLOT3D either, the error also says how raw numbers are opened."""
+    try:
+        yield
+    except DataError as error:
+        text = str(error)
+        if "no reading of its" not in text or os.path.splitext(path.lower())[1] not in _OF_NUMBERS:
+            raise
+        raise DataError(
+            f"{text}\nIf it holds the raw numbers of a volume, say which: --raw 'shape=512x512x300 dtype=uint16', in Python "
+            "volume={'shape': ..., 'dtype': ...}"
+        ) from error
 
 
 def refuse(path: str, start: bytes) -> None:

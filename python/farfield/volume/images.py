@@ -1,17 +1,18 @@
-"""Folders of numbered images: PNG, TIFF and JPEG, a slice each."""
+"""Folders and patterns of numbered images: PNG, TIFF and JPEG, a slice each."""
 
 from __future__ import annotations
 
 import os
+import re
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from farfield.errors import DataError
+from farfield.errors import DataError, UsageError
 from farfield.sources import natural, numbers_of
-from farfield.volume import tiff
+from farfield.volume import patterns, tiff
 from farfield.volume.conversion import converted
 from farfield.volume.description import (
     Array,
@@ -50,13 +51,21 @@ class _Slice:
 
 
 def images_in(path: str) -> list[str]:
-    """Images of a folder, of the kind that there is most of, in natural order; of a file, itself.
+    """Images of a folder, of the kind that there is most of, in natural order; of a pattern all that it names; of a file, itself.
 
     Raises:
         DataError: if the folder cannot be listed.
     """
     if os.path.isfile(path):
         return [path]
+    if patterns.is_pattern(path):
+        return patterns.files_of(path)
+    best = max(_by_kind(path).values(), key=len, default=[])
+    return [os.path.join(path, n) for n in sorted(best, key=natural)]
+
+
+def _by_kind(path: str) -> dict[str, list[str]]:
+    """Images of a folder by their kind."""
     try:
         with os.scandir(path) as entries:
             names = [e.name for e in entries if not e.name.startswith(".") and e.is_file()]
@@ -67,8 +76,40 @@ def images_in(path: str) -> list[str]:
         kind = _SUFFIXES.get(os.path.splitext(name.lower())[1])
         if kind is not None:
             by_kind.setdefault(kind, []).append(name)
-    best = max(by_kind.values(), key=len, default=[])
-    return [os.path.join(path, n) for n in sorted(best, key=natural)]
+    return by_kind
+
+
+def _kind_of(path: str, files: Sequence[str]) -> str:
+    """What the images of a folder or a pattern are, or a file.
+
+    Raises:
+        UsageError: if a pattern names images of several kinds.
+    """
+    kind = _SUFFIXES.get(os.path.splitext(files[0].lower())[1], "")
+    if os.path.isdir(path):
+        return kind
+    start = head(files[0], 4)
+    kind = "PNG" if start == b"\x89PNG" else ("JPEG" if start.startswith(b"\xff\xd8") else "TIFF")
+    other = next((f for f in files if _SUFFIXES.get(os.path.splitext(f.lower())[1], kind) != kind), None)
+    if other is not None and len(files) > 1:
+        raise UsageError(
+            f"{path}: {os.path.basename(files[0])} is a {kind} image, and {os.path.basename(other)} none: they are no volume "
+            "together; name those of one kind, as in 'slices/*.png'"
+        )
+    return kind
+
+
+def _left_out(path: str, kind: str, taken: int) -> list[str]:
+    """What is said of a folder's images of other kinds than the one that is shown."""
+    by_kind = _by_kind(path) if os.path.isdir(path) else {}
+    others = {k: names for k, names in by_kind.items() if k != kind}
+    if not others:
+        return []
+    few = " and ".join(f"{len(names):,} {k}" for k, names in others.items())
+    suffix = os.path.splitext(next(iter(others.values()))[0])[1]
+    return [
+        f"of its images the {taken:,} {kind} images are shown, and {few} images are not; the source '{path}/*{suffix}' is those"
+    ]
 
 
 def others_in(path: str) -> str | None:
@@ -88,10 +129,9 @@ def read(path: str, options: Options, means: Means) -> Volume:
     files = images_in(path)
     if len(files) > _MOST:
         raise DataError(f"{path}: it holds {len(files):,} images, more than are read; convert them to OME-Zarr")
-    kind = _SUFFIXES.get(os.path.splitext(files[0].lower())[1], "")
-    if os.path.isfile(path):
-        kind = "PNG" if head(path, 4) == b"\x89PNG" else "JPEG"
+    kind = _kind_of(path, files)
     guessed = ["how far its images are apart is not said: as far as their pixels; --spacing X,Y,Z says otherwise"]
+    guessed += _left_out(path, kind, len(files))
     if len(files) > 1 and numbers_of(files) is None:
         guessed.append(
             f"its images are not numbered in one place of their names: they are taken in the order {_order(files)}"
@@ -106,7 +146,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
                 "missing, or they are not evenly numbered"
             )
     if kind == "TIFF":
-        return tiff.read_slices(path, files, means, guessed)
+        return tiff.read_slices(path, name_of(path), files, options.kind, means, guessed)
     first = _header(kind, files[0])
     for file in files[1:]:
         found = _header(kind, file)
@@ -116,7 +156,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
                 "folder, or bring it to the same size and kind"
             )
     shape = (len(files), first.height, first.width) + ((first.samples,) if first.samples > 1 else ())
-    name = (stem(path) if os.path.isfile(path) else os.path.basename(os.path.normpath(path))) or "images"
+    name = name_of(path)
     array = Array(name, first.dtype, shape, "zyxc" if first.samples > 1 else "zyx", {}, list(range(first.samples)))
     tables: list[bytes] = []
     reads = [path]
@@ -150,6 +190,20 @@ def read(path: str, options: Options, means: Means) -> Volume:
         tables=tables,
         reads=reads,
     )
+
+
+def name_of(path: str) -> str:
+    """What the numbers of a folder's images, of a pattern's or of a file are called.
+
+    >>> name_of("run/slice_*.png"), name_of("run/*.png")
+    ('slice', 'run')
+    """
+    if not os.path.isfile(path) and not patterns.is_pattern(path):
+        return os.path.basename(os.path.normpath(path)) or "images"
+    name = stem(path)
+    if patterns.is_pattern(path):
+        name = re.split(r"[*?\[]", name)[0].rstrip("-_. ") or os.path.basename(os.path.dirname(os.path.abspath(path)))
+    return name or "images"
 
 
 def _order(files: Sequence[str]) -> str:

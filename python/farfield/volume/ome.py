@@ -9,7 +9,7 @@ from typing import Any
 
 from farfield.errors import DataError, UsageError
 from farfield.volume.axes import by_name
-from farfield.volume.description import Array, Channel, Level, Volume
+from farfield.volume.description import Array, Channel, Level, Volume, colour_channels
 from farfield.volume.files import json_object
 from farfield.volume.options import Means
 from farfield.volume.units import factor, unit
@@ -128,7 +128,7 @@ def read(group: Group, path: str, label: str, means: Means) -> Volume:
         scale, move = placed[0]
         n = letters.index("t")
         times = [move[n] + scale[n] * step for step in range(first.length("t"))]
-    kind, channels = _channels(found, first, label)
+    kind, channels = _channels(found, first, label, guessed)
     return Volume(
         path=path,
         format=f"OME-Zarr {version}",
@@ -242,12 +242,18 @@ def _check_levels(where: str, arrays: Sequence[Array]) -> None:
             )
 
 
-def _channels(found: Mapping[str, Any], array: Array, label: str) -> tuple[str, list[Channel]]:
+def _channels(found: Mapping[str, Any], array: Array, label: str, guessed: list[str]) -> tuple[str, list[Channel]]:
     count = array.length("c")
     if "image-label" in found and count == 1:
         return "labels", [Channel(label)]
     omero = found.get("omero")
     listed = _list(omero.get("channels")) if isinstance(omero, Mapping) else []
+    # Channels that were measured one by one are each a plane of its own, or are described.
+    if not listed and count in (3, 4) and array.axes.endswith("c") and array.dtype == "uint8":
+        guessed.append(
+            f"its {count} channels stand together at each voxel: they are taken as a colour; --kind channels says otherwise"
+        )
+        return colour_channels(count)
     channels = []
     for n in range(count):
         said = listed[n] if n < len(listed) and isinstance(listed[n], Mapping) else {}

@@ -40,8 +40,9 @@ def read(path: str, options: Options, means: Means) -> Volume:
         shape = named_size(path)
         if shape is None:
             raise UsageError(
-                f"{path}: raw numbers do not say what they are; give their size and type, as in --shape 512x512x300 --dtype uint16 "
-                f"(and --byte-order, --header-bytes, --spacing where needed); the file has {size:,} bytes"
+                f"{path}: raw numbers do not say what they are; give their size and type, as in --raw "
+                "'shape=512x512x300 dtype=uint16' (and byte-order, header-bytes, spacing where needed; in Python "
+                f"volume={{'shape': ..., 'dtype': ...}}); the file has {size:,} bytes"
             )
         guessed.append(f"its size {text_of(shape)} is from the file's name")
     components = options.components or 1

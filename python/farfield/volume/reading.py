@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 
 from farfield.errors import DataError, UsageError
+from farfield.volume import patterns
 from farfield.volume.description import Volume, VolumeDescription, describe
 from farfield.volume.known import with_ranges
 from farfield.volume.options import Means, Options
@@ -24,13 +25,15 @@ def read(source: str, options: Options, means: Means) -> VolumeDescription:
         UnknownName: if there is no variable of that name.
     """
     path, variable = split_variable(os.fspath(source))
+    path = patterns.expanded(path)
     if variable is not None:
         options = Options(**{**options.given(), "variable": variable})
     if path == DEMO:
         from farfield.demo.volumes import volume_file
 
         path = str(volume_file(means.cache_dir / "demo"))
-    if not os.path.exists(path):
+    files = patterns.files_of(path) if patterns.is_pattern(path) else []
+    if not os.path.exists(path) and not files:
         raise DataError(f"{path}: there is no such file or folder; check the path (working folder: {os.getcwd()})")
     kind = format_of(path, options)
     if kind is None:
@@ -40,12 +43,15 @@ def read(source: str, options: Options, means: Means) -> VolumeDescription:
         volume = reader(path, options, means)
     except RecursionError as error:
         raise DataError(f"{path}: its metadata is nested too deeply; write it again") from error
+    if files:
+        volume.reads = [*files, *(name for name in volume.reads if name != path)]
     return with_ranges(describe(_as_said(volume, options)), means)
 
 
 _READERS = {
     "zarr": "zarr", "raw": "raw", "nrrd": "nrrd", "nifti": "nifti", "vtk": "vtk_xml", "tiff": "tiff", "hdf5": "hdf5",
     "netcdf3": "netcdf3", "dicom": "dicom", "images": "images", "metaimage": "metaimage", "farfield": "stored",
+    "vtk_steps": "vtk_steps",
 }  # fmt: skip
 """The module of each format."""
 

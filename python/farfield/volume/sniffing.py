@@ -6,7 +6,7 @@ import os
 import re
 
 from farfield.errors import DataError
-from farfield.volume import foreign
+from farfield.volume import foreign, patterns, vtk_collection
 from farfield.volume.files import head, json_object
 from farfield.volume.options import Options
 from farfield.volumes import flow_map
@@ -60,12 +60,14 @@ def format_of(path: str, options: Options | None = None) -> str | None:
 
     Raises:
         DataError: if it is of a format that only converters read, or cannot be read.
+        UsageError: if it is a pattern of files that are no volume together.
     """
     options = options or Options()
+    path = patterns.expanded(path)
     if os.path.isdir(path):
         return _format_of_folder(path)
     if not os.path.isfile(path):
-        return None
+        return _format_of_pattern(path, options) if patterns.is_pattern(path) else None
     suffix = os.path.splitext(path.lower())[1]
     start = head(path, _HEAD)
     if _is_nrrd(start):
@@ -74,6 +76,8 @@ def format_of(path: str, options: Options | None = None) -> str | None:
         from farfield.volume.vtk_zones import is_zone
 
         return None if is_zone(path, start) else "vtk"
+    if vtk_collection.is_collection(start):
+        return _format_of_collection(path)
     if start[:4] in _TIFF:
         return "tiff"
     if _is_hdf5(path, start):
@@ -105,6 +109,27 @@ def format_of(path: str, options: Options | None = None) -> str | None:
         return "raw"
     foreign.refuse(path, start)
     return None
+
+
+def _format_of_pattern(pattern: str, options: Options) -> str | None:
+    """Files that are a volume together are known by the first one, as those of a folder are; None where they are files of zones."""
+    files = patterns.files_of(pattern)
+    kind = format_of(files[0], options) if files else None
+    if kind in ("images", "tiff"):
+        return "images"
+    if kind == "vtk":
+        return "vtk_steps"
+    if kind in (None, "dicom"):
+        return kind
+    raise patterns.alone(pattern, files, str(kind))
+
+
+def _format_of_collection(path: str) -> str | None:
+    """Of a `.pvd`: a series of volumes; None for one of zones, and for one of lines or surfaces."""
+    from farfield.volume.vtk_zones import is_zone
+
+    first = vtk_collection.steps_of(path)[0].file
+    return "vtk_steps" if is_vtk(first) and not is_zone(first) else None
 
 
 def is_volume(source: str | os.PathLike[str], options: Options | None = None) -> bool:

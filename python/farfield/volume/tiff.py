@@ -50,7 +50,6 @@ _CODECS: dict[int, list[dict[str, Any]]] = {
 }
 _JPEG = 7
 _YCBCR = 6
-_PALETTE = 3
 # A JPEG stream that says nothing of its colours is taken as YCbCr: an Adobe marker with transform 0 says that it is RGB.
 _ADOBE_RGB = "ffee000e41646f626500640000000000"
 
@@ -78,7 +77,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
     tifffile = need("tifffile", f"{path}: TIFF files")
     try:
         with heard("tifffile") as complaints, tifffile.TiffFile(path) as file:
-            volume = _volume(path, file, means)
+            volume = _volume(path, file, options.kind, means)
     except FarfieldError:
         raise
     except (OSError, MemoryError, RecursionError):
@@ -101,13 +100,12 @@ def _short(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error)[:160]}"
 
 
-def _volume(path: str, file: Any, means: Means) -> Volume:
+def _volume(path: str, file: Any, asked: str | None, means: Means) -> Volume:
     if not file.series or not file.pages:
         raise DataError(f"{path}: it holds no image; it was cut off: copy it again")
     series = max(file.series, key=lambda s: math.prod(s.shape))
     guessed: list[str] = []
-    if int(series.keyframe.photometric) == _PALETTE:
-        guessed.append("its numbers are those of colours in a palette, which is not read")
+    coloured = _coloured(series.keyframe, asked, guessed, measured=bool(file.is_imagej), leading=series.axes)
     if len(file.series) > 1:
         sizes = ", ".join(text_of(s.shape) for s in file.series[:6])
         guessed.append(f"of its {len(file.series)} series of pages ({sizes}) the largest is shown")
@@ -116,12 +114,12 @@ def _volume(path: str, file: Any, means: Means) -> Volume:
     tables: list[bytes] = []
     reads = [path]
     for n, level in enumerate(series.levels):
-        array = _array(path, n, level, means, tables, reads, guessed if n == 0 else [])
+        array = _array(path, n, level, means, tables, reads, guessed if n == 0 else [], coloured=coloured)
         levels.append(Level([array]))
     first = levels[0].arrays[0]
     levels = [level for level in levels if _is_level(first, level.arrays[0])]
     _place_levels(levels, about)
-    kind, channels = _channels(path, first, series.keyframe, about)
+    kind, channels = _channels(stem(path), first, series.keyframe, about)
     steps = first.length("t")
     return Volume(
         path=path,
@@ -136,6 +134,32 @@ def _volume(path: str, file: Any, means: Means) -> Volume:
         tables=tables,
         reads=list(dict.fromkeys(reads)),
     )
+
+
+def _coloured(page: Any, asked: str | None, guessed: list[str], *, measured: bool, leading: str = "") -> bool:
+    """Whether what is shown of a page are the colours that its numbers have in a palette.
+
+    They are unless the user asks for the numbers (`asked`, the kind), or these were measured: ImageJ gives a palette to what it
+    measures.
+    """
+    if not tiff_decoded.is_palette(page):
+        return False
+    if asked not in (None, "rgb"):
+        return False
+    if asked is None and measured:
+        guessed.append("its numbers have colours in a palette too: --kind rgb shows these")
+        return False
+    if "C" in leading:
+        guessed.append("its channels have colours in palettes, which are not shown")
+        return False
+    if not tiff_decoded.knows_codec(page):
+        guessed.append(
+            "its numbers are those of colours in a palette, and shown as they are: to decode it for its colours needs imagecodecs "
+            "(pip install imagecodecs)"
+        )
+        return False
+    guessed.append("its colours are in a palette: --kind scalar, or labels, shows their numbers instead")
+    return True
 
 
 def _is_level(first: Array, other: Array) -> bool:
@@ -153,13 +177,14 @@ def _place_levels(levels: list[Level], about: tiff_about.About) -> None:
         level.spacing, level.origin = (a, b, c), (x, y, z)
 
 
-def _channels(path: str, array: Array, page: Any, about: tiff_about.About) -> tuple[str, list[Channel]]:
+def _channels(name: str, array: Array, page: Any, about: tiff_about.About) -> tuple[str, list[Channel]]:
     count = array.length("c")
+    if int(page.samplesperpixel) == 1 and array.axes.endswith("c"):
+        return colour_channels(count)
     if int(page.photometric) in (2, _YCBCR) and array.axes.endswith("c") and count in (3, 4):
         return colour_channels(count)
     if int(page.photometric) in (2, _YCBCR) and count in (3, 4) and page.samplesperpixel == count:
         return colour_channels(count)
-    name = stem(path)
     made = []
     for n in range(count):
         known = about.channels[n] if n < len(about.channels) else None
@@ -175,6 +200,8 @@ def _array(
     tables: list[bytes],
     reads: list[str],
     guessed: list[str],
+    *,
+    coloured: bool = False,
 ) -> Array:
     page = level.keyframe
     pages = list(level.pages)
@@ -182,7 +209,7 @@ def _array(
         raise DataError(
             f"{path}: a page of its series is missing; it was cut off, or its other files are not here: copy all of it"
         )
-    why = tiff_decoded.reason(page, [*_CODECS, _JPEG])
+    why = tiff_decoded.reason(page, [*_CODECS, _JPEG], coloured=coloured)
     _check_page(path, page, converted=why is not None)
     dtype, big = dtype_of(np.dtype(level.dtype).newbyteorder(page.parent.byteorder), path)
     separate = int(page.planarconfig) == 2 and page.samplesperpixel > 1
@@ -194,7 +221,9 @@ def _array(
     shape = tuple(n for _, n in leading)
     if samples > 1 and "c" in axes:
         raise DataError(f"{path}: it has channels of {samples} samples each; write it with one sample a channel")
-    if samples > 1 and separate:
+    if coloured:
+        dtype, samples, axes, shape = "uint8", 3, axes + "yxc", (*shape, y, x, 3)
+    elif samples > 1 and separate:
         axes, shape = axes + "cyx", (*shape, samples, y, x)
     elif samples > 1:
         axes, shape = axes + "yxc", (*shape, y, x, samples)
@@ -208,7 +237,7 @@ def _array(
             f"{path}: its {text_of(shape)} numbers are in {len(parts)} pages, which do not go together; write it again"
         )
     if why is not None:
-        _decoded(path, array, page, pages, why, means, reads)
+        _decoded(path, array, page, pages, why, means, reads, coloured=coloured)
         return array
     if level.dataoffset is not None and int(page.compression) == 1:
         start = int(level.dataoffset)
@@ -221,7 +250,15 @@ def _array(
 
 
 def _decoded(
-    path: str, array: Array, page: TiffPage, pages: Sequence[Any], why: str, means: Means, reads: list[str]
+    path: str,
+    array: Array,
+    page: TiffPage,
+    pages: Sequence[Any],
+    why: str,
+    means: Means,
+    reads: list[str],
+    *,
+    coloured: bool = False,
 ) -> None:
     """Pages that tifffile decodes, in the cache."""
     try:
@@ -230,8 +267,8 @@ def _decoded(
             means,
             count=array.bytes,
             why=why,
-            how=array.name,
-            write=tiff_decoded.writer(path, array, pages),
+            how=f"{array.name}, colours" if coloured else array.name,
+            write=tiff_decoded.writer(path, array, pages, coloured=coloured),
             files=list(dict.fromkeys(_part(p).file for p in pages)),
         )
     except (FarfieldError, OSError, MemoryError):
@@ -464,8 +501,10 @@ def _jpeg_tables(page: TiffPage) -> str:
     return shared
 
 
-def read_slices(path: str, files: Sequence[str], means: Means, guessed: list[str]) -> Volume:
-    """The volume of a folder of TIFF files of one page each.
+def read_slices(
+    path: str, name: str, files: Sequence[str], asked: str | None, means: Means, guessed: list[str]
+) -> Volume:
+    """The volume of TIFF files of one page each, in a folder or of a pattern.
 
     Raises:
         DataError: naming the file that is unlike the others.
@@ -475,6 +514,7 @@ def read_slices(path: str, files: Sequence[str], means: Means, guessed: list[str
     why: str | None = None
     alike: tuple[Any, ...] = ()
     parts: list[_Part] = []
+    coloured = False
     for file in files:
         try:
             with heard("tifffile") as complaints, tifffile.TiffFile(file) as opened:
@@ -484,7 +524,9 @@ def read_slices(path: str, files: Sequence[str], means: Means, guessed: list[str
                     raise DataError(
                         f"{file}: this image {what}, and a folder of slices has one a file; open it by itself"
                     )
-                why = why or tiff_decoded.reason(page, [*_CODECS, _JPEG])
+                if first is None:
+                    coloured = _coloured(page, asked, guessed, measured=bool(opened.is_imagej))
+                why = why or tiff_decoded.reason(page, [*_CODECS, _JPEG], coloured=coloured)
                 _check_page(file, page, converted=why is not None)
                 own = _alike(page)
                 parts.append(_part(page))
@@ -505,10 +547,12 @@ def read_slices(path: str, files: Sequence[str], means: Means, guessed: list[str
     samples = int(first.samplesperpixel)
     separate = int(first.planarconfig) == 2 and samples > 1
     size = (int(first.imagelength), int(first.imagewidth))
+    if coloured:
+        samples = 3
     inner = size if samples == 1 else ((samples, *size) if separate else (*size, samples))
     axes = "zyx" if samples == 1 else ("zcyx" if separate else "zyxc")
     dtype, big = dtype_of(np.dtype(first.dtype).newbyteorder(alike[-1]), files[0])
-    name = os.path.basename(os.path.normpath(path)) or "images"
+    dtype = "uint8" if coloured else dtype
     array = Array(name, dtype, (len(files), *inner), axes, {}, list(range(samples)))
     array.big_endian = big and array.item > 1
     tables: list[bytes] = []
@@ -521,14 +565,14 @@ def read_slices(path: str, files: Sequence[str], means: Means, guessed: list[str
             means,
             count=array.bytes,
             why=why,
-            how="slices",
-            pieces=lambda: tiff_decoded.slices(tifffile, files, array),
+            how="slices, colours" if coloured else "slices",
+            pieces=lambda: tiff_decoded.slices(tifffile, files, array, coloured=coloured),
             files=files,
         )
         array.big_endian, array.place = False, contiguous(made.path, 0)
         reads += [*files, made.path]
     about = tiff_about.About("TIFF images")
-    kind, channels = _channels(path, array, first, about)
+    kind, channels = _channels(name, array, first, about)
     return Volume(path, about.format, [Level([array])], channels, kind, guessed, tables=tables, reads=reads)
 
 

@@ -12,28 +12,67 @@ import numpy as np
 from farfield.errors import DataError
 from farfield.volume.description import Array
 
+_PALETTE = 3
 LARGEST = 256 << 20
 """Bytes of a strip or tile that is decoded whole, in memory."""
 
 
-def reason(page: Any, known: Sequence[int]) -> str | None:
-    """Why pages are converted; None for those that are read where they lie. `known` are codecs that need no conversion."""
+def reason(page: Any, known: Sequence[int], *, coloured: bool = False) -> str | None:
+    """Why pages are converted; None for those that are read where they lie. `known` are codecs that need no conversion, `coloured`
+    says that the colours of a palette are wanted, and not its numbers.
+    """
     code = int(page.compression)
+    if coloured:
+        return "has its colours in a palette"
     if code not in known:
         return f"is compressed as {getattr(page.compression, 'name', code)}, which is not read in place"
     bits = page.bitspersample
     return None if bits in (8, 16, 32, 64) else f"has {bits} bits a sample, which are not read in place"
 
 
-def writer(path: str, array: Array, pages: Sequence[Any]) -> Callable[[BinaryIO, Callable[[int], None]], None]:
-    """Writes the numbers of all pages in order, little-endian.
+def is_palette(page: Any) -> bool:
+    """Whether a page's numbers are those of colours in a palette, of which not all are the grey of that number."""
+    if int(page.photometric) != _PALETTE or int(page.samplesperpixel) != 1:
+        return False
+    found = getattr(page, "colormap", None)
+    if found is None or page.dtype is None:
+        return False
+    grey = np.linspace(0, 255, np.shape(found)[-1])
+    return bool(np.abs(np.asarray(found, np.float64) / 257 - grey).max() > 1)
+
+
+def knows_codec(page: Any) -> bool:
+    """Whether tifffile can decode a page here: some codecs come with imagecodecs."""
+    import tifffile
+
+    return int(page.compression) == 1 or int(page.compression) in tifffile.TIFF.DECOMPRESSORS
+
+
+def _coloured(path: str, page: Any, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The colours of numbers in a page's palette, uint8, along one more axis.
+
+    Raises:
+        DataError: if a number has no colour.
+    """
+    own = getattr(page, "colormap", None)
+    table = np.asarray(page.keyframe.colormap if own is None else own)
+    if table.ndim != 2 or len(table) != 3 or (values.size and int(values.max()) >= table.shape[1]):
+        raise DataError(f"{path}: its palette has {table.shape[-1]:,} colours, and a pixel is of none; copy it again")
+    found: np.ndarray[Any, Any] = (table.T >> 8).astype(np.uint8)[values]
+    return found
+
+
+def writer(
+    path: str, array: Array, pages: Sequence[Any], *, coloured: bool = False
+) -> Callable[[BinaryIO, Callable[[int], None]], None]:
+    """Writes the numbers of all pages in order, little-endian; or the colours that they are in a palette.
 
     Raises:
         DataError: if a strip or tile is too large, or tifffile does not decode it.
     """
     key = pages[0].keyframe if hasattr(pages[0], "keyframe") else pages[0]
-    high, wide, samples = int(key.imagelength), int(key.imagewidth), int(key.samplesperpixel)
-    separate = samples > 1 and int(key.planarconfig) == 2
+    high, wide, samples = int(key.imagelength), int(key.imagewidth), 3 if coloured else int(key.samplesperpixel)
+    separate = samples > 1 and not coloured and int(key.planarconfig) == 2
     within = 1 if separate else samples
     of_page = high * wide * samples * array.item
     rows, columns = (key.tilelength, key.tilewidth) if key.is_tiled else (min(key.rowsperstrip, high), wide)
@@ -49,6 +88,7 @@ def writer(path: str, array: Array, pages: Sequence[Any]) -> Callable[[BinaryIO,
             if data is None:
                 raise DataError(f"{path}: its page {n} has a strip or tile that was never written; write it again")
             part = np.asarray(data)[0, : high - top, : wide - left, :]
+            part = _coloured(path, page, part[..., 0]) if coloured else part
             part = np.ascontiguousarray(part, dtype=np.dtype(array.dtype).newbyteorder("<"))
             tall, broad = part.shape[:2]
             start = n * of_page + (plane * high * wide + (top * wide + left) * within) * array.item
@@ -88,8 +128,8 @@ def _open(page: Any) -> Iterator[None]:
             handle.close()
 
 
-def slices(tifffile: Any, files: Sequence[str], array: Array) -> Iterator[bytes]:
-    """The numbers of files of one page each, a file at a time, little-endian.
+def slices(tifffile: Any, files: Sequence[str], array: Array, *, coloured: bool = False) -> Iterator[bytes]:
+    """The numbers of files of one page each, a file at a time, little-endian; or the colours that they are in a palette.
 
     Raises:
         DataError: if one is too large, or tifffile does not decode it.
@@ -108,6 +148,7 @@ def slices(tifffile: Any, files: Sequence[str], array: Array) -> Iterator[bytes]
                 raise
             except Exception as error:  # decoders raise whatever they like
                 raise failed(file, page, error) from error
+            values = _coloured(file, page, values) if coloured else values
             yield np.ascontiguousarray(values, dtype=np.dtype(array.dtype).newbyteorder("<")).tobytes()
 
 

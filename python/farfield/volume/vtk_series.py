@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import filecmp
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from farfield.errors import DataError
 from farfield.progress import reporting
@@ -11,8 +13,33 @@ from farfield.volume.options import Means, to_stderr
 from farfield.volume.vtk_zones import as_plot3d
 
 
-def series_of(files: list[str], *, quiet: bool = False) -> tuple[list[str], list[str], list[str]]:
-    """Grid files, one if the grid does not move; function files, none if there are no fields; and what is to be known of them.
+@dataclass(frozen=True)
+class Series:
+    """What files were made of a series, and of which."""
+
+    grids: tuple[str, ...]
+    """One if the grid does not move."""
+    functions: tuple[str, ...]
+    """None if there are no fields."""
+    remarks: tuple[str, ...]
+    made_of: tuple[str, ...]
+    """The series' files, and those of their pieces."""
+
+
+def dt_of(times: Sequence[float]) -> float | None:
+    """How far times are apart that begin at 0; None where they do not, or are uneven.
+
+    >>> dt_of([0, 0.5, 1.0]), dt_of([0, 1, 3]), dt_of([1, 2])
+    (0.5, None, None)
+    """
+    if len(times) < 2 or times[0] != 0:
+        return None
+    dt = times[-1] / (len(times) - 1)
+    return dt if all(abs(t - n * dt) <= 1e-9 * times[-1] for n, t in enumerate(times)) else None
+
+
+def series_of(files: list[str], *, quiet: bool = False) -> Series:
+    """What a series becomes: a file is a time step.
 
     Raises:
         DataError: if a file is damaged, or has other fields than the first one.
@@ -35,4 +62,6 @@ def series_of(files: list[str], *, quiet: bool = False) -> tuple[list[str], list
     remarks = []
     if first.of_cells:
         remarks.append(f"Of cells are {', '.join(first.of_cells)}: each point has the mean of the cells around it.")
-    return grids, [zone.function for zone in made if zone.function is not None], remarks
+    functions = tuple(zone.function for zone in made if zone.function is not None)
+    made_of = tuple(dict.fromkeys(file for zone in made for file in zone.made_of))
+    return Series(tuple(grids), functions, tuple(remarks), made_of)

@@ -1,4 +1,5 @@
-"""VTK XML grids that are no volumes: `.vts`, and `.vtr` whose coordinates are uneven. They are zones, as PLOT3D has them.
+"""VTK XML grids that are no volumes: `.vts`, and `.vtr` whose coordinates are uneven; `.pvts` and `.pvtr` of such pieces. They are
+zones, as PLOT3D has them.
 
 All components of a point lie together there, mostly compressed, so that no part of them can be had by itself. So each file is
 converted into the cache once, into what is paged where it lies: a grid, and a function file with everything else. Memory that this
@@ -21,18 +22,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import DataError
-from farfield.volume import vtk_xml
 from farfield.volume.conversion import PIECE, converted
 from farfield.volume.description import Array
 from farfield.volume.files import unreadable
 from farfield.volume.options import Means
-from farfield.volume.vtk_arrays import TYPES, DataArray, Reader
+from farfield.volume.vtk_arrays import TYPES, Reader
+from farfield.volume.vtk_outline import GHOSTS, Outline, dims_of, encoding_of, extent_of
+from farfield.volume.vtk_parallel import whole_outline
+from farfield.volume.vtk_pieces import Part, coordinates_of, files_of, is_even, is_whole, parts_of, scatter
 
 _HEAD = 4096
-_KIND = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*"(StructuredGrid|RectilinearGrid)"')
+_KIND = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*"P?(StructuredGrid|RectilinearGrid)"')
 _SINGLE = ("int8", "uint8", "int16", "uint16", "float32")
 """Types whose numbers single precision holds."""
-_GHOSTS = "vtkGhostType"
 _HIDDEN = {"PointData": 2, "CellData": 32}
 """The bit of a ghost that says that it is not to be seen."""
 
@@ -45,7 +47,7 @@ class _Column:
 
     name: str
     where: str
-    parts: list[tuple[Any, DataArray]]
+    parts: list[Part]
     dtype: str
     components: int
 
@@ -55,7 +57,7 @@ class _Grid:
     """What a file holds, as far as it becomes a zone."""
 
     path: str
-    found: Any
+    found: Outline
     reader: Reader
     scratch: Path
     """A folder for files on the way."""
@@ -80,6 +82,8 @@ class ZoneFiles:
     names: tuple[str, ...]
     of_cells: tuple[str, ...] = ()
     """Fields that the file has for cells."""
+    made_of: tuple[str, ...] = ()
+    """The file, and those of its pieces where they have their own."""
 
 
 def is_zone(path: str, start: bytes | None = None) -> bool:
@@ -96,16 +100,12 @@ def is_zone(path: str, start: bytes | None = None) -> bool:
             return kind is not None
         with open(path, "rb") as file:
             length = os.path.getsize(path)
-            found = vtk_xml.outline(path, file, length)
-            lines = found.pieces[0].arrays.get("Coordinates", []) if len(found.pieces) == 1 else []
-            if len(lines) != 3:
+            found = whole_outline(path, file, length)
+            if not found.pieces or any(len(p.arrays.get("Coordinates", [])) != 3 for p in found.pieces):
                 return False
-            reader = Reader(path, file, length, vtk_xml.encoding_of(found))
-            whole = vtk_xml.extent_of(path, "WholeExtent", found.grid.get("WholeExtent", ""))
-            return not all(
-                vtk_xml.is_even(vtk_xml.line_of(found, reader, line, whole[2 * n + 1] - whole[2 * n] + 1, "xyz"[n]))
-                for n, line in enumerate(lines)
-            )
+            reader = Reader(path, file, length, encoding_of(found))
+            whole = extent_of(path, "WholeExtent", found.grid.get("WholeExtent", ""))
+            return not all(map(is_even, coordinates_of(found, reader, whole)))
     except (OSError, DataError):
         return False
 
@@ -129,18 +129,16 @@ def as_plot3d(path: str, means: Means) -> ZoneFiles:
 
 
 def _grid_of(path: str, file: BinaryIO, length: int, scratch: Path) -> _Grid:
-    found = vtk_xml.outline(path, file, length)
+    found = whole_outline(path, file, length)
     if not found.pieces:
         raise DataError(f"{path}: it holds no <Piece>, and so no numbers; write it again")
-    whole = vtk_xml.extent_of(path, "WholeExtent", found.grid.get("WholeExtent", ""))
-    dims = vtk_xml.dims_of(whole, cells=False)
-    reader = Reader(path, file, length, vtk_xml.encoding_of(found))
+    whole = extent_of(path, "WholeExtent", found.grid.get("WholeExtent", ""))
+    dims = dims_of(whole, cells=False)
+    reader = Reader(path, file, length, encoding_of(found))
     where = "Points" if found.kind == "StructuredGrid" else "Coordinates"
     first = found.pieces[0].arrays.get(where, [])
     if len(first) != (1 if where == "Points" else 3) or (where == "Points" and first[0].components != 3):
         raise DataError(f"{path}: it says of no point where it is; write it again")
-    if where == "Coordinates" and len(found.pieces) != 1:
-        raise DataError(f"{path}: an uneven rectilinear grid must have one piece; save it as one piece, or as a .vts")
     grid = _Grid(path, found, reader, scratch, whole, dims, [_column(found, where, n) for n in range(len(first))])
     taken: set[str] = set()
     for data in ("PointData", "CellData"):
@@ -148,7 +146,7 @@ def _grid_of(path: str, file: BinaryIO, length: int, scratch: Path) -> _Grid:
             if array.dtype not in TYPES.values():
                 continue
             column = _column(found, data, n)
-            if column.name == _GHOSTS:
+            if column.name == GHOSTS:
                 grid.ghosts.append(column)
                 continue
             column.name = column.name or f"{'points' if data == 'PointData' else 'cells'} {n + 1}"
@@ -159,16 +157,10 @@ def _grid_of(path: str, file: BinaryIO, length: int, scratch: Path) -> _Grid:
     return grid
 
 
-def _column(found: Any, where: str, number: int) -> _Column:
+def _column(found: Outline, where: str, number: int) -> _Column:
     """An array with its parts in all pieces."""
     first = found.pieces[0].arrays[where][number]
-    parts = []
-    for piece in found.pieces:
-        part = next((a for a in piece.arrays.get(where, []) if a.name == first.name), None)
-        if part is None or part.dtype != first.dtype or part.components != first.components:
-            raise DataError(f"{found.path}: '{first.name}' is not of one type in all pieces; write it again")
-        vtk_xml.settle(found, part)
-        parts.append((piece, part))
+    parts = parts_of(found, where, first.name)
     if first.dtype not in TYPES.values():
         raise DataError(f"{found.path}: '{first.name}' holds no numbers ({first.dtype}); write it again")
     return _Column(first.name, where, parts, first.dtype, first.components)
@@ -187,6 +179,7 @@ def _converted(grid: _Grid, means: Means) -> ZoneFiles:
         count=12 + 3 * places * nodes + blanks,
         why=why,
         how=f"zone 1 grid {places} {bool(blanks)}",
+        files=files_of(grid.found),
         write=partial(_write_grid, grid, places),
     )
     names = _names(grid)
@@ -198,6 +191,7 @@ def _converted(grid: _Grid, means: Means) -> ZoneFiles:
             count=16 + len(names) * numbers * nodes,
             why=f"{why}, with fields",
             how=f"zone 1 fields {numbers} {names}",
+            files=files_of(grid.found),
             write=partial(_write_fields, grid, numbers, len(names)),
         ).path
     settings: dict[str, Any] = {
@@ -213,7 +207,7 @@ def _converted(grid: _Grid, means: Means) -> ZoneFiles:
     }
     _put(Path(of_grid.path + ".p3d.json"), json.dumps(settings))
     of_cells = tuple(column.name for column in grid.fields if column.where == "CellData")
-    return ZoneFiles(of_grid.path, function, tuple(names), of_cells)
+    return ZoneFiles(of_grid.path, function, tuple(names), of_cells, tuple(files_of(grid.found)))
 
 
 def _put(path: Path, text: str) -> None:
@@ -273,10 +267,7 @@ def _write_grid(grid: _Grid, item: int, file: BinaryIO, tell: Tell) -> None:
 def _expand(grid: _Grid, dtype: str, file: BinaryIO, tell: Tell) -> None:
     """Three lines of coordinates as the places of all points, plane by plane."""
     nx, ny, nz = grid.dims
-    lines = [
-        vtk_xml.line_of(grid.found, grid.reader, column.parts[0][1], count, axis).astype(dtype)
-        for column, count, axis in zip(grid.points, grid.dims, "xyz", strict=True)
-    ]
+    lines = [line.astype(dtype) for line in coordinates_of(grid.found, grid.reader, grid.whole)]
     rows = max(1, PIECE // (nx * lines[0].itemsize))
     for n in range(3):
         for k in range(nz):
@@ -313,10 +304,10 @@ def _of_points(
 ) -> Iterator[NDArray[Any]]:
     """Values at the points in their order, [point, component], some at a time; of cells the mean of those around."""
     cells = column.where == "CellData"
-    dims = vtk_xml.dims_of(grid.whole, cells=cells)
+    dims = dims_of(grid.whole, cells=cells)
     array = Array(column.name, column.dtype, (*reversed(dims), column.components), "zyxc", {})
-    text = column.parts[0][1].format == "ascii"
-    dtype = np.dtype(column.dtype).newbyteorder(">" if grid.reader.big_endian and not text else "<")
+    array.big_endian = grid.reader.big_endian and column.parts[0][1].format != "ascii"
+    dtype = np.dtype(column.dtype).newbyteorder(">" if array.big_endian else "<")
     with tempfile.TemporaryFile(dir=grid.scratch) as scratch:
         _raw(grid, column, array, scratch)
         take = partial(_take, scratch, dtype, column.components, change)
@@ -330,10 +321,9 @@ def _of_points(
 
 def _raw(grid: _Grid, column: _Column, array: Array, scratch: BinaryIO) -> None:
     """The bytes of an array, in a file, as those of one piece."""
-    only = len(column.parts) == 1 and grid.found.pieces[0].extent == grid.whole
-    if not only:
+    if not is_whole(grid.found, grid.whole):
         scratch.truncate(array.bytes)
-        write = vtk_xml.scatter(grid.path, grid.reader, array, column.parts, grid.whole, column.where)
+        write = scatter(grid.found, grid.reader, array, column.parts, grid.whole, column.where)
         write(scratch, lambda _: None)
         return
     done = 0
