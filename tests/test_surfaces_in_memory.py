@@ -178,3 +178,60 @@ def test_pyvista_sees_the_same(ball: Path) -> None:
         assert np.array_equal(mesh.point_data["ball"], surface["ball"])
         assert np.array_equal(mesh.point_data["Normals"], surface.normals)
         assert volume.contour([1e6]).to_pyvista().n_cells == 0
+
+
+@pytest.mark.parametrize("spacing", [(1.0, 1.0, 1.0), (0.5, 1.0, 3.0)])
+@pytest.mark.parametrize("kind", ["mask", "noise"])
+def test_surfaces_where_values_jump_are_as_large_as_those_of_vtk(
+    tmp_path: Path, kind: str, spacing: tuple[float, float, float]
+) -> None:
+    vtk = pytest.importorskip("vtkmodules.vtkFiltersCore")
+    from vtkmodules.util.numpy_support import numpy_to_vtk
+    from vtkmodules.vtkCommonDataModel import vtkImageData
+    from vtkmodules.vtkFiltersCore import vtkMassProperties
+
+    n = 40
+    at = np.arange(n) - 19.3
+    if kind == "mask":
+        data = ((at[:, None, None] ** 2 + at[None, :, None] ** 2 + at[None, None, :] ** 2) < 14.6**2).astype("u1")
+    else:
+        data = np.random.default_rng(5).integers(0, 2, (n, n, n)).astype("u1")
+    head = (
+        f"NRRD0004\ntype: uchar\ndimension: 3\nsizes: {n} {n} {n}\n"
+        f"spacings: {spacing[0]} {spacing[1]} {spacing[2]}\nencoding: raw\n\n"
+    )
+    (tmp_path / "a.nrrd").write_bytes(head.encode() + data.tobytes())
+    image = vtkImageData()
+    image.SetDimensions(n, n, n)
+    image.SetSpacing(*spacing)
+    image.GetPointData().SetScalars(numpy_to_vtk(data.reshape(-1)))
+    peer = vtk.vtkFlyingEdges3D()
+    peer.SetInputData(image)
+    peer.SetValue(0, 0.4)
+    peer.Update()
+    mass = vtkMassProperties()
+    mass.SetInputData(peer.GetOutput())
+    mass.Update()
+    with ff.open(tmp_path / "a.nrrd", memory_limit="64MiB") as volume:
+        surface = volume.contour([0.4])
+    corners = np.asarray(surface.points, np.float64)[np.asarray(surface.triangles)]
+    area = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1).sum() / 2
+    assert len(surface.triangles) == peer.GetOutput().GetNumberOfPolys()
+    assert abs(area / mass.GetSurfaceArea() - 1) < 0.001
+
+
+def test_vertices_of_volumes_far_from_the_origin_are_not_the_same(tmp_path: Path) -> None:
+    n = 24
+    at = np.arange(n) - 11.4
+    ball = np.sqrt(at[:, None, None] ** 2 + at[None, :, None] ** 2 + at[None, None, :] ** 2).astype("<f4")
+    head = (
+        f"NRRD0004\ntype: float\ndimension: 3\nsizes: {n} {n} {n}\nspace: LPS\n"
+        "space directions: (0.1,0,0) (0,0.1,0) (0,0,0.1)\nspace origin: (5e6,4e5,0)\nendian: little\nencoding: raw\n\n"
+    )
+    (tmp_path / "far.nrrd").write_bytes(head.encode() + ball.tobytes())
+    with ff.open(tmp_path / "far.nrrd", memory_limit="32MiB") as volume:
+        surface = volume.contour([8.2])
+    points = np.asarray(surface.points)
+    assert points.dtype == np.float64 and len(np.unique(points, axis=0)) == len(points)
+    radii = np.linalg.norm((points - [5e6 + 1.14, 4e5 + 1.14, 1.14]) * 10, axis=1)
+    assert np.abs(radii - 8.2).max() < 0.02
