@@ -29,6 +29,23 @@ def test_a_mask_hides_what_is_not_in_it(tmp_path: Path) -> None:
     assert nodes[-2][0] <= 1.0, "what is in it is opaque"
 
 
+def test_what_is_low_in_a_high_background_is_seen_as_what_is_high_in_a_low_one(tmp_path: Path) -> None:
+    high = np.where(ball(), 180, 20).astype(np.uint8)
+    for data, sign in ((high, 1.0), (255 - high, -1.0)):
+        scene = scene_of(tmp_path / f"{sign}.nrrd", data)
+        nodes = [(sign * v, a) for v, a in scene["objects"][1]["opacity"]]
+        inside, outside = (180, 20) if sign > 0 else (-75, -235)
+        opacity = sorted(nodes)
+        assert (
+            np.interp(inside, *zip(*opacity, strict=True)) > 0.3
+            and np.interp(outside, *zip(*opacity, strict=True)) == 0
+        )
+        assert next(iter(scene["maps"].values()))["cmap"] == ("inferno" if sign > 0 else "inferno_r")
+    # Of what is everywhere there is no background.
+    noise = np.random.default_rng(3).integers(0, 255, (20, 20, 20)).astype(np.uint8)
+    assert next(iter(scene_of(tmp_path / "noise.nrrd", noise)["maps"].values()))["cmap"] == "inferno"
+
+
 def test_the_place_between_two_parts_is_in_the_middle_of_nothing() -> None:
     assert threshold(np.repeat([0.0, 10.0], [900, 100])) == pytest.approx(5.0, abs=0.1)
     assert threshold(np.full(9, 4.0)) == 4.0

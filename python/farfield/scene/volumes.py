@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,6 +114,10 @@ def settled(scene: Scene, volume: VolumeDataset) -> Scene:
             seen[name] = sample(volume, name, scene.step)
         return seen[name]
 
+    @cache
+    def is_dip(name: str) -> bool:
+        return _is_dip(volume, name, values(name), scene.step)
+
     names = {c.name for c in volume.channels}
     for n, drawn in enumerate(objects):
         if isinstance(drawn, Surface | Walls | Cores) or (isinstance(drawn, Lines) and drawn.trace is not None):
@@ -126,7 +131,7 @@ def settled(scene: Scene, volume: VolumeDataset) -> Scene:
             drawn = drawn.model_copy(update={"color": volume.channels[0].name})
             objects[n] = drawn
         if isinstance(drawn, Volume):
-            drawn = _shown(drawn, volume, scene.step, values)
+            drawn = _shown(drawn, volume, scene.step, values, is_dip)
             objects[n] = drawn
             if drawn.labels is not None and drawn.shading is not None:
                 raise UsageError(
@@ -144,6 +149,9 @@ def settled(scene: Scene, volume: VolumeDataset) -> Scene:
             continue
         known = maps.get(color, ColorMap(field=color, cmap=None if isinstance(drawn, Slice) else CMAP))
         name = known.field
+        dips = isinstance(drawn, Volume) and drawn.projection == "composite" and name in names and is_dip(name)
+        if dips and color not in maps:
+            known = known.model_copy(update={"cmap": f"{CMAP}_r"})
         if name not in names:
             place, what = (f"maps.{color}.field", "channel") if color in maps else (f"objects.{n}.color", COLORED_BY)
             known_names = ", ".join(c.name for c in volume.channels)
@@ -152,7 +160,7 @@ def settled(scene: Scene, volume: VolumeDataset) -> Scene:
             if isinstance(drawn, Volume) and drawn.projection == "mean":
                 found = mean_range(volume, name, scene.step)
             else:
-                found = extent(volume, name, values(name), wide=isinstance(drawn, Slice))
+                found = extent(volume, name, values(name), wide=isinstance(drawn, Slice), dips=dips)
             known = known.model_copy(update={"range": found})
         maps[color] = known
     return scene.model_copy(update={"objects": objects, "maps": maps})
@@ -176,7 +184,13 @@ def _check(drawn: Volume, number: int, volume: VolumeDataset) -> None:
         )
 
 
-def _shown(drawn: Volume, volume: VolumeDataset, step: int, values: Callable[[str], Values]) -> Volume:
+def _shown(
+    drawn: Volume,
+    volume: VolumeDataset,
+    step: int,
+    values: Callable[[str], Values],
+    is_dip: Callable[[str], bool],
+) -> Volume:
     """A volume in a scene with all that it leaves open, by what the volume is."""
     if volume.kind in COLORS and drawn.field is None and drawn.color is None:
         by = drawn.opacity_from or ("alpha" if volume.kind == "rgba" else "distance")
@@ -203,12 +217,53 @@ def _shown(drawn: Volume, volume: VolumeDataset, step: int, values: Callable[[st
         low, high = (float(v) for v in np.percentile(known, (50, 99.99))) if known.size else (0.0, 1.0)
         nodes = [(low, 0.0), (high if high > low else low + 1.0, 1.0)]
         return drawn.model_copy(update={"opacity": nodes})
+    if drawn.projection == "composite" and is_dip(name):
+        nodes = [(-v, a) for v, a in reversed(opacities(-known))]
+        return drawn.model_copy(update={"opacity": nodes})
     return drawn.model_copy(update={"opacity": opacities(known)})
+
+
+def _is_dip(volume: VolumeDataset, name: str, values: Values, step: int) -> bool:
+    """Whether what is to be seen is low in a background of high values: that of a distance, or of a negative."""
+    if not values.size:
+        return False
+    split = threshold(values)
+    # A background is most of a volume: others are spared the look at their faces.
+    if not 0.5 < (values > split).mean() < 1.0:
+        return False
+    number = next(n for n, c in enumerate(volume.channels) if c.name == name)
+    found = [volume.channels[number].values(box).ravel() for (box,) in _faces(volume, [number], step)]
+    around = np.concatenate(found).astype(np.float64) if found else np.zeros(0)
+    around = around[np.isfinite(around)]
+    return around.size > 0 and bool((around > split).mean() > OUTSIDE)
+
+
+OUTSIDE = 0.98
+"""Part of the values at a volume's faces that are high where what is seen in it is low."""
 
 
 def background(volume: VolumeDataset, step: int) -> str:
     """The colour that is most often at the faces of a volume, as `#rrggbb`. Faces that cannot be read are left out: whoever draws
     them says so."""
+    faces = [
+        [volume.channels[c].values(box).ravel() for c, box in enumerate(boxes)]
+        for boxes in _faces(volume, [0, 1, 2], step)
+    ]
+    if not faces:
+        return "#000000"
+    planes = [np.concatenate([face[c] for face in faces]) for c in range(3)]
+    limits = [c.limits or _full(c.dtype) for c in volume.channels[:3]]
+    seen = np.stack(
+        [np.clip((p - low) / (high - low), 0, 1) for p, (low, high) in zip(planes, limits, strict=True)], axis=1
+    )
+    coarse, counts = np.unique((seen * 15.999).astype(int), axis=0, return_counts=True)
+    most = coarse[counts.argmax()]
+    own = seen[((seen * 15.999).astype(int) == most).all(axis=1)].mean(axis=0)
+    return "#" + "".join(f"{round(255 * v):02x}" for v in own)
+
+
+def _faces(volume: VolumeDataset, channels: Sequence[int], step: int) -> list[list[NDArray[Any]]]:
+    """The stored numbers of some channels at each face of a volume that can be read, from its coarsest level."""
     level = len(volume.info()["levels"]) - 1
     dims = volume.info()["levels"][level]["dims"]
     faces = []
@@ -222,21 +277,11 @@ def background(volume: VolumeDataset, step: int) -> str:
                     lo[a], hi[a] = (dims[a] - FACE) // 2, (dims[a] + FACE) // 2
             i, j, k = lo
             try:
-                boxes = [volume._native.read_box(level, c, (i, j, k), (hi[0], hi[1], hi[2]), step) for c in range(3)]
+                boxes = [volume._native.read_box(level, c, (i, j, k), (hi[0], hi[1], hi[2]), step) for c in channels]
             except DataError:
                 continue
-            faces.append([volume.channels[c].values(box).ravel() for c, box in enumerate(boxes)])
-    if not faces:
-        return "#000000"
-    planes = [np.concatenate([face[c] for face in faces]) for c in range(3)]
-    limits = [c.limits or _full(c.dtype) for c in volume.channels[:3]]
-    seen = np.stack(
-        [np.clip((p - low) / (high - low), 0, 1) for p, (low, high) in zip(planes, limits, strict=True)], axis=1
-    )
-    coarse, counts = np.unique((seen * 15.999).astype(int), axis=0, return_counts=True)
-    most = coarse[counts.argmax()]
-    own = seen[((seen * 15.999).astype(int) == most).all(axis=1)].mean(axis=0)
-    return "#" + "".join(f"{round(255 * v):02x}" for v in own)
+            faces.append(boxes)
+    return faces
 
 
 FACE = 256
@@ -351,19 +396,25 @@ def spread(counts: Sequence[int], wanted: int) -> list[tuple[int, int, int]]:
     return list(found)
 
 
-def extent(volume: VolumeDataset, name: str, values: Values, *, wide: bool = False) -> tuple[float, float]:
-    """The range that colours go over: what the format says, else that of nearly all values that are not background."""
+def extent(
+    volume: VolumeDataset, name: str, values: Values, *, wide: bool = False, dips: bool = False
+) -> tuple[float, float]:
+    """The range that colours go over: what the format says, else that of nearly all values that are not background, which is
+    what is low, or with `dips` what is high."""
     channel = next(c for c in volume.channels if c.name == name)
     if channel.limits is not None and channel.limits[0] < channel.limits[1]:
         return channel.limits
     if not values.size:
         return (0.0, 1.0)
+    if dips:
+        values = -values
     low, high = (float(v) for v in np.percentile(values, (0.5, 99.9) if wide else (2.0, 99.95)))
     if not wide:
         # What is half clear at the edge of what is seen is not black yet.
         split = min(threshold(values), high)
         low = max(split - FRINGE * (high - split), float(values.min()))
-    return _apart(low, high) or _apart(float(values.min()), float(values.max())) or _about(low)
+    low, high = _apart(low, high) or _apart(float(values.min()), float(values.max())) or _about(low)
+    return (-high, -low) if dips else (low, high)
 
 
 FRINGE = 0.25
