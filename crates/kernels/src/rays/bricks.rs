@@ -367,15 +367,13 @@ impl Bricks {
             octants = Octants::of(source, low, &mut page);
         }
         let part = octants.as_ref().and_then(|o| {
-            let part = self.parts.iter_mut().find(|part| part.brick == brick)?;
-            Some((part.slot as usize, core::mem::replace(&mut part.here, o.here())))
+            let part = self.parts.iter().find(|part| part.brick == brick)?;
+            Some((part.slot as usize, part.here, part.here == o.here()))
         });
-        if let (Some((slot, had)), Some(o)) = (part, &octants) {
-            if had == o.here() {
-                // What is here is what was.
-                self.window[place] = map_in(slot);
-                return Made::Here;
-            }
+        if let Some((slot, _, true)) = part {
+            // What is here is what was.
+            self.window[place] = map_in(slot);
+            return Made::Here;
         }
         // Some pages are known not to be here: what all of them say cannot be asked for.
         let lacks = octants.as_ref().is_some_and(|o| o.here() != u8::MAX);
@@ -395,7 +393,7 @@ impl Bricks {
         } else if by_ranges(source) {
             shown = self.looked[Self::of_look(brick)].1;
         }
-        let (slot, had) = part.unwrap_or_else(|| (self.free_slot(), 0));
+        let (slot, had, _) = part.unwrap_or_else(|| (self.free_slot(), 0, false));
         let words = &mut self.data[slot * self.words_each..(slot + 1) * self.words_each];
         // SAFETY: words are aligned for all types of numbers, and any bits are one; a brick has EACH.
         let data = unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<T>(), EACH) };
@@ -417,7 +415,7 @@ impl Bricks {
             }
         }
         if part.is_none() {
-            self.take(slot, brick, place);
+            self.take(slot, place);
         }
         self.window[place] = map_in(slot);
         let blocks = &mut self.maps[map_in(slot) as usize..][..BLOCKS];
@@ -433,9 +431,8 @@ impl Bricks {
             }
         }
         let here = octants.map_or(u8::MAX, |o| o.here());
-        if here == u8::MAX {
-            self.parts.retain(|part| part.brick != brick);
-        } else if part.is_none() {
+        self.parts.retain(|part| part.brick != brick);
+        if here != u8::MAX {
             self.parts.push(Part { brick, place: place as u32, slot: slot as u32, here });
         }
         Made::Here
@@ -455,10 +452,9 @@ impl Bricks {
     }
 
     /// Gives it to a brick.
-    fn take(&mut self, slot: usize, brick: [i32; 3], place: usize) {
+    fn take(&mut self, slot: usize, place: usize) {
         self.owners[slot] = place as u32;
         self.next = (slot + 1) % self.owners.len();
-        self.parts.retain(|part| part.brick != brick);
     }
 
     /// Nothing of a brick can be had in this step.
