@@ -209,9 +209,12 @@ def parse(
             raise UsageError(f"{whole}: {grid} holds its fields itself: leave +q= and +function= away")
         return made
     if check:
+        from farfield.volume import foreign
+
         for name in (grid, *grids, *paths["q"], *paths["function"]):
             _readable(name)
-    if check:
+        for name in filter(os.path.isfile, (grid, *grids)):
+            foreign.refuse_cells(name)
         _pair(whole, head, [grid, *grids], patterns, {key: list(files) for key, files in paths.items()})
     if grid.endswith(".p3d") and (paths["q"] or paths["function"]):
         raise UsageError(f"{grid}: a .p3d file names its q and function files itself; leave +q= away")
@@ -307,15 +310,12 @@ def numbers_of(files: Iterable[str]) -> list[int] | None:
 
 def _readable(name: str) -> None:
     """A pipe would be waited for for ever; a folder that is no store is not damaged: it is none."""
-    from farfield.volume import foreign
     from farfield.volume.sniffing import format_of
 
     if (os.path.isdir(name) or os.path.isfile(name)) and format_of(name) is not None:
         raise UsageError(
             f"{name}: this is a volume, and this command takes datasets of zones; 'farfield info' and 'farfield probe' take volumes"
         )
-    if os.path.isfile(name):
-        foreign.refuse_cells(name)
     if os.path.isdir(name):
         if not os.path.exists(os.path.join(name, "zarr.json")):
             raise DataError(f"{name}: this folder is no store (it holds no zarr.json); give a grid file or a store")
