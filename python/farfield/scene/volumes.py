@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from farfield.errors import DataError, UnknownName, UsageError
 from farfield.scene.colors import find_color
+from farfield.scene.fills import cleared, fills, without
 from farfield.scene.models import (
     Camera,
     ColorMap,
@@ -107,16 +108,19 @@ def settled(scene: Scene, volume: VolumeDataset) -> Scene:
     """The scene with ranges and opacities where it does not say them, from some of the volume's values."""
     maps = dict(scene.maps)
     objects = list(scene.objects)
-    seen: dict[str, Values] = {}
+
+    @cache
+    def seen(name: str) -> tuple[Values, list[float]]:
+        found = sample(volume, name, scene.step)
+        none = fills(found)
+        return without(found, none), none
 
     def values(name: str) -> Values:
-        if name not in seen:
-            seen[name] = sample(volume, name, scene.step)
-        return seen[name]
+        return seen(name)[0]
 
     @cache
     def is_dip(name: str) -> bool:
-        return _is_dip(volume, name, values(name), scene.step)
+        return _is_dip(volume, name, *seen(name), scene.step)
 
     names = {c.name for c in volume.channels}
     for n, drawn in enumerate(objects):
@@ -131,7 +135,7 @@ def settled(scene: Scene, volume: VolumeDataset) -> Scene:
             drawn = drawn.model_copy(update={"color": volume.channels[0].name})
             objects[n] = drawn
         if isinstance(drawn, Volume):
-            drawn = _shown(drawn, volume, scene.step, values, is_dip)
+            drawn = _shown(drawn, volume, scene.step, seen, is_dip)
             objects[n] = drawn
             if drawn.labels is not None and drawn.shading is not None:
                 raise UsageError(
@@ -188,7 +192,7 @@ def _shown(
     drawn: Volume,
     volume: VolumeDataset,
     step: int,
-    values: Callable[[str], Values],
+    seen: Callable[[str], tuple[Values, list[float]]],
     is_dip: Callable[[str], bool],
 ) -> Volume:
     """A volume in a scene with all that it leaves open, by what the volume is."""
@@ -208,7 +212,7 @@ def _shown(
     if drawn.opacity is not None or drawn.labels is not None or drawn.opacity_from is not None:
         return drawn
     name = drawn.field or volume.channels[0].name
-    known = values(name)
+    known, none = seen(name)
     if drawn.projection == "mean":
         low, high = mean_range(volume, name, step)
         return drawn.model_copy(update={"opacity": [(low, 0.0), (high, 1.0)]})
@@ -219,11 +223,12 @@ def _shown(
         return drawn.model_copy(update={"opacity": nodes})
     if drawn.projection == "composite" and is_dip(name):
         nodes = [(-v, a) for v, a in reversed(opacities(-known))]
-        return drawn.model_copy(update={"opacity": nodes})
-    return drawn.model_copy(update={"opacity": opacities(known)})
+    else:
+        nodes = opacities(known)
+    return drawn.model_copy(update={"opacity": cleared(nodes, known, none)})
 
 
-def _is_dip(volume: VolumeDataset, name: str, values: Values, step: int) -> bool:
+def _is_dip(volume: VolumeDataset, name: str, values: Values, none: Sequence[float], step: int) -> bool:
     """Whether what is to be seen is low in a background of high values: that of a distance, or of a negative."""
     if not values.size:
         return False
@@ -234,7 +239,7 @@ def _is_dip(volume: VolumeDataset, name: str, values: Values, step: int) -> bool
     number = next(n for n, c in enumerate(volume.channels) if c.name == name)
     found = [volume.channels[number].values(box).ravel() for (box,) in _faces(volume, [number], step)]
     around = np.concatenate(found).astype(np.float64) if found else np.zeros(0)
-    around = around[np.isfinite(around)]
+    around = without(around[np.isfinite(around)], none)
     return around.size > 0 and bool((around > split).mean() > OUTSIDE)
 
 
@@ -431,17 +436,24 @@ def _about(value: float) -> tuple[float, float]:
     return (value - half, value + half)
 
 
+def _most(values: Values, low: float, high: float) -> tuple[float, float]:
+    """Percentiles of values; where nearly all are one, the least and the largest, so that the few others are seen."""
+    least, most = (float(v) for v in np.percentile(values, (low, high)))
+    return _apart(least, most) or (float(values.min()), float(values.max()))
+
+
 def threshold(values: Values) -> float:
     """What parts a histogram in two so that both parts are as even as can be (Otsu 1979).
 
     >>> threshold(np.repeat([0.0, 10.0], [900, 100]))
     5.0
     """
-    low, high = np.percentile(values, (0.1, 99.9))
+    low, high = _most(values, 0.1, 99.9)
     if not low < high:
-        return float(low)
+        return low
     counts, edges = np.histogram(values, bins=256, range=(low, high))
-    middle = (edges[:-1] + edges[1:]) / 2
+    # In bins, so that squares of huge values stay finite.
+    middle = np.arange(256) + 0.5
     below = np.cumsum(counts)
     above = below[-1] - below
     sums = np.cumsum(counts * middle)
@@ -458,7 +470,7 @@ def opacities(values: Values) -> list[tuple[float, float]]:
     """Nodes of an opacity that hides the background and lets one look some way into the rest."""
     if not values.size:
         return [(0.0, 0.0), (1.0, 0.5)]
-    low, high = (float(v) for v in np.percentile(values, (0.1, 99.95)))
+    low, high = _most(values, 0.1, 99.95)
     if not low < high:
         return [(low, 0.3)]
     split = threshold(values)
