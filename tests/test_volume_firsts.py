@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import farfield as ff
+from farfield.errors import FarfieldError
 from farfield.scene import Scene
 from farfield.scene.fills import fills
 from farfield.scene.shorthand import SURFACE_COLOR
@@ -75,7 +76,7 @@ def test_means_have_a_range_of_their_own(tmp_path: Path, page: tuple[int, int, i
     array = zarr.create_array(tmp_path / "m.zarr", shape=data.shape, chunks=page, dtype="f4")
     array[...] = data
     with ff.open(tmp_path / "m.zarr") as opened:
-        low, high = mean_range(opened, opened.channels[0].name, 0)
+        low, high = mean_range(opened, opened.channels[0].name, [0])
     rays = [np.nanmean(data, axis=axis).max() for axis in range(3)]
     assert low == 0 and 0.8 * min(rays) < high <= max(rays)
 
@@ -178,3 +179,46 @@ def test_a_few_voxels_in_nothing_are_seen(tmp_path: Path) -> None:
 
 def test_values_of_any_size_are_parted() -> None:
     assert threshold(np.repeat([0.0, 1e300], [900, 100])) == pytest.approx(5e299, rel=0.02)
+
+
+def test_ranges_and_opacities_of_a_film_follow_from_its_time_steps(tmp_path: Path, ff_json: Json) -> None:
+    import zarr
+
+    array = zarr.create_array(tmp_path / "t.zarr", shape=(4, 32, 36, 40), chunks=(1, 32, 36, 40), dtype="f4")
+    array[...] = np.stack([n * ball() for n in range(1, 5)]).astype(np.float32)
+    bare = ("--size", "64x48", "-o", tmp_path / "f_%02d.png", "--save-scene", tmp_path / "s.json")
+    for frames, most in (((), 4), (("--frames", "1:3"), 3)):
+        done = ff_json("render", tmp_path / "t.zarr", *bare, *frames)
+        assert next(iter(done["maps"].values()))["range"][1] == most
+        kept = json.loads((tmp_path / "s.json").read_text())
+        assert next(iter(kept["maps"].values()))["range"][1] == most
+        assert kept["objects"][1]["opacity"][-1][0] > most
+    # A scene, and one from Python.
+    scene = {"source": str(tmp_path / "t.zarr"), "objects": [{"kind": "volume"}], "size": (64, 48)}
+    for what in (scene, tmp_path / "t.zarr"):
+        found = ff.render(what, tmp_path / "p_%02d.png", frames=[0, 3])
+        assert next(iter(found["maps"].values()))["range"][1] == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"objects": [{"kind": "volume", "slices": {"i": [0, 20]}}]}, "objects.0.slices"),
+        ({"objects": [{"kind": "volume", "slices": {"k": [9, 8]}}]}, "objects.0.slices"),
+        ({"objects": [{"kind": "volume", "within": [[5, 0, 0], [4, 9, 9]]}]}, "objects.0.within"),
+        ({"objects": [{"kind": "volume", "planes": [{"normal": [0, 0, 0], "origin": [1, 1, 1]}]}]}, "planes.0.normal"),
+        ({"objects": [{"kind": "contour", "value": 3}]}, "objects.0.value: no key 'value'; did you mean 'values'?"),
+        ({"objects": [{"kind": "volume"}, {"kind": "lines", "file": "no.vtp"}]}, "objects.1.file: "),
+        ({"step": 9}, "step: "),
+        ({"path": [{"frame": 0, "step": 0}, {"frame": 2, "step": 3}]}, "path: there is no time step 3"),
+    ],
+)
+def test_what_a_scene_of_a_volume_says_wrong_is_named_with_its_file(
+    change: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    source = nrrd(tmp_path / "b.nrrd", ball().astype(np.uint8))
+    scene = {"source": str(source), "size": [64, 48], "objects": [{"kind": "volume"}], **change}
+    (tmp_path / "s.json").write_text(json.dumps(scene))
+    with pytest.raises(FarfieldError) as caught:
+        ff.render(tmp_path / "s.json", tmp_path / "p_%02d.png")
+    assert "s.json: " in str(caught.value) and said in str(caught.value)

@@ -210,7 +210,7 @@ def register(app: typer.Typer) -> None:
         how: dict[str, Any] = {"plot3d": common.plot3d, "zone_order": common.zone_order}
         try:
             told = Options.of(common.volume)
-            scene, info = asked.scene(what, settings, volume=told, progress=run["progress"], **how)
+            scene, info = asked.scene(what, settings, volume=told, film=film, progress=run["progress"], **how)
         except ValidationError as error:
             raise UsageError(f"the picture makes no sense: {explain(error)}") from error
         if what is not None and flat.shows(asked, info):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,8 +60,9 @@ _CHANNEL_COLORS = ("#30e050", "#e040e0", "#40a0ff", "#ff7030", "#ffe040", "#40f0
 """Of channels that have no colour."""
 
 
-def first_scene(volume: VolumeDataset, source: str, step: int = 0) -> Scene:
-    """The default scene of a volume: its rays and its edges. Colours and labels are shown as such, channels all at once."""
+def first_scene(volume: VolumeDataset, source: str, step: int = 0, *, steps: Sequence[int] | None = None) -> Scene:
+    """The default scene of a volume: its rays and its edges. Colours and labels are shown as such, channels all at once.
+    `steps`: as `settled` has them."""
     drawn: list[Drawn] = [Outline()]
     how = _finely(volume)
     if volume.kind == "channels" and len(volume.channels) > 1:
@@ -71,7 +73,8 @@ def first_scene(volume: VolumeDataset, source: str, step: int = 0) -> Scene:
     else:
         drawn.append(Volume(field=volume.channels[0].name, **how))
     direction, up = _standing(volume)
-    return settled(Scene(source=source, step=step, objects=drawn, camera=Camera(direction=direction, up=up)), volume)
+    scene = Scene(source=source, step=step, objects=drawn, camera=Camera(direction=direction, up=up))
+    return settled(scene, volume, steps)
 
 
 ACROSS = 256
@@ -104,14 +107,20 @@ def _standing(volume: VolumeDataset) -> tuple[tuple[float, float, float], tuple[
     return VIEW, (0.0, 0.0, 1.0)
 
 
-def settled(scene: Scene, volume: VolumeDataset) -> Scene:
-    """The scene with ranges and opacities where it does not say them, from some of the volume's values."""
+def settled(scene: Scene, volume: VolumeDataset, steps: Sequence[int] | None = None) -> Scene:
+    """The scene with ranges and opacities where it does not say them, from some of the volume's values in some time steps; None:
+    in that of the scene."""
+    count = max(1, len(volume._spec["times"]))
+    if scene.step >= count:
+        there = "is 1" if count == 1 else f"are {count}"
+        raise UsageError(f"step: {volume.path}: there is no time step {scene.step}; there {there}, counted from 0")
+    steps = steps or [scene.step]
     maps = dict(scene.maps)
     objects = list(scene.objects)
 
     @cache
     def seen(name: str) -> tuple[Values, list[float]]:
-        found = sample(volume, name, scene.step)
+        found = sample(volume, name, steps)
         none = fills(found)
         return without(found, none), none
 
@@ -120,7 +129,7 @@ def settled(scene: Scene, volume: VolumeDataset) -> Scene:
 
     @cache
     def is_dip(name: str) -> bool:
-        return _is_dip(volume, name, *seen(name), scene.step)
+        return _is_dip(volume, name, *seen(name), steps[0])
 
     names = {c.name for c in volume.channels}
     for n, drawn in enumerate(objects):
@@ -135,7 +144,7 @@ def settled(scene: Scene, volume: VolumeDataset) -> Scene:
             drawn = drawn.model_copy(update={"color": volume.channels[0].name})
             objects[n] = drawn
         if isinstance(drawn, Volume):
-            drawn = _shown(drawn, volume, scene.step, seen, is_dip)
+            drawn = _shown(drawn, volume, steps, seen, is_dip)
             objects[n] = drawn
             if drawn.labels is not None and drawn.shading is not None:
                 raise UsageError(
@@ -162,7 +171,7 @@ def settled(scene: Scene, volume: VolumeDataset) -> Scene:
             raise UnknownName(f"{place}: no {what} named '{name}' in {volume.path}; the channels are: {known_names}")
         if known.range is None:
             if isinstance(drawn, Volume) and drawn.projection == "mean":
-                found = mean_range(volume, name, scene.step)
+                found = mean_range(volume, name, steps)
             else:
                 found = extent(volume, name, values(name), wide=isinstance(drawn, Slice), dips=dips)
             known = known.model_copy(update={"range": found})
@@ -191,7 +200,7 @@ def _check(drawn: Volume, number: int, volume: VolumeDataset) -> None:
 def _shown(
     drawn: Volume,
     volume: VolumeDataset,
-    step: int,
+    steps: Sequence[int],
     seen: Callable[[str], tuple[Values, list[float]]],
     is_dip: Callable[[str], bool],
 ) -> Volume:
@@ -200,7 +209,7 @@ def _shown(
         by = drawn.opacity_from or ("alpha" if volume.kind == "rgba" else "distance")
         change: dict[str, Any] = {"opacity_from": by}
         if by == "distance" and drawn.background is None:
-            change["background"] = background(volume, step)
+            change["background"] = background(volume, steps[0])
         if drawn.opacity is None:
             change["opacity"] = ALPHAS if by == "alpha" else DISTANCES
         return drawn.model_copy(update=change)
@@ -214,7 +223,7 @@ def _shown(
     name = drawn.field or volume.channels[0].name
     known, none = seen(name)
     if drawn.projection == "mean":
-        low, high = mean_range(volume, name, step)
+        low, high = mean_range(volume, name, steps)
         return drawn.model_copy(update={"opacity": [(low, 0.0), (high, 1.0)]})
     if drawn.projection == "maximum":
         # All that is above what is most of the background: the brighter the more opaque.
@@ -322,8 +331,9 @@ def _page(
         return None
 
 
-def sample(volume: VolumeDataset, name: str, step: int) -> Values:
-    """Some values of a channel, from the coarsest level that has enough, or from pages spread over the finest one.
+def sample(volume: VolumeDataset, name: str, steps: Sequence[int]) -> Values:
+    """Some values of a channel in some time steps, from the coarsest level that has enough, or from pages spread over
+    the finest one.
 
     Pages that cannot be read are left out: that only makes the sample smaller, and whoever draws them says so.
     """
@@ -332,17 +342,18 @@ def sample(volume: VolumeDataset, name: str, step: int) -> Values:
     at, dims, page = _level(volume)
     counts = [-(-d // p) for d, p in zip(dims, page, strict=True)]
     parts = []
-    for at_page in spread(counts, max(1, SAMPLES // max(1, math.prod(page)))):
-        box = _page(volume, at, number, at_page, step)
-        if box is not None:
-            parts.append(channel.values(box).ravel().astype(np.float64))
+    for at_page in spread(counts, max(1, SAMPLES // max(1, math.prod(page) * len(steps)))) if steps else []:
+        for step in steps:
+            box = _page(volume, at, number, at_page, step)
+            if box is not None:
+                parts.append(channel.values(box).ravel().astype(np.float64))
     found = np.concatenate(parts) if parts else np.zeros(0)
     return found[np.isfinite(found)]
 
 
-def mean_range(volume: VolumeDataset, name: str, step: int) -> tuple[float, float]:
-    """The range of the means along rays, which are far below the largest values: of some columns of pages, along the axis on which
-    there are fewest.
+def mean_range(volume: VolumeDataset, name: str, steps: Sequence[int]) -> tuple[float, float]:
+    """The range in some time steps of the means along rays, which are far below the largest values: of some columns of pages,
+    along the axis on which there are fewest.
 
     Pages that cannot be read are left out, as `sample` does."""
     number = next(n for n, c in enumerate(volume.channels) if c.name == name)
@@ -353,7 +364,8 @@ def mean_range(volume: VolumeDataset, name: str, step: int) -> tuple[float, floa
     deep = [n for n, *_ in spread((counts[axis], 1, 1), MOST_DEEP)]
     across = [1 if a == axis else count for a, count in enumerate(counts)]
     means = []
-    for column in spread(across, max(1, SAMPLES // max(1, math.prod(page) * len(deep)))):
+    columns = spread(across, max(1, SAMPLES // max(1, math.prod(page) * len(deep) * len(steps))))
+    for column, step in product(columns, steps):
         sums: Values | None = None
         have: Values | None = None
         for n in deep:
