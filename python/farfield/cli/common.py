@@ -385,6 +385,18 @@ def flat(result: Mapping[str, Any]) -> dict[str, Any]:
     return {**own, **stats}
 
 
+def names_them(source: str | None) -> str:
+    """How the files and pages that could not be read are found out.
+
+    >>> print(names_them("my scan.tif"))
+    'farfield validate "my scan.tif"' names them
+    """
+    text = source or "SRC"
+    if any(c.isspace() or c in "*?" for c in text):
+        text = f'"{text}"'
+    return f"'farfield validate {text}' names them"
+
+
 def stats_lines(stats: Mapping[str, Any]) -> list[str]:
     """What a run read and held, in two lines for people."""
     from farfield.sizes import format_bytes

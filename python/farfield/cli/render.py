@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from farfield.cli.common import Common, command, stats_lines
+from farfield.cli.common import Common, command, names_them, stats_lines
 from farfield.cli.common import flat as as_flat
 from farfield.errors import UsageError
 
@@ -251,7 +251,7 @@ def register(app: typer.Typer) -> None:
         if result.get("pixels_missing"):
             text.append(
                 f"partial  in {result['pixels_missing']:,} pixels something of a volume is missing: pages cannot be read, and the"
-                " pixels are hatched in magenta and black"
+                f" pixels are hatched in magenta and black; {names_them(scene.source)}"
             )
         if filled := result.get("pixels_filled"):
             width, height = result["size"]
