@@ -222,3 +222,15 @@ def test_what_a_scene_of_a_volume_says_wrong_is_named_with_its_file(
     with pytest.raises(FarfieldError) as caught:
         ff.render(tmp_path / "s.json", tmp_path / "p_%02d.png")
     assert "s.json: " in str(caught.value) and said in str(caught.value)
+
+
+@pytest.mark.parametrize("missing", [9.969209968386869e36, 5000.0, -3.0])
+def test_what_a_format_names_as_missing_is_clear(missing: float, tmp_path: Path) -> None:
+    data = np.where(ball(), 300, 280).astype(np.float32)
+    data[:5] = missing
+    with ff.open(nrrd(tmp_path / "m.nrrd", data), volume={"missing": missing}) as opened:
+        scene = first_scene(opened, str(tmp_path / "m.nrrd")).model_dump(mode="json")
+    nodes = scene["objects"][1]["opacity"]
+    seen = np.interp([float(np.float32(missing)), 280, 300], *zip(*nodes, strict=True))
+    assert seen == pytest.approx([0, 0, 0.6], abs=0.3)
+    assert next(iter(scene["maps"].values()))["range"][1] < 301

@@ -91,7 +91,7 @@ def cleared(nodes: Nodes, values: Values, found: Sequence[float]) -> Nodes:
         step = 0.25 * ((high - low) or max(abs(high), 1.0))
         if value > high:
             nodes = _cut(nodes, high, min(step, (value - high) / 3))
-        else:
+        elif value < low:
             nodes = [
                 (-v, a)
                 for v, a in reversed(_cut([(-v, a) for v, a in reversed(nodes)], -low, min(step, (low - value) / 3)))

@@ -122,7 +122,13 @@ def settled(scene: Scene, volume: VolumeDataset, steps: Sequence[int] | None = N
     def seen(name: str) -> tuple[Values, list[float]]:
         found = sample(volume, name, steps)
         none = fills(found)
-        return without(found, none), none
+        known = without(found, none)
+        # Rays take what the format names as missing for a number like others.
+        channel = next(c for c in volume.channels if c.name == name)
+        if channel.missing is not None:
+            factor, offset = channel.scale or (1.0, 0.0)
+            none.append(factor * channel.missing + offset)
+        return known, none
 
     def values(name: str) -> Values:
         return seen(name)[0]
