@@ -79,6 +79,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
         ("probe g.xyz --ijk zone1 1 x 3", "ZONE I J K"),
         ("render", "--output"),
         ("render -o a.png", "nothing to draw"),
+        ("render g.xyz g.xyz -o a.png", "in quotes, such as 'name_*.xyz'"),
         ("render g.xyz -o a.jpg", "a.jpg"),
         ("render --lines l.vtp -o a.png --size 3", "--size"),
         ("render --lines l.vtp -o a.png --samples 9", "--samples"),

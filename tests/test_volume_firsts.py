@@ -11,7 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 import farfield as ff
+from farfield.errors import FarfieldError
 from farfield.scene import Scene
+from farfield.scene.fills import fills
 from farfield.scene.shorthand import SURFACE_COLOR
 from farfield.scene.volumes import first_scene, mean_range, threshold
 from running import Command, Json
@@ -74,7 +76,7 @@ def test_means_have_a_range_of_their_own(tmp_path: Path, page: tuple[int, int, i
     array = zarr.create_array(tmp_path / "m.zarr", shape=data.shape, chunks=page, dtype="f4")
     array[...] = data
     with ff.open(tmp_path / "m.zarr") as opened:
-        low, high = mean_range(opened, opened.channels[0].name, 0)
+        low, high = mean_range(opened, opened.channels[0].name, [0])
     rays = [np.nanmean(data, axis=axis).max() for axis in range(3)]
     assert low == 0 and 0.8 * min(rays) < high <= max(rays)
 
@@ -114,3 +116,121 @@ def test_a_surface_is_opaque_whatever_the_opacity_is_at_its_value(tmp_path: Path
     scene = {"source": str(source), "objects": [{"kind": "volume", **look}], "background": "black", "axes": False}
     ff.render(Scene.model_validate({**scene, "size": (96, 72)}), tmp_path / "p.png")
     assert pixels(tmp_path / "p.png")[36, 48].tolist() == [255, 0, 0]
+
+
+FILLS = (-9999.0, -999.0, 1e20, 9.969209968386869e36, float(np.finfo(np.float32).max))
+
+
+@pytest.mark.parametrize("fill", FILLS)
+@pytest.mark.parametrize("most", [False, True])
+def test_fill_values_nobody_speaks_of_are_clear_and_have_no_part_in_the_range(
+    fill: float, most: bool, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(5)
+    data = (280 + 20 * ball() + rng.normal(0, 0.2, ball().shape)).astype(np.float32)
+    data[~grown(ball()) if most else np.s_[:4]] = fill
+    scene = scene_of(tmp_path / "f.nrrd", data)
+    low, high = next(iter(scene["maps"].values()))["range"]
+    assert 279 < low < high < 302
+    values, alphas = zip(*scene["objects"][1]["opacity"], strict=True)
+    assert list(values) == sorted(values)
+    assert np.interp([280, 300, float(np.float32(fill))], values, alphas) == pytest.approx([0, 0.6, 0], abs=0.3)
+
+
+def grown(there: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """What is there, and a voxel around it."""
+    return np.logical_or.reduce([np.roll(there, by, axis) for axis in range(3) for by in (-1, 0, 1)])
+
+
+@pytest.mark.parametrize("padding", [-2000, -3024, -32768])
+def test_what_scanners_write_around_their_circle_is_no_air(padding: int, tmp_path: Path) -> None:
+    data = np.where(ball(6), 900, np.where(ball(), 40, -1000)).astype(np.int16)
+    data[:, :2] = data[:, -2:] = padding
+    scene = scene_of(tmp_path / "ct.nrrd", data)
+    assert next(iter(scene["maps"].values()))["range"][0] > -1001
+    opacity = scene["objects"][1]["opacity"]
+    assert np.interp([padding, -1000, 900], *zip(*opacity, strict=True)) == pytest.approx([0, 0, 0.6], abs=0.3)
+
+
+def test_saturated_pixels_are_seen_and_no_measure_of_the_others(tmp_path: Path) -> None:
+    data = (110 + 600 * ball()).astype(np.uint16)
+    data.flat[:: data.size // 90] = 65535
+    scene = scene_of(tmp_path / "hot.nrrd", data)
+    assert next(iter(scene["maps"].values()))["range"][1] < 800
+    assert scene["objects"][1]["opacity"][-1][1] > 0.8
+
+
+def test_ordinary_numbers_are_no_fill_values() -> None:
+    rng = np.random.default_rng(6)
+    wide = np.append(rng.uniform(-9999, 20000, 1000), -9999.0)
+    huge = np.append(np.zeros(900), np.exp(rng.uniform(0, 46, 1000)))
+    for values in (np.repeat([0.0, 255.0], [900, 100]), wide, huge, np.full(5, -9999.0), np.zeros(0)):
+        assert fills(values) == []
+    assert fills(np.array([1.0, 2.0, -9999.0, -999.0, 1e30])) == [1e30, -9999.0, -999.0]
+
+
+def test_a_few_voxels_in_nothing_are_seen(tmp_path: Path) -> None:
+    data = np.zeros((30, 30, 30), np.uint16)
+    data[15, 15, 15] = 1000
+    opacity = scene_of(tmp_path / "s.nrrd", data)["objects"][1]["opacity"]
+    assert np.interp([0, 1000], *zip(*opacity, strict=True))[0] == 0
+    assert opacity[-1][1] > 0.5
+
+
+def test_values_of_any_size_are_parted() -> None:
+    assert threshold(np.repeat([0.0, 1e300], [900, 100])) == pytest.approx(5e299, rel=0.02)
+
+
+def test_ranges_and_opacities_of_a_film_follow_from_its_time_steps(tmp_path: Path, ff_json: Json) -> None:
+    import zarr
+
+    array = zarr.create_array(tmp_path / "t.zarr", shape=(4, 32, 36, 40), chunks=(1, 32, 36, 40), dtype="f4")
+    array[...] = np.stack([n * ball() for n in range(1, 5)]).astype(np.float32)
+    bare = ("--size", "64x48", "-o", tmp_path / "f_%02d.png", "--save-scene", tmp_path / "s.json")
+    for frames, most in (((), 4), (("--frames", "1:3"), 3)):
+        done = ff_json("render", tmp_path / "t.zarr", *bare, *frames)
+        assert next(iter(done["maps"].values()))["range"][1] == most
+        kept = json.loads((tmp_path / "s.json").read_text())
+        assert next(iter(kept["maps"].values()))["range"][1] == most
+        assert kept["objects"][1]["opacity"][-1][0] > most
+    # A scene, and one from Python.
+    scene = {"source": str(tmp_path / "t.zarr"), "objects": [{"kind": "volume"}], "size": (64, 48)}
+    for what in (scene, tmp_path / "t.zarr"):
+        found = ff.render(what, tmp_path / "p_%02d.png", frames=[0, 3])
+        assert next(iter(found["maps"].values()))["range"][1] == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"objects": [{"kind": "volume", "slices": {"i": [0, 20]}}]}, "objects.0.slices"),
+        ({"objects": [{"kind": "volume", "slices": {"k": [9, 8]}}]}, "objects.0.slices"),
+        ({"objects": [{"kind": "volume", "within": [[5, 0, 0], [4, 9, 9]]}]}, "objects.0.within"),
+        ({"objects": [{"kind": "volume", "planes": [{"normal": [0, 0, 0], "origin": [1, 1, 1]}]}]}, "planes.0.normal"),
+        ({"objects": [{"kind": "contour", "value": 3}]}, "objects.0.value: no key 'value'; did you mean 'values'?"),
+        ({"objects": [{"kind": "volume"}, {"kind": "lines", "file": "no.vtp"}]}, "objects.1.file: "),
+        ({"step": 9}, "step: "),
+        ({"path": [{"frame": 0, "step": 0}, {"frame": 2, "step": 3}]}, "path: there is no time step 3"),
+    ],
+)
+def test_what_a_scene_of_a_volume_says_wrong_is_named_with_its_file(
+    change: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    source = nrrd(tmp_path / "b.nrrd", ball().astype(np.uint8))
+    scene = {"source": str(source), "size": [64, 48], "objects": [{"kind": "volume"}], **change}
+    (tmp_path / "s.json").write_text(json.dumps(scene))
+    with pytest.raises(FarfieldError) as caught:
+        ff.render(tmp_path / "s.json", tmp_path / "p_%02d.png")
+    assert "s.json: " in str(caught.value) and said in str(caught.value)
+
+
+@pytest.mark.parametrize("missing", [9.969209968386869e36, 5000.0, -3.0])
+def test_what_a_format_names_as_missing_is_clear(missing: float, tmp_path: Path) -> None:
+    data = np.where(ball(), 300, 280).astype(np.float32)
+    data[:5] = missing
+    with ff.open(nrrd(tmp_path / "m.nrrd", data), volume={"missing": missing}) as opened:
+        scene = first_scene(opened, str(tmp_path / "m.nrrd")).model_dump(mode="json")
+    nodes = scene["objects"][1]["opacity"]
+    seen = np.interp([float(np.float32(missing)), 280, 300], *zip(*nodes, strict=True))
+    assert seen == pytest.approx([0, 0, 0.6], abs=0.3)
+    assert next(iter(scene["maps"].values()))["range"][1] < 301

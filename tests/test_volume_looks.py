@@ -24,7 +24,7 @@ DIMS = (40, 36, 32)
 def nrrd(path: Path, data: NDArray[Any]) -> Path:
     """Writes [z, y, x] or [z, y, x, colour] as NRRD; its axes run the other way round."""
     kinds = "RGB-color domain domain domain" if data.ndim == 4 else "domain domain domain"
-    names = {"u1": "uint8", "u2": "uint16", "u8": "uint64", "f4": "float"}
+    names = {"u1": "uint8", "i2": "int16", "u2": "uint16", "u8": "uint64", "f4": "float"}
     header = [
         "NRRD0004",
         f"type: {names[data.dtype.str[1:]]}",

@@ -160,6 +160,10 @@ def test_pages_that_cannot_be_read_are_hatched(tmp_path: Path, ff: Command, ff_j
     done = ff("render", tmp_path / "sealed.zarr", "-o", target, *SIZE, ok=(3,))
     assert f"in {found['pixels_missing']:,} pixels something of a volume is missing" in done.stdout
     assert "hatched in magenta and black" in done.stdout
+    said = f"'farfield validate {tmp_path / 'sealed.zarr'}' names them"
+    assert said in done.stdout
+    done = ff("extract", "isosurface", tmp_path / "sealed.zarr", "--value", 100, "-o", tmp_path / "b.ply", ok=(3,))
+    assert said in done.stdout
 
 
 def test_chunks_that_are_not_there_are_told(ball: Path, ff: Command, ff_json: Json) -> None:

@@ -105,6 +105,8 @@ def flat_picture(
         UnknownName: if there is no such channel or colour map.
         UsageError: for a video.
     """
+    from farfield.scene.fills import fills, without
+    from farfield.scene.films import looked_at, steps_of
     from farfield.scene.volumes import extent, sample
     from farfield.sliceimages import write_slice
 
@@ -113,11 +115,8 @@ def flat_picture(
     numbers = [chosen.channels[n] for n in chosen._chosen_channels()]
     if limits is None and len(numbers) == 1 and (volume.kind != "labels" or cmap is not None):
         name = numbers[0].name
-        steps = list(_steps(volume, film)) if film is not None else [volume._step or 0]
-        # Of a series from its begin, its middle and its end.
-        looked = dict.fromkeys([steps[0], steps[len(steps) // 2], steps[-1]]) if steps else {}
-        found = np.concatenate([sample(volume, name, step) for step in looked]) if looked else np.zeros(0)
-        limits = extent(volume, name, found, wide=True)
+        found = sample(volume, name, looked_at(volume, film) if film is not None else [volume._step or 0])
+        limits = extent(volume, name, without(found, fills(found)), wide=True)
     how: dict[str, Any] = {**plane, "cmap": cmap, "range": limits, "nearest": nearest, "progress": progress}
     if film is None:
         return write_slice(chosen, output, **how)
@@ -129,22 +128,10 @@ def flat_picture(
     frames: list[dict[str, Any]] = []
     result: dict[str, Any] = {}
     with film.in_folder():
-        for step in _steps(volume, film):
+        for step in steps_of(volume, film):
             name = os.path.join(os.path.dirname(output), os.path.basename(output) % step)
             result = write_slice(chosen.isel(time=step), name, **how)
             frames.append({"step": step, **{key: result[key] for key in ("output", "partial", "pixels", "failure")}})
     if not frames:
         raise UsageError(f"{output}: there is no time step to draw")
     return {**result, "output": output, "frames": frames, "partial": any(frame["partial"] for frame in frames)}
-
-
-def _steps(volume: VolumeDataset, film: Film) -> Sequence[int]:
-    """The time steps that a film shows of a volume."""
-    count = len(volume._selected_steps())
-    said = film.native()["frames"]
-    if "slice" in said:
-        return range(count)[slice(*said["slice"])]
-    wrong = next((n for n in said["list"] if not -count <= n < count), None)
-    if wrong is not None:
-        raise UsageError(f"there is no time step {wrong}; there are {count}, counted from 0")
-    return [n % count for n in said["list"]]

@@ -358,7 +358,7 @@ def render(
     from farfield.scene import Scene, load_scene
     from farfield.scene.defaults import scene_and_info
     from farfield.scene.files import as_scene
-    from farfield.scene.films import Film
+    from farfield.scene.films import Film, looked_at
     from farfield.scene.volumes import first_scene
     from farfield.volume.sniffing import is_volume
     from farfield.volumedata import open_volume
@@ -391,7 +391,8 @@ def render(
         with open_volume(scene, settings, progress=progress) as opened:
             flat = is_flat(opened)
             if not flat:
-                chosen, info = first_scene(opened, os.fspath(scene)), opened.info()
+                steps = None if film is None else looked_at(opened, film)
+                chosen, info = first_scene(opened, os.fspath(scene), steps=steps), opened.info()
         if flat:
             with open_volume(scene, settings, events=events, progress=progress) as opened:
                 outputs.check([target if film is None else film.written(), events], opened._description.reads)
@@ -436,7 +437,7 @@ def draw(
     from farfield import _core
     from farfield.dataset import open_source
     from farfield.scene.files import files_of, placed, save_scene
-    from farfield.scene.films import add_outputs, as_drawn
+    from farfield.scene.films import add_outputs, as_drawn, looked_at
     from farfield.scene.native import is_colored, to_native
     from farfield.scene.volumes import fields_of, settled
     from farfield.volume.options import Options
@@ -455,7 +456,8 @@ def draw(
         described: Mapping[str, Any] | None = None
         if scene.source is not None and files is None and is_volume(scene.source, Options.of(volume)):
             with open_volume(scene.source, settings, options=volume, progress=progress) as opened:
-                scene, fields = settled(scene, opened), fields_of(opened)
+                steps = None if film is None else looked_at(opened, film)
+                scene, fields = settled(scene, opened, steps), fields_of(opened)
                 described, tables = opened._description.spec, opened._description.tables
             info, notice = {"fields": list(fields.values())}, None
         elif volume:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import re
 from collections.abc import Sequence
 
 import typer
@@ -58,4 +60,9 @@ def _usage(error: Exception) -> UsageError | None:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "farfield"
     text = " ".join(str(format_message()).split()).rstrip(".")
+    if (extra := re.search(r"unexpected extra argument\(s\) \((.*)\)$", text)) and os.path.exists(extra[1].split()[0]):
+        kind = os.path.splitext(extra[1].split()[0])[1]
+        text = (
+            f"{text}: a pattern of files goes in quotes, such as 'name_*{kind}', so that the shell leaves it as it is"
+        )
     return UsageError(f"{text[:1].lower() + text[1:]}; see '{path} --help'")

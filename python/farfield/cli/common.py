@@ -233,6 +233,7 @@ _VOLUME: dict[str, Any] = {
     "volume_origin": _volume_option("--origin", "X,Y,Z", "position of the first voxel's centre"),
     "volume_length_unit": _volume_option("--length-unit", "UNIT", "unit of spacing and origin: mm, um, ..."),
     "volume_kind": _volume_option("--kind", "KIND", "scalar, rgb, rgba, channels or labels"),
+    "volume_missing": _volume_option("--missing", "N", "the stored number that stands for no value, such as -9999"),
 }
 _RAW = Annotated[
     str | None,
@@ -240,7 +241,7 @@ _RAW = Annotated[
         "--raw",
         metavar="'NAME=VALUE ...'",
         panel=VOLUME,
-        help="shape, dtype, byte-order, header-bytes, components, spacing, origin, length-unit, kind: "
+        help="shape, dtype, byte-order, header-bytes, components, spacing, origin, length-unit, kind, missing: "
         "'shape=512x512x300 dtype=uint16'",
     ),
 ]
@@ -383,6 +384,18 @@ def flat(result: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(own.get("pages"), dict) and isinstance(stats.get("pages"), dict):
         stats["pages"] = {**stats["pages"], **own["pages"]}
     return {**own, **stats}
+
+
+def names_them(source: str | None) -> str:
+    """How the files and pages that could not be read are found out.
+
+    >>> print(names_them("my scan.tif"))
+    'farfield validate "my scan.tif"' names them
+    """
+    text = source or "SRC"
+    if any(c.isspace() or c in "*?" for c in text):
+        text = f'"{text}"'
+    return f"'farfield validate {text}' names them"
 
 
 def stats_lines(stats: Mapping[str, Any]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from farfield.cli.common import Common, command, flat, names, stats_lines
+from farfield.cli.common import Common, command, flat, names, names_them, stats_lines
 from farfield.errors import UsageError
 from farfield.names import field_names
 
@@ -74,7 +74,7 @@ def register(group: typer.Typer) -> None:
                     raise UsageError("missing option '--field': the field; 'farfield info' lists them")
                 common.tell_assumed(dataset.info()["order_assumed"])
                 result = extract_isosurface(dataset.isel(time=step) if step else dataset, output, field=field, **how)
-        return show(common, result, "surface", "the field has no such value")
+        return show(common, source, result, "surface", "the field has no such value")
 
 
 def plane(common: Common, source: str, output: str, step: int, options: Mapping[str, Any]) -> int:
@@ -101,10 +101,10 @@ def plane(common: Common, source: str, output: str, step: int, options: Mapping[
                 raise UsageError("missing option '--field': what is sampled; 'farfield info' lists the fields")
             common.tell_assumed(dataset.info()["order_assumed"])
             result = extract_plane(dataset.isel(time=step) if step else dataset, output, **how)
-    return show(common, result, "plane", "the plane does not meet the data")
+    return show(common, source, result, "plane", "the plane does not meet the data")
 
 
-def show(common: Common, result: Mapping[str, Any], what: str, empty: str) -> int:
+def show(common: Common, source: str, result: Mapping[str, Any], what: str, empty: str) -> int:
     """Says what was written, and why if that is nothing; the exit code."""
     from farfield.cli import PARTIAL
 
@@ -112,6 +112,8 @@ def show(common: Common, result: Mapping[str, Any], what: str, empty: str) -> in
         print(f"farfield: note: {empty}: {result['output']} has no triangles", file=sys.stderr)
     lines = [f"{what:<8} {result['triangles']:,} triangles with {result['points']:,} points"]
     if result["partial"]:
-        lines.append(f"partial  {result['failed_pages']:,} pages cannot be read: nothing is drawn from them")
+        lines.append(
+            f"partial  {result['failed_pages']:,} pages cannot be read: nothing is drawn from them; {names_them(source)}"
+        )
     common.show(flat(result), [*lines, *stats_lines(result["stats"]), f"wrote    {result['output']}"])
     return PARTIAL if result["partial"] else 0

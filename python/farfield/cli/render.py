@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from farfield.cli.common import Common, command, stats_lines
+from farfield.cli.common import Common, command, names_them, stats_lines
 from farfield.cli.common import flat as as_flat
 from farfield.errors import UsageError
 
@@ -210,7 +210,7 @@ def register(app: typer.Typer) -> None:
         how: dict[str, Any] = {"plot3d": common.plot3d, "zone_order": common.zone_order}
         try:
             told = Options.of(common.volume)
-            scene, info = asked.scene(what, settings, volume=told, progress=run["progress"], **how)
+            scene, info = asked.scene(what, settings, volume=told, film=film, progress=run["progress"], **how)
         except ValidationError as error:
             raise UsageError(f"the picture makes no sense: {explain(error)}") from error
         if what is not None and flat.shows(asked, info):
@@ -251,7 +251,7 @@ def register(app: typer.Typer) -> None:
         if result.get("pixels_missing"):
             text.append(
                 f"partial  in {result['pixels_missing']:,} pixels something of a volume is missing: pages cannot be read, and the"
-                " pixels are hatched in magenta and black"
+                f" pixels are hatched in magenta and black; {names_them(scene.source)}"
             )
         if filled := result.get("pixels_filled"):
             width, height = result["size"]

@@ -83,12 +83,14 @@ def files_of(
             read += patterns.files_of(path) if patterns.is_pattern(path) else [path]
         named = None if of_volume else scene.source
         source = sources.parse(named) if known is None and named is not None else known
-        for drawn in scene.objects:
+        for n, drawn in enumerate(scene.objects):
             if not isinstance(drawn, Lines):
                 continue
             if drawn.file is not None:
                 if not os.path.exists(drawn.file):
-                    raise DataError(f"{drawn.file}: there is no such file of lines; 'farfield trace' writes one")
+                    # Lines of flags stand nowhere in a scene.
+                    place = "" if scene_file is None else f"objects.{n}.file: "
+                    raise DataError(f"{place}{drawn.file}: there is no such file of lines; 'farfield trace' writes one")
                 read.append(drawn.file)
             elif drawn.trace is not None and isinstance(drawn.trace.seeds, str):
                 seeds.resolve(drawn.trace.seeds)
@@ -102,7 +104,7 @@ def files_of(
     return source, read if source is None else [*read, *source.reads()]
 
 
-_PLACE = re.compile(r"(?:objects\.\d+[a-z_.]*|maps\..+?|step|background): ")
+_PLACE = re.compile(r"(?:objects\.\d+[a-z_.]*|maps\..+?|step|frames|path|background): ")
 """Where in a scene something is wrong, as the extension and `to_native` say it."""
 
 
@@ -170,7 +172,8 @@ def explain(error: ValidationError) -> str:
     'size.0: Input should be greater than 0'
     """
     errors = error.errors(include_url=False)
-    first = errors[0]
+    # What is missing is often there under a wrong name.
+    first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
     parts = list(first["loc"])
     kind = _KINDS.get(str(parts[2])) if parts[:1] == ["objects"] and len(parts) > 2 else None
     if kind is not None:

@@ -21,6 +21,7 @@ from farfield.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from farfield.scene.models import Scene
+    from farfield.volumedata import VolumeDataset
 
 NUMBER = re.compile(r"%\d*d")
 """The place of a step's number in the name of its picture."""
@@ -180,6 +181,24 @@ def read_frames(frames: Frames | None) -> dict[str, list[int | None]]:
     if isinstance(frames, str):
         return _parsed(frames)
     return {"list": [int(v) for v in frames]}
+
+
+def steps_of(volume: VolumeDataset, film: Film) -> Sequence[int]:
+    """The time steps that a film shows of a volume."""
+    count = len(volume._selected_steps())
+    said = film.native()["frames"]
+    if "slice" in said:
+        return range(count)[slice(*said["slice"])]
+    wrong = next((n for n in said["list"] if not -count <= n < count), None)
+    if wrong is not None:
+        raise UsageError(f"there is no time step {wrong}; there are {count}, counted from 0")
+    return [n % count for n in said["list"]]
+
+
+def looked_at(volume: VolumeDataset, film: Film) -> list[int]:
+    """The time steps of a film of a volume by which ranges and opacities are chosen: at its begin, in its middle and at its end."""
+    steps = steps_of(volume, film)
+    return list(dict.fromkeys([steps[0], steps[len(steps) // 2], steps[-1]])) if steps else []
 
 
 def as_drawn(scene: Scene, film: Film, found: Mapping[str, Any]) -> Scene:

@@ -220,6 +220,13 @@ class Plane(_Part):
     """Towards what is kept."""
     origin: Vector
 
+    @field_validator("normal")
+    @classmethod
+    def _points_somewhere(cls, value: Vector) -> Vector:
+        if not (math.hypot(*value) > 0 and math.isfinite(math.hypot(*value))):
+            raise ValueError("a normal has a length")
+        return value
+
 
 class Shading(_Part):
     """Light on the gradients of a volume, by the lights of the picture."""
@@ -292,6 +299,25 @@ class Volume(_Part):
                 else f"'value' goes with the projection 'surface', not with '{self.projection}'"
             )
         return self
+
+    @field_validator("within")
+    @classmethod
+    def _has_corners(cls, value: tuple[Vector, Vector] | None) -> tuple[Vector, Vector] | None:
+        if value is not None and not all(low <= high for low, high in zip(*value, strict=True)):
+            raise ValueError("a box goes from its lowest to its highest corner, along each axis")
+        return value
+
+    @field_validator("slices")
+    @classmethod
+    def _count_from_one(
+        cls, value: dict[Literal["i", "j", "k"], tuple[int, int]]
+    ) -> dict[Literal["i", "j", "k"], tuple[int, int]]:
+        for axis, (first, last) in value.items():
+            if not 1 <= first <= last:
+                raise ValueError(
+                    f"{axis}: voxels are counted from 1, the first one not behind the last, not {first} to {last}"
+                )
+        return value
 
     @field_validator("opacity")
     @classmethod

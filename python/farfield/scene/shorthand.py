@@ -40,6 +40,7 @@ from farfield.volume.options import Options
 from farfield.volume.sniffing import is_volume
 
 if TYPE_CHECKING:
+    from farfield.scene.films import Film
     from farfield.scene.models import Drawn
 
 _VIEWS: dict[str, tuple[Vector, Vector]] = {
@@ -100,9 +101,10 @@ class Shorthand:
         zone_order: Sequence[str] | None = None,
         volume: Options | None = None,
         progress: bool | Report | None = None,
+        film: Film | None = None,
     ) -> tuple[Scene, dict[str, Any] | None]:
         """The scene: a file's or a dataset's default, changed as the flags say; or of files of lines alone. Beside it the
-        dataset's `info`, where it was opened for that.
+        dataset's `info`, where it was opened for that. `film`: of which time steps it will be.
 
         Raises:
             UsageError: if the flags make no sense.
@@ -112,7 +114,7 @@ class Shorthand:
         if what is not None and is_scene_file(what):
             base = load_scene(what)
         elif what is not None and is_volume(what, volume):
-            base, info = _of_volume(what, settings or Settings(), volume, self.step or 0, progress)
+            base, info = _of_volume(what, settings or Settings(), volume, self.step or 0, film, progress)
         elif what is not None:
             given = bool(self.lines or self.seeds or self.surfaces)
             base, info = scene_and_info(
@@ -277,13 +279,20 @@ class Shorthand:
 
 
 def _of_volume(
-    what: str, settings: Settings, options: Options | None, step: int, progress: bool | Report | None
+    what: str,
+    settings: Settings,
+    options: Options | None,
+    step: int,
+    film: Film | None,
+    progress: bool | Report | None,
 ) -> tuple[Scene, dict[str, Any]]:
+    from farfield.scene.films import looked_at
     from farfield.scene.volumes import first_scene
     from farfield.volumedata import open_volume
 
     with open_volume(what, settings, options=options, progress=progress) as opened:
-        return first_scene(opened, what, step), opened.info()
+        steps = None if film is None else looked_at(opened, film)
+        return first_scene(opened, what, step, steps=steps), opened.info()
 
 
 def _range(text: str | None) -> tuple[float, float] | None:

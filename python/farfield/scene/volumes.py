@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from farfield.errors import DataError, UnknownName, UsageError
 from farfield.scene.colors import find_color
+from farfield.scene.fills import cleared, fills, without
 from farfield.scene.models import (
     Camera,
     ColorMap,
@@ -58,8 +60,9 @@ _CHANNEL_COLORS = ("#30e050", "#e040e0", "#40a0ff", "#ff7030", "#ffe040", "#40f0
 """Of channels that have no colour."""
 
 
-def first_scene(volume: VolumeDataset, source: str, step: int = 0) -> Scene:
-    """The default scene of a volume: its rays and its edges. Colours and labels are shown as such, channels all at once."""
+def first_scene(volume: VolumeDataset, source: str, step: int = 0, *, steps: Sequence[int] | None = None) -> Scene:
+    """The default scene of a volume: its rays and its edges. Colours and labels are shown as such, channels all at once.
+    `steps`: as `settled` has them."""
     drawn: list[Drawn] = [Outline()]
     how = _finely(volume)
     if volume.kind == "channels" and len(volume.channels) > 1:
@@ -70,7 +73,8 @@ def first_scene(volume: VolumeDataset, source: str, step: int = 0) -> Scene:
     else:
         drawn.append(Volume(field=volume.channels[0].name, **how))
     direction, up = _standing(volume)
-    return settled(Scene(source=source, step=step, objects=drawn, camera=Camera(direction=direction, up=up)), volume)
+    scene = Scene(source=source, step=step, objects=drawn, camera=Camera(direction=direction, up=up))
+    return settled(scene, volume, steps)
 
 
 ACROSS = 256
@@ -103,20 +107,35 @@ def _standing(volume: VolumeDataset) -> tuple[tuple[float, float, float], tuple[
     return VIEW, (0.0, 0.0, 1.0)
 
 
-def settled(scene: Scene, volume: VolumeDataset) -> Scene:
-    """The scene with ranges and opacities where it does not say them, from some of the volume's values."""
+def settled(scene: Scene, volume: VolumeDataset, steps: Sequence[int] | None = None) -> Scene:
+    """The scene with ranges and opacities where it does not say them, from some of the volume's values in some time steps; None:
+    in that of the scene."""
+    count = max(1, len(volume._spec["times"]))
+    if scene.step >= count:
+        there = "is 1" if count == 1 else f"are {count}"
+        raise UsageError(f"step: {volume.path}: there is no time step {scene.step}; there {there}, counted from 0")
+    steps = steps or [scene.step]
     maps = dict(scene.maps)
     objects = list(scene.objects)
-    seen: dict[str, Values] = {}
+
+    @cache
+    def seen(name: str) -> tuple[Values, list[float]]:
+        found = sample(volume, name, steps)
+        none = fills(found)
+        known = without(found, none)
+        # Rays take what the format names as missing for a number like others.
+        channel = next(c for c in volume.channels if c.name == name)
+        if channel.missing is not None:
+            factor, offset = channel.scale or (1.0, 0.0)
+            none.append(factor * channel.missing + offset)
+        return known, none
 
     def values(name: str) -> Values:
-        if name not in seen:
-            seen[name] = sample(volume, name, scene.step)
-        return seen[name]
+        return seen(name)[0]
 
     @cache
     def is_dip(name: str) -> bool:
-        return _is_dip(volume, name, values(name), scene.step)
+        return _is_dip(volume, name, *seen(name), steps[0])
 
     names = {c.name for c in volume.channels}
     for n, drawn in enumerate(objects):
@@ -131,7 +150,7 @@ def settled(scene: Scene, volume: VolumeDataset) -> Scene:
             drawn = drawn.model_copy(update={"color": volume.channels[0].name})
             objects[n] = drawn
         if isinstance(drawn, Volume):
-            drawn = _shown(drawn, volume, scene.step, values, is_dip)
+            drawn = _shown(drawn, volume, steps, seen, is_dip)
             objects[n] = drawn
             if drawn.labels is not None and drawn.shading is not None:
                 raise UsageError(
@@ -158,7 +177,7 @@ def settled(scene: Scene, volume: VolumeDataset) -> Scene:
             raise UnknownName(f"{place}: no {what} named '{name}' in {volume.path}; the channels are: {known_names}")
         if known.range is None:
             if isinstance(drawn, Volume) and drawn.projection == "mean":
-                found = mean_range(volume, name, scene.step)
+                found = mean_range(volume, name, steps)
             else:
                 found = extent(volume, name, values(name), wide=isinstance(drawn, Slice), dips=dips)
             known = known.model_copy(update={"range": found})
@@ -187,8 +206,8 @@ def _check(drawn: Volume, number: int, volume: VolumeDataset) -> None:
 def _shown(
     drawn: Volume,
     volume: VolumeDataset,
-    step: int,
-    values: Callable[[str], Values],
+    steps: Sequence[int],
+    seen: Callable[[str], tuple[Values, list[float]]],
     is_dip: Callable[[str], bool],
 ) -> Volume:
     """A volume in a scene with all that it leaves open, by what the volume is."""
@@ -196,7 +215,7 @@ def _shown(
         by = drawn.opacity_from or ("alpha" if volume.kind == "rgba" else "distance")
         change: dict[str, Any] = {"opacity_from": by}
         if by == "distance" and drawn.background is None:
-            change["background"] = background(volume, step)
+            change["background"] = background(volume, steps[0])
         if drawn.opacity is None:
             change["opacity"] = ALPHAS if by == "alpha" else DISTANCES
         return drawn.model_copy(update=change)
@@ -208,9 +227,9 @@ def _shown(
     if drawn.opacity is not None or drawn.labels is not None or drawn.opacity_from is not None:
         return drawn
     name = drawn.field or volume.channels[0].name
-    known = values(name)
+    known, none = seen(name)
     if drawn.projection == "mean":
-        low, high = mean_range(volume, name, step)
+        low, high = mean_range(volume, name, steps)
         return drawn.model_copy(update={"opacity": [(low, 0.0), (high, 1.0)]})
     if drawn.projection == "maximum":
         # All that is above what is most of the background: the brighter the more opaque.
@@ -219,11 +238,12 @@ def _shown(
         return drawn.model_copy(update={"opacity": nodes})
     if drawn.projection == "composite" and is_dip(name):
         nodes = [(-v, a) for v, a in reversed(opacities(-known))]
-        return drawn.model_copy(update={"opacity": nodes})
-    return drawn.model_copy(update={"opacity": opacities(known)})
+    else:
+        nodes = opacities(known)
+    return drawn.model_copy(update={"opacity": cleared(nodes, known, none)})
 
 
-def _is_dip(volume: VolumeDataset, name: str, values: Values, step: int) -> bool:
+def _is_dip(volume: VolumeDataset, name: str, values: Values, none: Sequence[float], step: int) -> bool:
     """Whether what is to be seen is low in a background of high values: that of a distance, or of a negative."""
     if not values.size:
         return False
@@ -234,7 +254,7 @@ def _is_dip(volume: VolumeDataset, name: str, values: Values, step: int) -> bool
     number = next(n for n, c in enumerate(volume.channels) if c.name == name)
     found = [volume.channels[number].values(box).ravel() for (box,) in _faces(volume, [number], step)]
     around = np.concatenate(found).astype(np.float64) if found else np.zeros(0)
-    around = around[np.isfinite(around)]
+    around = without(around[np.isfinite(around)], none)
     return around.size > 0 and bool((around > split).mean() > OUTSIDE)
 
 
@@ -317,8 +337,9 @@ def _page(
         return None
 
 
-def sample(volume: VolumeDataset, name: str, step: int) -> Values:
-    """Some values of a channel, from the coarsest level that has enough, or from pages spread over the finest one.
+def sample(volume: VolumeDataset, name: str, steps: Sequence[int]) -> Values:
+    """Some values of a channel in some time steps, from the coarsest level that has enough, or from pages spread over
+    the finest one.
 
     Pages that cannot be read are left out: that only makes the sample smaller, and whoever draws them says so.
     """
@@ -327,17 +348,18 @@ def sample(volume: VolumeDataset, name: str, step: int) -> Values:
     at, dims, page = _level(volume)
     counts = [-(-d // p) for d, p in zip(dims, page, strict=True)]
     parts = []
-    for at_page in spread(counts, max(1, SAMPLES // max(1, math.prod(page)))):
-        box = _page(volume, at, number, at_page, step)
-        if box is not None:
-            parts.append(channel.values(box).ravel().astype(np.float64))
+    for at_page in spread(counts, max(1, SAMPLES // max(1, math.prod(page) * len(steps)))) if steps else []:
+        for step in steps:
+            box = _page(volume, at, number, at_page, step)
+            if box is not None:
+                parts.append(channel.values(box).ravel().astype(np.float64))
     found = np.concatenate(parts) if parts else np.zeros(0)
     return found[np.isfinite(found)]
 
 
-def mean_range(volume: VolumeDataset, name: str, step: int) -> tuple[float, float]:
-    """The range of the means along rays, which are far below the largest values: of some columns of pages, along the axis on which
-    there are fewest.
+def mean_range(volume: VolumeDataset, name: str, steps: Sequence[int]) -> tuple[float, float]:
+    """The range in some time steps of the means along rays, which are far below the largest values: of some columns of pages,
+    along the axis on which there are fewest.
 
     Pages that cannot be read are left out, as `sample` does."""
     number = next(n for n, c in enumerate(volume.channels) if c.name == name)
@@ -348,7 +370,8 @@ def mean_range(volume: VolumeDataset, name: str, step: int) -> tuple[float, floa
     deep = [n for n, *_ in spread((counts[axis], 1, 1), MOST_DEEP)]
     across = [1 if a == axis else count for a, count in enumerate(counts)]
     means = []
-    for column in spread(across, max(1, SAMPLES // max(1, math.prod(page) * len(deep)))):
+    columns = spread(across, max(1, SAMPLES // max(1, math.prod(page) * len(deep) * len(steps))))
+    for column, step in product(columns, steps):
         sums: Values | None = None
         have: Values | None = None
         for n in deep:
@@ -431,17 +454,24 @@ def _about(value: float) -> tuple[float, float]:
     return (value - half, value + half)
 
 
+def _most(values: Values, low: float, high: float) -> tuple[float, float]:
+    """Percentiles of values; where nearly all are one, the least and the largest, so that the few others are seen."""
+    least, most = (float(v) for v in np.percentile(values, (low, high)))
+    return _apart(least, most) or (float(values.min()), float(values.max()))
+
+
 def threshold(values: Values) -> float:
     """What parts a histogram in two so that both parts are as even as can be (Otsu 1979).
 
     >>> threshold(np.repeat([0.0, 10.0], [900, 100]))
     5.0
     """
-    low, high = np.percentile(values, (0.1, 99.9))
+    low, high = _most(values, 0.1, 99.9)
     if not low < high:
-        return float(low)
+        return low
     counts, edges = np.histogram(values, bins=256, range=(low, high))
-    middle = (edges[:-1] + edges[1:]) / 2
+    # In bins, so that squares of huge values stay finite.
+    middle = np.arange(256) + 0.5
     below = np.cumsum(counts)
     above = below[-1] - below
     sums = np.cumsum(counts * middle)
@@ -458,7 +488,7 @@ def opacities(values: Values) -> list[tuple[float, float]]:
     """Nodes of an opacity that hides the background and lets one look some way into the rest."""
     if not values.size:
         return [(0.0, 0.0), (1.0, 0.5)]
-    low, high = (float(v) for v in np.percentile(values, (0.1, 99.95)))
+    low, high = _most(values, 0.1, 99.95)
     if not low < high:
         return [(low, 0.3)]
     split = threshold(values)

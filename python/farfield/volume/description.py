@@ -209,6 +209,11 @@ def describe(volume: Volume) -> VolumeDescription:
             guessed.append("it does not say when its time steps are: steps are counted")
     if times and len(times) != steps:
         raise DataError(f"{path}: it gives {len(times):,} times for {steps:,} time steps; correct the file's metadata")
+    if volume.levels:
+        for array in volume.levels[0].arrays:
+            for number_of in array.channels:
+                channel = volume.channels[number_of]
+                channel.missing = _as_stored(channel.missing, array.dtype)
     spec: dict[str, Any] = {
         "path": path,
         "format": volume.format,
@@ -235,6 +240,19 @@ def describe(volume: Volume) -> VolumeDescription:
     reads = tuple(dict.fromkeys(volume.reads or [path]))
     seen = None if volume.seen is None else tuple(volume.seen)
     return VolumeDescription(spec, volume.tables, reads, tuple(volume.labels), seen, volume.bytes_disk)
+
+
+def _as_stored(missing: float | None, dtype: str) -> float | None:
+    """A number that stands for a missing value as a type has it: 1e20 in a text is another number than in 32 bits.
+
+    >>> _as_stored(1e20, "float32"), _as_stored(1e20, "float64"), _as_stored(-1, "uint8")
+    (1.0000000200408773e+20, 1e+20, -1)
+    """
+    if missing is None or dtype not in ("float16", "float32") or not math.isfinite(missing):
+        return missing
+    with np.errstate(over="ignore"):
+        stored = float(np.dtype(dtype).type(missing))
+    return stored if math.isfinite(stored) else missing
 
 
 def _check_level(path: str, n: int, level: Level, channels: int) -> None:

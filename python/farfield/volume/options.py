@@ -42,6 +42,8 @@ class Options:
     origin: tuple[float, float, float] | None = None
     length_unit: str | None = None
     kind: str | None = None
+    missing: float | None = None
+    """The stored number that stands for a missing value."""
     variable: str | None = None
     """Which array or variable of a file that holds several."""
 
@@ -178,6 +180,17 @@ def _count(option: str, least: int) -> Callable[[Any], int]:
     return parse
 
 
+def _number(value: Any) -> float:
+    try:
+        # Whole numbers keep all their digits.
+        found = int(value) if re.fullmatch(r"\s*[+-]?[0-9]+\s*", str(value)) else float(value)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"--missing: '{value}' is not a number") from error
+    if not math.isfinite(found):
+        raise UsageError(f"--missing: {value} is no value anyway; name the number that the file has instead")
+    return found
+
+
 _PARSERS: dict[str, Callable[[Any], Any]] = {
     "shape": _shape,
     "dtype": named_type,
@@ -188,5 +201,6 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "origin": _three("origin", positive=False),
     "length_unit": str,
     "kind": _one_of("kind", KINDS),
+    "missing": _number,
     "variable": str,
 }

@@ -67,6 +67,9 @@ def _as_said(volume: Volume, options: Options) -> Volume:
                 f"--kind {options.kind}: the volume has {len(volume.channels)} numbers a voxel, and not {wanted}"
             )
         volume.kind = options.kind
+    if options.missing is not None:
+        for channel in volume.channels:
+            channel.missing = options.missing
     if not volume.levels:
         return volume
     first = volume.levels[0]

@@ -1,0 +1,108 @@
+"""Numbers that stand for "no value" without the format saying so, such as -9999 or 1e20: first pictures look past them.
+
+>>> known = np.array([280.0, 290.0, 300.0, -9999.0, 1e20])
+>>> fills(known)
+[1e+20, -9999.0]
+>>> without(known, fills(known)).tolist()
+[280.0, 290.0, 300.0]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values = NDArray[np.float64]
+Nodes = list[tuple[float, float]]
+
+_CUSTOMARY = (
+    999.0,
+    9999.0,
+    99999.0,
+    999999.0,
+    9999999.0,
+    999.25,
+    9999.25,
+    9999.9,
+    32767.0,
+    32768.0,
+    2147483647.0,
+    2147483648.0,
+)
+_BELOW_AIR = (-3024.0, -2048.0, -2000.0)
+"""What scanners write around the circle that they have seen, in Hounsfield units."""
+SATURATED = (32767.0, 65535.0)
+"""What is most that a detector can say: no measure of the others, but something to be seen."""
+HUGE = 1e15
+"""From where a number far away from all others is a fill value whatever its digits: NetCDF's 9.97e36, 1e20, the largest floats."""
+FAR = 1e3
+"""Ranges of the others that a huge number is away from them."""
+MOST = 4
+"""Fill values that are looked for."""
+OFTEN = 0.005
+"""Part of the values from which one that is customary need not be so far away from the others."""
+
+
+def fills(values: Values) -> list[float]:
+    """The values that stand for none: the least or largest, by custom, and far away from all others."""
+    found: list[float] = []
+    while values.size and len(found) < MOST:
+        ends = (float(values.max()), float(values.min()))
+        stands = next((v for v in ends if _stands_for_none(v, values)), None)
+        if stands is None:
+            break
+        found.append(stands)
+        values = values[values != stands]
+    return found
+
+
+def _stands_for_none(value: float, values: Values) -> bool:
+    customary = abs(value) in _CUSTOMARY or value in _BELOW_AIR or value in SATURATED
+    if not customary and abs(value) < HUGE:
+        return False
+    others = values[values != value]
+    if not others.size:
+        return False
+    low, high = float(others.min()), float(others.max())
+    gap, span = (low - value if value < low else value - high), high - low
+    if not customary:
+        return gap > FAR * max(span, 1.0)
+    often = 1.0 - others.size / values.size >= OFTEN
+    return gap > (span / 8 if often else span)
+
+
+def without(values: Values, found: Sequence[float]) -> Values:
+    """Values that are none of those found."""
+    return values[~np.isin(values, found)] if found else values
+
+
+def cleared(nodes: Nodes, values: Values, found: Sequence[float]) -> Nodes:
+    """Nodes of an opacity, clear where fill values are. What detectors say at most stays visible.
+
+    >>> cleared([(0.0, 0.0), (4.0, 0.9)], np.array([0.0, 4.0]), [1e20])
+    [(0.0, 0.0), (4.0, 0.9), (5.0, 0.9), (6.0, 0.0)]
+    """
+    for value in found:
+        if value in SATURATED or not values.size:
+            continue
+        low, high = float(values.min()), float(values.max())
+        step = 0.25 * ((high - low) or max(abs(high), 1.0))
+        if value > high:
+            nodes = _cut(nodes, high, min(step, (value - high) / 3))
+        elif value < low:
+            nodes = [
+                (-v, a)
+                for v, a in reversed(_cut([(-v, a) for v, a in reversed(nodes)], -low, min(step, (low - value) / 3)))
+            ]
+    return nodes
+
+
+def _cut(nodes: Nodes, high: float, step: float) -> Nodes:
+    """Nodes that end in clear, at `high` and two steps."""
+    edge = high + step
+    at = float(np.interp(edge, [v for v, _ in nodes], [a for _, a in nodes]))
+    if at == 0 and all(a == 0 for v, a in nodes if v > edge):
+        return nodes
+    return [*(n for n in nodes if n[0] < edge), (edge, at), (edge + step, 0.0)]
