@@ -94,8 +94,8 @@ enum Stage {
     Shape {
         signs: Box<BlockSigns>,
         candidates: Candidates,
-        /// Bytes that they take at most.
-        bytes: usize,
+        /// Vertices and triangles of each value at most.
+        at_most: Vec<[usize; 2]>,
     },
     /// Values are.
     Values {
@@ -135,7 +135,12 @@ impl BlockTask {
         let of_stage = match &self.stage {
             Stage::Fresh => 0,
             Stage::Signs { pages, .. } => pages.capacity() * 8,
-            Stage::Shape { bytes, .. } => *bytes,
+            Stage::Shape { at_most, .. } => {
+                let of = |[edges, triangles]: &[usize; 2]| {
+                    edges * (size_of::<Edge>() + vertex_bytes(grid)) + triangles * size_of::<[u32; 3]>()
+                };
+                at_most.iter().map(of).sum::<usize>() + Needed::bytes(self.nodes.map(|n| n + 2))
+            }
             Stage::Values { units, meshes, needed, .. } => {
                 let [lo, hi] = needed.bounds();
                 let vertices = meshes.iter().map(|m| m.edges.len() * vertex_bytes(grid));
@@ -238,11 +243,11 @@ impl BlockTask {
                     self.stage = Stage::Signs { pages, next, signs, candidates };
                     return Ok(progress(moved, missing));
                 }
-                self.shapes(grid, signs, candidates);
+                self.shapes(signs, candidates);
                 Ok(Stepped::Again)
             }
-            Stage::Shape { signs, candidates, .. } => {
-                self.shape(grid, c, parts, signs, candidates);
+            Stage::Shape { signs, candidates, at_most } => {
+                self.shape(grid, c, parts, (signs, candidates, at_most));
                 Ok(self.state())
             }
             Stage::Values { units, mut next, mut signs, candidates, meshes, needed, mut values } => {
@@ -277,7 +282,7 @@ impl BlockTask {
                 }
                 if lost {
                     // Once for each page that cannot be had: what was drawn from it goes.
-                    self.shapes(grid, signs, candidates);
+                    self.shapes(signs, candidates);
                     return Ok(Stepped::Again);
                 }
                 if next < units.len() {
@@ -292,7 +297,7 @@ impl BlockTask {
                     }
                 });
                 if lost {
-                    self.shapes(grid, signs, candidates);
+                    self.shapes(signs, candidates);
                     return Ok(Stepped::Again);
                 }
                 drop((candidates, units));
@@ -318,16 +323,11 @@ impl BlockTask {
         }
     }
 
-    /// All signs are here: what vertices and triangles take.
-    fn shapes(&mut self, grid: &dyn Grid, signs: Box<BlockSigns>, candidates: Candidates) {
-        let of = |inside| {
-            let block = Block { inside, usable: None, hits: None, turned: false, origins: false };
-            let [edges, triangles] = Marcher::at_most(&block);
-            edges * (size_of::<Edge>() + vertex_bytes(grid)) + triangles * size_of::<[u32; 3]>()
-        };
-        let beside = self.nodes.map(|n| n + 2);
-        let bytes = signs.inside.iter().map(of).sum::<usize>() + Needed::bytes(beside);
-        self.stage = Stage::Shape { signs, candidates, bytes };
+    /// All signs are here: how many vertices and triangles there are at most.
+    fn shapes(&mut self, signs: Box<BlockSigns>, candidates: Candidates) {
+        let of = |inside| Marcher::at_most(&Block { inside, usable: None, hits: None, turned: false, origins: false });
+        let at_most = signs.inside.iter().map(of).collect();
+        self.stage = Stage::Shape { signs, candidates, at_most };
     }
 
     /// Vertices and triangles out of signs, and what values they take.
@@ -336,8 +336,7 @@ impl BlockTask {
         grid: &dyn Grid,
         c: &mut Context,
         parts: &[Part],
-        signs: Box<BlockSigns>,
-        candidates: Candidates,
+        (signs, candidates, at_most): (Box<BlockSigns>, Candidates, Vec<[usize; 2]>),
     ) {
         let mut usable = self.usable(&signs, &candidates);
         let mut meshes = Vec::with_capacity(signs.inside.len());
@@ -356,7 +355,7 @@ impl BlockTask {
             let hits = signs.hits.as_ref().filter(|h| h.any());
             let origins = !parts.is_empty();
             let block = Block { inside, usable: usable.as_deref(), hits, turned: false, origins };
-            let [edges, triangles] = Marcher::at_most(&block);
+            let [edges, triangles] = at_most[value];
             mesh.edges.reserve_exact(edges);
             mesh.triangles.reserve_exact(triangles);
             c.marcher.march(&block, &mut mesh);

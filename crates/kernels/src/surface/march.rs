@@ -153,18 +153,25 @@ impl Marcher {
     pub fn at_most(block: &Block<'_>) -> [usize; 2] {
         let s = block.inside;
         let [ni, nj, nk] = s.nodes();
-        let columns = u128::from(first_cells(ni - 1));
+        let (columns, rows_of_cells) = (u128::from(first_cells(ni - 1)), u128::from(first_cells(nj - 1)));
         let (mut edges, mut cells) = (0, 0);
+        let mut before = 0;
         for k in 0..nk {
-            for j in 0..nj {
+            let here = begun(s.layer(k), s.layer((k + 1).min(nk - 1)), columns);
+            each_bit(here, |j| {
+                let j = j as usize;
                 let r = s.row(j, k);
                 edges += ((r ^ r >> 1) & columns).count_ones() as usize;
                 edges += if j + 1 < nj { (r ^ s.row(j + 1, k)).count_ones() as usize } else { 0 };
                 edges += if k + 1 < nk { (r ^ s.row(j, k + 1)).count_ones() as usize } else { 0 };
-                if j + 1 < nj && k + 1 < nk {
-                    cells += active::<false>(block, j, k).count_ones() as usize;
-                }
+            });
+            if k > 0 {
+                let around = here | before;
+                each_bit((around | around >> 1) & rows_of_cells, |j| {
+                    cells += active::<false>(block, j as usize, k - 1).count_ones() as usize;
+                });
             }
+            before = here;
         }
         // With hits there is at most one vertex for each edge that is crossed, too: on a node or on the edge.
         [edges, 4 * edges - 2 * cells]
