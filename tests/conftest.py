@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,3 +68,11 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> fake_native.Calls:
     monkeypatch.setattr(farfield, "_core", core, raising=False)
     monkeypatch.setattr(farfield.dataset, "_core", core)
     return calls
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Callable[..., Any]:
+    """What reads a volume that may have to be converted into a cache."""
+    from volume_files import look
+
+    return lambda path, **options: look(path, tmp_path / "cache", **options)

@@ -14,16 +14,11 @@ from farfield.errors import DataError, UsageError
 from farfield.volume import format_of
 from farfield.volume.patterns import files_of, is_pattern
 from running import Command, Json
-from volume_files import Read, look
+from volume_files import Read
 
 pil = pytest.importorskip("PIL.Image")
 tifffile = pytest.importorskip("tifffile")
 Look = Callable[..., Read]
-
-
-@pytest.fixture
-def there(tmp_path: Path) -> Look:
-    return lambda path, **options: look(path, tmp_path / "cache", **options)
 
 
 @pytest.fixture

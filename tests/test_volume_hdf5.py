@@ -11,15 +11,10 @@ import numpy as np
 import pytest
 
 from farfield.errors import DataError, UnknownName
-from volume_files import Read, look
+from volume_files import Read
 
 h5py = pytest.importorskip("h5py")
 Look = Callable[..., Read]
-
-
-@pytest.fixture
-def there(tmp_path: Path) -> Look:
-    return lambda path, **options: look(path, tmp_path / "cache", **options)
 
 
 def noise(shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:

@@ -16,15 +16,10 @@ import pytest
 from farfield.errors import DataError, UsageError
 from farfield.volume import format_of
 from running import Command
-from volume_files import Read, look
+from volume_files import Read
 
 nibabel = pytest.importorskip("nibabel")
 Look = Callable[..., Read]
-
-
-@pytest.fixture
-def there(tmp_path: Path) -> Look:
-    return lambda path, **options: look(path, tmp_path / "cache", **options)
 
 
 def noise(shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:

@@ -11,17 +11,12 @@ import pytest
 
 from farfield.errors import DataError, UnknownName
 from farfield.volume import format_of
-from volume_files import Read, look
+from volume_files import Read
 
 pydicom = pytest.importorskip("pydicom")
 pil = pytest.importorskip("PIL.Image")
 tifffile = pytest.importorskip("tifffile")
 Look = Callable[..., Read]
-
-
-@pytest.fixture
-def there(tmp_path: Path) -> Look:
-    return lambda path, **options: look(path, tmp_path / "cache", **options)
 
 
 def noise(shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:

@@ -10,15 +10,10 @@ import numpy as np
 import pytest
 
 from farfield.errors import DataError
-from volume_files import Read, look
+from volume_files import Read
 
 tifffile = pytest.importorskip("tifffile")
 Look = Callable[..., Read]
-
-
-@pytest.fixture
-def there(tmp_path: Path) -> Look:
-    return lambda path, **options: look(path, tmp_path / "cache", **options)
 
 
 def noise(shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:

@@ -16,14 +16,9 @@ import pytest
 from farfield.errors import DataError, UnknownName, UsageError
 from farfield.volume import format_of
 from farfield.volume.lz4 import unpack_block
-from volume_files import Read, look
+from volume_files import Read
 
 Look = Callable[..., Read]
-
-
-@pytest.fixture
-def there(tmp_path: Path) -> Look:
-    return lambda path, **options: look(path, tmp_path / "cache", **options)
 
 
 def noise(shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:

@@ -14,18 +14,13 @@ import pytest
 import farfield as ff
 from farfield.errors import DataError, UsageError
 from farfield.volume import format_of
-from volume_files import Read, look
+from volume_files import Read
 
 vtk = pytest.importorskip("vtk")
 numpy_support = pytest.importorskip("vtk.util.numpy_support")
 
 Look = Callable[..., Read]
 SHAPE = (9, 10, 12)
-
-
-@pytest.fixture
-def there(tmp_path: Path) -> Look:
-    return lambda path, **options: look(path, tmp_path / "cache", **options)
 
 
 @pytest.fixture(autouse=True)
