@@ -179,7 +179,7 @@ where
         nobody: Arc<dyn Wake>,
     ) -> Self {
         let wake: Arc<dyn Wake> = shared.clone();
-        let context = work.context(worker);
+        let context = work.context_of(number, worker);
         let outcomes = core::array::from_fn(|_| Outcome { progress: Progress::Yield, missing: Vec::new() });
         let (lanes, ahead, has_units) = ([const { None }; LANES], Ahead::new(), work.has_units());
         let (mine, turned, hands) = (VecDeque::new(), Vec::new(), Hands::new(&shared.pager));

@@ -277,7 +277,7 @@ fn a_uniform_grid_looks_as_a_volume_does() {
             manner: Manner::default(),
         };
         let scene = rays::Scene::new(rays::Setting { camera, size: SIZE, dt, unit, skip: true }, vec![look]).unwrap();
-        let options = CastOptions { workers: 1, rows: None, deadline: None, next: None };
+        let options = CastOptions { workers: 1, rows: None, deadline: None, next: None, kept: None };
         let truth = cast(&pager, &scene, &options, &mut |_, _| true).unwrap();
         let scene = CellScene::new(Setting { unit, samples: 4.0, ..setting(camera) }, &transfer()).unwrap();
         let image = in_core(&flat, "density", &scene);

@@ -3,7 +3,7 @@
 use super::volume::{Clock, VolumeArm};
 use super::watcher::Watcher;
 use crate::limits::pager_error;
-use crate::raycast::{cast, CastOptions};
+use crate::raycast::{cast, CastOptions, KeptBricks};
 use crate::session::Watch;
 use field::error::FieldError;
 use field::volume::VolumeLevel;
@@ -62,11 +62,13 @@ pub fn volume_rays(arm: &VolumeRays, watch: &mut Watch<'_>) -> Result<Value, Fie
         return Err(FieldError::Usage(format!("bench options: there is no level {}", arm.level)));
     };
     let [dt, unit] = arm.lengths;
+    let kept = Some(Arc::new(KeptBricks::default()));
     let mut rows = Vec::new();
     for round in 0..arm.rounds {
         for (at, step) in arm.steps.iter().enumerate() {
             let next = arm.steps.get(at + 1).copied().filter(|_| arm.ahead);
-            let options = CastOptions { workers: open.threads, rows: None, deadline: None, next };
+            let kept = kept.clone();
+            let options = CastOptions { workers: open.threads, rows: None, deadline: None, next, kept };
             for (n, camera) in arm.cameras.iter().enumerate() {
                 watcher.next_run();
                 let (began, whole) = (Instant::now(), Clock::new(&open.pager));

@@ -14,6 +14,10 @@ pub trait Work: Sync {
     type Context;
     /// Makes a thread's context.
     fn context(&self, worker: Worker) -> Self::Context;
+    /// The same for the thread of this number.
+    fn context_of(&self, _thread: usize, worker: Worker) -> Self::Context {
+        self.context(worker)
+    }
     /// The pager's part of a context.
     fn worker<'c>(&self, context: &'c mut Self::Context) -> &'c mut Worker;
     /// Makes task number `n` in the order of admission.

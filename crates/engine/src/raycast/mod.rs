@@ -2,6 +2,7 @@
 
 mod cells;
 mod hurry;
+mod kept;
 mod next;
 mod order;
 
@@ -11,7 +12,9 @@ pub use cells::{cast_cells, CellSource};
 use field::error::FieldError;
 use field::space::LANES;
 use hurry::{Grid, Stage, NOT_CAST};
-use kernels::rays::{Context, Counts, Pixels, RayTile, Scene, TILE};
+use kept::{Lent, Own};
+pub use kept::KeptBricks;
+use kernels::rays::{Counts, Pixels, RayTile, Scene, TILE};
 use kernels::streamline::Progress;
 use next::Next;
 use pager::{Charge, ChargeKind, Pager, Worker};
@@ -31,6 +34,8 @@ pub struct CastOptions {
     pub deadline: Option<Instant>,
     /// The time step that is drawn next: what rays come to is read ahead for it. Nothing is evicted for that which this picture needs.
     pub next: Option<u32>,
+    /// What pictures that are cast one after the other keep for each other. Pictures are the same without.
+    pub kept: Option<Arc<KeptBricks>>,
 }
 
 /// Rows of a picture of volumes.
@@ -61,10 +66,6 @@ impl Image {
 
 /// Bytes of a pixel of an [`Image`].
 pub const PIXEL_BYTES: u64 = 17;
-
-/// Maps of blocks take up to this share of the limit, all threads together, and at most so much a thread.
-const MAP_SHARE: u64 = 32;
-const MAP_MOST: u64 = 64 << 20;
 
 /// Pages that a step pins before it lets go take this share of the limit, divided by the threads.
 const PIN_SHARE: u64 = 6;
@@ -120,9 +121,12 @@ pub fn cast_until(
     let bytes = pixels * (PIXEL_BYTES + u64::from(options.deadline.is_some())) + (pixels / u64::from(TILE)).max(64) * 8;
     let charge = pager.charge(ChargeKind::Tiles, bytes).map_err(|_| short(bytes, "a picture of volumes"))?;
     let workers = options.workers.max(1);
-    let map_bytes = (limit / MAP_SHARE / workers as u64).min(MAP_MOST) as usize;
-    let own = (scene.context_bytes(map_bytes) * workers) as u64;
-    let _own = pager.charge(ChargeKind::Tables, own).map_err(|_| short(own, "maps of a volume's blocks"))?;
+    let kept = options.kept.as_deref();
+    let own = match kept {
+        Some(kept) => kept.take(pager, scene, workers),
+        None => Own::new(pager, scene, workers),
+    };
+    let own = own.map_err(|bytes| short(bytes, "maps of a volume's blocks"))?;
     let mut grid = Grid {
         width,
         rows: rows.clone(),
@@ -139,7 +143,12 @@ pub fn cast_until(
     let mut late = false;
     for stage in hurry::stages(options.deadline.is_some()) {
         let edge = TILE * stage.stride;
-        let tiles = order::tiles(width, rows.clone(), edge, ends.and_then(|e| e.wanted));
+        let mut tiles = order::tiles(width, rows.clone(), edge, ends.and_then(|e| e.wanted));
+        let in_runs = in_runs(scene.page_bytes(), limit);
+        // Of pages that do not all fit the tiles that come last have theirs still here. Where they fit each thread keeps its half.
+        if in_runs < u64::MAX && kept.is_some_and(KeptBricks::is_backwards) {
+            tiles.reverse();
+        }
         let total = tiles.len() as u64;
         let work = Cast {
             scene,
@@ -148,10 +157,10 @@ pub fn cast_until(
             stage,
             rows: [rows.start, rows.end],
             grid: Mutex::new(grid),
-            map_bytes,
+            own: &own,
             pin_bytes: (limit / PIN_SHARE / workers as u64) as usize,
             next: &next,
-            in_runs: in_runs(scene.page_bytes(), limit),
+            in_runs,
         };
         let busy = pager.readers().max(workers * 2 * LANES).max(BUSY);
         let active = (limit / 8 / RayTile::bytes(scene) as u64).clamp(2 * workers as u64, busy as u64) as usize;
@@ -171,6 +180,9 @@ pub fn cast_until(
         if options.deadline.is_some_and(|d| Instant::now() >= d) {
             break;
         }
+    }
+    if let Some(kept) = kept {
+        kept.put(own);
     }
     let filled = grid.fill(ends.map(|e| e.depth));
     let Grid { rgba, gaps, counts, .. } = grid;
@@ -201,25 +213,28 @@ struct Cast<'a> {
     stage: Stage,
     rows: [u32; 2],
     grid: Mutex<Grid>,
-    map_bytes: usize,
+    own: &'a Own,
     pin_bytes: usize,
     next: &'a Option<Next>,
     in_runs: u64,
 }
 
-impl Work for Cast<'_> {
+impl<'a> Work for Cast<'a> {
     type Task = (RayTile, Counts);
-    type Context = Context;
+    type Context = Lent<'a>;
 
-    fn context(&self, worker: Worker) -> Context {
-        let mut context = self.scene.context(worker, self.map_bytes);
-        if self.next.is_some() {
-            context.note_touched();
-        }
-        context
+    fn context(&self, worker: Worker) -> Lent<'a> {
+        self.context_of(0, worker)
     }
-    fn worker<'c>(&self, context: &'c mut Context) -> &'c mut Worker {
-        context.worker()
+    fn context_of(&self, thread: usize, worker: Worker) -> Lent<'a> {
+        let mut lent = self.own.context(thread, self.scene, worker);
+        if self.next.is_some() {
+            lent.context().note_touched();
+        }
+        lent
+    }
+    fn worker<'c>(&self, lent: &'c mut Lent<'a>) -> &'c mut Worker {
+        lent.context().worker()
     }
     fn in_runs(&self) -> u64 {
         self.in_runs
@@ -233,7 +248,8 @@ impl Work for Cast<'_> {
         };
         Ok((tile, Counts::default()))
     }
-    fn steps(&self, context: &mut Context, tasks: [Option<&mut Self::Task>; LANES], outcomes: &mut [Outcome; LANES]) {
+    fn steps(&self, lent: &mut Lent<'a>, tasks: [Option<&mut Self::Task>; LANES], outcomes: &mut [Outcome; LANES]) {
+        let context = lent.context();
         for (task, outcome) in tasks.into_iter().zip(outcomes) {
             let Some((tile, counts)) = task else { continue };
             outcome.progress = tile.step(self.scene, context, self.pin_bytes);

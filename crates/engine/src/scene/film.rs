@@ -187,7 +187,7 @@ impl<'a> Film<'a> {
     /// Gathers all objects of a step.
     fn gather(&mut self, step: usize, arena: &mut Arena, watch: &mut Watch<'_>) -> Result<Frame, FieldError> {
         let begun_us = self.studio.pager.now_us();
-        let Studio { document, session, volume, waited, threads, pager, reader } = self.studio;
+        let Studio { document, session, volume, waited, threads, pager, reader, .. } = self.studio;
         let mut own: Vec<Option<Gathered>> = document.objects.iter().map(|_| None).collect();
         // Particles first: they come from the step before.
         for (n, (moving, own)) in self.moving.iter_mut().zip(&mut own).enumerate() {
@@ -365,7 +365,7 @@ impl<'a> Film<'a> {
         made: &mut Made,
         watch: &mut Watch<'_>,
     ) -> Result<(), FieldError> {
-        let Studio { document, volume, waited, pager, threads, .. } = self.studio;
+        let Studio { document, volume, waited, kept, pager, threads, .. } = self.studio;
         let begun_us = pager.now_us();
         pager.tell(|| Event::FrameStart { frame: picture.number as u64 });
         let shown = frame.shown(&self.fixed, [&self.arena, arena]);
@@ -389,7 +389,7 @@ impl<'a> Film<'a> {
                     &common.maps,
                     seen,
                     &words,
-                    volume.map(|v| (v, *waited)),
+                    volume.map(|v| (v, *waited, *kept)),
                     pager,
                     *threads,
                     &mut Out::Video(video),
@@ -410,7 +410,7 @@ impl<'a> Film<'a> {
                 &common.maps,
                 seen,
                 &words,
-                volume.map(|v| (v, *waited)),
+                volume.map(|v| (v, *waited, *kept)),
                 pager,
                 *threads,
                 out,

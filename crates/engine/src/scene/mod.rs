@@ -41,6 +41,7 @@ pub use objects::{ColourBy, LinesFrom, MeshFrom, Object, Paint, VolumeLook, Volu
 
 use crate::cores::CoreSpec;
 use crate::limits::limit_for;
+use crate::raycast::KeptBricks;
 use crate::session::{Bare, Means, Session, SourceSpec, Waited, Watch};
 use crate::trace::TraceSpec;
 use field::error::FieldError;
@@ -113,12 +114,13 @@ pub fn render(
         }
         None => None,
     };
-    let waited = Waited::default();
+    let (waited, kept) = (Waited::default(), Arc::new(KeptBricks::default()));
     let studio = Studio {
         document: &document,
         session: session.as_ref(),
         volume: volume.as_ref(),
         waited: &waited,
+        kept: &kept,
         pager: &pager,
         threads: means.threads(),
         reader,
@@ -140,6 +142,8 @@ pub(crate) struct Studio<'a> {
     pub(crate) volume: Option<&'a Volume>,
     /// What was waited for its pages.
     pub(crate) waited: &'a Waited,
+    /// What pictures of it keep for each other.
+    pub(crate) kept: &'a Arc<KeptBricks>,
     pub(crate) pager: &'a Arc<Pager>,
     pub(crate) threads: usize,
     pub(crate) reader: &'a Reader<'a>,

@@ -17,6 +17,7 @@ use crate::picture::{
     self, Aabb, Axes, Background, Budget, Colour, Effects, Furniture, Layer, Note, PictureError, Place, Radius,
     Samples, ScalarBar, Setting, Stoppable, Style, Subject,
 };
+use crate::raycast::KeptBricks;
 use crate::session::{Session, Waited, Watch};
 use field::error::FieldError;
 use field::volume::Volume;
@@ -296,7 +297,7 @@ impl Shot<'_> {
         maps: &[Settled],
         seen: &Seen,
         words: &Words,
-        volume: Option<(&Volume, &Waited)>,
+        volume: Option<(&Volume, &Waited, &Arc<KeptBricks>)>,
         pager: &Arc<Pager>,
         threads: usize,
         out: &mut Out<'_>,
@@ -345,11 +346,11 @@ impl Shot<'_> {
             })
             .collect();
         let fog = match volume.filter(|_| !looks.is_empty()) {
-            Some((v, waited)) => Some(Fog::new(
+            Some((v, waited, kept)) => Some(Fog::new(
                 pager,
                 threads,
                 v,
-                waited,
+                (waited, kept),
                 &looks,
                 maps,
                 words.step,

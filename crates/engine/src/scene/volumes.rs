@@ -6,7 +6,7 @@ use super::objects::VolumeLook;
 use super::passes::lay;
 use super::Document;
 use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows};
-use crate::raycast::{cast_until, CastOptions};
+use crate::raycast::{cast_until, CastOptions, KeptBricks};
 use crate::session::Waited;
 use field::error::FieldError;
 use field::volume::{Volume, VolumeLevel};
@@ -44,6 +44,7 @@ pub(crate) fn edges(volume: &Volume) -> Vec<[[f64; 3]; 2]> {
 /// The rays of a picture's volumes.
 pub(crate) struct Fog<'a> {
     waited: &'a Waited,
+    kept: &'a Arc<KeptBricks>,
     pager: Arc<Pager>,
     workers: usize,
     looks: Vec<Look>,
@@ -69,7 +70,7 @@ impl<'a> Fog<'a> {
         pager: &Arc<Pager>,
         workers: usize,
         volume: &Volume,
-        waited: &'a Waited,
+        (waited, kept): (&'a Waited, &'a Arc<KeptBricks>),
         objects: &[&VolumeLook],
         maps: &[Settled],
         step: usize,
@@ -88,6 +89,7 @@ impl<'a> Fog<'a> {
         }
         Ok(Self {
             waited,
+            kept,
             pager: pager.clone(),
             workers,
             looks,
@@ -151,7 +153,8 @@ impl Haze for Fog<'_> {
         let deadline = self
             .budget
             .map(|(begun, budget)| begun + budget.mul_f64(f64::from(depths.rows().end) / f64::from(size[1].max(1))));
-        let options = CastOptions { workers: self.workers, rows: Some(depths.rows()), deadline, next: self.next };
+        let (rows, kept) = (Some(depths.rows()), Some(self.kept.clone()));
+        let options = CastOptions { workers: self.workers, rows, deadline, next: self.next, kept };
         let mut late = false;
         let gaps = lay(&self.pager, depths, light, |pass, ends| {
             if late {

@@ -177,7 +177,7 @@ fn cast_with(camera: Camera, how: How) -> Vec<[f32; 4]> {
     };
     let scene = Scene::new(Setting { camera, size: SIZE, dt: DT, unit: UNIT, skip }, vec![look]).unwrap();
     let image =
-        cast(&pager, &scene, &CastOptions { workers, rows: None, deadline: None, next: None }, &mut |_, _| true)
+        cast(&pager, &scene, &CastOptions { workers, rows: None, deadline: None, next: None, kept: None }, &mut |_, _| true)
             .unwrap();
     assert_eq!(image.gap_count(), 0);
     assert_eq!(image.counts.bricks > 0, limit >= AMPLE, "bricks copied with {limit} bytes");

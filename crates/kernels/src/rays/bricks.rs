@@ -33,7 +33,7 @@ pub(crate) const SIDE: usize = EDGE / BLOCK;
 pub(crate) const BLOCKS: usize = SIDE * SIDE * SIDE;
 /// Fewer bricks would make room for each other before the rays of a tile are through.
 const LEAST: usize = 24;
-/// More than neighbouring tiles have in common are of no use.
+/// More than neighbouring tiles have in common are of no use to one picture.
 const MOST: usize = 1024;
 
 /// Bricks of which it is remembered what was found when they were looked at.
@@ -53,11 +53,6 @@ const CODES: [i32; 4] = [NOTHING, APART, UNKNOWN, SHOWS];
 /// Where the map of a code begins.
 const fn map_of(code: i32) -> i32 {
     (-1 - code) * BLOCKS as i32
-}
-
-/// Whether a map that begins here is that of a code.
-pub(crate) const fn is_code(map: i32) -> bool {
-    map < map_in(0)
 }
 
 /// Where the map of a slot's brick begins.
@@ -129,13 +124,16 @@ pub(crate) struct Room {
     pub bytes: usize,
     /// Cells of the volume along each axis.
     pub cells: [u32; 3],
+    /// More than one picture uses are of use.
+    pub all: bool,
 }
 
 impl Room {
     /// Bricks; none where there is too little room.
     fn slots(&self) -> usize {
         let all = self.cells.iter().fold(1usize, |n, cells| n.saturating_mul((*cells as usize).div_ceil(EDGE).max(1)));
-        let most = all.min(MOST);
+        // Corners are numbered in 32 bits.
+        let most = all.min(if self.all { i32::MAX as usize / EACH } else { MOST });
         let slots = self.bytes.saturating_sub(self.fixed()) / Bricks::with_map(self.element);
         if slots < LEAST.min(most) {
             0
@@ -194,6 +192,44 @@ impl Bricks {
             looked: vec![([-1; 3], [false; BLOCKS]); any * LOOKED],
             words_each: Self::each(element) / 8,
         }
+    }
+
+    /// Whether they are as [`Bricks::new`] makes them for this room, but for what is known.
+    pub(crate) fn fits(&self, room: Room) -> bool {
+        self.owners.len() == room.slots() && self.is_for(room)
+    }
+
+    fn is_for(&self, room: Room) -> bool {
+        self.words_each == Self::each(room.element) / 8 && self.shape == Shape::of(room.cells)
+    }
+
+    /// Nothing is known any more.
+    pub(crate) fn forget(&mut self) {
+        self.window.fill(map_of(UNKNOWN));
+        self.owners.fill(u32::MAX);
+        self.next = 0;
+        self.apart.clear();
+        self.parts.clear();
+        self.looked.iter_mut().for_each(|looked| looked.0 = [-1; 3]);
+    }
+
+    /// Has room for more, if this is more of the same.
+    pub(crate) fn grow(&mut self, room: Room) -> bool {
+        let (had, slots) = (self.owners.len(), room.slots());
+        if !self.is_for(room) || had == 0 || slots < had {
+            return false;
+        }
+        // Memory that nobody has written to is not there yet: a vector that is made longer would have zeros written to all of it.
+        let mut data = vec![0; slots * self.words_each];
+        pager::make_huge(&mut data);
+        data[..self.data.len()].copy_from_slice(&self.data);
+        self.data = data;
+        self.maps.resize((CODES.len() + slots) * BLOCKS, NOTHING);
+        self.owners.resize(slots, u32::MAX);
+        if self.next == 0 && self.owners[0] != u32::MAX {
+            self.next = had % slots;
+        }
+        true
     }
 
     /// Whether there is room for any.
@@ -477,7 +513,7 @@ mod tests {
 
     /// Of a volume of bytes with so many cells.
     fn bricks(cells: [u32; 3]) -> Bricks {
-        Bricks::new(Room { element: 1, bytes: 4 << 20, cells })
+        Bricks::new(Room { element: 1, bytes: 4 << 20, cells, all: false })
     }
 
     /// Longer than any window; and one whose window has all of it along one axis.
@@ -531,7 +567,7 @@ mod tests {
 
     #[test]
     fn bricks_take_no_more_than_they_are_given_and_than_a_volume_needs() {
-        let room = |bytes, cells| Room { element: 1, bytes, cells };
+        let room = |bytes, cells| Room { element: 1, bytes, cells, all: false };
         let two = room(64 << 20, [40, 30, 30]);
         assert_eq!(two.slots(), 2);
         assert_eq!(room(1 << 20, [1000; 3]).taken(), 0, "too few bricks of many");

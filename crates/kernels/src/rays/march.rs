@@ -4,7 +4,7 @@ use super::bricks::Made;
 use super::corners::{cell, Lack};
 use super::lanes::{numbers, zeros, F4, F8, I4, I8};
 use super::pages::{Context, State};
-use super::queue::{block_box, box_of, brick_of, Ended, Queue, TOGETHER};
+use super::queue::{box_of, brick_of, Ended, Queue, TOGETHER};
 use super::ray::{Ray, Segment, SEGMENT};
 use super::sample::{between, Run, Sampled};
 use super::scene::Source;
@@ -149,19 +149,19 @@ pub(crate) fn march<T: Sampled>(
         let s = Segment::new(ray, number, source.cells, 0.0);
         let mut k = ((lane.n - begin) as i32).max(s.from);
         let to = s.to.min((until - begin).min(SEGMENT) as i32);
-        let bricks = queues.is_some() && k < to && cx.bricks(source).reach(s.voxel(k), s.voxel(to - 1));
+        let bricks = queues.is_some() && k < to && cx.bricks().reach(s.voxel(k), s.voxel(to - 1));
         while k < to {
             let (mut first, mut last) = (I4::splat(i32::MIN), I4::splat(i32::MAX));
             let mut untried = None;
             if let (true, Some((queues, own))) = (bricks, &mut queues) {
-                let (next, why) = queues[*own].push::<T>(source, &s, (k, to), cx.bricks(source));
+                let (next, why) = queues[*own].push::<T>(source, &s, (k, to), cx.bricks());
                 k = next;
                 if k == to {
                     break;
                 }
                 let voxel = s.voxel(k);
                 let brick = brick_of(voxel);
-                (first, last) = if why == Ended::Block { block_box(voxel) } else { box_of(brick) };
+                (first, last) = box_of(brick);
                 untried = (why == Ended::Unknown).then_some(brick);
             }
             let voxel = s.voxel(k);
@@ -180,7 +180,7 @@ pub(crate) fn march<T: Sampled>(
                         lane.gap = true;
                     }
                     if let (State::Nothing, Some(brick)) = (state, untried) {
-                        cx.bricks(source).nothing(brick, low, high);
+                        cx.bricks().nothing(brick, low, high);
                     }
                     lane.n = ray.leaves(begin + i64::from(k), low, high);
                     if lane.n >= begin + i64::from(to) {

@@ -2,6 +2,7 @@
 mod bricks;
 mod corners;
 mod flat;
+mod kept;
 mod lanes;
 mod look;
 mod march;
@@ -19,8 +20,9 @@ mod tint;
 mod transfer;
 mod window;
 
+pub use kept::Kept;
 pub use look::{Clip, ColourOpacity, Look, Manner, Paint, Projection, Shading};
-pub use pages::{Context, Counts};
+pub use pages::{Context, Counts, Rooms};
 pub use ray::LONGEST_STEP;
 pub use scene::{Scene, SceneError, Setting, MOST_SOURCES};
 pub use tile::{Pixels, RayTile, TILE};

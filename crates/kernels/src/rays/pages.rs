@@ -83,15 +83,35 @@ impl Counts {
 /// Maps of blocks take no more than this: they are for where pages are missing, or where rays go sample by sample.
 const MAPS_MOST: usize = 8 << 20;
 
-/// Of the bytes that maps and bricks of sources take, those of the maps of each source, and the room for its bricks.
-fn shares(sources: &[Source], bytes: usize) -> (usize, impl Fn(&Source) -> Room) {
-    let share = bytes / sources.len().max(1);
-    let room = |s: &Source, bytes| Room { element: s.array.brick.voxel.size(), bytes, cells: s.cells };
-    // Only one channel alone goes by bricks, where there is room for some.
-    let bricks = share - share / 8;
-    let any = matches!(sources, [s] if s.is_plain() && room(s, bricks).taken() > 0);
-    let maps = if any { share / 8 } else { share };
-    (maps.min(MAPS_MOST / sources.len().max(1)), move |s: &Source| room(s, if any { bricks } else { 0 }))
+/// What a thread's context may take for maps of blocks and bricks.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Rooms {
+    /// Bytes of all.
+    pub bytes: usize,
+    /// Bricks are kept for further pictures, so as many as a volume has are of use.
+    pub for_more: bool,
+}
+
+impl Rooms {
+    /// Bytes of the maps of each source, and the room for the bricks of one that stands alone.
+    fn shares(self, sources: &[Source]) -> (usize, Room) {
+        let share = self.bytes / sources.len().max(1);
+        let room = |bytes| match sources {
+            [s] if s.is_plain() => {
+                Room { element: s.array.brick.voxel.size(), bytes, cells: s.cells, all: self.for_more }
+            }
+            _ => Room { element: 1, bytes: 0, cells: [0; 3], all: false },
+        };
+        let bricks = room(share - share / 8);
+        let any = bricks.taken() > 0;
+        let maps = if any { share / 8 } else { share };
+        (maps.min(MAPS_MOST / sources.len().max(1)), if any { bricks } else { room(0) })
+    }
+
+    /// Room for the bricks of sources: only one channel alone goes by bricks, where there is room for some.
+    pub(super) fn of_bricks(self, sources: &[Source]) -> Room {
+        self.shares(sources).1
+    }
 }
 
 /// What a thread needs to step tiles.
@@ -99,8 +119,8 @@ pub struct Context {
     worker: Worker,
     slots: Box<[Slot]>,
     maps: Vec<Maps>,
-    /// Of each source.
-    bricks: Vec<Bricks>,
+    /// Of the source that stands alone.
+    bricks: Bricks,
     /// Pages found absent in this step.
     pub(crate) missing: Vec<PageId>,
     /// Pages that change with time and were come to since this was last taken, where somebody wants to know.
@@ -114,14 +134,14 @@ pub struct Context {
 unsafe impl Send for Context {}
 
 impl Context {
-    /// A context for a scene; `map_bytes` are the bytes that maps of blocks may take, and bricks.
-    pub(crate) fn new(worker: Worker, sources: &[Source], map_bytes: usize) -> Self {
-        let (maps, room) = shares(sources, map_bytes);
+    /// A context for sources, with bricks that were kept for it.
+    pub(crate) fn new(worker: Worker, sources: &[Source], rooms: Rooms, bricks: Option<Bricks>) -> Self {
+        let (maps, room) = rooms.shares(sources);
         Self {
             worker,
             slots: vec![UNUSED; SLOTS].into(),
             maps: sources.iter().map(|s| Maps::new(s.array.brick.blocks(), maps)).collect(),
-            bricks: sources.iter().map(|s| Bricks::new(room(s))).collect(),
+            bricks: bricks.unwrap_or_else(|| Bricks::new(room)),
             missing: Vec::new(),
             touched: None,
             counts: Counts::default(),
@@ -129,14 +149,21 @@ impl Context {
     }
 
     /// Bytes that [`Context::new`] takes.
-    pub(crate) fn bytes(sources: &[Source], map_bytes: usize) -> usize {
-        let (maps, room) = shares(sources, map_bytes);
-        let each = sources.iter().map(|s| Maps::bytes(s.array.brick.blocks(), maps) + room(s).taken());
-        SLOTS * size_of::<Slot>() + each.sum::<usize>()
+    pub(crate) fn bytes(sources: &[Source], rooms: Rooms) -> usize {
+        let (maps, room) = rooms.shares(sources);
+        let each = sources.iter().map(|s| Maps::bytes(s.array.brick.blocks(), maps));
+        SLOTS * size_of::<Slot>() + each.sum::<usize>() + room.taken()
+    }
+
+    /// Its bricks, when it is needed no more.
+    pub(super) fn into_bricks(self) -> Bricks {
+        self.bricks
     }
 
     /// From now on notes which pages that change with time rays come to; [`Context::touched`] has them.
     pub fn note_touched(&mut self) {
+        // Of bricks that are there already nobody would see which pages they are made of.
+        self.bricks.forget();
         self.touched.get_or_insert_default();
     }
 
@@ -280,27 +307,24 @@ impl Context {
         self.counts.maps += maps.made - made;
     }
 
-    /// The bricks of a source, if there is room for any.
+    /// The bricks of the source that stands alone, if there is room for any.
     #[inline(always)]
-    pub(crate) fn bricks(&mut self, source: &Source) -> &mut Bricks {
-        // SAFETY of the index: a context is that of its scene, whose sources are numbered.
-        &mut self.bricks[source.number as usize]
+    pub(crate) fn bricks(&mut self) -> &mut Bricks {
+        &mut self.bricks
     }
 
     /// Makes a brick of pages that are here.
     #[inline(never)]
     pub(crate) fn make<T: Sampled>(&mut self, source: &Source, brick: [i32; 3]) -> Made {
         self.counts.bricks += 1;
-        let bricks = &mut self.bricks[source.number as usize];
-        bricks.make(source, brick, pieces::<T>(&self.worker, source, self.touched.as_mut()))
+        self.bricks.make(source, brick, pieces::<T>(&self.worker, source, self.touched.as_mut()))
     }
 
     /// Whether nothing shows in a box of bricks, from the first to the last, as far as that is known from what is here.
     #[inline(never)]
     pub(crate) fn dark<T: Sampled>(&mut self, source: &Source, first: [i32; 3], last: [i32; 3]) -> bool {
         let mut page = pieces(&self.worker, source, self.touched.as_mut());
-        self.bricks[source.number as usize]
-            .dark(first, last, |bricks, brick| bricks.look::<T>(source, brick, &mut page))
+        self.bricks.dark(first, last, |bricks, brick| bricks.look::<T>(source, brick, &mut page))
     }
 
     /// Where the page lies that follows a slot's in the directions of `corner`; `Ok(None)` if it cannot be had.

@@ -2,7 +2,7 @@
 //! through. They are blended for [`TOGETHER`] rays at a time, since each sample of a ray waits for the one before it: one ray at a time
 //! that took as long as all that is computed of a sample.
 
-use super::bricks::{is_code, Bricks, EDGE, EDGE_BITS, UNKNOWN};
+use super::bricks::{Bricks, EDGE, EDGE_BITS, UNKNOWN};
 use super::flat::{PLANE, ROW};
 use super::lanes::{numbers, F8, I4, I8};
 use super::march::{composite, indices, last_of, may_be_opaque, opaque, Lane};
@@ -36,10 +36,8 @@ pub(crate) enum Ended {
     Through,
     /// Nobody has looked at the brick yet, or made it.
     Unknown,
-    /// Pages of the brick are not here.
+    /// Pages of the brick are not here, or of this block of it.
     Apart,
-    /// Pages of this block of it are not.
-    Block,
 }
 
 /// Where eight samples lie.
@@ -60,13 +58,6 @@ struct Found {
 pub(crate) fn brick_of(voxel: I4) -> [i32; 3] {
     let [i, j, k, _] = voxel.down::<{ EDGE_BITS as i32 }>().to_array();
     [i, j, k]
-}
-
-/// The first voxel of a block, and the one after its last along each axis.
-#[inline(always)]
-pub(crate) fn block_box(voxel: I4) -> (I4, I4) {
-    let low = voxel.down::<{ BLOCK.trailing_zeros() as i32 }>().up::<{ BLOCK.trailing_zeros() as i32 }>();
-    (low, low.add(I4::splat(BLOCK as i32)))
 }
 
 /// The first voxel of a brick, and the one after its last along each axis.
@@ -156,13 +147,8 @@ impl Queue {
             }
             if lacks != 0 {
                 let n = lacks.trailing_zeros();
-                let (code, map) = (first.to_array()[n as usize], map.to_array()[n as usize]);
-                let why = match code {
-                    ..=UNKNOWN => Ended::Unknown,
-                    _ if is_code(map) => Ended::Apart,
-                    _ => Ended::Block,
-                };
-                return (k + n as i32, why);
+                let unknown = first.to_array()[n as usize] <= UNKNOWN;
+                return (k + n as i32, if unknown { Ended::Unknown } else { Ended::Apart });
             }
             k += 8;
         }

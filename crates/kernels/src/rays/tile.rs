@@ -1,9 +1,10 @@
 //! A tile of rays as a restartable task.
 
 use super::bricks::EDGE_BITS;
+use super::kept::Kept;
 use super::march::{march, Lane};
 use super::mixed::{self, Tally};
-use super::pages::Context;
+use super::pages::{Context, Rooms};
 use super::queue::{drain_all, Queue, TOGETHER};
 use super::ray::Ray;
 use super::sample::Sampled;
@@ -184,8 +185,8 @@ impl RayTile {
             );
         }
         let source = &scene.sources[0];
-        cx.bricks(source).begin();
-        let bricks = cx.bricks(source).any() && self.dense();
+        cx.bricks().begin();
+        let bricks = cx.bricks().any() && self.dense();
         let mut queues = bricks.then(|| core::array::from_fn(|_| Queue::new()));
         let together = if bricks { TOGETHER } else { 1 };
         with_voxel!(source.array.brick.voxel, T => {
@@ -263,14 +264,15 @@ impl RayTile {
 }
 
 impl Scene {
-    /// A thread's context; maps of blocks take up to `map_bytes`.
-    pub fn context(self: &Arc<Self>, worker: Worker, map_bytes: usize) -> Context {
-        Context::new(worker, &self.sources, map_bytes)
+    /// A thread's context, with what was kept of one before it.
+    pub fn context(self: &Arc<Self>, worker: Worker, rooms: Rooms, kept: Option<Kept>) -> Context {
+        let bricks = kept.map(|kept| kept.bricks(self, rooms));
+        Context::new(worker, &self.sources, rooms, bricks)
     }
 
     /// Bytes that [`Scene::context`] takes.
-    pub fn context_bytes(&self, map_bytes: usize) -> usize {
-        Context::bytes(&self.sources, map_bytes)
+    pub fn context_bytes(&self, rooms: Rooms) -> usize {
+        Context::bytes(&self.sources, rooms)
     }
 }
 

@@ -248,6 +248,11 @@ impl Table {
         x.round_ties_even() as usize
     }
 
+    /// Whether [`Table::shows`] says the same as of another.
+    pub(crate) fn shows_as(&self, o: &Self) -> bool {
+        (self.scale, self.offset, self.top) == (o.scale, o.offset, o.top) && self.seen == o.seen
+    }
+
     /// Whether anything from `low` to `high`, already multiplied by the unit, is seen. With numbers between two others rounding may go
     /// a little beyond them, never where all are the same.
     #[inline]

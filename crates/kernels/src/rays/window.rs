@@ -5,7 +5,7 @@ use super::bricks::EDGE;
 /// Places of a window at most, as a power of two: one of 1024^3 voxels never moves, nor one of 2048 x 1216 x 130.
 const MOST_BITS: u32 = 15;
 /// The shape of a window.
-#[derive(Copy, Clone, Debug)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// Its edges as powers of two.
     bits: [u32; 3],

@@ -1,0 +1,150 @@
+//! What is kept from one picture of a volume to the next: the bricks of each thread, and which way tiles went.
+
+use kernels::rays::{self, Context, Rooms, Scene};
+use pager::{Charge, ChargeKind, Pager};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Maps of blocks and bricks take up to this share of the limit, all threads together, and at most so much a thread.
+const SHARE: u64 = 32;
+const MOST: u64 = 64 << 20;
+/// A brick must fit, and some more: with a thirty-second of 65 MiB none did, and a picture took a third more time.
+const LEAST: u64 = 3 << 20;
+/// But never more than this share, all threads together.
+const MOST_SHARE: u64 = 10;
+
+/// With this share of the limit bricks are kept for more pictures than one, where pages leave so much.
+const SHARE_FOR_MORE: u64 = 4;
+/// And only where pages take less than this share when they begin to be.
+const ROOMY: u64 = 2;
+
+/// Pictures of a volume may be cast one after the other; what they keep for each other is charged to the ledger of their pager.
+#[derive(Default)]
+pub struct KeptBricks {
+    idle: Mutex<Option<Own>>,
+    /// Times that tiles were gone through.
+    rounds: AtomicU64,
+}
+
+impl std::fmt::Debug for KeptBricks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeptBricks").finish_non_exhaustive()
+    }
+}
+
+/// What the threads of one picture have for themselves.
+pub(super) struct Own {
+    rooms: Rooms,
+    threads: Vec<Mutex<Option<rays::Kept>>>,
+    /// Of the pager, when these were made or grew.
+    evictions: u64,
+    bytes: u64,
+    _charge: Charge,
+}
+
+fn usual(limit: u64, workers: u64) -> Rooms {
+    let bytes = (limit / SHARE / workers).clamp(LEAST.min(limit / MOST_SHARE / workers), MOST);
+    Rooms { bytes: bytes as usize, for_more: false }
+}
+
+impl Own {
+    /// For a picture by so many threads; the bytes that there is no room for.
+    pub(super) fn new(pager: &Pager, scene: &Scene, workers: usize) -> Result<Self, u64> {
+        let rooms = usual(pager.ledger().limit(), workers as u64);
+        Self::with(pager, scene, rooms, (0..workers).map(|_| Mutex::default()).collect())
+    }
+
+    fn with(
+        pager: &Pager,
+        scene: &Scene,
+        rooms: Rooms,
+        threads: Vec<Mutex<Option<rays::Kept>>>,
+    ) -> Result<Self, u64> {
+        let bytes = Self::bytes(scene, rooms, threads.len());
+        let charge = pager.charge(ChargeKind::Tables, bytes).map_err(|_| bytes)?;
+        Ok(Self { rooms, threads, evictions: pager.evictions(), bytes, _charge: charge })
+    }
+
+    fn bytes(scene: &Scene, rooms: Rooms, workers: usize) -> u64 {
+        (scene.context_bytes(rooms) * workers) as u64
+    }
+
+    /// A thread's context. When it is dropped, what can be of use to the next is here again.
+    pub(super) fn context<'a>(&'a self, thread: usize, scene: &'a Arc<Scene>, worker: pager::Worker) -> Lent<'a> {
+        let home = &self.threads[thread % self.threads.len()];
+        let kept = home.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Lent { context: Some(scene.context(worker, self.rooms, kept)), scene, home }
+    }
+
+    /// Whether bricks are there that a scene has, seen from elsewhere.
+    fn is_seen_again(&self, scene: &Scene) -> bool {
+        let of = |home: &Mutex<Option<rays::Kept>>| {
+            let kept = home.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.as_ref().is_some_and(|kept| kept.serves(scene) && kept.is_elsewhere(scene))
+        };
+        self.threads.iter().any(of)
+    }
+}
+
+/// A thread's context for one picture.
+pub(super) struct Lent<'a> {
+    context: Option<Context>,
+    scene: &'a Arc<Scene>,
+    home: &'a Mutex<Option<rays::Kept>>,
+}
+
+impl Lent<'_> {
+    pub(super) fn context(&mut self) -> &mut Context {
+        // It is taken when this is dropped, and not before.
+        self.context.as_mut().unwrap_or_else(|| unreachable!("a context that is gone"))
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        let kept = self.context.take().and_then(|context| context.keep(self.scene));
+        *self.home.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+    }
+}
+
+impl KeptBricks {
+    /// What the threads of a picture have, with what was kept for it; the bytes that there is no room for.
+    pub(super) fn take(&self, pager: &Pager, scene: &Scene, workers: usize) -> Result<Own, u64> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(own) = idle.filter(|own| own.threads.len() == workers) else {
+            return Own::new(pager, scene, workers);
+        };
+        let limit = pager.ledger().limit();
+        let squeezed = pager.evictions() > own.evictions;
+        let roomy = own.rooms.for_more || own.is_seen_again(scene) && pager.ledger().used() <= limit / ROOMY;
+        let rooms = if roomy && !squeezed {
+            Rooms { bytes: (limit / SHARE_FOR_MORE / workers as u64) as usize, for_more: true }
+        } else {
+            usual(limit, workers as u64)
+        };
+        if own.rooms == rooms && own.bytes == Own::bytes(scene, rooms, workers) {
+            return Ok(own);
+        }
+        let Own { threads, _charge: charge, .. } = own;
+        drop(charge);
+        match Own::with(pager, scene, rooms, threads) {
+            Err(_) if rooms.for_more => Own::new(pager, scene, workers),
+            own => own,
+        }
+    }
+
+    /// Takes back what the next picture may use.
+    pub(super) fn put(&self, own: Own) {
+        *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(own);
+    }
+
+    /// Gives back what is kept, before the limit changes.
+    pub fn clear(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Which way tiles are gone through now, forwards first: where pages do not all fit, those that were come to last are still here.
+    pub(super) fn is_backwards(&self) -> bool {
+        self.rounds.fetch_add(1, Relaxed) % 2 == 1
+    }
+}
