@@ -8,10 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Maps of blocks and bricks take up to this share of the limit, all threads together, and at most so much a thread.
 const SHARE: u64 = 32;
 const MOST: u64 = 64 << 20;
-/// A brick must fit, and some more: with a thirty-second of 65 MiB none did, and a picture took a third more time.
-const LEAST: u64 = 3 << 20;
-/// But never more than this share, all threads together.
-const MOST_SHARE: u64 = 10;
+/// Some bricks must fit, unless memory is too little for any: with a thirty-second of 65 MiB none did, and pictures took half as long again.
+const LEAST: u64 = 2 << 20;
+const LITTLE: u64 = 32 << 20;
 
 /// With this share of the limit bricks are kept for more pictures than one, where pages leave so much.
 const SHARE_FOR_MORE: u64 = 4;
@@ -43,7 +42,8 @@ pub(super) struct Own {
 }
 
 fn usual(limit: u64, workers: u64) -> Rooms {
-    let bytes = (limit / SHARE / workers).clamp(LEAST.min(limit / MOST_SHARE / workers), MOST);
+    let least = if limit < LITTLE { 0 } else { LEAST / workers.max(2) * 2 };
+    let bytes = (limit / SHARE / workers).clamp(least, MOST);
     Rooms { bytes: bytes as usize, for_more: false }
 }
 
@@ -54,12 +54,7 @@ impl Own {
         Self::with(pager, scene, rooms, (0..workers).map(|_| Mutex::default()).collect())
     }
 
-    fn with(
-        pager: &Pager,
-        scene: &Scene,
-        rooms: Rooms,
-        threads: Vec<Mutex<Option<rays::Kept>>>,
-    ) -> Result<Self, u64> {
+    fn with(pager: &Pager, scene: &Scene, rooms: Rooms, threads: Vec<Mutex<Option<rays::Kept>>>) -> Result<Self, u64> {
         let bytes = Self::bytes(scene, rooms, threads.len());
         let charge = pager.charge(ChargeKind::Tables, bytes).map_err(|_| bytes)?;
         Ok(Self { rooms, threads, evictions: pager.evictions(), bytes, _charge: charge })

@@ -1,5 +1,6 @@
 //! Rays through volumes: against an exact reference in double precision, and equal to the bit whatever the means.
 
+mod kept;
 mod looks;
 mod series;
 
@@ -176,9 +177,13 @@ fn cast_with(camera: Camera, how: How) -> Vec<[f32; 4]> {
         manner: Manner::default(),
     };
     let scene = Scene::new(Setting { camera, size: SIZE, dt: DT, unit: UNIT, skip }, vec![look]).unwrap();
-    let image =
-        cast(&pager, &scene, &CastOptions { workers, rows: None, deadline: None, next: None, kept: None }, &mut |_, _| true)
-            .unwrap();
+    let image = cast(
+        &pager,
+        &scene,
+        &CastOptions { workers, rows: None, deadline: None, next: None, kept: None },
+        &mut |_, _| true,
+    )
+    .unwrap();
     assert_eq!(image.gap_count(), 0);
     assert_eq!(image.counts.bricks > 0, limit >= AMPLE, "bricks copied with {limit} bytes");
     std::fs::remove_dir_all(&folder).unwrap();

@@ -66,3 +66,34 @@ impl Context {
         bricks.any().then(|| Kept { of: scene.clone(), bricks })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::bricks::{Bricks, Made, Room, EDGE};
+
+    const ROOM: Room = Room { element: 1, bytes: 2 << 20, cells: [1023; 3], all: false };
+
+    /// Bricks along the first axis of which it is known that nothing shows.
+    fn known(bricks: &mut Bricks) -> Vec<i32> {
+        let is_known = |bricks: &mut Bricks, i| bricks.dark([i, 1, 2], [i, 1, 2], |_, _| Made::Here);
+        (0..32).filter(|i| is_known(bricks, *i)).collect()
+    }
+
+    #[test]
+    fn what_is_known_stays_known_as_bricks_become_more_until_it_is_forgotten() {
+        let mut bricks = Bricks::new(ROOM);
+        let edge = EDGE as i32;
+        for i in [3, 4, 30] {
+            let low = [i, 1, 2].map(|b| b * edge);
+            bricks.nothing([i, 1, 2], low, low.map(|v| v + edge));
+        }
+        let more = Room { bytes: 200 << 20, all: true, ..ROOM };
+        assert!(bricks.fits(ROOM) && !bricks.fits(more));
+        assert!(!bricks.grow(Room { element: 2, ..more }) && !bricks.grow(Room { cells: [40; 3], ..more }));
+        assert!(bricks.grow(more) && bricks.fits(more));
+        assert!(!bricks.grow(ROOM), "they never become fewer");
+        assert_eq!(known(&mut bricks), [3, 4, 30]);
+        bricks.forget();
+        assert!(known(&mut bricks).is_empty());
+    }
+}
