@@ -69,6 +69,11 @@ fn ranges_of<T: Extremes>(brick: &Brick, inside: [u32; 3], voxels: &[T], out: &m
     // Whole blocks of whole voxels a piece.
     let piece = (ROW - nc.min(ROW)) / (BLOCK * nc).max(1) * BLOCK * nc;
     for kb in 0..bk {
+        // Planes come from memory while those before them are gone through, whose rows lie here and there.
+        let next = (kb * BLOCK + BLOCK + 1).min(nk) * plane..((kb + 1) * BLOCK + BLOCK + 1).min(nk) * plane;
+        for line in voxels[next].chunks(crate::simd::CACHE_LINE / size_of::<T>()) {
+            crate::simd::prefetch(line.as_ptr().cast());
+        }
         let ks = (kb * BLOCK).min(nk)..(kb * BLOCK + BLOCK + 1).min(nk);
         for jb in 0..bj {
             let js = (jb * BLOCK).min(nj)..(jb * BLOCK + BLOCK + 1).min(nj);

@@ -4,7 +4,7 @@ use super::bricks::Made;
 use super::corners::{cell, Lack};
 use super::lanes::{numbers, zeros, F4, F8, I4, I8};
 use super::pages::{Context, State};
-use super::queue::{box_of, brick_of, Ended, Queue, TOGETHER};
+use super::queue::{block_box, box_of, brick_of, Ended, Queue, TOGETHER};
 use super::ray::{Ray, Segment, SEGMENT};
 use super::sample::{between, Run, Sampled};
 use super::scene::Source;
@@ -165,8 +165,13 @@ pub(crate) fn march<T: Sampled>(
                 untried = (why == Ended::Unknown).then_some(brick);
             }
             let voxel = s.voxel(k);
+            let noted = cx.missing.len();
             let Some(slot) = cx.find::<T>(source, voxel.to_array()) else {
                 lane.n = begin + i64::from(k);
+                // What is behind the last that is seen is not needed.
+                if opaque_by_now(&mut queues, source, lane, cx) {
+                    cx.missing.truncate(noted);
+                }
                 return;
             };
             let (low, high) = (cx.slot(slot).low, cx.slot(slot).high);
@@ -198,8 +203,12 @@ pub(crate) fn march<T: Sampled>(
             if opaque_by_now(&mut queues, source, lane, cx) {
                 return;
             }
-            cx.mapped::<T>(source, slot);
             let [low, high] = [low, high].map(|v| I4::new([v[0], v[1], v[2], 0]));
+            if bricks && waits::<T>(source, &s, (k, to), (low, high), slot, cx) {
+                lane.n = begin + i64::from(k);
+                return;
+            }
+            cx.mapped::<T>(source, slot);
             let end = s.leaves(k, to, low.max(first), high.min(last));
             // SAFETY: the voxels of samples k to end lie in the page, which is pinned while the context is borrowed.
             match unsafe { inside::<T>(source, &s, k, end, low, slot, lane, cx) } {
@@ -229,6 +238,29 @@ fn opaque_by_now(
     let Some((queues, own)) = queues else { return false };
     lane.done |= queues[*own].any() && queues[*own].drain(&source.table, lane, cx);
     lane.done
+}
+
+/// Whether a ray lacks a page before it leaves the block that it is in, and which is noted then. It stays where it is, so that what it
+/// passes through there is taken out of a brick when that page has come: sample by sample it took a tenth of a cold picture's time.
+#[inline(always)]
+fn waits<T: Sampled>(
+    source: &Source,
+    s: &Segment,
+    (k, to): (i32, i32),
+    (low, high): (I4, I4),
+    slot: usize,
+    cx: &mut Context,
+) -> bool {
+    let (first, last) = block_box(s.voxel(k));
+    let end = s.leaves(k, to.min(k + 8), low.max(first), high.min(last));
+    let run = Run::new(s, low, source.strides, source.component as i32);
+    let (_, over) = run.blocks(k, source.page, [source.blocks[0], source.blocks[1]]);
+    let over = over & ((1u32 << (end - k)) - 1);
+    if over == 0 {
+        return false;
+    }
+    let voxel = s.voxel(k + over.trailing_zeros() as i32).to_array();
+    matches!(cell::<T>(source, slot, voxel, cx), Err(Lack::Need))
 }
 
 /// How a ray came through a page.

@@ -60,6 +60,13 @@ pub(crate) fn brick_of(voxel: I4) -> [i32; 3] {
     [i, j, k]
 }
 
+/// The first voxel of a block, and the one after its last along each axis.
+#[inline(always)]
+pub(crate) fn block_box(voxel: I4) -> (I4, I4) {
+    let low = voxel.down::<{ BLOCK.trailing_zeros() as i32 }>().up::<{ BLOCK.trailing_zeros() as i32 }>();
+    (low, low.add(I4::splat(BLOCK as i32)))
+}
+
 /// The first voxel of a brick, and the one after its last along each axis.
 #[inline(always)]
 pub(crate) fn box_of([i, j, k]: [i32; 3]) -> (I4, I4) {
