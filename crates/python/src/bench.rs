@@ -118,6 +118,7 @@ fn volume_rays(o: &mut Object) -> Result<VolumeRays, FieldError> {
         pictures: o.text("pictures")?.map(PathBuf::from),
         touched: o.truth("touched")?,
         everything: o.truth("everything")?,
+        alone: o.truth("alone")?,
         first: o.truth("first")?,
     })
 }

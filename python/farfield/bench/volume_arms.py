@@ -88,9 +88,9 @@ def picture(prefix: Path, number: int, size: Size) -> NDArray[np.uint8]:
     return data.reshape(size[1], size[0], 3)
 
 
-def digest(prefix: Path, count: int) -> str:
-    """SHA-256 of so many pictures."""
-    parts = (Path(f"{prefix}{n}.rgb").read_bytes() for n in range(count))
+def digest(prefix: Path, count: int, *, first: int = 0) -> str:
+    """SHA-256 of so many pictures from the first on."""
+    parts = (Path(f"{prefix}{first + n}.rgb").read_bytes() for n in range(count))
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 

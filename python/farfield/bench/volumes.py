@@ -70,13 +70,15 @@ class View:
     fov_degrees: float = 30.0
 
 
-def views(dims: Dims) -> list[View]:
-    """Five views of a volume: from the front, obliquely, from the side, from above, and from near, with a part of it to be seen."""
+def views(dims: Dims, *, turned: float = 0.0) -> list[View]:
+    """Five views of a volume, all `turned` by so many degrees: from the front, obliquely, from the side, from above, and from near, with
+    a part of it to be seen.
+    """
     middle = np.array([(n - 1) / 2 for n in dims])
     size = float(np.linalg.norm(dims))
 
     def view(name: str, azimuth: float, elevation: float, away: float) -> View:
-        a, e = np.radians(azimuth), np.radians(elevation)
+        a, e = np.radians(azimuth + turned), np.radians(elevation)
         to = np.array([np.cos(e) * np.sin(a), -np.cos(e) * np.cos(a), np.sin(e)])
         x, y, z = (middle + to * size * away).tolist()
         up = (0.0, 1.0, 0.0) if abs(elevation) > 80 else (0.0, 0.0, 1.0)

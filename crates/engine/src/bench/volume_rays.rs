@@ -43,6 +43,8 @@ pub struct VolumeRays {
     pub touched: bool,
     /// Leaves out nothing that shows nothing.
     pub everything: bool,
+    /// Pictures keep nothing for each other.
+    pub alone: bool,
     /// Reads all pages of a step, and waits for them, before it is cast.
     pub first: bool,
 }
@@ -62,7 +64,7 @@ pub fn volume_rays(arm: &VolumeRays, watch: &mut Watch<'_>) -> Result<Value, Fie
         return Err(FieldError::Usage(format!("bench options: there is no level {}", arm.level)));
     };
     let [dt, unit] = arm.lengths;
-    let kept = Some(Arc::new(KeptBricks::default()));
+    let kept = (!arm.alone).then(|| Arc::new(KeptBricks::default()));
     let mut rows = Vec::new();
     for round in 0..arm.rounds {
         for (at, step) in arm.steps.iter().enumerate() {
