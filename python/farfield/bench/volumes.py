@@ -71,8 +71,8 @@ class View:
 
 
 def views(dims: Dims, *, turned: float = 0.0) -> list[View]:
-    """Five views of a volume, all `turned` by so many degrees: from the front, obliquely, from the side, from above, and from near, with
-    a part of it to be seen.
+    """Five views of a volume, all `turned` by so many degrees: from the front, obliquely, from the side, from above, and from near,
+    with a part of it to be seen.
     """
     middle = np.array([(n - 1) / 2 for n in dims])
     size = float(np.linalg.norm(dims))
