@@ -23,7 +23,7 @@ mod zone;
 
 use crate::blocking::{blocking_flow, until_here};
 use crate::executor::{self, Load, RunStats};
-use crate::limits::{enough_limit, least_limit, more_than};
+use crate::limits::{enough_limit, least_limit, more_than, would_do};
 use crate::output::{Charge as _, SpoolOptions};
 use crate::session::{Session, Watch};
 use crate::share::LedgerShare;
@@ -43,6 +43,7 @@ use sink::Sink;
 pub use sink::{Drawn, TakePiece};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use task::{block_bytes, Contouring};
 use volume::{Sought, VolumeGrid};
@@ -372,7 +373,7 @@ impl Job<'_> {
             }
             None => None,
         };
-        let sink = Mutex::new(sink);
+        let (sink, largest) = (Mutex::new(sink), AtomicUsize::new(0));
         let work = Contouring {
             pager,
             grids,
@@ -381,16 +382,17 @@ impl Job<'_> {
             active: &active,
             parts: parts.as_deref(),
             sink: &sink,
+            largest: &largest,
         };
         let load = Load { tasks, workers, active: active(limit), at_once: usize::MAX };
         let run = executor::run(&work, pager, load, &mut |done| told("drawing", done, tasks));
         let run = run.map_err(|e| match more_than(e, limit + limit / 2) {
-            // What is refused first are vertices and triangles: values, and what handing over takes, are as much again.
-            FieldError::LimitTooSmall { limit, needs, .. } => FieldError::LimitTooSmall {
-                limit,
-                needs: needs.saturating_add(needs.saturating_sub(limit)),
-                what: "a block of the surface with its points".into(),
-            },
+            // What is refused is a part of what a block takes until it is handed over.
+            FieldError::LimitTooSmall { limit, needs, .. } => {
+                let whole = largest.load(Relaxed) as u64 + 2 * page + making + block;
+                let needs = needs.max(would_do(pager, whole));
+                FieldError::LimitTooSmall { limit, needs, what: "a block of the surface with its points".into() }
+            }
             e => e,
         })?;
         let drawn = sink.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?;

@@ -76,7 +76,12 @@ enum Place {
 /// Bytes that handing over some surfaces takes beside them: triangles with numbers of 64 bits beside those of 32, and the numbers of the
 /// vertices.
 pub(super) fn handing_bytes(made: &[Made]) -> usize {
-    made.iter().map(|m| m.triangles.len() * 24 + m.edges.len() * 9).sum()
+    made.iter().map(|m| handing_bytes_of(m.triangles.len(), m.edges.len())).sum()
+}
+
+/// The same of so many triangles and edges.
+pub(super) fn handing_bytes_of(triangles: usize, edges: usize) -> usize {
+    triangles * 24 + edges * 9
 }
 
 /// What came of a run.

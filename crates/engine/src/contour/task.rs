@@ -8,7 +8,7 @@
 
 use super::grid::{meet, BlockSigns, Candidates, Grid, Looked, Reads, Span};
 use super::local::Part;
-use super::sink::{handing_bytes, Made, Results, Sink};
+use super::sink::{handing_bytes, handing_bytes_of, Made, Results, Sink};
 use crate::executor::{Outcome, Work};
 use crate::limits::too_large;
 use field::error::FieldError;
@@ -18,6 +18,7 @@ use kernels::surface::{
     block_nodes, blocks, without_corners, Block, Edge, Marcher, Mesh, Needed, Normals, Signs, Vertices,
 };
 use pager::{PageError, PageErrorKind, PageId, Pager, Worker};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What all blocks have in common.
@@ -33,6 +34,8 @@ pub(crate) struct Contouring<'a, 's> {
     /// Parts of surfaces that are drawn instead of all: of one grid, one for each value.
     pub(crate) parts: Option<&'a [Vec<Part>]>,
     pub(crate) sink: &'a Mutex<Sink<'s>>,
+    /// Bytes that a block takes at most from its shape to being handed over: of the largest whose shape was come to.
+    pub(crate) largest: &'a AtomicUsize,
 }
 
 /// What a thread needs to step blocks. The signs and the needed nodes of a block that is done are kept for the next one: made anew for
@@ -330,6 +333,17 @@ impl BlockTask {
         self.stage = Stage::Shape { signs, candidates, at_most };
     }
 
+    /// Bytes that it will take at most, at [`Stage::Shape`]: vertices and triangles, the values for them, and what handing over takes.
+    fn whole(&self, grid: &dyn Grid) -> usize {
+        let Stage::Shape { at_most, .. } = &self.stage else { return 0 };
+        let [edges, triangles] = at_most.iter().fold([0, 0], |sum, of| [sum[0] + of[0], sum[1] + of[1]]);
+        // With normals each node takes its neighbours.
+        let around = self.nodes.map(|n| n as usize + 2).iter().product::<usize>();
+        let each = if matches!(grid.normals(), Normals::None) { 2 } else { 14 };
+        let values = around.min(edges.saturating_mul(each)) * grid.columns() * 8;
+        self.bytes(grid) + values + handing_bytes_of(triangles, edges)
+    }
+
     /// Vertices and triangles out of signs, and what values they take.
     fn shape(
         &mut self,
@@ -538,7 +552,9 @@ impl Work for Contouring<'_, '_> {
 
     const EACH_STEP: bool = true;
     fn bytes(&self, task: &BlockTask) -> usize {
-        task.bytes(&*self.grids[task.grid])
+        let grid = &*self.grids[task.grid];
+        self.largest.fetch_max(task.whole(grid), Relaxed);
+        task.bytes(grid)
     }
     fn finishing(&self, task: &BlockTask) -> usize {
         match &task.stage {
