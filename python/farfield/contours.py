@@ -266,4 +266,4 @@ def _extract(
     outputs.check([target], read)
     with reporting(progress) as report:
         found: dict[str, Any] = json.loads(data._native.extract_contour(json.dumps(options), target, progress=report))
-    return found
+    return data._description.counted(found) if isinstance(data, VolumeDataset) else found

@@ -134,4 +134,6 @@ def flat_picture(
             frames.append({"step": step, **{key: result[key] for key in ("output", "partial", "pixels", "failure")}})
     if not frames:
         raise UsageError(f"{output}: there is no time step to draw")
-    return {**result, "output": output, "frames": frames, "partial": any(frame["partial"] for frame in frames)}
+    failure = next((frame["failure"] for frame in frames if frame["failure"]), None)
+    partial = any(frame["partial"] for frame in frames)
+    return {**result, "output": output, "frames": frames, "partial": partial, "failure": failure}

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from farfield.cli.common import Common, command, flat, names, names_them, stats_lines
+from farfield.cli.common import Common, command, failure_lines, flat, names, names_them, stats_lines
 from farfield.errors import UsageError
 from farfield.names import field_names
 
@@ -115,5 +115,6 @@ def show(common: Common, source: str, result: Mapping[str, Any], what: str, empt
         lines.append(
             f"partial  {result['failed_pages']:,} pages cannot be read: nothing is drawn from them; {names_them(source)}"
         )
+        lines += failure_lines(result)
     common.show(flat(result), [*lines, *stats_lines(result["stats"]), f"wrote    {result['output']}"])
     return PARTIAL if result["partial"] else 0

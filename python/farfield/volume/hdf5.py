@@ -276,6 +276,7 @@ def _place(
             if unknown
             else "has chunks without some of its filters"
         )
+        array.never_written = math.prod(_grid(dataset)) - int(dataset.id.get_num_chunks())
     others = _others(h5py, where, path, plan)
     made = converted(
         path,
@@ -362,7 +363,7 @@ def _chunks(
 ) -> bool:
     """Makes a table of the chunks; False where one was written without some of its filters."""
     chunk = tuple(int(n) for n in dataset.chunks)
-    grid = [-(-s // c) for s, c in zip(array.shape, chunk, strict=True)]
+    grid = _grid(dataset)
     number = math.prod(grid)
     written = int(dataset.id.get_num_chunks())
     if number > _SPARSE and number > 64 * max(1, written):
@@ -397,6 +398,11 @@ def _chunks(
     array.place = in_table([path], len(tables))
     tables.append(table_of(table))
     return True
+
+
+def _grid(dataset: Any) -> list[int]:
+    """Chunks along each dimension."""
+    return [-(-int(s) // int(c)) for s, c in zip(dataset.shape, dataset.chunks, strict=True)]
 
 
 def _fill(dataset: Any) -> float | None:
