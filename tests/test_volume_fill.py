@@ -139,24 +139,25 @@ def test_slices_of_tiff_that_lack_a_strip_are_refused(tmp_path: Path) -> None:
         ff.open(str(tmp_path))
 
 
-@pytest.mark.parametrize("place", ["zarr", "store"])
-def test_ranges_are_those_of_values(place: str, tmp_path: Path) -> None:
-    data = np.linspace(3, 8, 512, dtype="f4").reshape(8, 8, 8)
-    data[0] = -9999
+@pytest.mark.parametrize(("place", "none"), [("zarr", -9999.0), ("store", -9999.0), ("zarr", -9999.9), ("store", 1e20)])
+def test_ranges_are_those_of_values(place: str, none: float, tmp_path: Path) -> None:
+    """Where what is missing is no number of single precision, too, of which ranges of pages are made."""
+    data = np.linspace(3, 8, 512).reshape(8, 8, 8)
+    data[0] = none
     data[1, 1, 1] = np.nan
     array: Any = zarr.create_array(
         tmp_path / "a.zarr",
         shape=data.shape,
         chunks=(4, 4, 4),
-        dtype="f4",
-        attributes={"_FillValue": -9999.0, "scale_factor": 2.0},
+        dtype="f8",
+        attributes={"_FillValue": none, "scale_factor": 2.0},
     )
     array[...] = data
     source = tmp_path / "a.zarr"
     if place == "store":
         ff.convert(source, tmp_path / "b.zarr")
         source = tmp_path / "b.zarr"
-    values = 2 * data[data != -9999].astype(np.float64)
+    values = 2 * data[data != none].astype(np.float64)
     expected = pytest.approx([np.nanmin(values), np.nanmax(values)])
     with ff.open(source) as volume:
         # Of a store the ranges of all numbers are known: what is the lowest value is not.
@@ -165,8 +166,10 @@ def test_ranges_are_those_of_values(place: str, tmp_path: Path) -> None:
     with ff.open(source) as volume:
         assert volume.info()["channels"][0]["range"] == expected
     with ff.open(source, volume={"missing": 3.5}) as volume:
-        # Nothing is missing then, and what was found without -9999 is of no use.
-        assert volume.info()["channels"][0]["range"] == pytest.approx([-19998, np.nanmax(values)])
+        # Nothing is missing then, and what was found without it is of no use.
+        assert volume.info()["channels"][0]["range"] == pytest.approx(
+            sorted([2 * none, np.nanmax(values) if none < 0 else np.nanmin(values)])
+        )
     array[7, 7, 7] = 100
     if place == "zarr":
         with ff.open(source) as volume:

@@ -40,7 +40,21 @@ class Reads(Protocol):
 def unsettled(described: VolumeDescription) -> list[int]:
     """Channels whose lowest or highest stored number is the one that stands for no value."""
     missing = [_missing(channel) for channel in described.spec["channels"]]
-    return [n for n, pair in enumerate(described.seen or ()) if pair is not None and missing[n] in pair]
+    return [n for n, pair in enumerate(described.seen or ()) if pair is not None and _at_an_end(missing[n], pair)]
+
+
+def _at_an_end(missing: float | None, seen: tuple[float, float]) -> bool:
+    """Whether a number may be the lowest or the highest of those seen, which are rounded outward to single precision.
+
+    >>> _at_an_end(-9999.9, (-9999.900390625, 8.0)), _at_an_end(-9999.9, (-9999.91, 8.0)), _at_an_end(0.0, (-1.0, 0.0))
+    (True, False, True)
+    """
+    if missing is None:
+        return False
+    with np.errstate(over="ignore"):
+        low, high = np.array(seen, dtype=np.float32)
+        after, before = np.nextafter(low, np.float32("inf")), np.nextafter(high, np.float32("-inf"))
+    return seen[0] <= missing <= float(after) or float(before) <= missing <= seen[1]
 
 
 def are_known(described: VolumeDescription, cache_dir: Path) -> bool:
