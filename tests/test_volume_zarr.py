@@ -256,6 +256,20 @@ def test_ome_zarr(version: str, tmp_path: Path, there: Look) -> None:
 
 
 @pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_levels_that_are_listed_in_another_order(version: str, tmp_path: Path, there: Look) -> None:
+    data = blobs((2, 6, 16, 20))
+    ome(tmp_path / "a.zarr", version, data)
+    document = tmp_path / "a.zarr" / ("zarr.json" if version == "0.5" else ".zattrs")
+    about = json.loads(document.read_text())
+    inner = about["attributes"]["ome"] if version == "0.5" else about
+    inner["multiscales"][0]["datasets"].reverse()
+    document.write_text(json.dumps(about))
+    found = there(tmp_path / "a.zarr")
+    assert found.level["spacing"] == [0.5, 1, 8] and np.array_equal(found.numbers(1), data[1])
+    assert "levels are not listed from the finest" in found.guessed and len(found.spec["levels"]) == 2
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
 def test_a_group_of_images(version: str, tmp_path: Path, there: Look) -> None:
     form: Any = 3 if version == "0.5" else 2
     about: dict[str, Any] = {"labels": ["cells"]}
