@@ -372,15 +372,19 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
         at = np.clip(index, 0, dims - 1)
         nearest = self.kind in ("labels", "rgb", "rgba")
         low = np.minimum(np.floor(at + 0.5 if nearest else at).astype(int), dims - 1)
-        high = low + 1 if nearest else np.minimum(low + 2, dims)
         fraction = np.zeros(3) if nearest else at - low
+        # What counts for nothing is not read: it may be what cannot be.
+        high = np.where(fraction == 0, low + 1, np.minimum(low + 2, dims))
         values, units, notes = {}, {"position": self.length_unit}, []
         channels = self.channels
         for n in self._chosen_channels():
             known = channels[n]
             box = self._native.read_box(self._level, n, _triple(low), _triple(high), self._step or 0)
             found = known.values(np.asarray(box))
-            values[known.name] = found.reshape(-1)[0].item() if nearest else between(found, fraction)
+            whole = found.reshape(-1)[0].item()
+            # Numbers of 64 bits that no floating-point number is stay what they are.
+            exact = nearest or (found.size == 1 and float(whole) != whole and not math.isnan(whole))
+            values[known.name] = whole if exact else between(found, fraction)
             units[known.name] = known.units
             if isinstance(values[known.name], float) and math.isnan(values[known.name]):
                 notes.append(f"{known.name} has no value there")
