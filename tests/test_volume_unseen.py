@@ -60,6 +60,15 @@ def test_nothing_is_said_of_what_is_seen(ramp: Path, look: dict[str, Any]) -> No
     assert ff.render(drawn, ramp.parent / "a.png")["stats"]["warnings"] == []
 
 
+def test_a_volume_without_a_number(tmp_path: Path) -> None:
+    made = zarr.create_array(tmp_path / "a.zarr", shape=(8, 8, 8), chunks=(4, 4, 4), dtype="f4")
+    made[...] = np.nan
+    found = ff.render(tmp_path / "a.zarr", tmp_path / "a.png", size=(64, 48))
+    assert found["stats"]["warnings"] == [
+        "of the values of 'a.zarr' that were looked at none is a number: there may be nothing to see"
+    ]
+
+
 def test_a_box_beside_a_tilted_volume(tmp_path: Path) -> None:
     """Beside it along an axis of its own, though not along one of space."""
     nrrd = b"NRRD0005\ntype: uint8\ndimension: 3\nsizes: 21 21 2\nencoding: raw\nspace: 3D-right-handed\n"

@@ -460,8 +460,9 @@ def draw(
         if scene.source is not None and files is None and is_volume(scene.source, Options.of(volume)):
             with open_volume(scene.source, settings, options=volume, progress=progress) as opened:
                 steps = None if film is None else looked_at(opened, film)
-                unseen = of_volume(scene, opened, steps)
-                scene, fields = settled(scene, opened, steps), fields_of(opened)
+                samples: dict[str, Any] = {}
+                asked, scene = scene, settled(scene, opened, steps, samples)
+                unseen, fields = of_volume(asked, opened, steps, samples), fields_of(opened)
                 described, tables = opened._description, opened._description.tables
             info, notice = {"fields": list(fields.values())}, None
         elif volume:

@@ -7,6 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from farfield.scene.models import Scene, Volume
 from farfield.scene.volumes import sample
@@ -20,17 +21,25 @@ _CUT = {
     "cores": "there are no vortex cores of this kind",
 }
 """Why an object of triangles or lines may have none."""
+_NOTHING = "of the values of '{}' that were looked at none is a number: there may be nothing to see"
 _ROUNDING = 1e-9
 """Of the volume's length, by which a box may lie beside it and touch it still."""
 
 
-def of_volume(scene: Scene, volume: VolumeDataset, steps: Sequence[int] | None = None) -> list[str]:
-    """Sentences about a scene's rays that show nothing of a volume, each with its place in the scene."""
+def of_volume(
+    scene: Scene,
+    volume: VolumeDataset,
+    steps: Sequence[int] | None = None,
+    samples: Mapping[str, NDArray[np.float64]] | None = None,
+) -> list[str]:
+    """Sentences about a scene's rays that show nothing of a volume, each with its place in the scene. `samples` are values of
+    channels that were looked at before.
+    """
     found = []
     for n, drawn in enumerate(scene.objects):
         if not isinstance(drawn, Volume):
             continue
-        said = _cut_away(drawn, volume) or _clear(drawn, volume, steps or [scene.step])
+        said = _cut_away(drawn, volume) or _clear(drawn, volume, steps or [scene.step], samples or {})
         if said is not None:
             found.append(f"objects.{n}.{said[0]}: {said[1]}")
     return found
@@ -69,19 +78,25 @@ def _place(position: Any) -> str:
     return "(" + ", ".join(f"{v:.6g}" for v in position) + ")"
 
 
-def _clear(drawn: Volume, volume: VolumeDataset, steps: Sequence[int]) -> tuple[str, str] | None:
+def _clear(
+    drawn: Volume, volume: VolumeDataset, steps: Sequence[int], samples: Mapping[str, NDArray[np.float64]]
+) -> tuple[str, str] | None:
     """The key by which a volume's values are all clear, and why; None where they are not, or nothing is known of them."""
     is_surface = drawn.projection == "surface"
-    if drawn.labels is not None or drawn.opacity_from is not None or not (is_surface or drawn.opacity):
+    if drawn.labels is not None or drawn.opacity_from is not None:
         return None
     about = next((c for c in volume.info()["channels"] if drawn.field in (None, c["name"])), None)
     if about is None or (drawn.field is None and volume.kind != "scalar"):
         return None
     pair, looked_at = about["range"], ""
     if pair is None:
-        values = sample(volume, about["name"], steps)
-        if not values.size:
+        values = samples.get(about["name"])
+        if values is None and not (is_surface or drawn.opacity):
             return None
+        values = sample(volume, about["name"], steps) if values is None else values
+        if not values.size:
+            # Of pages that fail all that is drawn says so.
+            return None if volume.stats()["pages"]["failed"] else ("field", _NOTHING.format(about["name"]))
         pair = [float(values.min()), float(values.max())]
         looked_at = " that were looked at"
     low, high = pair
@@ -91,7 +106,9 @@ def _clear(drawn: Volume, volume: VolumeDataset, steps: Sequence[int]) -> tuple[
         if drawn.value is None or drawn.value <= high:
             return None
         return "value", f"{are}, and {drawn.value:.6g} is not reached: {nothing}"
-    nodes = drawn.opacity or []
+    nodes = drawn.opacity
+    if not nodes:
+        return None
     at = [low, high, *(v for v, _ in nodes if low < v < high)]
     if np.interp(at, [v for v, _ in nodes], [a for _, a in nodes]).max() > 0:
         return None
