@@ -397,3 +397,10 @@ def test_damaged_metadata(key: str, value: object, message: str, tmp_path: Path,
 def test_large_fill_values_are_not_rounded(tmp_path: Path, there: Look) -> None:
     zarr.create_array(tmp_path / "a.zarr", shape=(4, 4, 4), dtype="uint64", fill_value=2**63 + 1, zarr_format=3)
     assert there(tmp_path / "a.zarr").array["fill"] == 2**63 + 1
+
+
+def test_an_array_holds_no_others(tmp_path: Path, there: Look) -> None:
+    zarr.create_array(tmp_path / "a.zarr", shape=(2, 3, 4), chunks=(2, 3, 4), dtype="i2")
+    with pytest.raises(UnknownName, match="this is an array, and holds none named 'b'; leave ::b away"):
+        there(f"{tmp_path}/a.zarr::b")
+    assert there(f"{tmp_path}/a.zarr::/").level["dims"] == [4, 3, 2]

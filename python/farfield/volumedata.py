@@ -246,7 +246,7 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
         count = len(self._levels)
         if isinstance(number, bool) or not isinstance(number, int) or not -count <= number < count:
             raise UsageError(
-                f"there is no level {number!r}; there {'is 1' if count == 1 else f'are {count}'}, counted from 0"
+                f"{self.path}: there is no level {number!r}; there {'is 1' if count == 1 else f'are {count}'}, counted from 0"
             )
         view = self._view()
         view._level = number % count

@@ -115,7 +115,7 @@ def show(common: Common, source: str, result: Mapping[str, Any], what: str, empt
         from farfield.sizes import count
 
         lines.append(
-            f"partial  {count(result['failed_pages'], 'page')} cannot be read: nothing is drawn from them; {names_them(source)}"
+            f"partial  {count(result['failed_pages'], 'page')} cannot be read, and nothing is drawn there; {names_them(source)}"
         )
         lines += failure_lines(result)
     common.show(flat(result), [*lines, *stats_lines(result["stats"]), f"wrote    {result['output']}"])

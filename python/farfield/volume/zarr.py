@@ -33,6 +33,10 @@ def read(path: str, options: Options, means: Means) -> Volume:
         raise DataError(
             f"{path}: this folder is no Zarr array or group; name the folder that holds zarr.json, .zarray or .zgroup"
         )
+    if options.variable is not None and isinstance(node, Node) and options.variable.strip("/"):
+        raise UnknownName(
+            f"{path}: this is an array, and holds none named '{options.variable}'; leave ::{options.variable} away"
+        )
     if options.variable is not None:
         found = open_node(os.path.join(path, options.variable.strip("/")))
         if found is None:
