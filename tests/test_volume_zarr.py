@@ -375,6 +375,11 @@ def test_the_largest_array_is_shown(tmp_path: Path, there: Look) -> None:
     [
         ("shape", [8, -1, 8], "'shape' is .* should be whole numbers"),
         ("shape", [8, 1 << 40, 8], "more than any file holds"),
+        (
+            "chunks",
+            [2048, 2048, 2048],
+            r"chunks of 2048 x 2048 x 2048 numbers, .* GiB each.*write it again in chunks of about",
+        ),
         ("chunks", [0, 4, 4], "'chunks' is"),
         ("chunks", [4, 4], "'chunks' has 2 numbers for 3 dimensions"),
         ("dtype", "<c8", "complex64"),

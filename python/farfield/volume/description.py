@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import DataError
+from farfield.sizes import format_bytes
 
 DTYPES = (
     "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float32", "float64", "bool", "float16",
@@ -29,6 +30,8 @@ _NUMBERS = re.compile(
 """Names of NumPy types of numbers: others are not asked of it."""
 _LONGEST_AXIS = (1 << 32) - 1
 """What the extension counts along an axis."""
+_LARGEST_CHUNK = 1 << 31
+"""Bytes of a chunk from which on the extension takes none."""
 _MOST_BYTES = 1 << 62
 """More cannot be in a file, and products below it stay within 64 bits."""
 
@@ -323,6 +326,12 @@ def _check_array(path: str, array: Array) -> None:
         )
     if array.chunk is not None and math.prod(array.chunk) * array.item > _MOST_BYTES:
         raise DataError(f"{what} has chunks of {text_of(array.chunk)} numbers: the header is damaged")
+    if array.chunk is not None and math.prod(array.chunk) * array.item >= _LARGEST_CHUNK:
+        raise DataError(
+            f"{what} has chunks of {text_of(array.chunk)} numbers, {format_bytes(math.prod(array.chunk) * array.item)} each, and less "
+            f"than {format_bytes(_LARGEST_CHUNK)} are read, since a chunk is decoded whole; write it again in chunks of about 64 x "
+            "64 x 64"
+        )
     if array.length("c") != len(array.channels):
         raise DataError(f"{what} has {array.length('c')} numbers a voxel and {len(array.channels)} channels")
 
