@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import tarfile
 from collections.abc import Callable
@@ -409,3 +410,19 @@ def test_an_array_holds_no_others(tmp_path: Path, there: Look) -> None:
     with pytest.raises(UnknownName, match="this is an array, and holds none named 'b'; leave ::b away"):
         there(f"{tmp_path}/a.zarr::b")
     assert there(f"{tmp_path}/a.zarr::/").level["dims"] == [4, 3, 2]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_arrays_that_were_not_copied_along(version: Any, tmp_path: Path, there: Look) -> None:
+    root = zarr.create_group(tmp_path / "a.zarr", zarr_format=version)
+    for name in ("u", "deep/v"):
+        root.create_array(name, shape=(5, 6, 7), chunks=(5, 6, 7), dtype="f4")
+    zarr.consolidate_metadata(tmp_path / "a.zarr")
+    assert "not there" not in there(tmp_path / "a.zarr").guessed
+    shutil.rmtree(tmp_path / "a.zarr" / "u")
+    assert "its metadata name arrays that are not there: u" in there(tmp_path / "a.zarr").guessed
+    shutil.rmtree(tmp_path / "a.zarr" / "deep")
+    with pytest.raises(
+        DataError, match=r"a\.zarr: its metadata name arrays that are not there: .*v; copy it again, whole"
+    ):
+        there(tmp_path / "a.zarr")

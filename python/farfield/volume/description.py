@@ -326,11 +326,11 @@ def _check_array(path: str, array: Array) -> None:
         )
     if array.chunk is not None and math.prod(array.chunk) * array.item > _MOST_BYTES:
         raise DataError(f"{what} has chunks of {text_of(array.chunk)} numbers: the header is damaged")
-    if array.chunk is not None and math.prod(array.chunk) * array.item >= _LARGEST_CHUNK:
+    chunk_bytes = 0 if array.chunk is None else math.prod(array.chunk) * array.item
+    if chunk_bytes >= _LARGEST_CHUNK:
         raise DataError(
-            f"{what} has chunks of {text_of(array.chunk)} numbers, {format_bytes(math.prod(array.chunk) * array.item)} each, and less "
-            f"than {format_bytes(_LARGEST_CHUNK)} are read, since a chunk is decoded whole; write it again in chunks of about 64 x "
-            "64 x 64"
+            f"{what} has chunks of {text_of(array.chunk or ())} numbers, {format_bytes(chunk_bytes)} each, and less than "
+            f"{format_bytes(_LARGEST_CHUNK)} are read, since a chunk is decoded whole; write it again in chunks of about 64 x 64 x 64"
         )
     if array.length("c") != len(array.channels):
         raise DataError(f"{what} has {array.length('c')} numbers a voxel and {len(array.channels)} channels")
