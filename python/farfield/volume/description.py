@@ -330,7 +330,8 @@ def _check_array(path: str, array: Array) -> None:
     if chunk_bytes >= _LARGEST_CHUNK:
         raise DataError(
             f"{what} has chunks of {text_of(array.chunk or ())} numbers, {format_bytes(chunk_bytes)} each, and less than "
-            f"{format_bytes(_LARGEST_CHUNK)} are read, since a chunk is decoded whole; write it again in chunks of about 64 x 64 x 64"
+            f"{format_bytes(_LARGEST_CHUNK)} are read, since a chunk is decoded whole; write it again in "
+            "chunks of about 64 x 64 x 64"
         )
     if array.length("c") != len(array.channels):
         raise DataError(f"{what} has {array.length('c')} numbers a voxel and {len(array.channels)} channels")
