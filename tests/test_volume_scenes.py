@@ -222,3 +222,26 @@ def test_a_first_scene_of_a_series_goes_with_all_of_its_steps(tmp_path: Path, ff
     assert scene["step"] == 0 and 3000 < shown["range"][1] < 4100
     film = ff_json("render", tmp_path / "a.zarr", "-o", tmp_path / "a_%d.png", "--size", "64x48")
     assert next(iter(film["maps"].values()))["range"] == pytest.approx(shown["range"])
+
+
+def test_pages_that_permissions_do_not_allow_are_left_out_of_first_looks(ball: Path) -> None:
+    """As those that are damaged: whoever draws them says so."""
+    import farfield
+    from farfield.scene.volumes import first_scene
+
+    class Refusing:
+        def __init__(self, native: Any) -> None:
+            self._native = native
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._native, name)
+
+        def read_box(self, level: int, channel: int, lo: Any, hi: Any, step: int) -> Any:
+            if lo[2] == 0:
+                raise farfield.errors.AccessError("c/0/0/0: permission denied")
+            return self._native.read_box(level, channel, lo, hi, step)
+
+    with farfield.open(ball) as volume:
+        volume._native = Refusing(volume._native)
+        scene = first_scene(volume, str(ball))
+    assert scene.maps["ball.zarr"].range is not None

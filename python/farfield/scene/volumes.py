@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.errors import DataError, UnknownName, UsageError
+from farfield.errors import AccessError, DataError, UnknownName, UsageError
 from farfield.scene.colors import find_color
 from farfield.scene.fills import cleared, fills, without
 from farfield.scene.models import (
@@ -303,7 +303,7 @@ def _faces(volume: VolumeDataset, channels: Sequence[int], step: int) -> list[li
             i, j, k = lo
             try:
                 boxes = [volume._native.read_box(level, c, (i, j, k), (hi[0], hi[1], hi[2]), step) for c in channels]
-            except DataError:
+            except (DataError, AccessError):
                 continue
             faces.append(boxes)
     return faces
@@ -338,7 +338,7 @@ def _page(
     u, v, w = (min(n + p, d) for n, p, d in zip((i, j, k), about["page"], about["dims"], strict=True))
     try:
         return volume._native.read_box(level, channel, (i, j, k), (u, v, w), step)
-    except DataError:
+    except (DataError, AccessError):
         return None
 
 
