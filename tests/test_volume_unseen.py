@@ -19,8 +19,8 @@ zarr = pytest.importorskip("zarr")
 @pytest.fixture
 def ramp(tmp_path: Path) -> Path:
     """Values 0 to 15 along x, in a volume of 16 voxels along each axis."""
-    made = zarr.create_array(tmp_path / "ramp.zarr", shape=(16, 16, 16), chunks=(8, 8, 8), dtype="f4")
-    made[...] = np.broadcast_to(np.arange(16, dtype="f4"), (16, 16, 16))
+    made = zarr.create_array(tmp_path / "ramp.zarr", shape=(16, 16, 16), chunks=(8, 8, 8), dtype="u2")
+    made[...] = np.broadcast_to(np.arange(16, dtype="u2"), (16, 16, 16))
     return tmp_path / "ramp.zarr"
 
 
@@ -31,6 +31,7 @@ UNSEEN: list[tuple[dict[str, Any], str]] = [
     ({"projection": "surface", "value": 15.5}, "objects.0.value: the values that were looked at of 'ramp.zarr' are from 0"),
     ({"opacity": [[16, 0], [20, 1]]}, "objects.0.opacity: the values that were looked at of 'ramp.zarr'"),
     ({"opacity": [[0, 0.0]]}, "objects.0.opacity: "),
+    ({"labels": {"only": [16, 99]}}, "objects.0.labels.only: none of the values of 'ramp.zarr' that were looked at is 16, 99"),
 ]  # fmt: skip
 SEEN: list[dict[str, Any]] = [
     {"within": [[15, 0, 0], [30, 9, 9]]},
@@ -41,6 +42,8 @@ SEEN: list[dict[str, Any]] = [
     {"opacity": [[14, 0], [20, 1]]},
     {"opacity": [[-9, 0], [4, 0], [5, 0.1], [6, 0]]},
     {"field": "ramp.zarr"},
+    {"labels": {"only": [99, 3]}},
+    {"labels": {}},
 ]
 
 

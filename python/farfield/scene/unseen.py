@@ -83,7 +83,9 @@ def _clear(
 ) -> tuple[str, str] | None:
     """The key by which a volume's values are all clear, and why; None where they are not, or nothing is known of them."""
     is_surface = drawn.projection == "surface"
-    if drawn.labels is not None or drawn.opacity_from is not None:
+    if drawn.labels is not None:
+        return _no_label(drawn.labels.only, drawn.field or volume.channels[0].name, volume, steps)
+    if drawn.opacity_from is not None:
         return None
     about = next((c for c in volume.info()["channels"] if drawn.field in (None, c["name"])), None)
     if about is None or (drawn.field is None and volume.kind != "scalar"):
@@ -113,6 +115,17 @@ def _clear(
     if np.interp(at, [v for v, _ in nodes], [a for _, a in nodes]).max() > 0:
         return None
     return "opacity", f"{are}, and all of them are clear: {nothing}"
+
+
+def _no_label(wanted: Sequence[int], name: str, volume: VolumeDataset, steps: Sequence[int]) -> tuple[str, str] | None:
+    """What is said where none of some labels is among those that are looked at."""
+    if not wanted or name not in {c.name for c in volume.channels}:
+        return None
+    values = sample(volume, name, steps)
+    if not values.size or np.isin(values, np.array(wanted, dtype=np.float64)).any():
+        return None
+    few = ", ".join(map(str, wanted[:4])) + (" and others" if len(wanted) > 4 else "")
+    return "labels.only", f"none of the values of '{name}' that were looked at is {few}: there may be nothing to see"
 
 
 def of_drawn(drawn: Sequence[Mapping[str, Any]]) -> list[str]:
