@@ -29,7 +29,7 @@ def bind() -> None:
 STATS = {
     "wall_s": 0.5, "cpu_s": 0.4, "wait_s": 0.1, "base_bytes": 1, "peak_bytes": 2, "limit_bytes": 3,
     "pages": {"total": 10, "touched": 2, "faults": 2, "hits": 8, "evictions": 0, "prefetched": 0, "prefetched_used": 0},
-    "bytes_read": 100, "reads": 2, "workers": 3, "readers": 7, "replacement": "lru",
+    "bytes_read": 100, "reads": 2, "workers": 3, "readers": 7, "replacement": "lru", "warnings": [],
 }  # fmt: skip
 
 INFO = {

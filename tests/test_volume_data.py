@@ -127,6 +127,16 @@ def test_labels_are_not_mixed(scan: Path) -> None:
     assert found is not None and found.values == {"a": 2.0 * values(7, 6, 5)[4, 2, 1] - 100}
 
 
+def test_numbers_of_64_bits_keep_their_digits(tmp_path: Path) -> None:
+    """Also where nothing says that they are labels: at a voxel nothing is interpolated."""
+    zarr = pytest.importorskip("zarr")
+    made = zarr.create_array(tmp_path / "a.zarr", shape=(2, 2, 2), chunks=(2, 2, 2), dtype="u8")
+    made[...] = np.arange(8, dtype="u8").reshape(2, 2, 2) + 2**63 + 1
+    volume = ff.open(tmp_path / "a.zarr")
+    assert [volume.probe_ijk((i, 1, 2)).values["a.zarr"] for i in (1, 2)] == [2**63 + 5, 2**63 + 6]
+    assert volume.probe_ijk((1.5, 1, 1)).values["a.zarr"] == float(2**63)
+
+
 def test_missing_values(tmp_path: Path) -> None:
     xarray = pytest.importorskip("xarray")
     data = np.arange(60.0).reshape(3, 4, 5)

@@ -1,7 +1,9 @@
-"""Chunks that were never written, as the engine reads them: beside zarr-python."""
+"""Chunks that were never written, and numbers that stand for no value, as they are read and counted: beside zarr-python."""
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,9 @@ import pytest
 import zarr
 
 import farfield as ff
-from farfield.errors import UsageError
+from farfield.errors import DataError, UsageError
 from farfield.scene.volumes import first_scene
+from running import Command
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -56,3 +59,133 @@ def test_users_say_what_is_missing(dtype: str, tmp_path: Path) -> None:
     for wrong in ("x", "nan", float("inf")):
         with pytest.raises(UsageError, match="--missing"):
             ff.open(tmp_path / "a.zarr", volume={"missing": wrong})
+
+
+def lacking(path: Path, kind: str) -> np.ndarray[Any, Any]:
+    """A volume of 8 chunks of which 2 were never written; where it has no form that is paged, it is converted first."""
+    data = np.arange(512, dtype="u2").reshape(8, 8, 8)
+    if kind.startswith("zarr"):
+        numcodecs = pytest.importorskip("numcodecs")
+        codec = numcodecs.LZMA() if kind == "zarr, converted" else numcodecs.Zlib()
+        made: Any = zarr.create_array(
+            path, shape=data.shape, chunks=(4, 4, 4), dtype="u2", fill_value=9, zarr_format=2, compressors=codec
+        )
+        made[:, :, 4:], made[:4, :, :4] = data[:, :, 4:], data[:4, :, :4]
+        data[4:, :, :4] = 9
+        return data
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        codec = "lzf" if kind == "hdf5, converted" else "gzip"
+        made = file.create_dataset("a", data.shape, "u2", chunks=(4, 4, 4), fillvalue=9, compression=codec)
+        made[:, :, 4:], made[:4, :, :4] = data[:, :, 4:], data[:4, :, :4]
+    data[4:, :, :4] = 9
+    return data
+
+
+@pytest.mark.parametrize("kind", ["zarr", "zarr, converted", "hdf5", "hdf5, converted"])
+def test_what_was_never_written_is_counted_wherever_it_lies(kind: str, tmp_path: Path, ff: Command) -> None:
+    path = tmp_path / ("a.zarr" if kind.startswith("zarr") else "a.h5")
+    data = lacking(path, kind)
+    env = {"FARFIELD_CACHE_DIR": str(tmp_path / "cache")}
+    done = ff("validate", path, "--json", env=env)
+    assert json.loads(done.stdout)["never_written"] == 2 and ("converted once" in done.stderr) == ("conv" in kind)
+    # What is converted is counted each time, from the cache too.
+    iso = ("extract", "isosurface", path, "--value", "100", "-o", tmp_path / "a.ply")
+    words = (
+        ("render", path, "-o", tmp_path / "a.png", "--size", "64x48"),
+        iso,
+        ("extract", "slice", path, "--normal", "x", "--origin", "1,3,3", "-o", tmp_path / "b.png"),
+        ("convert", path, tmp_path / "b.zarr"),
+        ("probe", path, "--ijk", 2, 4, 6),
+    )
+    for command in words:
+        assert re.search(r"^fill +. chunks? w.*format's fill value", ff(*command, env=env).stdout, re.MULTILINE), (
+            command
+        )
+    assert json.loads(ff(*iso, "--json", env=env).stdout)["pages"]["never_written"] == 2
+    assert np.array_equal(np.asarray(zarr.open_array(tmp_path / "b.zarr" / "0")[...]).reshape(8, 8, 8), data)
+
+
+def test_shards_that_are_missing_are_counted_where_they_are_converted(tmp_path: Path, ff: Command) -> None:
+    from zarr.codecs import BytesCodec, ShardingCodec
+
+    inner = ShardingCodec(chunk_shape=(2, 2, 2), codecs=[BytesCodec()])
+    made: Any = zarr.create(
+        store=tmp_path / "a.zarr",
+        shape=(8, 8, 6),
+        chunks=(4, 4, 4),
+        dtype="u2",
+        fill_value=9,
+        zarr_format=3,
+        codecs=[ShardingCodec(chunk_shape=(4, 4, 4), codecs=[inner])],
+    )
+    made[:4] = 1
+    env = {"FARFIELD_CACHE_DIR": str(tmp_path / "cache")}
+    done = ff("validate", tmp_path / "a.zarr", "--json", env=env)
+    assert "converted once" in done.stderr and json.loads(done.stdout)["never_written"] == 4
+
+
+def test_slices_of_tiff_that_lack_a_strip_are_refused(tmp_path: Path) -> None:
+    """As they are where they are paged: tifffile gives zeros for it."""
+    tifffile = pytest.importorskip("tifffile")
+    for n in range(2):
+        name = tmp_path / f"s{n}.tif"
+        values = np.full((8, 8), 7, dtype="u1")
+        tifffile.imwrite(name, values, rowsperstrip=4, compression="zlib" if n else None)
+    with tifffile.TiffFile(tmp_path / "s1.tif", mode="r+b") as opened:
+        counts = opened.pages[0].tags["StripByteCounts"]
+        counts.overwrite([0, int(counts.value[1])])
+    with pytest.raises(DataError, match=r"s1\.tif: it has a strip or tile that was never written"):
+        ff.open(str(tmp_path))
+
+
+@pytest.mark.parametrize(("place", "none"), [("zarr", -9999.0), ("store", -9999.0), ("zarr", -9999.9), ("store", 1e20)])
+def test_ranges_are_those_of_values(place: str, none: float, tmp_path: Path) -> None:
+    """Where what is missing is no number of single precision, too, of which ranges of pages are made."""
+    data = np.linspace(3, 8, 512).reshape(8, 8, 8)
+    data[0] = none
+    data[1, 1, 1] = np.nan
+    array: Any = zarr.create_array(
+        tmp_path / "a.zarr",
+        shape=data.shape,
+        chunks=(4, 4, 4),
+        dtype="f8",
+        attributes={"_FillValue": none, "scale_factor": 2.0},
+    )
+    array[...] = data
+    source = tmp_path / "a.zarr"
+    if place == "store":
+        ff.convert(source, tmp_path / "b.zarr")
+        source = tmp_path / "b.zarr"
+    values = 2 * data[data != none].astype(np.float64)
+    expected = pytest.approx([np.nanmin(values), np.nanmax(values)])
+    with ff.open(source) as volume:
+        # Of a store the ranges of all numbers are known: what is the lowest value is not.
+        assert volume.info()["channels"][0]["range"] is None and not volume.info()["ranges_known"]
+        assert volume.info(ranges=True)["channels"][0]["range"] == expected and volume.info()["ranges_known"]
+    with ff.open(source) as volume:
+        assert volume.info()["channels"][0]["range"] == expected
+    with ff.open(source, volume={"missing": 3.5}) as volume:
+        # Nothing is missing then, and what was found without it is of no use.
+        assert volume.info()["channels"][0]["range"] == pytest.approx(
+            sorted([2 * none, np.nanmax(values) if none < 0 else np.nanmin(values)])
+        )
+    array[7, 7, 7] = 100
+    if place == "zarr":
+        with ff.open(source) as volume:
+            assert volume.info(ranges=True)["channels"][0]["range"] == pytest.approx([np.nanmin(values), 200])
+
+
+def test_ranges_of_a_volume_with_a_page_that_fails_are_not_known(tmp_path: Path, ff: Command) -> None:
+    array = zarr.create_array(tmp_path / "a.zarr", shape=(8, 4, 4), chunks=(4, 4, 4), dtype="f4", compressors=None)
+    array[...] = np.arange(128).reshape(8, 4, 4)
+    with (tmp_path / "a.zarr" / "c" / "1" / "0" / "0").open("r+b") as chunk:
+        chunk.truncate(10)
+    env = {"FARFIELD_CACHE_DIR": str(tmp_path / "cache")}
+    for _ in range(2):
+        done = ff("info", tmp_path / "a.zarr", "--ranges", env=env, ok=(3,))
+        assert (
+            "ranges   not known: 1 page cannot be read; 'farfield validate" in done.stdout and "inf" not in done.stdout
+        )
+    found = json.loads(ff("info", tmp_path / "a.zarr", "--json", env=env).stdout)
+    assert found["channels"][0]["range"] is None and (found["ranges_failed"], found["ranges_known"]) == (1, False)

@@ -256,3 +256,42 @@ def test_netcdf3_by_hand(tmp_path: Path, there: Look) -> None:
     (tmp_path / "b.nc").write_bytes(classic(b"CDF\x01", 40, body, unlimited=True))
     with pytest.raises(DataError, match=r"its variable 'v' goes to byte .* it was cut off"):
         there(tmp_path / "b.nc")
+
+
+def test_parts_that_are_too_short_are_refused(tmp_path: Path, there: Callable[..., Any]) -> None:
+    """The HDF5 library gives zeros, or the fill value, for what lies behind their ends."""
+    data = np.arange(6 * 4 * 5, dtype="<u2").reshape(6, 4, 5)
+    data[:4].tofile(tmp_path / "short.raw")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("a", data.shape, "u2", external=[(str(tmp_path / "short.raw"), 0, h5py.h5f.UNLIMITED)])
+    with pytest.raises(
+        DataError, match=r"240 bytes of it lie in .*short\.raw from byte 0 on, and that file ends at 160"
+    ):
+        there(tmp_path / "a.h5")
+    data.tofile(tmp_path / "short.raw")
+    assert np.array_equal(there(tmp_path / "a.h5").numbers(), data)
+    for name, rows, selection in (("whole", 6, ...), ("part", 6, np.s_[1:5])):
+        with h5py.File(tmp_path / "b.h5", "w") as file:
+            file["a"] = data[:rows]
+        source = h5py.VirtualSource("b.h5", "a", shape=data.shape)[selection]
+        layout = h5py.VirtualLayout(source.shape, "u2")
+        layout[...] = source
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            file.create_virtual_dataset("a", layout, fillvalue=9)
+        assert np.array_equal(there(tmp_path / f"{name}.h5").numbers(), data[selection])
+        with h5py.File(tmp_path / "b.h5", "w") as file:
+            file["a"] = data[:3]
+        with pytest.raises(DataError, match=r"numbers of a in .*b\.h5, which has 3 x 4 x 5"):
+            there(tmp_path / f"{name}.h5")
+
+
+def test_what_no_part_of_a_virtual_dataset_holds_is_said(tmp_path: Path, there: Callable[..., Any]) -> None:
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file["a"] = np.ones((2, 4, 5), "u2")
+    layout = h5py.VirtualLayout((6, 4, 5), "u2")
+    layout[:2] = h5py.VirtualSource("b.h5", "a", shape=(2, 4, 5))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_virtual_dataset("a", layout, fillvalue=9)
+    found = there(tmp_path / "a.h5")
+    assert "80 of its numbers lie in no part of it: the fill value stands there" in found.guessed
+    assert (found.numbers()[2:] == 9).all()

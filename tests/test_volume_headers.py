@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import os
+import re
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -321,6 +322,7 @@ def test_real_ct(there: Look) -> None:
         ("a.dcm", b"x" * 1000, "named like a DICOM file.*preamble"),
         ("a.mgz", b"\x1f\x8b" + bytes(90), r"a FreeSurfer volume.*mri_convert a\.mgz"),
         ("a.vtk", b"# vtk DataFile Version 3.0\n" + bytes(90), "a legacy VTK file.*save it as .vti"),
+        ("zarr.json", b'{"zarr_format": 3}', "a document of a Zarr store; name the folder that is the store"),
     ],
 )
 def test_what_is_no_volume_is_named(name: str, content: bytes, said: str, tmp_path: Path) -> None:
@@ -381,3 +383,16 @@ def test_what_to_say_of_raw_numbers(tmp_path: Path, ff: Command) -> None:
             said = ff(*words, ok=(1, 2)).stderr
             assert "--raw 'shape=512x512x300 dtype=uint16'" in said
             ff(*words, "--raw", "shape=10x10x10 dtype=uint8")
+
+
+@pytest.mark.parametrize("dtype", ["<i2", ">f8", "u1"])
+def test_what_to_say_of_numpy_arrays(dtype: str, tmp_path: Path, ff: Command) -> None:
+    """The options that the error names open it where it lies."""
+    data = np.arange(60).reshape(3, 4, 5).astype(dtype)
+    np.save(tmp_path / "a.npy", data)
+    said = re.search("--raw '(.*)'", ff("info", tmp_path / "a.npy", ok=(1,)).stderr)
+    assert said is not None
+    found = ff("probe", tmp_path / "a.npy", "--raw", said[1], "--ijk", 5, 3, 2).stdout
+    assert re.search(rf"^a  {data[1, 2, 4]:g} \[1\]", found, re.MULTILINE)
+    np.save(tmp_path / "b.npy", np.asfortranarray(data))
+    assert "write it as Zarr" in ff("info", tmp_path / "b.npy", ok=(1,)).stderr

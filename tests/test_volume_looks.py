@@ -16,6 +16,7 @@ import farfield as ff
 from farfield.errors import FarfieldError, UsageError
 from farfield.scene import Scene
 from farfield.scene.shorthand import Shorthand, seconds, window_of
+from farfield.scene.volumes import first_scene
 
 SIZE = (96, 72)
 DIMS = (40, 36, 32)
@@ -224,3 +225,11 @@ def test_scenes_of_every_look_survive_being_written(tmp_path: Path) -> None:
     ]
     scene = Scene.model_validate({"source": "a.nrrd", "objects": [{"kind": "volume", **look} for look in looks]})
     assert Scene.model_validate_json(json.dumps(scene.model_dump(mode="json"))) == scene
+
+
+def test_huge_names_are_no_fill_values(tmp_path: Path) -> None:
+    """Of segments, whose numbers have 64 bits and of which nothing says that they are labels: all of them are seen."""
+    data = np.where(ball(), np.uint64(2**62 + 12345), np.uint64(2**61))
+    with ff.open(nrrd(tmp_path / "a.nrrd", np.where(ball(14.0), data, 0).astype("u8"))) as volume:
+        found = ff.render(first_scene(volume, str(tmp_path / "a.nrrd")), tmp_path / "a.png", size=SIZE)
+    assert found["maps"]["a"]["range"][1] == pytest.approx(2**62, rel=1e-3)

@@ -208,3 +208,40 @@ def test_lines_keep_the_range_of_their_own_numbers(ball: Path, ff_json: Json) ->
     scene = scene_of(ball, {"kind": "volume"}, {"kind": "lines", "file": "l.npz", "color": "age"})
     found = ff_json("render", scene, "-o", ball.parent / "a.png")
     assert found["maps"]["age"]["range"] == [0.0, 12000.0]
+
+
+def test_a_first_scene_of_a_series_goes_with_all_of_its_steps(tmp_path: Path, ff: Command, ff_json: Json) -> None:
+    """By its first step alone the later ones, which have more, would be drawn in one colour."""
+    made = zarr.create_array(
+        tmp_path / "a.zarr", shape=(5, *SHAPE), chunks=(1, 16, 16, 16), dtype="f4", dimension_names=["t", "z", "y", "x"]
+    )
+    for step in range(5):
+        made[step] = distances(SHAPE) * (1 + 10 * step)
+    scene = json.loads(ff("scene", tmp_path / "a.zarr").stdout)
+    (shown,) = scene["maps"].values()
+    assert scene["step"] == 0 and 3000 < shown["range"][1] < 4100
+    film = ff_json("render", tmp_path / "a.zarr", "-o", tmp_path / "a_%d.png", "--size", "64x48")
+    assert next(iter(film["maps"].values()))["range"] == pytest.approx(shown["range"])
+
+
+def test_pages_that_permissions_do_not_allow_are_left_out_of_first_looks(ball: Path) -> None:
+    """As those that are damaged: whoever draws them says so."""
+    import farfield
+    from farfield.scene.volumes import first_scene
+
+    class Refusing:
+        def __init__(self, native: Any) -> None:
+            self._native = native
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._native, name)
+
+        def read_box(self, level: int, channel: int, lo: Any, hi: Any, step: int) -> Any:
+            if lo[2] == 0:
+                raise farfield.errors.AccessError("c/0/0/0: permission denied")
+            return self._native.read_box(level, channel, lo, hi, step)
+
+    with farfield.open(ball) as volume:
+        volume._native = Refusing(volume._native)
+        scene = first_scene(volume, str(ball))
+    assert scene.maps["ball.zarr"].range is not None

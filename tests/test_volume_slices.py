@@ -97,6 +97,30 @@ def test_gaps_and_odd_slices(tmp_path: Path, there: Look) -> None:
         there(tmp_path / "ct")
 
 
+def test_slices_whose_pixels_are_of_another_size(tmp_path: Path, there: Look) -> None:
+    data = noise((6, 6, 8), "u2")
+    series(tmp_path / "ct", data)
+    put(tmp_path / "ct" / "im97.dcm", header(ImagePositionPatient=[1, 2, 6], PixelSpacing=[0.5, 0.3]), data[2])
+    said = r"im97\.dcm: the PixelSpacing of this slice is 0\.5 x 0\.3, and that of im\d+\.dcm is 0\.5 x 0\.25"
+    with pytest.raises(DataError, match=said):
+        there(tmp_path / "ct")
+    assert there(tmp_path / "ct", spacing="1,2,3").level["spacing"] == [1, 2, 3]
+    series(tmp_path / "us", data, PixelSpacing=[0, 0.5])
+    with pytest.raises(
+        DataError, match=r"its PixelSpacing is 0, 0\.5, and should be positive; correct it, or give --spacing"
+    ):
+        there(tmp_path / "us")
+    assert there(tmp_path / "us", spacing="1,2,3").level["spacing"] == [1, 2, 3]
+
+
+def test_a_file_that_is_only_named_like_a_slice(tmp_path: Path, there: Look) -> None:
+    series(tmp_path / "ct", noise((6, 6, 8), "u2"))
+    (tmp_path / "ct" / "notes").write_text("of no matter")
+    (tmp_path / "ct" / "im97.dcm").write_bytes(b"")
+    with pytest.raises(DataError, match=r"im97\.dcm: this is no DICOM file, though its name says so"):
+        there(tmp_path / "ct")
+
+
 def test_several_series(tmp_path: Path, there: Look) -> None:
     series(tmp_path / "ct", noise((5, 6, 8), "u2"))
     scout = noise((3, 3), "u2")

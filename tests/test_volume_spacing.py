@@ -108,6 +108,9 @@ def test_what_cannot_be_is_named(write: Callable[[Path, str], Path], spacing: st
     with pytest.raises(DataError, match=key) as caught:
         read(str(path), Options(), Means(tmp_path / "cache"))
     assert path.name in str(caught.value)
+    if "--spacing" in str(caught.value):
+        found = read(str(path), Options.of({"spacing": "1,2,3"}), Means(tmp_path / "cache"))
+        assert found.spec["levels"][0]["spacing"] == [1, 2, 3]
     # With another number it is read.
     assert read(str(write(tmp_path, "1.5")), Options(), Means(tmp_path / "cache")).spec["levels"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import tarfile
 from collections.abc import Callable
@@ -256,6 +257,20 @@ def test_ome_zarr(version: str, tmp_path: Path, there: Look) -> None:
 
 
 @pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_levels_that_are_listed_in_another_order(version: str, tmp_path: Path, there: Look) -> None:
+    data = blobs((2, 6, 16, 20))
+    ome(tmp_path / "a.zarr", version, data)
+    document = tmp_path / "a.zarr" / ("zarr.json" if version == "0.5" else ".zattrs")
+    about = json.loads(document.read_text())
+    inner = about["attributes"]["ome"] if version == "0.5" else about
+    inner["multiscales"][0]["datasets"].reverse()
+    document.write_text(json.dumps(about))
+    found = there(tmp_path / "a.zarr")
+    assert found.level["spacing"] == [0.5, 1, 8] and np.array_equal(found.numbers(1), data[1])
+    assert "levels are not listed from the finest" in found.guessed and len(found.spec["levels"]) == 2
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
 def test_a_group_of_images(version: str, tmp_path: Path, there: Look) -> None:
     form: Any = 3 if version == "0.5" else 2
     about: dict[str, Any] = {"labels": ["cells"]}
@@ -361,6 +376,11 @@ def test_the_largest_array_is_shown(tmp_path: Path, there: Look) -> None:
     [
         ("shape", [8, -1, 8], "'shape' is .* should be whole numbers"),
         ("shape", [8, 1 << 40, 8], "more than any file holds"),
+        (
+            "chunks",
+            [2048, 2048, 2048],
+            r"chunks of 2048 x 2048 x 2048 numbers, .* GiB each.*write it again in chunks of about",
+        ),
         ("chunks", [0, 4, 4], "'chunks' is"),
         ("chunks", [4, 4], "'chunks' has 2 numbers for 3 dimensions"),
         ("dtype", "<c8", "complex64"),
@@ -383,3 +403,26 @@ def test_damaged_metadata(key: str, value: object, message: str, tmp_path: Path,
 def test_large_fill_values_are_not_rounded(tmp_path: Path, there: Look) -> None:
     zarr.create_array(tmp_path / "a.zarr", shape=(4, 4, 4), dtype="uint64", fill_value=2**63 + 1, zarr_format=3)
     assert there(tmp_path / "a.zarr").array["fill"] == 2**63 + 1
+
+
+def test_an_array_holds_no_others(tmp_path: Path, there: Look) -> None:
+    zarr.create_array(tmp_path / "a.zarr", shape=(2, 3, 4), chunks=(2, 3, 4), dtype="i2")
+    with pytest.raises(UnknownName, match="this is an array, and holds none named 'b'; leave ::b away"):
+        there(f"{tmp_path}/a.zarr::b")
+    assert there(f"{tmp_path}/a.zarr::/").level["dims"] == [4, 3, 2]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_arrays_that_were_not_copied_along(version: Any, tmp_path: Path, there: Look) -> None:
+    root = zarr.create_group(tmp_path / "a.zarr", zarr_format=version)
+    for name in ("u", "deep/v"):
+        root.create_array(name, shape=(5, 6, 7), chunks=(5, 6, 7), dtype="f4")
+    zarr.consolidate_metadata(tmp_path / "a.zarr")
+    assert "not there" not in there(tmp_path / "a.zarr").guessed
+    shutil.rmtree(tmp_path / "a.zarr" / "u")
+    assert "its metadata name arrays that are not there: u" in there(tmp_path / "a.zarr").guessed
+    shutil.rmtree(tmp_path / "a.zarr" / "deep")
+    with pytest.raises(
+        DataError, match=r"a\.zarr: its metadata name arrays that are not there: .*v; copy it again, whole"
+    ):
+        there(tmp_path / "a.zarr")

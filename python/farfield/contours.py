@@ -265,5 +265,13 @@ def _extract(
         read = data._source.reads()
     outputs.check([target], read)
     with reporting(progress) as report:
-        found: dict[str, Any] = json.loads(data._native.extract_contour(json.dumps(options), target, progress=report))
-    return found
+        try:
+            found: dict[str, Any] = json.loads(
+                data._native.extract_contour(json.dumps(options), target, progress=report)
+            )
+        except UsageError as error:
+            # Of what a volume is not, such as thick, the extension does not say whose it is.
+            if str(error).startswith("the volume "):
+                raise UsageError(f"{data.path}: {error}") from error
+            raise
+    return data._description.counted(found) if isinstance(data, VolumeDataset) else found

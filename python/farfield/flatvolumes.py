@@ -107,7 +107,7 @@ def flat_picture(
     """
     from farfield.scene.fills import fills, without
     from farfield.scene.films import looked_at, steps_of
-    from farfield.scene.volumes import extent, sample
+    from farfield.scene.volumes import extent, is_whole, sample
     from farfield.sliceimages import write_slice
 
     plane = plane_of(volume, size or MOST_PIXELS, fits=size is None)
@@ -116,7 +116,7 @@ def flat_picture(
     if limits is None and len(numbers) == 1 and (volume.kind != "labels" or cmap is not None):
         name = numbers[0].name
         found = sample(volume, name, looked_at(volume, film) if film is not None else [volume._step or 0])
-        limits = extent(volume, name, without(found, fills(found)), wide=True)
+        limits = extent(volume, name, without(found, fills(found, whole=is_whole(numbers[0]))), wide=True)
     how: dict[str, Any] = {**plane, "cmap": cmap, "range": limits, "nearest": nearest, "progress": progress}
     if film is None:
         return write_slice(chosen, output, **how)
@@ -134,4 +134,6 @@ def flat_picture(
             frames.append({"step": step, **{key: result[key] for key in ("output", "partial", "pixels", "failure")}})
     if not frames:
         raise UsageError(f"{output}: there is no time step to draw")
-    return {**result, "output": output, "frames": frames, "partial": any(frame["partial"] for frame in frames)}
+    failure = next((frame["failure"] for frame in frames if frame["failure"]), None)
+    partial = any(frame["partial"] for frame in frames)
+    return {**result, "output": output, "frames": frames, "partial": partial, "failure": failure}

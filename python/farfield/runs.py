@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from farfield.dataset import Dataset
     from farfield.scene import Scene
     from farfield.scene.films import Film, Frames
+    from farfield.volume.description import VolumeDescription
     from farfield.volume.options import Options
 
 Path = str | os.PathLike[str]
@@ -436,9 +437,10 @@ def draw(
     """
     from farfield import _core
     from farfield.dataset import open_source
-    from farfield.scene.files import files_of, placed, save_scene
+    from farfield.scene.files import files_of, placed, placed_text, save_scene
     from farfield.scene.films import add_outputs, as_drawn, looked_at
     from farfield.scene.native import is_colored, to_native
+    from farfield.scene.unseen import of_drawn, of_volume
     from farfield.scene.volumes import fields_of, settled
     from farfield.volume.options import Options
     from farfield.volume.sniffing import is_volume
@@ -453,12 +455,15 @@ def draw(
         if save_as is not None:
             save_scene(scene, save_as)
         tables: list[bytes] = []
-        described: Mapping[str, Any] | None = None
+        described: VolumeDescription | None = None
+        unseen: list[str] = []
         if scene.source is not None and files is None and is_volume(scene.source, Options.of(volume)):
             with open_volume(scene.source, settings, options=volume, progress=progress) as opened:
                 steps = None if film is None else looked_at(opened, film)
-                scene, fields = settled(scene, opened, steps), fields_of(opened)
-                described, tables = opened._description.spec, opened._description.tables
+                samples: dict[str, Any] = {}
+                asked, scene = scene, settled(scene, opened, steps, samples)
+                unseen, fields = of_volume(asked, opened, steps, samples), fields_of(opened)
+                described, tables = opened._description, opened._description.tables
             info, notice = {"fields": list(fields.values())}, None
         elif volume:
             raise UsageError(f"{scene.source or 'the scene'}: this is no volume: leave the options of volumes away")
@@ -467,7 +472,7 @@ def draw(
                 info = dataset.info()
         if notice is not None and info is not None:
             notice(info)
-        document |= to_native(scene, settings, info, files, described, **how)
+        document |= to_native(scene, settings, info, files, None if described is None else described.spec, **how)
         with reporting(progress) as report:
             text = _core.render(
                 json.dumps(document),
@@ -478,6 +483,11 @@ def draw(
                 progress=report,
             )
     found = _object(text)
+    if described is not None:
+        found = described.counted(found)
+    warnings = [placed_text(sentence, scene_file, of_flags=of_flags) for sentence in unseen]
+    # Of pictures of many steps what is drawn is said of the last one.
+    found["stats"]["warnings"] += warnings + (of_drawn(found["drawn"]) if film is None else [])
     if save_as is not None and film is not None:
         save_scene(as_drawn(scene, film, found), save_as)
     return found

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from farfield.errors import DataError, UnknownName, UsageError
+from farfield.errors import AccessError, DataError, UnknownName, UsageError
 from farfield.sizes import resolve_limit
 
 PROJECT_FILE = Path("farfield.toml")
@@ -143,6 +143,10 @@ def _table(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:  # most people have none
         return {}
+    except PermissionError as error:
+        raise AccessError(
+            f"{path}: cannot read the settings: permission denied; ask its owner for the right to"
+        ) from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise DataError(f"{path}: cannot read the settings: {error}") from error
 

@@ -280,7 +280,7 @@ def write_slice(
     native: Any = data._native
     with reporting(progress) as report:
         done: dict[str, Any] = json.loads(native.write_slice(json.dumps(options), target, progress=report))
-    return done
+    return data._description.counted(done) if isinstance(data, VolumeDataset) else done
 
 
 _GREY = "gray"

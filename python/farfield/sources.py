@@ -188,10 +188,7 @@ def parse(
 
         return source_of(whole.removeprefix("demo:"))
     if _SCHEME.match(whole):
-        scheme = whole.split("://")[0]
-        raise UsageError(
-            f"{whole}: this version reads local files, not {scheme}:// addresses; copy the data here first"
-        )
+        raise UsageError(_elsewhere(whole))
     exists = os.path.exists(os.path.expanduser(whole))
     head, *parts = [whole] if exists else _PART.split(whole)
     patterns: dict[str, list[str]] = {"q": _listed(q), "function": _listed(function)}
@@ -220,6 +217,29 @@ def parse(
         raise UsageError(f"{grid}: a .p3d file names its q and function files itself; leave +q= away")
     said = head + "".join(f"+{key}={pattern}" for key, listed in patterns.items() for pattern in listed)
     return Source(grid, paths["q"], paths["function"], {"grids": grids} if grids else {}, said)
+
+
+def _elsewhere(address: str) -> str:
+    """What is said of an address.
+
+    >>> _elsewhere("file:///data/a.nii")
+    "file:///data/a.nii: name the file by its path: '/data/a.nii'"
+    """
+    scheme, _, rest = address.partition("://")
+    if scheme == "file":
+        from urllib.parse import unquote
+
+        return f"{address}: name the file by its path: '{unquote(rest.removeprefix('localhost'))}'"
+    name = rest.partition("::")[0].rstrip("/")
+    # A store is a folder of many files.
+    is_folder = os.path.splitext(name)[1] in (".zarr", "")
+    ways = {
+        "s3": f"aws s3 cp{' --recursive' if is_folder else ''} s3://{name} {os.path.basename(name)}",
+        "http": f"{'wget -r -np -nH' if is_folder else 'curl -LO'} {scheme}://{name}",
+    }
+    way = ways.get(scheme.removesuffix("s") if scheme == "https" else scheme)
+    hint = "" if way is None else f" ({way})"
+    return f"{address}: this version reads local files, not {scheme}:// addresses; copy the data here first{hint}"
 
 
 def converted_zones(files: Sequence[str], text: str, *, quiet: bool) -> Source | None:

@@ -26,7 +26,7 @@ from farfield.indexing import Index, bounds_of
 from farfield.progress import Report, reporting
 from farfield.settings import Settings
 from farfield.timesteps import TimeSteps
-from farfield.volume import Means, Options, VolumeDescription, known, read
+from farfield.volume import Means, Options, VolumeDescription, known, read, valued
 from farfield.volume.files import bytes_of_chunks
 from farfield.volume.options import to_stderr
 from farfield.volumeslices import VolumeSlices
@@ -246,7 +246,7 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
         count = len(self._levels)
         if isinstance(number, bool) or not isinstance(number, int) or not -count <= number < count:
             raise UsageError(
-                f"there is no level {number!r}; there {'is 1' if count == 1 else f'are {count}'}, counted from 0"
+                f"{self.path}: there is no level {number!r}; there {'is 1' if count == 1 else f'are {count}'}, counted from 0"
             )
         view = self._view()
         view._level = number % count
@@ -372,15 +372,19 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
         at = np.clip(index, 0, dims - 1)
         nearest = self.kind in ("labels", "rgb", "rgba")
         low = np.minimum(np.floor(at + 0.5 if nearest else at).astype(int), dims - 1)
-        high = low + 1 if nearest else np.minimum(low + 2, dims)
         fraction = np.zeros(3) if nearest else at - low
+        # What counts for nothing is not read: it may be what cannot be.
+        high = np.where(fraction == 0, low + 1, np.minimum(low + 2, dims))
         values, units, notes = {}, {"position": self.length_unit}, []
         channels = self.channels
         for n in self._chosen_channels():
             known = channels[n]
             box = self._native.read_box(self._level, n, _triple(low), _triple(high), self._step or 0)
             found = known.values(np.asarray(box))
-            values[known.name] = found.reshape(-1)[0].item() if nearest else between(found, fraction)
+            whole = found.reshape(-1)[0].item()
+            # Numbers of 64 bits that no floating-point number is stay what they are.
+            exact = nearest or (found.size == 1 and float(whole) != whole and not math.isnan(whole))
+            values[known.name] = whole if exact else between(found, fraction)
             units[known.name] = known.units
             if isinstance(values[known.name], float) and math.isnan(values[known.name]):
                 notes.append(f"{known.name} has no value there")
@@ -408,18 +412,34 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
             folder = known.folder_of(self._description, self._cache_dir)
             with reporting(progress) as report:
                 found = self._native.build_ranges(self._description.tables, str(folder), progress=report)
-            self._description = replace(self._description, seen=known.seen_of(found))
+            seen, failed = known.seen_of(found), known.failed_of(found)
+            self._description = replace(self._description, seen=seen, ranges_failed=failed)
+            self._info = None
+        if ranges and self._info is not None and not self._info["ranges_known"]:
             self._info = None
         if self._info is None:
             from farfield.volumespace import describe
 
-            seen = self._description.seen
-            self._info = describe(self._spec, self.space, json.loads(self._native.info()), self.channels, seen)
+            self._info = describe(
+                self._spec, self.space, json.loads(self._native.info()), self.channels, self._seen(ranges, progress)
+            )
+            self._info["ranges_failed"] = self._description.ranges_failed
+            self._info["ranges_known"] = valued.are_known(self._description, self._cache_dir)
             self._info["labels"] = list(self._description.labels)
             if not self._info["bytes_disk"] or self._description.bytes_disk is not None:
                 counted = self._description.bytes_disk
                 self._info["bytes_disk"] = bytes_of_chunks(self._spec) if counted is None else counted
         return self._info
+
+    def _seen(self, find: bool, progress: bool | Report | None) -> Sequence[known.Seen] | None:
+        """Lowest and highest stored value of each channel; missing ones are none."""
+        described, folder = self._description, self._cache_dir
+
+        def found() -> dict[int, known.Seen]:
+            with reporting(progress) as report:
+                return valued.find(described, self._native, folder, report)
+
+        return valued.ranges(described, folder, found if find else None)
 
     def stats(self) -> dict[str, Any]:
         """What was read and held since the volume was opened: STATS of `farfield/_native.pyi`.
@@ -429,8 +449,7 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
         >>> int(volume[28, 40, 32]), volume.stats()["pages"]["touched"], volume.stats()["limit_bytes"]
         (80, 1, 67108864)
         """
-        found: dict[str, Any] = json.loads(self._native.stats())
-        return found
+        return self._description.counted(json.loads(self._native.stats()))
 
     @property
     def memory_limit(self) -> int:

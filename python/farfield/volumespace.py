@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -122,7 +123,7 @@ def describe(
     seen: Sequence[tuple[float, float] | None] | None = None,
 ) -> dict[str, Any]:
     """The catalog of a volume: what its reader said, and what the extension says of pages and costs. `seen`: lowest and highest
-    stored number of each channel, where that is known.
+    stored value of each channel, where that is known.
     """
     ranges = [None if seen is None else _range(c, pair) for c, pair in zip(channels, seen or channels, strict=True)]
     times = list(spec["times"])
@@ -215,7 +216,12 @@ def describe_text(info: Mapping[str, Any], space: Space) -> list[str]:
         # Of very many files nobody knows it at once.
         disk = f"{format_bytes(info['bytes_disk'])} on disk, " if info["bytes_disk"] else ""
         lines.append(f"cost     {disk}{format_bytes(info['bytes_memory'])} if all were loaded{runs}")
-    if not info.get("ranges_known"):
+    if failed := info.get("ranges_failed"):
+        pages = "1 page" if failed == 1 else f"{failed:,} pages"
+        lines.append(
+            f"ranges   not known: {pages} cannot be read; 'farfield validate {shlex.quote(info['source'])}' names them"
+        )
+    elif not info.get("ranges_known"):
         lines.append("ranges   not known yet; --ranges finds them, and what shows nothing is not read any more")
     return lines
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from typing import Any
 
 from farfield import _core, outputs
@@ -75,8 +74,7 @@ def convert_volume(
             events=None if events is None else os.fspath(events),
             progress=report,
         )
-    found: dict[str, Any] = json.loads(text)
-    return found
+    return described.counted(json.loads(text))
 
 
 def validate_volume(
@@ -115,7 +113,7 @@ def validate_volume(
             progress=report,
         )
         try:
-            found: Mapping[str, Any] = json.loads(native.check_pages(progress=report))
+            found: dict[str, Any] = json.loads(native.check_pages(progress=report))
         finally:
             native.close()
     counted = {"pages_checked": found["pages"], "pages_unchecked": 0}
@@ -126,8 +124,8 @@ def validate_volume(
         **counted,
         "failures": found["failures"],
         "failed": found["failed"],
-        "never_written": found["never_written"],
-        "stats": found["stats"],
+        "never_written": found["never_written"] + described.never_written,
+        "stats": described.counted(found)["stats"],
     }
 
 

@@ -398,6 +398,16 @@ def names_them(source: str | None) -> str:
     return f"'farfield validate {text}' names them"
 
 
+def failure_lines(result: Mapping[str, Any]) -> list[str]:
+    """Why the first page of a run that failed did: a line for people, or none where the run does not know.
+
+    >>> failure_lines({"failure": "a.zarr/c/0: cut off"}), failure_lines({"failure": None, "stats": {}})
+    (['failure  a.zarr/c/0: cut off'], [])
+    """
+    why = result.get("failure") or result["stats"].get("failure")
+    return [f"failure  {why}"] if why else []
+
+
 def stats_lines(stats: Mapping[str, Any]) -> list[str]:
     """What a run read and held, in two lines for people."""
     from farfield.sizes import format_bytes
@@ -412,9 +422,19 @@ def stats_lines(stats: Mapping[str, Any]) -> list[str]:
         f"time     {stats['wall_s']:.2f} s, {stats['cpu_s']:.2f} s of it computing on all cores, "
         f"{stats['wait_s']:.2f} s waiting",
     ]
-    # Formats say of what was never written what it is; a chunk that got lost looks the same.
-    fills = max(pages.get("fills", 0), pages.get("never_written", 0))
-    if fills:
-        chunks = "1 chunk was" if fills == 1 else f"{fills:,} chunks were"
-        lines.insert(1, f"fill     {chunks} never written, or lost: the format's fill value stands there")
+    lines[1:1] = fill_lines(stats)
     return lines
+
+
+def fill_lines(stats: Mapping[str, Any]) -> list[str]:
+    """What a run met of chunks that were never written: a line for people, or none.
+
+    >>> fill_lines({"pages": {"fills": 1, "never_written": 0}})
+    ["fill     1 chunk was never written, or lost: the format's fill value stands there"]
+    """
+    # Formats say of what was never written what it is; a chunk that got lost looks the same.
+    fills = max(stats["pages"].get("fills", 0), stats["pages"].get("never_written", 0))
+    if not fills:
+        return []
+    chunks = "1 chunk was" if fills == 1 else f"{fills:,} chunks were"
+    return [f"fill     {chunks} never written, or lost: the format's fill value stands there"]

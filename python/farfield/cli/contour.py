@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from farfield.cli.common import Common, command, flat, names, names_them, stats_lines
+from farfield.cli.common import Common, command, failure_lines, flat, names, names_them, stats_lines
 from farfield.errors import UsageError
 from farfield.names import field_names
 
@@ -112,8 +112,11 @@ def show(common: Common, source: str, result: Mapping[str, Any], what: str, empt
         print(f"farfield: note: {empty}: {result['output']} has no triangles", file=sys.stderr)
     lines = [f"{what:<8} {result['triangles']:,} triangles with {result['points']:,} points"]
     if result["partial"]:
+        from farfield.sizes import count
+
         lines.append(
-            f"partial  {result['failed_pages']:,} pages cannot be read: nothing is drawn from them; {names_them(source)}"
+            f"partial  {count(result['failed_pages'], 'page')} cannot be read, and nothing is drawn there; {names_them(source)}"
         )
+        lines += failure_lines(result)
     common.show(flat(result), [*lines, *stats_lines(result["stats"]), f"wrote    {result['output']}"])
     return PARTIAL if result["partial"] else 0

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from farfield.cli.common import Common, command, flat, names
+from farfield.cli.common import Common, command, fill_lines, flat, names
 
 
 def register(app: typer.Typer) -> None:
@@ -147,6 +147,7 @@ def volume_lines(result: Mapping[str, Any]) -> list[str]:
     stats = result["stats"]
     return [
         *lines,
+        *fill_lines(stats),
         f"memory   peak {format_bytes(stats['peak_bytes'])} of a limit of {format_bytes(stats['limit_bytes'])}",
         f"time     {stats['wall_s']:.2f} s{' (resumed)' if result['resumed'] else ''}",
         f"wrote    {result['destination']}",

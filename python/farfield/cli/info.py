@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from farfield.cli.common import Common, command, flat
+from farfield.cli.common import Common, command, fill_lines, flat
 
 
 def register(app: typer.Typer) -> None:
@@ -21,33 +21,38 @@ def register(app: typer.Typer) -> None:
             bool,
             typer.Option("--ranges", help="find ranges, boxes and walls by one bounded pass if they are not known"),
         ] = False,
-    ) -> None:
+    ) -> int:
         """Say what a dataset or a volume is.
 
-        Its zones or levels, fields, pages and ranges, what it would cost, and what was guessed about its files.
+        Its zones or levels, fields, pages and ranges, what it would cost, and what was guessed about its files. Exit code 3: ranges
+        of a volume are asked for, and some pages cannot be read.
         """
+        from farfield.cli import PARTIAL
         from farfield.volumes import flow_map
 
         settings = common.settings()
         volume = flow_map(source)
         if volume is not None:
             common.show(volume, describe_flow_map(volume))
-            return
+            return 0
         opened = common.open_volume(source, settings)
         if opened is not None:
             from farfield.volumespace import describe_text
 
             with opened:
                 about = dict(opened.info(ranges=ranges, progress=common.progress(settings)))
+                lines = describe_text(about, opened.space)
                 if ranges:
                     about["stats"] = opened.stats()
-                common.show(flat(about), describe_text(about, opened.space))
-            return
+                    lines += fill_lines(about["stats"])
+                common.show(flat(about), lines)
+            return PARTIAL if ranges and about["ranges_failed"] else 0
         with common.open(source, settings) as dataset:
             found = dict(dataset.info(ranges=ranges, progress=common.progress(settings)))
             if ranges:
                 found["stats"] = dataset.stats()
         common.show(flat(found), describe(found))
+        return 0
 
 
 def describe_flow_map(found: Mapping[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from farfield.cli.common import Common, command, flat, names
+from farfield.cli.common import Common, command, fill_lines, flat, names
 from farfield.errors import UsageError
 
 if TYPE_CHECKING:
@@ -114,6 +114,7 @@ def _of_volume(
     ]
     if notes is not None:
         lines.append(f"note      {notes}")
+    lines += [line.replace("fill ", "fill  ", 1) for line in fill_lines(stats)]
     width = max((len(name) for name in values), default=0)
     lines += [f"{n:<{width}}  {_number(v)} [{units.get(n, '')}]" for n, v in values.items()]
     common.show(flat(result), lines)

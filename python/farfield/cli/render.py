@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from farfield.cli.common import Common, command, names_them, stats_lines
+from farfield.cli.common import Common, command, failure_lines, names_them, stats_lines
 from farfield.cli.common import flat as as_flat
 from farfield.errors import UsageError
 
@@ -253,6 +253,7 @@ def register(app: typer.Typer) -> None:
                 f"partial  in {result['pixels_missing']:,} pixels something of a volume is missing: pages cannot be read, and the"
                 f" pixels are hatched in magenta and black; {names_them(scene.source)}"
             )
+            text += failure_lines(result)
         if filled := result.get("pixels_filled"):
             width, height = result["size"]
             share = filled / (width * height * max(1, len(result.get("frames", [1]))))

@@ -26,7 +26,8 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Write a first scene of a dataset, to edit and draw again.
 
-        It is what 'farfield render SRC' draws. Each key is explained in the JSON Schema (--schema), which editors know how to use.
+        It is what 'farfield render SRC' draws; of a volume with time steps its colours go with all of them. Each key is explained
+        in the JSON Schema (--schema), which editors know how to use.
         """
         import json
 
@@ -49,7 +50,8 @@ def register(app: typer.Typer) -> None:
         chosen = settings["size"] if settings.origin("size") != "default" else None
         run = common.run(settings)
         how: dict[str, Any] = {"plot3d": common.plot3d, "zone_order": common.zone_order, "progress": run["progress"]}
-        found, _ = Shorthand(size=chosen).scene(source, settings, volume=Options.of(common.volume), **how)
+        how |= {"volume": Options.of(common.volume), "of_all_steps": True}
+        found, _ = Shorthand(size=chosen).scene(source, settings, **how)
         if output is None:
             print(found.model_dump_json(indent=2))
             return

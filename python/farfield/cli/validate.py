@@ -22,7 +22,10 @@ def register(app: typer.Typer) -> None:
 
         Its checksum where it has one, its shape, its size. Exit code 1 if one does not hold.
         """
+        from collections import Counter
+
         from farfield import runs
+        from farfield.sizes import count
 
         settings = common.settings()
         result = runs.validate(
@@ -38,8 +41,12 @@ def register(app: typer.Typer) -> None:
             f"{source}: {verdict}; {checked:,} pages checked" + (f", {unchecked:,} read unchecked" if unchecked else "")
         ]
         if result.get("never_written"):
-            lines.append(f"{result['never_written']:,} chunks were never written: they are read as the fill value")
+            lines.append(
+                f"{count(result['never_written'], 'chunk')} never written: what is read there is the fill value"
+            )
         common.show(flat(result), lines)
-        for failure in result["failures"]:
-            print(f"farfield: error: {failure['what']}: {failure['error']}", file=sys.stderr)
+        # A shard whose index is damaged is what is wrong with all of its pages.
+        said = Counter(f"{failure['what']}: {failure['error']}" for failure in result["failures"])
+        for text, pages in said.items():
+            print(f"farfield: error: {text}{f' ({pages:,} pages)' if pages > 1 else ''}", file=sys.stderr)
         return 0 if result["ok"] else 1

@@ -126,6 +126,18 @@ def placed(scene: Scene, scene_file: str | None, *, of_flags: bool = False) -> I
         raise type(error)(f"{scene_file}: {key}{text}") from error
 
 
+def placed_text(text: str, scene_file: str | None, *, of_flags: bool) -> str:
+    """A sentence that begins with a place in a scene, as errors of `placed` have it.
+
+    >>> placed_text("objects.0.within: it is outside", "a.json", of_flags=False)
+    'a.json: objects.0.within: it is outside'
+    """
+    place = _PLACE.match(text)
+    if of_flags and place is not None:
+        return text[place.end() :]
+    return text if scene_file is None else f"{scene_file}: {text}"
+
+
 def _moved(scene: Scene, move: Callable[[str], str]) -> Scene:
     """The scene with `move` applied to each of its paths."""
     return scene.model_copy(

@@ -31,6 +31,8 @@ _CUSTOMARY = (
     2147483647.0,
     2147483648.0,
 )
+_ENDS = (2.0**63, 2.0**64)
+"""Of whole numbers of 64 bits, as floating-point numbers have them."""
 _BELOW_AIR = (-3024.0, -2048.0, -2000.0)
 """What scanners write around the circle that they have seen, in Hounsfield units."""
 SATURATED = (32767.0, 65535.0)
@@ -45,12 +47,18 @@ OFTEN = 0.005
 """Part of the values from which one that is customary need not be so far away from the others."""
 
 
-def fills(values: Values) -> list[float]:
-    """The values that stand for none: the least or largest, by custom, and far away from all others."""
+def fills(values: Values, *, whole: bool = False) -> list[float]:
+    """The values that stand for none: the least or largest, by custom, and far away from all others. `whole`: they are whole
+    numbers, of which those that name something may be huge.
+
+    >>> names = np.array([0.0, 9.1e15, 9.2e18])
+    >>> fills(names), fills(names, whole=True), fills(np.array([1.0, 2.0**63]), whole=True)
+    ([9.2e+18, 9100000000000000.0], [], [9.223372036854776e+18])
+    """
     found: list[float] = []
     while values.size and len(found) < MOST:
         ends = (float(values.max()), float(values.min()))
-        stands = next((v for v in ends if _stands_for_none(v, values)), None)
+        stands = next((v for v in ends if _stands_for_none(v, values, whole=whole)), None)
         if stands is None:
             break
         found.append(stands)
@@ -58,9 +66,9 @@ def fills(values: Values) -> list[float]:
     return found
 
 
-def _stands_for_none(value: float, values: Values) -> bool:
+def _stands_for_none(value: float, values: Values, *, whole: bool) -> bool:
     customary = abs(value) in _CUSTOMARY or value in _BELOW_AIR or value in SATURATED
-    if not customary and abs(value) < HUGE:
+    if not customary and (abs(value) < HUGE or (whole and abs(value) not in _ENDS)):
         return False
     others = values[values != value]
     if not others.size:

@@ -197,7 +197,15 @@ def steps_of(volume: VolumeDataset, film: Film) -> Sequence[int]:
 
 def looked_at(volume: VolumeDataset, film: Film) -> list[int]:
     """The time steps of a film of a volume by which ranges and opacities are chosen: at its begin, in its middle and at its end."""
-    steps = steps_of(volume, film)
+    return ends_and_middle(steps_of(volume, film))
+
+
+def ends_and_middle(steps: Sequence[int]) -> list[int]:
+    """The first, the middle and the last of some time steps, each once.
+
+    >>> ends_and_middle(range(10)), ends_and_middle([3]), ends_and_middle([])
+    ([0, 5, 9], [3], [])
+    """
     return list(dict.fromkeys([steps[0], steps[len(steps) // 2], steps[-1]])) if steps else []
 
 

@@ -102,9 +102,11 @@ class Shorthand:
         volume: Options | None = None,
         progress: bool | Report | None = None,
         film: Film | None = None,
+        of_all_steps: bool = False,
     ) -> tuple[Scene, dict[str, Any] | None]:
         """The scene: a file's or a dataset's default, changed as the flags say; or of files of lines alone. Beside it the
-        dataset's `info`, where it was opened for that. `film`: of which time steps it will be.
+        dataset's `info`, where it was opened for that. `film`: of which time steps it will be; `of_all_steps`: it shows one of a
+        volume, and colours and opacities go with all.
 
         Raises:
             UsageError: if the flags make no sense.
@@ -114,7 +116,9 @@ class Shorthand:
         if what is not None and is_scene_file(what):
             base = load_scene(what)
         elif what is not None and is_volume(what, volume):
-            base, info = _of_volume(what, settings or Settings(), volume, self.step or 0, film, progress)
+            base, info = _of_volume(
+                what, settings or Settings(), volume, self.step or 0, film, progress, of_all_steps=of_all_steps
+            )
         elif what is not None:
             given = bool(self.lines or self.seeds or self.surfaces)
             base, info = scene_and_info(
@@ -285,13 +289,17 @@ def _of_volume(
     step: int,
     film: Film | None,
     progress: bool | Report | None,
+    *,
+    of_all_steps: bool,
 ) -> tuple[Scene, dict[str, Any]]:
-    from farfield.scene.films import looked_at
+    from farfield.scene.films import ends_and_middle, looked_at
     from farfield.scene.volumes import first_scene
     from farfield.volumedata import open_volume
 
     with open_volume(what, settings, options=options, progress=progress) as opened:
         steps = None if film is None else looked_at(opened, film)
+        if steps is None and of_all_steps:
+            steps = ends_and_middle(opened._selected_steps())
         return first_scene(opened, what, step, steps=steps), opened.info()
 
 

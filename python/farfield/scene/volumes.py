@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.errors import DataError, UnknownName, UsageError
+from farfield.errors import AccessError, DataError, UnknownName, UsageError
 from farfield.scene.colors import find_color
 from farfield.scene.fills import cleared, fills, without
 from farfield.scene.models import (
@@ -31,6 +31,7 @@ from farfield.scene.models import (
 if TYPE_CHECKING:
     from farfield.scene.models import Drawn
     from farfield.volumedata import VolumeDataset
+    from farfield.volumevalues import VolumeChannel
 
 Values = NDArray[np.float64]
 
@@ -107,9 +108,11 @@ def _standing(volume: VolumeDataset) -> tuple[tuple[float, float, float], tuple[
     return VIEW, (0.0, 0.0, 1.0)
 
 
-def settled(scene: Scene, volume: VolumeDataset, steps: Sequence[int] | None = None) -> Scene:
+def settled(
+    scene: Scene, volume: VolumeDataset, steps: Sequence[int] | None = None, samples: dict[str, Values] | None = None
+) -> Scene:
     """The scene with ranges and opacities where it does not say them, from some of the volume's values in some time steps; None:
-    in that of the scene."""
+    in that of the scene. `samples` gets the values of each channel that were looked at."""
     count = max(1, len(volume._spec["times"]))
     if scene.step >= count:
         there = "is 1" if count == 1 else f"are {count}"
@@ -121,10 +124,12 @@ def settled(scene: Scene, volume: VolumeDataset, steps: Sequence[int] | None = N
     @cache
     def seen(name: str) -> tuple[Values, list[float]]:
         found = sample(volume, name, steps)
-        none = fills(found)
+        if samples is not None:
+            samples[name] = found
+        channel = next(c for c in volume.channels if c.name == name)
+        none = fills(found, whole=is_whole(channel))
         known = without(found, none)
         # Rays take what the format names as missing for a number like others.
-        channel = next(c for c in volume.channels if c.name == name)
         if channel.missing is not None:
             factor, offset = channel.scale or (1.0, 0.0)
             none.append(factor * channel.missing + offset)
@@ -298,7 +303,7 @@ def _faces(volume: VolumeDataset, channels: Sequence[int], step: int) -> list[li
             i, j, k = lo
             try:
                 boxes = [volume._native.read_box(level, c, (i, j, k), (hi[0], hi[1], hi[2]), step) for c in channels]
-            except DataError:
+            except (DataError, AccessError):
                 continue
             faces.append(boxes)
     return faces
@@ -333,7 +338,7 @@ def _page(
     u, v, w = (min(n + p, d) for n, p, d in zip((i, j, k), about["page"], about["dims"], strict=True))
     try:
         return volume._native.read_box(level, channel, (i, j, k), (u, v, w), step)
-    except DataError:
+    except (DataError, AccessError):
         return None
 
 
@@ -355,6 +360,11 @@ def sample(volume: VolumeDataset, name: str, steps: Sequence[int]) -> Values:
                 parts.append(channel.values(box).ravel().astype(np.float64))
     found = np.concatenate(parts) if parts else np.zeros(0)
     return found[np.isfinite(found)]
+
+
+def is_whole(channel: VolumeChannel) -> bool:
+    """Whether a channel's values are whole numbers."""
+    return channel.dtype.kind in "iu" and channel.scale is None
 
 
 def mean_range(volume: VolumeDataset, name: str, steps: Sequence[int]) -> tuple[float, float]:

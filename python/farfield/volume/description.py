@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import DataError
+from farfield.sizes import format_bytes
 
 DTYPES = (
     "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float32", "float64", "bool", "float16",
@@ -29,6 +30,8 @@ _NUMBERS = re.compile(
 """Names of NumPy types of numbers: others are not asked of it."""
 _LONGEST_AXIS = (1 << 32) - 1
 """What the extension counts along an axis."""
+_LARGEST_CHUNK = 1 << 31
+"""Bytes of a chunk from which on the extension takes none."""
 _MOST_BYTES = 1 << 62
 """More cannot be in a file, and products below it stay within 64 bits."""
 
@@ -90,6 +93,8 @@ class Array:
     order: tuple[int, ...] | None = None
     fill: float | None = None
     codecs: list[dict[str, Any]] = field(default_factory=list)
+    never_written: int = 0
+    """Chunks that the format defines as never written, where it was converted: what pages it finds none any more."""
 
     def length(self, axis: str) -> int:
         """How long an axis is; 1 where there is none of that name.
@@ -184,6 +189,27 @@ class VolumeDescription:
     """As `Volume.seen`."""
     bytes_disk: int | None = None
     """As `Volume.bytes_disk`."""
+    never_written: int = 0
+    """As `Array.never_written`, of all arrays."""
+    ranges_failed: int = 0
+    """Pages that could not be read when `seen` was found."""
+
+    def counted(self, found: dict[str, Any]) -> dict[str, Any]:
+        """The result of a run, or its STATS, in which the chunks count that were never written before it was converted.
+
+        >>> VolumeDescription({}, [], never_written=2).counted({"stats": {"pages": {"never_written": 1}}})["stats"]["pages"]
+        {'never_written': 3}
+        """
+        pages = found.get("stats", found)["pages"]
+        # Runs that do not count them say of a table's chunks nothing: those that it lacks are all that can be met.
+        met = pages.get("never_written")
+        pages["never_written"] = (self._empty() if met is None else met) + self.never_written
+        return found
+
+    def _empty(self) -> int:
+        """Chunks of tables that were never written."""
+        rows = (np.frombuffer(table, "<u8").reshape(-1, 3) for table in self.tables)
+        return sum(int((part[:, 2] == 0).sum()) for part in rows)
 
 
 def describe(volume: Volume) -> VolumeDescription:
@@ -239,7 +265,8 @@ def describe(volume: Volume) -> VolumeDescription:
         spec["ranges"] = volume.ranges
     reads = tuple(dict.fromkeys(volume.reads or [path]))
     seen = None if volume.seen is None else tuple(volume.seen)
-    return VolumeDescription(spec, volume.tables, reads, tuple(volume.labels), seen, volume.bytes_disk)
+    lacking = sum(array.never_written for level in volume.levels for array in level.arrays)
+    return VolumeDescription(spec, volume.tables, reads, tuple(volume.labels), seen, volume.bytes_disk, lacking)
 
 
 def _as_stored(missing: float | None, dtype: str) -> float | None:
@@ -299,6 +326,13 @@ def _check_array(path: str, array: Array) -> None:
         )
     if array.chunk is not None and math.prod(array.chunk) * array.item > _MOST_BYTES:
         raise DataError(f"{what} has chunks of {text_of(array.chunk)} numbers: the header is damaged")
+    chunk_bytes = 0 if array.chunk is None else math.prod(array.chunk) * array.item
+    if chunk_bytes >= _LARGEST_CHUNK:
+        raise DataError(
+            f"{what} has chunks of {text_of(array.chunk or ())} numbers, {format_bytes(chunk_bytes)} each, and less than "
+            f"{format_bytes(_LARGEST_CHUNK)} are read, since a chunk is decoded whole; write it again in "
+            "chunks of about 64 x 64 x 64"
+        )
     if array.length("c") != len(array.channels):
         raise DataError(f"{what} has {array.length('c')} numbers a voxel and {len(array.channels)} channels")
 

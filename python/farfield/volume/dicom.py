@@ -61,7 +61,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
         raise DataError(
             f"{many.file}: this file of the series holds {many.frames} frames, and others one; open it by itself"
         )
-    _alike(path, chosen)
+    _alike(path, chosen, spaced=options.spacing is None)
     steps = _steps(path, chosen, guessed)
     geometry = _geometry(path, steps[0], options, guessed)
     return _volume(path, chosen[0], steps, geometry, means, guessed)
@@ -87,7 +87,8 @@ def _series(path: str, found: list[Slice], options: Options, guessed: list[str])
     return best
 
 
-def _alike(path: str, chosen: Sequence[Slice]) -> None:
+def _alike(path: str, chosen: Sequence[Slice], *, spaced: bool) -> None:
+    """Refuses slices that are not of one volume; `spaced`: nobody has said how far their pixels are apart."""
     first = chosen[0]
     for s in chosen[1:]:
         for what, mine, other in (
@@ -102,6 +103,15 @@ def _alike(path: str, chosen: Sequence[Slice]) -> None:
                 )
         if (s.orientation is None) != (first.orientation is None):
             raise DataError(f"{s.file}: this slice does not say where it lies as the others do; take it out of {path}")
+        apart, usual = s.spacing, first.spacing
+        same = apart == usual or (
+            apart is not None and usual is not None and np.allclose(apart, usual, rtol=1e-3, atol=0)
+        )
+        if spaced and not same:
+            raise DataError(
+                f"{s.file}: the PixelSpacing of this slice is {_text(apart)}, and that of {os.path.basename(first.file)} is "
+                f"{_text(usual)}: they are not of one volume; take it out of {path}, or give --spacing"
+            )
         turn = [abs(a - b) for a, b in zip(s.orientation or (), first.orientation or (), strict=True)]
         if max(turn, default=0.0) > 1e-3:
             raise DataError(
@@ -149,6 +159,8 @@ def _geometry(path: str, slices: Sequence[Slice], options: Options, guessed: lis
     if first.spacing is None:
         guessed.append("it does not say how large a pixel is: 1 mm")
     down, across = first.spacing or (1.0, 1.0)
+    if options.spacing is not None:
+        across, down, _ = options.spacing
     if not all(math.isfinite(v) and v > 0 for v in (down, across)):
         raise DataError(
             f"{first.file}: its PixelSpacing is {down:g}, {across:g}, and should be positive; correct it, or give --spacing"

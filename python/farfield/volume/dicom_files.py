@@ -133,9 +133,18 @@ class _Bounded:
 
 
 def _slice(file: str) -> Slice | None:
-    """A file's slice; None for what is no image."""
+    """A file's slice; None for what is no image.
+
+    Raises:
+        DataError: if it is damaged, or is named like one that it is not.
+    """
     if head(file, 132)[128:] != b"DICM":
-        return None
+        if not file.lower().endswith((".dcm", ".dicom")):
+            return None
+        raise DataError(
+            f"{file}: this is no DICOM file, though its name says so: it was cut off, or has no preamble; copy it again, write it "
+            "with one (dcmconv), or take it out of the folder"
+        )
     pydicom = need("pydicom", f"{file}: DICOM files")
     try:
         with heard("pydicom"), open(file, "rb") as whole:

@@ -45,6 +45,7 @@ _OF_CELLS = {
 """Kinds of VTK XML likewise; `P` before one says that it was written in parallel."""
 _OF_NUMBERS = (".bin", ".dat", ".img", ".data", "")
 """Names of files of raw numbers."""
+_OF_STORES = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 _VTK = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*"(\w+)"')
 
 
@@ -103,6 +104,13 @@ def refuse(path: str, start: bytes) -> None:
             f"{path}: this is a legacy VTK file, and of VTK the XML formats are read; save it as .vti, .vtr or .vts "
             "(in ParaView: File, Save Data)"
         )
+    if start.startswith(b"\x93NUMPY"):
+        raise DataError(f"{path}: this is a NumPy array, which is not read{_as_raw(path, start)}")
+    if name in _OF_STORES and start.lstrip().startswith(b"{"):
+        folder = os.path.dirname(path) or "."
+        raise DataError(
+            f"{path}: this is a document of a Zarr store; name the folder that is the store, or the array: {folder}"
+        )
     suffix = os.path.splitext(path.lower())[1]
     if suffix in _TOOLS:
         what, tool = _TOOLS[suffix]
@@ -114,6 +122,21 @@ def refuse(path: str, start: bytes) -> None:
             f"{path}: this is named like a {ours} file, and does not begin like one ({_shown(start)}): it was cut off, or is "
             f"something else; copy it again{hint}"
         )
+
+
+def _as_raw(path: str, start: bytes) -> str:
+    """How the numbers of a NumPy array are opened where they lie, by the array's header."""
+    about = re.search(
+        rb"'descr': '([<>|])([iuf])([1248])', 'fortran_order': False, 'shape': \((\d+), (\d+), (\d+)\)", start
+    )
+    wide = 2 if start[6:7] == b"\x01" else 4
+    if about is None:
+        return "; write it as Zarr (zarr.save), or its numbers alone (tofile)"
+    order, kind, size, *shape = (part.decode() for part in about.groups())
+    said = f"shape={'x'.join(reversed(shape))} dtype={ {'i': 'int', 'u': 'uint', 'f': 'float'}[kind] }{8 * int(size)}"
+    said += f" header-bytes={8 + wide + int.from_bytes(start[8 : 8 + wide], 'little')}"
+    said += " byte-order=big" if order == ">" else ""
+    return f" by itself, but as the numbers in it: --raw '{said}'"
 
 
 def refuse_folder(path: str) -> None:

@@ -190,7 +190,7 @@ def _volume(h5py: Any, path: str, at: str, dataset: Any, means: Means, guessed: 
     array.channels = list(range(array.length("c")))
     tables: list[bytes] = []
     reads = list(dict.fromkeys([path, at]))
-    _place(h5py, at, dataset, array, tables, means, reads)
+    _place(h5py, at, dataset, array, tables, means, reads, guessed)
     by_axis = {a: beside[n] for a, n in zip(letters, names, strict=True) if n is not None and n in beside}
     located = cf.locate(letters, array.shape, by_axis)
     _element_sizes(about, letters, located)
@@ -252,7 +252,14 @@ def _element_sizes(about: Mapping[str, Any], letters: str, located: cf.Located) 
 
 
 def _place(
-    h5py: Any, path: str, dataset: Any, array: Array, tables: list[bytes], means: Means, reads: list[str]
+    h5py: Any,
+    path: str,
+    dataset: Any,
+    array: Array,
+    tables: list[bytes],
+    means: Means,
+    reads: list[str],
+    guessed: list[str],
 ) -> None:
     """Where the numbers lie, or the file that they are converted into."""
     plan = dataset.id.get_create_plist()
@@ -276,7 +283,8 @@ def _place(
             if unknown
             else "has chunks without some of its filters"
         )
-    others = _others(h5py, where, path, plan)
+        array.never_written = math.prod(_grid(dataset)) - int(dataset.id.get_num_chunks())
+    others = _others(h5py, where, path, plan, array, guessed)
     made = converted(
         path,
         means,
@@ -291,38 +299,75 @@ def _place(
     reads += [*others, made.path]
 
 
-def _others(h5py: Any, where: str, path: str, plan: Any) -> list[str]:
+def _others(h5py: Any, where: str, path: str, plan: Any, array: Array, guessed: list[str]) -> list[str]:
     """Files beside its own that hold a dataset's numbers: those of a virtual dataset, and external ones.
 
     Raises:
-        DataError: if one is missing: the HDF5 library would give the fill value for what lies there, without a word.
+        DataError: if one is missing or too short: the HDF5 library would give the fill value for what lies there, without a word.
     """
     folder = os.path.dirname(os.path.abspath(path))
     found: list[str] = []
     if plan.get_layout() == h5py.h5d.VIRTUAL:
+        held = 0
         for n in range(plan.get_virtual_count()):
             name = plan.get_virtual_filename(n)
+            held += _selected(plan.get_virtual_vspace(n), math.prod(array.shape))
             if name == ".":  # the file itself
                 continue
             # Numbered sources (%b) are as many as there are: none of them can be missing.
             if "%" not in name.replace("%%", ""):
-                found.append(_source(where, folder, name.replace("%%", "%"), plan.get_virtual_dsetname(n), h5py))
+                found.append(_source(where, folder, name.replace("%%", "%"), plan, n, h5py))
+        lacking = math.prod(array.shape) - held
+        if lacking > 0:
+            guessed.append(f"{lacking:,} of its numbers lie in no part of it: the fill value stands there")
     else:
+        left = array.bytes
         for n in range(plan.get_external_count()):
-            name = os.fsdecode(plan.get_external(n)[0])
+            raw, offset, size = plan.get_external(n)
+            name = os.fsdecode(raw)
             found.append(_beside(where, [os.path.abspath(name), os.path.join(folder, name)], name))
+            held = min(left, int(size))
+            if offset + held > os.path.getsize(found[-1]):
+                raise DataError(
+                    f"{where}: {held:,} bytes of it lie in {found[-1]} from byte {offset:,} on, and that file ends at "
+                    f"{os.path.getsize(found[-1]):,}: it was cut off; copy it again"
+                )
+            left -= held
     return list(dict.fromkeys(found))
 
 
-def _source(where: str, folder: str, name: str, dataset: str, h5py: Any) -> str:
+def _source(where: str, folder: str, name: str, plan: Any, number: int, h5py: Any) -> str:
     """The file of a part of a virtual dataset, where HDF5 looks for it."""
+    dataset, wanted = plan.get_virtual_dsetname(number), plan.get_virtual_srcspace(number)
     tried = [name, os.path.join(folder, name), os.path.join(folder, os.path.basename(name))]
     prefix = os.environ.get("HDF5_VDS_PREFIX", "").replace("${ORIGIN}", folder)
     found = _beside(where, [os.path.join(prefix, name), *tried] if prefix else tried, name)
     with h5py.File(found, "r", locking=False) as file:
         if "%" not in dataset and dataset not in file:
             raise DataError(f"{where}: a part of it is {dataset} of {found}, which is not there; write it again")
+        shape = () if "%" in dataset else file[dataset].shape
+        if wanted.get_select_type() == h5py.h5s.SEL_ALL:
+            needed = _selected(plan.get_virtual_vspace(number), 0)
+            short, said = math.prod(shape) < needed, f"{needed:,}"
+        elif _selected(wanted, -1) < 0:  # it goes on without end, as far as there is something
+            return found
+        else:
+            ends = [int(n) + 1 for n in wanted.get_select_bounds()[1]]
+            short, said = any(end > there for end, there in zip(ends, shape, strict=False)), text_of(ends)
+        if short and "%" not in dataset:
+            raise DataError(
+                f"{where}: a part of it are {said} numbers of {dataset} in {found}, which has {text_of(shape)}; write it again, or "
+                "copy all of that file"
+            )
     return found
+
+
+def _selected(space: Any, endless: int) -> int:
+    """Numbers that a selection has; `endless` of one that grows with the dataset."""
+    try:
+        return int(space.get_select_npoints())
+    except (RuntimeError, ValueError):  # as the library says it
+        return endless
 
 
 def _beside(where: str, tried: list[str], name: str) -> str:
@@ -362,7 +407,7 @@ def _chunks(
 ) -> bool:
     """Makes a table of the chunks; False where one was written without some of its filters."""
     chunk = tuple(int(n) for n in dataset.chunks)
-    grid = [-(-s // c) for s, c in zip(array.shape, chunk, strict=True)]
+    grid = _grid(dataset)
     number = math.prod(grid)
     written = int(dataset.id.get_num_chunks())
     if number > _SPARSE and number > 64 * max(1, written):
@@ -397,6 +442,11 @@ def _chunks(
     array.place = in_table([path], len(tables))
     tables.append(table_of(table))
     return True
+
+
+def _grid(dataset: Any) -> list[int]:
+    """Chunks along each dimension."""
+    return [-(-int(s) // int(c)) for s, c in zip(dataset.shape, dataset.chunks, strict=True)]
 
 
 def _fill(dataset: Any) -> float | None:

@@ -43,7 +43,7 @@ def with_ranges(described: VolumeDescription, means: Means) -> VolumeDescription
     if found is None:
         return described
     spec = {**described.spec, "ranges": str(folder / "_farfield")}
-    return replace(described, spec=spec, seen=seen_of(found))
+    return replace(described, spec=spec, seen=seen_of(found), ranges_failed=failed_of(found))
 
 
 def seen_of(text: str) -> tuple[Seen, ...]:
@@ -53,3 +53,12 @@ def seen_of(text: str) -> tuple[Seen, ...]:
     ((1.0, inf), None)
     """
     return tuple(None if pair is None else (float(pair[0]), float(pair[1])) for pair in json.loads(text)["seen"])
+
+
+def failed_of(text: str) -> int:
+    """How many pages could not be read when they were found.
+
+    >>> failed_of('{"seen": [["-Infinity", "Infinity"]], "failed": 1}')
+    1
+    """
+    return int(json.loads(text)["failed"])

@@ -73,8 +73,12 @@ def read(path: str, options: Options, means: Means) -> Volume:
         for n in range(wide):
             columns[n][:wide] = matrix[n * rank : n * rank + wide]
     steps = [*spacing[:3], 1.0, 1.0][:3]
+    if options.spacing is not None:
+        steps = list(options.spacing)
     if not all(math.isfinite(s) and s > 0 for s in steps):
-        raise DataError(f"{path}: its ElementSpacing is {spacing}, and should be positive; correct the header")
+        raise DataError(
+            f"{path}: its ElementSpacing is {spacing}, and should be positive; correct the header, or give --spacing X,Y,Z"
+        )
     geometry = from_affine(
         path, [[v * steps[n] for v in c] for n, c in enumerate(columns)], [*origin[:3], 0.0][:3], "TransformMatrix"
     )

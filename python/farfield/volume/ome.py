@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -99,6 +100,10 @@ def read(group: Group, path: str, label: str, means: Means) -> Volume:
     if not datasets:
         raise DataError(f"{where}: its 'multiscales' name no datasets; write it again with an OME-Zarr writer")
     nodes = [_level(where, d["path"]) for d in datasets]
+    if any(math.prod(a.shape) < math.prod(b.shape) for a, b in itertools.pairwise(nodes)):
+        guessed.append("its levels are not listed from the finest to the coarsest: they are taken in that order")
+        order = sorted(range(len(nodes)), key=lambda n: -math.prod(nodes[n].shape))
+        nodes, datasets = [nodes[n] for n in order], [datasets[n] for n in order]
     letters, units = _axes(where, image.get("axes"), len(nodes[0].shape), guessed)
     lengths, length_unit = _lengths(letters, units, guessed)
     placed = []

@@ -137,6 +137,9 @@ def slices(tifffile: Any, files: Sequence[str], array: Array, *, coloured: bool 
     for file in files:
         with tifffile.TiffFile(file) as opened:
             page = opened.pages[0]
+            # tifffile gives zeros, or what a tag says, for those, without a word.
+            if 0 in page.databytecounts or 0 in page.dataoffsets:
+                raise DataError(f"{file}: it has a strip or tile that was never written; write it again")
             if array.bytes // len(files) > LARGEST:
                 raise DataError(
                     f"{file}: its {array.bytes // len(files) >> 20} MiB are decoded whole, and {LARGEST >> 20} MiB are the most; "

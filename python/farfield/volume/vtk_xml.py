@@ -69,7 +69,7 @@ def _volume(found: Outline, file: BinaryIO, length: int, options: Options, means
     dims = dims_of(whole, cells=where == "CellData")
     if where == "CellData":
         guessed.append("its numbers are of cells: each is taken to stand at its cell's centre")
-    origin, spacing, direction = _placed(found, reader, whole)
+    origin, spacing, direction = _placed(found, reader, whole, options)
     columns = [[direction[r][n] * spacing[n] for r in range(3)] for n in range(3)]
     half = [0.5 if where == "CellData" and whole[2 * n] < whole[2 * n + 1] else 0.0 for n in range(3)]
     first = [origin[r] + sum(columns[n][r] * (whole[2 * n] + half[n]) for n in range(3)) for r in range(3)]
@@ -127,7 +127,9 @@ def _chosen(found: Outline, options: Options, guessed: list[str]) -> tuple[str, 
     raise DataError(f"{found.path}: it holds no array of numbers of points or cells; write it again with its data")
 
 
-def _placed(found: Outline, reader: Reader, whole: list[int]) -> tuple[list[float], list[float], list[list[float]]]:
+def _placed(
+    found: Outline, reader: Reader, whole: list[int], options: Options
+) -> tuple[list[float], list[float], list[list[float]]]:
     """Origin of index 0, spacing and direction (columns are axes)."""
     path = found.path
     if found.kind == "ImageData":
@@ -138,7 +140,9 @@ def _placed(found: Outline, reader: Reader, whole: list[int]) -> tuple[list[floa
             # An axis of one voxel has no distance between voxels, and some writers say 0.
             if spacing[n] == 0 and whole[2 * n] == whole[2 * n + 1]:
                 spacing[n] = 1.0
-        if not all(v > 0 for v in spacing):
+        if options.spacing is not None and not all(0 < v < math.inf for v in spacing):
+            spacing = list(options.spacing)
+        if not all(0 < v < math.inf for v in spacing):
             raise DataError(
                 f"{path}: its Spacing is {spacing}, and should be positive; correct it, or give --spacing X,Y,Z"
             )

@@ -13,7 +13,16 @@ from farfield.volume.description import Channel, Level, Volume, colour_channels
 from farfield.volume.lines import LONGEST, line_of
 from farfield.volume.options import Means, Options
 from farfield.volume.zarr_decoded import settle
-from farfield.volume.zarr_nodes import Group, Node, arrays_below, children, decoded_fill, kind_of, open_node
+from farfield.volume.zarr_nodes import (
+    Group,
+    Node,
+    arrays_below,
+    children,
+    decoded_fill,
+    kind_of,
+    lost_arrays,
+    open_node,
+)
 
 
 def is_zarr(path: str) -> bool:
@@ -32,6 +41,10 @@ def read(path: str, options: Options, means: Means) -> Volume:
     if node is None:
         raise DataError(
             f"{path}: this folder is no Zarr array or group; name the folder that holds zarr.json, .zarray or .zgroup"
+        )
+    if options.variable is not None and isinstance(node, Node) and options.variable.strip("/"):
+        raise UnknownName(
+            f"{path}: this is an array, and holds none named '{options.variable}'; leave ::{options.variable} away"
         )
     if options.variable is not None:
         found = open_node(os.path.join(path, options.variable.strip("/")))
@@ -98,14 +111,18 @@ def _read_arrays(group: Group, path: str, means: Means) -> Volume:
         ):
             fields.append(node)
     images = [n for n in fields if len(n.shape) >= 3] or [n for n in fields if len(n.shape) == 2]
+    lost = lost_arrays(group)
+    few = f"{', '.join(lost[:8])}{', ...' if len(lost) > 8 else ''}"
     if not images:
         if refused is not None:
             raise refused
+        if lost:
+            raise DataError(f"{path}: its metadata name arrays that are not there: {few}; copy it again, whole")
         raise DataError(
             f"{path}: this group holds no array of two or more dimensions; name the folder of the array that is meant"
         )
     best = max(images, key=lambda n: n.array.bytes)
-    guessed = []
+    guessed = [f"its metadata name arrays that are not there: {few}"] if lost else []
     if len(images) > 1:
         names = [os.path.relpath(n.path, group.path) for n in images]
         guessed.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import math
 import os
 from typing import Any
 
@@ -31,10 +32,11 @@ def settle(node: Node, means: Means) -> list[str]:
     except (KeyError, TypeError, ValueError, RuntimeError, OSError) as error:  # a codec that it does not know
         raise DataError(f"{why}; zarr-python does not read it, either ({_short(error)})") from error
     array = node.array
-    if array.fill is None and opened.nchunks_initialized < opened.nchunks:
+    array.never_written = _missing(opened)
+    if array.fill is None and array.never_written:
         raise DataError(
-            f"{node.path}: {opened.nchunks - opened.nchunks_initialized:,} of its chunks are missing, and its fill value does not "
-            "say what is there; the data are damaged"
+            f"{node.path}: {array.never_written:,} of its chunks are missing, and its fill value does not say what is there; the "
+            "data are damaged"
         )
     try:
         made = converted(
@@ -65,6 +67,15 @@ class _Whole:
 
     def __getitem__(self, place: Any) -> Any:
         return self._opened[place]
+
+
+def _missing(opened: Any) -> int:
+    """How many files of chunks, or of shards, are not there."""
+    unit = opened.shards or opened.chunks
+    within = math.prod(s // c for s, c in zip(unit, opened.chunks, strict=True))
+    files: int = math.prod(-(-n // u) for n, u in zip(opened.shape, unit, strict=True))
+    there: int = opened.nchunks_initialized // within
+    return max(0, files - there)
 
 
 def _state(path: str) -> str:

@@ -145,6 +145,23 @@ def arrays_below(path: str, deepest: int = _DEEPEST) -> list[str]:
     return found
 
 
+def lost_arrays(group: Group) -> list[str]:
+    """Arrays that a group's consolidated metadata name, and whose own documents are not there: they were not copied along."""
+    consolidated = os.path.join(group.path, ".zmetadata" if group.version == 2 else "zarr.json")
+    if not os.path.isfile(consolidated):
+        return []
+    found = json_object(consolidated)
+    about = found if group.version == 2 else found.get("consolidated_metadata")
+    listed = about.get("metadata") if isinstance(about, Mapping) else None
+    if not isinstance(listed, Mapping):
+        return []
+    if group.version == 2:
+        names = [key.removesuffix("/.zarray") for key in listed if key.endswith("/.zarray")]
+    else:
+        names = [key for key, node in listed.items() if isinstance(node, Mapping) and node.get("node_type") == "array"]
+    return [name for name in names[:_MOST_NODES] if kind_of(os.path.join(group.path, name)) is None]
+
+
 def _attributes(document: str, found: Any) -> dict[str, Any]:
     if not isinstance(found, Mapping):
         raise DataError(f"{document}: its 'attributes' are no object; the metadata is damaged")
