@@ -189,3 +189,43 @@ def test_ranges_of_a_volume_with_a_page_that_fails_are_not_known(tmp_path: Path,
         )
     found = json.loads(ff("info", tmp_path / "a.zarr", "--json", env=env).stdout)
     assert found["channels"][0]["range"] is None and (found["ranges_failed"], found["ranges_known"]) == (1, False)
+
+
+def chunked(folder: Path) -> Path:
+    """A store of eight chunks of a smooth volume, each with a checksum."""
+    at = np.arange(16.0)
+    array = zarr.create_array(
+        folder / "a.zarr", shape=(16, 16, 16), chunks=(8, 8, 8), dtype="f4", compressors=[zarr.codecs.Crc32cCodec()]
+    )
+    array[...] = at[:, None, None] + at[:, None] + at
+    return folder / "a.zarr"
+
+
+def test_a_link_to_what_is_not_there_is_no_chunk_that_was_never_written(tmp_path: Path, ff: Command) -> None:
+    path = chunked(tmp_path)
+    words = ("render", path, "-o", tmp_path / "p.png", "--size", "64x48", "--json")
+    chunk = path / "c" / "1" / "1" / "1"
+    chunk.unlink()
+    told = json.loads(ff(*words).stdout)
+    assert told["pages"]["never_written"] == 1 and "failure" not in told
+    chunk.symlink_to(tmp_path / "annex" / "objects" / "1")
+    told = json.loads(ff(*words, ok=(3,)).stdout)
+    assert told["pages"]["never_written"] == 0 and told["partial"]
+    assert "c/1/1/1" in told["failure"], told
+
+
+def test_what_is_partial_says_which_file_failed(tmp_path: Path, ff: Command) -> None:
+    path = chunked(tmp_path)
+    chunk = path / "c" / "0" / "1" / "1"
+    raw = bytearray(chunk.read_bytes())
+    raw[9] ^= 255
+    chunk.write_bytes(raw)
+    for words in (
+        ("render", path, "--size", "64x48", "-o", tmp_path / "p.png"),
+        ("extract", "isosurface", path, "--value", "22.5", "-o", tmp_path / "s.vtp"),
+        ("extract", "slice", path, "--normal", "z", "--origin", "3,3,3", "-o", tmp_path / "s.png"),
+    ):
+        told = json.loads(ff(*words, "--json", ok=(3,)).stdout)
+        assert "c/0/1/1" in told["failure"], told
+        lines = [line for line in ff(*words, ok=(3,)).stdout.splitlines() if "c/0/1/1" in line]
+        assert len(lines) == 1, lines

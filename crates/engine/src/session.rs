@@ -448,6 +448,9 @@ impl Bare {
         stats["wait_s"] = waited.seconds().into();
         stats["bytes_read"] = c.bytes_read.into();
         stats["reads"] = c.reads.into();
+        if let Some(e) = self.pager.first_failure() {
+            stats["failure"] = e.to_string().into();
+        }
         stats
     }
 

@@ -155,6 +155,7 @@ impl Pager {
             relief: 0,
             refused_at: None,
             failed: Default::default(),
+            first_failure: None,
             held: Default::default(),
             touched: Default::default(),
             workers: Vec::new(),

@@ -249,6 +249,7 @@ impl Pager {
             self.emit(|| Event::Failed { page: f.id, reason: error.to_string().into() });
             if st.failed.insert(f.id, error.clone()).is_none() {
                 st.tally.failed += 1;
+                st.first_failure.get_or_insert_with(|| error.clone());
                 self.failed_count.fetch_add(1, SeqCst);
             }
         }

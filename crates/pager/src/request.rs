@@ -198,6 +198,11 @@ impl Pager {
         self.lock().failed.get(&id).cloned()
     }
 
+    /// Why the first page failed of all that have since the pager was made.
+    pub fn first_failure(&self) -> Option<PageError> {
+        self.lock().first_failure.clone()
+    }
+
     /// Forgets failed pages, so that the next request reads them again.
     pub fn forget_failures(&self) {
         let mut st = self.lock();

@@ -295,6 +295,8 @@ pub(crate) struct State {
     pub(crate) shrinking: bool,
 
     pub(crate) failed: HashMap<PageId, PageError, PageHash>,
+    /// Of the page that failed before all others.
+    pub(crate) first_failure: Option<PageError>,
     pub(crate) held: HashMap<PageId, u32, PageHash>,
     pub(crate) touched: Touched,
     pub(crate) workers: Vec<Arc<Pins>>,

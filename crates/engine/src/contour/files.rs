@@ -138,7 +138,7 @@ fn finish(writer: MeshWriter, drawn: &Contoured, output: &Path) -> Result<Value,
     let stats = writer.finish(partial)?;
     Ok(json!({
         "points": stats.points, "triangles": stats.triangles, "bounds": stats.bounds, "partial": partial,
-        "failed_pages": drawn.drawn.failed_pages, "thin_zones": drawn.thin_zones, "output": output,
+        "failed_pages": drawn.drawn.failed_pages, "failure": drawn.drawn.failure, "thin_zones": drawn.thin_zones, "output": output,
         "bytes_written": stats.bytes, "spilled_bytes": stats.spilled_bytes,
     }))
 }

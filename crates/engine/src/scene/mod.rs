@@ -127,7 +127,11 @@ pub fn render(
     };
     let mut found = Film::new(&studio, output, watch)?.make(watch)?;
     let of_bare = |b: &Bare| match &volume {
-        Some(v) => b.paged_stats(v.page_count(), &waited),
+        Some(v) => {
+            let mut stats = b.paged_stats(v.page_count(), &waited);
+            stats["pages"]["never_written"] = v.fills().into();
+            stats
+        }
         None => b.stats(),
     };
     found["stats"] = json!(session.as_ref().map(Session::stats).or(bare.as_ref().map(of_bare)));

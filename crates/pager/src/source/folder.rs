@@ -71,6 +71,8 @@ impl About {
         match std::fs::metadata(path) {
             Ok(m) if m.is_file() => Self::There(m.len()),
             Ok(_) => Self::Unknown(libc::EISDIR),
+            // A link to what is not there (as an annex has of files that were not fetched) was written once.
+            Err(e) if e.kind() == io::ErrorKind::NotFound && path.is_symlink() => Self::Unknown(libc::ENOLINK),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Self::Missing,
             Err(e) => Self::Unknown(e.raw_os_error().unwrap_or(libc::EIO)),
         }
