@@ -10,7 +10,7 @@ const SHARE: u64 = 32;
 const MOST: u64 = 64 << 20;
 /// Some bricks must fit, unless memory is too little for any: with a thirty-second of 65 MiB none did, and pictures took half as long again.
 const LEAST: u64 = 2 << 20;
-const LITTLE: u64 = 32 << 20;
+const LITTLE: u64 = 48 << 20;
 
 /// With this share of the limit bricks are kept for more pictures than one, where pages leave so much.
 const SHARE_FOR_MORE: u64 = 4;
