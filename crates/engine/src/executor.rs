@@ -69,7 +69,8 @@ const CHARGE_STEP: usize = 8 << 10;
 /// tasks; when it returns false the run stops.
 ///
 /// # Errors
-/// The first error of a task; [`FieldError::LimitTooSmall`] when a step does not fit; [`FieldError::Interrupted`].
+/// The first error of a task; [`FieldError::LimitTooSmall`] when a step does not fit; [`FieldError::Interrupted`], also when it is
+/// [time](Work::until).
 pub fn run<W: Work>(
     work: &W,
     pager: &Arc<Pager>,
@@ -105,10 +106,15 @@ where
                 shared.live.fetch_sub(1, SeqCst);
             }
         }
-        let mut looked = Instant::now();
+        let (mut looked, mut until) = (Instant::now(), work.until());
         while shared.live.load(SeqCst) > 0 {
             // The last thread ends this wait.
-            std::thread::park_timeout(TELL_EVERY.saturating_sub(looked.elapsed()));
+            let left = until.map_or(Duration::MAX, |t| t.saturating_duration_since(Instant::now()));
+            std::thread::park_timeout(TELL_EVERY.saturating_sub(looked.elapsed()).min(left));
+            if until.is_some_and(|t| Instant::now() >= t) {
+                until = None;
+                shared.fail(FieldError::Interrupted);
+            }
             if looked.elapsed() >= TELL_EVERY {
                 looked = Instant::now();
                 if !watch(shared.done.load(Relaxed)) {

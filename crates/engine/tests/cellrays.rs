@@ -11,13 +11,15 @@ use field::nodes::{Nodes, Zone};
 use field::space::{Space, ZoneFields};
 use field::translate::Translation;
 use field::volume::{ArraySpec, ChannelSpec, LevelSpec, PlaceSpec, Volume, VolumeKind, VolumeSpec};
-use kernels::cellrays::{CellScene, CellTile, Setting, TILE};
+use kernels::cellrays::{CellScene, CellTile, Setting};
 use kernels::draw::{Camera, Lens};
-use kernels::rays::{self, Clip, Look, Manner, Paint, TransferFunction};
+use kernels::rays::{self, Clip, Look, Manner, Paint, TransferFunction, TILE};
 use kernels::streamline::Progress;
 use pager::source::simulated::Simulation;
 use pager::{Backend, Pager, PagerConfig, PolicyKind};
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 const SIZE: [u32; 2] = [40, 32];
 
@@ -67,13 +69,16 @@ fn in_core(flat: &FlatNodes, field: &str, scene: &CellScene) -> Vec<[f32; 4]> {
         for x in (0..SIZE[0]).step_by(TILE as usize) {
             let mut tile = CellTile::new(scene, [x, y]);
             assert_eq!(tile.step(scene, &mut space, |_| false), Progress::Done);
-            for (n, colour) in tile.colours().enumerate() {
-                let (row, column) = (y + n as u32 / tile.size()[0], x + n as u32 % tile.size()[0]);
+            for ([column, row], colour, _) in tile.pixels() {
                 out[(row * SIZE[0] + column) as usize] = colour;
             }
         }
     }
     out
+}
+
+fn means(workers: usize, rows: Option<Range<u32>>, deadline: Option<Instant>) -> CastOptions {
+    CastOptions { workers, rows, deadline, next: None }
 }
 
 struct Arm {
@@ -97,10 +102,19 @@ fn out_of_core(flat: &FlatNodes, field: &str, scene: &Arc<CellScene>, arm: &Arm)
     let zones = paged(&steady(flat.clone()), arm.edge, &pager, arm.simulation.clone());
     let source = CellSource { fields: fields(&zones, field), zones, step: 0, need: [96 << 10, 256 << 10] };
     // In two parts, as pictures come.
-    let mut image = cast_cells(&pager, &source, scene, arm.workers, 0..SIZE[1], None, &mut |_, _| true).unwrap();
-    let upper = cast_cells(&pager, &source, scene, arm.workers, 0..9, None, &mut |_, _| true).unwrap();
+    let cast = |rows, deadline| {
+        cast_cells(&pager, &source, scene, &means(arm.workers, rows, deadline), None, &mut |_, _| true).unwrap()
+    };
+    let (mut image, upper) = (cast(None, None), cast(Some(0..9), None));
     let same = |a: &[[f32; 4]], b: &[[f32; 4]]| a.iter().flatten().zip(b.iter().flatten()).all(|(a, b)| a == b);
     assert!(same(&upper.rgba, &image.rgba), "rows alone differ from those of the whole");
+    // With time enough, in grids of pixels, those of a part whose first row is no row of the coarsest among them.
+    let enough = Some(Instant::now() + Duration::from_secs(600));
+    let (hurried, part) = (cast(None, enough), cast(Some(13..29), enough));
+    assert_eq!((image.filled, hurried.filled, part.filled), (0, 0, 0));
+    assert_eq!(hurried.counts.samples, image.counts.samples);
+    assert!(same(&hurried.rgba, &image.rgba) && hurried.gaps == image.gaps, "a picture by a time differs");
+    assert!(same(&part.rgba, &image.rgba[13 * SIZE[0] as usize..29 * SIZE[0] as usize]));
     image.counts.samples += upper.counts.samples;
     (image, pager)
 }
@@ -164,7 +178,7 @@ fn little_memory_is_enough_and_too_little_is_said() {
     let pager = Pager::new(PagerConfig { limit: 900 << 10, ..PagerConfig::default() }).unwrap();
     let zones = paged(&steady(flat), [8, 8, 8], &pager, simulation(1));
     let source = CellSource { fields: fields(&zones, "density"), zones, step: 0, need: [16 << 20, 32 << 20] };
-    match cast_cells(&pager, &source, &scene, 2, 0..SIZE[1], None, &mut |_, _| true).map(|_| ()) {
+    match cast_cells(&pager, &source, &scene, &means(2, None, None), None, &mut |_, _| true).map(|_| ()) {
         Err(FieldError::LimitTooSmall { needs, .. }) => assert!(needs > 32 << 20),
         other => panic!("{other:?}"),
     }
@@ -202,8 +216,31 @@ fn who_stops_it_stops_it() {
     let zones = paged(&steady(flow(0.0)), [8, 8, 8], &pager, slow);
     let source = CellSource { fields: fields(&zones, "density"), zones, step: 0, need: [96 << 10, 256 << 10] };
     let scene = CellScene::new(setting(cameras()[0]), &transfer()).unwrap();
-    let stopped = cast_cells(&pager, &source, &scene, 2, 0..SIZE[1], None, &mut |_, _| false);
-    assert!(matches!(stopped.map(|_| ()), Err(FieldError::Interrupted)));
+    for deadline in [None, Some(Instant::now() + Duration::from_secs(600))] {
+        let stopped = cast_cells(&pager, &source, &scene, &means(2, None, deadline), None, &mut |_, _| false);
+        assert!(matches!(stopped.map(|_| ()), Err(FieldError::Interrupted)));
+    }
+}
+
+#[test]
+fn when_it_is_time_there_is_a_picture_that_says_what_it_lacks() {
+    // What takes seconds to read, and what takes seconds to compute.
+    let (slow, fast) = (Simulation::fixed(Duration::from_millis(300), 1), simulation(3));
+    for (simulation, size, budget_ms) in [(slow, SIZE, 0), (fast.clone(), SIZE, 0), (fast, [1000, 800], 60)] {
+        let pager = Pager::new(PagerConfig { limit: 64 << 20, ..PagerConfig::default() }).unwrap();
+        let zones = paged(&steady(flow(0.0)), [8, 8, 8], &pager, simulation);
+        let source = CellSource { fields: fields(&zones, "density"), zones, step: 0, need: [96 << 10, 256 << 10] };
+        let scene = CellScene::new(Setting { size, samples: 16.0, halvings: 7, ..setting(cameras()[2]) }, &transfer()).unwrap();
+        let begun = Instant::now();
+        let options = means(2, None, Some(begun + Duration::from_millis(budget_ms)));
+        let image = cast_cells(&pager, &source, &scene, &options, None, &mut |_, _| true).unwrap();
+        let took = begun.elapsed();
+        let pixels = u64::from(size[0] * size[1]);
+        assert!(image.filled > pixels / 100 && image.filled <= pixels, "{} filled", image.filled);
+        assert_eq!(image.rgba.len() as u64, pixels);
+        // Alone it is there in 0.1 s, of several that it takes without a budget; other tests take processors away.
+        assert!(took < Duration::from_millis(1500), "{took:?} for {budget_ms} ms");
+    }
 }
 
 /// A file with the density of a uniform flow, as a volume.
@@ -277,8 +314,7 @@ fn a_uniform_grid_looks_as_a_volume_does() {
             manner: Manner::default(),
         };
         let scene = rays::Scene::new(rays::Setting { camera, size: SIZE, dt, unit, skip: true }, vec![look]).unwrap();
-        let options = CastOptions { workers: 1, rows: None, deadline: None, next: None };
-        let truth = cast(&pager, &scene, &options, &mut |_, _| true).unwrap();
+        let truth = cast(&pager, &scene, &means(1, None, None), &mut |_, _| true).unwrap();
         let scene = CellScene::new(Setting { unit, samples: 4.0, ..setting(camera) }, &transfer()).unwrap();
         let image = in_core(&flat, "density", &scene);
         let pairs = image.iter().flatten().zip(truth.rgba.iter().flatten());

@@ -3,12 +3,13 @@
 use super::looks::{least_pixel, PLAIN_OPACITY};
 use super::maps::Settled;
 use super::objects::{VolumeLook, VolumeTint};
-use super::passes::lay;
+use super::passes::{lay, Budget, Lack};
 use super::pieces::Range;
 use super::volumes::UNITS;
+use super::Document;
 use crate::blocking::{blocking_flow, until_here};
 use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows};
-use crate::raycast::{cast_cells, CellSource};
+use crate::raycast::{cast_cells, CastOptions, CellSource};
 use crate::session::{Session, Watch};
 use crate::trace::zone_order;
 use crate::values::{visit_box, NodeBox};
@@ -19,7 +20,7 @@ use field::quantity::Quantity;
 use glam::DVec3;
 use kernels::cellrays::{CellScene, Setting};
 use kernels::rays::{Projection, TransferFunction};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Mutex;
 
 /// Parts of the diagonal of what is drawn that are the longest step along a ray: where cells are larger still, colours change within
 /// them.
@@ -148,8 +149,8 @@ pub(crate) struct CellFog<'a> {
     setting: Setting,
     transfer: TransferFunction,
     bounds: Aabb,
-    /// Pixels that lack something.
-    gaps: AtomicU64,
+    budget: Option<Budget>,
+    lack: Mutex<Lack>,
 }
 
 impl<'a> CellFog<'a> {
@@ -157,8 +158,10 @@ impl<'a> CellFog<'a> {
     ///
     /// # Errors
     /// [`FieldError`]: fields that there are not, functions that make no sense.
+    #[allow(clippy::too_many_arguments)] // what a picture is made of
     pub(crate) fn new(
         session: &'a Session,
+        document: &Document,
         look: &VolumeLook,
         corners: &[DVec3; 8],
         maps: &[Settled],
@@ -200,13 +203,14 @@ impl<'a> CellFog<'a> {
             session,
             setting,
             bounds,
-            gaps: AtomicU64::new(0),
+            budget: Budget::of(document),
+            lack: Mutex::default(),
         })
     }
 
-    /// Pixels in which something is missing, since pages could not be had.
-    pub(crate) fn gaps(&self) -> u64 {
-        self.gaps.load(Relaxed)
+    /// What pictures lack.
+    pub(crate) fn lack(&self) -> Lack {
+        *pager::patient::lock(&self.lack)
     }
 }
 
@@ -225,13 +229,13 @@ impl Haze for CellFog<'_> {
     ) -> Result<(), GeometryError> {
         let scene = CellScene::new(Setting { camera: *camera, size, ..self.setting.clone() }, &self.transfer)?;
         let (pager, workers) = (&self.session.pager, self.session.means.threads());
-        let gaps = lay(pager, depths, light, |_, ends| {
-            let told = &mut |_, _| go_on();
-            let image = cast_cells(pager, &self.source, &scene, workers, depths.rows(), Some(ends), told)?;
+        let lack = lay(pager, depths, size[1], self.budget, light, |ends, deadline| {
+            let options = CastOptions { workers, rows: Some(depths.rows()), deadline, next: None };
+            let image = cast_cells(pager, &self.source, &scene, &options, Some(ends), &mut |_, _| go_on())?;
             self.session.add_wait(image.stats.wait_s);
-            Ok(Some(image))
+            Ok(image)
         })?;
-        self.gaps.fetch_add(gaps, Relaxed);
+        *pager::patient::lock(&self.lack) += lack;
         Ok(())
     }
 }

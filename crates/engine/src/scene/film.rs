@@ -24,7 +24,7 @@ use super::places::placed;
 use super::shot::{Seen, Shot, Shown, Words};
 use super::target::{Out, PictureFile, DIGEST, SETTLED};
 use super::video::Video;
-use super::volumes::Lack;
+use super::passes::Lack;
 use super::{picture_limit, Document, Studio, ARENA_SHARE};
 use crate::limits::more_than;
 use crate::session::Watch;

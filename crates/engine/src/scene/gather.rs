@@ -143,11 +143,6 @@ impl<'a> Gatherer<'a> {
             Object::Volume(look) => {
                 let Some(volume) = self.volume else {
                     let (session, map) = (self.session()?, self.map(&look.paint));
-                    if self.document.budget_s.is_some() {
-                        let what =
-                            "'budget_s' is for volumes: rays through the cells of a flow take the time that they need";
-                        return Err(FieldError::Usage(what.into()));
-                    }
                     let volumes = self.document.objects.iter().filter(|o| matches!(o, Object::Volume(_))).count();
                     if volumes > 1 {
                         return Err(FieldError::Usage(format!(

@@ -10,7 +10,8 @@ use super::objects::{Object, Paint, VolumeLook};
 use super::pieces::LineLayer;
 use super::target::Out;
 use super::view::{self, Chosen, NUMBERS};
-use super::volumes::{Fog, Lack};
+use super::passes::Lack;
+use super::volumes::Fog;
 use crate::limits::would_do;
 use crate::output::ByteLog;
 use crate::picture::{
@@ -367,7 +368,7 @@ impl Shot<'_> {
         let cells = match of_cells {
             Some((look, corners, session)) => {
                 let camera = &seen.chosen.camera;
-                Some(CellFog::new(session, look, corners, maps, words.step, camera, size)?)
+                Some(CellFog::new(session, self.document, look, corners, maps, words.step, camera, size)?)
             }
             None => None,
         };
@@ -395,7 +396,7 @@ impl Shot<'_> {
         let drawn = out.draw(setting, subject, budget, threads, &mut progress);
         drawn.map_err(|e| drawing(e, &mut |e| out.failed(e), pager))?;
         let mut lack = fog.map_or(Lack::default(), |f| f.lack());
-        lack.gaps += cells.map_or(0, |f| f.gaps());
+        lack += cells.map_or(Lack::default(), |f| f.lack());
         Ok(lack)
     }
 }

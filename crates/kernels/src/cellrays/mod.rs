@@ -24,4 +24,4 @@ mod tests;
 mod tile;
 
 pub use scene::{CellScene, Setting};
-pub use tile::{CellTile, Counts, TILE};
+pub use tile::{CellTile, Counts};

@@ -52,6 +52,9 @@ pub(super) struct Ray {
 }
 
 impl Ray {
+    /// One that meets nothing.
+    pub const NONE: Self = Self { o: [0.0; 3], d: [0.0, 0.0, 1.0], low: f64::INFINITY, high: f64::NEG_INFINITY };
+
     #[inline(always)]
     pub fn at(&self, t: f64) -> V4 {
         let c = |n: usize| t.mul_add(self.d[n], self.o[n]);

@@ -1,10 +1,10 @@
 //! Against sums of short steps over exact fields, or over what cold searches find.
 
 use super::scene::{CellScene, Setting};
-use super::tile::{CellTile, TILE};
+use super::tile::CellTile;
 use crate::draw::{srgb_to_linear, Camera, Lens};
 use crate::flow::{GridFlow, ZoneOrder};
-use crate::rays::TransferFunction;
+use crate::rays::{TransferFunction, TILE};
 use crate::streamline::Progress;
 use field::flat::{FlatArray, FlatNodes};
 use field::nodes::Nodes;
@@ -105,10 +105,13 @@ fn setting(camera: Camera, zones: usize) -> Setting {
 }
 
 fn cast(space: &mut Space<FlatNodes>, scene: &CellScene, depth: Option<&dyn Fn(u32, u32) -> f64>) -> Vec<[f32; 4]> {
-    let mut tile = CellTile::ending(scene, [0, 0], depth);
+    let mut tile = CellTile::new(scene, [0, 0]);
+    if let Some(depth) = depth {
+        tile = tile.ending(scene, depth);
+    }
     assert_eq!(tile.step(scene, space, |_| false), Progress::Done);
-    assert!(tile.gaps().all(|g| !g));
-    tile.colours().collect()
+    assert!(tile.pixels().all(|(_, _, gap)| !gap));
+    tile.pixels().map(|(_, colour, _)| colour).collect()
 }
 
 /// Light along a ray by short steps; `value` says what is at a point.

@@ -3,12 +3,10 @@
 use super::enter::Stack;
 use super::ray::{Lane, Stepping, Visit};
 use super::scene::{CellScene, Ray};
+use crate::rays::{Pixels, TILE};
 use crate::streamline::Progress;
 use field::nodes::Nodes;
 use field::space::Space;
-
-/// Pixels of a tile along each edge.
-pub const TILE: u32 = 16;
 
 /// Longest steps that all rays of a tile make before any goes further, so that a page stays in the processor's caches for all of them.
 const WINDOW: f64 = 8.0;
@@ -20,9 +18,9 @@ pub struct Counts {
     pub samples: u64,
 }
 
-/// Rays of neighbouring pixels.
+/// Rays of neighbouring pixels, or of pixels a stride apart.
 pub struct CellTile {
-    at: [u32; 2],
+    pixels: Pixels,
     size: [u32; 2],
     rays: Vec<Ray>,
     lanes: Vec<Lane>,
@@ -37,22 +35,36 @@ pub struct CellTile {
 impl CellTile {
     /// The tile whose upper left pixel is `at`.
     pub fn new(scene: &CellScene, at: [u32; 2]) -> Self {
-        Self::ending(scene, at, None)
+        Self::of(scene, Pixels::all(at, scene.setting.size[1]))
     }
 
-    /// With rays that end at a depth, along the line of sight from the plane of the eye, as their pixels have it: what is beyond is not
-    /// seen. Negative infinity: the ray is not cast.
-    pub fn ending(scene: &CellScene, at: [u32; 2], depth: Option<&dyn Fn(u32, u32) -> f64>) -> Self {
-        let size: [u32; 2] = core::array::from_fn(|a| TILE.min(scene.setting.size[a].saturating_sub(at[a])));
-        let ray = |n: u32| {
-            let (x, y) = (at[0] + n % size[0], at[1] + n / size[0]);
-            let ray = scene.ray(x, y);
-            depth.map_or(ray, |depth| scene.ending(ray, depth(x, y)))
+    /// The tile of some pixels.
+    pub fn of(scene: &CellScene, pixels: Pixels) -> Self {
+        let size = pixels.size(scene.setting.size);
+        let ray = |n| {
+            let (x, y) = pixels.place(size, n);
+            if pixels.was_before(x, y) {
+                Ray::NONE
+            } else {
+                scene.ray(x, y)
+            }
         };
         let rays: Vec<Ray> = (0..size[0] * size[1]).map(ray).collect();
         let lanes = rays.iter().map(Lane::new).collect();
         let (visits, stack, counts) = (Vec::new(), Stack::default(), Counts::default());
-        Self { at, size, rays, lanes, visits, stack, until: None, counts }
+        Self { pixels, size, rays, lanes, visits, stack, until: None, counts }
+    }
+
+    /// Ends each ray at a depth, along the line of sight from the plane of the eye, as its pixel has it: what is beyond is not seen.
+    /// Negative infinity: the ray is not cast.
+    #[must_use]
+    pub fn ending(mut self, scene: &CellScene, depth: &dyn Fn(u32, u32) -> f64) -> Self {
+        for (n, ray) in self.rays.iter_mut().enumerate() {
+            let (x, y) = self.pixels.place(self.size, n as u32);
+            *ray = scene.ending(*ray, depth(x, y));
+        }
+        self.lanes = self.rays.iter().map(Lane::new).collect();
+        self
     }
 
     /// Bytes that it holds.
@@ -68,24 +80,13 @@ impl CellTile {
         size_of::<Self>() + (TILE * TILE) as usize * (size_of::<Ray>() + size_of::<Lane>() + size_of::<Visit>())
     }
 
-    /// Its upper left pixel.
-    pub fn at(&self) -> [u32; 2] {
-        self.at
-    }
-
-    /// Its pixels across and down.
-    pub fn size(&self) -> [u32; 2] {
-        self.size
-    }
-
-    /// Colour of each pixel, row by row: linear light, premultiplied, and opacity.
-    pub fn colours(&self) -> impl Iterator<Item = [f32; 4]> + '_ {
-        self.lanes.iter().map(Lane::colour)
-    }
-
-    /// Pixels for which pages that cannot be had were left out.
-    pub fn gaps(&self) -> impl Iterator<Item = bool> + '_ {
-        self.lanes.iter().map(|l| l.gap)
+    /// Of each pixel that was not cast before: where it is, its colour (linear light, premultiplied, and opacity), and whether pages that
+    /// cannot be had were left out.
+    pub fn pixels(&self) -> impl Iterator<Item = ([u32; 2], [f32; 4], bool)> + '_ {
+        self.lanes.iter().enumerate().filter_map(|(n, lane)| {
+            let (x, y) = self.pixels.place(self.size, n as u32);
+            (!self.pixels.was_before(x, y)).then(|| ([x, y], lane.colour(), lane.gap))
+        })
     }
 
     /// Makes rays go as far as pages are here. Rays that lack some stay where they are; [`Nodes::missing`] then names the pages. `full` says
