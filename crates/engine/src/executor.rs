@@ -186,7 +186,8 @@ where
     ) -> Self {
         let wake: Arc<dyn Wake> = shared.clone();
         let context = work.context(worker);
-        let outcomes = core::array::from_fn(|_| Outcome { progress: Progress::Yield, missing: Vec::new() });
+        let fresh = || Outcome { progress: Progress::Yield, missing: Vec::new(), moved: false };
+        let outcomes = core::array::from_fn(|_| fresh());
         let (lanes, ahead, has_units) = ([const { None }; LANES], Ahead::new(), work.has_units());
         let (mine, turned, hands) = (VecDeque::new(), Vec::new(), Hands::new(&shared.pager));
         let steps = 0;
@@ -541,6 +542,9 @@ where
             return;
         }
         s.restarts.fetch_add(1, Relaxed);
+        if core::mem::take(&mut self.outcomes[lane].moved) {
+            s.stepped(&mut slot);
+        }
         slot.restarts += 1;
         let in_vain = slot.wants(&missing);
         let first = slot.restarts == 1;

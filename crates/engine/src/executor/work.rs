@@ -132,6 +132,9 @@ pub struct Outcome {
     pub progress: Progress,
     /// Pages found absent, where that is why.
     pub missing: Vec<PageId>,
+    /// It went on before it found pages absent: what it had waited for is behind it, and need not be held for it. A tile of rays comes to
+    /// all pages that any of them comes to.
+    pub moved: bool,
 }
 
 /// How much may be under way.
