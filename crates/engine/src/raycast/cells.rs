@@ -16,12 +16,12 @@ use pager::{ChargeKind, Pager, Worker};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A scalar of a dataset at a time step, as rays meet it.
+/// Fields of a dataset at a time step, as rays meet them.
 #[derive(Clone, Debug)]
 pub struct CellSource {
     /// The zones, with the boxes of their blocks.
     pub zones: Arc<[Zone]>,
-    /// What is sampled, for each zone: one field in those that the scene names.
+    /// What is sampled, for each zone: fields in those that the scene names.
     pub fields: Arc<[ZoneFields]>,
     /// Time step.
     pub step: u32,
@@ -30,16 +30,18 @@ pub struct CellSource {
 }
 
 impl CellSource {
-    /// A field of a dataset in the zones that have it.
+    /// Fields of a dataset in some zones, all of which have them.
     ///
     /// # Errors
     /// [`FieldError::Unknown`].
-    pub fn new(dataset: &Dataset, field: &str, step: usize, pager: &Pager) -> Result<Self, FieldError> {
-        let has: Vec<usize> = dataset.zones_with(field).collect();
-        if has.is_empty() {
-            return Err(dataset.unknown_field(field));
-        }
-        let of_zone = |zone: usize| if has.contains(&zone) { vec![field.to_owned()] } else { Vec::new() };
+    pub fn new(
+        dataset: &Dataset,
+        names: &[String],
+        zones: &[u32],
+        step: usize,
+        pager: &Pager,
+    ) -> Result<Self, FieldError> {
+        let of_zone = |zone: usize| if zones.contains(&(zone as u32)) { names.to_vec() } else { Vec::new() };
         let fields = dataset.fields_by_zone(step, &of_zone)?;
         let need = [dataset.step_bytes(&fields, pager, 1), dataset.closure_bytes(&fields, pager, 1)];
         Ok(Self { zones: dataset.zones.clone(), fields, step: step as u32, need })
@@ -48,6 +50,12 @@ impl CellSource {
 
 /// Pages that a tile asks for at once: no more than keep a disk busy.
 const AT_ONCE: usize = 64;
+
+/// Of a picture by a time, whose rays lie apart and share few pages, this share of the limit: when a tile comes to be the elder all that
+/// it has asked for is held.
+const ASKED_SHARE: u64 = 16;
+/// Pages that the largest step takes at least where it takes several: a cell's corners may lie in eight.
+const OF_STEP: u64 = 8;
 
 /// The coarsest grid of pixels that are cast by a time. A sample takes some ten times as long as one in a volume: a thousandth of the rays
 /// take a few hundredths of a second in a picture of a megapixel.
@@ -73,7 +81,7 @@ pub fn cast_cells(
     let limit = pager.ledger().limit();
     let [step_bytes, closure] = source.need;
     let bytes = Grid::bytes(pixels, options.deadline.is_some()) + scene.bytes() as u64;
-    let tile_bytes = CellTile::usual_bytes() as u64;
+    let tile_bytes = CellTile::usual_bytes(scene) as u64;
     let enough = enough_limit(closure + bytes + 2 * workers as u64 * tile_bytes).max(least_limit(step_bytes));
     let short = |what: &str| FieldError::LimitTooSmall { limit, needs: enough, what: what.into() };
     if limit < least_limit(step_bytes) {
@@ -81,7 +89,7 @@ pub fn cast_cells(
     }
     let charge = pager.charge(ChargeKind::Tiles, bytes).map_err(|_| {
         let needs = would_do(pager, bytes.saturating_mul(2)).max(enough);
-        FieldError::LimitTooSmall { limit, needs, what: "a picture of a field".into() }
+        FieldError::LimitTooSmall { limit, needs, what: "a picture of fields".into() }
     })?;
     let pin_bytes = (limit / PIN_SHARE / workers as u64) as usize;
     let depth = ends.map(|e| e.depth);
@@ -89,10 +97,14 @@ pub fn cast_cells(
     let most = active_lines(limit, step_bytes, tile_bytes, workers, pager.readers()) as u64;
     let fit = (limit / 8 / tile_bytes).max(2 * workers as u64);
     let active = most.min(fit).min(BUSY as u64) as usize;
+    let at_once = match options.deadline {
+        Some(_) => (limit / ASKED_SHARE / (step_bytes / OF_STEP).max(1)).clamp(1, AT_ONCE as u64) as usize,
+        None => AT_ONCE,
+    };
     let grid = Grid::new(width, rows.clone(), options.deadline.map(|_| COARSEST));
     let (grid, filled, stats) = grid.cast(options, ends, watch, |share, told| {
         let load = Load { tasks: share.tiles.len() as u64, workers, active, at_once: usize::MAX };
-        let work = Cast { source, scene, depth, share, pin_bytes };
+        let work = Cast { source, scene, depth, share, pin_bytes, at_once };
         executor::run(&work, pager, load, told).map_err(|e| more_than(e, enough))
     })?;
     let Grid { rgba, gaps, counts, .. } = grid;
@@ -105,6 +117,7 @@ struct Cast<'a> {
     depth: Option<&'a Depth<'a>>,
     share: Share<'a>,
     pin_bytes: usize,
+    at_once: usize,
 }
 
 impl Work for Cast<'_> {
@@ -139,13 +152,14 @@ impl Work for Cast<'_> {
             space.take_turn(lane);
             // A tile whose pages are all here takes a tenth of a second and more: time is looked at ray by ray.
             outcome.progress = tile.step(self.scene, space, |nodes| {
-                let many = nodes.missing().len() >= AT_ONCE || nodes.worker().pinned_bytes() > self.pin_bytes;
+                let many = nodes.missing().len() >= self.at_once || nodes.worker().pinned_bytes() > self.pin_bytes;
                 many || self.share.is_late()
             });
             match outcome.progress {
                 Progress::Need => outcome.missing.append(space.nodes.missing()),
                 _ => space.nodes.missing().clear(),
             }
+            outcome.moved = tile.moved();
         }
     }
     fn bytes(&self, tile: &CellTile) -> usize {
@@ -153,7 +167,7 @@ impl Work for Cast<'_> {
     }
     fn finish(&self, tile: CellTile) -> Result<(), FieldError> {
         let counts = Counts { samples: tile.counts.samples, ..Counts::default() };
-        self.share.take(tile.pixels(), &counts);
+        self.share.take(tile.pixels(self.scene), &counts);
         Ok(())
     }
 }

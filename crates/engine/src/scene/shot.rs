@@ -7,10 +7,10 @@ use super::gather::{Gathered, Shape};
 use super::maps::{raised, Settled};
 use super::meshes::TriangleLayer;
 use super::objects::{Object, Paint, VolumeLook};
+use super::passes::Lack;
 use super::pieces::LineLayer;
 use super::target::Out;
 use super::view::{self, Chosen, NUMBERS};
-use super::passes::Lack;
 use super::volumes::Fog;
 use crate::limits::would_do;
 use crate::output::ByteLog;
@@ -361,14 +361,15 @@ impl Shot<'_> {
             )?),
             None => None,
         };
-        let of_cells = shown.iter().find_map(|s| match (&self.document.objects[s.number], &s.gathered.shape) {
-            (Object::Volume(look), Shape::Cells(corners, _)) => Some((look, corners, self.session?)),
+        let of_cells = shown.iter().filter_map(|s| match (&self.document.objects[s.number], &s.gathered.shape) {
+            (Object::Volume(look), Shape::Cells(corners, _)) => Some((s.number, &**look, corners)),
             _ => None,
         });
-        let cells = match of_cells {
-            Some((look, corners, session)) => {
+        let of_cells: Vec<_> = of_cells.collect();
+        let cells = match self.session.filter(|_| !of_cells.is_empty()) {
+            Some(session) => {
                 let camera = &seen.chosen.camera;
-                Some(CellFog::new(session, self.document, look, corners, maps, words.step, camera, size)?)
+                Some(CellFog::new(session, self.document, &of_cells, maps, words.step, camera, size)?)
             }
             None => None,
         };

@@ -168,7 +168,8 @@ impl RayTile {
     fn dense(&self) -> bool {
         let mut live = self.rays.iter().enumerate().filter(|(_, r)| r.first < r.last);
         let (Some((n, a)), Some((m, b))) = (live.next(), live.next_back()) else { return false };
-        let pixel = |n: usize| [n as u32 % self.size[0], n as u32 / self.size[0]].map(|p| f64::from(p * self.pixels.stride));
+        let pixel =
+            |n: usize| [n as u32 % self.size[0], n as u32 / self.size[0]].map(|p| f64::from(p * self.pixels.stride));
         let ([u, v], [x, y]) = (pixel(n), pixel(m));
         let (p, q) = (a.at(self.until as f64), b.at(self.until as f64));
         let apart: f64 = (0..3).map(|c| (p[c] - q[c]).powi(2)).sum::<f64>() / ((u - x).powi(2) + (v - y).powi(2));
