@@ -69,7 +69,8 @@ const CHARGE_STEP: usize = 8 << 10;
 /// tasks; when it returns false the run stops.
 ///
 /// # Errors
-/// The first error of a task; [`FieldError::LimitTooSmall`] when a step does not fit; [`FieldError::Interrupted`].
+/// The first error of a task; [`FieldError::LimitTooSmall`] when a step does not fit; [`FieldError::Interrupted`], also when it is
+/// [time](Work::until).
 pub fn run<W: Work>(
     work: &W,
     pager: &Arc<Pager>,
@@ -105,10 +106,15 @@ where
                 shared.live.fetch_sub(1, SeqCst);
             }
         }
-        let mut looked = Instant::now();
+        let (mut looked, mut until) = (Instant::now(), work.until());
         while shared.live.load(SeqCst) > 0 {
             // The last thread ends this wait.
-            std::thread::park_timeout(TELL_EVERY.saturating_sub(looked.elapsed()));
+            let left = until.map_or(Duration::MAX, |t| t.saturating_duration_since(Instant::now()));
+            std::thread::park_timeout(TELL_EVERY.saturating_sub(looked.elapsed()).min(left));
+            if until.is_some_and(|t| Instant::now() >= t) {
+                until = None;
+                shared.fail(FieldError::Interrupted);
+            }
             if looked.elapsed() >= TELL_EVERY {
                 looked = Instant::now();
                 if !watch(shared.done.load(Relaxed)) {
@@ -180,7 +186,8 @@ where
     ) -> Self {
         let wake: Arc<dyn Wake> = shared.clone();
         let context = work.context_of(number, worker);
-        let outcomes = core::array::from_fn(|_| Outcome { progress: Progress::Yield, missing: Vec::new() });
+        let fresh = || Outcome { progress: Progress::Yield, missing: Vec::new(), moved: false };
+        let outcomes = core::array::from_fn(|_| fresh());
         let (lanes, ahead, has_units) = ([const { None }; LANES], Ahead::new(), work.has_units());
         let (mine, turned, hands) = (VecDeque::new(), Vec::new(), Hands::new(&shared.pager));
         let steps = 0;
@@ -535,6 +542,9 @@ where
             return;
         }
         s.restarts.fetch_add(1, Relaxed);
+        if core::mem::take(&mut self.outcomes[lane].moved) {
+            s.stepped(&mut slot);
+        }
         slot.restarts += 1;
         let in_vain = slot.wants(&missing);
         let first = slot.restarts == 1;

@@ -252,7 +252,7 @@ class Volume(_Part):
     """A volume, drawn by rays through it: a channel by a map and an opacity, colours as they are stored, or labels.
 
     Or a field of a flow, by a map and an opacity, by rays through the cells of its zones: where they overlap the cell of least
-    volume is seen, of a vector its length. Levels, slices, projections, shading, colours and labels are of volumes."""
+    volume is seen, of a vector its length. Levels, slices, interpolation, colours as they are stored and labels are of volumes."""
 
     kind: Literal["volume"] = "volume"
     field: str | None = None
@@ -261,7 +261,7 @@ class Volume(_Part):
     """A map's name or a field's, or one colour; null: the field's own map."""
     opacity: list[tuple[Finite, Annotated[float, Field(ge=0, le=1)]]] | None = None
     """Nodes of the opacity: value, and opacity of `unit` of length, straight between them. Null: from the values that there
-    are; of a flow from 0 at the lower end of the colours' range to 0.6 at the upper."""
+    are; of a flow from 0 at the lower end of the colours' range to 0.6 at the upper, and 1 for projections."""
     unit: Positive | None = None
     """Null: a hundredth of the diagonal of the volume, or of the box of the zones."""
     samples_per_voxel: Annotated[float, Field(gt=0.1, le=16)] = 1.0
@@ -281,7 +281,7 @@ class Volume(_Part):
     interpolation: Literal["linear", "nearest"] | None = None
     """Between voxels; null: linear, and the nearest voxel for labels."""
     shading: Shading | None = None
-    """Light on gradients; null: none."""
+    """Light on gradients, of a flow on those of a scalar (`grad_NAME`); null: none."""
     opacity_from: Literal["alpha", "luminance", "distance"] | None = None
     """For colours as they are stored, what the nodes of `opacity` are over, from 0 to 1; null: alpha where there is one, else the
     distance from `background`."""
@@ -446,8 +446,8 @@ class Scene(_Part):
     samples: Annotated[int, Field(ge=1, le=4)] = 2
     """Samples of a pixel, along each side."""
     budget_s: Positive | None = None
-    """Seconds that rays through volumes may take a picture: what could not be cast by then is filled from what is around it, and
-    counted. Null: as long as they need."""
+    """Seconds that rays through volumes and fields of flows may take a picture: what could not be cast by then is filled from what
+    is around it, and counted. Null: as long as they need."""
 
     @field_validator("define", mode="before")
     @classmethod

@@ -60,7 +60,7 @@ pub fn whole_pathlines(
             let mut lanes: [Option<&mut (u64, Pathline, bool)>; LANES] = core::array::from_fn(|_| waiting.next());
             while lanes.iter().any(Option::is_some) {
                 let mut outcomes: [Outcome; LANES] =
-                    core::array::from_fn(|_| Outcome { progress: Progress::Yield, missing: Vec::new() });
+                    core::array::from_fn(|_| Outcome { progress: Progress::Yield, missing: Vec::new(), moved: false });
                 let mut error = None;
                 let tasks = lanes.each_mut().map(|lane| lane.as_mut().map(|lane| &mut lane.1));
                 step_unsteady(&mut flow, &options, tasks, &mut outcomes, |_, e| error = e);

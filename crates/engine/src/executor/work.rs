@@ -5,6 +5,7 @@ use field::error::FieldError;
 use field::space::LANES;
 use kernels::streamline::Progress;
 use pager::{PageId, Worker};
+use std::time::Instant;
 
 /// A kind of task.
 pub trait Work: Sync {
@@ -50,6 +51,10 @@ pub trait Work: Sync {
     /// Anything; it ends the run.
     fn resized(&self, _limit: u64, active: usize) -> Result<usize, FieldError> {
         Ok(active)
+    }
+    /// When the run is to end, whether or not all tasks are done: it is then interrupted.
+    fn until(&self) -> Option<Instant> {
+        None
     }
     /// How many tasks that follow each other a thread begins, and goes on with itself, since they share what it keeps for itself. With 1
     /// threads take whatever is next, so that all are at work in one place and share its pages.
@@ -131,6 +136,9 @@ pub struct Outcome {
     pub progress: Progress,
     /// Pages found absent, where that is why.
     pub missing: Vec<PageId>,
+    /// It went on before it found pages absent: what it had waited for is behind it, and need not be held for it. A tile of rays comes to
+    /// all pages that any of them comes to.
+    pub moved: bool,
 }
 
 /// How much may be under way.

@@ -2,9 +2,13 @@
 //!
 //! A ray does not depend on which others were cast, so a picture that is finished in time is the one that there is without a time.
 
-use super::Depth;
-use kernels::rays::{Counts, RayTile};
+use super::{order, CastOptions, Depth, Ends, PIXEL_BYTES};
+use crate::executor::RunStats;
+use field::error::FieldError;
+use kernels::rays::{Counts, Pixels, TILE};
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 /// Grids of pixels that are cast one after the other: every `stride`-th, except those that the grid before has where `rest` says so.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -13,22 +17,17 @@ pub(super) struct Stage {
     pub(super) rest: bool,
 }
 
-/// The coarsest grid: so few rays that they take a hundredth of the time of all.
-const COARSEST: u32 = 8;
-
 /// Depths that differ by no more than this share are of one surface that leans.
 const SAME_DEPTH: f64 = 0.05;
 
-/// All pixels at once, or in grids.
-pub(super) fn stages(hurried: bool) -> Vec<Stage> {
-    if !hurried {
-        return vec![Stage { stride: 1, rest: false }];
-    }
-    (0..=COARSEST.ilog2()).rev().map(|n| Stage { stride: 1 << n, rest: 1 << n != COARSEST }).collect()
+/// All pixels at once, or in grids from the coarsest on.
+fn stages(coarsest: Option<u32>) -> Vec<Stage> {
+    let Some(coarsest) = coarsest else { return vec![Stage { stride: 1, rest: false }] };
+    (0..=coarsest.ilog2()).rev().map(|n| Stage { stride: 1 << n, rest: 1 << n != coarsest }).collect()
 }
 
 /// Of a pixel that no ray was cast through.
-pub(super) const NOT_CAST: u8 = u8::MAX;
+const NOT_CAST: u8 = u8::MAX;
 
 /// Pixels as they come.
 pub(super) struct Grid {
@@ -38,41 +37,132 @@ pub(super) struct Grid {
     pub(super) rgba: Vec<[f32; 4]>,
     pub(super) gaps: Vec<bool>,
     pub(super) counts: Counts,
+    /// Stride of the coarsest grid, a power of two; `None`: all pixels are cast at once.
+    coarsest: Option<u32>,
     /// Of each pixel, the stride of the grid with which it was cast, or [`NOT_CAST`]. Empty where all are cast.
-    pub(super) strides: Vec<u8>,
+    strides: Vec<u8>,
+}
+
+/// Tiles of one grid to be cast: its share of the picture's work.
+pub(super) struct Share<'a> {
+    pub(super) tiles: &'a [[u32; 2]],
+    stage: Stage,
+    rows: [u32; 2],
+    /// When it has to be done.
+    pub(super) deadline: Option<Instant>,
+    grid: &'a Mutex<Grid>,
+}
+
+impl Share<'_> {
+    /// The pixels of a tile.
+    pub(super) fn pixels(&self, tile: u64) -> Pixels {
+        let Stage { stride, rest } = self.stage;
+        Pixels { at: self.tiles[tile as usize], stride, rows: self.rows, rest }
+    }
+
+    /// Takes the pixels of a tile, and what was done for them.
+    pub(super) fn take(&self, pixels: impl Iterator<Item = ([u32; 2], [f32; 4], bool)>, counts: &Counts) {
+        let mut grid = self.grid.lock().unwrap_or_else(PoisonError::into_inner);
+        grid.take(pixels, self.stage.stride);
+        grid.counts.add(counts);
+    }
+
+    /// Whether it is time.
+    pub(super) fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|d| Instant::now() >= d)
+    }
 }
 
 impl Grid {
-    /// Takes the pixels of a tile.
-    pub(super) fn take(&mut self, tile: &RayTile, stage: Stage) {
-        for ([x, y], rgba, gap) in tile.pixels() {
-            if self.was_before(stage, x, y) {
-                continue;
+    /// Pixels of `rows` of a picture, none of which is cast yet.
+    pub(super) fn new(width: u32, rows: Range<u32>, coarsest: Option<u32>) -> Self {
+        let pixels = width as usize * rows.len();
+        Self {
+            width,
+            rows,
+            rgba: vec![[0.0; 4]; pixels],
+            gaps: vec![false; pixels],
+            counts: Counts::default(),
+            coarsest,
+            strides: if coarsest.is_some() { vec![NOT_CAST; pixels] } else { Vec::new() },
+        }
+    }
+
+    /// Bytes of so many pixels, and of the list of their tiles.
+    pub(super) fn bytes(pixels: u64, hurried: bool) -> u64 {
+        pixels * (PIXEL_BYTES + u64::from(hurried)) + (pixels / u64::from(TILE)).max(64) * 8
+    }
+
+    /// Has its pixels cast, grid by grid, until all are, or it is time; those that are left are filled, and counted. `run` runs the
+    /// tiles of a grid, and tells of those that are done. `backwards` says of each grid whether its last tile comes first. Says what the
+    /// runs took.
+    ///
+    /// # Errors
+    /// Those of `run`, except that it was interrupted since it was time.
+    pub(super) fn cast(
+        self,
+        options: &CastOptions,
+        ends: Option<Ends<'_>>,
+        backwards: &dyn Fn() -> bool,
+        watch: &mut dyn FnMut(u64, u64) -> bool,
+        mut run: impl FnMut(Share<'_>, &mut dyn FnMut(u64) -> bool) -> Result<RunStats, FieldError>,
+    ) -> Result<(Self, u64, RunStats), FieldError> {
+        let (width, rows, stages) = (self.width, self.rows.clone(), stages(self.coarsest));
+        let grid = Mutex::new(self);
+        let late = || options.deadline.is_some_and(|d| Instant::now() >= d);
+        let mut stats = RunStats::default();
+        for stage in stages {
+            let mut tiles = order::tiles(width, rows.clone(), TILE * stage.stride, ends.and_then(|e| e.wanted));
+            if backwards() {
+                tiles.reverse();
             }
+            let (total, deadline) = (tiles.len() as u64, options.deadline);
+            let share = Share { tiles: &tiles, stage, rows: [rows.start, rows.end], deadline, grid: &grid };
+            let mut stopped = false;
+            let ended = run(share, &mut |done| {
+                stopped = !watch(done, total);
+                !stopped
+            });
+            match ended {
+                Ok(run) => stats.add(&run),
+                Err(FieldError::Interrupted) if late() && !stopped => break,
+                Err(e) => return Err(e),
+            }
+            if late() {
+                break;
+            }
+        }
+        let mut grid = grid.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let filled = grid.fill(ends.map(|e| e.depth));
+        Ok((grid, filled, stats))
+    }
+
+    /// Takes pixels of the grid of a stride.
+    fn take(&mut self, pixels: impl Iterator<Item = ([u32; 2], [f32; 4], bool)>, of: u32) {
+        for ([x, y], rgba, gap) in pixels {
             let n = (y - self.rows.start) as usize * self.width as usize + x as usize;
             (self.rgba[n], self.gaps[n]) = (rgba, gap);
             if let Some(stride) = self.strides.get_mut(n) {
-                *stride = stage.stride as u8;
+                *stride = of as u8;
             }
         }
     }
 
-    fn was_before(&self, stage: Stage, x: u32, y: u32) -> bool {
-        let twice = 2 * stage.stride;
-        stage.rest && x.is_multiple_of(twice) && (y - self.rows.start).is_multiple_of(twice)
-    }
-
     /// Fills pixels that were not cast from the finest grid that is there all around them, or, where there is none, that has any pixel
     /// near them. Rays that ended at a surface in front of what a pixel shows are no help to it. Says how many were filled.
-    pub(super) fn fill(&mut self, depth: Option<&Depth<'_>>) -> u64 {
+    fn fill(&mut self, depth: Option<&Depth<'_>>) -> u64 {
         let mut filled = 0;
+        let coarsest = self.coarsest.unwrap_or(1);
+        // Of a megapixel each look at a grid of which there is nothing costs some hundredths of a second.
+        let cast = self.strides.iter().copied().filter(|s| *s != NOT_CAST);
+        let Some(finest) = cast.min().map(u32::from) else { return self.strides.len() as u64 };
         for n in 0..self.strides.len() {
             if self.strides[n] != NOT_CAST {
                 continue;
             }
             filled += 1;
             let (x, y) = ((n % self.width as usize) as u32, self.rows.start + (n / self.width as usize) as u32);
-            let strides = || (1..=COARSEST.ilog2()).map(|n| 1 << n);
+            let strides = || (finest.ilog2()..=coarsest.ilog2()).map(|n| 1 << n);
             let own = depth.map(|d| d(x, y));
             let ended = |x, y| depth.zip(own).is_some_and(|(d, own)| d(x, y) < own * (1.0 - SAME_DEPTH));
             let found = strides().find_map(|s| self.between(x, y, s, true, &ended));
@@ -132,7 +222,7 @@ mod tests {
     #[test]
     fn grids_have_every_pixel_once() {
         let mut times = vec![0; 37 * 29];
-        for Stage { stride, rest } in stages(true) {
+        for Stage { stride, rest } in stages(Some(8)) {
             for y in (0..29u32).step_by(stride as usize) {
                 for x in (0..37u32).step_by(stride as usize) {
                     let before = rest && x.is_multiple_of(2 * stride) && y.is_multiple_of(2 * stride);
@@ -145,14 +235,7 @@ mod tests {
 
     #[test]
     fn what_lies_behind_is_not_filled_with_what_is_in_front() {
-        let mut grid = Grid {
-            width: 9,
-            rows: 0..1,
-            rgba: vec![[0.0; 4]; 9],
-            gaps: vec![false; 9],
-            counts: Counts::default(),
-            strides: vec![NOT_CAST; 9],
-        };
+        let mut grid = Grid::new(9, 0..1, Some(8));
         (grid.rgba[8], grid.strides[0], grid.strides[8]) = ([1.0; 4], 8, 8);
         // The first ray ended at an edge that the others do not meet.
         assert_eq!(grid.fill(Some(&|x, _| if x == 0 { 1.0 } else { 100.0 })), 7);
@@ -161,15 +244,7 @@ mod tests {
 
     #[test]
     fn what_is_left_out_lies_between() {
-        let (width, rows) = (17, 0..9);
-        let mut grid = Grid {
-            width,
-            rows,
-            rgba: vec![[0.0; 4]; 17 * 9],
-            gaps: vec![false; 17 * 9],
-            counts: Counts::default(),
-            strides: vec![NOT_CAST; 17 * 9],
-        };
+        let mut grid = Grid::new(17, 0..9, Some(8));
         for (x, y) in [(0, 0), (8, 0), (16, 0), (0, 8), (8, 8), (16, 8)] {
             let n = y * 17 + x;
             (grid.rgba[n], grid.strides[n]) = ([x as f32, y as f32, 1.0, 1.0], 8);

@@ -11,15 +11,15 @@ use crate::limits::would_do;
 pub use cells::{cast_cells, CellSource};
 use field::error::FieldError;
 use field::space::LANES;
-use hurry::{Grid, Stage, NOT_CAST};
+use hurry::{Grid, Share};
 pub use kept::KeptBricks;
 use kept::{Lent, Own};
-use kernels::rays::{Counts, Pixels, RayTile, Scene, TILE};
+use kernels::rays::{Counts, RayTile, Scene};
 use kernels::streamline::Progress;
 use next::Next;
 use pager::{Charge, ChargeKind, Pager, Worker};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// How a picture is cast.
@@ -36,6 +36,14 @@ pub struct CastOptions {
     pub next: Option<u32>,
     /// What pictures that are cast one after the other keep for each other. Pictures are the same without.
     pub kept: Option<Arc<KeptBricks>>,
+}
+
+impl CastOptions {
+    /// Those of its rows that a picture of `height` has.
+    fn rows_of(&self, height: u32) -> Range<u32> {
+        let rows = self.rows.clone().unwrap_or(0..height);
+        rows.start.min(height)..rows.end.min(height).max(rows.start.min(height))
+    }
 }
 
 /// Rows of a picture of volumes.
@@ -63,6 +71,9 @@ impl Image {
         self.gaps.iter().filter(|g| **g).count() as u64
     }
 }
+
+/// The coarsest grid of pixels that are cast by a time: so few rays that they take a hundredth of the time of all.
+const COARSEST: u32 = 8;
 
 /// Bytes of a pixel of an [`Image`].
 pub const PIXEL_BYTES: u64 = 17;
@@ -109,16 +120,15 @@ pub fn cast_until(
     watch: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Image, FieldError> {
     let [width, height] = scene.size();
-    let rows = options.rows.clone().unwrap_or(0..height);
-    let rows = rows.start.min(height)..rows.end.min(height);
-    let pixels = u64::from(width) * u64::from(rows.end.saturating_sub(rows.start));
+    let rows = options.rows_of(height);
+    let pixels = u64::from(width) * rows.len() as u64;
     let limit = pager.ledger().limit();
     let short = |needs: u64, what: &str| FieldError::LimitTooSmall {
         limit,
         needs: would_do(pager, needs.saturating_mul(2)),
         what: what.into(),
     };
-    let bytes = pixels * (PIXEL_BYTES + u64::from(options.deadline.is_some())) + (pixels / u64::from(TILE)).max(64) * 8;
+    let bytes = Grid::bytes(pixels, options.deadline.is_some());
     let charge = pager.charge(ChargeKind::Tiles, bytes).map_err(|_| short(bytes, "a picture of volumes"))?;
     let workers = options.workers.max(1);
     let kept = options.kept.as_deref();
@@ -127,64 +137,26 @@ pub fn cast_until(
         None => Own::new(pager, scene, workers),
     };
     let own = own.map_err(|bytes| short(bytes, "maps of a volume's blocks"))?;
-    let mut grid = Grid {
-        width,
-        rows: rows.clone(),
-        rgba: vec![[0.0; 4]; pixels as usize],
-        gaps: vec![false; pixels as usize],
-        counts: Counts::default(),
-        strides: if options.deadline.is_some() { vec![NOT_CAST; pixels as usize] } else { Vec::new() },
-    };
     let next = match options.next {
         Some(step) => Some(Next::new(pager, step).map_err(|bytes| short(bytes, "what is read ahead"))?),
         None => None,
     };
-    let mut stats = RunStats::default();
-    let mut late = false;
-    for stage in hurry::stages(options.deadline.is_some()) {
-        let edge = TILE * stage.stride;
-        let mut tiles = order::tiles(width, rows.clone(), edge, ends.and_then(|e| e.wanted));
-        let in_runs = in_runs(scene.page_bytes(), limit);
-        // Of pages that do not all fit the tiles that come last have theirs still here. Where they fit each thread keeps its half.
-        if in_runs < u64::MAX && kept.is_some_and(KeptBricks::is_backwards) {
-            tiles.reverse();
-        }
-        let total = tiles.len() as u64;
-        let work = Cast {
-            scene,
-            depth: ends.map(|e| e.depth),
-            tiles: &tiles,
-            stage,
-            rows: [rows.start, rows.end],
-            grid: Mutex::new(grid),
-            own: &own,
-            pin_bytes: (limit / PIN_SHARE / workers as u64) as usize,
-            next: &next,
-            in_runs,
-        };
-        let busy = pager.readers().max(workers * 2 * LANES).max(BUSY);
-        let active = (limit / 8 / RayTile::bytes(scene) as u64).clamp(2 * workers as u64, busy as u64) as usize;
-        let load = Load { tasks: total, workers, active, at_once: usize::MAX };
-        let mut stopped = false;
-        let ended = executor::run(&work, pager, load, &mut |done| {
-            late = options.deadline.is_some_and(|d| Instant::now() >= d);
-            stopped = !watch(done, total);
-            !(late || stopped)
-        });
-        grid = work.grid.into_inner().unwrap_or_else(PoisonError::into_inner);
-        match ended {
-            Ok(run) => stats.add(&run),
-            Err(FieldError::Interrupted) if late && !stopped => break,
-            Err(e) => return Err(e),
-        }
-        if options.deadline.is_some_and(|d| Instant::now() >= d) {
-            break;
-        }
-    }
+    let depth = ends.map(|e| e.depth);
+    let pin_bytes = (limit / PIN_SHARE / workers as u64) as usize;
+    let in_runs = in_runs(scene.page_bytes(), limit);
+    // Of pages that do not all fit the tiles that come last have theirs still here. Where they fit each thread keeps its half.
+    let backwards = || in_runs < u64::MAX && kept.is_some_and(KeptBricks::is_backwards);
+    let busy = pager.readers().max(workers * 2 * LANES).max(BUSY);
+    let active = (limit / 8 / RayTile::bytes(scene) as u64).clamp(2 * workers as u64, busy as u64) as usize;
+    let grid = Grid::new(width, rows.clone(), options.deadline.map(|_| COARSEST));
+    let (grid, filled, stats) = grid.cast(options, ends, &backwards, watch, |share, told| {
+        let load = Load { tasks: share.tiles.len() as u64, workers, active, at_once: usize::MAX };
+        let work = Cast { scene, depth, share, own: &own, pin_bytes, next: &next, in_runs };
+        executor::run(&work, pager, load, told)
+    })?;
     if let Some(kept) = kept {
         kept.put(own);
     }
-    let filled = grid.fill(ends.map(|e| e.depth));
     let Grid { rgba, gaps, counts, .. } = grid;
     Ok(Image { width, rows, rgba, gaps, filled, counts, stats, _charge: charge })
 }
@@ -209,10 +181,7 @@ const BUSY: usize = 128;
 struct Cast<'a> {
     scene: &'a Arc<Scene>,
     depth: Option<&'a Depth<'a>>,
-    tiles: &'a [[u32; 2]],
-    stage: Stage,
-    rows: [u32; 2],
-    grid: Mutex<Grid>,
+    share: Share<'a>,
     own: &'a Own,
     pin_bytes: usize,
     next: &'a Option<Next>,
@@ -239,9 +208,11 @@ impl<'a> Work for Cast<'a> {
     fn in_runs(&self) -> u64 {
         self.in_runs
     }
+    fn until(&self) -> Option<Instant> {
+        self.share.deadline
+    }
     fn admit(&self, n: u64) -> Result<Self::Task, FieldError> {
-        let Stage { stride, rest } = self.stage;
-        let tile = RayTile::of(self.scene, Pixels { at: self.tiles[n as usize], stride, rows: self.rows, rest });
+        let tile = RayTile::of(self.scene, self.share.pixels(n));
         let tile = match self.depth {
             Some(depth) => tile.ending(self.scene, depth),
             None => tile,
@@ -266,9 +237,7 @@ impl<'a> Work for Cast<'a> {
         RayTile::bytes(self.scene)
     }
     fn finish(&self, (tile, counts): Self::Task) -> Result<(), FieldError> {
-        let mut grid = self.grid.lock().unwrap_or_else(PoisonError::into_inner);
-        grid.take(&tile, self.stage);
-        grid.counts.add(&counts);
+        self.share.take(tile.pixels(), &counts);
         Ok(())
     }
 }

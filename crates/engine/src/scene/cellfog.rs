@@ -1,14 +1,15 @@
 //! Fields of flows as volumes in scenes: where they are, and their rays between the surfaces of a picture.
 
-use super::looks::{least_pixel, PLAIN_OPACITY};
+use super::looks::{least_pixel, shading, PLAIN_OPACITY};
 use super::maps::Settled;
 use super::objects::{VolumeLook, VolumeTint};
-use super::passes::lay;
+use super::passes::{lay, Budget, Lack};
 use super::pieces::Range;
 use super::volumes::UNITS;
+use super::Document;
 use crate::blocking::{blocking_flow, until_here};
 use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows};
-use crate::raycast::{cast_cells, CellSource};
+use crate::raycast::{cast_cells, CastOptions, CellSource};
 use crate::session::{Session, Watch};
 use crate::trace::zone_order;
 use crate::values::{visit_box, NodeBox};
@@ -17,9 +18,9 @@ use field::error::FieldError;
 use field::nodes::Nodes;
 use field::quantity::Quantity;
 use glam::DVec3;
-use kernels::cellrays::{CellScene, Setting};
+use kernels::cellrays::{CellLook, CellScene, Setting};
 use kernels::rays::{Projection, TransferFunction};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Mutex;
 
 /// Parts of the diagonal of what is drawn that are the longest step along a ray: where cells are larger still, colours change within
 /// them.
@@ -34,10 +35,9 @@ fn drawn<'a>(dataset: &Dataset, look: &'a VolumeLook) -> Result<(&'a str, Vec<us
         let what = "a flow has no 'level' of resolution and no 'slices' of voxels; cut it with 'within' and 'planes'";
         return Err(FieldError::Usage(what.into()));
     }
-    let plain = look.tint == VolumeTint::Map && matches!(look.projection, Projection::Composite);
-    if !plain || look.nearest || look.shading.is_some() {
-        let what = "a field of a flow is composited by a map and an opacity: 'projection', 'interpolation', 'shading', colours and \
-                    'labels' are of volumes";
+    if look.tint != VolumeTint::Map || look.nearest {
+        let what = "a field of a flow is shown by a map and an opacity: 'interpolation', colours as they are stored and 'labels' are of \
+                    volumes";
         return Err(FieldError::Usage(what.into()));
     }
     let mut zones: Vec<usize> = dataset.zones_with(field).collect();
@@ -50,6 +50,11 @@ fn drawn<'a>(dataset: &Dataset, look: &'a VolumeLook) -> Result<(&'a str, Vec<us
         return Err(FieldError::Usage(what.into()));
     }
     Ok((field, zones))
+}
+
+/// The gradient by which a field is lit.
+fn gradient(field: &str) -> String {
+    format!("grad_{field}")
 }
 
 /// The box of the usable cells of some zones.
@@ -87,6 +92,14 @@ pub(super) fn gathered(
     }
     let dataset = session.located(watch)?;
     let (field, zones) = drawn(&dataset, look)?;
+    if look.shading.is_some() {
+        if dataset.quantity(zones[0], field)?.components() > 1 {
+            return Err(FieldError::Usage(format!(
+                "'shading' is light on the gradient of a scalar, and '{field}' is a vector; show a scalar of it, such as its magnitude"
+            )));
+        }
+        session.derive(&[&gradient(field)])?;
+    }
     let b = bounds(session, &dataset, &zones, step)?;
     let end = |c: usize, a: usize| if c >> a & 1 == 1 { b.max[a] } else { b.min[a] };
     let corners = std::array::from_fn(|c| DVec3::new(end(c, 0), end(c, 1), end(c, 2)));
@@ -133,34 +146,64 @@ fn transfer(look: &VolumeLook, field: &str, maps: &[Settled]) -> Result<Transfer
             }
             None => vec![(0.0, parts(&look.paint.rgb))],
         };
-    let opacities = match (&look.opacities[..], map) {
-        ([], Some(m)) => vec![(m.range[0], 0.0), (m.range[1], PLAIN_OPACITY)],
-        ([], None) => return usage("a volume of one colour needs nodes of its 'opacity'"),
-        (given, _) => given.to_vec(),
+    let opacities = match (look.projection, &look.opacities[..], map) {
+        // It is opaque, whatever is said of values on their way to it.
+        (Projection::Surface { value }, ..) => vec![(value, 1.0)],
+        (_, given @ [_, ..], _) => given.to_vec(),
+        (_, [], None) => return usage("a volume of one colour needs nodes of its 'opacity'"),
+        (Projection::Composite, [], Some(m)) => vec![(m.range[0], 0.0), (m.range[1], PLAIN_OPACITY)],
+        // Where there is a flow there is a value: nothing of it is background.
+        (Projection::Maximum | Projection::Mean, [], Some(m)) => vec![(m.range[0], 1.0)],
     };
     TransferFunction::new(colours, opacities).map_err(|e| FieldError::Usage(e.to_string()))
 }
 
-/// The rays of a picture's field.
+/// What is sampled at a place: the numbers of one field after those of another.
+struct Sampled<'a> {
+    dataset: &'a Dataset,
+    names: Vec<String>,
+    /// Where the numbers of each begin, and those of the next one would.
+    first: Vec<usize>,
+}
+
+impl Sampled<'_> {
+    /// Where the numbers of a field are, which is sampled from now on.
+    fn place(&mut self, zone: usize, field: &str) -> Result<std::ops::Range<usize>, FieldError> {
+        let n = match self.names.iter().position(|name| name == field) {
+            Some(n) => n,
+            None => {
+                self.first.push(self.first[self.names.len()] + self.dataset.quantity(zone, field)?.components());
+                self.names.push(field.to_owned());
+                self.names.len() - 1
+            }
+        };
+        Ok(self.first[n]..self.first[n + 1])
+    }
+}
+
+/// The rays of a picture's fields.
 pub(crate) struct CellFog<'a> {
     session: &'a Session,
     source: CellSource,
     setting: Setting,
-    transfer: TransferFunction,
+    looks: Vec<CellLook>,
     bounds: Aabb,
-    /// Pixels that lack something.
-    gaps: AtomicU64,
+    budget: Option<Budget>,
+    lack: Mutex<Lack>,
 }
 
+/// An object that shows a field: its number, its look, and the box of its zones.
+pub(crate) type Shows<'a> = (usize, &'a VolumeLook, &'a [DVec3; 8]);
+
 impl<'a> CellFog<'a> {
-    /// A field of a flow as an object shows it at a time step, in the box of its zones.
+    /// Fields of a flow as objects show them at a time step, each in the box of its zones.
     ///
     /// # Errors
     /// [`FieldError`]: fields that there are not, functions that make no sense.
     pub(crate) fn new(
         session: &'a Session,
-        look: &VolumeLook,
-        corners: &[DVec3; 8],
+        document: &Document,
+        objects: &[Shows<'_>],
         maps: &[Settled],
         step: usize,
         camera: &Camera,
@@ -168,45 +211,69 @@ impl<'a> CellFog<'a> {
     ) -> Result<Self, FieldError> {
         // It was looked at when it was gathered: its boxes are there.
         let dataset = session.dataset();
-        let (field, zones) = drawn(&dataset, look)?;
         let order = zone_order(&dataset, &session.spec.zone_order)?;
-        let bounds = Aabb::of(*corners);
-        let mut shown = bounds;
-        if let Some([low, high]) = look.within {
-            let (low, high) = (DVec3::from_array(low), DVec3::from_array(high));
-            shown = Aabb { min: shown.min.max(low), max: shown.max.min(high) };
+        let mut sampled = Sampled { dataset: &dataset, names: Vec::new(), first: vec![0] };
+        let mut common: Option<(&str, Vec<usize>)> = None;
+        let (mut bounds, mut shown, mut looks, mut samples) = (Aabb::EMPTY, Aabb::EMPTY, Vec::new(), 0.0f64);
+        for &(number, look, corners) in objects {
+            let (field, zones) = drawn(&dataset, look)?;
+            if let Some((other, _)) = common.as_ref().filter(|(_, of)| *of != zones) {
+                let what = format!(
+                    "'{field}' and '{other}' are not of the same zones, and rays through several fields see one zone at a place; draw \
+                     them in pictures of their own"
+                );
+                return Err(FieldError::Usage(what).at(format!("objects.{number}.field")));
+            }
+            let own = Aabb::of(*corners);
+            bounds = bounds.union(&own);
+            let mut seen = own;
+            if let Some([low, high]) = look.within {
+                let (low, high) = (DVec3::from_array(low), DVec3::from_array(high));
+                seen = Aabb { min: seen.min.max(low), max: seen.max.min(high) };
+            }
+            if seen.min.cmple(seen.max).all() {
+                shown = shown.union(&seen);
+            }
+            samples = samples.max(look.samples);
+            let planes = look.planes.iter().map(|[n, o]| (*n, (0..3).map(|a| n[a] * o[a]).sum()));
+            let value = sampled.place(zones[0], field)?;
+            let gradient = match look.shading {
+                Some(_) => Some(sampled.place(zones[0], &gradient(field))?.start),
+                None => None,
+            };
+            looks.push(CellLook {
+                transfer: transfer(look, field, maps)?,
+                unit: look.unit.unwrap_or(own.extent().length() / UNITS),
+                projection: look.projection,
+                shading: look.shading.map(|[specular, power]| shading(&document.lighting, camera, specular, power)),
+                planes: planes.collect(),
+                within: look.within,
+                value,
+                gradient,
+            });
+            common = Some((field, zones));
         }
-        let diagonal = if shown.min.cmple(shown.max).all() { shown.extent().length() } else { 0.0 };
-        let all = bounds.extent().length();
-        let longest = (if diagonal > 0.0 { diagonal } else { all }) / STEPS;
-        let pixel = least_pixel(camera, size[1], &shown);
+        let zones = common.map_or(Vec::new(), |(_, zones)| zones);
+        let diagonal = if shown == Aabb::EMPTY { 0.0 } else { shown.extent().length() };
+        let longest = (if diagonal > 0.0 { diagonal } else { bounds.extent().length() }) / STEPS;
+        let pixel = least_pixel(camera, size[1], if shown == Aabb::EMPTY { &bounds } else { &shown });
         // No finer than half a pixel where it is nearest.
         let halvings = (0..HALVINGS).find(|n| longest / f64::from(1u32 << n) <= 0.5 * pixel).unwrap_or(HALVINGS);
-        let planes = look.planes.iter().map(|[n, o]| (*n, (0..3).map(|a| n[a] * o[a]).sum()));
-        let setting = Setting {
-            camera: *camera,
-            size,
-            longest,
-            halvings,
-            samples: look.samples,
-            unit: look.unit.unwrap_or(all / UNITS),
-            planes: planes.collect(),
-            within: look.within,
-            zones: order.0.iter().copied().filter(|z| zones.contains(&(*z as usize))).collect(),
-        };
+        let zones: Vec<u32> = order.0.iter().copied().filter(|z| zones.contains(&(*z as usize))).collect();
         Ok(Self {
-            source: CellSource::new(&dataset, field, step, &session.pager)?,
-            transfer: transfer(look, field, maps)?,
+            source: CellSource::new(&dataset, &sampled.names, &zones, step, &session.pager)?,
+            setting: Setting { camera: *camera, size, longest, halvings, samples, zones },
+            looks,
             session,
-            setting,
             bounds,
-            gaps: AtomicU64::new(0),
+            budget: Budget::of(document),
+            lack: Mutex::default(),
         })
     }
 
-    /// Pixels in which something is missing, since pages could not be had.
-    pub(crate) fn gaps(&self) -> u64 {
-        self.gaps.load(Relaxed)
+    /// What pictures lack.
+    pub(crate) fn lack(&self) -> Lack {
+        *pager::patient::lock(&self.lack)
     }
 }
 
@@ -223,15 +290,15 @@ impl Haze for CellFog<'_> {
         light: &mut HazeRows,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), GeometryError> {
-        let scene = CellScene::new(Setting { camera: *camera, size, ..self.setting.clone() }, &self.transfer)?;
+        let scene = CellScene::new(Setting { camera: *camera, size, ..self.setting.clone() }, self.looks.clone())?;
         let (pager, workers) = (&self.session.pager, self.session.means.threads());
-        let gaps = lay(pager, depths, light, |_, ends| {
-            let told = &mut |_, _| go_on();
-            let image = cast_cells(pager, &self.source, &scene, workers, depths.rows(), Some(ends), told)?;
+        let lack = lay(pager, depths, size[1], self.budget, light, |ends, deadline| {
+            let options = CastOptions { workers, rows: Some(depths.rows()), deadline, next: None, kept: None };
+            let image = cast_cells(pager, &self.source, &scene, &options, Some(ends), &mut |_, _| go_on())?;
             self.session.add_wait(image.stats.wait_s);
-            Ok(Some(image))
+            Ok(image)
         })?;
-        self.gaps.fetch_add(gaps, Relaxed);
+        *pager::patient::lock(&self.lack) += lack;
         Ok(())
     }
 }

@@ -143,17 +143,6 @@ impl<'a> Gatherer<'a> {
             Object::Volume(look) => {
                 let Some(volume) = self.volume else {
                     let (session, map) = (self.session()?, self.map(&look.paint));
-                    if self.document.budget_s.is_some() {
-                        let what =
-                            "'budget_s' is for volumes: rays through the cells of a flow take the time that they need";
-                        return Err(FieldError::Usage(what.into()));
-                    }
-                    let volumes = self.document.objects.iter().filter(|o| matches!(o, Object::Volume(_))).count();
-                    if volumes > 1 {
-                        return Err(FieldError::Usage(format!(
-                            "rays are cast through one field of a flow a picture, and there are {volumes}"
-                        )));
-                    }
                     let ranged = map.is_some_and(|m| m.range.is_none());
                     let (corners, range) = cellfog::gathered(session, look, self.step, ranged, watch)?;
                     let (kind, name) = ("volume", look.field.clone().unwrap_or_default());

@@ -93,7 +93,7 @@ pub(super) fn look(
 }
 
 /// The lights of a picture, in space.
-fn shading(lighting: &Lighting, camera: &Camera, specular: f32, power: f32) -> Shading {
+pub(super) fn shading(lighting: &Lighting, camera: &Camera, specular: f32, power: f32) -> Shading {
     let axes = camera.axes();
     let seen = |d: [f64; 3]| (axes.x_axis * d[0] + axes.y_axis * d[1] - axes.z_axis * d[2]).to_array();
     let (ambient, lights) = match lighting {

@@ -7,10 +7,11 @@ use super::gather::{Gathered, Shape};
 use super::maps::{raised, Settled};
 use super::meshes::TriangleLayer;
 use super::objects::{Object, Paint, VolumeLook};
+use super::passes::Lack;
 use super::pieces::LineLayer;
 use super::target::Out;
 use super::view::{self, Chosen, NUMBERS};
-use super::volumes::{Fog, Lack};
+use super::volumes::Fog;
 use crate::limits::would_do;
 use crate::output::ByteLog;
 use crate::picture::{
@@ -361,14 +362,15 @@ impl Shot<'_> {
             )?),
             None => None,
         };
-        let of_cells = shown.iter().find_map(|s| match (&self.document.objects[s.number], &s.gathered.shape) {
-            (Object::Volume(look), Shape::Cells(corners, _)) => Some((look, corners, self.session?)),
+        let of_cells = shown.iter().filter_map(|s| match (&self.document.objects[s.number], &s.gathered.shape) {
+            (Object::Volume(look), Shape::Cells(corners, _)) => Some((s.number, &**look, corners)),
             _ => None,
         });
-        let cells = match of_cells {
-            Some((look, corners, session)) => {
+        let of_cells: Vec<_> = of_cells.collect();
+        let cells = match self.session.filter(|_| !of_cells.is_empty()) {
+            Some(session) => {
                 let camera = &seen.chosen.camera;
-                Some(CellFog::new(session, look, corners, maps, words.step, camera, size)?)
+                Some(CellFog::new(session, self.document, &of_cells, maps, words.step, camera, size)?)
             }
             None => None,
         };
@@ -396,7 +398,7 @@ impl Shot<'_> {
         let drawn = out.draw(setting, subject, budget, threads, &mut progress);
         drawn.map_err(|e| drawing(e, &mut |e| out.failed(e), pager))?;
         let mut lack = fog.map_or(Lack::default(), |f| f.lack());
-        lack.gaps += cells.map_or(0, |f| f.gaps());
+        lack += cells.map_or(Lack::default(), |f| f.lack());
         Ok(lack)
     }
 }

@@ -3,7 +3,7 @@
 use super::looks::look;
 use super::maps::Settled;
 use super::objects::VolumeLook;
-use super::passes::lay;
+use super::passes::{lay, Budget, Lack};
 use super::Document;
 use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows};
 use crate::raycast::{cast_until, CastOptions, KeptBricks};
@@ -13,9 +13,7 @@ use field::volume::{Volume, VolumeLevel};
 use glam::DVec3;
 use kernels::rays::{self, Look};
 use pager::Pager;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
 
 /// Parts of a volume's diagonal that are the length to which opacities belong.
 pub(super) const UNITS: f64 = 100.0;
@@ -53,11 +51,8 @@ pub(crate) struct Fog<'a> {
     lengths: [f64; 2],
     /// The time step that is drawn next.
     next: Option<u32>,
-    /// When the picture was begun, and how long its rays may take.
-    budget: Option<(Instant, Duration)>,
-    /// Pixels that lack something, and that were not cast.
-    gaps: AtomicU64,
-    filled: AtomicU64,
+    budget: Option<Budget>,
+    lack: Mutex<Lack>,
 }
 
 impl<'a> Fog<'a> {
@@ -95,41 +90,15 @@ impl<'a> Fog<'a> {
             looks,
             bounds: all,
             lengths: [dt, all.extent().length() / UNITS],
-            budget: document.budget_s.map(|s| (Instant::now(), Duration::from_secs_f64(s.min(MOST_BUDGET_S)))),
+            budget: Budget::of(document),
             next: next.filter(|n| *n != step).map(|n| n as u32),
-            gaps: AtomicU64::new(0),
-            filled: AtomicU64::new(0),
+            lack: Mutex::default(),
         })
     }
 
     /// What pictures lack.
     pub(crate) fn lack(&self) -> Lack {
-        Lack { gaps: self.gaps.load(Relaxed), filled: self.filled.load(Relaxed) }
-    }
-}
-
-/// A budget of more is none.
-const MOST_BUDGET_S: f64 = 1e9;
-
-/// What volumes lack in pictures.
-#[derive(Copy, Clone, Debug, Default, PartialEq)]
-pub(crate) struct Lack {
-    /// Pixels in which something is missing, since pages could not be had.
-    pub(crate) gaps: u64,
-    /// Pixels that are filled from those around them, since the budget was spent.
-    pub(crate) filled: u64,
-}
-
-impl Lack {
-    pub(crate) fn any(&self) -> bool {
-        self.gaps > 0 || self.filled > 0
-    }
-}
-
-impl std::ops::AddAssign for Lack {
-    fn add_assign(&mut self, o: Self) {
-        self.gaps += o.gaps;
-        self.filled += o.filled;
+        *pager::patient::lock(&self.lack)
     }
 }
 
@@ -149,25 +118,15 @@ impl Haze for Fog<'_> {
         let [dt, unit] = self.lengths;
         let setting = rays::Setting { camera: *camera, size, dt, unit, skip: true };
         let scene = rays::Scene::new(setting, self.looks.clone())?;
-        // Rows come in groups, from the top: each may take its share.
-        let deadline = self
-            .budget
-            .map(|(begun, budget)| begun + budget.mul_f64(f64::from(depths.rows().end) / f64::from(size[1].max(1))));
         let (rows, kept) = (Some(depths.rows()), Some(self.kept.clone()));
-        let options = CastOptions { workers: self.workers, rows, deadline, next: self.next, kept };
-        let mut late = false;
-        let gaps = lay(&self.pager, depths, light, |pass, ends| {
-            if late {
-                return Ok(None);
-            }
-            let options = CastOptions { deadline: options.deadline.filter(|_| pass == 0), ..options.clone() };
+        let options = CastOptions { workers: self.workers, rows, deadline: None, next: self.next, kept };
+        let lack = lay(&self.pager, depths, size[1], self.budget, light, |ends, deadline| {
+            let options = CastOptions { deadline, ..options.clone() };
             let image = cast_until(&self.pager, &scene, &options, Some(ends), &mut |_, _| go_on())?;
-            late = image.filled > 0;
             self.waited.add(image.stats.wait_s);
-            self.filled.fetch_add(image.filled, Relaxed);
-            Ok(Some(image))
+            Ok(image)
         })?;
-        self.gaps.fetch_add(gaps, Relaxed);
+        *pager::patient::lock(&self.lack) += lack;
         Ok(())
     }
 }

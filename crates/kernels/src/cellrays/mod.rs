@@ -11,17 +11,23 @@
 //! to even places. Steps stand at multiples of their own length from where the ray begins, so that samples depend on the ray alone. Where a ray enters or
 //! leaves all zones the place is found by bisection: what is seen of a zone does not depend on how samples fall on its faces.
 //!
+//! Several fields are sampled at the same places: at each the light of all is added in the order in which they were named. The largest
+//! value along a ray is that of its samples, the mean is weighted by the lengths of their steps. Light on gradients takes these from a
+//! field of their own, which is continuous across cells where the gradient within a cell is not.
+//!
 //! # Practice
 //! A sample is located by walking from the ray's last cell in the zone ([`field::space::Space::find_near`]). Where a ray is in no cell of a
 //! zone, the boxes of its blocks say where it may be next (`enter.rs`). A [`CellTile`] is a task: rays that lack pages stay where they
 //! are, the others go on. Whatever is kept of a ray between two steps belongs to the ray: what it sees depends on no other.
 
 mod enter;
+mod look;
 mod ray;
 mod scene;
 #[cfg(test)]
 mod tests;
 mod tile;
 
+pub use look::CellLook;
 pub use scene::{CellScene, Setting};
-pub use tile::{CellTile, Counts, TILE};
+pub use tile::{CellTile, Counts};

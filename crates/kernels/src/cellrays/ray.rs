@@ -1,9 +1,9 @@
 //! One ray through the zones, front to back.
 
 use super::enter::{enter, Stack};
+use super::look::{Own, Owned, Seen};
 use super::scene::{CellScene, Ray};
 use crate::rays::opaque_at;
-use field::cell::interpolate_scalar;
 use field::nodes::{Miss, Nodes};
 use field::space::{Space, Spot};
 
@@ -19,10 +19,9 @@ pub(super) struct Visit {
     hint: Option<Spot>,
 }
 
-/// A piece of a ray whose end is not known before the next sample.
+/// A piece of a ray whose end is not known before the next sample. What it shows is the ray's [`Own`].
 #[derive(Copy, Clone, Debug)]
 struct Piece {
-    value: f32,
     from: f64,
     to: f64,
     /// The sample that it stands for, and where that is.
@@ -56,12 +55,14 @@ pub(super) struct Stepping<'a, N> {
     pub space: &'a mut Space<N>,
     pub stack: &'a mut Stack,
     pub samples: &'a mut u64,
+    /// What each look shows at the sample that was taken last.
+    pub seen: &'a mut Vec<Seen>,
 }
 
 /// What was found at a place.
 enum Found {
-    /// A value, how long the cell is along the ray, and where it is.
-    Value(f32, f64, Spot),
+    /// Values; how long the cell is along the ray, and where it is.
+    Values(f64, Spot),
     /// In no cell; how long cells are there that might have held it.
     Outside(f64),
     /// Something cannot be had.
@@ -88,10 +89,12 @@ impl Lane {
         }
     }
 
-    /// Linear light, premultiplied, and opacity.
-    pub fn colour(&self) -> [f32; 4] {
-        let [r, g, b] = self.light;
-        [r, g, b, 1.0 - self.through]
+    /// Linear light, premultiplied, and opacity of a ray that is at its end.
+    pub fn colour(&self, scene: &CellScene, owned: &Owned, ray: usize) -> [f32; 4] {
+        let (mut light, mut through) = (self.light, self.through);
+        owned.project(&scene.looks, ray, &mut light, &mut through);
+        let [r, g, b] = light;
+        [r, g, b, 1.0 - through]
     }
 
     /// Where the next step begins; `None` before that is known.
@@ -140,6 +143,7 @@ impl Lane {
         &mut self,
         ray: &Ray,
         visits: &mut [Visit],
+        own: &mut Own<'_>,
         until: f64,
         s: &mut Stepping<'_, N>,
     ) -> Result<(), Miss> {
@@ -153,7 +157,7 @@ impl Lane {
             }
             let (low, high) = ((begins).max(ray.low), ((self.begins + length) as f64 * s.scene.shortest).min(ray.high));
             if low >= ray.high {
-                self.end(s.scene);
+                self.end(s.scene, own);
                 self.done = true;
                 return Ok(());
             }
@@ -173,7 +177,7 @@ impl Lane {
             let at = 0.5 * (low + high);
             let mut gap = false;
             match sample(ray, visits, [low, at, high], &mut gap, s)? {
-                Found::Value(value, cell, spot) => {
+                Found::Values(cell, spot) => {
                     let wanted = s.scene.halvings(cell);
                     if wanted > self.halved {
                         self.halved = wanted;
@@ -184,11 +188,12 @@ impl Lane {
                         _ => low,
                     };
                     *s.samples += 1;
-                    self.end(s.scene);
+                    self.end(s.scene, own);
                     if self.done {
                         return Ok(());
                     }
-                    self.piece = Some(Piece { value, from, to: high, at, spot });
+                    self.piece = Some(Piece { from, to: high, at, spot });
+                    own.see(s.seen);
                     self.outside = None;
                     self.step(length, wanted, s.scene);
                 }
@@ -201,13 +206,13 @@ impl Lane {
                     if let Some(piece) = self.piece {
                         let to = face(ray, &piece.spot, [piece.at, at], &mut gap, s)?;
                         self.piece = Some(Piece { to, ..piece });
-                        self.end(s.scene);
+                        self.end(s.scene, own);
                     }
                     self.outside = Some(at);
                     self.step(length, wanted, s.scene);
                 }
                 Found::Lost => {
-                    self.end(s.scene);
+                    self.end(s.scene, own);
                     self.outside = None;
                     self.step(length, self.halved, s.scene);
                 }
@@ -230,16 +235,12 @@ impl Lane {
         }
     }
 
-    /// Adds the light of the piece whose end is known.
-    fn end(&mut self, scene: &CellScene) {
+    /// Adds what the piece shows whose end is known.
+    fn end(&mut self, scene: &CellScene, own: &mut Own<'_>) {
         let Some(piece) = self.piece.take() else { return };
-        let [r, g, b, a] = scene.light(piece.value, piece.to - piece.from);
-        for (sum, c) in self.light.iter_mut().zip([r, g, b]) {
-            *sum = self.through.mul_add(c, *sum);
-        }
-        self.through *= 1.0 - a;
+        own.pass(&scene.looks, [piece.from, piece.to], &mut self.light, &mut self.through);
         let [r, g, b] = self.light;
-        self.done |= opaque_at([r, g, b], self.through);
+        self.done |= !scene.projects && opaque_at([r, g, b], self.through);
     }
 }
 
@@ -322,14 +323,12 @@ fn sample<N: Nodes>(
             return Ok(Found::Lost);
         }
     };
-    let value = match &loaded.sampled[..] {
-        [one] => interpolate_scalar(one, spot.rst),
-        many => many.iter().map(|c| interpolate_scalar(c, spot.rst).powi(2)).sum::<f64>().sqrt(),
-    };
+    s.seen.clear();
+    s.seen.extend(s.scene.looks.iter().map(|look| look.at(&loaded.sampled, &spot, ray)));
     // Where the map collapses, as at a polar axis, it says nothing of lengths.
     let along = loaded.map().computational(spot.rst, ray.d).map(|f| f.iter().fold(0.0f64, |m, c| m.max(c.abs())));
     let cell = along.filter(|c| *c > 0.0).map_or(f64::INFINITY, |c| 1.0 / c);
-    Ok(Found::Value(value as f32, cell, spot))
+    Ok(Found::Values(cell, spot))
 }
 
 /// Where a ray passes the faces of the zone of `spot`, between a place within it and one that is not.

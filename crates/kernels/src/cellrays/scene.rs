@@ -1,12 +1,13 @@
-//! What is to be seen, made ready: cameras as rays, transfer functions as light.
+//! What is to be seen, made ready: cameras as rays.
 
+use super::look::{CellLook, Shown};
 use crate::draw::Camera;
-use crate::rays::{Entry, SceneError, Table, TransferFunction, View};
+use crate::rays::{SceneError, View, MOST_SOURCES};
 use field::simd::V4;
 use glam::DVec3;
 use std::sync::Arc;
 
-/// A picture of a field of zones. Lengths are in the unit of the grid.
+/// A picture of fields of zones. Lengths are in the unit of the grid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
     /// Where one looks from.
@@ -19,13 +20,7 @@ pub struct Setting {
     pub halvings: u8,
     /// Steps in the length of a cell at least, as far as halvings go.
     pub samples: f64,
-    /// Opacities of the transfer function are those of this length.
-    pub unit: f64,
-    /// Planes, each a normal and an offset: what lies at `x . normal < offset` is cut away.
-    pub planes: Vec<([f64; 3], f64)>,
-    /// A box in space outside of which all is cut away: its lower and its higher corner.
-    pub within: Option<[[f64; 3]; 2]>,
-    /// Numbers of the zones that have the field, in the order in which they are searched. None is one point thick.
+    /// Numbers of the zones that have the fields, in the order in which they are searched. None is one point thick.
     pub zones: Vec<u32>,
 }
 
@@ -36,7 +31,9 @@ pub const MOST_HALVINGS: u8 = 20;
 pub struct CellScene {
     pub(super) setting: Setting,
     view: View,
-    light: Table,
+    pub(super) looks: Vec<Shown>,
+    /// Pixels show something that is known when a ray is at its end.
+    pub(super) projects: bool,
     /// The shortest step.
     pub(super) shortest: f64,
 }
@@ -52,6 +49,9 @@ pub(super) struct Ray {
 }
 
 impl Ray {
+    /// One that meets nothing.
+    pub const NONE: Self = Self { o: [0.0; 3], d: [0.0, 0.0, 1.0], low: f64::INFINITY, high: f64::NEG_INFINITY };
+
     #[inline(always)]
     pub fn at(&self, t: f64) -> V4 {
         let c = |n: usize| t.mul_add(self.d[n], self.o[n]);
@@ -77,7 +77,7 @@ impl Ray {
     }
 
     /// Cuts away what lies outside of a part.
-    fn cut(&mut self, part: Option<[f64; 2]>) {
+    pub fn cut(&mut self, part: Option<[f64; 2]>) {
         let [low, high] = part.unwrap_or([f64::INFINITY, f64::NEG_INFINITY]);
         (self.low, self.high) = (self.low.max(low), self.high.min(high));
     }
@@ -88,20 +88,21 @@ impl CellScene {
     ///
     /// # Errors
     /// [`SceneError`].
-    pub fn new(setting: Setting, transfer: &TransferFunction) -> Result<Arc<Self>, SceneError> {
+    pub fn new(setting: Setting, looks: Vec<CellLook>) -> Result<Arc<Self>, SceneError> {
         let view = View::new(&setting.camera, setting.size)?;
-        let lengths = [
-            (setting.longest, "the length of steps along rays"),
-            (setting.unit, "the unit of length of opacities"),
-            (setting.samples, "the number of samples in a cell"),
-        ];
+        let lengths =
+            [(setting.longest, "the length of steps along rays"), (setting.samples, "the number of samples in a cell")];
         if let Some((_, what)) = lengths.into_iter().find(|(v, _)| !(*v > 0.0 && v.is_finite())) {
             return Err(SceneError::Length(what));
         }
+        if looks.len() > MOST_SOURCES {
+            return Err(SceneError::Many(looks.len()));
+        }
+        let looks = looks.into_iter().map(Shown::new).collect::<Result<Vec<_>, _>>()?;
+        let projects = looks.iter().any(Shown::projects);
         let halvings = setting.halvings.min(MOST_HALVINGS);
         let shortest = setting.longest / (1u64 << halvings) as f64;
-        let light = Table::new(transfer, 1.0, 1.0);
-        Ok(Arc::new(Self { setting: Setting { halvings, ..setting }, view, light, shortest }))
+        Ok(Arc::new(Self { setting: Setting { halvings, ..setting }, view, looks, projects, shortest }))
     }
 
     /// Pixels across and down.
@@ -111,29 +112,17 @@ impl CellScene {
 
     /// Bytes that it takes beside its setting.
     pub fn bytes(&self) -> usize {
-        self.light.entries.len() * (size_of::<Entry>() + size_of::<u32>())
+        self.looks.iter().map(Shown::bytes).sum()
     }
 
-    /// The ray of a pixel.
+    /// The ray of a pixel, as long as any field may be seen along it.
     pub(super) fn ray(&self, x: u32, y: u32) -> Ray {
         let (o, d) = self.view.ray(f64::from(x) + 0.5, f64::from(y) + 0.5);
         let low = if self.view.parallel() { f64::NEG_INFINITY } else { 0.0 };
         let mut ray = Ray { o: o.to_array(), d: d.to_array(), low, high: f64::INFINITY };
-        if let Some([low, high]) = self.setting.within {
-            let part = ray.within(low, high);
-            ray.cut(part);
-        }
-        for (normal, offset) in &self.setting.planes {
-            let n = DVec3::from_array(*normal);
-            let (at, along) = (n.dot(o) - offset, n.dot(d));
-            let t = -at / along;
-            ray.cut(match () {
-                () if along > 0.0 => Some([t, f64::INFINITY]),
-                () if along < 0.0 => Some([f64::NEG_INFINITY, t]),
-                () if at >= 0.0 => Some([f64::NEG_INFINITY, f64::INFINITY]),
-                () => None,
-            });
-        }
+        let parts = self.looks.iter().map(|look| look.part(&ray)).filter(|[low, high]| low < high);
+        let all = parts.reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])]);
+        ray.cut(all);
         ray
     }
 
@@ -153,17 +142,5 @@ impl CellScene {
             (n, step) = (n + 1, 0.5 * step);
         }
         n
-    }
-
-    /// Light, premultiplied, and opacity of a piece of a ray.
-    #[inline]
-    pub(super) fn light(&self, value: f32, length: f64) -> [f32; 4] {
-        let Entry([r, g, b, a]) = self.light.entries[self.light.index(value)];
-        if !(a > 0.0 && length > 0.0) {
-            return [0.0; 4];
-        }
-        let share = -((-f64::from(a)).ln_1p() * (length / self.setting.unit)).exp_m1();
-        let by = (share / f64::from(a)) as f32;
-        [r * by, g * by, b * by, share as f32]
     }
 }

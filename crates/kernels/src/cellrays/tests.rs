@@ -1,10 +1,11 @@
 //! Against sums of short steps over exact fields, or over what cold searches find.
 
+use super::look::CellLook;
 use super::scene::{CellScene, Setting};
-use super::tile::{CellTile, TILE};
+use super::tile::CellTile;
 use crate::draw::{srgb_to_linear, Camera, Lens};
 use crate::flow::{GridFlow, ZoneOrder};
-use crate::rays::TransferFunction;
+use crate::rays::{Projection, Shading, TransferFunction, TILE};
 use crate::streamline::Progress;
 use field::flat::{FlatArray, FlatNodes};
 use field::nodes::Nodes;
@@ -15,8 +16,10 @@ type Point = [f64; 3];
 
 /// A field without curvature, so that cells of any shape have it exactly.
 fn linear(x: Point) -> f64 {
-    0.2 + 0.5 * x[0] - 0.3 * x[1] + 0.6 * x[2]
+    0.2 + (0..3).map(|a| GRADIENT[a] * x[a]).sum::<f64>()
 }
+
+const GRADIENT: Point = [0.5, -0.3, 0.6];
 
 /// A zone of `dims` points at `at(r, s, t)`, with the field, and holes where `hole` says so.
 fn zone(
@@ -34,10 +37,12 @@ fn zone(
         f[n] = linear(x);
         ib[n] = i32::from(!hole(x));
     }
+    let gradient = GRADIENT.iter().flat_map(|c| std::iter::repeat_n(*c, count)).collect();
     let arrays = vec![
         ("xyz".to_owned(), 3, FlatArray::F64(xyz)),
         ("iblank".to_owned(), 1, FlatArray::I32(ib)),
         ("f".to_owned(), 1, FlatArray::F64(f)),
+        ("g".to_owned(), 3, FlatArray::F64(gradient)),
     ];
     (name.to_owned(), dims, arrays)
 }
@@ -63,9 +68,7 @@ type Zone = (String, [usize; 3], Vec<(String, usize, FlatArray)>);
 
 fn space(zones: Vec<Zone>) -> Space<FlatNodes> {
     let nodes = FlatNodes::from_arrays(zones);
-    let names = ["f".to_owned()];
-    let fields: Arc<[ZoneFields]> =
-        nodes.zones().iter().map(|z| ZoneFields::named(z, None, &names, 1.4, 1.0).unwrap()).collect();
+    let fields = sampled(&nodes);
     Space::new(nodes, fields)
 }
 
@@ -91,24 +94,25 @@ fn cameras() -> [Camera; 3] {
 }
 
 fn setting(camera: Camera, zones: usize) -> Setting {
-    Setting {
-        camera,
-        size: [TILE; 2],
-        longest: 0.05,
-        halvings: 6,
-        samples: 4.0,
-        unit: UNIT,
-        planes: Vec::new(),
-        within: None,
-        zones: (0..zones as u32).collect(),
-    }
+    Setting { camera, size: [TILE; 2], longest: 0.05, halvings: 6, samples: 4.0, zones: (0..zones as u32).collect() }
+}
+
+fn look() -> CellLook {
+    CellLook::new(transfer(), UNIT)
+}
+
+fn scene(setting: Setting) -> Arc<CellScene> {
+    CellScene::new(setting, vec![look()]).unwrap()
 }
 
 fn cast(space: &mut Space<FlatNodes>, scene: &CellScene, depth: Option<&dyn Fn(u32, u32) -> f64>) -> Vec<[f32; 4]> {
-    let mut tile = CellTile::ending(scene, [0, 0], depth);
+    let mut tile = CellTile::new(scene, [0, 0]);
+    if let Some(depth) = depth {
+        tile = tile.ending(scene, depth);
+    }
     assert_eq!(tile.step(scene, space, |_| false), Progress::Done);
-    assert!(tile.gaps().all(|g| !g));
-    tile.colours().collect()
+    assert!(tile.pixels(scene).all(|(_, _, gap)| !gap));
+    tile.pixels(scene).map(|(_, colour, _)| colour).collect()
 }
 
 /// Light along a ray by short steps; `value` says what is at a point.
@@ -150,7 +154,7 @@ fn in_cube(x: Point) -> bool {
 fn a_linear_field_on_a_warped_grid_is_what_the_integral_says() {
     let mut space = space(vec![zone("z", [25, 18, 15], warped, |_| false)]);
     for camera in cameras() {
-        let scene = CellScene::new(setting(camera, 1), &transfer()).unwrap();
+        let scene = scene(setting(camera, 1));
         let got = cast(&mut space, &scene, None);
         let exact = |x, y| summed(&scene, x, y, 2e-4, |p| in_cube(p).then(|| linear(p)));
         let (most, seen) = differ(&scene, &got, exact);
@@ -166,7 +170,7 @@ fn more_samples_come_closer() {
     let mut errors = Vec::new();
     for samples in [1.0, 2.0, 4.0, 8.0] {
         let setting = Setting { samples, longest: 0.4, ..setting(cameras()[0], 1) };
-        let scene = CellScene::new(setting, &transfer()).unwrap();
+        let scene = scene(setting);
         let got = cast(&mut space, &scene, None);
         errors.push(differ(&scene, &got, |x, y| summed(&scene, x, y, 2e-4, |p| in_cube(p).then(|| linear(p)))).0);
     }
@@ -181,7 +185,7 @@ fn zones_that_abut_are_one() {
         space(vec![zone("a", [11, 18, 15], at(0, 10), |_| false), zone("b", [15, 18, 15], at(10, 24), |_| false)]);
     for camera in cameras() {
         let [of_one, of_two] = [(&mut one, 1), (&mut two, 2)].map(|(space, zones)| {
-            let scene = CellScene::new(setting(camera, zones), &transfer()).unwrap();
+            let scene = scene(setting(camera, zones));
             cast(space, &scene, None)
         });
         let most = of_one.iter().flatten().zip(of_two.iter().flatten()).fold(0.0f32, |m, (a, b)| m.max((a - b).abs()));
@@ -225,25 +229,26 @@ fn holes_seams_and_zones_that_overlap_are_what_a_search_finds() {
         let mut space = space(world);
         for camera in cameras() {
             let setting = Setting { samples: 6.0, ..setting(camera, zones) };
-            let scene = CellScene::new(setting, &transfer()).unwrap();
+            let scene = scene(setting);
             let got = cast(&mut space, &scene, None);
-            let mut at = searched(Space::new(space.nodes.clone(), space_fields(&space)), zones);
+            let mut at = searched(Space::new(space.nodes.clone(), sampled(&space.nodes)), zones);
             let (most, seen) = differ(&scene, &got, |x, y| summed(&scene, x, y, 2e-3, &mut at));
             assert!(seen > 25 && most < 4e-3, "world {n}: {seen} pixels seen, {most} off");
         }
     }
 }
 
-fn space_fields(space: &Space<FlatNodes>) -> Arc<[ZoneFields]> {
-    let names = ["f".to_owned()];
-    space.nodes.zones().iter().map(|z| ZoneFields::named(z, None, &names, 1.4, 1.0).unwrap()).collect()
+/// The field, and its gradient.
+fn sampled(nodes: &FlatNodes) -> Arc<[ZoneFields]> {
+    let names = ["f".to_owned(), "g".to_owned()];
+    nodes.zones().iter().map(|z| ZoneFields::named(z, None, &names, 1.4, 1.0).unwrap()).collect()
 }
 
 #[test]
 fn what_is_before_a_surface_and_what_is_behind_it_are_the_whole() {
     let mut space = space(vec![zone("z", [25, 18, 15], warped, |_| false)]);
     let camera = cameras()[1];
-    let whole = CellScene::new(setting(camera, 1), &transfer()).unwrap();
+    let whole = scene(setting(camera, 1));
     let all = cast(&mut space, &whole, None);
     let axis = camera.axes().z_axis;
     let eye = glam::DVec3::from_array(camera.position);
@@ -251,7 +256,7 @@ fn what_is_before_a_surface_and_what_is_behind_it_are_the_whole() {
         let front = cast(&mut space, &whole, Some(&|_, _| depth));
         // Parallel rays: the depth is a plane, and what is behind it a clip.
         let planes = vec![(axis.to_array(), axis.dot(eye) + depth)];
-        let back = CellScene::new(Setting { planes, ..setting(camera, 1) }, &transfer()).unwrap();
+        let back = CellScene::new(setting(camera, 1), vec![CellLook { planes, ..look() }]).unwrap();
         let back = cast(&mut space, &back, None);
         let mut least = 1.0f32;
         for (n, all) in all.iter().enumerate() {
@@ -275,8 +280,8 @@ fn what_is_cut_away_is_not_seen() {
     let keeps = |p: Point| 0.6 * p[0] - 0.8 * p[2] >= -0.1 && p[1] >= 0.2 && p[1] <= 0.7;
     for camera in cameras() {
         let within = Some([[-5.0, 0.2, -5.0], [5.0, 0.7, 5.0]]);
-        let setting = Setting { planes: vec![(normal, -0.1)], within, ..setting(camera, 1) };
-        let scene = CellScene::new(setting, &transfer()).unwrap();
+        let looks = vec![CellLook { planes: vec![(normal, -0.1)], within, ..look() }];
+        let scene = CellScene::new(setting(camera, 1), looks).unwrap();
         let got = cast(&mut space, &scene, None);
         let exact = |x, y| summed(&scene, x, y, 2e-4, |p| (in_cube(p) && keeps(p)).then(|| linear(p)));
         let (most, seen) = differ(&scene, &got, exact);
@@ -284,15 +289,135 @@ fn what_is_cut_away_is_not_seen() {
     }
 }
 
+/// Opacities from which values can be read: those of pixels are straight over them, from none at -0.2 to all at 1.4.
+fn readable(projection: Projection) -> CellLook {
+    let transfer = TransferFunction::new(vec![(0.0, [1.0; 3])], vec![(-0.2, 0.0), (1.4, 1.0)]).unwrap();
+    CellLook { projection, ..CellLook::new(transfer, UNIT) }
+}
+
+/// Both ends of the part of a pixel's ray within the unit cube.
+fn through_cube(scene: &CellScene, n: usize) -> Option<[Point; 2]> {
+    let ray = scene.ray(n as u32 % TILE, n as u32 / TILE);
+    let [low, high] = ray.within([0.0; 3], [1.0; 3])?;
+    let low = low.max(ray.low);
+    (low < high).then(|| [low, high].map(|t| ray.at(t).xyz()))
+}
+
+#[test]
+fn of_a_linear_field_the_largest_value_is_at_an_end_and_the_mean_in_the_middle() {
+    let straight = |x: Point| x;
+    for grid in [zone("u", [21, 17, 13], straight, |_| false), zone("w", [25, 18, 15], warped, |_| false)] {
+        let mut space = space(vec![grid]);
+        for camera in cameras() {
+            let [maximum, mean] = [Projection::Maximum, Projection::Mean].map(|projection| {
+                let scene = CellScene::new(setting(camera, 1), vec![readable(projection)]).unwrap();
+                (cast(&mut space, &scene, None), scene)
+            });
+            let mut seen = 0;
+            for n in 0..maximum.0.len() {
+                let [highest, middle] = [&maximum, &mean].map(|(image, _)| -0.2 + 1.6 * f64::from(image[n][3]));
+                let Some([a, b]) = through_cube(&maximum.1, n) else {
+                    assert!(maximum.0[n] == [0.0; 4] && mean.0[n] == [0.0; 4]);
+                    continue;
+                };
+                // Corners that are cut off by less than a step.
+                if (0..3).map(|c| (a[c] - b[c]).powi(2)).sum::<f64>().sqrt() < 0.05 {
+                    continue;
+                }
+                seen += 1;
+                let [a, b] = [a, b].map(linear);
+                let off = a.max(b) - highest;
+                // Samples lie in the middle of steps of 0.025 at most: half of one, and half an entry of the table, are lost.
+                assert!((-1e-3..1.15e-2).contains(&off), "pixel {n}: {highest} is {off} below the largest");
+                assert!((middle - 0.5 * (a + b)).abs() < 1.5e-3, "pixel {n}: {middle}, and {a} to {b}");
+            }
+            assert!(seen > 60, "{seen}");
+        }
+    }
+}
+
+#[test]
+fn a_surface_is_opaque_where_its_value_is_reached() {
+    let mut space = space(vec![zone("w", [25, 18, 15], warped, |_| false)]);
+    for camera in cameras() {
+        let surface = CellLook { projection: Projection::Surface { value: 0.6 }, ..look() };
+        let scene = CellScene::new(setting(camera, 1), vec![surface]).unwrap();
+        let colour = transfer().colour(0.6);
+        let mut seen = [0; 2];
+        for (n, pixel) in cast(&mut space, &scene, None).into_iter().enumerate() {
+            let most = through_cube(&scene, n).map_or(0.0, |ends| ends.map(linear).into_iter().fold(0.0, f64::max));
+            if (most - 0.6).abs() < 0.01 {
+                continue;
+            }
+            seen[usize::from(most > 0.6)] += 1;
+            let wanted = if most > 0.6 { [colour[0], colour[1], colour[2], 1.0] } else { [0.0; 4] };
+            assert!(pixel.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 2e-3), "{n}: {pixel:?} and {wanted:?}");
+        }
+        assert!(seen.iter().all(|n| *n > 15), "{seen:?}");
+    }
+}
+
+#[test]
+fn several_looks_are_seen_together() {
+    let mut space = space(vec![zone("z", [25, 18, 15], warped, |_| false)]);
+    for camera in cameras() {
+        let whole = scene(setting(camera, 1));
+        let all = cast(&mut space, &whole, None);
+        // Both halves, and what is nowhere, are the whole.
+        let half = |sign: f64| CellLook { planes: vec![([sign, 0.0, 0.0], 0.43 * sign)], ..look() };
+        let nowhere = CellLook { within: Some([[4.0; 3], [5.0; 3]]), ..look() };
+        let halves = CellScene::new(setting(camera, 1), vec![half(1.0), nowhere, half(-1.0)]).unwrap();
+        let both = cast(&mut space, &halves, None);
+        let most = all.iter().flatten().zip(both.iter().flatten()).fold(0.0f32, |m, (a, b)| m.max((a - b).abs()));
+        assert!(most < 1e-3, "{most}");
+        // A projection lies behind what is composited.
+        let alone = CellScene::new(setting(camera, 1), vec![readable(Projection::Mean)]).unwrap();
+        let alone = cast(&mut space, &alone, None);
+        let with = CellScene::new(setting(camera, 1), vec![readable(Projection::Mean), look()]).unwrap();
+        let with = cast(&mut space, &with, None);
+        for (n, pixel) in with.iter().enumerate() {
+            let behind = |c: usize| all[n][c] + (1.0 - all[n][3]) * alone[n][c];
+            assert!((0..4).all(|c| (pixel[c] - behind(c)).abs() < 2e-3), "{n}: {pixel:?}");
+        }
+    }
+}
+
+#[test]
+fn light_falls_on_gradients() {
+    let mut space = space(vec![zone("z", [25, 18, 15], warped, |_| false)]);
+    let camera = cameras()[1];
+    let plain = cast(&mut space, &scene(setting(camera, 1)), None);
+    let length = GRADIENT.iter().map(|c| c * c).sum::<f64>().sqrt();
+    let seen = glam::DVec3::from_array(camera.axes().z_axis.to_array()).dot(glam::DVec3::from_array(GRADIENT));
+    // Surfaces show the side that faces the eye.
+    let side = if seen > 0.0 { -1.0 } else { 1.0 };
+    for turned in [1.0, 0.25, -1.0] {
+        // A lamp whose light falls on them at an angle with this cosine: along the normal, and across it.
+        let normal = GRADIENT.map(|c| side * c / length);
+        let across = glam::DVec3::from_array(normal).cross(glam::DVec3::Z).normalize().to_array();
+        let towards = core::array::from_fn(|a| turned * normal[a] + (1.0f64 - turned * turned).sqrt() * across[a]);
+        let shading =
+            Shading { ambient: [0.2; 3], lights: vec![(towards, [0.7, 0.5, 0.3])], specular: 0.0, power: 1.0 };
+        let lit = CellLook { shading: Some(shading), gradient: Some(1), ..look() };
+        let lit = cast(&mut space, &CellScene::new(setting(camera, 1), vec![lit]).unwrap(), None);
+        for (plain, lit) in plain.iter().zip(lit) {
+            assert_eq!(plain[3], lit[3]);
+            for (c, lamp) in [0.7, 0.5, 0.3].into_iter().enumerate() {
+                let wanted = plain[c] * (0.2 + lamp * turned.max(0.0) as f32);
+                assert!((lit[c] - wanted).abs() < 1e-4, "{} and {wanted}", lit[c]);
+            }
+        }
+    }
+}
+
 #[test]
 fn lengths_that_are_none_are_refused() {
-    let bad = [
-        Setting { longest: 0.0, ..setting(cameras()[0], 1) },
-        Setting { unit: f64::NAN, ..setting(cameras()[0], 1) },
-        Setting { samples: -1.0, ..setting(cameras()[0], 1) },
-    ];
-    for setting in bad {
-        let e = CellScene::new(setting, &transfer()).err().map(|e| e.to_string());
+    let bad =
+        [Setting { longest: 0.0, ..setting(cameras()[0], 1) }, Setting { samples: -1.0, ..setting(cameras()[0], 1) }];
+    let none = CellLook { unit: f64::NAN, ..look() };
+    let bad = bad.map(|bad| (bad, look())).into_iter().chain([(setting(cameras()[0], 1), none)]);
+    for (setting, look) in bad {
+        let e = CellScene::new(setting, vec![look]).err().map(|e| e.to_string());
         assert!(e.is_some_and(|e| e.contains("must be a positive number")));
     }
 }

@@ -1,14 +1,13 @@
 //! A tile of rays as a restartable task.
 
 use super::enter::Stack;
+use super::look::{Owned, Seen};
 use super::ray::{Lane, Stepping, Visit};
 use super::scene::{CellScene, Ray};
+use crate::rays::{Pixels, TILE};
 use crate::streamline::Progress;
 use field::nodes::Nodes;
 use field::space::Space;
-
-/// Pixels of a tile along each edge.
-pub const TILE: u32 = 16;
 
 /// Longest steps that all rays of a tile make before any goes further, so that a page stays in the processor's caches for all of them.
 const WINDOW: f64 = 8.0;
@@ -20,16 +19,20 @@ pub struct Counts {
     pub samples: u64,
 }
 
-/// Rays of neighbouring pixels.
+/// Rays of neighbouring pixels, or of pixels a stride apart.
 pub struct CellTile {
-    at: [u32; 2],
+    pixels: Pixels,
     size: [u32; 2],
     rays: Vec<Ray>,
     lanes: Vec<Lane>,
+    owned: Owned,
     visits: Vec<Visit>,
     stack: Stack,
+    seen: Vec<Seen>,
     /// What lies before this comes first; `None` before all rays have begun.
     until: Option<f64>,
+    /// Some ray went on in the last step.
+    moved: bool,
     /// What was done.
     pub counts: Counts,
 }
@@ -37,55 +40,78 @@ pub struct CellTile {
 impl CellTile {
     /// The tile whose upper left pixel is `at`.
     pub fn new(scene: &CellScene, at: [u32; 2]) -> Self {
-        Self::ending(scene, at, None)
+        Self::of(scene, Pixels::all(at, scene.setting.size[1]))
     }
 
-    /// With rays that end at a depth, along the line of sight from the plane of the eye, as their pixels have it: what is beyond is not
-    /// seen. Negative infinity: the ray is not cast.
-    pub fn ending(scene: &CellScene, at: [u32; 2], depth: Option<&dyn Fn(u32, u32) -> f64>) -> Self {
-        let size: [u32; 2] = core::array::from_fn(|a| TILE.min(scene.setting.size[a].saturating_sub(at[a])));
-        let ray = |n: u32| {
-            let (x, y) = (at[0] + n % size[0], at[1] + n / size[0]);
-            let ray = scene.ray(x, y);
-            depth.map_or(ray, |depth| scene.ending(ray, depth(x, y)))
+    /// The tile of some pixels.
+    pub fn of(scene: &CellScene, pixels: Pixels) -> Self {
+        let size = pixels.size(scene.setting.size);
+        let ray = |n| {
+            let (x, y) = pixels.place(size, n);
+            if pixels.was_before(x, y) {
+                Ray::NONE
+            } else {
+                scene.ray(x, y)
+            }
         };
         let rays: Vec<Ray> = (0..size[0] * size[1]).map(ray).collect();
         let lanes = rays.iter().map(Lane::new).collect();
-        let (visits, stack, counts) = (Vec::new(), Stack::default(), Counts::default());
-        Self { at, size, rays, lanes, visits, stack, until: None, counts }
+        let owned = Owned::new(&scene.looks, &rays);
+        let (visits, stack, seen) = (Vec::new(), Stack::default(), Vec::with_capacity(scene.looks.len()));
+        Self {
+            pixels,
+            size,
+            rays,
+            lanes,
+            owned,
+            visits,
+            stack,
+            seen,
+            until: None,
+            moved: false,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Ends each ray at a depth, along the line of sight from the plane of the eye, as its pixel has it: what is beyond is not seen.
+    /// Negative infinity: the ray is not cast.
+    #[must_use]
+    pub fn ending(mut self, scene: &CellScene, depth: &dyn Fn(u32, u32) -> f64) -> Self {
+        for (n, ray) in self.rays.iter_mut().enumerate() {
+            let (x, y) = self.pixels.place(self.size, n as u32);
+            *ray = scene.ending(*ray, depth(x, y));
+        }
+        self.lanes = self.rays.iter().map(Lane::new).collect();
+        self
     }
 
     /// Bytes that it holds.
     pub fn bytes(&self) -> usize {
         size_of::<Self>()
             + self.rays.len() * (size_of::<Ray>() + size_of::<Lane>())
+            + self.owned.bytes()
             + self.visits.capacity() * size_of::<Visit>()
             + self.stack.bytes()
     }
 
     /// Bytes that a tile holds when all its rays meet one zone.
-    pub const fn usual_bytes() -> usize {
-        size_of::<Self>() + (TILE * TILE) as usize * (size_of::<Ray>() + size_of::<Lane>() + size_of::<Visit>())
+    pub fn usual_bytes(scene: &CellScene) -> usize {
+        let (rays, ray) = ((TILE * TILE) as usize, size_of::<Ray>() + size_of::<Lane>() + size_of::<Visit>());
+        size_of::<Self>() + rays * ray + Owned::bytes_of(&scene.looks, rays)
     }
 
-    /// Its upper left pixel.
-    pub fn at(&self) -> [u32; 2] {
-        self.at
+    /// Of each pixel that was not cast before: where it is, its colour (linear light, premultiplied, and opacity), and whether pages that
+    /// cannot be had were left out.
+    pub fn pixels<'a>(&'a self, scene: &'a CellScene) -> impl Iterator<Item = ([u32; 2], [f32; 4], bool)> + 'a {
+        self.lanes.iter().enumerate().filter_map(move |(n, lane)| {
+            let (x, y) = self.pixels.place(self.size, n as u32);
+            (!self.pixels.was_before(x, y)).then(|| ([x, y], lane.colour(scene, &self.owned, n), lane.gap))
+        })
     }
 
-    /// Its pixels across and down.
-    pub fn size(&self) -> [u32; 2] {
-        self.size
-    }
-
-    /// Colour of each pixel, row by row: linear light, premultiplied, and opacity.
-    pub fn colours(&self) -> impl Iterator<Item = [f32; 4]> + '_ {
-        self.lanes.iter().map(Lane::colour)
-    }
-
-    /// Pixels for which pages that cannot be had were left out.
-    pub fn gaps(&self) -> impl Iterator<Item = bool> + '_ {
-        self.lanes.iter().map(|l| l.gap)
+    /// Whether some ray went on in the last step, even if others, or it itself, then lacked pages.
+    pub fn moved(&self) -> bool {
+        self.moved
     }
 
     /// Makes rays go as far as pages are here. Rays that lack some stay where they are; [`Nodes::missing`] then names the pages. `full` says
@@ -97,18 +123,20 @@ impl CellTile {
         mut full: impl FnMut(&mut N) -> bool,
     ) -> Progress {
         space.nodes.missing().clear();
-        let Self { rays, lanes, visits, stack, until, counts, .. } = self;
-        let mut s = Stepping { scene, space, stack, samples: &mut counts.samples };
+        let Self { rays, lanes, owned, visits, stack, seen, until, moved, counts, .. } = self;
+        *moved = false;
+        let mut s = Stepping { scene, space, stack, samples: &mut counts.samples, seen };
         loop {
-            for (ray, lane) in rays.iter().zip(lanes.iter_mut()) {
+            for (n, (ray, lane)) in rays.iter().zip(lanes.iter_mut()).enumerate() {
                 if lane.done || lane.place(scene).is_some_and(|t| until.is_none_or(|until| t >= until)) {
                     continue;
                 }
-                let listed = s.space.nodes.missing().len();
+                let (listed, at) = (s.space.nodes.missing().len(), lane.place(scene));
                 let went = match *until {
                     None => lane.begin(ray, visits, &mut s),
-                    Some(until) => lane.go(ray, visits, until, &mut s),
+                    Some(until) => lane.go(ray, visits, &mut owned.of(n), until, &mut s),
                 };
+                *moved |= went.is_ok() || lane.place(scene) != at;
                 if went.is_ok() {
                     // What was looked for on the way and turned out not to matter.
                     s.space.nodes.missing().truncate(listed);

@@ -31,4 +31,5 @@ pub use transfer::{TransferError, TransferFunction};
 
 pub(crate) use march::opaque_at;
 pub(crate) use scene::View;
+pub(crate) use shade::Lamps;
 pub(crate) use transfer::{Entry, Table};

@@ -29,9 +29,8 @@ pub const TILE: u32 = 16;
 
 /// Rays of neighbouring pixels, or of pixels a stride apart.
 pub struct RayTile {
-    at: [u32; 2],
+    pixels: Pixels,
     size: [u32; 2],
-    stride: u32,
     /// Of each pixel one ray through each source.
     rays: Vec<Ray>,
     lanes: Vec<Lane>,
@@ -76,28 +75,49 @@ pub struct Pixels {
     pub rest: bool,
 }
 
+impl Pixels {
+    /// All pixels of a picture of `height` rows from an upper left one on.
+    pub(crate) fn all(at: [u32; 2], height: u32) -> Self {
+        Self { at, stride: 1, rows: [0, height], rest: false }
+    }
+
+    /// How many a tile of a picture has across and down.
+    pub(crate) fn size(&self, picture: [u32; 2]) -> [u32; 2] {
+        let ends = [picture[0], self.rows[1].min(picture[1])];
+        core::array::from_fn(|a| TILE.min(ends[a].saturating_sub(self.at[a]).div_ceil(self.stride)))
+    }
+
+    /// Column and row of number `n` of a tile of `size`, row by row.
+    pub(crate) fn place(&self, size: [u32; 2], n: u32) -> (u32, u32) {
+        (self.at[0] + n % size[0] * self.stride, self.at[1] + n / size[0] * self.stride)
+    }
+
+    /// Whether a pixel was cast before.
+    pub(crate) fn was_before(&self, x: u32, y: u32) -> bool {
+        let twice = 2 * self.stride;
+        self.rest && x.is_multiple_of(twice) && (y - self.rows[0]).is_multiple_of(twice)
+    }
+}
+
 impl RayTile {
     /// The tile whose upper left pixel is `at`.
     pub fn new(scene: &Scene, at: [u32; 2]) -> Self {
-        Self::of(scene, Pixels { at, stride: 1, rows: [0, scene.setting.size[1]], rest: false })
+        Self::of(scene, Pixels::all(at, scene.setting.size[1]))
     }
 
     /// The tile of some pixels.
     pub fn of(scene: &Scene, pixels: Pixels) -> Self {
-        let Pixels { at, stride, rows: [first_row, end], rest } = pixels;
-        let ends = [scene.setting.size[0], end.min(scene.setting.size[1])];
-        let fit = |a: usize| ends[a].saturating_sub(at[a]).div_ceil(stride);
-        let size: [u32; 2] = core::array::from_fn(|a| TILE.min(fit(a)));
+        let size = pixels.size(scene.setting.size);
         let count = (size[0] * size[1]) as usize;
         let sources = &scene.sources;
         let mut rays = Vec::with_capacity(count * sources.len());
         for n in 0..count as u32 {
-            let (x, y) = Self::pixel(at, size, stride, n);
-            let before = rest && x.is_multiple_of(2 * stride) && (y - first_row).is_multiple_of(2 * stride);
+            let (x, y) = pixels.place(size, n);
+            let before = pixels.was_before(x, y);
             rays.extend(sources.iter().map(|s| if before { Ray::NONE } else { scene.ray(s, x, y) }));
         }
         let tallies = if scene.projects() { vec![Tally::NONE; rays.len()] } else { Vec::new() };
-        let mut tile = Self { at, size, stride, rays, lanes: Vec::new(), tallies, until: 0, beam: None };
+        let mut tile = Self { pixels, size, rays, lanes: Vec::new(), tallies, until: 0, beam: None };
         tile.begin(sources.len());
         tile
     }
@@ -116,16 +136,12 @@ impl RayTile {
     pub fn ending(mut self, scene: &Scene, depth: &dyn Fn(u32, u32) -> f64) -> Self {
         let sources = scene.sources.len().max(1);
         for (n, rays) in self.rays.chunks_exact_mut(sources).enumerate() {
-            let (x, y) = Self::pixel(self.at, self.size, self.stride, n as u32);
+            let (x, y) = self.pixels.place(self.size, n as u32);
             let depth = depth(x, y);
             rays.iter_mut().for_each(|ray| *ray = scene.ending(*ray, x, y, depth));
         }
         self.begin(sources);
         self
-    }
-
-    fn pixel(at: [u32; 2], size: [u32; 2], stride: u32, n: u32) -> (u32, u32) {
-        (at[0] + n % size[0] * stride, at[1] + n / size[0] * stride)
     }
 
     /// Bytes that a tile holds at most.
@@ -140,12 +156,12 @@ impl RayTile {
         self.size
     }
 
-    /// Of each pixel: where it is, its colour (linear light, premultiplied, and opacity), and whether pages that cannot be had were left
-    /// out.
+    /// Of each pixel that was not cast before: where it is, its colour (linear light, premultiplied, and opacity), and whether pages that
+    /// cannot be had were left out.
     pub fn pixels(&self) -> impl Iterator<Item = ([u32; 2], [f32; 4], bool)> + '_ {
-        self.lanes.iter().enumerate().map(|(n, l)| {
-            let (x, y) = Self::pixel(self.at, self.size, self.stride, n as u32);
-            ([x, y], l.colour.to_array(), l.gap)
+        self.lanes.iter().enumerate().filter_map(|(n, l)| {
+            let (x, y) = self.pixels.place(self.size, n as u32);
+            (!self.pixels.was_before(x, y)).then(|| ([x, y], l.colour.to_array(), l.gap))
         })
     }
 
@@ -153,7 +169,8 @@ impl RayTile {
     fn dense(&self) -> bool {
         let mut live = self.rays.iter().enumerate().filter(|(_, r)| r.first < r.last);
         let (Some((n, a)), Some((m, b))) = (live.next(), live.next_back()) else { return false };
-        let pixel = |n: usize| [n as u32 % self.size[0], n as u32 / self.size[0]].map(|p| f64::from(p * self.stride));
+        let pixel =
+            |n: usize| [n as u32 % self.size[0], n as u32 / self.size[0]].map(|p| f64::from(p * self.pixels.stride));
         let ([u, v], [x, y]) = (pixel(n), pixel(m));
         let (p, q) = (a.at(self.until as f64), b.at(self.until as f64));
         let apart: f64 = (0..3).map(|c| (p[c] - q[c]).powi(2)).sum::<f64>() / ((u - x).powi(2) + (v - y).powi(2));
@@ -177,7 +194,7 @@ impl RayTile {
                 |tile, lanes, until, cx| {
                     let n = lanes.start;
                     let of = n * scene.sources.len()..(n + 1) * scene.sources.len();
-                    let (x, y) = Self::pixel(tile.at, tile.size, tile.stride, n as u32);
+                    let (x, y) = tile.pixels.place(tile.size, n as u32);
                     let tallies = tile.tallies.get_mut(of.clone()).unwrap_or(&mut []);
                     let lane = &mut tile.lanes[n];
                     mixed::march(scene, &tile.rays[of], scene.forward(x, y), tallies, lane, until, cx);
