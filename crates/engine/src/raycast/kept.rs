@@ -120,10 +120,15 @@ impl KeptBricks {
         if own.rooms == rooms && own.bytes == Own::bytes(scene, rooms, workers) {
             return Ok(own);
         }
-        let Own { threads, _charge: charge, .. } = own;
+        // Only what becomes more is taken over: of all else the bytes are not charged any more.
+        let grows = rooms.for_more && !own.rooms.for_more;
+        let Own { mut threads, _charge: charge, .. } = own;
+        if !grows {
+            threads.iter_mut().for_each(|home| *home = Mutex::default());
+        }
         drop(charge);
         match Own::with(pager, scene, rooms, threads) {
-            Err(_) if rooms.for_more => Own::new(pager, scene, workers),
+            Err(_) if grows => Own::new(pager, scene, workers),
             own => own,
         }
     }
