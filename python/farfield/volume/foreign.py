@@ -46,6 +46,15 @@ _OF_CELLS = {
 _OF_NUMBERS = (".bin", ".dat", ".img", ".data", "")
 """Names of files of raw numbers."""
 _OF_STORES = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
+_PACKED = {
+    b"PK\x03\x04": ("a zip archive", "unzip {0}"), b"7z\xbc\xaf": ("a 7z archive", "7z x {0}"),
+    b"Rar!": ("a RAR archive", "unrar x {0}"), b"\xfd7zXZ": ("packed with xz", "tar -xf {0}, or unxz {0}"),
+    b"BZh": ("packed with bzip2", "tar -xf {0}, or bunzip2 {0}"),
+    b"\x28\xb5\x2f\xfd": ("packed with zstd", "tar -xf {0}, or unzstd {0}"),
+    b"\x1f\x8b": ("packed with gzip", "tar -xf {0}, or gunzip {0}"),
+}  # fmt: skip
+"""How files begin that hold others: what they are, and how these are had."""
+_TAR = (257, b"ustar")
 _VTK = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*"(\w+)"')
 
 
@@ -115,6 +124,7 @@ def refuse(path: str, start: bytes) -> None:
     if suffix in _TOOLS:
         what, tool = _TOOLS[suffix]
         raise DataError(f"{path}: this is {what} by its name, which is not read; {tool.format(name)}")
+    _refuse_packed(path, start)
     ours = _OURS.get(".nii.gz" if path.lower().endswith(".nii.gz") else suffix)
     if ours is not None and start:
         hint = ", or write it with its preamble (dcmconv)" if ours == "DICOM" else ""
@@ -157,3 +167,17 @@ def _shown(start: bytes) -> str:
     if all(32 <= b < 127 for b in text):
         return f"its first bytes are '{text.decode()}'"
     return f"its first bytes are {text.hex(' ')}"
+
+
+def _refuse_packed(path: str, start: bytes) -> None:
+    """Raises for an archive; formats that are packed by themselves were known before."""
+    name = os.path.basename(path)
+    packed = next((said for mark, said in _PACKED.items() if start.startswith(mark)), None)
+    if start[_TAR[0] :].startswith(_TAR[1]):
+        packed = ("a tar archive", "tar -xf {0}")
+    if packed is not None:
+        what, way = packed
+        raise DataError(
+            f"{path}: this is {what}, and nothing is read out of those; unpack it first ({way.format(name)}) and name what comes "
+            "of it"
+        )
