@@ -50,7 +50,7 @@ def views(dims: volumes.Dims) -> list[View]:
         target = (float(middle[0]), float(middle[1]), float(middle[2]))
         return View(f"{azimuth:g}", (x, y, z), target, (0.0, 0.0, 1.0))
 
-    return [view(0, 10, 0.64), view(15, 15, 0.58), view(30, 20, 0.56), view(45, 25, 0.54), view(-30, 40, 0.62)]
+    return [view(0, 10, 0.64), view(15, 15, 0.62), view(30, 20, 0.56), view(45, 25, 0.54), view(-30, 40, 0.62)]
 
 
 @dataclass
