@@ -138,7 +138,15 @@ impl KeptBricks {
         *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(own);
     }
 
-    /// Gives back what is kept, before the limit changes.
+    /// Gives back what is kept where it is too much under a limit, which may have been lowered since.
+    pub(super) fn heed(&self, limit: u64) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.as_ref().is_some_and(|own| own.bytes > limit / SHARE_FOR_MORE) {
+            *idle = None;
+        }
+    }
+
+    /// Gives back what is kept.
     pub fn clear(&self) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
     }

@@ -128,10 +128,11 @@ pub fn cast_until(
         needs: would_do(pager, needs.saturating_mul(2)),
         what: what.into(),
     };
+    let kept = options.kept.as_deref();
+    kept.inspect(|kept| kept.heed(limit));
     let bytes = Grid::bytes(pixels, options.deadline.is_some());
     let charge = pager.charge(ChargeKind::Tiles, bytes).map_err(|_| short(bytes, "a picture of volumes"))?;
     let workers = options.workers.max(1);
-    let kept = options.kept.as_deref();
     let own = match kept {
         Some(kept) => kept.take(pager, scene, workers),
         None => Own::new(pager, scene, workers),

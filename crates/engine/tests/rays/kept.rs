@@ -73,6 +73,21 @@ fn film(folder: &Path, limit: u64, late: Option<u64>, kept: bool) -> (Vec<Vec<u3
         bricks.push(image.counts.bricks);
     }
     assert!(pager.ledger().peak() <= limit);
+    if kept && limit == AMPLE {
+        // What was kept under the limit before is let go of for a picture under a lower one.
+        pager.set_limit(16 << 20);
+        let Seen { camera, channel, .. } = FILM[9];
+        let transfer = TransferFunction::new(colours(), opacities()).unwrap();
+        let (clip, manner) = (Clip::default(), Manner::default());
+        let look =
+            Look { level: volume.levels[0].clone(), step: 0, paint: Paint::Scalar { channel, transfer }, clip, manner };
+        let setting = Setting { camera: cameras[camera], size: SIZE, dt: DT, unit: UNIT, skip: true };
+        let scene = Scene::new(setting, vec![look]).unwrap();
+        let options = CastOptions { workers: 2, rows: None, deadline: None, next: None, kept: Some(keeping.clone()) };
+        let image = cast(&pager, &scene, &options, &mut |_, _| true).unwrap();
+        let bits: Vec<u32> = image.rgba.iter().flatten().map(|c| c.to_bits()).collect();
+        assert!(bits == pictures[9] && pager.ledger().used() <= 16 << 20);
+    }
     let before = pager.ledger().used();
     keeping.clear();
     (pictures, bricks, before - pager.ledger().used())
