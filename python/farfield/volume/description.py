@@ -201,15 +201,8 @@ class VolumeDescription:
         {'never_written': 3}
         """
         pages = found.get("stats", found)["pages"]
-        # Runs that do not count them say of a table's chunks nothing: those that it lacks are all that can be met.
-        met = pages.get("never_written")
-        pages["never_written"] = (self._empty() if met is None else met) + self.never_written
+        pages["never_written"] += self.never_written
         return found
-
-    def _empty(self) -> int:
-        """Chunks of tables that were never written."""
-        rows = (np.frombuffer(table, "<u8").reshape(-1, 3) for table in self.tables)
-        return sum(int((part[:, 2] == 0).sum()) for part in rows)
 
 
 def describe(volume: Volume) -> VolumeDescription:

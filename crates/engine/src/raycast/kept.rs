@@ -146,11 +146,6 @@ impl KeptBricks {
         }
     }
 
-    /// Gives back what is kept.
-    pub fn clear(&self) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
-    }
-
     /// Which way tiles are gone through now, forwards first: where pages do not all fit, those that were come to last are still here.
     pub(super) fn is_backwards(&self) -> bool {
         self.rounds.fetch_add(1, Relaxed) % 2 == 1

@@ -1,15 +1,11 @@
 //! Pictures that keep bricks for each other: equal to the bit to those that are cast alone.
 
-use super::{cameras, colours, opacities, spec_of, AMPLE, DT, SIZE, UNIT};
+use super::{cameras, colours, opacities, opened, spec_of, AMPLE, DT, SIZE, UNIT};
 use engine::raycast::{cast, CastOptions, KeptBricks};
-use field::volume::Volume;
-use kernels::draw::Camera;
 use kernels::rays::{Clip, Look, Manner, Paint, Scene, Setting, TransferFunction};
-use pager::source::simulated::{Simulated, Simulation};
-use pager::{Pager, PagerConfig};
+use pager::{ChargeKind, Pager, PagerConfig};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What is seen: from where, through which function, of which channel, by how many threads.
 #[derive(Copy, Clone, Debug)]
@@ -41,21 +37,10 @@ const FILM: [Seen; 10] = [
 
 /// Bits of all pictures, bricks made for each, and bytes that stay charged.
 fn film(folder: &Path, limit: u64, late: Option<u64>, kept: bool) -> (Vec<Vec<u32>>, Vec<u64>, u64) {
-    let (spec, tables) = spec_of(folder, Some([32, 32, 32]), 2);
     let pager = Pager::new(PagerConfig { limit, ..PagerConfig::default() }).unwrap();
-    let volume = Volume::open_through(spec, tables, &pager, &|source| match late {
-        None => source,
-        Some(seed) => {
-            let latency = Duration::from_micros(20)..Duration::from_micros(900);
-            let simulation = Simulation { seed, latency, depth: 3, shuffle: true, ..Simulation::default() };
-            Arc::new(Simulated::new(std::fs::read(folder.join("volume.raw")).unwrap(), simulation).unwrap())
-        }
-    });
-    let volume = volume.unwrap();
-    let cameras: Vec<Camera> = cameras();
-    let keeping = Arc::new(KeptBricks::default());
-    let (mut pictures, mut bricks) = (Vec::new(), Vec::new());
-    for Seen { camera, shift, channel, workers } in FILM {
+    let volume = opened(folder, spec_of(folder, Some([32, 32, 32]), 2), &pager, late);
+    let keeping = kept.then(|| Arc::new(KeptBricks::default()));
+    let picture = |Seen { camera, shift, channel, workers }: Seen| {
         let opacities = opacities().into_iter().map(|(v, o)| (v - shift, o)).collect();
         let look = Look {
             level: volume.levels[0].clone(),
@@ -64,33 +49,26 @@ fn film(folder: &Path, limit: u64, late: Option<u64>, kept: bool) -> (Vec<Vec<u3
             clip: Clip::default(),
             manner: Manner::default(),
         };
-        let setting = Setting { camera: cameras[camera], size: SIZE, dt: DT, unit: UNIT, skip: true };
+        let setting = Setting { camera: cameras()[camera], size: SIZE, dt: DT, unit: UNIT, skip: true };
         let scene = Scene::new(setting, vec![look]).unwrap();
-        let options =
-            CastOptions { workers, rows: None, deadline: None, next: None, kept: kept.then(|| keeping.clone()) };
-        let image = cast(&pager, &scene, &options, &mut |_, _| true).unwrap();
-        pictures.push(image.rgba.iter().flatten().map(|c| c.to_bits()).collect());
-        bricks.push(image.counts.bricks);
-    }
-    assert!(pager.ledger().peak() <= limit);
-    if kept && limit == AMPLE {
-        // What was kept under the limit before is let go of for a picture under a lower one.
-        pager.set_limit(16 << 20);
-        let Seen { camera, channel, .. } = FILM[9];
-        let transfer = TransferFunction::new(colours(), opacities()).unwrap();
-        let (clip, manner) = (Clip::default(), Manner::default());
-        let look =
-            Look { level: volume.levels[0].clone(), step: 0, paint: Paint::Scalar { channel, transfer }, clip, manner };
-        let setting = Setting { camera: cameras[camera], size: SIZE, dt: DT, unit: UNIT, skip: true };
-        let scene = Scene::new(setting, vec![look]).unwrap();
-        let options = CastOptions { workers: 2, rows: None, deadline: None, next: None, kept: Some(keeping.clone()) };
+        let options = CastOptions { workers, rows: None, deadline: None, next: None, kept: keeping.clone() };
         let image = cast(&pager, &scene, &options, &mut |_, _| true).unwrap();
         let bits: Vec<u32> = image.rgba.iter().flatten().map(|c| c.to_bits()).collect();
-        assert!(bits == pictures[9] && pager.ledger().used() <= 16 << 20);
+        (bits, image.counts.bricks)
+    };
+    let (pictures, bricks): (Vec<_>, Vec<_>) = FILM.into_iter().map(&picture).unzip();
+    assert!(pager.ledger().peak() <= limit);
+    if limit == AMPLE {
+        // What was kept under the limit before is let go of for a picture under a lower one.
+        pager.set_limit(16 << 20);
+        assert!(picture(FILM[9]).0 == pictures[9] && pager.ledger().used() <= 16 << 20);
+        pager.set_limit(limit);
+        picture(FILM[9]);
     }
-    let before = pager.ledger().used();
-    keeping.clear();
-    (pictures, bricks, before - pager.ledger().used())
+    let kept = pager.ledger().of(ChargeKind::Tables);
+    drop(keeping);
+    let left = pager.ledger().of(ChargeKind::Tables);
+    (pictures, bricks, kept - left)
 }
 
 #[test]

@@ -151,6 +151,24 @@ struct How {
 
 const HOW: How = How { chunk: None, limit: AMPLE, workers: 2, skip: true, channels: 1, late: None };
 
+/// Opens what [`spec_of`] says; its pages come `late`, in an order that follows from the number.
+fn opened(
+    folder: &std::path::Path,
+    (spec, tables): (VolumeSpec, Vec<Vec<u8>>),
+    pager: &Arc<Pager>,
+    late: Option<u64>,
+) -> Volume {
+    let opened = Volume::open_through(spec, tables, pager, &|source| match late {
+        None => source,
+        Some(seed) => {
+            let latency = Duration::from_micros(20)..Duration::from_micros(900);
+            let simulation = Simulation { seed, latency, depth: 3, shuffle: true, ..Simulation::default() };
+            Arc::new(Simulated::new(std::fs::read(folder.join("volume.raw")).unwrap(), simulation).unwrap())
+        }
+    });
+    opened.unwrap()
+}
+
 fn cast_with(camera: Camera, how: How) -> Vec<[f32; 4]> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Relaxed);
@@ -159,15 +177,7 @@ fn cast_with(camera: Camera, how: How) -> Vec<[f32; 4]> {
     std::fs::create_dir_all(&folder).unwrap();
     let (spec, tables) = spec_of(&folder, how.chunk, how.channels);
     let pager = Pager::new(PagerConfig { limit, ..PagerConfig::default() }).unwrap();
-    let volume = Volume::open_through(spec, tables, &pager, &|source| match how.late {
-        None => source,
-        Some(seed) => {
-            let latency = Duration::from_micros(20)..Duration::from_micros(900);
-            let simulation = Simulation { seed, latency, depth: 3, shuffle: true, ..Simulation::default() };
-            Arc::new(Simulated::new(std::fs::read(folder.join("volume.raw")).unwrap(), simulation).unwrap())
-        }
-    });
-    let volume = volume.unwrap();
+    let volume = opened(&folder, (spec, tables), &pager, how.late);
     let transfer = TransferFunction::new(colours(), opacities()).unwrap();
     let look = Look {
         level: volume.levels[0].clone(),

@@ -241,7 +241,8 @@ fn opaque_by_now(
 }
 
 /// Whether a ray lacks a page before it leaves the block that it is in, and which is noted then. It stays where it is, so that what it
-/// passes through there is taken out of a brick when that page has come: sample by sample it took a tenth of a cold picture's time.
+/// passes through there is taken out of a brick when that page has come. (With it, and nothing asked for behind what is opaque, cold pictures
+/// within a third of the data took a tenth less time of the processor.)
 #[inline(always)]
 fn waits<T: Sampled>(
     source: &Source,
