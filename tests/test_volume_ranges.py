@@ -183,6 +183,26 @@ def test_own_stores_know_their_ranges(ff_json: Json, tmp_path: Path) -> None:
     assert found["pages"]["touched"] < about["levels"][0]["pages"] / 4
 
 
+def test_pages_that_show_nothing_are_not_read_for_their_neighbours(ff: Command, ff_json: Json, tmp_path: Path) -> None:
+    """Cells at the end of a page have corners in the next one: where all of these show nothing that one is not read."""
+    dark = np.zeros((96, 96, 96), np.uint8)
+    dark[8:24, 8:24, 8:24] = 200
+    across = dark.copy()
+    across[16, 16, 31] = 200
+    read = []
+    for name, data in (("dark", dark), ("across", across)):
+        data.tofile(tmp_path / f"{name}.raw")
+        store, scene = tmp_path / f"{name}.zarr", tmp_path / f"{name}.json"
+        said = "shape=96x96x96 dtype=uint8"
+        ff("convert", tmp_path / f"{name}.raw", store, "--raw", said, "--page", 32, "--levels", 1)
+        volume = {"kind": "volume", "opacity": [[0, 0], [60, 0], [100, 0.5], [255, 0.5]], "field": name}
+        scene.write_text(json.dumps({"source": str(store), "objects": [volume]}))
+        pages = ff_json("render", scene, "--size", "64x48", "-o", tmp_path / f"{name}.png")["pages"]
+        read.append(pages["touched"] - (pages["total"] - 27))
+    # Of ranges and indexes all pages are read.
+    assert read == [1, 2]
+
+
 def test_a_store_is_validated(ff: Command, ff_json: Json, tmp_path: Path) -> None:
     data = np.random.default_rng(5).integers(0, 100, (60, 70, 80)).astype("uint8")
     store = tmp_path / "a.zarr"

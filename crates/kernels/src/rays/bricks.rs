@@ -16,11 +16,11 @@
 //! What is known of bricks stands in a *window* of them, at the place of a brick's number modulo its edges, so that eight samples find their
 //! blocks by two gathers. Its edges are such that it has the whole volume, or else goes along with rays.
 
-use super::flat::{copy, rows_of, Octants, Piece, EACH, PLANE, ROW};
+use super::flat::{copy, rows_of, Octants, Piece, EACH, ROW};
 use super::lanes::I4;
 use super::sample::Sampled;
 use super::scene::Source;
-use super::showing::{seen, shows};
+use super::showing::{seen, shows, Rest};
 use super::window::Shape;
 use field::volume::BLOCK;
 
@@ -39,33 +39,44 @@ const MOST: usize = 1024;
 /// Bricks of which it is remembered what was found when they were looked at.
 const LOOKED: usize = 256;
 
-/// In place of where a block lies: nothing in it shows.
-const NOTHING: i32 = -1;
+/// In the window, in the place of the number of a brick's slot: nothing in it shows.
+const NOTHING: i32 = 0;
 /// Pages of it were not here, in this step of a tile.
-const APART: i32 = -2;
-/// Nobody has looked yet; what is below was not made yet either.
-pub(crate) const UNKNOWN: i32 = -3;
-/// Something in it may show.
-const SHOWS: i32 = -4;
-/// Maps that are those codes throughout, before those of bricks.
-const CODES: [i32; 4] = [NOTHING, APART, UNKNOWN, SHOWS];
+const APART: i32 = 1;
+/// Nobody has looked yet.
+const UNKNOWN: i32 = 2;
+/// Something in it may show, and it was not made yet.
+const SHOWS: i32 = 3;
+/// From here on slots count in the window.
+pub(crate) const CODES: usize = 4;
 
-/// Where the map of a code begins.
-const fn map_of(code: i32) -> i32 {
-    (-1 - code) * BLOCKS as i32
+/// What is known of a block, in two bits: that it is here.
+const BLOCK_HERE: u32 = 0;
+const BLOCK_NOTHING: u32 = 1;
+/// The upper bit says that it cannot be had as it is.
+const BLOCK_APART: u32 = 2;
+/// The brick was not looked at, or not made.
+const BLOCK_UNKNOWN: u32 = 3;
+/// Blocks of a word of a map.
+const A_WORD: usize = 16;
+/// Words of the map of a brick. (A number a block, of where it lies, filled the processor's first cache.)
+pub(crate) const WORDS: usize = BLOCKS / A_WORD;
+/// The same of all blocks.
+const fn throughout(block: u32) -> i32 {
+    (block * 0x5555_5555) as i32
 }
 
-/// Where the map of a slot's brick begins.
-const fn map_in(slot: usize) -> i32 {
-    ((CODES.len() + slot) * BLOCKS) as i32
+/// How a slot is numbered in the window.
+const fn numbered(slot: usize) -> i32 {
+    (CODES + slot) as i32
 }
 
 /// What rays need to find their way.
 #[derive(Copy, Clone)]
 pub(crate) struct Known {
-    /// Of each place of the window where its map begins among maps.
+    /// Of each place of the window the slot of its brick, or a code below [`CODES`].
     pub window: *const i32,
-    /// Of each block where its first corner is among the numbers of all bricks, or a code below 0.
+    /// Of each code, and of each slot, what is known of its blocks: [`WORDS`] words.
     pub maps: *const i32,
     /// Of the number of a brick along each axis: the bits that count in the window.
     pub last: [i32; 3],
@@ -82,8 +93,8 @@ pub(crate) enum Made {
     Apart,
 }
 
-/// A brick whose last blocks reach into pages that are not here: they are left out, and rays go through them page by page. In each step it
-/// is looked whether others have come.
+/// A brick whose last blocks show something and reach into pages that are not here: they are left out, and rays go through them page by
+/// page. In each step it is looked whether others have come.
 #[derive(Copy, Clone)]
 struct Part {
     brick: [i32; 3],
@@ -133,7 +144,7 @@ impl Room {
     fn slots(&self) -> usize {
         let all = self.cells.iter().fold(1usize, |n, cells| n.saturating_mul((*cells as usize).div_ceil(EDGE).max(1)));
         // Corners are numbered in 32 bits.
-        let most = all.min(if self.all { i32::MAX as usize / EACH } else { MOST });
+        let most = all.min(if self.all { i32::MAX as usize / EACH - CODES } else { MOST });
         let slots = self.bytes.saturating_sub(self.fixed()) / Bricks::with_map(self.element);
         if slots < LEAST.min(most) {
             0
@@ -154,14 +165,14 @@ impl Room {
     fn fixed(&self) -> usize {
         let looked = LOOKED * size_of::<([i32; 3], [bool; BLOCKS])>();
         let window = Shape::of(self.cells).places();
-        (CODES.len() * BLOCKS + window) * 4 + looked
+        (CODES * WORDS + window) * 4 + looked
     }
 }
 
 impl Bricks {
     /// Bytes of a brick, with what is known of it.
     fn with_map(element: usize) -> usize {
-        Self::each(element) + BLOCKS * 4 + 4 + size_of::<Part>()
+        Self::each(element) + WORDS * 4 + 4 + size_of::<Part>()
     }
 
     /// Bytes of a brick's numbers.
@@ -175,14 +186,15 @@ impl Bricks {
         let any = usize::from(slots > 0);
         let mut data = vec![0; slots * Self::each(element) / 8];
         pager::make_huge(&mut data);
-        let mut maps = vec![NOTHING; any * (CODES.len() + slots) * BLOCKS];
-        for (map, code) in maps.chunks_exact_mut(BLOCKS).zip(CODES) {
-            map.fill(code);
+        let mut maps = vec![0; any * (CODES + slots) * WORDS];
+        let codes = [BLOCK_NOTHING, BLOCK_APART, BLOCK_UNKNOWN, BLOCK_UNKNOWN];
+        for (map, block) in maps.chunks_exact_mut(WORDS).zip(codes) {
+            map.fill(throughout(block));
         }
         Self {
             data,
             maps,
-            window: vec![map_of(UNKNOWN); any * shape.places()],
+            window: vec![UNKNOWN; any * shape.places()],
             shape,
             corner: [0; 3],
             owners: vec![u32::MAX; slots],
@@ -205,7 +217,7 @@ impl Bricks {
 
     /// Nothing is known any more.
     pub(crate) fn forget(&mut self) {
-        self.window.fill(map_of(UNKNOWN));
+        self.window.fill(UNKNOWN);
         self.owners.fill(u32::MAX);
         self.next = 0;
         self.apart.clear();
@@ -224,7 +236,7 @@ impl Bricks {
         pager::make_huge(&mut data);
         data[..self.data.len()].copy_from_slice(&self.data);
         self.data = data;
-        self.maps.resize((CODES.len() + slots) * BLOCKS, NOTHING);
+        self.maps.resize((CODES + slots) * WORDS, 0);
         self.owners.resize(slots, u32::MAX);
         if self.next == 0 && self.owners[0] != u32::MAX {
             self.next = had % slots;
@@ -241,14 +253,14 @@ impl Bricks {
     pub(crate) fn begin(&mut self) {
         for place in self.apart.drain(..) {
             let map = &mut self.window[place as usize];
-            if *map == map_of(APART) {
-                *map = map_of(UNKNOWN);
+            if *map == APART {
+                *map = UNKNOWN;
             }
         }
         for part in &self.parts {
             let map = &mut self.window[part.place as usize];
-            if *map == map_in(part.slot as usize) {
-                *map = map_of(UNKNOWN);
+            if *map == numbered(part.slot as usize) {
+                *map = UNKNOWN;
             }
         }
     }
@@ -314,7 +326,7 @@ impl Bricks {
                     let mut brick = [n; 3];
                     (brick[p], brick[q]) = (other % edges[p], other / edges[p]);
                     let at = self.place(brick);
-                    self.window[at] = map_of(UNKNOWN);
+                    self.window[at] = UNKNOWN;
                 }
             }
         }
@@ -326,7 +338,7 @@ impl Bricks {
         let edge = EDGE as i32;
         if self.in_window(brick) && (0..3).all(|a| brick[a] * edge >= low[a] && brick[a] * edge + edge <= high[a]) {
             let place = self.place(brick);
-            self.window[place] = map_of(NOTHING);
+            self.window[place] = NOTHING;
         }
     }
 
@@ -346,8 +358,7 @@ impl Bricks {
             for j in first[1]..=last[1] {
                 for i in first[0]..=last[0] {
                     let map = self.window[self.place([i, j, k])];
-                    let dark =
-                        map == map_of(NOTHING) || map == map_of(UNKNOWN) && look(self, [i, j, k]) == Made::Nothing;
+                    let dark = map == NOTHING || map == UNKNOWN && look(self, [i, j, k]) == Made::Nothing;
                     if !dark {
                         return false;
                     }
@@ -374,7 +385,7 @@ impl Bricks {
         }
         // Until it is known that it shows something.
         looked.0 = [-1; 3];
-        let (found, code) = match shows(source, brick, &mut looked.1, false, page) {
+        let (found, code) = match shows(source, brick, &mut looked.1, None, page) {
             None => return Made::Apart,
             Some(false) => (Made::Nothing, NOTHING),
             Some(true) => (Made::Here, SHOWS),
@@ -383,17 +394,18 @@ impl Bricks {
             looked.0 = brick;
         }
         let place = self.place(brick);
-        self.window[place] = map_of(code);
+        self.window[place] = code;
         found
     }
 
     /// Copies a brick, which lies in the window. `page` says where a voxel lies, if its page is here; what it says holds until the next
-    /// call of it, and longer.
+    /// call of it, and longer. `rest` says what is known where it is not.
     pub(crate) fn make<T: Sampled>(
         &mut self,
         source: &Source,
         brick: [i32; 3],
         mut page: impl FnMut([u32; 3]) -> Option<Piece<T>>,
+        rest: Rest<'_, T>,
     ) -> Made {
         debug_assert!(self.in_window(brick));
         let place = self.place(brick);
@@ -408,7 +420,7 @@ impl Bricks {
         });
         if let Some((slot, _, true)) = part {
             // What is here is what was.
-            self.window[place] = map_in(slot);
+            self.window[place] = numbered(slot);
             return Made::Here;
         }
         // Some pages are known not to be here: what all of them say cannot be asked for.
@@ -423,7 +435,7 @@ impl Bricks {
         }
         let mut shown = [true; BLOCKS];
         if found == Made::Apart {
-            if octants.is_none() || shows(source, brick, &mut shown, true, &mut page).is_none() {
+            if octants.is_none() || shows(source, brick, &mut shown, Some(rest), &mut page).is_none() {
                 return self.is_apart(place);
             }
         } else if by_ranges(source) {
@@ -446,29 +458,33 @@ impl Bricks {
                 return self.is_apart(place);
             }
             if source.skip && !by_ranges(source) && seen(data, &mut shown, source) == 0 {
-                self.window[place] = map_of(NOTHING);
+                self.window[place] = NOTHING;
                 return Made::Nothing;
             }
         }
         if part.is_none() {
             self.take(slot, place);
         }
-        self.window[place] = map_in(slot);
-        let blocks = &mut self.maps[map_in(slot) as usize..][..BLOCKS];
-        if part.is_none() {
-            blocks.fill(APART);
-        }
-        for (n, at) in blocks.iter_mut().enumerate().filter(|(_, at)| **at == APART) {
-            let (i, j, k) = (n % SIDE, n / SIDE % SIDE, n / (SIDE * SIDE));
-            if !shown[n] {
-                *at = NOTHING;
-            } else if octants.as_ref().is_none_or(|o| o.has((i, j, k))) {
-                *at = (slot * EACH + BLOCK * (k * PLANE + j * ROW + i)) as i32;
-            }
+        self.window[place] = numbered(slot);
+        let map = &mut self.maps[(CODES + slot) * WORDS..][..WORDS];
+        let mut apart = false;
+        for (word, (first, shown)) in map.iter_mut().zip((0..).step_by(A_WORD).zip(shown.chunks_exact(A_WORD))) {
+            let mut found = |n: usize| {
+                let (i, j, k) = (n % SIDE, n / SIDE % SIDE, n / (SIDE * SIDE));
+                if !shown[n - first] {
+                    BLOCK_NOTHING
+                } else if octants.as_ref().is_none_or(|o| o.has((i, j, k))) {
+                    BLOCK_HERE
+                } else {
+                    apart = true;
+                    BLOCK_APART
+                }
+            };
+            *word = (0..A_WORD).fold(0, |word, n| word | found(first + n) << (2 * n)) as i32;
         }
         let here = octants.map_or(u8::MAX, |o| o.here());
         self.parts.retain(|part| part.brick != brick);
-        if here != u8::MAX {
+        if apart {
             self.parts.push(Part { brick, place: place as u32, slot: slot as u32, here });
         }
         Made::Here
@@ -478,8 +494,8 @@ impl Bricks {
     fn free_slot(&mut self) -> usize {
         let slot = self.next;
         if let Some(old) = self.window.get_mut(self.owners[slot] as usize) {
-            if *old == map_in(slot) {
-                *old = map_of(UNKNOWN);
+            if *old == numbered(slot) {
+                *old = UNKNOWN;
             }
         }
         self.owners[slot] = u32::MAX;
@@ -495,7 +511,7 @@ impl Bricks {
 
     /// Nothing of a brick can be had in this step.
     fn is_apart(&mut self, place: usize) -> Made {
-        self.window[place] = map_of(APART);
+        self.window[place] = APART;
         self.apart.push(place as u32);
         Made::Apart
     }
@@ -551,7 +567,7 @@ mod tests {
                     known.insert(brick);
                 }
                 for brick in all(&bricks) {
-                    let found = bricks.window[bricks.place(brick)] == map_of(NOTHING);
+                    let found = bricks.window[bricks.place(brick)] == NOTHING;
                     prop_assert_eq!(found, known.contains(&brick), "{:?} of the window from {:?}", brick, bricks.corner);
                 }
             }

@@ -5,7 +5,7 @@ use super::flat::Piece;
 use super::look::Projection;
 use super::sample::Sampled;
 use super::scene::Source;
-use super::skip::{known, Known, Maps};
+use super::skip::{known, range_of, Known, Maps};
 use super::tint::Tint;
 use field::volume::BLOCK;
 use pager::{Lookup, PageId, Worker};
@@ -317,7 +317,8 @@ impl Context {
     #[inline(never)]
     pub(crate) fn make<T: Sampled>(&mut self, source: &Source, brick: [i32; 3]) -> Made {
         self.counts.bricks += 1;
-        self.bricks.make(source, brick, pieces::<T>(&self.worker, source, self.touched.as_mut()))
+        let rest = |voxel| between::<T>(&self.worker, source, voxel);
+        self.bricks.make(source, brick, pieces::<T>(&self.worker, source, self.touched.as_mut()), &rest)
     }
 
     /// Whether nothing shows in a box of bricks, from the first to the last, as far as that is known from what is here.
@@ -340,6 +341,17 @@ impl Context {
             self.slots[slot].near[corner] = p;
         }
         Ok(found)
+    }
+}
+
+/// Between which ends the numbers lie of the page of a voxel, which is not here.
+fn between<T: Sampled>(worker: &Worker, source: &Source, voxel: [u32; 3]) -> [T; 2] {
+    let page = core::array::from_fn(|a| voxel[a] / source.array.translation.page[a]);
+    let known = range_of(worker, &source.array, source.step, page, source.component);
+    match known.map(|[low, high]| (low > high, T::exact(low), T::exact(high))) {
+        Some((true, ..)) => [T::HIGHEST, T::LOWEST],
+        Some((_, Some(low), Some(high))) => [low, high],
+        _ => [T::LOWEST, T::HIGHEST],
     }
 }
 

@@ -20,6 +20,11 @@ pub(crate) trait Sampled: Extremes {
     const UNIT: f32;
     /// Some may be no numbers.
     const FLOAT: bool;
+    /// The number of this value, of types all of whose numbers single precision has.
+    fn exact(value: f32) -> Option<Self> {
+        let _ = value;
+        None
+    }
     /// Mixes two neighbours along i, `x` parts of [`ONE`] from the first.
     fn mix(a: Self, b: Self, x: i32) -> f32;
     /// The same of eight pairs of neighbours in a row.
@@ -76,6 +81,9 @@ macro_rules! narrow {
         impl Sampled for $t {
             const UNIT: f32 = WEIGHT as f32;
             const FLOAT: bool = false;
+            fn exact(value: f32) -> Option<Self> {
+                (f32::from(value as Self) == value).then_some(value as Self)
+            }
             #[inline(always)]
             fn mix(a: Self, b: Self, x: i32) -> f32 {
                 let w = x >> (BITS - WEIGHT_BITS);
@@ -144,6 +152,9 @@ wide!(i8, u32, i32, u64, i64, f64);
 impl Sampled for f32 {
     const UNIT: f32 = 1.0;
     const FLOAT: bool = true;
+    fn exact(value: f32) -> Option<Self> {
+        (!value.is_nan()).then_some(value)
+    }
     #[inline(always)]
     fn mix(a: Self, b: Self, x: i32) -> f32 {
         mix_f32(a, b, x)
@@ -267,7 +278,7 @@ pub(crate) unsafe fn trilinear<T: Sampled>(p: *const T, at: &[i32; 8], [x, y, z]
     mixed(rows, fraction(y), fraction(z))
 }
 
-/// As [`trilinear`], of cells in bricks.
+/// As [`trilinear`], of cells in bricks; `p` may lie before what is read.
 ///
 /// # Safety
 /// They lie there.
@@ -275,7 +286,7 @@ pub(crate) unsafe fn trilinear<T: Sampled>(p: *const T, at: &[i32; 8], [x, y, z]
 pub(crate) unsafe fn in_bricks<T: Sampled>(p: *const T, at: I8, [x, y, z]: [I8; 3]) -> F8 {
     let x = Along::new(x);
     // SAFETY: behind a brick's last corner there is room for readers of four bytes.
-    let rows = [0, ROW, PLANE, PLANE + ROW].map(|row| unsafe { T::mix_gathered(p.add(row), at, &x) });
+    let rows = [0, ROW, PLANE, PLANE + ROW].map(|row| unsafe { T::mix_gathered(p.wrapping_add(row), at, &x) });
     mixed(rows, fraction(y), fraction(z))
 }
 

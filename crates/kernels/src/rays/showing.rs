@@ -9,13 +9,16 @@ use field::volume::BLOCK;
 /// Blocks of a brick along an axis, and the one that follows.
 const AND_NEXT: usize = SIDE + 1;
 
-/// Which blocks of a brick may show something, and whether any does, by the ranges of pages; `None` where some are not here. In `part`,
-/// where its first page is here: blocks of others that are not may show anything.
+/// What is known of pages that are not here, but for that of a brick's first voxel.
+pub(crate) type Rest<'a, T> = &'a dyn Fn([u32; 3]) -> [T; 2];
+
+/// Which blocks of a brick may show something, and whether any does, by the ranges of pages; `None` where some are not here, unless it is
+/// said between which ends the numbers of a voxel's page lie.
 pub(crate) fn shows<T: Sampled>(
     source: &Source,
     brick: [i32; 3],
     shown: &mut [bool; BLOCKS],
-    part: bool,
+    rest: Option<Rest<'_, T>>,
     page: &mut impl FnMut([u32; 3]) -> Option<Piece<T>>,
 ) -> Option<bool> {
     let low = brick.map(|b| b as u32 * EDGE as u32);
@@ -33,8 +36,9 @@ pub(crate) fn shows<T: Sampled>(
             while i < whole[0] {
                 let at: [usize; 3] = core::array::from_fn(|a| low[a] as usize + BLOCK * [i, j, k][a]);
                 let piece = page(at.map(|n| n as u32));
-                if piece.is_none() && !(part && (i, j, k) != (0, 0, 0)) {
-                    return None;
+                let mut between = [T::LOWEST, T::HIGHEST];
+                if piece.is_none() {
+                    between = rest.filter(|_| (i, j, k) != (0, 0, 0))?(at.map(|n| n as u32));
                 }
                 let voxels: [usize; 3] = core::array::from_fn(|a| {
                     piece.as_ref().map_or(source.page[a] as usize - at[a] % source.page[a] as usize, |p| p.left[a])
@@ -51,7 +55,7 @@ pub(crate) fn shows<T: Sampled>(
                     for y in 0..left[1] {
                         let to = &mut ends[(k + z) * STRIDES[2] + (j + y) * STRIDES[1] + i..][..left[0]];
                         let Some(piece) = &piece else {
-                            to.fill([T::LOWEST, T::HIGHEST]);
+                            to.fill(between);
                             continue;
                         };
                         // SAFETY: these blocks lie in the page, whose frame has the ranges of all of them.

@@ -1,7 +1,7 @@
 //! What need not be read or sampled: pages by their ranges, blocks within a page by theirs.
 
 use super::transfer::Table;
-use field::volume::{VolumeArray, Voxel};
+use field::volume::{RangeLevel, VolumeArray, Voxel};
 use pager::{Lookup, PageId, Worker};
 
 /// What is known of the place where a sample lies before its page is read.
@@ -24,18 +24,13 @@ pub(crate) fn known(
     shows: impl Fn(&dyn Fn(usize) -> [f64; 2]) -> bool,
 ) -> Known {
     for (n, level) in array.ranges.iter().enumerate().rev() {
-        let at = page.map(|p| p.checked_shr(3 * n as u32).unwrap_or(0));
-        let place = level.translation.node(at);
-        let id = PageId::new(level.id, step, place.page);
+        let (id, element) = entry(level, step, page, n);
         match worker.page(id) {
             Lookup::Here(bytes) => {
-                let number = |n: usize| bytes.get(n..n + 4).and_then(|b| b.try_into().ok()).map(f32::from_ne_bytes);
                 let range = |component: usize| {
-                    let first = (place.element * array.brick.components + component) * 8;
                     // What is not there skips nothing.
-                    number(first)
-                        .zip(number(first + 4))
-                        .map_or([f64::NEG_INFINITY, f64::INFINITY], |(a, b)| [f64::from(a), f64::from(b)])
+                    range_at(bytes, element * array.brick.components + component)
+                        .map_or([f64::NEG_INFINITY, f64::INFINITY], |ends| ends.map(f64::from))
                 };
                 if !shows(&range) {
                     return Known::Nothing(n as u32);
@@ -47,6 +42,35 @@ pub(crate) fn known(
         }
     }
     Known::Seen
+}
+
+/// Within which ends all numbers of a component of a page lie, as far as that is known from what is here; the lower above the higher
+/// where there are none.
+pub(crate) fn range_of(
+    worker: &Worker,
+    array: &VolumeArray,
+    step: u32,
+    page: [u32; 3],
+    component: usize,
+) -> Option<[f32; 2]> {
+    array.ranges.iter().enumerate().find_map(|(n, level)| {
+        let (id, element) = entry(level, step, page, n);
+        let Lookup::Here(bytes) = worker.page(id) else { return None };
+        range_at(bytes, element * array.brick.components + component)
+    })
+}
+
+/// The page of level `n` of ranges that says something of a page, and which of its elements does.
+fn entry(level: &RangeLevel, step: u32, page: [u32; 3], n: usize) -> (PageId, usize) {
+    let at = page.map(|p| p.checked_shr(3 * n as u32).unwrap_or(0));
+    let place = level.translation.node(at);
+    (PageId::new(level.id, step, place.page), place.element)
+}
+
+/// The range of this number in a page of them.
+fn range_at(bytes: &[u8], number: usize) -> Option<[f32; 2]> {
+    let of = |n: usize| bytes.get(n..n + 4).and_then(|b| b.try_into().ok()).map(f32::from_ne_bytes);
+    Some([of(number * 8)?, of(number * 8 + 4)?])
 }
 
 /// Blocks of a page that show nothing are told how far from one that may: as many blocks in each direction, less one, can be jumped.

@@ -213,6 +213,17 @@ impl I8 {
     pub(crate) unsafe fn gather_pairs_16(self, p: *const u16) -> Self {
         Self(unsafe { _mm256_i32gather_epi32::<2>(p.cast(), self.0) })
     }
+    /// Has the processor bring near what lies at `p + lane`, and so far behind.
+    #[inline(always)]
+    pub(crate) fn prefetch<T>(self, p: *const T, further: usize) {
+        for n in self.to_array() {
+            let at = p.wrapping_offset(n as isize);
+            unsafe {
+                _mm_prefetch::<_MM_HINT_T0>(at.cast());
+                _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(further).cast());
+            }
+        }
+    }
     /// `o` without the bits of `self`.
     #[inline(always)]
     pub(crate) fn not_and(self, o: Self) -> Self {

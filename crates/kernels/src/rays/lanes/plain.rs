@@ -167,6 +167,8 @@ impl I8 {
     pub(crate) unsafe fn gather_pairs_16(self, p: *const u16) -> Self {
         unsafe { Self::pairs_16(p, &self.0) }
     }
+    /// Nothing: there is no such word here.
+    pub(crate) fn prefetch<T>(self, _: *const T, _: usize) {}
     /// `o` without the bits of `self`.
     pub(crate) fn not_and(self, o: Self) -> Self {
         Self(from_fn(|n| !self.0[n] & o.0[n]))
