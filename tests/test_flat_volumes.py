@@ -139,3 +139,18 @@ def test_what_takes_a_thickness_says_so(ff: Command, tmp_path: Path) -> None:
     iso = ff("extract", "isosurface", tmp_path / "a.raw", *words, ok=(2,))
     assert "one voxel thick along k" in iso.stderr and "extract slice" in iso.stderr
     assert not (tmp_path / "a.png").exists() and not (tmp_path / "a.ply").exists()
+
+
+def test_maps_have_north_on_top(ff_json: Json, tmp_path: Path) -> None:
+    zarr = pytest.importorskip("zarr")
+    latitude = np.linspace(-80.0, 80.0, 5)
+    for name, rows in (("up", latitude), ("down", latitude[::-1])):
+        group = zarr.open_group(tmp_path / f"{name}.zarr", mode="w", zarr_format=2)
+        for axis, values, unit in (("lat", rows, "degrees_north"), ("lon", np.arange(8) * 20.0, "degrees_east")):
+            group.create_array(axis, data=values).attrs.update({"_ARRAY_DIMENSIONS": [axis], "units": unit})
+        data = np.repeat(rows[:, None], 8, axis=1)
+        group.create_array("t", data=data).attrs["_ARRAY_DIMENSIONS"] = ["lat", "lon"]
+        words = ("--nearest", "--range=-80:80", "--cmap", "gray", "-o", tmp_path / f"{name}.png")
+        assert ff_json("render", tmp_path / f"{name}.zarr::t", *words)["up"] == [0, 1, 0]
+        seen = shrunk(picture(tmp_path / f"{name}.png")[0], 5, 8)[:, 0, 0]
+        assert (np.diff(seen.astype(int)) < 0).all(), name

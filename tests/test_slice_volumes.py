@@ -169,7 +169,7 @@ def test_looks_of_numbers(ff_json: Json, ff: Command, tmp_path: Path) -> None:
     wide, _ = picture(tmp_path / "g.png")
     assert wide[0, -1].tolist() == [255, 255, 255, 255] and wide[0, 0, :2].tolist() == [0, 0]
     text = ff(*words, "-o", tmp_path / "a.npz").stdout
-    assert "16 x 8 pixels: 128 with values" in text and "(mm)" in text
+    assert "16 x 8 pixels: 128 with values" in text and "[mm]" in text
     with np.load(tmp_path / "a.npz") as of:
         assert np.array_equal(of["a"], data[4].astype(np.float32)) and not of["partial"]
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from farfield.errors import UsageError
 from farfield.progress import Report
+from farfield.upright import OPPOSITE, UP, is_map
 
 if TYPE_CHECKING:
     from farfield.scene.films import Film
@@ -24,9 +25,6 @@ STRIP = 8
 """Of a volume one voxel thick along two axes the picture is so many times as wide as it is high, if no less follows."""
 MOST_PIXELS = (1600, 900)
 """Of a picture whose size nobody says: as that of others."""
-_UP = ("S", "A")
-"""What is up of anatomy: the first of these that lies in the picture."""
-_OPPOSITE = {"R": "L", "L": "R", "A": "P", "P": "A", "S": "I", "I": "S"}
 
 
 def is_flat(volume: VolumeDataset) -> bool:
@@ -36,7 +34,7 @@ def is_flat(volume: VolumeDataset) -> bool:
 
 def plane_of(volume: VolumeDataset, size: Sequence[int], *, fits: bool) -> dict[str, Any]:
     """Where the picture lies, as `slice_image` takes it: all of the volume in so many pixels, or, if it `fits`, in no more than its
-    shape needs of them. Images stand as they do elsewhere, their first row on top, and anatomy stands upright.
+    shape needs of them. Images stand as they do elsewhere, their first row on top, maps north up, and anatomy stands upright.
     """
     space = volume.space
     axes = [np.array(row) for row in space.direction]
@@ -66,14 +64,18 @@ def plane_of(volume: VolumeDataset, size: Sequence[int], *, fits: bool) -> dict[
 def _upright(volume: VolumeDataset, axes: list[Any], thin: int, flat: list[int]) -> tuple[Any, Any]:
     """Across the picture, and what is up in it."""
     letters = volume.anatomy or ""
-    for letter in _UP if letters else ():
-        at = next(n for n in range(3) if letter in (letters[n], _OPPOSITE[letters[n]]))
+    for letter in UP if letters else ():
+        at = next(n for n in range(3) if letter in (letters[n], OPPOSITE[letters[n]]))
         along = max(range(3), key=lambda n: abs(axes[n][at]))
         if along in flat:
             sign = np.sign(axes[along][at]) * (1.0 if letters[at] == letter else -1.0)
             return axes[thin], sign * axes[along]
+    if thin != 2:
+        return axes[thin], axes[2]
+    if is_map(volume):
+        return axes[2], axes[1] if axes[1][1] >= 0 else -axes[1]
     # Rows of images run downward.
-    return axes[thin], -axes[1] if thin == 2 else axes[2]
+    return axes[2], -axes[1]
 
 
 def flat_picture(

@@ -19,6 +19,7 @@ from farfield import outputs
 from farfield.errors import UsageError
 from farfield.names import field_names
 from farfield.progress import Report, reporting
+from farfield.upright import upward, way
 
 if TYPE_CHECKING:
     import numpy as np
@@ -167,6 +168,8 @@ def _options(
         chosen = data if level is None else data.level(level)
         options["level"] = None if level is None and data._level == 0 else chosen._level
         options["nearest"] = nearest
+        if options["up"] is None:
+            options["up"] = upward(data, options["normal"])
         options["fields"] = field_names(field) or [data.channels[n].name for n in data._chosen_channels()]
         return options
     if level is not None or nearest:
@@ -280,7 +283,11 @@ def write_slice(
     native: Any = data._native
     with reporting(progress) as report:
         done: dict[str, Any] = json.loads(native.write_slice(json.dumps(options), target, progress=report))
-    return data._description.counted(done) if isinstance(data, VolumeDataset) else done
+    if not isinstance(data, VolumeDataset):
+        return done
+    if data.anatomy is not None:
+        done["anatomy"] = {side: way(done[side], data.anatomy) for side in ("right", "up")}
+    return data._description.counted(done)
 
 
 _GREY = "gray"

@@ -34,7 +34,8 @@ class VolumeSlices:
             normal: Across the plane: `"x"`, `"y"`, `"z"` or three numbers; its sign does not matter. In the picture x grows to the
                 right wherever it can.
             origin: A point of the plane; None for the middle of the data.
-            up: What is up, as far as it lies in the plane; None for z, or y where the plane faces z.
+            up: What is up, as far as it lies in the plane; None for the head or the front of anatomy, for the first row of images
+                (TIFF, PNG, OME-Zarr and the like), else for z, or y where the plane faces z.
             extent: Left, right, bottom and top edge, as distances from the origin; None for the whole cross-section.
             size: Width and height in pixels; None for 1024 along the longer side.
             resolution: Edge of a pixel, in place of the size.

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_OPPOSITE = {"R": "L", "L": "R", "A": "P", "P": "A", "S": "I", "I": "S"}
+from farfield.upright import OPPOSITE
+
 _STRAIGHT = 1e-4
 """Axes whose directions differ from x, y or z by less, in radians, are not said to be tilted."""
 
@@ -71,7 +72,7 @@ class Space:
         for row in self.direction:
             axis = int(np.argmax(np.abs(row)))
             letter = self.anatomy[axis]
-            letters.append(letter if row[axis] > 0 else _OPPOSITE[letter])
+            letters.append(letter if row[axis] > 0 else OPPOSITE[letter])
         return "".join(letters)
 
     def tilt_degrees(self) -> float:
@@ -112,7 +113,7 @@ class Space:
         """
         if self.anatomy is None:
             return ["x", "y", "z"]
-        return [f"{a} ({_OPPOSITE[to]} to {to})" for a, to in zip("xyz", self.anatomy, strict=True)]
+        return [f"{a} ({OPPOSITE[to]} to {to})" for a, to in zip("xyz", self.anatomy, strict=True)]
 
 
 def describe(

@@ -103,7 +103,14 @@ def register(app: typer.Typer) -> None:
         origin: Annotated[
             str | None, _plane("--origin", metavar="X,Y,Z", help="a point of it (default: the middle of the data)")
         ] = None,
-        up: Annotated[str | None, _plane("--up", metavar="X,Y,Z", help="what is up (default: z, or y)")] = None,
+        up: Annotated[
+            str | None,
+            _plane(
+                "--up",
+                metavar="X,Y,Z",
+                help="what is up (default: the head or the front of anatomy, the first row of images; else z, or y)",
+            ),
+        ] = None,
         extent: Annotated[
             str | None,
             _plane(

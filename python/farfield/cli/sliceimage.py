@@ -66,11 +66,15 @@ def lines_of(result: Mapping[str, Any]) -> list[str]:
     def numbers(values: list[float]) -> str:
         return ", ".join(f"{v:.6g}" for v in values)
 
+    def along(side: str) -> str:
+        letters = result.get("anatomy", {}).get(side)
+        return numbers(result[side]) + (f" ({letters})" if letters else "")
+
     lines = [
         f"slice    {width:,} x {height:,} pixels: {', '.join(counted)}",
         f"plane    through {numbers(result['origin'])}, normal {numbers(result['normal'])}",
-        f"extent   {left:.6g} to {right:.6g} along {numbers(result['right'])}, {bottom:.6g} to {top:.6g} along "
-        f"{numbers(result['up'])}{f' ({unit})' if unit not in ('', '1') else ''}",
+        f"extent   {left:.6g} to {right:.6g} along {along('right')}, {bottom:.6g} to {top:.6g} along "
+        f"{along('up')}{f' [{unit}]' if unit not in ('', '1') else ''}",
     ]
     if "level" in result:
         lines.append(f"level    {result['level']}")

@@ -175,6 +175,8 @@ class Volume:
     """Bytes of all files of pages, where somebody has counted them."""
     labels: list[str] = field(default_factory=list)
     """Volumes of labels that belong to it."""
+    made_as: str = ""
+    """Of a store of ours the format of what was converted."""
 
 
 @dataclass(frozen=True)
@@ -193,6 +195,8 @@ class VolumeDescription:
     """As `Array.never_written`, of all arrays."""
     ranges_failed: int = 0
     """Pages that could not be read when `seen` was found."""
+    made_as: str = ""
+    """As `Volume.made_as`."""
 
     def counted(self, found: dict[str, Any]) -> dict[str, Any]:
         """The result of a run, or its STATS, in which the chunks count that were never written before it was converted.
@@ -259,7 +263,9 @@ def describe(volume: Volume) -> VolumeDescription:
     reads = tuple(dict.fromkeys(volume.reads or [path]))
     seen = None if volume.seen is None else tuple(volume.seen)
     lacking = sum(array.never_written for level in volume.levels for array in level.arrays)
-    return VolumeDescription(spec, volume.tables, reads, tuple(volume.labels), seen, volume.bytes_disk, lacking)
+    return VolumeDescription(
+        spec, volume.tables, reads, tuple(volume.labels), seen, volume.bytes_disk, lacking, made_as=volume.made_as
+    )
 
 
 def _as_stored(missing: float | None, dtype: str) -> float | None:

@@ -40,6 +40,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
         reads=[path],
         ranges=spec["ranges"],
         bytes_disk=found["described"]["bytes"],
+        made_as=found["described"]["origin"],
         seen=[None if pair is None else (float(pair[0]), float(pair[1])) for pair in found["described"]["seen"]],
     )
 
