@@ -346,7 +346,13 @@ def _geometry(header: _Header, rank: int, order: list[str], guessed: list[str]) 
             length_unit = "mm" if anatomy else "voxel"
             if anatomy:
                 guessed.append("it does not say in which unit it lies: mm, as is usual for scans")
-        geometry = from_affine(header.path, [c[:3] for c in columns], origin[:3], "'space directions'")
+        columns, origin = [c[:3] for c in columns], origin[:3]
+        if anatomy == "LAS":
+            # Pictures are of right-handed spaces: as it stands this one would be seen in a mirror.
+            anatomy = "RAS"
+            columns, origin = [[-c[0] + 0.0, *c[1:]] for c in columns], [-origin[0] + 0.0, *origin[1:]]
+            guessed.append("its space is left-handed, L A S: x is turned around to make it R A S")
+        geometry = from_affine(header.path, columns, origin, "'space directions'")
         return geometry, anatomy, length_unit
     spacing, origin = [1.0] * 3, [0.0] * 3
     if "spacings" in header.fields:
