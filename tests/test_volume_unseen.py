@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import numpy as np
 import pytest
 
 import farfield as ff
+from farfield.scene.models import Volume
 from farfield.scene.unseen import of_volume
+from farfield.scene.volumes import SAMPLES, SEARCHED, first_scene, settled, spread
 from running import Command
 
 zarr = pytest.importorskip("zarr")
@@ -117,3 +120,23 @@ def test_flags_have_no_place_in_a_scene(ramp: Path, ff: Command) -> None:
     words = ("render", ramp, "-o", ramp.parent / "a.png", "--size", "64x48", "--projection", "surface:99")
     said = ff(*words).stderr
     assert "farfield: warning: the values that were looked at" in said and "objects." not in said
+
+
+@pytest.mark.parametrize("met", [True, False])
+def test_little_in_much_of_nothing(met: bool, tmp_path: Path) -> None:
+    counts, first = (16, 16, 16), SAMPLES // 32**3
+    near, far = spread(counts, first), spread(counts, first * SEARCHED)
+    i, j, k = next(p for p in product(range(16), repeat=3) if p not in near and (p in far) == met)
+    made = zarr.create_array(tmp_path / "a.zarr", shape=(512, 512, 512), chunks=(32, 32, 32), dtype="u1", fill_value=0)
+    made[32 * k : 32 * k + 32, 32 * j : 32 * j + 32, 32 * i + 4 : 32 * i + 28] = 200
+    with ff.open(tmp_path / "a.zarr") as volume:
+        scene = settled(first_scene(volume, "a.zarr"), volume)
+        said = of_volume(scene, volume)
+    drawn = scene.objects[-1]
+    assert isinstance(drawn, Volume) and drawn.opacity is not None
+    if met:
+        assert said == [] and drawn.opacity[0][0] > 0 and scene.maps["a.zarr"].range[1] > 100  # type: ignore[index]
+    else:
+        assert (
+            len(said) == 1 and "all values of 'a.zarr' that were looked at are 0" in said[0] and "--ranges" in said[0]
+        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import shlex
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,10 @@ _CUT = {
 }
 """Why an object of triangles or lines may have none."""
 _NOTHING = "of the values of '{}' that were looked at none is a number: there may be nothing to see"
+_ALL_THE_SAME = (
+    "all values of '{}' that were looked at are {:.6g}, and what differs may not be told apart: 'farfield info {} --ranges' looks "
+    "at every page"
+)
 _ROUNDING = 1e-9
 """Of the volume's length, by which a box may lie beside it and touch it still."""
 
@@ -101,6 +107,8 @@ def _clear(
             return None if volume.stats()["pages"]["failed"] else ("field", _NOTHING.format(about["name"]))
         pair = [float(values.min()), float(values.max())]
         looked_at = " that were looked at"
+        if pair[0] == pair[1] and values.size < math.prod(volume.space.dims) and not is_surface:
+            return "field", _ALL_THE_SAME.format(about["name"], pair[0], shlex.quote(volume.path))
     low, high = pair
     are = f"the values{looked_at} of '{about['name']}' are from {low:.6g} to {high:.6g}"
     nothing = "there may be nothing to see" if looked_at else "there is nothing to see"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -346,20 +346,37 @@ def sample(volume: VolumeDataset, name: str, steps: Sequence[int]) -> Values:
     """Some values of a channel in some time steps, from the coarsest level that has enough, or from pages spread over
     the finest one.
 
-    Pages that cannot be read are left out: that only makes the sample smaller, and whoever draws them says so.
+    Pages that cannot be read are left out: that only makes the sample smaller, and whoever draws them says so. Where all values are
+    the same more pages are looked at until one has another: little may lie in much of nothing. What is known of ranges counts, too.
     """
     number = next(n for n, c in enumerate(volume.channels) if c.name == name)
     channel = volume.channels[number]
     at, dims, page = _level(volume)
     counts = [-(-d // p) for d, p in zip(dims, page, strict=True)]
-    parts = []
-    for at_page in spread(counts, max(1, SAMPLES // max(1, math.prod(page) * len(steps)))) if steps else []:
-        for step in steps:
-            box = _page(volume, at, number, at_page, step)
+    wanted = max(1, SAMPLES // max(1, math.prod(page) * len(steps)))
+
+    def values(pages: Sequence[tuple[int, int, int]]) -> Iterator[Values]:
+        for page, step in product(pages, steps):
+            box = _page(volume, at, number, page, step)
             if box is not None:
-                parts.append(channel.values(box).ravel().astype(np.float64))
+                found = channel.values(box).ravel().astype(np.float64)
+                yield found[np.isfinite(found)]
+
+    first = spread(counts, wanted)
+    parts = list(values(first))
     found = np.concatenate(parts) if parts else np.zeros(0)
-    return found[np.isfinite(found)]
+    if found.size and found.min() == found.max() and math.prod(counts) > wanted:
+        pair = volume.info()["channels"][number]["range"]
+        if pair is not None and pair[0] < pair[1]:
+            return np.append(found, pair)
+        for more in values([p for p in spread(counts, wanted * SEARCHED) if p not in first]):
+            if more.size and (more.min() < found[0] or more.max() > found[0]):
+                return np.append(found, more)
+    return found
+
+
+SEARCHED = 16
+"""So many times as many pages are looked at where the first ones all hold one number."""
 
 
 def is_whole(channel: VolumeChannel) -> bool:
