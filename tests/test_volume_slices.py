@@ -273,7 +273,9 @@ def test_odd_images_are_named(tmp_path: Path, there: Look) -> None:
     (tmp_path / "png").mkdir()
     for n in (1, 2, 3, 5):
         pil.fromarray(noise((6, 8), "u1")).save(tmp_path / "png" / f"s{n}.png")
-    assert "after s3.png comes s5.png: a number is missing" in there(tmp_path / "png").guessed
+    found = there(tmp_path / "png")
+    assert "after s3.png comes s5.png: a number is missing" in found.guessed
+    assert len(found.said) == 1 and "after s3.png comes s5.png" in found.said[0]
     pil.fromarray(noise((6, 9), "u1")).save(tmp_path / "png" / "s3.png")
     with pytest.raises(
         DataError,

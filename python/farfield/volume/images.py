@@ -145,6 +145,9 @@ def read(path: str, options: Options, means: Means) -> Volume:
                 f"after {os.path.basename(files[gap - 1])} comes {os.path.basename(files[gap])}: a number is "
                 "missing, or they are not evenly numbered"
             )
+            # A picture of what is left looks whole, so every run says it.
+            if means.say is not None:
+                means.say(f"{path}: {guessed[-1]}; they are shown as if nothing lay between them")
     if kind == "TIFF":
         return tiff.read_slices(path, name_of(path), files, options.kind, means, guessed)
     first = _header(kind, files[0])
