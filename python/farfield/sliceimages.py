@@ -248,7 +248,8 @@ def write_slice(
         extent: See there.
         size: See there.
         resolution: See there.
-        field: One field for a picture, any number for an archive; of a volume channels, None for all.
+        field: One field for a picture, any number for an archive; of a volume channels, None for all (in a picture but those
+            that the file switches off).
         cmap: Colour map of a picture, any of the `cmap` package; None: viridis, of volumes grey.
         range: Values of the first and the last colour; None: of a volume what its format says, else the range of the slice.
         grey16: Grey of 16 bits in place of colours.
@@ -270,10 +271,13 @@ def write_slice(
     from farfield.volumedata import VolumeDataset
 
     target = output_path(output, ENDINGS, "slices as pictures or arrays")
+    is_picture = target.lower().endswith(".png")
+    if is_picture and not field_names(field) and isinstance(data, VolumeDataset):
+        field = shown_names(data)
     options = _options(data, normal, origin, up, extent, size, resolution, field, level, nearest)
     if grey16 and cmap is not None:
         raise UsageError("a picture is grey of 16 bits or has a colour map: give one of them")
-    if target.lower().endswith(".png"):
+    if is_picture:
         limits = None if range is None else pair(range, "range")
         options["look"] = _look(data, options["fields"], cmap, limits, grey16)
     elif grey16 or cmap is not None or range is not None:
@@ -288,6 +292,13 @@ def write_slice(
     if data.anatomy is not None:
         done["anatomy"] = {side: way(done[side], data.anatomy) for side in ("right", "up")}
     return data._description.counted(done)
+
+
+def shown_names(volume: VolumeDataset) -> list[str]:
+    """The channels of a view that a picture shows: those that its file does not switch off, or all if none is left."""
+    chosen = volume._chosen_channels()
+    shown = [n for n in chosen if n not in volume._description.hidden] or chosen
+    return [volume.channels[n].name for n in shown]
 
 
 _GREY = "gray"

@@ -67,7 +67,8 @@ def first_scene(volume: VolumeDataset, source: str, step: int = 0, *, steps: Seq
     drawn: list[Drawn] = [Outline()]
     how = _finely(volume)
     if volume.kind == "channels" and len(volume.channels) > 1:
-        shown = volume.channels[:MOST_CHANNELS]
+        hidden = volume._description.hidden
+        shown = [c for n, c in enumerate(volume.channels) if n not in hidden][:MOST_CHANNELS]
         drawn += [Volume(field=c.name, color=c.color or _CHANNEL_COLORS[n], **how) for n, c in enumerate(shown)]
     elif volume.kind in COLORS:
         drawn.append(Volume(**how))
@@ -225,7 +226,7 @@ def _shown(
             change["opacity"] = ALPHAS if by == "alpha" else DISTANCES
         return drawn.model_copy(update=change)
     if volume.kind == "labels" and drawn.color is None and drawn.opacity is None and drawn.labels is None:
-        return drawn.model_copy(update={"labels": Labels()})
+        return drawn.model_copy(update={"labels": Labels(colors=dict(volume._description.label_colors))})
     if drawn.projection == "surface" and drawn.value is not None:
         # It is opaque, whatever is said of values on their way to it.
         return drawn.model_copy(update={"opacity": [(drawn.value, 1.0)]})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -177,6 +177,10 @@ class Volume:
     """Volumes of labels that belong to it."""
     made_as: str = ""
     """Of a store of ours the format of what was converted."""
+    hidden: list[int] = field(default_factory=list)
+    """Channels that the file says are not shown until somebody asks for them."""
+    label_colors: dict[str, str] = field(default_factory=dict)
+    """Colours that the file gives to labels, by number."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +201,10 @@ class VolumeDescription:
     """Pages that could not be read when `seen` was found."""
     made_as: str = ""
     """As `Volume.made_as`."""
+    hidden: tuple[int, ...] = ()
+    """As `Volume.hidden`."""
+    label_colors: Mapping[str, str] = field(default_factory=dict)
+    """As `Volume.label_colors`."""
 
     def counted(self, found: dict[str, Any]) -> dict[str, Any]:
         """The result of a run, or its STATS, in which the chunks count that were never written before it was converted.
@@ -264,7 +272,16 @@ def describe(volume: Volume) -> VolumeDescription:
     seen = None if volume.seen is None else tuple(volume.seen)
     lacking = sum(array.never_written for level in volume.levels for array in level.arrays)
     return VolumeDescription(
-        spec, volume.tables, reads, tuple(volume.labels), seen, volume.bytes_disk, lacking, made_as=volume.made_as
+        spec,
+        volume.tables,
+        reads,
+        tuple(volume.labels),
+        seen,
+        volume.bytes_disk,
+        lacking,
+        made_as=volume.made_as,
+        hidden=tuple(volume.hidden),
+        label_colors=dict(volume.label_colors),
     )
 
 

@@ -146,6 +146,8 @@ def read(group: Group, path: str, label: str, means: Means) -> Volume:
         time_units=units.get("t") or "1",
         reads=[where, *made],
         labels=labels_of(where),
+        hidden=_hidden(found, len(channels)),
+        label_colors=_label_colors(found) if kind == "labels" else {},
     )
 
 
@@ -271,6 +273,33 @@ def _channels(found: Mapping[str, Any], array: Array, label: str, guessed: list[
         name = str(said.get("label") or (label if count == 1 else f"channel {n}"))
         channels.append(Channel(name, color=_color(said.get("color")), limits=limits))
     return ("scalar" if count == 1 else "channels"), channels
+
+
+def _hidden(found: Mapping[str, Any], count: int) -> list[int]:
+    """Channels that are switched off, unless all are."""
+    omero = found.get("omero")
+    listed = _list(omero.get("channels")) if isinstance(omero, Mapping) else []
+    off = [n for n, said in enumerate(listed[:count]) if isinstance(said, Mapping) and said.get("active") is False]
+    return off if len(off) < count else []
+
+
+def _label_colors(found: Mapping[str, Any]) -> dict[str, str]:
+    """Colours of labels, by number.
+
+    >>> _label_colors({"image-label": {"colors": [{"label-value": 7, "rgba": [255, 128, 0, 255]}, {"label-value": 8}]}})
+    {'7': '#ff8000'}
+    """
+    about = found.get("image-label")
+    colors = {}
+    for said in _list(about.get("colors")) if isinstance(about, Mapping) else []:
+        if not isinstance(said, Mapping):
+            continue
+        number, rgb = said.get("label-value"), _list(said.get("rgba"))[:3]
+        if not isinstance(number, int) or number < 1 or len(rgb) != 3:
+            continue
+        if all(_is_number(v) and 0 <= v <= 255 for v in rgb):
+            colors[str(number)] = "#" + "".join(f"{int(v):02x}" for v in rgb)
+    return colors
 
 
 def _color(said: Any) -> str | None:
