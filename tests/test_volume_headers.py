@@ -336,9 +336,19 @@ def test_what_is_no_volume_is_named(name: str, content: bytes, said: str, tmp_pa
         ff.open(tmp_path / name)
 
 
+def test_plotfiles_of_nested_grids_are_named(tmp_path: Path) -> None:
+    import farfield as ff
+
+    (tmp_path / "plt00010").mkdir()
+    (tmp_path / "plt00010" / "Header").write_text("HyperCLaw-V1.1\n1\ndensity\n")
+    with pytest.raises(DataError, match=r"plt00010: this is a plotfile of AMReX .*resample it to a regular grid"):
+        ff.open(tmp_path / "plt00010")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
+        ("a.dx", b"object 1 class array type float rank 0 items 8", "this is an OpenDX file"),
         (
             "a.vtu",
             b'<?xml version="1.0"?><VTKFile type="UnstructuredGrid" version="1.0">',

@@ -149,9 +149,9 @@ def register(app: typer.Typer) -> None:
     ) -> int:
         """Draw a picture, or one of each time step.
 
-        Lines as tubes, the body, grid surfaces, outlines; in software, with no X, OpenGL or GPU. A dataset alone gives its
-        default picture; that of a volume one voxel thick is its slice. Camera and colour ranges are the same in all pictures of a
-        series.
+        Volumes by rays, isosurfaces, slices, lines as tubes, the body, grid surfaces, vortex cores, outlines; in software, with no
+        X, OpenGL or GPU. A dataset alone gives its default picture; that of a volume one voxel thick is its slice. 'farfield scene'
+        writes a first scene to edit. Camera and colour ranges are the same in all pictures of a series.
         """
         from pydantic import ValidationError
 

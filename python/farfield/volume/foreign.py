@@ -35,7 +35,7 @@ _CELLS = {
     ".glb": "a surface (glTF)", ".gltf": "a surface (glTF)",
     ".vtm": "a VTK file of several blocks", ".vtmb": "a VTK file of several blocks",
     ".msh": "an unstructured grid (Gmsh)", ".exo": "an unstructured grid (Exodus)",
-    ".su2": "an unstructured grid (SU2)", ".fbx": "a surface (FBX)",
+    ".dx": "an OpenDX file", ".su2": "an unstructured grid (SU2)", ".fbx": "a surface (FBX)",
 }  # fmt: skip
 """Files of cells and triangles by their names: neither volumes nor structured grids."""
 _OF_CELLS = {
@@ -54,6 +54,8 @@ _PACKED = {
     b"\x1f\x8b": ("packed with gzip", "tar -xf {0}, or gunzip {0}"),
 }  # fmt: skip
 """How files begin that hold others: what they are, and how these are had."""
+_PLOTFILE = (b"HyperCLaw", b"NavierStokes", b"CartGrid")
+"""How the headers of plotfiles begin."""
 _TAR = (257, b"ustar")
 _VTK = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*"(\w+)"')
 
@@ -150,7 +152,7 @@ def _as_raw(path: str, start: bytes) -> str:
 
 
 def refuse_folder(path: str) -> None:
-    """Raises for a folder that is a store of N5.
+    """Raises for a folder that is a store of N5, or of nested grids.
 
     Raises:
         DataError: naming what to do.
@@ -159,6 +161,12 @@ def refuse_folder(path: str) -> None:
     if os.path.isfile(document):
         raise DataError(
             f"{path}: this is N5 by its attributes.json, which is not read; copy it to Zarr (with tensorstore, or n5-copy)"
+        )
+    header = os.path.join(path, "Header")
+    if os.path.isfile(header) and head(header, 64).startswith(_PLOTFILE):
+        raise DataError(
+            f"{path}: this is a plotfile of AMReX (nested grids), which is not read; resample it to a regular grid and write "
+            "that as Zarr, NRRD or .vti (yt: covering_grid; or in ParaView: Resample To Image, saved as .vti)"
         )
 
 
