@@ -386,6 +386,7 @@ class View(_Part):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=60)]
     """Stands in the name of its file."""
     camera: Camera | None = None
+    """Of its own; it stands still, whatever the scene's `path`."""
     size: Size | None = None
     title: str | None = None
     objects: list[Annotated[int, Field(ge=0)]] | None = None

@@ -14,7 +14,7 @@ use field::space::LANES;
 use hurry::{Grid, Share};
 pub use kept::KeptBricks;
 use kept::{Lent, Own};
-use kernels::rays::{Counts, RayTile, Scene};
+use kernels::rays::{Counts, Gathered, RayTile, Scene, MOST_STOPS};
 use kernels::streamline::Progress;
 use next::Next;
 use pager::{Charge, ChargeKind, Pager, Worker};
@@ -105,7 +105,26 @@ pub struct Ends<'a> {
     pub depth: &'a Depth<'a>,
     /// Whether a pixel's ray is cast at all, as far as that is known for little: tiles without one are left out. At the edges of
     /// surfaces a few pixels have many rays, and a whole picture of tiles for each of these cost a second at 1920 x 1080.
-    pub wanted: Option<&'a dyn Fn(u32, u32) -> bool>,
+    pub wanted: Option<&'a (dyn Fn(u32, u32) -> bool + Sync)>,
+    /// Where they stop on their way, the last time where they end: of scenes that project nothing.
+    pub stops: Option<Stops<'a>>,
+}
+
+/// Writes the depths of the pixel at this column and row, and says how many they are.
+pub type Depths<'a> = dyn Fn(u32, u32, &mut [f64; MOST_STOPS]) -> usize + Sync + 'a;
+
+/// Takes what was gathered at the depths of the pixel at this column and row.
+pub type Take<'a> = dyn Fn([u32; 2], &[Gathered]) + Sync + 'a;
+
+/// At which depths rays say what they have gathered.
+#[derive(Copy, Clone)]
+pub struct Stops<'a> {
+    /// Those of each pixel.
+    pub depths: &'a Depths<'a>,
+    /// So many at most.
+    pub most: usize,
+    /// Is given them once for each pixel that is cast, from any thread.
+    pub take: &'a Take<'a>,
 }
 
 /// As [`cast`], with rays that end at surfaces.
@@ -142,17 +161,18 @@ pub fn cast_until(
         Some(step) => Some(Next::new(pager, step).map_err(|bytes| short(bytes, "what is read ahead"))?),
         None => None,
     };
-    let depth = ends.map(|e| e.depth);
+    let stops = ends.and_then(|e| e.stops);
+    let tile_bytes = RayTile::bytes(scene, stops.map_or(0, |s| s.most));
     let pin_bytes = (limit / PIN_SHARE / workers as u64) as usize;
     let in_runs = in_runs(scene.page_bytes(), limit);
     // Of pages that do not all fit the tiles that come last have theirs still here. Where they fit each thread keeps its half.
     let backwards = || in_runs < u64::MAX && kept.is_some_and(KeptBricks::is_backwards);
     let busy = pager.readers().max(workers * 2 * LANES).max(BUSY);
-    let active = (limit / 8 / RayTile::bytes(scene) as u64).clamp(2 * workers as u64, busy as u64) as usize;
+    let active = (limit / 8 / tile_bytes as u64).clamp(2 * workers as u64, busy as u64) as usize;
     let grid = Grid::new(width, rows.clone(), options.deadline.map(|_| COARSEST));
     let (grid, filled, stats) = grid.cast(options, ends, &backwards, watch, |share, told| {
         let load = Load { tasks: share.tiles.len() as u64, workers, active, at_once: usize::MAX };
-        let work = Cast { scene, depth, share, own: &own, pin_bytes, next: &next, in_runs };
+        let work = Cast { scene, ends, tile_bytes, share, own: &own, pin_bytes, next: &next, in_runs };
         executor::run(&work, pager, load, told)
     })?;
     if let Some(kept) = kept {
@@ -181,7 +201,8 @@ const BUSY: usize = 128;
 
 struct Cast<'a> {
     scene: &'a Arc<Scene>,
-    depth: Option<&'a Depth<'a>>,
+    ends: Option<Ends<'a>>,
+    tile_bytes: usize,
     share: Share<'a>,
     own: &'a Own,
     pin_bytes: usize,
@@ -214,8 +235,9 @@ impl<'a> Work for Cast<'a> {
     }
     fn admit(&self, n: u64) -> Result<Self::Task, FieldError> {
         let tile = RayTile::of(self.scene, self.share.pixels(n));
-        let tile = match self.depth {
-            Some(depth) => tile.ending(self.scene, depth),
+        let tile = match self.ends {
+            Some(Ends { stops: Some(stops), .. }) => tile.stopping(self.scene, stops.depths),
+            Some(Ends { depth, .. }) => tile.ending(self.scene, depth),
             None => tile,
         };
         Ok((tile, Counts::default()))
@@ -235,9 +257,12 @@ impl<'a> Work for Cast<'a> {
         }
     }
     fn bytes(&self, _task: &Self::Task) -> usize {
-        RayTile::bytes(self.scene)
+        self.tile_bytes
     }
     fn finish(&self, (tile, counts): Self::Task) -> Result<(), FieldError> {
+        if let Some(stops) = self.ends.and_then(|e| e.stops) {
+            tile.stops().for_each(|(at, light)| (stops.take)(at, light));
+        }
         self.share.take(tile.pixels(), &counts);
         Ok(())
     }

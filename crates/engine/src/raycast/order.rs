@@ -5,7 +5,7 @@ pub(super) fn tiles(
     width: u32,
     rows: core::ops::Range<u32>,
     edge: u32,
-    wanted: Option<&dyn Fn(u32, u32) -> bool>,
+    wanted: Option<&(dyn Fn(u32, u32) -> bool + Sync)>,
 ) -> Vec<[u32; 2]> {
     let (across, down) = (width.div_ceil(edge), (rows.end - rows.start).div_ceil(edge));
     let side = across.max(down).max(1).next_power_of_two();
@@ -16,7 +16,7 @@ pub(super) fn tiles(
         }
     }
     at.sort_unstable();
-    let any = |[x, y]: &[u32; 2], wanted: &dyn Fn(u32, u32) -> bool| {
+    let any = |[x, y]: &[u32; 2], wanted: &(dyn Fn(u32, u32) -> bool + Sync)| {
         let mut down = *y..(y + edge).min(rows.end);
         down.any(|y| (*x..(x + edge).min(width)).any(|x| wanted(x, y)))
     };

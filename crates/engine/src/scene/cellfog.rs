@@ -292,7 +292,7 @@ impl Haze for CellFog<'_> {
     ) -> Result<(), GeometryError> {
         let scene = CellScene::new(Setting { camera: *camera, size, ..self.setting.clone() }, self.looks.clone())?;
         let (pager, workers) = (&self.session.pager, self.session.means.threads());
-        let lack = lay(pager, depths, size[1], self.budget, light, |ends, deadline| {
+        let lack = lay(pager, depths, size[1], self.budget, false, light, &mut |ends, deadline| {
             let options = CastOptions { workers, rows: Some(depths.rows()), deadline, next: None, kept: None };
             let image = cast_cells(pager, &self.source, &scene, &options, Some(ends), &mut |_, _| go_on())?;
             self.session.add_wait(image.stats.wait_s);

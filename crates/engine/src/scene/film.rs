@@ -12,7 +12,7 @@
 //! 2. What does not change with time is gathered once.
 //! 3. A picture appears under its name when it is whole, with its digest.
 
-use super::document::{CameraSpec, FilmSpec};
+use super::document::FilmSpec;
 use super::gather::{is_steady, Gathered, Gatherer};
 use super::kept::{Common, Digests, There};
 use super::maps::{says_ranges, settle_maps};
@@ -218,12 +218,17 @@ impl<'a> Film<'a> {
         let Studio { document, session, .. } = *self.studio;
         let title = document.title.as_deref();
         if document.views.is_empty() {
-            return vec![(Shot { document, session, camera: &document.camera, size: document.size, title }, None)];
+            let (camera, path, size) = (&document.camera, &document.path[..], document.size);
+            return vec![(Shot { document, session, camera, path, size, title }, None)];
         }
         let view = |v: &'a super::ViewSpec| {
-            let camera: &CameraSpec = v.camera.as_ref().unwrap_or(&document.camera);
+            // A camera of a view's own stands still.
+            let (camera, path) = v.camera.as_ref().map_or((&document.camera, &document.path[..]), |own| (own, &[][..]));
             let title = v.title.as_deref().or(title);
-            (Shot { document, session, camera, size: v.size.unwrap_or(document.size), title }, v.objects.as_deref())
+            (
+                Shot { document, session, camera, path, size: v.size.unwrap_or(document.size), title },
+                v.objects.as_deref(),
+            )
         };
         document.views.iter().map(view).collect()
     }
@@ -381,7 +386,7 @@ impl<'a> Film<'a> {
             text.extend([(DIGEST, self.digests.mark()), (SETTLED, common.text())]);
         }
         for (n, (shot, which)) in self.shots().into_iter().enumerate() {
-            let (some, seen) = (only(&shown, which), common.seen[n].on_path(&document.path, picture.number));
+            let (some, seen) = (only(&shown, which), common.seen[n].on_path(shot.path, picture.number));
             let seen = &seen;
             if let Some(video) = videos.get_mut(n) {
                 made.lack += shot.draw(

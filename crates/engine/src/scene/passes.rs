@@ -4,11 +4,12 @@ use super::document::Document;
 use crate::hatch;
 use crate::limits::charge_other;
 use crate::picture::{Depths, HazeRows, MOST_SAMPLES};
-use crate::raycast::{Ends, Image};
+use crate::raycast::{Ends, Image, Stops};
 use field::error::FieldError;
-use pager::Pager;
+use kernels::rays::Gathered;
+use pager::{patient, Pager};
 use std::ops::AddAssign;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long the rays of a picture may take.
@@ -56,9 +57,12 @@ impl AddAssign for Lack {
     }
 }
 
-/// Has rays cast for the rows of `depths` of a picture of `height`, as often as the pixel with the most depths has depths, and lays what
-/// they gather into `light`. `cast` is given where rays end, and when they have to be there, if that is said. When it is time edges are
-/// left: what is seen in front of one surface is taken for the others of a pixel, too. Pixels that lack something are hatched.
+/// How rays are cast for [`lay`]: it is said where they end, and when they have to be there, if that is said.
+pub(super) type Cast<'a> = dyn FnMut(Ends<'_>, Option<Instant>) -> Result<Image, FieldError> + 'a;
+
+/// Has rays cast for the rows of `depths` of a picture of `height`, and lays what they gather into `light`. Rays that can stop on their
+/// way (`stopping`) are cast once, others as often as the pixel with the most depths has depths. When it is time edges are left: what is
+/// seen at one depth is taken for the others of a pixel, too. Pixels that lack something are hatched.
 ///
 /// # Errors
 /// Those of `cast`; [`FieldError::LimitTooSmall`].
@@ -67,16 +71,88 @@ pub(super) fn lay(
     depths: &Depths<'_>,
     height: u32,
     budget: Option<Budget>,
+    stopping: bool,
     light: &mut HazeRows,
-    mut cast: impl FnMut(Ends<'_>, Option<Instant>) -> Result<Image, FieldError>,
+    cast: &mut Cast<'_>,
+) -> Result<Lack, FieldError> {
+    let pixels = depths.rows().len() * depths.columns() as usize;
+    let _marks = charge_other(pager, pixels as u64, "marks of pixels that lack something")?;
+    let deadline = budget.map(|b| b.deadline(depths, height));
+    if stopping && light.most() > 1 {
+        at_stops(depths, deadline, light, cast)
+    } else {
+        in_passes(depths, deadline, light, cast)
+    }
+}
+
+/// What is seen of a pixel at a depth, as it is laid: behind it comes what is left. Nobody is to take what lacks something for the whole.
+fn laid((rgba, gap): Gathered, at: [u32; 2]) -> [f32; 4] {
+    if gap {
+        let [r, g, b] = hatch::linear(at);
+        [r, g, b, 0.0]
+    } else {
+        let [r, g, b, a] = rgba;
+        [r, g, b, 1.0 - a]
+    }
+}
+
+/// Each pixel's ray stops at all its depths.
+fn at_stops(
+    depths: &Depths<'_>,
+    deadline: Option<Instant>,
+    light: &mut HazeRows,
+    cast: &mut Cast<'_>,
+) -> Result<Lack, FieldError> {
+    #[derive(Copy, Clone, PartialEq)]
+    enum Mark {
+        NotCast,
+        Whole,
+        Lacks,
+    }
+    let (rows, columns, most) = (depths.rows(), depths.columns(), light.most());
+    let number = |[x, y]: [u32; 2]| (y - rows.start) as usize * columns as usize + x as usize;
+    let of = |x: u32, y: u32, to: &mut [f64; MOST_SAMPLES]| {
+        let mut each = [0.0; MOST_SAMPLES];
+        let n = depths.of(y, x, &mut each);
+        to.iter_mut().zip(&each[..n]).for_each(|(to, depth)| *to = f64::from(*depth));
+        n
+    };
+    let farthest = |x: u32, y: u32| {
+        let mut each = [0.0; MOST_SAMPLES];
+        let n = of(x, y, &mut each);
+        each[..n].iter().copied().fold(f64::NEG_INFINITY, f64::max)
+    };
+    let to = Mutex::new((light, vec![Mark::NotCast; rows.len() * columns as usize]));
+    let take = |at: [u32; 2], found: &[Gathered]| {
+        let (light, marks) = &mut *patient::lock(&to);
+        light.pixel_mut(at[1], at[0]).iter_mut().zip(found).for_each(|(to, found)| *to = laid(*found, at));
+        marks[number(at)] = if found.iter().any(|found| found.1) { Mark::Lacks } else { Mark::Whole };
+    };
+    let stops = Stops { depths: &of, most, take: &take };
+    let image = cast(Ends { depth: &farthest, wanted: None, stops: Some(stops) }, deadline)?;
+    let (light, mut marks) = to.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for (n, mark) in marks.iter_mut().enumerate().filter(|(_, mark)| **mark == Mark::NotCast) {
+        let at = [n as u32 % columns, rows.start + n as u32 / columns];
+        light.pixel_mut(at[1], at[0]).fill(laid((image.rgba[n], image.gaps[n]), at));
+        if image.gaps[n] {
+            *mark = Mark::Lacks;
+        }
+    }
+    let gaps = marks.iter().filter(|mark| **mark == Mark::Lacks).count() as u64;
+    Ok(Lack { gaps, filled: image.filled })
+}
+
+/// Rays are cast to the first depth of each pixel, then to the second of those that have one, and so on.
+fn in_passes(
+    depths: &Depths<'_>,
+    deadline: Option<Instant>,
+    light: &mut HazeRows,
+    cast: &mut Cast<'_>,
 ) -> Result<Lack, FieldError> {
     let (rows, columns) = (depths.rows(), depths.columns());
     let each = || rows.clone().flat_map(|row| (0..columns).map(move |column| (row, column)));
     let most = light.most();
-    let pixels = rows.len() * columns as usize;
-    let _marks = charge_other(pager, pixels as u64, "marks of pixels that lack something")?;
-    let mut lack = vec![false; pixels];
-    let deadline = budget.map(|b| b.deadline(depths, height));
+    let mut lack = vec![false; rows.len() * columns as usize];
     let (mut filled, mut late) = (0, false);
     // Samples of a pixel that lie at different depths, at edges, take a ray each; most pixels have one depth.
     for pass in 0..most {
@@ -100,21 +176,14 @@ pub(super) fn lay(
         }
         let rows_of = &*light;
         let some = |x: u32, y: u32| rows_of.pixel(y, x).len() > pass;
-        let wanted: Option<&dyn Fn(u32, u32) -> bool> = if pass > 0 { Some(&some) } else { None };
+        let wanted: Option<&(dyn Fn(u32, u32) -> bool + Sync)> = if pass > 0 { Some(&some) } else { None };
         // A pass of edges is little, and half of one is of no use.
-        let image = cast(Ends { depth: &depth, wanted }, deadline.filter(|_| pass == 0))?;
+        let image = cast(Ends { depth: &depth, wanted, stops: None }, deadline.filter(|_| pass == 0))?;
         filled += image.filled;
         late |= image.filled > 0;
         light.at_depth(pass, |n, to| {
             lack[n] |= image.gaps[n];
-            *to = if image.gaps[n] {
-                // Nobody is to take what is there for the whole.
-                let [r, g, b] = hatch::linear([n as u32 % columns, rows.start + n as u32 / columns]);
-                [r, g, b, 0.0]
-            } else {
-                let [r, g, b, a] = image.rgba[n];
-                [r, g, b, 1.0 - a]
-            };
+            *to = laid((image.rgba[n], image.gaps[n]), [n as u32 % columns, rows.start + n as u32 / columns]);
         });
     }
     let gaps = lack.iter().filter(|l| **l).count() as u64;

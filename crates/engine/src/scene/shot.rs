@@ -156,6 +156,8 @@ pub(crate) struct Shot<'a> {
     /// The source, where that is a flow.
     pub(crate) session: Option<&'a Session>,
     pub(crate) camera: &'a CameraSpec,
+    /// Key frames of it.
+    pub(crate) path: &'a [KeySpec],
     pub(crate) size: [u32; 2],
     pub(crate) title: Option<&'a str>,
 }

@@ -120,6 +120,11 @@ impl PlaneSpec {
                 let edge = (width / f64::from(w.max(1))).max(height / f64::from(h.max(1)));
                 ([w, h].map(u64::from), [edge; 2])
             }
+            (None, None, None) => {
+                // Rounded up there would be a row in which nothing lies.
+                let edge = width.max(height) / f64::from(LONG_SIDE);
+                ([width, height].map(|length| (length / edge).round().max(1.0) as u64), [edge; 2])
+            }
             (None, edge, _) => {
                 let edge = edge.unwrap_or(width.max(height) / f64::from(LONG_SIDE));
                 // A cast of what is too large for the number saturates, and is refused below.
@@ -134,7 +139,7 @@ impl PlaneSpec {
         let size = size.map(|n| n as u32);
         // What does not follow from the extent lies about its middle; with a resolution alone the left and upper edges stay.
         let reach = [0, 1].map(|a| f64::from(size[a]) * pixel[a]);
-        let centred = self.size.is_some() && self.extent.is_none();
+        let centred = self.extent.is_none() && (self.size.is_some() || self.resolution.is_none());
         let left = if centred { 0.5 * (left + right) - 0.5 * reach[0] } else { left };
         let top = if centred { 0.5 * (bottom + top) + 0.5 * reach[1] } else { top };
         let extent = [left, left + reach[0], top - reach[1], top];

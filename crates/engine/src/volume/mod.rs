@@ -7,7 +7,7 @@
 mod boxes;
 mod whole;
 
-use crate::limits::{least_limit, Unseen};
+use crate::limits::{least_limit, Unseen, SMALLEST_LIMIT};
 use crate::session::{is_past_cache, Bare, Means, Waited};
 use field::error::FieldError;
 use field::volume::{Volume, VolumeSpec};
@@ -69,7 +69,7 @@ impl VolumeSession {
     /// is interpolated.
     pub fn least_limit(&self) -> u64 {
         let arrays = self.volume.levels.iter().flat_map(|l| &l.arrays);
-        least_limit(2 * arrays.map(|a| a.brick.bytes() as u64).max().unwrap_or(0))
+        least_limit(2 * arrays.map(|a| a.brick.bytes() as u64).max().unwrap_or(0)).max(SMALLEST_LIMIT)
     }
 
     /// The limit of its ledger from now on.

@@ -3,6 +3,7 @@
 mod kept;
 mod looks;
 mod series;
+mod stops;
 
 use engine::raycast::{cast, CastOptions};
 use field::volume::{ArraySpec, ChannelSpec, LevelSpec, PlaceSpec, Volume, VolumeKind, VolumeSpec};

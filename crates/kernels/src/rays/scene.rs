@@ -278,7 +278,7 @@ impl Scene {
     }
 
     /// Whether pixels show something that is known when a ray is at its end.
-    pub(crate) fn projects(&self) -> bool {
+    pub fn projects(&self) -> bool {
         self.sources.iter().any(|s| matches!(s.projection, Projection::Maximum | Projection::Mean))
     }
 
@@ -315,15 +315,26 @@ impl Scene {
 }
 
 impl Scene {
+    /// Of a pixel, from a depth along the line of sight to the number of the first sample that lies beyond it.
+    pub(crate) fn samples_before(&self, x: u32, y: u32) -> impl Fn(f64) -> i64 + '_ {
+        let (_, d) = self.view.ray(f64::from(x) + 0.5, f64::from(y) + 0.5);
+        let cosine = d.dot(self.view.axes.z_axis);
+        move |depth| {
+            let t = depth / cosine;
+            if t > 0.0 || self.view.parallel && t > f64::NEG_INFINITY {
+                (t / self.setting.dt - 0.5).ceil().clamp(-9e15, 9e15) as i64
+            } else {
+                i64::MIN
+            }
+        }
+    }
+
     /// A ray of a pixel without its samples beyond a depth along the line of sight.
     pub(crate) fn ending(&self, ray: Ray, x: u32, y: u32, depth: f64) -> Ray {
-        let (_, d) = self.view.ray(f64::from(x) + 0.5, f64::from(y) + 0.5);
-        let t = depth / d.dot(self.view.axes.z_axis);
-        if !(t > 0.0 || self.view.parallel && t > f64::NEG_INFINITY) {
-            return Ray::NONE;
+        match self.samples_before(x, y)(depth) {
+            i64::MIN => Ray::NONE,
+            last => Ray { last: ray.last.min(last.max(ray.first)), ..ray },
         }
-        let last = (t / self.setting.dt - 0.5).ceil().clamp(-9e15, 9e15) as i64;
-        Ray { last: ray.last.min(last.max(ray.first)), ..ray }
     }
 }
 

@@ -9,6 +9,7 @@ use super::queue::{drain_all, Queue, TOGETHER};
 use super::ray::Ray;
 use super::sample::Sampled;
 use super::scene::{Scene, Source};
+use super::stops::{Gathered, Stops, MOST_STOPS};
 use crate::streamline::Progress;
 use core::ops::Range;
 use field::with_voxel;
@@ -40,6 +41,8 @@ pub struct RayTile {
     until: i64,
     /// Where rays of the first source are.
     beam: Option<Beam>,
+    /// Where rays stop on their way, if they do.
+    stops: Option<Stops>,
 }
 
 /// What all rays lie between: the least and the most of their origins and of their steps along each axis.
@@ -117,7 +120,7 @@ impl RayTile {
             rays.extend(sources.iter().map(|s| if before { Ray::NONE } else { scene.ray(s, x, y) }));
         }
         let tallies = if scene.projects() { vec![Tally::NONE; rays.len()] } else { Vec::new() };
-        let mut tile = Self { pixels, size, rays, lanes: Vec::new(), tallies, until: 0, beam: None };
+        let mut tile = Self { pixels, size, rays, lanes: Vec::new(), tallies, until: 0, beam: None, stops: None };
         tile.begin(sources.len());
         tile
     }
@@ -125,6 +128,11 @@ impl RayTile {
     /// Rays at their beginning.
     fn begin(&mut self, sources: usize) {
         self.lanes = self.rays.chunks_exact(sources.max(1)).map(Lane::of_all).collect();
+        self.set_out(sources);
+    }
+
+    /// Slabs from the first sample that is to be taken on.
+    fn set_out(&mut self, sources: usize) {
         let first = self.lanes.iter().filter(|l| !l.done).map(|l| l.n).min().unwrap_or(0);
         self.until = (first.div_euclid(SLAB) + 1) * SLAB;
         self.beam = Beam::of(self.rays.iter().step_by(sources.max(1)));
@@ -144,11 +152,54 @@ impl RayTile {
         self
     }
 
-    /// Bytes that a tile holds at most.
-    pub fn bytes(scene: &Scene) -> usize {
+    /// Has each ray tell what it has gathered at some depths, as [`RayTile::ending`] has them, on its way to the farthest of them. `depths`
+    /// writes those of a pixel, and says how many they are; where there is none the ray is not cast. Of scenes that project nothing.
+    #[must_use]
+    pub fn stopping(mut self, scene: &Scene, depths: &dyn Fn(u32, u32, &mut [f64; MOST_STOPS]) -> usize) -> Self {
+        let sources = scene.sources.len().max(1);
+        let mut stops = Stops::new(self.lanes.len());
+        for (n, rays) in self.rays.chunks_exact_mut(sources).enumerate() {
+            let (x, y) = self.pixels.place(self.size, n as u32);
+            let mut each = [0.0; MOST_STOPS];
+            let count = if self.pixels.was_before(x, y) { 0 } else { depths(x, y, &mut each) };
+            let before = scene.samples_before(x, y);
+            stops.push(each[..count].iter().map(|depth| before(*depth)), rays);
+        }
+        self.begin(sources);
+        self.stops = Some(stops);
+        self
+    }
+
+    /// Notes what was gathered at the stops that rays have come to; whether any goes on to another.
+    fn go_on(&mut self) -> bool {
+        let Some(stops) = &mut self.stops else { return false };
+        let sources = self.rays.len() / self.lanes.len().max(1);
+        let mut any = false;
+        for (n, (lane, rays)) in self.lanes.iter_mut().zip(self.rays.chunks_exact_mut(sources.max(1))).enumerate() {
+            any |= stops.go_on(n, lane, rays);
+        }
+        if any {
+            self.set_out(sources);
+        }
+        any
+    }
+
+    /// Bytes that a tile holds at most, whose rays stop at so many depths at most.
+    pub fn bytes(scene: &Scene, stops: usize) -> usize {
         let sources = scene.sources.len();
         let of_source = size_of::<Ray>() + if scene.projects() { size_of::<Tally>() } else { 0 };
-        size_of::<Self>() + (TILE * TILE) as usize * (sources * of_source + size_of::<Lane>())
+        let pixels = (TILE * TILE) as usize;
+        let stops = if stops > 0 { Stops::bytes(pixels, stops, pixels * sources) } else { 0 };
+        size_of::<Self>() + pixels * (sources * of_source + size_of::<Lane>()) + stops
+    }
+
+    /// Of each pixel that was not cast before what its ray has gathered at its stops, in the order in which they were named.
+    pub fn stops(&self) -> impl Iterator<Item = ([u32; 2], &[Gathered])> {
+        (0..self.lanes.len()).filter_map(|n| {
+            let (x, y) = self.pixels.place(self.size, n as u32);
+            let stops = self.stops.as_ref().filter(|_| !self.pixels.was_before(x, y))?;
+            Some(([x, y], stops.of(n)))
+        })
     }
 
     /// Its pixels across and down.
@@ -180,6 +231,16 @@ impl RayTile {
 
     /// Makes rays go as far as pages are here. Rays that lack some stay where they are; `missing` of the context then names the pages.
     pub fn step(&mut self, scene: &Scene, cx: &mut Context, pin_bytes: usize) -> Progress {
+        loop {
+            let progress = self.go(scene, cx, pin_bytes);
+            if progress != Progress::Done || !self.go_on() {
+                return progress;
+            }
+        }
+    }
+
+    /// The same, to where rays end or stop.
+    fn go(&mut self, scene: &Scene, cx: &mut Context, pin_bytes: usize) -> Progress {
         cx.missing.clear();
         // What steps before this one pinned is not needed by it; a step that began with too much would end at its first ray, as would all
         // others until the pager lets go, at more: two threads took a quarter more time of the processor.
