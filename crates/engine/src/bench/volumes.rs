@@ -151,6 +151,8 @@ impl Formula {
             channels: vec![0],
             steady: true,
             ranges: ranges.into_iter().collect(),
+            missing: Vec::new(),
+            valued: None,
         };
         let axes = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
         VolumeLevel { dims: self.dims, placement: Placement { origin: [0.0; 3], axes }, arrays: vec![array] }

@@ -108,6 +108,8 @@ impl Made<'_> {
             channels: self.channels.clone(),
             steady: self.steps == 1,
             ranges: Vec::new(),
+            missing: Vec::new(),
+            valued: None,
         }
     }
 }

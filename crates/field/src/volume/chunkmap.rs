@@ -18,6 +18,7 @@ use std::sync::Arc;
 const NEVER: u64 = 1 << 62;
 
 /// What the page maps of a volume have in common.
+#[derive(Clone)]
 pub(super) struct Common {
     pub(super) name: String,
     pub(super) chunks: Arc<Chunks>,

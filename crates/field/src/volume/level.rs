@@ -52,8 +52,25 @@ pub struct VolumeArray {
     pub channels: Vec<usize>,
     /// The same at every time step: its pages are those of step 0.
     pub steady: bool,
-    /// Ranges of its pages, finest first; empty where none are known.
+    /// Ranges of its pages, finest first; empty where none are known. They are of all stored numbers, those that stand for missing
+    /// values among them.
     pub ranges: Vec<RangeLevel>,
+    /// The stored number that stands for a missing value, by component; never NaN.
+    pub missing: Vec<Option<f64>>,
+    /// The same array with NaN where a stored number stands for a missing value, cut in the same pages; `None` where none does. Its numbers
+    /// are floats that hold all stored ones of up to 53 bits.
+    pub valued: Option<Box<Self>>,
+}
+
+impl VolumeArray {
+    /// The range of the values of a component among stored numbers in a range: none where all of them stand for missing values.
+    #[inline]
+    pub fn value_range(&self, component: usize, [low, high]: [f64; 2]) -> [f64; 2] {
+        match self.missing.get(component) {
+            Some(Some(missing)) if low == *missing && high == *missing => [f64::INFINITY, f64::NEG_INFINITY],
+            _ => [low, high],
+        }
+    }
 }
 
 /// One level of resolution.
@@ -68,7 +85,13 @@ pub struct VolumeLevel {
 }
 
 impl VolumeLevel {
-    /// The array that has a channel, and which of its components that is.
+    /// The array that has a channel as values, with NaN where they are missing, and which of its components that is. Who
+    /// interpolates between voxels or compares them takes this one; [`Self::channel`] has the numbers as they are stored.
+    pub fn valued(&self, channel: usize) -> Option<(&VolumeArray, usize)> {
+        self.channel(channel).map(|(array, n)| (array.valued.as_deref().unwrap_or(array), n))
+    }
+
+    /// The array that has a channel as it is stored, and which of its components that is.
     pub fn channel(&self, channel: usize) -> Option<(&VolumeArray, usize)> {
         self.arrays.iter().find_map(|a| a.channels.iter().position(|c| *c == channel).map(|n| (a, n)))
     }

@@ -14,6 +14,7 @@ mod chunkmap;
 mod filters;
 mod images;
 mod level;
+mod missing;
 mod open;
 mod pages;
 mod place;

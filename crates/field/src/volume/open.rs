@@ -3,6 +3,7 @@
 use super::chain::Chain;
 use super::chunkmap::{ChunkMap, Common};
 use super::level::{Placement, RangeLevel, VolumeArray, VolumeLevel};
+use super::missing::{stored_missing, ValuePages};
 use super::pages::{chunk_box, row_box, LARGE};
 use super::place::{names, row, Abouts, Chunks, Place, ShardGrid, ShardIndexes, ENTRY};
 use super::rowmap::RowMap;
@@ -270,6 +271,9 @@ impl Opening<'_> {
                     self.pages_beside += made.iter().map(|a| pages_of(a, self.steps)).sum::<u64>();
                     array.ranges.extend(made.iter().map(|a| RangeLevel { id: a.id, translation: a.translation }));
                 }
+                if let Some(valued) = &mut array.valued {
+                    valued.ranges.clone_from(&array.ranges);
+                }
             }
         }
         Ok(())
@@ -333,17 +337,43 @@ impl Opening<'_> {
                 ranges: blocks,
                 fills: self.fills.clone(),
             };
-            let id = if by_rows {
-                self.pager.add_array(Arc::new(RowMap { common }))
-            } else {
-                let several =
-                    page.iter().zip(&shape.chunk).any(|(p, c)| u64::from(*p) != *c) || shape.chunk[C] < each as u64;
-                let told = several.then(|| *self.told.get_or_insert_with(|| self.pager.add_source(Arc::new(Told))));
-                self.pager.add_array(Arc::new(ChunkMap { common, chain: chain.clone(), told }))
+            let several =
+                page.iter().zip(&shape.chunk).any(|(p, c)| u64::from(*p) != *c) || shape.chunk[C] < each as u64;
+            let told =
+                (several && !by_rows).then(|| *self.told.get_or_insert_with(|| self.pager.add_source(Arc::new(Told))));
+            let map = |common| -> Arc<dyn PageMap> {
+                if by_rows {
+                    Arc::new(RowMap { common })
+                } else {
+                    Arc::new(ChunkMap { common, chain: chain.clone(), told })
+                }
             };
             self.kept += 1024;
             let channels = spec.channels[first..first + each].to_vec();
-            made.push(VolumeArray { name, id, translation, brick, channels, steady, ranges: Vec::new() });
+            // Of pages of ranges nothing is missing.
+            let missing = channels.iter().filter(|_| blocks).map(|c| self.spec.channels[*c].missing);
+            let missing: Vec<_> = missing.map(|m| stored_missing(m, brick.voxel)).collect();
+            let mut array = VolumeArray {
+                name,
+                id: self.pager.add_array(map(common.clone())),
+                translation,
+                brick,
+                channels,
+                steady,
+                ranges: Vec::new(),
+                missing,
+                valued: None,
+            };
+            if array.missing.iter().any(Option::is_some) {
+                let brick = ValuePages::brick(brick);
+                check_page(&brick)?;
+                let stored = map(Common { ranges: false, ..common });
+                let pages = ValuePages::new(stored, array.brick, translation, &array.missing);
+                self.kept += 1024;
+                let id = self.pager.add_array(Arc::new(pages));
+                array.valued = Some(Box::new(VolumeArray { id, brick, ..array.clone() }));
+            }
+            made.push(array);
         }
         Ok(made)
     }

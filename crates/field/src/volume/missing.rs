@@ -1,0 +1,301 @@
+//! Pages of values, where a stored number stands for a missing one: the same pages with no number (NaN) in its place.
+//!
+//! # Theory
+//! A fill value (`_FillValue` of NetCDF, such as 1e20 or -32768) is a number like any other to whoever interpolates, compares or skips: the
+//! land of a model of the ocean would be a block of it, with all numbers between at its shores. What a voxel without a value is has
+//! one rule already, that of NaN, which every kernel keeps. So fill values become NaN once, where bytes become numbers, and
+//! kernels know nothing of them; what has none is read as it is stored, and costs nothing.
+//!
+//! # Practice
+//! Whole numbers have no NaN: those of up to 16 bits become single precision, which holds them all, wider ones double precision (above
+//! 2^53 the nearest, as everywhere where they become values). The frame of such a page is larger than what is stored. What is stored is read
+//! and decoded into the frame's end, and spread over the frame from its beginning on, so that it takes no memory beside it. Ranges
+//! of blocks are those of values, then.
+
+use super::ranges::{typed, typed_mut, write_ranges, Extremes};
+use super::voxel::{Brick, Voxel, VoxelType};
+use crate::translate::Translation;
+use crate::with_voxel;
+use pager::error::PageError;
+use pager::id::PageId;
+use pager::map::{Located, PageMap, Segment, Target};
+use std::sync::Arc;
+
+/// The type that has all numbers of another, and NaN.
+const fn with_nan(voxel: VoxelType) -> VoxelType {
+    match voxel {
+        VoxelType::Uint8 | VoxelType::Int8 | VoxelType::Uint16 | VoxelType::Int16 | VoxelType::Float32 => {
+            VoxelType::Float32
+        }
+        VoxelType::Uint32 | VoxelType::Int32 | VoxelType::Uint64 | VoxelType::Int64 | VoxelType::Float64 => {
+            VoxelType::Float64
+        }
+    }
+}
+
+/// What stands for a missing value among the numbers of a type: not NaN, which is none anyhow, and none that the type does not have.
+pub(super) fn stored_missing(missing: Option<f64>, voxel: VoxelType) -> Option<f64> {
+    missing.filter(|m| !m.is_nan() && with_voxel!(voxel, T => (*m as T).to_f64() == *m))
+}
+
+/// Pages of values: see the module.
+pub(super) struct ValuePages {
+    /// Pages of the stored numbers, without ranges behind them.
+    stored: Arc<dyn PageMap>,
+    /// What they hold.
+    of: Brick,
+    brick: Brick,
+    translation: Translation,
+    /// What stands for a missing value, by component; NaN where nothing does.
+    missing: Vec<f64>,
+}
+
+impl ValuePages {
+    /// Of pages of stored numbers that hold `of`, a component of which has a number that stands for a missing value.
+    pub(super) fn new(stored: Arc<dyn PageMap>, of: Brick, translation: Translation, missing: &[Option<f64>]) -> Self {
+        let missing = missing.iter().map(|m| m.unwrap_or(f64::NAN)).collect();
+        Self { stored, of, brick: Self::brick(of), translation, missing }
+    }
+
+    /// What a frame holds.
+    pub(super) fn brick(of: Brick) -> Brick {
+        Brick { voxel: with_nan(of.voxel), ..of }
+    }
+
+    /// Where in a frame stored numbers are put. Numbers of one size become others in their place. Larger ones are never written over what
+    /// is not read yet: of n numbers the first of which lies at `at`, n times what one grows by is at most `at`.
+    fn at(&self) -> usize {
+        if self.brick.voxel.size() == self.of.voxel.size() {
+            0
+        } else {
+            self.brick.bytes() - self.of.voxel_bytes()
+        }
+    }
+
+    /// The stored numbers in a frame.
+    fn stored_in<'f>(&self, frame: &'f mut [u8]) -> &'f mut [u8] {
+        &mut frame[self.at()..][..self.of.voxel_bytes()]
+    }
+
+    /// Makes a frame of the stored numbers in it.
+    fn finish(&self, page: PageId, frame: &mut [u8]) {
+        let (at, count) = (self.at(), self.of.voxels() * self.of.components);
+        match self.brick.voxel {
+            VoxelType::Float32 => with_voxel!(self.of.voxel, S => turned::<S, f32>(frame, at, count, &self.missing)),
+            _ => with_voxel!(self.of.voxel, S => turned::<S, f64>(frame, at, count, &self.missing)),
+        }
+        let (_, inside) = self.translation.extent(page.page);
+        write_ranges(&self.brick, inside, frame);
+    }
+}
+
+/// A type of values.
+trait Value: Extremes {
+    const NONE: Self;
+    fn of<S: Voxel>(stored: S) -> Self;
+}
+
+impl Value for f32 {
+    const NONE: Self = Self::NAN;
+    #[inline(always)]
+    fn of<S: Voxel>(stored: S) -> Self {
+        stored.to_f32()
+    }
+}
+
+impl Value for f64 {
+    const NONE: Self = Self::NAN;
+    #[inline(always)]
+    fn of<S: Voxel>(stored: S) -> Self {
+        stored.to_f64()
+    }
+}
+
+/// Numbers that are read before any is written.
+const PIECE: usize = 256;
+
+/// Makes the values at the beginning of a frame of the `count` numbers that are stored from byte `at` of it on.
+fn turned<S: Voxel, D: Value>(frame: &mut [u8], at: usize, count: usize, missing: &[f64]) {
+    let mut values = [D::NONE; PIECE];
+    for first in (0..count).step_by(PIECE) {
+        let n = PIECE.min(count - first);
+        let stored: &[S] = typed(&frame[at + first * size_of::<S>()..][..n * size_of::<S>()]);
+        // Equal to what is no number is nothing.
+        let value = |v: S, none: f64| if v.to_f64() == none { D::NONE } else { D::of(v) };
+        match missing {
+            [none] => stored.iter().zip(&mut values).for_each(|(v, to)| *to = value(*v, *none)),
+            all => {
+                let each = all.iter().cycle().skip(first % all.len());
+                stored.iter().zip(&mut values).zip(each).for_each(|((v, to), none)| *to = value(*v, *none));
+            }
+        }
+        typed_mut(&mut frame[first * size_of::<D>()..][..n * size_of::<D>()]).copy_from_slice(&values[..n]);
+    }
+}
+
+impl PageMap for ValuePages {
+    fn name(&self) -> &str {
+        self.stored.name()
+    }
+    fn page_name(&self, page: PageId) -> String {
+        self.stored.page_name(page)
+    }
+    fn pages(&self) -> u64 {
+        self.stored.pages()
+    }
+    fn pages_along(&self) -> Option<[u64; 3]> {
+        self.stored.pages_along()
+    }
+    fn page_bytes(&self, _: PageId) -> usize {
+        self.brick.bytes()
+    }
+    fn locate(&self, page: PageId, index: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
+        let moved = |to| match to {
+            Target::Frame(n) => Target::Frame(self.at() + n),
+            encoded => encoded,
+        };
+        match self.stored.locate(page, index) {
+            Located::Extents { segments, encoded_len, scratch_len } => {
+                let segments = segments.into_iter().map(|s| Segment { to: moved(s.to), ..s }).collect();
+                Located::Extents { segments, encoded_len, scratch_len }
+            }
+            other => other,
+        }
+    }
+    fn decode(&self, page: PageId, encoded: &[u8], scratch: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+        self.stored.decode(page, encoded, scratch, self.stored_in(frame))?;
+        self.finish(page, frame);
+        Ok(())
+    }
+    fn fill(&self, page: PageId, frame: &mut [u8]) {
+        self.stored.fill(page, self.stored_in(frame));
+        self.finish(page, frame);
+    }
+    fn checked(&self) -> bool {
+        self.stored.checked()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pager::error::PageErrorKind;
+
+    /// A page whose numbers are these, as they are read: in the frame, or encoded.
+    struct Given {
+        bytes: Vec<u8>,
+        encoded: bool,
+    }
+
+    impl PageMap for Given {
+        fn name(&self) -> &str {
+            "given"
+        }
+        fn pages(&self) -> u64 {
+            1
+        }
+        fn page_bytes(&self, _: PageId) -> usize {
+            self.bytes.len()
+        }
+        fn locate(&self, _: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
+            let (len, source) = (self.bytes.len(), pager::id::SourceId(0));
+            let to = if self.encoded { Target::Encoded(0) } else { Target::Frame(0) };
+            let segments = vec![Segment { source, offset: 0, len, to }];
+            Located::Extents { segments, encoded_len: if self.encoded { len } else { 0 }, scratch_len: 0 }
+        }
+        fn decode(&self, page: PageId, encoded: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+            let bad = || PageError::new(self.page_name(page), PageErrorKind::Decode("other bytes".into()));
+            if self.encoded {
+                frame.copy_from_slice(encoded);
+            }
+            (*frame == self.bytes[..]).then_some(()).ok_or_else(bad)
+        }
+        fn fill(&self, _: PageId, frame: &mut [u8]) {
+            frame.copy_from_slice(&self.bytes);
+        }
+        fn checked(&self) -> bool {
+            true
+        }
+    }
+
+    fn check<T: Voxel>(page: [u32; 3], missing: &[Option<f64>], number: impl Fn(usize) -> T) {
+        let of = Brick { page, components: missing.len(), voxel: T::TYPE };
+        let numbers: Vec<T> = (0..of.voxels() * of.components).map(number).collect();
+        let translation = Translation::new(page.map(|n| n as usize), page.map(|n| n as usize));
+        let brick = ValuePages::brick(of);
+        // SAFETY: plain numbers, as bytes.
+        let bytes = unsafe { core::slice::from_raw_parts(numbers.as_ptr().cast::<u8>(), size_of_val(&numbers[..])) };
+        let id = PageId::new(pager::id::ArrayId(0), 0, 0);
+        for (encoded, fill) in [(false, false), (true, false), (false, true)] {
+            let stored = Given { bytes: bytes.to_vec(), encoded };
+            let map = ValuePages::new(Arc::new(stored), of, translation, missing);
+            let mut words = vec![0x5555_5555_5555_5555u64; map.page_bytes(id).div_ceil(8)];
+            // SAFETY: plain memory, as bytes; aligned for every type.
+            let frame = unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), map.page_bytes(id)) };
+            if fill {
+                map.fill(id, frame);
+            } else {
+                let Located::Extents { segments, encoded_len, .. } = map.locate(id, &mut |_| None) else { panic!() };
+                let mut room = vec![0; encoded_len];
+                for s in segments {
+                    match s.to {
+                        Target::Frame(at) => frame[at..at + s.len].copy_from_slice(bytes),
+                        Target::Encoded(at) => room[at..at + s.len].copy_from_slice(bytes),
+                    }
+                }
+                map.decode(id, &room, &mut [], frame).unwrap();
+            }
+            let values: Vec<f64> = match brick.voxel {
+                VoxelType::Float32 => {
+                    typed::<f32>(&frame[..brick.voxel_bytes()]).iter().map(|v| f64::from(*v)).collect()
+                }
+                _ => typed::<f64>(&frame[..brick.voxel_bytes()]).to_vec(),
+            };
+            for (n, (v, stored)) in values.iter().zip(&numbers).enumerate() {
+                let stored = stored.to_f64();
+                if missing[n % missing.len()] == Some(stored) || stored.is_nan() {
+                    assert!(v.is_nan(), "{page:?} {n}: {v} for {stored}");
+                } else {
+                    assert_eq!(*v, stored, "{page:?} {n}");
+                }
+            }
+            let mut same = vec![0u64; words.len()];
+            // SAFETY: as above.
+            let same = unsafe { core::slice::from_raw_parts_mut(same.as_mut_ptr().cast::<u8>(), words.len() * 8) };
+            // SAFETY: as above.
+            let frame = unsafe { core::slice::from_raw_parts(words.as_ptr().cast::<u8>(), brick.bytes()) };
+            same[..brick.voxel_bytes()].copy_from_slice(&frame[..brick.voxel_bytes()]);
+            write_ranges(&brick, page, &mut same[..brick.bytes()]);
+            assert!(same[brick.ranges_at()..brick.bytes()] == frame[brick.ranges_at()..], "ranges of {page:?}");
+        }
+    }
+
+    #[test]
+    fn values_are_the_stored_numbers_but_for_those_that_stand_for_none() {
+        check([32, 16, 9], &[Some(255.0)], |n| (n * 7) as u8);
+        check([1, 1, 1], &[Some(3.0)], |_| 3u8);
+        check([1, 2, 1], &[Some(3.0)], |n| n as i8 + 3);
+        check([33, 5, 7], &[Some(-32768.0)], |n| if n % 3 == 0 { i16::MIN } else { n as i16 });
+        check([9, 10, 11], &[Some(0.0)], |n| n as u16 % 5);
+        check([7, 8, 9], &[Some(-9999.0)], |n| if n % 4 == 0 { -9999i32 } else { n as i32 * 1_000_003 });
+        check([7, 8, 9], &[Some(f64::from(u32::MAX))], |n| u32::MAX - n as u32 % 3);
+        check([5, 4, 3], &[Some(i64::MIN as f64)], |n| if n % 2 == 0 { i64::MIN } else { n as i64 - 40 });
+        check([5, 4, 3], &[Some(7.0)], |n| n as u64 % 9);
+        check([40, 9, 3], &[Some(1e20f32.into())], |n| if n % 5 == 0 { 1e20f32 } else { n as f32 });
+        check([20, 9, 3], &[Some(f64::INFINITY)], |n| [f64::INFINITY, f64::NAN, n as f64][n % 3]);
+        // Each component has its own, or none.
+        check([13, 7, 30], &[Some(5.0), None, Some(6.0)], |n| (n % 11) as u8);
+        check([13, 7, 30], &[None, Some(-1.0)], |n| if n % 7 == 0 { -1.0 } else { n as f32 });
+    }
+
+    #[test]
+    fn only_numbers_of_the_type_stand_for_anything() {
+        assert_eq!(stored_missing(Some(-9999.0), VoxelType::Uint8), None);
+        assert_eq!(stored_missing(Some(-9999.0), VoxelType::Int16), Some(-9999.0));
+        assert_eq!(stored_missing(Some(0.5), VoxelType::Int32), None);
+        assert_eq!(stored_missing(Some(1e20), VoxelType::Float32), None);
+        assert_eq!(stored_missing(Some(f64::from(1e20f32)), VoxelType::Float32), Some(f64::from(1e20f32)));
+        assert_eq!(stored_missing(Some(f64::NAN), VoxelType::Float64), None);
+        assert_eq!(stored_missing(None, VoxelType::Float64), None);
+    }
+}
