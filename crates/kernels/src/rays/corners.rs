@@ -156,20 +156,76 @@ fn miss(cx: &mut Context, id: PageId, need: &mut bool) {
 }
 
 /// The gradient along i, j, k at a place in a cell, whose numbers and those around are `v`: central differences at its corners, those
-/// at the volume's edge one-sided, interpolated between them.
+/// at the volume's edge one-sided, interpolated between them; beside what is no number one-sided, too.
 pub(crate) fn gradient(v: &[f32; 64], voxel: [i32; 4], cells: [u32; 3], f: [f32; 3]) -> [f32; 3] {
-    const STEP: [usize; 3] = [1, 4, 16];
+    let between = |a: usize, at: usize, on: usize| {
+        let number = voxel[a] + on as i32;
+        let far = if number <= 0 || number >= cells[a] as i32 { 1.0 } else { 0.5 };
+        (v[at + STEP[a]] - v[at - STEP[a]]) * far
+    };
+    let found = weighed(f, between);
+    if found.iter().any(|g| g.is_nan()) {
+        beside_none(v, f, between)
+    } else {
+        found
+    }
+}
+
+/// Numbers of the voxels around a cell from one to the next along i, j, k.
+const STEP: [usize; 3] = [1, 4, 16];
+
+/// Slopes along each axis at a cell's corners, interpolated between them. `slope` is given the axis, the corner among all numbers, and on
+/// which side of the cell it is along that axis.
+#[inline(always)]
+fn weighed(f: [f32; 3], slope: impl Fn(usize, usize, usize) -> f32) -> [f32; 3] {
     core::array::from_fn(|a| {
         let mut sum = 0.0;
         for c in 0..8usize {
             let on = |d: usize| c >> d & 1;
             let at = (on(2) + 1) * 16 + (on(1) + 1) * 4 + on(0) + 1;
-            let number = voxel[a] + on(a) as i32;
-            let far = if number <= 0 || number >= cells[a] as i32 { 1.0 } else { 0.5 };
-            let slope = (v[at + STEP[a]] - v[at - STEP[a]]) * far;
             let weight: f32 = (0..3).map(|d| if on(d) == 1 { f[d] } else { 1.0 - f[d] }).product();
-            sum += weight * slope;
+            sum += weight * slope(a, at, on(a));
         }
         sum
     })
+}
+
+/// The gradient where some numbers are none: between those that there are, nothing where there is one alone. Surfaces would be lit as flat
+/// for two voxels around each hole otherwise.
+#[cold]
+fn beside_none(v: &[f32; 64], f: [f32; 3], between: impl Fn(usize, usize, usize) -> f32) -> [f32; 3] {
+    weighed(f, |a, at, on| {
+        let (back, further) = (v[at] - v[at - STEP[a]], v[at + STEP[a]] - v[at]);
+        match (back.is_nan(), further.is_nan()) {
+            (false, false) => between(a, at, on),
+            (false, true) => back,
+            (true, false) => further,
+            (true, true) => 0.0,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beside_what_is_no_number_gradients_are_those_of_the_rest() {
+        // Numbers that rise by 1, 2 and 4 a voxel along i, j and k.
+        let ramp = |n: usize| (n % 4 + n / 4 % 4 * 2 + n / 16 * 4) as f32;
+        let whole: [f32; 64] = core::array::from_fn(ramp);
+        let f = [0.25, 0.5, 0.75];
+        let of = |v: &[f32; 64]| gradient(v, [9; 4], [20; 3], f);
+        assert_eq!(of(&whole), [1.0, 2.0, 4.0]);
+        // A layer on either side, one voxel.
+        for none in
+            [|n: usize| n < 16, |n: usize| n % 4 == 3, |n: usize| (n / 4).is_multiple_of(4), |n: usize| n == 4 * 5]
+        {
+            let holed = core::array::from_fn(|n| if none(n) { f32::NAN } else { whole[n] });
+            assert_eq!(of(&holed), [1.0, 2.0, 4.0]);
+        }
+        // Between two layers there is nothing to be said.
+        let alone = core::array::from_fn(|n| if n.is_multiple_of(2) { f32::NAN } else { whole[n] });
+        assert_eq!(of(&alone), [0.0, 2.0 * 0.75, 4.0 * 0.75]);
+    }
 }

@@ -470,9 +470,20 @@ fn coloured<T: Sampled>(
             |n: usize| unsafe { mix(stored(cell.0[2 * n], &colour.at), stored(cell.0[2 * n + 1], &colour.at), f[0]) };
         mix(mix(row(0), row(1), f[1]), mix(row(2), row(3), f[1]), f[2])
     };
-    let e = colour.entry(&source.table, colour.parts(numbers.to_array()));
+    // A colour that is not whole is none: black would be seen before a bright background, and ranges pass over what is no number.
+    let is_none = |numbers: &[f32; 4]| T::FLOAT && numbers.iter().any(|v| v.is_nan());
+    let numbers = numbers.to_array();
+    if is_none(&numbers) {
+        return Ok(Shown::Nothing(asked.n + 1));
+    }
+    let e = colour.entry(&source.table, colour.parts(numbers));
     lit::<T>(asked, e, in_cell(source, voxel, place), cx, |p| {
         // SAFETY: `around` says where voxels lie.
-        colour.measure(colour.parts(unsafe { stored(p, &colour.at) }.to_array()))
+        let numbers = unsafe { stored(p, &colour.at) }.to_array();
+        if is_none(&numbers) {
+            f32::NAN
+        } else {
+            colour.measure(colour.parts(numbers))
+        }
     })
 }

@@ -348,7 +348,7 @@ impl Context {
 fn between<T: Sampled>(worker: &Worker, source: &Source, voxel: [u32; 3]) -> [T; 2] {
     let page = core::array::from_fn(|a| voxel[a] / source.array.translation.page[a]);
     let known = range_of(worker, &source.array, source.step, page, source.component);
-    match known.map(|[low, high]| (low > high, T::exact(low), T::exact(high))) {
+    match known.map(|[low, high]| (low > high, T::exact(low as f32), T::exact(high as f32))) {
         Some((true, ..)) => [T::HIGHEST, T::LOWEST],
         Some((_, Some(low), Some(high))) => [low, high],
         _ => [T::LOWEST, T::HIGHEST],

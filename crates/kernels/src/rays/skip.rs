@@ -30,7 +30,9 @@ pub(crate) fn known(
                 let range = |component: usize| {
                     // What is not there skips nothing.
                     range_at(bytes, element * array.brick.components + component)
-                        .map_or([f64::NEG_INFINITY, f64::INFINITY], |ends| ends.map(f64::from))
+                        .map_or([f64::NEG_INFINITY, f64::INFINITY], |ends| {
+                            array.value_range(component, ends.map(f64::from))
+                        })
                 };
                 if !shows(&range) {
                     return Known::Nothing(n as u32);
@@ -44,7 +46,7 @@ pub(crate) fn known(
     Known::Seen
 }
 
-/// Within which ends all numbers of a component of a page lie, as far as that is known from what is here; the lower above the higher
+/// Within which ends all values of a component of a page lie, as far as that is known from what is here; the lower above the higher
 /// where there are none.
 pub(crate) fn range_of(
     worker: &Worker,
@@ -52,11 +54,12 @@ pub(crate) fn range_of(
     step: u32,
     page: [u32; 3],
     component: usize,
-) -> Option<[f32; 2]> {
+) -> Option<[f64; 2]> {
     array.ranges.iter().enumerate().find_map(|(n, level)| {
         let (id, element) = entry(level, step, page, n);
         let Lookup::Here(bytes) = worker.page(id) else { return None };
-        range_at(bytes, element * array.brick.components + component)
+        let ends = range_at(bytes, element * array.brick.components + component)?;
+        Some(array.value_range(component, ends.map(f64::from)))
     })
 }
 

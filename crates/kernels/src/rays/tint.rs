@@ -115,13 +115,15 @@ pub(crate) struct Labels {
     own: Vec<(u64, [f32; 3])>,
     /// Sorted; empty: all but 0.
     only: Vec<u64>,
+    /// What stands for a missing value.
+    none: Option<u64>,
     component: usize,
 }
 
 impl Labels {
     #[inline(always)]
     fn is_shown(&self, name: u64) -> bool {
-        name != 0 && (self.only.is_empty() || self.only.binary_search(&name).is_ok())
+        name != 0 && self.none != Some(name) && (self.only.is_empty() || self.only.binary_search(&name).is_ok())
     }
 
     /// Light of a sample.
@@ -149,6 +151,14 @@ impl Labels {
                 (plain >= low && plain <= high) || (signed >= low && signed <= high)
             }),
         }
+    }
+}
+
+/// The name that a number is, in a type that has it: what is below 0 as it is stored.
+fn name_of_value(voxel: VoxelType, value: f64) -> u64 {
+    match voxel {
+        VoxelType::Uint64 => value as u64,
+        _ => value as i64 as u64,
     }
 }
 
@@ -195,14 +205,16 @@ pub(crate) fn tint(look: &Look) -> Result<Made<'_>, SceneError> {
     if look.manner.projection != Projection::Composite && !matches!(look.paint, Paint::Scalar { .. }) {
         return Err(SceneError::Projected);
     }
-    let find = |channel: usize| look.level.channel(channel).ok_or(SceneError::Channel(channel));
+    let find = |channel: usize| look.level.valued(channel).ok_or(SceneError::Channel(channel));
     match &look.paint {
         Paint::Scalar { channel, transfer } => {
             let (array, component) = find(*channel)?;
             Ok(Made { array, component, tint: Tint::Plain, transfer: transfer.clone() })
         }
         Paint::Labels { channel, colours, only, opacity } => {
-            let (array, component) = find(*channel)?;
+            // Names are compared as they are stored: floats do not hold all of them.
+            let (array, component) = look.level.channel(*channel).ok_or(SceneError::Channel(*channel))?;
+            let none = array.missing.get(component).copied().flatten().map(|m| name_of_value(array.brick.voxel, m));
             let mut own: Vec<(u64, [f32; 3])> = colours.iter().map(|(n, c)| (*n, c.map(srgb_to_linear))).collect();
             own.sort_by_key(|o| o.0);
             own.dedup_by_key(|o| o.0);
@@ -210,7 +222,7 @@ pub(crate) fn tint(look: &Look) -> Result<Made<'_>, SceneError> {
             only.sort_unstable();
             only.dedup();
             let transfer = TransferFunction::new(vec![(0.0, [1.0; 3])], vec![(0.0, *opacity)])?;
-            Ok(Made { array, component, tint: Tint::Labels(Labels { own, only, component }), transfer })
+            Ok(Made { array, component, tint: Tint::Labels(Labels { own, only, none, component }), transfer })
         }
         Paint::Colour { channels, limits, opacity } => {
             let (array, _) = find(channels[0])?;
