@@ -82,7 +82,7 @@ impl<'a> VolumeGrid<'a> {
         }
         let find = |channel: usize| {
             let unknown = || FieldError::Usage(format!("the volume has no channel {channel}"));
-            level.channel(channel).ok_or_else(unknown)
+            level.valued(channel).ok_or_else(unknown)
         };
         let own = match &sought {
             Sought::Values(channel, _) => {
@@ -445,7 +445,7 @@ pub(crate) fn place(level: &VolumeLevel, x: [f64; 3]) -> Result<[f64; 3], FieldE
 /// The value of a channel between the voxels around a place.
 ///
 /// # Errors
-/// A page that cannot be had; [`FieldError::Usage`] for a channel that there is not.
+/// A page that cannot be had; [`FieldError::Usage`] for a channel that there is not, or where a value is missing.
 pub(crate) fn value_at(
     pager: &Arc<Pager>,
     level: &VolumeLevel,
@@ -454,7 +454,7 @@ pub(crate) fn value_at(
     step: u32,
 ) -> Result<f64, FieldError> {
     let unknown = || FieldError::Usage(format!("the volume has no channel {channel}"));
-    let (array, component) = level.channel(channel).ok_or_else(unknown)?;
+    let (array, component) = level.valued(channel).ok_or_else(unknown)?;
     let reads = reads(array, step);
     let low: [u32; 3] = core::array::from_fn(|a| (place[a].floor() as u32).min(level.dims[a].saturating_sub(2)));
     let worker = pager.worker();
@@ -482,6 +482,10 @@ pub(crate) fn value_at(
             }
         };
         sum += part(0) * part(1) * part(2) * value;
+    }
+    if sum.is_nan() {
+        let m = "a voxel beside the point has no value, so that there is none at the point: say a value".into();
+        return Err(FieldError::Usage(m));
     }
     Ok(sum)
 }

@@ -126,7 +126,7 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
     let mut fields = Vec::new();
     let mut voxel = VoxelType::Uint8;
     for (to, channel) in channels.iter().enumerate() {
-        let spec = view.channels.get(*channel).zip(level.channel(*channel));
+        let spec = view.channels.get(*channel).zip(level.valued(*channel));
         let (spec, (array, component)) = spec.ok_or_else(|| {
             wrong(format!(
                 "the volume has {} channels, counted from 0; it has no channel {channel}",
@@ -149,7 +149,8 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
                 picks: vec![pick],
             }),
         }
-        voxel = array.brick.voxel;
+        // That of what is stored, where values are of another.
+        voxel = level.channel(*channel).map_or(array.brick.voxel, |(stored, _)| stored.brick.voxel);
         // Single precision does not tell all of these numbers apart; of labels they are names.
         let wide = voxel.size() > 4 || matches!(voxel, VoxelType::Int32 | VoxelType::Uint32);
         let dtype = if labels || wide { FieldType::F64 } else { FieldType::F32 };

@@ -2,5 +2,8 @@
 
 mod across;
 mod gathered;
+#[path = "../holes/mod.rs"]
+mod holes;
+mod missing;
 mod volumes;
 mod zones;
