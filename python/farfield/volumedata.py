@@ -89,7 +89,9 @@ def open_volume(
             events=None if events is None else os.fspath(events),
             progress=report,
         )
-    return VolumeDataset(native, described, settings["cache_dir"])
+    opened = VolumeDataset(native, described, settings["cache_dir"])
+    opened._missing_told = chosen.missing is not None
+    return opened
 
 
 class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
@@ -114,6 +116,8 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
         self._level = 0
         self._channel: int | None = None
         self._info: dict[str, Any] | None = None
+        self._missing_told = False
+        """Whether an option says what is missing, and not the file."""
 
     def _view(self) -> Self:
         return copy.copy(self)

@@ -233,7 +233,9 @@ _VOLUME: dict[str, Any] = {
     "volume_origin": _volume_option("--origin", "X,Y,Z", "position of the first voxel's centre"),
     "volume_length_unit": _volume_option("--length-unit", "UNIT", "unit of spacing and origin: mm, um, ..."),
     "volume_kind": _volume_option("--kind", "KIND", "scalar, rgb, rgba, channels or labels"),
-    "volume_missing": _volume_option("--missing", "N", "the stored number that stands for no value, such as -9999"),
+    "volume_missing": _volume_option(
+        "--missing", "N", "the stored number that stands for no value, such as -9999; it is seen nowhere"
+    ),
 }
 _RAW = Annotated[
     str | None,

@@ -127,11 +127,12 @@ def settled(
         found = sample(volume, name, steps)
         if samples is not None:
             samples[name] = found
+        # What is known to be missing is no value here, nor to rays: this is what else stands for none.
         channel = next(c for c in volume.channels if c.name == name)
         none = fills(found, whole=is_whole(channel))
         known = without(found, none)
-        # Rays take what the format names as missing for a number like others.
-        if channel.missing is not None:
+        # A scene does not say with which options its source is opened: drawn without them it stays clear.
+        if volume._missing_told and channel.missing is not None:
             factor, offset = channel.scale or (1.0, 0.0)
             none.append(factor * channel.missing + offset)
         return known, none
