@@ -93,6 +93,23 @@ def test_native_form(plain: Settings, grid: str) -> None:
     assert native["source"]["path"] == grid
 
 
+@pytest.mark.parametrize(
+    ("said", "label"),
+    [
+        ({}, "density / rho_inf"),
+        ({"units": "kg/m^3"}, "density"),
+        ({"units": "1", "label": "rho / rho_inf"}, "rho / rho_inf"),
+    ],
+)
+def test_a_bar_has_one_unit(said: dict[str, str], label: str, plain: Settings, grid: str) -> None:
+    info = {**INFO, "fields": [{"name": "density", "long_name": "density / rho_inf", "units": "1"}]}
+    scene = Scene(
+        source=grid, objects=[Walls(color="m")], maps={"m": ColorMap.model_validate({"field": "density"} | said)}
+    )
+    native = to_native(scene, plain, info)["maps"]["m"]
+    assert (native["label"], native["units"]) == (label, said.get("units", "1"))
+
+
 def test_a_colour_map_of_the_settings_is_for_fields_without_sign(grid: str) -> None:
     settings = Settings({"cmap": "magma"}, environ={}, files=[])
     scene = Scene(

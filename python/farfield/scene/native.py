@@ -288,12 +288,16 @@ def _map(key: str, chosen: ColorMap, field: Mapping[str, Any] | None, preferred:
         colors = lut(name)
     except UnknownName as error:
         raise UnknownName(f"maps.{key}.cmap: {error}") from error
+    label = chosen.label or (field or {}).get("long_name")
+    if label and chosen.units and not chosen.label and (field or {}).get("units") == "1":
+        # Whoever names a unit says that the numbers have it, and not what they are divided by.
+        label = label.split(" / ")[0]
     return {
         "field": chosen.field,
         "range": None if chosen.range is None else list(chosen.range),
         "center": center,
         "lut": colors,
         # What `info` does not list, components and expressions, the extension has words for.
-        "label": chosen.label or (field or {}).get("long_name"),
+        "label": label,
         "units": chosen.units or (field or {}).get("units") or None,
     }
