@@ -235,6 +235,19 @@ def test_an_interrupted_run_leaves_whole_pictures(series: str, tmp_path: Path) -
         assert a == b and (tmp_path / f"t_{n}.png").read_bytes() == (tmp_path / f"f_{n}.png").read_bytes()
 
 
+def test_a_camera_of_a_views_own_stands_still(ff: Command, tmp_path: Path) -> None:
+    document = {
+        "source": "demo:box", "size": [60, 50], "objects": [{"kind": "outline"}], "axes": False,
+        "path": [{"frame": 0, "camera": {"direction": [1, 0, 0]}}, {"frame": 2, "camera": {"direction": [1, 1, 0.5]}}],
+        "views": [{"name": "along"}, {"name": "still", "camera": {"direction": [0, 0, -1]}}],
+    }  # fmt: skip
+    (tmp_path / "s.json").write_text(json.dumps(document))
+    ff("render", tmp_path / "s.json", "-o", tmp_path / "{view}_%d.png")
+    along, still = ([pixels(tmp_path / f"{name}_{n}.png") for n in range(3)] for name in ("along", "still"))
+    assert not (along[0] == along[1]).all() and not (along[1] == along[2]).all()
+    assert (still[0] == still[1]).all() and (still[1] == still[2]).all()
+
+
 def test_views_show_what_they_say(series: str, ff: Command, ff_json: Json, tmp_path: Path) -> None:
     document = {
         "source": series.replace("/s_0", "/s_0"), "size": [120, 90], "title": "T",
