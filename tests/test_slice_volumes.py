@@ -310,3 +310,14 @@ def test_pages_and_bytes_are_counted(ff: Command, ff_json: Json, tmp_path: Path)
         done = ff_json("extract", "slice", here, "--normal", "1,1,1", "-o", tmp_path / "a.npy")
         # All eight pages of voxels, and what says where they lie: of the total, no more than there are.
         assert 8 < done["pages"]["touched"] <= done["pages"]["total"]
+
+
+def test_a_slice_of_all_has_no_empty_row(ff_json: Json, tmp_path: Path) -> None:
+    """Sides whose ratio is no whole number of pixels: rounded up, the last row lay outside of the data."""
+    np.zeros((5, 77, 100), np.uint8).tofile(tmp_path / "a.raw")
+    said = ["--raw", "shape=100x77x5 dtype=uint8"]
+    found = ff_json("extract", "slice", tmp_path / "a.raw", *said, "--normal", "z", "-o", tmp_path / "a.png")
+    assert found["pixels"]["outside"] == 0 and found["size"] == [1024, 788]
+    # What info says does is taken.
+    least = ff_json("info", tmp_path / "a.raw", *said)["limit_least_bytes"]
+    ff_json("info", tmp_path / "a.raw", *said, "--memory-limit", least)

@@ -371,7 +371,8 @@ def sample(volume: VolumeDataset, name: str, steps: Sequence[int]) -> Values:
         pair = volume.info()["channels"][number]["range"]
         if pair is not None and pair[0] < pair[1]:
             return np.append(found, pair)
-        for more in values([p for p in spread(counts, wanted * SEARCHED) if p not in first]):
+        seen = set(first)
+        for more in values([p for p in spread(counts, wanted * SEARCHED) if p not in seen]):
             if more.size and (more.min() < found[0] or more.max() > found[0]):
                 return np.append(found, more)
     return found
