@@ -3,7 +3,7 @@
 use super::looks::{least_pixel, shading, PLAIN_OPACITY};
 use super::maps::Settled;
 use super::objects::{VolumeLook, VolumeTint};
-use super::passes::{lay, Budget, Lack};
+use super::passes::{lay, Budget, Lack, Ready};
 use super::pieces::Range;
 use super::volumes::UNITS;
 use super::Document;
@@ -190,6 +190,7 @@ pub(crate) struct CellFog<'a> {
     bounds: Aabb,
     budget: Option<Budget>,
     lack: Mutex<Lack>,
+    scene: Ready<CellScene>,
 }
 
 /// An object that shows a field: its number, its look, and the box of its zones.
@@ -268,6 +269,7 @@ impl<'a> CellFog<'a> {
             bounds,
             budget: Budget::of(document),
             lack: Mutex::default(),
+            scene: Ready::default(),
         })
     }
 
@@ -290,7 +292,9 @@ impl Haze for CellFog<'_> {
         light: &mut HazeRows,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), GeometryError> {
-        let scene = CellScene::new(Setting { camera: *camera, size, ..self.setting.clone() }, self.looks.clone())?;
+        let scene = self.scene.of(camera, size, || {
+            CellScene::new(Setting { camera: *camera, size, ..self.setting.clone() }, self.looks.clone())
+        })?;
         let (pager, workers) = (&self.session.pager, self.session.means.threads());
         let lack = lay(pager, depths, size[1], self.budget, false, light, &mut |ends, deadline| {
             let options = CastOptions { workers, rows: Some(depths.rows()), deadline, next: None, kept: None };

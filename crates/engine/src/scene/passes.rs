@@ -3,7 +3,7 @@
 use super::document::Document;
 use crate::hatch;
 use crate::limits::charge_other;
-use crate::picture::{Depths, HazeRows, MOST_SAMPLES};
+use crate::picture::{Camera, Depths, HazeRows, MOST_SAMPLES};
 use crate::raycast::{Ends, Image, Stops};
 use field::error::FieldError;
 use kernels::rays::Gathered;
@@ -54,6 +54,41 @@ impl AddAssign for Lack {
     fn add_assign(&mut self, o: Self) {
         self.gaps += o.gaps;
         self.filled += o.filled;
+    }
+}
+
+/// What rays are cast through, made ready for the camera and the size that were asked for last. Under a small limit a picture comes in many
+/// groups of rows, and tables of colours made anew for each of them took a third of all time.
+pub(super) struct Ready<S>(Mutex<Option<Made<S>>>);
+
+/// For which camera and size, and what.
+type Made<S> = (Camera, [u32; 2], Arc<S>);
+
+impl<S> Default for Ready<S> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<S> Ready<S> {
+    /// As it was made before, or as it is made now.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub(super) fn of<E>(
+        &self,
+        camera: &Camera,
+        size: [u32; 2],
+        make: impl FnOnce() -> Result<Arc<S>, E>,
+    ) -> Result<Arc<S>, E> {
+        let mut kept = patient::lock(&self.0);
+        if let Some((_, _, scene)) = kept.as_ref().filter(|(of, at, _)| of == camera && *at == size) {
+            return Ok(scene.clone());
+        }
+        *kept = None;
+        let scene = make()?;
+        *kept = Some((*camera, size, scene.clone()));
+        Ok(scene)
     }
 }
 

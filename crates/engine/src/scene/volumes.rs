@@ -3,7 +3,7 @@
 use super::looks::look;
 use super::maps::Settled;
 use super::objects::VolumeLook;
-use super::passes::{lay, Budget, Lack};
+use super::passes::{lay, Budget, Lack, Ready};
 use super::Document;
 use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows};
 use crate::raycast::{cast_until, CastOptions, KeptBricks};
@@ -53,13 +53,8 @@ pub(crate) struct Fog<'a> {
     next: Option<u32>,
     budget: Option<Budget>,
     lack: Mutex<Lack>,
-    /// What rays are cast through for the camera and the size that were asked for last. Under a small limit a picture comes in many groups
-    /// of rows, and tables of colours made anew for each of them took a third of all time.
-    scene: Mutex<Option<Ready>>,
+    scene: Ready<rays::Scene>,
 }
-
-/// What rays are cast through.
-type Ready = (Camera, [u32; 2], Arc<rays::Scene>);
 
 impl<'a> Fog<'a> {
     /// The volume as some objects show it at a time step.
@@ -99,22 +94,8 @@ impl<'a> Fog<'a> {
             budget: Budget::of(document),
             next: next.filter(|n| *n != step).map(|n| n as u32),
             lack: Mutex::default(),
-            scene: Mutex::default(),
+            scene: Ready::default(),
         })
-    }
-
-    /// The looks, made ready for a camera.
-    fn scene(&self, camera: &Camera, size: [u32; 2]) -> Result<Arc<rays::Scene>, rays::SceneError> {
-        let mut kept = pager::patient::lock(&self.scene);
-        if let Some((_, _, scene)) = kept.as_ref().filter(|(of, at, _)| of == camera && *at == size) {
-            return Ok(scene.clone());
-        }
-        *kept = None;
-        let [dt, unit] = self.lengths;
-        let setting = rays::Setting { camera: *camera, size, dt, unit, skip: true };
-        let scene = rays::Scene::new(setting, self.looks.clone())?;
-        *kept = Some((*camera, size, scene.clone()));
-        Ok(scene)
     }
 
     /// What pictures lack.
@@ -136,7 +117,11 @@ impl Haze for Fog<'_> {
         light: &mut HazeRows,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), GeometryError> {
-        let scene = self.scene(camera, size)?;
+        let scene = self.scene.of(camera, size, || {
+            let [dt, unit] = self.lengths;
+            let setting = rays::Setting { camera: *camera, size, dt, unit, skip: true };
+            rays::Scene::new(setting, self.looks.clone())
+        })?;
         let (rows, kept) = (Some(depths.rows()), Some(self.kept.clone()));
         let options = CastOptions { workers: self.workers, rows, deadline: None, next: self.next, kept };
         let lack = lay(&self.pager, depths, size[1], self.budget, !scene.projects(), light, &mut |ends, deadline| {

@@ -155,31 +155,13 @@ fn miss(cx: &mut Context, id: PageId, need: &mut bool) {
     *need = true;
 }
 
-/// The gradient along i, j, k at a place in a cell, whose numbers and those around are `v`: central differences at its corners, those
-/// at the volume's edge one-sided, interpolated between them. No number where one of those that it takes is none: [`beside_none`] then.
-pub(crate) fn gradient(v: &[f32; 64], voxel: [i32; 4], cells: [u32; 3], f: [f32; 3]) -> [f32; 3] {
-    core::array::from_fn(|a| {
-        let mut sum = 0.0;
-        for c in 0..8usize {
-            let on = |d: usize| c >> d & 1;
-            let at = (on(2) + 1) * 16 + (on(1) + 1) * 4 + on(0) + 1;
-            let number = voxel[a] + on(a) as i32;
-            let far = if number <= 0 || number >= cells[a] as i32 { 1.0 } else { 0.5 };
-            let slope = (v[at + STEP[a]] - v[at - STEP[a]]) * far;
-            let weight: f32 = (0..3).map(|d| if on(d) == 1 { f[d] } else { 1.0 - f[d] }).product();
-            sum += weight * slope;
-        }
-        sum
-    })
-}
-
 /// Numbers of the voxels around a cell from one to the next along i, j, k.
 const STEP: [usize; 3] = [1, 4, 16];
 
-/// The same where some numbers are none: one-sided beside them, too, and nothing between two of them. Surfaces would be lit as flat for
-/// two voxels around each hole otherwise.
-#[cold]
-pub(crate) fn beside_none(v: &[f32; 64], voxel: [i32; 4], cells: [u32; 3], f: [f32; 3]) -> [f32; 3] {
+/// The gradient along i, j, k at a place in a cell, whose numbers and those around are `v`: central differences at its corners, those
+/// at the volume's edge one-sided, interpolated between them. With `HOLES` those beside what is no number are one-sided, too, and there is
+/// none between two of them (surfaces would be lit as flat for two voxels around each hole); without, it is no number then.
+pub(crate) fn gradient<const HOLES: bool>(v: &[f32; 64], voxel: [i32; 4], cells: [u32; 3], f: [f32; 3]) -> [f32; 3] {
     core::array::from_fn(|a| {
         let mut sum = 0.0;
         for c in 0..8usize {
@@ -187,13 +169,16 @@ pub(crate) fn beside_none(v: &[f32; 64], voxel: [i32; 4], cells: [u32; 3], f: [f
             let at = (on(2) + 1) * 16 + (on(1) + 1) * 4 + on(0) + 1;
             let number = voxel[a] + on(a) as i32;
             let far = if number <= 0 || number >= cells[a] as i32 { 1.0 } else { 0.5 };
-            let (back, further) = (v[at] - v[at - STEP[a]], v[at + STEP[a]] - v[at]);
-            let slope = match (back.is_nan(), further.is_nan()) {
-                (false, false) => (v[at + STEP[a]] - v[at - STEP[a]]) * far,
-                (false, true) => back,
-                (true, false) => further,
-                (true, true) => 0.0,
-            };
+            let mut slope = (v[at + STEP[a]] - v[at - STEP[a]]) * far;
+            if HOLES {
+                let (back, further) = (v[at] - v[at - STEP[a]], v[at + STEP[a]] - v[at]);
+                slope = match (back.is_nan(), further.is_nan()) {
+                    (false, false) => slope,
+                    (false, true) => back,
+                    (true, false) => further,
+                    (true, true) => 0.0,
+                };
+            }
             let weight: f32 = (0..3).map(|d| if on(d) == 1 { f[d] } else { 1.0 - f[d] }).product();
             sum += weight * slope;
         }
@@ -211,8 +196,8 @@ mod tests {
         let ramp = |n: usize| (n % 4 + n / 4 % 4 * 2 + n / 16 * 4) as f32;
         let whole: [f32; 64] = core::array::from_fn(ramp);
         let f = [0.25, 0.5, 0.75];
-        let of = |v: &[f32; 64]| beside_none(v, [9; 4], [20; 3], f);
-        assert_eq!((gradient(&whole, [9; 4], [20; 3], f), of(&whole)), ([1.0, 2.0, 4.0], [1.0, 2.0, 4.0]));
+        let of = |v: &[f32; 64]| gradient::<true>(v, [9; 4], [20; 3], f);
+        assert_eq!((gradient::<false>(&whole, [9; 4], [20; 3], f), of(&whole)), ([1.0, 2.0, 4.0], [1.0, 2.0, 4.0]));
         // A layer on either side, one voxel.
         for none in
             [|n: usize| n < 16, |n: usize| n % 4 == 3, |n: usize| (n / 4).is_multiple_of(4), |n: usize| n == 4 * 5]

@@ -6,7 +6,7 @@
 //! add their light in the order in which they were named; only then does the ray go on. So a sample is the unit that can be
 //! restarted: what it needs of all volumes is found before any of it is blended.
 
-use super::corners::{around, beside_none, cell, gradient, Lack};
+use super::corners::{around, cell, gradient, Lack};
 use super::lanes::{F4, I4};
 use super::look::Projection;
 use super::march::{opaque, Lane};
@@ -335,9 +335,9 @@ fn lit<T: Sampled>(
         return Ok(Shown::Light(e));
     }
     let v = around::<T>(asked.source, voxel, cx, of)?;
-    let mut g = gradient(&v, voxel, asked.source.cells, f);
+    let mut g = gradient::<false>(&v, voxel, asked.source.cells, f);
     if T::FLOAT && g.iter().any(|g| g.is_nan()) {
-        g = beside_none(&v, voxel, asked.source.cells, f);
+        g = gradient::<true>(&v, voxel, asked.source.cells, f);
     }
     Ok(Shown::Light(lamps.lit(e, g, &asked.source.to_space, asked.forward)))
 }

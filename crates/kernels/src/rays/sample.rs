@@ -21,8 +21,7 @@ pub(crate) trait Sampled: Extremes {
     /// Some may be no numbers.
     const FLOAT: bool;
     /// The number of this value, of types all of whose numbers single precision has.
-    fn exact(value: f32) -> Option<Self> {
-        let _ = value;
+    fn exact(_: f32) -> Option<Self> {
         None
     }
     /// Mixes two neighbours along i, `x` parts of [`ONE`] from the first.

@@ -6,9 +6,10 @@
 
 use super::march::{opaque, Lane};
 use super::ray::Ray;
+use crate::draw::MOST_SAMPLES;
 
-/// Depths of a pixel at most.
-pub const MOST_STOPS: usize = 16;
+/// Depths of a pixel at most: one of each of its samples.
+pub const MOST_STOPS: usize = MOST_SAMPLES;
 
 /// What a ray has gathered at a stop (linear light, premultiplied, and opacity), and whether pages that cannot be had were left out.
 pub type Gathered = ([f32; 4], bool);
