@@ -95,6 +95,7 @@ impl RunLog {
     ///
     /// # Errors
     /// What kept it from being written whole: whoever asked for a log must not take a part of it for all.
+    /// [`FieldError::Interrupted`] where `watch` said so, and the log is whole.
     pub fn finish(&self, watch: &mut dyn FnMut(&str, f64, f64) -> bool) -> Result<(), FieldError> {
         let not_whole = |e: &dyn std::fmt::Display| {
             FieldError::Output(format!(
@@ -110,13 +111,20 @@ impl RunLog {
             return self.log.let_go().map_err(|e| not_whole(&e));
         }
         let closed = self.log.close().map_err(|e| FieldError::Output(e.to_string()));
-        let exported = closed.and_then(|()| Events::open(&self.path)?.export(&self.path, form, watch));
+        // Goes on when it is interrupted, as it does for a run that was: a file is of the form that its name says.
+        let mut interrupted = false;
+        let mut asking = |phase: &str, done: f64, all: f64| {
+            interrupted |= !interrupted && !watch(phase, done, all);
+            true
+        };
+        let exported = closed.and_then(|()| Events::open(&self.path)?.export(&self.path, form, &mut asking));
         // Only now: until what is made of it has taken its place, the log is in the file. Whether it is whole was asked before.
         let _whole = self.log.let_go();
-        exported.map(|_| ()).map_err(|e| match e {
-            FieldError::Interrupted => e,
-            e => not_whole(&e),
-        })
+        exported.map_err(|e| not_whole(&e))?;
+        if interrupted {
+            return Err(FieldError::Interrupted);
+        }
+        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Logs made by hand, of which it is known what they come to.
 
 use super::model::{Means, Recording};
-use super::{summarise, Events};
+use super::{summarise, Events, Form, RunLog};
 use pager::{ArrayId, Did, Event, EventLog, PageId, Priority, SourceId};
 use std::path::PathBuf;
 
@@ -56,6 +56,21 @@ fn waiting_for_a_read_is_that_also_where_the_thread_completes_it_itself() {
     assert_eq!(s["touched"]["grid"], serde_json::json!({"pages": 1, "total": 8, "bytes": 4096, "total_bytes": 32768}));
     // One task leaves nothing for a second thread, and one read nothing for more readers.
     assert_eq!(s["advice"], serde_json::json!([]));
+}
+
+#[test]
+fn a_log_whose_end_is_interrupted_is_of_the_form_that_its_name_says() {
+    for (ending, form) in [("json", Form::Chrome), ("parquet", Form::Parquet)] {
+        let path = std::env::temp_dir().join(format!("farfield-made-{}-cut.{ending}", std::process::id()));
+        let log = RunLog::create(&path).unwrap();
+        one_task().iter().for_each(|(at, event)| log.log.add(*at, 1, event));
+        let ended = log.finish(&mut |_, _, _| false);
+        assert!(matches!(ended, Err(field::error::FieldError::Interrupted)), "{ended:?}");
+        let events = Events::open(&path).unwrap();
+        let whole = events.each(&mut |_, _, _, _| true).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!((events.form(), whole.whole), (form, true));
+    }
 }
 
 /// Each part by a thread of its own, as each run has.
