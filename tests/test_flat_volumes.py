@@ -138,7 +138,9 @@ def test_what_takes_a_thickness_says_so(ff: Command, tmp_path: Path) -> None:
     words = ("--shape", "12x9x1", "--dtype", "uint8", "--value", 1, "-o", tmp_path / "a.ply")
     iso = ff("extract", "isosurface", tmp_path / "a.raw", *words, ok=(2,))
     assert "one voxel thick along k" in iso.stderr and "extract slice" in iso.stderr
-    assert not (tmp_path / "a.png").exists() and not (tmp_path / "a.ply").exists()
+    scene = ff("scene", tmp_path / "a.raw", *said, "-o", tmp_path / "a.json", ok=(2,))
+    assert "one voxel thick" in scene.stderr and "extract slice" in scene.stderr
+    assert not any((tmp_path / f"a.{ending}").exists() for ending in ("png", "ply", "json"))
 
 
 def test_maps_have_north_on_top(ff_json: Json, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import farfield
 from farfield import sources
 from farfield.errors import DataError, UnknownName, UsageError
 from farfield.seeds import as_seeds, rake
@@ -98,3 +99,15 @@ def test_seed_arrays() -> None:
         rake((0, 0, 0), (1, 1), n_points=3)
     with pytest.raises(UsageError):
         rake((0, 0, 0), (1, 1, 1), n_points=0)
+
+
+def test_what_a_conversion_has_left_is_told(tmp_path: Path) -> None:
+    left = tmp_path / "a.zarr.partial"
+    left.mkdir()
+    with pytest.raises(DataError) as told:
+        farfield.open(tmp_path / "a.zarr")
+    assert "check the path" in str(told.value) and "--resume" not in str(told.value)
+    (left / "plan.json").write_text("{}")
+    for name in (tmp_path / "a.zarr", left):
+        with pytest.raises(DataError, match=r"a\.zarr\.partial.* --resume completes it"):
+            farfield.open(name)

@@ -105,6 +105,11 @@ def test_labels(tmp_path: Path) -> None:
     # And as the user says.
     farfield.convert(tmp_path / "a.raw", tmp_path / "n.zarr", volume=options, downsample="nearest", levels=2)
     check_levels(tmp_path / "n.zarr", [data[None, None], data[None, None, :, ::2, ::2]])
+    # What is the first of those that it covers lies where that lies.
+    with farfield.open(tmp_path / "n.zarr") as ds:
+        assert [level["origin"] for level in ds.info()["levels"]] == [[0.0, 0.0, 0.0]] * 2
+    said = json.loads((tmp_path / "n.zarr" / "zarr.json").read_text())["attributes"]["ome"]["multiscales"][0]
+    assert [d["coordinateTransformations"][1]["translation"] for d in said["datasets"]] == [[0.0] * 5] * 2
 
 
 def test_colours_from_pictures(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import farfield as ff
-from farfield.errors import FarfieldError
+from farfield.errors import FarfieldError, UsageError
 from farfield.scene import Scene
 from farfield.scene.fills import fills
 from farfield.scene.shorthand import SURFACE_COLOR
@@ -62,7 +62,7 @@ def test_the_only_value_is_in_the_middle_of_its_colours(value: float, tmp_path: 
 
 def test_small_volumes_have_more_samples_and_thin_ones_a_shorter_unit(tmp_path: Path) -> None:
     small = scene_of(tmp_path / "s.nrrd", np.zeros((40, 40, 40), np.uint8))["objects"][1]
-    assert small["samples_per_voxel"] == 4 and small["unit"] is None
+    assert small["samples_per_voxel"] == 6.4 and small["unit"] is None
     thin = scene_of(tmp_path / "t.nrrd", np.zeros((3, 300, 300), np.uint8))["objects"][1]
     assert thin["samples_per_voxel"] == 1 and thin["unit"] == pytest.approx(2 / 8)
 
@@ -234,3 +234,28 @@ def test_what_a_format_names_as_missing_is_clear(missing: float, tmp_path: Path)
     seen = np.interp([float(np.float32(missing)), 280, 300], *zip(*nodes, strict=True))
     assert seen == pytest.approx([0, 0, 0.6], abs=0.3)
     assert next(iter(scene["maps"].values()))["range"][1] < 301
+
+
+def test_pictures_of_an_open_volume_show_what_was_chosen_of_it(tmp_path: Path, ff_json: Json) -> None:
+    """Raw numbers of two channels and two steps, as options of the command show them."""
+    rng = np.random.default_rng(5)
+    data = rng.integers(0, 255, (2, 9, 10, 11, 2)).astype(np.uint8)
+    source = tmp_path / "a.raw"
+    source.write_bytes(data.tobytes())
+    told = {"shape": (11, 10, 9, 2), "dtype": "uint8", "components": 2, "kind": "channels"}
+    whole = {"size": (64, 48), "memory_limit": "64MiB"}
+    ff.render(source, tmp_path / "told.png", volume=told, **whole)
+    with ff.open(source, volume=told) as volume:
+        ff.render(volume, tmp_path / "open.png", **whole)
+        name = volume.channels[1].name
+        ff.render(volume.isel(time=1).channel(name), tmp_path / "chosen.png", **whole)
+        with pytest.raises(UsageError, match="zone_order"):
+            ff.render(volume, tmp_path / "wrong.png", zone_order=["a"])
+    np.testing.assert_array_equal(pixels(tmp_path / "open.png"), pixels(tmp_path / "told.png"))
+    raw = "shape=11x10x9x2 dtype=uint8 components=2 kind=channels"
+    words = ("--raw", raw, "--size", "64x48", "--color", name, "--step", 1)
+    ff_json("render", source, *words, "-o", tmp_path / "flags.png")
+    np.testing.assert_array_equal(pixels(tmp_path / "chosen.png"), pixels(tmp_path / "flags.png"))
+    ff.render({"source": str(source), "objects": [{"kind": "outline"}]}, tmp_path / "scene.png", volume=told)
+    with pytest.raises(UsageError, match="no volume"):
+        ff.render("demo:box", tmp_path / "wrong.png", volume=told)

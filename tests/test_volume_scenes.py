@@ -84,6 +84,10 @@ def test_a_first_scene_is_drawn_as_the_volume_is(ball: Path, ff: Command) -> Non
         ([{"kind": "volume", "labels": {}, "shading": {}}], {}, 2, "objects.0.shading: labels have one colour"),
         ([{"kind": "volume"}], {"source": "gone.zarr"}, 1, "gone.zarr"),
         ([{"kind": "volume"}], {"surce": "ball.zarr"}, 2, "surce"),
+        ([{"kind": "volume"}], {"camera": {"target": [float("nan"), 0, 0]}}, 2, "camera.target.0: .*finite"),
+        ([{"kind": "slice", "origin": [0, float("nan"), 0]}], {}, 2, "objects.0.origin.1: .*finite"),
+        ([{"kind": "volume", "within": [[0, 0, 0], [9, 9, float("inf")]]}], {}, 2, "objects.0.within.1.2: .*finite"),
+        ([{"kind": "volume"}], {"frames": "0:1:0"}, 2, "frames: .*every 0 steps"),
     ],
 )
 def test_what_is_wrong_is_named_with_the_file(
@@ -245,3 +249,9 @@ def test_pages_that_permissions_do_not_allow_are_left_out_of_first_looks(ball: P
         volume._native = Refusing(volume._native)
         scene = first_scene(volume, str(ball))
     assert scene.maps["ball.zarr"].range is not None
+
+
+@pytest.mark.parametrize("radius", ["nan", "0", "-1", "inf"])
+def test_a_radius_is_a_length(radius: str, tmp_path: Path, ff: Command) -> None:
+    done = ff("render", "demo:box", "--seeds", "random:3:1", f"--radius={radius}", "-o", tmp_path / "a.png", ok=(2,))
+    assert f"--radius: {radius} is no length above 0" in done.stderr

@@ -316,16 +316,17 @@ def render(
     events: Path | None = None,
     plot3d: Mapping[str, Any] | None = None,
     zone_order: Sequence[str] | None = None,
+    volume: Mapping[str, Any] | None = None,
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
     """Draws a picture, or one of each time step, in software, in charged tiles; returns what `render --json` prints.
 
     Args:
         scene: A `Scene` or a dictionary of what a scene file holds, whose paths are relative to the working folder; the name of
-            a scene file (`.json`), whose paths are relative to its own folder; an open dataset, or a source: these two give the
-            default picture (of a source also that of a volume). An open dataset is opened a second time, with its files, its
-            options, what was defined in it and, where nothing else is said, its means; what it holds itself stays within its own
-            limit.
+            a scene file (`.json`), whose paths are relative to its own folder; an open dataset or volume, or a source: these give
+            the default picture. An open dataset is opened a second time, with its files, its options, what was defined in it and,
+            where nothing else is said, its means; what it holds itself stays within its own limit. Of an open volume the level,
+            channel and time steps are shown that were chosen.
         output: The `.png` file. Of many time steps: a pattern with a place for the step's number (`"out_%04d.png"`), a folder, or a
             `.mp4`, which the system's `ffmpeg` makes. Camera and ranges of colours are the same in all of them. Of a scene with
             views each gets a file, with its name before the number or the ending, or in the place of `{view}`.
@@ -340,6 +341,7 @@ def render(
         events: As in `farfield.open`.
         plot3d: As in `farfield.open`.
         zone_order: As in `farfield.open`.
+        volume: As in `farfield.open`, of the source of the picture or scene.
         progress: As in `farfield.open`.
 
     Raises:
@@ -361,15 +363,21 @@ def render(
     from farfield.scene.files import as_scene
     from farfield.scene.films import Film, looked_at
     from farfield.scene.volumes import first_scene
+    from farfield.volume.options import Options
     from farfield.volume.sniffing import is_volume
-    from farfield.volumedata import open_volume
+    from farfield.volumedata import VolumeDataset, open_volume
 
     film = Film.of(output, frames=frames, fps=fps, resume=resume)
-    if film is not None and frames is None and isinstance(scene, Dataset):
+    if film is not None and frames is None and isinstance(scene, Dataset | VolumeDataset):
         film = Film.of(output, frames=scene._all_selected(), fps=fps, resume=resume)
     target = output_path(output, PICTURES, "pictures") if film is None else film.pattern
     means = {"memory_limit": memory_limit, "workers": workers, "readers": readers, "replacement": replacement}
     how: dict[str, Any] = {"plot3d": plot3d, "zone_order": zone_order}
+    told = scene._options if isinstance(scene, VolumeDataset) and volume is None else Options.of(volume)
+    if isinstance(scene, Dataset | VolumeDataset):
+        held = scene.stats()
+        own = {"memory_limit": held["limit_bytes"], **held}
+        means = {key: own.get(key) if value is None else value for key, value in means.items()}
     settings = Settings(means)
     files: sources.Source | None = None
     info: Mapping[str, Any] | None = None
@@ -379,30 +387,33 @@ def render(
     elif isinstance(scene, Mapping):
         chosen = as_scene(scene)
     elif isinstance(scene, Dataset):
-        held = scene.stats()
-        own = {"memory_limit": held["limit_bytes"], **{key: held[key] for key in ("workers", "readers", "replacement")}}
-        settings = Settings({key: own[key] if value is None else value for key, value in means.items()})
         (chosen, info), files = scene_and_info(scene, progress=progress), scene._source
-    elif not isinstance(scene, str | os.PathLike):
+    elif not isinstance(scene, str | os.PathLike | VolumeDataset):
         raise UsageError(f"a picture is of a scene, a dataset or a source, not of a {type(scene).__name__}")
-    elif is_scene_file(os.fspath(scene)):
+    elif not isinstance(scene, VolumeDataset) and is_scene_file(os.fspath(scene)):
         scene_file, chosen = os.fspath(scene), load_scene(scene)
-    elif is_volume(scene):
-        _no_options_of_flows(scene, how)
-        with open_volume(scene, settings, progress=progress) as opened:
-            flat = is_flat(opened)
+    elif isinstance(scene, VolumeDataset) or is_volume(scene, told):
+        source = scene._source if isinstance(scene, VolumeDataset) else os.fspath(scene)
+        _no_options_of_flows(source, how)
+
+        def volume_of(opened: VolumeDataset) -> VolumeDataset:
+            return opened._like(scene) if isinstance(scene, VolumeDataset) else opened
+
+        with open_volume(source, settings, options=told, progress=progress) as opened:
+            shown = volume_of(opened)
+            flat = is_flat(shown)
             if not flat:
-                steps = None if film is None else looked_at(opened, film)
-                chosen, info = first_scene(opened, os.fspath(scene), steps=steps), opened.info()
+                steps = None if film is None else looked_at(shown, film)
+                chosen, info = first_scene(shown, source, shown._step or 0, steps=steps), shown.info()
         if flat:
-            with open_volume(scene, settings, events=events, progress=progress) as opened:
+            with open_volume(source, settings, options=told, events=events, progress=progress) as opened:
                 outputs.check([target if film is None else film.written(), events], opened._description.reads)
-                return flat_picture(opened, target, size=size, film=film, progress=progress)
+                return flat_picture(volume_of(opened), target, size=size, film=film, progress=progress)
     else:
         chosen, info = scene_and_info(scene, settings, progress=progress, **how)
     if size is not None:
         chosen = chosen.model_copy(update={"size": size})
-    more: dict[str, Any] = {"film": film, "events": events, "progress": progress, **how}
+    more: dict[str, Any] = {"film": film, "events": events, "volume": told.given(), "progress": progress, **how}
     of_flags = info is not None
     return draw(chosen, target, settings, info=info, files=files, scene_file=scene_file, of_flags=of_flags, **more)
 

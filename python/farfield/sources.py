@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from farfield.errors import DataError, UsageError
+from farfield.errors import DataError, UsageError, is_begun, not_there
 from farfield.volumes import flow_map, opened_with
 
 _PART = re.compile(r"\+(?=(?:q|f|function)=)")
@@ -161,7 +161,7 @@ def expand(pattern: str, *, check: bool = True) -> list[str]:
             raise DataError(f"{pattern}: no file matches this pattern; check it with ls")
         return found
     if check:
-        raise DataError(f"{pattern}: there is no such file or folder; check the path (working folder: {os.getcwd()})")
+        raise not_there(pattern)
     return [name]
 
 
@@ -337,6 +337,11 @@ def _readable(name: str) -> None:
             f"{name}: this is a volume, and this command takes datasets of zones; 'farfield info' and 'farfield probe' take volumes"
         )
     if os.path.isdir(name):
+        if is_begun(name):
+            raise DataError(
+                f"{name}: this is no store yet but of a conversion that still runs or was interrupted; "
+                "its command with --resume completes it"
+            )
         if not os.path.exists(os.path.join(name, "zarr.json")):
             raise DataError(f"{name}: this folder is no store (it holds no zarr.json); give a grid file or a store")
         if flow_map(name) is not None:

@@ -90,7 +90,7 @@ def open_volume(
             progress=report,
         )
     opened = VolumeDataset(native, described, settings["cache_dir"])
-    opened._missing_told = chosen.missing is not None
+    opened._source, opened._options = os.fspath(source), chosen
     return opened
 
 
@@ -116,8 +116,10 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
         self._level = 0
         self._channel: int | None = None
         self._info: dict[str, Any] | None = None
-        self._missing_told = False
-        """Whether an option says what is missing, and not the file."""
+        self._source = description.spec["path"]
+        """What was opened, as it was named."""
+        self._options = Options()
+        """What was said of it then."""
 
     def _view(self) -> Self:
         return copy.copy(self)
@@ -279,6 +281,12 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
 
     def _chosen_channels(self) -> list[int]:
         return list(range(len(self._spec["channels"]))) if self._channel is None else [self._channel]
+
+    def _like(self, other: VolumeDataset) -> Self:
+        """The level, channel and steps of this volume that are chosen of another, which is the same once more."""
+        view = self._view()
+        view._level, view._channel, view._steps, view._one = other._level, other._channel, other._steps, other._one
+        return view
 
     def _selected_steps(self) -> range:
         return self._steps if self._steps is not None else range(max(1, len(self._spec["times"])))

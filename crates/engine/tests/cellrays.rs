@@ -294,8 +294,15 @@ fn as_volume(flat: &FlatNodes, folder: &std::path::Path) -> VolumeSpec {
         codecs: Vec::new(),
         place: PlaceSpec::Contiguous { file: name.clone(), offset: 0 },
     };
-    let channel =
-        ChannelSpec { name: "v".into(), units: "1".into(), color: None, limits: None, scale: None, missing: None };
+    let channel = ChannelSpec {
+        name: "v".into(),
+        units: "1".into(),
+        color: None,
+        limits: None,
+        scale: None,
+        missing: None,
+        hidden: false,
+    };
     let level = LevelSpec {
         dims: dims.map(|n| n as u64),
         origin: [0.0; 3],
@@ -315,6 +322,7 @@ fn as_volume(flat: &FlatNodes, folder: &std::path::Path) -> VolumeSpec {
         time_units: "1".into(),
         levels: vec![level],
         ranges: None,
+        label_colors: Default::default(),
     }
 }
 

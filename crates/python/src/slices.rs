@@ -91,6 +91,7 @@ fn laid_in(session: &VolumeSession, options: &str) -> Result<(Slice, Option<Look
         kind: spec.kind,
         channels: &spec.channels,
         length_unit: &spec.length_unit,
+        label_colors: &spec.label_colors,
     };
     Ok((of_volume(view, &plane, &choice)?, look))
 }

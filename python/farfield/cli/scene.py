@@ -51,7 +51,12 @@ def register(app: typer.Typer) -> None:
         run = common.run(settings)
         how: dict[str, Any] = {"plot3d": common.plot3d, "zone_order": common.zone_order, "progress": run["progress"]}
         how |= {"volume": Options.of(common.volume), "of_all_steps": True}
-        found, _ = Shorthand(size=chosen).scene(source, settings, **how)
+        found, info = Shorthand(size=chosen).scene(source, settings, **how)
+        if info is not None and 1 in info.get("levels", [{"dims": []}])[0]["dims"]:
+            raise UsageError(
+                f"{source}: the volume is one voxel thick, and scenes hold nothing that shows one; 'farfield render' without a "
+                "scene draws its picture, and 'farfield extract slice' makes one of a part of it"
+            )
         if output is None:
             print(found.model_dump_json(indent=2))
             return

@@ -172,15 +172,20 @@ def read_frames(frames: Frames | None) -> dict[str, list[int | None]]:
     """Time steps as the extension takes them; None is all.
 
     Raises:
-        UsageError: for text that means none.
+        UsageError: for text that means none, and where it is not each or every second, third ... of them.
     """
     if frames is None:
         return {"slice": [None, None, None]}
     if isinstance(frames, slice):
-        return {"slice": [None if v is None else int(v) for v in (frames.start, frames.stop, frames.step)]}
-    if isinstance(frames, str):
-        return _parsed(frames)
-    return {"list": [int(v) for v in frames]}
+        said = {"slice": [None if v is None else int(v) for v in (frames.start, frames.stop, frames.step)]}
+    elif isinstance(frames, str):
+        said = _parsed(frames)
+    else:
+        return {"list": [int(v) for v in frames]}
+    every = said.get("slice", [None])[-1]
+    if every is not None and every < 1:
+        raise UsageError(f"every {every} steps makes no sense; it must be 1 or more")
+    return said
 
 
 def steps_of(volume: VolumeDataset, film: Film) -> Sequence[int]:

@@ -16,6 +16,7 @@ from farfield.surfaces import parse_surface
 
 Vector = tuple[float, float, float]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+Place = tuple[Finite, Finite, Finite]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -57,7 +58,7 @@ class Trace(_Part):
     """Lines traced for the picture, with the words of `farfield trace`: streamlines of its time step, or pathlines or streaklines
     up to its time."""
 
-    seeds: str | list[Vector]
+    seeds: str | list[Place]
     """A shape or a file as `farfield trace` takes them, or positions."""
     kind: Literal["streamline", "pathline", "streakline"] = "streamline"
     field: str = "velocity"
@@ -77,7 +78,7 @@ class Trace(_Part):
     max_time: Positive | None = None
     max_steps: Annotated[int, Field(gt=0)] | None = 2000
     """Null, here as above: no bound."""
-    terminal_speed: Annotated[float, Field(ge=0)] = 1e-12
+    terminal_speed: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1e-12
     scalars: list[str] = []
     stop: str | None = None
     """A condition of fields, such as "mach > 1", that ends a line where it holds."""
@@ -175,7 +176,7 @@ class Contour(_Part):
     field: str | None = None
     """Any field, a derived one or an expression too; of a volume a channel. Null: the first."""
     values: Annotated[list[Finite], Field(min_length=1)]
-    near: Vector | None = None
+    near: Place | None = None
     """Only what hangs together with the surface next to this point."""
     color: str | None = None
     opacity: Annotated[float, Field(ge=0, le=1)] = 1.0
@@ -186,7 +187,7 @@ class Slice(_Part):
 
     kind: Literal["slice"] = "slice"
     normal: Literal["x", "y", "z"] | Vector = "z"
-    origin: Vector | None = None
+    origin: Place | None = None
     """A point of the plane; null: the middle of the dataset."""
     color: str | None = None
     """Null: the field that a first picture would show."""
@@ -205,7 +206,7 @@ class Cores(_Part):
 
     kind: Literal["cores"] = "cores"
     method: Literal["sujudi-haimes", "levy", "lambda2"] = "sujudi-haimes"
-    min_strength: Annotated[float, Field(ge=0)] | None = None
+    min_strength: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     min_length: Positive | None = None
     max_angle: Annotated[float, Field(gt=0, le=90)] | None = None
     color: str | None = None
@@ -218,7 +219,7 @@ class Plane(_Part):
 
     normal: Vector
     """Towards what is kept."""
-    origin: Vector
+    origin: Place
 
     @field_validator("normal")
     @classmethod
@@ -268,7 +269,7 @@ class Volume(_Part):
     """Samples of a ray in the length of a voxel, or of a cell of a flow."""
     level: Annotated[int, Field(ge=0)] | None = None
     """Of resolution, 0 the finest; null: as fine as pixels are. A flow has none."""
-    within: tuple[Vector, Vector] | None = None
+    within: tuple[Place, Place] | None = None
     """A box in space that is drawn, its lowest and highest corner; null: all."""
     planes: list[Plane] = []
     slices: dict[Literal["i", "j", "k"], tuple[int, int]] = {}
@@ -302,7 +303,7 @@ class Volume(_Part):
 
     @field_validator("within")
     @classmethod
-    def _has_corners(cls, value: tuple[Vector, Vector] | None) -> tuple[Vector, Vector] | None:
+    def _has_corners(cls, value: tuple[Place, Place] | None) -> tuple[Place, Place] | None:
         if value is not None and not all(low <= high for low, high in zip(*value, strict=True)):
             raise ValueError("a box goes from its lowest to its highest corner, along each axis")
         return value
@@ -333,7 +334,7 @@ class Camera(_Part):
     direction: Vector | None = None
     """From the target to the eye."""
     up: Vector | None = None
-    target: Vector | None = None
+    target: Place | None = None
     distance: Positive | None = None
     zoom: Positive = 1.0
     fov_deg: Annotated[float, Field(gt=0, lt=170)] = 30.0

@@ -17,6 +17,7 @@ from farfield.definitions import mapping
 from farfield.errors import UsageError
 from farfield.progress import Report
 from farfield.runs import is_scene_file
+from farfield.scene.colors import find_color
 from farfield.scene.defaults import THREE_QUARTER_VIEW, scene_and_info
 from farfield.scene.files import load_scene
 from farfield.scene.models import (
@@ -159,6 +160,8 @@ class Shorthand:
         return Scene.model_validate({**dict(base), **changes}), info
 
     def _objects(self, objects: list[Drawn]) -> list[Drawn]:
+        if self.radius is not None and not 0 < self.radius < math.inf:
+            raise UsageError(f"--radius: {self.radius:g} is no length above 0")
         for text in self.surfaces:
             made: Drawn = Walls() if text == "walls" else Surface(surface=text)
             objects.append(made)
@@ -172,6 +175,13 @@ class Shorthand:
             objects = [o for o in objects if not isinstance(o, Outline)]
         elif self.outline and not any(isinstance(o, Outline) for o in objects):
             objects.append(Outline())
+        volumes = [o for o in objects if isinstance(o, Volume)]
+        solid = all(o.color is not None and find_color(o.color) is not None for o in volumes)
+        if len(volumes) > 1 and solid and self.color is not None and find_color(self.color) is None:
+            # One of several channels: alone, and not each by the colours of it.
+            unseen = volumes[0].model_copy(update={"field": self.color, "opacity": None})
+            objects = [o for o in objects if not isinstance(o, Volume)]
+            objects.append(next((o for o in volumes if o.field == self.color), unseen))
         has_lines = any(isinstance(o, Lines) for o in objects)
         changed: list[Drawn] = []
         for o in objects:

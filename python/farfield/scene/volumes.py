@@ -66,7 +66,11 @@ def first_scene(volume: VolumeDataset, source: str, step: int = 0, *, steps: Seq
     `steps`: as `settled` has them."""
     drawn: list[Drawn] = [Outline()]
     how = _finely(volume)
-    if volume.kind == "channels" and len(volume.channels) > 1:
+    if volume._level:
+        how["level"] = volume._level
+    if volume._channel is not None:
+        drawn.append(Volume(field=volume.channels[volume._channel].name, **how))
+    elif volume.kind == "channels" and len(volume.channels) > 1:
         hidden = volume._description.hidden
         shown = [c for n, c in enumerate(volume.channels) if n not in hidden][:MOST_CHANNELS]
         drawn += [Volume(field=c.name, color=c.color or _CHANNEL_COLORS[n], **how) for n, c in enumerate(shown)]
@@ -81,7 +85,7 @@ def first_scene(volume: VolumeDataset, source: str, step: int = 0, *, steps: Seq
 
 ACROSS = 256
 """Voxels across from which on one sample a voxel shows no grain."""
-MOST_FINELY = 4.0
+MOST_FINELY = 16.0
 
 
 def _finely(volume: VolumeDataset) -> dict[str, Any]:
@@ -132,7 +136,7 @@ def settled(
         none = fills(found, whole=is_whole(channel))
         known = without(found, none)
         # A scene does not say with which options its source is opened: drawn without them it stays clear.
-        if volume._missing_told and channel.missing is not None:
+        if volume._options.missing is not None and channel.missing is not None:
             factor, offset = channel.scale or (1.0, 0.0)
             none.append(factor * channel.missing + offset)
         return known, none

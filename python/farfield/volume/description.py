@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +46,7 @@ class Channel:
     limits: tuple[float, float] | None = None
     scale: tuple[float, float] | None = None
     missing: float | None = None
+    hidden: bool = False
 
     def spec(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -60,6 +61,8 @@ class Channel:
         # NaN is a missing value everywhere.
         if self.missing is not None and not math.isnan(self.missing):
             found["missing"] = number(self.missing)
+        if self.hidden:
+            found["hidden"] = True
         return found
 
 
@@ -177,8 +180,6 @@ class Volume:
     """Volumes of labels that belong to it."""
     made_as: str = ""
     """Of a store of ours the format of what was converted."""
-    hidden: list[int] = field(default_factory=list)
-    """Channels that the file says are not shown until somebody asks for them."""
     label_colors: dict[str, str] = field(default_factory=dict)
     """Colours that the file gives to labels, by number."""
 
@@ -201,10 +202,16 @@ class VolumeDescription:
     """Pages that could not be read when `seen` was found."""
     made_as: str = ""
     """As `Volume.made_as`."""
-    hidden: tuple[int, ...] = ()
-    """As `Volume.hidden`."""
-    label_colors: Mapping[str, str] = field(default_factory=dict)
-    """As `Volume.label_colors`."""
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """Channels that the file says are not shown until somebody asks for them."""
+        return tuple(n for n, channel in enumerate(self.spec["channels"]) if channel.get("hidden"))
+
+    @property
+    def label_colors(self) -> dict[str, str]:
+        """Colours that the file gives to labels, by number."""
+        return dict(self.spec.get("label_colors", {}))
 
     def counted(self, found: dict[str, Any]) -> dict[str, Any]:
         """The result of a run, or its STATS, in which the chunks count that were never written before it was converted.
@@ -268,6 +275,8 @@ def describe(volume: Volume) -> VolumeDescription:
     }
     if volume.ranges is not None:
         spec["ranges"] = volume.ranges
+    if volume.label_colors:
+        spec["label_colors"] = dict(volume.label_colors)
     reads = tuple(dict.fromkeys(volume.reads or [path]))
     seen = None if volume.seen is None else tuple(volume.seen)
     lacking = sum(array.never_written for level in volume.levels for array in level.arrays)
@@ -280,8 +289,6 @@ def describe(volume: Volume) -> VolumeDescription:
         volume.bytes_disk,
         lacking,
         made_as=volume.made_as,
-        hidden=tuple(volume.hidden),
-        label_colors=dict(volume.label_colors),
     )
 
 

@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from farfield.errors import DataError, UsageError
@@ -146,7 +147,6 @@ def read(group: Group, path: str, label: str, means: Means) -> Volume:
         time_units=units.get("t") or "1",
         reads=[where, *made],
         labels=labels_of(where),
-        hidden=_hidden(found, len(channels)),
         label_colors=_label_colors(found) if kind == "labels" else {},
     )
 
@@ -271,16 +271,12 @@ def _channels(found: Mapping[str, Any], array: Array, label: str, guessed: list[
             if all(_is_number(v) for v in pair):
                 limits = (float(pair[0]), float(pair[1]))
         name = str(said.get("label") or (label if count == 1 else f"channel {n}"))
-        channels.append(Channel(name, color=_color(said.get("color")), limits=limits))
+        off = said.get("active") is False
+        channels.append(Channel(name, color=_color(said.get("color")), limits=limits, hidden=off))
+    # Where none is on, all are.
+    if all(c.hidden for c in channels):
+        channels = [replace(c, hidden=False) for c in channels]
     return ("scalar" if count == 1 else "channels"), channels
-
-
-def _hidden(found: Mapping[str, Any], count: int) -> list[int]:
-    """Channels that are switched off, unless all are."""
-    omero = found.get("omero")
-    listed = _list(omero.get("channels")) if isinstance(omero, Mapping) else []
-    off = [n for n, said in enumerate(listed[:count]) if isinstance(said, Mapping) and said.get("active") is False]
-    return off if len(off) < count else []
 
 
 def _label_colors(found: Mapping[str, Any]) -> dict[str, str]:

@@ -6,7 +6,7 @@ import importlib
 import os
 from collections.abc import Callable
 
-from farfield.errors import DataError, UsageError
+from farfield.errors import DataError, UsageError, not_there
 from farfield.volume import patterns
 from farfield.volume.description import Volume, VolumeDescription, describe
 from farfield.volume.known import with_ranges
@@ -34,7 +34,7 @@ def read(source: str, options: Options, means: Means) -> VolumeDescription:
         path = str(volume_file(means.cache_dir / "demo"))
     files = patterns.files_of(path) if patterns.is_pattern(path) else []
     if not os.path.exists(path) and not files:
-        raise DataError(f"{path}: there is no such file or folder; check the path (working folder: {os.getcwd()})")
+        raise not_there(path)
     kind = format_of(path, options)
     if kind is None:
         raise UsageError(f"{path}: this is no volume of a format that is known; raw numbers need --shape and --dtype")

@@ -41,6 +41,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
         ranges=spec["ranges"],
         bytes_disk=found["described"]["bytes"],
         made_as=found["described"]["origin"],
+        label_colors=spec.get("label_colors", {}),
         seen=[None if pair is None else (float(pair[0]), float(pair[1])) for pair in found["described"]["seen"]],
     )
 
@@ -71,4 +72,5 @@ def _channel(channel: dict[str, Any]) -> Channel:
         None if limits is None else (limits[0], limits[1]),
         None if scale is None else (scale[0], scale[1]),
         None if missing is None else float(missing),
+        channel.get("hidden", False),
     )

@@ -19,7 +19,8 @@ fn wall() -> SurfaceGrid {
 fn setting(size: [u32; 2], layers: &[Layer<'_>]) -> Setting {
     let map = ColourMap::new(vec![[0, 0, 90], [0, 200, 90], [255, 255, 0]], [0.0, 600.0]).unwrap();
     let bars = vec![ScalarBar { title: "t".into(), unit: "s".into(), map }];
-    let furniture = Furniture { bars, axes: Some(Axes::default()), notes: vec![], scale: None, text_scale: 1.0 };
+    let furniture =
+        Furniture { bars, axes: Some(Axes::default()), notes: vec![], keys: vec![], scale: None, text_scale: 1.0 };
     let view = View::of(&bounds_of(layers));
     let camera = fit_layers(layers, &view, &furniture.frame(size)).unwrap();
     Setting {

@@ -6,7 +6,7 @@ use super::faces::{FaceLayer, MeshLayer};
 use super::gather::{Gathered, Shape};
 use super::maps::{raised, Settled};
 use super::meshes::TriangleLayer;
-use super::objects::{Object, Paint, VolumeLook};
+use super::objects::{Object, Paint, VolumeLook, VolumeTint};
 use super::passes::Lack;
 use super::pieces::LineLayer;
 use super::target::Out;
@@ -239,8 +239,29 @@ impl Shot<'_> {
             bars: bars.collect(),
             axes: self.document.axes.then(|| words.axes.clone().map_or_else(Axes::default, |labels| Axes { labels })),
             notes: title.into_iter().chain(partial).chain(time).collect(),
+            keys: self.keys(shown),
             scale: None,
             text_scale: 1.0,
+        }
+    }
+
+    /// Fields of volumes that have a colour each, where there are several.
+    fn keys(&self, shown: &[Shown<'_>]) -> Vec<(String, Rgb)> {
+        let mut keys: Vec<(String, Rgb)> = Vec::new();
+        for s in shown {
+            let Object::Volume(look) = &self.document.objects[s.number] else { continue };
+            let Some(field) = look.field.clone().filter(|_| look.paint.map.is_none()) else { continue };
+            let key = (field, look.paint.rgb);
+            if matches!(look.tint, VolumeTint::Map) && !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        // Several surfaces of one field have no names that tell them apart.
+        let fields: HashSet<&str> = keys.iter().map(|(field, _)| field.as_str()).collect();
+        if fields.len() > 1 && fields.len() == keys.len() {
+            keys
+        } else {
+            Vec::new()
         }
     }
 

@@ -41,6 +41,7 @@ use pager::Pager;
 use png::PngWriter;
 use serde_json::{json, Map, Value};
 use source::{GridSource, VolumeSource};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -55,6 +56,8 @@ pub struct VolumeView<'a> {
     pub channels: &'a [ChannelSpec],
     /// Unit of positions.
     pub length_unit: &'a str,
+    /// Colours of labels that have one of their own, by number.
+    pub label_colors: &'a BTreeMap<u64, String>,
 }
 
 /// What is sliced of a volume.
@@ -159,7 +162,10 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
     }
     let colours = matches!(view.kind, VolumeKind::Rgb | VolumeKind::Rgba);
     let look = match view.kind {
-        VolumeKind::Labels if channels.len() == 1 => Some(Look::Labels),
+        VolumeKind::Labels if channels.len() == 1 => {
+            let own = view.label_colors.iter().filter_map(|(label, colour)| Some((*label, colour_of(colour)?)));
+            Some(Look::Labels(own.collect()))
+        }
         // All of them: one alone is a number like any other.
         VolumeKind::Rgb | VolumeKind::Rgba if channels.len() == view.channels.len() => Some(Look::Colours(voxel)),
         VolumeKind::Channels if channels.len() > 1 => {

@@ -5,6 +5,7 @@ use crate::picture::{ColourMap, ColourMapError};
 use field::volume::VoxelType;
 use kernels::draw::Srgb8;
 use kernels::slice::Pixel;
+use std::collections::BTreeMap;
 
 /// How values become colours.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,15 +29,16 @@ pub enum Look {
     /// The sum of all numbers of a pixel, each from black to a colour over its limits (`None`: those that the slice has), in the
     /// numbers of sRGB, as microscopes' viewers add them.
     Channels(Vec<(Srgb8, Option<[f64; 2]>)>),
-    /// A number names what a pixel belongs to: a colour each, the same in every picture. 0 is nothing, and transparent.
-    Labels,
+    /// A number names what a pixel belongs to: a colour each, the same in every picture, if none is said for it here. 0 is nothing, and
+    /// transparent.
+    Labels(BTreeMap<u64, Srgb8>),
 }
 
 impl Look {
     /// Numbers that a pixel must have, if it must have so many.
     pub(super) fn takes(&self, components: usize) -> bool {
         match self {
-            Self::Map { .. } | Self::Grey16 { .. } | Self::Labels => components == 1,
+            Self::Map { .. } | Self::Grey16 { .. } | Self::Labels(_) => components == 1,
             Self::Colours(_) => components == 3 || components == 4,
             Self::Channels(channels) => components == channels.len(),
         }
@@ -47,7 +49,7 @@ impl Look {
         match self {
             Self::Map { range, .. } | Self::Grey16 { range } => range.is_none(),
             Self::Channels(channels) => channels.iter().any(|(_, limits)| limits.is_none()),
-            Self::Colours(_) | Self::Labels => false,
+            Self::Colours(_) | Self::Labels(_) => false,
         }
     }
 
@@ -70,7 +72,7 @@ impl Look {
         match self {
             Self::Map { range, .. } | Self::Grey16 { range } => range.iter().copied().collect(),
             Self::Channels(channels) => channels.iter().filter_map(|(_, limits)| *limits).collect(),
-            Self::Colours(_) | Self::Labels => Vec::new(),
+            Self::Colours(_) | Self::Labels(_) => Vec::new(),
         }
     }
 
@@ -101,7 +103,7 @@ impl Painter {
                 }
                 None
             }
-            Look::Colours(_) | Look::Labels => None,
+            Look::Colours(_) | Look::Labels(_) => None,
         };
         Ok(Self { look, map })
     }
@@ -142,9 +144,9 @@ impl Painter {
                 }
                 opaque(sum.map(|s| s.min(255.0).round() as u8))
             }
-            (Pixel::Value, Look::Labels) => match values[0] {
+            (Pixel::Value, Look::Labels(own)) => match values[0] {
                 label if label == 0.0 || label.is_nan() => [0; 4],
-                label => opaque(label_colour(label)),
+                label => opaque(label_colour(label, own)),
             },
         };
         out.extend_from_slice(&painted);
@@ -176,10 +178,11 @@ fn full(voxel: VoxelType) -> f64 {
 }
 
 /// The colour of a label, which it also has where rays show it.
-fn label_colour(label: f64) -> Srgb8 {
+fn label_colour(label: f64, own: &BTreeMap<u64, Srgb8>) -> Srgb8 {
     // Those below 0 as rays take them: the bits of a whole number with a sign.
     let name = if label < 0.0 { label as i64 as u64 } else { label as u64 };
-    kernels::rays::colour_of(name).map(|part| (255.0 * part).round() as u8)
+    let usual = || kernels::rays::colour_of(name).map(|part| (255.0 * part).round() as u8);
+    own.get(&name).copied().unwrap_or_else(usual)
 }
 
 #[cfg(test)]
@@ -207,18 +210,22 @@ mod tests {
         assert_eq!(paint(Look::Colours(VoxelType::Uint16), Pixel::Value, &[65535.0, 0.0, 257.0, 0.0]), [255, 0, 1, 0]);
         let channels = Look::Channels(vec![([255, 0, 0], Some([0.0, 10.0])), ([255, 255, 0], Some([0.0, 1.0]))]);
         assert_eq!(paint(channels, Pixel::Value, &[5.0, 0.25]), [191, 64, 0, 255]);
-        assert_eq!(paint(Look::Labels, Pixel::Value, &[0.0]), [0; 4]);
-        assert_eq!(paint(Look::Labels, Pixel::Value, &[7.0])[3], 255);
+        let labels = || Look::Labels(BTreeMap::from([(9, [1, 2, 3])]));
+        assert_eq!(paint(labels(), Pixel::Value, &[0.0]), [0; 4]);
+        assert_eq!(paint(labels(), Pixel::Value, &[9.0]), [1, 2, 3, 255]);
+        let usual = paint(Look::Labels(BTreeMap::new()), Pixel::Value, &[7.0]);
+        assert_eq!((paint(labels(), Pixel::Value, &[7.0]), usual[3]), (usual.clone(), 255));
     }
 
     #[test]
     fn labels_differ() {
-        let mut seen: Vec<Srgb8> = (1..=200).map(|n| label_colour(f64::from(n))).collect();
+        let of = |label: f64| label_colour(label, &BTreeMap::new());
+        let mut seen: Vec<Srgb8> = (1..=200).map(|n| of(f64::from(n))).collect();
         assert!(seen.iter().all(|c| c.iter().any(|v| *v > 150)), "{seen:?}");
         seen.sort_unstable();
         seen.dedup();
         assert!(seen.len() > 190, "{}", seen.len());
-        assert_ne!(label_colour(-1.0), label_colour(1.0));
+        assert_ne!(of(-1.0), of(1.0));
     }
 
     #[test]

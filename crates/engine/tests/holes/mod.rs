@@ -126,6 +126,7 @@ impl Holed {
             limits: None,
             scale: None,
             missing: Some(stored.1).filter(|m| !m.is_nan()),
+            hidden: false,
         };
         let spec = VolumeSpec {
             path: name,
@@ -145,6 +146,7 @@ impl Holed {
                 arrays: vec![array],
             }],
             ranges: None,
+            label_colors: Default::default(),
         };
         let pager = Pager::new(PagerConfig { limit: means.limit, ..PagerConfig::default() }).unwrap();
         let tables = if table.is_empty() { Vec::new() } else { vec![table] };

@@ -97,6 +97,7 @@ impl Stored {
             limits: None,
             scale: None,
             missing: None,
+            hidden: false,
         };
         let spec = VolumeSpec {
             path: file.display().to_string(),
@@ -116,6 +117,7 @@ impl Stored {
                 arrays: vec![array],
             }],
             ranges: None,
+            label_colors: Default::default(),
         };
         let pager = Pager::new(PagerConfig { limit, ..PagerConfig::default() }).unwrap();
         let level = Volume::open(spec, vec![table], &pager).unwrap().levels[0].clone();
@@ -179,6 +181,8 @@ fn manners() -> Vec<(&'static str, &'static Stored, Paint, Manner)> {
         ("lit nearest", &SCALARS, scalar(), Manner { nearest: true, shading: Some(shading()), ..manner() }),
         ("maximum", &SCALARS, ramp(), project(Projection::Maximum)),
         ("mean", &FLOATS, ramp(), project(Projection::Mean)),
+        ("maximum of floats", &FLOATS, ramp(), project(Projection::Maximum)),
+        ("mean of bytes", &SCALARS, ramp(), project(Projection::Mean)),
         (
             "surface",
             &SCALARS,

@@ -91,8 +91,15 @@ fn spec_of(folder: &std::path::Path, chunk: Option<[u64; 3]>, channels: usize) -
         codecs: Vec::new(),
         place,
     };
-    let channel =
-        ChannelSpec { name: "v".into(), units: "1".into(), color: None, limits: None, scale: None, missing: None };
+    let channel = ChannelSpec {
+        name: "v".into(),
+        units: "1".into(),
+        color: None,
+        limits: None,
+        scale: None,
+        missing: None,
+        hidden: false,
+    };
     let level = LevelSpec {
         dims: DIMS.map(|n| n as u64),
         origin: [1.0, -2.0, 0.5],
@@ -112,6 +119,7 @@ fn spec_of(folder: &std::path::Path, chunk: Option<[u64; 3]>, channels: usize) -
         time_units: "1".into(),
         levels: vec![level],
         ranges: None,
+        label_colors: Default::default(),
     };
     (spec, if table.is_empty() { Vec::new() } else { vec![table] })
 }

@@ -9,6 +9,7 @@ use field::volume::{ChannelSpec, Placement, VolumeKind, VolumeLevel, VoxelType};
 use kernels::slice::Filter;
 use pager::source::simulated::Simulation;
 use pager::Pager;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,8 @@ fn plane(normal: [f64; 3]) -> PlaneSpec {
 }
 
 fn view<'a>(levels: &'a [VolumeLevel], kind: VolumeKind, channels: &'a [ChannelSpec]) -> VolumeView<'a> {
-    VolumeView { levels, kind, channels, length_unit: "mm" }
+    const NONE: &BTreeMap<u64, String> = &BTreeMap::new();
+    VolumeView { levels, kind, channels, length_unit: "mm", label_colors: NONE }
 }
 
 fn slice(

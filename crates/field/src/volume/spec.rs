@@ -2,6 +2,7 @@
 //! is a well-kept library in Python are written there and hand this over as JSON; pages are read and decoded here.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
 
 /// What the numbers of a volume are.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +42,9 @@ pub struct ChannelSpec {
     /// The stored number that stands for a missing value, where there is one.
     #[serde(default, with = "number")]
     pub missing: Option<f64>,
+    /// The format says that it is not shown until somebody asks for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hidden: bool,
 }
 
 fn one() -> String {
@@ -62,6 +66,9 @@ pub struct VolumeSpec {
     pub kind: VolumeKind,
     /// Its channels.
     pub channels: Vec<ChannelSpec>,
+    /// Colours (`#rrggbb`) that the format gives to labels, by number.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub label_colors: BTreeMap<u64, String>,
     /// Unit of `origin` and `spacing`; `voxel` where the format says none.
     pub length_unit: String,
     /// What +x, +y and +z mean where that is anatomy: three of R L A P S I, such as `LPS` or `RAS`.

@@ -324,6 +324,7 @@ impl Made {
                     limits: None,
                     scale: None,
                     missing: None,
+                    hidden: false,
                 })
                 .collect(),
             length_unit: "voxel".into(),
@@ -338,6 +339,7 @@ impl Made {
                 arrays: vec![array],
             }],
             ranges: None,
+            label_colors: Default::default(),
         }
     }
 }

@@ -85,6 +85,8 @@ pub struct Furniture {
     pub axes: Option<Axes>,
     /// Text.
     pub notes: Vec<Note>,
+    /// What colours mean that stand for one thing each: names under the notes in the upper left corner. They take no room from the scene.
+    pub keys: Vec<(String, Srgb8)>,
     /// A rule in a lower corner.
     pub scale: Option<ScaleBar>,
     /// Size of all letters, 1 for what suits the picture.
@@ -143,7 +145,7 @@ impl Furniture {
         let em = self.letters(size);
         let [width, height] = size.map(|v| v as f32);
         let pen = Pen { em, width, height, ink: ink(light_background), margin: (em * 1.1).round() };
-        let (top, bottom) = pen.notes(&self.notes, &mut layout.overlay);
+        let (top, bottom) = pen.notes(&self.notes, &self.keys, &mut layout.overlay);
         layout.insets[1] = f64::from(top);
         layout.insets[3] = f64::from(bottom);
         let upright = width >= height * 0.9;
@@ -192,8 +194,8 @@ struct Pen {
 }
 
 impl Pen {
-    /// Writes the notes and says how much room they take above and below.
-    fn notes(&self, notes: &[Note], overlay: &mut Overlay) -> (f32, f32) {
+    /// Writes the notes, and the keys under them, and says how much room notes take above and below.
+    fn notes(&self, notes: &[Note], keys: &[(String, Srgb8)], overlay: &mut Overlay) -> (f32, f32) {
         let mut used = [0.0f32; 6];
         for note in notes.iter().filter(|n| !n.place.is_low()) {
             self.note(note, &mut used, overlay);
@@ -202,9 +204,31 @@ impl Pen {
         for note in notes.iter().rev().filter(|n| n.place.is_low()) {
             self.note(note, &mut used, overlay);
         }
+        self.keys(keys, used[Place::TopLeft as usize], overlay);
         let most = |u: &[f32]| u.iter().copied().fold(0.0f32, f32::max);
         let room = |u: f32| if u > 0.0 { u + self.margin } else { 0.0 };
         (room(most(&used[..3])), room(most(&used[3..])))
+    }
+
+    /// Squares of colours with what they mean, so far below the upper edge; as many as half of the picture's height holds.
+    fn keys(&self, keys: &[(String, Srgb8)], used: f32, overlay: &mut Overlay) {
+        let (em, line) = (self.em, (self.em * 1.35).round());
+        let side = (em * 0.8).round();
+        let aside = self.margin + side + (em * 0.5).round();
+        let most = ((self.height * 0.5 / line) as usize).max(2);
+        let shown = if keys.len() > most { most - 1 } else { keys.len() };
+        let rest = (shown < keys.len()).then(|| (format!("and {} more", keys.len() - shown), self.ink));
+        for (n, (name, colour)) in keys[..shown].iter().chain(&rest).enumerate() {
+            let y = self.margin + used + em * CAP_HEIGHT + line * n as f32;
+            if n < shown {
+                let top = (y - em * CAP_HEIGHT * 0.5 - side * 0.5).round();
+                let square = [self.margin, top, self.margin + side, top + side];
+                self.frame(overlay, square);
+                overlay.rect(square, *colour, 1.0);
+            }
+            let name = fitted(name, em, self.width * 0.3);
+            overlay.text(&name, em, [aside, y], Align::Left, self.ink, true);
+        }
     }
 
     fn note(&self, note: &Note, used: &mut [f32; 6], overlay: &mut Overlay) {

@@ -461,6 +461,7 @@ fn mixed<R>(then: impl FnOnce(Setting, Vec<Layer<'_>>) -> R) -> R {
         bars: vec![ScalarBar { title: "speed".into(), unit: "m/s".into(), map: map.clone() }],
         axes: Some(Axes::default()),
         notes: vec![Note { text: "A title\nof two lines".into(), place: Place::TopLeft, scale: 1.3 }],
+        keys: vec![("first".into(), [255, 0, 0]), ("second".into(), [0, 255, 0])],
         scale: None,
         text_scale: 1.0,
     };

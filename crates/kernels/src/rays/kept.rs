@@ -55,7 +55,7 @@ impl Source {
             (Some(a), Some(b)) => a == b,
             _ => self.table.shows_as(&o.table),
         };
-        same_numbers && self.skip == o.skip && shows_alike
+        same_numbers && (self.skip, self.projection) == (o.skip, o.projection) && shows_alike
     }
 }
 

@@ -23,13 +23,21 @@ use glam::Vec3;
 /// What a ray has found of a source of which the pixel shows a projection.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Tally {
-    best: f32,
+    pub(super) best: f32,
     sum: f64,
     count: u32,
 }
 
 impl Tally {
     pub(crate) const NONE: Self = Self { best: f32::NEG_INFINITY, sum: 0.0, count: 0 };
+
+    /// One more number.
+    #[inline(always)]
+    pub(super) fn add(&mut self, v: f32) {
+        self.best = self.best.max(v);
+        self.sum += f64::from(v);
+        self.count += 1;
+    }
 }
 
 /// Where a ray is in a source.
@@ -62,6 +70,13 @@ pub(crate) struct Asked<'a> {
     forward: Vec3,
     best: f32,
     n: i64,
+}
+
+impl<'a> Asked<'a> {
+    /// Of a ray that makes a projection.
+    pub(super) fn of_projection(source: &'a Source, ray: &'a Ray, tally: &Tally, n: i64) -> Self {
+        Self { source, ray, forward: Vec3::ZERO, best: tally.best, n }
+    }
 }
 
 /// Takes a sample; one for each voxel type.
@@ -135,10 +150,7 @@ pub(crate) fn march(
                     lane.through = lane.through.fnma(lane.through, e.last());
                 }
                 Shown::Number(v) => {
-                    let t = &mut tallies[s];
-                    t.best = t.best.max(v);
-                    t.sum += f64::from(v);
-                    t.count += 1;
+                    tallies[s].add(v);
                 }
                 _ => {}
             }
@@ -156,7 +168,7 @@ pub(crate) fn march(
 }
 
 /// A ray is at its end: projections lie behind what was gathered.
-fn finish(scene: &Scene, tallies: &[Tally], lane: &mut Lane) {
+pub(super) fn finish(scene: &Scene, tallies: &[Tally], lane: &mut Lane) {
     lane.done = true;
     for (source, t) in scene.sources.iter().zip(tallies) {
         let v = match source.projection {
@@ -173,7 +185,7 @@ fn finish(scene: &Scene, tallies: &[Tally], lane: &mut Lane) {
 /// Blocks that nothing is seen in are jumped over from this distance to the next on.
 const JUMP: u8 = 3;
 
-fn sample<T: Sampled>(asked: &Asked<'_>, cx: &mut Context, segment: &mut Option<(i64, Segment)>) -> Shown {
+pub(super) fn sample<T: Sampled>(asked: &Asked<'_>, cx: &mut Context, segment: &mut Option<(i64, Segment)>) -> Shown {
     let Asked { source, ray, n, .. } = *asked;
     let number = n.div_euclid(SEGMENT);
     let begin = number * SEGMENT;

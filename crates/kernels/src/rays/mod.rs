@@ -8,6 +8,7 @@ mod look;
 mod march;
 mod mixed;
 mod pages;
+mod projected;
 mod queue;
 mod ray;
 mod sample;

@@ -97,7 +97,7 @@ impl Rooms {
     fn shares(self, sources: &[Source]) -> (usize, Room) {
         let share = self.bytes / sources.len().max(1);
         let room = |bytes| match sources {
-            [s] if s.is_plain() => {
+            [s] if s.by_bricks() => {
                 Room { element: s.array.brick.voxel.size(), bytes, cells: s.cells, all: self.for_more }
             }
             _ => Room { element: 1, bytes: 0, cells: [0; 3], all: false },

@@ -86,88 +86,23 @@ impl Queue {
         self.count != 0
     }
 
-    /// Takes up samples `k` to `end` of a segment, whose bricks lie in the window; those of a segment come in order, each once. Ends at
-    /// the first whose brick, or block of a brick, is not at hand; says which that is, and why.
+    /// Takes up samples `k` to `end` of a segment, as [`eights`] finds them.
     #[inline(always)]
     pub(crate) fn push<T: Sampled>(
         &mut self,
         source: &Source,
         s: &Segment,
-        (mut k, end): (i32, i32),
+        samples: (i32, i32),
         bricks: &Bricks,
     ) -> (i32, Ended) {
-        let (known, data) = (bricks.known(), bricks.data::<T>());
-        const CELL: i32 = BITS as i32;
-        let (cell, at, step) = (s.cell.to_array(), s.at.to_array(), s.step.to_array());
-        let cell = [I8::splat(cell[0]), I8::splat(cell[1]), I8::splat(cell[2])];
-        let steps = [I8::splat(step[0]), I8::splat(step[1]), I8::splat(step[2])];
-        let eight = steps.map(|s| s.up::<3>());
-        let from = |k: i32| {
-            let n = I8::splat(k).add(I8::lanes());
-            [0, 1, 2].map(|a: usize| I8::splat(at[a]).add(steps[a].mul(n)))
-        };
-        let (last, up) = (known.last.map(I8::splat), known.shift.map(I8::splat));
-        let (before, first) = (data.wrapping_sub(CODES * EACH), I8::splat((CODES * EACH) as i32));
-        let find = |places: [I8; 3]| {
-            let [x, y, z] = [0, 1, 2].map(|a: usize| places[a].down::<CELL>().add(cell[a]));
-            // Places of bricks in the window, then of corners in a brick, then of blocks.
-            let of = |v: I8, a: usize| v.down::<5>().and(last[a]).up_by(up[a]);
-            let place = x.down::<5>().and(last[0]).or(of(y, 1)).or(of(z, 2));
-            let inside = [x, y, z].map(|v| v.and(I8::splat(EDGE as i32 - 1)));
-            let plane = inside[2].add(inside[2].up::<5>()).add(inside[1]);
-            let within = plane.add(plane.up::<5>()).add(inside[0]);
-            let word = inside[2].down::<2>().up::<2>().or(inside[1].down::<3>());
-            let bits = inside[1].up::<2>().and(I8::splat(1 << 4)).or(inside[0].down::<1>().and(I8::splat(7 << 1)));
-            // SAFETY: places and words are cut to what the window and each map have, of samples beyond the end too.
-            unsafe {
-                let slot = place.gather(known.window);
-                let word = slot.up::<5>().or(word).gather(known.maps);
-                // Each one's bits to the top.
-                let block = word.up_by(bits.xor(I8::splat(15 << 1)));
-                let corner = slot.mul(I8::splat(EACH as i32)).add(within).max(first);
-                // They come while the eight before them are computed, or at least the next are found: a fifth of all time was waiting for them.
-                corner.prefetch(before, PLANE);
-                Found { places, slot, block, corner }
-            }
-        };
-        // Of the next eight it is found where they lie before these are computed: one after the other, each eight waited for three gathers.
-        let mut next = find(from(k));
-        while k < end {
-            let Found { places, slot, block, corner } = next;
-            next = find([0, 1, 2].map(|a: usize| places[a].add(eight[a])));
-            let all = if end - k >= 8 { 255 } else { (1u32 << (end - k)) - 1 };
-            let mut live = !block.or(block.up::<1>()).signs() & all;
-            let lacks = block.signs() & all;
-            if lacks != 0 {
-                live &= (lacks & lacks.wrapping_neg()) - 1;
-            } else if live == 0 && slot.signs_below(1) & all == all {
-                // Bricks in which nothing shows: to the end of the last.
-                let last = (k + 7).min(end - 1);
-                let (low, high) = box_of(brick_of(s.voxel(last)));
-                k = s.leaves(last, end, low, high);
-                next = find(from(k));
-                continue;
-            }
-            if live != 0 {
-                debug_assert!(self.count + 8 <= ROOM);
-                // SAFETY: a slot has room for all corners, and in the place of those that have none stand the first of all; a segment has so
-                // many samples that after them there is room for eight.
-                unsafe {
-                    let v = in_bricks(before, corner, places);
-                    let entries = indices::<T>(&source.table, v);
-                    let entries = if live == 255 { entries } else { entries.chosen(I8::bytes(numbers(live, 0))) };
-                    entries.store(self.entries.as_mut_ptr().add(self.count));
-                }
-                self.count += live.count_ones() as usize;
-            }
-            if lacks != 0 {
-                let n = lacks.trailing_zeros();
-                let unknown = block.up::<1>().signs() >> n & 1 == 1;
-                return (k + n as i32, if unknown { Ended::Unknown } else { Ended::Apart });
-            }
-            k += 8;
-        }
-        (end, Ended::Through)
+        eights::<T>(s, samples, bricks, |v, live| {
+            debug_assert!(self.count + 8 <= ROOM);
+            let entries = indices::<T>(&source.table, v);
+            let entries = if live == 255 { entries } else { entries.chosen(I8::bytes(numbers(live, 0))) };
+            // SAFETY: a segment has so many samples that after them there is room for eight.
+            unsafe { entries.store(self.entries.as_mut_ptr().add(self.count)) };
+            self.count += live.count_ones() as usize;
+        })
     }
 
     /// Blends what was gathered, and says whether the ray is opaque then.
@@ -179,6 +114,82 @@ impl Queue {
             composite(table, some, lane)
         })
     }
+}
+
+/// Gives `take` the values of samples `k` to `end` of a segment, whose bricks lie in the window: eight at a time, with a bit for each
+/// that may show something. Those of a segment come in order, each once. Ends at the first whose brick, or block of a brick, is not at
+/// hand; says which that is, and why.
+#[inline(always)]
+pub(crate) fn eights<T: Sampled>(
+    s: &Segment,
+    (mut k, end): (i32, i32),
+    bricks: &Bricks,
+    mut take: impl FnMut(F8, u32),
+) -> (i32, Ended) {
+    let (known, data) = (bricks.known(), bricks.data::<T>());
+    const CELL: i32 = BITS as i32;
+    let (cell, at, step) = (s.cell.to_array(), s.at.to_array(), s.step.to_array());
+    let cell = [I8::splat(cell[0]), I8::splat(cell[1]), I8::splat(cell[2])];
+    let steps = [I8::splat(step[0]), I8::splat(step[1]), I8::splat(step[2])];
+    let eight = steps.map(|s| s.up::<3>());
+    let from = |k: i32| {
+        let n = I8::splat(k).add(I8::lanes());
+        [0, 1, 2].map(|a: usize| I8::splat(at[a]).add(steps[a].mul(n)))
+    };
+    let (last, up) = (known.last.map(I8::splat), known.shift.map(I8::splat));
+    let (before, first) = (data.wrapping_sub(CODES * EACH), I8::splat((CODES * EACH) as i32));
+    let find = |places: [I8; 3]| {
+        let [x, y, z] = [0, 1, 2].map(|a: usize| places[a].down::<CELL>().add(cell[a]));
+        // Places of bricks in the window, then of corners in a brick, then of blocks.
+        let of = |v: I8, a: usize| v.down::<5>().and(last[a]).up_by(up[a]);
+        let place = x.down::<5>().and(last[0]).or(of(y, 1)).or(of(z, 2));
+        let inside = [x, y, z].map(|v| v.and(I8::splat(EDGE as i32 - 1)));
+        let plane = inside[2].add(inside[2].up::<5>()).add(inside[1]);
+        let within = plane.add(plane.up::<5>()).add(inside[0]);
+        let word = inside[2].down::<2>().up::<2>().or(inside[1].down::<3>());
+        let bits = inside[1].up::<2>().and(I8::splat(1 << 4)).or(inside[0].down::<1>().and(I8::splat(7 << 1)));
+        // SAFETY: places and words are cut to what the window and each map have, of samples beyond the end too.
+        unsafe {
+            let slot = place.gather(known.window);
+            let word = slot.up::<5>().or(word).gather(known.maps);
+            // Each one's bits to the top.
+            let block = word.up_by(bits.xor(I8::splat(15 << 1)));
+            let corner = slot.mul(I8::splat(EACH as i32)).add(within).max(first);
+            // They come while the eight before them are computed, or at least the next are found: a fifth of all time was waiting for them.
+            corner.prefetch(before, PLANE);
+            Found { places, slot, block, corner }
+        }
+    };
+    // Of the next eight it is found where they lie before these are computed: one after the other, each eight waited for three gathers.
+    let mut next = find(from(k));
+    while k < end {
+        let Found { places, slot, block, corner } = next;
+        next = find([0, 1, 2].map(|a: usize| places[a].add(eight[a])));
+        let all = if end - k >= 8 { 255 } else { (1u32 << (end - k)) - 1 };
+        let mut live = !block.or(block.up::<1>()).signs() & all;
+        let lacks = block.signs() & all;
+        if lacks != 0 {
+            live &= (lacks & lacks.wrapping_neg()) - 1;
+        } else if live == 0 && slot.signs_below(1) & all == all {
+            // Bricks in which nothing shows: to the end of the last.
+            let last = (k + 7).min(end - 1);
+            let (low, high) = box_of(brick_of(s.voxel(last)));
+            k = s.leaves(last, end, low, high);
+            next = find(from(k));
+            continue;
+        }
+        if live != 0 {
+            // SAFETY: a slot has room for all corners, and in the place of those that have none stand the first of all.
+            take(unsafe { in_bricks(before, corner, places) }, live);
+        }
+        if lacks != 0 {
+            let n = lacks.trailing_zeros();
+            let unknown = block.up::<1>().signs() >> n & 1 == 1;
+            return (k + n as i32, if unknown { Ended::Unknown } else { Ended::Apart });
+        }
+        k += 8;
+    }
+    (end, Ended::Through)
 }
 
 /// Blends what was gathered of some rays, as [`Queue::drain`] does; those that are opaque then are done.

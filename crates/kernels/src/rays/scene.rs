@@ -130,6 +130,17 @@ impl Source {
             && self.lamps.is_none()
     }
 
+    /// Whether rays may take its values out of bricks: it is plain, or the largest or mean value of one channel.
+    pub(crate) fn by_bricks(&self) -> bool {
+        self.is_plain() || self.is_projected()
+    }
+
+    /// Whether it is the largest or mean value of one channel.
+    fn is_projected(&self) -> bool {
+        let projects = matches!(self.projection, Projection::Maximum | Projection::Mean);
+        projects && matches!(self.tint, Tint::Plain) && !self.nearest
+    }
+
     /// Whether cells may show something whose numbers are in these ranges, by component. What it refuses contributes nothing.
     #[inline]
     pub(crate) fn shows(&self, range: impl Fn(usize) -> [f64; 2]) -> bool {
@@ -159,6 +170,10 @@ impl Source {
         match &self.next_seen {
             // Of 8-bit numbers: the next one that is seen, from each on.
             Some(next) => u32::from(next[low.to_f32() as usize & 255]) <= high.to_f32() as u32,
+            // As [`Self::shows`] has it.
+            None if self.projection == Projection::Maximum => {
+                low <= high && self.table.shows(f32::MIN, high.to_f32() * T::UNIT)
+            }
             None => super::skip::shows(&self.table, T::UNIT, low, high),
         }
     }
@@ -277,6 +292,11 @@ impl Scene {
         matches!(&self.sources[..], [s] if s.is_plain())
     }
 
+    /// Whether pixels are the largest or mean value of one channel.
+    pub(crate) fn is_projected(&self) -> bool {
+        matches!(&self.sources[..], [s] if s.is_projected())
+    }
+
     /// Whether pixels show something that is known when a ray is at its end.
     pub fn projects(&self) -> bool {
         self.sources.iter().any(|s| matches!(s.projection, Projection::Maximum | Projection::Mean))
@@ -383,11 +403,13 @@ fn source(setting: &Setting, look: &Look, n: usize, inverse: &Inverse) -> Result
     // Of a projection opacities are those of the pixel.
     let ratio = if matches!(projection, Projection::Maximum | Projection::Mean) { 1.0 } else { setting.dt / length };
     let table = Table::new(&made.transfer, ratio, unit);
-    let plain = matches!(made.tint, Tint::Plain) && *projection == Projection::Composite;
+    let maximum = *projection == Projection::Maximum;
+    let plain = matches!(made.tint, Tint::Plain) && (maximum || *projection == Projection::Composite);
     let next_seen = (plain && array.brick.voxel == VoxelType::Uint8).then(|| {
         let mut next = Box::new([256u16; 256]);
         for v in 0..256usize {
-            let seen = (v..256).find(|h| table.shows(v as f32 * unit, *h as f32 * unit));
+            let least = if maximum { f32::MIN } else { v as f32 * unit };
+            let seen = (v..256).find(|h| table.shows(least, *h as f32 * unit));
             next[v] = seen.map_or(256, |h| h as u16);
         }
         next

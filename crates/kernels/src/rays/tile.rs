@@ -5,6 +5,7 @@ use super::kept::Kept;
 use super::march::{march, Lane};
 use super::mixed::{self, Tally};
 use super::pages::{Context, Rooms};
+use super::projected;
 use super::queue::{drain_all, Queue, TOGETHER};
 use super::ray::Ray;
 use super::sample::Sampled;
@@ -246,6 +247,19 @@ impl RayTile {
         // others until the pager lets go, at more: two threads took a quarter more time of the processor.
         if cx.pinned() > pin_bytes {
             cx.worker().release();
+        }
+        if scene.is_projected() {
+            let source = &scene.sources[0];
+            cx.bricks().begin();
+            let bricks = cx.bricks().any() && self.dense();
+            return with_voxel!(source.array.brick.voxel, T => {
+                // Rays have to come to their ends: nothing is passed over for all of them at once.
+                self.rounds(cx, (pin_bytes, 1), |_, _| false, |tile, lanes, until, cx| {
+                    let n = lanes.start;
+                    let (ray, tally, lane) = (&tile.rays[n], &mut tile.tallies[n], &mut tile.lanes[n]);
+                    projected::march::<T>(scene, ray, tally, lane, until, cx, bricks);
+                })
+            });
         }
         if !scene.is_plain() {
             return self.rounds(

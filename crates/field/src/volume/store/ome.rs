@@ -55,9 +55,18 @@ fn even(times: &[f64]) -> Option<(f64, f64)> {
     (apart > 0.0 && times.iter().enumerate().all(near)).then_some((apart, *first))
 }
 
+/// From the finest level's first voxel to that of another along an axis, in voxels of the finest: to the middle of those that it stands for,
+/// or, where it is the first of them, none.
+fn voxels_on(shape: &Shape, axis: usize, by: Downsample) -> f64 {
+    match by {
+        Downsample::Mean | Downsample::Majority => (shape.factor[axis] - 1) as f64 / 2.0,
+        Downsample::Nearest => 0.0,
+    }
+}
+
 /// Where the centre of a level's first voxel lies and how far apart voxels are, along the volume's own axes, given those of the finest.
-fn along_axes(level: &LevelSpec, shape: &Shape) -> [[f64; 3]; 2] {
-    let shift = |a: usize| (shape.factor[a] - 1) as f64 / 2.0 * level.spacing[a];
+fn along_axes(level: &LevelSpec, shape: &Shape, by: Downsample) -> [[f64; 3]; 2] {
+    let shift = |a: usize| voxels_on(shape, a, by) * level.spacing[a];
     [
         std::array::from_fn(|a| level.origin[a] + shift(a)),
         std::array::from_fn(|a| level.spacing[a] * shape.factor[a] as f64),
@@ -65,15 +74,15 @@ fn along_axes(level: &LevelSpec, shape: &Shape) -> [[f64; 3]; 2] {
 }
 
 /// A level as readers place it: the way from the finest level's first voxel to this one's goes along the volume's directions.
-pub(super) fn placed(about: &VolumeSpec, shape: &Shape) -> LevelSpec {
+pub(super) fn placed(about: &VolumeSpec, shape: &Shape, by: Downsample) -> LevelSpec {
     let finest = &about.levels[0];
-    let shift: [f64; 3] = std::array::from_fn(|a| (shape.factor[a] - 1) as f64 / 2.0 * finest.spacing[a]);
+    let shift: [f64; 3] = std::array::from_fn(|a| voxels_on(shape, a, by) * finest.spacing[a]);
     LevelSpec {
         dims: shape.dims.map(|n| n as u64),
         origin: std::array::from_fn(|x| {
             finest.origin[x] + (0..3).map(|a| about.direction[a][x] * shift[a]).sum::<f64>()
         }),
-        spacing: along_axes(finest, shape)[1],
+        spacing: along_axes(finest, shape, by)[1],
         arrays: Vec::new(),
     }
 }
@@ -103,7 +112,7 @@ pub(super) fn attributes(root: &VolumeRoot) -> Value {
     };
     let shapes = pyramid(finest.dims.map(|n| n as usize), finest.spacing, Some(root.pages.len()));
     let dataset = |(n, shape): (usize, &Shape)| {
-        let [origin, spacing] = along_axes(finest, shape);
+        let [origin, spacing] = along_axes(finest, shape, root.downsample);
         json!({"path": n.to_string(), "coordinateTransformations": [
             {"type": "scale", "scale": [apart, 1.0, spacing[2], spacing[1], spacing[0]]},
             {"type": "translation", "translation": [first, 0.0, origin[2], origin[1], origin[0]]}]})
@@ -118,6 +127,13 @@ pub(super) fn attributes(root: &VolumeRoot) -> Value {
     }]});
     if labels {
         ome["image-label"] = json!({"version": "0.5"});
+        if !about.label_colors.is_empty() {
+            let colors = about.label_colors.iter().filter_map(|(n, hex)| {
+                let [_, r, g, b] = u32::from_str_radix(hex.strip_prefix('#')?, 16).ok()?.to_be_bytes();
+                Some(json!({"label-value": n, "rgba": [r, g, b, 255]}))
+            });
+            ome["image-label"]["colors"] = colors.collect();
+        }
     } else {
         let each = about.channels.iter().enumerate();
         let channels: Vec<Value> = each.map(|(n, c)| channel(root, n, c)).collect();
@@ -159,7 +175,7 @@ fn channel(root: &VolumeRoot, number: usize, spec: &ChannelSpec) -> Value {
     };
     let [min, max] = bounds(root.voxel).unwrap_or(seen);
     // Opacity is no light of its own.
-    let active = !(matches!(root.about.kind, VolumeKind::Rgba) && number == 3);
+    let active = !spec.hidden && !(matches!(root.about.kind, VolumeKind::Rgba) && number == 3);
     json!({"label": spec.name, "color": color, "active": active, "coefficient": 1.0, "family": "linear", "inverted": false,
         "window": {"min": min, "max": max, "start": shown[0], "end": shown[1]}})
 }

@@ -122,7 +122,7 @@ impl VolumeStore {
             place: shards(&self.path, &number.to_string(), lengths(1, self.layout.components, outer)),
             ..plain()
         };
-        LevelSpec { arrays: vec![array], ..placed(&self.root.about, &level.shape) }
+        LevelSpec { arrays: vec![array], ..placed(&self.root.about, &level.shape, self.root.downsample) }
     }
 
     /// This store as it is checked.

@@ -31,6 +31,21 @@ impl F8 {
     pub(crate) fn sub(self, o: Self) -> Self {
         Self(unsafe { _mm256_sub_ps(self.0, o.0) })
     }
+    #[inline(always)]
+    pub(crate) fn to_array(self) -> [f32; 8] {
+        let mut a = [0.0; 8];
+        unsafe { _mm256_storeu_ps(a.as_mut_ptr(), self.0) };
+        a
+    }
+    /// Lanes whose bit is set, of all others those of `o`.
+    #[inline(always)]
+    pub(crate) fn among(self, bits: u32, o: Self) -> Self {
+        unsafe {
+            let own = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+            let set = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(bits as i32), own), own);
+            Self(_mm256_blendv_ps(o.0, self.0, _mm256_castsi256_ps(set)))
+        }
+    }
     /// `self + a * b`, rounded once.
     #[inline(always)]
     pub(crate) fn fma(self, a: Self, b: Self) -> Self {

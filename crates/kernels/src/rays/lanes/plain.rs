@@ -63,6 +63,10 @@ impl F8 {
     pub(crate) fn number(self, of: I8, or: I8) -> I8 {
         I8(from_fn(|n| if self.0[n].is_nan() { or.0[n] } else { of.0[n] }))
     }
+    /// Lanes whose bit is set, of all others those of `o`.
+    pub(crate) fn among(self, bits: u32, o: Self) -> Self {
+        Self(from_fn(|n| if bits >> n & 1 == 1 { self.0[n] } else { o.0[n] }))
+    }
     pub(crate) fn to_array(self) -> [f32; 8] {
         self.0
     }

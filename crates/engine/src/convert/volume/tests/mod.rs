@@ -142,6 +142,7 @@ impl Case {
             limits: None,
             scale: (n == 0).then_some([0.5, -3.0]),
             missing: self.missing,
+            hidden: false,
         };
         let spec = VolumeSpec {
             path: "memory".into(),
@@ -161,6 +162,7 @@ impl Case {
                 arrays: Vec::new(),
             }],
             ranges: None,
+            label_colors: Default::default(),
         };
         let rows = Memory { dims: self.dims, groups, voxel_bytes: components * size, bytes, tally: Tally::default() };
         VolumeInput { rows: Arc::new(rows), spec, voxel: self.voxel, files: Vec::new(), folders: Vec::new() }

@@ -1,0 +1,129 @@
+//! Projections of one channel: rays that find the largest value, or the mean, eight samples at a time in bricks, and one by one where a
+//! brick cannot be had. (One by one everywhere, first pictures of 1024^3 bytes took 22 and 23 s of the processor's time in the place of 10
+//! and 11, reading included.)
+
+use super::bricks::Made;
+use super::lanes::F8;
+use super::look::Projection;
+use super::march::Lane;
+use super::mixed::{finish, sample, Asked, Shown, Tally};
+use super::pages::{Context, State};
+use super::queue::{block_box, brick_of, eights, Ended};
+use super::ray::{Ray, Segment, SEGMENT};
+use super::sample::Sampled;
+use super::scene::{Scene, Source};
+
+/// Makes a ray go up to sample `until`, or to where a page is absent; through bricks where there are any.
+pub(crate) fn march<T: Sampled>(
+    scene: &Scene,
+    ray: &Ray,
+    tally: &mut Tally,
+    lane: &mut Lane,
+    until: i64,
+    cx: &mut Context,
+    bricks: bool,
+) {
+    let source = &scene.sources[0];
+    let until = until.min(ray.last);
+    'segments: while lane.n < until {
+        let number = lane.n.div_euclid(SEGMENT);
+        let begin = number * SEGMENT;
+        let s = Segment::new(ray, number, source.spans(), source.shift());
+        let mut k = ((lane.n - begin) as i32).max(s.from);
+        let to = s.to.min((until - begin).min(SEGMENT) as i32);
+        let bricks = bricks && k < to && cx.bricks().reach(s.voxel(k), s.voxel(to - 1));
+        while k < to {
+            let mut single = to;
+            if bricks {
+                let (next, why) = in_eights::<T>(source, &s, (k, to), tally, cx);
+                k = next;
+                if k == to {
+                    break;
+                }
+                if why == Ended::Unknown && made::<T>(source, &s, k, cx) {
+                    continue;
+                }
+                let (first, last) = block_box(s.voxel(k));
+                single = s.leaves(k, to, first, last);
+            }
+            while k < single {
+                let asked = Asked::of_projection(source, ray, tally, begin + i64::from(k));
+                let next = match sample::<T>(&asked, cx, &mut Some((number, s))) {
+                    Shown::Number(v) => {
+                        tally.add(v);
+                        cx.counts.samples += 1;
+                        k += 1;
+                        continue;
+                    }
+                    Shown::Need => {
+                        lane.n = begin + i64::from(k);
+                        return;
+                    }
+                    Shown::Lost(next) => {
+                        lane.gap = true;
+                        next
+                    }
+                    Shown::Nothing(next) => next,
+                    Shown::Light(_) => unreachable!("what is projected are numbers"),
+                };
+                lane.n = next.min(ray.last);
+                if next >= begin + i64::from(to) {
+                    continue 'segments;
+                }
+                k = (next - begin) as i32;
+            }
+        }
+        lane.n = until.min(begin + SEGMENT);
+    }
+    if lane.n >= ray.last {
+        finish(scene, core::slice::from_ref(tally), lane);
+    }
+}
+
+/// Takes samples `k` to `end` of a segment as far as bricks are at hand; where that ends, and why.
+#[inline(always)]
+fn in_eights<T: Sampled>(
+    source: &Source,
+    s: &Segment,
+    (k, end): (i32, i32),
+    tally: &mut Tally,
+    cx: &mut Context,
+) -> (i32, Ended) {
+    let mut count = 0;
+    let found = if source.projection == Projection::Maximum {
+        let mut most = F8::splat(tally.best);
+        let found = eights::<T>(s, (k, end), cx.bricks(), |v, live| {
+            count += live.count_ones();
+            // What is no number is passed over, where it comes first.
+            most = v.among(live, most).at_least(most);
+        });
+        tally.best = most.to_array().into_iter().fold(tally.best, f32::max);
+        found
+    } else {
+        eights::<T>(s, (k, end), cx.bricks(), |v, live| {
+            count += live.count_ones();
+            // In their order: sums depend on it.
+            let all = v.to_array().into_iter().enumerate();
+            all.filter(|(n, v)| live >> n & 1 == 1 && !v.is_nan()).for_each(|(_, v)| tally.add(v));
+        })
+    };
+    cx.counts.samples += u64::from(count);
+    found
+}
+
+/// Has the brick of a sample made, if its page is here: whether it is known now what is in it.
+#[inline(never)]
+fn made<T: Sampled>(source: &Source, s: &Segment, k: i32, cx: &mut Context) -> bool {
+    let voxel = s.voxel(k);
+    let brick = brick_of(voxel);
+    let Some(slot) = cx.find::<T>(source, voxel.to_array()) else { return false };
+    match cx.slot(slot).state {
+        State::Here => cx.make::<T>(source, brick) != Made::Apart,
+        State::Nothing => {
+            let (low, high) = (cx.slot(slot).low, cx.slot(slot).high);
+            cx.bricks().nothing(brick, low, high);
+            false
+        }
+        State::Failed | State::Empty => false,
+    }
+}
