@@ -90,3 +90,4 @@ def test_pictures_say_which_colour_is_which_channel(ff_json: Json, tmp_path: Pat
     red, blue, green = squares()
     assert red == blue >= 16 and green == 0, (red, blue, green)
     assert squares("--color", "nuclei") == [0, 0, 0]
+    assert squares("--no-bar") == [0, 0, 0]

@@ -17,7 +17,7 @@ scene = {"version": 1,
   "camera": {"direction": [x, y, z] from target to eye | null, "up": [x, y, z] | null, "target": [x, y, z] | null,
              "distance": length | null, "zoom": 1.0, "fov_deg": 30.0, "projection": "perspective" | "orthographic"},
   "size": [width, height], "background": {"top": [r, g, b], "bottom": [r, g, b]}, "samples": 1 .. 4 (a side),
-  "bars": [map names], "axes": bool, "title": text | null}
+  "bars": [map names], "keys": bool, "axes": bool, "title": text | null}
 """
 
 from __future__ import annotations
@@ -101,6 +101,7 @@ def to_native(
         "background": {"top": _rgb(top, "background"), "bottom": _rgb(bottom, "background")},
         "samples": scene.samples,
         "bars": used if scene.scalar_bar else [],
+        "keys": scene.scalar_bar,
         "axes": scene.axes,
         "title": scene.title,
         "time": scene.time,

@@ -36,6 +36,8 @@ pub struct Document {
     pub samples: u32,
     /// Names of the maps that get a scalar bar.
     pub bars: Vec<String>,
+    /// Whether it is said which colour is which channel, where there are several.
+    pub keys: bool,
     /// Whether orientation axes are drawn.
     pub axes: bool,
     /// A line at the top.
@@ -221,6 +223,7 @@ struct RawScene {
     background: Option<RawBackground>,
     samples: Option<u32>,
     bars: Option<Vec<String>>,
+    keys: Option<bool>,
     axes: Option<bool>,
     title: Option<String>,
     time: Option<bool>,
@@ -360,6 +363,7 @@ impl Document {
             background: [b.top, b.bottom],
             samples,
             bars,
+            keys: raw.keys.unwrap_or(true),
             axes: raw.axes.unwrap_or(true),
             title: raw.title.filter(|t| !t.is_empty()),
             time: raw.time,

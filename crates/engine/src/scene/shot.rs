@@ -239,7 +239,7 @@ impl Shot<'_> {
             bars: bars.collect(),
             axes: self.document.axes.then(|| words.axes.clone().map_or_else(Axes::default, |labels| Axes { labels })),
             notes: title.into_iter().chain(partial).chain(time).collect(),
-            keys: self.keys(shown),
+            keys: if self.document.keys { self.keys(shown) } else { Vec::new() },
             scale: None,
             text_scale: 1.0,
         }
