@@ -8,8 +8,6 @@
 
 from __future__ import annotations
 
-import os
-
 __all__ = [
     "AccessError",
     "AmbiguousError",
@@ -126,27 +124,3 @@ class Interrupted(FarfieldError):  # noqa: N818 - not a mistake of anyone
     """
 
     exit_code = 130
-
-
-def not_there(path: str) -> DataError:
-    """The error of a path where nothing is; it tells of what a conversion to it has left, if there is any.
-
-    >>> str(not_there("none.zarr")).split(" (")[0]
-    'none.zarr: there is no such file or folder; check the path'
-    """
-    text = f"{path}: there is no such file or folder; check the path (working folder: {os.getcwd()})"
-    left = f"{path.rstrip(os.sep)}.partial"
-    if is_begun(left):
-        text += (
-            f"; {left} is of a conversion that still runs or was interrupted: its command with --resume completes it"
-        )
-    return DataError(text)
-
-
-def is_begun(path: str) -> bool:
-    """Whether a folder is what a conversion works in until its store is whole.
-
-    >>> is_begun(".")
-    False
-    """
-    return os.path.isfile(os.path.join(path, "plan.json")) and path.rstrip(os.sep).endswith(".partial")

@@ -1,4 +1,4 @@
-"""Where results may go: into a folder that is there, and never over what the run reads.
+"""Where results may go: into a folder that is there, and never over what the run reads; and what conversions have left there.
 
 >>> import pathlib, tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -18,7 +18,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 
-from farfield.errors import UsageError
+from farfield.errors import DataError, UsageError
 
 Path = str | os.PathLike[str]
 _Identity = tuple[int, int]
@@ -97,3 +97,27 @@ def _identity(name: str) -> _Identity | None:
     except OSError:  # not there yet, as most outputs
         return None
     return found.st_dev, found.st_ino
+
+
+def not_there(path: str) -> DataError:
+    """The error of a path where nothing is; it tells of what a conversion to it has left, if there is any.
+
+    >>> str(not_there("none.zarr")).split(" (")[0]
+    'none.zarr: there is no such file or folder; check the path'
+    """
+    text = f"{path}: there is no such file or folder; check the path (working folder: {os.getcwd()})"
+    left = f"{path.rstrip(os.sep)}.partial"
+    if is_begun(left):
+        text += (
+            f"; {left} is of a conversion that still runs or was interrupted: its command with --resume completes it"
+        )
+    return DataError(text)
+
+
+def is_begun(path: str) -> bool:
+    """Whether a folder is what a conversion works in until its store is whole.
+
+    >>> is_begun(".")
+    False
+    """
+    return os.path.isfile(os.path.join(path, "plan.json")) and path.rstrip(os.sep).endswith(".partial")

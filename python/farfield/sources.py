@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from farfield.errors import DataError, UsageError, is_begun, not_there
+from farfield.errors import DataError, UsageError
+from farfield.outputs import is_begun, not_there
 from farfield.volumes import flow_map, opened_with
 
 _PART = re.compile(r"\+(?=(?:q|f|function)=)")

@@ -294,15 +294,7 @@ fn as_volume(flat: &FlatNodes, folder: &std::path::Path) -> VolumeSpec {
         codecs: Vec::new(),
         place: PlaceSpec::Contiguous { file: name.clone(), offset: 0 },
     };
-    let channel = ChannelSpec {
-        name: "v".into(),
-        units: "1".into(),
-        color: None,
-        limits: None,
-        scale: None,
-        missing: None,
-        hidden: false,
-    };
+    let channel = ChannelSpec::named("v");
     let level = LevelSpec {
         dims: dims.map(|n| n as u64),
         origin: [0.0; 3],

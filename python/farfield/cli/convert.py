@@ -61,6 +61,7 @@ def register(app: typer.Typer) -> None:
         the dataset is.
         """
         from farfield import runs
+        from farfield.outputs import is_begun
         from farfield.sizes import count, format_bytes
 
         settings = common.settings(page=page, layout=layout, codec=codec)
@@ -85,7 +86,7 @@ def register(app: typer.Typer) -> None:
             )
         except KeyboardInterrupt:
             left = f"{destination.rstrip(os.sep)}.partial"
-            if append or not os.path.isfile(os.path.join(left, "plan.json")):
+            if append or not is_begun(left):
                 raise
             raise KeyboardInterrupt(
                 f"{left} keeps what was written: the same command with --resume completes it"

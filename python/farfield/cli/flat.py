@@ -28,6 +28,11 @@ def shows(asked: Shorthand, info: Mapping[str, Any] | None) -> bool:
     ]
     if any(name not in _ALSO for name in said) or (asked.level is not None and asked.window is None):
         return False
+    return is_thin(info)
+
+
+def is_thin(info: Mapping[str, Any] | None) -> bool:
+    """Whether a source with this `info` is a volume one voxel thick."""
     levels = [] if info is None else info.get("levels", [])
     return bool(levels) and 1 in levels[0]["dims"]
 

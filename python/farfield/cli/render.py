@@ -83,7 +83,7 @@ def register(app: typer.Typer) -> None:
         background: Annotated[
             str | None, _picture("--background", metavar="COLOR[,COLOR]", help="one colour, or top and bottom")
         ] = None,
-        bar: Annotated[bool | None, _picture("--bar/--no-bar", help="scalar bar")] = None,
+        bar: Annotated[bool | None, _picture("--bar/--no-bar", help="scalar bars; names of channels")] = None,
         axes: Annotated[bool | None, _picture("--axes/--no-axes", help="orientation axes")] = None,
         title: Annotated[str | None, _picture("--title", help="a line at the top")] = None,
         samples: Annotated[

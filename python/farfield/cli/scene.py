@@ -32,6 +32,7 @@ def register(app: typer.Typer) -> None:
         import json
 
         from farfield import outputs
+        from farfield.cli.flat import is_thin
         from farfield.errors import UsageError
         from farfield.runs import is_scene_file
         from farfield.scene.files import json_schema, save_scene
@@ -52,7 +53,7 @@ def register(app: typer.Typer) -> None:
         how: dict[str, Any] = {"plot3d": common.plot3d, "zone_order": common.zone_order, "progress": run["progress"]}
         how |= {"volume": Options.of(common.volume), "of_all_steps": True}
         found, info = Shorthand(size=chosen).scene(source, settings, **how)
-        if info is not None and 1 in info.get("levels", [{"dims": []}])[0]["dims"]:
+        if is_thin(info):
             raise UsageError(
                 f"{source}: the volume is one voxel thick, and scenes hold nothing that shows one; 'farfield render' without a "
                 "scene draws its picture, and 'farfield extract slice' makes one of a part of it"

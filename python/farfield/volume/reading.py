@@ -6,7 +6,8 @@ import importlib
 import os
 from collections.abc import Callable
 
-from farfield.errors import DataError, UsageError, not_there
+from farfield.errors import DataError, UsageError
+from farfield.outputs import not_there
 from farfield.volume import patterns
 from farfield.volume.description import Volume, VolumeDescription, describe
 from farfield.volume.known import with_ranges

@@ -35,7 +35,7 @@ use crate::share::LedgerShare;
 use crate::trace::zone_order;
 use field::error::FieldError;
 use field::nodes::Nodes;
-use field::volume::{ChannelSpec, VolumeKind, VolumeLevel, VoxelType};
+use field::volume::{rgb_of, ChannelSpec, VolumeKind, VolumeLevel, VoxelType};
 use kernels::slice::{Filter, GridSlice, Pick, SliceArray, VolumeSlice};
 use pager::Pager;
 use png::PngWriter;
@@ -163,7 +163,7 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
     let colours = matches!(view.kind, VolumeKind::Rgb | VolumeKind::Rgba);
     let look = match view.kind {
         VolumeKind::Labels if channels.len() == 1 => {
-            let own = view.label_colors.iter().filter_map(|(label, colour)| Some((*label, colour_of(colour)?)));
+            let own = view.label_colors.iter().filter_map(|(label, colour)| Some((*label, rgb_of(colour)?)));
             Some(Look::Labels(own.collect()))
         }
         // All of them: one alone is a number like any other.
@@ -171,7 +171,7 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
         VolumeKind::Channels if channels.len() > 1 => {
             let of = |channel: &usize| {
                 let spec = &view.channels[*channel];
-                let colour = spec.color.as_deref().and_then(colour_of).unwrap_or(SPREAD[channel % SPREAD.len()]);
+                let colour = spec.color.as_deref().and_then(rgb_of).unwrap_or(SPREAD[channel % SPREAD.len()]);
                 (colour, spec.limits)
             };
             Some(Look::Channels(channels.iter().map(of).collect()))
@@ -195,14 +195,6 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
 
 /// Colours of channels for which the format says none.
 const SPREAD: [[u8; 3]; 6] = [[255, 0, 255], [0, 255, 0], [0, 160, 255], [255, 80, 0], [255, 255, 0], [255, 255, 255]];
-
-/// `#rrggbb`, with or without the sign.
-fn colour_of(text: &str) -> Option<[u8; 3]> {
-    let digits = text.trim_start_matches('#');
-    let number = u32::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 6)?;
-    let [_, r, g, b] = number.to_be_bytes();
-    Some([r, g, b])
-}
 
 /// Lays a slice of a dataset on grids, with the fields of these names.
 ///

@@ -120,13 +120,8 @@ impl Holed {
             place,
         };
         let channel = |n: usize| ChannelSpec {
-            name: format!("c{n}"),
-            units: "1".into(),
-            color: None,
-            limits: None,
-            scale: None,
             missing: Some(stored.1).filter(|m| !m.is_nan()),
-            hidden: false,
+            ..ChannelSpec::named(format!("c{n}"))
         };
         let spec = VolumeSpec {
             path: name,

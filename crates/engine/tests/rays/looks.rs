@@ -90,15 +90,7 @@ impl Stored {
             codecs: Vec::new(),
             place: PlaceSpec::Table { files: vec![file.display().to_string()], table: 0 },
         };
-        let channel = |n: usize| ChannelSpec {
-            name: format!("c{n}"),
-            units: "1".into(),
-            color: None,
-            limits: None,
-            scale: None,
-            missing: None,
-            hidden: false,
-        };
+        let channel = |n: usize| ChannelSpec::named(format!("c{n}"));
         let spec = VolumeSpec {
             path: file.display().to_string(),
             format: "test".into(),

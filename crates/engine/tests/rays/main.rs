@@ -91,15 +91,7 @@ fn spec_of(folder: &std::path::Path, chunk: Option<[u64; 3]>, channels: usize) -
         codecs: Vec::new(),
         place,
     };
-    let channel = ChannelSpec {
-        name: "v".into(),
-        units: "1".into(),
-        color: None,
-        limits: None,
-        scale: None,
-        missing: None,
-        hidden: false,
-    };
+    let channel = ChannelSpec::named("v");
     let level = LevelSpec {
         dims: DIMS.map(|n| n as u64),
         origin: [1.0, -2.0, 0.5],

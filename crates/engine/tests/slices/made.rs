@@ -129,15 +129,7 @@ pub fn straight(origin: [f64; 3], spacing: [f64; 3]) -> Placement {
 }
 
 pub fn channel(name: &str) -> ChannelSpec {
-    ChannelSpec {
-        name: name.into(),
-        units: "1".into(),
-        color: None,
-        limits: None,
-        scale: None,
-        missing: None,
-        hidden: false,
-    }
+    ChannelSpec::named(name)
 }
 
 pub fn pager(limit: u64, readers: usize) -> Arc<Pager> {

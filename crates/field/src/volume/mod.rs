@@ -31,6 +31,6 @@ mod voxel;
 pub use level::{Placement, RangeLevel, VolumeArray, VolumeLevel};
 pub use open::Volume;
 pub use ranges::{typed, typed_mut, write_ranges, Extremes};
-pub use spec::{ArraySpec, ChannelSpec, CodecSpec, Fill, LevelSpec, PlaceSpec, VolumeKind, VolumeSpec};
+pub use spec::{rgb_of, ArraySpec, ChannelSpec, CodecSpec, Fill, LevelSpec, PlaceSpec, VolumeKind, VolumeSpec};
 pub use state::VolumeFiles;
 pub use voxel::{Brick, Voxel, VoxelType, BLOCK};

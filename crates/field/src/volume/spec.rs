@@ -47,8 +47,23 @@ pub struct ChannelSpec {
     pub hidden: bool,
 }
 
+impl ChannelSpec {
+    /// A channel of which nothing else is known.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into(), units: one(), color: None, limits: None, scale: None, missing: None, hidden: false }
+    }
+}
+
 fn one() -> String {
     "1".into()
+}
+
+/// Red, green and blue of `#rrggbb`, with or without the sign.
+pub fn rgb_of(text: &str) -> Option<[u8; 3]> {
+    let digits = text.trim_start_matches('#');
+    let number = u32::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 6)?;
+    let [_, r, g, b] = number.to_be_bytes();
+    Some([r, g, b])
 }
 
 /// A whole volume.

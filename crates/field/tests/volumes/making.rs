@@ -316,17 +316,7 @@ impl Made {
             format: "test".into(),
             guessed: Vec::new(),
             kind,
-            channels: (0..length('c'))
-                .map(|c| ChannelSpec {
-                    name: format!("c{c}"),
-                    units: "1".into(),
-                    color: None,
-                    limits: None,
-                    scale: None,
-                    missing: None,
-                    hidden: false,
-                })
-                .collect(),
+            channels: (0..length('c')).map(|c| ChannelSpec::named(format!("c{c}"))).collect(),
             length_unit: "voxel".into(),
             anatomy: None,
             direction: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],

@@ -5,7 +5,7 @@
 
 use super::pyramid::{pyramid, Shape};
 use super::root::{Downsample, VolumeRoot};
-use crate::volume::{ChannelSpec, LevelSpec, VolumeKind, VolumeSpec, VoxelType};
+use crate::volume::{rgb_of, ChannelSpec, LevelSpec, VolumeKind, VolumeSpec, VoxelType};
 use serde_json::{json, Map, Value};
 
 /// Names of units of length as OME-NGFF writes them, each with what else it is called.
@@ -129,7 +129,7 @@ pub(super) fn attributes(root: &VolumeRoot) -> Value {
         ome["image-label"] = json!({"version": "0.5"});
         if !about.label_colors.is_empty() {
             let colors = about.label_colors.iter().filter_map(|(n, hex)| {
-                let [_, r, g, b] = u32::from_str_radix(hex.strip_prefix('#')?, 16).ok()?.to_be_bytes();
+                let [r, g, b] = rgb_of(hex)?;
                 Some(json!({"label-value": n, "rgba": [r, g, b, 255]}))
             });
             ome["image-label"]["colors"] = colors.collect();

@@ -136,13 +136,9 @@ impl Case {
             bytes.extend_from_slice(&word.to_le_bytes()[..size]);
         }
         let channel = |n: usize| ChannelSpec {
-            name: format!("c{n}"),
-            units: "1".into(),
-            color: None,
-            limits: None,
             scale: (n == 0).then_some([0.5, -3.0]),
             missing: self.missing,
-            hidden: false,
+            ..ChannelSpec::named(format!("c{n}"))
         };
         let spec = VolumeSpec {
             path: "memory".into(),
