@@ -39,8 +39,10 @@ const MOST: usize = 1024;
 /// Bricks of which it is remembered what was found when they were looked at.
 const LOOKED: usize = 256;
 
+/// In the window, with a slot or a code: of all blocks of the brick the same is known, so that nobody needs to look at its map.
+const ALIKE: i32 = i32::MIN;
 /// In the window, in the place of the number of a brick's slot: nothing in it shows.
-const NOTHING: i32 = 0;
+const NOTHING: i32 = ALIKE;
 /// Pages of it were not here, in this step of a tile.
 const APART: i32 = 1;
 /// Nobody has looked yet.
@@ -465,7 +467,6 @@ impl Bricks {
         if part.is_none() {
             self.take(slot, place);
         }
-        self.window[place] = numbered(slot);
         let map = &mut self.maps[(CODES + slot) * WORDS..][..WORDS];
         let mut apart = false;
         for (word, (first, shown)) in map.iter_mut().zip((0..).step_by(A_WORD).zip(shown.chunks_exact(A_WORD))) {
@@ -482,6 +483,8 @@ impl Bricks {
             };
             *word = (0..A_WORD).fold(0, |word, n| word | found(first + n) << (2 * n)) as i32;
         }
+        let alike = map.iter().all(|word| *word == throughout(BLOCK_HERE));
+        self.window[place] = numbered(slot) | if alike { ALIKE } else { 0 };
         let here = octants.map_or(u8::MAX, |o| o.here());
         self.parts.retain(|part| part.brick != brick);
         if apart {
@@ -494,7 +497,7 @@ impl Bricks {
     fn free_slot(&mut self) -> usize {
         let slot = self.next;
         if let Some(old) = self.window.get_mut(self.owners[slot] as usize) {
-            if *old == numbered(slot) {
+            if *old & !ALIKE == numbered(slot) {
                 *old = UNKNOWN;
             }
         }

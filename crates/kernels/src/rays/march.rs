@@ -137,7 +137,7 @@ pub(crate) fn march<T: Sampled>(
     mut queues: Option<(&mut [Queue; TOGETHER], usize)>,
 ) {
     'segments: while lane.n < until {
-        if opaque_by_now(&mut queues, source, lane, cx) {
+        if opaque_by_now::<T>(&mut queues, source, lane, cx) {
             return;
         }
         if lane.n >= ray.last {
@@ -154,7 +154,7 @@ pub(crate) fn march<T: Sampled>(
             let (mut first, mut last) = (I4::splat(i32::MIN), I4::splat(i32::MAX));
             let mut untried = None;
             if let (true, Some((queues, own))) = (bricks, &mut queues) {
-                let (next, why) = queues[*own].push::<T>(source, &s, (k, to), cx.bricks());
+                let (next, why) = queues[*own].push::<T>(&s, (k, to), cx.bricks());
                 k = next;
                 if k == to {
                     break;
@@ -169,7 +169,7 @@ pub(crate) fn march<T: Sampled>(
             let Some(slot) = cx.find::<T>(source, voxel.to_array()) else {
                 lane.n = begin + i64::from(k);
                 // What is behind the last that is seen is not needed.
-                if opaque_by_now(&mut queues, source, lane, cx) {
+                if opaque_by_now::<T>(&mut queues, source, lane, cx) {
                     cx.missing.truncate(noted);
                 }
                 return;
@@ -179,7 +179,7 @@ pub(crate) fn march<T: Sampled>(
                 State::Here => {}
                 state => {
                     if state == State::Failed {
-                        if opaque_by_now(&mut queues, source, lane, cx) {
+                        if opaque_by_now::<T>(&mut queues, source, lane, cx) {
                             return;
                         }
                         lane.gap = true;
@@ -196,11 +196,15 @@ pub(crate) fn march<T: Sampled>(
                 }
             }
             if let Some(brick) = untried {
+                if let Some((queues, _)) = &mut queues {
+                    // It may take the place of one that they have samples in.
+                    queues.iter_mut().for_each(|queue| queue.settle::<T>(&source.table, cx.bricks()));
+                }
                 if cx.make::<T>(source, brick) != Made::Apart {
                     continue;
                 }
             }
-            if opaque_by_now(&mut queues, source, lane, cx) {
+            if opaque_by_now::<T>(&mut queues, source, lane, cx) {
                 return;
             }
             let [low, high] = [low, high].map(|v| I4::new([v[0], v[1], v[2], 0]));
@@ -229,14 +233,14 @@ pub(crate) fn march<T: Sampled>(
 
 /// Blends what was gathered of a ray, before it goes on in another way; whether it is opaque, and done, then.
 #[inline(always)]
-fn opaque_by_now(
+fn opaque_by_now<T: Sampled>(
     queues: &mut Option<(&mut [Queue; TOGETHER], usize)>,
     source: &Source,
     lane: &mut Lane,
     cx: &mut Context,
 ) -> bool {
     let Some((queues, own)) = queues else { return false };
-    lane.done |= queues[*own].any() && queues[*own].drain(&source.table, lane, cx);
+    lane.done |= queues[*own].any() && queues[*own].drain::<T>(&source.table, lane, cx);
     lane.done
 }
 

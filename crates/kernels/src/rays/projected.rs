@@ -8,7 +8,7 @@ use super::look::Projection;
 use super::march::Lane;
 use super::mixed::{finish, sample, Asked, Shown, Tally};
 use super::pages::{Context, State};
-use super::queue::{block_box, brick_of, eights, Ended};
+use super::queue::{block_box, brick_of, Cells, Ended};
 use super::ray::{Ray, Segment, SEGMENT};
 use super::sample::Sampled;
 use super::scene::{Scene, Source};
@@ -21,7 +21,7 @@ pub(crate) fn march<T: Sampled>(
     lane: &mut Lane,
     until: i64,
     cx: &mut Context,
-    bricks: bool,
+    mut cells: Option<&mut Cells>,
 ) {
     let source = &scene.sources[0];
     let until = until.min(ray.last);
@@ -31,11 +31,11 @@ pub(crate) fn march<T: Sampled>(
         let s = Segment::new(ray, number, source.spans(), source.shift());
         let mut k = ((lane.n - begin) as i32).max(s.from);
         let to = s.to.min((until - begin).min(SEGMENT) as i32);
-        let bricks = bricks && k < to && cx.bricks().reach(s.voxel(k), s.voxel(to - 1));
+        let bricks = cells.is_some() && k < to && cx.bricks().reach(s.voxel(k), s.voxel(to - 1));
         while k < to {
             let mut single = to;
-            if bricks {
-                let (next, why) = in_eights::<T>(source, &s, (k, to), tally, cx);
+            if let (true, Some(cells)) = (bricks, &mut cells) {
+                let (next, why) = in_eights::<T>(source, &s, (k, to), cells, tally, cx);
                 k = next;
                 if k == to {
                     break;
@@ -86,28 +86,27 @@ fn in_eights<T: Sampled>(
     source: &Source,
     s: &Segment,
     (k, end): (i32, i32),
+    cells: &mut Cells,
     tally: &mut Tally,
     cx: &mut Context,
 ) -> (i32, Ended) {
-    let mut count = 0;
-    let found = if source.projection == Projection::Maximum {
+    let found = cells.find::<T>(s, (k, end), cx.bricks());
+    let count = cells.count();
+    if source.projection == Projection::Maximum {
         let mut most = F8::splat(tally.best);
-        let found = eights::<T>(s, (k, end), cx.bricks(), |v, live| {
-            count += live.count_ones();
+        cells.values::<T>(cx.bricks(), |at, v| {
+            let live = 255u32 >> (8 - (count - at).min(8));
             // What is no number is passed over, where it comes first.
             most = v.among(live, most).at_least(most);
         });
         tally.best = most.to_array().into_iter().fold(tally.best, f32::max);
-        found
     } else {
-        eights::<T>(s, (k, end), cx.bricks(), |v, live| {
-            count += live.count_ones();
+        cells.values::<T>(cx.bricks(), |at, v| {
             // In their order: sums depend on it.
-            let all = v.to_array().into_iter().enumerate();
-            all.filter(|(n, v)| live >> n & 1 == 1 && !v.is_nan()).for_each(|(_, v)| tally.add(v));
-        })
-    };
-    cx.counts.samples += u64::from(count);
+            v.to_array().into_iter().take(count - at).filter(|v| !v.is_nan()).for_each(|v| tally.add(v));
+        });
+    }
+    cx.counts.samples += cells.clear() as u64;
     found
 }
 

@@ -1,6 +1,8 @@
-//! Samples of a piece of a ray in bricks, computed eight at a time: those that may show something are gathered over all bricks that it goes
-//! through. They are blended for [`TOGETHER`] rays at a time, since each sample of a ray waits for the one before it: one ray at a time
-//! that took as long as all that is computed of a sample.
+//! Samples of a piece of a ray in bricks, eight at a time. First it is found which of them may show something, and where their cells lie,
+//! over all bricks that the piece goes through; their lines of memory come while the same is found of other rays. Then the values of those
+//! that are left are computed, none of the eight for nothing, and then they are blended for [`TOGETHER`] rays at a time, since each sample
+//! of a ray waits for the one before it. (All three in turns for each eight took a fifth more time: each waited for what the one before
+//! it had fetched, or had guessed wrong of it.)
 
 use super::bricks::{Bricks, CODES, EDGE, EDGE_BITS, WORDS};
 use super::flat::{EACH, PLANE, ROW};
@@ -9,7 +11,6 @@ use super::march::{composite, indices, last_of, may_be_opaque, opaque, Lane};
 use super::pages::Context;
 use super::ray::{Segment, BITS, SEGMENT};
 use super::sample::{in_bricks, Sampled};
-use super::scene::Source;
 use super::transfer::{Entry, Table};
 use field::volume::BLOCK;
 
@@ -21,13 +22,25 @@ const ROUND: usize = 8;
 const ROOM: usize = SEGMENT as usize + ROUND;
 
 // Bricks, blocks and corners are taken from bits of positions.
-const _: () = assert!(EDGE == 32 && BLOCK == 4 && ROW == 33 && PLANE == ROW * ROW && WORDS == 32);
+const _: () =
+    assert!(EDGE == 32 && BLOCK == 4 && ROW == 33 && PLANE == ROW * ROW && WORDS == 32 && EACH.is_multiple_of(2));
+
+/// Samples of one segment that may show something.
+pub(crate) struct Cells {
+    /// Where the first corner of each one's cell is among the numbers of all bricks, with as many before them as there are codes.
+    corners: [i32; ROOM],
+    /// From the voxel of the segment's first sample, in parts of a voxel, along each axis.
+    places: [[i32; ROOM]; 3],
+    count: usize,
+    /// So many had their values computed.
+    valued: usize,
+}
 
 /// See the module.
 pub(crate) struct Queue {
-    /// Entries of the table.
+    cells: Cells,
+    /// Entries of the table, of samples whose values were computed.
     entries: [i32; ROOM],
-    count: usize,
 }
 
 /// Why no more samples were taken up.
@@ -38,20 +51,6 @@ pub(crate) enum Ended {
     Unknown,
     /// Pages of the brick are not here, or of this block of it.
     Apart,
-}
-
-/// Where eight samples lie.
-#[derive(Copy, Clone)]
-struct Found {
-    /// From the voxel of the segment's first sample, in parts of a voxel.
-    places: [I8; 3],
-    /// Slots of their bricks, or codes.
-    slot: I8,
-    /// What is known of their blocks, in the two highest bits.
-    block: I8,
-    /// Where the first corner of each one's cell is among the numbers of all bricks, with as many before them as there are codes. Those
-    /// that have none have the first of all.
-    corner: I8,
 }
 
 /// Which brick a voxel lies in.
@@ -75,40 +74,166 @@ pub(crate) fn box_of([i, j, k]: [i32; 3]) -> (I4, I4) {
     (low, low.add(I4::splat(EDGE as i32)))
 }
 
+impl Cells {
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        Self { corners: [0; ROOM], places: [[0; ROOM]; 3], count: 0, valued: 0 }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Takes up those of samples `k` to `end` of a segment that may show something, in their order. Their bricks lie in the window. Ends at
+    /// the first whose brick, or block of a brick, is not at hand; says which that is, and why.
+    #[inline(always)]
+    pub(crate) fn find<T: Sampled>(&mut self, s: &Segment, (mut k, end): (i32, i32), bricks: &Bricks) -> (i32, Ended) {
+        const CELL: i32 = BITS as i32;
+        let known = bricks.known();
+        let (cell, at, step) = (s.cell.to_array(), s.at.to_array(), s.step.to_array());
+        let cell = [I8::splat(cell[0]), I8::splat(cell[1]), I8::splat(cell[2])];
+        let steps = [I8::splat(step[0]), I8::splat(step[1]), I8::splat(step[2])];
+        let eight = steps.map(|s| s.up::<3>());
+        let from = |k: i32| {
+            let n = I8::splat(k).add(I8::lanes());
+            [0, 1, 2].map(|a: usize| I8::splat(at[a]).add(steps[a].mul(n)))
+        };
+        let (last, up) = (known.last.map(I8::splat), known.shift.map(I8::splat));
+        let mut places = from(k);
+        let mut count = self.count;
+        let mut ended = (end, Ended::Through);
+        while k < end {
+            let [x, y, z] = [0, 1, 2].map(|a: usize| places[a].down::<CELL>().add(cell[a]));
+            // Places of bricks in the window, then of corners in a brick, then of blocks.
+            let of = |v: I8, a: usize| v.down::<5>().and(last[a]).up_by(up[a]);
+            let place = x.down::<5>().and(last[0]).or(of(y, 1)).or(of(z, 2));
+            // SAFETY: places are cut to what the window has, of samples beyond the end too.
+            let slot = unsafe { place.gather(known.window) };
+            let inside = [x, y, z].map(|v| v.and(I8::splat(EDGE as i32 - 1)));
+            let all = 255u32 >> (8 - (end - k).min(8));
+            let (mut live, mut lacks, mut unknown) = (slot.up::<1>().above(I8::splat(0)).signs() & all, 0, 0);
+            if slot.signs() != 255 {
+                let word = inside[2].down::<2>().up::<2>().or(inside[1].down::<3>());
+                let bits = inside[1].up::<2>().and(I8::splat(1 << 4)).or(inside[0].down::<1>().and(I8::splat(7 << 1)));
+                // SAFETY: words are cut to what each map has.
+                let word = unsafe { slot.up::<5>().or(word).gather(known.maps) };
+                // Each one's bits to the top.
+                let block = word.up_by(bits.xor(I8::splat(15 << 1)));
+                (lacks, unknown) = (block.signs() & all, block.up::<1>().signs());
+                live = !(block.signs() | unknown) & all;
+                if lacks != 0 {
+                    live &= (lacks & lacks.wrapping_neg()) - 1;
+                }
+            } else if live == 0 {
+                // Bricks in which nothing shows: to the end of the last.
+                let last = (k + 7).min(end - 1);
+                let (low, high) = box_of(brick_of(s.voxel(last)));
+                k = s.leaves(last, end, low, high);
+                places = from(k);
+                continue;
+            }
+            let plane = inside[2].add(inside[2].up::<5>()).add(inside[1]);
+            let within = plane.add(plane.up::<5>()).add(inside[0]);
+            // What stands with the slot goes beyond the highest bit.
+            let corner = slot.mul(I8::splat(EACH as i32)).add(within);
+            debug_assert!(count + 8 <= ROOM);
+            let order = I8::bytes(numbers(live, 0));
+            // SAFETY: a segment has so many samples that after them there is room for eight.
+            unsafe {
+                corner.chosen(order).store(self.corners.as_mut_ptr().add(count));
+                for (place, to) in places.iter().zip(&mut self.places) {
+                    place.chosen(order).store(to.as_mut_ptr().add(count));
+                }
+            }
+            count += live.count_ones() as usize;
+            if lacks != 0 {
+                let n = lacks.trailing_zeros();
+                ended = (k + n as i32, if unknown >> n & 1 == 1 { Ended::Unknown } else { Ended::Apart });
+                break;
+            }
+            k += 8;
+            for (place, eight) in places.iter_mut().zip(eight) {
+                *place = place.add(eight);
+            }
+        }
+        // They come while other rays are found, one line of memory for the nearer plane and one for the other.
+        let data = before(bricks.data::<T>());
+        for corner in &self.corners[self.count..count] {
+            let corner = data.wrapping_offset(*corner as isize);
+            field::simd::prefetch(corner.cast());
+            field::simd::prefetch(corner.wrapping_add(PLANE).cast());
+        }
+        self.count = count;
+        ended
+    }
+
+    /// Gives `take` values of those that were taken up and not given yet, eight at a time, with the number of the first; behind the last
+    /// comes anything. No brick was made since they were taken up.
+    #[inline(always)]
+    pub(crate) fn values<T: Sampled>(&mut self, bricks: &Bricks, mut take: impl FnMut(usize, F8)) {
+        let data = before(bricks.data::<T>());
+        let mut at = self.valued;
+        self.valued = self.count;
+        if at >= self.count {
+            return;
+        }
+        debug_assert!(self.count + 8 <= ROOM);
+        // SAFETY: behind the samples of a segment there is room for eight, which have the first corner of all; the others lie in bricks.
+        unsafe {
+            I8::splat((CODES * EACH) as i32).store(self.corners.as_mut_ptr().add(self.count));
+            while at < self.count {
+                let of = |a: &[i32; ROOM]| I8::load(a.as_ptr().add(at));
+                let [x, y, z] = &self.places;
+                take(at, in_bricks(data, of(&self.corners), [of(x), of(y), of(z)]));
+                at += 8;
+            }
+        }
+    }
+
+    /// Has none any more, and says how many there were.
+    #[inline(always)]
+    pub(crate) fn clear(&mut self) -> usize {
+        self.valued = 0;
+        core::mem::take(&mut self.count)
+    }
+}
+
+/// Where the numbers of bricks would begin if codes had some, too.
+#[inline(always)]
+fn before<T>(data: *const T) -> *const T {
+    data.wrapping_sub(CODES * EACH)
+}
+
 impl Queue {
     #[inline(always)]
     pub(crate) fn new() -> Self {
-        Self { entries: [0; ROOM], count: 0 }
+        Self { cells: Cells::new(), entries: [0; ROOM] }
     }
 
     #[inline(always)]
     pub(crate) fn any(&self) -> bool {
-        self.count != 0
+        self.cells.count != 0
     }
 
-    /// Takes up samples `k` to `end` of a segment, as [`eights`] finds them.
+    /// Takes up samples of a segment, as [`Cells::find`] does.
     #[inline(always)]
-    pub(crate) fn push<T: Sampled>(
-        &mut self,
-        source: &Source,
-        s: &Segment,
-        samples: (i32, i32),
-        bricks: &Bricks,
-    ) -> (i32, Ended) {
-        eights::<T>(s, samples, bricks, |v, live| {
-            debug_assert!(self.count + 8 <= ROOM);
-            let entries = indices::<T>(&source.table, v);
-            let entries = if live == 255 { entries } else { entries.chosen(I8::bytes(numbers(live, 0))) };
-            // SAFETY: a segment has so many samples that after them there is room for eight.
-            unsafe { entries.store(self.entries.as_mut_ptr().add(self.count)) };
-            self.count += live.count_ones() as usize;
-        })
+    pub(crate) fn push<T: Sampled>(&mut self, s: &Segment, samples: (i32, i32), bricks: &Bricks) -> (i32, Ended) {
+        self.cells.find::<T>(s, samples, bricks)
+    }
+
+    /// Computes what was taken up, before a brick is made in the place of another.
+    #[inline(always)]
+    pub(crate) fn settle<T: Sampled>(&mut self, table: &Table, bricks: &Bricks) {
+        let entries = self.entries.as_mut_ptr();
+        // SAFETY: there is room for eight behind any.
+        self.cells.values::<T>(bricks, |at, v| unsafe { indices::<T>(table, v).store(entries.add(at)) });
     }
 
     /// Blends what was gathered, and says whether the ray is opaque then.
     #[inline(never)]
-    pub(crate) fn drain(&mut self, table: &Table, lane: &mut Lane, cx: &mut Context) -> bool {
-        let count = core::mem::take(&mut self.count);
+    pub(crate) fn drain<T: Sampled>(&mut self, table: &Table, lane: &mut Lane, cx: &mut Context) -> bool {
+        self.settle::<T>(table, cx.bricks());
+        let count = self.cells.clear();
         self.entries[..count].chunks(ROUND).any(|some| {
             cx.counts.samples += some.len() as u64;
             composite(table, some, lane)
@@ -116,89 +241,19 @@ impl Queue {
     }
 }
 
-/// Gives `take` the values of samples `k` to `end` of a segment, whose bricks lie in the window: eight at a time, with a bit for each
-/// that may show something. Those of a segment come in order, each once. Ends at the first whose brick, or block of a brick, is not at
-/// hand; says which that is, and why.
-#[inline(always)]
-pub(crate) fn eights<T: Sampled>(
-    s: &Segment,
-    (mut k, end): (i32, i32),
-    bricks: &Bricks,
-    mut take: impl FnMut(F8, u32),
-) -> (i32, Ended) {
-    let (known, data) = (bricks.known(), bricks.data::<T>());
-    const CELL: i32 = BITS as i32;
-    let (cell, at, step) = (s.cell.to_array(), s.at.to_array(), s.step.to_array());
-    let cell = [I8::splat(cell[0]), I8::splat(cell[1]), I8::splat(cell[2])];
-    let steps = [I8::splat(step[0]), I8::splat(step[1]), I8::splat(step[2])];
-    let eight = steps.map(|s| s.up::<3>());
-    let from = |k: i32| {
-        let n = I8::splat(k).add(I8::lanes());
-        [0, 1, 2].map(|a: usize| I8::splat(at[a]).add(steps[a].mul(n)))
-    };
-    let (last, up) = (known.last.map(I8::splat), known.shift.map(I8::splat));
-    let (before, first) = (data.wrapping_sub(CODES * EACH), I8::splat((CODES * EACH) as i32));
-    let find = |places: [I8; 3]| {
-        let [x, y, z] = [0, 1, 2].map(|a: usize| places[a].down::<CELL>().add(cell[a]));
-        // Places of bricks in the window, then of corners in a brick, then of blocks.
-        let of = |v: I8, a: usize| v.down::<5>().and(last[a]).up_by(up[a]);
-        let place = x.down::<5>().and(last[0]).or(of(y, 1)).or(of(z, 2));
-        let inside = [x, y, z].map(|v| v.and(I8::splat(EDGE as i32 - 1)));
-        let plane = inside[2].add(inside[2].up::<5>()).add(inside[1]);
-        let within = plane.add(plane.up::<5>()).add(inside[0]);
-        let word = inside[2].down::<2>().up::<2>().or(inside[1].down::<3>());
-        let bits = inside[1].up::<2>().and(I8::splat(1 << 4)).or(inside[0].down::<1>().and(I8::splat(7 << 1)));
-        // SAFETY: places and words are cut to what the window and each map have, of samples beyond the end too.
-        unsafe {
-            let slot = place.gather(known.window);
-            let word = slot.up::<5>().or(word).gather(known.maps);
-            // Each one's bits to the top.
-            let block = word.up_by(bits.xor(I8::splat(15 << 1)));
-            let corner = slot.mul(I8::splat(EACH as i32)).add(within).max(first);
-            // They come while the eight before them are computed, or at least the next are found: a fifth of all time was waiting for them.
-            corner.prefetch(before, PLANE);
-            Found { places, slot, block, corner }
-        }
-    };
-    // Of the next eight it is found where they lie before these are computed: one after the other, each eight waited for three gathers.
-    let mut next = find(from(k));
-    while k < end {
-        let Found { places, slot, block, corner } = next;
-        next = find([0, 1, 2].map(|a: usize| places[a].add(eight[a])));
-        let all = if end - k >= 8 { 255 } else { (1u32 << (end - k)) - 1 };
-        let mut live = !block.or(block.up::<1>()).signs() & all;
-        let lacks = block.signs() & all;
-        if lacks != 0 {
-            live &= (lacks & lacks.wrapping_neg()) - 1;
-        } else if live == 0 && slot.signs_below(1) & all == all {
-            // Bricks in which nothing shows: to the end of the last.
-            let last = (k + 7).min(end - 1);
-            let (low, high) = box_of(brick_of(s.voxel(last)));
-            k = s.leaves(last, end, low, high);
-            next = find(from(k));
-            continue;
-        }
-        if live != 0 {
-            // SAFETY: a slot has room for all corners, and in the place of those that have none stand the first of all.
-            take(unsafe { in_bricks(before, corner, places) }, live);
-        }
-        if lacks != 0 {
-            let n = lacks.trailing_zeros();
-            let unknown = block.up::<1>().signs() >> n & 1 == 1;
-            return (k + n as i32, if unknown { Ended::Unknown } else { Ended::Apart });
-        }
-        k += 8;
-    }
-    (end, Ended::Through)
-}
-
 /// Blends what was gathered of some rays, as [`Queue::drain`] does; those that are opaque then are done.
 #[inline(always)]
-pub(crate) fn drain_all(queues: &mut [Queue; TOGETHER], table: &Table, lanes: &mut [Lane], cx: &mut Context) {
-    let most = queues.iter().map(|q| q.count).max().unwrap_or(0);
+pub(crate) fn drain_all<T: Sampled>(
+    queues: &mut [Queue; TOGETHER],
+    table: &Table,
+    lanes: &mut [Lane],
+    cx: &mut Context,
+) {
+    let most = queues.iter().map(|q| q.cells.count).max().unwrap_or(0);
     if most == 0 {
         return;
     }
+    queues.iter_mut().for_each(|queue| queue.settle::<T>(table, cx.bricks()));
     let nothing = [table.entries.len() as i32 - 1; ROUND];
     // In the place of those that are not there any other stands.
     let of = |n: usize| lanes.get(n).unwrap_or(&lanes[0]);
@@ -210,13 +265,13 @@ pub(crate) fn drain_all(queues: &mut [Queue; TOGETHER], table: &Table, lanes: &m
     while first < most {
         let mut at = [nothing.as_ptr(); TOGETHER];
         for (queue, at) in queues.iter_mut().zip(&mut at) {
-            if first >= queue.count {
+            if first >= queue.cells.count {
                 continue;
             }
             // Those that are too many show nothing.
             // SAFETY: behind the samples of a segment there is room for so many.
-            unsafe { I8::splat(nothing[0]).store(queue.entries.as_mut_ptr().add(queue.count)) };
-            cx.counts.samples += ROUND.min(queue.count - first) as u64;
+            unsafe { I8::splat(nothing[0]).store(queue.entries.as_mut_ptr().add(queue.cells.count)) };
+            cx.counts.samples += ROUND.min(queue.cells.count - first) as u64;
             *at = queue.entries[first..].as_ptr();
         }
         let before = (colours, throughs);
@@ -225,11 +280,11 @@ pub(crate) fn drain_all(queues: &mut [Queue; TOGETHER], table: &Table, lanes: &m
         if may_be_opaque(throughs) {
             for (n, (queue, lane)) in queues.iter_mut().zip(lanes.iter_mut()).enumerate() {
                 let half = |of: [F8; 2]| of[n / 2].half(n % 2);
-                if first < queue.count && opaque(half(colours), half(throughs)) {
+                if first < queue.cells.count && opaque(half(colours), half(throughs)) {
                     (lane.colour, lane.through) = (half(before.0), half(before.1));
-                    last_of(table, &queue.entries[first..queue.count.min(first + ROUND)], lane);
+                    last_of(table, &queue.entries[first..queue.cells.count.min(first + ROUND)], lane);
                     lane.done = true;
-                    queue.count = 0;
+                    queue.cells.clear();
                 }
             }
         }
@@ -238,7 +293,7 @@ pub(crate) fn drain_all(queues: &mut [Queue; TOGETHER], table: &Table, lanes: &m
     for (n, (queue, lane)) in queues.iter_mut().zip(lanes).enumerate() {
         if queue.any() {
             (lane.colour, lane.through) = (colours[n / 2].half(n % 2), throughs[n / 2].half(n % 2));
-            queue.count = 0;
+            queue.cells.clear();
         }
     }
 }

@@ -6,7 +6,7 @@ use super::march::{march, Lane};
 use super::mixed::{self, Tally};
 use super::pages::{Context, Rooms};
 use super::projected;
-use super::queue::{drain_all, Queue, TOGETHER};
+use super::queue::{drain_all, Cells, Queue, TOGETHER};
 use super::ray::Ray;
 use super::sample::Sampled;
 use super::scene::{Scene, Source};
@@ -251,13 +251,13 @@ impl RayTile {
         if scene.is_projected() {
             let source = &scene.sources[0];
             cx.bricks().begin();
-            let bricks = cx.bricks().any() && self.dense();
+            let mut cells = (cx.bricks().any() && self.dense()).then(Cells::new);
             return with_voxel!(source.array.brick.voxel, T => {
                 // Rays have to come to their ends: nothing is passed over for all of them at once.
                 self.rounds(cx, (pin_bytes, 1), |_, _| false, |tile, lanes, until, cx| {
                     let n = lanes.start;
                     let (ray, tally, lane) = (&tile.rays[n], &mut tile.tallies[n], &mut tile.lanes[n]);
-                    projected::march::<T>(scene, ray, tally, lane, until, cx, bricks);
+                    projected::march::<T>(scene, ray, tally, lane, until, cx, cells.as_mut());
                 })
             });
         }
@@ -291,7 +291,7 @@ impl RayTile {
                     }
                 }
                 if let Some(queues) = &mut queues {
-                    drain_all(queues, &source.table, lanes, cx);
+                    drain_all::<T>(queues, &source.table, lanes, cx);
                 }
             })
         })

@@ -135,10 +135,6 @@ impl I8 {
     pub(crate) fn or(self, o: Self) -> Self {
         Self(unsafe { _mm256_or_si256(self.0, o.0) })
     }
-    #[inline(always)]
-    pub(crate) fn max(self, o: Self) -> Self {
-        Self(unsafe { _mm256_max_epi32(self.0, o.0) })
-    }
     /// All ones in lanes where `self` is above `o`.
     #[inline(always)]
     pub(crate) fn above(self, o: Self) -> Self {
@@ -190,6 +186,14 @@ impl I8 {
     pub(crate) unsafe fn store(self, at: *mut i32) {
         unsafe { _mm256_storeu_si256(at.cast(), self.0) }
     }
+    /// The eight at `at` and on.
+    ///
+    /// # Safety
+    /// They can be read.
+    #[inline(always)]
+    pub(crate) unsafe fn load(at: *const i32) -> Self {
+        Self(unsafe { _mm256_loadu_si256(at.cast()) })
+    }
     /// Lanes of these numbers.
     #[inline(always)]
     pub(crate) fn chosen(self, lanes: Self) -> Self {
@@ -202,11 +206,6 @@ impl I8 {
     #[inline(always)]
     pub(crate) unsafe fn gather(self, p: *const i32) -> Self {
         Self(unsafe { _mm256_i32gather_epi32::<4>(p, self.0) })
-    }
-    /// A bit a lane that is below `o`.
-    #[inline(always)]
-    pub(crate) fn signs_below(self, o: i32) -> u32 {
-        Self::splat(o).above(self).signs()
     }
     /// Of each lane the byte at `p + lane` and the one after it as two halves.
     ///
@@ -227,17 +226,6 @@ impl I8 {
     #[inline(always)]
     pub(crate) unsafe fn gather_pairs_16(self, p: *const u16) -> Self {
         Self(unsafe { _mm256_i32gather_epi32::<2>(p.cast(), self.0) })
-    }
-    /// Has the processor bring near what lies at `p + lane`, and so far behind.
-    #[inline(always)]
-    pub(crate) fn prefetch<T>(self, p: *const T, further: usize) {
-        for n in self.to_array() {
-            let at = p.wrapping_offset(n as isize);
-            unsafe {
-                _mm_prefetch::<_MM_HINT_T0>(at.cast());
-                _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(further).cast());
-            }
-        }
     }
     /// `o` without the bits of `self`.
     #[inline(always)]

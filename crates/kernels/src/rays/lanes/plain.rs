@@ -94,9 +94,6 @@ impl I8 {
     pub(crate) fn or(self, o: Self) -> Self {
         Self(from_fn(|n| self.0[n] | o.0[n]))
     }
-    pub(crate) fn max(self, o: Self) -> Self {
-        Self(from_fn(|n| self.0[n].max(o.0[n])))
-    }
     /// All ones in lanes where `self` is above `o`.
     pub(crate) fn above(self, o: Self) -> Self {
         Self(from_fn(|n| -i32::from(self.0[n] > o.0[n])))
@@ -141,6 +138,14 @@ impl I8 {
         // SAFETY: the caller's.
         unsafe { at.cast::<[i32; 8]>().write(self.0) }
     }
+    /// The eight at `at` and on.
+    ///
+    /// # Safety
+    /// They can be read.
+    pub(crate) unsafe fn load(at: *const i32) -> Self {
+        // SAFETY: the caller's.
+        Self(unsafe { at.cast::<[i32; 8]>().read() })
+    }
     /// Lanes of these numbers.
     pub(crate) fn chosen(self, lanes: Self) -> Self {
         Self(lanes.0.map(|n| self.0[n as usize & 7]))
@@ -152,10 +157,6 @@ impl I8 {
     pub(crate) unsafe fn gather(self, p: *const i32) -> Self {
         // SAFETY: the caller's.
         Self(self.0.map(|n| unsafe { *p.offset(n as isize) }))
-    }
-    /// A bit a lane that is below `o`.
-    pub(crate) fn signs_below(self, o: i32) -> u32 {
-        Self::splat(o).above(self).signs()
     }
     /// Of each lane the byte at `p + lane` and the one after it as two halves.
     ///
@@ -171,8 +172,6 @@ impl I8 {
     pub(crate) unsafe fn gather_pairs_16(self, p: *const u16) -> Self {
         unsafe { Self::pairs_16(p, &self.0) }
     }
-    /// Nothing: there is no such word here.
-    pub(crate) fn prefetch<T>(self, _: *const T, _: usize) {}
     /// `o` without the bits of `self`.
     pub(crate) fn not_and(self, o: Self) -> Self {
         Self(from_fn(|n| !self.0[n] & o.0[n]))
