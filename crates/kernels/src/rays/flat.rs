@@ -10,8 +10,8 @@ use field::volume::BLOCK;
 pub(crate) const ROW: usize = EDGE + 1;
 /// From a plane to the next.
 pub(crate) const PLANE: usize = ROW * ROW;
-/// From a brick to the next: words of them, and behind the last corner what readers of four may read too much.
-pub(crate) const EACH: usize = (PLANE * ROW + 3).next_multiple_of(8);
+/// From a brick to the next: words of them.
+pub(crate) const EACH: usize = (PLANE * ROW).next_multiple_of(8);
 
 /// A place in a page.
 pub(crate) struct Piece<T> {

@@ -10,7 +10,7 @@ use super::lanes::{numbers, F8, I4, I8};
 use super::march::{composite, indices, last_of, may_be_opaque, opaque, Lane};
 use super::pages::Context;
 use super::ray::{Segment, BITS, SEGMENT};
-use super::sample::{in_bricks, Sampled};
+use super::sample::{trilinear, Sampled};
 use super::transfer::{Entry, Table};
 use field::volume::BLOCK;
 
@@ -182,9 +182,10 @@ impl Cells {
         unsafe {
             I8::splat((CODES * EACH) as i32).store(self.corners.as_mut_ptr().add(self.count));
             while at < self.count {
-                let of = |a: &[i32; ROOM]| I8::load(a.as_ptr().add(at));
-                let [x, y, z] = &self.places;
-                take(at, in_bricks(data, of(&self.corners), [of(x), of(y), of(z)]));
+                // Of numbers in memory single loads took a twentieth less time than gathers of lanes.
+                let corners = &*self.corners.as_ptr().add(at).cast::<[i32; 8]>();
+                let places = self.places.each_ref().map(|places| I8::load(places.as_ptr().add(at)));
+                take(at, trilinear(data, corners, places, [ROW as isize, PLANE as isize]));
                 at += 8;
             }
         }

@@ -5,7 +5,6 @@
 //! to 16 bits are mixed in integers with weights of 14 bits, exactly, as `value * 2^14`; all else in single precision. What is computed
 //! here in lanes and one by one rounds alike, so that it does not matter which way a sample was taken.
 
-use super::flat::{PLANE, ROW};
 use super::lanes::{pairs_f32, F8, I4, I8};
 use super::ray::{Segment, BITS, ONE, PART};
 use field::volume::{Extremes, Voxel};
@@ -31,15 +30,6 @@ pub(crate) trait Sampled: Extremes {
     /// # Safety
     /// The pairs at `p + at[lane]` can be read.
     unsafe fn mix_rows(p: *const Self, at: &[i32; 8], x: &Along) -> F8;
-    /// The same, of pairs at `p + at`, where four bytes can be read from each on: that many loads at a time.
-    ///
-    /// # Safety
-    /// They can be read.
-    #[inline(always)]
-    unsafe fn mix_gathered(p: *const Self, at: I8, x: &Along) -> F8 {
-        // SAFETY: the caller's.
-        unsafe { Self::mix_rows(p, &at.to_array(), x) }
-    }
     /// The same of eight pairs.
     fn mix_pairs(a: &[Self; 8], b: &[Self; 8], x: &Along) -> F8;
 }
@@ -76,7 +66,7 @@ fn mix_f32(a: f32, b: f32, x: i32) -> f32 {
 }
 
 macro_rules! narrow {
-    ($($t:ty, $p:ident, $at:ident => $pairs:expr, $gathered:expr, $v:ident, $x:ident => $mixed:expr),*) => { $(
+    ($($t:ty, $p:ident, $at:ident => $pairs:expr, $v:ident, $x:ident => $mixed:expr),*) => { $(
         impl Sampled for $t {
             const UNIT: f32 = WEIGHT as f32;
             const FLOAT: bool = false;
@@ -95,12 +85,6 @@ macro_rules! narrow {
                 $mixed.to_f8()
             }
             #[inline(always)]
-            unsafe fn mix_gathered($p: *const Self, $at: I8, $x: &Along) -> F8 {
-                // SAFETY: the caller's.
-                let $v = unsafe { $gathered };
-                $mixed.to_f8()
-            }
-            #[inline(always)]
             fn mix_pairs(a: &[Self; 8], b: &[Self; 8], x: &Along) -> F8 {
                 let w: [i32; 8] = x.pairs.to_array();
                 F8::from(core::array::from_fn(|n| Self::mix(a[n], b[n], (w[n] >> 16) << (BITS - WEIGHT_BITS))))
@@ -113,10 +97,10 @@ macro_rules! narrow {
 const SHIFTED: i32 = 1 << (15 + WEIGHT_BITS);
 
 narrow!(
-    u8, p, at => I8::pairs_u8(p, at), at.gather_pairs_u8(p), v, x => v.dot_halves(x.pairs),
-    u16, p, at => I8::pairs_16(p, at), at.gather_pairs_16(p), v, x =>
+    u8, p, at => I8::pairs_u8(p, at), v, x => v.dot_halves(x.pairs),
+    u16, p, at => I8::pairs_16(p, at), v, x =>
         v.xor(I8::splat(0x8000_8000_u32 as i32)).dot_halves(x.pairs).add(I8::splat(SHIFTED)),
-    i16, p, at => I8::pairs_16(p.cast(), at), at.gather_pairs_16(p.cast()), v, x => v.dot_halves(x.pairs)
+    i16, p, at => I8::pairs_16(p.cast(), at), v, x => v.dot_halves(x.pairs)
 );
 
 macro_rules! wide {
@@ -274,18 +258,6 @@ pub(crate) unsafe fn trilinear<T: Sampled>(p: *const T, at: &[i32; 8], [x, y, z]
             T::mix_rows(p.offset(sj + sk), at, &x),
         ]
     };
-    mixed(rows, fraction(y), fraction(z))
-}
-
-/// As [`trilinear`], of cells in bricks; `p` may lie before what is read.
-///
-/// # Safety
-/// They lie there.
-#[inline(always)]
-pub(crate) unsafe fn in_bricks<T: Sampled>(p: *const T, at: I8, [x, y, z]: [I8; 3]) -> F8 {
-    let x = Along::new(x);
-    // SAFETY: behind a brick's last corner there is room for readers of four bytes.
-    let rows = [0, ROW, PLANE, PLANE + ROW].map(|row| unsafe { T::mix_gathered(p.wrapping_add(row), at, &x) });
     mixed(rows, fraction(y), fraction(z))
 }
 

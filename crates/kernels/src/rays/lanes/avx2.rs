@@ -207,26 +207,6 @@ impl I8 {
     pub(crate) unsafe fn gather(self, p: *const i32) -> Self {
         Self(unsafe { _mm256_i32gather_epi32::<4>(p, self.0) })
     }
-    /// Of each lane the byte at `p + lane` and the one after it as two halves.
-    ///
-    /// # Safety
-    /// Four bytes can be read from each on.
-    #[inline(always)]
-    pub(crate) unsafe fn gather_pairs_u8(self, p: *const u8) -> Self {
-        unsafe {
-            let v = _mm256_i32gather_epi32::<1>(p.cast(), self.0);
-            let halves = _mm_setr_epi8(0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13, -1);
-            Self(_mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(halves)))
-        }
-    }
-    /// Of each lane the 16-bit number at `p + lane` and the one after it as two halves.
-    ///
-    /// # Safety
-    /// All of them can be read.
-    #[inline(always)]
-    pub(crate) unsafe fn gather_pairs_16(self, p: *const u16) -> Self {
-        Self(unsafe { _mm256_i32gather_epi32::<2>(p.cast(), self.0) })
-    }
     /// `o` without the bits of `self`.
     #[inline(always)]
     pub(crate) fn not_and(self, o: Self) -> Self {

@@ -158,20 +158,6 @@ impl I8 {
         // SAFETY: the caller's.
         Self(self.0.map(|n| unsafe { *p.offset(n as isize) }))
     }
-    /// Of each lane the byte at `p + lane` and the one after it as two halves.
-    ///
-    /// # Safety
-    /// Four bytes can be read from each on.
-    pub(crate) unsafe fn gather_pairs_u8(self, p: *const u8) -> Self {
-        unsafe { Self::pairs_u8(p, &self.0) }
-    }
-    /// Of each lane the 16-bit number at `p + lane` and the one after it as two halves.
-    ///
-    /// # Safety
-    /// All of them can be read.
-    pub(crate) unsafe fn gather_pairs_16(self, p: *const u16) -> Self {
-        unsafe { Self::pairs_16(p, &self.0) }
-    }
     /// `o` without the bits of `self`.
     pub(crate) fn not_and(self, o: Self) -> Self {
         Self(from_fn(|n| !self.0[n] & o.0[n]))
