@@ -84,6 +84,8 @@ pub(crate) struct Known {
     pub last: [i32; 3],
     /// And how far up in a place they stand.
     pub shift: [i32; 3],
+    /// The slot that the next brick takes.
+    pub next: usize,
 }
 
 /// What came of looking at a brick.
@@ -271,7 +273,7 @@ impl Bricks {
     #[inline(always)]
     pub(crate) fn known(&self) -> Known {
         let (last, shift) = (self.shape.edges().map(|edge| edge - 1), self.shape.shift());
-        Known { window: self.window.as_ptr(), maps: self.maps.as_ptr(), last, shift }
+        Known { window: self.window.as_ptr(), maps: self.maps.as_ptr(), last, shift, next: self.next }
     }
 
     /// Where numbers are.

@@ -34,6 +34,8 @@ pub(crate) struct Cells {
     count: usize,
     /// So many had their values computed.
     valued: usize,
+    /// As [`super::bricks::Known::next`] was when the others were taken up: a brick that was made since may lie where one of theirs was.
+    next: usize,
 }
 
 /// See the module.
@@ -77,7 +79,7 @@ pub(crate) fn box_of([i, j, k]: [i32; 3]) -> (I4, I4) {
 impl Cells {
     #[inline(always)]
     pub(crate) fn new() -> Self {
-        Self { corners: [0; ROOM], places: [[0; ROOM]; 3], count: 0, valued: 0 }
+        Self { corners: [0; ROOM], places: [[0; ROOM]; 3], count: 0, valued: 0, next: 0 }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -90,6 +92,9 @@ impl Cells {
     pub(crate) fn find<T: Sampled>(&mut self, s: &Segment, (mut k, end): (i32, i32), bricks: &Bricks) -> (i32, Ended) {
         const CELL: i32 = BITS as i32;
         let known = bricks.known();
+        if self.valued == self.count {
+            self.next = known.next;
+        }
         let (cell, at, step) = (s.cell.to_array(), s.at.to_array(), s.step.to_array());
         let cell = [I8::splat(cell[0]), I8::splat(cell[1]), I8::splat(cell[2])];
         let steps = [I8::splat(step[0]), I8::splat(step[1]), I8::splat(step[2])];
@@ -177,6 +182,7 @@ impl Cells {
         if at >= self.count {
             return;
         }
+        assert_eq!(self.next, bricks.known().next, "samples are computed before a brick is made");
         debug_assert!(self.count + 8 <= ROOM);
         // SAFETY: behind the samples of a segment there is room for eight, which have the first corner of all; the others lie in bricks.
         unsafe {
