@@ -76,7 +76,7 @@ const fn numbered(slot: usize) -> i32 {
 /// What rays need to find their way.
 #[derive(Copy, Clone)]
 pub(crate) struct Known {
-    /// Of each place of the window the slot of its brick, or a code below [`CODES`].
+    /// Of each place of the window the number of its brick's slot, or a code; the highest bit says [`ALIKE`].
     pub window: *const i32,
     /// Of each code, and of each slot, what is known of its blocks: [`WORDS`] words.
     pub maps: *const i32,

@@ -2,7 +2,7 @@
 
 use super::bricks::Made;
 use super::corners::{cell, Lack};
-use super::lanes::{numbers, zeros, F4, F8, I4, I8};
+use super::lanes::{firsts, numbers, zeros, F4, F8, I4, I8};
 use super::pages::{Context, State};
 use super::queue::{block_box, box_of, brick_of, Ended, Queue, TOGETHER};
 use super::ray::{Ray, Segment, SEGMENT};
@@ -260,7 +260,7 @@ fn waits<T: Sampled>(
     let end = s.leaves(k, to.min(k + 8), low.max(first), high.min(last));
     let run = Run::new(s, low, source.strides, source.component as i32);
     let (_, over) = run.blocks(k, source.page, [source.blocks[0], source.blocks[1]]);
-    let over = over & ((1u32 << (end - k)) - 1);
+    let over = over & firsts(end - k);
     if over == 0 {
         return false;
     }
@@ -304,7 +304,7 @@ unsafe fn inside<T: Sampled>(
     let mut count = 0usize;
     loop {
         while k < end && count < 8 {
-            let all = if end - k >= 8 { 255 } else { (1u32 << (end - k)) - 1 };
+            let all = firsts(end - k);
             let (blocks, over) = run.blocks(k, source.page, [bi, bj]);
             let (mut live, mut jump) = (all, 0);
             if !full {

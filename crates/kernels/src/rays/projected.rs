@@ -3,7 +3,7 @@
 //! and 11, reading included.)
 
 use super::bricks::Made;
-use super::lanes::F8;
+use super::lanes::{firsts, F8};
 use super::look::Projection;
 use super::march::Lane;
 use super::mixed::{finish, sample, Asked, Shown, Tally};
@@ -95,7 +95,7 @@ fn in_eights<T: Sampled>(
     if source.projection == Projection::Maximum {
         let mut most = F8::splat(tally.best);
         cells.values::<T>(cx.bricks(), |at, v| {
-            let live = 255u32 >> (8 - (count - at).min(8));
+            let live = firsts((count - at) as i32);
             // What is no number is passed over, where it comes first.
             most = v.among(live, most).at_least(most);
         });

@@ -6,7 +6,7 @@
 
 use super::bricks::{Bricks, CODES, EDGE, EDGE_BITS, WORDS};
 use super::flat::{EACH, PLANE, ROW};
-use super::lanes::{numbers, F8, I4, I8};
+use super::lanes::{firsts, numbers, F8, I4, I8};
 use super::march::{composite, indices, last_of, may_be_opaque, opaque, Lane};
 use super::pages::Context;
 use super::ray::{Segment, BITS, SEGMENT};
@@ -27,7 +27,7 @@ const _: () =
 
 /// Samples of one segment that may show something.
 pub(crate) struct Cells {
-    /// Where the first corner of each one's cell is among the numbers of all bricks, with as many before them as there are codes.
+    /// Where the first corner of each one's cell is among the numbers of all bricks.
     corners: [i32; ROOM],
     /// From the voxel of the segment's first sample, in parts of a voxel, along each axis.
     places: [[i32; ROOM]; 3],
@@ -115,7 +115,7 @@ impl Cells {
             // SAFETY: places are cut to what the window has, of samples beyond the end too.
             let slot = unsafe { place.gather(known.window) };
             let inside = [x, y, z].map(|v| v.and(I8::splat(EDGE as i32 - 1)));
-            let all = 255u32 >> (8 - (end - k).min(8));
+            let all = firsts(end - k);
             let (mut live, mut lacks, mut unknown) = (slot.up::<1>().above(I8::splat(0)).signs() & all, 0, 0);
             if slot.signs() != 255 {
                 let word = inside[2].down::<2>().up::<2>().or(inside[1].down::<3>());
@@ -140,7 +140,7 @@ impl Cells {
             let plane = inside[2].add(inside[2].up::<5>()).add(inside[1]);
             let within = plane.add(plane.up::<5>()).add(inside[0]);
             // What stands with the slot goes beyond the highest bit.
-            let corner = slot.mul(I8::splat(EACH as i32)).add(within);
+            let corner = slot.mul(I8::splat(EACH as i32)).add(within).sub(I8::splat((CODES * EACH) as i32));
             debug_assert!(count + 8 <= ROOM);
             let order = I8::bytes(numbers(live, 0));
             // SAFETY: a segment has so many samples that after them there is room for eight.
@@ -162,7 +162,7 @@ impl Cells {
             }
         }
         // They come while other rays are found, one line of memory for the nearer plane and one for the other.
-        let data = before(bricks.data::<T>());
+        let data = bricks.data::<T>();
         for corner in &self.corners[self.count..count] {
             let corner = data.wrapping_offset(*corner as isize);
             field::simd::prefetch(corner.cast());
@@ -176,7 +176,7 @@ impl Cells {
     /// comes anything. No brick was made since they were taken up.
     #[inline(always)]
     pub(crate) fn values<T: Sampled>(&mut self, bricks: &Bricks, mut take: impl FnMut(usize, F8)) {
-        let data = before(bricks.data::<T>());
+        let data = bricks.data::<T>();
         let mut at = self.valued;
         self.valued = self.count;
         if at >= self.count {
@@ -186,7 +186,7 @@ impl Cells {
         debug_assert!(self.count + 8 <= ROOM);
         // SAFETY: behind the samples of a segment there is room for eight, which have the first corner of all; the others lie in bricks.
         unsafe {
-            I8::splat((CODES * EACH) as i32).store(self.corners.as_mut_ptr().add(self.count));
+            I8::splat(0).store(self.corners.as_mut_ptr().add(self.count));
             while at < self.count {
                 // Of numbers in memory single loads took a twentieth less time than gathers of lanes.
                 let corners = &*self.corners.as_ptr().add(at).cast::<[i32; 8]>();
@@ -203,12 +203,6 @@ impl Cells {
         self.valued = 0;
         core::mem::take(&mut self.count)
     }
-}
-
-/// Where the numbers of bricks would begin if codes had some, too.
-#[inline(always)]
-fn before<T>(data: *const T) -> *const T {
-    data.wrapping_sub(CODES * EACH)
 }
 
 impl Queue {

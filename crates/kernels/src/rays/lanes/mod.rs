@@ -12,6 +12,12 @@ use plain as imp;
 
 pub(crate) use imp::{pairs_f32, D4, F4, F8, I4, I8};
 
+/// A bit for each of the first `count` of eight lanes, of which there is one at least; more are all.
+#[inline(always)]
+pub(crate) fn firsts(count: i32) -> u32 {
+    255 >> (8 - count.min(8))
+}
+
 /// A byte in each of eight.
 const ONES: u64 = 0x0101_0101_0101_0101;
 
@@ -71,6 +77,7 @@ mod tests {
 
     #[test]
     fn bits_and_bytes() {
+        assert_eq!([1, 3, 8, 64].map(firsts), [1, 7, 255, 255]);
         for mask in 0..256u32 {
             let n = numbers(mask, 16).to_le_bytes();
             let set: Vec<u8> = (0..8).filter(|b| mask >> b & 1 == 1).map(|b| b + 16).collect();
