@@ -439,8 +439,14 @@ impl Bricks {
         }
         let mut shown = [true; BLOCKS];
         if found == Made::Apart {
-            if octants.is_none() || shows(source, brick, &mut shown, Some(rest), &mut page).is_none() {
-                return self.is_apart(place);
+            match octants.as_ref().and_then(|_| shows(source, brick, &mut shown, Some(rest), &mut page)) {
+                None => return self.is_apart(place),
+                // A page may have come since it was looked which are here.
+                Some(false) => {
+                    self.window[place] = NOTHING;
+                    return Made::Nothing;
+                }
+                Some(true) => {}
             }
         } else if by_ranges(source) {
             shown = self.looked[Self::of_look(brick)].1;
@@ -528,73 +534,4 @@ fn by_ranges(source: &Source) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    /// Of a volume of bytes with so many cells.
-    fn bricks(cells: [u32; 3]) -> Bricks {
-        Bricks::new(Room { element: 1, bytes: 4 << 20, cells, all: false })
-    }
-
-    /// Longer than any window; and one whose window has all of it along one axis.
-    const LARGE: [[u32; 3]; 2] = [[1 << 20; 3], [1 << 20, 90 * EDGE as u32, 100]];
-
-    fn voxel([i, j, k]: [i32; 3]) -> I4 {
-        I4::new([i, j, k, 0]).up::<{ EDGE_BITS as i32 }>()
-    }
-
-    /// The bricks of a window.
-    fn all(bricks: &Bricks) -> impl Iterator<Item = [i32; 3]> {
-        let (corner, [ni, nj, nk]) = (bricks.corner, bricks.shape.edges());
-        (0..ni * nj * nk).map(move |n| [corner[0] + n % ni, corner[1] + n / ni % nj, corner[2] + n / (ni * nj)])
-    }
-
-    proptest! {
-        /// What is known of a brick is known after the window has moved if it lies in it then, and of no other.
-        #[test]
-        fn a_window_that_moves_knows_what_it_knew(
-            large in 0..LARGE.len(),
-            ways in prop::collection::vec(prop::array::uniform3(0i32..90), 1..6),
-        ) {
-            let mut bricks = bricks(LARGE[large]);
-            let edges = bricks.shape.edges();
-            let mut known = std::collections::HashSet::new();
-            for (n, at) in ways.iter().enumerate() {
-                let at: [i32; 3] = core::array::from_fn(|a| at[a] % (LARGE[large][a] as i32 / EDGE as i32 + 1));
-                let to: [i32; 3] = core::array::from_fn(|a| (at[a] + 7 * n as i32 % 20).min(at[a] + edges[a] - 1));
-                prop_assert!(bricks.reach(voxel(at), voxel(to)));
-                prop_assert!(bricks.in_window(at) && bricks.in_window(to));
-                known.retain(|brick| bricks.in_window(*brick));
-                // Of one place in seven something is found out.
-                for brick in all(&bricks).collect::<Vec<_>>().into_iter().skip(n).step_by(7) {
-                    bricks.nothing(brick, brick.map(|b| b * EDGE as i32), brick.map(|b| (b + 1) * EDGE as i32));
-                    known.insert(brick);
-                }
-                for brick in all(&bricks) {
-                    let found = bricks.window[bricks.place(brick)] == NOTHING;
-                    prop_assert_eq!(found, known.contains(&brick), "{:?} of the window from {:?}", brick, bricks.corner);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_segment_longer_than_a_window_is_not_for_bricks() {
-        assert!(!bricks(LARGE[0]).reach(voxel([0; 3]), voxel([0, 32, 0])));
-        assert!(!bricks(LARGE[1]).reach(voxel([0; 3]), voxel([0, 64, 0])));
-        assert!(bricks(LARGE[1]).reach(voxel([0; 3]), voxel([0, 63, 0])));
-    }
-
-    #[test]
-    fn bricks_take_no_more_than_they_are_given_and_than_a_volume_needs() {
-        let room = |bytes, cells| Room { element: 1, bytes, cells, all: false };
-        let two = room(64 << 20, [40, 30, 30]);
-        assert_eq!(two.slots(), 2);
-        assert_eq!(room(1 << 20, [1000; 3]).taken(), 0, "too few bricks of many");
-        for bytes in [2 << 20, 5 << 20, 64 << 20] {
-            let taken = room(bytes, [1000; 3]).taken();
-            assert!(taken > bytes / 2 && taken <= bytes, "{taken} of {bytes}");
-        }
-    }
-}
+mod tests;

@@ -7,6 +7,7 @@ use super::sample::Sampled;
 use super::scene::Source;
 use super::skip::{known, range_of, Known, Maps};
 use super::tint::Tint;
+use field::translate::Place;
 use field::volume::BLOCK;
 use pager::{Lookup, PageId, Worker};
 
@@ -362,28 +363,34 @@ fn pieces<'a, T: Sampled>(
     touched: Option<&'a mut Vec<PageId>>,
 ) -> impl FnMut([u32; 3]) -> Option<Piece<T>> + 'a {
     let mut touched = touched.filter(|_| !source.array.steady);
-    let (t, brick) = (&source.array.translation, &source.array.brick);
-    let pair = 2 * brick.components;
-    let [bi, bj, _] = brick.blocks();
-    let blocks = [pair, pair * bi, pair * bi * bj];
     move |voxel| {
-        let place = t.node(voxel);
+        let place = source.array.translation.node(voxel);
         let id = PageId::new(source.array.id, source.step, place.page);
         let Lookup::Here(bytes) = worker.page(id) else { return None };
         if let Some(touched) = touched.as_mut().filter(|all| all.last() != Some(&id)) {
             touched.push(id);
         }
-        if bytes.len() < brick.bytes() {
-            return None;
-        }
-        let at: [usize; 3] = core::array::from_fn(|a| (voxel[a] % t.page[a]) as usize);
-        let left = core::array::from_fn(|a| t.page[a] as usize - at[a]);
-        let block: usize = (0..3).map(|a| at[a] / BLOCK * blocks[a]).sum();
-        // SAFETY: the element is one of the page's, and the block is; ranges follow the voxels.
-        let (first, ranges) = unsafe {
-            let first = bytes.as_ptr().cast::<T>().add(place.element * brick.components + source.component);
-            (first, bytes.as_ptr().add(brick.ranges_at()).cast::<T>().add(block + 2 * source.component))
-        };
-        Some(Piece { first, left, ranges, blocks })
+        piece(source, place, voxel, bytes)
     }
+}
+
+/// Where a voxel lies in its page, of these bytes, and how far the page goes on from there; `None` if it has too few of them.
+#[inline(always)]
+pub(super) fn piece<T: Sampled>(source: &Source, place: Place, voxel: [u32; 3], bytes: &[u8]) -> Option<Piece<T>> {
+    let (page, brick) = (source.array.translation.page, &source.array.brick);
+    if bytes.len() < brick.bytes() {
+        return None;
+    }
+    let pair = 2 * brick.components;
+    let [bi, bj, _] = brick.blocks();
+    let blocks = [pair, pair * bi, pair * bi * bj];
+    let at: [usize; 3] = core::array::from_fn(|a| (voxel[a] % page[a]) as usize);
+    let left = core::array::from_fn(|a| page[a] as usize - at[a]);
+    let block: usize = (0..3).map(|a| at[a] / BLOCK * blocks[a]).sum();
+    // SAFETY: the element is one of the page's, and the block is; ranges follow the voxels.
+    let (first, ranges) = unsafe {
+        let first = bytes.as_ptr().cast::<T>().add(place.element * brick.components + source.component);
+        (first, bytes.as_ptr().add(brick.ranges_at()).cast::<T>().add(block + 2 * source.component))
+    };
+    Some(Piece { first, left, ranges, blocks })
 }
