@@ -88,6 +88,15 @@ def test_a_first_scene_is_drawn_as_the_volume_is(ball: Path, ff: Command) -> Non
         ([{"kind": "slice", "origin": [0, float("nan"), 0]}], {}, 2, "objects.0.origin.1: .*finite"),
         ([{"kind": "volume", "within": [[0, 0, 0], [9, 9, float("inf")]]}], {}, 2, "objects.0.within.1.2: .*finite"),
         ([{"kind": "volume"}], {"frames": "0:1:0"}, 2, "frames: .*every 0 steps"),
+        (
+            [{"kind": "volume", "opacity_from": "alpha"}],
+            {},
+            2,
+            "objects.0.opacity_from: 'alpha' is of colours in 4 channels",
+        ),
+        ([{"kind": "volume"}], {"camera": {"zoom": 1e300}}, 2, r"camera: zoom 1e\+300 .*zoom is from 0.0234 to 307"),
+        ([{"kind": "volume"}], {"camera": {"fov_deg": 1e-4}}, 2, "camera: .*fov_deg 0.0001 .*0.1 to 170 degrees"),
+        ([{"kind": "volume"}], {"define": []}, 2, "define: "),
     ],
 )
 def test_what_is_wrong_is_named_with_the_file(

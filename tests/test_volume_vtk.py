@@ -175,7 +175,11 @@ GOOD = '<Piece Extent="0 3 0 2 0 1"><PointData><DataArray type="{}" Name="a" for
             '<Piece Extent="0 3 0 2 0 1"><PointData><DataArray type="Int8" Name="a" format="ascii">1 2 300',
             "cannot be read",
         ),
-        (GOOD.replace("binary", "ascii").format("Int8", "300 " * 24), "no number of int8"),
+        (GOOD.replace("binary", "ascii").format("Int8", "300 " * 24), "holds '300', which is no number of int8"),
+        (
+            GOOD.replace("binary", "ascii").format("Float32", "1 2 3.5 x1 " * 6),
+            "holds 'x1', which is no number of float32",
+        ),
         (GOOD.replace("binary", "ascii").format("Int8", "3 " * 23), "ends after 23 of the 24 bytes"),
         (GOOD.replace("binary", "appended").format("Int8", ""), "offset of 'a'"),
     ],

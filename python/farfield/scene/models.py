@@ -18,6 +18,8 @@ Vector = tuple[float, float, float]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Place = tuple[Finite, Finite, Finite]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+ANGLES = (0.1, 170.0)
+"""Degrees that a perspective camera sees from top to bottom, after its zoom: at least and at most."""
 
 
 class _Part(BaseModel):
@@ -340,6 +342,19 @@ class Camera(_Part):
     fov_deg: Annotated[float, Field(gt=0, lt=170)] = 30.0
     projection: Literal["perspective", "orthographic"] = "perspective"
 
+    @model_validator(mode="after")
+    def _sees_something(self) -> Camera:
+        if self.projection == "orthographic":
+            return self
+        half = math.tan(math.radians(self.fov_deg) / 2)
+        least, most = (half / math.tan(math.radians(angle) / 2) for angle in reversed(ANGLES))
+        if not least <= self.zoom <= most:
+            raise ValueError(
+                f"zoom {self.zoom:g} with fov_deg {self.fov_deg:g} is not a picture: the angle that is seen is from {ANGLES[0]:g} "
+                f"to {ANGLES[1]:g} degrees, so with this fov_deg zoom is from {least:.3g} to {most:.3g}"
+            )
+        return self
+
     @field_validator("direction", "up")
     @classmethod
     def _points_somewhere(cls, value: Vector | None) -> Vector | None:
@@ -454,7 +469,7 @@ class Scene(_Part):
     @field_validator("define", mode="before")
     @classmethod
     def _as_mapping(cls, value: Any) -> Any:
-        if not isinstance(value, str | list | tuple) or not all(isinstance(text, str) for text in value):
+        if not isinstance(value, str | list | tuple) or not value or not all(isinstance(text, str) for text in value):
             return value
         try:
             return checked(value)

@@ -212,6 +212,12 @@ def _check(drawn: Volume, number: int, volume: VolumeDataset) -> None:
         raise UsageError(
             f"objects.{number}.level: there is no level {drawn.level}; {volume.path} has {count}, counted from 0"
         )
+    needs = {None: 0, "alpha": 4}.get(drawn.opacity_from, 3)
+    if len(names) < needs:
+        raise UsageError(
+            f"objects.{number}.opacity_from: '{drawn.opacity_from}' is of colours in {needs} channels; {volume.path} has "
+            f"{len(names)}: {', '.join(names)}. Leave it away, and 'opacity' is by values"
+        )
 
 
 def _shown(

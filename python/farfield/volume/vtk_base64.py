@@ -106,9 +106,24 @@ def numbers_of(path: str, words: list[bytes], dtype: str) -> np.ndarray[tuple[in
         DataError: if one is none.
     """
     try:
-        if np.dtype(dtype).kind == "f":
-            return np.array(words).astype(dtype)
-        # One by one: a number beyond its type is an error, and not another number.
-        return np.array([int(w) for w in words], dtype=dtype)
-    except (ValueError, OverflowError) as error:
-        raise DataError(f"{path}: its text holds what is no number of {dtype} ({error}); write it again") from error
+        return _numbers(words, dtype)
+    except (ValueError, OverflowError):
+        wrong = next((word for word in words if not _is_number(word, dtype)), words[0])
+    raise DataError(
+        f"{path}: its text holds '{wrong[:40].decode(errors='replace')}', which is no number of {dtype}; write it again"
+    )
+
+
+def _numbers(words: list[bytes], dtype: str) -> np.ndarray[tuple[int], np.dtype[np.generic]]:
+    if np.dtype(dtype).kind == "f":
+        return np.array(words).astype(dtype)
+    # One by one: a number beyond its type is an error, and not another number.
+    return np.array([int(word) for word in words], dtype=dtype)
+
+
+def _is_number(word: bytes, dtype: str) -> bool:
+    try:
+        _numbers([word], dtype)
+    except (ValueError, OverflowError):
+        return False
+    return True
