@@ -4,6 +4,7 @@ volumes; what is said of volumes in one option.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from pathlib import Path
@@ -113,6 +114,42 @@ def test_every_page_has_the_range_of_its_cells(tmp_path: Path, monkeypatch: pyte
     for t, i in np.ndindex(2, 2):
         part = found[t, :, :, :, 8 * i : 8 * i + 8]
         assert coarse[t, :, 0, 0, i].tolist() == [part[0].min(), part[1].max()]
+
+
+def test_every_level_of_a_store_has_ranges_of_its_own(tmp_path: Path) -> None:
+    """Of what that level holds: means have other ends than what they are of."""
+    rng = np.random.default_rng(3)
+    data = np.cumsum(rng.standard_normal((75, 81, 150)), axis=2).astype("float32")
+    data[rng.random(data.shape) < 0.001] = np.nan
+    path = tmp_path / "a.zarr"
+    farfield.convert(tmp_path / "a.raw", path, volume=raw(tmp_path / "a.raw", data), page=8)
+    store = zarr.open_group(path, mode="r")
+    levels = [int(name) for name, _ in store.members() if name.isdigit()]
+    assert len(levels) >= 3
+    depths = 0
+    for level in levels:
+        array = store[str(level)]
+        assert isinstance(array, zarr.Array)
+        voxels, page = np.asarray(array[0, 0]), array.chunks[-3:]
+        count = tuple(-(-n // p) for n, p in zip(voxels.shape, page, strict=True))
+        wanted = np.empty((2, *count))
+        for at in np.ndindex(*count):
+            cells = voxels[tuple(slice(n * p, (n + 1) * p + 1) for n, p in zip(at, page, strict=True))]
+            wanted[:, *at] = np.nanmin(cells), np.nanmax(cells)
+        for depth in itertools.count():
+            name = f"_farfield/ranges_{level}_0_{depth}"
+            if name not in store:
+                break
+            depths += 1
+            found = store[name]
+            assert isinstance(found, zarr.Array)
+            assert np.array_equal(np.asarray(found[0]), wanted), name
+            boxes = [tuple(slice(8 * n, 8 * n + 8) for n in at) for at in np.ndindex(*(-(-n // 8) for n in count))]
+            count = tuple(-(-n // 8) for n in count)
+            ends = [(wanted[0][box].min(), wanted[1][box].max()) for box in boxes]
+            wanted = np.array(ends).T.reshape(2, *count)
+        assert wanted.shape == (2, 1, 1, 1), "to one entry of all"
+    assert depths > len(levels)
 
 
 def test_changed_files_are_looked_through_again(ff_json: Json, env: dict[str, str], tmp_path: Path) -> None:
