@@ -277,7 +277,7 @@ def extract_surface(
     Args:
         dataset: An open dataset.
         output: The file.
-        surfaces: `"zone1:k=1"` and so on, 1-based; None for all walls.
+        surfaces: `"zone1:k=1"` and so on, 1-based, or parts such as `"zone1:k=1,i=2:40"`; None for all walls.
         scalars: Fields to write.
         progress: As in `farfield.open`.
 

@@ -1,8 +1,8 @@
 //! From a seed's number to where its line begins, and in which order lines are begun.
 
+use crate::gridface::AXES;
 use crate::seeds::{SeedPoint, SeedStream, Seeds};
 use crate::session::Watch;
-use crate::surfaces::AXES;
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::nodes::Zone;

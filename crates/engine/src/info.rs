@@ -1,7 +1,7 @@
 //! What a dataset is, as `info` prints it.
 
+use crate::gridface::AXES;
 use crate::session::{Session, Watch};
-use crate::surfaces::AXES;
 use crate::survey::{known, survey};
 use field::catalog::{Catalog, DType};
 use field::dataset::{Dataset, FieldName, Origin};

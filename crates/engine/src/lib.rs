@@ -13,6 +13,7 @@ mod derived;
 pub mod events;
 pub mod executor;
 pub mod flowmap;
+pub mod gridface;
 mod gridkind;
 mod handover;
 mod hatch;

@@ -1,10 +1,11 @@
-//! Grid surfaces: whole faces or inner planes of zones, with fields, to a file.
+//! Grid surfaces: faces or inner planes of zones, whole or in part, with fields, to a file.
 
+use crate::gridface::{along, GridFace, AXES};
 use crate::limits::{charge_other, refused};
 use crate::output::{FieldSpec, FieldType, FieldValues, OutputError, OutputFile, Patch, SurfaceLayout, SurfaceWriter};
 use crate::session::{Session, Watch};
 use crate::trace::LedgerShare;
-use crate::values::{read_box, walls, GridFace, NodeBox};
+use crate::values::{read_box, walls, NodeBox};
 use field::catalog::DType;
 use field::dataset::Dataset;
 use field::error::FieldError;
@@ -16,7 +17,7 @@ use std::path::Path;
 /// What is extracted.
 #[derive(Clone, Debug)]
 pub struct SurfaceSpec {
-    /// `[{"zone", "axis", "index"}]`, or nothing for all walls.
+    /// A list of what [`GridFace::of_json`] takes, or nothing for all walls.
     pub surfaces: Option<Value>,
     /// Fields at the points.
     pub scalars: Vec<String>,
@@ -24,39 +25,18 @@ pub struct SurfaceSpec {
     pub step: usize,
 }
 
-/// Names of the axes of computational space.
-pub const AXES: [&str; 3] = ["i", "j", "k"];
-
-/// One surface out of JSON: zone by name, axis i, j or k, index 1-based.
-///
-/// # Errors
-/// [`FieldError::Usage`], [`FieldError::Unknown`].
-pub fn face_of(dataset: &Dataset, v: &Value) -> Result<GridFace, FieldError> {
-    let name = v["zone"].as_str().ok_or_else(|| FieldError::Usage("a surface needs the name of its zone".into()))?;
-    let zone = dataset.zone_named(name)?;
-    let axis = match v["axis"].as_str() {
-        Some("i") => 0,
-        Some("j") => 1,
-        Some("k") => 2,
-        _ => return Err(FieldError::Usage("the axis of a surface is i, j or k".into())),
-    };
-    let n = dataset.zones[zone].dims()[axis];
-    let index = v["index"].as_u64().filter(|i| (1..=u64::from(n)).contains(i)).ok_or_else(|| {
-        FieldError::Usage(format!(
-            "{name}: {} = {} is not within 1 to {n}",
-            v["axis"].as_str().unwrap_or("index"),
-            v["index"]
-        ))
-    })?;
-    Ok(GridFace { zone, axis, index: index as u32 - 1 })
-}
-
 /// Refuses a face that is one point across: it has no cells that a file of surfaces could hold.
 fn check_area(dataset: &Dataset, f: &GridFace) -> Result<(), FieldError> {
-    if !face_points(dataset, f).contains(&1) {
+    if !f.points().contains(&1) {
         return Ok(());
     }
-    Err(FieldError::Usage(line_not_face(&dataset.zones[f.zone], f.axis, f.index + 1)))
+    let z = &dataset.zones[f.zone];
+    let whole = GridFace::whole(f.zone, f.axis, f.index, z.dims());
+    Err(FieldError::Usage(if whole.points().contains(&1) {
+        line_not_face(z, f.axis, f.index + 1)
+    } else {
+        format!("{} is a line, not a surface; give two points or more along both axes", f.name(dataset))
+    }))
 }
 
 /// What to say of a face that is one point across, with the faces of its zone that have an area.
@@ -71,21 +51,6 @@ fn line_not_face(z: &Zone, axis: usize, index: u32) -> String {
             format!("{lead}{name} has {} x {} x {} points, so none of its faces has an area", dims[0], dims[1], dims[2])
         }
     }
-}
-
-/// The two axes along a face, the faster first.
-pub fn along(axis: usize) -> [usize; 2] {
-    match axis {
-        0 => [1, 2],
-        1 => [0, 2],
-        _ => [0, 1],
-    }
-}
-
-/// Points of a face along its two axes.
-pub fn face_points(dataset: &Dataset, f: &GridFace) -> [usize; 2] {
-    let d = dataset.zones[f.zone].dims();
-    along(f.axis).map(|a| d[a] as usize)
 }
 
 /// Takes a row of a face: its number, positions, columns of the fields' components, and which points iblank lets be used.
@@ -107,20 +72,21 @@ pub fn face_rows(
 ) -> Result<(), FieldError> {
     let z = &dataset.zones[face.zone];
     let [a, b] = along(face.axis);
-    let [ni, nj] = face_points(dataset, face);
-    let whole = face.nodes(z.dims(), step);
+    let [ni, _] = face.points();
+    let [first, end] = [face.from[1], face.to[1]];
+    let whole = face.nodes(step);
     let mut wanted = vec![Quantity::Stored { array: z.xyz, components: z.arrays[z.xyz].components }];
     wanted.extend(z.iblank.map(|array| Quantity::Stored { array, components: 1 }));
     wanted.extend_from_slice(fields);
     let planar = z.arrays[z.xyz].components < 3;
     let strip = z.translation.page[b];
-    let mut from = 0;
-    while from < nj as u32 {
-        let to = ((from / strip + 1) * strip).min(nj as u32);
+    let mut from = first;
+    while from < end {
+        let to = ((from / strip + 1) * strip).min(end);
         let (mut lo, mut hi) = (whole.lo, whole.hi);
         lo[b] = from;
         hi[b] = to;
-        debug_assert_eq!(hi[a] as usize, ni);
+        debug_assert_eq!((hi[a] - lo[a]) as usize, ni);
         let at = NodeBox { lo, hi, ..whole };
         let n = at.count();
         let bytes = (n * 8 * (wanted.len() * 3 + 4)) as u64;
@@ -140,7 +106,7 @@ pub fn face_rows(
                 None => vec![true; ni],
             };
             let columns: Vec<&[f64]> = (at..v.len() / n).map(|c| column(c, r)).collect();
-            row(from as usize + r, &points, &columns, &usable)?;
+            row((from - first) as usize + r, &points, &columns, &usable)?;
         }
         from = to;
     }
@@ -161,7 +127,9 @@ pub fn extract(
     session.derive(&spec.scalars)?;
     let dataset = session.dataset();
     let faces = match &spec.surfaces {
-        Some(Value::Array(list)) => list.iter().map(|v| face_of(&dataset, v)).collect::<Result<Vec<_>, _>>()?,
+        Some(Value::Array(list)) => {
+            list.iter().map(|v| GridFace::of_json(&dataset, v)).collect::<Result<Vec<_>, _>>()?
+        }
         Some(_) => return Err(FieldError::Usage("surfaces must be a list".into())),
         None => walls(session, &dataset, spec.step..spec.step + 1, watch)?,
     };
@@ -184,7 +152,7 @@ pub fn extract(
         })
         .collect::<Result<_, FieldError>>()?;
     let patches = faces.iter().map(|f| {
-        let [ni, nj] = face_points(&dataset, f);
+        let [ni, nj] = f.points();
         Patch { zone: f.zone as i32 + 1, ni, nj }
     });
     let layout = SurfaceLayout { patches: patches.collect(), fields: specs.clone(), positions };
@@ -214,10 +182,9 @@ pub fn extract(
             let values: Vec<FieldValues<'_>> = interleaved.iter().map(|v| FieldValues::F64(v)).collect();
             writer.push_row(points, &values, Some(usable)).map_err(failed)
         })?;
-        let [ni, nj] = face_points(&dataset, f);
-        listed.push(json!({
-            "zone": dataset.zones[f.zone].name, "axis": AXES[f.axis], "index": f.index + 1, "points": ni * nj,
-        }));
+        let mut of = f.to_json(&dataset);
+        of["points"] = json!(f.points().iter().product::<usize>());
+        listed.push(of);
     }
     let stats = writer.finish(false).map_err(failed)?;
     Ok(json!({

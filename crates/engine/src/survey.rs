@@ -1,9 +1,10 @@
 //! Ranges, boxes, iblank values and walls of a dataset: by looking at all of it, or out of what a store keeps.
 
+use crate::gridface::GridFace;
 use crate::gridkind::{GridKind, GridLook};
 use crate::limits::{charge_other, fetch_error};
 use crate::session::{Session, Watch};
-use crate::values::{visit_box, walls, GridFace, NodeBox};
+use crate::values::{visit_box, walls, NodeBox};
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::nodes::Zone;

@@ -1,6 +1,7 @@
 //! Values at nodes: boxes of a zone as arrays, walls, probes.
 
 use crate::blocking::{blocking_flow, until_here};
+use crate::gridface::GridFace;
 use crate::limits::fetch_error;
 use crate::limits::{enough_limit, more_than};
 use crate::session::{Session, Watch};
@@ -444,27 +445,6 @@ fn probed(
     Probed { zone, index: spot.index(), position, note, values }
 }
 
-/// A face of a zone: all nodes with one index fixed.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct GridFace {
-    /// Zone number.
-    pub zone: usize,
-    /// 0 i, 1 j, 2 k.
-    pub axis: usize,
-    /// The fixed index, 0-based.
-    pub index: u32,
-}
-
-impl GridFace {
-    /// Its nodes.
-    pub fn nodes(&self, dims: [u32; 3], step: usize) -> NodeBox {
-        let (mut lo, mut hi) = ([0; 3], dims);
-        lo[self.axis] = self.index;
-        hi[self.axis] = self.index + 1;
-        NodeBox { zone: self.zone, step, lo, hi }
-    }
-}
-
 /// The outer faces of zones whose nodes are all wall (iblank 2) or all at rest, at each of `steps`; in a 2-D dataset, where a
 /// zone is itself a face, the edges of zones.
 ///
@@ -505,7 +485,7 @@ fn faces(dataset: &Dataset) -> impl Iterator<Item = GridFace> + '_ {
             let none = if planar { axis == 2 || across != 1 } else { across > 0 };
             let last = dims[axis] - 1;
             let sides = [Some(0), (last > 0).then_some(last)].into_iter().flatten().filter(move |_| !none);
-            sides.map(move |index| GridFace { zone, axis, index })
+            sides.map(move |index| GridFace::whole(zone, axis, index, dims))
         })
     })
 }
@@ -523,7 +503,7 @@ fn is_wall(
     let mut all = |array: Option<usize>, is: fn(&[f64]) -> bool| -> Result<bool, FieldError> {
         let Some(array) = array else { return Ok(false) };
         let q = [Quantity::Stored { array, components: z.arrays[array].components }];
-        visit_box(session, dataset, face.nodes(z.dims(), step), &q, watch, &mut |_, v| is(v))
+        visit_box(session, dataset, face.nodes(step), &q, watch, &mut |_, v| is(v))
     };
     Ok(all(z.iblank, |v| v[0] == 2.0)? || all(motion, |v| v.iter().all(|c| *c == 0.0))?)
 }

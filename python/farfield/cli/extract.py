@@ -39,8 +39,8 @@ def register(app: typer.Typer) -> None:
             list[str] | None,
             typer.Option(
                 "--surface",
-                metavar="ZONE:k=N",
-                help="a surface (i, j or k; from 1); again for more; default: all walls",
+                metavar="ZONE:k=N[,i=A:B]",
+                help="a surface, or a part (i, j or k; from 1; k=end); again for more; default: all walls",
             ),
         ] = None,
         scalars: Annotated[

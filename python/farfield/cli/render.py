@@ -52,7 +52,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         surface: Annotated[
             list[str] | None,
-            _picture("--surface", metavar="ZONE:k=N", help="a grid surface, or 'walls'; again for more"),
+            _picture("--surface", metavar="ZONE:k=N[,i=A:B]", help="a grid surface, or 'walls'; again for more"),
         ] = None,
         color: Annotated[
             str | None,

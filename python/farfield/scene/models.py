@@ -138,7 +138,7 @@ class Surface(_Part):
 
     kind: Literal["surface"] = "surface"
     surface: str
-    """`zone1:k=1`: all points with that index (1-based)."""
+    """`zone1:k=1`: points with that index (1-based; `end` is the last); `zone1:k=1,i=2:40`: of them those from i 2 to 40."""
     color: str | None = None
     mesh: bool = False
     """Draw the grid's lines on it."""

@@ -10,11 +10,12 @@ use super::pieces::{Arena, LineBuilder, LineStore, Range};
 use super::target::ScratchFile;
 use super::volumes;
 use super::Reader;
+use crate::gridface::GridFace;
 use crate::output::{LineFile, ReadError};
 use crate::session::{Session, Waited, Watch};
-use crate::surfaces::{face_of, face_points, face_rows, AXES};
+use crate::surfaces::face_rows;
 use crate::trace::{self, Destination};
-use crate::values::{visit_box, walls, GridFace, NodeBox};
+use crate::values::{visit_box, walls, NodeBox};
 use crate::{contour, cores};
 use field::dataset::Dataset;
 use field::error::FieldError;
@@ -158,8 +159,8 @@ impl<'a> Gatherer<'a> {
                 let dataset = session.dataset();
                 let (name, faces) = match face {
                     Some(v) => {
-                        let f = face_of(&dataset, v)?;
-                        (format!("{}:{}={}", dataset.zones[f.zone].name, AXES[f.axis], f.index + 1), vec![f])
+                        let face = GridFace::of_json(&dataset, v)?;
+                        (face.name(&dataset), vec![face])
                     }
                     None => ("walls".to_owned(), walls(session, &dataset, self.step..self.step + 1, watch)?),
                 };
@@ -382,7 +383,7 @@ impl<'a> Gatherer<'a> {
         watch: &mut Watch<'_>,
     ) -> Result<FaceStore, FieldError> {
         let fields: Vec<Quantity> = field.map(|f| dataset.quantity(face.zone, f)).transpose()?.into_iter().collect();
-        let mut builder = FaceBuilder::new(self.arena, face_points(dataset, face), field.is_some())?;
+        let mut builder = FaceBuilder::new(self.arena, face.points(), field.is_some())?;
         face_rows(session, dataset, face, self.step, &fields, watch, &mut |_, points, columns, usable| {
             let value = |i: usize| match columns {
                 [one] => one[i],

@@ -1,8 +1,8 @@
 //! What a first look at a dataset has to know: where its zones lie, and where its body.
 
 use crate::blocking::{blocking_flow, until_here};
+use crate::gridface::AXES;
 use crate::session::{Session, Watch};
-use crate::surfaces::AXES;
 use crate::values::{visit_box, walls};
 use field::error::FieldError;
 use field::nodes::Nodes;
@@ -88,7 +88,7 @@ pub fn look(session: &Session, step: usize, watch: &mut Watch<'_>) -> Result<Val
         let z = &dataset.zones[face.zone];
         let position = [Quantity::Stored { array: z.xyz, components: z.arrays[z.xyz].components }];
         let mut bounds = NOWHERE;
-        visit_box(session, &dataset, face.nodes(z.dims(), step), &position, watch, &mut |_, v| {
+        visit_box(session, &dataset, face.nodes(step), &position, watch, &mut |_, v| {
             include(&mut bounds, [v[0], v[1], if v.len() > 2 { v[2] } else { 0.0 }]);
             true
         })?;

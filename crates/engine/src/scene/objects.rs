@@ -23,7 +23,7 @@ pub enum Object {
     },
     /// Grid surfaces.
     Surface {
-        /// `{"zone", "axis", "index"}`, or `None` for every wall.
+        /// As [`crate::gridface::GridFace::of_json`] takes it, or `None` for every wall.
         face: Option<Value>,
         /// Colour.
         paint: Paint,
@@ -194,7 +194,8 @@ struct RawSurface {
     walls: Option<bool>,
     zone: Option<String>,
     axis: Option<String>,
-    index: Option<u64>,
+    index: Option<serde_json::Value>,
+    within: Option<serde_json::Value>,
     map: Option<String>,
     rgb: Option<Rgb>,
     mesh: Option<bool>,
@@ -391,8 +392,10 @@ pub(super) fn object(mut fields: Map<String, Value>, place: &str) -> Result<Obje
         Some("surface") => {
             let raw: RawSurface = read(rest, place)?;
             let face = match (raw.walls.unwrap_or(false), raw.zone) {
-                (true, None) if raw.axis.is_none() && raw.index.is_none() => None,
-                (false, Some(zone)) => Some(serde_json::json!({"zone": zone, "axis": raw.axis, "index": raw.index})),
+                (true, None) if raw.axis.is_none() && raw.index.is_none() && raw.within.is_none() => None,
+                (false, Some(zone)) => Some(serde_json::json!({
+                    "zone": zone, "axis": raw.axis, "index": raw.index, "within": raw.within,
+                })),
                 _ => {
                     return Err(usage(format!(
                         "{place}: a surface is either 'walls' or a 'zone' with 'axis' and 'index'"
