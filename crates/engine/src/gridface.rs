@@ -60,7 +60,13 @@ impl GridFace {
         let index = if v["index"] == "end" { dims[axis] - 1 } else { counted(axis, &v["index"])? };
         let mut face = Self::whole(zone, axis, index, dims);
         let none = Map::new();
-        for (of, ends) in v["within"].as_object().unwrap_or(&none) {
+        let unread = || FieldError::Usage(format!("{name}: 'within' is not {{AXIS: [FIRST, LAST]}}"));
+        let within = match &v["within"] {
+            Value::Null => &none,
+            v => v.as_object().ok_or_else(unread)?,
+        };
+        for (of, ends) in within {
+            let ends = ends.as_array().filter(|ends| ends.len() == 2).ok_or_else(unread)?;
             let wrong = || FieldError::Usage(format!("{name}: a surface of one {} has no range of {of}", AXES[axis]));
             let n = number(of).and_then(|of| along(axis).iter().position(|a| *a == of)).ok_or_else(wrong)?;
             let of = along(axis)[n];
