@@ -184,7 +184,9 @@ def test_what_makes_no_sense_is_told(tmp_path: Path) -> None:
         ff.render({**volume_scene(source, projection="surface")}, tmp_path / "a.png")
     with pytest.raises(UsageError, match="'value' goes with"):
         ff.render({**volume_scene(source, value=3)}, tmp_path / "a.png")
-    with pytest.raises(FarfieldError, match=r"a\.nrrd has 1 channel, and colour takes 3"):
+    with pytest.raises(
+        FarfieldError, match=r"objects\.0\.opacity_from: 'luminance' is of colours in 3 channels; .*a\.nrrd has 1: a\."
+    ):
         ff.render({**volume_scene(source, opacity_from="luminance")}, tmp_path / "a.png")
     with pytest.raises(FarfieldError, match="colours and labels are composited"):
         ff.render({**volume_scene(source, labels={}, projection="maximum")}, tmp_path / "a.png")
