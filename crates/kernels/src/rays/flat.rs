@@ -6,12 +6,16 @@ use super::sample::Sampled;
 use super::scene::Source;
 use field::volume::BLOCK;
 
-/// Numbers from a row of a brick's corners to the next: no more, so that a brick of bytes fits into the processor's first cache.
-pub(crate) const ROW: usize = EDGE + 1;
+/// Corners of a brick along each axis.
+pub(crate) const CORNERS: usize = EDGE + 1;
+/// Numbers from a row of a strip to the next: the corners of a block's cells.
+pub(crate) const ROW: usize = BLOCK + 1;
+/// From a strip to the next.
+pub(crate) const STRIP: usize = ROW * CORNERS;
 /// From a plane to the next.
-pub(crate) const PLANE: usize = ROW * ROW;
-/// From a brick to the next: words of them.
-pub(crate) const EACH: usize = (PLANE * ROW).next_multiple_of(8);
+pub(crate) const PLANE: usize = SIDE * STRIP;
+/// From a brick to the next: words of them, and eight can be read from any.
+pub(crate) const EACH: usize = (PLANE * CORNERS + 8 - ROW).next_multiple_of(8);
 
 /// A place in a page.
 pub(crate) struct Piece<T> {
@@ -43,21 +47,20 @@ pub(crate) fn copy<T: Sampled>(
                 let Piece { first: from, left, .. } = page([low[0] + i as u32, low[1] + j as u32, low[2] + k as u32])?;
                 let count = left[0].min(size[0] - i);
                 (rows, planes) = (left[1].min(size[1] - j), left[2].min(size[2] - k));
-                let at = k * PLANE + j * ROW + i;
-                let out = &mut to[at..][..(planes - 1) * PLANE + (rows - 1) * ROW + count];
-                // SAFETY: these voxels lie in the page, and in the part of the brick that was cut out here.
+                // SAFETY: these voxels lie in the page, and they are corners of the brick.
                 unsafe {
-                    let out = out.as_mut_ptr();
+                    let out = to.as_mut_ptr().add(k * PLANE + j * ROW);
                     for z in 0..planes {
                         for y in 0..rows {
                             let (row, out) = (from.add(y * sj + z * sk), out.add(z * PLANE + y * ROW));
-                            // Of lengths that the compiler knows: a few moves.
-                            match (si, count) {
-                                (1, EDGE) => core::ptr::copy_nonoverlapping(row, out, EDGE),
-                                (1, ROW) => core::ptr::copy_nonoverlapping(row, out, ROW),
-                                (_, 1) => *out = *row,
-                                (1, _) => core::ptr::copy_nonoverlapping(row, out, count),
-                                _ => (0..count).for_each(|n| *out.add(n) = *row.add(n * si)),
+                            match (si, i, count) {
+                                (1, 0, EDGE..) => {
+                                    lay(row, out, false);
+                                    if count > EDGE {
+                                        *out.add(LAST) = *row.add(EDGE);
+                                    }
+                                }
+                                _ => lay_some(row, si, i, count, out),
                             }
                         }
                     }
@@ -72,8 +75,8 @@ pub(crate) fn copy<T: Sampled>(
 }
 
 /// Which rows of corners blocks that are shown have: of each plane a bit a row.
-pub(crate) fn rows_of(shown: &[bool; BLOCKS]) -> [u64; ROW] {
-    let mut rows = [0; ROW];
+pub(crate) fn rows_of(shown: &[bool; BLOCKS]) -> [u64; CORNERS] {
+    let mut rows = [0; CORNERS];
     for (n, blocks) in shown.chunks_exact(SIDE).enumerate() {
         if blocks.contains(&true) {
             let (j, k) = (n % SIDE * BLOCK, n / SIDE * BLOCK);
@@ -151,12 +154,12 @@ impl<T: Sampled> Octants<T> {
     /// # Safety
     /// There is room for a brick at `to`.
     #[inline(always)]
-    pub(crate) unsafe fn copy(&self, had: u8, rows: &[u64; ROW], to: *mut T) {
+    pub(crate) unsafe fn copy(&self, had: u8, rows: &[u64; CORNERS], to: *mut T) {
         let [si, sj, sk] = self.strides;
         for n in (0..8).filter(|n| (self.here & !had) >> n & 1 == 1) {
             let [last_i, last_j, last_k] = [0, 1, 2].map(|a| n >> a & 1 == 1);
             let of_octant = if last_j { 1 << EDGE } else { (1 << EDGE) - 1 };
-            for k in if last_k { EDGE..ROW } else { 0..EDGE } {
+            for k in if last_k { EDGE..CORNERS } else { 0..EDGE } {
                 let mut left = rows[k] & of_octant;
                 while left != 0 {
                     let j = left.trailing_zeros() as usize;
@@ -166,9 +169,9 @@ impl<T: Sampled> Octants<T> {
                         let row = self.first[n].add(if last_j { 0 } else { j * sj } + if last_k { 0 } else { k * sk });
                         let out = to.add(k * PLANE + j * ROW);
                         match (last_i, si) {
-                            (true, _) => *out.add(EDGE) = *row,
-                            (_, 1) => core::ptr::copy_nonoverlapping(row, out, EDGE),
-                            _ => row_apart(row, si, out),
+                            (true, _) => *out.add(LAST) = *row,
+                            (_, 1) => lay(row, out, left >> (j + 1) & 1 == 1),
+                            _ => lay_apart(row, si, out, left >> (j + 1) & 1 == 1),
                         }
                     }
                 }
@@ -177,18 +180,122 @@ impl<T: Sampled> Octants<T> {
     }
 }
 
-/// Copies a row of voxels that are `stride` numbers apart.
+/// Where the last corner of a row lies, from its first.
+const LAST: usize = (SIDE - 1) * STRIP + BLOCK;
+
+/// Writes a row of [`EDGE`] corners into its strips; their numbers lie one behind the other. Where the next row of the strips is written
+/// later (`again`) so are those of its numbers that are written here: one move a strip in the place of two.
 ///
 /// # Safety
-/// They can be read, with all numbers of the last; there is room for them.
+/// They can be read; `out` is the place of the first in a brick.
 #[inline(always)]
-unsafe fn row_apart<T: Sampled>(row: *const T, stride: usize, out: *mut T) {
+unsafe fn lay<T: Sampled>(row: *const T, out: *mut T, again: bool) {
+    // SAFETY: the caller's. Eight numbers of any strip but the last are of the row, and there is room for them.
+    unsafe {
+        // Of lengths that the compiler knows: one move, or two.
+        let strips = (0..SIDE - 1).map(|strip| (row.add(strip * BLOCK), out.add(strip * STRIP)));
+        if again {
+            strips.for_each(|(row, out)| core::ptr::copy_nonoverlapping(row, out, 2 * BLOCK));
+        } else {
+            strips.for_each(|(row, out)| core::ptr::copy_nonoverlapping(row, out, ROW));
+        }
+        core::ptr::copy_nonoverlapping(row.add(EDGE - BLOCK), out.add((SIDE - 1) * STRIP), BLOCK);
+    }
+}
+
+/// The same of numbers that are `stride` apart.
+///
+/// # Safety
+/// They can be read, with all numbers of the last; `out` is the place of the first in a brick.
+#[inline(always)]
+unsafe fn lay_apart<T: Sampled>(row: *const T, stride: usize, out: *mut T, again: bool) {
+    let mut all = [T::LOWEST; EDGE];
     // SAFETY: the caller's.
     unsafe {
         if size_of::<T>() == 1 && (2..=4).contains(&stride) {
-            (0..EDGE).step_by(16).for_each(|n| pick(row.add(n * stride).cast(), stride, out.add(n).cast()));
+            for n in (0..EDGE).step_by(16) {
+                pick(row.add(n * stride).cast(), stride, all.as_mut_ptr().add(n).cast());
+            }
         } else {
-            (0..EDGE).for_each(|n| *out.add(n) = *row.add(n * stride));
+            all.iter_mut().enumerate().for_each(|(n, to)| *to = *row.add(n * stride));
         }
+        lay(all.as_ptr(), out, again);
+    }
+}
+
+/// Writes `count` corners of a row, from number `first` on; they are `stride` numbers apart.
+///
+/// # Safety
+/// They can be read; `out` is the place of the row's first in a brick.
+#[inline(never)]
+unsafe fn lay_some<T: Sampled>(row: *const T, stride: usize, first: usize, count: usize, out: *mut T) {
+    for n in 0..count {
+        let i = first + n;
+        // SAFETY: the caller's. The last corner of a strip is the first of the next.
+        unsafe {
+            let number = *row.add(n * stride);
+            if i < EDGE {
+                *out.add(i / BLOCK * STRIP + i % BLOCK) = number;
+            }
+            if i > 0 && i % BLOCK == 0 {
+                *out.add((i / BLOCK - 1) * STRIP + BLOCK) = number;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows of a plane in any way that they can be written: each corner of each block has the number that was said, also where rows were
+    /// there before.
+    fn rows_are_where_blocks_have_them<T: Sampled + PartialEq + core::fmt::Debug>(of: impl Fn(usize) -> T) {
+        // Numbers that lie behind a row are no numbers of it.
+        let row_of = |j: usize, stride: usize| -> Vec<T> {
+            (0..CORNERS * stride + 16).map(|n| of(if n % stride == 0 { j * 50 + n / stride } else { 9999 })).collect()
+        };
+        for stride in 1..=5 {
+            for (again, some) in [(false, false), (true, false), (false, true)] {
+                let mut plane = vec![T::LOWEST; PLANE + 8];
+                // From the last to the first too, where what is behind a row must stay as it is.
+                let order: Vec<usize> = if again { (0..CORNERS).collect() } else { (0..CORNERS).rev().collect() };
+                for j in order {
+                    let row = row_of(j, stride);
+                    let again = again && j + 1 < CORNERS;
+                    // SAFETY: so many are there, and there is room for a plane.
+                    unsafe {
+                        let out = plane.as_mut_ptr().add(j * ROW);
+                        match stride {
+                            _ if some => {
+                                lay_some(row.as_ptr(), stride, 0, 7, out);
+                                lay_some(row.as_ptr().add(7 * stride), stride, 7, CORNERS - 7, out);
+                                continue;
+                            }
+                            1 => lay(row.as_ptr(), out, again),
+                            _ => lay_apart(row.as_ptr(), stride, out, again),
+                        }
+                        *out.add(LAST) = of(j * 50 + EDGE);
+                    }
+                }
+                for (block, j, i) in
+                    (0..SIDE).flat_map(|b| (0..CORNERS).flat_map(move |j| (0..ROW).map(move |i| (b, j, i))))
+                {
+                    let found = plane[block * STRIP + j * ROW + i];
+                    assert_eq!(
+                        found,
+                        of(j * 50 + block * BLOCK + i),
+                        "stride {stride}, block {block}, row {j}, corner {i}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_bricks_lie_block_by_block() {
+        rows_are_where_blocks_have_them(|n| (n * 167 % 251) as u8);
+        rows_are_where_blocks_have_them(|n| n as u16);
+        rows_are_where_blocks_have_them(|n| n as f32);
     }
 }

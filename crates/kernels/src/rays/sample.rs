@@ -5,6 +5,7 @@
 //! to 16 bits are mixed in integers with weights of 14 bits, exactly, as `value * 2^14`; all else in single precision. What is computed
 //! here in lanes and one by one rounds alike, so that it does not matter which way a sample was taken.
 
+use super::flat::{PLANE, ROW};
 use super::lanes::{pairs_f32, F8, I4, I8};
 use super::ray::{Segment, BITS, ONE, PART};
 use field::volume::{Extremes, Voxel};
@@ -30,6 +31,15 @@ pub(crate) trait Sampled: Extremes {
     /// # Safety
     /// The pairs at `p + at[lane]` can be read.
     unsafe fn mix_rows(p: *const Self, at: &[i32; 8], x: &Along) -> F8;
+    /// The same of each pair and the one in the next row of a brick.
+    ///
+    /// # Safety
+    /// Eight numbers at each `p + at[lane]` can be read.
+    #[inline(always)]
+    unsafe fn mix_two_rows(p: *const Self, at: &[i32; 8], x: &Along) -> [F8; 2] {
+        // SAFETY: the caller's.
+        unsafe { [Self::mix_rows(p, at, x), Self::mix_rows(p.add(ROW), at, x)] }
+    }
     /// The same of eight pairs.
     fn mix_pairs(a: &[Self; 8], b: &[Self; 8], x: &Along) -> F8;
 }
@@ -66,7 +76,7 @@ fn mix_f32(a: f32, b: f32, x: i32) -> f32 {
 }
 
 macro_rules! narrow {
-    ($($t:ty, $p:ident, $at:ident => $pairs:expr, $v:ident, $x:ident => $mixed:expr),*) => { $(
+    ($($t:ty, $p:ident, $at:ident => $pairs:expr, $v:ident, $x:ident => $mixed:expr $(, $two_rows:item)?);*) => { $(
         impl Sampled for $t {
             const UNIT: f32 = WEIGHT as f32;
             const FLOAT: bool = false;
@@ -84,6 +94,7 @@ macro_rules! narrow {
                 let $v = unsafe { $pairs };
                 $mixed.to_f8()
             }
+            $($two_rows)?
             #[inline(always)]
             fn mix_pairs(a: &[Self; 8], b: &[Self; 8], x: &Along) -> F8 {
                 let w: [i32; 8] = x.pairs.to_array();
@@ -98,8 +109,13 @@ const SHIFTED: i32 = 1 << (15 + WEIGHT_BITS);
 
 narrow!(
     u8, p, at => I8::pairs_u8(p, at), v, x => v.dot_halves(x.pairs),
+    #[inline(always)]
+    unsafe fn mix_two_rows(p: *const Self, at: &[i32; 8], x: &Along) -> [F8; 2] {
+        // SAFETY: the caller's.
+        unsafe { I8::dot_rows_u8::<ROW>(p, at, x.pairs) }.map(I8::to_f8)
+    };
     u16, p, at => I8::pairs_16(p, at), v, x =>
-        v.xor(I8::splat(0x8000_8000_u32 as i32)).dot_halves(x.pairs).add(I8::splat(SHIFTED)),
+        v.xor(I8::splat(0x8000_8000_u32 as i32)).dot_halves(x.pairs).add(I8::splat(SHIFTED));
     i16, p, at => I8::pairs_16(p.cast(), at), v, x => v.dot_halves(x.pairs)
 );
 
@@ -259,6 +275,18 @@ pub(crate) unsafe fn trilinear<T: Sampled>(p: *const T, at: &[i32; 8], [x, y, z]
         ]
     };
     mixed(rows, fraction(y), fraction(z))
+}
+
+/// The same of cells in bricks.
+///
+/// # Safety
+/// Eight numbers from each first corner on can be read, and from the one in the next plane.
+#[inline(always)]
+pub(crate) unsafe fn in_brick<T: Sampled>(p: *const T, at: &[i32; 8], [x, y, z]: [I8; 3]) -> F8 {
+    let x = Along::new(x);
+    // SAFETY: the caller's.
+    let [[a, b], [c, d]] = unsafe { [T::mix_two_rows(p, at, &x), T::mix_two_rows(p.add(PLANE), at, &x)] };
+    mixed([a, b, c, d], fraction(y), fraction(z))
 }
 
 /// Along j, then along k.

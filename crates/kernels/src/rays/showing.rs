@@ -1,7 +1,7 @@
 //! Which blocks of a brick may show something: by the ranges behind the voxels of pages, or by its voxels where these do not say.
 
 use super::bricks::{BLOCKS, EDGE, SIDE};
-use super::flat::{Piece, PLANE, ROW};
+use super::flat::{Piece, PLANE, ROW, STRIP};
 use super::sample::Sampled;
 use super::scene::Source;
 use field::volume::BLOCK;
@@ -146,15 +146,15 @@ fn each_of<T: Copy>(to: &mut [T], a: &[T], b: &[T], of: impl Fn(T, T) -> T) {
     }
 }
 
-/// Of each element of a plane, the extreme of it and the [`BLOCK`] that follow along i and along j; of the last ones anything.
+/// Of each element of a plane, the extreme of it and those that follow as far as rows of a block do, one behind the other; of the last ones
+/// anything.
 #[inline(always)]
-fn beyond<T: Copy>(plane: &mut [T; PLANE], scratch: &mut [[T; PLANE]; 2], of: impl Fn(T, T) -> T + Copy) {
-    let [two, four] = scratch;
-    for step in [1, ROW] {
-        each_of(two, plane, &plane[step..], of);
-        each_of(four, two, &two[2 * step..], of);
-        each_of(two, four, &plane[BLOCK * step..], of);
-        *plane = *two;
+fn beyond<T: Copy>(plane: &mut [T; PLANE], scratch: &mut [T; PLANE], of: impl Fn(T, T) -> T + Copy) {
+    const { assert!(ROW * ROW == 25) };
+    // Of 2, 4, 8, 16, 25 elements.
+    for step in [1, 2, 4, 8, 9] {
+        each_of(scratch, plane, &plane[step..], of);
+        core::mem::swap(plane, scratch);
     }
 }
 
@@ -164,7 +164,7 @@ pub(crate) fn seen<T: Sampled>(voxels: &[T], shown: &mut [bool; BLOCKS], source:
     let lower = |a: T, b: T| if b < a { b } else { a };
     let higher = |a: T, b: T| if b > a { b } else { a };
     let (mut low, mut high) = ([T::HIGHEST; PLANE], [T::LOWEST; PLANE]);
-    let mut scratch = [[T::LOWEST; PLANE]; 2];
+    let mut scratch = [T::LOWEST; PLANE];
     let mut count = 0;
     for (k, shown) in shown.chunks_exact_mut(SIDE * SIDE).enumerate() {
         low.fill(T::HIGHEST);
@@ -177,7 +177,7 @@ pub(crate) fn seen<T: Sampled>(voxels: &[T], shown: &mut [bool; BLOCKS], source:
         beyond(&mut low, &mut scratch, lower);
         beyond(&mut high, &mut scratch, higher);
         for (n, out) in shown.iter_mut().enumerate() {
-            let at = (n / SIDE * ROW + n % SIDE) * BLOCK;
+            let at = n % SIDE * STRIP + n / SIDE * BLOCK * ROW;
             *out = source.seen(low[at], high[at]);
             count += usize::from(*out);
         }

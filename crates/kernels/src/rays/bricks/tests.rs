@@ -1,6 +1,6 @@
 //! Bricks: what is known of them is true.
 
-use super::super::flat::PLANE;
+use super::super::flat::{PLANE, ROW, STRIP};
 use super::super::look::{Clip, Look, Manner, Paint};
 use super::super::pages::piece;
 use super::super::scene::{Scene, Setting};
@@ -166,7 +166,8 @@ impl Ball {
             let within: [usize; 3] = core::array::from_fn(|a| at[a] + of[a]);
             let voxel = core::array::from_fn(|a| brick[a] as u32 * EDGE as u32 + within[a] as u32);
             let there = voxel.iter().all(|n| *n < BALL);
-            there.then(|| (within[2] * PLANE + within[1] * ROW + within[0], self.voxels[number_of(voxel)]))
+            let place = within[2] * PLANE + at[0] / BLOCK * STRIP + within[1] * ROW + of[0];
+            there.then(|| (place, self.voxels[number_of(voxel)]))
         })
     }
 

@@ -135,6 +135,21 @@ impl I8 {
     pub(crate) fn or(self, o: Self) -> Self {
         Self(unsafe { _mm256_or_si256(self.0, o.0) })
     }
+    /// All ones in lanes that are the same.
+    #[inline(always)]
+    pub(crate) fn equal(self, o: Self) -> Self {
+        Self(unsafe { _mm256_cmpeq_epi32(self.0, o.0) })
+    }
+    /// Of lanes that are all ones or all zeros: `a` where they are ones, `b` elsewhere.
+    #[inline(always)]
+    pub(crate) fn choose(self, a: Self, b: Self) -> Self {
+        Self(unsafe { _mm256_blendv_epi8(b.0, a.0, self.0) })
+    }
+    /// The first lane and the last.
+    #[inline(always)]
+    pub(crate) fn ends(self) -> [i32; 2] {
+        unsafe { [_mm256_extract_epi32::<0>(self.0), _mm256_extract_epi32::<7>(self.0)] }
+    }
     /// All ones in lanes where `self` is above `o`.
     #[inline(always)]
     pub(crate) fn above(self, o: Self) -> Self {
@@ -248,6 +263,48 @@ impl I8 {
             let v = _mm_insert_epi16::<6>(v, q(6));
             let v = _mm_insert_epi16::<7>(v, q(7));
             Self(_mm256_cvtepu8_epi16(v))
+        }
+    }
+    /// Of each lane the two bytes at `p + at[lane]` times the low and the high half of `by`, added, and the same of those `ROW` bytes on.
+    ///
+    /// # Safety
+    /// Eight bytes at each can be read.
+    #[inline(always)]
+    pub(crate) unsafe fn dot_rows_u8<const ROW: usize>(p: *const u8, at: &[i32; 8], by: Self) -> [Self; 2] {
+        const { assert!(ROW + 1 < 8) };
+        unsafe {
+            let two = |n: usize, m: usize| {
+                let a = _mm_load_sd(p.offset(at[n] as isize).cast());
+                _mm_castpd_si128(_mm_loadh_pd(a, p.offset(at[m] as isize).cast()))
+            };
+            let (r, s) = (ROW as i8, ROW as i8 + 1);
+            let to = _mm256_broadcastsi128_si256(_mm_setr_epi8(
+                0,
+                -1,
+                1,
+                -1,
+                r,
+                -1,
+                s,
+                -1,
+                8,
+                -1,
+                9,
+                -1,
+                8 + r,
+                -1,
+                8 + s,
+                -1,
+            ));
+            // Lanes 0 1 | 4 5 and 2 3 | 6 7, each with both rows.
+            let a = _mm256_shuffle_epi8(_mm256_set_m128i(two(4, 5), two(0, 1)), to);
+            let b = _mm256_shuffle_epi8(_mm256_set_m128i(two(6, 7), two(2, 3)), to);
+            let a = _mm256_castsi256_ps(_mm256_madd_epi16(a, _mm256_unpacklo_epi32(by.0, by.0)));
+            let b = _mm256_castsi256_ps(_mm256_madd_epi16(b, _mm256_unpackhi_epi32(by.0, by.0)));
+            [
+                Self(_mm256_castps_si256(_mm256_shuffle_ps::<0b10_00_10_00>(a, b))),
+                Self(_mm256_castps_si256(_mm256_shuffle_ps::<0b11_01_11_01>(a, b))),
+            ]
         }
     }
     /// Of each lane the two 16-bit numbers at `p + at[lane]`, as the two halves.

@@ -101,6 +101,30 @@ mod tests {
     }
 
     #[test]
+    fn lanes_at_both_ends_and_those_that_are_like_them() {
+        let lanes = I8::bytes(u64::from_le_bytes([7, 7, 7, 9, 7, 9, 9, 9]));
+        assert_eq!(lanes.ends(), [7, 9]);
+        let chosen = lanes.equal(I8::splat(7)).choose(I8::splat(-1), I8::lanes());
+        assert_eq!(chosen.to_array(), [-1, -1, -1, 3, -1, 5, 6, 7]);
+    }
+
+    #[test]
+    fn two_rows_of_bytes_times_weights() {
+        let bytes: Vec<u8> = (0..200u32).map(|n| (n * 151 + 13) as u8).collect();
+        let at = [0, 3, 190, 17, 64, 121, 5, 99];
+        let weights = |n: usize| [16384 - 2000 * n as i32, 2000 * n as i32];
+        let by = I8::lanes().to_array().map(|n| weights(n as usize)).map(|[a, b]| a | b << 16);
+        // SAFETY: eight bytes from each are there, and so are eight lanes.
+        let found = unsafe { I8::dot_rows_u8::<5>(bytes.as_ptr(), &at, I8::load(by.as_ptr())) };
+        for (row, found) in found.map(I8::to_array).into_iter().enumerate() {
+            for n in 0..8 {
+                let [a, b] = [0, 1].map(|next| i32::from(bytes[at[n] as usize + 5 * row + next]));
+                assert_eq!(found[n], a * weights(n)[0] + b * weights(n)[1], "row {row}, lane {n}");
+            }
+        }
+    }
+
+    #[test]
     fn boxes_of_voxels() {
         let v = I4::new([3, -2, 7, 9]);
         let (low, high) = (I4::new([3, -2, 0, 0]), I4::new([4, 0, 8, 0]));

@@ -94,6 +94,18 @@ impl I8 {
     pub(crate) fn or(self, o: Self) -> Self {
         Self(from_fn(|n| self.0[n] | o.0[n]))
     }
+    /// All ones in lanes that are the same.
+    pub(crate) fn equal(self, o: Self) -> Self {
+        Self(from_fn(|n| -i32::from(self.0[n] == o.0[n])))
+    }
+    /// Of lanes that are all ones or all zeros: `a` where they are ones, `b` elsewhere.
+    pub(crate) fn choose(self, a: Self, b: Self) -> Self {
+        Self(from_fn(|n| if self.0[n] < 0 { a.0[n] } else { b.0[n] }))
+    }
+    /// The first lane and the last.
+    pub(crate) fn ends(self) -> [i32; 2] {
+        [self.0[0], self.0[7]]
+    }
     /// All ones in lanes where `self` is above `o`.
     pub(crate) fn above(self, o: Self) -> Self {
         Self(from_fn(|n| -i32::from(self.0[n] > o.0[n])))
@@ -178,6 +190,14 @@ impl I8 {
             let q = p.offset(at[n] as isize);
             i32::from(*q) | i32::from(*q.add(1)) << 16
         }))
+    }
+    /// Of each lane the two bytes at `p + at[lane]` times the low and the high half of `by`, added, and the same of those `ROW` bytes on.
+    ///
+    /// # Safety
+    /// All of them can be read.
+    pub(crate) unsafe fn dot_rows_u8<const ROW: usize>(p: *const u8, at: &[i32; 8], by: Self) -> [Self; 2] {
+        // SAFETY: the caller's.
+        unsafe { [Self::pairs_u8(p, at), Self::pairs_u8(p.add(ROW), at)] }.map(|pairs| pairs.dot_halves(by))
     }
     /// Of each lane the two 16-bit numbers at `p + at[lane]`, as the two halves.
     ///
