@@ -9,6 +9,8 @@ const MOST_BITS: u32 = 15;
 pub(crate) struct Shape {
     /// Its edges as powers of two.
     bits: [u32; 3],
+    edges: [i32; 3],
+    shift: [i32; 3],
 }
 
 impl Shape {
@@ -20,17 +22,18 @@ impl Shape {
                 *most -= 1;
             }
         }
-        Self { bits }
+        let shift = [0, bits[0] as i32, (bits[0] + bits[1]) as i32];
+        Self { bits, edges: bits.map(|b| 1 << b), shift }
     }
 
     /// Bricks along each axis.
     pub(crate) fn edges(self) -> [i32; 3] {
-        self.bits.map(|b| 1 << b)
+        self.edges
     }
 
     /// How far up the number of a brick along each axis stands in a place.
     pub(crate) fn shift(self) -> [i32; 3] {
-        [0, self.bits[0] as i32, (self.bits[0] + self.bits[1]) as i32]
+        self.shift
     }
 
     /// Places.
