@@ -1,5 +1,6 @@
 //! Rays through volumes: against an exact reference in double precision, and equal to the bit whatever the means.
 
+mod crowded;
 #[path = "../holes/mod.rs"]
 mod holes;
 mod kept;
@@ -41,19 +42,30 @@ fn spec(folder: &std::path::Path, chunk: Option<[u64; 3]>) -> (VolumeSpec, Vec<V
 
 /// The same as the first of so many channels, whose numbers lie together in each voxel.
 fn spec_of(folder: &std::path::Path, chunk: Option<[u64; 3]>, channels: usize) -> (VolumeSpec, Vec<Vec<u8>>) {
+    spec_with(folder, DIMS, &value, chunk, channels)
+}
+
+/// The same of any numbers.
+fn spec_with(
+    folder: &std::path::Path,
+    dims: [usize; 3],
+    value: &dyn Fn(usize, usize, usize) -> u8,
+    chunk: Option<[u64; 3]>,
+    channels: usize,
+) -> (VolumeSpec, Vec<Vec<u8>>) {
     let path = folder.join("volume.raw");
     let voxel = |v: u8| (0..channels).map(move |c| v.wrapping_add(67 * c as u8));
-    let all: Vec<u8> = numbers().into_iter().flat_map(voxel).collect();
+    let [ni, nj, nk] = dims;
     let mut table = Vec::new();
     let mut file = std::fs::File::create(&path).unwrap();
     let name = path.display().to_string();
     let place = match chunk {
         None => {
-            file.write_all(&all).unwrap();
+            let numbers = (0..ni * nj * nk).map(|n| value(n % ni, n / ni % nj, n / ni / nj));
+            file.write_all(&numbers.flat_map(voxel).collect::<Vec<_>>()).unwrap();
             PlaceSpec::Contiguous { file: name.clone(), offset: 0 }
         }
         Some([ck, cj, ci]) => {
-            let [ni, nj, nk] = DIMS;
             let (counts, mut offset) = ([nk as u64, nj as u64, ni as u64], 0u64);
             let n: Vec<u64> = counts.iter().zip([ck, cj, ci]).map(|(n, c)| n.div_ceil(c)).collect();
             for c in 0..n[0] * n[1] * n[2] {
@@ -82,7 +94,7 @@ fn spec_of(folder: &std::path::Path, chunk: Option<[u64; 3]>, channels: usize) -
         name: "volume".into(),
         dtype: "uint8".into(),
         big_endian: false,
-        shape: [DIMS[2], DIMS[1], DIMS[0], channels].iter().take(3 + last).map(|n| *n as u64).collect(),
+        shape: [nk, nj, ni, channels].iter().take(3 + last).map(|n| *n as u64).collect(),
         axes: "zyxc"[..3 + last].into(),
         chunk: chunk.map(|[k, j, i]| [k, j, i, channels as u64][..3 + last].to_vec()),
         order: None,
@@ -93,7 +105,7 @@ fn spec_of(folder: &std::path::Path, chunk: Option<[u64; 3]>, channels: usize) -
     };
     let channel = ChannelSpec::named("v");
     let level = LevelSpec {
-        dims: DIMS.map(|n| n as u64),
+        dims: dims.map(|n| n as u64),
         origin: [1.0, -2.0, 0.5],
         spacing: [0.5, 0.75, 0.6],
         arrays: vec![array],

@@ -33,7 +33,7 @@ pub(crate) const EDGE_BITS: u32 = EDGE.trailing_zeros();
 pub(crate) const SIDE: usize = EDGE / BLOCK;
 pub(crate) const BLOCKS: usize = SIDE * SIDE * SIDE;
 /// Fewer bricks would make room for each other before the rays of a tile are through.
-const LEAST: usize = 24;
+const LEAST: usize = 20;
 /// More than neighbouring tiles have in common are of no use to one picture.
 const MOST: usize = 1024;
 

@@ -237,7 +237,7 @@ unsafe fn lay_some<T: Sampled>(row: *const T, stride: usize, first: usize, count
             if i < EDGE {
                 *out.add(i / BLOCK * STRIP + i % BLOCK) = number;
             }
-            if i > 0 && i % BLOCK == 0 {
+            if i > 0 && i.is_multiple_of(BLOCK) {
                 *out.add((i / BLOCK - 1) * STRIP + BLOCK) = number;
             }
         }
@@ -253,7 +253,9 @@ mod tests {
     fn rows_are_where_blocks_have_them<T: Sampled + PartialEq + core::fmt::Debug>(of: impl Fn(usize) -> T) {
         // Numbers that lie behind a row are no numbers of it.
         let row_of = |j: usize, stride: usize| -> Vec<T> {
-            (0..CORNERS * stride + 16).map(|n| of(if n % stride == 0 { j * 50 + n / stride } else { 9999 })).collect()
+            (0..CORNERS * stride + 16)
+                .map(|n| of(if n.is_multiple_of(stride) { j * 50 + n / stride } else { 9999 }))
+                .collect()
         };
         for stride in 1..=5 {
             for (again, some) in [(false, false), (true, false), (false, true)] {
