@@ -120,6 +120,25 @@ def test_labels_have_their_own_colours_and_nothing_between_them(tmp_path: Path) 
     assert gone.max() <= 2
 
 
+@pytest.mark.parametrize(
+    ("name", "dtype", "options", "is_labels"),
+    [
+        ("frog_tissues", np.uint8, {}, True),
+        ("p07-Segmentation.seg", np.uint16, {}, True),
+        ("frog_tissues", np.uint8, {"kind": "scalar"}, False),
+        ("labels", np.float32, {}, False),
+        ("relabelled", np.uint8, {}, False),
+    ],
+)
+def test_integers_in_a_file_of_that_name_are_labels(
+    tmp_path: Path, name: str, dtype: type, options: dict[str, Any], is_labels: bool
+) -> None:
+    source = nrrd(tmp_path / f"{name}.nrrd", ball().astype(dtype))
+    with ff.open(source, volume=options) as found:
+        guessed = [text for text in found.info()["guessed"] if "its name says" in text]
+        assert (found.kind == "labels") == is_labels == bool(guessed)
+
+
 @pytest.mark.parametrize(("how", "wanted"), [("maximum", 200), ("mean", None), ("surface", 128)])
 def test_projections_show_what_they_say(tmp_path: Path, how: str, wanted: int | None) -> None:
     data = np.full((DIMS[2], DIMS[1], DIMS[0]), 50, np.uint8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections.abc import Callable
 
 from farfield.errors import DataError, UsageError
@@ -44,6 +45,11 @@ def read(source: str, options: Options, means: Means) -> VolumeDescription:
         volume = reader(path, options, means)
     except RecursionError as error:
         raise DataError(f"{path}: its metadata is nested too deeply; write it again") from error
+    if kind in _SAY_NO_LABELS and options.kind is None and _is_named_as_labels(path, volume):
+        volume.kind = "labels"
+        volume.guessed.append(
+            "its numbers are labels, as its name says: --kind scalar (of pictures: --raw kind=scalar) takes them as values"
+        )
     if files:
         volume.reads = [*files, *(name for name in volume.reads if name != path)]
     return with_ranges(describe(_as_said(volume, options)), means)
@@ -55,6 +61,33 @@ _READERS = {
     "vtk_steps": "vtk_steps",
 }  # fmt: skip
 """The module of each format."""
+
+
+_SAY_NO_LABELS = frozenset(("raw", "nrrd", "nifti", "vtk", "tiff", "metaimage"))
+"""Formats in which label volumes are kept that do not say so, or seldom."""
+
+_LABELS = frozenset(
+    (
+        "label",
+        "labels",
+        "labelmap",
+        "seg",
+        "segmentation",
+        "segmentations",
+        "tissue",
+        "tissues",
+        "atlas",
+        "parcellation",
+    )
+)
+
+
+def _is_named_as_labels(path: str, volume: Volume) -> bool:
+    """Whether a word of a file's name says so of a volume of one integer a voxel."""
+    if volume.kind != "scalar" or len(volume.channels) != 1 or not volume.levels:
+        return False
+    integers = all(array.dtype.lstrip("u").startswith("int") for array in volume.levels[0].arrays)
+    return integers and not _LABELS.isdisjoint(re.split(r"[^a-z0-9]+", os.path.basename(path).lower()))
 
 
 def _as_said(volume: Volume, options: Options) -> Volume:

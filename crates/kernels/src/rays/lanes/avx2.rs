@@ -277,25 +277,7 @@ impl I8 {
                 let a = _mm_load_sd(p.offset(at[n] as isize).cast());
                 _mm_castpd_si128(_mm_loadh_pd(a, p.offset(at[m] as isize).cast()))
             };
-            let (r, s) = (ROW as i8, ROW as i8 + 1);
-            let to = _mm256_broadcastsi128_si256(_mm_setr_epi8(
-                0,
-                -1,
-                1,
-                -1,
-                r,
-                -1,
-                s,
-                -1,
-                8,
-                -1,
-                9,
-                -1,
-                8 + r,
-                -1,
-                8 + s,
-                -1,
-            ));
+            let to = _mm256_broadcastsi128_si256(_mm_loadu_si128(const { &spread(ROW as i8) }.as_ptr().cast()));
             // Lanes 0 1 | 4 5 and 2 3 | 6 7, each with both rows.
             let a = _mm256_shuffle_epi8(_mm256_set_m128i(two(4, 5), two(0, 1)), to);
             let b = _mm256_shuffle_epi8(_mm256_set_m128i(two(6, 7), two(2, 3)), to);
@@ -357,6 +339,17 @@ const fn picked(stride: usize, load: usize) -> [i8; 16] {
         if n * stride / 16 == load {
             to[n] = (n * stride % 16) as i8;
         }
+        n += 1;
+    }
+    to
+}
+
+/// Which of eight bytes, and of eight that follow, are two neighbours and the two `row` bytes on; each with a zero behind it.
+const fn spread(row: i8) -> [i8; 16] {
+    let mut to = [-1; 16];
+    let mut n = 0;
+    while n < 8 {
+        to[2 * n as usize] = n / 4 * 8 + n / 2 % 2 * row + n % 2;
         n += 1;
     }
     to
