@@ -15,7 +15,7 @@
 //! are, and rays go through them page by page and say which they lack exactly as far as samples need them. Values are the same bits
 //! either way. Bricks are copies, so they outlive pins, and evictions.
 //! What is known of bricks stands in a *window* of them, at the place of a brick's number modulo its edges, so that eight samples find their
-//! blocks by two gathers. Its edges are such that it has the whole volume, or else goes along with rays.
+//! blocks by two gathers at most. Its edges are such that it has the whole volume, or else goes along with rays.
 
 use super::flat::{copy, rows_of, Octants, Piece, CORNERS, EACH};
 use super::lanes::I4;
