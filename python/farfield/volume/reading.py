@@ -66,20 +66,9 @@ _READERS = {
 _SAY_NO_LABELS = frozenset(("raw", "nrrd", "nifti", "vtk", "tiff", "metaimage"))
 """Formats in which label volumes are kept that do not say so, or seldom."""
 
-_LABELS = frozenset(
-    (
-        "label",
-        "labels",
-        "labelmap",
-        "seg",
-        "segmentation",
-        "segmentations",
-        "tissue",
-        "tissues",
-        "atlas",
-        "parcellation",
-    )
-)
+_LABELS = frozenset((
+    "label", "labels", "labelmap", "seg", "segmentation", "segmentations", "tissue", "tissues", "atlas", "parcellation",
+))  # fmt: skip
 
 
 def _is_named_as_labels(path: str, volume: Volume) -> bool:
