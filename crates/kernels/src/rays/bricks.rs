@@ -462,14 +462,15 @@ impl Bricks {
         } else {
             let size: [usize; 3] =
                 core::array::from_fn(|a| (source.cells[a] + 1 - low[a]).min(CORNERS as u32) as usize);
-            if size != [CORNERS; 3] {
+            let counted = source.skip && !by_ranges(source);
+            if counted && size != [CORNERS; 3] {
                 // No sample lies there, and what is counted is not to depend on what was there before.
                 data.fill(T::LOWEST);
             }
             if copy(source, low, size, data, &mut page).is_none() {
                 return self.is_apart(place);
             }
-            if source.skip && !by_ranges(source) && seen(data, &mut shown, source) == 0 {
+            if counted && seen(data, &mut shown, source) == 0 {
                 self.window[place] = NOTHING;
                 return Made::Nothing;
             }

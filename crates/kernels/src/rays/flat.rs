@@ -54,10 +54,13 @@ pub(crate) fn copy<T: Sampled>(
                         for y in 0..rows {
                             let (row, out) = (from.add(y * sj + z * sk), out.add(z * PLANE + y * ROW));
                             match (si, i, count) {
-                                (1, 0, EDGE..) => {
-                                    lay(row, out, false);
+                                (_, 0, EDGE..) => {
+                                    match si {
+                                        1 => lay(row, out, false),
+                                        _ => lay_apart(row, si, out, false),
+                                    }
                                     if count > EDGE {
-                                        *out.add(LAST) = *row.add(EDGE);
+                                        *out.add(LAST) = *row.add(EDGE * si);
                                     }
                                 }
                                 _ => lay_some(row, si, i, count, out),
@@ -87,16 +90,20 @@ pub(crate) fn rows_of(shown: &[bool; BLOCKS]) -> [u64; CORNERS] {
     rows
 }
 
-/// A brick that lies in one page, and what follows it there or in others.
+/// A brick that lies in one page, and what follows it there or in others. At the ends of a volume it has fewer corners, and nothing follows.
 pub(crate) struct Octants<T> {
     /// Where the voxel lies that is [`EDGE`] further along i (bit 0), j (bit 1), k (bit 2); null where its page is not here.
     first: [*const T; 8],
-    /// A bit for each whose page is.
+    /// A bit for each that the volume has.
+    there: u8,
+    /// A bit for each whose page is here, and for those that the volume does not have.
     here: u8,
     /// By the sides at which a block ends at the page's (bits as above): whether all it has corners in is here.
     whole: [bool; 8],
     /// Whether that is another page.
     next: [bool; 3],
+    /// Corners along each axis that are not those of what follows.
+    own: [usize; 3],
     /// Numbers from a voxel to the next along each axis.
     strides: [usize; 3],
 }
@@ -108,20 +115,23 @@ impl<T: Sampled> Octants<T> {
         low: [u32; 3],
         page: &mut impl FnMut([u32; 3]) -> Option<Piece<T>>,
     ) -> Option<Self> {
-        let all = (0..3).all(|a| source.cells[a] >= low[a] + EDGE as u32);
-        if !all {
-            return None;
-        }
-        let own = page(low)?;
-        if own.left.iter().any(|left| *left < EDGE) {
+        let corners: [usize; 3] = core::array::from_fn(|a| (source.cells[a] + 1 - low[a]).min(CORNERS as u32) as usize);
+        let own = corners.map(|n| n.min(EDGE));
+        let piece = page(low)?;
+        if (0..3).any(|a| piece.left[a] < own[a]) {
             return None;
         }
         let strides = source.strides.map(|s| s as usize);
-        let next = own.left.map(|left| left == EDGE);
-        let (mut first, mut here) = ([own.first; 8], 1);
+        let next = core::array::from_fn(|a| corners[a] == CORNERS && piece.left[a] == EDGE);
+        let (mut first, mut here, mut there) = ([piece.first; 8], 1, 1);
         for (n, first) in first.iter_mut().enumerate().skip(1) {
             let bit = |a: usize| n >> a & 1;
             let other = |a: usize| bit(a) == 1 && next[a];
+            if (0..3).any(|a| bit(a) == 1 && corners[a] < CORNERS) {
+                here |= 1 << n;
+                continue;
+            }
+            there |= 1 << n;
             *first = if (0..3).any(other) {
                 let found = page(core::array::from_fn(|a| low[a] + (bit(a) * EDGE) as u32));
                 here |= u8::from(found.is_some()) << n;
@@ -130,11 +140,11 @@ impl<T: Sampled> Octants<T> {
                 here |= 1 << n;
                 let on: usize = (0..3).map(|a| EDGE * bit(a) * strides[a]).sum();
                 // SAFETY: along axes whose bit is set the page goes on.
-                unsafe { own.first.add(on) }
+                unsafe { piece.first.add(on) }
             };
         }
         let whole = core::array::from_fn(|sides| (0..8).all(|n| n & !sides != 0 || here >> n & 1 == 1));
-        Some(Self { first, here, whole, next, strides })
+        Some(Self { first, there, here, whole, next, own, strides })
     }
 
     /// A bit for each of its pages, and what follows, that is here.
@@ -155,11 +165,11 @@ impl<T: Sampled> Octants<T> {
     /// There is room for a brick at `to`.
     #[inline(always)]
     pub(crate) unsafe fn copy(&self, had: u8, rows: &[u64; CORNERS], to: *mut T) {
-        let [si, sj, sk] = self.strides;
-        for n in (0..8).filter(|n| (self.here & !had) >> n & 1 == 1) {
+        let ([si, sj, sk], [ni, nj, nk]) = (self.strides, self.own);
+        for n in (0..8).filter(|n| (self.there & self.here & !had) >> n & 1 == 1) {
             let [last_i, last_j, last_k] = [0, 1, 2].map(|a| n >> a & 1 == 1);
-            let of_octant = if last_j { 1 << EDGE } else { (1 << EDGE) - 1 };
-            for k in if last_k { EDGE..CORNERS } else { 0..EDGE } {
+            let of_octant = if last_j { 1 << EDGE } else { (1 << nj) - 1 };
+            for k in if last_k { EDGE..CORNERS } else { 0..nk } {
                 let mut left = rows[k] & of_octant;
                 while left != 0 {
                     let j = left.trailing_zeros() as usize;
@@ -168,10 +178,11 @@ impl<T: Sampled> Octants<T> {
                     unsafe {
                         let row = self.first[n].add(if last_j { 0 } else { j * sj } + if last_k { 0 } else { k * sk });
                         let out = to.add(k * PLANE + j * ROW);
-                        match (last_i, si) {
-                            (true, _) => *out.add(LAST) = *row,
-                            (_, 1) => lay(row, out, left >> (j + 1) & 1 == 1),
-                            _ => lay_apart(row, si, out, left >> (j + 1) & 1 == 1),
+                        match (last_i, ni, si) {
+                            (true, ..) => *out.add(LAST) = *row,
+                            (_, EDGE, 1) => lay(row, out, left >> (j + 1) & 1 == 1),
+                            (_, EDGE, _) => lay_apart(row, si, out, left >> (j + 1) & 1 == 1),
+                            _ => lay_some(row, si, 0, ni, out),
                         }
                     }
                 }
@@ -190,6 +201,20 @@ const LAST: usize = (SIDE - 1) * STRIP + BLOCK;
 /// They can be read; `out` is the place of the first in a brick.
 #[inline(always)]
 unsafe fn lay<T: Sampled>(row: *const T, out: *mut T, again: bool) {
+    if again && size_of::<T>() == 1 {
+        // SAFETY: the caller's. Eight numbers of any strip but the last are of the row, and there is room for them.
+        unsafe {
+            // What was picked out of colours lies in words: a strip that begins in the midst of one had to wait until it was in memory.
+            let words: [u64; EDGE / 8] = core::array::from_fn(|n| row.cast::<u64>().add(n).read_unaligned());
+            for strip in 0..SIDE - 1 {
+                let (n, half) = (strip / 2, strip % 2 == 1);
+                let word = if half { words[n] >> 32 | words[n + 1] << 32 } else { words[n] };
+                out.add(strip * STRIP).cast::<u64>().write_unaligned(word);
+            }
+            out.add((SIDE - 1) * STRIP).cast::<u32>().write_unaligned((words[EDGE / 8 - 1] >> 32) as u32);
+        }
+        return;
+    }
     // SAFETY: the caller's. Eight numbers of any strip but the last are of the row, and there is room for them.
     unsafe {
         // Of lengths that the compiler knows: one move, or two.
