@@ -1,7 +1,7 @@
 //! Values at nodes: boxes of a zone as arrays, walls, probes.
 
 use crate::blocking::{blocking_flow, until_here};
-use crate::gridface::GridFace;
+use crate::gridface::{GridFace, AXES};
 use crate::limits::fetch_error;
 use crate::limits::{enough_limit, more_than};
 use crate::session::{Session, Watch};
@@ -362,7 +362,7 @@ pub fn probe_ijk(
     dataset.check_step(step)?;
     let z = &dataset.zones[zone];
     let dims = z.dims();
-    for (a, name) in ["i", "j", "k"].iter().enumerate() {
+    for (a, name) in AXES.iter().enumerate() {
         if !(ijk[a] >= 0.0 && ijk[a] <= f64::from(dims[a] - 1)) {
             return Err(FieldError::Usage(format!(
                 "{name} = {} is not within 1 to {} of {}",

@@ -1,6 +1,7 @@
 //! Levels of volumes.
 
 use super::grid::{is_left_handed, meet, numbers, BlockSigns, Candidates, Grid, Reads, Span};
+use crate::gridface::AXES;
 use crate::limits::fetch_error;
 use field::derive::stencil::metrics;
 use field::error::FieldError;
@@ -74,7 +75,7 @@ impl<'a> VolumeGrid<'a> {
         normals: bool,
     ) -> Result<Self, FieldError> {
         if let Some(a) = level.dims.iter().position(|n| *n < 2) {
-            let axis = ["i", "j", "k"][a];
+            let axis = AXES[a];
             return Err(FieldError::Usage(format!(
                 "the volume is one voxel thick along {axis}: it has no surfaces, only lines; 'farfield extract slice' \
                  makes a picture (.png) or an array (.npy) of it"

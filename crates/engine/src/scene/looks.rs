@@ -3,6 +3,7 @@
 use super::maps::Settled;
 use super::objects::{ColourBy, VolumeLook, VolumeTint};
 use super::volumes::bounds;
+use crate::gridface::AXES;
 use crate::picture::{Aabb, Camera, Lens, Lighting};
 use field::error::FieldError;
 use field::volume::{Volume, VolumeLevel};
@@ -77,7 +78,7 @@ pub(super) fn look(
             "{}: at level {number} it is one voxel thick along {}, and rays need two; 'farfield extract slice' makes a picture of it, and so \
              does 'farfield render' without options for rays",
             volume.spec.path,
-            ["i", "j", "k"][axis]
+            AXES[axis]
         )));
     }
     let least = level.placement.spacing().into_iter().fold(f64::INFINITY, f64::min);

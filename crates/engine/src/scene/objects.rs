@@ -1,6 +1,7 @@
 //! What a scene draws, object by object, as its document says it.
 
 use super::document::{read, usage, Rgb};
+use crate::gridface::AXES;
 use field::error::FieldError;
 use kernels::rays::Projection;
 use serde::Deserialize;
@@ -338,7 +339,7 @@ fn volume(raw: RawVolume, place: &str) -> Result<VolumeLook, FieldError> {
     }
     let mut voxels = [None; 3];
     for (axis, ends) in raw.voxels.unwrap_or_default() {
-        let n = ["i", "j", "k"].iter().position(|a| *a == axis);
+        let n = AXES.iter().position(|a| *a == axis);
         let n = n.ok_or_else(|| usage(format!("{place}: 'voxels' are those of i, j and k, not of '{axis}'")))?;
         let ends: [u32; 2] = read(ends, &format!("{place}: voxels.{axis}"))?;
         if ends[1] < ends[0] {

@@ -1,6 +1,6 @@
 //! Volumes through time: what is read ahead for the next step.
 
-use super::{cameras, colours, numbers, opacities, spec, DIMS, DT, SIZE, UNIT};
+use super::{cameras, colours, numbers, opacities, spec, value, DIMS, DT, SIZE, UNIT};
 use engine::raycast::{cast, CastOptions};
 use field::volume::{PlaceSpec, Volume};
 use kernels::rays::{Clip, Look, Manner, Paint, Scene, Setting, TransferFunction};
@@ -15,7 +15,7 @@ fn what_rays_come_to_is_read_ahead_for_the_next_step_and_changes_no_picture() {
     array.shape.insert(0, 3);
     array.axes = "tzyx".into();
     // Steps that differ: the numbers of each begin a plane later.
-    let all = numbers();
+    let all = numbers(DIMS, &value);
     let plane = DIMS[0] * DIMS[1];
     let steps: Vec<u8> = (0..3).flat_map(|t| [&all[t * plane..], &all[..t * plane]].concat()).collect();
     let PlaceSpec::Contiguous { file, .. } = &array.place else { panic!("a whole file") };

@@ -151,11 +151,14 @@ fn each_of<T: Copy>(to: &mut [T], a: &[T], b: &[T], of: impl Fn(T, T) -> T) {
 #[inline(always)]
 fn beyond<T: Copy>(plane: &mut [T; PLANE], scratch: &mut [T; PLANE], of: impl Fn(T, T) -> T + Copy) {
     const { assert!(ROW * ROW == 25) };
+    let (mut from, mut to) = (&mut *plane, &mut *scratch);
     // Of 2, 4, 8, 16, 25 elements.
     for step in [1, 2, 4, 8, 9] {
-        each_of(scratch, plane, &plane[step..], of);
-        core::mem::swap(plane, scratch);
+        each_of(to, from, &from[step..], of);
+        (from, to) = (to, from);
     }
+    // An odd number of steps.
+    *plane = *scratch;
 }
 
 /// Writes which blocks may show something, and says how many do.
