@@ -496,6 +496,11 @@ def draw(
     found = _object(text)
     if described is not None:
         found = described.counted(found)
+    if film is None and len(scene.path) > 1:
+        stem, end = os.path.splitext(os.path.basename(os.fspath(target)))
+        unseen.append(
+            f"path: this is its first picture alone: a name with the place of a number draws all of them, as -o {stem}_%04d{end}"
+        )
     warnings = [placed_text(sentence, scene_file, of_flags=of_flags) for sentence in unseen]
     # Of pictures of many steps what is drawn is said of the last one.
     found["stats"]["warnings"] += warnings + (of_drawn(found["drawn"]) if film is None else [])

@@ -42,7 +42,8 @@ class SliceImage:
     """
 
     values: NDArray[Any]
-    """(rows, columns), or (rows, columns, components) where a pixel has several numbers; not numbers where there is no value."""
+    """(rows, columns), or (rows, columns, components) where a pixel has several numbers; not numbers where there is no value.
+    Labels of 64 bits are whole numbers, and 0 where there is none."""
     pixels: NDArray[np.uint8]
     """Of each pixel 1 (it has a value), 2 (it lies outside) or 3 (it cannot be read)."""
     extent: tuple[float, float, float, float]

@@ -3,7 +3,7 @@
 use crate::arguments::Object;
 use engine::output::{FieldType, Provenance};
 use engine::session::{Session, Watch};
-use engine::sliceimage::{of_grid, of_volume, Look, PlaneSpec, Slice, SliceArrays, VolumeChoice, VolumeView};
+use engine::sliceimage::{of_grid, of_volume, Look, Numbers, PlaneSpec, Slice, SliceArrays, VolumeChoice, VolumeView};
 use engine::volume::VolumeSession;
 use field::error::FieldError;
 use kernels::slice::Filter;
@@ -83,6 +83,7 @@ fn laid_in(session: &VolumeSession, options: &str) -> Result<(Slice, Option<Look
         level: o.whole("level")?.map(|n| n as usize),
         filter: o.truth("nearest")?.then_some(Filter::Nearest),
         step: o.whole("step")?.unwrap_or(0) as u32,
+        as_numbers: look.is_some(),
     };
     o.done()?;
     let spec = &volume.spec;
@@ -134,8 +135,8 @@ pub fn write_in(
     Ok(with_stats(told, session.stats()))
 }
 
-/// What is said of a slice in memory, its numbers, and whether they need double precision.
-type Made = (Value, SliceArrays, bool);
+/// What is said of a slice in memory, its numbers, whether they need double precision, and what they are.
+type Made = (Value, SliceArrays, bool, Numbers);
 
 /// Makes a slice in memory.
 pub fn make(session: &Session, options: &str, watch: &mut Watch<'_>) -> Result<Made, FieldError> {
@@ -159,14 +160,18 @@ fn made(slice: &Slice, arrays: SliceArrays) -> Made {
     told.insert("pixels".into(), json!({"values": counts.values, "outside": counts.outside, "failed": counts.failed}));
     told.insert("failure".into(), json!(counts.failure));
     let wide = slice.fields.iter().any(|f| f.dtype == FieldType::F64);
-    (Value::Object(told), arrays, wide)
+    (Value::Object(told), arrays, wide, slice.numbers)
 }
 
 /// Hands a slice over as arrays of NumPy.
-pub fn handed<'py>(py: Python<'py>, (told, arrays, wide): Made) -> InMemory<'py> {
-    let values = match wide {
-        true => PyArray1::from_vec(py, arrays.values).into_any(),
-        false => PyArray1::from_iter(py, arrays.values.into_iter().map(|v| v as f32)).into_any(),
+pub fn handed<'py>(py: Python<'py>, (told, arrays, wide, numbers): Made) -> InMemory<'py> {
+    let values = match (numbers, wide) {
+        (Numbers::Unsigned, _) => PyArray1::from_iter(py, arrays.values.into_iter().map(f64::to_bits)).into_any(),
+        (Numbers::Signed, _) => {
+            PyArray1::from_iter(py, arrays.values.into_iter().map(|v| v.to_bits().cast_signed())).into_any()
+        }
+        (Numbers::Doubles, true) => PyArray1::from_vec(py, arrays.values).into_any(),
+        (Numbers::Doubles, false) => PyArray1::from_iter(py, arrays.values.into_iter().map(|v| v as f32)).into_any(),
     };
     (told.to_string(), values, PyArray1::from_vec(py, arrays.pixels).into_any())
 }

@@ -40,6 +40,7 @@ class ColorMap(_Part):
     center: Finite | None = None
     """Reference value in the middle of a diverging map; null: the field's own, if it has one."""
     label: str | None = None
+    """Of its colour bar; null: the field's own."""
     units: str | None = None
     """Null: the field's own."""
 
@@ -63,25 +64,41 @@ class Trace(_Part):
     seeds: str | list[Place]
     """A shape or a file as `farfield trace` takes them, or positions."""
     kind: Literal["streamline", "pathline", "streakline"] = "streamline"
+    """What lines are."""
     field: str = "velocity"
+    """The vector field that they follow."""
     t0: Finite | None = None
     """When the (first) particles are let go; null: at the first time. Not for streamlines, like what follows it here."""
     time_step: Positive | None = None
+    """Of particles: their longest step in time, and the step of rk4 and euler."""
     hold_steps: bool = False
+    """Of particles: a time step holds until the next, without interpolation."""
     release_every: Positive | None = None
+    """Of streaklines: time between releases."""
     release_steps: Annotated[int, Field(gt=0)] | None = None
+    """Of streaklines: time steps of the data between releases; null: 1."""
     release_times: list[Finite] | None = None
+    """Of streaklines: when particles are released."""
     direction: Literal["forward", "backward", "both"] = "both"
+    """Along the field, against it, or both."""
     integrator: Literal["rk45", "rk45-physical", "rk4", "euler"] = "rk45"
+    """The method of integration."""
     tolerance: Positive = 1e-5
+    """Local error that a step may make."""
     initial_step: Positive | None = None
+    """Length of the first step."""
     max_step: Positive | None = None
+    """The longest step; the step of rk4 and euler."""
     max_length: Positive | None = None
+    """Length of a line in one direction, in the units of the data."""
     max_time: Positive | None = None
+    """Time along a line in one direction."""
     max_steps: Annotated[int, Field(gt=0)] | None = 2000
     """Null, here as above: no bound."""
     terminal_speed: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1e-12
+    """Slower than this a line ends."""
     scalars: list[str] = []
+    """Fields that are sampled along them."""
     stop: str | None = None
     """A condition of fields, such as "mach > 1", that ends a line where it holds."""
 
@@ -116,7 +133,9 @@ class Lines(_Part):
 
     kind: Literal["lines"] = "lines"
     file: str | None = None
+    """Lines from a file, as `farfield trace` writes them."""
     trace: Trace | None = None
+    """Lines that are traced for the picture."""
     color: str | None = None
     """A map's name, a field's name, or a colour (`"#ffcc00"`, `"tomato"`); null: white."""
     radius: Positive | None = None
@@ -140,6 +159,7 @@ class Surface(_Part):
     surface: str
     """`zone1:k=1`: points with that index (1-based; `end` is the last); `zone1:k=1,i=2:40`: of them those from i 2 to 40."""
     color: str | None = None
+    """A map's name, a field's, or one colour."""
     mesh: bool = False
     """Draw the grid's lines on it."""
 
@@ -157,7 +177,9 @@ class Walls(_Part):
 
     kind: Literal["walls"] = "walls"
     color: str | None = None
+    """A map's name, a field's, or one colour."""
     mesh: bool = False
+    """Whether lines of the grid are drawn."""
 
 
 class Outline(_Part):
@@ -167,6 +189,7 @@ class Outline(_Part):
     zone: str | None = None
     """Null: all zones."""
     color: str | None = None
+    """Its colour."""
     width: Positive = 1.0
     """Pixels."""
 
@@ -178,10 +201,13 @@ class Contour(_Part):
     field: str | None = None
     """Any field, a derived one or an expression too; of a volume a channel. Null: the first."""
     values: Annotated[list[Finite], Field(min_length=1)]
+    """One surface for each."""
     near: Place | None = None
     """Only what hangs together with the surface next to this point."""
     color: str | None = None
+    """A map's name, a field's, or one colour."""
     opacity: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """From 0, clear, to 1."""
 
 
 class Slice(_Part):
@@ -189,11 +215,13 @@ class Slice(_Part):
 
     kind: Literal["slice"] = "slice"
     normal: Literal["x", "y", "z"] | Vector = "z"
+    """Across it: x, y, z, or three numbers."""
     origin: Place | None = None
     """A point of the plane; null: the middle of the dataset."""
     color: str | None = None
     """Null: the field that a first picture would show."""
     opacity: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """From 0, clear, to 1."""
 
     @field_validator("normal")
     @classmethod
@@ -208,12 +236,17 @@ class Cores(_Part):
 
     kind: Literal["cores"] = "cores"
     method: Literal["sujudi-haimes", "levy", "lambda2"] = "sujudi-haimes"
+    """How they are found."""
     min_strength: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """Points are stronger; its meaning is that of the method."""
     min_length: Positive | None = None
+    """Shorter ones are left out, in the units of the data."""
     max_angle: Annotated[float, Field(gt=0, le=90)] | None = None
+    """Largest angle between line and velocity, in degrees."""
     color: str | None = None
     """A map, a field, `strength`, or a colour; null: white."""
     radius: Positive | None = None
+    """Of the tubes, in the units of the data; null: as lines have it."""
 
 
 class Plane(_Part):
@@ -222,6 +255,7 @@ class Plane(_Part):
     normal: Vector
     """Towards what is kept."""
     origin: Place
+    """A point of it."""
 
     @field_validator("normal")
     @classmethod
@@ -274,6 +308,7 @@ class Volume(_Part):
     within: tuple[Place, Place] | None = None
     """A box in space that is drawn, its lowest and highest corner; null: all."""
     planes: list[Plane] = []
+    """Planes that cut it; what lies where their normals point is kept."""
     slices: dict[Literal["i", "j", "k"], tuple[int, int]] = {}
     """Which voxels along an axis are drawn, first and last, counted from 1."""
     projection: Literal["composite", "maximum", "mean", "surface"] = "composite"
@@ -336,11 +371,17 @@ class Camera(_Part):
     direction: Vector | None = None
     """From the target to the eye."""
     up: Vector | None = None
+    """Direction that points up in the picture."""
     target: Place | None = None
+    """What it looks at; null: the middle of what is drawn."""
     distance: Positive | None = None
+    """Of the eye from the target, in the units of the data; null: so that all is seen."""
     zoom: Positive = 1.0
+    """Above 1: nearer."""
     fov_deg: Annotated[float, Field(gt=0, lt=170)] = 30.0
+    """Degrees that a perspective camera sees from top to bottom."""
     projection: Literal["perspective", "orthographic"] = "perspective"
+    """Lines that run together in the distance, or stay parallel."""
 
     @model_validator(mode="after")
     def _sees_something(self) -> Camera:
@@ -369,9 +410,11 @@ class Light(_Part):
     direction: Vector
     """Towards the light. With `fixed_to` "camera": to the right, up and towards the eye."""
     color: str = "white"
+    """Its colour."""
     intensity: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = 1.0
     """1 lights a surface that faces it in full."""
     fixed_to: Literal["camera", "scene"] = "camera"
+    """Whether it goes along with the camera or stays where the data are."""
 
     @field_validator("direction")
     @classmethod
@@ -404,7 +447,9 @@ class View(_Part):
     camera: Camera | None = None
     """Of its own; it stands still, whatever the scene's `path`."""
     size: Size | None = None
+    """Width and height in pixels."""
     title: str | None = None
+    """Written above it."""
     objects: list[Annotated[int, Field(ge=0)]] | None = None
     """Which of the scene's objects it shows, counted from 0; null: all."""
 
@@ -429,18 +474,24 @@ class Scene(_Part):
     )
 
     version: Literal[1] = 1
+    """Of the form of scene files."""
     source: str | None = None
     """As the command line takes it; null where only files of lines are drawn. This path, and those of lines and seeds, are
     relative to the working folder, in a file to the folder of that file."""
     step: Annotated[int, Field(ge=0)] = 0
+    """Time step, counted from 0."""
     frames: str | list[int] | None = None
     """Of pictures of many time steps which, counted from 0: "0:100:2" (from, up to before, every) or a list; null: all."""
     define: dict[str, str] = {}
     """Fields made of others, names and expressions, as `--define` has them."""
     objects: list[Drawn] = []
+    """What is drawn."""
     maps: dict[str, ColorMap] = {}
+    """How fields become colours, by the names that objects have for it."""
     camera: Camera = Camera()
+    """From where it is seen."""
     size: Size = (1600, 900)
+    """Width and height in pixels."""
     background: str | tuple[str, str] = ("#20242c", "#0b0d11")
     """One colour, or top and bottom of a gradient."""
     lights: Annotated[list[Light], Field(max_length=8)] | None = None
@@ -451,11 +502,14 @@ class Scene(_Part):
     """Key frames of the camera for pictures of many frames, in rising order: there are as many pictures as the last key says, and
     `frames` chooses some of them. None: the camera stands still, and each picture is of a time step."""
     scalar_bar: bool = True
+    """Whether bars say what colours mean."""
     axes: bool = True
+    """Whether the directions of x, y and z are shown."""
     scale_bar: bool | None = None
     """A rule that says how long something is; null: in parallel views of data whose unit of length is known. In perspective it
     holds at the camera's target."""
     title: str | None = None
+    """Written above it."""
     time: bool | None = None
     """Write the time into the picture; null: where the dataset has several time steps."""
     views: list[View] = []

@@ -259,7 +259,10 @@ class Shorthand:
                 maps[name] = ColorMap(
                     field=maps[name].field if name in maps else o.field or name, range=(low, high), cmap="gray"
                 )
-                own |= {"opacity": [(low, 0.0), (high, WINDOW_OPACITY)], "color": name}
+                # One value of a ray is shown as grey as the window has it; what light is gathered of is clear where that is black.
+                alone = change.get("projection") in ("maximum", "mean")
+                ends = (1.0, 1.0) if alone else (0.0, WINDOW_OPACITY)
+                own |= {"opacity": [(low, ends[0]), (high, ends[1])], "color": name}
             changed.append(Volume.model_validate({**dict(o), **own}))
         return changed, maps
 

@@ -68,10 +68,15 @@ def _cut_away(drawn: Volume, volume: VolumeDataset) -> tuple[str, str] | None:
         along = (corners - np.array(plane.origin)) @ np.array(plane.normal)
         if along.max() < -_ROUNDING * np.abs(along).max():
             return f"planes.{n}", f"the plane cuts all of the volume away, and nothing is drawn: {lies}"
-    for axis, (first, _) in drawn.slices.items():
+    for axis, (first, end) in drawn.slices.items():
         count = space.dims["ijk".index(axis)]
         if first > count:
             return f"slices.{axis}", f"there are {count} voxels along {axis}, counted from 1, and nothing is drawn"
+        if first == end:
+            return f"slices.{axis}", (
+                f"one layer of voxels has no thickness to look into, and nothing is drawn: draw two, as in [{first}, {first + 1}], "
+                "or a plane, which is an object of the kind 'slice'"
+            )
     return None
 
 

@@ -509,6 +509,9 @@ def threshold(values: Values) -> float:
     low, high = _most(values, 0.1, 99.9)
     if not low < high:
         return low
+    # Where numbers are so near each other that there are not as many between them.
+    if not (np.diff(np.linspace(low, high, 257)) > 0).all():
+        return 0.5 * low + 0.5 * high
     counts, edges = np.histogram(values, bins=256, range=(low, high))
     # In bins, so that squares of huge values stay finite.
     middle = np.arange(256) + 0.5

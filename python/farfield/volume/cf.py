@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.volume.axes import by_attributes
-from farfield.volume.description import Channel, Geometry
+from farfield.volume.description import Array, Channel, Geometry
 from farfield.volume.units import factor, unit
 
 
@@ -75,6 +75,8 @@ def _numbers(coordinate: Coordinate) -> NDArray[np.float64] | None:
         return None
     if values.ndim != 1 or values.dtype.kind not in "iuf":
         return None
+    if str(coordinate.attributes.get("_Unsigned")).lower() == "true" and values.dtype.kind == "i":
+        values = values.astype(values.dtype.newbyteorder("=")).view(f"u{values.dtype.itemsize}")
     scaled = values.astype(np.float64)
     scale, _ = scale_of(coordinate.attributes)
     return scaled if scale is None else scaled * scale[0] + scale[1]
@@ -159,9 +161,52 @@ def scale_of(about: Mapping[str, Any]) -> tuple[tuple[float, float] | None, list
     return pair, []
 
 
+def signed_as_said(array: Array, about: Mapping[str, Any]) -> None:
+    """Gives an array's whole numbers the sign that `_Unsigned` says (NetCDF classic and others have no unsigned types), and what
+    stands in chunks that were never written along with them.
+    """
+    said = str(about.get("_Unsigned")).lower()
+    if said not in ("true", "false") or not array.dtype.removeprefix("u").startswith("int"):
+        return
+    meant = ("u" if said == "true" else "") + array.dtype.removeprefix("u")
+    if array.fill is not None:
+        array.fill = resigned(array.fill, meant)
+    array.dtype = meant
+
+
+def resigned(number: float, dtype: str) -> float:
+    """A whole number as one of a type of another sign and as many bits reads it; what is none of either is left as it is.
+
+    >>> resigned(-1, "uint16"), resigned(65535, "int16"), resigned(-1, "int8"), resigned(0.5, "uint8")
+    (65535, -1, -1, 0.5)
+    """
+    if not dtype.removeprefix("u").startswith("int") or number != number or int(number) != number:
+        return number
+    limits, span = np.iinfo(dtype), 1 << np.iinfo(dtype).bits
+    found = int(number) + (span if number < limits.min else -span if number > limits.max else 0)
+    return found if limits.min <= found <= limits.max else number
+
+
+def left_as_they_are(about: Mapping[str, Any]) -> list[str]:
+    """Sentences about values that an array's attributes say are none, and that are shown all the same."""
+    said = []
+    missing = np.asarray(about.get("missing_value", ())).reshape(-1)
+    if missing.size > 1:
+        said.append(f"it names {missing.size} missing values, of which one stands for no value here: {missing[0]}")
+    low, high = about.get("valid_min"), about.get("valid_max")
+    valid = np.asarray(about.get("valid_range", ())).reshape(-1)
+    if valid.size == 2:
+        low, high = valid
+    if low is not None or high is not None:
+        ends = f"{'' if low is None else low} to {'' if high is None else high}".strip()
+        said.append(f"its valid range is {ends} (as stored): values beyond it are shown as they are")
+    return said
+
+
 def channel_of(name: str, about: Mapping[str, Any], missing: float | None) -> tuple[Channel, list[str]]:
     """A channel by an array's attributes, and sentences about what makes no sense in them."""
     scale, said = scale_of(about)
+    said += left_as_they_are(about)
     limits = about.get("actual_range")
     pair = None
     if isinstance(limits, Sequence | np.ndarray) and not isinstance(limits, str) and len(limits) == 2:

@@ -11,10 +11,13 @@ from farfield.volume.conversion import PIECE
 from farfield.volume.files import unreadable
 
 
-def unpacked(path: str, codec: str, *, start: int = 0, skip: int = 0, count: int | None = None) -> Iterator[bytes]:
+def unpacked(
+    path: str, codec: str, *, start: int = 0, skip: int = 0, count: int | None = None, ended: bool = False
+) -> Iterator[bytes]:
     """The bytes of a gzip, zlib or bzip2 stream that begins at byte `start` of a file, in pieces of bounded size.
 
     `skip` of them are left out, and `count` bytes at most are given; checksums are checked where the stream is read to its end.
+    With `ended`, one that holds no more than what is asked for is.
 
     Raises:
         DataError: if the stream is damaged or cut off before what is asked for.
@@ -23,17 +26,22 @@ def unpacked(path: str, codec: str, *, start: int = 0, skip: int = 0, count: int
         with open(path, "rb") as file:
             file.seek(start)
             left = count
-            for piece in _members(path, codec, iter(lambda: file.read(PIECE), b"")):
+            found = _members(path, codec, iter(lambda: file.read(PIECE), b""))
+            for piece in found:
                 if skip >= len(piece):
                     skip -= len(piece)
                     continue
                 piece, skip = piece[skip:], 0
+                more = left is not None and len(piece) > left
                 if left is not None:
                     piece = piece[:left]
                     left -= len(piece)
                 if piece:
                     yield piece
                 if left == 0:
+                    if ended and not more:
+                        # Goes on to the end of this stream, or to more of it: no pass of its own.
+                        next(found, None)
                     return
     except OSError as error:
         if isinstance(error, DataError):
@@ -42,7 +50,7 @@ def unpacked(path: str, codec: str, *, start: int = 0, skip: int = 0, count: int
 
 
 def _members(path: str, codec: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """What the streams in a file hold: gzip and bzip2 files may be several, one after the other."""
+    """What the streams in a file hold, and nothing at the end of each: gzip and bzip2 files may be several, one after the other."""
     rest = b""
     first = True
     while True:
@@ -63,6 +71,7 @@ def _members(path: str, codec: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
                 return  # whatever follows the last stream is no part of it
             raise DataError(f"{path}: its {codec} data are damaged ({error}); copy it again") from error
         first = False
+        yield b""
 
 
 def _member(path: str, codec: str, data: bytes, pieces: Iterator[bytes]) -> Generator[bytes, None, bytes]:

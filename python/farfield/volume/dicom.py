@@ -30,14 +30,19 @@ from farfield.volume.description import (
     planes,
     table_of,
 )
-from farfield.volume.dicom_files import Slice, frames_of, slices_in
+from farfield.volume.dicom_files import DEFLATED, Slice, frames_of, slices_in
 from farfield.volume.listening import heard
 from farfield.volume.optional import need
 from farfield.volume.options import Means, Options
 
-_DEFLATED = "1.2.840.10008.1.2.1.99"
 Scale = tuple[float, float] | None
 """Rescale slope and intercept."""
+_PLANES = (
+    ("x", "sagittal", (0.0, 1.0, 0.0, 0.0, 0.0, -1.0)),
+    ("y", "coronal", (1.0, 0.0, 0.0, 0.0, 0.0, -1.0)),
+    ("z", "axial", (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)),
+)
+"""What slices are that follow each other along an axis, and their orientation."""
 _EVEN = 0.01
 """Parts of the spacing by which the distance of two slices may differ from it: positions are rounded when they are written."""
 
@@ -62,7 +67,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
             f"{many.file}: this file of the series holds {many.frames} frames, and others one; open it by itself"
         )
     _alike(path, chosen, spaced=options.spacing is None)
-    steps = _steps(path, chosen, guessed)
+    steps = _steps(path, _turned(chosen, guessed), guessed)
     geometry = _geometry(path, steps[0], options, guessed)
     return _volume(path, chosen[0], steps, geometry, means, guessed)
 
@@ -89,6 +94,13 @@ def _series(path: str, found: list[Slice], options: Options, guessed: list[str])
 
 def _alike(path: str, chosen: Sequence[Slice], *, spaced: bool) -> None:
     """Refuses slices that are not of one volume; `spaced`: nobody has said how far their pixels are apart."""
+    for n in range(2):
+        flawed = [s for s in chosen if s.flaws[n]]
+        if 0 < len(flawed) < len(chosen):
+            raise DataError(
+                f"{flawed[0].file}: this slice {flawed[0].flaws[n]}, and others of the series have one; copy it again, correct it, "
+                f"or take it out of {path}"
+            )
     first = chosen[0]
     for s in chosen[1:]:
         for what, mine, other in (
@@ -101,8 +113,6 @@ def _alike(path: str, chosen: Sequence[Slice], *, spaced: bool) -> None:
                     f"{s.file}: the {what} of this slice is {_text(mine)}, and that of "
                     f"{os.path.basename(first.file)} is {_text(other)}: they are not of one volume; take it out of {path}"
                 )
-        if (s.orientation is None) != (first.orientation is None):
-            raise DataError(f"{s.file}: this slice does not say where it lies as the others do; take it out of {path}")
         apart, usual = s.spacing, first.spacing
         same = apart == usual or (
             apart is not None and usual is not None and np.allclose(apart, usual, rtol=1e-3, atol=0)
@@ -119,6 +129,26 @@ def _alike(path: str, chosen: Sequence[Slice], *, spaced: bool) -> None:
             )
 
 
+def _turned(chosen: list[Slice], guessed: list[str]) -> list[Slice]:
+    """Slices that have positions and no orientation, turned across the axis along which their positions differ most."""
+    places = [s.position for s in chosen if s.position is not None]
+    if chosen[0].orientation is not None or len(places) < len(chosen):
+        return chosen
+    extent = np.ptp(np.array(places), axis=0)
+    if not extent.any():
+        return chosen
+    axis, name, orientation = _PLANES[int(extent.argmax())]
+    guessed.append(
+        f"its slices do not say how they are turned (each {chosen[0].flaws[1]}): they are taken as {name}, since their positions "
+        f"differ along {axis}"
+    )
+    return [replace(s, orientation=orientation) for s in chosen]
+
+
+def _unsaid(s: Slice) -> str:
+    return " and ".join(filter(None, s.flaws))
+
+
 def _text(value: object) -> str:
     return " x ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
@@ -132,7 +162,9 @@ def _steps(path: str, chosen: Sequence[Slice], guessed: list[str]) -> list[list[
     first = chosen[0]
     if first.orientation is None or any(s.position is None for s in chosen):
         if len(chosen) > 1:
-            guessed.append("its slices do not say where they lie: they stand in the order of their instance numbers")
+            guessed.append(
+                f"its slices do not say where they lie (each {_unsaid(first)}): they stand in the order of their instance numbers"
+            )
         return [sorted(chosen, key=lambda s: (s.instance, s.file))]
     normal = np.cross(first.orientation[:3], first.orientation[3:])
     places: dict[float, list[Slice]] = {}
@@ -167,7 +199,7 @@ def _geometry(path: str, slices: Sequence[Slice], options: Options, guessed: lis
         )
     if first.orientation is None or first.position is None:
         step = first.thickness or 1.0
-        guessed.append("it does not say where it lies: from (0, 0, 0) along x, y and z")
+        guessed.append(f"it does not say where it lies (it {_unsaid(first)}): from (0, 0, 0) along x, y and z")
         return from_affine(first.file, np.diag([across, down, step]).tolist(), (0.0, 0.0, 0.0), "PixelSpacing")
     i, j = np.array(first.orientation[:3]), np.array(first.orientation[3:])
     normal = np.cross(i, j)
@@ -213,6 +245,8 @@ def _volume(
         guessed.append("its slices have different rescale slopes: values were computed slice by slice")
     elif listed[0].plain_offset is None:
         _convert(path, listed, array, means, f"is compressed ({first.syntax_name})", reads)
+    elif any(s.low_bit for s in listed):
+        _convert(path, listed, array, means, "has numbers with other bits below them", reads)
     elif _spills(first, listed[len(listed) // 2], array):
         _convert(path, listed, array, means, "has numbers with other bits beside them", reads)
     else:
@@ -229,7 +263,7 @@ def _volume(
         kind=kind,
         guessed=guessed,
         length_unit="mm",
-        anatomy="LPS" if first.orientation is not None else None,
+        anatomy="LPS" if steps[0][0].orientation is not None and steps[0][0].position is not None else None,
         direction=geometry.direction,
         times=times,
         time_units="s" if times else "1",
@@ -305,7 +339,8 @@ def _convert(
         count=array.bytes,
         why=why,
         how=f"slices of {listed[0].series} as {array.dtype}"
-        + (" of groups" if scales is not None and len(listed) == 1 else ""),
+        + (" of groups" if scales is not None and len(listed) == 1 else "")
+        + (" above other bits" if any(s.low_bit for s in listed) else ""),
         pieces=lambda: _pixels(listed, array, scales),
         files=[s.file for s in listed],
     )
@@ -320,8 +355,11 @@ def _pixels(listed: Sequence[Slice], array: Array, scales: Sequence[Scale] | Non
     each = iter(scales or ())
     for s in listed:
         try:
-            for frame in _frames(pixels, s.file):
+            for frame in _frames(pixels, s):
                 values = np.asarray(frame)
+                if s.low_bit:
+                    unused = values.dtype.itemsize * 8 - s.stored_bits
+                    values = values << (unused - s.low_bit) >> unused  # the sign goes with the highest bit
                 if scales is not None:
                     slope, intercept = next(each, None) or (1.0, 0.0)
                     values = values * np.float32(slope) + np.float32(intercept)
@@ -339,17 +377,19 @@ def _pixels(listed: Sequence[Slice], array: Array, scales: Sequence[Scale] | Non
             ) from error
 
 
-def _frames(pixels: Any, file: str) -> Iterator[Any]:
+def _frames(pixels: Any, s: Slice) -> Iterator[Any]:
     """Frames of a file, without what pydicom prints of decoders that it tries."""
+    # pydicom takes the lowest bits of a word for the number, whatever HighBit says.
+    how = {"correct_unused_bits": False} if s.low_bit else {}
     with heard("pydicom"):
         try:
-            yield from pixels.iter_pixels(file)
+            yield from pixels.iter_pixels(s.file, **how)
         except AttributeError:
             # Of a file that is deflated as a whole pydicom finds no pixels on its way: it is read whole.
-            whole = need("pydicom", "DICOM files").dcmread(file)
-            if str(whole.file_meta.TransferSyntaxUID) != _DEFLATED:
+            whole = need("pydicom", "DICOM files").dcmread(s.file)
+            if str(whole.file_meta.TransferSyntaxUID) != DEFLATED:
                 raise
-            yield from pixels.iter_pixels(whole)
+            yield from pixels.iter_pixels(whole, **how)
 
 
 def _channels(first: Slice, array: Array, *, scaled: bool, guessed: list[str]) -> tuple[str, list[Channel]]:
@@ -359,6 +399,8 @@ def _channels(first: Slice, array: Array, *, scaled: bool, guessed: list[str]) -
         guessed.append("its low values are meant to be shown white (MONOCHROME1): they are shown as they are")
     if first.photometric.startswith("PALETTE"):
         guessed.append("its values are numbers of colours in a palette, which is not read")
+    if first.modality == "RTDOSE" and first.scale is None and not scaled:
+        guessed.append("its DoseGridScaling is missing or 0: its values are those that are stored, of no unit")
     scale = None if scaled else first.scale
     return "scalar", [Channel(array.name, first.units, limits=first.window, scale=scale)]
 
@@ -374,8 +416,14 @@ def _of_frames(path: str, only: Slice, means: Means, guessed: list[str]) -> Volu
     tables: list[bytes] = []
     reads = [path]
     file, start = only.file, only.plain_offset
-    if own_scales or start is None:
-        why = "has a rescale slope of its own in each frame" if own_scales else f"is compressed ({only.syntax_name})"
+    if own_scales or start is None or only.low_bit:
+        why = (
+            "has a rescale slope of its own in each frame"
+            if own_scales
+            else f"is compressed ({only.syntax_name})"
+            if start is None
+            else "has numbers with other bits below them"
+        )
         _convert(path, [only], array, means, why, reads, scales=found.scales if own_scales else None)
         file, start = reads[-1], 0
     if found.order is not None:

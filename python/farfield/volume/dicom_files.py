@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -20,18 +21,24 @@ from farfield.volume.optional import need
 
 _MOST_FILES = 1 << 17
 _TAGS = [
-    "SeriesInstanceUID", "SeriesNumber", "SeriesDescription", "Modality", "InstanceNumber", "ImagePositionPatient",
-    "ImageOrientationPatient", "PixelSpacing", "ImagerPixelSpacing", "SliceThickness", "SpacingBetweenSlices", "Rows", "Columns",
-    "SamplesPerPixel", "BitsAllocated", "BitsStored", "PixelRepresentation", "PlanarConfiguration", "PhotometricInterpretation",
-    "RescaleSlope", "RescaleIntercept", "RescaleType", "WindowCenter", "WindowWidth", "NumberOfFrames", "TriggerTime",
-    "TemporalPositionIdentifier", "ContentTime", "AcquisitionTime", "Units", "GridFrameOffsetVector",
-    "SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence",
+    "SOPClassUID", "SeriesInstanceUID", "SeriesNumber", "SeriesDescription", "Modality", "InstanceNumber",
+    "ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing", "ImagerPixelSpacing", "SliceThickness",
+    "SpacingBetweenSlices", "Rows", "Columns", "SamplesPerPixel", "BitsAllocated", "BitsStored", "HighBit",
+    "PixelRepresentation", "PlanarConfiguration", "PhotometricInterpretation", "RescaleSlope", "RescaleIntercept",
+    "RescaleType", "WindowCenter", "WindowWidth", "NumberOfFrames", "TriggerTime", "TemporalPositionIdentifier", "ContentTime",
+    "AcquisitionTime", "Units", "GridFrameOffsetVector", "DoseGridScaling", "DoseUnits", "SharedFunctionalGroupsSequence",
+    "PerFrameFunctionalGroupsSequence",
 ]  # fmt: skip
 _LONGEST_ELEMENT = 64 << 20
 """Bytes of an element of a header, at most."""
 _PLAIN = ("1.2.840.10008.1.2", "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.2")
 _BIG = "1.2.840.10008.1.2.2"
 _IMPLICIT = "1.2.840.10008.1.2"
+DEFLATED = "1.2.840.10008.1.2.1.99"
+_WORDS = (*_PLAIN, DEFLATED, "1.2.840.10008.1.2.5")
+"""Transfer syntaxes that keep words as they are; the others keep numbers, and know no bits beside them."""
+_IMAGES = ("Enhanced US Volume Storage", "Parametric Map Storage", "Segmentation Storage")
+"""Classes of images whose names do not say so."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,8 @@ class Slice:
     planar: bool
     dtype: str
     stored_bits: int
+    low_bit: int
+    """Bits of a word below the number."""
     photometric: str
     big_endian: bool
     syntax_name: str
@@ -57,6 +66,8 @@ class Slice:
     """First byte of pixels that are not compressed."""
     orientation: tuple[float, ...] | None
     position: tuple[float, ...] | None
+    flaws: tuple[str, str]
+    """What is wrong with the position and the orientation where they are None: `has no ImagePositionPatient`."""
     spacing: tuple[float, float] | None
     """Between rows, between columns."""
     thickness: float | None
@@ -81,10 +92,35 @@ def slices_in(path: str) -> list[Slice]:
     Raises:
         DataError: if there are none, or one is damaged.
     """
-    found = [s for file in _named(path) if (s := _slice(file)) is not None]
+    found: list[Slice] = []
+    others: list[str] = []
+    for file in _named(path):
+        if not _is_dicom(file):
+            others.append(file)
+        elif (s := _slice(file)) is not None:
+            found.append(s)
     if not found:
         raise DataError(f"{path}: it holds no DICOM image with pixels; name the folder of the series")
+    # A file that lost its beginning is known by its name only.
+    of_series = {_numbered(s.file): s.file for s in found}
+    for file in others:
+        like = of_series.get(_numbered(file))
+        if like is not None:
+            raise DataError(
+                f"{file}: this is no DICOM file, though it is named like {os.path.basename(like)}, which is one: it was cut off, "
+                "or has no preamble; copy it again, write it with one (dcmconv), or take it out of the folder"
+            )
     return found
+
+
+def _numbered(file: str) -> str:
+    """What the names of a series have in common.
+
+    >>> _numbered("ct/IM-0001-0023"), _numbered("ct/README")
+    ('ct/IM-#-#', 'ct/README')
+    """
+    folder, name = os.path.split(file)
+    return os.path.join(folder, re.sub(r"\d+", "#", name))
 
 
 def _named(path: str) -> Iterable[str]:
@@ -123,28 +159,43 @@ def _stop(error: OSError) -> None:
 class _Bounded:
     """A file that never reads more than it holds, whatever length a damaged element has: room is made before the read."""
 
+    short = False
+    """Whether more was asked for than was left: the file ends within an element."""
+
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._size, self.name = file, size, file.name
         self.seek, self.tell, self.close = file.seek, file.tell, file.close
 
     def read(self, count: int = -1) -> bytes:
-        left = max(0, min(self._size - self._file.tell(), _LONGEST_ELEMENT))
+        left = self._size - self._file.tell()
+        # Nothing at all is left where the last element ends; less than nothing, where its length led beyond the end.
+        self.short = self.short or left < 0 or 0 < left < (count or 0)
+        left = max(0, min(left, _LONGEST_ELEMENT))
         return self._file.read(left if count is None or count < 0 else min(count, left))
 
 
-def _slice(file: str) -> Slice | None:
-    """A file's slice; None for what is no image.
+def _is_dicom(file: str) -> bool:
+    """Whether a file begins like one.
 
     Raises:
-        DataError: if it is damaged, or is named like one that it is not.
+        DataError: if it is named like one that it is not.
     """
-    if head(file, 132)[128:] != b"DICM":
-        if not file.lower().endswith((".dcm", ".dicom")):
-            return None
-        raise DataError(
-            f"{file}: this is no DICOM file, though its name says so: it was cut off, or has no preamble; copy it again, write it "
-            "with one (dcmconv), or take it out of the folder"
-        )
+    if head(file, 132)[128:] == b"DICM":
+        return True
+    if not file.lower().endswith((".dcm", ".dicom")):
+        return False
+    raise DataError(
+        f"{file}: this is no DICOM file, though its name says so: it was cut off, or has no preamble; copy it again, write it "
+        "with one (dcmconv), or take it out of the folder"
+    )
+
+
+def _slice(file: str) -> Slice | None:
+    """The slice in a DICOM file; None for what is no image.
+
+    Raises:
+        DataError: if it is damaged.
+    """
     pydicom = need("pydicom", f"{file}: DICOM files")
     try:
         with heard("pydicom"), open(file, "rb") as whole:
@@ -152,6 +203,11 @@ def _slice(file: str) -> Slice | None:
             header = pydicom.dcmread(opened, stop_before_pixels=True, specific_tags=_TAGS)
             at = opened.tell()
             if "Rows" not in header or "Columns" not in header:
+                if _was_image(header, short=opened.short):
+                    raise DataError(
+                        f"{file}: its DICOM header ends before it says how large the image is: it was cut off; copy it again, "
+                        "or take it out of the folder"
+                    )
                 return None
             return _of_header(file, header, opened, at)
     except FarfieldError:
@@ -164,6 +220,18 @@ def _slice(file: str) -> Slice | None:
         raise DataError(
             f"{file}: its DICOM header cannot be read ({type(error).__name__}: {str(error)[:160]}); copy it again"
         ) from error
+
+
+def _was_image(header: Any, *, short: bool) -> bool:
+    """Whether a header that has no image is one that lost it; `short`: its file ends within an element."""
+    found = header.file_meta.get("MediaStorageSOPClassUID") or header.get("SOPClassUID")
+    if not found:
+        return True
+    name = str(found.name)
+    if "Image Storage" in name or name in _IMAGES:
+        return True
+    # Doses may have no grid, and nobody knows the classes of one's own.
+    return short and (name == str(found) or name == "RT Dose Storage")
 
 
 def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
@@ -183,6 +251,8 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
             "damaged: copy it again"
         )
     start, length, tag = _pixel_data(file, opened, at, str(syntax), big)
+    if start is None and str(syntax) != DEFLATED:
+        raise DataError(f"{file}: it holds no pixels; take it out of the folder, or copy it again")
     if tag in (0x0008, 0x0009):
         dtype, bits = ("float32", 32) if tag == 0x0008 else ("float64", 64)
     elif bits in (8, 16, 32):
@@ -190,25 +260,23 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
     else:
         raise DataError(f"{file}: its numbers have {bits} bits, and 8, 16 or 32 are read; convert it first")
     photometric = str(header.get("PhotometricInterpretation", "MONOCHROME2"))
-    if str(syntax) in _PLAIN and not photometric.startswith("YBR"):
+    if start is not None and str(syntax) in _PLAIN and not photometric.startswith("YBR"):
         needed = rows * columns * samples * frames * bits // 8
         size = os.path.getsize(file)
-        if start is None:
-            raise DataError(f"{file}: it holds no pixels; take it out of the folder, or copy it again")
         if (length is not None and length < needed) or start + needed > size:
             raise DataError(
                 f"{file}: its {rows} x {columns} pixels need {needed:,} bytes from byte {start:,} on, and there are "
                 f"{min(length or needed, size - start):,}: it was cut off; copy it again"
             )
         offset = start
-    elif start is None and str(syntax) in _PLAIN:
-        raise DataError(f"{file}: it holds no pixels; take it out of the folder, or copy it again")
     orientation = _numbers(header.get("ImageOrientationPatient"), 6)
     if orientation is not None:
         _check_orientation(file, orientation)
     spacing = _numbers(header.get("PixelSpacing") or header.get("ImagerPixelSpacing"), 2)
     thickness = _number(header.get("SpacingBetweenSlices")) or _number(header.get("SliceThickness"))
     slope, intercept = _number(header.get("RescaleSlope")), _number(header.get("RescaleIntercept"))
+    if slope is None:  # doses have one of their own, and no intercept
+        slope, intercept = _number(header.get("DoseGridScaling")), 0.0
     scale = None if slope is None or slope == 0 else (slope, intercept or 0.0)
     modality = str(header.get("Modality", ""))
     return Slice(
@@ -223,12 +291,14 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
         planar=samples > 1 and int(header.get("PlanarConfiguration", 0)) == 1,
         dtype=dtype,
         stored_bits=int(header.get("BitsStored", bits)),
+        low_bit=_low_bit(file, header, bits, syntax) if dtype[0] != "f" else 0,
         photometric=photometric,
         big_endian=big,
         syntax_name=str(syntax.name),
         plain_offset=offset,
         orientation=orientation,
         position=_numbers(header.get("ImagePositionPatient"), 3),
+        flaws=(_flaw(header, "ImagePositionPatient", 3), _flaw(header, "ImageOrientationPatient", 6)),
         spacing=None if spacing is None else (spacing[0], spacing[1]),
         thickness=abs(thickness) if thickness else None,
         scale=scale,
@@ -238,6 +308,25 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
         modality=modality,
         header=header if frames > 1 else None,
     )
+
+
+def _low_bit(file: str, header: Any, bits: int, syntax: Any) -> int:
+    """Bits of a word below the number."""
+    stored = int(header.get("BitsStored") or bits)
+    high = _whole(header.get("HighBit"))
+    if high is None or high == stored - 1:
+        return 0
+    if not stored - 1 < high < bits:
+        raise DataError(
+            f"{file}: its HighBit is {high}, and numbers of {stored} bits (BitsStored) in words of {bits} (BitsAllocated) end at "
+            f"bit {stored - 1} at least and {bits - 1} at most; correct it"
+        )
+    if str(syntax) not in _WORDS:
+        raise DataError(
+            f"{file}: its HighBit is {high} where BitsStored is {stored}, which pixels that are written as {syntax.name} cannot "
+            "have; write it without compression first (dcmdjpeg, or gdcmconv --raw)"
+        )
+    return high + 1 - stored
 
 
 def _pixel_data(file: str, opened: Any, at: int, syntax: str, big: bool) -> tuple[int | None, int | None, int]:
@@ -267,6 +356,16 @@ def _numbers(value: Any, count: int) -> tuple[float, ...] | None:
     except (TypeError, ValueError):  # not there, or text
         return None
     return found if len(found) == count and all(map(math.isfinite, found)) else None
+
+
+def _flaw(header: Any, tag: str, count: int) -> str:
+    """What is wrong with numbers of a header; nothing where they are there."""
+    value = header.get(tag)
+    if _numbers(value, count) is not None:
+        return ""
+    text = value if isinstance(value, str) or not np.iterable(value) else "\\".join(map(str, value))
+    text = " ".join(str("" if text is None else text).split())
+    return f"has '{text[:80]}' as {tag}, which should be {count} numbers" if text else f"has no {tag}"
 
 
 def _number(value: Any) -> float | None:
@@ -300,6 +399,9 @@ def _window(header: Any) -> tuple[float, float] | None:
 
 
 def _units(header: Any, modality: str) -> str:
+    if modality == "RTDOSE" and "RescaleSlope" not in header:
+        # Relative doses are parts of one that nobody says.
+        return "Gy" if header.get("DoseUnits") == "GY" and _number(header.get("DoseGridScaling")) else "1"
     said = str(header.get("RescaleType") or header.get("Units") or "").strip()
     if said in ("", "US", "NONE"):
         return "HU" if modality == "CT" and "RescaleSlope" in header else "1"
@@ -341,11 +443,17 @@ def frames_of(only: Slice) -> Frames:
     """Where the frames of a file lie, and how their numbers are scaled.
 
     Raises:
-        DataError: if they are not evenly spaced.
+        DataError: if they are not evenly spaced, or there are not as many groups as frames.
     """
+    of_frames = only.header.get("PerFrameFunctionalGroupsSequence") or []
+    if len(of_frames) not in (0, only.frames):
+        raise DataError(
+            f"{only.file}: its PerFrameFunctionalGroupsSequence has {len(of_frames)} groups for {only.frames} frames, so that "
+            "nobody knows which frame lies where; write it again with the tool that made it"
+        )
     found = _placed(only)
     shared = (only.header.get("SharedFunctionalGroupsSequence") or [None])[0]
-    groups = [shared, *(only.header.get("PerFrameFunctionalGroupsSequence") or [])]
+    groups = [shared, *of_frames]
     of_all, *own = [_rescale(item) for item in groups]
     scales = [scale or of_all or only.scale for scale in own] or [of_all or only.scale]
     found.scales = scales[:1] if len(set(scales)) == 1 else scales
@@ -392,7 +500,8 @@ def _placed(only: Slice) -> Frames:
         positions = _by_offsets(only, header, orientation)
     if orientation is None or len(positions) != only.frames:
         step = only.thickness or 1.0
-        guessed.append("its frames do not say where they lie: along x, y and z, in their order")
+        missing = _missing(only, header, orientation, len(positions))
+        guessed.append(f"its frames do not say where they lie ({missing}): along x, y and z, in their order")
         return Frames(
             from_affine(only.file, np.diag([across, down, step]).tolist(), (0.0, 0.0, 0.0), "PixelSpacing"),
             False,
@@ -428,10 +537,22 @@ def _placed(only: Slice) -> Frames:
     return Frames(geometry, True, None if same else ordered, steps, guessed)
 
 
+def _missing(only: Slice, header: Any, orientation: tuple[float, ...] | None, positions: int) -> str:
+    """What a file does not say of where its frames lie."""
+    offsets = header.get("GridFrameOffsetVector")
+    if orientation is None:
+        return "no ImageOrientationPatient"
+    if positions:
+        return f"an ImagePositionPatient for {positions} of {only.frames}"
+    if offsets is not None and np.size(offsets) != only.frames:
+        return f"{np.size(offsets)} offsets in GridFrameOffsetVector for {only.frames}"
+    return "no ImagePositionPatient" if offsets is not None else "no ImagePositionPatient of their own"
+
+
 def _by_offsets(only: Slice, header: Any, orientation: tuple[float, ...] | None) -> list[tuple[float, ...]]:
     """Positions of frames as doses have them: the first one's, and how far the others are from it."""
     offsets = header.get("GridFrameOffsetVector")
-    if offsets is None or orientation is None or only.position is None or len(offsets) != only.frames:
+    if offsets is None or orientation is None or only.position is None or np.size(offsets) != only.frames:
         return []
     normal = np.cross(orientation[:3], orientation[3:])
     first = float(offsets[0])

@@ -57,7 +57,7 @@ _PACKED = {
 _PLOTFILE = (b"HyperCLaw", b"NavierStokes", b"CartGrid")
 """How the headers of plotfiles begin."""
 _TAR = (257, b"ustar")
-_VTK = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*"(\w+)"')
+_VTK = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*["\'](\w+)["\']')
 
 
 def refuse_cells(path: str) -> None:

@@ -121,9 +121,16 @@ def _datasets(h5py: Any, file: Any) -> list[tuple[str, Any]]:
 def _is_bound(dataset: Any) -> bool:
     """Whether a dataset is a coordinate."""
     name = dataset.name.rsplit("/", 1)[-1]
-    if dataset.is_scale and dataset.ndim <= 1:
+    if dataset.is_scale and (dataset.ndim <= 1 or _is_length(dataset)):
         return True
     return cf.is_bound(name, attributes(dataset), _dimension_names(dataset))
+
+
+def _is_length(scale: Any) -> bool:
+    """Whether a scale stands for the length of a dimension of NetCDF-4, and holds nothing."""
+    said = scale.attrs.get("NAME", b"") if "NAME" in scale.attrs else b""
+    text = said if isinstance(said, bytes) else str(said).encode()
+    return text.startswith(b"This is a netCDF dimension but not a netCDF variable")
 
 
 def attributes(thing: Any) -> dict[str, Any]:
@@ -171,12 +178,14 @@ def _volume(h5py: Any, path: str, at: str, dataset: Any, means: Means, guessed: 
     where = f"{at}::{dataset.name}"
     if dataset.shape is None or not dataset.shape:
         raise DataError(f"{where}: this dataset holds one number or none, and no volume")
-    dtype, big = dtype_of(dataset.dtype, where)
     about = attributes(dataset)
+    dtype, big = dtype_of(dataset.dtype, where)
     names = _dimension_names(dataset)
     beside: dict[str, cf.Coordinate] = {}
     for name, scale, length in zip(names, _scales(dataset), dataset.shape, strict=True):
-        if name is not None and scale is not None and scale.shape == (length,) and length <= LONGEST:
+        if name is None or scale is None or _is_length(scale):
+            continue
+        if scale.shape == (length,) and length <= LONGEST:
             beside[name] = cf.Coordinate(name, attributes(scale), _values(scale))
     letters, said = naming.of_array(
         where,
@@ -194,7 +203,9 @@ def _volume(h5py: Any, path: str, at: str, dataset: Any, means: Means, guessed: 
     by_axis = {a: beside[n] for a, n in zip(letters, names, strict=True) if n is not None and n in beside}
     located = cf.locate(letters, array.shape, by_axis)
     _element_sizes(about, letters, located)
+    cf.signed_as_said(array, about)
     missing = next((m for key in ("_FillValue", "missing_value") if (m := _number(about.get(key))) is not None), None)
+    missing = None if missing is None else cf.resigned(missing, array.dtype)
     channel, more = cf.channel_of(array.name, about, missing)
     count = array.length("c")
     kind = "scalar"

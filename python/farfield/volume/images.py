@@ -12,7 +12,7 @@ import numpy as np
 
 from farfield.errors import DataError, UsageError
 from farfield.sources import natural, numbers_of
-from farfield.volume import patterns, tiff
+from farfield.volume import patterns, tiff, tiff_set
 from farfield.volume.conversion import converted
 from farfield.volume.description import (
     Array,
@@ -130,6 +130,12 @@ def read(path: str, options: Options, means: Means) -> Volume:
     if len(files) > _MOST:
         raise DataError(f"{path}: it holds {len(files):,} images, more than are read; convert them to OME-Zarr")
     kind = _kind_of(path, files)
+    main = tiff_set.main_file(path, files) if kind == "TIFF" else None
+    if main is not None:
+        volume = tiff.read(main, options, means)
+        volume.path, volume.reads = path, [path, *volume.reads]
+        volume.guessed += _left_out(path, kind, len(files))
+        return volume
     guessed = ["how far its images are apart is not said: as far as their pixels; --spacing X,Y,Z says otherwise"]
     guessed += _left_out(path, kind, len(files))
     if len(files) > 1 and numbers_of(files) is None:

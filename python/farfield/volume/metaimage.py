@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 
 from farfield.errors import DataError
 from farfield.volume.compressed import unpacked
@@ -17,7 +18,9 @@ from farfield.volume.description import (
     colour_channels,
     contiguous,
     from_affine,
+    in_table,
     planes,
+    table_of,
     text_of,
 )
 from farfield.volume.files import head, stem
@@ -41,6 +44,10 @@ def read(path: str, options: Options, means: Means) -> Volume:
     rank = len(_numbers(path, fields, "DimSize", None))
     if rank not in (2, 3, 4):
         raise DataError(f"{path}: its DimSize has {rank} numbers, and two to four are read; correct the header")
+    if "NDims" in fields and _numbers(path, fields, "NDims", 1)[0] != rank:
+        raise DataError(
+            f"{path}: its DimSize '{fields['DimSize']}' has {rank} numbers for NDims {fields['NDims']}; correct the header"
+        )
     sizes = [int(n) for n in _numbers(path, fields, "DimSize", rank)]
     dtype = _TYPES.get(fields.get("ElementType", ""))
     if dtype is None:
@@ -58,11 +65,13 @@ def read(path: str, options: Options, means: Means) -> Volume:
     big = fields.get("BinaryDataByteOrderMSB", fields.get("ElementByteOrderMSB", "False")).lower() == "true"
     array.big_endian = big and array.item > 1
     guessed: list[str] = []
-    reads = _place(path, fields, end, array, means)
-    spacing = fields.get("ElementSpacing") and _numbers(path, fields, "ElementSpacing", rank)
-    if not spacing:
-        spacing = [1.0] * rank
-        guessed.append("it does not say how far voxels are apart: 1")
+    tables: list[bytes] = []
+    reads = _place(path, fields, end, array, means, tables)
+    apart = next((k for k in ("ElementSpacing", "ElementSize") if fields.get(k)), None)
+    spacing = _numbers(path, fields, apart, rank) if apart else [1.0] * rank
+    if apart != "ElementSpacing":
+        # MetaIO also takes voxels to touch each other where it knows no more than their size.
+        guessed.append(f"it does not say how far voxels are apart: {f'as much as its {apart}' if apart else 1}")
     key = next((k for k in ("Offset", "Position", "Origin") if k in fields), None)
     origin = _numbers(path, fields, key, rank) if key else [0.0] * rank
     turned = next((k for k in ("TransformMatrix", "Rotation", "Orientation") if k in fields), None)
@@ -77,7 +86,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
         steps = list(options.spacing)
     if not all(math.isfinite(s) and s > 0 for s in steps):
         raise DataError(
-            f"{path}: its ElementSpacing is {spacing}, and should be positive; correct the header, or give --spacing X,Y,Z"
+            f"{path}: its {apart} is {spacing}, and should be positive; correct the header, or give --spacing X,Y,Z"
         )
     geometry = from_affine(
         path, [[v * steps[n] for v in c] for n, c in enumerate(columns)], [*origin[:3], 0.0][:3], "TransformMatrix"
@@ -99,6 +108,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
         anatomy="LPS" if rank > 2 and "AnatomicalOrientation" in fields else None,
         direction=geometry.direction,
         times=times,
+        tables=tables,
         reads=[path, *reads],
     )
 
@@ -115,10 +125,14 @@ def _fields(path: str) -> tuple[dict[str, str], int]:
         if equals:
             found[key.strip()] = value.strip()
         if equals and key.strip() == "ElementDataFile":
-            if value.strip() == "LIST":
-                found["ElementDataFile"] = "LIST\n" + raw[at:].decode("latin-1")
+            if _is_list(value):
+                found["ElementDataFile"] = value.strip() + "\n" + raw[at:].decode("latin-1")
             return found, at
     raise DataError(f"{path}: its header names no ElementDataFile: it was cut off; copy or write it again")
+
+
+def _is_list(said: str) -> bool:
+    return said.split()[:1] == ["LIST"]
 
 
 def _numbers(path: str, fields: dict[str, str], key: str, count: int | None) -> list[float]:
@@ -131,7 +145,7 @@ def _numbers(path: str, fields: dict[str, str], key: str, count: int | None) -> 
     return found
 
 
-def _place(path: str, fields: dict[str, str], end: int, array: Array, means: Means) -> list[str]:
+def _place(path: str, fields: dict[str, str], end: int, array: Array, means: Means, tables: list[bytes]) -> list[str]:
     if fields.get("BinaryData", "True").lower() == "false":
         raise DataError(f"{path}: its numbers are written as text, which is not read; write it again in binary")
     said = fields["ElementDataFile"]
@@ -140,8 +154,8 @@ def _place(path: str, fields: dict[str, str], end: int, array: Array, means: Mea
     header = int(_numbers(path, fields, "HeaderSize", 1)[0]) if "HeaderSize" in fields else 0
     if said == "LOCAL":
         file, start = path, end
-    elif said.startswith("LIST") or "%" in said:
-        return _slices(path, said, folder, array, header, compressed)
+    elif _is_list(said) or "%" in said:
+        return _slices(path, said, folder, array, header, compressed, tables)
     else:
         file, start = os.path.join(folder, said), max(0, header)
         if not os.path.isfile(file):
@@ -153,7 +167,7 @@ def _place(path: str, fields: dict[str, str], end: int, array: Array, means: Mea
             count=array.bytes,
             why="is compressed with zlib, which cannot be read in part",
             how=f"zlib from {start}",
-            pieces=lambda: unpacked(file, "zlib", start=start, count=array.bytes),
+            pieces=lambda: unpacked(file, "zlib", start=start, count=array.bytes, ended=True),
             files=dict.fromkeys([path, file]),
         )
         array.place = contiguous(made.path, 0)
@@ -165,10 +179,16 @@ def _place(path: str, fields: dict[str, str], end: int, array: Array, means: Mea
     return [file]
 
 
-def _slices(path: str, said: str, folder: str, array: Array, header: int, compressed: bool) -> list[str]:
+def _slices(
+    path: str, said: str, folder: str, array: Array, header: int, compressed: bool, tables: list[bytes]
+) -> list[str]:
     """A file a slice: listed, or by a pattern with numbers."""
-    if said.startswith("LIST"):
-        names = [line.strip() for line in said.split("\n")[1:] if line.strip()]
+    rank = len(array.axes.rstrip("c"))
+    across = rank - 1
+    if _is_list(said):
+        first, *names = said.split("\n")
+        names = [line.strip() for line in names if line.strip()]
+        across = _across(first, rank)
     else:
         words = said.split()
         try:
@@ -180,18 +200,35 @@ def _slices(path: str, said: str, folder: str, array: Array, header: int, compre
             raise DataError(
                 f"{path}: its ElementDataFile is '{said}', which names no files ({error}); correct the header"
             ) from error
-    if len(names) != array.shape[0] or compressed:
-        raise DataError(
-            f"{path}: it names {len(names)} files for {array.shape[0]} slices (uncompressed); correct the header"
-        )
+    count = math.prod(array.shape[: rank - across])
+    if len(names) != count or compressed:
+        raise DataError(f"{path}: it names {len(names)} files for {count} slices (uncompressed); correct the header")
     files = [os.path.join(folder, n) for n in names]
-    each = array.bytes // array.shape[0]
+    within = array.shape[rank - across :]
+    each = array.bytes // count
     starts = []
     for file in files:
         if not os.path.isfile(file):
             raise DataError(f"{path}: a slice of it lies in {file}, which is not there; copy it here too")
         start = max(0, os.path.getsize(file) - each) if header == -1 else header
-        check_size(file, each, start, f"a slice of {text_of(array.shape[1:])} numbers of {array.dtype}")
+        check_size(file, each, start, f"a slice of {text_of(within)} numbers of {array.dtype}")
         starts.append(start)
-    array.place = planes(files, starts)
+    if across == rank:
+        array.place = contiguous(files[0], starts[0])
+    elif across == rank - 1:
+        array.place = planes(files, starts)
+    else:
+        array.chunk = (1,) * (rank - across) + within
+        array.place = in_table(files)
+        tables.append(table_of([(n, start, each) for n, start in enumerate(starts)]))
     return files
+
+
+def _across(said: str, rank: int) -> int:
+    """Dimensions of a file of `LIST 2D`; as in MetaIO, those of a slice where it says none that there can be.
+
+    >>> _across("LIST", 3), _across("LIST 3D", 4), _across("LIST 1", 3), _across("LIST 4D", 3)
+    (2, 3, 1, 2)
+    """
+    found = re.match(r"LIST\s+(\d+)", said)
+    return int(found[1]) if found is not None and 1 <= int(found[1]) <= rank else rank - 1

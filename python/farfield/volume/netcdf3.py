@@ -198,11 +198,15 @@ def read(path: str, options: Options, means: Means) -> Volume:
     array = Array(chosen.name, dtype, chosen.shape, letters, {}, big_endian=item > 1)
     array.channels = list(range(array.length("c")))
     _place(path, header, chosen, array)
+    _refuse_short(path, header)
     by_axis = {a: beside[n] for a, n in zip(letters, names, strict=True) if n is not None and n in beside}
     located = cf.locate(letters, array.shape, by_axis)
     about = chosen.attributes
-    missing = about.get("_FillValue", about.get("missing_value"))
-    channel, more = cf.channel_of(chosen.name, about, float(missing) if isinstance(missing, int | float) else None)
+    cf.signed_as_said(array, about)
+    said_missing = about.get("_FillValue", about.get("missing_value"))
+    missing = np.asarray(() if said_missing is None else said_missing).reshape(-1)
+    none = cf.resigned(float(missing[0]), array.dtype) if missing.size and missing.dtype.kind in "iuf" else None
+    channel, more = cf.channel_of(chosen.name, about, none)
     count = array.length("c")
     kind, channels = "scalar", [channel]
     if letters.endswith("c") and count in (3, 4) and dtype == "uint8":
@@ -276,6 +280,16 @@ def _place(path: str, header: _Header, v: _Variable, array: Array) -> None:
         array.place = contiguous(path, v.begin)
         return
     array.place = planes([path] * header.records, [v.begin + n * header.record_bytes for n in range(header.records)])
+
+
+def _refuse_short(path: str, header: _Header) -> None:
+    """Refuses a file that ends within any of its variables; the padding of the last one may be absent."""
+    size = os.path.getsize(path)
+    for v in header.variables:
+        each = math.prod(v.shape[1:] if v.record else v.shape) * _TYPES[v.kind][1]
+        end = v.begin + (max(0, header.records - 1) * header.record_bytes if v.record else 0) + each
+        if end > size and not (v.record and header.records == 0):
+            raise _short(path, v, end, size)
 
 
 def _short(path: str, v: _Variable, end: int, size: int) -> DataError:

@@ -226,7 +226,7 @@ def _place(path: str, array: Array, header: _Header, data_file: str, means: Mean
             count=array.bytes,
             why="is compressed with gzip, which cannot be read in part",
             how=f"gzip from {start}",
-            pieces=lambda: unpacked(data_file, "gzip", skip=start, count=array.bytes),
+            pieces=lambda: unpacked(data_file, "gzip", skip=start, count=array.bytes, ended=True),
         )
         array.place = contiguous(made.path, 0)
         return

@@ -78,6 +78,16 @@ class _Header:
         return found
 
 
+@dataclass(frozen=True)
+class _Samples:
+    """Where the samples of an axis are, as `spacings` or `axis mins` and `axis maxs` say it; NaN where they do not."""
+
+    apart: float
+    first: float
+    guessed: bool = False
+    """Whether nothing says if the least position is of a sample or of the edge of its cell: the latter, as in teem and ITK."""
+
+
 def read(path: str, options: Options, means: Means) -> Volume:
     """The volume in a NRRD file.
 
@@ -104,9 +114,9 @@ def read(path: str, options: Options, means: Means) -> Volume:
         guessed.append("it does not say its byte order: little-endian")
     array.big_endian = endian == "big" and array.item > 1
     files = _place(header, array, means)
-    geometry, anatomy, length_unit = _geometry(header, rank, order, guessed)
+    geometry, anatomy, length_unit = _geometry(header, sizes, order, guessed)
     kind, channels = _channels(header, array, order)
-    times, time_units = _times(header, array, order)
+    times, time_units = _times(header, array, sizes, order, guessed)
     return Volume(
         path=path,
         format=header.fields["magic"],
@@ -146,6 +156,8 @@ def _parse(path: str) -> _Header:
             key = {
                 "datafile": "data file",
                 "centerings": "centers",
+                "axismins": "axis mins",
+                "axismaxs": "axis maxs",
                 "lineskip": "line skip",
                 "byteskip": "byte skip",
             }.get(key, key)
@@ -264,7 +276,7 @@ def _place(header: _Header, array: Array, means: Means) -> list[str]:
             for piece in (
                 nrrd_text.numbers_of(file, codec, array.dtype, start=at, skip=skip, count=each)
                 if text
-                else unpacked(file, codec, start=at, skip=skip, count=each)
+                else unpacked(file, codec, start=at, skip=skip, count=each, ended=True)
             )
         ),
         files=dict.fromkeys([path, *files]),
@@ -323,12 +335,33 @@ def _after_lines(file: str, start: int, lines: int) -> int:
     return start + at
 
 
-def _geometry(header: _Header, rank: int, order: list[str], guessed: list[str]) -> tuple[Geometry, str | None, str]:
+def _samples(header: _Header, axis: int, sizes: list[int]) -> _Samples:
+    rank = len(sizes)
+    apart, low, high = (
+        header.numbers(key, float, rank)[axis] if key in header.fields else math.nan
+        for key in ("spacings", "axis mins", "axis maxs")
+    )
+    if math.isnan(low):
+        return _Samples(apart, low)
+    center = header.numbers("centers", str.lower, rank)[axis].strip('"') if "centers" in header.fields else ""
+    node = center == "node"
+    # From the first sample to the last, or from the edge of the first cell to that of the last.
+    between = sizes[axis] - 1 if node else sizes[axis]
+    if math.isnan(apart) and between > 0:
+        apart = (high - low) / between
+    if not node:
+        low += 0.5 * (1.0 if math.isnan(apart) else apart)
+    return _Samples(apart, low, guessed=center not in ("cell", "node"))
+
+
+def _geometry(
+    header: _Header, sizes: list[int], order: list[str], guessed: list[str]
+) -> tuple[Geometry, str | None, str]:
     spatial = [order.index(a) for a in "xyz" if a in order]
     units = re.findall(r'"([^"]*)"', header.fields.get("space units", "")) or header.words("space units")
     length_unit = unit(units[0]) if units else None
     space = header.fields.get("space", "").lower()
-    directions = _directions(header, rank)
+    directions = _directions(header, len(sizes))
     anatomy = _SPACES.get(space)
     if space and anatomy is None and directions is not None and not space.startswith(("scanner", "3d-")):
         guessed.append(f"its space '{space}' is not known: it is taken as it stands")
@@ -355,24 +388,22 @@ def _geometry(header: _Header, rank: int, order: list[str], guessed: list[str]) 
         geometry = from_affine(header.path, columns, origin, "'space directions'")
         return geometry, anatomy, length_unit
     spacing, origin = [1.0] * 3, [0.0] * 3
-    if "spacings" in header.fields:
-        listed = header.numbers("spacings", float, rank)
-        for axis, n in enumerate(spatial):
-            if math.isnan(listed[n]):
-                guessed.append("it does not say how far voxels are apart along all axes: 1")
-            else:
-                spacing[axis] = listed[n]
-    else:
-        guessed.append("it does not say how far voxels are apart: 1")
-    if "axis mins" in header.fields:
-        lows = header.numbers("axis mins", float, rank)
-        origin = [0.0] * 3
-        for axis, n in enumerate(spatial):
-            origin[axis] = 0.0 if math.isnan(lows[n]) else lows[n]
+    along = [_samples(header, n, sizes) for n in spatial]
+    for axis, of in enumerate(along):
+        spacing[axis] = 1.0 if math.isnan(of.apart) else of.apart
+        origin[axis] = 0.0 if math.isnan(of.first) else of.first
+    if unknown := sum(math.isnan(of.apart) for of in along):
+        every = "" if unknown == len(along) else " along all axes"
+        guessed.append(f"it does not say how far voxels are apart{every}: 1")
+    if any(of.guessed for of in along):
+        guessed.append(
+            "its centers do not say what its axis mins are of: of the edges of voxels, so that centres are half a voxel further"
+        )
     texts = re.findall(r'"([^"]*)"', header.fields.get("units", ""))
-    length_unit = (unit(texts[spatial[0]]) if len(texts) == rank else None) or length_unit or "voxel"
+    length_unit = (unit(texts[spatial[0]]) if len(texts) == len(sizes) else None) or length_unit or "voxel"
     columns = [[spacing[n] if m == n else 0.0 for m in range(3)] for n in range(3)]
-    return from_affine(header.path, columns, origin, "'spacings'"), None, length_unit
+    key = "'spacings'" if "spacings" in header.fields else "'axis mins' and 'axis maxs'"
+    return from_affine(header.path, columns, origin, key), None, length_unit
 
 
 def _across(columns: list[list[float]]) -> list[float]:
@@ -405,18 +436,21 @@ def _channels(header: _Header, array: Array, order: list[str]) -> tuple[str, lis
     return "channels", [Channel(f"{name} {n}", scale=scale) for n in range(count)]
 
 
-def _times(header: _Header, array: Array, order: list[str]) -> tuple[list[float], str]:
+def _times(
+    header: _Header, array: Array, sizes: list[int], order: list[str], guessed: list[str]
+) -> tuple[list[float], str]:
     steps = array.length("t")
     if steps < 2:
         return [], "1"
     at = order.index("t")
-    apart, first = math.nan, math.nan
-    if "spacings" in header.fields:
-        apart = header.numbers("spacings", float, len(order))[at]
-    if "axis mins" in header.fields:
-        first = header.numbers("axis mins", float, len(order))[at]
+    along = _samples(header, at, sizes)
     texts = re.findall(r'"([^"]*)"', header.fields.get("units", ""))
     units = unit(texts[at]) if len(texts) == len(order) else None
-    if not math.isfinite(apart) or apart <= 0:
+    if not math.isfinite(along.apart) or along.apart <= 0:
         return [], "1"
-    return [(first if math.isfinite(first) else 0.0) + apart * n for n in range(steps)], units or "1"
+    if along.guessed:
+        guessed.append(
+            "its centers do not say what the least time is of: of a step's beginning; steps are at their middle"
+        )
+    first = along.first if math.isfinite(along.first) else 0.0
+    return [first + along.apart * n for n in range(steps)], units or "1"

@@ -18,6 +18,7 @@ from farfield.volume.units import factor, unit
 from farfield.volume.zarr_decoded import settle
 from farfield.volume.zarr_nodes import Group, Node, children, kind_of, open_node
 
+_VERSIONS = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.5.1", "0.5.2")
 _FULL = {"red": "FF0000", "green": "00FF00", "blue": "0000FF"}
 
 
@@ -97,7 +98,18 @@ def read(group: Group, path: str, label: str, means: Means) -> Volume:
     image = scales[0]
     guessed = [f"of its {len(scales)} multiscales the first is shown"] if len(scales) > 1 else []
     version = str(found.get("version") or image.get("version") or ("0.5" if group.version == 3 else "0.4"))
-    datasets = [d for d in _list(image.get("datasets")) if isinstance(d, Mapping) and isinstance(d.get("path"), str)]
+    if version not in _VERSIONS:
+        guessed.append(
+            f"it is of version {version} of OME-Zarr, which is not known here: it is read like the one before"
+        )
+    datasets = []
+    for n, dataset in enumerate(_list(image.get("datasets"))):
+        if not isinstance(dataset, Mapping) or not isinstance(dataset.get("path"), str):
+            raise DataError(
+                f"{where}: datasets[{n}].path of its 'multiscales' is no name of an array; the metadata is damaged: copy it "
+                "again, or write it again with an OME-Zarr writer"
+            )
+        datasets.append(dataset)
     if not datasets:
         raise DataError(f"{where}: its 'multiscales' name no datasets; write it again with an OME-Zarr writer")
     nodes = [_level(where, d["path"]) for d in datasets]

@@ -23,6 +23,19 @@ _OTHERS = {
 """Formats of microscopes that converters read."""
 
 
+_PNG = "convert it to PNG (magick {0} out.png)"
+_FRAMES = "write each of its pictures as a PNG into a folder (ffmpeg -i {0} folder/%05d.png), which is a volume"
+_KNOWN = {
+    b"GIF87a": ("a GIF", _FRAMES), b"GIF89a": ("a GIF", _FRAMES),
+    b"%PDF": ("a PDF document", "name the file with the numbers that it shows"),
+    b"MATLAB 5.0 MAT-file": (
+        "a MATLAB file of version 5",
+        "save it with -v7.3, which is HDF5 and is read, or read it in Python (scipy.io.loadmat('{0}')) and write Zarr or NRRD",
+    ),
+}  # fmt: skip
+"""How files begin that are no volumes: what they are, and what to do."""
+_STILLS = (b"heic", b"heix", b"mif1", b"avif", b"avis")
+"""Brands of ISO media that are pictures: others are films."""
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _NETCDF = (b"CDF\x01", b"CDF\x02", b"CDF\x05")
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -76,7 +89,7 @@ def format_of(path: str, options: Options | None = None) -> str | None:
         from farfield.volume.vtk_zones import is_zone
 
         return None if is_zone(path, start) else "vtk"
-    if vtk_collection.is_collection(start):
+    if vtk_collection.is_collection(_quoted(start)):
         return _format_of_collection(path)
     if start[:4] in _TIFF:
         return "tiff"
@@ -103,12 +116,35 @@ def format_of(path: str, options: Options | None = None) -> str | None:
         )
     if options.shape is not None or options.dtype is not None:
         return "raw"
-    if suffix == ".img" and os.path.isfile(os.path.splitext(path)[0] + ".hdr"):
+    if suffix == ".img" and any(map(os.path.isfile, _headers_of(path))):
         return "nifti"
     if suffix in _RAW or (suffix in _RAW_WITH_SIZE and named_size(path) is not None):
         return "raw"
+    _refuse_known(path, start, suffix)
     foreign.refuse(path, start)
     return None
+
+
+def _headers_of(image: str) -> list[str]:
+    return [os.path.splitext(image)[0] + suffix for suffix in (".hdr", ".HDR", ".hdr.gz")]
+
+
+def _refuse_known(path: str, start: bytes, suffix: str) -> None:
+    """Raises for a picture, film, document or table of numbers that is no volume, and for one half of a pair."""
+    name = os.path.basename(path)
+    known = next((said for mark, said in _KNOWN.items() if start.startswith(mark)), None)
+    if start[4:8] == b"ftyp":
+        is_still = start[8:12] in _STILLS
+        known = ("a picture (HEIF or AVIF)", _PNG) if is_still else ("a film (MP4 or QuickTime)", _FRAMES)
+    if known is not None:
+        what, way = known
+        raise DataError(f"{path}: this is {what}, which is not read; {way.format(name)}")
+    if suffix == ".img" and start:
+        raise DataError(
+            f"{path}: an .img is read by its header, and {_headers_of(path)[0]} is not there; copy it here too, or say what it "
+            "holds if it is the raw numbers of a volume: --raw 'shape=512x512x300 dtype=uint16', in Python volume={'shape': ..., "
+            "'dtype': ...}"
+        )
 
 
 def _format_of_pattern(pattern: str, options: Options) -> str | None:
@@ -196,8 +232,13 @@ def is_vtk(path: str) -> bool:
 
 
 def _is_vtk(start: bytes) -> bool:
-    found = re.search(rb'type\s*=\s*"P?(ImageData|RectilinearGrid|StructuredGrid)"', start)
+    found = re.search(rb'type\s*=\s*"P?(ImageData|RectilinearGrid|StructuredGrid)"', _quoted(start))
     return b"<VTKFile" in start and found is not None
+
+
+def _quoted(start: bytes) -> bytes:
+    """What XML begins with, its attributes between double quotes: single ones are as good."""
+    return start.replace(b"'", b'"')
 
 
 def _is_hdf5(path: str, start: bytes) -> bool:

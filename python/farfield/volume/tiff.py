@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from farfield.errors import DataError, FarfieldError
-from farfield.volume import tiff_about, tiff_decoded
+from farfield.volume import tiff_about, tiff_decoded, tiff_mixed, tiff_pages, tiff_whole
 from farfield.volume.conversion import converted
 from farfield.volume.description import (
     Array,
@@ -30,6 +29,8 @@ from farfield.volume.files import stem
 from farfield.volume.listening import heard
 from farfield.volume.optional import need
 from farfield.volume.options import Means, Options
+from farfield.volume.tiff_mixed import Way
+from farfield.volume.tiff_pages import Part
 from farfield.volume.tiff_strips import strip_pieces
 
 if TYPE_CHECKING:
@@ -39,32 +40,8 @@ LARGEST_CHUNK = 64 << 20
 """A compressed strip that is longer is converted: a page of memory would be as large."""
 _ROWS_BYTES = 256 << 10
 """About so many bytes of rows are a chunk of numbers that are not compressed."""
-_CODECS: dict[int, list[dict[str, Any]]] = {
-    1: [],
-    5: [{"name": "lzw"}],
-    8: [{"name": "zlib"}],
-    32946: [{"name": "zlib"}],
-    32773: [{"name": "packbits"}],
-    50000: [{"name": "zstd"}],
-    34926: [{"name": "zstd"}],
-}
-_JPEG = 7
-_YCBCR = 6
 # A JPEG stream that says nothing of its colours is taken as YCbCr: an Adobe marker with transform 0 says that it is RGB.
 _ADOBE_RGB = "ffee000e41646f626500640000000000"
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Strips or tiles of one page."""
-
-    file: str
-    offsets: Sequence[int]
-    counts: Sequence[int]
-
-
-def _part(page: Any) -> _Part:
-    return _Part(page.parent.filehandle.path, page.dataoffsets, page.databytecounts)
 
 
 def read(path: str, options: Options, means: Means) -> Volume:
@@ -77,6 +54,8 @@ def read(path: str, options: Options, means: Means) -> Volume:
     tifffile = need("tifffile", f"{path}: TIFF files")
     try:
         with heard("tifffile") as complaints, tifffile.TiffFile(path) as file:
+            if file.series and file.pages:
+                tiff_whole.check(path, file, complaints)
             volume = _volume(path, file, options.kind, means)
     except FarfieldError:
         raise
@@ -86,12 +65,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
         raise DataError(
             f"{path}: its TIFF directories cannot be read ({_short(error)}): it was cut off or changed; copy it again"
         ) from error
-    # A directory that is not there is only logged, and the pages before it would be taken for all.
-    fatal = next((c for c in complaints if "page" in c or "ifd" in c.lower()), None)
-    if fatal is not None:
-        raise DataError(
-            f"{path}: its TIFF directories are not whole ({fatal[:160]}): it was cut off or changed; copy it again"
-        )
+    tiff_whole.heed(path, complaints)
     volume.guessed += [f"tifffile says: {c[:160]}" for c in complaints[:3]]
     return volume
 
@@ -103,12 +77,14 @@ def _short(error: Exception) -> str:
 def _volume(path: str, file: Any, asked: str | None, means: Means) -> Volume:
     if not file.series or not file.pages:
         raise DataError(f"{path}: it holds no image; it was cut off: copy it again")
-    series = max(file.series, key=lambda s: math.prod(s.shape))
+    largest = max(file.series, key=lambda s: math.prod(s.shape))
+    series = tiff_pages.stacked(path, file, largest)
     guessed: list[str] = []
-    coloured = _coloured(series.keyframe, asked, guessed, measured=bool(file.is_imagej), leading=series.axes)
-    if len(file.series) > 1:
-        sizes = ", ".join(text_of(s.shape) for s in file.series[:6])
-        guessed.append(f"of its {len(file.series)} series of pages ({sizes}) the largest is shown")
+    coloured = tiff_pages.coloured_of(
+        series.keyframe, asked, guessed, measured=bool(file.is_imagej), leading=series.axes
+    )
+    if len(file.series) > 1 and (series is largest or len(series.pages) < len(file.pages)):
+        guessed.append(_left_out(file.series, largest))
     about = tiff_about.of(path, file, series, guessed)
     levels: list[Level] = []
     tables: list[bytes] = []
@@ -136,30 +112,13 @@ def _volume(path: str, file: Any, asked: str | None, means: Means) -> Volume:
     )
 
 
-def _coloured(page: Any, asked: str | None, guessed: list[str], *, measured: bool, leading: str = "") -> bool:
-    """Whether what is shown of a page are the colours that its numbers have in a palette.
-
-    They are unless the user asks for the numbers (`asked`, the kind), or these were measured: ImageJ gives a palette to what it
-    measures.
-    """
-    if not tiff_decoded.is_palette(page):
-        return False
-    if asked not in (None, "rgb"):
-        return False
-    if asked is None and measured:
-        guessed.append("its numbers have colours in a palette too: --kind rgb shows these")
-        return False
-    if "C" in leading:
-        guessed.append("its channels have colours in palettes, which are not shown")
-        return False
-    if not tiff_decoded.knows_codec(page):
-        guessed.append(
-            "its numbers are those of colours in a palette, and shown as they are: to decode it for its colours needs imagecodecs "
-            "(pip install imagecodecs)"
-        )
-        return False
-    guessed.append("its colours are in a palette: --kind scalar, or labels, shows their numbers instead")
-    return True
+def _left_out(series: Sequence[TiffPageSeries], shown: TiffPageSeries) -> str:
+    """What is said of the other series of a file than the one that is shown."""
+    types = len({str(s.dtype) for s in series}) > 1
+    sizes = ", ".join(text_of(s.shape) + (f" of {s.dtype}" if types else "") for s in series[:6])
+    equal = sum(math.prod(s.shape) == math.prod(shown.shape) for s in series) > 1
+    which = "the first of the largest" if equal else "the largest"
+    return f"of its {len(series)} series of pages ({sizes}) {which} is shown"
 
 
 def _is_level(first: Array, other: Array) -> bool:
@@ -181,9 +140,9 @@ def _channels(name: str, array: Array, page: Any, about: tiff_about.About) -> tu
     count = array.length("c")
     if int(page.samplesperpixel) == 1 and array.axes.endswith("c"):
         return colour_channels(count)
-    if int(page.photometric) in (2, _YCBCR) and array.axes.endswith("c") and count in (3, 4):
+    if int(page.photometric) in (2, tiff_pages.YCBCR) and array.axes.endswith("c") and count in (3, 4):
         return colour_channels(count)
-    if int(page.photometric) in (2, _YCBCR) and count in (3, 4) and page.samplesperpixel == count:
+    if int(page.photometric) in (2, tiff_pages.YCBCR) and count in (3, 4) and page.samplesperpixel == count:
         return colour_channels(count)
     made = []
     for n in range(count):
@@ -204,18 +163,25 @@ def _array(
     coloured: bool = False,
 ) -> Array:
     page = level.keyframe
-    pages = list(level.pages)
-    if any(p is None for p in pages):
+    if any(p is None for p in level.pages):
         raise DataError(
             f"{path}: a page of its series is missing; it was cut off, or its other files are not here: copy all of it"
         )
-    why = tiff_decoded.reason(page, [*_CODECS, _JPEG], coloured=coloured)
-    _check_page(path, page, converted=why is not None)
+    pages, several = tiff_pages.as_stored(path, level.pages)
+    # Numbers that lie one after the other are read so, in whatever strips.
+    start = level.dataoffset if all(a is b for a, b in zip(pages, level.pages, strict=True)) else None
+    several = several and start is None
+    kinds = list({id(p.keyframe): p.keyframe for p in pages}.values())
+    odd = next(filter(None, (_why(kind, coloured=coloured) for kind in kinds)), None)
+    why = "has pages that are stored in several ways" if several else odd
+    for kind in kinds:
+        tiff_pages.check(path, kind, converted=why is not None)
     dtype, big = dtype_of(np.dtype(level.dtype).newbyteorder(page.parent.byteorder), path)
     separate = int(page.planarconfig) == 2 and page.samplesperpixel > 1
     samples = int(page.samplesperpixel)
+    deep = int(page.imagedepth)
     leading = _leading(path, level, page, guessed)
-    parts = [_part(p) for p in pages]
+    parts = [Part.of(p) for p in pages]
     y, x = int(page.imagelength), int(page.imagewidth)
     axes = "".join(a for a, _ in leading)
     shape = tuple(n for _, n in leading)
@@ -232,27 +198,61 @@ def _array(
     name = stem(path) if number == 0 else f"{stem(path)}, level {number}"
     array = Array(name, dtype, shape, axes, {}, list(range(samples)), big_endian=big and np.dtype(dtype).itemsize > 1)
     array.channels = list(range(array.length("c")))
-    if math.prod(n for _, n in leading) != len(parts) and level.dataoffset is None:
+    if math.prod(n for _, n in leading) != len(parts) * deep and start is None:
         raise DataError(
             f"{path}: its {text_of(shape)} numbers are in {len(parts)} pages, which do not go together; write it again"
         )
     if why is not None:
-        _decoded(path, array, page, pages, why, means, reads, coloured=coloured)
+        tiff_whole.check_ends(path, parts)
+        if odd is None and deep == 1:
+            _mixed(path, array, pages, why, means, reads)
+        else:
+            _decoded(path, array, pages, why, means, reads, coloured=coloured)
         return array
-    if level.dataoffset is not None and int(page.compression) == 1:
-        start = int(level.dataoffset)
-        _need_bytes(path, parts[0].file, start, array)
-        array.place = contiguous(parts[0].file, start)
+    if start is not None and int(page.compression) == 1:
+        _need_bytes(path, parts[0].file, int(start), array)
+        array.place = contiguous(parts[0].file, int(start))
         reads.append(parts[0].file)
         return array
     _chunked(path, array, page, parts, means, tables, reads)
     return array
 
 
+def _why(page: TiffPage, *, coloured: bool) -> str | None:
+    return tiff_decoded.reason(page, [*tiff_pages.CODECS, tiff_pages.JPEG], coloured=coloured)
+
+
+def _mixed(path: str, array: Array, pages: Sequence[Any], why: str, means: Means, reads: list[str]) -> None:
+    """Pages that are stored in several ways, each of which the extension decodes, in the cache."""
+    outer = len(array.shape) - (3 if int(pages[0].keyframe.samplesperpixel) > 1 else 2)
+    ways: dict[int, list[int]] = {}
+    for n, page in enumerate(pages):
+        ways.setdefault(page.hash, []).append(n)
+    made_of = []
+    for numbers in ways.values():
+        key = pages[numbers[0]].keyframe
+        name = f"{array.name}, as page {numbers[0]}"
+        shape, axes = (len(numbers), *array.shape[outer:]), "z" + array.axes[outer:]
+        way = Way(Array(name, array.dtype, shape, axes, {}, list(array.channels)), numbers)
+        way.array.big_endian = key.parent.byteorder == ">" and array.item > 1
+        _chunked(path, way.array, key, [Part.of(pages[n]) for n in numbers], means, way.tables, [])
+        made_of.append(way)
+    made = converted(
+        path,
+        means,
+        count=array.bytes,
+        why=why,
+        how=array.name,
+        pieces=lambda: tiff_mixed.pieces(path, made_of),
+        files=list(dict.fromkeys(Part.of(p).file for p in pages)),
+    )
+    array.big_endian, array.place = False, contiguous(made.path, 0)
+    reads.append(made.path)
+
+
 def _decoded(
     path: str,
     array: Array,
-    page: TiffPage,
     pages: Sequence[Any],
     why: str,
     means: Means,
@@ -261,46 +261,17 @@ def _decoded(
     coloured: bool = False,
 ) -> None:
     """Pages that tifffile decodes, in the cache."""
-    try:
-        made = converted(
-            path,
-            means,
-            count=array.bytes,
-            why=why,
-            how=f"{array.name}, colours" if coloured else array.name,
-            write=tiff_decoded.writer(path, array, pages, coloured=coloured),
-            files=list(dict.fromkeys(_part(p).file for p in pages)),
-        )
-    except (FarfieldError, OSError, MemoryError):
-        raise
-    except Exception as error:  # decoders raise whatever they like
-        raise tiff_decoded.failed(path, page, error) from error
+    made = converted(
+        path,
+        means,
+        count=array.bytes,
+        why=why,
+        how=f"{array.name}, colours" if coloured else array.name,
+        write=tiff_decoded.writer(path, array, pages, coloured=coloured),
+        files=list(dict.fromkeys(Part.of(p).file for p in pages)),
+    )
     array.big_endian, array.place = False, contiguous(made.path, 0)
     reads.append(made.path)
-
-
-def _check_page(path: str, page: TiffPage, *, converted: bool = False) -> None:
-    code = int(page.compression)
-    if code not in _CODECS and code != _JPEG and not converted:
-        raise DataError(
-            f"{path}: its numbers are compressed as {getattr(page.compression, 'name', code)}, which is not read; "
-            "write it again with deflate, LZW or zstd (tiffcp -c zip, or tifffile)"
-        )
-    bits = page.bitspersample
-    if page.dtype is None or (bits not in (8, 16, 32, 64) and not converted):
-        raise DataError(
-            f"{path}: it has {bits} bits a sample, and 8, 16, 32 or 64 are read; write it again with one of these"
-        )
-    if int(page.fillorder) != 1:
-        raise DataError(f"{path}: its bits are in reverse order (FillOrder 2); write it again (tiffcp -f msb2lsb)")
-    if int(page.photometric) == _YCBCR and code in _CODECS:
-        raise DataError(f"{path}: its colours are YCbCr without JPEG; write it again as RGB")
-    if int(page.sampleformat) not in (1, 2, 3):
-        raise DataError(
-            f"{path}: its samples are of format {page.sampleformat}, which is none of numbers; convert it to float32"
-        )
-    if int(page.predictor) not in (1, 2, 3):
-        raise DataError(f"{path}: its predictor {page.predictor} is not read; write it again with predictor 1, 2 or 3")
 
 
 def _leading(path: str, level: TiffPageSeries, page: TiffPage, guessed: list[str]) -> list[tuple[str, int]]:
@@ -315,10 +286,11 @@ def _leading(path: str, level: TiffPageSeries, page: TiffPage, guessed: list[str
         outer = next((n for n in range(len(shape)) if math.prod(shape[:n]) == len(level.pages)), len(shape))
     wide = [(a, int(n)) for a, n in zip(axes[:outer], shape[:outer], strict=True) if n > 1]
     found: list[tuple[str, int]] = []
-    free = [a for a in ("z", "t", "c") if a not in [letters.get(w) for w, _ in wide]]
+    within = [("z", int(page.imagedepth))] if int(page.imagedepth) > 1 else []
+    free = [a for a in ("z", "t", "c") if a not in [*(letters.get(w) for w, _ in wide), *(a for a, _ in within)]]
     for letter, length in wide:
         known = letters.get(letter)
-        if known is None or known in [a for a, _ in found]:
+        if known is None or known in [a for a, _ in [*found, *within]]:
             if not free:
                 raise DataError(
                     f"{path}: its pages are {text_of(shape)} along {axes}: a volume has z, time and channels; split it"
@@ -327,10 +299,10 @@ def _leading(path: str, level: TiffPageSeries, page: TiffPage, guessed: list[str
             if letter not in "IQ" or len(wide) > 1:
                 guessed.append(f"its dimension '{letter}' of {length} is taken as {known}")
         found.append((known, length))
-    return found
+    return found + within
 
 
-def _files(parts: Sequence[_Part], reads: list[str]) -> tuple[list[str], list[int]]:
+def _files(parts: Sequence[Part], reads: list[str]) -> tuple[list[str], list[int]]:
     """Files that hold the pages, and which each is in."""
     names: dict[str, int] = {}
     which = [names.setdefault(p.file, len(names)) for p in parts]
@@ -351,7 +323,7 @@ def _chunked(
     path: str,
     array: Array,
     page: TiffPage,
-    parts: Sequence[_Part],
+    parts: Sequence[Part],
     means: Means,
     tables: list[bytes],
     reads: list[str],
@@ -362,12 +334,10 @@ def _chunked(
     files, which = _files(parts, reads)
     y, x = int(page.imagelength), int(page.imagewidth)
     rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (min(page.rowsperstrip, y), x)
-    if int(getattr(page, "tiledepth", 1) or 1) > 1 or int(getattr(page, "imagedepth", 1) or 1) > 1:
-        raise DataError(f"{path}: its tiles are boxes (SGI depth), which are not read; write it with one page a slice")
     rows, columns = int(rows), int(columns)
     if rows < 1 or columns < 1:
         raise DataError(f"{path}: its tiles are {columns} x {rows} pixels; the file is damaged: copy it again")
-    across = -(-y // rows) * -(-x // columns) * (samples if separate else 1)
+    across = -(-y // rows) * -(-x // columns) * (samples if separate else 1) * int(page.imagedepth)
     table = _segments(path, parts, across, which, files)
     outer = len(array.shape) - (3 if samples > 1 else 2)
     inner = (rows, columns) if samples == 1 else ((1, rows, columns) if separate else (rows, columns, samples))
@@ -397,7 +367,7 @@ def _chunked(
 
 
 def _segments(
-    path: str, parts: Sequence[_Part], across: int, which: list[int], files: list[str]
+    path: str, parts: Sequence[Part], across: int, which: list[int], files: list[str]
 ) -> np.ndarray[Any, np.dtype[np.uint64]]:
     """File, offset and length of each strip or tile, held against the files' sizes."""
     # As many as were read from the file: a header alone makes no room.
@@ -479,14 +449,14 @@ def _rows(
 
 def _codecs(path: str, page: TiffPage, columns: int, samples: int) -> list[dict[str, Any]]:
     code = int(page.compression)
-    if code == _JPEG:
+    if code == tiff_pages.JPEG:
         if page.bitspersample != 8 or int(page.predictor) != 1:
             raise DataError(
                 f"{path}: its JPEG images have {page.bitspersample} bits, and 8 are read; write it again with deflate"
             )
         tables = _jpeg_tables(page)
         return [{"name": "jpeg", "tables": tables} if tables else {"name": "jpeg"}]
-    found = [dict(step) for step in _CODECS[code]]
+    found = [dict(step) for step in tiff_pages.CODECS[code]]
     if int(page.predictor) > 1:
         found.append({"name": "predictor", "kind": int(page.predictor), "width": columns, "samples": samples})
     return found
@@ -513,7 +483,7 @@ def read_slices(
     first: Any = None
     why: str | None = None
     alike: tuple[Any, ...] = ()
-    parts: list[_Part] = []
+    parts: list[Part] = []
     coloured = False
     for file in files:
         try:
@@ -525,11 +495,15 @@ def read_slices(
                         f"{file}: this image {what}, and a folder of slices has one a file; open it by itself"
                     )
                 if first is None:
-                    coloured = _coloured(page, asked, guessed, measured=bool(opened.is_imagej))
-                why = why or tiff_decoded.reason(page, [*_CODECS, _JPEG], coloured=coloured)
-                _check_page(file, page, converted=why is not None)
-                own = _alike(page)
-                parts.append(_part(page))
+                    coloured = tiff_pages.coloured_of(page, asked, guessed, measured=bool(opened.is_imagej))
+                why = why or _why(page, coloured=coloured)
+                tiff_pages.check(file, page, converted=why is not None)
+                if int(page.imagedepth) > 1:
+                    raise DataError(
+                        f"{file}: this image has {page.imagedepth} slices, and a folder of slices has one a file; open it by itself"
+                    )
+                own = tiff_pages.alike(page)
+                parts.append(Part.of(page))
                 first, alike = (page, own) if first is None else (first, alike)
         except FarfieldError:
             raise
@@ -539,8 +513,8 @@ def read_slices(
             raise DataError(f"{file}: this TIFF image cannot be read ({_short(error)}); copy it again") from error
         if own[:6] != alike[:6]:
             raise DataError(
-                f"{file}: this image is {_said(own)}, and {os.path.basename(files[0])} {_said(alike)}; take it out "
-                "of the folder, or bring it to the same size and kind"
+                f"{file}: this image is {tiff_pages.said(own)}, and {os.path.basename(files[0])} {tiff_pages.said(alike)}; take "
+                "it out of the folder, or bring it to the same size and kind"
             )
         if own != alike:
             why = why or "has images that are stored in several ways"
@@ -560,6 +534,8 @@ def read_slices(
     if why is None:
         _chunked(path, array, first, parts, means, tables, reads)
     else:
+        for file, one in zip(files, parts, strict=True):
+            tiff_whole.check_ends(file, [one])
         made = converted(
             path,
             means,
@@ -574,19 +550,3 @@ def read_slices(
     about = tiff_about.About("TIFF images")
     kind, channels = _channels(name, array, first, about)
     return Volume(path, about.format, [Level([array])], channels, kind, guessed, tables=tables, reads=reads)
-
-
-def _alike(page: Any) -> tuple[Any, ...]:
-    """What pages of one volume have alike: six that must be, and how the numbers are stored."""
-    tile = (page.tilewidth, page.tilelength) if page.is_tiled else (0, page.rowsperstrip)
-    return (
-        page.imagewidth, page.imagelength, page.samplesperpixel, str(page.dtype), int(page.planarconfig), int(page.photometric),
-        int(page.compression), int(page.predictor), tile, page.parent.byteorder,
-    )  # fmt: skip
-
-
-def _said(alike: tuple[Any, ...]) -> str:
-    width, height, samples, dtype, planar, photometric, *_ = alike
-    return (
-        f"{width} x {height} pixels of {samples} x {dtype} (planar configuration {planar}, photometric {photometric})"
-    )

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from farfield.errors import DataError
+from farfield.errors import DataError, FarfieldError
 from farfield.volume.description import Array
 
 _PALETTE = 3
@@ -70,28 +70,32 @@ def writer(
     Raises:
         DataError: if a strip or tile is too large, or tifffile does not decode it.
     """
-    key = pages[0].keyframe if hasattr(pages[0], "keyframe") else pages[0]
+    key = pages[0].keyframe
     high, wide, samples = int(key.imagelength), int(key.imagewidth), 3 if coloured else int(key.samplesperpixel)
     separate = samples > 1 and not coloured and int(key.planarconfig) == 2
     within = 1 if separate else samples
-    of_page = high * wide * samples * array.item
-    rows, columns = (key.tilelength, key.tilewidth) if key.is_tiled else (min(key.rowsperstrip, high), wide)
-    if rows * columns * within * array.item > LARGEST:
-        raise DataError(
-            f"{path}: its strips of {rows * columns * within * array.item >> 20} MiB are decoded whole, and "
-            f"{LARGEST >> 20} MiB are the most; write it again in tiles (tiffcp -t)"
-        )
+    deep = int(key.imagedepth)
+    of_page = deep * high * wide * samples * array.item
+    for kind in {id(p.keyframe): p.keyframe for p in pages}.values():
+        rows, columns = (kind.tilelength, kind.tilewidth) if kind.is_tiled else (min(kind.rowsperstrip, high), wide)
+        if rows * columns * within * array.item > LARGEST:
+            raise DataError(
+                f"{path}: its strips of {rows * columns * within * array.item >> 20} MiB are decoded whole, and "
+                f"{LARGEST >> 20} MiB are the most; write it again in tiles (tiffcp -t)"
+            )
 
     def put(n: int, page: Any, file: BinaryIO, tell: Callable[[int], None]) -> int:
         done = 0
-        for data, (plane, _, top, left, _), _ in page.segments(maxworkers=1):
+        for data, (plane, slice_, top, left, _), _ in page.segments(maxworkers=1):
             if data is None:
                 raise DataError(f"{path}: its page {n} has a strip or tile that was never written; write it again")
             part = np.asarray(data)[0, : high - top, : wide - left, :]
             part = _coloured(path, page, part[..., 0]) if coloured else part
             part = np.ascontiguousarray(part, dtype=np.dtype(array.dtype).newbyteorder("<"))
             tall, broad = part.shape[:2]
-            start = n * of_page + (plane * high * wide + (top * wide + left) * within) * array.item
+            # Planes of colours, and slices of one page, follow one another; no page has both.
+            before = (plane + slice_ * within) * high * wide
+            start = n * of_page + (before + (top * wide + left) * within) * array.item
             if broad == wide:
                 file.seek(start)
                 file.write(part.tobytes())
@@ -106,8 +110,13 @@ def writer(
     def write(file: BinaryIO, tell: Callable[[int], None]) -> None:
         done = 0
         for n, page in enumerate(pages):
-            with _open(page):
-                done += put(n, page, file, tell)
+            with opened(page):
+                try:
+                    done += put(n, page, file, tell)
+                except (FarfieldError, OSError, MemoryError):
+                    raise
+                except Exception as error:  # decoders raise whatever they like
+                    raise failed(path, page.keyframe, error) from error
         if done != math.prod(array.shape) * array.item:
             raise DataError(f"{path}: its pages have fewer strips or tiles than their sizes need; copy it again")
 
@@ -115,7 +124,7 @@ def writer(
 
 
 @contextmanager
-def _open(page: Any) -> Iterator[None]:
+def opened(page: Any) -> Iterator[None]:
     """The other files of an OME-TIFF are closed again by tifffile once their directories are read."""
     handle = page.parent.filehandle
     closed = handle.closed
@@ -158,7 +167,13 @@ def slices(tifffile: Any, files: Sequence[str], array: Array, *, coloured: bool 
 def failed(path: str, page: Any, error: Exception) -> DataError:
     """The error for what tifffile does not decode."""
     name = getattr(page.compression, "name", int(page.compression))
+    said = " ".join(str(error).split())[:160]
+    if knows_codec(page) and "imagecodecs" not in said:
+        return DataError(
+            f"{path}: its numbers ({page.bitspersample} bits, {name}) could not be decoded ({said}): it was cut off or changed; "
+            "copy it again"
+        )
     return DataError(
-        f"{path}: its numbers ({page.bitspersample} bits, {name}) could not be decoded ({' '.join(str(error).split())[:160]}); "
-        "pip install imagecodecs may bring what is missing, or write it again with deflate, LZW or zstd (tiffcp -c zip)"
+        f"{path}: its numbers ({page.bitspersample} bits, {name}) could not be decoded ({said}); pip install imagecodecs may bring "
+        "what is missing, or write it again with deflate, LZW or zstd (tiffcp -c zip)"
     )

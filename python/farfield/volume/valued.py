@@ -38,9 +38,16 @@ class Reads(Protocol):
 
 
 def unsettled(described: VolumeDescription) -> list[int]:
-    """Channels whose lowest or highest stored number is the one that stands for no value."""
+    """Channels whose lowest or highest stored number is the one that stands for no value, or a double that single precision cannot
+    hold.
+    """
     missing = [_missing(channel) for channel in described.spec["channels"]]
-    return [n for n, pair in enumerate(described.seen or ()) if pair is not None and _at_an_end(missing[n], pair)]
+    doubles = {c for a in described.spec["levels"][0]["arrays"] if a["dtype"] == "float64" for c in a["channels"]}
+    return [
+        n
+        for n, pair in enumerate(described.seen or ())
+        if pair is not None and (_at_an_end(missing[n], pair) or (n in doubles and not all(map(math.isfinite, pair))))
+    ]
 
 
 def _at_an_end(missing: float | None, seen: tuple[float, float]) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from farfield.errors import DataError, UsageError
 from farfield.volume.files import document, head, local_name, xml
 
-_KIND = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*"Collection"')
+_KIND = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*["\']Collection["\']')
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from farfield.volume.vtk_parallel import whole_outline
 from farfield.volume.vtk_pieces import Part, coordinates_of, files_of, is_even, is_whole, parts_of, scatter
 
 _HEAD = 4096
-_KIND = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*"P?(StructuredGrid|RectilinearGrid)"')
+_KIND = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*["\']P?(StructuredGrid|RectilinearGrid)["\']')
 _SINGLE = ("int8", "uint8", "int16", "uint16", "float32")
 """Types whose numbers single precision holds."""
 _HIDDEN = {"PointData": 2, "CellData": 32}

@@ -149,8 +149,12 @@ def _read_array(node: Node, path: str, guessed: list[str], means: Means) -> Volu
         if name is not None and name in beside
     }
     located = cf.locate(letters, node.shape, by_axis)
-    channel, more = cf.channel_of(node.name, node.attributes, _missing(node))
+    missing = _missing(node)
     made = settle(node, means)
+    # What is converted keeps its bits.
+    cf.signed_as_said(array, node.attributes)
+    missing = None if missing is None else cf.resigned(missing, array.dtype)
+    channel, more = cf.channel_of(node.name, node.attributes, missing)
     kind, channels = _kind(array.axes, array.dtype, array.length("c"), channel)
     geometry = located.geometry
     return Volume(

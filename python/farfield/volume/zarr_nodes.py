@@ -21,6 +21,11 @@ from farfield.volume.zarr_codecs import whole_numbers
 
 _MOST_NODES = 10_000
 _DEEPEST = 8
+_KEYS = frozenset((
+    "zarr_format", "node_type", "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs", "attributes",
+    "dimension_names", "storage_transformers", "consolidated_metadata",
+))  # fmt: skip
+"""Of a document of v3. Any other must be understood, unless it says that it need not."""
 
 
 @dataclass
@@ -81,6 +86,12 @@ def open_node(path: str) -> Group | Node | None:
             raise DataError(
                 f"{document}: its 'zarr_format' is {found.get('zarr_format')!r}, not 3; the metadata is damaged"
             )
+        for key, value in found.items():
+            if key not in _KEYS and not (isinstance(value, Mapping) and value.get("must_understand") is False):
+                raise DataError(
+                    f"{document}: it has the key '{key}', which is not known here and does not say that it need not be "
+                    "understood; copy it with the program that wrote it, to Zarr without that extension"
+                )
         if found.get("node_type") == "group":
             return Group(path, 3, attributes)
         if found.get("node_type") != "array":

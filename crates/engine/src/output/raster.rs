@@ -28,6 +28,8 @@ pub struct RasterLayout {
     pub steps: [[f64; 3]; 3],
     /// Left, right, bottom and top edge.
     pub extent: [f64; 4],
+    /// What NumPy calls the whole numbers of 64 bits whose bits the numbers of pixels have, if they have: of fields of doubles.
+    pub words: Option<&'static str>,
 }
 
 /// Writes the numbers of pixels as rows come, in bounded memory.
@@ -89,7 +91,8 @@ impl RasterWriter {
                 headers.push((at, header));
             };
             for (field, name) in layout.fields.iter().zip(&names) {
-                let header = npy::header(descr(field.dtype), &shape(field.components as u64), 0);
+                let header =
+                    npy::header(layout.words.unwrap_or(descr(field.dtype)), &shape(field.components as u64), 0);
                 add(name, header, bytes(field).ok_or_else(too_large)?);
             }
             add("pixels", npy::header("|u1", &[h, w], 0), w * h);
@@ -100,7 +103,7 @@ impl RasterWriter {
                 true => (FieldType::F64, 8),
                 false => (FieldType::F32, 4),
             };
-            let header = npy::header(descr(dtype), &shape(components as u64), 0);
+            let header = npy::header(layout.words.unwrap_or(descr(dtype)), &shape(components as u64), 0);
             let bytes = (w * h * size).checked_mul(components as u64).filter(|b| *b < 1 << 62).ok_or_else(too_large)?;
             columns.add(header.len() as u64, Some(bytes), &header);
             columns.put_at(0, &header)?;

@@ -185,7 +185,7 @@ pub(crate) fn readable([low, high]: [f64; 2]) -> [f64; 2] {
     let most = low.abs().max(high.abs());
     if high - low <= NOISE * most || most == 0.0 {
         let reach = if most > 0.0 { most * 0.01 } else { 1.0 };
-        return [low - reach, high + reach];
+        return [low - reach, high + reach].map(|end| end.clamp(f64::MIN, f64::MAX));
     }
     let clean = |v: f64| if v.abs() < NOISE * most { 0.0 } else { v };
     [clean(low), clean(high)]

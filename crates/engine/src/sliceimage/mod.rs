@@ -71,6 +71,29 @@ pub struct VolumeChoice {
     pub filter: Option<Filter>,
     /// Time step.
     pub step: u32,
+    /// Labels are taken for the numbers that they are, as a look by values wants them: those of 64 bits as far as doubles hold them.
+    pub as_numbers: bool,
+}
+
+/// What the numbers of a slice's pixels are.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    /// Doubles.
+    Doubles,
+    /// Whole numbers of 64 bits, whose bits the doubles have; 0 where there is no value.
+    Unsigned,
+    /// The same with a sign.
+    Signed,
+}
+
+impl Numbers {
+    fn of(voxel: VoxelType) -> Self {
+        match voxel {
+            VoxelType::Uint64 => Self::Unsigned,
+            VoxelType::Int64 => Self::Signed,
+            _ => Self::Doubles,
+        }
+    }
 }
 
 /// A slice that is laid: what is to be made, and of what.
@@ -83,6 +106,8 @@ pub struct Slice {
     pub level: Option<usize>,
     /// Colours that suit what is shown: as they are stored, of channels, of labels; none where numbers need a table.
     pub look: Option<Look>,
+    /// What its numbers are.
+    pub numbers: Numbers,
     length_unit: String,
     what: What,
 }
@@ -95,7 +120,7 @@ enum What {
 /// A slice in memory that is the caller's.
 #[derive(Clone, Debug)]
 pub struct SliceArrays {
-    /// Row by row from the top, the numbers of a pixel side by side; not numbers where there is no value.
+    /// Row by row from the top, the numbers of a pixel side by side; not numbers where there is no value. See [`Slice::numbers`].
     pub values: Vec<f64>,
     /// Of each pixel 1 (it has a value), 2 (outside) or 3 (failed).
     pub pixels: Vec<u8>,
@@ -128,6 +153,15 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
     let mut arrays: Vec<SliceArray> = Vec::new();
     let mut fields = Vec::new();
     let mut voxel = VoxelType::Uint8;
+    // A pixel has numbers of one kind.
+    let names = |channel: &usize| {
+        let (spec, (array, _)) = view.channels.get(*channel).zip(level.valued(*channel))?;
+        let plain = labels && !choice.as_numbers && spec.scale.is_none() && spec.missing.is_none();
+        Some(if plain { Numbers::of(array.brick.voxel) } else { Numbers::Doubles })
+    };
+    let kinds: Vec<Numbers> = channels.iter().filter_map(names).collect();
+    let alike = kinds.iter().all(|kind| *kind == kinds[0]);
+    let numbers = if alike { kinds.first().copied().unwrap_or(Numbers::Doubles) } else { Numbers::Doubles };
     for (to, channel) in channels.iter().enumerate() {
         let spec = view.channels.get(*channel).zip(level.valued(*channel));
         let (spec, (array, component)) = spec.ok_or_else(|| {
@@ -141,6 +175,7 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
             to,
             scale: spec.scale.unwrap_or([1.0, 0.0]),
             missing: spec.missing.filter(|m| !m.is_nan()),
+            names: numbers != Numbers::Doubles,
         };
         match arrays.iter_mut().find(|known| known.id == array.id) {
             Some(known) => known.picks.push(pick),
@@ -164,7 +199,8 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
     let look = match view.kind {
         VolumeKind::Labels if channels.len() == 1 => {
             let own = view.label_colors.iter().filter_map(|(label, colour)| Some((*label, rgb_of(colour)?)));
-            Some(Look::Labels(own.collect()))
+            let own = own.collect();
+            Some(if numbers == Numbers::Doubles { Look::Labels(own) } else { Look::Names(own) })
         }
         // All of them: one alone is a number like any other.
         VolumeKind::Rgb | VolumeKind::Rgba if channels.len() == view.channels.len() => Some(Look::Colours(voxel)),
@@ -189,8 +225,9 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
     }
     let plane = in_voxels(&laid.plane, &level.placement)?;
     let slice = VolumeSlice { plane, dims: level.dims, arrays, filter };
-    let what = What::Volume(VolumeSource { slice, components: channels.len() });
-    Ok(Slice { laid, fields, level: Some(number), look, length_unit: view.length_unit.to_owned(), what })
+    let nothing = if numbers == Numbers::Doubles { f64::NAN } else { 0.0 };
+    let what = What::Volume(VolumeSource { slice, components: channels.len(), nothing });
+    Ok(Slice { laid, fields, level: Some(number), look, numbers, length_unit: view.length_unit.to_owned(), what })
 }
 
 /// Colours of channels for which the format says none.
@@ -252,7 +289,8 @@ pub fn of_grid(
         dataset: dataset.clone(),
     };
     let what = What::Grid(Box::new(source));
-    Ok(Slice { laid, fields, level: None, look: None, length_unit: dataset.length_unit(), what })
+    let numbers = Numbers::Doubles;
+    Ok(Slice { laid, fields, level: None, look: None, numbers, length_unit: dataset.length_unit(), what })
 }
 
 impl Slice {
@@ -317,7 +355,12 @@ impl Slice {
         let (counts, run, bytes) = if RasterWriter::writes(path) {
             let (plane, fields) = (self.laid.plane, self.fields.clone());
             let steps = [plane.first, plane.across, plane.down];
-            let layout = RasterLayout { size: plane.size, fields, steps, extent: self.laid.extent };
+            let words = match self.numbers {
+                Numbers::Doubles => None,
+                Numbers::Unsigned => Some("<u8"),
+                Numbers::Signed => Some("<i8"),
+            };
+            let layout = RasterLayout { size: plane.size, fields, steps, extent: self.laid.extent, words };
             let provenance = Provenance { length_unit: self.length_unit.clone(), ..provenance.clone() };
             let made = RasterWriter::create(path, layout, provenance, share());
             let mut writer = made.map_err(|e| failed(e.into()))?;

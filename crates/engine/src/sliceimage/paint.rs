@@ -32,13 +32,15 @@ pub enum Look {
     /// A number names what a pixel belongs to: a colour each, the same in every picture, if none is said for it here. 0 is nothing, and
     /// transparent.
     Labels(BTreeMap<u64, Srgb8>),
+    /// The same of names whose bits the numbers have ([`super::Numbers`]).
+    Names(BTreeMap<u64, Srgb8>),
 }
 
 impl Look {
     /// Numbers that a pixel must have, if it must have so many.
     pub(super) fn takes(&self, components: usize) -> bool {
         match self {
-            Self::Map { .. } | Self::Grey16 { .. } | Self::Labels(_) => components == 1,
+            Self::Map { .. } | Self::Grey16 { .. } | Self::Labels(_) | Self::Names(_) => components == 1,
             Self::Colours(_) => components == 3 || components == 4,
             Self::Channels(channels) => components == channels.len(),
         }
@@ -49,7 +51,7 @@ impl Look {
         match self {
             Self::Map { range, .. } | Self::Grey16 { range } => range.is_none(),
             Self::Channels(channels) => channels.iter().any(|(_, limits)| limits.is_none()),
-            Self::Colours(_) | Self::Labels(_) => false,
+            Self::Colours(_) | Self::Labels(_) | Self::Names(_) => false,
         }
     }
 
@@ -72,7 +74,7 @@ impl Look {
         match self {
             Self::Map { range, .. } | Self::Grey16 { range } => range.iter().copied().collect(),
             Self::Channels(channels) => channels.iter().filter_map(|(_, limits)| *limits).collect(),
-            Self::Colours(_) | Self::Labels(_) => Vec::new(),
+            Self::Colours(_) | Self::Labels(_) | Self::Names(_) => Vec::new(),
         }
     }
 
@@ -86,12 +88,24 @@ impl Look {
 pub(super) struct Painter {
     look: Look,
     map: Option<ColourMap>,
+    /// The range of a map that single precision does not hold: the map is then one of shares of it.
+    far: Option<[f64; 2]>,
 }
 
 impl Painter {
     pub(super) fn new(look: Look) -> Result<Self, ColourMapError> {
+        let is_far = |range: &[f64; 2]| {
+            range.iter().all(|end| end.is_finite()) && range.iter().any(|end| (*end as f32).is_infinite())
+        };
+        let far = match &look {
+            Look::Map { range, .. } => range.filter(is_far),
+            _ => None,
+        };
         let map = match &look {
-            Look::Map { table, range } => Some(ColourMap::new(table.clone(), range.unwrap_or([0.0, 1.0]))?),
+            Look::Map { table, range } => {
+                let range = range.filter(|_| far.is_none()).unwrap_or([0.0, 1.0]);
+                Some(ColourMap::new(table.clone(), range)?)
+            }
             Look::Grey16 { range } => {
                 // For its check of the range.
                 ColourMap::new(vec![[0; 3]], range.unwrap_or([0.0, 1.0]))?;
@@ -103,9 +117,9 @@ impl Painter {
                 }
                 None
             }
-            Look::Colours(_) | Look::Labels(_) => None,
+            Look::Colours(_) | Look::Labels(_) | Look::Names(_) => None,
         };
-        Ok(Self { look, map })
+        Ok(Self { look, map, far })
     }
 
     /// Appends a pixel: red, green, blue and opacity, or grey and opacity in 16 bits (highest byte first, as PNG has them).
@@ -122,7 +136,8 @@ impl Painter {
                 false => opaque(hatch::colour(at)),
             },
             (Pixel::Value, Look::Map { .. }) => {
-                self.map.as_ref().map_or([0; 4], |map| opaque(map.colour(values[0] as f32)))
+                let value = self.far.map_or(values[0], |range| share(values[0], range));
+                self.map.as_ref().map_or([0; 4], |map| opaque(map.colour(value as f32)))
             }
             (Pixel::Value, Look::Grey16 { range }) => {
                 let value = values[0];
@@ -146,7 +161,12 @@ impl Painter {
             }
             (Pixel::Value, Look::Labels(own)) => match values[0] {
                 label if label == 0.0 || label.is_nan() => [0; 4],
-                label => opaque(label_colour(label, own)),
+                // Those below 0 as rays take them: the bits of a whole number with a sign.
+                label => opaque(label_colour(if label < 0.0 { label as i64 as u64 } else { label as u64 }, own)),
+            },
+            (Pixel::Value, Look::Names(own)) => match values[0].to_bits() {
+                0 => [0; 4],
+                name => opaque(label_colour(name, own)),
             },
         };
         out.extend_from_slice(&painted);
@@ -178,9 +198,7 @@ fn full(voxel: VoxelType) -> f64 {
 }
 
 /// The colour of a label, which it also has where rays show it.
-fn label_colour(label: f64, own: &BTreeMap<u64, Srgb8>) -> Srgb8 {
-    // Those below 0 as rays take them: the bits of a whole number with a sign.
-    let name = if label < 0.0 { label as i64 as u64 } else { label as u64 };
+fn label_colour(name: u64, own: &BTreeMap<u64, Srgb8>) -> Srgb8 {
     let usual = || kernels::rays::colour_of(name).map(|part| (255.0 * part).round() as u8);
     own.get(&name).copied().unwrap_or_else(usual)
 }
@@ -215,12 +233,18 @@ mod tests {
         assert_eq!(paint(labels(), Pixel::Value, &[9.0]), [1, 2, 3, 255]);
         let usual = paint(Look::Labels(BTreeMap::new()), Pixel::Value, &[7.0]);
         assert_eq!((paint(labels(), Pixel::Value, &[7.0]), usual[3]), (usual.clone(), 255));
+        let names = || Look::Names(BTreeMap::from([(u64::MAX - 1, [1, 2, 3])]));
+        let of = |name: u64| paint(names(), Pixel::Value, &[f64::from_bits(name)]);
+        assert_eq!((of(0), of(u64::MAX - 1), of(7)), ([0; 4].to_vec(), vec![1, 2, 3, 255], usual));
+        assert_ne!(of(1 << 63), of((1 << 63) + 1));
+        let far = Look::Map { table: vec![[0; 3], [200; 3]], range: Some([0.0, 1e39]) };
+        assert_eq!(paint(far.clone(), Pixel::Value, &[5e38]), [100, 100, 100, 255]);
+        assert_eq!(paint(far, Pixel::Value, &[f64::INFINITY]), [200, 200, 200, 255]);
     }
 
     #[test]
     fn labels_differ() {
-        let of = |label: f64| label_colour(label, &BTreeMap::new());
-        let mut seen: Vec<Srgb8> = (1..=200).map(|n| of(f64::from(n))).collect();
+        let mut seen: Vec<Srgb8> = (1..=200).map(|n| label_colour(n, &BTreeMap::new())).collect();
         assert!(seen.iter().all(|c| c.iter().any(|v| *v > 150)), "{seen:?}");
         seen.sort_unstable();
         seen.dedup();

@@ -19,6 +19,10 @@ pub(crate) trait Source: Sync {
     type Context;
     /// Numbers a pixel.
     fn components(&self) -> usize;
+    /// What a pixel has in the place of each number where it has no value.
+    fn nothing(&self) -> f64 {
+        f64::NAN
+    }
     /// Pixels of a row, and rows.
     fn size(&self) -> [u32; 2];
     /// Bytes of pages that the largest step needs, and that any step may need wherever it leads.
@@ -194,12 +198,16 @@ pub(crate) fn run<S: Source>(
         let before = u64::from(columns) * u64::from(first);
         let ran = executor::run(&band, pager, load, &mut |done| watch("slicing", (before + done) as f64, all as f64));
         stats.add(&ran.map_err(|e| more_than(e, enough))?);
-        let rows = rows.lock().unwrap_or_else(PoisonError::into_inner);
-        for pixel in &rows.pixels {
+        let mut rows = rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let Rows { pixels: found, values, .. } = &mut *rows;
+        for (pixel, values) in found.iter().zip(values.chunks_exact_mut(components.max(1))) {
             match pixel {
                 Pixel::Value => pixels.values += 1,
                 Pixel::Outside => pixels.outside += 1,
                 Pixel::Failed | Pixel::Open => pixels.failed += 1,
+            }
+            if *pixel != Pixel::Value {
+                values.fill(source.nothing());
             }
         }
         take(&rows)?;

@@ -18,6 +18,8 @@ const BESIDE: u64 = 3;
 pub(crate) struct VolumeSource {
     pub(crate) slice: VolumeSlice,
     pub(crate) components: usize,
+    /// What pixels have that have no value.
+    pub(crate) nothing: f64,
 }
 
 impl Source for VolumeSource {
@@ -26,6 +28,9 @@ impl Source for VolumeSource {
 
     fn components(&self) -> usize {
         self.components
+    }
+    fn nothing(&self) -> f64 {
+        self.nothing
     }
     fn size(&self) -> [u32; 2] {
         self.slice.plane.size

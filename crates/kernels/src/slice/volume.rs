@@ -35,6 +35,9 @@ pub struct Pick {
     pub scale: [f64; 2],
     /// The stored number that stands for a missing value.
     pub missing: Option<f64>,
+    /// Stored are whole numbers of 64 bits that are names, such as labels: the pixel has their bits as those of a double, which does not
+    /// hold all of them. Only of the nearest voxel.
+    pub names: bool,
 }
 
 /// An array of the level that is shown.
@@ -209,6 +212,10 @@ impl VolumeSlice {
                 let (Some(bytes), true) = (page.1, here) else { continue };
                 for pick in &array.picks {
                     let element = corner.element * array.brick.components + pick.component;
+                    if pick.names {
+                        numbers[pick.to] = word(bytes, element);
+                        continue;
+                    }
                     let stored = number(array.brick.voxel, bytes, element);
                     let stored = if pick.missing == Some(stored) { f64::NAN } else { stored };
                     numbers[pick.to] += corner.weight * stored;
@@ -245,6 +252,13 @@ fn corners_of(translation: &Translation, at: &At, corners: &mut [Corner; 8]) -> 
         }
     }
     count
+}
+
+/// The bits of an element of eight bytes.
+#[inline]
+fn word(bytes: &[u8], element: usize) -> f64 {
+    let own = bytes.as_chunks::<8>().0.get(element);
+    own.map_or(f64::NAN, |own| f64::from_ne_bytes(*own))
 }
 
 /// An element of a frame.

@@ -139,7 +139,9 @@ def measure(recorder: Recorder) -> None:
     """
     quick = recorder.quick
     dims = (96, 96, 96) if quick else (1024, 1024, 1024)
-    sizes: dict[Size, int] = {(96, 57): 1} if quick else {volume_arms.WINDOW: recorder.runs, (1024, 1024): min(recorder.runs, 3)}
+    sizes: dict[Size, int] = (
+        {(96, 57): 1} if quick else {volume_arms.WINDOW: recorder.runs, (1024, 1024): min(recorder.runs, 3)}
+    )
     volume = volumes.ct(recorder.work, dims)
     views = volumes.views(dims)
     stores = {arm: volume_arms.store(recorder, volume, page=page) for arm, page in OURS.items()}

@@ -6,7 +6,7 @@ use super::root::VolumeRoot;
 use crate::error::FieldError;
 use crate::store::codec::Codec;
 use crate::store::layout::{ArrayLayout, ShardForm};
-use crate::store::metadata::MAX_ROOT_BYTES;
+use crate::store::metadata::{float, MAX_ROOT_BYTES};
 use crate::store::{check_count, check_documents, read_bounded, sum, Checked, Sharded};
 use crate::volume::{ArraySpec, CodecSpec, LevelSpec, PlaceSpec, VolumeSpec};
 use serde_json::Value;
@@ -147,7 +147,8 @@ impl VolumeStore {
         serde_json::json!({"format": FORMAT, "origin": self.origin(), "layout": self.root.layout.name(),
             "codec": self.layout.codec.name(), "downsample": self.root.downsample.name(), "dtype": self.layout.voxel.name(),
             "steps": self.layout.steps, "levels": levels, "bytes": self.bytes(),
-            "seen": self.root.seen.iter().map(|[a, b]| if a <= b { serde_json::json!([a, b]) } else { Value::Null }).collect::<Vec<_>>()})
+            // Infinite ends have no number in JSON.
+            "seen": self.root.seen.iter().map(|[a, b]| if a <= b { serde_json::json!([float(*a), float(*b)]) } else { Value::Null }).collect::<Vec<_>>()})
     }
 }
 

@@ -1,0 +1,163 @@
+"""Numbers as files of others have them and few expect: infinite, huge, of 64 bits, nearly equal, of another sign."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from PIL import Image
+
+import farfield as ff
+from farfield.errors import DataError
+from running import farfield
+
+
+def pixels(path: Path) -> np.ndarray[Any, Any]:
+    with Image.open(path) as picture:
+        return np.asarray(picture.convert("RGBA"))
+
+
+def cut(source: object, out: Path, *words: object) -> None:
+    farfield("extract", "slice", source, *words, "--size", "16x16", "-o", out, "-q")
+
+
+def stored(path: Path, data: np.ndarray[Any, Any], **more: Any) -> str:
+    made = zarr.create_array(str(path), shape=data.shape, chunks=(8, 8, 8), dtype=data.dtype, **more)
+    made[...] = data
+    return str(path)
+
+
+def cube(dtype: str = "f8") -> np.ndarray[Any, Any]:
+    return np.random.default_rng(3).random((16, 16, 16)).astype(dtype)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1e39, -1.7976931348623157e308])
+def test_a_store_of_infinite_and_huge_numbers_is_opened_again(value: float, tmp_path: Path) -> None:
+    data = cube()
+    data[:4] = value
+    ff.convert(stored(tmp_path / "a.zarr", data), tmp_path / "b.zarr")
+    found = ff.open(str(tmp_path / "b.zarr"))
+    assert np.array_equal(found[...], data)
+    for source in ("a.zarr", "b.zarr"):
+        about = ff.open(str(tmp_path / source)).info(ranges=True)
+        assert about["fields"][0]["range"] == [data.min(), data.max()], source
+
+
+@pytest.mark.parametrize(
+    ("value", "place"), [(1e39, 0.1), (-1.7976931348623157e308, 0.1), (-1.7976931348623157e308, 0.9)]
+)
+def test_pictures_of_slices_of_numbers_beyond_single_precision(value: float, place: float, tmp_path: Path) -> None:
+    data = cube()
+    data[:8] = value
+    source = stored(tmp_path / "a.zarr", data)
+    cut(source, tmp_path / "a.png", "--normal", "x")
+    cut(source, tmp_path / "z.png", "--normal", "z", "--origin", f"8,8,{15 * place}")
+    light = pixels(tmp_path / "a.png")[..., :3].astype(float).sum(axis=-1)
+    halves = light[:6].mean(), light[-6:].mean()
+    assert max(halves) > 2 * min(halves) + 50, "the huge numbers and the others look alike"
+
+
+@pytest.mark.parametrize("data", [273.15 + 1e-14 * cube(), 1.0 + np.round(2 * cube()) * 2.3e-16])
+def test_numbers_a_few_ulps_apart_are_drawn(data: np.ndarray[Any, Any], tmp_path: Path) -> None:
+    source = stored(tmp_path / "a.zarr", data)
+    ff.render(source, tmp_path / "a.png")
+    assert pixels(tmp_path / "a.png").std() > 0
+
+
+@pytest.mark.parametrize(("base", "dtype"), [(2**53, "u8"), (2**63, "u8"), (-(2**62), "i8"), (5, "u4")])
+def test_slices_tell_labels_of_64_bits_apart(base: int, dtype: str, tmp_path: Path) -> None:
+    index = np.indices((16, 16, 16))[2]
+    data = (index // 4).astype(dtype) + np.array(base, dtype=dtype)
+    data[:, :2] = 0
+    source = stored(tmp_path / "a.zarr", data)
+    found = ff.open(source, volume={"kind": "labels"})
+    wide = dtype != "u4"
+    plane = found.slice_image(normal="z", size=(16, 16), extent=(-12, 8, -8, 8))
+    assert np.array_equal(np.unique(plane.values[plane.pixels == 1]), np.unique(data))
+    outside = plane.values[plane.pixels == 2]
+    assert outside.size and (not outside.any() if wide else np.isnan(outside).all())
+    assert plane.values.dtype == np.dtype(dtype if wide else "f8")
+    cut(source, tmp_path / "a.npy", "--normal", "z", "--raw", "kind=labels")
+    numbers = np.load(tmp_path / "a.npy")
+    assert np.array_equal(np.unique(numbers), np.unique(data)) and numbers.dtype == np.dtype(dtype if wide else "f8")
+    cut(source, tmp_path / "a.npz", "--normal", "z", "--raw", "kind=labels")
+    with np.load(tmp_path / "a.npz") as archive:
+        assert any(np.array_equal(archive[name], numbers) for name in archive.files)
+    cut(source, tmp_path / "a.png", "--normal", "z", "--raw", "kind=labels")
+    assert len(np.unique(pixels(tmp_path / "a.png").reshape(-1, 4), axis=0)) == 5, "four labels, and nothing"
+    # A map of colours is of numbers.
+    cut(source, tmp_path / "b.png", "--normal", "z", "--raw", "kind=labels", "--cmap", "gray")
+
+
+def test_whole_numbers_without_sign_as_netcdf_says_it(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    data = (np.arange(4 * 5 * 6).reshape(4, 5, 6) * 500).astype("u2")
+    data[0, 0, 0] = 65535
+    about = {"_Unsigned": "true", "scale_factor": np.float32(0.5), "_FillValue": np.int16(-1)}
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        made = file.create_dataset("v", data=data.view("i2"), chunks=(2, 3, 3), fillvalue=-1)
+        made.attrs.update(about)
+    attributes = {"_Unsigned": "true", "scale_factor": 0.5, "_FillValue": -1}
+    written = zarr.create_array(
+        str(tmp_path / "a.zarr"), shape=data.shape, chunks=(2, 3, 3), dtype="i2", attributes=attributes, fill_value=-1
+    )
+    written[...] = data.view("i2")
+    for source in (tmp_path / "a.h5", tmp_path / "a.zarr"):
+        found = ff.open(str(source))
+        assert np.array_equal(found[...], data), source
+        (value,) = found.probe_ijk((6, 5, 4)).values.values()
+        assert value == 0.5 * data[3, 4, 5]
+        (missing,) = found.probe_ijk((1, 1, 1)).values.values()
+        assert np.isnan(missing), "-1 stands for 65535"
+
+
+def test_what_a_netcdf_says_of_values_and_is_not_done_is_told(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        made = file.create_dataset("v", data=cube("f4"))
+        made.attrs.update({"missing_value": np.array([7, 8], "f4"), "valid_range": np.array([0, 0.5], "f4")})
+    said = " ".join(ff.open(str(tmp_path / "a.h5"))._spec["guessed"])
+    assert "2 missing values" in said and "valid range is 0.0 to 0.5" in said
+
+
+def test_dimensions_of_netcdf_without_coordinates_are_none(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    # As the netCDF library writes it: a scale without numbers, of this name.
+    with h5py.File(tmp_path / "a.nc", "w") as file:
+        made = file.create_dataset("v", data=cube("f4")[:4, :5, :6])
+        for axis, (name, length) in enumerate(zip("zyx", (4, 5, 6), strict=True)):
+            scale = file.create_dataset(name, (length,), ">f4")
+            scale.make_scale(f"This is a netCDF dimension but not a netCDF variable.{length:10d}")
+            made.dims[axis].attach_scale(scale)
+    found = ff.open(str(tmp_path / "a.nc"))
+    assert found.spacing == (1, 1, 1) and not any("one way" in s or "datasets" in s for s in found._spec["guessed"])
+
+
+def test_keys_of_zarr_that_must_be_understood(tmp_path: Path) -> None:
+    source = stored(tmp_path / "a.zarr", cube())
+    document = tmp_path / "a.zarr" / "zarr.json"
+    about = json.loads(document.read_text())
+    document.write_text(json.dumps({**about, "foo": {"must_understand": False}}))
+    assert ff.open(source).dims
+    document.write_text(json.dumps({**about, "foo": {"must_understand": True}}))
+    with pytest.raises(DataError, match=r"zarr.json: it has the key 'foo'"):
+        ff.open(source)
+
+
+def test_levels_of_ome_zarr_without_a_path_are_named(tmp_path: Path) -> None:
+    root = zarr.create_group(str(tmp_path / "a.zarr"))
+    for n, edge in enumerate((16, 8)):
+        root.create_array(str(n), shape=(edge, edge, edge), chunks=(8, 8, 8), dtype="f4")
+    scale = [{"type": "scale", "scale": [1, 1, 1]}]
+    axes = [{"name": a, "type": "space"} for a in "zyx"]
+    datasets = [{"path": 0, "coordinateTransformations": scale}, {"path": "1", "coordinateTransformations": scale}]
+    root.attrs["ome"] = {"version": "9.9", "multiscales": [{"axes": axes, "datasets": datasets}]}
+    with pytest.raises(DataError, match=r"datasets\[0\].path"):
+        ff.open(str(tmp_path / "a.zarr"))
+    datasets[0]["path"] = "0"
+    root.attrs["ome"] = {"version": "9.9", "multiscales": [{"axes": axes, "datasets": datasets}]}
+    assert any("version 9.9" in s for s in ff.open(str(tmp_path / "a.zarr"))._spec["guessed"])
