@@ -14,7 +14,7 @@ import farfield as ff
 from farfield.scene.models import Volume
 from farfield.scene.unseen import of_volume
 from farfield.scene.volumes import SAMPLES, SEARCHED, first_scene, settled, spread
-from running import Command
+from running import Command, Json
 
 zarr = pytest.importorskip("zarr")
 
@@ -140,3 +140,27 @@ def test_little_in_much_of_nothing(met: bool, tmp_path: Path) -> None:
         assert (
             len(said) == 1 and "all values of 'a.zarr' that were looked at are 0" in said[0] and "--ranges" in said[0]
         )
+
+
+@pytest.mark.parametrize("projection", ["composite", "maximum", "mean"])
+def test_what_is_looked_at_before_a_picture_stays_within_the_limit(
+    projection: str, tmp_path: Path, ff_json: Json
+) -> None:
+    """Values that settle what a scene leaves open are arrays that nobody charges: of 32 MiB of voxels, a picture within 8 took 20
+    more, or counted them as its base.
+    """
+    np.random.default_rng(5).random((160, 160, 160)).tofile(tmp_path / "a_160x160x160.raw")
+    drawn = {"kind": "volume", "color": "m", "level": 0, "opacity": [[0, 0], [1, 0.1]], "projection": projection}
+    maps = {"m": {"field": "a_160x160x160", "cmap": "gray", "range": [0, 1]}}
+    bases = {}
+    np.zeros((16, 16, 16)).tofile(tmp_path / "b_16x16x16.raw")
+    for source in ("a_160x160x160.raw", "b_16x16x16.raw"):
+        field = source.removesuffix(".raw")
+        scene = {"source": source, "objects": [drawn], "maps": {"m": {**maps["m"], "field": field}}, "size": [64, 64]}
+        (tmp_path / "s.json").write_text(json.dumps(scene))
+        words = ("--raw", "dtype=float64", "--memory-limit", "8MiB", "-o", tmp_path / "a.png")
+        found = ff_json("render", tmp_path / "s.json", *words)
+        assert found["resident_peak_bytes"] <= found["base_bytes"] + found["limit_bytes"], found
+        bases[field] = found["base_bytes"]
+    large, small = bases.values()
+    assert large - small < 6 << 20, "what was looked at counts as the base"

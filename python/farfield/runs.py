@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from farfield import outputs, sources
 from farfield.definitions import Definitions, added, beneath
-from farfield.errors import UsageError
+from farfield.errors import MemoryLimitError, UsageError
 from farfield.names import field_names
 from farfield.progress import Report, reporting
 from farfield.settings import Settings
@@ -470,6 +470,9 @@ def draw(
         unseen: list[str] = []
         if scene.source is not None and files is None and is_volume(scene.source, Options.of(volume)):
             with open_volume(scene.source, settings, options=volume, progress=progress) as opened:
+                with contextlib.suppress(MemoryLimitError):
+                    # What is looked at of values, in arrays that nobody charges, has room beside the pages.
+                    opened.set_memory_limit(opened.memory_limit // 2)
                 steps = None if film is None else looked_at(opened, film)
                 samples: dict[str, Any] = {}
                 asked, scene = scene, settled(scene, opened, steps, samples)

@@ -267,8 +267,8 @@ def _said_of_keys() -> dict[str, dict[str, str]]:
     """
     tree = ast.parse(inspect.getsource(models))
     found: dict[str, dict[str, str]] = {}
-    for part in tree.body:
-        for key, text in itertools.pairwise(part.body) if isinstance(part, ast.ClassDef) else ():
+    for part in (part for part in tree.body if isinstance(part, ast.ClassDef)):
+        for key, text in itertools.pairwise(part.body):
             match key, text:
                 case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as said)):
                     found.setdefault(part.name, {})[name] = inspect.cleandoc(said)

@@ -134,7 +134,7 @@ def _no_label(wanted: Sequence[int], name: str, volume: VolumeDataset, steps: Se
     """What is said where none of some labels is among those that are looked at."""
     if not wanted or name not in {c.name for c in volume.channels}:
         return None
-    values = sample(volume, name, steps)
+    values = sample(volume, name, steps, every=True)
     if not values.size or np.isin(values, np.array(wanted, dtype=np.float64)).any():
         return None
     few = ", ".join(map(str, wanted[:4])) + (" and others" if len(wanted) > 4 else "")

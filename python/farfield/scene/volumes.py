@@ -37,6 +37,8 @@ Values = NDArray[np.float64]
 
 SAMPLES = 1 << 21
 """Values that are looked at for ranges and opacities."""
+KEPT = 1 << 16
+"""Of them so many are kept, for which nobody is charged: all of them, and a copy of each, took 20 MiB more than a limit of four."""
 CMAP = "inferno"
 """Dark where there is little, bright where there is much, so that what is dense stands out of what is around it."""
 VIEW = (-0.55, -0.75, 0.38)
@@ -354,9 +356,9 @@ def _page(
         return None
 
 
-def sample(volume: VolumeDataset, name: str, steps: Sequence[int]) -> Values:
+def sample(volume: VolumeDataset, name: str, steps: Sequence[int], *, every: bool = False) -> Values:
     """Some values of a channel in some time steps, from the coarsest level that has enough, or from pages spread over
-    the finest one.
+    the finest one: at equal steps, with the least and the largest of all, or `every` one that is looked at.
 
     Pages that cannot be read are left out: that only makes the sample smaller, and whoever draws them says so. Where all values are
     the same more pages are looked at until one has another: little may lie in much of nothing. What is known of ranges counts, too.
@@ -367,24 +369,34 @@ def sample(volume: VolumeDataset, name: str, steps: Sequence[int]) -> Values:
     counts = [-(-d // p) for d, p in zip(dims, page, strict=True)]
     wanted = max(1, SAMPLES // max(1, math.prod(page) * len(steps)))
 
-    def values(pages: Sequence[tuple[int, int, int]]) -> Iterator[Values]:
+    def values(pages: Sequence[tuple[int, int, int]]) -> Iterator[tuple[Values, float, float]]:
         for page, step in product(pages, steps):
             box = _page(volume, at, number, page, step)
-            if box is not None:
-                found = channel.values(box).ravel().astype(np.float64)
-                yield found[np.isfinite(found)]
+            if box is None:
+                continue
+            found = channel.values(box).ravel().astype(np.float64)
+            found = found[np.isfinite(found)]
+            if found.size:
+                yield found[::nth].copy(), float(found.min()), float(found.max())
 
     first = spread(counts, wanted)
-    parts = list(values(first))
-    found = np.concatenate(parts) if parts else np.zeros(0)
-    if found.size and found.min() == found.max() and math.prod(counts) > wanted:
+    # Odd: rows of pages are not passed over at the same columns.
+    nth = 1 if every else -(-math.prod(page) * len(first) * len(steps) // KEPT) | 1
+    parts, low, high = [], math.inf, -math.inf
+    for part, least, most in values(first):
+        parts.append(part)
+        low, high = min(low, least), max(high, most)
+    if not parts:
+        return np.zeros(0)
+    found = np.concatenate(parts) if nth == 1 else np.concatenate([*parts, (low, high)])
+    if low == high and math.prod(counts) > wanted:
         pair = volume.info()["channels"][number]["range"]
         if pair is not None and pair[0] < pair[1]:
             return np.append(found, pair)
         seen = set(first)
-        for more in values([p for p in spread(counts, wanted * SEARCHED) if p not in seen]):
-            if more.size and (more.min() < found[0] or more.max() > found[0]):
-                return np.append(found, more)
+        for more, least, most in values([p for p in spread(counts, wanted * SEARCHED) if p not in seen]):
+            if least < low or most > low:
+                return np.append(found, [*more, least, most])
     return found
 
 
