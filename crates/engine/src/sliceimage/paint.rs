@@ -249,7 +249,7 @@ mod tests {
         seen.sort_unstable();
         seen.dedup();
         assert!(seen.len() > 190, "{}", seen.len());
-        assert_ne!(of(-1.0), of(1.0));
+        assert_ne!(label_colour(-1i64 as u64, &BTreeMap::new()), label_colour(1, &BTreeMap::new()));
     }
 
     #[test]
