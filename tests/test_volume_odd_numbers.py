@@ -161,3 +161,15 @@ def test_levels_of_ome_zarr_without_a_path_are_named(tmp_path: Path) -> None:
     datasets[0]["path"] = "0"
     root.attrs["ome"] = {"version": "9.9", "multiscales": [{"axes": axes, "datasets": datasets}]}
     assert any("version 9.9" in s for s in ff.open(str(tmp_path / "a.zarr"))._spec["guessed"])
+
+
+def test_a_dataset_of_hdf5_that_nobody_wrote_into_is_filled_and_counted(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("v", shape=(70, 30, 40), dtype="i2", fillvalue=7)
+    found = ff.open(str(tmp_path / "a.h5"))
+    assert (found[...] == 7).all() and found.stats()["pages"]["fills"] == 2
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file.create_dataset("v", shape=(0, 4, 5), dtype="i2")
+    with pytest.raises(DataError, match="empty: its size is 0 x 4 x 5"):
+        ff.open(str(tmp_path / "b.h5"))

@@ -45,6 +45,8 @@ _SHUFFLE = 2
 _NAMED = {4: "szip", 5: "nbit", 6: "scaleoffset", 32000: "lzf", 32004: "lz4", 32008: "bitshuffle", 32013: "zfp"}
 _BOX = 8 << 20
 """About so many bytes are converted at a time."""
+_UNWRITTEN = 64
+"""Numbers along each axis of the chunks in which a dataset is looked at that has none."""
 _SPARSE = 1 << 22
 """More chunks than this are listed only where a fair part of them was written."""
 
@@ -283,7 +285,14 @@ def _place(
             if int(offset) + array.bytes > os.path.getsize(path):
                 raise DataError(f"{where}: its numbers go on beyond the end of the file: it was cut off; copy it again")
             return
-        raise DataError(f"{where}: nothing was ever written into this dataset; write it again")
+        if not array.bytes:
+            raise DataError(f"{where}: this dataset is empty: its size is {text_of(array.shape)}")
+        # As of chunks that were never written, the file says what is there.
+        array.chunk, array.fill = tuple(min(n, _UNWRITTEN) for n in array.shape), _fill(dataset)
+        array.place = in_table([path], len(tables))
+        grid = [-(-n // c) for n, c in zip(array.shape, array.chunk, strict=True)]
+        tables.append(table_of(np.zeros((math.prod(grid), 3), dtype=np.uint64)))
+        return
     why = "is not in chunks that can be read by themselves"
     if layout == h5py.h5d.CHUNKED:
         codecs, unknown = _codecs(h5py, where, plan)
