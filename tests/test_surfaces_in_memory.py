@@ -235,3 +235,12 @@ def test_vertices_of_volumes_far_from_the_origin_are_not_the_same(tmp_path: Path
     assert points.dtype == np.float64 and len(np.unique(points, axis=0)) == len(points)
     radii = np.linalg.norm((points - [5e6 + 1.14, 4e5 + 1.14, 1.14]) * 10, axis=1)
     assert np.abs(radii - 8.2).max() < 0.02
+
+
+@pytest.mark.parametrize(
+    ("source", "scalars", "value"), [("demo:phantom", None, 60.0), ("demo:box", "velocity_magnitude", 0.5)]
+)
+def test_a_value_that_is_said_twice_is_one_surface(source: str, scalars: str | None, value: float) -> None:
+    found = ff.open(source)
+    once, twice = (found.contour(values, scalars=scalars) for values in ([value], [value, value]))
+    assert len(once.points) > 0 and np.array_equal(once.points, twice.points)

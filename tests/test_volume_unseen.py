@@ -31,6 +31,8 @@ UNSEEN: list[tuple[dict[str, Any], str]] = [
     ({"within": [[20, 0, 0], [30, 9, 9]]}, "objects.0.within: the box lies outside of the volume"),
     ({"planes": [{"normal": [1, 0, 0], "origin": [15.5, 0, 0]}]}, "objects.0.planes.0: the plane cuts all of"),
     ({"slices": {"k": [17, 20]}}, "objects.0.slices.k: there are 16 voxels along k"),
+    ({"slices": {"j": [3, 3]}}, "objects.0.slices.j: one layer of voxels has no thickness"),
+    ({"slices": {"k": [16, 20]}}, "objects.0.slices.k: one layer of voxels has no thickness"),
     ({"projection": "surface", "value": 15.5}, "objects.0.value: the values that were looked at of 'ramp.zarr' are from 0"),
     ({"opacity": [[16, 0], [20, 1]]}, "objects.0.opacity: the values that were looked at of 'ramp.zarr'"),
     ({"opacity": [[0, 0.0]]}, "objects.0.opacity: "),
@@ -39,7 +41,7 @@ UNSEEN: list[tuple[dict[str, Any], str]] = [
 SEEN: list[dict[str, Any]] = [
     {"within": [[15, 0, 0], [30, 9, 9]]},
     {"planes": [{"normal": [1, 0, 0], "origin": [15, 0, 0]}]},
-    {"slices": {"k": [16, 20]}},
+    {"slices": {"k": [15, 20]}},
     {"projection": "surface", "value": 15},
     {"projection": "surface", "value": -3},
     {"opacity": [[14, 0], [20, 1]]},
@@ -164,3 +166,39 @@ def test_what_is_looked_at_before_a_picture_stays_within_the_limit(
         bases[field] = found["base_bytes"]
     large, small = bases.values()
     assert large - small < 6 << 20, "what was looked at counts as the base"
+
+
+def test_a_path_of_the_camera_in_one_picture_is_told(ramp: Path, ff: Command) -> None:
+    scene = ramp.parent / "scene.json"
+    path = [{"frame": 0}, {"frame": 2, "camera": {"direction": [1, 1, 0.5]}}]
+    scene.write_text(json.dumps({"source": "ramp.zarr", "objects": [{"kind": "volume"}], "path": path}))
+    done = ff("render", scene, "-o", ramp.parent / "a.png", "--size", "64x48", "--json")
+    (warning,) = json.loads(done.stdout)["warnings"]
+    assert warning.startswith(f"{scene}: path: this is its first picture alone") and "a_%04d.png" in warning
+    done = ff("render", scene, "-o", ramp.parent / "b_%04d.png", "--size", "64x48", "--json")
+    assert json.loads(done.stdout)["warnings"] == [] and len(list(ramp.parent.glob("b_*.png"))) == 3
+
+
+@pytest.mark.parametrize("projection", ["maximum", "mean"])
+def test_one_value_of_a_ray_is_as_grey_as_its_window_has_it(projection: str, ramp: Path, ff: Command) -> None:
+    from PIL import Image
+
+    # From black at 4 to white at 12; along y and z the ramp has one value.
+    flags = (
+        "--window",
+        8,
+        "--level",
+        8,
+        "--projection",
+        projection,
+        "--view",
+        "z",
+        "--no-bar",
+        "--no-axes",
+        "--no-outline",
+    )
+    ff("render", ramp, "-o", ramp.parent / "a.png", *flags, "--size", "160x160")
+    with Image.open(ramp.parent / "a.png") as picture:
+        row = np.asarray(picture.convert("L"))[80]
+    assert (row == 255).sum() >= 12 and (row == 0).sum() >= 12, "what is beyond the window is white, or black"
+    assert {128, 127} & set(row.tolist()) or ((row > 90) & (row < 200)).any()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from farfield import outputs, sources
 from farfield.definitions import Definitions, added, beneath
-from farfield.errors import MemoryLimitError, UsageError
+from farfield.errors import UsageError
 from farfield.names import field_names
 from farfield.progress import Report, reporting
 from farfield.settings import Settings
@@ -452,10 +452,9 @@ def draw(
     from farfield.scene.films import add_outputs, as_drawn, looked_at
     from farfield.scene.native import is_colored, to_native
     from farfield.scene.unseen import of_drawn, of_volume
-    from farfield.scene.volumes import fields_of, settled
+    from farfield.scene.volumes import fields_of, settled, to_look_at
     from farfield.volume.options import Options
     from farfield.volume.sniffing import is_volume
-    from farfield.volumedata import open_volume
 
     how: dict[str, Any] = {"plot3d": beneath(plot3d, scene.define), "zone_order": zone_order}
     film = None if film is None else film.of_scene(scene)
@@ -469,10 +468,7 @@ def draw(
         described: VolumeDescription | None = None
         unseen: list[str] = []
         if scene.source is not None and files is None and is_volume(scene.source, Options.of(volume)):
-            with open_volume(scene.source, settings, options=volume, progress=progress) as opened:
-                with contextlib.suppress(MemoryLimitError):
-                    # What is looked at of values, in arrays that nobody charges, has room beside the pages.
-                    opened.set_memory_limit(opened.memory_limit // 2)
+            with to_look_at(scene.source, settings, volume, progress) as opened:
                 steps = None if film is None else looked_at(opened, film)
                 samples: dict[str, Any] = {}
                 asked, scene = scene, settled(scene, opened, steps, samples)

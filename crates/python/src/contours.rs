@@ -15,16 +15,7 @@ enum Asked {
 fn asked(o: &mut Object) -> Result<Asked, FieldError> {
     let values = o.numbers("values", "a list of numbers", Value::as_f64)?;
     match (o.text("field")?, values, vector(o, "origin")?, vector(o, "normal")?) {
-        (Some(field), Some(values), None, None) => {
-            // The same surface twice would have all its points twice.
-            let mut once: Vec<f64> = Vec::with_capacity(values.len());
-            for value in values {
-                if !once.contains(&value) {
-                    once.push(value);
-                }
-            }
-            Ok(Asked::Iso(field, once))
-        }
+        (Some(field), Some(values), None, None) => Ok(Asked::Iso(field, values)),
         (None, None, Some(origin), Some(normal)) => Ok(Asked::Plane(origin, normal)),
         _ => Err(usage("a surface is a field with values, or a plane with origin and normal")),
     }

@@ -306,10 +306,9 @@ def _of_volume(
     of_all_steps: bool,
 ) -> tuple[Scene, dict[str, Any]]:
     from farfield.scene.films import ends_and_middle, looked_at
-    from farfield.scene.volumes import first_scene
-    from farfield.volumedata import open_volume
+    from farfield.scene.volumes import first_scene, to_look_at
 
-    with open_volume(what, settings, options=options, progress=progress) as opened:
+    with to_look_at(what, settings, options, progress) as opened:
         steps = None if film is None else looked_at(opened, film)
         if steps is None and of_all_steps:
             steps = ends_and_middle(opened._selected_steps())

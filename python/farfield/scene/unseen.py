@@ -72,9 +72,10 @@ def _cut_away(drawn: Volume, volume: VolumeDataset) -> tuple[str, str] | None:
         count = space.dims["ijk".index(axis)]
         if first > count:
             return f"slices.{axis}", f"there are {count} voxels along {axis}, counted from 1, and nothing is drawn"
-        if first == end:
+        if first == min(end, count):
+            low = max(1, min(first, count - 1))
             return f"slices.{axis}", (
-                f"one layer of voxels has no thickness to look into, and nothing is drawn: draw two, as in [{first}, {first + 1}], "
+                f"one layer of voxels has no thickness to look into, and nothing is drawn: draw two, as in [{low}, {low + 1}], "
                 "or a plane, which is an object of the kind 'slice'"
             )
     return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.errors import AccessError, DataError, UnknownName, UsageError
+from farfield.errors import AccessError, DataError, MemoryLimitError, UnknownName, UsageError
 from farfield.scene.colors import find_color
 from farfield.scene.fills import cleared, fills, without
 from farfield.scene.models import (
@@ -29,7 +30,10 @@ from farfield.scene.models import (
 )
 
 if TYPE_CHECKING:
+    from farfield.progress import Report
     from farfield.scene.models import Drawn
+    from farfield.settings import Settings
+    from farfield.volume.options import Options
     from farfield.volumedata import VolumeDataset
     from farfield.volumevalues import VolumeChannel
 
@@ -354,6 +358,21 @@ def _page(
         return volume._native.read_box(level, channel, (i, j, k), (u, v, w), step)
     except (DataError, AccessError):
         return None
+
+
+@contextlib.contextmanager
+def to_look_at(
+    source: str, settings: Settings, options: Mapping[str, Any] | Options | None, progress: bool | Report | None
+) -> Iterator[VolumeDataset]:
+    """Opens a volume to find out what a scene leaves open: what is looked at are arrays that nobody charges, so its pages have half
+    of the limit, where that is enough for one.
+    """
+    from farfield.volumedata import open_volume
+
+    with open_volume(source, settings, options=options, progress=progress) as opened:
+        with contextlib.suppress(MemoryLimitError):
+            opened.set_memory_limit(opened.memory_limit // 2)
+        yield opened
 
 
 def sample(volume: VolumeDataset, name: str, steps: Sequence[int], *, every: bool = False) -> Values:

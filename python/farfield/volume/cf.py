@@ -152,7 +152,7 @@ def _times(coordinate: Coordinate, steps: int, found: Located, said: list[str]) 
 
 def scale_of(about: Mapping[str, Any]) -> tuple[tuple[float, float] | None, list[str]]:
     """`scale_factor` and `add_offset`, and a sentence where they make no sense."""
-    factor_, offset = _float(about.get("scale_factor")), _float(about.get("add_offset"))
+    factor_, offset = number(about.get("scale_factor")), number(about.get("add_offset"))
     if factor_ is None and offset is None:
         return None, []
     pair = (1.0 if factor_ is None else factor_, 0.0 if offset is None else offset)
@@ -161,30 +161,29 @@ def scale_of(about: Mapping[str, Any]) -> tuple[tuple[float, float] | None, list
     return pair, []
 
 
-def signed_as_said(array: Array, about: Mapping[str, Any]) -> None:
+def signed_as_said(array: Array, about: Mapping[str, Any], missing: float | None) -> float | None:
     """Gives an array's whole numbers the sign that `_Unsigned` says (NetCDF classic and others have no unsigned types), and what
-    stands in chunks that were never written along with them.
+    stands in chunks that were never written along with them. What stands for a missing value, as numbers are then.
     """
     said = str(about.get("_Unsigned")).lower()
     if said not in ("true", "false") or not array.dtype.removeprefix("u").startswith("int"):
-        return
-    meant = ("u" if said == "true" else "") + array.dtype.removeprefix("u")
-    if array.fill is not None:
-        array.fill = resigned(array.fill, meant)
-    array.dtype = meant
+        return missing
+    array.dtype = ("u" if said == "true" else "") + array.dtype.removeprefix("u")
+    array.fill = None if array.fill is None else _resigned(array.fill, array.dtype)
+    return None if missing is None else _resigned(missing, array.dtype)
 
 
-def resigned(number: float, dtype: str) -> float:
+def _resigned(value: float, dtype: str) -> float:
     """A whole number as one of a type of another sign and as many bits reads it; what is none of either is left as it is.
 
-    >>> resigned(-1, "uint16"), resigned(65535, "int16"), resigned(-1, "int8"), resigned(0.5, "uint8")
+    >>> _resigned(-1, "uint16"), _resigned(65535, "int16"), _resigned(-1, "int8"), _resigned(0.5, "uint8")
     (65535, -1, -1, 0.5)
     """
-    if not dtype.removeprefix("u").startswith("int") or number != number or int(number) != number:
-        return number
+    if not math.isfinite(value) or int(value) != value:
+        return value
     limits, span = np.iinfo(dtype), 1 << np.iinfo(dtype).bits
-    found = int(number) + (span if number < limits.min else -span if number > limits.max else 0)
-    return found if limits.min <= found <= limits.max else number
+    found = int(value) + (span if value < limits.min else -span if value > limits.max else 0)
+    return found if limits.min <= found <= limits.max else value
 
 
 def left_as_they_are(about: Mapping[str, Any]) -> list[str]:
@@ -210,7 +209,7 @@ def channel_of(name: str, about: Mapping[str, Any], missing: float | None) -> tu
     limits = about.get("actual_range")
     pair = None
     if isinstance(limits, Sequence | np.ndarray) and not isinstance(limits, str) and len(limits) == 2:
-        low, high = _float(limits[0]), _float(limits[1])
+        low, high = number(limits[0]), number(limits[1])
         pair = None if low is None or high is None else (low, high)
     text = str(about.get("long_name") or name)
     return Channel(text, unit(about.get("units")) or "1", limits=pair, scale=scale, missing=missing), said
@@ -225,7 +224,8 @@ def is_bound(name: str, about: Mapping[str, Any], names: Sequence[str | None]) -
     )
 
 
-def _float(value: Any) -> float | None:
+def number(value: Any) -> float | None:
+    """A number of an attribute, the first where it has several; None where it has none."""
     try:
         return None if value is None else float(np.asarray(value).reshape(-1)[0])
     except (TypeError, ValueError, IndexError):  # text, or nothing

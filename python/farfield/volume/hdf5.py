@@ -130,9 +130,7 @@ def _is_bound(dataset: Any) -> bool:
 
 def _is_length(scale: Any) -> bool:
     """Whether a scale stands for the length of a dimension of NetCDF-4, and holds nothing."""
-    said = scale.attrs.get("NAME", b"") if "NAME" in scale.attrs else b""
-    text = said if isinstance(said, bytes) else str(said).encode()
-    return text.startswith(b"This is a netCDF dimension but not a netCDF variable")
+    return str(attributes(scale).get("NAME")).startswith("This is a netCDF dimension but not a netCDF variable")
 
 
 def attributes(thing: Any) -> dict[str, Any]:
@@ -180,8 +178,8 @@ def _volume(h5py: Any, path: str, at: str, dataset: Any, means: Means, guessed: 
     where = f"{at}::{dataset.name}"
     if dataset.shape is None or not dataset.shape:
         raise DataError(f"{where}: this dataset holds one number or none, and no volume")
-    about = attributes(dataset)
     dtype, big = dtype_of(dataset.dtype, where)
+    about = attributes(dataset)
     names = _dimension_names(dataset)
     beside: dict[str, cf.Coordinate] = {}
     for name, scale, length in zip(names, _scales(dataset), dataset.shape, strict=True):
@@ -205,10 +203,8 @@ def _volume(h5py: Any, path: str, at: str, dataset: Any, means: Means, guessed: 
     by_axis = {a: beside[n] for a, n in zip(letters, names, strict=True) if n is not None and n in beside}
     located = cf.locate(letters, array.shape, by_axis)
     _element_sizes(about, letters, located)
-    cf.signed_as_said(array, about)
-    missing = next((m for key in ("_FillValue", "missing_value") if (m := _number(about.get(key))) is not None), None)
-    missing = None if missing is None else cf.resigned(missing, array.dtype)
-    channel, more = cf.channel_of(array.name, about, missing)
+    missing = next((m for key in ("_FillValue", "missing_value") if (m := cf.number(about.get(key))) is not None), None)
+    channel, more = cf.channel_of(array.name, about, cf.signed_as_said(array, about, missing))
     count = array.length("c")
     kind = "scalar"
     channels = [channel]
@@ -242,13 +238,6 @@ def _values(scale: Any) -> Any:
     """Reads a scale while the file is open; lines of text and records are no numbers."""
     values = np.asarray(scale[...]) if scale.dtype.kind in "iuf" else np.empty(0, dtype=object)
     return lambda: values
-
-
-def _number(value: Any) -> float | None:
-    try:
-        return None if value is None else float(np.asarray(value).reshape(-1)[0])
-    except (TypeError, ValueError, IndexError):  # text, or nothing
-        return None
 
 
 def _element_sizes(about: Mapping[str, Any], letters: str, located: cf.Located) -> None:

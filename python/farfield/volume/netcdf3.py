@@ -202,11 +202,8 @@ def read(path: str, options: Options, means: Means) -> Volume:
     by_axis = {a: beside[n] for a, n in zip(letters, names, strict=True) if n is not None and n in beside}
     located = cf.locate(letters, array.shape, by_axis)
     about = chosen.attributes
-    cf.signed_as_said(array, about)
-    said_missing = about.get("_FillValue", about.get("missing_value"))
-    missing = np.asarray(() if said_missing is None else said_missing).reshape(-1)
-    none = cf.resigned(float(missing[0]), array.dtype) if missing.size and missing.dtype.kind in "iuf" else None
-    channel, more = cf.channel_of(chosen.name, about, none)
+    missing = cf.number(about.get("_FillValue", about.get("missing_value")))
+    channel, more = cf.channel_of(chosen.name, about, cf.signed_as_said(array, about, missing))
     count = array.length("c")
     kind, channels = "scalar", [channel]
     if letters.endswith("c") and count in (3, 4) and dtype == "uint8":

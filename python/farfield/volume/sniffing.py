@@ -89,7 +89,7 @@ def format_of(path: str, options: Options | None = None) -> str | None:
         from farfield.volume.vtk_zones import is_zone
 
         return None if is_zone(path, start) else "vtk"
-    if vtk_collection.is_collection(_quoted(start)):
+    if vtk_collection.is_collection(start):
         return _format_of_collection(path)
     if start[:4] in _TIFF:
         return "tiff"
@@ -232,13 +232,8 @@ def is_vtk(path: str) -> bool:
 
 
 def _is_vtk(start: bytes) -> bool:
-    found = re.search(rb'type\s*=\s*"P?(ImageData|RectilinearGrid|StructuredGrid)"', _quoted(start))
+    found = re.search(rb'type\s*=\s*["\']P?(ImageData|RectilinearGrid|StructuredGrid)["\']', start)
     return b"<VTKFile" in start and found is not None
-
-
-def _quoted(start: bytes) -> bytes:
-    """What XML begins with, its attributes between double quotes: single ones are as good."""
-    return start.replace(b"'", b'"')
 
 
 def _is_hdf5(path: str, start: bytes) -> bool:

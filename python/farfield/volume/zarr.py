@@ -149,11 +149,10 @@ def _read_array(node: Node, path: str, guessed: list[str], means: Means) -> Volu
         if name is not None and name in beside
     }
     located = cf.locate(letters, node.shape, by_axis)
-    missing = _missing(node)
+    missing = _missing(node)  # before its fill value goes into what is converted
     made = settle(node, means)
     # What is converted keeps its bits.
-    cf.signed_as_said(array, node.attributes)
-    missing = None if missing is None else cf.resigned(missing, array.dtype)
+    missing = cf.signed_as_said(array, node.attributes, missing)
     channel, more = cf.channel_of(node.name, node.attributes, missing)
     kind, channels = _kind(array.axes, array.dtype, array.length("c"), channel)
     geometry = located.geometry

@@ -254,7 +254,16 @@ fn checked(values: &[f64]) -> Result<Vec<f64>, FieldError> {
     }
     match values.iter().find(|v| !v.is_finite()) {
         Some(v) => Err(FieldError::Usage(format!("{v} is no value of which there is an isosurface"))),
-        None => Ok(values.to_vec()),
+        None => {
+            // The same surface twice would have all its points twice.
+            let mut once: Vec<f64> = Vec::with_capacity(values.len());
+            for value in values {
+                if !once.contains(value) {
+                    once.push(*value);
+                }
+            }
+            Ok(once)
+        }
     }
 }
 

@@ -160,8 +160,10 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
         Some(if plain { Numbers::of(array.brick.voxel) } else { Numbers::Doubles })
     };
     let kinds: Vec<Numbers> = channels.iter().filter_map(names).collect();
-    let alike = kinds.iter().all(|kind| *kind == kinds[0]);
-    let numbers = if alike { kinds.first().copied().unwrap_or(Numbers::Doubles) } else { Numbers::Doubles };
+    let numbers = match kinds.split_first() {
+        Some((first, others)) if others.iter().all(|kind| kind == first) => *first,
+        _ => Numbers::Doubles,
+    };
     for (to, channel) in channels.iter().enumerate() {
         let spec = view.channels.get(*channel).zip(level.valued(*channel));
         let (spec, (array, component)) = spec.ok_or_else(|| {

@@ -151,13 +151,13 @@ fn each_of<T: Copy>(to: &mut [T], a: &[T], b: &[T], of: impl Fn(T, T) -> T) {
 #[inline(always)]
 fn beyond<T: Copy>(plane: &mut [T; PLANE], scratch: &mut [T; PLANE], of: impl Fn(T, T) -> T + Copy) {
     const { assert!(ROW * ROW == 25) };
-    let (mut from, mut to) = (&mut *plane, &mut *scratch);
     // Of 2, 4, 8, 16, 25 elements.
+    let (mut from, mut to) = (&mut *plane, &mut *scratch);
     for step in [1, 2, 4, 8, 9] {
         each_of(to, from, &from[step..], of);
         (from, to) = (to, from);
     }
-    // An odd number of steps.
+    // An odd number of times from one to the other.
     *plane = *scratch;
 }
 
