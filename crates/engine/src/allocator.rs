@@ -17,7 +17,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 
 /// Blocks from so many bytes on have a mapping of their own. A mapping costs a few microseconds and a page fault each 4 KiB; below this,
 /// what threads keep is small beside what is left free for it.
-pub const APART: usize = 128 << 10;
+pub const APART: usize = 64 << 10;
 
 /// The system's allocator, but for large blocks.
 #[derive(Copy, Clone, Debug, Default)]

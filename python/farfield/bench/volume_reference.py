@@ -3,10 +3,12 @@
 Everything in double precision; no tables, nothing left out, and no ray ends before the volume does.
 
 - The ray of a pixel goes through its middle. Samples stand at t = (n + 1/2) dt from the eye, for all n whose sample lies between
-  the first and the last voxel along each axis.
+  the first and the last voxel along each axis. Each stands for a step, the first and the last also for what is left of the ray up
+  to where it enters and leaves the volume, or not for what lies outside. Where that is too little for any sample one stands in
+  its middle.
 - A value is interpolated between the eight voxels around it; opacity and colour of a value are straight between the nodes of the
   transfer function, colours in sRGB.
-- A sample of opacity a for a length of one unit has 1 - (1 - a)^(dt / unit) over a step. Light is added front to back in linear
+- A sample of opacity a for a length of one unit has 1 - (1 - a)^(n dt / unit) over n steps. Light is added front to back in linear
   light, over the background, and made sRGB of 8 bits at the end.
 """
 
@@ -117,15 +119,21 @@ def picture(
     first = np.ceil(np.nan_to_num(low / dt, posinf=0.0) - 0.5).astype(np.int64)
     # Samples lie before where the ray leaves.
     last = np.where(low < high, np.ceil(np.where(np.isfinite(high), high, 0.0) / dt - 0.5).astype(np.int64), first)
+    few = (low < high) & (first == last)
+    last = np.where(few, first + 1, last)
     light = np.zeros((len(pixels), 4))
     through = np.ones(len(pixels))
     for n in range(int(first.min(initial=0)), int(last.max(initial=0))):
         on = np.flatnonzero((n >= first) & (n < last))
         if len(on) == 0:
             continue
-        x = r.eye + r.directions[on] * ((n + 0.5) * dt)
+        t = np.where(few[on], (low[on] + high[on]) / 2, (n + 0.5) * dt)
+        x = r.eye + r.directions[on] * t[:, None]
         opacity, colour = shown(interpolated(voxels, x))
-        a = 1 - (1 - opacity) ** (dt / unit)
+        steps = 1 + np.where(n == first[on], n - low[on] / dt, 0)
+        steps = steps + np.where(n == last[on] - 1, high[on] / dt - last[on], 0)
+        steps = np.where(few[on], (high[on] - low[on]) / dt, steps)
+        a = 1 - (1 - opacity) ** (steps * dt / unit)
         part = through[on] * a
         light[on, :3] += part[:, None] * colour
         light[on, 3] += part

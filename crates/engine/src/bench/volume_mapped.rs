@@ -173,11 +173,23 @@ fn ray(arm: &VolumeMapped, voxels: &[u8], table: &[[f32; 4]], eye: &Eye, x: u32,
     let dt = arm.lengths[0];
     let mut light = [0f32; 4];
     let mut through = 1f32;
-    let mut n = (near / dt - 0.5).ceil();
+    let first = (near / dt - 0.5).ceil();
     let end = (far / dt - 0.5).ceil();
+    if first == end {
+        let e = table[index(sample(arm, voxels, from + to * ((near + far) * 0.5)))];
+        return over(e, ((far - near) / dt) as f32);
+    }
+    let mut n = first;
     while n < end && through > DARK {
         let v = sample(arm, voxels, from + to * ((n + 0.5) * dt));
-        let e = table[((v * FINE as f32 + 0.5) as usize).min(ENTRIES - 1)];
+        let mut e = table[index(v)];
+        if n == first || n == end - 1.0 {
+            // Up to where the ray comes in and goes out.
+            let steps = 1.0
+                + if n == first { first - near / dt } else { 0.0 }
+                + if n == end - 1.0 { far / dt - end } else { 0.0 };
+            e = over(e, steps as f32);
+        }
         for c in 0..4 {
             light[c] += through * e[c];
         }
@@ -185,6 +197,20 @@ fn ray(arm: &VolumeMapped, voxels: &[u8], table: &[[f32; 4]], eye: &Eye, x: u32,
         n += 1.0;
     }
     light
+}
+
+/// Entry of a value.
+fn index(v: f32) -> usize {
+    ((v * FINE as f32 + 0.5) as usize).min(ENTRIES - 1)
+}
+
+/// Light of a step as that of so many.
+fn over(e: [f32; 4], steps: f32) -> [f32; 4] {
+    if e[3] > 0.0 {
+        let more = -((-e[3]).ln_1p() * steps).exp_m1() / e[3];
+        return e.map(|c| c * more);
+    }
+    e
 }
 
 /// The value between eight voxels.

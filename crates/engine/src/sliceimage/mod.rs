@@ -187,6 +187,7 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
                 translation: array.translation,
                 brick: array.brick,
                 picks: vec![pick],
+                by_opacity: false,
             }),
         }
         // That of what is stored, where values are of another.
@@ -219,6 +220,9 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
     if colours && look.is_some() {
         // One quantity, as pictures are.
         let components = fields.len();
+        if let (4, [array]) = (components, &mut arrays[..]) {
+            array.by_opacity = true;
+        }
         fields = vec![FieldSpec { name: "colour".into(), components, dtype: FieldType::F32, unit: String::new() }];
     }
     let filter = choice.filter.unwrap_or(if labels { Filter::Nearest } else { Filter::Trilinear });

@@ -4,6 +4,7 @@ mod crowded;
 #[path = "../holes/mod.rs"]
 mod holes;
 mod kept;
+mod lengths;
 mod looks;
 mod missing;
 mod series;
@@ -229,6 +230,35 @@ fn number(i: usize, j: usize, k: usize) -> f64 {
     f64::from(value(i, j, k))
 }
 
+/// Where a ray is in the volume, which in voxel indices is at `from` at t = 0 and goes on by `by` a length: from the eye on, if it begins there.
+fn span(from: [f64; 3], by: [f64; 3], eye: bool) -> [f64; 2] {
+    let mut span = [if eye { 0.0 } else { f64::NEG_INFINITY }, f64::INFINITY];
+    for a in 0..3 {
+        let ends = [0.0, DIMS[a] as f64 - 1.0].map(|end| (end - from[a]) / by[a]);
+        span = [span[0].max(ends[0].min(ends[1])), span[1].min(ends[0].max(ends[1]))];
+    }
+    span
+}
+
+/// Where samples of a ray stand that is in the volume there, and for how many steps each: the first and the last up to where it comes in and
+/// goes out; one in the middle where that is too little for any.
+fn samples([low, high]: [f64; 2]) -> Vec<(f64, f64)> {
+    if !(low < high) {
+        return Vec::new();
+    }
+    let number = |t: f64| (t / DT - 0.5).ceil() as i64;
+    let (first, last) = (number(low), number(high));
+    if first == last {
+        return vec![((low + high) / 2.0, (high - low) / DT)];
+    }
+    let of = |n: i64| {
+        let before = if n == first { first as f64 - low / DT } else { 0.0 };
+        let behind = if n == last - 1 { high / DT - last as f64 } else { 0.0 };
+        ((n as f64 + 0.5) * DT, 1.0 + before + behind)
+    };
+    (first..last).map(of).collect()
+}
+
 /// The picture of voxels with these values, sample by sample, with nothing skipped and no tables. What lies between voxels one of which has
 /// none (NaN) is not seen.
 fn reference(camera: &Camera, value: impl Fn(usize, usize, usize) -> f64) -> Vec<[f64; 4]> {
@@ -263,16 +293,13 @@ fn reference(camera: &Camera, value: impl Fn(usize, usize, usize) -> f64) -> Vec
                 }
             };
             let mut sum = [0.0f64; 4];
-            let range = if behind { -1000..1000i64 } else { 0..1000 };
-            for n in range {
-                let t = (n as f64 + 0.5) * DT;
+            let index =
+                |q: [f64; 3]| -> [f64; 3] { std::array::from_fn(|a| dot(q, axes[a]) / (spacing[a] * spacing[a])) };
+            let span = span(index(minus(o, [1.0, -2.0, 0.5])), index(d), !behind);
+            for (t, steps) in samples(span) {
                 let p: [f64; 3] = std::array::from_fn(|c| o[c] + d[c] * t);
-                let q = minus(p, [1.0, -2.0, 0.5]);
-                let at: [f64; 3] = std::array::from_fn(|a| dot(q, axes[a]) / (spacing[a] * spacing[a]));
-                if (0..3).any(|a| !(at[a] >= 0.0 && at[a] <= DIMS[a] as f64 - 1.0)) {
-                    continue;
-                }
-                let low: [usize; 3] = std::array::from_fn(|a| (at[a].floor() as usize).min(DIMS[a] - 2));
+                let at = index(minus(p, [1.0, -2.0, 0.5]));
+                let low: [usize; 3] = std::array::from_fn(|a| (at[a].max(0.0) as usize).min(DIMS[a] - 2));
                 let f: [f64; 3] = std::array::from_fn(|a| at[a] - low[a] as f64);
                 let mut value_here = 0.0;
                 for c in 0..8usize {
@@ -286,7 +313,7 @@ fn reference(camera: &Camera, value: impl Fn(usize, usize, usize) -> f64) -> Vec
                 let opacity = f64::from(node(&opacities(), value_here, |a, b, f| a + (b - a) * f as f32));
                 let srgb =
                     node(&colours(), value_here, |a, b, f| std::array::from_fn(|c| a[c] + (b[c] - a[c]) * f as f32));
-                let a = 1.0 - (1.0 - opacity).powf(DT / UNIT);
+                let a = 1.0 - (1.0 - opacity).powf(DT / UNIT * steps);
                 for c in 0..3 {
                     sum[c] += (1.0 - sum[3]) * a * f64::from(srgb_to_linear(srgb[c]));
                 }

@@ -8,7 +8,7 @@ use super::queue::{block_box, box_of, brick_of, Ended, Queue, TOGETHER};
 use super::ray::{Ray, Segment, SEGMENT};
 use super::sample::{between, Run, Sampled};
 use super::scene::Source;
-use super::transfer::Table;
+use super::transfer::{Entry, Table};
 use field::volume::BLOCK;
 
 /// How far a ray is.
@@ -23,6 +23,52 @@ pub(crate) struct Lane {
     pub done: bool,
     /// Something that cannot be had was left out.
     pub gap: bool,
+    /// How it was before the last sample, where that stands for another length than others: a ray that goes on takes it anew.
+    pub before: Before,
+}
+
+/// Light and opacity before sample `n`.
+#[derive(Copy, Clone)]
+pub(crate) struct Before {
+    pub n: i64,
+    pub colour: F4,
+    pub through: F4,
+}
+
+/// What the first and the last of some samples stand for beyond a step each, where they are the first and the last of their ray.
+#[derive(Copy, Clone)]
+pub(crate) struct Tips {
+    pub first: f32,
+    pub last: f32,
+    /// Number of the last.
+    pub n: i64,
+}
+
+impl Tips {
+    /// They are not.
+    pub(crate) const NONE: Self = Self { first: 0.0, last: 0.0, n: i64::MAX };
+
+    /// Of samples from one number to another.
+    #[inline(always)]
+    fn of(ray: &Ray, first: i64, last: i64) -> Self {
+        Self {
+            first: if first == ray.first { ray.ends[0] } else { 0.0 },
+            last: if last == ray.last - 1 { ray.ends[1] } else { 0.0 },
+            n: last,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn any(&self) -> bool {
+        self.first != 0.0 || self.last != 0.0
+    }
+
+    /// How many steps sample `at` of `count` stands for.
+    #[inline(always)]
+    pub(crate) fn length(&self, at: usize, count: usize) -> f32 {
+        let of = |is: bool, end: f32| if is { end } else { 0.0 };
+        (1.0 + of(at == 0, self.first) + of(at + 1 == count, self.last)).max(0.0)
+    }
 }
 
 impl Lane {
@@ -35,7 +81,22 @@ impl Lane {
             through: F4::splat(1.0),
             done: first.is_none(),
             gap: false,
+            before: Before { n: i64::MAX, colour: F4::splat(0.0), through: F4::splat(1.0) },
         }
+    }
+
+    /// Remembers how it is before sample `n`.
+    #[inline(always)]
+    pub(crate) fn remember(&mut self, n: i64) {
+        self.before = Before { n, colour: self.colour, through: self.through };
+    }
+
+    /// One more sample.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, e: Entry) {
+        let e = e.light();
+        self.colour = self.colour.fma(self.through, e);
+        self.through = self.through.fnma(self.through, e.last());
     }
 }
 
@@ -116,13 +177,18 @@ pub(crate) fn last_of(table: &Table, at: &[i32], lane: &mut Lane) {
     }
 }
 
-/// As [`composite`], of samples of which some are `lost` (a bit each): the ray has a gap if it comes to one of them. How many samples
-/// come at a time depends on when pages came, so what lies behind the last that is seen must not count.
+/// As [`composite`], one by one: of samples of which some are `lost` (a bit each), or whose first and last stand for other lengths. The ray
+/// has a gap if it comes to a lost one. How many samples come at a time depends on when pages came, so what lies behind the last that
+/// is seen must not count.
 #[inline(never)]
-fn composite_lost(table: &Table, at: &[i32], lost: u32, lane: &mut Lane) -> bool {
+pub(crate) fn composite_each(table: &Table, at: &[i32], lost: u64, tips: Tips, lane: &mut Lane) -> bool {
     at.iter().enumerate().any(|(n, i)| {
         lane.gap |= lost >> n & 1 == 1;
-        composite(table, core::slice::from_ref(i), lane)
+        if n + 1 == at.len() && tips.last != 0.0 {
+            lane.remember(tips.n);
+        }
+        lane.add(table.entries[*i as usize].over(tips.length(n, at.len())));
+        opaque(lane.colour, lane.through)
     })
 }
 
@@ -154,7 +220,7 @@ pub(crate) fn march<T: Sampled>(
             let (mut first, mut last) = (I4::splat(i32::MIN), I4::splat(i32::MAX));
             let mut untried = None;
             if let (true, Some((queues, own))) = (bricks, &mut queues) {
-                let (next, why) = queues[*own].push::<T>(&s, (k, to), cx.bricks());
+                let (next, why) = queues[*own].push::<T>(ray, (&s, begin), (k, to), cx.bricks());
                 k = next;
                 if k == to {
                     break;
@@ -215,7 +281,7 @@ pub(crate) fn march<T: Sampled>(
             cx.mapped::<T>(source, slot);
             let end = s.leaves(k, to, low.max(first), high.min(last));
             // SAFETY: the voxels of samples k to end lie in the page, which is pinned while the context is borrowed.
-            match unsafe { inside::<T>(source, &s, k, end, low, slot, lane, cx) } {
+            match unsafe { inside::<T>(source, (ray, begin), &s, k, end, low, slot, lane, cx) } {
                 Within::Through => k = end,
                 Within::Opaque => {
                     lane.done = true;
@@ -287,6 +353,7 @@ const JUMP: u8 = 3;
 #[allow(clippy::too_many_arguments)]
 unsafe fn inside<T: Sampled>(
     source: &Source,
+    (ray, begin): (&Ray, i64),
     s: &Segment,
     mut k: i32,
     end: i32,
@@ -350,9 +417,12 @@ unsafe fn inside<T: Sampled>(
             (whole, need, lost) = outside::<T>(source, s, eight, over, taken, slot, cx, &mut at);
         }
         cx.counts.samples += whole as u64;
-        let opaque = match lost {
-            0 => composite(&source.table, &at[..whole], lane),
-            lost => composite_lost(&source.table, &at[..whole], lost, lane),
+        let number = |n: usize| begin + (eight >> (8 * n) & 0xff) as i64;
+        let tips = if whole > 0 { Tips::of(ray, number(0), number(whole - 1)) } else { Tips::NONE };
+        let opaque = if lost == 0 && !tips.any() {
+            composite(&source.table, &at[..whole], lane)
+        } else {
+            composite_each(&source.table, &at[..whole], u64::from(lost), tips, lane)
         };
         if opaque {
             return Within::Opaque;
@@ -463,7 +533,7 @@ mod tests {
         let f = TransferFunction::new(vec![(0.0, [1.0; 3])], vec![(0.0, 0.0), (1.0, 1.0)]).unwrap();
         let table = Table::new(&f, 1.0, 1.0);
         let (clear, solid) = (0, table.entries.len() as i32 - 2);
-        let ray = Ray { origin: [0.0; 3], step: [1.0; 3], first: 0, last: 8 };
+        let ray = Ray { origin: [0.0; 3], step: [1.0; 3], first: 0, last: 8, ends: [0.0; 2] };
         // The sample that is lost comes before or after the one behind which nothing is seen.
         for (lost, gap) in [(0b0001u32, true), (0b0010, true), (0b1000, false)] {
             let at = [clear, clear, solid, clear];
@@ -472,7 +542,7 @@ mod tests {
                 let opaque = at.chunks(together).enumerate().any(|(n, some)| {
                     match lost >> (n * together) & ((1 << some.len()) - 1) {
                         0 => composite(&table, some, &mut lane),
-                        own => composite_lost(&table, some, own, &mut lane),
+                        own => composite_each(&table, some, u64::from(own), Tips::NONE, &mut lane),
                     }
                 });
                 assert!(opaque && lane.gap == gap, "lost {lost:b}, {together} at a time");

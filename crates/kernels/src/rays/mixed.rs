@@ -25,18 +25,19 @@ use glam::Vec3;
 pub(crate) struct Tally {
     pub(super) best: f32,
     sum: f64,
-    count: u32,
+    /// That its samples stand for.
+    steps: f64,
 }
 
 impl Tally {
-    pub(crate) const NONE: Self = Self { best: f32::NEG_INFINITY, sum: 0.0, count: 0 };
+    pub(crate) const NONE: Self = Self { best: f32::NEG_INFINITY, sum: 0.0, steps: 0.0 };
 
-    /// One more number.
+    /// One more number, of so many steps.
     #[inline(always)]
-    pub(super) fn add(&mut self, v: f32) {
+    pub(super) fn add(&mut self, v: f32, steps: f32) {
         self.best = self.best.max(v);
-        self.sum += f64::from(v);
-        self.count += 1;
+        self.sum += f64::from(v) * f64::from(steps);
+        self.steps += f64::from(steps);
     }
 }
 
@@ -142,16 +143,13 @@ pub(crate) fn march(
             return;
         }
         lane.gap |= gap;
+        if rays.iter().any(|ray| n == ray.last - 1 && ray.ends[1] != 0.0) {
+            lane.remember(n);
+        }
         for (s, shown) in found.into_iter().take(count).flatten() {
             match shown {
-                Shown::Light(e) => {
-                    let e = F4::from(e.0);
-                    lane.colour = lane.colour.fma(lane.through, e);
-                    lane.through = lane.through.fnma(lane.through, e.last());
-                }
-                Shown::Number(v) => {
-                    tallies[s].add(v);
-                }
+                Shown::Light(e) => lane.add(e.over(rays[s].length(n))),
+                Shown::Number(v) => tallies[s].add(v, rays[s].length(n)),
                 _ => {}
             }
         }
@@ -173,12 +171,10 @@ pub(super) fn finish(scene: &Scene, tallies: &[Tally], lane: &mut Lane) {
     for (source, t) in scene.sources.iter().zip(tallies) {
         let v = match source.projection {
             Projection::Maximum if t.best > f32::NEG_INFINITY => t.best,
-            Projection::Mean if t.count > 0 => (t.sum / f64::from(t.count)) as f32,
+            Projection::Mean if t.steps > 0.0 => (t.sum / t.steps) as f32,
             _ => continue,
         };
-        let e = F4::from(source.table.entries[source.table.index(v)].0);
-        lane.colour = lane.colour.fma(lane.through, e);
-        lane.through = lane.through.fnma(lane.through, e.last());
+        lane.add(source.table.entries[source.table.index(v)]);
     }
 }
 
@@ -462,6 +458,14 @@ unsafe fn stored<T: Sampled>(p: *const T, at: &[usize; 4]) -> F4 {
     F4::from(core::array::from_fn(|c| unsafe { *p.add(at[c]) }.to_f32()))
 }
 
+/// Numbers of the corners of a cell, mixed for a place in it.
+#[inline(always)]
+fn mixed(corners: &[F4; 8], f: [f32; 4]) -> F4 {
+    let mix = |a: F4, b: F4, f: f32| a.fma(F4::splat(f), b.sub(a));
+    let row = |n: usize| mix(corners[2 * n], corners[2 * n + 1], f[0]);
+    mix(mix(row(0), row(1), f[1]), mix(row(2), row(3), f[1]), f[2])
+}
+
 #[inline(always)]
 fn coloured<T: Sampled>(
     asked: &Asked<'_>,
@@ -475,19 +479,22 @@ fn coloured<T: Sampled>(
     let numbers = if source.nearest {
         let at = offset(source, slot, voxel, cx);
         // SAFETY: the voxel lies in the page, which is pinned while the context is borrowed.
-        unsafe { stored(cx.slot(slot).near[0].cast::<T>().add(at), &colour.at) }
+        unsafe { stored(cx.slot(slot).near[0].cast::<T>().add(at), &colour.at) }.to_array()
     } else {
         let cell = cell::<T>(source, slot, voxel, cx)?;
         let f = I4::new([place[0], place[1], place[2], 0]).to_f4().mul(F4::splat(PART)).to_array();
-        let mix = |a: F4, b: F4, f: f32| a.fma(F4::splat(f), b.sub(a));
         // SAFETY: pages stay pinned while the context is borrowed.
-        let row =
-            |n: usize| unsafe { mix(stored(cell.0[2 * n], &colour.at), stored(cell.0[2 * n + 1], &colour.at), f[0]) };
-        mix(mix(row(0), row(1), f[1]), mix(row(2), row(3), f[1]), f[2])
+        let corners = cell.0.map(|p| unsafe { stored(p, &colour.at) });
+        let numbers = mixed(&corners, f);
+        if colour.has_own_opacity() {
+            colour
+                .weighted(corners.map(F4::to_array), numbers.to_array(), |all| mixed(&all.map(F4::from), f).to_array())
+        } else {
+            numbers.to_array()
+        }
     };
     // A colour that is not whole is none: black would be seen before a bright background, and ranges pass over what is no number.
     let is_none = |numbers: &[f32; 4]| T::FLOAT && numbers.iter().any(|v| v.is_nan());
-    let numbers = numbers.to_array();
     if is_none(&numbers) {
         return Ok(Shown::Nothing(asked.n + 1));
     }

@@ -35,7 +35,7 @@ pub(crate) fn march<T: Sampled>(
         while k < to {
             let mut single = to;
             if let (true, Some(cells)) = (bricks, &mut cells) {
-                let (next, why) = in_eights::<T>(source, &s, (k, to), cells, tally, cx);
+                let (next, why) = in_eights::<T>((source, ray), (&s, begin), (k, to), cells, tally, cx);
                 k = next;
                 if k == to {
                     break;
@@ -50,7 +50,7 @@ pub(crate) fn march<T: Sampled>(
                 let asked = Asked::of_projection(source, ray, tally, begin + i64::from(k));
                 let next = match sample::<T>(&asked, cx, &mut Some((number, s))) {
                     Shown::Number(v) => {
-                        tally.add(v);
+                        tally.add(v, ray.length(begin + i64::from(k)));
                         cx.counts.samples += 1;
                         k += 1;
                         continue;
@@ -83,15 +83,15 @@ pub(crate) fn march<T: Sampled>(
 /// Takes samples `k` to `end` of a segment as far as bricks are at hand; where that ends, and why.
 #[inline(always)]
 fn in_eights<T: Sampled>(
-    source: &Source,
-    s: &Segment,
-    (k, end): (i32, i32),
+    (source, ray): (&Source, &Ray),
+    segment: (&Segment, i64),
+    samples: (i32, i32),
     cells: &mut Cells,
     tally: &mut Tally,
     cx: &mut Context,
 ) -> (i32, Ended) {
-    let found = cells.find::<T>(s, (k, end), cx.bricks());
-    let count = cells.count();
+    let found = cells.take_up::<T>(ray, segment, samples, cx.bricks());
+    let (count, tips) = (cells.count(), cells.tips());
     if source.projection == Projection::Maximum {
         let mut most = F8::splat(tally.best);
         cells.values::<T>(cx.bricks(), |at, v| {
@@ -103,7 +103,8 @@ fn in_eights<T: Sampled>(
     } else {
         cells.values::<T>(cx.bricks(), |at, v| {
             // In their order: sums depend on it.
-            v.to_array().into_iter().take(count - at).filter(|v| !v.is_nan()).for_each(|v| tally.add(v));
+            let numbers = (at..count).zip(v.to_array()).filter(|(_, v)| !v.is_nan());
+            numbers.for_each(|(n, v)| tally.add(v, tips.length(n, count)));
         });
     }
     cx.counts.samples += cells.clear() as u64;

@@ -7,9 +7,9 @@
 use super::bricks::{Bricks, ALIKE, CODES, EDGE, EDGE_BITS, NOTHING, WORDS};
 use super::flat::{EACH, PLANE, ROW, STRIP};
 use super::lanes::{firsts, numbers, F8, I4, I8};
-use super::march::{composite, indices, last_of, may_be_opaque, opaque, Lane};
+use super::march::{composite, composite_each, indices, last_of, may_be_opaque, opaque, Lane, Tips};
 use super::pages::Context;
-use super::ray::{Segment, BITS, SEGMENT};
+use super::ray::{Ray, Segment, BITS, SEGMENT};
 use super::sample::{in_brick, Sampled};
 use super::transfer::{Entry, Table};
 use field::volume::BLOCK;
@@ -35,6 +35,7 @@ pub(crate) struct Cells {
     valued: usize,
     /// As [`super::bricks::Known::next`] was when the others were taken up: a brick that was made since may lie where one of theirs was.
     next: usize,
+    tips: Tips,
 }
 
 /// See the module.
@@ -78,11 +79,48 @@ pub(crate) fn box_of([i, j, k]: [i32; 3]) -> (I4, I4) {
 impl Cells {
     #[inline(always)]
     pub(crate) fn new() -> Self {
-        Self { corners: [0; ROOM], places: [[0; ROOM]; 3], count: 0, valued: 0, next: 0 }
+        Self { corners: [0; ROOM], places: [[0; ROOM]; 3], count: 0, valued: 0, next: 0, tips: Tips::NONE }
     }
 
     pub(crate) fn count(&self) -> usize {
         self.count
+    }
+
+    /// What the first and the last of them stand for beyond a step, where they are the ray's first and last.
+    pub(crate) fn tips(&self) -> Tips {
+        self.tips
+    }
+
+    /// [`Cells::find`] of samples of a segment, which begins with the sample of this number, with what those at the ends of the ray stand for.
+    #[inline(always)]
+    pub(crate) fn take_up<T: Sampled>(
+        &mut self,
+        ray: &Ray,
+        (s, begin): (&Segment, i64),
+        (k, end): (i32, i32),
+        bricks: &Bricks,
+    ) -> (i32, Ended) {
+        let before = self.count;
+        let found = self.find::<T>(s, (k, end), bricks);
+        let (first, last) = (begin + i64::from(k), begin + i64::from(found.0));
+        if (first == ray.first || last == ray.last) && self.count > before {
+            self.note_tips(ray, (s, begin), (k, found.0), before);
+        }
+        found
+    }
+
+    /// Of samples `k` to `end` those from `before` on were taken up.
+    #[inline(never)]
+    fn note_tips(&mut self, ray: &Ray, (s, begin): (&Segment, i64), (k, end): (i32, i32), before: usize) {
+        // Those that show nothing are not among them.
+        let is = |at: usize, k: i32| (0..3).all(|a| self.places[a][at] == s.place(k).to_array()[a]);
+        if begin + i64::from(k) == ray.first && is(before, k) {
+            self.tips.first = ray.ends[0];
+        }
+        if begin + i64::from(end) == ray.last && is(self.count - 1, end - 1) {
+            self.tips.last = ray.ends[1];
+            self.tips.n = ray.last - 1;
+        }
     }
 
     /// Takes up those of samples `k` to `end` of a segment that may show something, in their order. Their bricks lie in the window. Ends at
@@ -231,6 +269,7 @@ impl Cells {
     #[inline(always)]
     pub(crate) fn clear(&mut self) -> usize {
         self.valued = 0;
+        self.tips = Tips::NONE;
         core::mem::take(&mut self.count)
     }
 }
@@ -246,10 +285,16 @@ impl Queue {
         self.cells.count != 0
     }
 
-    /// Takes up samples of a segment, as [`Cells::find`] does.
+    /// Takes up samples of a segment, as [`Cells::take_up`] does.
     #[inline(always)]
-    pub(crate) fn push<T: Sampled>(&mut self, s: &Segment, samples: (i32, i32), bricks: &Bricks) -> (i32, Ended) {
-        self.cells.find::<T>(s, samples, bricks)
+    pub(crate) fn push<T: Sampled>(
+        &mut self,
+        ray: &Ray,
+        segment: (&Segment, i64),
+        samples: (i32, i32),
+        bricks: &Bricks,
+    ) -> (i32, Ended) {
+        self.cells.take_up::<T>(ray, segment, samples, bricks)
     }
 
     /// Computes what was taken up, before a brick is made in the place of another.
@@ -264,7 +309,12 @@ impl Queue {
     #[inline(never)]
     pub(crate) fn drain<T: Sampled>(&mut self, table: &Table, lane: &mut Lane, cx: &mut Context) -> bool {
         self.settle::<T>(table, cx.bricks());
+        let tips = self.cells.tips;
         let count = self.cells.clear();
+        if tips.any() {
+            cx.counts.samples += count as u64;
+            return composite_each(table, &self.entries[..count], 0, tips, lane);
+        }
         self.entries[..count].chunks(ROUND).any(|some| {
             cx.counts.samples += some.len() as u64;
             composite(table, some, lane)
@@ -280,6 +330,9 @@ pub(crate) fn drain_all<T: Sampled>(
     lanes: &mut [Lane],
     cx: &mut Context,
 ) {
+    for (queue, lane) in queues.iter_mut().zip(lanes.iter_mut()).filter(|(queue, _)| queue.cells.tips.any()) {
+        lane.done |= queue.drain::<T>(table, lane, cx);
+    }
     let most = queues.iter().map(|q| q.cells.count).max().unwrap_or(0);
     if most == 0 {
         return;

@@ -3,6 +3,11 @@
 //! Sample `n` stands at `t = (n + 1/2) dt`. Samples are counted in *segments* of [`SEGMENT`]; within one, places are whole multiples of
 //! 2^-[`BITS`] voxels, so that they follow from the ray and the number of the sample alone, however many are computed at a time. Where a
 //! segment begins is computed in double precision: errors do not add up beyond 2^-15 voxels.
+//!
+//! A sample stands for the step of which it is the middle. The first and the last also stand for what is left of the ray from where it comes
+//! in and up to where it goes out, or not for what lies outside, so that light is that of the whole length and of no more. (Where each
+//! stood for a step or nothing smooth fog in a box had rings, and surfaces within it too.) Where a ray is in the volume for less than a step its
+//! one sample is in the middle of that: box edges had teeth.
 
 use super::lanes::{D4, F4, I4};
 
@@ -29,11 +34,20 @@ pub(crate) struct Ray {
     /// First sample in the volume, and the one after the last; further ones may lie outside by rounding.
     pub first: i64,
     pub last: i64,
+    /// How much more than a step the first and the last sample stand for, in steps: from -1/2 to 1/2.
+    pub ends: [f32; 2],
 }
 
 impl Ray {
     /// A ray that meets nothing.
-    pub(crate) const NONE: Self = Self { origin: [0.0; 3], step: [0.0; 3], first: 0, last: 0 };
+    pub(crate) const NONE: Self = Self { origin: [0.0; 3], step: [0.0; 3], first: 0, last: 0, ends: [0.0; 2] };
+
+    /// How many steps sample `n` stands for.
+    #[inline(always)]
+    pub(crate) fn length(&self, n: i64) -> f32 {
+        let of = |is: bool, end: f32| if is { end } else { 0.0 };
+        (1.0 + of(n == self.first, self.ends[0]) + of(n == self.last - 1, self.ends[1])).max(0.0)
+    }
 
     /// Position of sample `n` in voxel indices.
     #[inline(always)]
@@ -180,12 +194,13 @@ mod tests {
     fn samples_on_the_faces_of_a_volume_are_in_it() {
         // Three samples a voxel, so that steps are rounded; the first or the last lies on a face.
         for (origin, step, first, last) in [(9.0, -1.0 / 3.0, 0, 28), (0.0, 1.0 / 3.0, 0, 28), (9.0, -0.1, 0, 91)] {
-            let ray = Ray { origin: [origin - 0.5 * step, 4.5, 4.5], step: [step, 0.0, 0.0], first, last };
+            let ray =
+                Ray { origin: [origin - 0.5 * step, 4.5, 4.5], step: [step, 0.0, 0.0], first, last, ends: [0.0; 2] };
             let found: i32 = (0..2).map(|n| Segment::new(&ray, n, [9; 3], 0.0)).map(|s| s.to - s.from).sum();
             assert_eq!(i64::from(found), last - first, "from {origin} by {step}");
         }
         // Outside by more than rounding is outside.
-        let ray = Ray { origin: [9.001, 4.5, 4.5], step: [-0.1, 0.0, 0.0], first: -1, last: 5 };
+        let ray = Ray { origin: [9.001, 4.5, 4.5], step: [-0.1, 0.0, 0.0], first: -1, last: 5, ends: [0.0; 2] };
         assert_eq!(Segment::new(&ray, 0, [9; 3], 0.0).from, 0);
         assert_eq!(Segment::new(&ray, -1, [9; 3], 0.0).from, 64);
     }
@@ -200,7 +215,7 @@ mod tests {
             size in 1i32..40,
         ) {
             let step: [f64; 3] = core::array::from_fn(|a| if still >> a & 1 == 1 { 0.0 } else { step[a] });
-            let ray = Ray { origin, step, first: -1000, last: 1000 };
+            let ray = Ray { origin, step, first: -1000, last: 1000, ends: [0.0; 2] };
             for number in -3..3 {
                 let s = Segment::new(&ray, number, [200; 3], 0.0);
                 let mut k = s.from;

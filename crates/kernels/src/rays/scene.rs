@@ -4,7 +4,7 @@ use super::look::{Look, Manner, Projection};
 use super::ray::{Ray, LONGEST_STEP};
 use super::shade::Lamps;
 use super::tint::{tint, Tint};
-use super::transfer::{Table, TransferError};
+use super::transfer::{room, Table, TransferError};
 use crate::draw::{Camera, CameraError, Lens};
 use field::volume::{Placement, VolumeArray, VoxelType};
 use glam::{DMat3, DVec3, Vec3};
@@ -153,11 +153,13 @@ impl Source {
             // Smaller values than the smallest that is seen change no maximum that is.
             (Tint::Plain, Projection::Maximum) => {
                 let [a, b] = range(self.component);
-                a <= b && self.table.shows(f32::MIN, (b * unit) as f32)
+                a <= b && self.table.shows_up_to((b * unit) as f32)
             }
             (_, Projection::Surface { value }) => {
+                // In single precision, as samples are: a value may be a little more than what it is there.
                 let [a, b] = range(self.component);
-                a <= b && b >= value
+                let high = (b * unit) as f32;
+                a <= b && high + room(high.abs().max(((a * unit) as f32).abs())) >= value as f32 * self.unit
             }
             (_, Projection::Mean) => true,
             (tint, _) => tint.shows(&self.table, range),
@@ -172,7 +174,7 @@ impl Source {
             Some(next) => u32::from(next[low.to_f32() as usize & 255]) <= high.to_f32() as u32,
             // As [`Self::shows`] has it.
             None if self.projection == Projection::Maximum => {
-                low <= high && self.table.shows(f32::MIN, high.to_f32() * T::UNIT)
+                low <= high && self.table.shows_up_to(high.to_f32() * T::UNIT)
             }
             None => super::skip::shows(&self.table, T::UNIT, low, high),
         }
@@ -328,32 +330,73 @@ impl Scene {
         if !(t.low < t.high) {
             return Ray::NONE;
         }
+        let (begin, end) = (Place::of(t.low / dt), Place::of(t.high / dt));
+        if begin.n == end.n {
+            // No sample stands in so little: one is put in the middle of it.
+            let (middle, length) = ((t.low + t.high) / (2.0 * dt), (t.high - t.low) / dt);
+            let n = (middle - 0.5).round().clamp(-9e15, 9e15);
+            let (origin, n) = (origin + step * (middle - 0.5 - n), n as i64);
+            let ends = [((length - 1.0) * 0.5).clamp(-0.5, 0.5) as f32; 2];
+            return Ray { origin: origin.to_array(), step: step.to_array(), first: n, last: n + 1, ends };
+        }
+        let ends = [-begin.beyond, end.beyond];
+        Ray { origin: origin.to_array(), step: step.to_array(), first: begin.n, last: end.n, ends }
+    }
+}
+
+/// A place on a ray.
+#[derive(Copy, Clone, Debug, PartialEq, PartialOrd)]
+pub(crate) struct Place {
+    /// The first sample that lies beyond it.
+    pub n: i64,
+    /// How much farther it is than where the step of the sample before that ends, in steps: from -1/2 to 1/2.
+    pub beyond: f32,
+}
+
+impl Place {
+    /// Before all.
+    pub(crate) const NONE: Self = Self { n: i64::MIN, beyond: 0.0 };
+
+    /// So many steps from where t = 0 is.
+    fn of(steps: f64) -> Self {
         // Samples are what their numbers say up to 2^53; rounding of what is farther off means nothing any more.
-        let number = |t: f64| (t / dt - 0.5).ceil().clamp(-9e15, 9e15) as i64;
-        Ray { origin: origin.to_array(), step: step.to_array(), first: number(t.low), last: number(t.high) }
+        let n = (steps - 0.5).ceil().clamp(-9e15, 9e15);
+        Self { n: n as i64, beyond: (steps - n).clamp(-0.5, 0.5) as f32 }
+    }
+
+    /// Ends a ray here, if it goes so far.
+    pub(crate) fn end(self, ray: Ray) -> Ray {
+        let own = Self { n: ray.last, beyond: ray.ends[1] };
+        if self.n <= ray.first {
+            Ray { last: ray.first.min(ray.last), ..ray }
+        } else if self < own {
+            Ray { last: self.n, ends: [ray.ends[0], self.beyond], ..ray }
+        } else {
+            ray
+        }
     }
 }
 
 impl Scene {
-    /// Of a pixel, from a depth along the line of sight to the number of the first sample that lies beyond it.
-    pub(crate) fn samples_before(&self, x: u32, y: u32) -> impl Fn(f64) -> i64 + '_ {
+    /// Of a pixel, from a depth along the line of sight to where that is on its ray.
+    pub(crate) fn place_of(&self, x: u32, y: u32) -> impl Fn(f64) -> Place + '_ {
         let (_, d) = self.view.ray(f64::from(x) + 0.5, f64::from(y) + 0.5);
         let cosine = d.dot(self.view.axes.z_axis);
         move |depth| {
             let t = depth / cosine;
             if t > 0.0 || self.view.parallel && t > f64::NEG_INFINITY {
-                (t / self.setting.dt - 0.5).ceil().clamp(-9e15, 9e15) as i64
+                Place::of(t / self.setting.dt)
             } else {
-                i64::MIN
+                Place::NONE
             }
         }
     }
 
-    /// A ray of a pixel without its samples beyond a depth along the line of sight.
+    /// A ray of a pixel without what lies beyond a depth along the line of sight.
     pub(crate) fn ending(&self, ray: Ray, x: u32, y: u32, depth: f64) -> Ray {
-        match self.samples_before(x, y)(depth) {
-            i64::MIN => Ray::NONE,
-            last => Ray { last: ray.last.min(last.max(ray.first)), ..ray },
+        match self.place_of(x, y)(depth) {
+            Place::NONE => Ray::NONE,
+            place => place.end(ray),
         }
     }
 }
@@ -408,8 +451,8 @@ fn source(setting: &Setting, look: &Look, n: usize, inverse: &Inverse) -> Result
     let next_seen = (plain && array.brick.voxel == VoxelType::Uint8).then(|| {
         let mut next = Box::new([256u16; 256]);
         for v in 0..256usize {
-            let least = if maximum { f32::MIN } else { v as f32 * unit };
-            let seen = (v..256).find(|h| table.shows(least, *h as f32 * unit));
+            let shows = |high: f32| if maximum { table.shows_up_to(high) } else { table.shows(v as f32 * unit, high) };
+            let seen = (v..256).find(|h| shows(*h as f32 * unit));
             next[v] = seen.map_or(256, |h| h as u16);
         }
         next

@@ -6,7 +6,9 @@
 
 use super::march::{opaque, Lane};
 use super::ray::Ray;
+use super::scene::Place;
 use crate::draw::MOST_SAMPLES;
+use core::cmp::Ordering;
 
 /// Depths of a pixel at most: one of each of its samples.
 pub const MOST_STOPS: usize = MOST_SAMPLES;
@@ -18,21 +20,21 @@ pub type Gathered = ([f32; 4], bool);
 pub(super) struct Stops {
     /// Of each pixel where its stops begin, and of the last one where they end.
     first: Vec<u32>,
-    /// In the order in which a pixel's ray comes to them: the sample before which it stops, and which of the pixel's depths that is.
-    at: Vec<(i64, u8)>,
+    /// In the order in which a pixel's ray comes to them: where it stops, and which of the pixel's depths that is.
+    at: Vec<(Place, u8)>,
     /// How many a pixel's ray has come to.
     past: Vec<u8>,
     /// By pixel and depth, as they were named.
     light: Vec<Gathered>,
     /// Where each ray ends by itself.
-    last: Vec<i64>,
+    last: Vec<Place>,
 }
 
 impl Stops {
     /// Bytes of the stops of so many pixels with so many depths each, and so many rays.
     pub(super) fn bytes(pixels: usize, depths: usize, rays: usize) -> usize {
-        let stop = size_of::<(i64, u8)>() + size_of::<Gathered>();
-        size_of::<Self>() + pixels * (size_of::<u32>() + 1 + depths * stop) + rays * size_of::<i64>()
+        let stop = size_of::<(Place, u8)>() + size_of::<Gathered>();
+        size_of::<Self>() + pixels * (size_of::<u32>() + 1 + depths * stop) + rays * size_of::<Place>()
     }
 
     /// For so many pixels, none of which stops anywhere yet.
@@ -48,17 +50,17 @@ impl Stops {
         }
     }
 
-    /// The next pixel: before which samples its rays stop, in any order. They end at the first.
-    pub(super) fn push(&mut self, stops: impl Iterator<Item = i64>, rays: &mut [Ray]) {
+    /// The next pixel: where its rays stop, in any order. They end at the first.
+    pub(super) fn push(&mut self, stops: impl Iterator<Item = Place>, rays: &mut [Ray]) {
         let begin = self.at.len();
         self.at.extend(stops.zip(0..));
-        self.at[begin..].sort_unstable();
+        self.at[begin..].sort_unstable_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
         self.light.resize(self.at.len(), Gathered::default());
         self.past.push(0);
         self.first.push(self.at.len() as u32);
-        self.last.extend(rays.iter().map(|r| r.last));
+        self.last.extend(rays.iter().map(|r| Place { n: r.last, beyond: r.ends[1] }));
         match self.at.get(begin) {
-            Some((stop, _)) => rays.iter_mut().for_each(|r| r.last = r.last.min((*stop).max(r.first))),
+            Some((stop, _)) => rays.iter_mut().for_each(|r| *r = stop.end(*r)),
             None => rays.fill(Ray::NONE),
         }
     }
@@ -69,17 +71,26 @@ impl Stops {
         let (begin, end) = (self.first[pixel] as usize, self.first[pixel + 1] as usize);
         while begin + usize::from(self.past[pixel]) < end {
             let now = begin + usize::from(self.past[pixel]);
-            let (from, which) = self.at[now];
+            let (stop, which) = self.at[now];
             self.light[begin + usize::from(which)] = (lane.colour.to_array(), lane.gap);
             self.past[pixel] += 1;
-            if now + 1 == end || opaque(lane.colour, lane.through) {
+            if now + 1 == end {
+                continue;
+            }
+            // The sample before the stop stood for what lies before that alone: it is taken anew.
+            let mut from = stop.n;
+            if lane.before.n == stop.n.saturating_sub(1) {
+                (lane.colour, lane.through) = (lane.before.colour, lane.before.through);
+                (from, lane.before.n) = (lane.before.n, i64::MAX);
+            }
+            if opaque(lane.colour, lane.through) {
                 continue;
             }
             let until = self.at[now + 1].0;
             let mut next = None::<i64>;
             let last = &self.last[pixel * rays.len()..];
             for (ray, last) in rays.iter_mut().zip(last) {
-                ray.last = (*last).min(until.max(ray.first));
+                *ray = until.end(Ray { last: last.n, ends: [ray.ends[0], last.beyond], ..*ray });
                 let first = ray.first.max(from);
                 if first < ray.last {
                     next = Some(next.map_or(first, |n| n.min(first)));

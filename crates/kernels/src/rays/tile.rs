@@ -163,8 +163,8 @@ impl RayTile {
             let (x, y) = self.pixels.place(self.size, n as u32);
             let mut each = [0.0; MOST_STOPS];
             let count = if self.pixels.was_before(x, y) { 0 } else { depths(x, y, &mut each) };
-            let before = scene.samples_before(x, y);
-            stops.push(each[..count].iter().map(|depth| before(*depth)), rays);
+            let place = scene.place_of(x, y);
+            stops.push(each[..count].iter().map(|depth| place(*depth)), rays);
         }
         self.begin(sources);
         self.stops = Some(stops);

@@ -52,6 +52,38 @@ impl Colour {
         })
     }
 
+    /// Whether voxels have an opacity of their own.
+    #[inline(always)]
+    pub(crate) fn has_own_opacity(&self) -> bool {
+        matches!(self.by, By::Channel)
+    }
+
+    /// Stored numbers between the corners of a cell, where each colour counts by its opacity (premultiplied: Porter and Duff 1984): what
+    /// is clear has no colour, and whatever is stored there would be seen as a dark fringe. `plain` are those that `mix` makes
+    /// of the corners without; they are the same, and kept, where all corners are as opaque as each other.
+    #[inline(always)]
+    pub(crate) fn weighted(
+        &self,
+        corners: [[f32; 4]; 8],
+        plain: [f32; 4],
+        mix: impl Fn([[f32; 4]; 8]) -> [f32; 4],
+    ) -> [f32; 4] {
+        if corners.iter().all(|c| c[3] == corners[0][3]) {
+            return plain;
+        }
+        let premultiplied = corners.map(|c| {
+            let a = self.parts(c)[3];
+            [c[0] * a, c[1] * a, c[2] * a, a]
+        });
+        let [r, g, b, a] = mix(premultiplied);
+        // A colour that is not finite where it is clear would be none all the same: plain numbers say that.
+        if a > 0.0 && (r + g + b).is_finite() {
+            [r / a, g / a, b / a, plain[3]]
+        } else {
+            plain
+        }
+    }
+
     /// What the nodes of opacity are over.
     #[inline(always)]
     pub(crate) fn measure(&self, p: [f32; 4]) -> f32 {

@@ -159,6 +159,16 @@ impl Entry {
     pub(crate) fn light(self) -> F4 {
         F4::from(self.0)
     }
+
+    /// The same of so many steps: the share of light that comes through one comes through each of them (Beer and Lambert).
+    pub(crate) fn over(self, steps: f32) -> Self {
+        let a = self.0[3];
+        if steps == 1.0 || !(a > 0.0) {
+            return self;
+        }
+        let more = -((-a).ln_1p() * steps).exp_m1() / a;
+        Self(self.0.map(|c| c * more))
+    }
 }
 
 /// Entries of a table at least and at most: a shortest piece that changes gets [`OF_PIECE`] of them.
@@ -263,6 +273,18 @@ impl Table {
         let (low, high) = widened(low, high);
         self.seen[self.index(high) + 1] > self.seen[self.index(low)]
     }
+
+    /// Whether anything up to `high`, already multiplied by the unit, is seen.
+    #[inline]
+    pub(crate) fn shows_up_to(&self, high: f32) -> bool {
+        !high.is_nan() && self.seen[self.index(high + room(high)) + 1] > 0
+    }
+}
+
+/// How far rounding of what is interpolated may go beyond numbers as large as `v`.
+#[inline(always)]
+pub(crate) fn room(v: f32) -> f32 {
+    v.abs() * (8.0 * f32::EPSILON)
 }
 
 /// A range of numbers, with room for the rounding of what is interpolated between them.
@@ -271,7 +293,7 @@ pub(crate) fn widened(low: f32, high: f32) -> (f32, f32) {
     if low == high {
         return (low, high);
     }
-    let room = low.abs().max(high.abs()) * (8.0 * f32::EPSILON);
+    let room = room(low.abs().max(high.abs()));
     (low - room, high + room)
 }
 

@@ -53,6 +53,8 @@ pub struct SliceArray {
     pub brick: Brick,
     /// What is taken of it.
     pub picks: Vec<Pick>,
+    /// They are red, green, blue and opacity: between voxels each colour counts by its opacity, so that what is clear has none.
+    pub by_opacity: bool,
 }
 
 /// What the tiles of a slice of a volume have in common.
@@ -194,7 +196,8 @@ impl VolumeSlice {
                 numbers[pick.to] = 0.0;
             }
             let mut page: (u64, Option<&[u8]>) = (u64::MAX, None);
-            for corner in corners {
+            let mut colours = [[0.0; 4]; 8];
+            for (n, corner) in corners.iter().enumerate() {
                 if page.0 != corner.page {
                     let id = PageId::new(array.id, array.step, corner.page);
                     page = (corner.page, None);
@@ -210,7 +213,7 @@ impl VolumeSlice {
                     }
                 }
                 let (Some(bytes), true) = (page.1, here) else { continue };
-                for pick in &array.picks {
+                for (c, pick) in array.picks.iter().enumerate() {
                     let element = corner.element * array.brick.components + pick.component;
                     if pick.names {
                         numbers[pick.to] = word(bytes, element);
@@ -219,6 +222,14 @@ impl VolumeSlice {
                     let stored = number(array.brick.voxel, bytes, element);
                     let stored = if pick.missing == Some(stored) { f64::NAN } else { stored };
                     numbers[pick.to] += corner.weight * stored;
+                    if let Some(to) = colours[n].get_mut(c) {
+                        *to = stored;
+                    }
+                }
+            }
+            if let (true, true, [r, g, b, _]) = (array.by_opacity, here, &array.picks[..]) {
+                if let Some(mixed) = premultiplied(corners, &colours) {
+                    [r, g, b].into_iter().zip(mixed).for_each(|(pick, v)| numbers[pick.to] = v);
                 }
             }
         }
@@ -229,6 +240,25 @@ impl VolumeSlice {
         }
         Ok(here)
     }
+}
+
+/// Red, green and blue between corners of which each counts by its opacity too (Porter and Duff 1984). `None` where all are as opaque as each
+/// other, or clear: then they are what they are without.
+fn premultiplied(corners: &[Corner], colours: &[[f64; 4]; 8]) -> Option<[f64; 3]> {
+    let of = || corners.iter().zip(colours);
+    if of().all(|(_, colour)| colour[3] == colours[0][3]) {
+        return None;
+    }
+    let (mut sum, mut all) = ([0.0; 3], 0.0);
+    for (corner, colour) in of() {
+        let weight = corner.weight * colour[3].max(0.0);
+        all += weight;
+        // What is clear has no part, whatever it is.
+        if weight > 0.0 {
+            (0..3).for_each(|c| sum[c] += weight * colour[c]);
+        }
+    }
+    (all > 0.0).then(|| sum.map(|v| v / all))
 }
 
 /// The corners of a place that have a part in it, i fastest; how many they are.
