@@ -130,6 +130,39 @@ def test_what_makes_no_sense_is_said(flow: str, ball: Path, tmp_path: Path) -> N
             volume.slice("x", (0, 0, float("nan")))
 
 
+def test_the_part_near_a_point_is_the_nearest_in_space(tmp_path: Path) -> None:
+    """Sheets in voxels ten times as high as they are wide: one some voxels off along x, one a voxel off along z."""
+    data = np.zeros((20, 40, 40), "<f4")
+    data[:9, :38, 24:] = 1
+    data[12:] = 1
+    data[9:12, :, 22:] = 0
+    head = (
+        "NRRD0004\ntype: float\ndimension: 3\nsizes: 40 40 20\nspace: LPS\n"
+        "space directions: (1,0,0) (0,1,0) (0,0,10)\nspace origin: (0,0,0)\nendian: little\nencoding: raw\n\n"
+    )
+    path = tmp_path / "sheets.nrrd"
+    path.write_bytes(head.encode() + data.tobytes())
+    with ff.open(path) as volume:
+        whole = volume.contour([0.5]).points
+        for point in ((19.9, 20.0, 85.0), (14.9, 20.0, 82.0), (19.9, 20.0, 100.0)):
+            near = volume.contour([0.5], near=point).points
+            away = [np.linalg.norm(points - np.asarray(point), axis=1).min() for points in (whole, near)]
+            assert away[0] == away[1], point
+
+
+def test_a_part_that_cannot_be_read_is_said_to_be_so(ball: Path, tmp_path: Path) -> None:
+    store, output = tmp_path / "ball.zarr", tmp_path / "near.vtp"
+    farfield("convert", ball, store)
+    words = ("extract", "isosurface", store, "--value", RADIUS, "-o", output, "--near")
+    farfield(*words, "32,21,22")
+    assert "does not come within 8 cells of the point" in farfield(*words, "0,0,0", ok=(2,)).stderr
+    output.unlink()
+    shard = next(store.glob("0/c*"))
+    shard.unlink()
+    error = farfield(*words, "32,21,22", ok=(1,)).stderr
+    assert shard.name in error and "missing" in error and not output.exists()
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_a_plane_in_either_outermost_face_is_that_face(axis: int, ball: Path) -> None:
     box = np.array([(0.0, 0.0, 0.0), (40.0, 42.0, 44.0)])

@@ -9,7 +9,7 @@
 //! A zone may abut on itself, as at the seam of an O-grid.
 
 use super::grid::Grid;
-use super::local::{Exit, Joint};
+use super::local::{Exit, Joint, Place};
 use crate::blocking::{blocking_flow, until_here};
 use crate::session::Session;
 use field::dataset::Dataset;
@@ -91,7 +91,10 @@ impl<'a> Across<'a> {
                 for (zone, of) in grids.iter().enumerate() {
                     let Some(of) = of.filter(|of| found.iter().all(|(known, _)| known != of)) else { continue };
                     match flow.space.find(zone, x) {
-                        Ok(Some(spot)) => found.push((of, Joint { place: spot.index(), within: slack(beyond) })),
+                        Ok(Some(spot)) => {
+                            let at = Place { index: spot.index(), x: x.xyz() };
+                            found.push((of, Joint { at, within: slack(beyond) }));
+                        }
                         Ok(None) => {}
                         Err(Miss::Failed) => return Err(Miss::Failed),
                         // Other zones are still asked, so that all that is absent is reported at once.

@@ -7,8 +7,11 @@
 //! found). Afterwards the blocks that the part passes are drawn as always, with nothing but its cells and sheets.
 //!
 //! # Practice
-//! [`Growing`] grows it within one zone and lists the edges through which it leaves that ([`Exit`]); [`super::across`] finds where it goes
-//! on. Which cells are found does not depend on the order in which they are.
+//! [`Growing`] begins with the sheet that is nearest to a point ([`nearest`]), grows it within one zone and lists the edges through which
+//! it leaves that ([`Exit`]); [`super::across`] finds where it goes on. Which cells are found does not depend on the order in which they
+//! are.
+
+mod nearest;
 
 use super::grid::{meet, BlockSigns, Grid, Reads};
 use crate::limits::{fetch_error, refused, too_large};
@@ -16,8 +19,9 @@ use crate::output::Charge as _;
 use crate::share::LedgerShare;
 use field::error::FieldError;
 use kernels::surface::{cases, Cases, Origin, BLOCK_CELLS};
-use pager::{PageError, PageId, Pager, Worker};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use nearest::{Found, Known};
+use pager::{Hold, PageError, PageId, Pager, Worker};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Cells from that of the point to where the surface is looked for.
@@ -28,7 +32,7 @@ const OF_CELL: usize = 24;
 const OF_EXIT: usize = 96;
 /// Cells from where a part comes out of another zone to the surface, where the zones' nodes are not the same.
 const JOINT_REACH: u32 = 1;
-/// The same as a distance.
+/// The same as a distance in the zone's computational space.
 const JOINT_DISTANCE: f64 = 1.5;
 
 /// An edge in an outermost face of a zone that the part crosses.
@@ -42,11 +46,19 @@ pub(crate) struct Exit {
     pub high: bool,
 }
 
+/// Where a point is.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub(crate) struct Place {
+    /// In the zone's computational space.
+    pub index: [f64; 3],
+    /// In space.
+    pub x: [f64; 3],
+}
+
 /// A point of the part in another zone.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(crate) struct Joint {
-    /// In the zone's computational space.
-    pub place: [f64; 3],
+    pub at: Place,
     /// How far from the edge that it lies on, if it does.
     pub within: f64,
 }
@@ -54,8 +66,8 @@ pub(crate) struct Joint {
 /// From where a part grows.
 #[derive(Clone, Debug)]
 pub(crate) enum Seeds {
-    /// What is nearest to a place in the zone's computational space.
-    Nearest([f64; 3]),
+    /// What is nearest to a place.
+    Nearest(Place),
     /// What it has in common with parts in other zones.
     Joints(Vec<Joint>),
 }
@@ -119,6 +131,20 @@ impl Part {
         now != before
     }
 
+    /// Takes note of a page that cannot be had.
+    fn fail(&mut self, failed: (PageId, PageError)) {
+        if !self.failed.iter().any(|(id, _)| *id == failed.0) {
+            self.failed.push(failed);
+        }
+    }
+
+    /// Whether a sheet of a cell is of it.
+    fn has_cell(&self, cell: [u32; 3]) -> bool {
+        let at = cell.map(|n| n % BLOCK_CELLS);
+        let rows = self.blocks.get(&cell.map(|n| n / BLOCK_CELLS));
+        rows.is_some_and(|rows| rows[(at[2] * BLOCK_CELLS + at[1]) as usize] >> at[0] & 1 == 1)
+    }
+
     fn bytes(&self) -> usize {
         let of_block = (BLOCK_CELLS * BLOCK_CELLS * 8) as usize + 64;
         self.blocks.len() * of_block + self.sheets.capacity() * 24
@@ -153,8 +179,11 @@ pub(crate) struct Growing<'a> {
     worker: Worker,
     at_once: u64,
     tiles: HashMap<TileKey, Tile>,
-    /// Bytes of the tiles.
+    /// Bytes of the tiles, and of what waits.
     bytes: usize,
+    queued: usize,
+    /// What is known of nodes near a point.
+    known: Known,
     share: LedgerShare,
     charged: usize,
     part: Part,
@@ -183,21 +212,29 @@ impl<'a> Growing<'a> {
     ) -> Self {
         let (worker, share) = (pager.worker(), LedgerShare::new(pager.clone()));
         let (tiles, exits, charged) = (HashMap::new(), BTreeSet::new(), part.bytes());
-        Self { grid, reads, value, pager, worker, at_once, tiles, bytes: 0, share, charged, part, exits }
+        let (bytes, queued, known) = (0, 0, Known::default());
+        Self { grid, reads, value, pager, worker, at_once, tiles, bytes, queued, known, share, charged, part, exits }
     }
 
     /// Grows from seeds. `told` gets how many cells were found; when it returns false the run stops.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] where no surface is near a place; [`FieldError::LimitTooSmall`]; [`FieldError::Interrupted`].
+    /// [`FieldError::Usage`] where no surface is near a place; [`FieldError::Page`] where what could be read has none;
+    /// [`FieldError::LimitTooSmall`]; [`FieldError::Interrupted`].
     pub fn grow(mut self, seeds: &Seeds, told: &mut dyn FnMut(u64) -> bool) -> Result<Grown, FieldError> {
         let mut ready: Vec<([u32; 3], u8)> = Vec::new();
         match seeds {
             Seeds::Nearest(place) => {
-                let Some((_, cell, sheet)) = self.nearest(*place, REACH)? else {
-                    return Err(FieldError::Usage(format!(
-                        "the isosurface does not come within {REACH} cells of the point; choose a point on it"
-                    )));
+                let Some(Found { cell, sheet, .. }) = self.nearest(place, REACH, true, told)? else {
+                    // It may be in what cannot be read.
+                    return Err(self.part.failed.first().map_or_else(
+                        || {
+                            FieldError::Usage(format!(
+                                "the isosurface does not come within {REACH} cells of the point; choose a point on it"
+                            ))
+                        },
+                        |(_, e)| e.clone().into(),
+                    ));
                 };
                 self.part.add(cell, sheet);
                 ready.push((cell, sheet));
@@ -212,6 +249,7 @@ impl<'a> Growing<'a> {
                 }
             }
         }
+        self.known = Known::default();
         let mut found = 0u64;
         // What waits for pages, by the first that it lacks.
         let mut blocked: HashMap<TileKey, Vec<([u32; 3], u8)>> = HashMap::new();
@@ -229,7 +267,8 @@ impl<'a> Growing<'a> {
             if !told(found) {
                 return Err(FieldError::Interrupted);
             }
-            self.charge((waiting + ready.capacity()) * OF_CELL)?;
+            self.queued = (waiting + ready.capacity()) * OF_CELL;
+            self.charge()?;
             if blocked.is_empty() {
                 break;
             }
@@ -246,14 +285,15 @@ impl<'a> Growing<'a> {
         }
         // Tiles go: what is left is the part.
         self.tiles = HashMap::new();
-        self.bytes = 0;
-        self.charge(0)?;
+        (self.bytes, self.queued) = (0, 0);
+        self.charge()?;
         Ok(Grown { part: self.part, exits: self.exits, share: self.share })
     }
 
-    /// Charges what is held now, with `more` beside it.
-    fn charge(&mut self, more: usize) -> Result<(), FieldError> {
-        let bytes = self.bytes + self.part.bytes() + self.exits.len() * OF_EXIT + more;
+    /// Charges what is held now.
+    fn charge(&mut self) -> Result<(), FieldError> {
+        let own = self.bytes + self.queued + self.known.bytes;
+        let bytes = own + self.part.bytes() + self.exits.len() * OF_EXIT;
         if bytes > self.charged {
             let more = bytes - self.charged;
             if !self.share.try_charge(more) {
@@ -337,7 +377,7 @@ impl<'a> Growing<'a> {
 
     /// The sheets that have a point in common with another zone's.
     fn joined(&mut self, joint: &Joint) -> Result<Vec<([u32; 3], u8)>, FieldError> {
-        let (dims, place) = (self.grid.dims(), joint.place);
+        let (dims, place) = (self.grid.dims(), joint.at.index);
         let mut found = Vec::new();
         for along in 0..3 {
             let others = [(along + 1) % 3, (along + 2) % 3];
@@ -375,41 +415,11 @@ impl<'a> Growing<'a> {
             }
         }
         if found.is_empty() {
-            let near = self.nearest(place, JOINT_REACH)?.filter(|(d, ..)| *d <= JOINT_DISTANCE * JOINT_DISTANCE);
-            found.extend(near.map(|(_, cell, sheet)| (cell, sheet)));
+            let near = self.nearest(&joint.at, JOINT_REACH, false, &mut |_| true)?;
+            let near = near.filter(|f| f.cells_apart <= JOINT_DISTANCE * JOINT_DISTANCE);
+            found.extend(near.map(|f| (f.cell, f.sheet)));
         }
         Ok(found)
-    }
-
-    /// The crossed cell nearest to a place within some cells, its sheet there, and the square of how far it is.
-    fn nearest(&mut self, place: [f64; 3], most: u32) -> Result<Option<(f64, [u32; 3], u8)>, FieldError> {
-        let cells = self.grid.dims().map(|n| n - 1);
-        let middle: [u32; 3] = core::array::from_fn(|a| (place[a].floor().max(0.0) as u32).min(cells[a] - 1));
-        let mut best: Option<(f64, [u32; 3], u8)> = None;
-        for reach in 0..=most {
-            // What lies farther out is no nearer.
-            if best.is_some_and(|(d, ..)| d < f64::from(reach - 1).powi(2)) {
-                break;
-            }
-            let lo = middle.map(|n| n.saturating_sub(reach));
-            let hi: [u32; 3] = core::array::from_fn(|a| (middle[a] + reach + 1).min(cells[a]));
-            for k in lo[2]..hi[2] {
-                for j in lo[1]..hi[1] {
-                    for i in lo[0]..hi[0] {
-                        let cell = [i, j, k];
-                        if (0..3).all(|a| cell[a].abs_diff(middle[a]) < reach) {
-                            continue;
-                        }
-                        for (distance, sheet) in self.sheets(cell, place)? {
-                            if best.is_none_or(|(d, ..)| distance < d) {
-                                best = Some((distance, cell, sheet));
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        Ok(best)
     }
 
     /// As [`Self::corners`], with what is lacking read.
@@ -420,22 +430,6 @@ impl<'a> Growing<'a> {
                 Err(lacking) => self.load(&[lacking])?,
             }
         }
-    }
-
-    /// The sheets of a cell, and squares of how far each is from a place, by the middles of its edges.
-    fn sheets(&mut self, cell: [u32; 3], place: [f64; 3]) -> Result<Vec<(f64, u8)>, FieldError> {
-        let Some(corners) = self.loaded_corners(cell)? else { return Ok(Vec::new()) };
-        let case = &Cases::get().of[corners];
-        let distance = |e: usize| {
-            let [p, q] = cases::ends(e);
-            let middle = |a: usize| f64::from(cell[a]) + ((p >> a & 1) + (q >> a & 1)) as f64 / 2.0;
-            (0..3).map(|a| (middle(a) - place[a]).powi(2)).sum::<f64>()
-        };
-        let of = |s: u8| {
-            let edges = (0..12).filter(|e| case.edges_of[usize::from(s)] >> e & 1 == 1);
-            (edges.map(distance).fold(f64::INFINITY, f64::min), s)
-        };
-        Ok((0..case.sheets).map(of).collect())
     }
 
     /// Takes the signs of tiles.
@@ -451,11 +445,11 @@ impl<'a> Growing<'a> {
             Err(pager::PagerError::Page(_)) => None,
             Err(e) => return Err(short(e)),
         };
-        for key in keys.iter().copied().collect::<HashSet<_>>() {
-            self.load_one(key)?;
+        for key in keys {
+            self.load_one(*key)?;
         }
         self.worker.release();
-        self.charge(0)
+        self.charge()
     }
 
     fn load_one(&mut self, (page, block): TileKey) -> Result<(), FieldError> {
@@ -463,35 +457,11 @@ impl<'a> Growing<'a> {
         let Some([first, end]) = meet(self.reads.nodes(page), [lo, lo.map(|n| n + BLOCK_CELLS)]) else { return Ok(()) };
         let size: [u32; 3] = core::array::from_fn(|a| end[a] - first[a]);
         let mut signs = BlockSigns::new(first, size, self.grid.values(), self.grid.is_plane());
-        let mut failed = None;
-        let (mut pages, mut holds) = (Vec::new(), Vec::new());
-        for id in self.reads.ids(page) {
-            match self.pager.fetch(&[id]) {
-                Ok(hold) => holds.push(hold),
-                Err(pager::PagerError::Page(e)) => match too_large(self.pager, &e) {
-                    Some(e) => return Err(e),
-                    None => failed = Some((id, e)),
-                },
-                Err(e) => return Err(fetch_error(self.pager, e, self.reads.bytes, self.reads.making)),
-            }
-        }
-        if failed.is_none() {
-            for id in self.reads.ids(page) {
-                match self.worker.page(id) {
-                    pager::Lookup::Here(bytes) => pages.push(bytes),
-                    pager::Lookup::Failed(e) => failed = Some((id, e)),
-                    // Held: it cannot have gone.
-                    pager::Lookup::Absent => return Err(FieldError::Usage("a held page is absent".into())),
-                }
-            }
-        }
-        match failed {
-            None => self.grid.signs(&pages, page, [first, end], &mut signs),
-            Some(failed) => {
+        match held(self.pager, &self.worker, self.reads, page)? {
+            Ok((pages, _holds)) => self.grid.signs(&pages, page, [first, end], &mut signs),
+            Err(failed) => {
                 signs.add_bad_box([first, end]);
-                if !self.part.failed.iter().any(|(id, _)| *id == failed.0) {
-                    self.part.failed.push(failed);
-                }
+                self.part.fail(failed);
             }
         }
         let nodes = size.iter().map(|n| *n as usize).product::<usize>();
@@ -511,4 +481,34 @@ impl<'a> Growing<'a> {
         self.tiles.insert((page, block), Tile { first, size, bits });
         Ok(())
     }
+}
+
+/// A page of each array with what holds it, or which cannot be had.
+type Held<'w> = Result<(Vec<&'w [u8]>, Vec<Hold>), (PageId, PageError)>;
+
+fn held<'w>(pager: &Arc<Pager>, worker: &'w Worker, reads: &Reads, page: u64) -> Result<Held<'w>, FieldError> {
+    let (mut pages, mut holds) = (Vec::new(), Vec::new());
+    let mut failed = None;
+    for id in reads.ids(page) {
+        match pager.fetch(&[id]) {
+            Ok(hold) => holds.push(hold),
+            Err(pager::PagerError::Page(e)) => match too_large(pager, &e) {
+                Some(e) => return Err(e),
+                None => failed = failed.or(Some((id, e))),
+            },
+            Err(e) => return Err(fetch_error(pager, e, reads.bytes, reads.making)),
+        }
+    }
+    if let Some(failed) = failed {
+        return Ok(Err(failed));
+    }
+    for id in reads.ids(page) {
+        match worker.page(id) {
+            pager::Lookup::Here(bytes) => pages.push(bytes),
+            pager::Lookup::Failed(e) => return Ok(Err((id, e))),
+            // Held: it cannot have gone.
+            pager::Lookup::Absent => return Err(FieldError::Usage("a held page is absent".into())),
+        }
+    }
+    Ok(Ok((pages, holds)))
 }

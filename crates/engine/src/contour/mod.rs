@@ -37,7 +37,7 @@ pub(crate) use files::in_units;
 pub use files::{of_channel, write, write_volume};
 use grid::Grid;
 use kernels::surface::{blocks, Plane};
-use local::{Growing, Joint, Part, Seeds};
+use local::{Growing, Joint, Part, Place, Seeds};
 use pager::{ArrayId, PageId, Pager};
 use sink::Sink;
 pub use sink::{Drawn, TakePiece};
@@ -124,9 +124,11 @@ pub fn run_volume(
         },
         VolumeWhat::Plane { origin, normal } => Sought::Plane(plane(*origin, *normal, Plane::TOLERANCES[1])?),
     };
+    let bare: Vec<Box<dyn Grid + '_>> = vec![Box::new(VolumeGrid::new(level, sought.clone(), &[], step, false)?)];
     let grid = VolumeGrid::new(level, sought, &spec.channels, step, spec.normals)?;
     let grids: Vec<Box<dyn Grid + '_>> = vec![Box::new(grid)];
-    let near = place.map(|p| (0, p, None));
+    let near =
+        spec.near.zip(place).map(|(x, index)| Near { grid: 0, at: Place { index, x }, bare: &bare, across: None });
     let job = Job { pager, workers, grids: &grids, near, spill: spec.spill.clone() };
     job.draw(each, &mut |_, done, all| watch(done, all))
 }
@@ -227,16 +229,20 @@ pub fn run(
         let what = "every zone that has the field is one point thick: it has no surfaces there, only lines";
         return Err(FieldError::Usage(what.into()));
     }
+    let mut bare: Vec<Box<dyn Grid + '_>> = Vec::new();
     let near = match spec.near {
         Some(x) => {
-            let (grid, place) = near(session, &dataset, &grids, x, spec.step)?;
+            let (grid, index) = near(session, &dataset, &grids, x, spec.step)?;
+            for g in &grids {
+                bare.push(Box::new(zone::ZoneGrid::new(common.clone(), g.zone(), &[], false)?));
+            }
             let across = match &sought {
                 zone::Sought::Values(field, values) => {
                     Some(Across::new(session, &dataset, &grids, (field, values), spec.step)?)
                 }
                 zone::Sought::Plane(_) => None,
             };
-            Some((grid, place, across))
+            Some(Near { grid, at: Place { index, x }, bare: &bare, across })
         }
         None => None,
     };
@@ -293,13 +299,23 @@ const MOST_ACTIVE: u64 = 32;
 const FOR_A_MOMENT: u64 = 1 << 20;
 const OF_MOMENTS: u64 = 64;
 
+/// The part of a surface that is drawn instead of everything.
+struct Near<'a> {
+    /// To what it is the nearest, and the grid in which that lies.
+    at: Place,
+    grid: usize,
+    /// The grids with nothing but what is looked for: which part it is does not depend on what else is drawn.
+    bare: &'a [Box<dyn Grid + 'a>],
+    /// How it goes on in others.
+    across: Option<Across<'a>>,
+}
+
 /// What is drawn, with what.
 struct Job<'a> {
     pager: &'a Arc<Pager>,
     workers: usize,
     grids: &'a [Box<dyn Grid + 'a>],
-    /// Of a grid the part near a place in its computational space, instead of everything, and how it goes on in others.
-    near: Option<(usize, [f64; 3], Option<Across<'a>>)>,
+    near: Option<Near<'a>>,
     spill: Option<PathBuf>,
 }
 
@@ -338,16 +354,16 @@ impl Job<'_> {
         let mut sink = Sink::new(grids, pager, &directory, each)?;
         let mut _held = Vec::new();
         let parts = match near {
-            Some((n, place, mut across)) => {
+            Some(Near { grid: n, at, bare, mut across }) => {
                 let mut parts: Vec<Vec<Part>> = Vec::new();
                 parts.resize_with(grids.len(), Vec::new);
                 for value in 0..grids[n].values() {
                     parts.iter_mut().for_each(|of| of.push(Part::default()));
                     // The parts of zones in their order: where one grows does not depend on when it is told of it.
-                    let mut seeds = BTreeMap::from([(n, Seeds::Nearest(place))]);
+                    let mut seeds = BTreeMap::from([(n, Seeds::Nearest(at))]);
                     let mut before = 0;
                     while let Some((n, from)) = seeds.pop_first() {
-                        let grid = &*grids[n];
+                        let grid = &*bare[n];
                         let Some(reads) = grid.sign_reads().filter(|_| !grid.is_plane()) else {
                             return Err(FieldError::Usage("of a plane there is no part near a point".into()));
                         };

@@ -11,7 +11,7 @@ use std::f64::consts::{PI, TAU};
 const RADIUS: f64 = 0.3;
 
 /// Files of zones whose nodes are where `place` says, and whose density is what `value` says of a place.
-fn files(
+pub fn files(
     folder: &Folder,
     dims: &[[usize; 3]],
     precision: Precision,

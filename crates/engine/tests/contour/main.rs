@@ -5,5 +5,6 @@ mod gathered;
 #[path = "../holes/mod.rs"]
 mod holes;
 mod missing;
+mod near;
 mod volumes;
 mod zones;

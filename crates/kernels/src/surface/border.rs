@@ -5,6 +5,11 @@
 //! follow look it up. What a block has drawn on its high face along i is asked for by the next block, along j by those of the next
 //! row, and along k by those of the next layer; after that it is forgotten. So the table is about as large as what is drawn on one layer
 //! of faces.
+//!
+//! Where four blocks meet along an edge, or eight at a node, any of them may be the first that draws the vertex: those before it may
+//! have a hole there, draw only another part of the surface, or touch a plane in a point alone. So all earlier blocks around the vertex
+//! are asked, also those that lie higher along an axis but lower along a slower one. They have it in the list of that slower axis,
+//! which is kept until the row or layer after theirs is done.
 
 use super::march::{Edge, NODE};
 
@@ -47,6 +52,14 @@ impl Borders {
     pub fn bytes(&self) -> usize {
         // Lists grow by doubling.
         Self::empty_bytes(self.blocks) + 2 * self.entries * size_of::<Entry>()
+    }
+
+    /// Bytes that it holds indeed.
+    #[cfg(test)]
+    pub fn held(&self) -> usize {
+        let lists = || self.along_j.iter().chain(&self.along_k);
+        let entries = self.along_i.1.capacity() + lists().flatten().map(Vec::capacity).sum::<usize>();
+        lists().map(Vec::capacity).sum::<usize>() * size_of::<Vec<Entry>>() + entries * size_of::<Entry>()
     }
 
     /// Bytes of the tables of so many blocks before anything is in them.
@@ -104,7 +117,7 @@ impl Borders {
                 key = self.key(origin, *e);
             }
             if low != 0 {
-                found = (1..8).filter(|over| over & low == *over).find_map(|over| self.find(block, over, key));
+                found = self.find(block, [low, high], key);
             }
             number(found.unwrap_or(next), found.is_none());
             let this = found.unwrap_or(next);
@@ -117,6 +130,8 @@ impl Borders {
         }
         for list in &mut own {
             list.sort_unstable();
+            // A list of one has room for four.
+            list.shrink_to_fit();
         }
         let [i, j, k] = own;
         self.entries += i.len() + j.len() + k.len();
@@ -155,15 +170,20 @@ impl Borders {
         self.at = [j, k];
     }
 
-    /// Looks a vertex up in the block that is one less along the axes of `over`.
-    fn find(&self, block: [u32; 3], over: usize, key: u64) -> Option<u64> {
-        let [i, j, _]: [u32; 3] = core::array::from_fn(|a| block[a] - (over >> a & 1) as u32);
-        let list = match over {
-            // By the axis that lies back longest; one that is less along j alone is of the row before, along i of this one.
-            4.. => self.along_k[0].get((j * self.blocks[0] + i) as usize),
-            2.. => self.along_j[0].get(i as usize),
-            _ => Some(&self.along_i.1),
-        }?;
-        list.binary_search_by_key(&key, |e| e.0).ok().map(|n| list[n].1)
+    /// Looks a vertex up in the earlier blocks around it, given the axes on whose low and high faces it lies, by a bit each.
+    fn find(&self, [i, j, _]: [u32; 3], [low, high]: [usize; 2], key: u64) -> Option<u64> {
+        let around = |a: usize, at: u32| at - (low >> a & 1) as u32..=at + (high >> a & 1) as u32;
+        let is_low = |a: usize| low >> a & 1 == 1;
+        let look = |list: &Vec<Entry>| list.binary_search_by_key(&key, |e| e.0).ok().map(|n| list[n].1);
+        // All of the row and of the layer before are earlier.
+        let before = || look(&self.along_i.1);
+        let row = || around(0, i).find_map(|i| look(&self.along_j[0][i as usize]));
+        let layer = || {
+            let mut rows = around(1, j);
+            rows.find_map(|j| around(0, i).find_map(|i| look(&self.along_k[0][(j * self.blocks[0] + i) as usize])))
+        };
+        let found = is_low(0).then(before).flatten();
+        let found = found.or_else(|| is_low(1).then(row).flatten());
+        found.or_else(|| is_low(2).then(layer).flatten())
     }
 }

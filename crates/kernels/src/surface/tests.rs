@@ -1,5 +1,7 @@
 //! Surfaces of arrays in memory, taken through all that a block goes through.
 
+mod borders;
+
 use super::*;
 use field::volume::Placement;
 use proptest::prelude::*;
@@ -13,6 +15,8 @@ struct Grid {
     values: Vec<f64>,
     /// Nodes that may not be used.
     holes: Vec<bool>,
+    /// Cells, by their lowest nodes, whose triangles are left out, as those of other parts of a surface are.
+    left_out: Vec<bool>,
 }
 
 impl Grid {
@@ -23,7 +27,8 @@ impl Grid {
                 values.extend((0..dims[0]).map(|i| value([i, j, k].map(f64::from))));
             }
         }
-        Self { dims, holes: vec![false; values.len()], values }
+        let none = vec![false; values.len()];
+        Self { dims, holes: none.clone(), left_out: none, values }
     }
 
     fn at(&self, n: [u32; 3]) -> usize {
@@ -36,18 +41,29 @@ struct Surface {
     points: Vec<[f64; 3]>,
     normals: Vec<[f32; 3]>,
     triangles: Vec<[u64; 3]>,
+    /// Of each point the lower node of its edge in the zone, and the kind.
+    keys: Vec<([u32; 3], u32)>,
 }
 
 fn surface(g: &Grid, level: Level, placement: &Placement) -> Surface {
+    in_blocks(g, level, placement, BLOCK_CELLS)
+}
+
+/// A surface in blocks of so many cells along each axis.
+fn in_blocks(g: &Grid, level: Level, placement: &Placement, cells: u32) -> Surface {
     let mut out = Surface::default();
-    let of = blocks(g.dims);
+    let of = g.dims.map(|n| (n.max(2) - 1).div_ceil(cells));
     let mut borders = Borders::new(g.dims, of);
     let mut marcher = Marcher::default();
     for k in 0..of[2] {
         for j in 0..of[1] {
             for i in 0..of[0] {
                 let block = [i, j, k];
-                let (origin, nodes) = block_nodes(g.dims, block);
+                let origin = block.map(|b| b * cells);
+                let nodes: [u32; 3] = core::array::from_fn(|a| (cells + 1).min(g.dims[a] - origin[a]));
+                if cells == BLOCK_CELLS {
+                    assert_eq!((of, (origin, nodes)), (blocks(g.dims), block_nodes(g.dims, block)));
+                }
                 let mut inside = Signs::new(nodes.map(|n| n as usize));
                 let (mut bad, mut hits) = (inside.clone(), inside.clone());
                 for c in 0..nodes[2] {
@@ -72,12 +88,19 @@ fn surface(g: &Grid, level: Level, placement: &Placement) -> Surface {
                 let plane = matches!(level, Level::Plane(_));
                 let mut mesh = Mesh::default();
                 let hits = plane.then_some(&hits);
-                let shape = Block { inside: &inside, usable, hits, turned: false, origins: false };
+                let shape = Block { inside: &inside, usable, hits, turned: false, origins: true };
                 marcher.march(&shape, &mut mesh);
                 let [edges, triangles] = Marcher::at_most(&shape);
                 assert!(mesh.edges.len() <= edges && mesh.triangles.len() <= triangles);
-                if plane {
-                    mesh.retain(|_| true);
+                let origins = mesh.origins.clone();
+                let left_out =
+                    |o: &Origin| g.left_out[g.at(core::array::from_fn(|a| origin[a] + u32::from(o.cell[a])))];
+                if plane || origins.iter().any(left_out) {
+                    mesh.retain(|n| !left_out(&origins[n]));
+                }
+                if mesh.triangles.is_empty() {
+                    // Such a block is not told of.
+                    continue;
                 }
                 let mut needed = Needed::new(origin.map(|n| n.saturating_sub(1)), {
                     let lo = origin.map(|n| n.saturating_sub(1));
@@ -112,11 +135,14 @@ fn surface(g: &Grid, level: Level, placement: &Placement) -> Surface {
                 let mut numbers = Vec::new();
                 let mut n = 0;
                 let next = out.points.len() as u64;
+                let most = borders.bytes() + Borders::bytes_of(of, block, nodes, &mesh.edges);
                 borders.resolve(block, origin, nodes, &mesh.edges, next, |number, new| {
                     numbers.push(number);
                     if new {
                         out.points.push(vertices.points.get(n));
                         out.normals.push(vertices.normals.as_ref().unwrap()[n]);
+                        let e = mesh.edges[n];
+                        out.keys.push((core::array::from_fn(|a| e.node()[a] + origin[a]), e.kind()));
                     } else {
                         // Bit for bit what the other block made of it.
                         assert_eq!(out.points[number as usize], vertices.points.get(n));
@@ -124,6 +150,7 @@ fn surface(g: &Grid, level: Level, placement: &Placement) -> Surface {
                     }
                     n += 1;
                 });
+                assert!(borders.held() <= borders.bytes() && borders.bytes() <= most);
                 out.triangles.extend(mesh.triangles.iter().map(|t| t.map(|v| numbers[v as usize])));
             }
         }
