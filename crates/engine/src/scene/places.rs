@@ -30,6 +30,7 @@ pub(super) fn placed(document: &Document, number: usize, e: FieldError) -> Field
         },
         Object::Mesh { from, paint, .. } => match (of_colour(paint), from) {
             (Some((place, _)), _) => return e.at(place),
+            (None, MeshFrom::Contour { near: Some(_), .. }) if of_point(&e) => "near",
             (None, MeshFrom::Contour { .. }) => "field",
             (None, MeshFrom::Slice { .. }) => "normal",
         },
@@ -60,6 +61,11 @@ fn colour<'a>(document: &'a Document, number: usize, paint: &Paint) -> Option<(S
     let (name, map) = paint.map.as_ref().and_then(|name| Some((name, document.map(name)?)))?;
     let place = if map.field == *name { format!("objects.{number}.color") } else { format!("maps.{name}.field") };
     Some((place, map.field.as_str()))
+}
+
+/// Whether an error is about the point of a local isosurface.
+fn of_point(e: &FieldError) -> bool {
+    matches!(e, FieldError::Usage(said) if said.contains("the point"))
 }
 
 /// The key of a trace that an error is about: the one that holds the name, or the text that the message cites.

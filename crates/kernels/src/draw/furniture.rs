@@ -254,7 +254,7 @@ impl Pen {
     }
 
     /// Lines of a bar's title, each no wider than `room`.
-    fn title(&self, bar: &ScalarBar, exponent: i32, room: f32) -> Vec<String> {
+    fn title(&self, bar: &ScalarBar, exponent: i32, room: f32, most: usize) -> Vec<String> {
         let unit = match (bar.unit.is_empty(), exponent) {
             (true, 0) => String::new(),
             (true, e) => format!("[×10{}]", superscript(e)),
@@ -266,10 +266,17 @@ impl Pen {
         if one.is_empty() {
             return Vec::new();
         }
-        if text::width(&one, self.em) <= room || unit.is_empty() || bar.title.is_empty() {
+        if text::width(&one, self.em) <= room || most < 2 {
             return vec![fitted(&one, self.em, room)];
         }
-        vec![fitted(&bar.title, self.em, room), fitted(&unit, self.em, room)]
+        if bar.title.is_empty() {
+            return vec![fitted(&unit, self.em, room)];
+        }
+        let mut lines = wrapped(&bar.title, self.em, room, if unit.is_empty() { most } else { most - 1 });
+        if !unit.is_empty() {
+            lines.push(fitted(&unit, self.em, room));
+        }
+        lines
     }
 
     /// Draws upright bars below each other at the right edge; returns the width of their column, of at least `least`, with its margins.
@@ -278,16 +285,22 @@ impl Pen {
         let thick = (em * 1.05).round();
         let room = (self.width * 0.24).max((em * 11.0).min(self.width * 0.36));
         let line = (em * 1.35).round();
-        let n = bars.len() as f32;
         let high = self.height - above - below - self.margin * 2.0;
-        let slot = (high / n).max(em * 4.0);
+        // As many as can be told apart: a line of title and a bar of two letters each.
+        let bars = &bars[..bars.len().min((high.max(0.0) / (line + em * 3.5)) as usize)];
+        if bars.is_empty() {
+            return if least > 0.0 { least + self.margin * 2.0 } else { 0.0 };
+        }
+        let slot = high / bars.len() as f32;
+        // Half of it is the bar's.
+        let most = (((slot * 0.5 - em * 1.2) / line) as usize).clamp(1, 3);
         let mut column = least;
         let parts: Vec<_> = bars
             .iter()
             .map(|bar| {
                 let [low, top] = bar.map.range();
                 // The exponent does not depend on how many marks there are, and the title has to be known first.
-                let title = self.title(bar, ticks(low, top, 5).exponent, room);
+                let title = self.title(bar, ticks(low, top, 5).exponent, room, most);
                 // The rest is the bar, which past some length says no more.
                 let length = (slot - line * title.len() as f32 - em * 1.2).min(em * 26.0).max(em * 2.0).round();
                 let marks = ticks(low, top, ((length / (em * 2.0)) as usize).clamp(2, 9));
@@ -331,6 +344,8 @@ impl Pen {
         let length = (self.width - self.margin * 4.0).min(em * 30.0).round();
         let left = ((self.width - length) * 0.5).round();
         let mut bottom = self.height - below - self.margin;
+        // At most half of the picture is theirs.
+        let bars = &bars[..bars.len().min((((self.height * 0.5 - below) / (em * 5.5)) as usize).max(1))];
         for bar in bars.iter().rev() {
             let [low, top] = bar.map.range();
             // Labels stand side by side here: as many as their width allows.
@@ -340,7 +355,7 @@ impl Pen {
                 most -= 1;
                 marks = ticks(low, top, most);
             }
-            let title = self.title(bar, marks.exponent, length);
+            let title = self.title(bar, marks.exponent, length, 2);
             let y1 = (bottom - line).round();
             let y0 = y1 - thick;
             let [x0, x1] = [left, left + length];
@@ -402,6 +417,21 @@ fn halo_of(ink: Srgb8) -> Srgb8 {
     } else {
         [245, 246, 248]
     }
+}
+
+/// A text in at most so many lines that break between words; what does not fit ends in an ellipsis.
+fn wrapped(text: &str, size: f32, room: f32, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last().map(|line| format!("{line} {word}")) {
+            Some(longer) if lines.len() == most || text::width(&longer, size) <= room => {
+                lines.pop();
+                lines.push(longer);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.iter().map(|line| fitted(line, size, room)).collect()
 }
 
 /// The greatest of 1, 2 and 5 times a power of ten that is not above a positive number.

@@ -458,18 +458,29 @@ impl GizmoParts {
         let projector = Projector::gizmo(main, g.at, g.length);
         let colours: [Srgb8; 3] = [[200, 60, 52], [66, 146, 62], [58, 104, 196]];
         let labels = furniture.axes.as_ref().map(|a| a.labels.clone()).unwrap_or_default();
-        for (i, label) in labels.iter().enumerate() {
-            let d = projector.view_direction(axis(i).as_vec3());
-            let across = (d.x * d.x + d.y * d.y).sqrt();
+        let ways = [0, 1, 2].map(|i| projector.view_direction(axis(i).as_vec3()));
+        let across = |i: usize| (ways[i].x * ways[i].x + ways[i].y * ways[i].y).sqrt();
+        let mut order = [0, 1, 2];
+        order.sort_by(|a, b| across(*b).total_cmp(&across(*a)));
+        let mut placed: Vec<[f32; 2]> = Vec::with_capacity(3);
+        for i in order {
+            let (d, across, label) = (ways[i], across(i), &labels[i]);
             if across < MARGINAL || label.is_empty() {
                 continue;
             }
+            let at = |reach: f32| [g.at[0] + d.x / across * reach, g.at[1] - d.y / across * reach];
+            // Axes may lead the same way in the picture: the letter of the shorter one stands behind that of the longer.
+            let is_free =
+                |[x, y]: [f32; 2]| placed.iter().all(|[u, v]| (x - u).abs() >= g.letters || (y - v).abs() >= g.letters);
             // The label stands beyond the tip; one that points at the eye is pushed out of the middle.
-            let reach = g.length * across.max(0.35) + g.letters * 0.75;
-            let (x, y) = (g.at[0] + d.x / across * reach, g.at[1] - d.y / across * reach);
+            let mut reach = g.length * across.max(0.35) + g.letters * 0.75;
+            while !is_free(at(reach)) {
+                reach += g.letters * 0.25;
+            }
+            let [x, y] = at(reach);
+            placed.push([x, y]);
             let ink = super::furniture::ink(light_background);
-            let baseline = y + g.letters * 0.3;
-            layout.overlay.text(label, g.letters, [x, baseline], Align::Middle, ink, true);
+            layout.overlay.text(label, g.letters, [x, y + g.letters * 0.3], Align::Middle, ink, true);
         }
         let styles =
             colours.map(|c| Style { min_pixels: 0.0, ..Style::tubes(Colour::Solid(c), Radius::Physical(0.05)) });
