@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -183,10 +184,63 @@ def test_doses(tmp_path: Path, there: Look) -> None:
 def test_one_slice_that_does_not_say_where_it_lies(
     slice_: int, tag: str, said: str, tmp_path: Path, there: Look
 ) -> None:
-    series(tmp_path / "ct", noise((5, 6, 8), "u2"))
-    without(tmp_path / "ct", tag, only=slice_)
-    with pytest.raises(DataError, match=rf"im{99 - slice_}\.dcm: this slice {said}"):
-        there(tmp_path / "ct")
+    """It stands where its number is, if the others follow theirs; where numbers do not say, a spacing must."""
+    folder, name = tmp_path / "ct", f"im{99 - slice_}.dcm"
+    data = noise((5, 6, 8), "u2")
+    series(folder, data)
+    before = there(folder)
+    without(folder, tag, only=slice_)
+    found = there(folder)
+    assert np.array_equal(found.numbers(), data) and np.allclose(found.affine, before.affine)
+    assert found.spec["anatomy"] == "LPS" and re.search(rf"{name} {said}\S*, and stands where its Inst", found.guessed)
+    # A number that is missing among them may be anywhere.
+    changed(folder, lambda n, made: setattr(made, "InstanceNumber", n + 1 + (n > 1)))
+    with pytest.raises(
+        DataError, match=rf"{name}: this slice {said}.*give --spacing X,Y,Z to take all in the order of"
+    ):
+        there(folder)
+    found = there(folder, spacing="1,2,3")
+    assert np.array_equal(found.numbers(), data) and found.level["spacing"] == [1, 2, 3]
+    assert found.spec["direction"] == [[1, 0, 0], [0, 1, 0], [0, 0, 1]] and found.spec["anatomy"] is None
+    assert re.search(rf"{name} {said}\S*: all slices are taken by their InstanceNumbers alone", found.guessed)
+    changed(folder, lambda _, made: setattr(made, "InstanceNumber", 1))
+    with pytest.raises(
+        DataError, match=rf"{name}: this slice {said}\S*, and others of the series have one; copy it ag"
+    ):
+        there(folder, spacing="1,2,3")
+
+
+def test_slices_that_are_placed_by_their_numbers_must_fit(tmp_path: Path, there: Look) -> None:
+    folder = tmp_path / "ct"
+    data = noise((6, 6, 8), "u2")
+    series(folder, data)
+    without(folder, "ImagePositionPatient", only=1)
+    without(folder, "ImagePositionPatient", only=4)
+    found = there(folder)
+    assert np.array_equal(found.numbers(), data) and found.level["spacing"] == [0.25, 0.5, 1.5]
+    assert (
+        "im95.dcm, im98.dcm do not say where they lie (im95.dcm has no ImagePositionPatient), and stand"
+        in found.guessed
+    )
+
+    def uneven(n: int, made: Any) -> None:
+        if n == 5:
+            made.ImagePositionPatient = [1, 2, 30]
+
+    changed(folder, uneven)
+    with pytest.raises(DataError, match=r"im95\.dcm: this slice has no ImagePositionPatient, and others"):
+        there(folder)
+
+    def steps(n: int, made: Any) -> None:
+        if n not in (1, 4):
+            made.ImagePositionPatient = [1, 2, 3 + 1.5 * (n // 2)]
+
+    changed(folder, steps)
+    for spacing in (None, "1,2,3"):  # several at each place are no stack
+        with pytest.raises(
+            DataError, match=r"im95\.dcm: this slice has no ImagePositionPatient, and others.*; copy it"
+        ):
+            there(folder, spacing=spacing)
 
 
 def test_a_position_that_is_no_number(tmp_path: Path, there: Look) -> None:
@@ -195,8 +249,9 @@ def test_a_position_that_is_no_number(tmp_path: Path, there: Look) -> None:
     raw = file.read_bytes()
     assert raw.count(rb"\6.0") == 1
     file.write_bytes(raw.replace(rb"\6.0", rb"\x.0"))
-    with pytest.raises(DataError, match=r"im97\.dcm: this slice has '1(\.0)?\\2(\.0)?\\x\.0' as ImagePositionPatient"):
-        there(tmp_path / "ct")
+    said = r"im97\.dcm has '1(\.0)?\\2(\.0)?\\x\.0' as ImagePositionPatient, which should be 3 numbers, and stands where its"
+    found = there(tmp_path / "ct")
+    assert re.search(said, found.guessed) and found.level["spacing"] == [0.25, 0.5, 1.5]
 
 
 @pytest.mark.parametrize(

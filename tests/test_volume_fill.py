@@ -14,6 +14,7 @@ import zarr
 import farfield as ff
 from farfield.errors import DataError, UsageError
 from farfield.scene.volumes import first_scene
+from farfield.volume import Means, Options, read
 from running import Command
 
 
@@ -104,6 +105,43 @@ def test_what_was_never_written_is_counted_wherever_it_lies(kind: str, tmp_path:
         )
     assert json.loads(ff(*iso, "--json", env=env).stdout)["pages"]["never_written"] == 2
     assert np.array_equal(np.asarray(zarr.open_array(tmp_path / "b.zarr" / "0")[...]).reshape(8, 8, 8), data)
+
+
+@pytest.mark.parametrize("ome", [False, True])
+def test_chunks_that_no_fill_value_is_said_of_are_zero_and_counted(ome: bool, tmp_path: Path, ff: Command) -> None:
+    """As zarr-python reads them; GDAL leaves them out."""
+    store = tmp_path / "a.zarr"
+    made = zarr.create_array(
+        store / "0" if ome else store, shape=(8, 8, 8), chunks=(4, 4, 4), dtype="u2", fill_value=None, zarr_format=2
+    )
+    made[:4] = 300
+    made[4:, :4, :4] = 7
+    if ome:
+        axes = [{"name": a, "type": "space"} for a in "zyx"]
+        scale = [{"type": "scale", "scale": [1, 1, 1]}]
+        datasets = [{"path": "0", "coordinateTransformations": scale}]
+        zarr.create_group(store, zarr_format=2, attributes={"multiscales": [{"axes": axes, "datasets": datasets}]})
+    said = re.compile(r"no fill value is said of '.*' \(null in \.zarray\).*read as 0, as zarr-python reads them")
+    assert said.search("\n".join(json.loads(ff("info", store, "--json").stdout)["guessed"]))
+    assert json.loads(ff("validate", store, "--json").stdout)["never_written"] == 3
+    ff("convert", store, tmp_path / "b.zarr")
+    expected = zarr.open_array(store / "0" if ome else store, mode="r")[...]
+    assert np.count_nonzero(expected == 0) == 3 * 64
+    assert np.array_equal(np.asarray(zarr.open_array(tmp_path / "b.zarr" / "0")[...]).reshape(8, 8, 8), expected)
+
+
+@pytest.mark.parametrize("converted", [False, True])
+def test_xarray_stores_without_a_fill_value_miss_nothing(converted: bool, tmp_path: Path) -> None:
+    """Zeros of theirs are numbers."""
+    from numcodecs import PackBits
+
+    array = zarr.create_array(
+        tmp_path / "a.zarr", shape=(4, 4, 4), chunks=(2, 4, 4), dtype="?" if converted else "f4", fill_value=None, zarr_format=2,
+        attributes={"_ARRAY_DIMENSIONS": ["z", "y", "x"]}, filters=[PackBits()] if converted else None,
+    )  # fmt: skip
+    array[0] = 1
+    found = read(str(tmp_path / "a.zarr"), Options(), Means(tmp_path / "cache", None, None))
+    assert found.spec["channels"][0].get("missing") is None
 
 
 def test_shards_that_are_missing_are_counted_where_they_are_converted(tmp_path: Path, ff: Command) -> None:

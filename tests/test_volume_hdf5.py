@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from farfield.errors import DataError, UnknownName
+from farfield.errors import DataError, UnknownName, UsageError
 from volume_files import Read
 
 h5py = pytest.importorskip("h5py")
@@ -117,6 +117,10 @@ def test_chunks_that_were_never_written(tmp_path: Path, there: Look) -> None:
         made[:4, :4, :4] = 2
     found = there(tmp_path / "a.h5")
     assert found.array["fill"] == -1.5 and found.numbers()[7, 7, 7] == -1.5 and found.numbers()[0, 0, 0] == 2
+    # Where nothing is missing the library is not asked: it may end the process for it, if the header is damaged.
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        file["data"][...] = 1
+    assert there(tmp_path / "a.h5").array.get("fill") is None
 
 
 def test_which_one(tmp_path: Path, there: Look) -> None:
@@ -131,6 +135,32 @@ def test_which_one(tmp_path: Path, there: Look) -> None:
         there(f"{tmp_path}/a.h5::larg")
     with pytest.raises(DataError, match="holds one number"):
         there(f"{tmp_path}/a.h5::text")
+
+
+@pytest.mark.parametrize("name", ["a::b", "::", "a::b::c", "group::x/y", "group/x::y"])
+def test_names_with_colons(name: str, tmp_path: Path, there: Look) -> None:
+    data = noise((3, 4, 5), "u1")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file[name] = data
+        file["other"] = noise((6, 6, 6), "u1")
+    for said in (name, "/" + name):
+        found = there(f"{tmp_path}/a.h5::{said}")
+        assert found.array["name"] == name.rsplit("/", 1)[-1] and np.array_equal(found.numbers(), data)
+    with pytest.raises(UnknownName, match=r"a\.h5: no dataset named 'a::none'"):
+        there(f"{tmp_path}/a.h5::a::none")
+
+
+def test_files_with_colons(tmp_path: Path, there: Look) -> None:
+    """The longest name that is there is the file."""
+    for name, inner, value in (("a.h5", "b::c", 1), ("a.h5::b", "c", 2)):
+        with h5py.File(tmp_path / name, "w") as file:
+            file[inner] = np.full((3, 4, 5), value, "u1")
+    assert there(f"{tmp_path}/a.h5::b::c").numbers().max() == 2
+    (tmp_path / "a.h5::b").unlink()
+    assert there(f"{tmp_path}/a.h5::b::c").numbers().max() == 1
+    assert there(f"{tmp_path}/a*::b::c").numbers().max() == 1
+    with pytest.raises(DataError, match=r"b\.h5::u: there is no such file"):
+        there(f"{tmp_path}/b.h5::u::v")
 
 
 def test_empty_and_damaged(tmp_path: Path, there: Look) -> None:
@@ -295,3 +325,80 @@ def test_what_no_part_of_a_virtual_dataset_holds_is_said(tmp_path: Path, there: 
     found = there(tmp_path / "a.h5")
     assert "80 of its numbers lie in no part of it: the fill value stands there" in found.guessed
     assert (found.numbers()[2:] == 9).all()
+
+
+def reduced(file: Any, name: str, base: Any, bits: int, below: int, chunk: tuple[int, ...] | None) -> Any:
+    """A dataset of whole numbers that have fewer bits than their bytes."""
+    kind = base.copy()
+    kind.set_precision(bits)
+    kind.set_offset(below)
+    plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    if chunk is not None:
+        plan.set_chunk(chunk)
+    made = h5py.h5d.create(file.id, name.encode(), kind, h5py.h5s.create_simple((5, 6, 7)), plan)
+    return h5py.Dataset(made)
+
+
+@pytest.mark.parametrize("chunk", [None, (3, 4, 5)])
+@pytest.mark.parametrize("below", [0, 4])
+@pytest.mark.parametrize(("base", "dtype"), [("STD_U16LE", "<u2"), ("STD_U16BE", ">u2"), ("STD_I16LE", "<i2")])
+def test_numbers_of_fewer_bits(
+    base: str, dtype: str, below: int, chunk: tuple[int, ...] | None, tmp_path: Path, there: Look
+) -> None:
+    data = np.random.default_rng(2).integers(-1000 if "i" in dtype else 0, 1000, (5, 6, 7)).astype(dtype)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        reduced(file, "d", getattr(h5py.h5t, base), 12, below, chunk)[...] = data
+    found = there(tmp_path / "a.h5")
+    assert np.array_equal(found.numbers(), data) and "numbers with other bits beside them" in found.said[0]
+
+
+@pytest.mark.parametrize("chunk", [None, (3, 4, 5)])
+def test_floats_of_another_form(chunk: tuple[int, ...] | None, tmp_path: Path, there: Look) -> None:
+    """Such as bfloat16, which h5py gives as float32."""
+    data = np.random.default_rng(2).integers(-100, 100, (5, 6, 7)).astype("f4")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        kind = h5py.h5t.IEEE_F32LE.copy()
+        kind.set_fields(15, 7, 8, 0, 7)
+        kind.set_size(2)
+        kind.set_ebias(127)
+        plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        if chunk is not None:
+            plan.set_chunk(chunk)
+        made = h5py.h5d.create(file.id, b"d", kind, h5py.h5s.create_simple((5, 6, 7)), plan)
+        h5py.Dataset(made)[...] = data
+    found = there(tmp_path / "a.h5")
+    assert np.array_equal(found.numbers(), data) and "converted once" in found.said[0]
+
+
+def test_enums_and_logical_values_lie_where_they_are(tmp_path: Path, there: Look) -> None:
+    data = noise((5, 6, 7), "i2") % 3
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("enum", data=data, dtype=h5py.enum_dtype({"a": 0, "b": 1, "c": 2}, "i2"))
+        file["bool"] = data > 1
+    for name, expected in (("enum", data), ("bool", data > 1)):
+        found = there(f"{tmp_path}/a.h5::{name}")
+        assert found.said == [] and np.array_equal(found.numbers(), expected)
+
+
+def test_records_are_named(tmp_path: Path, there: Look) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["d"] = np.zeros((3, 4, 5), [("a", "f4"), ("b", "i4")])
+    with pytest.raises(DataError, match="it holds text or records, no numbers"):
+        there(f"{tmp_path}/a.h5::d")
+
+
+def test_files_of_links_alone(tmp_path: Path, there: Look) -> None:
+    """As detectors write them: a file that leads to others."""
+    data = noise((3, 4, 5), "u2")
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file["x"] = data
+    with h5py.File(tmp_path / "master.h5", "w") as file:
+        file["entry/data_1"] = h5py.ExternalLink("data.h5", "/x")
+        file["entry/data_2"] = h5py.ExternalLink("none.h5", "/x")
+        file["entry/first"] = h5py.SoftLink("/entry/data_1")
+        file["entry/loop"] = h5py.SoftLink("/entry")
+    with pytest.raises(
+        UsageError, match=r"links \(/entry/data_1, /entry/first\); name one: .*master\.h5::/entry/data_1"
+    ):
+        there(tmp_path / "master.h5")
+    assert np.array_equal(there(f"{tmp_path}/master.h5::/entry/data_1").numbers(), data)

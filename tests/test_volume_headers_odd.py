@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from farfield.errors import DataError
+from farfield.volume import Options
 from volume_files import Read
 
 Look = Callable[..., Read]
@@ -322,7 +323,8 @@ def test_netcdf_of_one_record_variable_without_padding(tmp_path: Path, there: Lo
         ("a.mp4", b"\0\0\0\x20ftypisom" + bytes(90), r"a film \(MP4 or QuickTime\).*ffmpeg -i a\.mp4"),
         ("a.heic", b"\0\0\0\x20ftypheic" + bytes(90), r"a picture \(HEIF or AVIF\).*magick a\.heic"),
         ("a.mat", b"MATLAB 5.0 MAT-file, Platform: GLNXA64".ljust(124) + b"\0\1IM" + bytes(90), "MATLAB file.*-v7.3"),
-        ("a.img", bytes(range(1, 241)), r"read by its header, and .*a\.hdr is not there; copy it here too.*--raw"),
+        ("a.img", bytes(range(1, 241)), r"a\.img: an \.img is numbers alone; .* \S*a\.hdr, is not there: copy it here too.*--raw"),
+        ("b.img", b"EHFA_HEADER_TAG\0" + bytes(64), r"b\.img: this is an ERDAS Imagine raster.*gdal_translate b\.img"),
     ],
 )  # fmt: skip
 def test_what_is_something_else_is_named(name: str, content: bytes, said: str, tmp_path: Path) -> None:
@@ -342,3 +344,41 @@ def test_raw_numbers_may_have_the_name_of_something_else(tmp_path: Path, there: 
         assert np.array_equal(there(tmp_path / name, shape="4x5x6", dtype="uint8").numbers(), data)
     (tmp_path / "a_4x5x6.img").write_bytes(data.tobytes())
     assert np.array_equal(there(tmp_path / "a_4x5x6.img", dtype="uint8").numbers(), data)
+
+
+@pytest.mark.parametrize(("code", "dtype"), [(1, "uint8"), (2, "int16"), (12, "uint16"), (4, "float32")])
+@pytest.mark.parametrize("order", [0, 1])
+def test_rasters_of_envi_are_named_with_how_they_are_read(
+    code: int, dtype: str, order: int, tmp_path: Path, there: Look
+) -> None:
+    data = noise((6, 5, 4), "u1").astype(dtype)
+    file = tmp_path / "a.img"
+    file.write_bytes(b"before" + data.astype(data.dtype.newbyteorder("<>"[order])).tobytes())
+    header = "ENVI\ndescription = {\n a}\nsamples = 4\nlines   = 5\nbands   = 6\nheader offset = 6\nfile type = ENVI Standard\n"
+    header += f"data type = {code}\ninterleave = bsq\nbyte order = {order}\n"
+    (tmp_path / "a.hdr").write_text(header)
+    with pytest.raises(DataError, match=r"a\.img: this is an ENVI raster.* by a\.hdr: --raw '") as caught:
+        there(file)
+    how = Options.named(str(caught.value).split("--raw '")[1].split("'")[0])
+    assert np.array_equal(there(file, **how).numbers(), data)
+    for other in (header.replace("bsq", "bil"), header.replace("type = ", "type = 6"), header.replace("samples", "s")):
+        (tmp_path / "a.hdr").write_text(other)
+        with pytest.raises(DataError, match=r"a\.img: this is an ENVI raster.*; convert it to TIFF"):
+            there(file)
+
+
+@pytest.mark.parametrize("more", ["", "space directions: (1,0,0) (0,1,0) (0,0,1)\nspace: LPS\n"])
+def test_nrrd_with_more_kinds_than_axes(more: str, tmp_path: Path, there: Look) -> None:
+    nrrd(tmp_path / "a.nrrd", f"{more}kinds: domain domain domain domain", bytes(120))
+    with pytest.raises(DataError, match=r"a\.nrrd: its 'kinds' are 4 for 3 axes; correct the header"):
+        there(tmp_path / "a.nrrd")
+
+
+def test_netcdf_with_a_name_that_is_none(tmp_path: Path, there: Look) -> None:
+    head = b"CDF\1" + struct.pack(">iii", 0, 10, 1) + struct.pack(">i", 5000) + b"x" * 5000 + struct.pack(">i", 4)
+    (tmp_path / "a.nc").write_bytes(head + bytes(100))
+    with pytest.raises(
+        DataError, match=r"a\.nc: its header has a name of 5,000 letters, .*; it is damaged: copy"
+    ) as caught:
+        there(tmp_path / "a.nc")
+    assert len(str(caught.value)) < 400

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -199,8 +201,10 @@ def test_pages_of_several_types(tmp_path: Path, there: Look) -> None:
     assert said in there(tmp_path / "a.tif").guessed
 
 
-def ome_set(folder: Path, data: Numbers, *, alone: bool = False) -> None:
-    """Writes a file a slice, all of which name all; with `alone` only the first does, and the others name it."""
+def ome_set(folder: Path, data: Numbers, *, alone: bool = False, companion: bool = False) -> None:
+    """Writes a file a slice, all of which name all; with `alone` only the first does, and the others name it; with `companion` all
+    name a file that does.
+    """
     folder.mkdir()
     ids = [f"urn:uuid:{n}1111111-1111-1111-1111-111111111111" for n in range(len(data))]
     high, wide = data.shape[1:]
@@ -208,7 +212,7 @@ def ome_set(folder: Path, data: Numbers, *, alone: bool = False) -> None:
         f'<TiffData IFD="0" FirstZ="{n}" PlaneCount="1"><UUID FileName="s{n}.ome.tif">{i}</UUID></TiffData>'
         for n, i in enumerate(ids)
     )
-    for n, one in enumerate(data):
+    for n, one in enumerate([*data, *([None] if companion else [])]):
         inner = (
             f'<Image ID="Image:0"><Pixels ID="Pixels:0" DimensionOrder="XYZCT" Type="uint16" SizeX="{wide}" SizeY="{high}" '
             f'SizeZ="{len(data)}" SizeC="1" SizeT="1" PhysicalSizeX="0.3" PhysicalSizeY="0.3" PhysicalSizeZ="1.5">{parts}'
@@ -216,7 +220,13 @@ def ome_set(folder: Path, data: Numbers, *, alone: bool = False) -> None:
         )
         if alone and n != 1:
             inner = f'<BinaryOnly MetadataFile="s1.ome.tif" UUID="{ids[1]}"/>'
-        about = f'<?xml version="1.0"?><OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06" UUID="{ids[n]}">{inner}</OME>'
+        if companion and one is not None:
+            inner = '<BinaryOnly MetadataFile="set.companion.ome" UUID="urn:uuid:0"/>'
+        own = "urn:uuid:0" if one is None else ids[n]
+        about = f'<?xml version="1.0"?><OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06" UUID="{own}">{inner}</OME>'
+        if one is None:
+            (folder / "set.companion.ome").write_text(about)
+            continue
         tifffile.imwrite(folder / f"s{n}.ome.tif", one, description=about, metadata=None, photometric="minisblack")
 
 
@@ -237,6 +247,104 @@ def test_folders_that_are_one_ome_tiff(alone: bool, tmp_path: Path, there: Look)
     assert np.array_equal(there(tmp_path / "set" / "s[12].ome.tif").numbers(), data[1:3])
 
 
+@pytest.mark.parametrize("compression", [None, "zlib", "lzma"])
+def test_a_companion_says_what_files_are(compression: str | None, tmp_path: Path, there: Look) -> None:
+    data = noise((4, 20, 30), "u2")
+    folder = tmp_path / "set"
+    ome_set(folder, data, companion=True)
+    if compression is not None:  # what is converted too
+        for n, one in enumerate(data):
+            file = folder / f"s{n}.ome.tif"
+            about = tifffile.tiffcomment(file)
+            tifffile.imwrite(
+                file, one, description=about, metadata=None, photometric="minisblack", compression=compression
+            )
+    for source in ("set.companion.ome", "s0.ome.tif", "s3.ome.tif", "", "*.tif"):
+        found = there(folder / source)
+        assert found.spec["format"] == "OME-TIFF" and found.spec["path"] == str(folder / source)
+        assert (found.level["spacing"], found.spec["length_unit"]) == ([0.3, 0.3, 1.5], "um")
+        assert np.array_equal(found.numbers(), data)
+        said = "it is a part of an OME-TIFF, all of which is shown: set.companion.ome says what it is"
+        assert (said in found.guessed) == source.startswith("s") * (source != "set.companion.ome")
+        assert {str(folder / f"s{n}.ome.tif") for n in range(4)} <= set(
+            found.description.reads
+        ) or compression == "lzma"
+    assert np.array_equal(there(folder / "s[12].ome.tif").numbers(), data[1:3])
+
+
+def test_companions_in_other_orders(tmp_path: Path, there: Look) -> None:
+    """Files lie as the XML says, not as their names do."""
+    data = noise((4, 20, 30), "u2")
+    ome_set(tmp_path / "set", data, companion=True)
+    companion = tmp_path / "set" / "set.companion.ome"
+    text = companion.read_text()
+    for n in range(4):
+        text = text.replace(f'FirstZ="{n}"', f'FirstZ=" {3 - n}"')
+    companion.write_text(text.replace('FirstZ=" ', 'FirstZ="'))
+    for source in ("set.companion.ome", "s0.ome.tif", ""):
+        assert np.array_equal(there(tmp_path / "set" / source).numbers(), data[::-1])
+
+
+def test_sets_that_lack_a_file(tmp_path: Path, there: Look) -> None:
+    data = noise((4, 20, 30), "u2")
+    folder = tmp_path / "set"
+    ome_set(folder, data, companion=True)
+    text = (folder / "set.companion.ome").read_text()
+    (folder / "set.companion.ome").unlink()
+    for source in ("s1.ome.tif", ""):
+        said = r"s\d\.ome\.tif: this file is one of an OME-TIFF of several, of which set\.companion\.ome says what they are"
+        with pytest.raises(DataError, match=rf"{said}, and that is not there; copy it here too"):
+            there(folder / source)
+    assert np.array_equal(there(folder / "*.tif").numbers(), data)
+    (folder / "set.companion.ome").write_text(text)
+    (folder / "s2.ome.tif").unlink()
+    for source in ("set.companion.ome", "s1.ome.tif"):
+        with pytest.raises(
+            DataError, match=r"series is missing; files of it are not here \(s2\.ome\.tif\): copy all of it"
+        ):
+            there(folder / source)
+    for n in (0, 1, 3):
+        (folder / f"s{n}.ome.tif").unlink()
+    with pytest.raises(
+        DataError, match=r"companion\.ome: none of the TIFF files that it names is there \(s0\.ome\.tif, "
+    ):
+        there(folder / "set.companion.ome")
+    (folder / "set.companion.ome").write_text('<OME xmlns="x"><Image/></OME>')
+    with pytest.raises(DataError, match=r"companion\.ome: this is OME-XML that names no TIFF files"):
+        there(folder / "set.companion.ome")
+    (folder / "set.companion.ome").write_text('<OME xmlns="x"><Image>')
+    with pytest.raises(DataError, match=r"companion\.ome: its XML cannot be read"):
+        there(folder / "set.companion.ome")
+
+
+@pytest.mark.parametrize("name", ["second", "first", None])
+def test_sets_of_which_an_image_is_not_here(name: str | None, tmp_path: Path, there: Look) -> None:
+    """What is said of another one is not taken for it."""
+    data = noise((4, 20, 30), "u2")
+    ome_set(tmp_path / "set", data, companion=True)
+    companion = tmp_path / "set" / "set.companion.ome"
+    text = companion.read_text()
+    image = text[text.index("<Image") : text.index("</OME>")]
+    other = image.replace("0.3", "7").replace("s0.", "t0.").replace(">urn:uuid:", ">urn:uuid:9")
+    other = re.sub(r"s(\d)\.ome", r"t\1.ome", other)
+    named = image.replace("<Image", f'<Image Name="{name}"' if name else "<Image")
+    companion.write_text(
+        text.replace(image, other.replace("<Image", '<Image Name="first"' if name else "<Image") + named)
+    )
+    found = there(companion)
+    assert np.array_equal(found.numbers(), data)
+    assert found.level["spacing"] == ([0.3, 0.3, 1.5] if name == "second" else [1, 1, 1])
+    assert ("1 of its 2 images are here, and nothing says which" in found.guessed) == (name != "second")
+
+
+def test_a_set_whose_files_name_each_other(tmp_path: Path, there: Look) -> None:
+    for n in range(2):
+        about = f'<OME xmlns="x"><BinaryOnly MetadataFile="s{1 - n}.ome.tif" UUID="urn:uuid:1"/></OME>'
+        tifffile.imwrite(tmp_path / f"s{n}.ome.tif", noise((20, 30), "u2"), description=about, metadata=None)
+    with pytest.raises(DataError, match=r"s0\.ome\.tif: its OME-XML says that s1\.ome\.tif describes the images"):
+        there(tmp_path / "s0.ome.tif")
+
+
 def test_folders_that_are_not_all_of_an_ome_tiff(tmp_path: Path, there: Look) -> None:
     data = noise((4, 20, 30), "u2")
     ome_set(tmp_path / "set", data)
@@ -245,7 +353,9 @@ def test_folders_that_are_not_all_of_an_ome_tiff(tmp_path: Path, there: Look) ->
     assert found.spec["format"] == "TIFF images" and found.level["dims"] == [30, 20, 5]
     (tmp_path / "set" / "s4.tif").unlink()
     (tmp_path / "set" / "s2.ome.tif").unlink()
-    with pytest.raises(DataError, match=r"s0\.ome\.tif: a page of its series is missing"):
+    with pytest.raises(
+        DataError, match=r"s0\.ome\.tif: a page of its series is missing; files of it are not here \(s2\.ome\.tif\)"
+    ):
         there(tmp_path / "set")
 
 
@@ -283,3 +393,38 @@ def test_damaged_where_pages_are_decoded(tmp_path: Path, there: Look) -> None:
     ) as raised:
         there(tmp_path / "a.tif")
     assert "imagecodecs" not in str(raised.value)
+
+
+@pytest.mark.parametrize("bigtiff", [False, True])
+@pytest.mark.parametrize("back", [0, 1, 3])
+def test_directories_that_lead_back(bigtiff: bool, back: int, tmp_path: Path, there: Look) -> None:
+    path = tmp_path / "a.tif"
+    with tifffile.TiffWriter(path, bigtiff=bigtiff) as writer:
+        for one in noise((4, 20, 30), "u1"):
+            writer.write(one, metadata=None, contiguous=False, photometric="minisblack", compression="zlib")
+    assert there(path).level["dims"] == [30, 20, 4]
+    with tifffile.TiffFile(path) as file:
+        offsets = [page.offset for page in file.pages]
+        tiff = file.tiff
+    raw = bytearray(path.read_bytes())
+    (count,) = struct.unpack_from(tiff.tagnoformat, raw, offsets[3])
+    struct.pack_into(tiff.offsetformat, raw, offsets[3] + tiff.tagnosize + count * tiff.tagsize, offsets[back])
+    path.write_bytes(raw)
+    with pytest.raises(
+        DataError, match=rf"a\.tif: behind its directory number 4 comes one .* at byte {offsets[back]:,}"
+    ):
+        there(path)
+
+
+def test_a_directory_of_more_entries_than_any_file_has(tmp_path: Path, there: Look) -> None:
+    path = tmp_path / "a.tif"
+    with tifffile.TiffWriter(path, bigtiff=True) as writer:
+        for one in noise((3, 20, 30), "u1"):
+            writer.write(one, metadata=None, contiguous=False, photometric="minisblack")
+    with tifffile.TiffFile(path) as file:
+        second = file.pages[1].offset
+    raw = bytearray(path.read_bytes())
+    struct.pack_into("<Q", raw, second, 1 << 61)
+    path.write_bytes(raw)
+    with pytest.raises(DataError, match=r"a\.tif: its TIFF directories (are not whole|cannot be read)"):
+        there(path)

@@ -285,6 +285,42 @@ def test_a_group_of_images(version: str, tmp_path: Path, there: Look) -> None:
         there(tmp_path / "labels")
 
 
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_a_level_by_itself_lies_where_its_image_has_it(version: str, tmp_path: Path, there: Look) -> None:
+    data = blobs((2, 6, 16, 20))
+    ome(tmp_path / "a.zarr", version, data, omero=OMERO)
+    whole = there(tmp_path / "a.zarr")
+    for n in range(2):
+        for source in (tmp_path / "a.zarr" / str(n), f"{tmp_path}/a.zarr::{n}"):
+            found = there(source)
+            assert len(found.spec["levels"]) == 1 and found.level["spacing"] == whole.spec["levels"][n]["spacing"]
+            assert found.level["origin"] == whole.spec["levels"][n]["origin"]
+            assert found.spec["channels"] == whole.spec["channels"] and found.spec["length_unit"] == "um"
+            step = 2**n
+            assert np.array_equal(found.numbers(1), data[1, ::step, ::step, ::step])
+            assert f"it is the level '{n}' of an image, which {tmp_path / 'a.zarr'} shows with all" in found.guessed
+    # What nobody can make sense of is no reason to refuse the numbers.
+    document = tmp_path / "a.zarr" / ("zarr.json" if version == "0.5" else ".zattrs")
+    document.write_text(document.read_text().replace('"scale"', '"affine"'))
+    found = there(tmp_path / "a.zarr" / "0")
+    assert found.array["axes"] == "tzyx" and "is of no use" in found.guessed and "'affine' is neither" in found.guessed
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_a_row_of_a_plate(version: str, tmp_path: Path, there: Look) -> None:
+    """It says nothing itself, and its images do."""
+    form: Any = 3 if version == "0.5" else 2
+    data = blobs((2, 6, 16, 20))
+    zarr.create_group(tmp_path / "p.zarr" / "A", zarr_format=form).create_group("1")
+    ome(tmp_path / "p.zarr" / "A" / "1" / "0", version, data)
+    found = there(tmp_path / "p.zarr" / "A")
+    assert found.spec["levels"] == there(tmp_path / "p.zarr" / "A" / "1" / "0").spec["levels"]
+    assert np.array_equal(found.numbers(1), data[1])
+    ome(tmp_path / "p.zarr" / "A" / "1" / "1", version, data)
+    with pytest.raises(UsageError, match=r"A: this group holds 2 images; name one of them: .*A/1/0, .*A/1/1"):
+        there(tmp_path / "p.zarr" / "A")
+
+
 def test_labels_of_an_image(tmp_path: Path, there: Look) -> None:
     ome(tmp_path / "a.zarr", "0.4", blobs((1, 4, 8, 8), "int64"), **{"image-label": {"version": "0.4"}})
     assert there(tmp_path / "a.zarr").spec["kind"] == "labels"
@@ -313,6 +349,13 @@ def test_plates_name_their_images(tmp_path: Path, there: Look) -> None:
     root = zarr.create_group(tmp_path / "p.zarr", zarr_format=2)
     root.attrs["plate"] = {"wells": [{"path": "A/1"}, {"path": "A/2"}]}
     with pytest.raises(UsageError, match=r"a plate of 2 wells, not one image.*p\.zarr/A/1/0"):
+        there(tmp_path / "p.zarr")
+
+
+@pytest.mark.parametrize("about", [{"plate": []}, {"plate": {"wells": 5}}, {"well": "A/1"}, {"well": {"images": [1]}}])
+def test_plates_and_wells_that_make_no_sense(about: dict[str, Any], tmp_path: Path, there: Look) -> None:
+    zarr.create_group(tmp_path / "p.zarr", zarr_format=2, attributes=about)
+    with pytest.raises(UsageError, match=r"p\.zarr: this is a (plate of 0 wells|well of \d images), not one image"):
         there(tmp_path / "p.zarr")
 
 

@@ -52,6 +52,12 @@ def locate(axes: str, shape: Sequence[int], coordinates: Mapping[str, Coordinate
             said.append(why)
         if first is None or step is None:
             continue
+        if axis == "z" and (word := _downward(coordinate)) is not None:
+            # One value alone goes nowhere.
+            first, step = 0.0 - first, step if length == 1 else -step
+            said.append(
+                f"the coordinate '{coordinate.name}' counts downwards ({word}): z, which goes up, is its negative"
+            )
         origin[n], spacing[n] = first, abs(step)
         if step < 0:
             direction[n, n] = -1.0
@@ -66,6 +72,30 @@ def locate(axes: str, shape: Sequence[int], coordinates: Mapping[str, Coordinate
         _times(coordinates["t"], shape[axes.index("t")], found, said)
     found.guessed = said
     return found
+
+
+_PRESSURE = frozenset((
+    "pa", "hpa", "kpa", "pascal", "pascals", "bar", "bars", "mb", "mbar", "millibar", "millibars", "dbar", "decibar", "decibars",
+    "atm", "torr",
+))  # fmt: skip
+
+
+def _downward(coordinate: Coordinate) -> str | None:
+    """Why the numbers of a vertical coordinate grow towards the ground; None where they grow upwards, or nothing says so.
+
+    >>> _downward(Coordinate("lev", {"units": "hPa"}, lambda: np.zeros(1)))
+    'it is a pressure, in hPa'
+    """
+    about = coordinate.attributes
+    positive = str(about.get("positive", "")).strip().lower()
+    if positive in ("up", "down"):
+        return "positive: down" if positive == "down" else None
+    # CF has these as downwards where nothing else is said.
+    standard = str(about.get("standard_name", "")).split(" ")[0]
+    if standard == "depth" or standard.startswith("depth_below"):
+        return f"its standard_name is {standard}"
+    units = str(about.get("units", "")).strip()
+    return f"it is a pressure, in {units}" if units.lower() in _PRESSURE else None
 
 
 def _numbers(coordinate: Coordinate) -> NDArray[np.float64] | None:

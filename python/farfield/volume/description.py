@@ -471,7 +471,7 @@ def dtype_of(kind: Any, what: str) -> tuple[str, bool]:
     found = np.dtype(kind) if known else None
     if found is None or found.name not in DTYPES:
         said = kind if found is None else found.name
-        is_text = str(said).lstrip("<>|=").startswith(("U", "S", "O", "V", "str", "bytes", "object"))
+        is_text = str(said).lstrip("<>|=").startswith(("U", "S", "O", "V", "str", "bytes", "object", "void"))
         hint = "it holds text or records, no numbers" if is_text else "convert it to float32 first"
         raise DataError(f"{what} is of the type '{said}', which a volume cannot have; {hint}")
     return found.name, found.byteorder == ">"

@@ -31,6 +31,7 @@ from farfield.volume.description import (
     table_of,
 )
 from farfield.volume.dicom_files import DEFLATED, Slice, frames_of, slices_in
+from farfield.volume.dicom_order import settled, slack
 from farfield.volume.listening import heard
 from farfield.volume.optional import need
 from farfield.volume.options import Means, Options
@@ -43,8 +44,6 @@ _PLANES = (
     ("z", "axial", (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)),
 )
 """What slices are that follow each other along an axis, and their orientation."""
-_EVEN = 0.01
-"""Parts of the spacing by which the distance of two slices may differ from it: positions are rounded when they are written."""
 
 
 def read(path: str, options: Options, means: Means) -> Volume:
@@ -66,6 +65,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
         raise DataError(
             f"{many.file}: this file of the series holds {many.frames} frames, and others one; open it by itself"
         )
+    chosen = settled(path, chosen, guessed, spaced=options.spacing is not None)
     _alike(path, chosen, spaced=options.spacing is None)
     steps = _steps(path, _turned(chosen, guessed), guessed)
     geometry = _geometry(path, steps[0], options, guessed)
@@ -94,13 +94,6 @@ def _series(path: str, found: list[Slice], options: Options, guessed: list[str])
 
 def _alike(path: str, chosen: Sequence[Slice], *, spaced: bool) -> None:
     """Refuses slices that are not of one volume; `spaced`: nobody has said how far their pixels are apart."""
-    for n in range(2):
-        flawed = [s for s in chosen if s.flaws[n]]
-        if 0 < len(flawed) < len(chosen):
-            raise DataError(
-                f"{flawed[0].file}: this slice {flawed[0].flaws[n]}, and others of the series have one; copy it again, correct it, "
-                f"or take it out of {path}"
-            )
     first = chosen[0]
     for s in chosen[1:]:
         for what, mine, other in (
@@ -223,7 +216,7 @@ def _check_even(path: str, slices: Sequence[Slice], normal: Any) -> None:
     gaps = [_along(b, normal) - _along(a, normal) for a, b in itertools.pairwise(slices)]
     usual = sorted(gaps)[len(gaps) // 2]
     for (before, after), gap in zip(itertools.pairwise(slices), gaps, strict=True):
-        if abs(gap - usual) > max(_EVEN * abs(usual), 2e-3):
+        if abs(gap - usual) > slack(usual):
             raise DataError(
                 f"{after.file}: this slice lies {gap:.4g} mm from {os.path.basename(before.file)}, and others "
                 f"{usual:.4g} mm apart: slices are missing or were made unevenly; copy all of them into {path}, or "

@@ -151,6 +151,34 @@ def _as_raw(path: str, start: bytes) -> str:
     return f" by itself, but as the numbers in it: --raw '{said}'"
 
 
+_ENVI = {
+    1: "uint8", 2: "int16", 3: "int32", 4: "float32", 5: "float64", 12: "uint16", 13: "uint32", 14: "int64", 15: "uint64",
+}  # fmt: skip
+"""Types of numbers by what ENVI's headers call them."""
+
+
+def refuse_envi(path: str, header: str) -> None:
+    """Raises for numbers whose header is ENVI's.
+
+    Raises:
+        DataError: with the options by which they are read, if bands lie one after the other.
+    """
+    start = head(header, _HEAD)
+    if not start.startswith(b"ENVI"):
+        return
+    said = dict(re.findall(r"^ *([a-z ]+?) *= *(\w+)", start.decode("latin-1").lower(), re.MULTILINE))
+    try:
+        shape = "x".join(str(int(said[key])) for key in ("samples", "lines", "bands"))
+        way = f"its numbers are, by {os.path.basename(header)}: --raw 'shape={shape} dtype={_ENVI[int(said['data type'])]}"
+        way += f" header-bytes={int(said.get('header offset', 0))}"
+        way += f" byte-order={'big' if int(said.get('byte order', 0)) == 1 else 'little'}'"
+    except (KeyError, ValueError):  # complex numbers, or nothing said
+        way = ""
+    if not way or said.get("interleave", "bsq") != "bsq":
+        way = "convert it to TIFF (gdal_translate), or, if it is one band after the other (bsq), say what it is with --raw"
+    raise DataError(f"{path}: this is an ENVI raster, whose header is not read; {way}")
+
+
 def refuse_folder(path: str) -> None:
     """Raises for a folder that is a store of N5, or of nested grids.
 

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.errors import DataError, FarfieldError, UnknownName
+from farfield.errors import DataError, FarfieldError, UnknownName, UsageError
 from farfield.volume import axes as naming
 from farfield.volume import cf
 from farfield.volume.conversion import converted
@@ -38,6 +38,7 @@ from farfield.volume.options import Means, Options
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _MOST_FOUND = 10_000
+_MOST_LINKS = 100
 _FILTERS: dict[int, dict[str, Any]] = {
     1: {"name": "zlib"}, 2: {"name": "shuffle"}, 3: {"name": "fletcher32"}, 32001: {"name": "blosc"}, 32015: {"name": "zstd"},
 }  # fmt: skip
@@ -91,6 +92,11 @@ def _chosen(h5py: Any, file: Any, path: str, options: Options, guessed: list[str
     images = [(n, d) for n, d in fields if d.ndim >= 3] or [(n, d) for n, d in fields if d.ndim == 2]
     if not images:
         there = _few([f"{n} ({text_of(d.shape) or 'one number'})" for n, d in found])
+        linked = _linked(h5py, file)
+        if linked:
+            raise UsageError(
+                f"{path}: its datasets of two or more dimensions are links ({_few(linked)}); name one: {path}::{linked[0]}"
+            )
         raise DataError(
             f"{path}: it holds no dataset of two or more dimensions of numbers; there are: {there or 'none'}"
         )
@@ -117,6 +123,28 @@ def _datasets(h5py: Any, file: Any) -> list[tuple[str, Any]]:
         return True if len(found) >= _MOST_FOUND else None
 
     file.visititems(visit)
+    return found
+
+
+def _linked(h5py: Any, file: Any) -> list[str]:
+    """Datasets that links lead to, maybe in other files; those that lead nowhere are left out."""
+    names: list[str] = []
+    file.visititems_links(
+        lambda name, link: names.append("/" + name) if isinstance(link, h5py.SoftLink | h5py.ExternalLink) else None
+    )
+    found = []
+    for name in names[:_MOST_LINKS]:
+        try:
+            thing = file.get(name)
+        except (OSError, RuntimeError, ValueError):  # a file that is not here, or is damaged
+            continue
+        if (
+            isinstance(thing, h5py.Dataset)
+            and thing.shape is not None
+            and thing.ndim >= 2
+            and thing.dtype.kind in "iufb"
+        ):
+            found.append(name)
     return found
 
 
@@ -267,7 +295,12 @@ def _place(
     plan = dataset.id.get_create_plist()
     layout = plan.get_layout()
     where = f"{path}::{dataset.name}"
-    if layout == h5py.h5d.CONTIGUOUS and plan.get_external_count() == 0:
+    as_stored = _as_stored(h5py, dataset)
+    if (
+        layout == h5py.h5d.CONTIGUOUS
+        and plan.get_external_count() == 0
+        and (as_stored or dataset.id.get_offset() is None)
+    ):
         offset = dataset.id.get_offset()
         if offset is not None:
             array.place = contiguous(path, int(offset))
@@ -282,16 +315,15 @@ def _place(
         grid = [-(-n // c) for n, c in zip(array.shape, array.chunk, strict=True)]
         tables.append(table_of(np.zeros((math.prod(grid), 3), dtype=np.uint64)))
         return
-    why = "is not in chunks that can be read by themselves"
+    why = "is not in chunks that can be read by themselves" if as_stored else "has numbers with other bits beside them"
     if layout == h5py.h5d.CHUNKED:
         codecs, unknown = _codecs(h5py, where, plan)
-        if unknown is None and _chunks(where, path, dataset, array, codecs, plan, tables):
+        if unknown is None and as_stored and _chunks(where, path, dataset, array, codecs, plan, tables):
             return
-        why = (
-            f"is compressed with {unknown}, which only the HDF5 library reads"
-            if unknown
-            else "has chunks without some of its filters"
-        )
+        if unknown:
+            why = f"is compressed with {unknown}, which only the HDF5 library reads"
+        elif as_stored:
+            why = "has chunks without some of its filters"
         array.never_written = math.prod(_grid(dataset)) - int(dataset.id.get_num_chunks())
     others = _others(h5py, where, path, plan, array, guessed)
     made = converted(
@@ -306,6 +338,15 @@ def _place(
     array.chunk, array.codecs, array.big_endian = None, [], False
     array.place = contiguous(made.path, 0)
     reads += [*others, made.path]
+
+
+def _as_stored(h5py: Any, dataset: Any) -> bool:
+    """Whether numbers lie in the file as NumPy has them: the format knows some of fewer bits than their bytes, and other floats."""
+    kind = dataset.id.get_type()
+    if isinstance(kind, h5py.h5t.TypeEnumID):
+        kind = kind.get_super()
+    plain = np.dtype("i1" if dataset.dtype == bool else dataset.dtype.str)
+    return bool(kind.equal(h5py.h5t.py_create(plain))) or (kind.get_size() == 1 and kind.get_precision() == 8)
 
 
 def _others(h5py: Any, where: str, path: str, plan: Any, array: Array, guessed: list[str]) -> list[str]:
@@ -447,7 +488,8 @@ def _chunks(
     if strange:
         return False
     array.chunk, array.codecs = chunk, codecs
-    array.fill = _fill(dataset)
+    # Of damaged headers the library does not survive this question: it is asked where the answer is needed.
+    array.fill = _fill(dataset) if written < number else None
     array.place = in_table([path], len(tables))
     tables.append(table_of(table))
     return True

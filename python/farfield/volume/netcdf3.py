@@ -38,6 +38,8 @@ _TYPES = {
     8: ("uint16", 2), 9: ("uint32", 4), 10: ("int64", 8), 11: ("uint64", 8),
 }  # fmt: skip
 _LONGEST_HEADER = 64 << 20
+_LONGEST_NAME = 1024
+"""Bytes of a name in UTF-8; the library has names of 256 letters at most."""
 _MOST = 1 << 20
 """Dimensions, attributes and variables that a header may list."""
 _MOST_STEPS = 1 << 20
@@ -98,7 +100,13 @@ class _Cursor:
         return self._number(self._offset)
 
     def text(self) -> str:
-        return self.padded(self.count()).decode("utf-8", errors="replace")
+        count = self.count()
+        if count > _LONGEST_NAME:
+            raise DataError(
+                f"{self._path}: its header has a name of {count:,} letters, which there are none of; it is damaged: copy the "
+                "file again"
+            )
+        return self.padded(count).decode("utf-8", errors="replace")
 
     def padded(self, count: int) -> bytes:
         found = self.take(count)

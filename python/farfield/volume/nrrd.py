@@ -204,6 +204,8 @@ def _vector(header: _Header, key: str, text: str) -> list[float]:
 def _letters(header: _Header, rank: int, sizes: list[int], dtype: str, guessed: list[str]) -> dict[int, str]:
     """What each axis of the file is, fastest first."""
     kinds = [k.lower().strip('"') for k in header.words("kinds")]
+    if len(kinds) > rank:
+        raise DataError(f"{header.path}: its 'kinds' are {len(kinds)} for {rank} axes; correct the header")
     kinds += ["???"] * (rank - len(kinds))
     directions = _directions(header, rank)
     found: dict[int, str] = {}

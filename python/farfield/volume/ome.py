@@ -16,7 +16,7 @@ from farfield.volume.files import json_object
 from farfield.volume.options import Means
 from farfield.volume.units import factor, unit
 from farfield.volume.zarr_decoded import settle
-from farfield.volume.zarr_nodes import Group, Node, children, kind_of, open_node
+from farfield.volume.zarr_nodes import Group, Node, children, filled, kind_of, open_node
 
 _VERSIONS = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.5.1", "0.5.2")
 _FULL = {"red": "FF0000", "green": "00FF00", "blue": "0000FF"}
@@ -45,13 +45,13 @@ def image_in(group: Group) -> tuple[Group, Mapping[str, Any]]:
         return group, found
     path = group.path
     if "plate" in found:
-        wells = [w.get("path") for w in _list(found["plate"].get("wells")) if isinstance(w, Mapping)]
+        wells = [w.get("path") for w in _list(_object(found["plate"]).get("wells")) if isinstance(w, Mapping)]
         named = [os.path.join(path, str(w), "0") for w in wells if w]
         raise UsageError(
             f"{path}: this is a plate of {len(wells)} wells, not one image; name an image of it: {_few(named)}"
         )
     if "well" in found:
-        images = [i.get("path") for i in _list(found["well"].get("images")) if isinstance(i, Mapping)]
+        images = [i.get("path") for i in _list(_object(found["well"]).get("images")) if isinstance(i, Mapping)]
         named = [os.path.join(path, str(i)) for i in images if i is not None]
         raise UsageError(
             f"{path}: this is a well of {len(images)} images, not one image; name one of them: {_few(named)}"
@@ -83,8 +83,29 @@ def _series(path: str) -> list[str]:
     return [child for child in children(path) if os.path.basename(child) != "OME"]
 
 
-def read(group: Group, path: str, label: str, means: Means) -> Volume:
-    """The image of a group; `path` is what the user named.
+def image_of(node: Node) -> tuple[Group, str] | None:
+    """The image that an array is a level of, and the level's name in it; None of other arrays."""
+    at = os.path.normpath(node.path)
+    folder = os.path.dirname(at) or os.path.dirname(os.path.abspath(at))
+    for _ in range(2):  # levels may lie in a group of their own
+        try:
+            group = _group(folder)
+        except DataError:  # of the array alone everything is known
+            return None
+        about = attributes_of(group) if isinstance(group, Group) else None
+        scales = (about or {}).get("multiscales")
+        first = scales[0] if isinstance(scales, list) and scales else None
+        if isinstance(group, Group) and isinstance(first, Mapping):
+            for dataset in _list(first.get("datasets")):
+                name = dataset.get("path") if isinstance(dataset, Mapping) else None
+                if isinstance(name, str) and os.path.normpath(name) == os.path.relpath(at, folder):
+                    return group, name
+        folder = os.path.dirname(os.path.abspath(folder))
+    return None
+
+
+def read(group: Group, path: str, label: str, means: Means, level: str | None = None) -> Volume:
+    """The image of a group, or one level of it alone; `path` is what the user named.
 
     Raises:
         DataError: if a level is missing or its metadata makes no sense.
@@ -110,6 +131,9 @@ def read(group: Group, path: str, label: str, means: Means) -> Volume:
                 "again, or write it again with an OME-Zarr writer"
             )
         datasets.append(dataset)
+    if level is not None:
+        datasets = [d for d in datasets if d["path"] == level][:1]
+        guessed.append(f"it is the level '{level}' of an image, which {where} shows with all of its levels")
     if not datasets:
         raise DataError(f"{where}: its 'multiscales' name no datasets; write it again with an OME-Zarr writer")
     nodes = [_level(where, d["path"]) for d in datasets]
@@ -140,6 +164,7 @@ def read(group: Group, path: str, label: str, means: Means) -> Volume:
         levels.append(Level([array], (origin[0], origin[1], origin[2]), (spacing[0], spacing[1], spacing[2])))
     first = levels[0].arrays[0]
     _check_levels(where, [level.arrays[0] for level in levels])
+    guessed += filled(nodes)
     made = [file for node in nodes for file in settle(node, means)]
     times: list[float] = []
     if first.length("t") > 1:
@@ -320,6 +345,10 @@ def _color(said: Any) -> str | None:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _list(value: Any) -> list[Any]:

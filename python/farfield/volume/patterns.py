@@ -17,6 +17,11 @@ def is_pattern(path: str) -> bool:
     return glob.has_magic(path) and not os.path.exists(path)
 
 
+def names_any(path: str) -> bool:
+    """Whether a path is a pattern of files, of which there are some."""
+    return is_pattern(path) and bool(glob.glob(path))
+
+
 def files_of(pattern: str) -> list[str]:
     """The files that a pattern names, in natural order."""
     from farfield.sources import natural

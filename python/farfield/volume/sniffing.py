@@ -6,7 +6,7 @@ import os
 import re
 
 from farfield.errors import DataError
-from farfield.volume import foreign, patterns, vtk_collection
+from farfield.volume import foreign, patterns, tiff_set, vtk_collection
 from farfield.volume.files import head, json_object
 from farfield.volume.options import Options
 from farfield.volumes import flow_map
@@ -57,15 +57,17 @@ def named_size(path: str) -> tuple[int, int, int] | None:
 
 
 def split_variable(source: str) -> tuple[str, str | None]:
-    """A source and the variable in it: `file.h5::/path/to/dataset`.
+    """A source and the variable in it: `file.h5::/path/to/dataset`. Names of variables may hold `::` too.
 
     >>> split_variable("run.h5::/fields/u"), split_variable("run.h5")
     (('run.h5', '/fields/u'), ('run.h5', None))
     """
     if "::" not in source or os.path.exists(source):
         return source, None
-    path, _, name = source.rpartition("::")
-    return path, name or None
+    # The longest path that is there is the file; where none is, the error names what stands before the last pair of colons.
+    ends = [at for at in reversed(range(len(source))) if source.startswith("::", at)]
+    end = next((at for at in ends if os.path.exists(source[:at]) or patterns.names_any(source[:at])), ends[0])
+    return source[:end], source[end + 2 :] or None
 
 
 def format_of(path: str, options: Options | None = None) -> str | None:
@@ -91,7 +93,7 @@ def format_of(path: str, options: Options | None = None) -> str | None:
         return None if is_zone(path, start) else "vtk"
     if vtk_collection.is_collection(start):
         return _format_of_collection(path)
-    if start[:4] in _TIFF:
+    if start[:4] in _TIFF or tiff_set.is_companion(start):
         return "tiff"
     if _is_hdf5(path, start):
         return "hdf5"
@@ -116,7 +118,8 @@ def format_of(path: str, options: Options | None = None) -> str | None:
         )
     if options.shape is not None or options.dtype is not None:
         return "raw"
-    if suffix == ".img" and any(map(os.path.isfile, _headers_of(path))):
+    if suffix == ".img" and (header := next(filter(os.path.isfile, _headers_of(path)), None)) is not None:
+        foreign.refuse_envi(path, header)
         return "nifti"
     if suffix in _RAW or (suffix in _RAW_WITH_SIZE and named_size(path) is not None):
         return "raw"
@@ -139,11 +142,15 @@ def _refuse_known(path: str, start: bytes, suffix: str) -> None:
     if known is not None:
         what, way = known
         raise DataError(f"{path}: this is {what}, which is not read; {way.format(name)}")
+    if suffix == ".img" and start.startswith(b"EHFA_HEADER_TAG"):
+        raise DataError(
+            f"{path}: this is an ERDAS Imagine raster, which is not read; convert it to TIFF (gdal_translate {name} out.tif)"
+        )
     if suffix == ".img" and start:
         raise DataError(
-            f"{path}: an .img is read by its header, and {_headers_of(path)[0]} is not there; copy it here too, or say what it "
-            "holds if it is the raw numbers of a volume: --raw 'shape=512x512x300 dtype=uint16', in Python volume={'shape': ..., "
-            "'dtype': ...}"
+            f"{path}: an .img is numbers alone; the header that says what they are (NIfTI's or Analyze's), {_headers_of(path)[0]}, "
+            "is not there: copy it here too, or say how many numbers of which type the file holds: --raw 'shape=512x512x300 "
+            "dtype=uint16', in Python volume={'shape': ..., 'dtype': ...}"
         )
 
 

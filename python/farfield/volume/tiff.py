@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from farfield.errors import DataError, FarfieldError
-from farfield.volume import tiff_about, tiff_decoded, tiff_mixed, tiff_pages, tiff_whole
+from farfield.volume import tiff_about, tiff_decoded, tiff_mixed, tiff_pages, tiff_set, tiff_whole
 from farfield.volume.conversion import converted
 from farfield.volume.description import (
     Array,
@@ -52,20 +53,34 @@ def read(path: str, options: Options, means: Means) -> Volume:
         UsageError: if tifffile is not installed.
     """
     tifffile = need("tifffile", f"{path}: TIFF files")
+    main, about = tiff_set.of_companion(path)
     try:
-        with heard("tifffile") as complaints, tifffile.TiffFile(path) as file:
-            if file.series and file.pages:
-                tiff_whole.check(path, file, complaints)
-            volume = _volume(path, file, options.kind, means)
+        with heard("tifffile") as complaints, tifffile.TiffFile(main, omexml=about) as file:
+            other = None if about else tiff_set.described_by(path, file)
+            if other is None:
+                tiff_whole.check_chain(main, file)
+                if file.series and file.pages:
+                    tiff_whole.check(main, file, complaints)
+                volume = _volume(path, file, options.kind, means)
     except FarfieldError:
         raise
-    except (OSError, MemoryError, RecursionError):
+    except (MemoryError, RecursionError):
         raise
     except Exception as error:  # tifffile raises whatever comes of a damaged directory
+        # A place that no file has is one, too.
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise
         raise DataError(
             f"{path}: its TIFF directories cannot be read ({_short(error)}): it was cut off or changed; copy it again"
         ) from error
-    tiff_whole.heed(path, complaints)
+    if other is not None:
+        volume = read(other, options, means)
+        volume.path, volume.reads = path, [path, *volume.reads]
+        volume.guessed.append(
+            f"it is a part of an OME-TIFF, all of which is shown: {os.path.basename(other)} says what it is"
+        )
+        return volume
+    tiff_whole.heed(main, complaints)
     volume.guessed += [f"tifffile says: {c[:160]}" for c in complaints[:3]]
     return volume
 
@@ -164,9 +179,9 @@ def _array(
 ) -> Array:
     page = level.keyframe
     if any(p is None for p in level.pages):
-        raise DataError(
-            f"{path}: a page of its series is missing; it was cut off, or its other files are not here: copy all of it"
-        )
+        lost = tiff_set.missing(path, page.parent.root)
+        why_not = f"files of it are not here ({lost})" if lost else "it was cut off, or its other files are not here"
+        raise DataError(f"{path}: a page of its series is missing; {why_not}: copy all of it")
     pages, several = tiff_pages.as_stored(path, level.pages)
     # Numbers that lie one after the other are read so, in whatever strips.
     start = level.dataoffset if all(a is b for a, b in zip(pages, level.pages, strict=True)) else None

@@ -118,6 +118,15 @@ def _ome(path: str, file: Any, series: Any, guessed: list[str]) -> About:
     root = xml(path, file.ome_metadata)
     images = [e for e in root.iter() if local_name(e.tag) == "Image"]
     number = file.series.index(series)
+    if len(images) > len(file.series):  # tifffile leaves out those whose files are not here
+        same = [n for n, image in enumerate(images) if image.get("Name") == (series.name or None)]
+        if len(same) != 1:
+            guessed.append(
+                f"{len(file.series)} of its {len(images)} images are here, and nothing says which (their names do not differ): how "
+                "large a voxel is is not known: 1; --spacing X,Y,Z says otherwise"
+            )
+            return found
+        number = same[0]
     if number >= len(images):
         raise DataError(
             f"{path}: its OME-XML describes {len(images)} images, and it holds {len(file.series)}; write it again"

@@ -1,31 +1,135 @@
-"""Folders whose TIFFs are one OME-TIFF together: its XML, in one or in all of them, names the files."""
+"""TIFFs that are one OME-TIFF together: its XML, in one or in all of them or in a file beside them, names the files."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
+from typing import Any
 from xml.etree import ElementTree
 
-from farfield.volume.files import local_name, xml
+from farfield.errors import DataError
+from farfield.volume.files import document, head, local_name, xml
 from farfield.volume.listening import heard
 from farfield.volume.optional import need
 from farfield.volume.patterns import is_pattern
 
+_ROOT = re.compile(rb"<(\w+:)?OME[\s>]")
+_HEAD = 4096
+
+
+def is_companion(start: bytes) -> bool:
+    """Whether a file that begins so is OME-XML: what a set of TIFFs is, beside them (`name.companion.ome`).
+
+    >>> is_companion(b'<?xml version="1.0"?><OME xmlns="x">'), is_companion(b"II*")
+    (True, False)
+    """
+    begun = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    return begun.startswith(b"<") and _ROOT.search(begun) is not None
+
+
+def of_companion(path: str) -> tuple[str, str | None]:
+    """The file by which a set of TIFFs is opened, and its OME-XML where that is the file that was named; a TIFF is itself.
+
+    Raises:
+        DataError: if the XML names no TIFF, or none of those that it names is there.
+    """
+    if not is_companion(head(path, _HEAD)):
+        return path, None
+    text = document(path)
+    named = _named(xml(path, text))
+    if not named:
+        raise DataError(
+            f"{path}: this is OME-XML that names no TIFF files, and pixels within it are not read; convert it to OME-TIFF or "
+            "OME-Zarr (bfconvert, bioformats2raw)"
+        )
+    folder = os.path.dirname(path)
+    main = next((f for name in named if os.path.isfile(f := os.path.join(folder, name))), None)
+    if main is None:
+        few = ", ".join(named[:6]) + (", ..." if len(named) > 6 else "")
+        raise DataError(f"{path}: none of the TIFF files that it names is there ({few}); copy them here, beside it")
+    try:
+        return main, text.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: its XML is not written as UTF-8 ({error}); write it again as that") from error
+
+
+def described_by(path: str, file: Any) -> str | None:
+    """The file that says what the pages of an open TIFF are, where it is another one.
+
+    Raises:
+        DataError: if that one is not there, or sends on.
+    """
+    if not file.is_ome or "BinaryOnly" not in (file.ome_metadata or ""):
+        return None
+    name = _metadata_file(xml(path, file.ome_metadata))
+    if name is None:
+        return None
+    found = os.path.join(os.path.dirname(path), name)
+    if not os.path.isfile(found):
+        raise _alone(path, name)
+    if os.path.realpath(found) == os.path.realpath(path) or _sends_on(found):
+        raise DataError(
+            f"{path}: its OME-XML says that {name} describes the images, and that does not; write the set again, or give the "
+            "source as a pattern of its files, which are slices then"
+        )
+    return found
+
+
+def _sends_on(file: str) -> bool:
+    root = None if is_companion(head(file, _HEAD)) else _about(file)
+    return root is not None and _metadata_file(root) is not None
+
+
+def _alone(path: str, name: str) -> DataError:
+    return DataError(
+        f"{path}: this file is one of an OME-TIFF of several, of which {name or 'another file'} says what they are, and that is "
+        f"not there; copy it here too, or name files by a pattern ('*.tif'), which are slices then"
+    )
+
+
+def missing(path: str, file: Any) -> str:
+    """Files of a set that are not there, for an error; nothing where all are."""
+    if not file.is_ome or not file.ome_metadata:
+        return ""
+    folder = os.path.dirname(file.filehandle.path)
+    lost = [n for n in _named(xml(path, file.ome_metadata)) if not os.path.isfile(os.path.join(folder, n))]
+    return ", ".join(lost[:6]) + (f" and {len(lost) - 6} more" if len(lost) > 6 else "")
+
+
+def _named(root: ElementTree.Element) -> list[str]:
+    """Files of TIFF that an OME-XML names, each once."""
+    names = (e.get("FileName") for e in root.iter() if local_name(e.tag) == "UUID")
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def _metadata_file(root: ElementTree.Element) -> str | None:
+    """The file that an OME-XML without images says has them; files lie in one folder."""
+    pointer = next((e for e in root if local_name(e.tag) == "BinaryOnly"), None)
+    return None if pointer is None else os.path.basename(pointer.get("MetadataFile", ""))
+
 
 def main_file(path: str, files: Sequence[str]) -> str | None:
-    """The file by which the OME-TIFF is opened that all TIFFs of a folder, or of a pattern, are; None where they are none."""
+    """The file by which the OME-TIFF is opened that all TIFFs of a folder, or of a pattern, are; None where they are none.
+
+    Raises:
+        DataError: if the files of a folder name one that says what they are, and it is not there.
+    """
     need("tifffile", f"{path}: TIFF files")
     main = files[0]
     root = _about(main)
     # Files that only hold numbers name the one with the XML.
-    pointer = None if root is None else next((e for e in root if local_name(e.tag) == "BinaryOnly"), None)
-    if pointer is not None:
-        name = os.path.basename(pointer.get("MetadataFile", ""))
-        main = next((f for f in files if os.path.basename(f) == name), "")
-        root = _about(main) if main else None
+    name = None if root is None else _metadata_file(root)
+    if name is not None:
+        main = os.path.join(os.path.dirname(files[0]), name)
+        if not name or not os.path.isfile(main):
+            if is_pattern(path):
+                return None
+            raise _alone(files[0], name)
+        root = xml(main, document(main)) if is_companion(head(main, _HEAD)) else _about(main)
     if root is None:
         return None
-    named = {e.get("FileName") for e in root.iter() if local_name(e.tag) == "UUID"} - {None}
+    named = set(_named(root))
     here = {os.path.basename(f) for f in files}
     # Who names some of the files with a pattern wants those.
     whole = here == named if is_pattern(path) else here <= named

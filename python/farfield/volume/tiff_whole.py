@@ -27,6 +27,37 @@ def check(path: str, file: Any, complaints: Sequence[str]) -> None:
     _check_imagej(path, file)
 
 
+def check_chain(path: str, file: Any) -> None:
+    """Raises where directories lead back to one that was before: tifffile would go round for ever.
+
+    Raises:
+        DataError: naming the directory.
+    """
+    tiff, handle = file.tiff, file.filehandle
+    if tiff.is_ndpi:  # whose offsets are written in a way of their own
+        return
+    seen: set[int] = set()
+    at = int(file.pages.first.offset)
+    while _FIRST <= at < handle.size:
+        if at in seen:
+            raise DataError(
+                f"{path}: behind its directory number {len(seen)} comes one that was before, at byte {at:,}; the file is damaged: "
+                "copy it again"
+            )
+        seen.add(at)
+        handle.seek(at)
+        raw = handle.read(tiff.tagnosize)
+        if len(raw) < tiff.tagnosize:  # it was cut off, of which others tell
+            return
+        (count,) = struct.unpack(tiff.tagnoformat, raw)
+        end = at + tiff.tagnosize + count * tiff.tagsize
+        if end + tiff.offsetsize > handle.size:
+            return
+        handle.seek(end)
+        raw = handle.read(tiff.offsetsize)
+        (at,) = struct.unpack(tiff.offsetformat, raw)
+
+
 def heed(path: str, complaints: Sequence[str]) -> None:
     """Raises for what tifffile logs and goes on without: the rest would be taken for all.
 

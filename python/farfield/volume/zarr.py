@@ -19,6 +19,7 @@ from farfield.volume.zarr_nodes import (
     arrays_below,
     children,
     decoded_fill,
+    filled,
     kind_of,
     lost_arrays,
     open_node,
@@ -61,6 +62,13 @@ def read_node(node: Group | Node, path: str, means: Means) -> Volume:
     """The volume that a node is."""
     label = os.path.basename(os.path.normpath(node.path))
     if isinstance(node, Node):
+        image = ome.image_of(node)
+        if image is not None:
+            group, level = image
+            try:
+                return ome.read(group, path, os.path.basename(os.path.normpath(group.path)), means, level)
+            except DataError as error:  # the array may be fine by itself
+                return _read_array(node, path, [f"what its image says of it is of no use ({error})"], means)
         return _read_array(node, path, [], means)
     if ome.attributes_of(node) is not None:
         return ome.read(node, path, label, means)
@@ -71,14 +79,18 @@ def _read_group(group: Group, path: str, means: Means) -> Volume:
     images = _images_in(group)
     if images:
         if len(images) > 1:
-            raise UsageError(
-                f"{path}: this group holds {len(images)} images; name one of them: {', '.join(images[:20])}"
-                f"{', ...' if len(images) > 20 else ''}"
-            )
+            raise _several(path, images)
         inner = open_node(images[0])
         if isinstance(inner, Group):
             return ome.read(inner, path, os.path.basename(images[0]), means)
     return _read_arrays(group, path, means)
+
+
+def _several(path: str, images: list[str]) -> UsageError:
+    more = ", ..." if len(images) > 20 else ""
+    return UsageError(
+        f"{path}: this group holds {len(images)} images; name one of them: {', '.join(images[:20])}{more}"
+    )
 
 
 def _images_in(group: Group) -> list[str]:
@@ -122,6 +134,12 @@ def _read_arrays(group: Group, path: str, means: Means) -> Volume:
             f"{path}: this group holds no array of two or more dimensions; name the folder of the array that is meant"
         )
     best = max(images, key=lambda n: n.array.bytes)
+    # Images of OME-Zarr may lie deeper, such as those of a row of a plate.
+    if (image := ome.image_of(best)) is not None:
+        deeper = {found[0].path: found[0] for n in images if (found := ome.image_of(n)) is not None}
+        if len(deeper) > 1:
+            raise _several(path, list(deeper))
+        return ome.read(image[0], path, os.path.basename(image[0].path), means)
     guessed = [f"its metadata name arrays that are not there: {few}"] if lost else []
     if len(images) > 1:
         names = [os.path.relpath(n.path, group.path) for n in images]
@@ -150,6 +168,7 @@ def _read_array(node: Node, path: str, guessed: list[str], means: Means) -> Volu
     }
     located = cf.locate(letters, node.shape, by_axis)
     missing = _missing(node)  # before its fill value goes into what is converted
+    said += filled([node])
     made = settle(node, means)
     # What is converted keeps its bits.
     missing = cf.signed_as_said(array, node.attributes, missing)

@@ -7,7 +7,7 @@ import binascii
 import math
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,8 @@ class Node:
     """Names of its dimensions, where it has them."""
     undecoded: zarr_codecs.UndecodedError | None = None
     """Why it is not read where it lies: then its array has no place yet."""
+    no_fill: bool = False
+    """Its document says that nothing is known of chunks that are not there."""
 
     @property
     def name(self) -> str:
@@ -122,7 +124,27 @@ def _opaque(
     names = found.get("dimension_names") if version == 3 else attributes.get("_ARRAY_DIMENSIONS")
     array = Array(name=_name(path), dtype=dtype, shape=shape, axes="", place={})
     array.fill = _fill(document, found.get("fill_value"), dtype)
-    return Node(path, version, attributes, shape, array, _names(names, shape), why)
+    return Node(path, version, attributes, shape, array, _names(names, shape), why, _no_fill(version, found))
+
+
+def _no_fill(version: int, found: Mapping[str, Any]) -> bool:
+    return version == 2 and found.get("fill_value") is None
+
+
+def filled(nodes: Sequence[Node]) -> list[str]:
+    """Gives arrays of v2 without a fill value the 0 that zarr-python reads for chunks that are not there, and says so.
+
+    GDAL and others leave chunks of such arrays out. Coordinates are not asked: zeros among them would be places.
+    """
+    without = [node for node in nodes if node.no_fill]
+    for node in without:
+        node.array.fill = 0
+    if not without:
+        return []
+    return [
+        f"no fill value is said of {', '.join(repr(n.name) for n in without[:8])} (null in .zarray), so that nothing says what "
+        "chunks hold that are not there: they are read as 0, as zarr-python reads them, and counted as never written"
+    ]
 
 
 def children(path: str) -> Iterator[str]:
@@ -204,7 +226,8 @@ def _array_v2(path: str, document: str, found: Mapping[str, Any], attributes: di
         fill=_fill(document, found.get("fill_value"), dtype),
         codecs=zarr_codecs.of_v2(document, found.get("compressor"), found.get("filters"), dtype),
     )
-    return Node(path, 2, attributes, shape, array, _names(attributes.get("_ARRAY_DIMENSIONS"), shape))
+    names = _names(attributes.get("_ARRAY_DIMENSIONS"), shape)
+    return Node(path, 2, attributes, shape, array, names, no_fill=_no_fill(2, found))
 
 
 def _type_v2(document: str, said: Any) -> str:
