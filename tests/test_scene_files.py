@@ -136,6 +136,20 @@ def test_a_dictionary_is_a_scene_of_the_working_folder(case: Path) -> None:
             {"objects": [{"kind": "volume", "planes": [{"normal": [0, 0, 1], "origin": [0, 0, 0], "norml": 3}]}]},
             "did you mean 'normal'? there are: normal, origin",
         ),
+        (
+            {"background": [255, 0, 0]},
+            "s.json: not a scene: background: one colour, or two in a list: of the top and of the bottom",
+        ),
+        ({"frames": {"from": 1}}, 'not a scene: frames: text like "0:100:2", or time steps in a list'),
+        (
+            {"objects": [{"kind": "slice", "normal": "w"}]},
+            "not a scene: objects.0.normal: x, y or z, or three numbers in a list",
+        ),
+        ({"objects": [{"kind": "slice", "normal": [1, 0]}]}, "objects.0.normal: x, y or z, or three numbers in a list"),
+        (
+            {"objects": [{"kind": "lines", "trace": {"seeds": [[1, 2]]}}]},
+            "objects.0.trace.seeds: text as 'farfield trace'",
+        ),
         ({"objects": [{"kind": "slcie"}]}, "objects.0: no kind 'slcie'; did you mean 'slice'? "),
         ({"objects": [{"kind": "cone"}]}, "surface, walls, contour, slice, cores, volume, outline"),
         ({"lights": [{"color": "red", "direction": [1, 0, 0], "intens": 1}]}, "did you mean 'intensity'? "),
@@ -149,3 +163,31 @@ def test_an_unknown_key_is_told_with_those_that_there_are_in_its_place(
     with pytest.raises(UsageError) as told:
         load_scene(tmp_path / "s.json")
     assert said in str(told.value) and "budget_s" not in str(told.value)
+
+
+def test_a_scene_may_begin_with_a_mark_of_its_encoding(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_bytes(b"\xef\xbb\xbf" + json.dumps({"title": "Größe"}).encode())
+    assert load_scene(tmp_path / "s.json").title == "Größe"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('{"size": [64, 48], "objects": [], "size": [32, 24]}', "size"),
+        (
+            '{"source": "a", "objects": [{"kind": "outline"}, {"kind": "outline", "color": "red", "color": "blue"}]}',
+            "objects.1.color",
+        ),
+        ('{"maps": {"m": {"field": "a"}, "n": {"field": "b"}, "m": {"field": "c"}}}', "maps.m"),
+        ('{"camera": {"zoom": 1e99999, "zoom": 2}}', "camera.zoom"),
+    ],
+)
+def test_a_key_that_stands_twice_is_named(text: str, place: str, tmp_path: Path) -> None:
+    """Readers of JSON take the last one without a word."""
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(UsageError) as caught:
+        load_scene(tmp_path / "a.json")
+    assert str(caught.value).startswith(f"{tmp_path / 'a.json'}: not a scene: {place}: the key stands there twice")
+    # In two objects it may stand.
+    (tmp_path / "a.json").write_text('{"maps": {"m": {"field": "a"}, "n": {"field": "a"}}}')
+    assert set(load_scene(tmp_path / "a.json").maps) == {"m", "n"}

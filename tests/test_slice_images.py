@@ -129,6 +129,33 @@ def test_what_makes_no_slice_is_said(linear: str, ff: Command, tmp_path: Path) -
     assert "MiB" in needs
 
 
+def test_a_slice_that_shows_nothing_says_so(linear: str, ff: Command, tmp_path: Path) -> None:
+    words = ("extract", "slice", linear, "--normal", "z", "--field", "density", "--size", "8x6")
+    for out, where in (
+        ("a.png", ("--extent", "50,60,50,60")),
+        ("a.npy", ("--origin", "70,0,0.2", "--extent", "0,1,0,1")),
+    ):
+        done = ff(*words, *where, "-o", tmp_path / out, "--json")
+        told = json.loads(done.stdout)
+        assert told["pixels"] == {"values": 0, "outside": 48, "failed": 0}
+        (warning,) = told["warnings"]
+        assert warning.startswith(f"{tmp_path / out}: the slice shows nothing: none of its 8 x 6 pixels has a value")
+        assert done.stderr == f"farfield: warning: {warning}\n"
+        assert ff(*words, *where, "-o", tmp_path / out, "-q").stderr == ""
+    # One pixel of the data is something.
+    done = ff(*words, "--extent", "0,8,0,1", "-o", tmp_path / "b.png", "--json")
+    assert json.loads(done.stdout)["warnings"] == [] and json.loads(done.stdout)["pixels"]["values"] > 0
+
+
+def test_of_the_normal_of_a_slice_the_length_does_not_matter(linear: str) -> None:
+    with ff_.open(linear) as ds:
+        plain = ds.slice_image(normal=(1, 2, -0.5), up=(0, 0, 1), size=(40, 30), field="density").values
+        for length in (1e300, 1e-300, 8e307):
+            normal, up = (length, 2 * length, -0.5 * length), (0, 0, length)
+            found = ds.slice_image(normal=normal, up=up, size=(40, 30), field="density").values
+            assert np.array_equal(found, plain, equal_nan=True)
+
+
 def test_places_as_people_write_them() -> None:
     assert vector("-x", "normal") == (-1.0, 0.0, 0.0) and vector([1, 2, 3], "normal") == (1.0, 2.0, 3.0)
     assert pixels((3, 4)) == (3, 4) and pair("-1:2", "range") == (-1.0, 2.0) and box("0,1,2,3") == (0, 1, 2, 3)

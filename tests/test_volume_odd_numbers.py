@@ -47,6 +47,32 @@ def test_a_store_of_infinite_and_huge_numbers_is_opened_again(value: float, tmp_
         assert about["fields"][0]["range"] == [data.min(), data.max()], source
 
 
+@pytest.mark.parametrize("largest", [1.7e308, 1e300, 3e37])
+def test_of_a_volume_of_huge_numbers_it_is_said_that_rays_see_none(largest: float, tmp_path: Path) -> None:
+    k, j, i = np.indices((16, 16, 16)) - 7.5
+    source = stored(tmp_path / "a.zarr", np.where(i**2 + j**2 + k**2 < 25, largest, -largest))
+    farfield("scene", source, "-o", tmp_path / "a.json")
+    bare = ("--size", "160x120", "--no-bar", "--no-axes", "--no-outline")
+    for what, out in ((source, "a.png"), (tmp_path / "a.json", "b.png")):
+        said = farfield("render", what, "-o", tmp_path / out, *bare).stderr
+        beyond = "the values of 'a.zarr' that were looked at are beyond 3.4e+38" in said
+        assert beyond == (largest > 3.4e38) and ("warning" in said) == beyond, said
+    seen = pixels(tmp_path / "a.png").astype(int)
+    assert (np.abs(seen[60, 80] - seen[5, 5]).max() > 60) == (largest < 3.4e38), "the ball in front of the background"
+    assert np.array_equal(seen, pixels(tmp_path / "b.png"))
+
+
+@pytest.mark.parametrize("spacing", ["1e160", "1e-200"])
+def test_voxels_of_impossible_sizes_are_told_with_the_file(spacing: str, tmp_path: Path) -> None:
+    source = tmp_path / "a_8x8x8.raw"
+    source.write_bytes(bytes(range(256)) * 2)
+    words = ("render", source, "--raw", f"dtype=uint8 spacing={spacing},{spacing},{spacing}", "-o", tmp_path / "a.png")
+    said = farfield(*words, ok=(1,)).stderr
+    assert said.startswith(f"farfield: error: {source}: its voxels are ") and "--raw 'spacing=1,1,1'" in said
+    words = ("render", source, "--raw", "dtype=uint8 spacing=1,1,1", "-o", tmp_path / "a.png", "--size", "64x48")
+    assert farfield(*words).stderr == ""
+
+
 @pytest.mark.parametrize(
     ("value", "place"), [(1e39, 0.1), (-1.7976931348623157e308, 0.1), (-1.7976931348623157e308, 0.9)]
 )

@@ -264,3 +264,93 @@ def test_pages_that_permissions_do_not_allow_are_left_out_of_first_looks(ball: P
 def test_a_radius_is_a_length(radius: str, tmp_path: Path, ff: Command) -> None:
     done = ff("render", "demo:box", "--seeds", "random:3:1", f"--radius={radius}", "-o", tmp_path / "a.png", ok=(2,))
     assert f"--radius: {radius} is no length above 0" in done.stderr
+
+
+def test_a_map_with_a_range_needs_no_look_at_values(ball: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import farfield
+    from farfield.scene import Scene, volumes
+
+    maps = {"m": {"field": "ball.zarr", "range": [0, 90]}}
+    look = {"kind": "volume", "color": "m", "opacity": [[40, 0], [90, 0.4]]}
+    with farfield.open(ball) as volume:
+        monkeypatch.setattr(volumes, "sample", None)
+        monkeypatch.setattr(volumes, "read_box", None)
+        scene = Scene.model_validate({"source": str(ball), "objects": [look], "maps": maps})
+        assert volumes.settled(scene, volume).maps["m"].range == (0, 90)
+
+
+def limited(path: Path, limit: str, ff: Command, ok: tuple[int, ...] = (0, 4)) -> str:
+    words = ("render", path, "-o", path.parent / "a.png", "--size", "64x48", "--memory-limit", limit)
+    return ff(*words, ok=ok).stderr
+
+
+def test_what_is_said_to_be_enough_memory_is(tmp_path: Path, ff: Command) -> None:
+    """Pages of a third of what is enough: half of it, which they have while values are looked at, is not."""
+    made = zarr.create_array(tmp_path / "ball.zarr", shape=(128, 128, 128), chunks=(128, 128, 128), dtype="u2")
+    made[...] = np.random.default_rng(3).integers(0, 900, (128, 128, 128))
+    path = scene_of(tmp_path / "ball.zarr", {"kind": "volume"})
+    said = limited(path, "4MiB", ff, ok=(4,))
+    found = re.search(r"the memory limit of 4.0 MiB is too small: .* needs about ([\d.]+) MiB", said)
+    assert found is not None, said
+    assert limited(path, f"{found[1]}MiB", ff, ok=(0,)) == ""
+
+
+@pytest.mark.parametrize("most", [1, 0])
+def test_where_pages_have_too_little_while_values_are_looked_at(
+    most: int, ball: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They get all of the limit, then they come one after the other; and what is said at last is said of all of it."""
+    import farfield
+    from farfield.errors import MemoryLimitError
+    from farfield.scene.volumes import first_scene, to_look_at
+    from farfield.settings import Settings
+
+    class Narrow:
+        def __init__(self, native: Any) -> None:
+            self._native = native
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._native, name)
+
+        def read_box(self, level: int, channel: int, lo: Any, hi: Any, step: int) -> Any:
+            pages = np.prod([(b - 1) // 16 - a // 16 + 1 for a, b in zip(lo, hi, strict=True)])
+            if pages > most:
+                limit = json.loads(self._native.stats())["limit_bytes"]
+                raise MemoryLimitError(f"the memory limit of {limit >> 20} MiB is too small")
+            return self._native.read_box(level, channel, lo, hi, step)
+
+    with farfield.open(ball) as volume:
+        whole = first_scene(volume, str(ball))
+    opening = farfield.volumedata.open_volume
+
+    def narrow(*words: Any, **how: Any) -> Any:
+        opened = opening(*words, **how)
+        opened._native = Narrow(opened._native)
+        return opened
+
+    monkeypatch.setattr(farfield.volumedata, "open_volume", narrow)
+    with to_look_at(str(ball), Settings({"memory_limit": "24MiB"}), None, None) as volume:
+        assert volume.memory_limit == 12 << 20
+        if most:
+            assert first_scene(volume, str(ball)) == whole
+        else:
+            with pytest.raises(MemoryLimitError, match="of 24 MiB"):
+                first_scene(volume, str(ball))
+        assert volume.memory_limit == 24 << 20
+
+
+@pytest.mark.parametrize(("spacing", "is_fine"), [("1e-9 1 1", False), ("1 1e-4 1", False), ("1e-2 1 1", True)])
+def test_voxels_that_are_too_flat_for_rays_are_told(spacing: str, is_fine: bool, tmp_path: Path, ff: Command) -> None:
+    source = tmp_path / "a.nrrd"
+    head = f"NRRD0005\ntype: uint8\ndimension: 3\nsizes: 20 20 20\nencoding: raw\nspacings: {spacing}\n\n"
+    source.write_bytes(head.encode() + bytes(range(200)) * 40)
+    words = ("render", source, "-o", tmp_path / "a.png", "--size", "24x16")
+    said = ff(*words, ok=(0,) if is_fine else (1,)).stderr
+    if is_fine:
+        assert said == ""
+        return
+    shown = " x ".join(f"{float(s):.6g}" for s in spacing.split())
+    assert f"{source}: its voxels are {shown} apart" in said and "--raw 'spacing=1,1,1'" in said
+    assert ff(*words, "--raw", "spacing=1,1,1").stderr == ""
+    path = scene_of(source, {"kind": "outline"}, {"kind": "slice", "normal": "z"})
+    ff("render", path, "-o", tmp_path / "a.png")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
 import tracemalloc
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 import farfield as ff
+from farfield.scene import sampling
 from farfield.scene.models import Volume
+from farfield.scene.sampling import BOXES, LAYERS, SEARCHED, is_met, looked_at, mean_range, sample, spread
 from farfield.scene.unseen import of_volume
-from farfield.scene.volumes import SAMPLES, SEARCHED, first_scene, sample, settled, spread
+from farfield.scene.volumes import extent, first_scene, settled
 from running import Command
 
 zarr = pytest.importorskip("zarr")
@@ -127,11 +129,12 @@ def test_flags_have_no_place_in_a_scene(ramp: Path, ff: Command) -> None:
 
 @pytest.mark.parametrize("met", [True, False])
 def test_little_in_much_of_nothing(met: bool, tmp_path: Path) -> None:
-    counts, first = (16, 16, 16), SAMPLES // 32**3
-    near, far = spread(counts, first), spread(counts, first * SEARCHED)
-    i, j, k = next(p for p in product(range(16), repeat=3) if p not in near and (p in far) == met)
-    made = zarr.create_array(tmp_path / "a.zarr", shape=(512, 512, 512), chunks=(32, 32, 32), dtype="u1", fill_value=0)
-    made[32 * k : 32 * k + 32, 32 * j : 32 * j + 32, 32 * i + 4 : 32 * i + 28] = 200
+    side = 512
+    every = spread((side,) * 3, side**3)
+    near, far = (set(spread((side,) * 3, BOXES * more)) for more in (1, SEARCHED))
+    lo, hi = next(box for box in every if box not in near and (box in far) == met)
+    made = zarr.create_array(tmp_path / "a.zarr", shape=(side,) * 3, chunks=(32, 32, 32), dtype="u1", fill_value=0)
+    made[tuple(slice(a + 2, b) for a, b in zip(reversed(lo), reversed(hi), strict=True))] = 200
     with ff.open(tmp_path / "a.zarr") as volume:
         scene = settled(first_scene(volume, "a.zarr"), volume)
         said = of_volume(scene, volume)
@@ -145,21 +148,132 @@ def test_little_in_much_of_nothing(met: bool, tmp_path: Path) -> None:
         )
 
 
-def test_what_is_looked_at_of_values_takes_little_and_has_their_ends(tmp_path: Path) -> None:
+def test_what_is_looked_at_of_values_takes_little_and_has_their_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nobody charges for these arrays: of 32 MiB of voxels all that were looked at, and a copy of them, were kept."""
     data = np.random.default_rng(5).random((160, 160, 160))
-    data[80, 70, 60], data[90, 10, 10] = -3.0, 7.0
+    shape = (160, 160, 160)
+    (i, j, k), end = spread(shape, BOXES)[20]
+    data[k, j, i], data[end[2] - 1, end[1] - 1, end[0] - 1] = -3.0, 7.0
     data.tofile(tmp_path / "a_160x160x160.raw")
+    boxes: list[np.ndarray[Any, Any]] = []
+    box_of = sampling._box
     with ff.open(str(tmp_path / "a_160x160x160.raw"), volume={"dtype": "float64"}) as volume:
         volume.info()
         tracemalloc.start()
         found = sample(volume, volume.channels[0].name, [0])
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        every = sample(volume, volume.channels[0].name, [0], every=True)
-    assert every.size > 20 * found.size and peak < 4 << 20
-    assert (found.min(), found.max()) == (every.min(), every.max())
+        # All that was looked at.
+        monkeypatch.setattr(sampling, "_box", lambda *asked: boxes.append(box_of(*asked)) or boxes[-1])
+        sample(volume, volume.channels[0].name, [0])
+    every = np.concatenate([box.ravel() for box in boxes])
+    assert every.size > 4 * found.size and peak < 3 << 20
+    assert (found.min(), found.max()) == (every.min(), every.max()) == (-3.0, 7.0)
     assert abs(np.percentile(found, (1, 50, 99)) - np.percentile(every, (1, 50, 99))).max() < 0.01
+
+
+LAYOUTS = ((4, 4, 4), (8, 8, 8), (16, 16, 16), (32, 32, 32), (1, 75, 81), (2, 9, 81))
+
+
+def looks(source: object, **volume: Any) -> dict[str, Any]:
+    """All that a first picture chooses of values, and the range of means."""
+    with ff.open(str(source), volume=volume or None) as opened:
+        name = opened.channels[0].name
+        scene = first_scene(opened, "a")
+        (drawn,) = (o for o in scene.objects if isinstance(o, Volume))
+        wide = extent(opened, name, sample(opened, name, [0]), wide=True)
+        return {"range": scene.maps[name].range, "opacity": drawn.opacity, "wide": wide,
+                "mean": mean_range(opened, name, [0]), "labels": is_met(opened, name, [0], [1000])}  # fmt: skip
+
+
+@pytest.mark.parametrize(("dtype", "depth"), [("i2", 70), ("f4", 70), ("i2", 500), ("f4", 500), ("f8", 20)])
+def test_what_is_chosen_of_values_does_not_depend_on_how_they_are_stored(
+    dtype: str, depth: int, tmp_path: Path
+) -> None:
+    """Below and above what is looked at as a whole: pages of any size and shape, and the file itself."""
+    rng = np.random.default_rng(8)
+    shape = (depth, 75, 81)
+    k, j, i = np.indices(shape)
+    data = (900 * np.exp(-((i - 30) ** 2 + (j - 40) ** 2 + (k - 20) ** 2) / 900) + rng.normal(0, 9, shape)).astype(
+        dtype
+    )
+    if data.dtype.kind == "f":
+        data[rng.random(shape) < 0.1] = np.nan
+    kinds = {"i2": "int16", "f4": "float32", "f8": "float64"}
+    (tmp_path / "a").mkdir()
+    data.tofile(tmp_path / "a/a.raw")
+    told = looks(tmp_path / "a/a.raw", shape=shape[::-1], dtype=kinds[dtype])
+    # Of a large one small chunks are very many files.
+    layouts = LAYOUTS if depth < 100 else LAYOUTS[2:]
+    for n, chunks in enumerate(layouts):
+        made = zarr.create_array(tmp_path / f"{n}/a.raw", shape=shape, chunks=chunks, dtype=dtype, compressors=None)
+        made[...] = data
+        assert looks(tmp_path / f"{n}/a.raw") == told, chunks
+    for page, layout in ((8, "cubed"), (32, "flat")):
+        ff.convert(tmp_path / "0/a.raw", tmp_path / f"{page}.zarr", page=page, layout=layout, levels=1)
+        found = looks(tmp_path / f"{page}.zarr")
+        assert found == told, page
+
+
+def test_of_a_pyramid_the_same_level_is_looked_at_whatever_its_pages(tmp_path: Path) -> None:
+    data = np.random.default_rng(9).integers(0, 900, (130, 150, 140)).astype("u2")
+    made = zarr.create_array(tmp_path / "a.zarr", shape=data.shape, chunks=(32, 32, 32), dtype="u2")
+    made[...] = data
+    found = []
+    for page, layout in ((8, "cubed"), (32, "cubed"), (16, "flat")):
+        folder = tmp_path / f"{page}"
+        folder.mkdir()
+        ff.convert(tmp_path / "a.zarr", folder / "a.zarr", page=page, layout=layout)
+        found.append(looks(folder / "a.zarr"))
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("dims", [(4096, 4096, 3000), (2048, 2048, 2000), (600, 500, 400), (40, 50, 100000), (9, 1, 4)])
+def test_few_pages_and_few_slices_are_looked_at(dims: tuple[int, int, int]) -> None:
+    boxes = looked_at(dims)
+    voxels = sum(math.prod(b - a for a, b in zip(*box, strict=True)) for box in boxes)
+    slices = {k for lo, hi in boxes for k in range(lo[2], hi[2])}
+    assert len(boxes) == len(set(boxes)) <= 64 and voxels <= 64 << 13
+    assert all(0 <= a < b <= n for lo, hi in boxes for a, b, n in zip(lo, hi, dims, strict=True))
+    assert len(slices) * dims[0] * dims[1] <= max(LAYERS, 8 * dims[0] * dims[1])
+    # All over it, where there is room for more than a few.
+    long = np.array(dims) > 60
+    middles = np.array([[(a + b) / 2 / n for a, b, n in zip(*box, dims, strict=True)] for box in boxes])[:, long]
+    assert (abs(middles.mean(axis=0) - 0.5) < 0.06).all() and (np.ptp(middles, axis=0) > 0.7).all()
+
+
+def test_a_page_that_fails_takes_only_its_own_values_with_it(tmp_path: Path) -> None:
+    from zarr.codecs import BytesCodec, Crc32cCodec
+
+    made = zarr.create_array(
+        tmp_path / "a.zarr", shape=(24, 24, 24), chunks=(8, 8, 8), dtype="f4",
+        compressors=[Crc32cCodec()], serializer=BytesCodec(),
+    )  # fmt: skip
+    made[...] = np.arange(24**3, dtype="f4").reshape(24, 24, 24)
+    damaged = bytearray((tmp_path / "a.zarr/c/0/0/0").read_bytes())
+    damaged[9] ^= 255
+    (tmp_path / "a.zarr/c/0/0/0").write_bytes(damaged)
+    with ff.open(tmp_path / "a.zarr") as volume:
+        assert sample(volume, "a.zarr", [0]).size == 24**3 - 8**3
+        assert mean_range(volume, "a.zarr", [0])[1] > 10000
+
+
+LARGE = 2**63 + 5
+"""A label of 64 bits that has neighbours which are the same in floating point."""
+
+
+def test_labels_are_looked_for_without_keeping_any(tmp_path: Path) -> None:
+    made = zarr.create_array(tmp_path / "a.zarr", shape=(128, 128, 128), chunks=(32, 32, 32), dtype="u8", fill_value=0)
+    made[100:, 100:, 100:] = LARGE
+    with ff.open(tmp_path / "a.zarr", volume={"kind": "labels"}) as volume:
+        volume.info()
+        tracemalloc.start()
+        met = [is_met(volume, "a.zarr", [0], wanted) for wanted in ([LARGE], [LARGE + 1], [3, LARGE], [-1, 7])]
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert met == [True, False, True, False] and peak < 2 << 20
 
 
 def test_a_path_of_the_camera_in_one_picture_is_told(ramp: Path, ff: Command) -> None:

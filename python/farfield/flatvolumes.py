@@ -109,7 +109,8 @@ def flat_picture(
     """
     from farfield.scene.fills import fills, without
     from farfield.scene.films import looked_at, steps_of
-    from farfield.scene.volumes import extent, is_whole, sample
+    from farfield.scene.sampling import sample
+    from farfield.scene.volumes import extent, is_whole
     from farfield.sliceimages import write_slice
 
     plane = plane_of(volume, size or MOST_PIXELS, fits=size is None)

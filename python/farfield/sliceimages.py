@@ -93,6 +93,13 @@ def vector(value: str | Sequence[float], what: str) -> tuple[float, float, float
     return x, y, z
 
 
+def direction(value: str | Sequence[float], what: str) -> tuple[float, float, float]:
+    """As `vector`, in numbers whose squares are numbers, too: of a direction the length does not matter."""
+    from farfield.scene.directions import moderate
+
+    return moderate(vector(value, what))
+
+
 def pair(value: str | Sequence[float], what: str) -> tuple[float, float]:
     """Two numbers, the lower first: `"A:B"`, or a sequence.
 
@@ -157,9 +164,9 @@ def _options(
     from farfield.volumedata import VolumeDataset
 
     options: dict[str, Any] = {
-        "normal": vector(normal, "normal"),
+        "normal": direction(normal, "normal"),
         "origin": None if origin is None else vector(origin, "origin"),
-        "up": None if up is None else vector(up, "upward direction"),
+        "up": None if up is None else direction(up, "upward direction"),
         "extent": None if extent is None else box(extent),
         "size": None if size is None else pixels(size),
         "resolution": None if resolution is None else float(resolution),
@@ -288,6 +295,13 @@ def write_slice(
     native: Any = data._native
     with reporting(progress) as report:
         done: dict[str, Any] = json.loads(native.write_slice(json.dumps(options), target, progress=report))
+    if not (done["pixels"]["values"] or done["pixels"]["failed"]):
+        # A picture that is all clear looks like one that went wrong.
+        width, height = done["size"]
+        done["stats"]["warnings"].append(
+            f"{target}: the slice shows nothing: none of its {width:,} x {height:,} pixels has a value; look where the data lie "
+            "('farfield info'), and at extent, origin and resolution: without them the whole cross-section is shown"
+        )
     if not isinstance(data, VolumeDataset):
         return done
     if data.anatomy is not None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farfield.errors import UnknownName
+from farfield.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
     from cmap import Colormap
+    from cmap._color import RGBA8
 
 SEQUENTIAL = "viridis"
 """Perceptually even and dark at one end only, so that lit tubes stay readable on the dark background."""
@@ -27,27 +28,82 @@ UNKNOWN = (ValueError, TypeError, KeyError)
 """What `cmap` raises for a name that it does not know: any of these, by its version and the form of the name."""
 
 
-def rgb(color: str) -> tuple[int, int, int]:
-    """0..255 sRGB of a colour by name or hexadecimal.
+def rgb(color: str, place: str = "") -> tuple[int, int, int]:
+    """0..255 sRGB of a colour by name or hexadecimal. Errors begin with the `place` in the scene where it stands.
 
     Raises:
         UnknownName: if there is no such colour.
+        UsageError: if it is partly clear.
     """
-    found = find_color(color)
+    found = find_color(color, place)
     if found is None:
-        raise UnknownName(f"no colour named '{color}'; write it like '#ff8000' or 'tomato'")
+        raise UnknownName(f"{_begin(place)}no colour named '{color}'; write it like '#ff8000' or 'tomato'")
     return found
 
 
-def find_color(color: str) -> tuple[int, int, int] | None:
-    """As `rgb`, or None."""
+def find_color(color: str, place: str = "") -> tuple[int, int, int] | None:
+    """As `rgb`, or None. A single letter is none, though matplotlib has eight: fields and maps are named `k` and `m`, and where one
+    is misspelt or left out a picture in black or magenta would be made of it.
+
+    >>> find_color("magenta"), find_color("m"), find_color("density")
+    ((255, 0, 255), None, None)
+
+    Raises:
+        UsageError: for a colour that is partly clear, which nothing is drawn in.
+    """
+    found = _color(color)
+    if found is None:
+        return None
+    if found.a < 1:
+        raise UsageError(
+            f"{_begin(place)}'{color}' is clear or partly clear, and colours are opaque; write one like '#ff8000' or 'tomato'"
+        )
+    return int(found.r), int(found.g), int(found.b)
+
+
+def is_color(name: str) -> bool:
+    """Whether a name means a colour, be it clear.
+
+    >>> is_color("tomato"), is_color("transparent"), is_color("density")
+    (True, True, False)
+    """
+    return _color(name) is not None
+
+
+def _color(name: str) -> RGBA8 | None:
     from cmap import Color
 
+    if len(name.strip()) == 1:
+        return None
     try:
-        found = Color(color).rgba8
+        return Color(name).rgba8
     except UNKNOWN:  # many a word is none: the name of a field, too
         return None
-    return int(found.r), int(found.g), int(found.b)
+
+
+def _begin(place: str) -> str:
+    return f"{place}: " if place else ""
+
+
+def is_map(name: str) -> bool:
+    """Whether there is such a colour map.
+
+    >>> is_map("viridis"), is_map("density")
+    (True, False)
+    """
+    try:
+        _found(name)
+    except UNKNOWN:
+        return False
+    return True
+
+
+def how_to_color(name: str, field: str) -> str:
+    """What to write in place of a name that is no colour, map or field; `field` is one that there is."""
+    if is_map(name):
+        example = f'"maps": {{"{field}": {{"field": "{field}", "cmap": "{name}"}}}}'
+        return f"'{name}' is a colour map: name a field as the colour, as '{field}', and the map as --cmap or in a scene: {example}"
+    return "a colour is written like '#ff8000' or 'tomato', a colour map stands as 'cmap' in the scene's 'maps'"
 
 
 def lut(name: str) -> list[tuple[int, int, int]]:

@@ -7,6 +7,7 @@ import contextlib
 import difflib
 import inspect
 import itertools
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,9 +17,9 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from farfield import seeds, sources
-from farfield.errors import DataError, FarfieldError, UnknownName, UsageError
+from farfield.errors import AccessError, DataError, FarfieldError, UnknownName, UsageError
 from farfield.scene import models
-from farfield.scene.models import Drawn, Lines, Scene
+from farfield.scene.models import Contour, Drawn, Lines, Scene
 from farfield.volume import patterns
 from farfield.volume.options import Options
 from farfield.volume.sniffing import is_volume, split_variable
@@ -36,7 +37,7 @@ def load_scene(path: str | os.PathLike[str]) -> Scene:
     """
     name = os.fspath(path)
     try:
-        text = Path(name).read_text(encoding="utf-8")
+        text = Path(name).read_text(encoding="utf-8-sig")  # as some editors begin a file
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise DataError(f"{name}: cannot read the scene: {reason}") from error
@@ -44,8 +45,43 @@ def load_scene(path: str | os.PathLike[str]) -> Scene:
         scene = Scene.model_validate_json(text)
     except ValidationError as error:
         raise UsageError(f"{name}: not a scene: {explain(error)}") from error
+    twice = _said_twice(text)
+    if twice is not None:
+        raise UsageError(f"{name}: not a scene: {twice}: the key stands there twice, and only one of them can hold")
     folder = os.path.dirname(name)
     return _moved(scene, lambda inner: os.path.join(folder, os.path.expanduser(inner)))
+
+
+class _Twice(dict[str, Any]):
+    """An object of JSON that has a key more than once."""
+
+    key: str
+
+
+def _said_twice(text: str) -> str | None:
+    """The place of the first key that its object has more than once, of which readers of JSON take the last without a word.
+
+    >>> _said_twice('{"a": [{"b": 1}, {"b": 2, "c": 3, "b": 4}]}')
+    'a.1.b'
+    """
+
+    def hook(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) == len(pairs):
+            return found
+        names = [name for name, _ in pairs]
+        found = _Twice(found)
+        found.key = next(name for n, name in enumerate(names) if name in names[:n])
+        return found
+
+    def place(value: Any, there: tuple[str, ...]) -> tuple[str, ...] | None:
+        if isinstance(value, _Twice):
+            return (*there, value.key)
+        inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        return next((p for key, v in inner if (p := place(v, (*there, str(key)))) is not None), None)
+
+    found = place(json.loads(text, object_pairs_hook=hook, parse_int=float), ())
+    return None if found is None else ".".join(found)
 
 
 def as_scene(document: Mapping[str, Any]) -> Scene:
@@ -108,8 +144,12 @@ def files_of(
     return source, read if source is None else [*read, *source.reads()]
 
 
-_PLACE = re.compile(r"(?:objects\.\d+[a-z_.]*|maps\..+?|step|frames|path|background): ")
+_PLACE = re.compile(
+    r"(?:(?:objects|lights|path|views)\.\d+[\w.]*|(?:maps|define)\..+?|camera[a-z_.]*|step|frames|path|background|size|objects): "
+)
 """Where in a scene something is wrong, as the extension and `to_native` say it."""
+_OF_POINT = re.compile(r"objects\.(\d+)\.field: (.*\bthe point\b.*)", re.DOTALL)
+"""What is wrong with the point of a local isosurface, as the extension says it of its object."""
 
 
 @contextlib.contextmanager
@@ -118,16 +158,51 @@ def placed(scene: Scene, scene_file: str | None, *, of_flags: bool = False) -> I
     say in which part of it they are."""
     try:
         yield
-    except (UsageError, UnknownName) as error:
-        text = str(error)
+    except (UsageError, UnknownName, DataError, AccessError) as error:
+        text = _in_words_of_scenes(str(error))
+        text = _of_point(text, scene) if isinstance(error, UsageError) else text
         place = _PLACE.match(text)
         if place is not None and of_flags:
             raise type(error)(text[place.end() :]) from error
-        own = next((name for name in scene.define if text.startswith(f"'{name} = ")), None)
+        own = next((name for name in scene.define if text.startswith((f"'{name} = ", f"'{name}' cannot be"))), None)
         if scene_file is None or (place is None and own is None):
+            if text != str(error):
+                raise type(error)(text) from error
             raise
         key = "" if own is None else f"define.{own}: "
         raise type(error)(f"{scene_file}: {key}{text}") from error
+
+
+_OF_KEYS = {"the camera's ": "camera", "a picture of ": "size", "a picture takes ": "objects"}
+"""How errors of the extension begin that do not say of which key they are, and the key."""
+
+
+def _in_words_of_scenes(text: str) -> str:
+    """An error of the extension with the place in the scene, as scenes have places.
+
+    >>> _in_words_of_scenes("scene: objects[3]: voxels.i: no"), _in_words_of_scenes("a picture of 9 x 0 pixels cannot be")
+    ('objects.3: voxels.i: no', 'size: a picture of 9 x 0 pixels cannot be')
+    """
+    bare = re.sub(r"^scene: (\w+)\[(\d+)\]: ", r"\1.\2: ", text).removeprefix("scene: ")
+    if bare != text and _PLACE.match(bare):
+        return bare
+    key = next((key for begin, key in _OF_KEYS.items() if text.startswith(begin)), None)
+    return text if key is None else f"{key}: {text}"
+
+
+def _of_point(text: str, scene: Scene) -> str:
+    """An error about the point of a local isosurface with the key where the point stands, and the point."""
+    found = _OF_POINT.match(text)
+    drawn = None if found is None else scene.objects[int(found[1])]
+    if found is None or not isinstance(drawn, Contour) or drawn.near is None:
+        return text
+    said = found[2]
+    if "the point (" not in said:
+        numbers = ", ".join(f"{v:.6g}" for v in drawn.near)
+        said = said.replace("the point", f"the point ({numbers})", 1)
+    if "lies " in said:
+        said += "; choose a point within the data, on or beside the surface that is meant"
+    return f"objects.{found[1]}.near: {said}"
 
 
 def placed_text(text: str, scene_file: str | None, *, of_flags: bool) -> str:
@@ -201,11 +276,23 @@ def explain(error: ValidationError) -> str:
         message = _no_such("kind", str(first["ctx"]["tag"]), list(_KINDS))
     elif first["type"] == "union_tag_not_found":
         message = f"it needs a 'kind': {', '.join(_KINDS)}"
+    either = next((n for n, part in enumerate(parts[:-1]) if part in _EITHER), None)
+    if either is not None and isinstance(parts[either + 1], str):
+        # What is below is how the model tells the forms apart.
+        message, errors = _EITHER[str(parts[either])], errors[:1]
+        del parts[either + 1 :]
     place = ".".join(str(part) for part in parts)
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     return f"{place + ': ' if place else ''}{message}{more}"
 
 
+_EITHER = {
+    "background": "one colour, or two in a list: of the top and of the bottom",
+    "normal": "x, y or z, or three numbers in a list",
+    "seeds": "text as 'farfield trace' takes it, or positions in a list, of three numbers each",
+    "frames": 'text like "0:100:2", or time steps in a list',
+}
+"""What may stand at keys that have more than one form."""
 _KINDS: dict[str, type[BaseModel]] = {
     str(model.model_fields["kind"].default): model for model in get_args(get_args(Drawn)[0])
 }

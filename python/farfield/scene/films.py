@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from farfield.errors import DataError, UsageError
+from farfield.scene.directions import moderate_camera
 
 if TYPE_CHECKING:
     from farfield.scene.models import Scene
@@ -158,7 +159,7 @@ def add_outputs(document: dict[str, Any], scene: Scene, target: str, film: Film 
     document["views"] = [
         {
             "output": name,
-            "camera": None if view.camera is None else view.camera.model_dump(mode="json"),
+            "camera": None if view.camera is None else moderate_camera(view.camera.model_dump(mode="json")),
             "size": None if view.size is None else list(view.size),
             "title": view.title,
             "objects": view.objects,

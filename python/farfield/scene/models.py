@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from farfield.definitions import checked
 from farfield.errors import FarfieldError
 from farfield.names import field_names
+from farfield.scene.directions import length, line_width, pointing, within_reach
 from farfield.scene.films import read_frames
 from farfield.surfaces import parse_surface
 
@@ -18,8 +21,11 @@ Vector = tuple[float, float, float]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Place = tuple[Finite, Finite, Finite]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Length = Annotated[Positive, AfterValidator(length)]
 ANGLES = (0.1, 170.0)
 """Degrees that a perspective camera sees from top to bottom, after its zoom: at least and at most."""
+MOST_ZOOM = 1e9
+"""Of a camera whose lines stay parallel, and one by it is the least."""
 
 
 class _Part(BaseModel):
@@ -49,6 +55,8 @@ class ColorMap(_Part):
     def _rising(cls, value: tuple[float, float] | None) -> tuple[float, float] | None:
         if value is not None and not value[0] < value[1]:
             raise ValueError(f"a range goes from the lower to the higher value, not {value[0]:g} to {value[1]:g}")
+        if value is not None and not math.isfinite(value[1] - value[0]):
+            raise ValueError(f"{value[0]:g} to {value[1]:g} is too wide for a range: its width is no number any more")
         return value
 
 
@@ -138,7 +146,7 @@ class Lines(_Part):
     """Lines that are traced for the picture."""
     color: str | None = None
     """A map's name, a field's name, or a colour (`"#ffcc00"`, `"tomato"`); null: white."""
-    radius: Positive | None = None
+    radius: Length | None = None
     """In the units of the grid; null: from the size of what is drawn."""
     tail: Positive | None = None
     """Of pathlines so much time before the picture's is drawn; null: all since their release."""
@@ -190,7 +198,7 @@ class Outline(_Part):
     """Null: all zones."""
     color: str | None = None
     """Its colour."""
-    width: Positive = 1.0
+    width: Annotated[Positive, AfterValidator(line_width)] = 1.0
     """Pixels."""
 
 
@@ -226,9 +234,7 @@ class Slice(_Part):
     @field_validator("normal")
     @classmethod
     def _points_somewhere(cls, value: str | Vector) -> str | Vector:
-        if not isinstance(value, str) and not (math.hypot(*value) > 0 and math.isfinite(math.hypot(*value))):
-            raise ValueError("a normal has a length")
-        return value
+        return value if isinstance(value, str) else pointing(value, "a normal")
 
 
 class Cores(_Part):
@@ -245,7 +251,7 @@ class Cores(_Part):
     """Largest angle between line and velocity, in degrees."""
     color: str | None = None
     """A map, a field, `strength`, or a colour; null: white."""
-    radius: Positive | None = None
+    radius: Length | None = None
     """Of the tubes, in the units of the data; null: as lines have it."""
 
 
@@ -260,9 +266,7 @@ class Plane(_Part):
     @field_validator("normal")
     @classmethod
     def _points_somewhere(cls, value: Vector) -> Vector:
-        if not (math.hypot(*value) > 0 and math.isfinite(math.hypot(*value))):
-            raise ValueError("a normal has a length")
-        return value
+        return pointing(value, "a normal")
 
 
 class Shading(_Part):
@@ -284,6 +288,17 @@ class Labels(_Part):
     opacity: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Of `unit` of length."""
 
+    @field_validator("colors", mode="before")
+    @classmethod
+    def _of_labels(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        named = {str(name) if type(name) is int else name: color for name, color in value.items()}
+        for name in named:
+            if not isinstance(name, str) or not re.fullmatch("[0-9]{1,20}", name) or int(name) >= 1 << 64:
+                raise ValueError(f"'{name}' is no label: labels are whole numbers from 1 to 2^64 - 1, and 0 is nothing")
+        return named
+
 
 class Volume(_Part):
     """A volume, drawn by rays through it: a channel by a map and an opacity, colours as they are stored, or labels.
@@ -299,7 +314,7 @@ class Volume(_Part):
     opacity: list[tuple[Finite, Annotated[float, Field(ge=0, le=1)]]] | None = None
     """Nodes of the opacity: value, and opacity of `unit` of length, straight between them. Null: from the values that there
     are; of a flow from 0 at the lower end of the colours' range to 0.6 at the upper, and 1 for projections."""
-    unit: Positive | None = None
+    unit: Length | None = None
     """Null: a hundredth of the diagonal of the volume, or of the box of the zones."""
     samples_per_voxel: Annotated[float, Field(gt=0.1, le=16)] = 1.0
     """Samples of a ray in the length of a voxel, or of a cell of a flow."""
@@ -374,7 +389,7 @@ class Camera(_Part):
     """Direction that points up in the picture."""
     target: Place | None = None
     """What it looks at; null: the middle of what is drawn."""
-    distance: Positive | None = None
+    distance: Length | None = None
     """Of the eye from the target, in the units of the data; null: so that all is seen."""
     zoom: Positive = 1.0
     """Above 1: nearer."""
@@ -386,6 +401,10 @@ class Camera(_Part):
     @model_validator(mode="after")
     def _sees_something(self) -> Camera:
         if self.projection == "orthographic":
+            if not 1 / MOST_ZOOM <= self.zoom <= MOST_ZOOM:
+                raise ValueError(
+                    f"zoom {self.zoom:g} is not a picture: zoom is from {1 / MOST_ZOOM:g} to {MOST_ZOOM:g}"
+                )
             return self
         half = math.tan(math.radians(self.fov_deg) / 2)
         least, most = (half / math.tan(math.radians(angle) / 2) for angle in reversed(ANGLES))
@@ -396,12 +415,15 @@ class Camera(_Part):
             )
         return self
 
+    @field_validator("target")
+    @classmethod
+    def _within_reach(cls, value: Vector | None) -> Vector | None:
+        return value if value is None else within_reach(value)
+
     @field_validator("direction", "up")
     @classmethod
     def _points_somewhere(cls, value: Vector | None) -> Vector | None:
-        if value is not None and not (math.hypot(*value) > 0 and math.isfinite(math.hypot(*value))):
-            raise ValueError("a direction has a length")
-        return value
+        return value if value is None else pointing(value, "a direction")
 
 
 class Light(_Part):
@@ -419,9 +441,7 @@ class Light(_Part):
     @field_validator("direction")
     @classmethod
     def _points_somewhere(cls, value: Vector) -> Vector:
-        if not (math.hypot(*value) > 0 and math.isfinite(math.hypot(*value))):
-            raise ValueError("a direction has a length")
-        return value
+        return pointing(value, "a direction")
 
 
 class Key(_Part):

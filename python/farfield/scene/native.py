@@ -29,8 +29,9 @@ from typing import Any
 from farfield import sources
 from farfield.errors import UnknownName, UsageError
 from farfield.lines import MOST_STEPS
-from farfield.scene.colors import DIVERGING, SEQUENTIAL, diverges, find_color, lut, rgb
+from farfield.scene.colors import DIVERGING, SEQUENTIAL, diverges, find_color, how_to_color, is_map, lut, rgb
 from farfield.scene.defaults import first_scalar
+from farfield.scene.directions import moderate, moderate_camera
 from farfield.scene.models import (
     OF_PARTICLES,
     OF_STREAKLINES,
@@ -66,6 +67,8 @@ _PLAIN = {
     "volume": (235, 235, 235),
     "outline": (104, 114, 130),
 }
+MOST_VOXELS = 1 << 31
+"""Along an axis."""
 _AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 
 
@@ -86,6 +89,9 @@ def to_native(
     """
     fields = {f["name"]: f for f in (info or {}).get("fields", [])}
     maps: dict[str, ColorMap] = dict(scene.maps)
+    if volume is None:
+        for n, drawn in enumerate(scene.objects):
+            _check_of_flow(drawn, n)
     objects = [_object(drawn, n, maps, fields) for n, drawn in enumerate(scene.objects)]
     used = list(dict.fromkeys(o["map"] for o in objects if o.get("map")))
     chosen = settings["cmap"]
@@ -96,9 +102,9 @@ def to_native(
         "step": scene.step,
         "objects": objects,
         "maps": {name: _map(name, maps[name], fields.get(maps[name].field), chosen) for name in used},
-        "camera": scene.camera.model_dump(mode="json"),
+        "camera": moderate_camera(scene.camera.model_dump(mode="json")),
         "size": list(scene.size),
-        "background": {"top": _rgb(top, "background"), "bottom": _rgb(bottom, "background")},
+        "background": {"top": rgb(top, "background"), "bottom": rgb(bottom, "background")},
         "samples": scene.samples,
         "bars": used if scene.scalar_bar else [],
         "keys": scene.scalar_bar,
@@ -118,11 +124,13 @@ def _key(key: Key, camera: Camera) -> dict[str, Any]:
     up = camera.up or UP
     if key.camera.direction is not None and key.camera.up is None and _crosses(key.camera.direction, up):
         key = key.model_copy(update={"camera": key.camera.model_copy(update={"up": up})})
-    return key.model_dump(mode="json")
+    found = key.model_dump(mode="json")
+    return {**found, "camera": moderate_camera(found["camera"])}
 
 
 def _crosses(a: Vector, b: Vector) -> bool:
     """Whether two directions differ, and not only in sign."""
+    a, b = moderate(a), moderate(b)
     (ax, ay, az), (bx, by, bz) = a, b
     across = math.hypot(ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx)
     return across > 1e-6 * math.hypot(*a) * math.hypot(*b)
@@ -138,12 +146,12 @@ def _lighting(scene: Scene) -> dict[str, Any] | None:
 
     def linear(color: str, place: str) -> list[float]:
         return [
-            (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4) for c in (v / 255 for v in _rgb(color, place))
+            (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4) for c in (v / 255 for v in rgb(color, place))
         ]
 
     lights = [
         {
-            "direction": light.direction,
+            "direction": moderate(light.direction),
             "colour": [light.intensity * c for c in linear(light.color, f"lights.{n}.color")],
             "with_camera": light.fixed_to == "camera",
         }
@@ -153,8 +161,14 @@ def _lighting(scene: Scene) -> dict[str, Any] | None:
 
 
 def is_colored(scene: Scene) -> bool:
-    """Whether `to_native` has a use for the dataset's `info`: only it tells fields from colours, and what they are."""
-    return any(drawn.color is not None for drawn in scene.objects if not isinstance(drawn, Outline))
+    """Whether `to_native` has a use for the dataset's `info`: only it tells fields from colours, what they are, and which is shown
+    where none is named."""
+    return any(
+        (drawn.color is not None and not isinstance(drawn, Outline))
+        or (isinstance(drawn, Volume | Contour) and drawn.field is None)
+        or (isinstance(drawn, Slice) and drawn.color is None)
+        for drawn in scene.objects
+    )
 
 
 def _source(
@@ -175,19 +189,14 @@ def _source(
     }
 
 
-def _rgb(color: str, place: str) -> tuple[int, int, int]:
-    """As `rgb`, with the place in the scene where the colour stands."""
-    try:
-        return rgb(color)
-    except UnknownName as error:
-        raise UnknownName(f"{place}: {error}") from error
-
-
 def _object(drawn: Drawn, number: int, maps: dict[str, ColorMap], fields: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(drawn, Outline):
-        color = _rgb(drawn.color, f"objects.{number}.color") if drawn.color else _PLAIN["outline"]
+        color = rgb(drawn.color, f"objects.{number}.color") if drawn.color else _PLAIN["outline"]
         return {"kind": "outline", "zone": drawn.zone, "rgb": color, "width": drawn.width}
-    paint = _paint(drawn.color, _PLAIN[drawn.kind], maps, fields)
+    place = f"objects.{number}.color"
+    if drawn.color is not None and drawn.color not in maps and not isinstance(drawn, Lines | Cores):
+        _no_map_as_field(drawn.color, fields, place)
+    paint = _paint(drawn.color, _PLAIN[drawn.kind], maps, fields, place)
     if isinstance(drawn, Lines):
         origin = {"file": drawn.file} if drawn.trace is None else {"trace": _trace(drawn.trace)}
         return {"kind": "lines", **origin, **paint, "radius": drawn.radius, "tail": drawn.tail}
@@ -198,9 +207,9 @@ def _object(drawn: Drawn, number: int, maps: dict[str, ColorMap], fields: Mappin
         what = {"field": field, "values": drawn.values, "near": drawn.near}
         return {"kind": "contour", **what, **paint, "opacity": drawn.opacity}
     if isinstance(drawn, Slice):
-        normal = _AXES[drawn.normal] if isinstance(drawn.normal, str) else drawn.normal
+        normal = _AXES[drawn.normal] if isinstance(drawn.normal, str) else moderate(drawn.normal)
         if drawn.color is None and fields:
-            paint = _paint(first_scalar({"fields": list(fields.values())}), _PLAIN["slice"], maps, fields)
+            paint = _paint(first_scalar({"fields": list(fields.values())}), _PLAIN["slice"], maps, fields, place)
         return {"kind": "slice", "origin": drawn.origin, "normal": normal, **paint, "opacity": drawn.opacity}
     if isinstance(drawn, Cores):
         chosen = ("method", "min_strength", "min_length", "max_angle")
@@ -225,7 +234,9 @@ def _first(fields: Mapping[str, Any], place: str) -> str:
 
 def _volume(drawn: Volume, number: int, maps: dict[str, ColorMap], fields: Mapping[str, Any]) -> dict[str, Any]:
     place = f"objects.{number}"
-    voxels = {axis: [ends[0] - 1, ends[1] - 1] for axis, ends in drawn.slices.items()}
+    # What is cut off at the end of a volume may be called by any number.
+    voxels = {axis: [min(n, MOST_VOXELS) - 1 for n in ends] for axis, ends in drawn.slices.items()}
+    around = None if drawn.background is None else rgb(drawn.background, f"{place}.background")
     found: dict[str, Any] = {
         "kind": "volume",
         "opacities": drawn.opacity,
@@ -233,7 +244,7 @@ def _volume(drawn: Volume, number: int, maps: dict[str, ColorMap], fields: Mappi
         "samples": drawn.samples_per_voxel,
         "level": drawn.level,
         "within": drawn.within,
-        "planes": [{"normal": plane.normal, "origin": plane.origin} for plane in drawn.planes],
+        "planes": [{"normal": moderate(plane.normal), "origin": plane.origin} for plane in drawn.planes],
         "voxels": voxels,
         "projection": drawn.projection,
         "value": drawn.value,
@@ -241,16 +252,48 @@ def _volume(drawn: Volume, number: int, maps: dict[str, ColorMap], fields: Mappi
         "shading": None if drawn.shading is None else drawn.shading.model_dump(),
     }
     if drawn.opacity_from is not None:
-        background = None
-        if drawn.opacity_from == "distance":
-            background = _rgb(drawn.background or "black", f"{place}.background")
+        background = (around or rgb("black")) if drawn.opacity_from == "distance" else None
         return found | {"colors": {"opacity_from": drawn.opacity_from, "background": background}}
     field = drawn.field or _first(fields, f"{place}.field")
     if drawn.labels is not None:
-        colors = [[int(name), _rgb(c, f"{place}.labels.colors.{name}")] for name, c in drawn.labels.colors.items()]
+        colors = [[int(name), rgb(c, f"{place}.labels.colors.{name}")] for name, c in drawn.labels.colors.items()]
         found["opacities"] = [[0.0, drawn.labels.opacity]]
         return found | {"field": field, "labels": {"colors": colors, "only": drawn.labels.only}}
-    return found | {"field": field, **_paint(drawn.color or field, _PLAIN["volume"], maps, fields)}
+    _check_color(drawn.color, field, place, maps, fields)
+    return found | {"field": field, **_paint(drawn.color or field, _PLAIN["volume"], maps, fields, f"{place}.color")}
+
+
+def _check_color(
+    color: str | None, field: str, place: str, maps: Mapping[str, ColorMap], fields: Mapping[str, Any]
+) -> None:
+    """Says where a volume is not coloured by what it is of."""
+    if color is None or color == field or (color not in maps and color not in fields and find_color(color) is not None):
+        return
+    own = f"a volume is coloured by its own field, '{field}'"
+    named = maps[color].field if color in maps else color
+    if named == field:
+        return
+    if named != color:
+        raise UsageError(f"maps.{color}.field: {own}, and this is '{named}': name '{field}', or one colour")
+    if named in fields:
+        raise UsageError(f"{place}.color: {own}, and '{color}' is another: leave it away, or name a map of '{field}'")
+    raise UnknownName(f"{place}.color: no map, field or colour named '{color}'; {own}; {how_to_color(color, field)}")
+
+
+OF_VOLUMES = ("labels", "opacity_from", "level", "slices", "interpolation")
+"""What only volumes have, and no field of a flow."""
+
+
+def _check_of_flow(drawn: Drawn, number: int) -> None:
+    if not isinstance(drawn, Volume):
+        return
+    of_none = Volume()
+    wrong = next((key for key in OF_VOLUMES if getattr(drawn, key) != getattr(of_none, key)), None)
+    if wrong is not None:
+        raise UsageError(
+            f"objects.{number}.{wrong}: the source is a flow, and '{wrong}' is of volumes: leave it away; a flow is cut with "
+            "'within' and 'planes', and shown by a map and an opacity"
+        )
 
 
 def _trace(trace: Trace) -> dict[str, Any]:
@@ -266,17 +309,30 @@ def _trace(trace: Trace) -> dict[str, Any]:
 
 
 def _paint(
-    color: str | None, plain: tuple[int, int, int], maps: dict[str, ColorMap], fields: Mapping[str, Any]
+    color: str | None,
+    plain: tuple[int, int, int],
+    maps: dict[str, ColorMap],
+    fields: Mapping[str, Any],
+    place: str,
 ) -> dict[str, Any]:
-    """A map of the scene, then a field of the dataset, then a colour; anything else is an array of a lines file."""
+    """A map of the scene, then a field of the dataset, then a colour; anything else is an array of a lines file, or what only the
+    extension has words for."""
     if color is None:
         return {"map": None, "rgb": plain}
     if color not in maps and color not in fields:
-        fixed = find_color(color)
+        fixed = find_color(color, place)
         if fixed is not None:
             return {"map": None, "rgb": fixed}
     maps.setdefault(color, ColorMap(field=color))
     return {"map": color, "rgb": plain}
+
+
+def _no_map_as_field(name: str, fields: Mapping[str, Any], place: str) -> None:
+    """Raises:
+    UnknownName: where a colour map's name stands in the place of a field's.
+    """
+    if fields and name not in fields and find_color(name, place) is None and is_map(name):
+        raise UnknownName(f"{place}: no field named '{name}'; {how_to_color(name, next(iter(fields)))}")
 
 
 def _map(key: str, chosen: ColorMap, field: Mapping[str, Any] | None, preferred: str | None) -> dict[str, Any]:

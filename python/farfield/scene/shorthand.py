@@ -17,7 +17,7 @@ from farfield.definitions import mapping
 from farfield.errors import UsageError
 from farfield.progress import Report
 from farfield.runs import is_scene_file
-from farfield.scene.colors import find_color
+from farfield.scene.colors import is_color
 from farfield.scene.defaults import THREE_QUARTER_VIEW, scene_and_info
 from farfield.scene.files import load_scene
 from farfield.scene.models import (
@@ -176,8 +176,8 @@ class Shorthand:
         elif self.outline and not any(isinstance(o, Outline) for o in objects):
             objects.append(Outline())
         volumes = [o for o in objects if isinstance(o, Volume)]
-        solid = all(o.color is not None and find_color(o.color) is not None for o in volumes)
-        if len(volumes) > 1 and solid and self.color is not None and find_color(self.color) is None:
+        solid = all(o.color is not None and is_color(o.color) for o in volumes)
+        if len(volumes) > 1 and solid and self.color is not None and not is_color(self.color):
             # One of several channels: alone, and not each by the colours of it.
             unseen = volumes[0].model_copy(update={"field": self.color, "opacity": None})
             objects = [o for o in objects if not isinstance(o, Volume)]

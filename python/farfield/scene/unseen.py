@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from farfield.scene.directions import moderate
 from farfield.scene.models import Scene, Volume
-from farfield.scene.volumes import sample
+from farfield.scene.sampling import LARGEST, is_met, sample
 
 if TYPE_CHECKING:
     from farfield.volumedata import VolumeDataset
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _CUT = {
     "contour": "the field has no such value",
     "slice": "the plane does not meet the data",
+    "lines": "no line comes of its seeds, or its file holds none",
     "cores": "there are no vortex cores of this kind",
 }
 """Why an object of triangles or lines may have none."""
@@ -27,6 +29,10 @@ _NOTHING = "of the values of '{}' that were looked at none is a number: there ma
 _ALL_THE_SAME = (
     "all values of '{}' that were looked at are {:.6g}, and what differs may not be told apart: 'farfield info {} --ranges' looks "
     "at every page"
+)
+_BEYOND = (
+    "the values of '{}' that were looked at are beyond 3.4e+38, or nearly, and rays see none that single precision does not have: "
+    "there may be nothing to see; 'farfield extract slice' shows them"
 )
 _ROUNDING = 1e-9
 """Of the volume's length, by which a box may lie beside it and touch it still."""
@@ -65,7 +71,7 @@ def _cut_away(drawn: Volume, volume: VolumeDataset) -> tuple[str, str] | None:
         if beside or _apart(np.zeros(3), last, inside.min(axis=0), inside.max(axis=0)):
             return "within", f"the box lies outside of the volume, and nothing is drawn: {lies}"
     for n, plane in enumerate(drawn.planes):
-        along = (corners - np.array(plane.origin)) @ np.array(plane.normal)
+        along = (corners - np.array(plane.origin)) @ np.array(moderate(plane.normal))
         if along.max() < -_ROUNDING * np.abs(along).max():
             return f"planes.{n}", f"the plane cuts all of the volume away, and nothing is drawn: {lies}"
     for axis, (first, end) in drawn.slices.items():
@@ -102,6 +108,11 @@ def _clear(
     about = next((c for c in volume.info()["channels"] if drawn.field in (None, c["name"])), None)
     if about is None or (drawn.field is None and volume.kind != "scalar"):
         return None
+    known = samples.get(about["name"])
+    if known is None and about["dtype"] == "float64":
+        known = sample(volume, about["name"], steps)
+    if known is not None and known.size and np.abs(known).min() >= LARGEST:
+        return "field", _BEYOND.format(about["name"])
     pair, looked_at = about["range"], ""
     if pair is None:
         values = samples.get(about["name"])
@@ -135,8 +146,7 @@ def _no_label(wanted: Sequence[int], name: str, volume: VolumeDataset, steps: Se
     """What is said where none of some labels is among those that are looked at."""
     if not wanted or name not in {c.name for c in volume.channels}:
         return None
-    values = sample(volume, name, steps, every=True)
-    if not values.size or np.isin(values, np.array(wanted, dtype=np.float64)).any():
+    if is_met(volume, name, steps, wanted):
         return None
     few = ", ".join(map(str, wanted[:4])) + (" and others" if len(wanted) > 4 else "")
     return "labels.only", f"none of the values of '{name}' that were looked at is {few}: there may be nothing to see"

@@ -6,14 +6,14 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import AccessError, DataError, MemoryLimitError, UnknownName, UsageError
-from farfield.scene.colors import find_color
+from farfield.scene.colors import find_color, how_to_color
+from farfield.scene.directions import FAR
 from farfield.scene.fills import cleared, fills, without
 from farfield.scene.models import (
     Camera,
@@ -28,21 +28,16 @@ from farfield.scene.models import (
     Volume,
     Walls,
 )
+from farfield.scene.sampling import LARGEST, PIECE, Values, around, mean_range, read_box, rising, sample
 
 if TYPE_CHECKING:
     from farfield.progress import Report
     from farfield.scene.models import Drawn
     from farfield.settings import Settings
     from farfield.volume.options import Options
-    from farfield.volumedata import VolumeDataset
+    from farfield.volumedata import Native, VolumeDataset
     from farfield.volumevalues import VolumeChannel
 
-Values = NDArray[np.float64]
-
-SAMPLES = 1 << 21
-"""Values that are looked at for ranges and opacities."""
-KEPT = 1 << 16
-"""Of them so many are kept, for which nobody is charged: all of them, and a copy of each, took 20 MiB more than a limit of four."""
 CMAP = "inferno"
 """Dark where there is little, bright where there is much, so that what is dense stands out of what is around it."""
 VIEW = (-0.55, -0.75, 0.38)
@@ -128,6 +123,16 @@ def settled(
     if scene.step >= count:
         there = "is 1" if count == 1 else f"are {count}"
         raise UsageError(f"step: {volume.path}: there is no time step {scene.step}; there {there}, counted from 0")
+    if scene.define:
+        name = next(iter(scene.define))
+        raise UsageError(
+            f"define.{name}: {volume.path} is a volume, and fields are made of those of flows: leave 'define' away, and name a "
+            f"channel: {', '.join(c.name for c in volume.channels)}"
+        )
+    _check_size(volume)
+    for drawn in scene.objects:
+        if isinstance(drawn, Volume):
+            _check_steps(drawn, volume)
     steps = steps or [scene.step]
     maps = dict(scene.maps)
     objects = list(scene.objects)
@@ -161,6 +166,8 @@ def settled(
                 f"objects.{n}: '{drawn.kind}' is drawn of flows, and {volume.path} is a volume; of volumes there are "
                 "volume, contour, slice, outline and lines of a file"
             )
+        if isinstance(drawn, Outline) and drawn.zone is not None:
+            raise UsageError(f"objects.{n}.zone: {volume.path} is a volume, which has no zones: leave 'zone' away")
         if isinstance(drawn, Volume):
             _check(drawn, n, volume)
         if isinstance(drawn, Slice) and drawn.color is None:
@@ -181,16 +188,20 @@ def settled(
         # Lines have numbers of their own.
         if color is None or isinstance(drawn, Lines):
             continue
-        if color not in maps and color not in names and find_color(color) is not None:
+        if color not in maps and color not in names and find_color(color, f"objects.{n}.color") is not None:
             continue
         known = maps.get(color, ColorMap(field=color, cmap=None if isinstance(drawn, Slice) else CMAP))
         name = known.field
-        dips = isinstance(drawn, Volume) and drawn.projection == "composite" and name in names and is_dip(name)
+        # Of a map with a range it would be of no use to know, and values would be looked at.
+        is_open = (color not in maps or known.range is None) and name in names
+        dips = is_open and isinstance(drawn, Volume) and drawn.projection == "composite" and is_dip(name)
         if dips and color not in maps:
             known = known.model_copy(update={"cmap": f"{CMAP}_r"})
         if name not in names:
             place, what = (f"maps.{color}.field", "channel") if color in maps else (f"objects.{n}.color", COLORED_BY)
             known_names = ", ".join(c.name for c in volume.channels)
+            if what == COLORED_BY:
+                known_names += f"; {how_to_color(name, volume.channels[0].name)}"
             raise UnknownName(f"{place}: no {what} named '{name}' in {volume.path}; the channels are: {known_names}")
         if known.range is None:
             if isinstance(drawn, Volume) and drawn.projection == "mean":
@@ -204,6 +215,36 @@ def settled(
 
 COLORED_BY = "channel, map or colour"
 """What the colour of an object may name."""
+
+
+def _check_size(volume: VolumeDataset) -> None:
+    """Says of which voxels no picture can be, since squares of lengths are not numbers any more."""
+    about = volume.info()["levels"][0]
+    for axis, count, length in zip("ijk", about["dims"], about["spacing"], strict=True):
+        if count > 1 and not 1 / FAR <= abs(length) <= FAR:
+            raise DataError(
+                f"{volume.path}: its voxels are {length:g} apart along {axis}, of which no picture can be: from {1 / FAR:g} to "
+                f"{FAR:g} will do; --raw 'spacing=1,1,1' says another distance"
+            )
+
+
+MOST_STEPS = 1e6
+"""Samples of a ray from which on a picture takes hours."""
+
+
+def _check_steps(drawn: Volume, volume: VolumeDataset) -> None:
+    """Says of which voxels no rays can be: steps are as long as the least distance between voxels, however long others are."""
+    levels = volume.info()["levels"]
+    level = levels[drawn.level if drawn.level is not None and drawn.level < len(levels) else 0]
+    spacing = [abs(s) for s in level["spacing"]]
+    across = math.hypot(*((n - 1) * s for n, s in zip(level["dims"], spacing, strict=True)))
+    steps = across / min(spacing) * (drawn.samples_per_voxel or 1.0)
+    # Of many voxels in a row there are as many samples.
+    if steps > max(MOST_STEPS, MOST_FINELY * sum(level["dims"])):
+        raise DataError(
+            f"{volume.path}: its voxels are {' x '.join(f'{s:.6g}' for s in spacing)} apart, and a ray that steps from one to the "
+            f"next takes {steps:.1g} samples, of {MOST_STEPS:g} at most: --raw 'spacing=1,1,1' says other distances"
+        )
 
 
 def _check(drawn: Volume, number: int, volume: VolumeDataset) -> None:
@@ -275,10 +316,14 @@ def _is_dip(volume: VolumeDataset, name: str, values: Values, none: Sequence[flo
     if not 0.5 < (values > split).mean() < 1.0:
         return False
     number = next(n for n, c in enumerate(volume.channels) if c.name == name)
-    found = [volume.channels[number].values(box).ravel() for (box,) in _faces(volume, [number], step)]
-    around = np.concatenate(found).astype(np.float64) if found else np.zeros(0)
-    around = without(around[np.isfinite(around)], none)
-    return around.size > 0 and bool((around > split).mean() > OUTSIDE)
+    high, count = 0, 0
+    for (box,) in _faces(volume, [number], step):
+        # A few rows at a time: nobody is charged for these arrays.
+        for part in np.array_split(box.ravel(), -(-box.size // PIECE)):
+            beside = volume.channels[number].values(part).astype(np.float64)
+            beside = without(np.clip(beside[np.isfinite(beside)], -LARGEST, LARGEST), none)
+            high, count = high + int((beside > split).sum()), count + beside.size
+    return count > 0 and high / count > OUTSIDE
 
 
 OUTSIDE = 0.98
@@ -305,11 +350,10 @@ def background(volume: VolumeDataset, step: int) -> str:
     return "#" + "".join(f"{round(255 * v):02x}" for v in own)
 
 
-def _faces(volume: VolumeDataset, channels: Sequence[int], step: int) -> list[list[NDArray[Any]]]:
+def _faces(volume: VolumeDataset, channels: Sequence[int], step: int) -> Iterator[list[NDArray[Any]]]:
     """The stored numbers of some channels at each face of a volume that can be read, from its coarsest level."""
     level = len(volume.info()["levels"]) - 1
     dims = volume.info()["levels"][level]["dims"]
-    faces = []
     for axis in range(3):
         for at in (0, dims[axis] - 1):
             lo, hi = [0, 0, 0], list(dims)
@@ -320,11 +364,10 @@ def _faces(volume: VolumeDataset, channels: Sequence[int], step: int) -> list[li
                     lo[a], hi[a] = (dims[a] - FACE) // 2, (dims[a] + FACE) // 2
             i, j, k = lo
             try:
-                boxes = [volume._native.read_box(level, c, (i, j, k), (hi[0], hi[1], hi[2]), step) for c in channels]
+                boxes = [read_box(volume, level, c, ((i, j, k), (hi[0], hi[1], hi[2])), step) for c in channels]
             except (DataError, AccessError):
                 continue
-            faces.append(boxes)
-    return faces
+            yield boxes
 
 
 FACE = 256
@@ -338,156 +381,45 @@ def _full(dtype: np.dtype[Any]) -> tuple[float, float]:
     return (float(known.min), float(known.max))
 
 
-def _level(volume: VolumeDataset) -> tuple[int, tuple[int, int, int], tuple[int, int, int]]:
-    """The coarsest level that has enough values, its voxels, and those of its pages."""
-    levels = volume.info()["levels"]
-    enough = [n for n, level in enumerate(levels) if math.prod(level["dims"]) >= SAMPLES // 32]
-    at = enough[-1] if enough else 0
-    (i, j, k), (pi, pj, pk) = levels[at]["dims"], levels[at]["page"]
-    return at, (i, j, k), (pi, pj, pk)
-
-
-def _page(
-    volume: VolumeDataset, level: int, channel: int, page: tuple[int, int, int], step: int
-) -> NDArray[Any] | None:
-    """The numbers of a page, [k, j, i]; None where it cannot be read."""
-    about = volume.info()["levels"][level]
-    i, j, k = (n * p for n, p in zip(page, about["page"], strict=True))
-    u, v, w = (min(n + p, d) for n, p, d in zip((i, j, k), about["page"], about["dims"], strict=True))
-    try:
-        return volume._native.read_box(level, channel, (i, j, k), (u, v, w), step)
-    except (DataError, AccessError):
-        return None
-
-
 @contextlib.contextmanager
 def to_look_at(
     source: str, settings: Settings, options: Mapping[str, Any] | Options | None, progress: bool | Report | None
 ) -> Iterator[VolumeDataset]:
     """Opens a volume to find out what a scene leaves open: what is looked at are arrays that nobody charges, so its pages have half
-    of the limit, where that is enough for one.
+    of the limit, where that is enough for them.
     """
     from farfield.volumedata import open_volume
 
     with open_volume(source, settings, options=options, progress=progress) as opened:
+        whole = opened.memory_limit
         with contextlib.suppress(MemoryLimitError):
-            opened.set_memory_limit(opened.memory_limit // 2)
+            opened.set_memory_limit(whole // 2)
+            opened._native = cast("Native", _Sparing(opened._native, whole))
         yield opened
 
 
-def sample(volume: VolumeDataset, name: str, steps: Sequence[int], *, every: bool = False) -> Values:
-    """Some values of a channel in some time steps, from the coarsest level that has enough, or from pages spread over
-    the finest one: at equal steps, with the least and the largest of all, or `every` one that is looked at.
+class _Sparing:
+    """A volume of the extension with half of its limit, until that is too little."""
 
-    Pages that cannot be read are left out: that only makes the sample smaller, and whoever draws them says so. Where all values are
-    the same more pages are looked at until one has another: little may lie in much of nothing. What is known of ranges counts, too.
-    """
-    number = next(n for n, c in enumerate(volume.channels) if c.name == name)
-    channel = volume.channels[number]
-    at, dims, page = _level(volume)
-    counts = [-(-d // p) for d, p in zip(dims, page, strict=True)]
-    wanted = max(1, SAMPLES // max(1, math.prod(page) * len(steps)))
+    def __init__(self, native: Native, whole: int) -> None:
+        self._native = native
+        self._whole = whole
 
-    def values(pages: Sequence[tuple[int, int, int]]) -> Iterator[tuple[Values, float, float]]:
-        for page, step in product(pages, steps):
-            box = _page(volume, at, number, page, step)
-            if box is None:
-                continue
-            found = channel.values(box).ravel().astype(np.float64)
-            found = found[np.isfinite(found)]
-            if found.size:
-                yield found[::nth].copy(), float(found.min()), float(found.max())
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._native, name)
 
-    first = spread(counts, wanted)
-    # Odd: rows of pages are not passed over at the same columns.
-    nth = 1 if every else -(-math.prod(page) * len(first) * len(steps) // KEPT) | 1
-    parts, low, high = [], math.inf, -math.inf
-    for part, least, most in values(first):
-        parts.append(part)
-        low, high = min(low, least), max(high, most)
-    if not parts:
-        return np.zeros(0)
-    found = np.concatenate(parts) if nth == 1 else np.concatenate([*parts, (low, high)])
-    if low == high and math.prod(counts) > wanted:
-        pair = volume.info()["channels"][number]["range"]
-        if pair is not None and pair[0] < pair[1]:
-            return np.append(found, pair)
-        seen = set(first)
-        for more, least, most in values([p for p in spread(counts, wanted * SEARCHED) if p not in seen]):
-            if least < low or most > low:
-                return np.append(found, [*more, least, most])
-    return found
-
-
-SEARCHED = 16
-"""So many times as many pages are looked at where the first ones all hold one number."""
+    def read_box(self, *asked: Any) -> NDArray[Any]:
+        try:
+            return self._native.read_box(*asked)
+        except MemoryLimitError:
+            # What is wrong with all of it is said of the limit that was given.
+            self._native.set_memory_limit(self._whole)
+            return self._native.read_box(*asked)
 
 
 def is_whole(channel: VolumeChannel) -> bool:
     """Whether a channel's values are whole numbers."""
     return channel.dtype.kind in "iu" and channel.scale is None
-
-
-def mean_range(volume: VolumeDataset, name: str, steps: Sequence[int]) -> tuple[float, float]:
-    """The range in some time steps of the means along rays, which are far below the largest values: of some columns of pages,
-    along the axis on which there are fewest.
-
-    Pages that cannot be read are left out, as `sample` does."""
-    number = next(n for n, c in enumerate(volume.channels) if c.name == name)
-    channel = volume.channels[number]
-    at, dims, page = _level(volume)
-    counts = [-(-d // p) for d, p in zip(dims, page, strict=True)]
-    axis = counts.index(min(counts))
-    deep = [n for n, *_ in spread((counts[axis], 1, 1), MOST_DEEP)]
-    across = [1 if a == axis else count for a, count in enumerate(counts)]
-    means = []
-    columns = spread(across, max(1, SAMPLES // max(1, math.prod(page) * len(deep) * len(steps))))
-    for column, step in product(columns, steps):
-        sums: Values | None = None
-        have: Values | None = None
-        for n in deep:
-            i, j, k = (n if a == axis else c for a, c in enumerate(column))
-            box = _page(volume, at, number, (i, j, k), step)
-            if box is None:
-                continue
-            found = channel.values(box).astype(np.float64)
-            there = np.isfinite(found)
-            total = np.where(there, found, 0.0).sum(axis=2 - axis)
-            count = there.sum(axis=2 - axis).astype(np.float64)
-            sums, have = (total, count) if sums is None or have is None else (sums + total, have + count)
-        if sums is not None and have is not None:
-            means.append(sums[have > 0] / have[have > 0])
-    all_means = np.concatenate(means) if means else np.zeros(0)
-    if not all_means.size:
-        return (0.0, 1.0)
-    low, high = (float(v) for v in np.percentile(all_means, (2.0, 99.9)))
-    return _apart(low, high) or _about(low)
-
-
-MOST_DEEP = 64
-"""Pages of a column that are looked at for means."""
-
-
-def spread(counts: Sequence[int], wanted: int) -> list[tuple[int, int, int]]:
-    """At most so many of the boxes of a grid of `counts` along i, j, k, evenly over all three; all if no more are there.
-
-    Multiples of 1/g, 1/g^2, 1/g^3 with g^4 = g + 1 fill a cube evenly however many are taken (Roberts 2018). Boxes at equal steps
-    of their number do not: where a step is a multiple of a row all of them lie at one end of it, in the air beside what is seen.
-
-    >>> spread((2, 1, 2), 9)
-    [(0, 0, 0), (1, 0, 0), (0, 0, 1), (1, 0, 1)]
-    >>> len({i for i, _, _ in spread((32, 32, 32), 64)})
-    29
-    """
-    ni, nj, nk = counts
-    if ni * nj * nk <= wanted:
-        return [(i, j, k) for k in range(nk) for j in range(nj) for i in range(ni)]
-    g = 1.2207440846057596
-    found: dict[tuple[int, int, int], None] = {}
-    for n in range(wanted):
-        i, j, k = (int((0.5 + (n + 1) / g**a) % 1.0 * count) for a, count in enumerate(counts, 1))
-        found[i, j, k] = None
-    return list(found)
 
 
 def extent(
@@ -507,7 +439,7 @@ def extent(
         # What is half clear at the edge of what is seen is not black yet.
         split = min(threshold(values), high)
         low = max(split - FRINGE * (high - split), float(values.min()))
-    low, high = _apart(low, high) or _apart(float(values.min()), float(values.max())) or _about(low)
+    low, high = rising(low, high) or rising(float(values.min()), float(values.max())) or around(low)
     return (-high, -low) if dips else (low, high)
 
 
@@ -515,20 +447,10 @@ FRINGE = 0.25
 """Part of the range of colours that lies below what parts the background from what is seen, of what lies above."""
 
 
-def _apart(low: float, high: float) -> tuple[float, float] | None:
-    return (low, high) if low < high else None
-
-
-def _about(value: float) -> tuple[float, float]:
-    """A range with its only value in the middle."""
-    half = 0.5 * max(abs(value), 1.0)
-    return (value - half, value + half)
-
-
 def _most(values: Values, low: float, high: float) -> tuple[float, float]:
     """Percentiles of values; where nearly all are one, the least and the largest, so that the few others are seen."""
     least, most = (float(v) for v in np.percentile(values, (low, high)))
-    return _apart(least, most) or (float(values.min()), float(values.max()))
+    return rising(least, most) or (float(values.min()), float(values.max()))
 
 
 def threshold(values: Values) -> float:
@@ -555,7 +477,7 @@ def threshold(values: Values) -> float:
     # Where nothing lies between the two parts any place between them is as good: the middle, so that both are well apart from it.
     most = float(between.max())
     best = np.flatnonzero(between >= most - 1e-9 * abs(most))
-    return float(0.5 * (edges[1 + best[0]] + edges[1 + best[-1]]))
+    return float(0.5 * edges[1 + best[0]] + 0.5 * edges[1 + best[-1]])
 
 
 def opacities(values: Values) -> list[tuple[float, float]]:
