@@ -56,7 +56,7 @@ impl Borders {
 
     /// Bytes that it holds indeed.
     #[cfg(test)]
-    pub fn held(&self) -> usize {
+    pub(super) fn held(&self) -> usize {
         let lists = || self.along_j.iter().chain(&self.along_k);
         let entries = self.along_i.1.capacity() + lists().flatten().map(Vec::capacity).sum::<usize>();
         lists().map(Vec::capacity).sum::<usize>() * size_of::<Vec<Entry>>() + entries * size_of::<Entry>()
