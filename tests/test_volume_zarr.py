@@ -17,6 +17,7 @@ import pytest
 import zarr
 
 import fake_volume
+import farfield as ff
 from farfield.errors import DataError, FarfieldError, UnknownName, UsageError
 from volume_files import Read, look
 
@@ -469,3 +470,14 @@ def test_arrays_that_were_not_copied_along(version: Any, tmp_path: Path, there: 
         DataError, match=r"a\.zarr: its metadata name arrays that are not there: .*v; copy it again, whole"
     ):
         there(tmp_path / "a.zarr")
+
+
+def test_many_tiny_pages_are_read_within_a_small_limit(tmp_path: Path) -> None:
+    # In memory a page of 64 bytes takes a whole page of the system.
+    data = np.random.default_rng(3).integers(0, 255, (64, 64, 64), dtype="u1")
+    stored = zarr.create_array(
+        str(tmp_path / "tiny.zarr"), shape=data.shape, chunks=(4, 4, 4), dtype="u1", compressors=None
+    )
+    stored[:] = data
+    volume = ff.open(tmp_path / "tiny.zarr", memory_limit="4MiB")
+    assert np.array_equal(volume._native.read_box(0, 0, (0, 0, 0), (64, 64, 64), 0), data)

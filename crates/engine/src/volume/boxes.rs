@@ -10,6 +10,8 @@ use std::time::Instant;
 
 /// A part of the limit that goes to the pages of a box that are here at a time.
 const SHARE: u64 = 4;
+/// Pages in memory are whole pages of the system, however small they are.
+const FRAME: usize = 4096;
 
 impl VolumeSession {
     /// Copies the voxels of a box, `[k][j][i]`, in the channel's own type and native byte order. `lo` and `hi` are i, j, k, half open.
@@ -40,7 +42,8 @@ impl VolumeSession {
             return Ok(());
         }
         let page = array.translation.page;
-        let at_once = (self.pager.ledger().limit() / SHARE / (2 * array.brick.bytes() as u64)).max(1) as usize;
+        let page_bytes = array.brick.bytes().next_multiple_of(FRAME);
+        let at_once = (self.pager.ledger().limit() / SHARE / (2 * page_bytes as u64)).max(1) as usize;
         let first: [u32; 3] = std::array::from_fn(|a| lo[a] / page[a]);
         let last: [u32; 3] = std::array::from_fn(|a| (hi[a] - 1) / page[a]);
         let mut places = Vec::new();
@@ -60,7 +63,7 @@ impl VolumeSession {
                 return Err(FieldError::Interrupted);
             }
             let pages: Vec<PageId> = some.iter().map(|at| id(*at)).collect();
-            let bytes = (pages.len() * array.brick.bytes()) as u64;
+            let bytes = (pages.len() * page_bytes) as u64;
             let begun = Instant::now();
             let hold = self.pager.fetch(&pages).map_err(|e| fetch_error(&self.pager, e, bytes, 0))?;
             self.add_wait(begun.elapsed().as_secs_f64());
