@@ -148,7 +148,7 @@ _PLACE = re.compile(
     r"(?:(?:objects|lights|path|views)\.\d+[\w.]*|(?:maps|define)\..+?|camera[a-z_.]*|step|frames|path|background|size|objects): "
 )
 """Where in a scene something is wrong, as the extension and `to_native` say it."""
-_OF_POINT = re.compile(r"objects\.(\d+)\.field: (.*\bthe point\b.*)", re.DOTALL)
+_OF_POINT = re.compile(r"objects\.(\d+)\.near: (.*\bthe point\b.*)", re.DOTALL)
 """What is wrong with the point of a local isosurface, as the extension says it of its object."""
 
 
