@@ -190,10 +190,10 @@ def test_colours_span_the_values_where_no_range_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        (fog(level=0), "no 'level' of resolution"),
-        (fog(slices={"i": (1, 4)}), "'slices' of voxels"),
+        (fog(level=0), "'level' is of volumes"),
+        (fog(slices={"i": (1, 4)}), "'slices' is of volumes"),
         (fog(opacity=None), "nodes of its 'opacity'"),
-        (fog(color="density"), "coloured by the field that it is of"),
+        (fog(color="density"), "coloured by its own field"),
         (fog(interpolation="nearest"), "'interpolation'"),
         (Volume(field="velocity", shading=Shading()), "'velocity' is a vector"),
         (fog(projection="mean", opacity=None), "nodes of its 'opacity'"),
