@@ -108,14 +108,14 @@ def _clear(
     about = next((c for c in volume.info()["channels"] if drawn.field in (None, c["name"])), None)
     if about is None or (drawn.field is None and volume.kind != "scalar"):
         return None
-    known = samples.get(about["name"])
-    if known is None and about["dtype"] == "float64":
-        known = sample(volume, about["name"], steps)
-    if known is not None and known.size and np.abs(known).min() >= LARGEST:
+    values, pair, looked_at = samples.get(about["name"]), about["range"], ""
+    # Of a range that single precision has, and of numbers that cannot be beyond it, that much is known.
+    may_be_beyond = about["dtype"] == "float64" and (pair is None or max(map(abs, pair)) >= LARGEST)
+    if values is None and may_be_beyond:
+        values = sample(volume, about["name"], steps)
+    if values is not None and values.size and np.abs(values).min() >= LARGEST:
         return "field", _BEYOND.format(about["name"])
-    pair, looked_at = about["range"], ""
     if pair is None:
-        values = samples.get(about["name"])
         if values is None and not (is_surface or drawn.opacity):
             return None
         values = sample(volume, about["name"], steps) if values is None else values
