@@ -1,48 +1,13 @@
 //! Light of the whole length of a ray in the volume, up to where it ends: against the law of Beer and Lambert, in closed form.
 
 use super::looks::{look, picture, Stored};
-use super::{cameras, span, DIMS, DT, SIZE, UNIT};
+use super::{cameras, rays, DIMS, DT, SIZE, UNIT};
 use engine::raycast::{cast_until, CastOptions, Ends};
-use kernels::draw::{Camera, Lens};
 use kernels::rays::{ColourOpacity, Manner, Paint, Scene, Setting, Shading, TransferFunction};
 
 /// The same everywhere.
 const FOG: Stored = Stored { dtype: "uint8", components: 1, value: |_, _, _, _| 100.0 };
 const OPACITY: f64 = 0.3;
-
-/// Of each pixel where its ray is in the volume, and the length along it of a unit along the line of sight.
-fn spans(camera: &Camera) -> Vec<([f64; 2], f64)> {
-    let dot = |a: [f64; 3], b: [f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-    let unit = |a: [f64; 3]| a.map(|c| c / dot(a, a).sqrt());
-    let cross =
-        |a: [f64; 3], b: [f64; 3]| [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
-    let forward = unit(std::array::from_fn(|c| camera.target[c] - camera.position[c]));
-    let right = unit(cross(forward, camera.up));
-    let up = cross(right, forward);
-    let [w, h] = SIZE.map(f64::from);
-    let index = |q: [f64; 3]| -> [f64; 3] {
-        let axes = [[0.8, 0.6, 0.0], [-0.6, 0.8, 0.0], [0.0, 0.0, 1.0]];
-        let spacing = [0.5, 0.75, 0.6];
-        std::array::from_fn(|a| dot(q, axes[a]) / spacing[a])
-    };
-    let of = |n: u32| {
-        let (u, v) = (f64::from(n % SIZE[0]) + 0.5 - w / 2.0, h / 2.0 - f64::from(n / SIZE[0]) - 0.5);
-        let (from, by, eye) = match camera.lens {
-            Lens::Perspective { fov_degrees } => {
-                let s = (fov_degrees.to_radians() / 2.0).tan() * 2.0 / h;
-                let d = std::array::from_fn(|c| forward[c] + right[c] * u * s + up[c] * v * s);
-                (camera.position, unit(d), true)
-            }
-            Lens::Orthographic { height } => {
-                let s = height / h;
-                (std::array::from_fn(|c| camera.position[c] + right[c] * u * s + up[c] * v * s), forward, false)
-            }
-        };
-        let from = index(std::array::from_fn(|c| from[c] - [1.0, -2.0, 0.5][c]));
-        (span(from, index(by), eye), 1.0 / dot(by, forward))
-    };
-    (0..SIZE[0] * SIZE[1]).map(of).collect()
-}
 
 fn fog() -> Paint {
     let transfer = TransferFunction::new(vec![(0.0, [1.0, 0.5, 0.2])], vec![(0.0, OPACITY as f32)]).unwrap();
@@ -64,7 +29,7 @@ fn fog_is_as_opaque_as_its_length_says_to_the_end_of_the_volume_and_to_any_depth
             let setting = Setting { camera, size: SIZE, dt: DT, unit: UNIT, skip: true };
             let scene = Scene::new(setting, vec![look(&level, &fog(), &manner)]).unwrap();
             let options = CastOptions { workers: 2, rows: None, deadline: None, next: None, kept: None };
-            let spans = spans(&camera);
+            let rays = rays(&camera);
             // A slope from before the volume to behind it.
             let slope = |x: u32, y: u32| f64::from(x) * 1.7 + f64::from(y) * 0.31;
             let endless = |_: u32, _: u32| f64::INFINITY;
@@ -72,9 +37,10 @@ fn fog_is_as_opaque_as_its_length_says_to_the_end_of_the_volume_and_to_any_depth
                 let ends = Ends { depth, wanted: None, stops: None };
                 let image = cast_until(&pager, &scene, &options, Some(ends), &mut |_, _| true).unwrap();
                 let (mut seen, mut off) = (0, 0.0f64);
-                for (n, ([low, high], along)) in spans.iter().enumerate() {
+                for (n, ray) in rays.iter().enumerate() {
+                    let [low, high] = ray.span;
                     let (x, y) = (n as u32 % SIZE[0], n as u32 / SIZE[0]);
-                    let length = high.min(depth(x, y) * along) - low;
+                    let length = high.min(depth(x, y) * ray.along) - low;
                     // Before less than a step in front of a surface there may be no sample.
                     if length > 0.0 && length < DT && length < high - low {
                         continue;

@@ -284,32 +284,10 @@ fn one_channel_shown_twice_is_as_opaque_as_two() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Positions of samples in voxels, from the eye on, with the steps that each stands for, and the direction of each pixel's ray.
-fn walk(camera: &Camera, mut each: impl FnMut(usize, [f64; 3], &mut dyn Iterator<Item = ([f64; 3], f64)>)) {
-    let minus = |a: [f64; 3], b: [f64; 3]| [a[0] - b[0], a[1] - b[1], a[2] - b[2]];
-    let dot = |a: [f64; 3], b: [f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-    let cross =
-        |a: [f64; 3], b: [f64; 3]| [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
-    let unit = |a: [f64; 3]| a.map(|c| c / dot(a, a).sqrt());
-    let Lens::Perspective { fov_degrees } = camera.lens else { panic!("the tests walk in perspective") };
-    let forward = unit(minus(camera.target, camera.position));
-    let right = unit(cross(forward, camera.up));
-    let up = cross(right, forward);
-    let [w, h] = SIZE.map(f64::from);
-    let s = (fov_degrees.to_radians() / 2.0).tan() * 2.0 / h;
-    let axes = [[0.8, 0.6, 0.0], [-0.6, 0.8, 0.0], [0.0, 0.0, 1.0]];
-    let spacing = [0.5, 0.75, 0.6];
-    for n in 0..(SIZE[0] * SIZE[1]) as usize {
-        let (x, y) = ((n as u32 % SIZE[0]) as f64, (n as u32 / SIZE[0]) as f64);
-        let (u, v) = ((x + 0.5 - w / 2.0) * s, (h / 2.0 - y - 0.5) * s);
-        let d: [f64; 3] = unit(std::array::from_fn(|c| forward[c] + right[c] * u + up[c] * v));
-        let index = |q: [f64; 3]| -> [f64; 3] { std::array::from_fn(|a| dot(q, axes[a]) / spacing[a]) };
-        let span = super::span(index(minus(camera.position, [1.0, -2.0, 0.5])), index(d), true);
-        let mut places = super::samples(span).into_iter().map(|(t, steps)| {
-            let q = minus(std::array::from_fn(|c| camera.position[c] + d[c] * t), [1.0, -2.0, 0.5]);
-            (index(q), steps)
-        });
-        each(n, d, &mut places);
+/// Positions of samples in voxels, from the eye on, with the steps that each stands for, of each pixel.
+fn walk(camera: &Camera, mut each: impl FnMut(usize, &mut dyn Iterator<Item = ([f64; 3], f64)>)) {
+    for (n, ray) in super::rays(camera).iter().enumerate() {
+        each(n, &mut super::samples(ray.span).into_iter().map(|(t, steps)| (ray.at(t), steps)));
     }
 }
 
@@ -335,7 +313,7 @@ fn colours_maxima_and_means_are_those_of_an_exact_reference() {
         for camera in cameras().into_iter().filter(|c| matches!(c.lens, Lens::Perspective { .. })) {
             let found = picture(&pager, camera, vec![look(&level, paint, manner)], 2, true).rgba;
             let mut wrong = 0;
-            walk(&camera, |n, _, places| {
+            walk(&camera, |n, places| {
                 let wanted = match name {
                     "colour" => {
                         let mut sum = [0.0; 4];

@@ -259,68 +259,80 @@ fn samples([low, high]: [f64; 2]) -> Vec<(f64, f64)> {
     (first..last).map(of).collect()
 }
 
-/// The picture of voxels with these values, sample by sample, with nothing skipped and no tables. What lies between voxels one of which has
-/// none (NaN) is not seen.
-fn reference(camera: &Camera, value: impl Fn(usize, usize, usize) -> f64) -> Vec<[f64; 4]> {
-    let minus = |a: [f64; 3], b: [f64; 3]| [a[0] - b[0], a[1] - b[1], a[2] - b[2]];
+/// A ray through the volume, in voxel indices: where it is at t = 0, how far it goes by a length, and where it is in the volume.
+struct TrueRay {
+    from: [f64; 3],
+    by: [f64; 3],
+    span: [f64; 2],
+    /// Length along it of a unit along the line of sight.
+    along: f64,
+}
+
+impl TrueRay {
+    fn at(&self, t: f64) -> [f64; 3] {
+        std::array::from_fn(|a| self.from[a] + self.by[a] * t)
+    }
+}
+
+/// Those of all pixels, row by row.
+fn rays(camera: &Camera) -> Vec<TrueRay> {
     let dot = |a: [f64; 3], b: [f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
     let cross =
         |a: [f64; 3], b: [f64; 3]| [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
-    let unit = |a: [f64; 3]| {
-        let l = dot(a, a).sqrt();
-        a.map(|c| c / l)
-    };
-    let forward = unit(minus(camera.target, camera.position));
+    let unit = |a: [f64; 3]| a.map(|c| c / dot(a, a).sqrt());
+    let forward = unit(std::array::from_fn(|c| camera.target[c] - camera.position[c]));
     let right = unit(cross(forward, camera.up));
     let up = cross(right, forward);
     let [w, h] = SIZE.map(f64::from);
-    let axes = [[0.4, 0.3, 0.0], [-0.45, 0.6, 0.0], [0.0, 0.0, 0.6]];
-    let spacing = [0.5, 0.75, 0.6];
-    let mut all = Vec::new();
-    for y in 0..SIZE[1] {
-        for x in 0..SIZE[0] {
-            let (u, v) = (f64::from(x) + 0.5 - w / 2.0, h / 2.0 - f64::from(y) - 0.5);
-            let (o, d, behind) = match camera.lens {
-                Lens::Perspective { fov_degrees } => {
-                    let s = (fov_degrees.to_radians() / 2.0).tan() * 2.0 / h;
-                    let d: [f64; 3] = std::array::from_fn(|c| forward[c] + right[c] * u * s + up[c] * v * s);
-                    (camera.position, unit(d), false)
-                }
-                Lens::Orthographic { height } => {
-                    let s = height / h;
-                    let o: [f64; 3] = std::array::from_fn(|c| camera.position[c] + right[c] * u * s + up[c] * v * s);
-                    (o, forward, true)
-                }
-            };
-            let mut sum = [0.0f64; 4];
-            let index =
-                |q: [f64; 3]| -> [f64; 3] { std::array::from_fn(|a| dot(q, axes[a]) / (spacing[a] * spacing[a])) };
-            let span = span(index(minus(o, [1.0, -2.0, 0.5])), index(d), !behind);
-            for (t, steps) in samples(span) {
-                let p: [f64; 3] = std::array::from_fn(|c| o[c] + d[c] * t);
-                let at = index(minus(p, [1.0, -2.0, 0.5]));
-                let low: [usize; 3] = std::array::from_fn(|a| (at[a].max(0.0) as usize).min(DIMS[a] - 2));
-                let f: [f64; 3] = std::array::from_fn(|a| at[a] - low[a] as f64);
-                let mut value_here = 0.0;
-                for c in 0..8usize {
-                    let on = |a: usize| c >> a & 1;
-                    let weight: f64 = (0..3).map(|a| if on(a) == 1 { f[a] } else { 1.0 - f[a] }).product();
-                    value_here += weight * value(low[0] + on(0), low[1] + on(1), low[2] + on(2));
-                }
-                if value_here.is_nan() {
-                    continue;
-                }
-                let opacity = f64::from(node(&opacities(), value_here, |a, b, f| a + (b - a) * f as f32));
-                let srgb =
-                    node(&colours(), value_here, |a, b, f| std::array::from_fn(|c| a[c] + (b[c] - a[c]) * f as f32));
-                let a = 1.0 - (1.0 - opacity).powf(DT / UNIT * steps);
-                for c in 0..3 {
-                    sum[c] += (1.0 - sum[3]) * a * f64::from(srgb_to_linear(srgb[c]));
-                }
-                sum[3] += (1.0 - sum[3]) * a;
+    let index = |q: [f64; 3]| -> [f64; 3] {
+        let axes = [[0.8, 0.6, 0.0], [-0.6, 0.8, 0.0], [0.0, 0.0, 1.0]];
+        let spacing = [0.5, 0.75, 0.6];
+        std::array::from_fn(|a| dot(q, axes[a]) / spacing[a])
+    };
+    let of = |n: u32| {
+        let (u, v) = (f64::from(n % SIZE[0]) + 0.5 - w / 2.0, h / 2.0 - f64::from(n / SIZE[0]) - 0.5);
+        let beside = |o: [f64; 3], s: f64| std::array::from_fn(|c| o[c] + right[c] * u * s + up[c] * v * s);
+        let (o, d, eye) = match camera.lens {
+            Lens::Perspective { fov_degrees } => {
+                let s = (fov_degrees.to_radians() / 2.0).tan() * 2.0 / h;
+                (camera.position, unit(beside(forward, s)), true)
             }
-            all.push(sum);
+            Lens::Orthographic { height } => (beside(camera.position, height / h), forward, false),
+        };
+        let (from, by) = (index(std::array::from_fn(|c| o[c] - [1.0, -2.0, 0.5][c])), index(d));
+        TrueRay { from, by, span: span(from, by, eye), along: 1.0 / dot(d, forward) }
+    };
+    (0..SIZE[0] * SIZE[1]).map(of).collect()
+}
+
+/// The picture of voxels with these values, sample by sample, with nothing skipped and no tables. What lies between voxels one of which has
+/// none (NaN) is not seen.
+fn reference(camera: &Camera, value: impl Fn(usize, usize, usize) -> f64) -> Vec<[f64; 4]> {
+    let mut all = Vec::new();
+    for ray in rays(camera) {
+        let mut sum = [0.0f64; 4];
+        for (t, steps) in samples(ray.span) {
+            let at = ray.at(t);
+            let low: [usize; 3] = std::array::from_fn(|a| (at[a].max(0.0) as usize).min(DIMS[a] - 2));
+            let f: [f64; 3] = std::array::from_fn(|a| at[a] - low[a] as f64);
+            let mut value_here = 0.0;
+            for c in 0..8usize {
+                let on = |a: usize| c >> a & 1;
+                let weight: f64 = (0..3).map(|a| if on(a) == 1 { f[a] } else { 1.0 - f[a] }).product();
+                value_here += weight * value(low[0] + on(0), low[1] + on(1), low[2] + on(2));
+            }
+            if value_here.is_nan() {
+                continue;
+            }
+            let opacity = f64::from(node(&opacities(), value_here, |a, b, f| a + (b - a) * f as f32));
+            let srgb = node(&colours(), value_here, |a, b, f| std::array::from_fn(|c| a[c] + (b[c] - a[c]) * f as f32));
+            let a = 1.0 - (1.0 - opacity).powf(DT / UNIT * steps);
+            for c in 0..3 {
+                sum[c] += (1.0 - sum[3]) * a * f64::from(srgb_to_linear(srgb[c]));
+            }
+            sum[3] += (1.0 - sum[3]) * a;
         }
+        all.push(sum);
     }
     all
 }

@@ -458,6 +458,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn long_titles_break_between_words_and_end_in_an_ellipsis() {
+        let (em, title) = (12.0, "speed of sound in the far field");
+        let room = text::width("speed of sound", em) + 0.5;
+        assert_eq!(wrapped(title, em, 1000.0, 3), [title]);
+        assert_eq!(wrapped(title, em, room, 3), ["speed of sound", "in the far field"].map(|l| fitted(l, em, room)));
+        let cut = wrapped(title, em, room, 1);
+        assert!(cut.len() == 1 && cut[0].ends_with('…') && text::width(&cut[0], em) <= room, "{cut:?}");
+        assert!(wrapped("", em, room, 2).is_empty());
+    }
+
+    #[test]
     fn rules_have_round_lengths() {
         for (most, wanted) in [(0.99, 0.5), (1.0, 1.0), (4.9, 2.0), (730.0, 500.0), (0.0021, 0.002), (5.0, 5.0)] {
             let found = round_below(most);

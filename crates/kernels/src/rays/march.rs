@@ -50,7 +50,7 @@ impl Tips {
 
     /// Of samples from one number to another.
     #[inline(always)]
-    fn of(ray: &Ray, first: i64, last: i64) -> Self {
+    pub(super) fn of(ray: &Ray, first: i64, last: i64) -> Self {
         Self {
             first: if first == ray.first { ray.ends[0] } else { 0.0 },
             last: if last == ray.last - 1 { ray.ends[1] } else { 0.0 },

@@ -10,6 +10,7 @@
 //! one sample is in the middle of that: box edges had teeth.
 
 use super::lanes::{D4, F4, I4};
+use super::march::Tips;
 
 /// Samples of a segment.
 pub(crate) const SEGMENT: i64 = 64;
@@ -45,8 +46,7 @@ impl Ray {
     /// How many steps sample `n` stands for.
     #[inline(always)]
     pub(crate) fn length(&self, n: i64) -> f32 {
-        let of = |is: bool, end: f32| if is { end } else { 0.0 };
-        (1.0 + of(n == self.first, self.ends[0]) + of(n == self.last - 1, self.ends[1])).max(0.0)
+        Tips::of(self, n, n).length(0, 1)
     }
 
     /// Position of sample `n` in voxel indices.
