@@ -77,7 +77,7 @@ def test_found_once_and_used(kind: str, ff: Command, ff_json: Json, env: dict[st
     assert ff_json("info", source, *more, env=env)["channels"] == first["channels"]
     after, drawn_after = surface("after"), picture("after")
     # What cannot hold the value is not read any more, and the result is the same.
-    assert after["pages"]["touched"] < before["pages"]["touched"] / 2
+    assert after["pages"]["touched"] <= before["pages"]["touched"] / 2
     assert after["bytes_read"] < before["bytes_read"]
     # Ranges are read, too.
     assert drawn_after["bytes_read"] <= drawn_before["bytes_read"] + 4096

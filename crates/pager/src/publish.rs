@@ -106,8 +106,7 @@ impl Pager {
             return false;
         }
         a.attempts += u8::from(transient);
-        let Some(s) = a.segments.get(segment as usize) else { return false };
-        let staged = staged_segment(active, segment as usize, s, true);
+        let Some(staged) = staged_segment(active, segment as usize, &a.segments, true) else { return false };
         st.staged.push_front(staged);
         st.tally.retries += 1;
         true

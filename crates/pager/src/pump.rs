@@ -298,7 +298,7 @@ impl Pager {
         }
         let State { active: actives, staged, .. } = st;
         if let Some(a) = actives.get(active) {
-            staged.extend(a.segments.iter().enumerate().map(|(i, s)| staged_segment(active, i, s, false)));
+            staged.extend((0..a.segments.len()).filter_map(|i| staged_segment(active, i, &a.segments, false)));
         }
         Start::Started
     }

@@ -193,6 +193,8 @@ pub(crate) struct Staged {
     pub(crate) segment: u32,
     /// Read on its own: a joined read that it was part of failed, and the failure must not be blamed on its neighbours.
     pub(crate) solo: bool,
+    /// A piece of a row, of a page that has many: what lies between it and the next may be read with them.
+    pub(crate) piece: bool,
 }
 
 /// A read that a source works on.

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -150,20 +155,30 @@ def converted(recorder: Recorder, volume: Volume) -> Path:
     return path
 
 
-def fio_rate(path: Path, page_bytes: int, most_bytes: int) -> float | None:
-    """Bytes a second that `fio` reads from the evicted files of a store, in blocks of a page at random places, 64 in flight; None
-    where it is not installed.
+@dataclass(frozen=True)
+class Fio:
+    """What `fio` read."""
+
+    wall_s: float
+    cpu_s: float
+    bytes: float
+
+
+def fio(path: Path, page_bytes: int, most_bytes: int) -> Fio | None:
+    """`fio` reads so many bytes from the evicted files of a store, in blocks of a page at random places, 64 in flight; None where
+    it is not installed.
 
     Raises:
         DataError: if it fails.
     """
-    fio = shutil.which("fio")
-    if fio is None:
+    program = shutil.which("fio")
+    if program is None:
         return None
     files = [file for file in sorted(path.rglob("*")) if file.is_file() and file.stat().st_size > page_bytes]
     block = max(1, round(page_bytes / 4096)) * 4096
+    blocks = max(1, most_bytes // block)
     command = [
-        fio,
+        program,
         "--name=pages",
         f"--filename={':'.join(map(str, files))}",
         "--rw=randread",
@@ -172,11 +187,44 @@ def fio_rate(path: Path, page_bytes: int, most_bytes: int) -> float | None:
         "--iodepth=64",
         "--direct=1",
         "--randseed=1",
-        f"--number_ios={max(1, most_bytes // block)}",
+        f"--number_ios={blocks}",
+        f"--io_size={blocks * block}",
         "--output-format=json",
     ]
     said = arms.run(command, cold=[path], takes_bytes=64 << 20)
     if said.code != 0 or "{" not in said.stdout:
         raise DataError(f"fio failed: {' '.join((said.stdout + said.stderr).split())[:300]}")
-    read = json.loads(said.stdout[said.stdout.index("{") :])["jobs"][0]["read"]
-    return float(read["io_bytes"]) / max(float(read["runtime"]) / 1000, 1e-3)
+    job = json.loads(said.stdout[said.stdout.index("{") :])["jobs"][0]
+    wall = max(float(job["read"]["runtime"]) / 1000, 1e-3)
+    return Fio(wall, wall * (job["usr_cpu"] + job["sys_cpu"]) / 100, float(job["read"]["io_bytes"]))
+
+
+def reading_takes(path: Path, page_bytes: int, most_bytes: int) -> float | None:
+    """Processor seconds that reading a byte as `fio` does takes from a machine whose cores are all busy: of the system, of `fio`,
+    and of the machine's host, where it is a virtual one (what is stolen). None where `fio` is not installed, or it cannot be told.
+
+    Raises:
+        DataError: if it fails.
+    """
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    try:
+        time.sleep(0.2)
+        before = _beside_users()
+        found = fio(path, page_bytes, most_bytes)
+        after = _beside_users()
+    finally:
+        for child in busy:
+            child.kill()
+            child.wait()
+    if found is None or before is None or after is None:
+        return None
+    return (after - before + found.cpu_s) / found.bytes
+
+
+def _beside_users() -> float | None:
+    """Seconds of all processors so far in interrupts and taken by the host."""
+    try:
+        words = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+        return sum(int(words[n]) for n in (6, 7, 8)) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return None

@@ -91,6 +91,10 @@ pub(super) fn open_on(
 fn fill(file: &File, offset: u64, buffers: &[Buffer]) -> Result<(), PageErrorKind> {
     let mut at = offset;
     for b in buffers {
+        if b.is_hole() {
+            at += b.len as u64;
+            continue;
+        }
         // SAFETY: the buffers are this read's until it is completed.
         let mut bytes = unsafe { std::slice::from_raw_parts_mut(b.ptr, b.len) };
         while !bytes.is_empty() {

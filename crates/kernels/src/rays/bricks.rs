@@ -17,7 +17,7 @@
 //! What is known of bricks stands in a *window* of them, at the place of a brick's number modulo its edges, so that eight samples find their
 //! blocks by two gathers at most. Its edges are such that it has the whole volume, or else goes along with rays.
 
-use super::flat::{copy, rows_of, Octants, Piece, CORNERS, EACH};
+use super::flat::{copy, masks_of, rows_of, Masks, Piece, Pieces, CORNERS, EACH};
 use super::lanes::I4;
 use super::sample::Sampled;
 use super::scene::Source;
@@ -105,8 +105,8 @@ struct Part {
     brick: [i32; 3],
     place: u32,
     slot: u32,
-    /// As [`Octants::here`].
-    here: u8,
+    /// Its pieces that were copied, as [`Pieces::here`] has them.
+    here: u128,
 }
 
 /// The bricks of a source that a thread keeps.
@@ -415,21 +415,24 @@ impl Bricks {
         debug_assert!(self.in_window(brick));
         let place = self.place(brick);
         let low = brick.map(|b| b as u32 * EDGE as u32);
-        let mut octants = None;
+        let mut pieces = None;
         if !source.skip || by_ranges(source) {
-            octants = Octants::of(source, low, &mut page);
+            pieces = Pieces::of(source, low, &mut page);
         }
-        let part = octants.as_ref().and_then(|o| {
-            let part = self.parts.iter().find(|part| part.brick == brick)?;
-            Some((part.slot as usize, part.here, part.here == o.here()))
-        });
-        if let Some((slot, _, true)) = part {
-            // What is here is what was.
-            self.window[place] = numbered(slot);
+        let part = pieces.as_ref().and_then(|_| self.parts.iter().find(|part| part.brick == brick).copied());
+        let had = part.map_or(0, |part| part.here);
+        // What was copied is here as long as the brick is, whether or not its page is.
+        let here = pieces.as_ref().map_or(u128::MAX, |p| p.here() | had);
+        if let Some(part) = part.filter(|_| here == had) {
+            self.window[place] = numbered(part.slot as usize);
             return Made::Here;
         }
+        let whole = pieces.as_ref().map_or([u8::MAX; SIDE * SIDE], |p| p.whole(here));
+        if whole == [0; SIDE * SIDE] {
+            return self.is_apart(place);
+        }
         // Some pages are known not to be here: what all of them say cannot be asked for.
-        let lacks = octants.as_ref().is_some_and(|o| o.here() != u8::MAX);
+        let lacks = pieces.as_ref().is_some_and(|p| !p.is_all(here));
         let found = if lacks && by_ranges(source) && self.looked[Self::of_look(brick)].0 != brick {
             Made::Apart
         } else {
@@ -438,27 +441,35 @@ impl Bricks {
         if found == Made::Nothing {
             return found;
         }
-        let mut shown = [true; BLOCKS];
-        if found == Made::Apart {
-            match octants.as_ref().and_then(|_| shows(source, brick, &mut shown, Some(rest), &mut page)) {
+        let mut shown = [u8::MAX; SIDE * SIDE];
+        let more = part.is_none_or(|_| gains(pieces.as_ref(), had, &whole));
+        if found == Made::Here {
+            if by_ranges(source) {
+                shown = masks_of(&self.looked[Self::of_look(brick)].1);
+            }
+        } else if more {
+            let mut each = [true; BLOCKS];
+            match pieces.as_ref().and_then(|_| shows(source, brick, &mut each, Some(rest), &mut page)) {
                 None => return self.is_apart(place),
                 // A page may have come since it was looked which are here.
                 Some(false) => {
                     self.window[place] = NOTHING;
                     return Made::Nothing;
                 }
-                Some(true) => {}
+                Some(true) => shown = masks_of(&each),
             }
-        } else if by_ranges(source) {
-            shown = self.looked[Self::of_look(brick)].1;
         }
-        let (slot, had, _) = part.unwrap_or_else(|| (self.free_slot(), 0, false));
+        if let Some(part) = part {
+            // Rows of what was known to show nothing may not have been copied.
+            shown_of(&self.maps[(CODES + part.slot as usize) * WORDS..], &mut shown);
+        }
+        let slot = part.map_or_else(|| self.free_slot(), |part| part.slot as usize);
         let words = &mut self.data[slot * self.words_each..(slot + 1) * self.words_each];
         // SAFETY: words are aligned for all types of numbers, and any bits are one; a brick has EACH.
         let data = unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<T>(), EACH) };
-        if let Some(octants) = &octants {
+        if let Some(pieces) = &pieces {
             // SAFETY: there is room for a brick.
-            unsafe { octants.copy(had, &rows_of(&shown), data.as_mut_ptr()) };
+            unsafe { pieces.copy(here & !had, &rows_of(&shown), data.as_mut_ptr()) };
         } else {
             let size: [usize; 3] =
                 core::array::from_fn(|a| (source.cells[a] + 1 - low[a]).min(CORNERS as u32) as usize);
@@ -470,33 +481,29 @@ impl Bricks {
             if copy(source, low, size, data, &mut page).is_none() {
                 return self.is_apart(place);
             }
-            if counted && seen(data, &mut shown, source) == 0 {
-                self.window[place] = NOTHING;
-                return Made::Nothing;
+            if counted {
+                let mut each = [true; BLOCKS];
+                if seen(data, &mut each, source) == 0 {
+                    self.window[place] = NOTHING;
+                    return Made::Nothing;
+                }
+                shown = masks_of(&each);
             }
         }
         if part.is_none() {
             self.take(slot, place);
         }
         let map = &mut self.maps[(CODES + slot) * WORDS..][..WORDS];
-        let mut apart = false;
-        for (word, (first, shown)) in map.iter_mut().zip((0..).step_by(A_WORD).zip(shown.chunks_exact(A_WORD))) {
-            let mut found = |n: usize| {
-                let (i, j, k) = (n % SIDE, n / SIDE % SIDE, n / (SIDE * SIDE));
-                if !shown[n - first] {
-                    BLOCK_NOTHING
-                } else if octants.as_ref().is_none_or(|o| o.has((i, j, k))) {
-                    BLOCK_HERE
-                } else {
-                    apart = true;
-                    BLOCK_APART
-                }
-            };
-            *word = (0..A_WORD).fold(0, |word, n| word | found(first + n) << (2 * n)) as i32;
+        for (word, (shown, whole)) in map.iter_mut().zip(shown.chunks_exact(2).zip(whole.chunks_exact(2))) {
+            let [low, high] = [0, 1].map(|n| {
+                let (nothing, apart) = (!shown[n], shown[n] & !whole[n]);
+                (BLOCK_NOTHING * spread(nothing)) | (BLOCK_APART * spread(apart))
+            });
+            *word = (low | high << A_WORD) as i32;
         }
+        let apart = shown.iter().zip(&whole).any(|(shown, whole)| shown & !whole != 0);
         let alike = map.iter().all(|word| *word == throughout(BLOCK_HERE));
         self.window[place] = numbered(slot) | if alike { ALIKE } else { 0 };
-        let here = octants.map_or(u8::MAX, |o| o.here());
         self.parts.retain(|part| part.brick != brick);
         if apart {
             self.parts.push(Part { brick, place: place as u32, slot: slot as u32, here });
@@ -528,6 +535,29 @@ impl Bricks {
         self.window[place] = APART;
         self.apart.push(place as u32);
         Made::Apart
+    }
+}
+
+/// Whether any block is whole that was not when there were only the pieces that it `had`: only then is there more to know of what shows.
+fn gains<T: Sampled>(pieces: Option<&Pieces<T>>, had: u128, whole: &Masks) -> bool {
+    pieces.is_some_and(|p| p.whole(had).iter().zip(whole).any(|(had, has)| has & !had != 0))
+}
+
+/// Each bit of a row of blocks in the lower of two.
+const fn spread(row: u8) -> u32 {
+    let row = row as u32;
+    let row = (row | row << 4) & 0x0f0f;
+    let row = (row | row << 2) & 0x3333;
+    (row | row << 1) & 0x5555
+}
+
+/// Takes blocks out of which a map says that nothing of them is shown.
+fn shown_of(map: &[i32], shown: &mut Masks) {
+    for (n, row) in shown.iter_mut().enumerate() {
+        let two = map[n / 2] as u32 >> (n % 2 * A_WORD);
+        for block in 0..SIDE {
+            *row &= !(u8::from(two >> (2 * block) & 3 == BLOCK_NOTHING) << block);
+        }
     }
 }
 

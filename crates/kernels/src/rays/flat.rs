@@ -1,4 +1,4 @@
-//! How a brick's voxels are copied out of pages: octant by octant where a page has all of its cells' first corners, else box by box.
+//! How a brick's voxels are copied out of pages: piece by piece, as pages come, or all at once.
 
 use super::bricks::{BLOCKS, EDGE, SIDE};
 use super::lanes::pick;
@@ -77,112 +77,152 @@ pub(crate) fn copy<T: Sampled>(
     Some(())
 }
 
+/// A bit along i for each block, row after row of them.
+pub(crate) type Masks = [u8; SIDE * SIDE];
+
+/// Blocks as bits.
+pub(crate) fn masks_of(shown: &[bool; BLOCKS]) -> Masks {
+    let mut masks = [0; SIDE * SIDE];
+    for (mask, row) in masks.iter_mut().zip(shown.as_chunks::<SIDE>().0) {
+        // Byte n of eight, which is 0 or 1, becomes bit n of the highest byte.
+        *mask = (u64::from_le_bytes(row.map(u8::from)).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8;
+    }
+    masks
+}
+
 /// Which rows of corners blocks that are shown have: of each plane a bit a row.
-pub(crate) fn rows_of(shown: &[bool; BLOCKS]) -> [u64; CORNERS] {
+pub(crate) fn rows_of(shown: &Masks) -> [u64; CORNERS] {
     let mut rows = [0; CORNERS];
-    for (n, blocks) in shown.chunks_exact(SIDE).enumerate() {
-        if blocks.contains(&true) {
-            let (j, k) = (n % SIDE * BLOCK, n / SIDE * BLOCK);
-            let bits = (2 << BLOCK) - 1;
-            rows[k..=k + BLOCK].iter_mut().for_each(|plane| *plane |= bits << j);
-        }
+    for (n, _) in shown.iter().enumerate().filter(|(_, mask)| **mask != 0) {
+        let (j, k) = (n % SIDE * BLOCK, n / SIDE * BLOCK);
+        let bits = (2 << BLOCK) - 1;
+        rows[k..=k + BLOCK].iter_mut().for_each(|plane| *plane |= bits << j);
     }
     rows
 }
 
-/// A brick that lies in one page, and what follows it there or in others. At the ends of a volume it has fewer corners, and nothing follows.
-pub(crate) struct Octants<T> {
-    /// Where the voxel lies that is [`EDGE`] further along i (bit 0), j (bit 1), k (bit 2); null where its page is not here.
-    first: [*const T; 8],
-    /// A bit for each that the volume has.
-    there: u8,
-    /// A bit for each whose page is here, and for those that the volume does not have.
-    here: u8,
-    /// By the sides at which a block ends at the page's (bits as above): whether all it has corners in is here.
-    whole: [bool; 8],
-    /// Whether that is another page.
-    next: [bool; 3],
-    /// Corners along each axis that are not those of what follows.
-    own: [usize; 3],
+/// Pieces of a brick at most: that many bits say which are here. Bricks of pages of four rows in four planes have 81.
+const MOST: usize = u128::BITS as usize;
+
+/// A brick's corners, cut where pages end. In pages as large as bricks it has its own, and a layer, a row, a corner of seven others.
+pub(crate) struct Pieces<T> {
+    /// Where the first voxel of each lies, i running fastest; null where its page is not here.
+    first: [*const T; MOST],
+    /// A bit for each whose page is here.
+    here: u128,
+    /// Along each axis how many there are, and the corners at which they begin, and the end of the last.
+    counts: [usize; 3],
+    starts: [[u8; CORNERS + 1]; 3],
     /// Numbers from a voxel to the next along each axis.
     strides: [usize; 3],
 }
 
-impl<T: Sampled> Octants<T> {
-    /// Those of the brick whose first voxel is `low`, if it lies so and its own page is here.
+impl<T: Sampled> Pieces<T> {
+    /// Those of the brick whose first voxel is `low`; `None` where they are too many.
     pub(crate) fn of(
         source: &Source,
         low: [u32; 3],
         page: &mut impl FnMut([u32; 3]) -> Option<Piece<T>>,
     ) -> Option<Self> {
-        let corners: [usize; 3] = core::array::from_fn(|a| (source.cells[a] + 1 - low[a]).min(CORNERS as u32) as usize);
-        let own = corners.map(|n| n.min(EDGE));
-        let piece = page(low)?;
-        if (0..3).any(|a| piece.left[a] < own[a]) {
+        let (mut counts, mut starts) = ([0; 3], [[0; CORNERS + 1]; 3]);
+        for a in 0..3 {
+            let (edge, end) = (source.page[a] as u32, (source.cells[a] + 1 - low[a]).min(CORNERS as u32));
+            let mut at = 0;
+            while at < end {
+                starts[a][counts[a]] = at as u8;
+                counts[a] += 1;
+                at = at.saturating_add(edge - (low[a] + at) % edge);
+            }
+            starts[a][counts[a]] = end as u8;
+        }
+        let [ni, nj, nk] = counts;
+        if ni * nj * nk > MOST {
             return None;
         }
-        let strides = source.strides.map(|s| s as usize);
-        let next = core::array::from_fn(|a| corners[a] == CORNERS && piece.left[a] == EDGE);
-        let (mut first, mut here, mut there) = ([piece.first; 8], 1, 1);
-        for (n, first) in first.iter_mut().enumerate().skip(1) {
-            let bit = |a: usize| n >> a & 1;
-            let other = |a: usize| bit(a) == 1 && next[a];
-            if (0..3).any(|a| bit(a) == 1 && corners[a] < CORNERS) {
-                here |= 1 << n;
-                continue;
+        let (mut first, mut here) = ([core::ptr::null(); MOST], 0);
+        for (n, first) in first[..ni * nj * nk].iter_mut().enumerate() {
+            let at = [n % ni, n / ni % nj, n / (ni * nj)];
+            if let Some(piece) = page(core::array::from_fn(|a| low[a] + u32::from(starts[a][at[a]]))) {
+                (*first, here) = (piece.first, here | 1 << n);
             }
-            there |= 1 << n;
-            *first = if (0..3).any(other) {
-                let found = page(core::array::from_fn(|a| low[a] + (bit(a) * EDGE) as u32));
-                here |= u8::from(found.is_some()) << n;
-                found.map_or(core::ptr::null(), |piece| piece.first)
-            } else {
-                here |= 1 << n;
-                let on: usize = (0..3).map(|a| EDGE * bit(a) * strides[a]).sum();
-                // SAFETY: along axes whose bit is set the page goes on.
-                unsafe { piece.first.add(on) }
-            };
         }
-        let whole = core::array::from_fn(|sides| (0..8).all(|n| n & !sides != 0 || here >> n & 1 == 1));
-        Some(Self { first, there, here, whole, next, own, strides })
+        Some(Self { first, here, counts, starts, strides: source.strides.map(|s| s as usize) })
     }
 
-    /// A bit for each of its pages, and what follows, that is here.
-    pub(crate) fn here(&self) -> u8 {
+    /// A bit for each of its pieces whose page is here.
+    pub(crate) fn here(&self) -> u128 {
         self.here
     }
 
-    /// Whether all corners of the cells of a block, which is so far along i, j and k in the brick, are here.
-    #[inline(always)]
-    pub(crate) fn has(&self, (bi, bj, bk): (usize, usize, usize)) -> bool {
-        let end = |at: usize, a: usize| usize::from(at == SIDE - 1 && self.next[a]) << a;
-        self.whole[end(bi, 0) | end(bj, 1) | end(bk, 2)]
+    /// Whether these are all of its pieces.
+    pub(crate) fn is_all(&self, pieces: u128) -> bool {
+        pieces == u128::MAX >> (MOST - self.counts.iter().product::<usize>())
     }
 
-    /// Copies the voxels of these rows from all octants that are here but those in `had`.
+    /// Which blocks have all corners of their cells in these pieces.
+    pub(crate) fn whole(&self, pieces: u128) -> Masks {
+        if self.is_all(pieces) {
+            return [u8::MAX; SIDE * SIDE];
+        }
+        let [ni, nj, nk] = self.counts;
+        // The pieces that each block reaches into along an axis; blocks behind the volume's end are like its last corners.
+        let spans: [[[u8; 2]; SIDE]; 3] = core::array::from_fn(|a| {
+            let (starts, last) = (&self.starts[a][..self.counts[a]], self.starts[a][self.counts[a]] - 1);
+            let piece = |corner: usize| starts.iter().filter(|s| **s <= last.min(corner as u8)).count() as u8 - 1;
+            core::array::from_fn(|block| [piece(block * BLOCK), piece(block * BLOCK + BLOCK)])
+        });
+        // Blocks along i of each row of pieces, then what rows of blocks have in common.
+        let mut rows = [0u8; MOST];
+        for (n, row) in rows[..nj * nk].iter_mut().enumerate() {
+            let of = pieces >> (n * ni);
+            for (block, [from, to]) in spans[0].iter().enumerate() {
+                *row |= u8::from((*from..=*to).all(|i| of >> i & 1 == 1)) << block;
+            }
+        }
+        core::array::from_fn(|n| {
+            let ([from_j, to_j], [from_k, to_k]) = (spans[1][n % SIDE], spans[2][n / SIDE]);
+            let each = (from_k..=to_k).flat_map(|k| (from_j..=to_j).map(move |j| usize::from(k) * nj + usize::from(j)));
+            each.fold(u8::MAX, |all, n| all & rows[n])
+        })
+    }
+
+    /// Copies the voxels of these rows from these pieces, which are here.
     ///
     /// # Safety
     /// There is room for a brick at `to`.
     #[inline(always)]
-    pub(crate) unsafe fn copy(&self, had: u8, rows: &[u64; CORNERS], to: *mut T) {
-        let ([si, sj, sk], [ni, nj, nk]) = (self.strides, self.own);
-        for n in (0..8).filter(|n| (self.there & self.here & !had) >> n & 1 == 1) {
-            let [last_i, last_j, last_k] = [0, 1, 2].map(|a| n >> a & 1 == 1);
-            let of_octant = if last_j { 1 << EDGE } else { (1 << nj) - 1 };
-            for k in if last_k { EDGE..CORNERS } else { 0..nk } {
-                let mut left = rows[k] & of_octant;
+    pub(crate) unsafe fn copy(&self, pieces: u128, rows: &[u64; CORNERS], to: *mut T) {
+        let ([si, sj, sk], [ni, nj, _]) = (self.strides, self.counts);
+        let mut left_over = pieces & self.here;
+        while left_over != 0 {
+            let n = left_over.trailing_zeros() as usize;
+            left_over &= left_over - 1;
+            let at = [n % ni, n / ni % nj, n / (ni * nj)];
+            let [[i, end_i], [j0, end_j], [k0, end_k]]: [[usize; 2]; 3] =
+                core::array::from_fn(|a| [0, 1].map(|end| usize::from(self.starts[a][at[a] + end])));
+            let of_piece = (1 << end_j) - (1 << j0);
+            for (k, rows) in (k0..end_k).zip(&rows[k0..end_k]) {
+                let mut left = rows & of_piece;
                 while left != 0 {
                     let j = left.trailing_zeros() as usize;
                     left &= left - 1;
-                    // SAFETY: the row lies in the octant's page, whose voxels have their ranges behind them, and in the brick.
+                    let again = left >> (j + 1) & 1 == 1;
+                    // SAFETY: the row lies in the piece's page, whose voxels have their ranges behind them, and in the brick.
                     unsafe {
-                        let row = self.first[n].add(if last_j { 0 } else { j * sj } + if last_k { 0 } else { k * sk });
+                        let row = self.first[n].add((j - j0) * sj + (k - k0) * sk);
                         let out = to.add(k * PLANE + j * ROW);
-                        match (last_i, ni, si) {
-                            (true, ..) => *out.add(LAST) = *row,
-                            (_, EDGE, 1) => lay(row, out, left >> (j + 1) & 1 == 1),
-                            (_, EDGE, _) => lay_apart(row, si, out, left >> (j + 1) & 1 == 1),
-                            _ => lay_some(row, si, 0, ni, out),
+                        match (i, end_i - i, si) {
+                            (EDGE, ..) => *out.add(LAST) = *row,
+                            (0, EDGE.., stride) => {
+                                match stride {
+                                    1 => lay(row, out, again),
+                                    _ => lay_apart(row, stride, out, again),
+                                }
+                                if end_i == CORNERS {
+                                    *out.add(LAST) = *row.add(EDGE * stride);
+                                }
+                            }
+                            (first, count, stride) => lay_some(row, stride, first, count, out),
                         }
                     }
                 }

@@ -9,7 +9,7 @@ use field::volume::BLOCK;
 /// Blocks of a brick along an axis, and the one that follows.
 const AND_NEXT: usize = SIDE + 1;
 
-/// What is known of pages that are not here, but for that of a brick's first voxel.
+/// What is known of pages that are not here.
 pub(crate) type Rest<'a, T> = &'a dyn Fn([u32; 3]) -> [T; 2];
 
 /// Which blocks of a brick may show something, and whether any does, by the ranges of pages; `None` where some are not here, unless it is
@@ -38,7 +38,7 @@ pub(crate) fn shows<T: Sampled>(
                 let piece = page(at.map(|n| n as u32));
                 let mut between = [T::LOWEST, T::HIGHEST];
                 if piece.is_none() {
-                    between = rest.filter(|_| (i, j, k) != (0, 0, 0))?(at.map(|n| n as u32));
+                    between = rest?(at.map(|n| n as u32));
                 }
                 let voxels: [usize; 3] = core::array::from_fn(|a| {
                     piece.as_ref().map_or(source.page[a] as usize - at[a] % source.page[a] as usize, |p| p.left[a])

@@ -125,6 +125,27 @@ pub fn check(make: impl Fn(Vec<u8>) -> Arc<dyn Source>) {
     assert_eq!(over[3].0, Ok(()));
     assert!(over[3].1 == truth[5..11]);
 
+    // Pieces with what nobody wants between them.
+    let lens = [10usize, 5000, 20, 40_000, 7];
+    let mut room: Vec<Vec<u8>> = lens.iter().map(|n| vec![0xAA; *n]).collect();
+    let holes = |n: usize| n % 2 == 1;
+    let buffers = room.iter_mut().enumerate().map(|(n, b)| {
+        if holes(n) {
+            Buffer::hole(b.len())
+        } else {
+            Buffer { ptr: b.as_mut_ptr(), len: b.len() }
+        }
+    });
+    let read_with_holes = Read { token: 1, offset: 100_003, buffers: buffers.collect() };
+    let log = Arc::new(Log::default());
+    source.submit(vec![read_with_holes], &(log.clone() as Arc<dyn Completion>));
+    assert_eq!(log.wait(1).remove(&1), Some(vec![Ok(())]));
+    let mut at = 100_003;
+    for (n, got) in room.iter().enumerate() {
+        assert!(holes(n) || *got == truth[at..at + got.len()], "piece {n}");
+        at += got.len();
+    }
+
     // Nothing at all.
     let empty = make(Vec::new());
     assert_eq!(empty.size(), Ok(0));

@@ -6,6 +6,7 @@ use super::threads::Threads;
 use super::uring::Uring;
 use super::{Buffer, Completion, Read, Source};
 use crate::error::PageErrorKind;
+use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
@@ -71,8 +72,7 @@ impl Op {
         let mut full = 0;
         for b in &mut self.buffers {
             let k = b.len.min(n);
-            b.ptr = b.ptr.wrapping_add(k);
-            b.len -= k;
+            b.skip(k);
             n -= k;
             if b.len > 0 {
                 break;
@@ -86,6 +86,33 @@ impl Op {
     pub(crate) fn complete(self, result: Result<(), PageErrorKind>) {
         self.done.complete(self.token, result);
     }
+}
+
+/// Where bytes go that nobody wants: the system has no way to pass over them.
+struct Nowhere(UnsafeCell<[u8; NOWHERE_BYTES]>);
+
+// SAFETY: only the system writes there, and nobody ever reads it.
+unsafe impl Sync for Nowhere {}
+
+const NOWHERE_BYTES: usize = 16 << 10;
+static NOWHERE: Nowhere = Nowhere(UnsafeCell::new([0; NOWHERE_BYTES]));
+
+/// Buffers as the system takes them, none longer than `most`.
+pub(super) fn iovecs(buffers: &[Buffer], most: usize) -> Vec<libc::iovec> {
+    let mut all = Vec::with_capacity(buffers.len());
+    for b in buffers {
+        if !b.is_hole() {
+            all.push(libc::iovec { iov_base: b.ptr.cast(), iov_len: b.len.min(most) });
+            continue;
+        }
+        let mut left = b.len;
+        while left > 0 {
+            let len = left.min(NOWHERE_BYTES);
+            all.push(libc::iovec { iov_base: NOWHERE.0.get().cast(), iov_len: len });
+            left -= len;
+        }
+    }
+    all
 }
 
 /// What reads files.

@@ -182,7 +182,7 @@ unsafe fn put(buffers: &[Buffer], at: i64, bytes: &[u8]) {
     for b in buffers {
         let end = begin + b.len as i64;
         let (from, to) = (at.max(begin), (at + bytes.len() as i64).min(end));
-        if from < to {
+        if from < to && !b.is_hole() {
             let part = &bytes[(from - at) as usize..(to - at) as usize];
             // SAFETY: `from` and `to` lie between the beginning and the end of the buffer.
             unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), b.ptr.add((from - begin) as usize), part.len()) };

@@ -36,8 +36,10 @@ pub(crate) fn there(read: &Read, size: u64) -> std::ops::Range<u64> {
 pub(crate) unsafe fn scatter(read: &Read, mut bytes: &[u8]) {
     for b in &read.buffers {
         let n = b.len.min(bytes.len());
-        // SAFETY: `n` is at most the length of each.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), b.ptr, n) };
+        if !b.is_hole() {
+            // SAFETY: `n` is at most the length of each.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), b.ptr, n) };
+        }
         bytes = &bytes[n..];
     }
 }

@@ -20,16 +20,36 @@ mod uring;
 /// A destination buffer. The pager guarantees that the memory stays valid and unshared until the read is completed.
 #[derive(Copy, Clone, Debug)]
 pub struct Buffer {
-    /// First byte.
+    /// First byte; null where the bytes go nowhere ([`Buffer::hole`]).
     pub ptr: *mut u8,
     /// Length in bytes.
     pub len: usize,
 }
 
+impl Buffer {
+    /// Bytes that nobody wants, between two pieces that are read together. A source passes over them, or reads them to where nobody looks.
+    pub fn hole(len: usize) -> Self {
+        Self { ptr: std::ptr::null_mut(), len }
+    }
+
+    /// Whether its bytes go nowhere.
+    pub fn is_hole(&self) -> bool {
+        self.ptr.is_null()
+    }
+
+    /// Has its first `n` bytes.
+    fn skip(&mut self, n: usize) {
+        if !self.is_hole() {
+            self.ptr = self.ptr.wrapping_add(n);
+        }
+        self.len -= n;
+    }
+}
+
 // SAFETY: a buffer is written by one reader at a time: it belongs to the read until its completion.
 unsafe impl Send for Buffer {}
 
-/// One contiguous range of a source, scattered over buffers in order.
+/// One contiguous range of a source, scattered over buffers in order. The first and the last are no holes.
 #[derive(Debug)]
 pub struct Read {
     /// Handed back on completion.

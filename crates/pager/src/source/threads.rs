@@ -1,7 +1,7 @@
 //! The fall-back reader of files: threads that call `preadv`. What is in the page cache is copied by whoever asks, without a
 //! switch to another thread, where the system can tell (`RWF_NOWAIT`).
 
-use super::file::{Engine, Op};
+use super::file::{iovecs, Engine, Op};
 use crate::error::PageErrorKind;
 use std::collections::VecDeque;
 use std::io;
@@ -89,7 +89,7 @@ impl Threads {
             if op.direct() || !self.nowait.load(Relaxed) {
                 return Some(op);
             }
-            let iov = iovecs(&op);
+            let iov = iovecs(&op.buffers, usize::MAX);
             let Ok(offset) = libc::off_t::try_from(op.offset) else { return Some(op) };
             let fd = op.file.as_raw_fd();
             // SAFETY: as in `read`.
@@ -114,10 +114,6 @@ impl Threads {
     }
 }
 
-fn iovecs(op: &Op) -> Vec<libc::iovec> {
-    op.buffers.iter().map(|b| libc::iovec { iov_base: b.ptr.cast(), iov_len: b.len }).collect()
-}
-
 fn run(shared: &Shared) {
     loop {
         let mut q = shared.queue.lock().unwrap_or_else(|e| e.into_inner());
@@ -140,11 +136,11 @@ fn run(shared: &Shared) {
 /// Reads until everything is there or the file ends.
 pub(crate) fn read(mut op: Op) {
     loop {
-        let iov = iovecs(&op);
+        let iov = iovecs(&op.buffers, usize::MAX);
         let Ok(offset) = libc::off_t::try_from(op.offset) else {
             return op.complete(Err(PageErrorKind::from(&io::Error::from_raw_os_error(libc::EINVAL))));
         };
-        // SAFETY: the buffers are this read's until it is completed; their number is bounded by the pager (256).
+        // SAFETY: the buffers are this read's until it is completed; their number is bounded by the pager.
         let n = unsafe { libc::preadv(op.file.as_raw_fd(), iov.as_ptr(), iov.len() as libc::c_int, offset) };
         let result = match usize::try_from(n) {
             Ok(n) => op.advance(n),

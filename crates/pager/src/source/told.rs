@@ -1,7 +1,6 @@
 //! Numbers that are told from a page map's translation to its decoder, by way of the page's encoded bytes: what a decoder gets beside them
 //! is the page's name alone.
 
-use super::memory::scatter;
 use super::{Completion, Read, Source};
 use crate::error::PageErrorKind;
 use std::sync::Arc;
@@ -23,11 +22,17 @@ impl Source for Told {
 
     fn submit(&self, batch: Vec<Read>, done: &Arc<dyn Completion>) {
         for read in batch {
-            // Numbers that differ by eight are asked for by one read, and stand one behind the other then.
-            let len = read.len() as u64;
-            let numbers: Vec<u8> = (0..len).step_by(TOLD_BYTES).flat_map(|n| (read.offset + n).to_le_bytes()).collect();
-            // SAFETY: the buffers are this read's until it is completed.
-            unsafe { scatter(&read, &numbers) };
+            // Numbers that are near each other are asked for by one read, each at its place in it.
+            let mut at = read.offset;
+            for b in &read.buffers {
+                if !b.is_hole() {
+                    let len = b.len as u64;
+                    let numbers: Vec<u8> = (0..len).step_by(TOLD_BYTES).flat_map(|n| (at + n).to_le_bytes()).collect();
+                    // SAFETY: the buffer is this read's until it is completed, and no number is longer than is left of it.
+                    unsafe { std::ptr::copy_nonoverlapping(numbers.as_ptr(), b.ptr, numbers.len().min(b.len)) };
+                }
+                at += b.len as u64;
+            }
             done.complete(read.token, Ok(()));
         }
     }

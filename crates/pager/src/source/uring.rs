@@ -6,7 +6,7 @@
 //! when all are busy, a thread that looks once a millisecond, so that the device does not run dry during a long step. (A
 //! thread that sleeps on the ring instead was rejected: woken for every read, it takes the core from a worker each time.)
 
-use super::file::{Engine, Op};
+use super::file::{iovecs, Engine, Op};
 use crate::error::PageErrorKind;
 use crate::patient::lock;
 use crate::slab::Slab;
@@ -177,10 +177,9 @@ impl Ring {
             while ops.kernel.len() < self.entries && !queue.is_full() {
                 let Some(op) = ops.waiting.pop_front() else { break };
                 let fd = types::Fd(op.file.as_raw_fd());
-                let iovec = |b: &super::Buffer| libc::iovec { iov_base: b.ptr.cast(), iov_len: b.len.min(MOST_BYTES) };
-                let iovecs: Vec<_> = match op.buffers.as_slice() {
+                let iovecs = match op.buffers.as_slice() {
                     [_] => Vec::new(),
-                    many => many.iter().map(iovec).collect(),
+                    many => iovecs(many, MOST_BYTES),
                 };
                 let offset = op.offset;
                 let entry = match op.buffers.as_slice() {

@@ -79,7 +79,7 @@ fn bricks_take_no_more_than_they_are_given_and_than_a_volume_needs() {
     }
 }
 
-/// Voxels in pages of 32^3: bytes that show nothing, but for a ball and some specks.
+/// Voxels in pages: bytes that show nothing, but for a ball and some specks.
 struct Ball {
     dims: [u32; 3],
     scene: Arc<Scene>,
@@ -88,8 +88,18 @@ struct Ball {
     voxels: Vec<u8>,
 }
 
-/// With whole bricks to its ends, and with bricks there that have fewer cells, one in the least.
-const BALLS: [[u32; 3]; 2] = [[97; 3], [90, 71, 66]];
+/// With whole bricks to its ends, and with bricks there that have fewer cells, one in the least; in pages as large as bricks, in rows of
+/// them, in pages that end within bricks, and in so many that bricks are made only where all are here.
+const BALLS: [([u32; 3], [u32; 3]); 8] = [
+    ([97; 3], [32; 3]),
+    ([90, 71, 66], [32; 3]),
+    ([97; 3], [64, 8, 8]),
+    ([90, 71, 66], [90, 4, 4]),
+    ([90, 71, 66], [32, 16, 66]),
+    ([97; 3], [40, 12, 20]),
+    ([90, 71, 66], [4; 3]),
+    ([97; 3], [30, 7, 32]),
+];
 /// Bytes from here on show.
 const SEEN: f64 = 100.0;
 
@@ -111,11 +121,10 @@ fn number_of(dims: [u32; 3], at: [u32; 3]) -> Option<usize> {
 }
 
 impl Ball {
-    fn new(dims: [u32; 3]) -> Self {
-        let page = [EDGE as u32; 3];
+    fn new((dims, page): ([u32; 3], [u32; 3])) -> Self {
         let [ni, nj, nk] = dims;
         let voxels: Vec<u8> = (0..ni * nj * nk).map(|n| ball_voxel([n % ni, n / ni % nj, n / ni / nj])).collect();
-        let translation = Translation::new(dims.map(|n| n as usize), [EDGE; 3]);
+        let translation = Translation::new(dims.map(|n| n as usize), page.map(|n| n as usize));
         let brick = Brick { page, components: 1, voxel: VoxelType::Uint8 };
         let frames = (0..translation.count()).map(|n| {
             let (first, size) = translation.extent(n);
@@ -201,7 +210,7 @@ impl Ball {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(192))]
     /// Pages come while a brick is made, and are gone when it is made again, in slots where others were.
     #[test]
     fn what_is_known_of_a_brick_is_true_whichever_pages_come_and_go(seed in any::<u64>(), which in 0..BALLS.len()) {
@@ -245,5 +254,43 @@ proptest! {
         }
         let wrong = all(&bricks).filter(|b| b.iter().all(|n| (0..3).contains(n))).find_map(|b| ball.wrong(&bricks, b));
         prop_assert!(wrong.is_none(), "at the end: {}", wrong.unwrap());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+    /// No block waits for pages that it has no corner in.
+    #[test]
+    fn a_block_is_here_as_soon_as_all_its_pages_are(seed in any::<u64>(), which in 0..6usize, often in 1u64..8) {
+        static OF: [OnceLock<Ball>; 6] = [const { OnceLock::new() }; 6];
+        let ball = OF[which].get_or_init(|| Ball::new(BALLS[which]));
+        let source = ball.source();
+        let is_here = |page: u64| ((page + 1).wrapping_mul(seed | 1) >> 40) % 8 < often;
+        let mut bricks = bricks(ball.dims.map(|n| n - 1));
+        let brick: [i32; 3] = core::array::from_fn(|a| (seed >> (8 * a)) as i32 & 1);
+        prop_assert!(bricks.reach(voxel(brick), voxel(brick)));
+        let page = |voxel: [u32; 3]| {
+            let place = source.array.translation.node(voxel);
+            is_here(place.page).then(|| piece::<u8>(source, place, voxel, &ball.frames[place.page as usize])).flatten()
+        };
+        bricks.make(source, brick, page, &|_| [0, u8::MAX]);
+        let slot = (bricks.window[bricks.place(brick)] & !ALIKE) as usize;
+        let all_here = |block| {
+            let at = [block % SIDE, block / SIDE % SIDE, block / (SIDE * SIDE)].map(|n| (n * BLOCK) as u32);
+            let low: [u32; 3] = core::array::from_fn(|a| brick[a] as u32 * EDGE as u32 + at[a]);
+            let cells = (0..3).all(|a| low[a] + 1 < ball.dims[a]);
+            let last: [u32; 3] = core::array::from_fn(|a| (low[a] + BLOCK as u32).min(ball.dims[a] - 1));
+            let mut corners = (low[2]..=last[2]).flat_map(|k| (low[1]..=last[1]).flat_map(move |j| (low[0]..=last[0]).map(move |i| [i, j, k])));
+            cells && corners.all(|voxel| is_here(source.array.translation.node(voxel).page))
+        };
+        if slot == APART as usize {
+            prop_assert!(!(0..BLOCKS).any(all_here), "{:?} could be made", brick);
+        }
+        if slot >= CODES {
+            for block in 0..BLOCKS {
+                let known = bricks.maps[slot * WORDS + block / A_WORD] as u32 >> (2 * (block % A_WORD)) & 3;
+                prop_assert!(known != BLOCK_APART || !all_here(block), "block {} of {:?} waits", block, brick);
+            }
+        }
     }
 }

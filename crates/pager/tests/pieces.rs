@@ -1,0 +1,93 @@
+//! Pages that are pieces of many rows: what lies between two pieces is read with them, and goes nowhere.
+
+use pager::source::memory::Memory;
+use pager::*;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+const PIECE: usize = 50;
+const ROWS: u64 = 16;
+/// Pages side by side.
+const PAGES: u64 = 8;
+
+struct Rows {
+    source: SourceId,
+    /// From the first piece of a page to that of the next row.
+    stride: u64,
+}
+
+impl PageMap for Rows {
+    fn name(&self) -> &str {
+        "rows"
+    }
+    fn pages(&self) -> u64 {
+        PAGES
+    }
+    fn page_bytes(&self, _: PageId) -> usize {
+        PIECE * ROWS as usize
+    }
+    fn locate(&self, id: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
+        let piece = |row: u64| Segment {
+            source: self.source,
+            offset: row * self.stride + id.page * PIECE as u64,
+            len: PIECE,
+            to: Target::Frame(row as usize * PIECE),
+        };
+        Located::Extents { segments: (0..ROWS).map(piece).collect(), encoded_len: 0, scratch_len: 0 }
+    }
+    fn decode(&self, _: PageId, _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
+        Ok(())
+    }
+    fn fill(&self, _: PageId, _: &mut [u8]) {}
+    fn checked(&self) -> bool {
+        false
+    }
+}
+
+fn byte(at: u64) -> u8 {
+    (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 53) as u8
+}
+
+/// Reads and bytes that these pages take, which are what they are.
+fn fetched(pager: &Arc<Pager>, source: SourceId, stride: u64, pages: &[u64]) -> (u64, u64) {
+    let array = pager.add_array(Arc::new(Rows { source, stride }));
+    let ids: Vec<_> = pages.iter().map(|page| PageId::new(array, 0, *page)).collect();
+    let before = pager.counters();
+    let _hold = pager.fetch(&ids).unwrap();
+    let worker = pager.worker();
+    for (id, page) in ids.iter().zip(pages) {
+        let Lookup::Here(bytes) = worker.page(*id) else { panic!("held, so it is here") };
+        for (n, found) in bytes.iter().enumerate() {
+            let (row, i) = (n as u64 / PIECE as u64, n as u64 % PIECE as u64);
+            assert_eq!(*found, byte(row * stride + page * PIECE as u64 + i), "page {page}, row {row}, byte {i}");
+        }
+    }
+    let after = pager.counters();
+    (after.reads - before.reads, after.bytes_read - before.bytes_read)
+}
+
+#[test]
+fn rows_that_lie_near_each_other_are_one_read() {
+    let bytes: Vec<u8> = (0..ROWS * 20_000).map(byte).collect();
+    let path: PathBuf = std::env::temp_dir().join(format!("farfield-pieces-{}", std::process::id()));
+    std::fs::write(&path, &bytes).unwrap();
+    for backend in [None, Some(Backend::Auto), Some(Backend::Threads)] {
+        for direct in [false, true] {
+            let config = PagerConfig { limit: 8 << 20, backend: backend.unwrap_or_default(), ..PagerConfig::default() };
+            let pager = Pager::new(config).unwrap();
+            pager.set_direct(direct);
+            let source = match backend {
+                None => pager.add_source(Arc::new(Memory::new("memory", bytes.clone()))),
+                Some(_) => pager.add_file(&path),
+            };
+            // A page alone, neighbours and one that is none, from the first to the last byte that is wanted.
+            let span = |pages: u64| 15 * 4000 + pages * PIECE as u64;
+            assert_eq!(fetched(&pager, source, 4000, &[3]), (1, span(1)));
+            assert_eq!(fetched(&pager, source, 4000, &[3, 4, 6]), (1, span(4)));
+            // So far apart each is a read of its own.
+            assert_eq!(fetched(&pager, source, 20_000, &[3]), (16, 16 * PIECE as u64));
+            assert_eq!(fetched(&pager, source, 20_000, &[3, 4]), (16, 32 * PIECE as u64));
+        }
+    }
+    std::fs::remove_file(&path).unwrap();
+}
