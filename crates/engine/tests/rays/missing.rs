@@ -170,7 +170,8 @@ fn nothing_is_seen_of_cells_without_all_corners() {
 
 #[test]
 fn pages_that_have_no_value_are_not_read_where_their_ranges_say_so() {
-    let low = Holed { values: |at, c| value(at, c).filter(|_| at[1] < 10), ..SHELLS };
+    let dims = [DIMS[0], 2 * DIMS[1], DIMS[2]];
+    let low = Holed { dims, values: |at, c| value(at, c).filter(|_| at[1] < 10), ..SHELLS };
     let stored = (VoxelType::Float32, f64::from(1e20f32));
     let read = |ranges, paint: &Paint| {
         let of = low.open(stored, Means { chunk: None, ranges, ..MEANS });
