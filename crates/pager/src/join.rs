@@ -26,13 +26,13 @@ impl Pager {
         let mut parts = vec![Part { active: first.active, segment: first.segment, shared: 0 }];
         let mut buffers = vec![buffer(st, parts[0])?];
         let mut end = first.offset.checked_add(first.len as u64)?;
-        let mut before = first.len;
+        let (mut before, mut piece) = (first.len, first.piece);
         while let Some(&next) = st.staged.front() {
             let len = (end - first.offset) as usize;
             if first.solo || next.solo || next.source != first.source || parts.len() >= JOIN_SEGMENTS {
                 break;
             }
-            let Some(Joint { shared, hole }) = joint(end, before, first.piece, &next, block) else { break };
+            let Some(Joint { shared, hole }) = joint(end, before, piece, &next, block) else { break };
             if len + hole + next.len > JOIN_BYTES {
                 break;
             }
@@ -51,7 +51,7 @@ impl Pager {
                 _ => buffers.push(b),
             }
             end += b.len as u64;
-            before = next.len;
+            (before, piece) = (next.len, next.piece);
         }
         for part in &parts {
             if let Some(a) = st.active.get_mut(part.active) {
@@ -142,7 +142,7 @@ struct Joint {
 
 /// How a segment can be joined to a read that ends at `end`: where it begins there, or, where whole blocks are read ([`widen`]), in the
 /// block in which one page ends and the next begins, or, where both are pieces of rows, not far behind. `before`: the length of the
-/// read's last segment.
+/// read's last segment; `piece`: whether it is one.
 fn joint(end: u64, before: usize, piece: bool, next: &Staged, block: Option<u64>) -> Option<Joint> {
     let Some(shared) = end.checked_sub(next.offset) else {
         let hole = next.offset - end;

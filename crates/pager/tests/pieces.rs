@@ -5,13 +5,14 @@ use pager::*;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-const PIECE: usize = 50;
 const ROWS: u64 = 16;
 /// Pages side by side.
 const PAGES: u64 = 8;
 
 struct Rows {
     source: SourceId,
+    /// Bytes of a piece.
+    piece: usize,
     /// From the first piece of a page to that of the next row.
     stride: u64,
 }
@@ -24,14 +25,14 @@ impl PageMap for Rows {
         PAGES
     }
     fn page_bytes(&self, _: PageId) -> usize {
-        PIECE * ROWS as usize
+        self.piece * ROWS as usize
     }
     fn locate(&self, id: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
         let piece = |row: u64| Segment {
             source: self.source,
-            offset: row * self.stride + id.page * PIECE as u64,
-            len: PIECE,
-            to: Target::Frame(row as usize * PIECE),
+            offset: row * self.stride + id.page * self.piece as u64,
+            len: self.piece,
+            to: Target::Frame(row as usize * self.piece),
         };
         Located::Extents { segments: (0..ROWS).map(piece).collect(), encoded_len: 0, scratch_len: 0 }
     }
@@ -49,8 +50,8 @@ fn byte(at: u64) -> u8 {
 }
 
 /// Reads and bytes that these pages take, which are what they are.
-fn fetched(pager: &Arc<Pager>, source: SourceId, stride: u64, pages: &[u64]) -> (u64, u64) {
-    let array = pager.add_array(Arc::new(Rows { source, stride }));
+fn fetched(pager: &Arc<Pager>, source: SourceId, (piece, stride): (usize, u64), pages: &[u64]) -> (u64, u64) {
+    let array = pager.add_array(Arc::new(Rows { source, piece, stride }));
     let ids: Vec<_> = pages.iter().map(|page| PageId::new(array, 0, *page)).collect();
     let before = pager.counters();
     let _hold = pager.fetch(&ids).unwrap();
@@ -58,8 +59,9 @@ fn fetched(pager: &Arc<Pager>, source: SourceId, stride: u64, pages: &[u64]) -> 
     for (id, page) in ids.iter().zip(pages) {
         let Lookup::Here(bytes) = worker.page(*id) else { panic!("held, so it is here") };
         for (n, found) in bytes.iter().enumerate() {
-            let (row, i) = (n as u64 / PIECE as u64, n as u64 % PIECE as u64);
-            assert_eq!(*found, byte(row * stride + page * PIECE as u64 + i), "page {page}, row {row}, byte {i}");
+            let (row, i) = ((n / piece) as u64, n % piece);
+            let at = row * stride + page * piece as u64 + i as u64;
+            assert_eq!(*found, byte(at), "page {page}, row {row}, byte {i}");
         }
     }
     let after = pager.counters();
@@ -68,7 +70,7 @@ fn fetched(pager: &Arc<Pager>, source: SourceId, stride: u64, pages: &[u64]) -> 
 
 #[test]
 fn rows_that_lie_near_each_other_are_one_read() {
-    let bytes: Vec<u8> = (0..ROWS * 20_000).map(byte).collect();
+    let bytes: Vec<u8> = (0..ROWS * 24_576).map(byte).collect();
     let path: PathBuf = std::env::temp_dir().join(format!("farfield-pieces-{}", std::process::id()));
     std::fs::write(&path, &bytes).unwrap();
     for backend in [None, Some(Backend::Auto), Some(Backend::Threads)] {
@@ -80,13 +82,18 @@ fn rows_that_lie_near_each_other_are_one_read() {
                 None => pager.add_source(Arc::new(Memory::new("memory", bytes.clone()))),
                 Some(_) => pager.add_file(&path),
             };
-            // A page alone, neighbours and one that is none, from the first to the last byte that is wanted.
-            let span = |pages: u64| 15 * 4000 + pages * PIECE as u64;
-            assert_eq!(fetched(&pager, source, 4000, &[3]), (1, span(1)));
-            assert_eq!(fetched(&pager, source, 4000, &[3, 4, 6]), (1, span(4)));
-            // So far apart each is a read of its own.
-            assert_eq!(fetched(&pager, source, 20_000, &[3]), (16, 16 * PIECE as u64));
-            assert_eq!(fetched(&pager, source, 20_000, &[3, 4]), (16, 32 * PIECE as u64));
+            // Pieces that begin anywhere, and whole blocks of a disk.
+            for (piece, near, far) in [(50, 4000, 20_000), (512, 4096, 20_480), (4096, 8192, 24_576)] {
+                let bytes = |pages: u64| pages * piece as u64;
+                // A page alone, neighbours and one that is none, from the first to the last byte that is wanted.
+                assert_eq!(fetched(&pager, source, (piece, near), &[0]), (1, 15 * near + bytes(1)));
+                if piece < 4096 {
+                    assert_eq!(fetched(&pager, source, (piece, near), &[1, 2, 4]), (1, 15 * near + bytes(4)));
+                }
+                // So far apart each is a read of its own.
+                assert_eq!(fetched(&pager, source, (piece, far), &[0]), (16, bytes(16)));
+                assert_eq!(fetched(&pager, source, (piece, far), &[0, 1]), (16, bytes(32)));
+            }
         }
     }
     std::fs::remove_file(&path).unwrap();

@@ -206,19 +206,25 @@ def reading_takes(path: Path, page_bytes: int, most_bytes: int) -> float | None:
     Raises:
         DataError: if it fails.
     """
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    busy: list[subprocess.Popen[bytes]] = []
     try:
+        busy.extend(subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1))
         time.sleep(0.2)
-        before = _beside_users()
+        arms.evict(sorted(file for file in path.rglob("*") if file.is_file()))
+        # What is taken without any reading is none of its.
+        alone = _beside_users(), time.monotonic()
+        time.sleep(1.0)
+        before = _beside_users(), time.monotonic()
         found = fio(path, page_bytes, most_bytes)
-        after = _beside_users()
+        after = _beside_users(), time.monotonic()
     finally:
         for child in busy:
             child.kill()
             child.wait()
-    if found is None or before is None or after is None:
+    if found is None or alone[0] is None or before[0] is None or after[0] is None:
         return None
-    return (after - before + found.cpu_s) / found.bytes
+    anyway = (before[0] - alone[0]) / (before[1] - alone[1]) * (after[1] - before[1])
+    return max(after[0] - before[0] - anyway + found.cpu_s, 0.0) / found.bytes
 
 
 def _beside_users() -> float | None:

@@ -415,12 +415,12 @@ impl Bricks {
         debug_assert!(self.in_window(brick));
         let place = self.place(brick);
         let low = brick.map(|b| b as u32 * EDGE as u32);
+        let part = self.parts.iter().find(|part| part.brick == brick).copied();
+        let had = part.map_or(0, |part| part.here);
         let mut pieces = None;
         if !source.skip || by_ranges(source) {
-            pieces = Pieces::of(source, low, &mut page);
+            pieces = Pieces::of(source, low, had, &mut page);
         }
-        let part = pieces.as_ref().and_then(|_| self.parts.iter().find(|part| part.brick == brick).copied());
-        let had = part.map_or(0, |part| part.here);
         // What was copied is here as long as the brick is, whether or not its page is.
         let here = pieces.as_ref().map_or(u128::MAX, |p| p.here() | had);
         if let Some(part) = part.filter(|_| here == had) {

@@ -106,7 +106,7 @@ const MOST: usize = u128::BITS as usize;
 
 /// A brick's corners, cut where pages end. In pages as large as bricks it has its own, and a layer, a row, a corner of seven others.
 pub(crate) struct Pieces<T> {
-    /// Where the first voxel of each lies, i running fastest; null where its page is not here.
+    /// Where the first voxel of each lies, i running fastest; null where its page is not here, or was not asked for.
     first: [*const T; MOST],
     /// A bit for each whose page is here.
     here: u128,
@@ -118,10 +118,12 @@ pub(crate) struct Pieces<T> {
 }
 
 impl<T: Sampled> Pieces<T> {
-    /// Those of the brick whose first voxel is `low`; `None` where they are too many.
+    /// Those of the brick whose first voxel is `low`; `None` where they are too many. Of those that it `had` nobody asks where they are:
+    /// their pages are not used any more.
     pub(crate) fn of(
         source: &Source,
         low: [u32; 3],
+        had: u128,
         page: &mut impl FnMut([u32; 3]) -> Option<Piece<T>>,
     ) -> Option<Self> {
         let (mut counts, mut starts) = ([0; 3], [[0; CORNERS + 1]; 3]);
@@ -140,7 +142,7 @@ impl<T: Sampled> Pieces<T> {
             return None;
         }
         let (mut first, mut here) = ([core::ptr::null(); MOST], 0);
-        for (n, first) in first[..ni * nj * nk].iter_mut().enumerate() {
+        for (n, first) in first[..ni * nj * nk].iter_mut().enumerate().filter(|(n, _)| had >> n & 1 == 0) {
             let at = [n % ni, n / ni % nj, n / (ni * nj)];
             if let Some(piece) = page(core::array::from_fn(|a| low[a] + u32::from(starts[a][at[a]]))) {
                 (*first, here) = (piece.first, here | 1 << n);
@@ -149,7 +151,7 @@ impl<T: Sampled> Pieces<T> {
         Some(Self { first, here, counts, starts, strides: source.strides.map(|s| s as usize) })
     }
 
-    /// A bit for each of its pieces whose page is here.
+    /// A bit for each of its pieces whose page is here, as far as that was asked for.
     pub(crate) fn here(&self) -> u128 {
         self.here
     }

@@ -400,8 +400,9 @@ impl Source for FileSource {
     }
 }
 
-/// Whether a read can go past the page cache.
+/// Whether a read can go past the page cache. What goes nowhere must be copied there: a device would write to the same memory for several
+/// reads at once, and whoever checks what it wrote would find it changed.
 fn aligned(read: &Read, block: u64) -> bool {
     let whole = |n: u64| n.is_multiple_of(block);
-    whole(read.offset) && read.buffers.iter().all(|b| whole(b.len as u64) && whole(b.ptr as u64))
+    whole(read.offset) && read.buffers.iter().all(|b| !b.is_hole() && whole(b.len as u64) && whole(b.ptr as u64))
 }
