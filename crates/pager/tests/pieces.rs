@@ -70,7 +70,7 @@ fn fetched(pager: &Arc<Pager>, source: SourceId, (piece, stride): (usize, u64), 
 
 #[test]
 fn rows_that_lie_near_each_other_are_one_read() {
-    let bytes: Vec<u8> = (0..ROWS * 24_576).map(byte).collect();
+    let bytes: Vec<u8> = (0..ROWS * 32_768).map(byte).collect();
     let path: PathBuf = std::env::temp_dir().join(format!("farfield-pieces-{}", std::process::id()));
     std::fs::write(&path, &bytes).unwrap();
     for backend in [None, Some(Backend::Auto), Some(Backend::Threads)] {
@@ -83,7 +83,7 @@ fn rows_that_lie_near_each_other_are_one_read() {
                 Some(_) => pager.add_file(&path),
             };
             // Pieces that begin anywhere, and whole blocks of a disk.
-            for (piece, near, far) in [(50, 4000, 20_000), (512, 4096, 20_480), (4096, 8192, 24_576)] {
+            for (piece, near, far) in [(50, 4000, 20_000), (512, 4096, 20_480), (4096, 8192, 32_768)] {
                 let bytes = |pages: u64| pages * piece as u64;
                 // A page alone, neighbours and one that is none, from the first to the last byte that is wanted.
                 assert_eq!(fetched(&pager, source, (piece, near), &[0]), (1, 15 * near + bytes(1)));
