@@ -55,7 +55,7 @@ def sources(folder: Path, data: Array) -> dict[str, tuple[Path, list[str]]]:
 
 @pytest.mark.parametrize("kind", ["raw", "nifti", "zarr", "shards"])
 def test_found_once_and_used(kind: str, ff: Command, ff_json: Json, env: dict[str, str], tmp_path: Path) -> None:
-    data = blob((100, 110, 120))
+    data = blob((100, 150, 120))
     source, more = sources(tmp_path, data)[kind]
     said = ff("info", source, *more[:2], env=env).stdout
     assert "ranges   not known yet" in said
@@ -77,7 +77,7 @@ def test_found_once_and_used(kind: str, ff: Command, ff_json: Json, env: dict[st
     assert ff_json("info", source, *more, env=env)["channels"] == first["channels"]
     after, drawn_after = surface("after"), picture("after")
     # What cannot hold the value is not read any more, and the result is the same.
-    assert after["pages"]["touched"] <= before["pages"]["touched"] / 2
+    assert after["pages"]["touched"] < before["pages"]["touched"] / 2
     assert after["bytes_read"] < before["bytes_read"]
     # Ranges are read, too.
     assert drawn_after["bytes_read"] <= drawn_before["bytes_read"] + 4096

@@ -4,7 +4,7 @@ use crate::event::Event;
 use crate::id::SourceId;
 use crate::map::{Segment, Target};
 use crate::pager::Pager;
-use crate::source::{Buffer, Read};
+use crate::source::{Buffer, Read, HOLE_BYTES};
 use crate::state::{Job, Part, Reading, Staged, State};
 
 /// Longest joined read. Beyond this a longer read is no faster on any device seen, and it keeps its frames from being
@@ -14,9 +14,6 @@ const JOIN_BYTES: usize = 1 << 20;
 const JOIN_SEGMENTS: usize = 256;
 /// A page of so many segments is made of pieces of rows.
 const PIECES: usize = 8;
-/// What lies between two pieces of rows is read with them up to so many bytes, and goes nowhere: a read of its own takes some 12
-/// microseconds of the processor, in which it copies 50 KiB, and a disk reads whole blocks of 4 KiB around each piece anyway.
-const HOLE_BYTES: u64 = 16 << 10;
 
 impl Pager {
     /// Takes the first staged segment with those that follow it in the source.
@@ -146,7 +143,7 @@ struct Joint {
 fn joint(end: u64, before: usize, piece: bool, next: &Staged, block: Option<u64>) -> Option<Joint> {
     let Some(shared) = end.checked_sub(next.offset) else {
         let hole = next.offset - end;
-        return (piece && next.piece && hole <= HOLE_BYTES).then_some(Joint { shared: 0, hole: hole as usize });
+        return (piece && next.piece && hole <= HOLE_BYTES as u64).then_some(Joint { shared: 0, hole: hole as usize });
     };
     let one_block = Some(shared) == block && shared < next.len as u64 && shared <= before as u64;
     (shared == 0 || one_block).then_some(Joint { shared: shared as usize, hole: 0 })
@@ -207,8 +204,8 @@ mod tests {
         let piece = |source, offset, len| Staged { piece: true, ..segment(source, offset, len) };
         assert_eq!(add(piece(3, 0, 400)), 7);
         assert_eq!(add(piece(3, 6000, 400)), 7);
-        assert_eq!(add(piece(3, 6400 + HOLE_BYTES, 400)), 7);
-        assert_eq!(add(piece(3, 6800 + 2 * HOLE_BYTES + 1, 400)), 8);
+        assert_eq!(add(piece(3, 6400 + HOLE_BYTES as u64, 400)), 7);
+        assert_eq!(add(piece(3, 6800 + 2 * HOLE_BYTES as u64 + 1, 400)), 8);
         assert_eq!(add(segment(3, 60_000, 400)), 9);
         assert_eq!(add(piece(3, 61_000, 400)), 10);
     }

@@ -211,7 +211,7 @@ def reading_takes(path: Path, page_bytes: int, most_bytes: int) -> float | None:
         busy.extend(subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1))
         time.sleep(0.2)
         arms.evict(sorted(file for file in path.rglob("*") if file.is_file()))
-        # What is taken without any reading is none of its.
+        # Evicting takes time as well, which is not to count; what is taken without any reading is none of its.
         alone = _beside_users(), time.monotonic()
         time.sleep(1.0)
         before = _beside_users(), time.monotonic()

@@ -442,12 +442,11 @@ impl Bricks {
             return found;
         }
         let mut shown = [u8::MAX; SIDE * SIDE];
-        let more = part.is_none_or(|_| gains(pieces.as_ref(), had, &whole));
         if found == Made::Here {
             if by_ranges(source) {
                 shown = masks_of(&self.looked[Self::of_look(brick)].1);
             }
-        } else if more {
+        } else if part.is_none_or(|_| gains(pieces.as_ref(), had, &whole)) {
             let mut each = [true; BLOCKS];
             match pieces.as_ref().and_then(|_| shows(source, brick, &mut each, Some(rest), &mut page)) {
                 None => return self.is_apart(place),

@@ -4,7 +4,7 @@ use super::folder::{Folder, Names};
 use super::helpers::Helpers;
 use super::threads::Threads;
 use super::uring::Uring;
-use super::{Buffer, Completion, Read, Source};
+use super::{Buffer, Completion, Read, Source, HOLE_BYTES};
 use crate::error::PageErrorKind;
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
@@ -89,13 +89,12 @@ impl Op {
 }
 
 /// Where bytes go that nobody wants: the system has no way to pass over them.
-struct Nowhere(UnsafeCell<[u8; NOWHERE_BYTES]>);
+struct Nowhere(UnsafeCell<[u8; HOLE_BYTES]>);
 
 // SAFETY: only the system writes there, and nobody ever reads it.
 unsafe impl Sync for Nowhere {}
 
-const NOWHERE_BYTES: usize = 16 << 10;
-static NOWHERE: Nowhere = Nowhere(UnsafeCell::new([0; NOWHERE_BYTES]));
+static NOWHERE: Nowhere = Nowhere(UnsafeCell::new([0; HOLE_BYTES]));
 
 /// Buffers as the system takes them, none longer than `most`.
 pub(super) fn iovecs(buffers: &[Buffer], most: usize) -> Vec<libc::iovec> {
@@ -107,7 +106,7 @@ pub(super) fn iovecs(buffers: &[Buffer], most: usize) -> Vec<libc::iovec> {
         }
         let mut left = b.len;
         while left > 0 {
-            let len = left.min(NOWHERE_BYTES);
+            let len = left.min(HOLE_BYTES);
             all.push(libc::iovec { iov_base: NOWHERE.0.get().cast(), iov_len: len });
             left -= len;
         }

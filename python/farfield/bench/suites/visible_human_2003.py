@@ -38,7 +38,7 @@ NEAR = 2
 """255ths by which pixels of the rival's own loop may differ."""
 OURS, MAPPED, LOADED, FIO = "Farfield", "mmap", "load everything, swap", "fio, as many bytes"
 MOST_RUNS = 3
-"""Of what is not a rival: each of these takes up to a minute and a half."""
+"""Of what is not a rival: all of them once take some ten seconds, and there are eight shares."""
 
 
 def views(dims: volumes.Dims) -> list[View]:
@@ -218,8 +218,9 @@ def measure(recorder: Recorder) -> None:
         recorder.claim("least share of the pages that a frame touches", min(frames), ">=", TOUCHED[0], unit="%")
         recorder.claim("largest share of the pages that a frame touches", max(frames), "<=", TOUCHED[1], unit="%")
     brick = int(np.prod(found["page"][0])) * 3
+    has_fio = volume_arms.fio(case.store, brick, brick) is not None
+    recorder.condition("fio", has_fio, "" if has_fio else "it says how fast pages can be read")
     takes = volume_arms.reading_takes(case.store, brick, volume.bytes // 3)
-    recorder.condition("fio", takes is not None, "" if takes else "it says how fast pages can be read")
     if not bounded:
         recorder.note("Nothing else was measured: the other arms need a memory cgroup.")
         recorder.claim("results that differ between memory limits", len(case.digests) - 1, "==", 0, right=True)
@@ -250,19 +251,17 @@ def _shares(case: _Case, shares: tuple[int, ...], rivals: dict[str, str], brick:
             if found is None:
                 break
             case.tell(arm, found["rounds"], limit, resident_peak_bytes=float(found["resident_peak_bytes"]))
-            if takes is not None:
-                read = volume_arms.fio(case.store, brick, sum(row["bytes_read"] for row in found["rounds"]))
-                if read is not None:
-                    recorder.run(f"{share} %: {FIO}", wall_s=read.wall_s, cpu_s=read.cpu_s, read_bytes=read.bytes)
+            read = volume_arms.fio(case.store, brick, sum(row["bytes_read"] for row in found["rounds"]))
+            if read is not None:
+                recorder.run(f"{share} %: {FIO}", wall_s=read.wall_s, cpu_s=read.cpu_s, read_bytes=read.bytes)
         for name, kind in rivals.items():
             whole = f"{share} %: {name}"
             if case.whole(whole, kind, memory, most[name]) and share == shares[0]:
                 most[name] = max(TIMES * recorder.median(whole, "wall_s"), 5.0)
-    if takes is not None:
-        _against(recorder, shares, takes)
+    _against(recorder, shares, takes)
 
 
-def _against(recorder: Recorder, shares: tuple[int, ...], takes: float) -> None:
+def _against(recorder: Recorder, shares: tuple[int, ...], takes: float | None) -> None:
     """What is asked, and what this machine allows."""
     core_s, core_cpu_s = (recorder.median("in core", of) for of in ("wall_s", "cpu_s"))
     rows: list[list[str | float | int]] = []
@@ -275,9 +274,13 @@ def _against(recorder: Recorder, shares: tuple[int, ...], takes: float) -> None:
             f"{share} %: Farfield over the longer of in core and of reading", wall / max(core_s, read_s), "<=", ASKED,
             unit="times",
         )  # fmt: skip
+        if takes is None:
+            continue
         both = (core_cpu_s + read * takes) / (os.cpu_count() or 1)
         least = max(core_s, read_s, both)
         rows.append([share, core_s, read_s, both, wall, wall / max(core_s, read_s), wall / least])
+    if takes is None:
+        return
     titles = [
         "memory, %", "in core, s", "fio, s", "processors of both, s", "Farfield, s", "over the longer of the first two",
         "over the longest of the three",
