@@ -295,8 +295,8 @@ where
         match self.begin(|_| charge.grow(bytes as u64)) {
             Ok(()) => {
                 let place = if W::WINDOWED { 0 } else { self.number as u64 };
-                let (restarts, wanted, hold, window) = (0, Vec::new(), None, 0);
-                Some(Box::new(Slot { number, task, charge, restarts, wanted, hold, window, place }))
+                let (restarts, wanted, behind, hold, window) = (0, Vec::new(), 0, None, 0);
+                Some(Box::new(Slot { number, task, charge, restarts, wanted, behind, hold, window, place }))
             }
             Err(Refused { full, alone: true, .. }) => {
                 s.fail(too_small(full, "the state of a line"));
@@ -543,7 +543,10 @@ where
         }
         s.restarts.fetch_add(1, Relaxed);
         if core::mem::take(&mut self.outcomes[lane].moved) {
-            s.stepped(&mut slot);
+            match self.work.holds() {
+                0 => s.stepped(&mut slot),
+                _ => slot.behind = slot.wanted.len(),
+            }
         }
         slot.restarts += 1;
         let in_vain = slot.wants(&missing);
@@ -554,11 +557,10 @@ where
             let Some(charged) = self.charge(slot, bytes, "a line under way") else { return };
             slot = charged;
         }
-        if slot.hold.is_some() {
-            slot.hold = Some(Box::new(s.pager.hold(&slot.wanted)));
-        } else if slot.restarts > PATIENCE && !s.elder.swap(true, SeqCst) {
-            s.elders.fetch_add(1, Relaxed);
-            slot.hold = Some(Box::new(s.pager.hold(&slot.wanted)));
+        let becomes = slot.hold.is_none() && slot.restarts > PATIENCE && !s.elder.swap(true, SeqCst);
+        s.elders.fetch_add(u64::from(becomes), Relaxed);
+        if becomes || slot.hold.is_some() {
+            slot.hold = Some(Box::new(s.pager.hold(slot.held(self.work.holds()))));
         }
         slot.place = self.place(&slot);
         let (number, window) = (slot.number, slot.window);

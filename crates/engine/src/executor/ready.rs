@@ -207,8 +207,8 @@ mod tests {
 
     fn slot(pager: &Pager, number: u64, window: u32) -> Waiting<()> {
         let charge = pager.charge(ChargeKind::Tasks, 1).unwrap();
-        let (restarts, wanted, hold, place) = (0, Vec::new(), None, number);
-        Waiting::Whole(Box::new(Slot { number, task: (), charge, restarts, wanted, hold, window, place }))
+        let (restarts, wanted, behind, hold, place) = (0, Vec::new(), 0, None, number);
+        Waiting::Whole(Box::new(Slot { number, task: (), charge, restarts, wanted, behind, hold, window, place }))
     }
 
     fn number(waiting: &Waiting<()>) -> u64 {

@@ -346,8 +346,8 @@ where
                     let records = &mut s.lock().ready.records;
                     self.hands.spare.drain(TOGETHER..).for_each(|record| records.put_back(record));
                 }
-                let (restarts, wanted, hold) = (0, Vec::new(), None);
-                return Some(Box::new(Slot { number, task, charge, restarts, wanted, hold, window, place }));
+                let (restarts, wanted, behind, hold) = (0, Vec::new(), 0, None);
+                return Some(Box::new(Slot { number, task, charge, restarts, wanted, behind, hold, window, place }));
             }
             Err(Refused { full, alone: true, .. }) => s.fail(too_small(full, "a line under way")),
             // Its record is as it was.

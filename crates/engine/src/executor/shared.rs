@@ -19,6 +19,8 @@ pub(super) struct Slot<T> {
     /// Restarts of the present step, and the pages that it has asked for.
     pub(super) restarts: u32,
     pub(super) wanted: Vec<PageId>,
+    /// Of these, how many it asked for before it last went on within the step.
+    pub(super) behind: usize,
     /// In a box: one task at a time has one, and thousands wait.
     pub(super) hold: Option<Box<Hold>>,
     /// The window that the task was in when it was last looked at.
@@ -44,11 +46,23 @@ impl<T> Slot<T> {
         let new = missing.iter().filter(|p| !self.wanted.contains(p)).count();
         self.wanted.reserve_exact(new);
         for p in missing {
-            if !self.wanted.contains(p) {
-                self.wanted.push(*p);
+            match self.wanted.iter().position(|w| w == p) {
+                None => self.wanted.push(*p),
+                // It stands on it once more.
+                Some(at) if at < self.behind => {
+                    self.wanted[at..].rotate_left(1);
+                    self.behind -= 1;
+                }
+                Some(_) => {}
             }
         }
         new < missing.len()
+    }
+
+    /// What the elder holds: all that it has asked for since it last went on, and of what it asked for before that the latest pages, `most`
+    /// in all.
+    pub(super) fn held(&self, most: usize) -> &[PageId] {
+        &self.wanted[self.behind.min(self.wanted.len().saturating_sub(most))..]
     }
 }
 
@@ -302,7 +316,7 @@ impl<T> Shared<T> {
     pub(super) fn stepped(&self, slot: &mut Slot<T>) {
         slot.restarts = 0;
         // Its room is given back: there may be tens of thousands of tasks.
-        slot.wanted = Vec::new();
+        (slot.wanted, slot.behind) = (Vec::new(), 0);
         if slot.hold.take().is_some() {
             self.elder.store(false, SeqCst);
         }
@@ -491,8 +505,9 @@ mod tests {
         let mut q: Queue<()> = Queue::new(&load, Ready::new(true, AHEAD, Records::new(0, &pager)), 1);
         let slot = |number: u64| {
             let charge = pager.charge(ChargeKind::Tasks, 1).unwrap();
-            let (restarts, wanted, hold, window, place) = (0, Vec::new(), None, 0, (number % 2) << WITHIN);
-            Box::new(Slot { number, task: (), charge, restarts, wanted, hold, window, place })
+            let (restarts, wanted, behind, hold) = (0, Vec::new(), 0, None);
+            let place = (number % 2) << WITHIN;
+            Box::new(Slot { number, task: (), charge, restarts, wanted, behind, hold, window: 0, place })
         };
         let parked = |number: u64| {
             let mut slot = slot(number);

@@ -36,6 +36,11 @@ pub trait Work: Sync {
     );
     /// Asks the processor to load what the next step of a task will read, while others are stepped.
     fn prefetch(&self, _context: &mut Self::Context, _task: &Self::Task) {}
+    /// Of tasks that go on within a step ([`Outcome::moved`]), how many pages the elder holds at most, unless those that it asked for since
+    /// it last went on are more: a tile of rays comes to more than fit. 0: what came before that is forgotten, and it begins anew.
+    fn holds(&self) -> usize {
+        0
+    }
     /// Whether tasks are charged after each step, since one may take megabytes; else now and then.
     const EACH_STEP: bool = false;
     /// Bytes that a task holds now, and with the next step at most where it is charged after each.
@@ -136,7 +141,7 @@ pub struct Outcome {
     pub progress: Progress,
     /// Pages found absent, where that is why.
     pub missing: Vec<PageId>,
-    /// It went on before it found pages absent: what it had waited for is behind it, and need not be held for it. A tile of rays comes to
+    /// It went on before it found pages absent: what it had waited for is behind it, and need not all be held for it. A tile of rays comes to
     /// all pages that any of them comes to.
     pub moved: bool,
 }

@@ -78,8 +78,11 @@ const COARSEST: u32 = 8;
 /// Bytes of a pixel of an [`Image`].
 pub const PIXEL_BYTES: u64 = 17;
 
-/// Pages that a step pins before it lets go take this share of the limit, divided by the threads.
+/// Pages that a step pins before it lets go take this share of the room for pages, divided by the threads.
 const PIN_SHARE: u64 = 6;
+
+/// Pages that are held for the elder take this share of it.
+const HELD_SHARE: u64 = 3;
 
 /// Casts rays for a picture, or for some rows of it. `watch` is told of finished tiles and their number, and says whether to go on.
 ///
@@ -163,16 +166,21 @@ pub fn cast_until(
     };
     let stops = ends.and_then(|e| e.stops);
     let tile_bytes = RayTile::bytes(scene, stops.map_or(0, |s| s.most));
-    let pin_bytes = (limit / PIN_SHARE / workers as u64) as usize;
+    // What pages have room in beside the picture, and what threads have for themselves.
+    let ledger = pager.ledger();
+    let pages = ledger.of(ChargeKind::Frames) + ledger.of(ChargeKind::Cached);
+    let room = limit.saturating_sub(ledger.used().saturating_sub(pages));
+    let pin_bytes = (room / PIN_SHARE / workers as u64) as usize;
+    let holds = (room / HELD_SHARE / scene.largest_page() as u64).max(1) as usize;
     let in_runs = in_runs(scene.page_bytes(), limit);
     // Of pages that do not all fit the tiles that come last have theirs still here. Where they fit each thread keeps its half.
     let backwards = || in_runs < u64::MAX && kept.is_some_and(KeptBricks::is_backwards);
     let busy = pager.readers().max(workers * 2 * LANES).max(BUSY);
-    let active = (limit / 8 / tile_bytes as u64).clamp(2 * workers as u64, busy as u64) as usize;
+    let active = (room / 8 / tile_bytes as u64).clamp(2 * workers as u64, busy as u64) as usize;
     let grid = Grid::new(width, rows.clone(), options.deadline.map(|_| COARSEST));
     let (grid, filled, stats) = grid.cast(options, ends, &backwards, watch, |share, told| {
         let load = Load { tasks: share.tiles.len() as u64, workers, active, at_once: usize::MAX };
-        let work = Cast { scene, ends, tile_bytes, share, own: &own, pin_bytes, next: &next, in_runs };
+        let work = Cast { scene, ends, tile_bytes, share, own: &own, pin_bytes, holds, next: &next, in_runs };
         executor::run(&work, pager, load, told)
     })?;
     if let Some(kept) = kept {
@@ -206,6 +214,7 @@ struct Cast<'a> {
     share: Share<'a>,
     own: &'a Own,
     pin_bytes: usize,
+    holds: usize,
     next: &'a Option<Next>,
     in_runs: u64,
 }
@@ -230,6 +239,9 @@ impl<'a> Work for Cast<'a> {
     fn in_runs(&self) -> u64 {
         self.in_runs
     }
+    fn holds(&self) -> usize {
+        self.holds
+    }
     fn until(&self) -> Option<Instant> {
         self.share.deadline
     }
@@ -250,6 +262,7 @@ impl<'a> Work for Cast<'a> {
             if outcome.progress == Progress::Need {
                 outcome.missing.append(context.missing());
             }
+            outcome.moved = tile.moved();
             counts.add(&core::mem::take(&mut context.counts));
             if let Some(next) = self.next {
                 next.ask(context.touched());

@@ -43,6 +43,21 @@ fn manners() -> [(&'static str, Manner); 4] {
 
 /// Bits of a picture, and how many bricks were copied for it.
 fn picture(pager: &Arc<Pager>, level: &VolumeLevel, manner: &Manner, workers: usize) -> (Vec<u32>, u64) {
+    // So near that neighbouring rays are two to four voxels apart: rays further apart go without bricks.
+    let camera = ([430.0, -700.0, 300.0], 21.0);
+    picture_of(pager, level, (LARGE, camera, [224, 216]), manner, workers)
+}
+
+/// Seen from a place, counted from the volume's middle, through a lens so wide.
+type From = ([f64; 3], f64);
+
+fn picture_of(
+    pager: &Arc<Pager>,
+    level: &VolumeLevel,
+    (dims, (from, fov_degrees), size): ([usize; 3], From, [u32; 2]),
+    manner: &Manner,
+    workers: usize,
+) -> (Vec<u32>, u64) {
     // Thin enough that rays go through all of it.
     let opacities = vec![(0.0, 0.0), (99.0, 0.0), (100.0, 0.004), (255.0, 0.02)];
     let look = Look {
@@ -53,12 +68,12 @@ fn picture(pager: &Arc<Pager>, level: &VolumeLevel, manner: &Manner, workers: us
         manner: manner.clone(),
     };
     let Placement { origin, axes } = level.placement;
-    let target = core::array::from_fn(|a| origin[a] + (0..3).map(|n| 0.5 * LARGE[n] as f64 * axes[n][a]).sum::<f64>());
-    // So near that neighbouring rays are two to four voxels apart: rays further apart go without bricks.
-    let lens = Lens::Perspective { fov_degrees: 21.0 };
-    let position = [target[0] + 430.0, target[1] - 700.0, target[2] + 300.0];
+    let target: [f64; 3] =
+        core::array::from_fn(|a| origin[a] + (0..3).map(|n| 0.5 * dims[n] as f64 * axes[n][a]).sum::<f64>());
+    let position = core::array::from_fn(|a| target[a] + from[a]);
+    let lens = Lens::Perspective { fov_degrees };
     let camera = Camera { position, target, up: [0.0, 0.0, 1.0], lens, center: [0.5; 2] };
-    let setting = Setting { camera, size: [224, 216], dt: 0.4, unit: 1.0, skip: true };
+    let setting = Setting { camera, size, dt: 0.4, unit: 1.0, skip: true };
     let scene = Scene::new(setting, vec![look]).unwrap();
     let options = CastOptions { workers, rows: None, deadline: None, next: None, kept: None };
     let image = cast(pager, &scene, &options, &mut |_, _| true).unwrap();
@@ -103,6 +118,36 @@ fn pictures_are_the_same_however_often_pages_come_and_go_under_bricks() {
         }
         if begun.elapsed().as_secs_f64() >= soak_s {
             break;
+        }
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Pages of whole rows, of which the rays of a tile come to several times as many as fit.
+#[test]
+fn a_tile_may_come_to_more_pages_than_fit() {
+    const DIMS: [usize; 3] = [640, 160, 160];
+    let value = |i: usize, j: usize, k: usize| {
+        (128.0 + 60.0 * (i as f64 * 0.05).sin() * (j as f64 * 0.07).cos() + 60.0 * (k as f64 * 0.09).sin()) as u8
+    };
+    let folder = std::env::temp_dir().join(format!("farfield-rays-narrow-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let spec = spec_with(&folder, DIMS, &value, None, 1);
+    let view = (DIMS, ([330.0, -480.0, 260.0], 30.0), [64, 48]);
+    for (name, manner) in manners() {
+        let bits = |limit: u64| {
+            let pager = Pager::new(PagerConfig { limit, ..PagerConfig::default() }).unwrap();
+            let volume = opened(&folder, spec.clone(), &pager, None);
+            let (bits, _) = picture_of(&pager, &volume.levels[0], view, &manner, 2);
+            (bits, pager.ledger().peak(), pager.evictions())
+        };
+        let (alone, ..) = bits(256 << 20);
+        for limit in [2 << 20, 3 << 20, 5 << 20, 8 << 20] {
+            let (bits, peak, evictions) = bits(limit);
+            assert!(bits == alone, "{name}, within {limit} bytes: another picture");
+            assert!(peak <= limit, "{name}: {peak} bytes within {limit}");
+            // The first place that is solid lies in few of them.
+            assert!(evictions > 0 || limit > 2 << 20, "{name}, within {limit} bytes: all fits");
         }
     }
     std::fs::remove_dir_all(folder).unwrap();

@@ -4,7 +4,7 @@ use super::bricks::{Bricks, Made, Room};
 use super::flat::Piece;
 use super::look::Projection;
 use super::sample::Sampled;
-use super::scene::Source;
+use super::scene::{largest_page, Source};
 use super::skip::{known, range_of, Known, Maps};
 use super::tint::Tint;
 use field::translate::Place;
@@ -128,6 +128,8 @@ pub struct Context {
     touched: Option<Vec<PageId>>,
     /// What was counted since it was made.
     pub counts: Counts,
+    /// Bytes of the largest page.
+    largest_page: usize,
 }
 
 // SAFETY: the raw pointers are into frames that the worker has pinned and into the context's own maps; a context moves between threads
@@ -146,6 +148,7 @@ impl Context {
             missing: Vec::new(),
             touched: None,
             counts: Counts::default(),
+            largest_page: largest_page(sources),
         }
     }
 
@@ -181,6 +184,11 @@ impl Context {
     /// Bytes of pinned pages.
     pub(crate) fn pinned(&self) -> usize {
         self.worker.pinned_bytes()
+    }
+
+    /// Bytes of the largest page of any source.
+    pub(crate) fn largest_page(&self) -> usize {
+        self.largest_page
     }
 
     pub(crate) fn miss(&mut self, page: PageId) {

@@ -502,4 +502,14 @@ impl Scene {
         };
         self.sources.iter().map(of).fold(0, u64::saturating_add)
     }
+
+    /// Bytes of the largest page of any source.
+    pub fn largest_page(&self) -> usize {
+        largest_page(&self.sources)
+    }
+}
+
+/// Bytes of the largest page of any of these, one at least.
+pub(super) fn largest_page(sources: &[Source]) -> usize {
+    sources.iter().map(|s| s.array.brick.bytes()).fold(1, usize::max)
 }

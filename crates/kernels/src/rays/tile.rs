@@ -44,6 +44,8 @@ pub struct RayTile {
     beam: Option<Beam>,
     /// Where rays stop on their way, if they do.
     stops: Option<Stops>,
+    /// Some ray went on in the last step.
+    moved: bool,
 }
 
 /// What all rays lie between: the least and the most of their origins and of their steps along each axis.
@@ -121,7 +123,8 @@ impl RayTile {
             rays.extend(sources.iter().map(|s| if before { Ray::NONE } else { scene.ray(s, x, y) }));
         }
         let tallies = if scene.projects() { vec![Tally::NONE; rays.len()] } else { Vec::new() };
-        let mut tile = Self { pixels, size, rays, lanes: Vec::new(), tallies, until: 0, beam: None, stops: None };
+        let mut tile =
+            Self { pixels, size, rays, lanes: Vec::new(), tallies, until: 0, beam: None, stops: None, moved: false };
         tile.begin(sources.len());
         tile
     }
@@ -230,8 +233,15 @@ impl RayTile {
         apart * step < SPARSE
     }
 
-    /// Makes rays go as far as pages are here. Rays that lack some stay where they are; `missing` of the context then names the pages.
+    /// Whether some ray went on in the last step, even if others, or it itself, then lacked pages.
+    pub fn moved(&self) -> bool {
+        self.moved
+    }
+
+    /// Makes rays go as far as pages are here. Rays that lack some stay where they are; `missing` of the context then names the pages. Where
+    /// more than `pin_bytes` are pinned, or are lacked, others do not go on before what is gone through is let go of.
     pub fn step(&mut self, scene: &Scene, cx: &mut Context, pin_bytes: usize) -> Progress {
+        self.moved = false;
         loop {
             let progress = self.go(scene, cx, pin_bytes);
             if progress != Progress::Done || !self.go_on() {
@@ -324,6 +334,7 @@ impl RayTile {
         dark: impl Fn(&Self, &mut Context) -> bool,
         mut march: impl FnMut(&mut Self, Range<usize>, i64, &mut Context),
     ) -> Progress {
+        let asked = (pin_bytes / cx.largest_page()).max(1);
         loop {
             let mut left = false;
             if dark(self, cx) {
@@ -337,9 +348,14 @@ impl RayTile {
                 let live = || self.lanes[lanes.clone()].iter().filter(|l| !l.done);
                 left |= live().count() > 0;
                 if live().any(|l| l.n < self.until) {
-                    march(self, lanes, self.until, cx);
-                    // Enough is pinned: what is gone through is let go of before more is.
-                    if cx.pinned() > pin_bytes {
+                    let far = |tile: &Self| -> i64 {
+                        tile.lanes[lanes.clone()].iter().map(|l| l.n + i64::from(l.done)).sum()
+                    };
+                    let before = far(self);
+                    march(self, lanes.clone(), self.until, cx);
+                    self.moved |= far(self) != before;
+                    // Enough is pinned, or asked for: what is gone through is let go of before more is.
+                    if cx.pinned() > pin_bytes || cx.missing.len() >= asked {
                         return if cx.missing.is_empty() { Progress::Yield } else { Progress::Need };
                     }
                 }
