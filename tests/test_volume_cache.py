@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from farfield.errors import DataError, Interrupted
+from farfield.errors import DataError, Interrupted, MemoryLimitError
 from farfield.volume import Means, Options, read
 from farfield.volume.conversion import converted
 from volume_files import look
@@ -127,6 +127,33 @@ def test_after_a_kill(tmp_path: Path) -> None:
     assert [n.startswith(".") for n in left(tmp_path)] == [True]
     made = convert(tmp_path)
     assert Path(made.path).read_bytes() == b"".join(pieces()) and len(left(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("kind", ["hdf5", "zarr", "tiff"])
+def test_what_is_decoded_whole_has_to_fit(kind: str, tmp_path: Path) -> None:
+    data = np.random.default_rng(3).integers(0, 9, (3, 2048, 2048), dtype="u2")
+    path = tmp_path / f"a.{kind}"
+    if kind == "hdf5":
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(path, "w") as file:
+            file.create_dataset("a", data=data, chunks=(1, 2048, 2048), scaleoffset=4)
+    elif kind == "zarr":
+        zarr = pytest.importorskip("zarr")
+        codecs = pytest.importorskip("numcodecs")
+        made = zarr.create_array(
+            path, shape=data.shape, chunks=(1, 2048, 2048), dtype="u2", zarr_format=2, compressors=codecs.LZMA()
+        )
+        made[...] = data
+    else:
+        tifffile = pytest.importorskip("tifffile")
+        tifffile.imwrite(path, data, compression="lzma", photometric="minisblack", rowsperstrip=2048)
+    with pytest.raises(
+        MemoryLimitError, match=r"decoded whole, .* at a time, needs about .*; raise --memory-limit to that"
+    ):
+        read(str(path), Options(), Means(tmp_path / "cache", memory_limit=8 << 20))
+    assert left(tmp_path) == []
+    read(str(path), Options(), Means(tmp_path / "cache", memory_limit=64 << 20))
+    assert len(left(tmp_path)) == 1
 
 
 @pytest.mark.parametrize("kind", ["nii.gz", "hdf5", "tiff", "vti"])

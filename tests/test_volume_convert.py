@@ -226,6 +226,11 @@ def test_a_store_is_cut_anew(tmp_path: Path) -> None:
         farfield.convert(tmp_path / "a.zarr", tmp_path / "a.zarr", page=16)
     with pytest.raises(DataError, match="--overwrite"):
         farfield.convert(tmp_path / "a.raw", tmp_path / "a.zarr", volume=options, page=16)
+    labels = tmp_path / "a.zarr" / "labels"
+    labels.mkdir()
+    with pytest.raises(DataError, match="it also holds labels, which a conversion of the image does not carry over"):
+        farfield.convert(tmp_path / "a.zarr", tmp_path / "a.zarr", page=16, codec="zstd", overwrite=True)
+    labels.rmdir()
     farfield.convert(tmp_path / "a.zarr", tmp_path / "a.zarr", page=16, codec="zstd", overwrite=True)
     check_levels(tmp_path / "a.zarr", [w[None, None] for w in pyramids.levels(data, (1, 1, 1))])
     assert zarr.open_group(tmp_path / "a.zarr", mode="r")["0"].chunks[-1] in (14, 16, 18)

@@ -47,6 +47,32 @@ def test_metaimage_with_the_size_of_voxels_only(tmp_path: Path, there: Look) -> 
         there(tmp_path / "d.mha")
 
 
+def test_nrrd_of_a_space_with_time(tmp_path: Path, there: Look) -> None:
+    data = noise((3, 6, 5, 4), "u1")
+    head = (
+        "NRRD0005\ntype: uint8\ndimension: 4\nspace: scanner-xyz-time\nsizes: 4 5 6 3\n"
+        "space directions: (1,0,0,0) (0,2,0,0) (0,0,3,0) (0,0,0,0.5)\nspace origin: (7,0,0,1)\n"
+        'space units: "mm" "mm" "mm" "s"\nencoding: raw\n\n'
+    )
+    (tmp_path / "a.nrrd").write_bytes(head.encode() + data.tobytes())
+    found = there(tmp_path / "a.nrrd")
+    assert found.spec["times"] == [1, 1.5, 2] and found.spec["time_units"] == "s"
+    assert found.level["origin"] == [7, 0, 0] and found.level["spacing"] == [1, 2, 3]
+    assert np.array_equal(found.numbers(step=2), data[2])
+
+
+def test_metaimage_with_a_unit_and_a_line(tmp_path: Path, there: Look) -> None:
+    data = noise((6, 5, 4), "<i2").tobytes()
+    metaimage(tmp_path / "a.mha", "ElementSpacing = 1 1 1\nDistanceUnits = um\n", data)
+    found = there(tmp_path / "a.mha")
+    assert found.spec["length_unit"] == "um" and "in which unit" not in found.guessed
+    line = "ElementToIntensityFunctionSlope = 2\nElementToIntensityFunctionOffset = -5\n"
+    metaimage(tmp_path / "b.mha", line, data)
+    found = there(tmp_path / "b.mha")
+    assert found.spec["channels"][0]["scale"] == [2, -5] and found.spec["length_unit"] == "mm"
+    assert "times 2 plus -5" in found.guessed and "in which unit" in found.guessed
+
+
 @pytest.mark.parametrize(("said", "count"), [("4 5", 2), ("4 5 6 2", 4)])
 def test_metaimage_of_other_dimensions_than_it_says(said: str, count: int, tmp_path: Path, there: Look) -> None:
     (tmp_path / "a.mha").write_bytes(

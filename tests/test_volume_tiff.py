@@ -102,6 +102,27 @@ def test_imagej(tmp_path: Path, there: Look) -> None:
     assert np.array_equal(found.numbers(2, step=1), data[1, :, 2])
 
 
+def test_imagej_calibration(tmp_path: Path, there: Look) -> None:
+    """Numbers with a sign are stored without one and a straight line; origins are in pixels, limits of what is stored."""
+    data = noise((4, 20, 30), "u2")
+    about = {"axes": "ZYX", "spacing": 2.0, "unit": "mm", "xorigin": 10, "min": 32668.0, "max": 33168.0}
+    line = {"cf": 0, "c0": -32768.0, "c1": 1.0, "vunit": "HU"}
+    tifffile.imwrite(tmp_path / "a.tif", data, imagej=True, resolution=(2, 2), metadata={**about, **line})
+    found = there(tmp_path / "a.tif")
+    assert found.level["origin"] == [-5, 0, 0] and found.level["spacing"] == [0.5, 0.5, 2]
+    assert found.spec["channels"] == [{"name": "intensity", "units": "HU", "scale": [1, -32768], "limits": [-100, 400]}]
+    tifffile.imwrite(tmp_path / "b.tif", data, imagej=True, metadata={**about, **line, "cf": 3})
+    found = there(tmp_path / "b.tif")
+    assert "scale" not in found.spec["channels"][0] and "its calibration is no straight line" in found.guessed
+
+
+def test_of_dimensions_without_a_name_the_fastest_is_z(tmp_path: Path, there: Look) -> None:
+    data = noise((2, 5, 20, 30), "u1")
+    tifffile.imwrite(tmp_path / "a.tif", data, photometric="minisblack")
+    found = there(tmp_path / "a.tif")
+    assert found.array["axes"] == "tzyx" and np.array_equal(found.numbers(step=1), data[1])
+
+
 def test_predictors_and_large_strips(tmp_path: Path, there: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     from farfield.volume import tiff
 

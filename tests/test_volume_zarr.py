@@ -258,6 +258,41 @@ def test_ome_zarr(version: str, tmp_path: Path, there: Look) -> None:
 
 
 @pytest.mark.parametrize("version", ["0.4", "0.5"])
+@pytest.mark.parametrize("said", ["the first one's", "none"])
+def test_levels_that_all_say_the_same_scale(said: str, version: str, tmp_path: Path, there: Look) -> None:
+    """As some writers leave it: each level covers the first one's extent all the same."""
+    data = blobs((2, 6, 16, 20))
+    ome(tmp_path / "a.zarr", version, data)
+    root = zarr.open_group(tmp_path / "a.zarr", mode="r+")
+    about = dict(root.attrs["ome"] if version == "0.5" else root.attrs)
+    image = about["multiscales"][0]
+    for dataset in image["datasets"]:
+        dataset["coordinateTransformations"] = (
+            [] if said == "none" else [{"type": "scale", "scale": [1, 4.0, 0.5, 0.25]}]
+        )
+    image.pop("coordinateTransformations")
+    root.attrs.update({"ome": about} if version == "0.5" else about)
+    found = there(tmp_path / "a.zarr")
+    z, y, x = (1, 1, 1) if said == "none" else (4, 0.5, 0.25)
+    first, second = found.spec["levels"]
+    assert first["spacing"] == [x, y, z] and first["origin"] == [0, 0, 0]
+    assert second["spacing"] == [2 * x, 2 * y, 2 * z] and second["origin"] == [x / 2, y / 2, z / 2]
+    assert ("nothing says how large" if said == "none" else "its level '1' says") in found.guessed
+
+
+def test_levels_of_other_lengths_are_refused(tmp_path: Path, there: Look) -> None:
+    ome(tmp_path / "a.zarr", "0.5", blobs((2, 6, 16, 20)))
+    root = zarr.open_group(tmp_path / "a.zarr", mode="r+")
+    about = dict(root.attrs["ome"])
+    about["multiscales"][0]["datasets"][1]["coordinateTransformations"][0]["scale"] = [1, 8.0, 1.0, 2.0]
+    root.attrs["ome"] = about
+    with pytest.raises(
+        DataError, match=r"coordinateTransformations the level '1' is 40 long along x, and the first 10"
+    ):
+        there(tmp_path / "a.zarr")
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
 def test_levels_that_are_listed_in_another_order(version: str, tmp_path: Path, there: Look) -> None:
     data = blobs((2, 6, 16, 20))
     ome(tmp_path / "a.zarr", version, data)

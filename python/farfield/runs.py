@@ -38,7 +38,8 @@ def output_path(path: Path, allowed: Sequence[str], what: str) -> str:
     target = os.fspath(path)
     if os.path.splitext(target)[1].lower() not in allowed:
         end = "one of these" if len(allowed) > 1 else "this"
-        ends = " or ".join(filter(None, (", ".join(allowed[:-1]), allowed[-1])))
+        each = list(dict.fromkeys(allowed))
+        ends = " or ".join(filter(None, (", ".join(each[:-1]), each[-1])))
         raise UsageError(f"{target}: {what} are written as {ends}; end the name in {end}")
     return target
 

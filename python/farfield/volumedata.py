@@ -79,7 +79,7 @@ def open_volume(
     """
     chosen = options if isinstance(options, Options) else Options.of(options)
     with reporting(progress) as report:
-        means = Means(settings["cache_dir"], report, None if quiet else to_stderr)
+        means = Means(settings["cache_dir"], report, None if quiet else to_stderr, settings.memory_limit())
         described = read(os.path.expanduser(os.fspath(source)), chosen, means)
         outputs.check([events], described.reads)
         native = _core.Volume.open(
@@ -101,7 +101,7 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
     >>> volume = ff.open("demo:phantom")
     >>> volume
     <farfield.VolumeDataset ...: NRRD0005>
-      voxels: 64 x 80 x 56 (z, y, x), scalar uint8
+      voxels: 64 x 80 x 56 (x, y, z), scalar uint8; arrays are (z, y, x)
       spacing: 2.5 x 2.5 x 3 mm; i to L, j to P, k to S
       channels: phantom
     >>> volume[28, 40, 30:34]
@@ -527,7 +527,9 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
         space = self.space
         rows = [f"<farfield.VolumeDataset {self.path}: {self.format}>"]
         where = f", level {self._level} of {len(self._levels)}" if self._level else ""
-        rows.append(f"  voxels: {space.dims_text()} ({', '.join(self.dims)}), {self.kind} {self.dtype}{where}")
+        rows.append(
+            f"  voxels: {space.dims_text()} (x, y, z), {self.kind} {self.dtype}{where}; arrays are ({', '.join(self.dims)})"
+        )
         rows.append(f"  spacing: {space.spacing_text()}{space.orientation_text()}")
         chosen = [c.name for n, c in enumerate(self.channels) if n in self._chosen_channels()]
         rows.append(f"  channels: {', '.join(chosen)}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from farfield import _core, outputs
-from farfield.errors import UsageError
+from farfield.errors import DataError, UsageError
 from farfield.progress import Report, reporting
 from farfield.settings import Settings
 from farfield.volume import Means, Options, read
@@ -52,7 +53,10 @@ def convert_volume(
         reads = list(described.reads)
         if overwrite and os.path.isdir(target):
             # A store may be cut anew: it is read until the new one is whole and takes its place.
-            reads = [name for name in reads if os.path.realpath(name) != os.path.realpath(target)]
+            kept = [name for name in reads if os.path.realpath(name) != os.path.realpath(target)]
+            if len(kept) < len(reads):
+                _check_carried(os.path.normpath(os.path.expanduser(os.fspath(source))), described.spec)
+            reads = kept
         outputs.check([destination, events], reads)
         asked = {
             "page": page,
@@ -75,6 +79,27 @@ def convert_volume(
             progress=report,
         )
     return described.counted(json.loads(text))
+
+
+_OWN = {"zarr.json", ".zattrs", ".zgroup", ".zarray", ".zmetadata", "c", "_farfield", ".DS_Store"}
+"""What a conversion of a store writes anew, beside its levels."""
+
+
+def _check_carried(store: str, spec: Mapping[str, Any]) -> None:
+    """Refuses to put a store in the place of one that holds what it would not hold: labels of an image, other images.
+
+    Raises:
+        DataError: naming it.
+    """
+    text = json.dumps(spec, ensure_ascii=False)
+    levels = {name for name in os.listdir(store) if f"{store}/{name}/" in text}
+    others = sorted(name for name in os.listdir(store) if name not in _OWN | levels)
+    # A single array has chunks beside its documents.
+    if others and levels:
+        raise DataError(
+            f"{store}: it also holds {', '.join(others[:6])}{' and more' if len(others) > 6 else ''}, which a conversion of the "
+            "image does not carry over: write to another name, or move them away first"
+        )
 
 
 def validate_volume(
@@ -130,4 +155,4 @@ def validate_volume(
 
 
 def _means(settings: Settings, report: Report | None, quiet: bool) -> Means:
-    return Means(settings["cache_dir"], report, None if quiet else to_stderr)
+    return Means(settings["cache_dir"], report, None if quiet else to_stderr, settings.memory_limit())

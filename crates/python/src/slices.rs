@@ -157,7 +157,7 @@ pub fn make_in(session: &VolumeSession, options: &str, watch: &mut Watch<'_>) ->
 fn made(slice: &Slice, arrays: SliceArrays) -> Made {
     let mut told = slice.about();
     let counts = &arrays.counts;
-    told.insert("pixels".into(), json!({"values": counts.values, "outside": counts.outside, "failed": counts.failed}));
+    told.insert("pixels".into(), counts.told());
     told.insert("failure".into(), json!(counts.failure));
     let wide = slice.fields.iter().any(|f| f.dtype == FieldType::F64);
     (Value::Object(told), arrays, wide, slice.numbers)

@@ -60,6 +60,8 @@ def lines_of(result: Mapping[str, Any]) -> list[str]:
     width, height = result["size"]
     left, right, bottom, top = result["extent"]
     counted = [f"{pixels['values']:,} with values", f"{pixels['outside']:,} outside"]
+    if pixels["missing"]:
+        counted.append(f"{pixels['missing']:,} whose value is missing (clear in the picture)")
     if pixels["failed"]:
         counted.append(f"{pixels['failed']:,} that cannot be read ({result['failure']})")
 

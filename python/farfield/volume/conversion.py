@@ -6,6 +6,7 @@ how it was read; one that is there is whole, since a file takes that name only w
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -16,15 +17,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from farfield.errors import DataError, Interrupted
+from farfield.errors import DataError, Interrupted, MemoryLimitError
 from farfield.sizes import format_bytes
 from farfield.volume.files import stem, unreadable
 from farfield.volume.options import Means
 
 Bytes = bytes | bytearray | memoryview
 
+_OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
+"""What goes wrong with a file that is written."""
 PIECE = 1 << 20
 """Bytes that are in memory at a time."""
+_DECODING = 3
+"""Times that something is in memory while it is decoded by others: encoded, decoded, and as it is written."""
 _FORMAT = "volume 1"
 """Part of the digest: changes when the same source would be converted otherwise."""
 
@@ -60,6 +65,7 @@ def converted(
     pieces: Callable[[], Iterable[Bytes]] | None = None,
     write: Callable[[BinaryIO, Callable[[int], None]], None] | None = None,
     files: Iterable[str] = (),
+    at_once: int = 0,
 ) -> Converted:
     """The converted file of a source, made now if it is not there.
 
@@ -72,9 +78,11 @@ def converted(
         pieces: Gives its bytes in order, a piece at a time.
         write: Writes to a file that is `count` long, in any order; it calls its second argument with the bytes done since.
         files: All files of which it is made, where it is more than one.
+        at_once: Bytes of what others decode whole, such as a chunk or an image: more than pieces.
 
     Raises:
         DataError: if the source ends early, or the disk is full.
+        MemoryLimitError: if what is decoded whole does not fit.
         Interrupted: if the report function says so.
     """
     digest = hashlib.sha256("\n".join([_FORMAT, how, str(count), *map(identity, files or [source])]).encode())
@@ -83,6 +91,12 @@ def converted(
     target = folder / f"{name}-{digest.hexdigest()[:20]}.raw"
     if target.is_file() and target.stat().st_size == count:
         return Converted(str(target), count)
+    if means.memory_limit is not None and at_once * _DECODING > means.memory_limit:
+        needs = at_once * _DECODING
+        raise MemoryLimitError(
+            f"the memory limit of {format_bytes(means.memory_limit)} is too small: {source}: it {why}, and what is decoded whole, "
+            f"{format_bytes(at_once)} at a time, needs about {format_bytes(needs)}; raise --memory-limit to that"
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder).free
@@ -118,6 +132,11 @@ def converted(
     except OSError as error:
         if isinstance(error, DataError):
             raise
+        if error.errno not in _OF_DISKS:  # what reads the source says so
+            said = " ".join(str(error).split())[:300]
+            raise DataError(
+                f"{source}: it {why}, and cannot be converted: {said}; copy all of its files here, or write it again"
+            ) from error
         place = error.filename or scratch
         raise DataError(
             f"{place}: cannot convert {source}: {error.strerror or error}; make room, or set cache_dir"

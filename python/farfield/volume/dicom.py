@@ -336,6 +336,7 @@ def _convert(
         + (" above other bits" if any(s.low_bit for s in listed) else ""),
         pieces=lambda: _pixels(listed, array, scales),
         files=[s.file for s in listed],
+        at_once=array.bytes // max(1, math.prod(array.shape[: array.axes.index("y")])),
     )
     array.place = contiguous(made.path, 0)
     reads.append(made.path)
@@ -394,6 +395,10 @@ def _channels(first: Slice, array: Array, *, scaled: bool, guessed: list[str]) -
         guessed.append("its values are numbers of colours in a palette, which is not read")
     if first.modality == "RTDOSE" and first.scale is None and not scaled:
         guessed.append("its DoseGridScaling is missing or 0: its values are those that are stored, of no unit")
+    if first.by_table:
+        guessed.append(
+            "its values come of a table (ModalityLUTSequence), which is not read: they are the numbers that are stored"
+        )
     scale = None if scaled else first.scale
     return "scalar", [Channel(array.name, first.units, limits=first.window, scale=scale)]
 

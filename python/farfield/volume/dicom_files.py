@@ -25,9 +25,9 @@ _TAGS = [
     "ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing", "ImagerPixelSpacing", "SliceThickness",
     "SpacingBetweenSlices", "Rows", "Columns", "SamplesPerPixel", "BitsAllocated", "BitsStored", "HighBit",
     "PixelRepresentation", "PlanarConfiguration", "PhotometricInterpretation", "RescaleSlope", "RescaleIntercept",
-    "RescaleType", "WindowCenter", "WindowWidth", "NumberOfFrames", "TriggerTime", "TemporalPositionIdentifier", "ContentTime",
-    "AcquisitionTime", "Units", "GridFrameOffsetVector", "DoseGridScaling", "DoseUnits", "SharedFunctionalGroupsSequence",
-    "PerFrameFunctionalGroupsSequence",
+    "ModalityLUTSequence", "RescaleType", "WindowCenter", "WindowWidth", "NumberOfFrames", "TriggerTime",
+    "TemporalPositionIdentifier", "ContentTime", "AcquisitionTime", "Units", "GridFrameOffsetVector", "DoseGridScaling",
+    "DoseUnits", "SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence",
 ]  # fmt: skip
 _LONGEST_ELEMENT = 64 << 20
 """Bytes of an element of a header, at most."""
@@ -77,6 +77,8 @@ class Slice:
     time: float
     """In seconds, of whatever tells steps apart; NaN where nothing does."""
     modality: str
+    by_table: bool = False
+    """Values come of a table (Modality LUT), not of a slope."""
     header: Any = field(compare=False, repr=False, default=None)
     """Kept for files of many frames only."""
 
@@ -302,6 +304,7 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
         spacing=None if spacing is None else (spacing[0], spacing[1]),
         thickness=abs(thickness) if thickness else None,
         scale=scale,
+        by_table=scale is None and bool(header.get("ModalityLUTSequence")),
         window=_window(header),
         units=_units(header, modality),
         time=_time(header),

@@ -332,8 +332,9 @@ def _place(
         count=array.bytes,
         why=why,
         how=f"{dataset.name} {array.dtype}",
-        write=boxes(dataset, array),
+        write=boxes(dataset, array, means),
         files=[path, *others],
+        at_once=math.prod(dataset.chunks or (1,)) * array.item,
     )
     array.chunk, array.codecs, array.big_endian = None, [], False
     array.place = contiguous(made.path, 0)
@@ -512,15 +513,15 @@ def _fill(dataset: Any) -> float | None:
         return None
 
 
-def box_of(shape: tuple[int, ...], chunk: tuple[int, ...], item: int) -> tuple[int, ...]:
-    """Chunks that are read at once: as many as make about eight mebibytes, along the fastest dimension first.
+def box_of(shape: tuple[int, ...], chunk: tuple[int, ...], item: int, most: int = _BOX) -> tuple[int, ...]:
+    """Chunks that are read at once: as many as make about `most` bytes, along the fastest dimension first.
 
     >>> box_of((1000, 10000, 10000), (64, 64, 64), 1), box_of((4, 5, 6), (1, 1, 1), 8)
     ((64, 64, 2048), (4, 5, 6))
     """
     box = [min(c, s) for c, s in zip(chunk, shape, strict=True)]
     for n in reversed(range(len(shape))):
-        room = _BOX // max(1, math.prod(box) * item)
+        room = most // max(1, math.prod(box) * item)
         if room < 2:
             break
         box[n] = min(shape[n], box[n] * room)
@@ -529,10 +530,11 @@ def box_of(shape: tuple[int, ...], chunk: tuple[int, ...], item: int) -> tuple[i
     return tuple(box)
 
 
-def boxes(dataset: Any, array: Array) -> Callable[[BinaryIO, Callable[[int], None]], None]:
+def boxes(dataset: Any, array: Array, means: Means) -> Callable[[BinaryIO, Callable[[int], None]], None]:
     """Writes the numbers box by box, so that each chunk is unpacked once."""
     shape, item = array.shape, array.item
-    box = box_of(shape, tuple(int(n) for n in dataset.chunks or (1,) * len(shape)), item)
+    most = _BOX if means.memory_limit is None else min(_BOX, means.memory_limit // 8)
+    box = box_of(shape, tuple(int(n) for n in dataset.chunks or (1,) * len(shape)), item, most)
     strides = [math.prod(shape[n + 1 :]) * item for n in range(len(shape))]
 
     def write(file: BinaryIO, tell: Callable[[int], None]) -> None:

@@ -186,6 +186,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
             how="slices",
             pieces=lambda: _pixels(files, array),
             files=files,
+            at_once=array.bytes // len(files),
         )
         array.place = contiguous(made.path, 0)
         reads.append(made.path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from dataclasses import replace
 
 from farfield.errors import DataError
 from farfield.volume.compressed import unpacked
@@ -31,6 +32,8 @@ _TYPES = {
     "MET_UINT": "uint32", "MET_LONG": "int32", "MET_ULONG": "uint32", "MET_LONG_LONG": "int64", "MET_ULONG_LONG": "uint64",
     "MET_FLOAT": "float32", "MET_DOUBLE": "float64",
 }  # fmt: skip
+_DISTANCES = {"um": "um", "mm": "mm", "cm": "cm"}
+"""MetaIO's names of units."""
 _HEADER = 1 << 20
 
 
@@ -97,14 +100,29 @@ def read(path: str, options: Options, means: Means) -> Volume:
     elif components > 1:
         kind, channels = "channels", [Channel(f"{array.name} {n}") for n in range(components)]
     times = [origin[3] + spacing[3] * n for n in range(sizes[3])] if rank == 4 and sizes[3] > 1 else []
+    length_unit = _DISTANCES.get(fields.get("DistanceUnits", "").lower())
+    if length_unit is None:
+        guessed.append("it does not say in which unit it lies: mm, as is usual for MetaImage")
+    slope, offset = (
+        _numbers(path, fields, f"ElementToIntensityFunction{end}", 1)[0]
+        if f"ElementToIntensityFunction{end}" in fields
+        else usual
+        for end, usual in (("Slope", 1.0), ("Offset", 0.0))
+    )
+    if (slope, offset) != (1.0, 0.0) and slope != 0:
+        guessed.append(
+            f"values are its numbers times {slope:g} plus {offset:g}, as its ElementToIntensityFunction says (ITK leaves them "
+            "as they are)"
+        )
+        channels = [replace(c, scale=(slope, offset)) for c in channels]
     return Volume(
         path=path,
         format="MetaImage",
         levels=[Level([array], geometry.origin, geometry.spacing)],
         channels=channels,
         kind=kind,
-        guessed=[*guessed, "it does not say in which unit it lies: mm, as is usual for MetaImage"],
-        length_unit="mm",
+        guessed=guessed,
+        length_unit=length_unit or "mm",
         anatomy="LPS" if rank > 2 and "AnatomicalOrientation" in fields else None,
         direction=geometry.direction,
         times=times,

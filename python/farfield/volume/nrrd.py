@@ -211,8 +211,10 @@ def _letters(header: _Header, rank: int, sizes: list[int], dtype: str, guessed: 
     found: dict[int, str] = {}
     for n, kind in enumerate(kinds):
         if directions is not None:
-            if directions[n] is None:
+            if (along := directions[n]) is None:
                 found[n] = "t" if kind == "time" else "c"
+            elif len(along) == 4 and not any(along[:3]):  # a space with time, as `scanner-xyz-time`
+                found[n] = "t"
             continue
         if kind == "time":
             found[n] = "t"
@@ -445,6 +447,13 @@ def _times(
     if steps < 2:
         return [], "1"
     at = order.index("t")
+    direction = (_directions(header, len(sizes)) or [None] * len(sizes))[at]
+    if direction is not None and len(direction) == 4 and direction[3] > 0:
+        origin = [*_vector(header, "space origin", header.fields.get("space origin", "(0,0,0,0)")), 0.0, 0.0][:4]
+        words = re.findall(r'"([^"]*)"', header.fields.get("space units", "")) or header.words("space units")
+        return [origin[3] + direction[3] * n for n in range(steps)], (
+            unit(words[3]) if len(words) == 4 else None
+        ) or "1"
     along = _samples(header, at, sizes)
     texts = re.findall(r'"([^"]*)"', header.fields.get("units", ""))
     units = unit(texts[at]) if len(texts) == len(order) else None

@@ -150,9 +150,10 @@ def read(group: Group, path: str, label: str, means: Means, level: str | None = 
                 f"{node.path}: it has {len(node.shape)} dimensions, and the image {len(letters)}: it is no level of it"
             )
         placed.append(_placed(where, letters, dataset, image))
-    if not any("coordinateTransformations" in d for d in [*datasets, image]):
+    if not any(_list(d.get("coordinateTransformations")) for d in [*datasets, image]):
         guessed.append("nothing says how large a voxel is: levels are taken to cover the first one's extent")
         placed = [_by_size(letters, nodes[0].shape, node.shape) for node in nodes]
+    _agree(where, letters, nodes, placed, guessed)
     levels = []
     for node, (scale, move) in zip(nodes, placed, strict=True):
         array = node.array
@@ -270,6 +271,45 @@ def _by_size(letters: str, first: Sequence[int], own: Sequence[int]) -> tuple[li
     scale = [round(f / o) if s else 1.0 for f, o, s in zip(first, own, spatial, strict=True)]
     scale = [float(max(1, v)) for v in scale]
     return scale, [(v - 1) / 2 for v in scale]
+
+
+def _agree(
+    where: str, letters: str, nodes: Sequence[Node], placed: list[tuple[list[float], list[float]]], guessed: list[str]
+) -> None:
+    """Holds what levels say of their voxels against the first one. Those that have its scale, though they have fewer voxels, are
+    placed by their sizes: writers forget to say it.
+
+    Raises:
+        DataError: if a level is another part of space than the first.
+    """
+    (scale, move), first = placed[0], nodes[0]
+    for n, node in enumerate(nodes[1:], 1):
+        own = placed[n][0]
+        off = [a for a, letter in enumerate(letters) if letter in "zyx" and _apart(first, scale, node, own, a)]
+        if not off:
+            continue
+        if any(own[a] != scale[a] for a in off):
+            a = off[0]
+            raise DataError(
+                f"{where}: by its coordinateTransformations the level '{os.path.relpath(node.path, where)}' is "
+                f"{node.shape[a] * own[a]:g} long along {letters[a]}, and the first {first.shape[a] * scale[a]:g}: one of them is "
+                f"wrong; correct them, or open a level alone ({first.path})"
+            )
+        ratio, shift = _by_size(letters, first.shape, node.shape)
+        placed[n] = (
+            [s * r for s, r in zip(scale, ratio, strict=True)],
+            [m + s * by for m, s, by in zip(move, scale, shift, strict=True)],
+        )
+        guessed.append(
+            f"its level '{os.path.relpath(node.path, where)}' says that its voxels are as large as the first one's, though they "
+            "are fewer: it is taken to cover the first one's extent"
+        )
+
+
+def _apart(first: Node, scale: Sequence[float], node: Node, own: Sequence[float], axis: int) -> bool:
+    """Whether two levels are not of the same length: by more than what rounding and padding make of it."""
+    a, b = first.shape[axis] * scale[axis], node.shape[axis] * own[axis]
+    return max(a, b) > 1.5 * min(a, b) and abs(a - b) > 2 * max(scale[axis], own[axis])
 
 
 def _check_levels(where: str, arrays: Sequence[Array]) -> None:

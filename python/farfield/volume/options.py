@@ -104,6 +104,8 @@ class Means:
     progress: Report | None = None
     say: Callable[[str], None] | None = None
     """Gets a line when something is converted; None says nothing."""
+    memory_limit: int | None = None
+    """Bytes that what is decoded while it is converted may take; None: as much as it takes."""
 
 
 def to_stderr(text: str) -> None:

@@ -258,7 +258,7 @@ def _mixed(path: str, array: Array, pages: Sequence[Any], why: str, means: Means
         count=array.bytes,
         why=why,
         how=array.name,
-        pieces=lambda: tiff_mixed.pieces(path, made_of),
+        pieces=lambda: tiff_mixed.pieces(path, made_of, means.memory_limit),
         files=list(dict.fromkeys(Part.of(p).file for p in pages)),
     )
     array.big_endian, array.place = False, contiguous(made.path, 0)
@@ -283,6 +283,7 @@ def _decoded(
         why=why,
         how=f"{array.name}, colours" if coloured else array.name,
         write=tiff_decoded.writer(path, array, pages, coloured=coloured),
+        at_once=max(math.prod(page.keyframe.chunks) for page in pages) * array.item,
         files=list(dict.fromkeys(Part.of(p).file for p in pages)),
     )
     array.big_endian, array.place = False, contiguous(made.path, 0)
@@ -300,12 +301,13 @@ def _leading(path: str, level: TiffPageSeries, page: TiffPage, guessed: list[str
         inner = len([n for n in page.shape if n > 1])
         outer = next((n for n in range(len(shape)) if math.prod(shape[:n]) == len(level.pages)), len(shape))
     wide = [(a, int(n)) for a, n in zip(axes[:outer], shape[:outer], strict=True) if n > 1]
-    found: list[tuple[str, int]] = []
     within = [("z", int(page.imagedepth))] if int(page.imagedepth) > 1 else []
     free = [a for a in ("z", "t", "c") if a not in [*(letters.get(w) for w, _ in wide), *(a for a, _ in within)]]
-    for letter, length in wide:
+    found = list(within)
+    # Of those that have no name the fastest is z, as in arrays elsewhere.
+    for letter, length in reversed(wide):
         known = letters.get(letter)
-        if known is None or known in [a for a, _ in [*found, *within]]:
+        if known is None or known in [a for a, _ in found]:
             if not free:
                 raise DataError(
                     f"{path}: its pages are {text_of(shape)} along {axes}: a volume has z, time and channels; split it"
@@ -313,8 +315,8 @@ def _leading(path: str, level: TiffPageSeries, page: TiffPage, guessed: list[str
             known = free.pop(0)
             if letter not in "IQ" or len(wide) > 1:
                 guessed.append(f"its dimension '{letter}' of {length} is taken as {known}")
-        found.append((known, length))
-    return found + within
+        found.insert(0, (known, length))
+    return found
 
 
 def _files(parts: Sequence[Part], reads: list[str]) -> tuple[list[str], list[int]]:
@@ -559,6 +561,7 @@ def read_slices(
             how="slices, colours" if coloured else "slices",
             pieces=lambda: tiff_decoded.slices(tifffile, files, array, coloured=coloured),
             files=files,
+            at_once=array.bytes // len(files),
         )
         array.big_endian, array.place = False, contiguous(made.path, 0)
         reads += [*files, made.path]

@@ -31,7 +31,7 @@ def of(path: str, file: Any, series: Any, guessed: list[str]) -> About:
     if file.is_ome and series.kind == "ome":
         return _ome(path, file, series, guessed)
     if file.is_imagej and file.imagej_metadata:
-        return _imagej(file, dict(file.imagej_metadata))
+        return _imagej(file, dict(file.imagej_metadata), guessed)
     found = About(big)
     spacing = _resolution(series.keyframe)
     if spacing is not None:
@@ -76,7 +76,25 @@ def _per_unit(page: Any, tag: str) -> float | None:
         return None
 
 
-def _imagej(file: Any, about: dict[str, Any]) -> About:
+_STRAIGHT, _NO_FUNCTION = 0, (20, 21)
+"""ImageJ's numbers of calibration functions: a straight line; none, and of film that is not calibrated."""
+
+
+def _calibrated(about: dict[str, Any], guessed: list[str]) -> tuple[tuple[float, float] | None, str]:
+    """Slope and offset of ImageJ's calibration, and the unit of what comes of it: signed numbers are stored as unsigned ones with
+    it."""
+    function = _number(about.get("cf"))
+    if function is None or function in _NO_FUNCTION:
+        return None, "1"
+    offset, slope = _number(about.get("c0")), _number(about.get("c1"))
+    if function != _STRAIGHT or offset is None or slope is None or slope == 0:
+        guessed.append("its calibration is no straight line: values are the numbers that are stored")
+        return None, "1"
+    name = str(about.get("vunit") or "").strip()
+    return (slope, offset), "1" if name.lower() in ("", "gray value") else unit(name) or "1"
+
+
+def _imagej(file: Any, about: dict[str, Any], guessed: list[str]) -> About:
     found = About("ImageJ TIFF")
     page = file.pages[0]
     x, y = (_per_unit(page, tag) for tag in ("XResolution", "YResolution"))
@@ -87,20 +105,28 @@ def _imagej(file: Any, about: dict[str, Any]) -> About:
     elif z:
         found.spacing = (1.0, 1.0, abs(z))
     found.length_unit = name or "voxel"
+    # ImageJ counts where the origin is in pixels.
+    first = (_number(about.get(f"{axis}origin")) or 0.0 for axis in "xyz")
+    x, y, z = (-n * s for n, s in zip(first, found.spacing, strict=True))
+    found.origin = (x, y, z)
     found.time_step = _positive(about.get("finterval"))
     found.time_units = unit(about.get("tunit")) or "s"
     ranges = [_number(v) for v in about.get("Ranges") or ()]
     labels = about.get("Labels") or []
     count = int(_number(about.get("channels")) or 1)
     low, high = _number(about.get("min")), _number(about.get("max"))
+    scale, units = _calibrated(about, guessed)
     for n in range(min(count, 1 << 10)):
         lowest, highest = low, high
         if 2 * n + 1 < len(ranges):
             lowest, highest = ranges[2 * n], ranges[2 * n + 1]
         pair = None if lowest is None or highest is None else (lowest, highest)
+        if pair is not None and scale is not None:  # they are of what is stored
+            pair = (pair[0] * scale[0] + scale[1], pair[1] * scale[0] + scale[1])
         name_ = str(labels[n]) if len(labels) == count and labels[n] else f"channel {n}"
         color = _lut_color(about.get("LUTs") or [], n) if count > 1 else None
-        found.channels.append(Channel(name_ if count > 1 else "intensity", color=color, limits=pair))
+        name_ = name_ if count > 1 else "intensity"
+        found.channels.append(Channel(name_, units=units, color=color, limits=pair, scale=scale))
     return found
 
 

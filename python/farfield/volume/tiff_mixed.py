@@ -28,34 +28,36 @@ class Way:
     tables: list[bytes] = field(default_factory=list)
 
 
-def pieces(path: str, ways: Sequence[Way]) -> Iterator[bytes]:
+def pieces(path: str, ways: Sequence[Way], memory_limit: int | None = None) -> Iterator[bytes]:
     """The numbers of all pages in order, little-endian.
 
     Raises:
         DataError: if a page does not decode.
+        MemoryLimitError: if a strip or tile does not fit.
     """
     from farfield import _core
 
     where = sorted((n, of, at) for of, way in enumerate(ways) for at, n in enumerate(way.pages))
+    limit = min(_LIMIT, memory_limit or _LIMIT)
     with contextlib.ExitStack() as stack:
         natives = []
         for way in ways:
             channels = [Channel(str(n)) for n in way.array.channels]
             kind = "channels" if len(channels) > 1 else "scalar"
             found = describe(Volume(path, "pages", [Level([way.array])], channels, kind))
-            native = _core.Volume.open(json.dumps(found.spec), way.tables, memory_limit=_LIMIT, workers=1, readers=0)
+            native = _core.Volume.open(json.dumps(found.spec), way.tables, memory_limit=limit, workers=1, readers=0)
             stack.callback(native.close)
             natives.append(native)
         for _, of, at in where:
-            yield from _page(natives[of], ways[of].array, at)
+            yield from _page(natives[of], ways[of].array, at, min(_BAND, limit // 8))
 
 
-def _page(native: Any, array: Array, at: int) -> Iterator[bytes]:
+def _page(native: Any, array: Array, at: int, band: int) -> Iterator[bytes]:
     wide, high, _ = array.dims
     count = len(array.channels)
     within = array.axes.endswith("c")
     kind = np.dtype(array.dtype).newbyteorder("<")
-    rows = max(1, _BAND // max(1, wide * array.item * (count if within else 1)))
+    rows = max(1, band // max(1, wide * array.item * (count if within else 1)))
     for group in [array.channels] if within else [[n] for n in array.channels]:
         for top in range(0, high, rows):
             end = (wide, min(top + rows, high), at + 1)

@@ -45,7 +45,8 @@ def settle(node: Node, means: Means) -> list[str]:
             count=array.bytes,
             why=f"has a codec that is not decoded in place ({why.codec})",
             how=f"{array.dtype} {_state(node.path)}",
-            write=boxes(_Whole(opened), array),
+            write=boxes(_Whole(opened), array, means),
+            at_once=math.prod(opened.shards or opened.chunks) * array.item,
         )
     except (FarfieldError, OSError, MemoryError):
         raise

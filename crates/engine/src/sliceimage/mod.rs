@@ -398,10 +398,7 @@ impl Slice {
         };
         told.insert("output".into(), json!(path));
         told.insert("bytes_written".into(), bytes.into());
-        told.insert(
-            "pixels".into(),
-            json!({"values": counts.values, "outside": counts.outside, "failed": counts.failed}),
-        );
+        told.insert("pixels".into(), counts.told());
         told.insert("partial".into(), (counts.failed > 0).into());
         told.insert("failure".into(), json!(counts.failure));
         told.insert("wait_s".into(), run.wait_s.into());

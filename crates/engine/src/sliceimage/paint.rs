@@ -78,6 +78,11 @@ impl Look {
         }
     }
 
+    /// Whether a pixel is a word, of which any bits are a name.
+    fn is_words(&self) -> bool {
+        matches!(self, Self::Names(_))
+    }
+
     /// Whether a picture has 16 bits and no colour.
     pub(super) fn is_grey16(&self) -> bool {
         matches!(self, Self::Grey16 { .. })
@@ -135,16 +140,14 @@ impl Painter {
                 true => grey16(if hatch::stripe(at) == 0 { u16::MAX } else { 0 }, u16::MAX),
                 false => opaque(hatch::colour(at)),
             },
+            // A gap, like what is outside: a grey would be one of the map's own.
+            (Pixel::Value, look) if !look.is_words() && values.iter().all(|v| v.is_nan()) => [0; 4],
             (Pixel::Value, Look::Map { .. }) => {
                 let value = self.far.map_or(values[0], |range| share(values[0], range));
                 self.map.as_ref().map_or([0; 4], |map| opaque(map.colour(value as f32)))
             }
             (Pixel::Value, Look::Grey16 { range }) => {
-                let value = values[0];
-                match value.is_nan() {
-                    true => [0; 4],
-                    false => grey16((65535.0 * share(value, range.unwrap_or([0.0, 1.0]))).round() as u16, u16::MAX),
-                }
+                grey16((65535.0 * share(values[0], range.unwrap_or([0.0, 1.0]))).round() as u16, u16::MAX)
             }
             (Pixel::Value, Look::Colours(voxel)) => {
                 let full = full(*voxel);
@@ -160,7 +163,7 @@ impl Painter {
                 opaque(sum.map(|s| s.min(255.0).round() as u8))
             }
             (Pixel::Value, Look::Labels(own)) => match values[0] {
-                label if label == 0.0 || label.is_nan() => [0; 4],
+                0.0 => [0; 4],
                 // Those below 0 as rays take them: the bits of a whole number with a sign.
                 label => opaque(label_colour(if label < 0.0 { label as i64 as u64 } else { label as u64 }, own)),
             },
@@ -218,7 +221,7 @@ mod tests {
         let map = Look::Map { table: vec![[0, 0, 255], [255, 0, 0]], range: Some([0.0, 2.0]) };
         assert_eq!(paint(map.clone(), Pixel::Value, &[0.1]), [0, 0, 255, 255]);
         assert_eq!(paint(map.clone(), Pixel::Value, &[5.0]), [255, 0, 0, 255]);
-        assert_eq!(paint(map.clone(), Pixel::Value, &[f64::NAN]), [150, 150, 150, 255]);
+        assert_eq!(paint(map.clone(), Pixel::Value, &[f64::NAN]), [0; 4]);
         assert_eq!(paint(map.clone(), Pixel::Outside, &[f64::NAN]), [0; 4]);
         assert_eq!(paint(map, Pixel::Failed, &[f64::NAN]), [255, 0, 255, 255]);
         let grey = Look::Grey16 { range: Some([-1000.0, 1000.0]) };
@@ -227,7 +230,9 @@ mod tests {
         assert_eq!(paint(Look::Colours(VoxelType::Uint8), Pixel::Value, &[10.0, 20.4, 300.0]), [10, 20, 255, 255]);
         assert_eq!(paint(Look::Colours(VoxelType::Uint16), Pixel::Value, &[65535.0, 0.0, 257.0, 0.0]), [255, 0, 1, 0]);
         let channels = Look::Channels(vec![([255, 0, 0], Some([0.0, 10.0])), ([255, 255, 0], Some([0.0, 1.0]))]);
-        assert_eq!(paint(channels, Pixel::Value, &[5.0, 0.25]), [191, 64, 0, 255]);
+        assert_eq!(paint(channels.clone(), Pixel::Value, &[5.0, 0.25]), [191, 64, 0, 255]);
+        assert_eq!(paint(channels.clone(), Pixel::Value, &[f64::NAN, 0.25]), [64, 64, 0, 255]);
+        assert_eq!(paint(channels, Pixel::Value, &[f64::NAN; 2]), [0; 4]);
         let labels = || Look::Labels(BTreeMap::from([(9, [1, 2, 3])]));
         assert_eq!(paint(labels(), Pixel::Value, &[0.0]), [0; 4]);
         assert_eq!(paint(labels(), Pixel::Value, &[9.0]), [1, 2, 3, 255]);

@@ -9,6 +9,7 @@ use kernels::slice::{Pixel, Tile, TILE};
 use kernels::streamline::Progress;
 use pager::error::PageError;
 use pager::{PageId, Pager, Worker};
+use serde_json::{json, Value};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What tiles are made of.
@@ -78,14 +79,23 @@ impl Rows {
 /// What became of the pixels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pixels {
-    /// With values, numbers or not.
+    /// With values.
     pub values: u64,
+    /// In a cell or voxel whose values are no numbers, none of them: they are missing.
+    pub missing: u64,
     /// In no cell and no voxel.
     pub outside: u64,
     /// Of which a page cannot be had.
     pub failed: u64,
     /// The first such page, in words.
     pub failure: Option<String>,
+}
+
+impl Pixels {
+    /// How many there are of each.
+    pub fn told(&self) -> Value {
+        json!({"values": self.values, "missing": self.missing, "outside": self.outside, "failed": self.failed})
+    }
 }
 
 /// Tiles of some rows of tiles as tasks.
@@ -200,8 +210,11 @@ pub(crate) fn run<S: Source>(
         stats.add(&ran.map_err(|e| more_than(e, enough))?);
         let mut rows = rows.lock().unwrap_or_else(PoisonError::into_inner);
         let Rows { pixels: found, values, .. } = &mut *rows;
+        // Whole numbers are words, any of which may look like what is no number.
+        let numbers = source.nothing().is_nan();
         for (pixel, values) in found.iter().zip(values.chunks_exact_mut(components.max(1))) {
             match pixel {
+                Pixel::Value if numbers && values.iter().all(|v| v.is_nan()) => pixels.missing += 1,
                 Pixel::Value => pixels.values += 1,
                 Pixel::Outside => pixels.outside += 1,
                 Pixel::Failed | Pixel::Open => pixels.failed += 1,

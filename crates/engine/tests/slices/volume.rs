@@ -225,6 +225,7 @@ fn what_is_missing_is_missing_and_no_more() {
     let (_, arrays) = slice(&levels, std::slice::from_ref(&scaled), &spec(1.0, 4.0), &VolumeChoice::default(), &pager);
     assert_eq!((nan(&arrays), arrays.values[0], arrays.values[8]), (1, 10.0, 26.0));
     assert!(arrays.values[4 * 9 + 4].is_nan() && arrays.counts.outside == 0);
+    assert_eq!((arrays.counts.values, arrays.counts.missing), (arrays.pixels.len() as u64 - 1, 1));
     let (_, arrays) = slice(&levels, std::slice::from_ref(&scaled), &spec(1.0, 5.0), &VolumeChoice::default(), &pager);
     assert_eq!(nan(&arrays), 0);
     // Between voxels all four cells around it.
@@ -251,7 +252,7 @@ fn pages_that_fail_are_counted_and_hatched() {
         let path = folder.path("a.png");
         let told = slice.write(&pager, workers, &path, None, &Provenance::default(), &mut GO_ON.clone()).unwrap();
         // Page 5 is the second in each direction.
-        assert_eq!(told["pixels"], serde_json::json!({"values": 960, "outside": 0, "failed": 64}));
+        assert_eq!(told["pixels"], serde_json::json!({"values": 960, "missing": 0, "outside": 0, "failed": 64}));
         assert!(told["partial"] == true && told["failure"].as_str().unwrap().contains("made page 5"), "{told}");
         assert_eq!(told["ranges"], serde_json::json!([[0.0, 31.0]]));
         let (size, pixels) = rgba(&path);
