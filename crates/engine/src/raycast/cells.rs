@@ -132,7 +132,7 @@ impl Work for Cast<'_> {
         space.nodes.worker()
     }
     fn until(&self) -> Option<Instant> {
-        self.share.deadline
+        self.share.to.deadline
     }
     fn admit(&self, n: u64) -> Result<CellTile, FieldError> {
         let tile = CellTile::of(self.scene, self.share.pixels(n));
@@ -144,7 +144,7 @@ impl Work for Cast<'_> {
     fn steps(&self, space: &mut Self::Context, tasks: [Option<&mut CellTile>; LANES], outcomes: &mut [Outcome; LANES]) {
         for (lane, (tile, outcome)) in tasks.into_iter().zip(outcomes).enumerate() {
             let Some(tile) = tile else { continue };
-            if self.share.is_late() {
+            if self.share.to.is_late() {
                 // The run ends before long, and what is not done by then is left.
                 outcome.progress = Progress::Yield;
                 continue;
@@ -153,7 +153,7 @@ impl Work for Cast<'_> {
             // A tile whose pages are all here takes a tenth of a second and more: time is looked at ray by ray.
             outcome.progress = tile.step(self.scene, space, |nodes| {
                 let many = nodes.missing().len() >= self.at_once || nodes.worker().pinned_bytes() > self.pin_bytes;
-                many || self.share.is_late()
+                many || self.share.to.is_late()
             });
             match outcome.progress {
                 Progress::Need => outcome.missing.append(space.nodes.missing()),
@@ -167,7 +167,7 @@ impl Work for Cast<'_> {
     }
     fn finish(&self, tile: CellTile) -> Result<(), FieldError> {
         let counts = Counts { samples: tile.counts.samples, ..Counts::default() };
-        self.share.take(tile.pixels(self.scene), &counts);
+        self.share.to.take(tile.pixels(self.scene), &counts);
         Ok(())
     }
 }

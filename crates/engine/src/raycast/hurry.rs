@@ -5,9 +5,9 @@
 use super::{order, CastOptions, Depth, Ends, PIXEL_BYTES};
 use crate::executor::RunStats;
 use field::error::FieldError;
-use kernels::rays::{Counts, Pixels, TILE};
+use kernels::rays::{Counts, Pixels, RayTile, TILE};
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// Grids of pixels that are cast one after the other: every `stride`-th, except those that the grid before has where `rest` says so.
@@ -37,6 +37,8 @@ pub(super) struct Grid {
     pub(super) rgba: Vec<[f32; 4]>,
     pub(super) gaps: Vec<bool>,
     pub(super) counts: Counts,
+    /// Pixels of which a ray has only come a part of its way.
+    parts: u64,
     /// Stride of the coarsest grid, a power of two; `None`: all pixels are cast at once.
     coarsest: Option<u32>,
     /// Of each pixel, the stride of the grid with which it was cast, or [`NOT_CAST`]. Empty where all are cast.
@@ -46,25 +48,46 @@ pub(super) struct Grid {
 /// Tiles of one grid to be cast: its share of the picture's work.
 pub(super) struct Share<'a> {
     pub(super) tiles: &'a [[u32; 2]],
-    stage: Stage,
     rows: [u32; 2],
-    /// When it has to be done.
-    pub(super) deadline: Option<Instant>,
-    grid: &'a Mutex<Grid>,
+    pub(super) to: To,
 }
 
 impl Share<'_> {
     /// The pixels of a tile.
     pub(super) fn pixels(&self, tile: u64) -> Pixels {
-        let Stage { stride, rest } = self.stage;
+        let Stage { stride, rest } = self.to.stage;
         Pixels { at: self.tiles[tile as usize], stride, rows: self.rows, rest }
     }
+}
 
+/// Where pixels go.
+#[derive(Clone)]
+pub(super) struct To {
+    stage: Stage,
+    /// When they have to be there.
+    pub(super) deadline: Option<Instant>,
+    grid: Arc<Mutex<Grid>>,
+}
+
+impl To {
     /// Takes the pixels of a tile, and what was done for them.
     pub(super) fn take(&self, pixels: impl Iterator<Item = ([u32; 2], [f32; 4], bool)>, counts: &Counts) {
         let mut grid = self.grid.lock().unwrap_or_else(PoisonError::into_inner);
         grid.take(pixels, self.stage.stride);
         grid.counts.add(counts);
+    }
+
+    /// Takes what there is of the pixels of a tile that is not done, if it is time. In the coarsest grid rays that have come a part of their
+    /// way are better than nothing, and are counted; in others what lies between those of the grid before is better.
+    pub(super) fn take_part(&self, tile: &RayTile) {
+        if !self.is_late() {
+            return;
+        }
+        let first = !self.stage.rest;
+        let mut grid = self.grid.lock().unwrap_or_else(PoisonError::into_inner);
+        grid.parts += tile.so_far().filter(|(.., done)| first && !done).count() as u64;
+        let pixels = tile.so_far().filter(|(.., done)| first || *done);
+        grid.take(pixels.map(|(at, rgba, gap, _)| (at, rgba, gap)), self.stage.stride);
     }
 
     /// Whether it is time.
@@ -83,6 +106,7 @@ impl Grid {
             rgba: vec![[0.0; 4]; pixels],
             gaps: vec![false; pixels],
             counts: Counts::default(),
+            parts: 0,
             coarsest,
             strides: if coarsest.is_some() { vec![NOT_CAST; pixels] } else { Vec::new() },
         }
@@ -108,7 +132,7 @@ impl Grid {
         mut run: impl FnMut(Share<'_>, &mut dyn FnMut(u64) -> bool) -> Result<RunStats, FieldError>,
     ) -> Result<(Self, u64, RunStats), FieldError> {
         let (width, rows, stages) = (self.width, self.rows.clone(), stages(self.coarsest));
-        let grid = Mutex::new(self);
+        let grid = Arc::new(Mutex::new(self));
         let late = || options.deadline.is_some_and(|d| Instant::now() >= d);
         let mut stats = RunStats::default();
         for stage in stages {
@@ -116,8 +140,9 @@ impl Grid {
             if backwards() {
                 tiles.reverse();
             }
-            let (total, deadline) = (tiles.len() as u64, options.deadline);
-            let share = Share { tiles: &tiles, stage, rows: [rows.start, rows.end], deadline, grid: &grid };
+            let total = tiles.len() as u64;
+            let to = To { stage, deadline: options.deadline, grid: grid.clone() };
+            let share = Share { tiles: &tiles, rows: [rows.start, rows.end], to };
             let mut stopped = false;
             let ended = run(share, &mut |done| {
                 stopped = !watch(done, total);
@@ -132,8 +157,10 @@ impl Grid {
                 break;
             }
         }
-        let mut grid = grid.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let filled = grid.fill(ends.map(|e| e.depth));
+        // Whoever put pixels there is gone with the run.
+        let mut held = grid.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut grid = core::mem::replace(&mut *held, Self::new(0, 0..0, None));
+        let filled = grid.fill(ends.map(|e| e.depth)) + grid.parts;
         Ok((grid, filled, stats))
     }
 

@@ -11,7 +11,7 @@ use crate::limits::would_do;
 pub use cells::{cast_cells, CellSource};
 use field::error::FieldError;
 use field::space::LANES;
-use hurry::{Grid, Share};
+use hurry::{Grid, Share, To};
 pub use kept::KeptBricks;
 use kept::{Lent, Own};
 use kernels::rays::{Counts, Gathered, RayTile, Scene, MOST_STOPS};
@@ -72,8 +72,10 @@ impl Image {
     }
 }
 
-/// The coarsest grid of pixels that are cast by a time: so few rays that they take a hundredth of the time of all.
-const COARSEST: u32 = 8;
+/// The coarsest grid of pixels that are cast by a time: so few rays that they take a thousandth of the time of all, or a few hundredths where
+/// they are so far apart that each sample is taken by itself. With every eighth each way they took as long as the whole picture of
+/// a volume that is small and compressed.
+const COARSEST: u32 = 32;
 
 /// Bytes of a pixel of an [`Image`].
 pub const PIXEL_BYTES: u64 = 17;
@@ -219,8 +221,23 @@ struct Cast<'a> {
     in_runs: u64,
 }
 
+/// A tile under way. When it is time what there is of it is taken.
+struct Under {
+    tile: Option<RayTile>,
+    counts: Counts,
+    to: To,
+}
+
+impl Drop for Under {
+    fn drop(&mut self) {
+        if let Some(tile) = &self.tile {
+            self.to.take_part(tile);
+        }
+    }
+}
+
 impl<'a> Work for Cast<'a> {
-    type Task = (RayTile, Counts);
+    type Task = Under;
     type Context = Lent<'a>;
 
     fn context(&self, worker: Worker) -> Lent<'a> {
@@ -243,7 +260,7 @@ impl<'a> Work for Cast<'a> {
         self.holds
     }
     fn until(&self) -> Option<Instant> {
-        self.share.deadline
+        self.share.to.deadline
     }
     fn admit(&self, n: u64) -> Result<Self::Task, FieldError> {
         let tile = RayTile::of(self.scene, self.share.pixels(n));
@@ -252,12 +269,12 @@ impl<'a> Work for Cast<'a> {
             Some(Ends { depth, .. }) => tile.ending(self.scene, depth),
             None => tile,
         };
-        Ok((tile, Counts::default()))
+        Ok(Under { tile: Some(tile), counts: Counts::default(), to: self.share.to.clone() })
     }
     fn steps(&self, lent: &mut Lent<'a>, tasks: [Option<&mut Self::Task>; LANES], outcomes: &mut [Outcome; LANES]) {
         let context = lent.context();
         for (task, outcome) in tasks.into_iter().zip(outcomes) {
-            let Some((tile, counts)) = task else { continue };
+            let Some(Under { tile: Some(tile), counts, .. }) = task else { continue };
             outcome.progress = tile.step(self.scene, context, self.pin_bytes);
             if outcome.progress == Progress::Need {
                 outcome.missing.append(context.missing());
@@ -272,11 +289,12 @@ impl<'a> Work for Cast<'a> {
     fn bytes(&self, _task: &Self::Task) -> usize {
         self.tile_bytes
     }
-    fn finish(&self, (tile, counts): Self::Task) -> Result<(), FieldError> {
+    fn finish(&self, mut task: Self::Task) -> Result<(), FieldError> {
+        let Some(tile) = task.tile.take() else { return Ok(()) };
         if let Some(stops) = self.ends.and_then(|e| e.stops) {
             tile.stops().for_each(|(at, light)| (stops.take)(at, light));
         }
-        self.share.take(tile.pixels(), &counts);
+        task.to.take(tile.pixels(), &task.counts);
         Ok(())
     }
 }

@@ -124,12 +124,20 @@ impl Haze for Fog<'_> {
         })?;
         let (rows, kept) = (Some(depths.rows()), Some(self.kept.clone()));
         let options = CastOptions { workers: self.workers, rows, deadline: None, next: self.next, kept };
-        let lack = lay(&self.pager, depths, size[1], self.budget, !scene.projects(), light, &mut |ends, deadline| {
-            let options = CastOptions { deadline, ..options.clone() };
-            let image = cast_until(&self.pager, &scene, &options, Some(ends), &mut |_, _| go_on())?;
-            self.waited.add(image.stats.wait_s);
-            Ok(image)
-        })?;
+        let lack = lay(
+            &self.pager,
+            depths,
+            size[1],
+            self.budget.as_ref(),
+            !scene.projects(),
+            light,
+            &mut |ends, deadline| {
+                let options = CastOptions { deadline, ..options.clone() };
+                let image = cast_until(&self.pager, &scene, &options, Some(ends), &mut |_, _| go_on())?;
+                self.waited.add(image.stats.wait_s);
+                Ok(image)
+            },
+        )?;
         *pager::patient::lock(&self.lack) += lack;
         Ok(())
     }

@@ -3,6 +3,7 @@
 mod crowded;
 #[path = "../holes/mod.rs"]
 mod holes;
+mod hurried;
 mod kept;
 mod lengths;
 mod looks;

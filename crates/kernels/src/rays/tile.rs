@@ -220,6 +220,16 @@ impl RayTile {
         })
     }
 
+    /// What there is of pixels that were not cast before, of a tile that is not done: of rays that are, and of others what they have gathered
+    /// from their beginning on, if that shows something. Whether the ray is done comes last.
+    pub fn so_far(&self) -> impl Iterator<Item = ([u32; 2], [f32; 4], bool, bool)> + '_ {
+        let shows = |l: &Lane| l.done || self.tallies.is_empty() && l.colour.to_array()[3] > 0.0;
+        self.lanes.iter().enumerate().filter(move |(_, l)| shows(l)).filter_map(|(n, l)| {
+            let (x, y) = self.pixels.place(self.size, n as u32);
+            (!self.pixels.was_before(x, y)).then(|| ([x, y], l.colour.to_array(), l.gap, l.done))
+        })
+    }
+
     /// Whether there are enough samples in bricks for these to pay, where the rays are now.
     fn dense(&self) -> bool {
         let mut live = self.rays.iter().enumerate().filter(|(_, r)| r.first < r.last);
