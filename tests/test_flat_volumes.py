@@ -151,7 +151,8 @@ def test_maps_have_north_on_top(ff_json: Json, tmp_path: Path) -> None:
         for axis, values, unit in (("lat", rows, "degrees_north"), ("lon", np.arange(8) * 20.0, "degrees_east")):
             group.create_array(axis, data=values).attrs.update({"_ARRAY_DIMENSIONS": [axis], "units": unit})
         data = np.repeat(rows[:, None], 8, axis=1)
-        group.create_array("t", data=data).attrs["_ARRAY_DIMENSIONS"] = ["lat", "lon"]
+        # 0 is a value, and not the fill value, which xarray takes for a missing one.
+        group.create_array("t", data=data, fill_value=np.nan).attrs["_ARRAY_DIMENSIONS"] = ["lat", "lon"]
         words = ("--nearest", "--range=-80:80", "--cmap", "gray", "-o", tmp_path / f"{name}.png")
         assert ff_json("render", tmp_path / f"{name}.zarr::t", *words)["up"] == [0, 1, 0]
         seen = shrunk(picture(tmp_path / f"{name}.png")[0], 5, 8)[:, 0, 0]

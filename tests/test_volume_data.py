@@ -168,7 +168,7 @@ def test_repr_and_info(scan: Path) -> None:
     text = repr(volume)
     assert (
         "NIfTI-1" in text
-        and "5 x 6 x 7 (z, y, x), scalar int16" in text
+        and "5 x 6 x 7 (x, y, z), scalar int16; arrays are (z, y, x)" in text
         and "2 x 3 x 4 mm; i to L, j to A, k to S" in text
     )
     info = volume.info()
