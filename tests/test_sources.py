@@ -62,7 +62,7 @@ def test_what_makes_no_sense(files: Path, text: str) -> None:
 def test_what_is_neither_a_file_nor_a_store(files: Path) -> None:
     (files / "folder").mkdir()
     os.mkfifo(files / "pipe")
-    for name, word in (("folder", "no store"), ("pipe", "neither"), ("wing.xyz+q=pipe", "neither")):
+    for name, word in (("folder", "nothing in this folder is read"), ("pipe", "neither"), ("wing.xyz+q=pipe", "neither")):
         with pytest.raises(DataError, match=word):
             sources.parse(name)
 
@@ -111,3 +111,14 @@ def test_what_a_conversion_has_left_is_told(tmp_path: Path) -> None:
     for name in (tmp_path / "a.zarr", left):
         with pytest.raises(DataError, match=r"a\.zarr\.partial.* --resume completes it"):
             farfield.open(name)
+
+
+def test_folders_in_which_nothing_is_read(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=r"empty: nothing in this folder is read \(it is empty\): a store has a zarr\.json"):
+        farfield.open(tmp_path / "empty")
+    (tmp_path / "scan").mkdir()
+    for n in range(2):
+        (tmp_path / "scan" / f"{n}.dcm").write_bytes(bytes(200))
+    with pytest.raises(DataError, match=r"scan: none of its \.dcm files begins as DICOM does: .* write them with one"):
+        farfield.open(tmp_path / "scan")

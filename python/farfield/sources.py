@@ -344,7 +344,17 @@ def _readable(name: str) -> None:
                 "its command with --resume completes it"
             )
         if not os.path.exists(os.path.join(name, "zarr.json")):
-            raise DataError(f"{name}: this folder is no store (it holds no zarr.json); give a grid file or a store")
+            inside = sorted(os.listdir(name))
+            if any(entry.lower().endswith(".dcm") for entry in inside):
+                raise DataError(
+                    f"{name}: none of its .dcm files begins as DICOM does: they were cut off, or have no preamble; copy them "
+                    "again, or write them with one (dcmconv)"
+                )
+            held = f"it holds {inside[0]}{' and others' if len(inside) > 1 else ''}" if inside else "it is empty"
+            raise DataError(
+                f"{name}: nothing in this folder is read ({held}): a store has a zarr.json, .zgroup or .zarray, a volume "
+                "DICOM files or numbered images; give one of these, or a file"
+            )
         if flow_map(name) is not None:
             raise DataError(
                 f"{name}: this is a flow map, which 'farfield flowmap' has written, and no dataset: it is not drawn or traced "
