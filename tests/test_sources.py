@@ -62,7 +62,11 @@ def test_what_makes_no_sense(files: Path, text: str) -> None:
 def test_what_is_neither_a_file_nor_a_store(files: Path) -> None:
     (files / "folder").mkdir()
     os.mkfifo(files / "pipe")
-    for name, word in (("folder", "nothing in this folder is read"), ("pipe", "neither"), ("wing.xyz+q=pipe", "neither")):
+    for name, word in (
+        ("folder", "nothing in this folder is read"),
+        ("pipe", "neither"),
+        ("wing.xyz+q=pipe", "neither"),
+    ):
         with pytest.raises(DataError, match=word):
             sources.parse(name)
 
@@ -115,7 +119,9 @@ def test_what_a_conversion_has_left_is_told(tmp_path: Path) -> None:
 
 def test_folders_in_which_nothing_is_read(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=r"empty: nothing in this folder is read \(it is empty\): a store has a zarr\.json"):
+    with pytest.raises(
+        DataError, match=r"empty: nothing in this folder is read \(it is empty\): a store has a zarr\.json"
+    ):
         farfield.open(tmp_path / "empty")
     (tmp_path / "scan").mkdir()
     for n in range(2):
