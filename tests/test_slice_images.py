@@ -137,7 +137,7 @@ def test_a_slice_that_shows_nothing_says_so(linear: str, ff: Command, tmp_path: 
     ):
         done = ff(*words, *where, "-o", tmp_path / out, "--json")
         told = json.loads(done.stdout)
-        assert told["pixels"] == {"values": 0, "outside": 48, "failed": 0}
+        assert told["pixels"] == {"values": 0, "missing": 0, "outside": 48, "failed": 0}
         (warning,) = told["warnings"]
         assert warning.startswith(f"{tmp_path / out}: the slice shows nothing: none of its 8 x 6 pixels has a value")
         assert done.stderr == f"farfield: warning: {warning}\n"

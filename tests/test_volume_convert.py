@@ -398,3 +398,13 @@ def test_what_is_said_of_bad_options(large: Path, flow: str, ff: Command, tmp_pa
     with pytest.raises(UsageError, match="leave q away"):
         farfield.convert(large, tmp_path / "a.zarr", q="a.q")
     assert not (tmp_path / "a.zarr").exists()
+
+
+def test_labels_that_are_not_taken_along_are_said(tmp_path: Path, ff: Command) -> None:
+    farfield.convert(
+        tmp_path / "a.raw", tmp_path / "a.zarr", volume=raw(tmp_path / "a.raw", np.zeros((4, 5, 6), np.uint8))
+    )
+    group = zarr.create_group(tmp_path / "a.zarr" / "labels")
+    group.attrs["ome"] = {"version": "0.5", "labels": ["cells"]}
+    said = ff("convert", tmp_path / "a.zarr", tmp_path / "b.zarr").stderr
+    assert "labels belong to it" in said and "a.zarr/labels/cells" in said and "convert each by itself" in said

@@ -58,6 +58,11 @@ def convert_volume(
                 _check_carried(os.path.normpath(os.path.expanduser(os.fspath(source))), described.spec)
             reads = kept
         outputs.check([destination, events], reads)
+        if described.labels and not quiet:
+            to_stderr(
+                f"{os.fspath(source)}: labels belong to it ({', '.join(described.labels[:6])}), which are no part of "
+                f"{destination}: convert each by itself"
+            )
         asked = {
             "page": page,
             "layout": settings["layout"],

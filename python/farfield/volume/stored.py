@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 from farfield.volume.description import Array, Channel, Level, Volume
+from farfield.volume.ome import labels_of
 from farfield.volume.options import Means, Options
 
 
@@ -41,6 +42,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
         ranges=spec["ranges"],
         bytes_disk=found["described"]["bytes"],
         made_as=found["described"]["origin"],
+        labels=labels_of(path),
         label_colors=spec.get("label_colors", {}),
         seen=[None if pair is None else (float(pair[0]), float(pair[1])) for pair in found["described"]["seen"]],
     )
