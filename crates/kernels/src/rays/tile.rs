@@ -226,7 +226,9 @@ impl RayTile {
         let shows = |l: &Lane| l.done || self.tallies.is_empty() && l.colour.to_array()[3] > 0.0;
         self.lanes.iter().enumerate().filter(move |(_, l)| shows(l)).filter_map(|(n, l)| {
             let (x, y) = self.pixels.place(self.size, n as u32);
-            (!self.pixels.was_before(x, y)).then(|| ([x, y], l.colour.to_array(), l.gap, l.done))
+            // Where rays stop on their way they are done at each stop.
+            let done = l.done && self.stops.is_none();
+            (!self.pixels.was_before(x, y)).then(|| ([x, y], l.colour.to_array(), l.gap, done))
         })
     }
 
