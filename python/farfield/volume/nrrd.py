@@ -191,6 +191,11 @@ def _directions(header: _Header, rank: int) -> list[list[float] | None] | None:
     return found
 
 
+def _space_units(header: _Header) -> list[str]:
+    """Of each dimension of the space, with or without quotes."""
+    return re.findall(r'"([^"]*)"', header.fields.get("space units", "")) or header.words("space units")
+
+
 def _vector(header: _Header, key: str, text: str) -> list[float]:
     try:
         found = [float(v) for v in text.strip("() ").split(",")]
@@ -362,7 +367,7 @@ def _geometry(
     header: _Header, sizes: list[int], order: list[str], guessed: list[str]
 ) -> tuple[Geometry, str | None, str]:
     spatial = [order.index(a) for a in "xyz" if a in order]
-    units = re.findall(r'"([^"]*)"', header.fields.get("space units", "")) or header.words("space units")
+    units = _space_units(header)
     length_unit = unit(units[0]) if units else None
     space = header.fields.get("space", "").lower()
     directions = _directions(header, len(sizes))
@@ -450,10 +455,9 @@ def _times(
     direction = (_directions(header, len(sizes)) or [None] * len(sizes))[at]
     if direction is not None and len(direction) == 4 and direction[3] > 0:
         origin = [*_vector(header, "space origin", header.fields.get("space origin", "(0,0,0,0)")), 0.0, 0.0][:4]
-        words = re.findall(r'"([^"]*)"', header.fields.get("space units", "")) or header.words("space units")
-        return [origin[3] + direction[3] * n for n in range(steps)], (
-            unit(words[3]) if len(words) == 4 else None
-        ) or "1"
+        units_of_space = _space_units(header)
+        found = unit(units_of_space[3]) if len(units_of_space) == 4 else None
+        return [origin[3] + direction[3] * n for n in range(steps)], found or "1"
     along = _samples(header, at, sizes)
     texts = re.findall(r'"([^"]*)"', header.fields.get("units", ""))
     units = unit(texts[at]) if len(texts) == len(order) else None

@@ -72,9 +72,8 @@ impl Image {
     }
 }
 
-/// The coarsest grid of pixels that are cast by a time: so few rays that they take a thousandth of the time of all, or a few hundredths where
-/// they are so far apart that each sample is taken by itself. With every eighth each way they took as long as the whole picture of
-/// a volume that is small and compressed.
+/// The coarsest grid of pixels that are cast by a time: a thousandth of all rays, since those that are so far apart take each sample by
+/// itself. With every eighth each way 9 of the 104 tiles of a compressed volume of 256^3 were done in 200 ms, beside other work.
 const COARSEST: u32 = 32;
 
 /// Bytes of a pixel of an [`Image`].

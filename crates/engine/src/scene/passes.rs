@@ -12,8 +12,8 @@ use std::ops::AddAssign;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long the rays of a picture may take, from the first on. (From when the picture was begun, memory for its pixels alone took 100 ms of
-/// them at 1600 x 900 on a virtual machine whose memory is found as it is touched, and 50 ms gave no pixel.)
+/// How long the rays of a picture may take, from the first on. (From when the picture was begun, 100 ms were over at
+/// 1600 x 900, beside other work, before any page was asked for: 50 ms gave no pixel.)
 #[derive(Debug)]
 pub(super) struct Budget {
     begun: OnceLock<Instant>,
