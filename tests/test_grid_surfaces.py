@@ -80,6 +80,95 @@ def test_parts_are_those_of_the_arrays(
         assert listed.get("within", {}).get(axis, [1, whole]) == ends
 
 
+def triangles_of(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+    """Properties of a .ply's vertices, and its triangles, by its header alone."""
+    head, body = path.read_bytes().split(b"end_header\n", 1)
+    lines = head.decode().splitlines()
+    kinds = {"float": "<f4", "double": "<f8", "int": "<i4"}
+    properties = [line.split()[1:] for line in lines if line.startswith("property") and " list " not in line]
+    count = {kind: int(n) for kind, n in (line.split()[1:] for line in lines if line.startswith("element"))}
+    vertices = np.frombuffer(body, [(name, kinds[kind]) for kind, name in properties], count["vertex"])
+    faces = np.frombuffer(body, [("n", "u1"), ("of", "<i4", 3)], count["face"], vertices.nbytes)
+    assert len(body) == vertices.nbytes + faces.nbytes and (faces["n"] == 3).all()
+    return {name: np.asarray(vertices[name]) for _, name in properties}, np.asarray(faces["of"])
+
+
+@pytest.mark.parametrize("limit", [None, "8MiB"])
+def test_triangles_are_the_quadrilaterals_of_the_arrays(
+    limit: str | None, source: str, blocks: list[Block], tmp_path: Path, ff_json: Json
+) -> None:
+    said = ["zone1:k=8", "zone2:j=30,k=3:5"]
+    surfaces = [word for text in said for word in ("--surface", text)]
+    means = ["--memory-limit", limit] if limit else []
+    found = ff_json(
+        "extract", "grid-surface", source, *surfaces, "--scalars", "density,velocity", "-o", tmp_path / "s.ply", *means
+    )
+    vertices, faces = triangles_of(tmp_path / "s.ply")
+    held = [wanted(blocks[n], text) for n, text in enumerate(said)]
+    points = np.concatenate([points for points, _ in held])
+    assert found["points"] == len(points) and found["cells"] == len(faces) == 2 * (22 * 18 + 8 * 2)
+    assert np.array_equal(np.stack([vertices[a] for a in "xyz"], axis=-1), points)
+    assert np.array_equal(vertices["density"], np.concatenate([density for _, density in held]))
+    assert {"velocity_x", "velocity_y", "velocity_z"} < set(vertices)
+    assert np.array_equal(vertices["zone"], np.repeat([1, 2], [len(points) for points, _ in held]))
+    # Of the first: each cell's area, as that of the two triangles along the shorter diagonal, and its winding.
+    corner = points[: 23 * 19].reshape(19, 23, 3)
+    a, b, c, d = corner[:-1, :-1], corner[:-1, 1:], corner[1:, 1:], corner[1:, :-1]
+    along = (((c - a) ** 2).sum(-1) <= ((d - b) ** 2).sum(-1))[..., None]
+    area = np.where(
+        along, np.cross(b - a, c - a) + np.cross(c - a, d - a), np.cross(b - a, d - a) + np.cross(c - b, d - b)
+    )
+    first, second, third = (points[faces[: 2 * 22 * 18, n]] for n in range(3))
+    found_area = np.cross(second - first, third - first).reshape(18, 22, 2, 3).sum(2)
+    assert np.allclose(found_area, area, rtol=0, atol=1e-12)
+    # A point's normal lies between those of its cells.
+    normals = np.stack([vertices["nx"], vertices["ny"], vertices["nz"]], axis=-1)
+    assert np.allclose(np.linalg.norm(normals, axis=1), 1, atol=1e-6)
+    inner = sum(area[j : 17 + j, i : 21 + i] for j in (0, 1) for i in (0, 1))
+    inner /= np.linalg.norm(inner, axis=-1, keepdims=True)
+    assert np.allclose(normals[: 23 * 19].reshape(19, 23, 3)[1:-1, 1:-1], inner, atol=1e-6)
+
+
+def test_a_glb_has_what_a_ply_has(source: str, tmp_path: Path) -> None:
+    with ff.open(source) as ds:
+        for name in ("s.glb", "s.ply"):
+            found = ff.extract_surface(ds, tmp_path / name, surfaces=["zone1:k=8"], scalars=["density"])
+    data = (tmp_path / "s.glb").read_bytes()
+    length = int.from_bytes(data[12:16], "little")
+    document, body = json.loads(data[20 : 20 + length]), data[28 + length :]
+    (mesh,) = document["meshes"]
+    (primitive,) = mesh["primitives"]
+
+    def numbers(accessor: int, kind: str, columns: int) -> np.ndarray[Any, Any]:
+        of = document["accessors"][accessor]
+        view = document["bufferViews"][of["bufferView"]]
+        return np.frombuffer(body, kind, of["count"] * columns, view["byteOffset"]).reshape(-1, columns)
+
+    vertices, faces = triangles_of(tmp_path / "s.ply")
+    middle = document["nodes"][0]["translation"]
+    at = numbers(primitive["attributes"]["POSITION"], "<f4", 3) + middle
+    assert np.allclose(at, np.stack([vertices[a] for a in "xyz"], axis=-1), atol=1e-6)
+    assert np.array_equal(numbers(primitive["indices"], "<u4", 1).reshape(-1, 3), faces)
+    assert np.array_equal(
+        numbers(primitive["attributes"]["_DENSITY"], "<f4", 1)[:, 0], vertices["density"].astype("<f4")
+    )
+    assert found["points"] == len(at) and mesh["extras"]["fields"]["_DENSITY"]["name"] == "density"
+
+
+def test_holes_have_no_triangles_and_leave_no_points(tmp_path: Path) -> None:
+    block = bent(9, 8, 3, (0, 0, 0))
+    block.iblank = np.ones(block.xyz[0].shape, np.int32)
+    block.iblank[:, 3:5, 4] = 0
+    block.iblank[:, 0, 0] = 0
+    source = source_of(*write(tmp_path, [block], real=8))
+    with ff.open(source) as ds:
+        whole = ff.extract_surface(ds, tmp_path / "s.npz", surfaces=["zone1:k=2"])
+        found = ff.extract_surface(ds, tmp_path / "s.ply", surfaces=["zone1:k=2"])
+    vertices, faces = triangles_of(tmp_path / "s.ply")
+    assert found["cells"] == len(faces) == 2 * whole["cells"]
+    assert found["points"] == len(vertices["x"]) == 9 * 8 - 3 == len(np.unique(faces))
+
+
 def test_a_part_reads_no_pages_of_the_rest(source: str, tmp_path: Path, ff_json: Json) -> None:
     store = tmp_path / "s.zarr"
     ff.convert(source, store, page=4)

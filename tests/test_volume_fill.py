@@ -173,8 +173,55 @@ def test_slices_of_tiff_that_lack_a_strip_are_refused(tmp_path: Path) -> None:
     with tifffile.TiffFile(tmp_path / "s1.tif", mode="r+b") as opened:
         counts = opened.pages[0].tags["StripByteCounts"]
         counts.overwrite([0, int(counts.value[1])])
-    with pytest.raises(DataError, match=r"s1\.tif: it has a strip or tile that was never written"):
+    with pytest.raises(DataError, match=r"s1\.tif: it has a strip or tile without a place or a length"):
         ff.open(str(tmp_path))
+
+
+def sparse(path: Path, how: str, none: str | None = None) -> np.ndarray[Any, Any]:
+    """A stack of three pages, two strips or tiles of which lie nowhere and have no length, as GDAL writes sparse files."""
+    tifffile = pytest.importorskip("tifffile")
+    data = (np.arange(3 * 32 * 48) % 251 + 3).astype("i2").reshape(3, 32, 48)
+    tags = [(42113, "s", 0, none, True)] if none is not None else []
+    pieces: dict[str, Any] = {"rowsperstrip": 8} if "strips" in how else {"tile": (16, 16)}
+    with tifffile.TiffWriter(path) as made:
+        for n, page in enumerate(data):
+            packed = "zlib" if "packed" in how and (n or "mixed" not in how) else None
+            made.write(page, photometric="minisblack", extratags=tags, compression=packed, metadata=None, **pieces)
+    fill = 0 if none is None else int(none)
+    with tifffile.TiffFile(path, mode="r+b") as opened:
+        for n, of in ((0, 1), (2, 0)):
+            for name in ("Offsets", "ByteCounts"):
+                tag = opened.pages[n].tags[("Strip" if "strips" in how else "Tile") + name]
+                tag.overwrite([0 if at == of else int(v) for at, v in enumerate(tag.value)])
+    if "strips" in how:
+        data[0, 8:16], data[2, :8] = fill, fill
+    else:
+        data[0, :16, 16:32], data[2, :16, :16] = fill, fill
+    return data
+
+
+@pytest.mark.parametrize("none", [None, "-9999"])
+@pytest.mark.parametrize(
+    "how", ["tiles", "packed tiles", "strips", "packed strips", "mixed packed tiles", "mixed packed strips"]
+)
+def test_strips_and_tiles_of_sparse_tiffs_are_fill(
+    how: str, none: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    monkeypatch.setenv("FARFIELD_CACHE_DIR", str(tmp_path / "cache"))
+    data = sparse(tmp_path / "a.tif", how, none)
+    # The oracle: tifffile gives the same for what is not there.
+    with tifffile.TiffFile(tmp_path / "a.tif") as opened:
+        assert np.array_equal([page.asarray() for page in opened.pages], data)
+    for _ in range(2):
+        with ff.open(tmp_path / "a.tif") as volume:
+            assert np.array_equal(volume[:], data)
+            assert volume.channels[0].missing == (int(none) if none else None)
+            found = volume.probe_ijk((18, 11, 1))
+            assert found is not None
+            (value,) = found.values.values()
+            assert np.isnan(value) if none else value == data[0, 10, 17]
+        assert ff.validate(tmp_path / "a.tif")["never_written"] == 2
 
 
 @pytest.mark.parametrize(("place", "none"), [("zarr", -9999.0), ("store", -9999.0), ("zarr", -9999.9), ("store", 1e20)])

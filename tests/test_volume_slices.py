@@ -78,6 +78,14 @@ def test_series(syntax: str, dtype: str, tmp_path: Path, there: Look) -> None:
     assert spec["channels"] == [{"name": "chest", "units": "HU", "scale": [2, -1024], "limits": [-160, 239]}]
 
 
+def test_numbers_that_only_fill_a_series_up_are_said(tmp_path: Path, there: Look) -> None:
+    series(tmp_path / "ct", noise((5, 6, 8), "i2"), PixelPaddingValue=-2000)
+    assert "its number -2000 only fills it up (PixelPaddingValue)" in (said := there(tmp_path / "ct").guessed)
+    assert "--missing -2000 leaves it out" in said
+    series(tmp_path / "mr", noise((5, 6, 8), "u2"), PixelPaddingValue=0, PixelPaddingRangeLimit=3)
+    assert "its numbers 0 to 3 only fill it up" in there(tmp_path / "mr").guessed
+
+
 def test_gaps_and_odd_slices(tmp_path: Path, there: Look) -> None:
     data = noise((6, 6, 8), "u2")
     series(tmp_path / "ct", data)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 Path = str | os.PathLike[str]
 Notice = Callable[[Mapping[str, Any]], None]
 PICTURES = (".png",)
-TABLES = (".vtp", ".npz")
 LINES = (".vtp", ".npz", ".parquet", ".pvd")
 
 
@@ -273,7 +272,9 @@ def extract_surface(
     scalars: Sequence[str] = (),
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
-    """Writes grid surfaces, with fields on them, to a `.vtp` or `.npz` file.
+    """Writes grid surfaces, with fields on them, to a `.vtp`, `.npz`, `.ply` or `.glb` file.
+
+    A `.vtp` or `.npz` has every point, and quadrilaterals; a `.ply` or `.glb` has triangles, normals, and the points of these.
 
     Args:
         dataset: An open dataset.
@@ -292,9 +293,10 @@ def extract_surface(
     ...     ff.extract_surface(ff.open("demo:box"), folder + "/face.vtp", surfaces=["zone1:k=1"])["points"]
     2009
     """
+    from farfield.contours import MESHES
     from farfield.surfaces import parse_surface
 
-    target = output_path(output, TABLES, "surfaces")
+    target = output_path(output, MESHES, "surfaces")
     listed = None if surfaces is None else [parse_surface(text).native() for text in surfaces]
     options = {"surfaces": listed, "scalars": field_names(scalars), "step": dataset._step or 0}
     outputs.check([target], dataset._source.reads())

@@ -2,7 +2,10 @@
 
 use crate::gridface::{along, GridFace, AXES};
 use crate::limits::{charge_other, refused};
-use crate::output::{FieldSpec, FieldType, FieldValues, OutputError, OutputFile, Patch, SurfaceLayout, SurfaceWriter};
+use crate::output::{
+    FieldSpec, FieldType, FieldValues, MeshLayout, MeshRows, MeshWriter, OutputError, OutputFile, OutputFormat, Patch,
+    SurfaceLayout, SurfaceWriter,
+};
 use crate::session::{Session, Watch};
 use crate::trace::LedgerShare;
 use crate::values::{read_box, walls, NodeBox};
@@ -113,7 +116,13 @@ pub fn face_rows(
     Ok(())
 }
 
-/// Writes surfaces to a .vtp or .npz.
+/// Where rows of surfaces go: formats with quadrilaterals keep these and all points, the others have triangles.
+enum Sink {
+    Quads(SurfaceWriter),
+    Triangles(MeshRows, Box<dyn std::any::Any>),
+}
+
+/// Writes surfaces to a .vtp or .npz as quadrilaterals, to a .ply or .glb as triangles with normals.
 ///
 /// # Errors
 /// [`FieldError`].
@@ -123,7 +132,7 @@ pub fn extract(
     output: &Path,
     watch: &mut Watch<'_>,
 ) -> Result<Value, FieldError> {
-    let file = OutputFile::create(output)?;
+    let file = OutputFile::create_mesh(output)?;
     session.derive(&spec.scalars)?;
     let dataset = session.dataset();
     let faces = match &spec.surfaces {
@@ -141,34 +150,16 @@ pub fn extract(
             "no zone has a face that is all wall (iblank 2) or all at rest; name a surface, for example --surface zone1:k=1".into(),
         ));
     }
-    let first = &dataset.zones[faces[0].zone];
-    let positions = if first.arrays[first.xyz].dtype == DType::Float32 { FieldType::F32 } else { FieldType::F64 };
-    let specs: Vec<FieldSpec> = spec
-        .scalars
-        .iter()
-        .map(|name| {
-            let components = dataset.quantity(faces[0].zone, name)?.components();
-            Ok(FieldSpec { name: name.clone(), components, dtype: FieldType::F64, unit: dataset.units(name) })
-        })
-        .collect::<Result<_, FieldError>>()?;
-    let patches = faces.iter().map(|f| {
-        let [ni, nj] = f.points();
-        Patch { zone: f.zone as i32 + 1, ni, nj }
-    });
-    let layout = SurfaceLayout { patches: patches.collect(), fields: specs.clone(), positions };
-    let provenance = crate::output::Provenance {
-        program: concat!("farfield ", env!("CARGO_PKG_VERSION")).to_owned(),
-        source: session.spec.path.display().to_string(),
-        length_unit: dataset.length_unit(),
-        ..Default::default()
-    };
-    let share = Box::new(LedgerShare::new(session.pager.clone()));
     let failed = |e: OutputError| refused(&session.pager, e.into());
-    let mut writer = SurfaceWriter::new(file, layout, provenance, share).map_err(failed)?;
+    let specs = field_specs(&dataset, &faces[0], &spec.scalars)?;
+    let mut sink = sink(session, &dataset, &faces, &specs, file)?;
     let mut listed = Vec::new();
     for f in &faces {
         let fields: Vec<Quantity> =
             spec.scalars.iter().map(|n| dataset.quantity(f.zone, n)).collect::<Result<_, _>>()?;
+        if let Sink::Triangles(rows, _) = &mut sink {
+            rows.begin(f.zone as i32 + 1).map_err(failed)?;
+        }
         face_rows(session, &dataset, f, spec.step, &fields, watch, &mut |_, points, columns, usable| {
             let mut at = 0;
             let interleaved: Vec<Vec<f64>> = specs
@@ -179,15 +170,71 @@ pub fn extract(
                     (0..points.len()).flat_map(|p| mine.iter().map(move |c| c[p])).collect()
                 })
                 .collect();
-            let values: Vec<FieldValues<'_>> = interleaved.iter().map(|v| FieldValues::F64(v)).collect();
-            writer.push_row(points, &values, Some(usable)).map_err(failed)
+            match &mut sink {
+                Sink::Quads(writer) => {
+                    let values: Vec<FieldValues<'_>> = interleaved.iter().map(|v| FieldValues::F64(v)).collect();
+                    writer.push_row(points, &values, Some(usable)).map_err(failed)
+                }
+                Sink::Triangles(rows, _) => rows.push(points, interleaved, usable).map_err(failed),
+            }
         })?;
         let mut of = f.to_json(&dataset);
         of["points"] = json!(f.points().iter().product::<usize>());
         listed.push(of);
     }
-    let stats = writer.finish(false).map_err(failed)?;
-    Ok(json!({
-        "points": stats.points, "cells": stats.quads, "surfaces": listed, "output": output, "bytes_written": stats.bytes,
-    }))
+    let (points, cells, bytes) = match sink {
+        Sink::Quads(writer) => {
+            let stats = writer.finish(false).map_err(failed)?;
+            (stats.points, stats.quads, stats.bytes)
+        }
+        Sink::Triangles(rows, _charged) => {
+            let stats = rows.finish(false).map_err(failed)?;
+            (stats.points, stats.triangles, stats.bytes)
+        }
+    };
+    Ok(json!({"points": points, "cells": cells, "surfaces": listed, "output": output, "bytes_written": bytes}))
+}
+
+/// What is written of the fields named.
+fn field_specs(dataset: &Dataset, face: &GridFace, scalars: &[String]) -> Result<Vec<FieldSpec>, FieldError> {
+    let each = scalars.iter().map(|name| {
+        let components = dataset.quantity(face.zone, name)?.components();
+        Ok(FieldSpec { name: name.clone(), components, dtype: FieldType::F64, unit: dataset.units(name) })
+    });
+    each.collect()
+}
+
+/// Makes ready for rows of faces with fields.
+fn sink(
+    session: &Session,
+    dataset: &Dataset,
+    faces: &[GridFace],
+    specs: &[FieldSpec],
+    file: OutputFile,
+) -> Result<Sink, FieldError> {
+    let first = &dataset.zones[faces[0].zone];
+    let positions = if first.arrays[first.xyz].dtype == DType::Float32 { FieldType::F32 } else { FieldType::F64 };
+    let provenance = crate::output::Provenance {
+        program: concat!("farfield ", env!("CARGO_PKG_VERSION")).to_owned(),
+        source: session.spec.path.display().to_string(),
+        length_unit: dataset.length_unit(),
+        ..Default::default()
+    };
+    let share = Box::new(LedgerShare::new(session.pager.clone()));
+    let failed = |e: OutputError| refused(&session.pager, e.into());
+    let fields = specs.to_vec();
+    if matches!(file.format(), OutputFormat::Ply | OutputFormat::Glb) {
+        let components: Vec<usize> = specs.iter().map(|s| s.components).collect();
+        let widest = faces.iter().map(|f| f.points()[0]).max().unwrap_or(0);
+        let charged = charge_other(&session.pager, MeshRows::bytes(widest, &components), "three rows of a surface")?;
+        let layout = MeshLayout { fields, positions, normals: true, ..MeshLayout::default() };
+        let writer = MeshWriter::new(file, layout, provenance, share).map_err(failed)?;
+        return Ok(Sink::Triangles(MeshRows::new(writer, components), charged));
+    }
+    let patches = faces.iter().map(|f| {
+        let [ni, nj] = f.points();
+        Patch { zone: f.zone as i32 + 1, ni, nj }
+    });
+    let layout = SurfaceLayout { patches: patches.collect(), fields, positions };
+    Ok(Sink::Quads(SurfaceWriter::new(file, layout, provenance, share).map_err(failed)?))
 }

@@ -91,7 +91,7 @@ fn in_core(flat: &FlatNodes, field: &str, scene: &CellScene) -> Vec<[f32; 4]> {
 }
 
 fn means(workers: usize, rows: Option<Range<u32>>, deadline: Option<Instant>) -> CastOptions {
-    CastOptions { workers, rows, deadline, next: None, kept: None }
+    CastOptions { workers, rows, deadline, next: None, kept: None, coarse: None }
 }
 
 struct Arm {

@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
     def grid_surface(
         common: Common,
         source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset")],
-        output: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="a .vtp or .npz file")],
+        output: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="a .vtp, .npz, .ply or .glb file")],
         surface: Annotated[
             list[str] | None,
             typer.Option(
@@ -50,12 +50,14 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Write grid surfaces with fields on them.
 
-        Without --surface: every zone face whose points are all iblank 2 or all at rest.
+        Without --surface: every zone face whose points are all iblank 2 or all at rest. As .vtp and .npz all points and
+        quadrilaterals, as .ply and .glb triangles with normals.
         """
         from farfield import runs
+        from farfield.contours import MESHES
         from farfield.names import field_names
 
-        target = runs.output_path(output, runs.TABLES, "surfaces")
+        target = runs.output_path(output, MESHES, "surfaces")
         sampled = field_names(names(scalars))
         settings = common.settings()
         with common.open(source, settings, writes=target) as dataset:
@@ -68,8 +70,9 @@ def register(app: typer.Typer) -> None:
                 progress=common.progress(settings),
             )
         drawn = ", ".join(f"{s['zone']}:{s['axis']}={s['index']}" for s in result["surfaces"])
+        kind = "triangles" if target.lower().endswith((".ply", ".glb")) else "cells"
         lines = [
-            f"surfaces {len(result['surfaces']):,} with {result['points']:,} points and {result['cells']:,} cells",
+            f"surfaces {len(result['surfaces']):,} with {result['points']:,} points and {result['cells']:,} {kind}",
             f"which    {drawn or 'none'}",
             *stats_lines(result["stats"]),
             f"wrote    {target}",

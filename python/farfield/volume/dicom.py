@@ -399,6 +399,14 @@ def _channels(first: Slice, array: Array, *, scaled: bool, guessed: list[str]) -
         guessed.append(
             "its values come of a table (ModalityLUTSequence), which is not read: they are the numbers that are stored"
         )
+    if first.padding is not None:
+        low, high = first.padding
+        guessed.append(
+            f"its numbers {low} to {high} only fill it up (PixelPaddingRangeLimit): they are shown as they are"
+            if low < high
+            else f"its number {low} only fills it up (PixelPaddingValue): it is shown as it is"
+            + ("" if scaled else f"; --missing {low} leaves it out")
+        )
     scale = None if scaled else first.scale
     return "scalar", [Channel(array.name, first.units, limits=first.window, scale=scale)]
 

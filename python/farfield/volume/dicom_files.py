@@ -27,7 +27,8 @@ _TAGS = [
     "PixelRepresentation", "PlanarConfiguration", "PhotometricInterpretation", "RescaleSlope", "RescaleIntercept",
     "ModalityLUTSequence", "RescaleType", "WindowCenter", "WindowWidth", "NumberOfFrames", "TriggerTime",
     "TemporalPositionIdentifier", "ContentTime", "AcquisitionTime", "Units", "GridFrameOffsetVector", "DoseGridScaling",
-    "DoseUnits", "SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence",
+    "DoseUnits", "SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence", "PixelPaddingValue",
+    "PixelPaddingRangeLimit",
 ]  # fmt: skip
 _LONGEST_ELEMENT = 64 << 20
 """Bytes of an element of a header, at most."""
@@ -79,6 +80,8 @@ class Slice:
     modality: str
     by_table: bool = False
     """Values come of a table (Modality LUT), not of a slope."""
+    padding: tuple[int, int] | None = None
+    """The lowest and the highest number that is no pixel of the image (PixelPaddingValue)."""
     header: Any = field(compare=False, repr=False, default=None)
     """Kept for files of many frames only."""
 
@@ -305,12 +308,21 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
         thickness=abs(thickness) if thickness else None,
         scale=scale,
         by_table=scale is None and bool(header.get("ModalityLUTSequence")),
+        padding=_padding(header),
         window=_window(header),
         units=_units(header, modality),
         time=_time(header),
         modality=modality,
         header=header if frames > 1 else None,
     )
+
+
+def _padding(header: Any) -> tuple[int, int] | None:
+    """The range of stored numbers that only fill an image."""
+    first, last = _whole(header.get("PixelPaddingValue")), _whole(header.get("PixelPaddingRangeLimit"))
+    if first is None:
+        return None
+    return (first, first) if last is None else (min(first, last), max(first, last))
 
 
 def _low_bit(file: str, header: Any, bits: int, syntax: Any) -> int:

@@ -111,6 +111,9 @@ def _volume(path: str, file: Any, asked: str | None, means: Means) -> Volume:
     levels = [level for level in levels if _is_level(first, level.arrays[0])]
     _place_levels(levels, about)
     kind, channels = _channels(stem(path), first, series.keyframe, about)
+    none = None if coloured else tiff_pages.no_data(series.keyframe)
+    for channel in channels:
+        channel.missing = none
     steps = first.length("t")
     return Volume(
         path=path,
@@ -184,7 +187,10 @@ def _array(
         raise DataError(f"{path}: a page of its series is missing; {why_not}: copy all of it")
     pages, several = tiff_pages.as_stored(path, level.pages)
     # Numbers that lie one after the other are read so, in whatever strips.
-    start = level.dataoffset if all(a is b for a, b in zip(pages, level.pages, strict=True)) else None
+    parts = [Part.of(p) for p in pages]
+    lacking = sum(part.never_written for part in parts)
+    whole = not lacking and all(a is b for a, b in zip(pages, level.pages, strict=True))
+    start = level.dataoffset if whole else None
     several = several and start is None
     kinds = list({id(p.keyframe): p.keyframe for p in pages}.values())
     odd = next(filter(None, (_why(kind, coloured=coloured) for kind in kinds)), None)
@@ -196,7 +202,6 @@ def _array(
     samples = int(page.samplesperpixel)
     deep = int(page.imagedepth)
     leading = _leading(path, level, page, guessed)
-    parts = [Part.of(p) for p in pages]
     y, x = int(page.imagelength), int(page.imagewidth)
     axes = "".join(a for a, _ in leading)
     shape = tuple(n for _, n in leading)
@@ -213,12 +218,18 @@ def _array(
     name = stem(path) if number == 0 else f"{stem(path)}, level {number}"
     array = Array(name, dtype, shape, axes, {}, list(range(samples)), big_endian=big and np.dtype(dtype).itemsize > 1)
     array.channels = list(range(array.length("c")))
+    if lacking:
+        # What GDAL and libtiff give for them.
+        array.fill = tiff_pages.no_data(page) or 0
     if math.prod(n for _, n in leading) != len(parts) * deep and start is None:
         raise DataError(
             f"{path}: its {text_of(shape)} numbers are in {len(parts)} pages, which do not go together; write it again"
         )
     if why is not None:
+        for n, part in enumerate(parts):
+            part.check(path, f"its page {n}")
         tiff_whole.check_ends(path, parts)
+        array.never_written = lacking
         if odd is None and deep == 1:
             _mixed(path, array, pages, why, means, reads)
         else:
@@ -249,6 +260,7 @@ def _mixed(path: str, array: Array, pages: Sequence[Any], why: str, means: Means
         name = f"{array.name}, as page {numbers[0]}"
         shape, axes = (len(numbers), *array.shape[outer:]), "z" + array.axes[outer:]
         way = Way(Array(name, array.dtype, shape, axes, {}, list(array.channels)), numbers)
+        way.array.fill = array.fill
         way.array.big_endian = key.parent.byteorder == ">" and array.item > 1
         _chunked(path, way.array, key, [Part.of(pages[n]) for n in numbers], means, way.tables, [])
         made_of.append(way)
@@ -408,8 +420,7 @@ def _segments(
                 f"{path}: its page {n} has data up to byte {int(ends.max()):,}, and {files[which[n]]} ends at "
                 f"{sizes[which[n]]:,}: it was cut off; copy it again"
             )
-        if bool(((part[:, 2] == 0) | (part[:, 1] == 0)).any()):
-            raise DataError(f"{path}: its page {n} has a strip or tile that was never written; write it again")
+        page.check(path, f"its page {n}")
     return table
 
 
@@ -431,6 +442,8 @@ def _rows(
     expected = table[:, 1].astype(np.int64).reshape(number, across)
     lengths = table[:, 2].astype(np.int64).reshape(number, across)
     ends = expected + lengths
+    if not lengths.all():
+        return False
     if across > 1 and not bool((ends[:, :-1] == expected[:, 1:]).all()):
         return False
     if bool((lengths.sum(axis=1) < bytes_of_page).any()):
@@ -548,11 +561,17 @@ def read_slices(
     array.big_endian = big and array.item > 1
     tables: list[bytes] = []
     reads = [path]
+    for file, one in zip(files, parts, strict=True):
+        one.check(file, "it")
+    lacking = sum(one.never_written for one in parts)
+    none = None if coloured else tiff_pages.no_data(first)
+    array.fill = (none or 0) if lacking else None
     if why is None:
         _chunked(path, array, first, parts, means, tables, reads)
     else:
         for file, one in zip(files, parts, strict=True):
             tiff_whole.check_ends(file, [one])
+        array.never_written = lacking
         made = converted(
             path,
             means,
@@ -567,4 +586,6 @@ def read_slices(
         reads += [*files, made.path]
     about = tiff_about.About("TIFF images")
     kind, channels = _channels(name, array, first, about)
+    for channel in channels:
+        channel.missing = none
     return Volume(path, about.format, [Level([array])], channels, kind, guessed, tables=tables, reads=reads)

@@ -86,9 +86,11 @@ def writer(
 
     def put(n: int, page: Any, file: BinaryIO, tell: Callable[[int], None]) -> int:
         done = 0
-        for data, (plane, slice_, top, left, _), _ in page.segments(maxworkers=1):
-            if data is None:
-                raise DataError(f"{path}: its page {n} has a strip or tile that was never written; write it again")
+        for data, (plane, slice_, top, left, _), shape in page.segments(maxworkers=1):
+            # One that was never written.
+            data = (
+                np.full(shape, array.fill or 0, array.dtype if not coloured else page.dtype) if data is None else data
+            )
             part = np.asarray(data)[0, : high - top, : wide - left, :]
             part = _coloured(path, page, part[..., 0]) if coloured else part
             part = np.ascontiguousarray(part, dtype=np.dtype(array.dtype).newbyteorder("<"))
@@ -146,9 +148,6 @@ def slices(tifffile: Any, files: Sequence[str], array: Array, *, coloured: bool 
     for file in files:
         with tifffile.TiffFile(file) as opened:
             page = opened.pages[0]
-            # tifffile gives zeros, or what a tag says, for those, without a word.
-            if 0 in page.databytecounts or 0 in page.dataoffsets:
-                raise DataError(f"{file}: it has a strip or tile that was never written; write it again")
             if array.bytes // len(files) > LARGEST:
                 raise DataError(
                     f"{file}: its {array.bytes // len(files) >> 20} MiB are decoded whole, and {LARGEST >> 20} MiB are the most; "

@@ -30,6 +30,7 @@ _ALIKE = ("width", "height", "samples", "type", "planar configuration", "photome
 """What the first six of `alike` are."""
 _OF_STORAGE = frozenset((256, 257, 258, 259, 262, 266, 277, 278, 284, 317, 322, 323, 339, 32997, 32998))
 """Tags that say how the numbers of a page are stored."""
+_GDAL_NODATA = 42113
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,35 @@ class Part:
     def of(cls, page: Any) -> Part:
         """That of a page."""
         return cls(page.parent.filehandle.path, page.dataoffsets, page.databytecounts)
+
+    @property
+    def never_written(self) -> int:
+        """How many are nowhere and of no length: those of GDAL's sparse files. One that is only one of these was lost."""
+        return sum(not offset and not count for offset, count in zip(self.offsets, self.counts, strict=False))
+
+    def check(self, path: str, what: str) -> None:
+        """Raises for strips or tiles that were lost.
+
+        Raises:
+            DataError: naming the file, and the page if `what` does.
+        """
+        if any(bool(offset) != bool(count) for offset, count in zip(self.offsets, self.counts, strict=False)):
+            raise DataError(f"{path}: {what} has a strip or tile without a place or a length; write it again")
+
+
+def no_data(page: Any) -> float | None:
+    """The number that stands for a missing value, where GDAL wrote one; whole numbers with all their digits."""
+    tag = page.tags.get(_GDAL_NODATA)
+    text = str(tag.value).strip().strip("\0") if tag is not None else ""
+    try:
+        return int(text)
+    except ValueError:  # none, or no whole number
+        pass
+    try:
+        found = float(text)
+    except ValueError:  # none, or no number
+        return None
+    return int(found) if found.is_integer() else found
 
 
 def coloured_of(page: Any, asked: str | None, guessed: list[str], *, measured: bool, leading: str = "") -> bool:

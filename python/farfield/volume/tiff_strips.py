@@ -32,6 +32,10 @@ def strip_pieces(
             f"{path}: its strips are too large to be read in part, and are not written with deflate; write it again "
             "in tiles or short strips (tiffcp -t, or tiffcp -r 16)"
         )
+    if not table[:, 2].all():
+        raise DataError(
+            f"{path}: its strips are too large to be read in part, and some were never written; write it again in tiles"
+        )
     samples = 1 if "c" in array.axes and not array.axes.endswith("c") else int(page.samplesperpixel)
     height, width = int(page.imagelength), int(page.imagewidth)
     row = width * samples * array.item

@@ -70,7 +70,7 @@ pub fn volume_rays(arm: &VolumeRays, watch: &mut Watch<'_>) -> Result<Value, Fie
         for (at, step) in arm.steps.iter().enumerate() {
             let next = arm.steps.get(at + 1).copied().filter(|_| arm.ahead);
             let kept = kept.clone();
-            let options = CastOptions { workers: open.threads, rows: None, deadline: None, next, kept };
+            let options = CastOptions { workers: open.threads, rows: None, deadline: None, next, kept, coarse: None };
             for (n, camera) in arm.cameras.iter().enumerate() {
                 watcher.next_run();
                 let (began, whole) = (Instant::now(), Clock::new(&open.pager));

@@ -80,7 +80,7 @@ mod tests;
 pub use arrays::{LineArrays, LineColumn};
 pub use error::OutputError;
 pub use log::{ByteLog, Held};
-pub use mesh::{MeshLayout, MeshPiece, MeshPoints, MeshStats, MeshWriter};
+pub use mesh::{MeshLayout, MeshPiece, MeshPoints, MeshRows, MeshStats, MeshWriter};
 pub use moments::Moments;
 pub use raster::{RasterLayout, RasterWriter};
 pub use read::{fuzz_lines, LineArrayInfo, LineArrayOn, LineChunk, LineFile, ReadError};

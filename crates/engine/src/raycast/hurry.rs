@@ -1,4 +1,5 @@
-//! Pictures that have to be there at a time: pixels in a coarse grid first, then in finer ones, and what lies between them filled in.
+//! Pictures that have to be there at a time: pixels in a coarse grid first, then in finer ones, and what lies between them filled in. Where
+//! there is a coarser level of what is shown, it comes before, under all: a few pages of it show more than the first of many do.
 //!
 //! A ray does not depend on which others were cast, so a picture that is finished in time is the one that there is without a time.
 
@@ -28,6 +29,8 @@ fn stages(coarsest: Option<u32>) -> Vec<Stage> {
 
 /// Of a pixel that no ray was cast through.
 const NOT_CAST: u8 = u8::MAX;
+/// Added to the stride of a pixel through which a ray was cast of the coarser level only.
+const COARSE: u8 = 0x40;
 
 /// Pixels as they come.
 pub(super) struct Grid {
@@ -41,7 +44,7 @@ pub(super) struct Grid {
     parts: u64,
     /// Stride of the coarsest grid, a power of two; `None`: all pixels are cast at once.
     coarsest: Option<u32>,
-    /// Of each pixel, the stride of the grid with which it was cast, or [`NOT_CAST`]. Empty where all are cast.
+    /// Of each pixel, the stride of the grid with which it was cast, [`COARSE`] or not, or [`NOT_CAST`]. Empty where all are cast.
     strides: Vec<u8>,
 }
 
@@ -64,6 +67,8 @@ impl Share<'_> {
 #[derive(Clone)]
 pub(super) struct To {
     stage: Stage,
+    /// Whether they are of a coarser level, under others.
+    coarse: bool,
     /// When they have to be there.
     pub(super) deadline: Option<Instant>,
     grid: Arc<Mutex<Grid>>,
@@ -73,7 +78,7 @@ impl To {
     /// Takes the pixels of a tile, and what was done for them.
     pub(super) fn take(&self, pixels: impl Iterator<Item = ([u32; 2], [f32; 4], bool)>, counts: &Counts) {
         let mut grid = self.grid.lock().unwrap_or_else(PoisonError::into_inner);
-        grid.take(pixels, self.stage.stride);
+        pixels.for_each(|(at, rgba, gap)| grid.put(at, rgba, gap, self.mark()));
         grid.counts.add(counts);
     }
 
@@ -83,11 +88,20 @@ impl To {
         if !self.is_late() {
             return;
         }
-        let first = !self.stage.rest;
         let mut grid = self.grid.lock().unwrap_or_else(PoisonError::into_inner);
-        grid.parts += tile.so_far().filter(|(.., done)| first && !done).count() as u64;
-        let pixels = tile.so_far().filter(|(.., done)| first || *done);
-        grid.take(pixels.map(|(at, rgba, gap, _)| (at, rgba, gap)), self.stage.stride);
+        for (at, rgba, gap, done) in tile.so_far() {
+            if !done && (self.stage.rest || grid.mark(at) != Some(NOT_CAST)) {
+                continue;
+            }
+            grid.put(at, rgba, gap, self.mark());
+            // Those of a coarser level are counted with all of its pixels.
+            grid.parts += u64::from(!done && !self.coarse);
+        }
+    }
+
+    /// What is kept of how a pixel was cast.
+    fn mark(&self) -> u8 {
+        self.stage.stride as u8 + if self.coarse { COARSE } else { 0 }
     }
 
     /// Whether it is time.
@@ -129,19 +143,53 @@ impl Grid {
         ends: Option<Ends<'_>>,
         backwards: &dyn Fn() -> bool,
         watch: &mut dyn FnMut(u64, u64) -> bool,
-        mut run: impl FnMut(Share<'_>, &mut dyn FnMut(u64) -> bool) -> Result<RunStats, FieldError>,
+        run: impl FnMut(Share<'_>, &mut dyn FnMut(u64) -> bool) -> Result<RunStats, FieldError>,
     ) -> Result<(Self, u64, RunStats), FieldError> {
-        let (width, rows, stages) = (self.width, self.rows.clone(), stages(self.coarsest));
+        let stages = stages(self.coarsest);
+        let (mut grid, stats) = self.cast_stages(&stages, false, options, ends, backwards, watch, run)?;
+        let filled = grid.fill(ends.map(|e| e.depth)) + grid.parts;
+        Ok((grid, filled, stats))
+    }
+
+    /// Has pixels of a coarser level cast, in grids no finer than every `finest`-th, as [`Self::cast`] does: they are what is seen of
+    /// pixels that it does not come to.
+    ///
+    /// # Errors
+    /// As [`Self::cast`].
+    pub(super) fn cast_coarse(
+        self,
+        finest: u32,
+        options: &CastOptions,
+        ends: Option<Ends<'_>>,
+        watch: &mut dyn FnMut(u64, u64) -> bool,
+        run: impl FnMut(Share<'_>, &mut dyn FnMut(u64) -> bool) -> Result<RunStats, FieldError>,
+    ) -> Result<(Self, RunStats), FieldError> {
+        let stages: Vec<Stage> = stages(self.coarsest).into_iter().filter(|s| s.stride >= finest).collect();
+        self.cast_stages(&stages, true, options, ends, &|| false, watch, run)
+    }
+
+    #[allow(clippy::too_many_arguments)] // how grids are cast
+    fn cast_stages(
+        self,
+        stages: &[Stage],
+        coarse: bool,
+        options: &CastOptions,
+        ends: Option<Ends<'_>>,
+        backwards: &dyn Fn() -> bool,
+        watch: &mut dyn FnMut(u64, u64) -> bool,
+        mut run: impl FnMut(Share<'_>, &mut dyn FnMut(u64) -> bool) -> Result<RunStats, FieldError>,
+    ) -> Result<(Self, RunStats), FieldError> {
+        let (width, rows) = (self.width, self.rows.clone());
         let grid = Arc::new(Mutex::new(self));
         let late = || options.deadline.is_some_and(|d| Instant::now() >= d);
         let mut stats = RunStats::default();
-        for stage in stages {
+        for stage in stages.iter().copied() {
             let mut tiles = order::tiles(width, rows.clone(), TILE * stage.stride, ends.and_then(|e| e.wanted));
             if backwards() {
                 tiles.reverse();
             }
             let total = tiles.len() as u64;
-            let to = To { stage, deadline: options.deadline, grid: grid.clone() };
+            let to = To { stage, coarse, deadline: options.deadline, grid: grid.clone() };
             let share = Share { tiles: &tiles, rows: [rows.start, rows.end], to };
             let mut stopped = false;
             let ended = run(share, &mut |done| {
@@ -159,19 +207,24 @@ impl Grid {
         }
         // Whoever put pixels there is gone with the run.
         let mut held = grid.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut grid = core::mem::replace(&mut *held, Self::new(0, 0..0, None));
-        let filled = grid.fill(ends.map(|e| e.depth)) + grid.parts;
-        Ok((grid, filled, stats))
+        Ok((core::mem::replace(&mut *held, Self::new(0, 0..0, None)), stats))
     }
 
-    /// Takes pixels of the grid of a stride.
-    fn take(&mut self, pixels: impl Iterator<Item = ([u32; 2], [f32; 4], bool)>, of: u32) {
-        for ([x, y], rgba, gap) in pixels {
-            let n = (y - self.rows.start) as usize * self.width as usize + x as usize;
-            (self.rgba[n], self.gaps[n]) = (rgba, gap);
-            if let Some(stride) = self.strides.get_mut(n) {
-                *stride = of as u8;
-            }
+    fn number(&self, [x, y]: [u32; 2]) -> usize {
+        (y - self.rows.start) as usize * self.width as usize + x as usize
+    }
+
+    /// How a pixel was cast, where that is kept.
+    fn mark(&self, at: [u32; 2]) -> Option<u8> {
+        self.strides.get(self.number(at)).copied()
+    }
+
+    /// Takes a pixel.
+    fn put(&mut self, at: [u32; 2], rgba: [f32; 4], gap: bool, mark: u8) {
+        let n = self.number(at);
+        (self.rgba[n], self.gaps[n]) = (rgba, gap);
+        if let Some(to) = self.strides.get_mut(n) {
+            *to = mark;
         }
     }
 
@@ -182,12 +235,15 @@ impl Grid {
         let coarsest = self.coarsest.unwrap_or(1);
         // Of a megapixel each look at a grid of which there is nothing costs some hundredths of a second.
         let cast = self.strides.iter().copied().filter(|s| *s != NOT_CAST);
-        let Some(finest) = cast.min().map(u32::from) else { return self.strides.len() as u64 };
+        let Some(finest) = cast.map(|s| u32::from(s & !COARSE)).min() else { return self.strides.len() as u64 };
         for n in 0..self.strides.len() {
-            if self.strides[n] != NOT_CAST {
+            if self.strides[n] < COARSE {
                 continue;
             }
             filled += 1;
+            if self.strides[n] != NOT_CAST {
+                continue;
+            }
             let (x, y) = ((n % self.width as usize) as u32, self.rows.start + (n / self.width as usize) as u32);
             let strides = || (finest.ilog2()..=coarsest.ilog2()).map(|n| 1 << n);
             let own = depth.map(|d| d(x, y));
@@ -223,7 +279,7 @@ impl Grid {
             if weight == 0.0 || x >= self.width || y >= self.rows.end {
                 continue;
             }
-            let n = (y - self.rows.start) as usize * self.width as usize + x as usize;
+            let n = self.number([x, y]);
             // Those that were filled are no pixels of a grid.
             if self.strides[n] == NOT_CAST {
                 if all {
@@ -267,6 +323,21 @@ mod tests {
         // The first ray ended at an edge that the others do not meet.
         assert_eq!(grid.fill(Some(&|x, _| if x == 0 { 1.0 } else { 100.0 })), 7);
         assert!(grid.rgba[1..].iter().all(|p| *p == [1.0; 4]), "{:?}", grid.rgba);
+    }
+
+    /// What a coarser level shows stays where nothing else came, and is between what came: all of it is counted.
+    #[test]
+    fn a_coarser_level_lies_under_what_is_cast() {
+        let mut grid = Grid::new(17, 0..9, Some(8));
+        for (y, x) in (0..9).step_by(2).flat_map(|y| (0..17).step_by(2).map(move |x| (y, x))) {
+            grid.put([x, y], [0.5; 4], false, COARSE + 2);
+        }
+        for (y, x) in [(0, 0), (0, 8), (0, 16), (8, 0)] {
+            grid.put([x, y], [1.0; 4], false, 8);
+        }
+        assert_eq!(grid.fill(None), 17 * 9 - 4);
+        let at = |x, y| grid.rgba[grid.number([x, y])][0];
+        assert_eq!([at(0, 0), at(1, 0), at(2, 0), at(8, 8), at(9, 7), at(16, 0)], [1.0, 0.75, 0.5, 0.5, 0.5, 1.0]);
     }
 
     #[test]

@@ -34,8 +34,25 @@ pub struct CastOptions {
     pub deadline: Option<Instant>,
     /// The time step that is drawn next: what rays come to is read ahead for it. Nothing is evicted for that which this picture needs.
     pub next: Option<u32>,
+    /// With a deadline: a coarser level of the same, which is cast first, and seen where the rest is not there in time.
+    pub coarse: Option<Coarse>,
     /// What pictures that are cast one after the other keep for each other. Pictures are the same without.
     pub kept: Option<Arc<KeptBricks>>,
+}
+
+/// The same volumes at coarser levels.
+#[derive(Clone)]
+pub struct Coarse {
+    /// Of the same camera and size.
+    pub scene: Arc<Scene>,
+    /// Every so many-th pixel each way is cast at most: a power of two. Its voxels cover more.
+    pub stride: u32,
+}
+
+impl std::fmt::Debug for Coarse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Coarse").field("stride", &self.stride).finish_non_exhaustive()
+    }
 }
 
 impl CastOptions {
@@ -156,6 +173,20 @@ pub fn cast_until(
     let bytes = Grid::bytes(pixels, options.deadline.is_some());
     let charge = pager.charge(ChargeKind::Tiles, bytes).map_err(|_| short(bytes, "a picture of volumes"))?;
     let workers = options.workers.max(1);
+    let mut grid = Grid::new(width, rows.clone(), options.deadline.map(|_| COARSEST));
+    let mut before = RunStats::default();
+    if let Some(Coarse { scene, stride }) = options.coarse.as_ref().filter(|_| options.deadline.is_some()) {
+        // It is there to help: where memory is too little for both, the picture does without.
+        if let Ok(own) = Own::new(pager, scene, workers) {
+            let ends = ends.map(|e| Ends { stops: None, ..e });
+            let means = Means::of(pager, scene, workers, 0);
+            (grid, before) = grid.cast_coarse(*stride, options, ends, watch, |share, told| {
+                let load = means.load(&share, workers, pager);
+                let work = Cast { scene, ends, share, own: &own, next: &None, means };
+                executor::run(&work, pager, load, told)
+            })?;
+        }
+    }
     let own = match kept {
         Some(kept) => kept.take(pager, scene, workers),
         None => Own::new(pager, scene, workers),
@@ -165,30 +196,53 @@ pub fn cast_until(
         Some(step) => Some(Next::new(pager, step).map_err(|bytes| short(bytes, "what is read ahead"))?),
         None => None,
     };
-    let stops = ends.and_then(|e| e.stops);
-    let tile_bytes = RayTile::bytes(scene, stops.map_or(0, |s| s.most));
-    // What pages have room in beside the picture, and what threads have for themselves.
-    let ledger = pager.ledger();
-    let pages = ledger.of(ChargeKind::Frames) + ledger.of(ChargeKind::Cached);
-    let room = limit.saturating_sub(ledger.used().saturating_sub(pages));
-    let pin_bytes = (room / PIN_SHARE / workers as u64) as usize;
-    let holds = (room / HELD_SHARE / scene.largest_page() as u64).max(1) as usize;
-    let in_runs = in_runs(scene.page_bytes(), limit);
+    let means = Means::of(pager, scene, workers, ends.and_then(|e| e.stops).map_or(0, |s| s.most));
     // Of pages that do not all fit the tiles that come last have theirs still here. Where they fit each thread keeps its half.
-    let backwards = || in_runs < u64::MAX && kept.is_some_and(KeptBricks::is_backwards);
-    let busy = pager.readers().max(workers * 2 * LANES).max(BUSY);
-    let active = (room / 8 / tile_bytes as u64).clamp(2 * workers as u64, busy as u64) as usize;
-    let grid = Grid::new(width, rows.clone(), options.deadline.map(|_| COARSEST));
-    let (grid, filled, stats) = grid.cast(options, ends, &backwards, watch, |share, told| {
-        let load = Load { tasks: share.tiles.len() as u64, workers, active, at_once: usize::MAX };
-        let work = Cast { scene, ends, tile_bytes, share, own: &own, pin_bytes, holds, next: &next, in_runs };
+    let backwards = || means.in_runs < u64::MAX && kept.is_some_and(KeptBricks::is_backwards);
+    let (grid, filled, mut stats) = grid.cast(options, ends, &backwards, watch, |share, told| {
+        let load = means.load(&share, workers, pager);
+        let work = Cast { scene, ends, share, own: &own, next: &next, means };
         executor::run(&work, pager, load, told)
     })?;
+    stats.add(&before);
     if let Some(kept) = kept {
         kept.put(own);
     }
     let Grid { rgba, gaps, counts, .. } = grid;
     Ok(Image { width, rows, rgba, gaps, filled, counts, stats, _charge: charge })
+}
+
+/// What a picture's tiles may take of a memory limit.
+#[derive(Copy, Clone)]
+struct Means {
+    tile_bytes: usize,
+    pin_bytes: usize,
+    holds: usize,
+    in_runs: u64,
+    room: u64,
+}
+
+impl Means {
+    /// Of rays with so many stops, when what else the picture needs is charged.
+    fn of(pager: &Pager, scene: &Scene, workers: usize, stops: usize) -> Self {
+        // What pages have room in beside the picture, and what threads have for themselves.
+        let ledger = pager.ledger();
+        let pages = ledger.of(ChargeKind::Frames) + ledger.of(ChargeKind::Cached);
+        let room = ledger.limit().saturating_sub(ledger.used().saturating_sub(pages));
+        Self {
+            tile_bytes: RayTile::bytes(scene, stops),
+            pin_bytes: (room / PIN_SHARE / workers as u64) as usize,
+            holds: (room / HELD_SHARE / scene.largest_page() as u64).max(1) as usize,
+            in_runs: in_runs(scene.page_bytes(), ledger.limit()),
+            room,
+        }
+    }
+
+    fn load(&self, share: &Share<'_>, workers: usize, pager: &Pager) -> Load {
+        let busy = pager.readers().max(workers * 2 * LANES).max(BUSY);
+        let active = (self.room / 8 / self.tile_bytes as u64).clamp(2 * workers as u64, busy as u64) as usize;
+        Load { tasks: share.tiles.len() as u64, workers, active, at_once: usize::MAX }
+    }
 }
 
 /// Tiles that follow each other which a thread takes, of a scene whose pages take so much under a limit. Where both threads go along one
@@ -211,13 +265,10 @@ const BUSY: usize = 128;
 struct Cast<'a> {
     scene: &'a Arc<Scene>,
     ends: Option<Ends<'a>>,
-    tile_bytes: usize,
     share: Share<'a>,
     own: &'a Own,
-    pin_bytes: usize,
-    holds: usize,
     next: &'a Option<Next>,
-    in_runs: u64,
+    means: Means,
 }
 
 /// A tile under way. When it is time what there is of it is taken.
@@ -253,10 +304,10 @@ impl<'a> Work for Cast<'a> {
         lent.context().worker()
     }
     fn in_runs(&self) -> u64 {
-        self.in_runs
+        self.means.in_runs
     }
     fn holds(&self) -> usize {
-        self.holds
+        self.means.holds
     }
     fn until(&self) -> Option<Instant> {
         self.share.to.deadline
@@ -274,7 +325,7 @@ impl<'a> Work for Cast<'a> {
         let context = lent.context();
         for (task, outcome) in tasks.into_iter().zip(outcomes) {
             let Some(Under { tile: Some(tile), counts, .. }) = task else { continue };
-            outcome.progress = tile.step(self.scene, context, self.pin_bytes);
+            outcome.progress = tile.step(self.scene, context, self.means.pin_bytes);
             if outcome.progress == Progress::Need {
                 outcome.missing.append(context.missing());
             }
@@ -286,7 +337,7 @@ impl<'a> Work for Cast<'a> {
         }
     }
     fn bytes(&self, _task: &Self::Task) -> usize {
-        self.tile_bytes
+        self.means.tile_bytes
     }
     fn finish(&self, mut task: Self::Task) -> Result<(), FieldError> {
         let Some(tile) = task.tile.take() else { return Ok(()) };

@@ -296,8 +296,9 @@ impl Haze for CellFog<'_> {
             CellScene::new(Setting { camera: *camera, size, ..self.setting.clone() }, self.looks.clone())
         })?;
         let (pager, workers) = (&self.session.pager, self.session.means.threads());
-        let lack = lay(pager, depths, size[1], self.budget.as_ref(), false, light, &mut |ends, deadline| {
-            let options = CastOptions { workers, rows: Some(depths.rows()), deadline, next: None, kept: None };
+        let lack = lay(pager, depths, size[1], self.budget.as_ref(), None, light, &mut |ends, deadline| {
+            let options =
+                CastOptions { workers, rows: Some(depths.rows()), deadline, next: None, kept: None, coarse: None };
             let image = cast_cells(pager, &self.source, &scene, &options, Some(ends), &mut |_, _| go_on())?;
             self.session.add_wait(image.stats.wait_s);
             Ok(image)

@@ -33,13 +33,21 @@ pub(super) fn least_pixel(camera: &Camera, height: u32, bounds: &Aabb) -> f64 {
     pixel(camera, height, eye.distance(eye.clamp(bounds.min, bounds.max)))
 }
 
-/// The coarsest level whose voxels are about as large as pixels, or the finest.
-pub(crate) fn level_for(volume: &Volume, camera: &Camera, height: u32) -> usize {
+/// Lengths of a pixel at the point of a volume that is nearest to the eye, and in its middle.
+fn pixels(volume: &Volume, camera: &Camera, height: u32) -> [f64; 2] {
     let bounds = bounds(volume);
     let middle = DVec3::from_array(camera.position).distance((bounds.min + bounds.max) * 0.5);
-    let pixels = [least_pixel(camera, height, &bounds), pixel(camera, height, middle)];
-    let largest = |l: &VolumeLevel| l.placement.spacing().into_iter().fold(0.0, f64::max);
-    level_of(pixels, volume.levels.iter().map(largest))
+    [least_pixel(camera, height, &bounds), pixel(camera, height, middle)]
+}
+
+/// The longest edge of a level's voxels.
+fn largest(level: &VolumeLevel) -> f64 {
+    level.placement.spacing().into_iter().fold(0.0, f64::max)
+}
+
+/// The coarsest level whose voxels are about as large as pixels, or the finest.
+pub(crate) fn level_for(volume: &Volume, camera: &Camera, height: u32) -> usize {
+    level_of(pixels(volume, camera, height), volume.levels.iter().map(largest))
 }
 
 /// The same by lengths of pixels, at the nearest point and in the middle, and of the voxels of levels, finest first.
@@ -48,30 +56,57 @@ fn level_of([nearest, middle]: [f64; 2], voxels: impl DoubleEndedIterator<Item =
     voxels.enumerate().rfind(|(_, voxel)| *voxel <= most).map_or(0, |(level, _)| level)
 }
 
-/// What rays are given of an object, and the step along them that it asks for.
+/// A level under a picture by a time has voxels of up to so many pixels, and is this many levels coarser at least, where there are so many:
+/// with factors of two it has a sixty-fourth of the voxels.
+const COARSE_PIXELS: f64 = 8.0;
+const COARSER: usize = 2;
+
+/// A coarser level of what an object shows, which is there much sooner, and the length of its voxels in pixels in the middle; none where
+/// there is none of two voxels or more each way.
+pub(super) fn coarser(volume: &Volume, object: &VolumeLook, camera: &Camera, height: u32) -> Option<(usize, f64)> {
+    let shown = object.level.unwrap_or_else(|| level_for(volume, camera, height));
+    let [nearest, middle] = pixels(volume, camera, height);
+    let by_pixels = level_of([nearest, middle].map(|p| COARSE_PIXELS * p), volume.levels.iter().map(largest));
+    let rays = |level: &VolumeLevel| level.dims.iter().all(|n| *n > 1);
+    let last = volume.levels.iter().rposition(rays)?;
+    let number = by_pixels.max(shown + COARSER).min(last);
+    (number > shown).then(|| (number, largest(&volume.levels[number]) / middle))
+}
+
+/// The level of which rays are given an object.
 ///
 /// # Errors
-/// [`FieldError`]: channels, levels that there are not; functions that make no sense.
+/// [`FieldError::Usage`] for one that there is not.
+pub(super) fn level_shown(
+    volume: &Volume,
+    object: &VolumeLook,
+    camera: &Camera,
+    height: u32,
+) -> Result<usize, FieldError> {
+    match object.level {
+        None => Ok(level_for(volume, camera, height)),
+        Some(n) if n < volume.levels.len() => Ok(n),
+        Some(n) => Err(FieldError::Usage(format!(
+            "there is no level {n}; {} has {}, counted from 0",
+            volume.spec.path,
+            volume.levels.len()
+        ))),
+    }
+}
+
+/// What rays are given of an object at a level, and the step along them that it asks for.
+///
+/// # Errors
+/// [`FieldError`]: channels that there are not; functions that make no sense.
 pub(super) fn look(
     volume: &Volume,
     object: &VolumeLook,
+    number: usize,
     maps: &[Settled],
     lighting: &Lighting,
     step: usize,
     camera: &Camera,
-    height: u32,
 ) -> Result<(Look, f64), FieldError> {
-    let number = match object.level {
-        None => level_for(volume, camera, height),
-        Some(n) if n < volume.levels.len() => n,
-        Some(n) => {
-            return Err(FieldError::Usage(format!(
-                "there is no level {n}; {} has {}, counted from 0",
-                volume.spec.path,
-                volume.levels.len()
-            )))
-        }
-    };
     let level = volume.levels[number].clone();
     if let Some(axis) = level.dims.iter().position(|n| *n < 2) {
         return Err(FieldError::Usage(format!(

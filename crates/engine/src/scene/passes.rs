@@ -97,9 +97,12 @@ impl<S> Ready<S> {
 /// How rays are cast for [`lay`]: it is said where they end, and when they have to be there, if that is said.
 pub(super) type Cast<'a> = dyn FnMut(Ends<'_>, Option<Instant>) -> Result<Image, FieldError> + 'a;
 
+/// Of the pixel at a column and row: between which depths its ray gathers anything.
+pub(super) type Between<'a> = dyn Fn(u32, u32) -> Option<[f64; 2]> + 'a;
+
 /// Has rays cast for the rows of `depths` of a picture of `height`, and lays what they gather into `light`. Rays that can stop on their
-/// way (`stopping`) are cast once, others as often as the pixel with the most depths has depths. When it is time edges are left: what is
-/// seen at one depth is taken for the others of a pixel, too. Pixels that lack something are hatched.
+/// way (`stopping` between some depths) are cast once, others as often as the pixel with the most depths has depths. When it is time edges are
+/// left: what is seen at one depth is taken for the others of a pixel, too, or a share of it. Pixels that lack something are hatched.
 ///
 /// # Errors
 /// Those of `cast`; [`FieldError::LimitTooSmall`].
@@ -108,17 +111,16 @@ pub(super) fn lay(
     depths: &Depths<'_>,
     height: u32,
     budget: Option<&Budget>,
-    stopping: bool,
+    stopping: Option<&Between<'_>>,
     light: &mut HazeRows,
     cast: &mut Cast<'_>,
 ) -> Result<Lack, FieldError> {
     let pixels = depths.rows().len() * depths.columns() as usize;
     let _marks = charge_other(pager, pixels as u64, "marks of pixels that lack something")?;
     let deadline = budget.map(|b| b.deadline(depths, height));
-    if stopping && light.most() > 1 {
-        at_stops(depths, deadline, light, cast)
-    } else {
-        in_passes(depths, deadline, light, cast)
+    match stopping.filter(|_| light.most() > 1) {
+        Some(between) => at_stops(depths, deadline, between, light, cast),
+        None => in_passes(depths, deadline, light, cast),
     }
 }
 
@@ -133,10 +135,18 @@ fn laid((rgba, gap): Gathered, at: [u32; 2]) -> [f32; 4] {
     }
 }
 
-/// Each pixel's ray stops at all its depths.
+/// What a pixel was filled with, as it is laid in front of a depth: of what is gathered between two depths the share of the way up to it.
+/// (With all of it lines on the front of a volume were hidden.)
+fn share([r, g, b, through]: [f32; 4], between: [f64; 2], depth: f64) -> [f32; 4] {
+    let part = ((depth - between[0]) / (between[1] - between[0])).clamp(0.0, 1.0) as f32;
+    [r * part, g * part, b * part, 1.0 - (1.0 - through) * part]
+}
+
+/// Each pixel's ray stops at all its depths, and gathers `between` two.
 fn at_stops(
     depths: &Depths<'_>,
     deadline: Option<Instant>,
+    between: &Between<'_>,
     light: &mut HazeRows,
     cast: &mut Cast<'_>,
 ) -> Result<Lack, FieldError> {
@@ -170,9 +180,20 @@ fn at_stops(
     let (light, mut marks) = to.into_inner().unwrap_or_else(PoisonError::into_inner);
     for (n, mark) in marks.iter_mut().enumerate().filter(|(_, mark)| **mark == Mark::NotCast) {
         let at = [n as u32 % columns, rows.start + n as u32 / columns];
-        light.pixel_mut(at[1], at[0]).fill(laid((image.rgba[n], image.gaps[n]), at));
+        let seen = laid((image.rgba[n], image.gaps[n]), at);
         if image.gaps[n] {
+            light.pixel_mut(at[1], at[0]).fill(seen);
             *mark = Mark::Lacks;
+            continue;
+        }
+        let mut each = [0.0; MOST_SAMPLES];
+        let count = of(at[0], at[1], &mut each);
+        let deepest = each[..count].iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let all = between(at[0], at[1]).map(|[near, far]| [near, far.min(deepest)]).filter(|[near, far]| near < far);
+        let to = light.pixel_mut(at[1], at[0]);
+        match all.filter(|_| to.len() == count) {
+            Some(all) => to.iter_mut().zip(each).for_each(|(to, depth)| *to = share(seen, all, depth)),
+            None => to.fill(seen),
         }
     }
     let gaps = marks.iter().filter(|mark| **mark == Mark::Lacks).count() as u64;
@@ -225,4 +246,17 @@ fn in_passes(
     }
     let gaps = lack.iter().filter(|l| **l).count() as u64;
     Ok(Lack { gaps, filled })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_in_front_of_a_volume_is_not_hidden_by_what_was_filled() {
+        let seen = [0.4, 0.2, 0.1, 0.3];
+        assert_eq!(share(seen, [10.0, 20.0], 9.0), [0.0, 0.0, 0.0, 1.0]);
+        assert_eq!(share(seen, [10.0, 20.0], 15.0), [0.2, 0.1, 0.05, 0.65]);
+        assert_eq!(share(seen, [10.0, 20.0], f64::INFINITY), seen);
+    }
 }

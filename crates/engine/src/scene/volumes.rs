@@ -1,12 +1,12 @@
 //! Volumes in scenes: where they are, and their rays between the surfaces of a picture.
 
-use super::looks::look;
+use super::looks::{coarser, level_shown, look};
 use super::maps::Settled;
 use super::objects::VolumeLook;
-use super::passes::{lay, Budget, Lack, Ready};
+use super::passes::{lay, Between, Budget, Lack, Ready};
 use super::Document;
 use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows};
-use crate::raycast::{cast_until, CastOptions, KeptBricks};
+use crate::raycast::{cast_until, CastOptions, Coarse, KeptBricks};
 use crate::session::Waited;
 use field::error::FieldError;
 use field::volume::{Volume, VolumeLevel};
@@ -45,15 +45,48 @@ pub(crate) struct Fog<'a> {
     kept: &'a Arc<KeptBricks>,
     pager: Arc<Pager>,
     workers: usize,
-    looks: Vec<Look>,
+    shown: Shown,
+    /// The same of coarser levels, and every how many-th pixel of them is cast, where a picture has to be there at a time.
+    coarse: Option<(Shown, u32)>,
     bounds: Aabb,
-    /// Length of a step along rays, and the length to which opacities belong of looks that say none.
-    lengths: [f64; 2],
     /// The time step that is drawn next.
     next: Option<u32>,
     budget: Option<Budget>,
     lack: Mutex<Lack>,
+}
+
+/// What rays are given.
+struct Shown {
+    looks: Vec<Look>,
+    /// Length of a step along rays, and the length to which opacities belong of looks that say none.
+    lengths: [f64; 2],
     scene: Ready<rays::Scene>,
+}
+
+impl Shown {
+    /// Of looks and the steps that each asks for.
+    fn of(all: &Aabb, each: impl Iterator<Item = Result<(Look, f64), FieldError>>) -> Result<Self, FieldError> {
+        let (mut looks, mut dt) = (Vec::new(), f64::INFINITY);
+        for look in each {
+            let (own, least) = look?;
+            dt = dt.min(least);
+            looks.push(own);
+        }
+        Ok(Self { looks, lengths: [dt, all.extent().length() / UNITS], scene: Ready::default() })
+    }
+
+    fn scene(&self, camera: &Camera, size: [u32; 2]) -> Result<Arc<rays::Scene>, rays::SceneError> {
+        self.scene.of(camera, size, || {
+            let [dt, unit] = self.lengths;
+            let setting = rays::Setting { camera: *camera, size, dt, unit, skip: true };
+            rays::Scene::new(setting, self.looks.clone())
+        })
+    }
+}
+
+/// Every how many-th pixel is cast of a level whose voxels are so many pixels large.
+fn stride(pixels: f64) -> u32 {
+    (pixels.clamp(4.0, 32.0) as u32 / 2 + 1).next_power_of_two() / 2
 }
 
 impl<'a> Fog<'a> {
@@ -76,25 +109,31 @@ impl<'a> Fog<'a> {
         next: Option<usize>,
     ) -> Result<Self, FieldError> {
         let all = bounds(volume);
-        let mut looks = Vec::with_capacity(objects.len());
-        let mut dt = f64::INFINITY;
-        for object in objects {
-            let (own, least) = look(volume, object, maps, &document.lighting, step, camera, height)?;
-            dt = dt.min(least);
-            looks.push(own);
-        }
+        let of = |object: &VolumeLook, level| look(volume, object, level, maps, &document.lighting, step, camera);
+        let finest = objects.iter().map(|object| of(object, level_shown(volume, object, camera, height)?));
+        let shown = Shown::of(&all, finest)?;
+        let budget = Budget::of(document);
+        let levels = || objects.iter().map(|object| coarser(volume, object, camera, height)).collect();
+        let levels: Option<Vec<(usize, f64)>> = if budget.is_some() { levels() } else { None };
+        let coarse = match levels {
+            Some(levels) => {
+                let least = levels.iter().map(|(_, pixels)| *pixels).fold(f64::INFINITY, f64::min);
+                let each = objects.iter().zip(&levels).map(|(object, (level, _))| of(object, *level));
+                Some((Shown::of(&all, each)?, stride(least)))
+            }
+            None => None,
+        };
         Ok(Self {
             waited,
             kept,
             pager: pager.clone(),
             workers,
-            looks,
+            shown,
+            coarse,
             bounds: all,
-            lengths: [dt, all.extent().length() / UNITS],
-            budget: Budget::of(document),
+            budget,
             next: next.filter(|n| *n != step).map(|n| n as u32),
             lack: Mutex::default(),
-            scene: Ready::default(),
         })
     }
 
@@ -117,27 +156,21 @@ impl Haze for Fog<'_> {
         light: &mut HazeRows,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), GeometryError> {
-        let scene = self.scene.of(camera, size, || {
-            let [dt, unit] = self.lengths;
-            let setting = rays::Setting { camera: *camera, size, dt, unit, skip: true };
-            rays::Scene::new(setting, self.looks.clone())
-        })?;
+        let scene = self.shown.scene(camera, size)?;
+        let coarse = match &self.coarse {
+            Some((shown, stride)) => Some(Coarse { scene: shown.scene(camera, size)?, stride: *stride }),
+            None => None,
+        };
         let (rows, kept) = (Some(depths.rows()), Some(self.kept.clone()));
-        let options = CastOptions { workers: self.workers, rows, deadline: None, next: self.next, kept };
-        let lack = lay(
-            &self.pager,
-            depths,
-            size[1],
-            self.budget.as_ref(),
-            !scene.projects(),
-            light,
-            &mut |ends, deadline| {
-                let options = CastOptions { deadline, ..options.clone() };
-                let image = cast_until(&self.pager, &scene, &options, Some(ends), &mut |_, _| go_on())?;
-                self.waited.add(image.stats.wait_s);
-                Ok(image)
-            },
-        )?;
+        let options = CastOptions { workers: self.workers, rows, deadline: None, next: self.next, kept, coarse };
+        let between = |x, y| scene.depths(x, y);
+        let between: Option<&Between<'_>> = if scene.projects() { None } else { Some(&between) };
+        let lack = lay(&self.pager, depths, size[1], self.budget.as_ref(), between, light, &mut |ends, deadline| {
+            let options = CastOptions { deadline, ..options.clone() };
+            let image = cast_until(&self.pager, &scene, &options, Some(ends), &mut |_, _| go_on())?;
+            self.waited.add(image.stats.wait_s);
+            Ok(image)
+        })?;
         *pager::patient::lock(&self.lack) += lack;
         Ok(())
     }

@@ -75,7 +75,7 @@ fn picture_of(
     let camera = Camera { position, target, up: [0.0, 0.0, 1.0], lens, center: [0.5; 2] };
     let setting = Setting { camera, size, dt: 0.4, unit: 1.0, skip: true };
     let scene = Scene::new(setting, vec![look]).unwrap();
-    let options = CastOptions { workers, rows: None, deadline: None, next: None, kept: None };
+    let options = CastOptions { workers, rows: None, deadline: None, next: None, kept: None, coarse: None };
     let image = cast(pager, &scene, &options, &mut |_, _| true).unwrap();
     assert_eq!(image.gap_count(), 0);
     (image.rgba.iter().flatten().map(|c| c.to_bits()).collect(), image.counts.bricks)

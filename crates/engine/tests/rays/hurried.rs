@@ -1,9 +1,12 @@
 //! Pictures by a time, of pages that come late: whatever is there by then is part of the picture, and it becomes the picture without a time.
 
-use super::{cameras, colours, opacities, opened, spec, SIZE};
-use engine::raycast::{cast, CastOptions};
+use super::{cameras, colours, opacities, opened, spec, spec_with, value, DIMS, SIZE};
+use engine::raycast::{cast, CastOptions, Coarse};
+use field::volume::Volume;
 use kernels::rays::{Clip, Look, Manner, Paint, Scene, Setting, TransferFunction};
+use pager::source::simulated::{Simulated, Simulation};
 use pager::{Pager, PagerConfig};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -25,7 +28,7 @@ fn a_hurried_picture_shows_no_more_than_there_is_and_becomes_the_picture() {
         let setting = Setting { camera: cameras()[0], size: SIZE, dt: 0.3, unit: 1.0, skip: true };
         let scene = Scene::new(setting, vec![look]).unwrap();
         let deadline = allowed.map(|time| Instant::now() + time);
-        let options = CastOptions { workers: 2, rows: None, deadline, next: None, kept: None };
+        let options = CastOptions { workers: 2, rows: None, deadline, next: None, kept: None, coarse: None };
         cast(&pager, &scene, &options, &mut |_, _| true).unwrap()
     };
     let bits = |rgba: &[[f32; 4]]| rgba.iter().flatten().map(|c| c.to_bits()).collect::<Vec<_>>();
@@ -44,5 +47,70 @@ fn a_hurried_picture_shows_no_more_than_there_is_and_becomes_the_picture() {
         assert!(allowed < Duration::from_secs(100), "{} are not there", by_then.filled);
         allowed = allowed.mul_f64(1.6);
     }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Pages of the level that is shown come too late for any of it; those of a coarser one are here.
+#[test]
+fn a_coarser_level_is_seen_where_nothing_else_came_in_time() {
+    let folder = std::env::temp_dir().join(format!("farfield-rays-coarser-{}", std::process::id()));
+    let beside = folder.join("coarse");
+    std::fs::create_dir_all(&beside).unwrap();
+    let finest = spec(&folder, Some([8, 8, 8]));
+    let half = |i, j, k| value(2 * i, 2 * j, 2 * k);
+    let mut coarse = spec_with(&beside, DIMS.map(|n| n.div_ceil(2)), &half, None, 1);
+    let place = &finest.0.levels[0];
+    (coarse.0.levels[0].origin, coarse.0.levels[0].spacing) = (place.origin, place.spacing.map(|s| 2.0 * s));
+    let pager = || Pager::new(PagerConfig { limit: 64 << 20, ..PagerConfig::default() }).unwrap();
+    let scene_of = |volume: Volume, dt| {
+        let look = Look {
+            level: volume.levels[0].clone(),
+            step: 0,
+            paint: Paint::Scalar { channel: 0, transfer: TransferFunction::new(colours(), opacities()).unwrap() },
+            clip: Clip::default(),
+            manner: Manner::default(),
+        };
+        let setting = Setting { camera: cameras()[0], size: SIZE, dt, unit: 1.0, skip: true };
+        Scene::new(setting, vec![look]).unwrap()
+    };
+    let picture = |latency: Duration, allowed: Option<Duration>, stride: Option<u32>| {
+        let pager = pager();
+        let simulation = Simulation { latency: latency..latency + Duration::from_micros(1), ..Simulation::default() };
+        let late = |_| -> Arc<dyn pager::source::Source> {
+            Arc::new(Simulated::new(std::fs::read(folder.join("volume.raw")).unwrap(), simulation.clone()).unwrap())
+        };
+        let (spec, tables) = finest.clone();
+        let scene = scene_of(Volume::open_through(spec, tables, &pager, &late).unwrap(), 0.3);
+        let under = scene_of(opened(&beside, coarse.clone(), &pager, None), 0.6);
+        let coarse = stride.map(|stride| Coarse { scene: under, stride });
+        let deadline = allowed.map(|time| Instant::now() + time);
+        let options = CastOptions { workers: 2, rows: None, deadline, next: None, kept: None, coarse };
+        cast(&pager, &scene, &options, &mut |_, _| true).unwrap()
+    };
+    let bits = |p: [f32; 4]| p.map(f32::to_bits);
+    let soon = Duration::from_micros(10);
+    let whole = picture(soon, None, Some(2));
+    let pager = pager();
+    let options = CastOptions { workers: 2, rows: None, deadline: None, next: None, kept: None, coarse: None };
+    let under = scene_of(opened(&beside, coarse.clone(), &pager, None), 0.6);
+    let under = cast(&pager, &under, &options, &mut |_, _| true).unwrap();
+
+    let late = picture(Duration::from_secs(4), Some(Duration::from_secs(1)), Some(2));
+    // But for rays of the coarsest grid that miss all, which lack nothing.
+    let coarsest = u64::from(SIZE[0].div_ceil(32) * SIZE[1].div_ceil(32));
+    assert!(late.filled >= u64::from(SIZE[0] * SIZE[1]) - coarsest, "{} are filled", late.filled);
+    let mut shown = 0;
+    for (n, (found, wanted)) in late.rgba.iter().zip(&under.rgba).enumerate() {
+        let (x, y) = (n % SIZE[0] as usize, n / SIZE[0] as usize);
+        if x % 2 == 0 && y % 2 == 0 {
+            assert_eq!(bits(*found), bits(*wanted), "{x} {y}");
+            shown += usize::from(found[3] > 0.1);
+        }
+    }
+    assert!(shown > 100, "{shown} pixels show something");
+
+    let ample = picture(soon, Some(Duration::from_secs(600)), Some(2));
+    assert_eq!(ample.filled, 0);
+    assert!(ample.rgba.iter().zip(&whole.rgba).all(|(a, b)| bits(*a) == bits(*b)));
     std::fs::remove_dir_all(folder).unwrap();
 }

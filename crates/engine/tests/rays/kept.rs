@@ -51,7 +51,8 @@ fn film(folder: &Path, limit: u64, late: Option<u64>, kept: bool) -> (Vec<Vec<u3
         };
         let setting = Setting { camera: cameras()[camera], size: SIZE, dt: DT, unit: UNIT, skip: true };
         let scene = Scene::new(setting, vec![look]).unwrap();
-        let options = CastOptions { workers, rows: None, deadline: None, next: None, kept: keeping.clone() };
+        let options =
+            CastOptions { workers, rows: None, deadline: None, next: None, kept: keeping.clone(), coarse: None };
         let image = cast(&pager, &scene, &options, &mut |_, _| true).unwrap();
         let bits: Vec<u32> = image.rgba.iter().flatten().map(|c| c.to_bits()).collect();
         (bits, image.counts.bricks)

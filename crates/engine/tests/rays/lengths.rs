@@ -28,7 +28,7 @@ fn fog_is_as_opaque_as_its_length_says_to_the_end_of_the_volume_and_to_any_depth
         for camera in cameras() {
             let setting = Setting { camera, size: SIZE, dt: DT, unit: UNIT, skip: true };
             let scene = Scene::new(setting, vec![look(&level, &fog(), &manner)]).unwrap();
-            let options = CastOptions { workers: 2, rows: None, deadline: None, next: None, kept: None };
+            let options = CastOptions { workers: 2, rows: None, deadline: None, next: None, kept: None, coarse: None };
             let rays = rays(&camera);
             // A slope from before the volume to behind it.
             let slope = |x: u32, y: u32| f64::from(x) * 1.7 + f64::from(y) * 0.31;

@@ -219,8 +219,13 @@ pub(super) fn look(level: &VolumeLevel, paint: &Paint, manner: &Manner) -> Look 
 
 pub(super) fn picture(pager: &Arc<Pager>, camera: Camera, looks: Vec<Look>, workers: usize, skip: bool) -> Image {
     let scene = Scene::new(Setting { camera, size: SIZE, dt: DT, unit: UNIT, skip }, looks).unwrap();
-    cast(pager, &scene, &CastOptions { workers, rows: None, deadline: None, next: None, kept: None }, &mut |_, _| true)
-        .unwrap()
+    cast(
+        pager,
+        &scene,
+        &CastOptions { workers, rows: None, deadline: None, next: None, kept: None, coarse: None },
+        &mut |_, _| true,
+    )
+    .unwrap()
 }
 
 fn bits(v: &[[f32; 4]]) -> Vec<u32> {
@@ -479,8 +484,13 @@ fn with_time_enough_a_hurried_picture_is_the_picture_and_without_it_says_so() {
         let setting = Setting { camera, size: SIZE, dt: DT, unit: UNIT, skip: true };
         let scene = Scene::new(setting, vec![look(&level, &paint, &Manner::default())]).unwrap();
         let cast_by = |deadline, rows| {
-            cast(&pager, &scene, &CastOptions { workers: 2, rows, deadline, next: None, kept: None }, &mut |_, _| true)
-                .unwrap()
+            cast(
+                &pager,
+                &scene,
+                &CastOptions { workers: 2, rows, deadline, next: None, kept: None, coarse: None },
+                &mut |_, _| true,
+            )
+            .unwrap()
         };
         let whole = cast_by(None, None);
         let hurried = cast_by(Some(Instant::now() + Duration::from_secs(600)), None);

@@ -207,7 +207,7 @@ fn cast_with(camera: Camera, how: How) -> Vec<[f32; 4]> {
     let image = cast(
         &pager,
         &scene,
-        &CastOptions { workers, rows: None, deadline: None, next: None, kept: None },
+        &CastOptions { workers, rows: None, deadline: None, next: None, kept: None, coarse: None },
         &mut |_, _| true,
     )
     .unwrap();

@@ -93,7 +93,7 @@ fn picture(of: &Opened, camera: Camera, paint: &Paint, manner: &Manner, workers:
     let level = of.level.clone();
     let look = Look { level, step: 0, paint: paint.clone(), clip: Clip::default(), manner: manner.clone() };
     let scene = Scene::new(setting, vec![look]).unwrap();
-    let options = CastOptions { workers, rows: None, deadline: None, next: None, kept: None };
+    let options = CastOptions { workers, rows: None, deadline: None, next: None, kept: None, coarse: None };
     let image = cast(&of.pager, &scene, &options, &mut |_, _| true).unwrap();
     assert_eq!(image.gap_count(), 0);
     assert!(of.pager.ledger().peak() <= of.pager.ledger().limit());

@@ -36,7 +36,7 @@ fn what_rays_come_to_is_read_ahead_for_the_next_step_and_changes_no_picture() {
             let setting = Setting { camera: cameras()[0], size: SIZE, dt: DT, unit: UNIT, skip: true };
             let scene = Scene::new(setting, vec![look]).unwrap();
             let next = (ahead && step < 2).then_some(step + 1);
-            let options = CastOptions { workers, rows: None, deadline: None, next, kept: None };
+            let options = CastOptions { workers, rows: None, deadline: None, next, kept: None, coarse: None };
             let image = cast(&pager, &scene, &options, &mut |_, _| true).unwrap();
             pictures.push(image.rgba.iter().flatten().map(|c| c.to_bits()).collect::<Vec<_>>());
         }

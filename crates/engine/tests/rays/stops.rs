@@ -48,7 +48,7 @@ fn rays_say_at_each_stop_what_rays_that_end_there_gather() {
             let looks = if lit { vec![look(0, Some(light())), look(1, None)] } else { vec![look(0, None)] };
             let setting = Setting { camera, size: SIZE, dt: DT, unit: UNIT, skip: true };
             let scene = Scene::new(setting, looks).unwrap();
-            let options = CastOptions { workers: 2, rows: None, deadline: None, next: None, kept: None };
+            let options = CastOptions { workers: 2, rows: None, deadline: None, next: None, kept: None, coarse: None };
             let found: Mutex<Vec<Option<Vec<Gathered>>>> = Mutex::new(vec![None; (SIZE[0] * SIZE[1]) as usize]);
             let take = |[x, y]: [u32; 2], light: &[Gathered]| {
                 let before = found.lock().unwrap()[(y * SIZE[0] + x) as usize].replace(light.to_vec());

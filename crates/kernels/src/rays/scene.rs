@@ -392,6 +392,14 @@ impl Scene {
         }
     }
 
+    /// Between which depths along the line of sight the ray of a pixel goes through what is shown, to within a step; none where it misses it.
+    pub fn depths(&self, x: u32, y: u32) -> Option<[f64; 2]> {
+        let rays = self.sources.iter().map(|source| self.ray(source, x, y)).filter(|ray| ray.first < ray.last);
+        let steps = rays.map(|ray| [ray.first, ray.last]).reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])])?;
+        let (_, d) = self.view.ray(f64::from(x) + 0.5, f64::from(y) + 0.5);
+        Some(steps.map(|n| n as f64 * self.setting.dt * d.dot(self.view.axes.z_axis)))
+    }
+
     /// A ray of a pixel without what lies beyond a depth along the line of sight.
     pub(crate) fn ending(&self, ray: Ray, x: u32, y: u32, depth: f64) -> Ray {
         match self.place_of(x, y)(depth) {

@@ -41,6 +41,7 @@ mod attribute;
 mod glb;
 mod npz;
 mod ply;
+mod rows;
 mod sections;
 mod sink;
 mod vtp;
@@ -53,6 +54,7 @@ use super::{
     array_names, Charge, FieldSpec, FieldType, FieldValues, OutputError, OutputFile, OutputFormat, Provenance,
     SpoolOptions,
 };
+pub use rows::MeshRows;
 use sections::{Sections, INT32};
 use sink::{Sink, SINK_BYTES};
 use std::ops::ControlFlow;
