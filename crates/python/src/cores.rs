@@ -17,7 +17,7 @@ pub fn of_value(options: Value) -> Result<CoreSpec, FieldError> {
 }
 
 fn of_object(mut o: Object) -> Result<CoreSpec, FieldError> {
-    let name = o.text("method")?.unwrap_or_else(|| Method::SujudiHaimes.name().to_owned());
+    let name = o.text("method")?.unwrap_or_else(|| Method::default().name().to_owned());
     let method = Method::named(&name).ok_or_else(|| FieldError::Unknown {
         what: "method of vortex cores",
         name,

@@ -250,7 +250,7 @@ class Cores(_Part):
     max_angle: Annotated[float, Field(gt=0, le=90)] | None = None
     """Largest angle between line and velocity, in degrees."""
     color: str | None = None
-    """A map, a field, `strength`, or a colour; null: white."""
+    """A map, a field, `strength`, or a colour; null: a pale yellow."""
     radius: Length | None = None
     """Of the tubes, in the units of the data; null: as lines have it."""
 

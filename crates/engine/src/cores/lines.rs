@@ -19,12 +19,18 @@ use pager::Pager;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+/// The unit of the strength that a method finds in a field whose derivatives [`super::plan`] has made.
+pub(crate) fn unit_of_strength(dataset: &Dataset, method: Method, field: &str) -> String {
+    dataset.units(&match method {
+        Method::SujudiHaimes => format!("grad({field}.x)"),
+        Method::Levy => format!("curl({field})"),
+        Method::Lambda2 => format!("lambda2({field})"),
+    })
+}
+
 /// What every line has.
 pub(super) fn layout(dataset: &Dataset, spec: &CoreSpec) -> LineLayout {
-    let unit = match spec.method {
-        Method::Lambda2 => dataset.units("lambda2"),
-        _ => dataset.units("vorticity_magnitude"),
-    };
+    let unit = unit_of_strength(dataset, spec.method, &spec.field);
     let mut fields = vec![FieldSpec::scalar("strength", unit), FieldSpec::scalar("angle", "degrees")];
     if spec.method == Method::Levy {
         fields.push(FieldSpec::scalar("helicity_normalized", ""));

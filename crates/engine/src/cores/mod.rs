@@ -26,6 +26,7 @@ use crate::session::{Session, Watch};
 use crate::trace::Destination;
 use field::error::FieldError;
 pub use kernels::cores::Method;
+pub(crate) use lines::unit_of_strength;
 use plan::Plan;
 use std::sync::{Mutex, PoisonError};
 use store::Store;

@@ -3,6 +3,7 @@
 use super::document::{Document, MapSpec, Rgb};
 use super::objects::{LinesFrom, Object};
 use super::pieces::Range;
+use crate::cores::{unit_of_strength, Method};
 use crate::picture::ColourMap;
 use crate::session::Session;
 use field::error::FieldError;
@@ -122,9 +123,17 @@ pub(crate) fn raised(text: &str, unit: bool) -> String {
 }
 
 /// Unit of what a map shows. Times that lines have are no fields: those of particles are the dataset's, those of streamlines follow from
-/// lengths and speeds.
+/// lengths and speeds. Neither is the strength of vortex cores: its unit follows from how they are found.
 fn unit_of(document: &Document, session: &Session, map: &str, field: &str) -> String {
     let dataset = session.dataset();
+    let cores = document.objects.iter().find_map(|o| match o {
+        Object::Cores { options, paint, .. } if paint.map.as_deref() == Some(map) => Some(options),
+        _ => None,
+    });
+    if let Some(options) = cores.filter(|_| field == "strength" && dataset.zones_with(field).next().is_none()) {
+        let method = options["method"].as_str().and_then(Method::named).unwrap_or_default();
+        return unit_of_strength(&dataset, method, options["field"].as_str().unwrap_or("velocity"));
+    }
     let is_time = ["time", "line_time", "birth", "age"].contains(&field);
     if !is_time || dataset.zones_with(field).next().is_some() {
         return dataset.units(field);

@@ -3,11 +3,12 @@
 use super::pencil::{cross, dot, Vec3};
 
 /// Which two vectors are parallel along a core.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Method {
     /// Velocity is parallel to J velocity, and J, the velocity gradient, has a pair of complex eigenvalues (D. Sujudi and R. Haimes,
     /// Identification of swirling flow in 3-D vector fields, AIAA 95-1715, in the form of Peikert and Roth). Strength is
     /// the imaginary part of those.
+    #[default]
     SujudiHaimes,
     /// Velocity is parallel to vorticity (Y. Levy, D. Degani and A. Seginer, Graphical visualization of vortical flows by means of
     /// helicity, AIAA J. 28, 1990). Strength is the magnitude of vorticity.
