@@ -287,7 +287,10 @@ impl Pen {
         let line = (em * 1.35).round();
         let high = self.height - above - below - self.margin * 2.0;
         // As many as can be told apart: a line of title and a bar of two letters each.
-        let bars = &bars[..bars.len().min((high.max(0.0) / (line + em * 3.5)) as usize)];
+        let fit = |high: f32| (high.max(0.0) / (line + em * 3.5)) as usize;
+        let short = fit(high) < bars.len();
+        let high = if short { high - line } else { high };
+        let (bars, rest) = bars.split_at(bars.len().min(fit(high)));
         if bars.is_empty() {
             return if least > 0.0 { least + self.margin * 2.0 } else { 0.0 };
         }
@@ -333,6 +336,10 @@ impl Pen {
                 overlay.text(label, em, [x1 + em * 0.62, at + em * CAP_HEIGHT * 0.5], Align::Left, self.ink, true);
             }
         }
+        if let Some(text) = more(rest) {
+            let at = [left, (above + self.margin + high + em * CAP_HEIGHT).round()];
+            overlay.text(&fitted(&text, em, column), em, at, Align::Left, self.ink, true);
+        }
         column + self.margin * 2.0
     }
 
@@ -345,7 +352,11 @@ impl Pen {
         let left = ((self.width - length) * 0.5).round();
         let mut bottom = self.height - below - self.margin;
         // At most half of the picture is theirs.
-        let bars = &bars[..bars.len().min((((self.height * 0.5 - below) / (em * 5.5)) as usize).max(1))];
+        let (bars, rest) = bars.split_at(bars.len().min((((self.height * 0.5 - below) / (em * 5.5)) as usize).max(1)));
+        if let Some(text) = more(rest) {
+            overlay.text(&text, em, [self.width * 0.5, bottom.round()], Align::Middle, self.ink, true);
+            bottom -= line;
+        }
         for bar in bars.iter().rev() {
             let [low, top] = bar.map.range();
             // Labels stand side by side here: as many as their width allows.
@@ -402,6 +413,11 @@ impl Pen {
         let rule = (self.em / 14.0).round().max(1.0);
         overlay.rect([x0 - rule, y0 - rule, x1 + rule, y1 + rule], self.ink, 0.8);
     }
+}
+
+/// What is said of bars that do not fit.
+fn more(rest: &[ScalarBar]) -> Option<String> {
+    (!rest.is_empty()).then(|| format!("and {} more", rest.len()))
 }
 
 impl Place {
@@ -466,6 +482,31 @@ mod tests {
         let cut = wrapped(title, em, room, 1);
         assert!(cut.len() == 1 && cut[0].ends_with('…') && text::width(&cut[0], em) <= room, "{cut:?}");
         assert!(wrapped("", em, room, 2).is_empty());
+    }
+
+    #[test]
+    fn bars_that_do_not_fit_are_counted_in_the_picture() {
+        use crate::draw::ColourMap;
+
+        let map = ColourMap::new(vec![[0, 0, 0], [255, 255, 255]], [0.0, 1.0]).unwrap();
+        let bar = ScalarBar { title: String::new(), unit: String::new(), map };
+        for (size, upright) in [([640, 480], true), ([300, 480], false)] {
+            let counts = |bars: usize| {
+                let bars = vec![bar.clone(); bars];
+                let furniture =
+                    Furniture { bars, axes: None, notes: vec![], keys: vec![], scale: None, text_scale: 1.0 };
+                furniture.layout(size, false).overlay.counts()
+            };
+            let most = counts(40)[0];
+            assert!((1..40).contains(&most), "{most} bars in {size:?}");
+            assert_eq!((counts(1)[0], counts(most)[0], counts(most + 1)[0] <= most), (1, most, true));
+            // Lying bars have as many marks however many they are: what is more is the line that counts the rest.
+            if !upright {
+                assert_eq!(counts(40)[1], counts(most)[1] + 1);
+            }
+        }
+        assert_eq!(more(&vec![bar; 3]).as_deref(), Some("and 3 more"));
+        assert_eq!(more(&[]), None);
     }
 
     #[test]

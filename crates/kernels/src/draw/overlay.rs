@@ -57,6 +57,13 @@ impl Overlay {
         self.items.push(Item::Scale { at, map: map.clone(), upright });
     }
 
+    /// Scales, and lines of text.
+    #[cfg(test)]
+    pub(crate) fn counts(&self) -> [usize; 2] {
+        let of = |is: fn(&Item) -> bool| self.items.iter().filter(|item| is(item)).count();
+        [of(|item| matches!(item, Item::Scale { .. })), of(|item| matches!(item, Item::Letters { .. }))]
+    }
+
     /// Bytes held.
     pub(crate) fn bytes(&self) -> u64 {
         let of = |i: &Item| match i {
