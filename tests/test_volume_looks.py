@@ -156,6 +156,52 @@ def test_projections_show_what_they_say(tmp_path: Path, how: str, wanted: int | 
         assert abs(shown - wanted) <= 3
 
 
+def test_projections_of_channels_add_up(tmp_path: Path) -> None:
+    """Where both are brightest neither hides the other, whichever comes first."""
+    data = np.zeros((DIMS[2], DIMS[1], DIMS[0]), np.uint8)
+    data[ball()] = 255
+    source = nrrd(tmp_path / "a.nrrd", data)
+    looks = [
+        {"kind": "volume", "projection": "maximum", "opacity": [(0.0, 0.0), (255.0, 1.0)], "color": color}
+        for color in ("red", "blue")
+    ]
+    found = [
+        middle(drawn({"source": str(source), "objects": objects}, tmp_path / "a.png")[0])
+        for objects in (looks, looks[::-1], looks[:1])
+    ]
+    assert found == [[255, 0, 255], [255, 0, 255], [255, 0, 0]]
+
+
+def test_a_slice_has_the_colours_of_its_bar_however_deep_it_lies(tmp_path: Path) -> None:
+    k = np.broadcast_to(np.arange(DIMS[2], dtype=np.uint8)[:, None, None], (DIMS[2], DIMS[1], DIMS[0]))
+    source = nrrd(tmp_path / "a.nrrd", np.ascontiguousarray(k))
+    for z in (1, 15, 30):
+        cut = {"kind": "slice", "normal": [0, 0, 1], "origin": [0, 0, z], "color": "m"}
+        scene = {
+            "source": str(source),
+            "objects": [cut, {"kind": "outline"}],
+            "maps": {"m": {"field": "a", "range": [0, 40], "cmap": "gray"}},
+            "camera": {"direction": [0, 0, 1], "up": [0, 1, 0]},
+        }
+        picture, _ = drawn(scene, tmp_path / "a.png")
+        assert np.abs(np.array(middle(picture)) - round(255 * z / 40)).max() <= 2, z
+
+
+def test_a_list_of_frames_chooses_pictures_of_a_path(tmp_path: Path) -> None:
+    source = nrrd(tmp_path / "a.nrrd", ball().astype(np.uint8))
+    scene = volume_scene(source) | {
+        "path": [{"frame": 0, "camera": {"direction": [1, 0, 0]}}, {"frame": 6, "camera": {"direction": [0, 1, 0]}}]
+    }
+    for name, frames in (("list", [4, 6]), ("text", "4::2"), ("all", None)):
+        ff.render(Scene.model_validate({**scene, "frames": frames, "size": SIZE}), tmp_path / f"{name}_%d.png")
+    for name in ("list", "text"):
+        assert sorted(p.name for p in tmp_path.glob(f"{name}_*")) == [f"{name}_4.png", f"{name}_6.png"]
+        for n in (4, 6):
+            assert np.array_equal(pixels(tmp_path / f"{name}_{n}.png"), pixels(tmp_path / f"all_{n}.png"))
+    with pytest.raises(UsageError, match="frames: there is no picture 9; the path has 7 pictures"):
+        ff.render(Scene.model_validate({**scene, "frames": [9]}), tmp_path / "wrong_%d.png")
+
+
 def test_light_makes_a_ball_round(tmp_path: Path) -> None:
     k, j, i = np.indices((DIMS[2], DIMS[1], DIMS[0]), dtype=np.float32)
     far = np.sqrt((i - DIMS[0] / 2) ** 2 + (j - DIMS[1] / 2) ** 2 + (k - DIMS[2] / 2) ** 2)

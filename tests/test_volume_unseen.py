@@ -32,6 +32,7 @@ def ramp(tmp_path: Path) -> Path:
 
 UNSEEN: list[tuple[dict[str, Any], str]] = [
     ({"within": [[20, 0, 0], [30, 9, 9]]}, "objects.0.within: the box lies outside of the volume"),
+    ({"within": [[0, 0, 5], [9, 9, 5]]}, "objects.0.within: the box has no thickness along z"),
     ({"planes": [{"normal": [1, 0, 0], "origin": [15.5, 0, 0]}]}, "objects.0.planes.0: the plane cuts all of"),
     ({"slices": {"k": [17, 20]}}, "objects.0.slices.k: there are 16 voxels along k"),
     ({"slices": {"j": [3, 3]}}, "objects.0.slices.j: one layer of voxels has no thickness"),

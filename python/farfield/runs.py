@@ -472,7 +472,7 @@ def draw(
         unseen: list[str] = []
         if scene.source is not None and files is None and is_volume(scene.source, Options.of(volume)):
             with to_look_at(scene.source, settings, volume, progress) as opened:
-                steps = None if film is None else looked_at(opened, film)
+                steps = None if film is None else looked_at(opened, film, scene)
                 samples: dict[str, Any] = {}
                 asked, scene = scene, settled(scene, opened, steps, samples)
                 unseen, fields = of_volume(asked, opened, steps, samples), fields_of(opened)

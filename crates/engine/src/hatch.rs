@@ -1,4 +1,4 @@
-//! How pixels look that lack something, since pages could not be had: alike in slices and in pictures.
+//! How pixels look that lack something, since pages could not be had, alike in slices and in pictures; and of which nothing is known yet.
 
 use kernels::draw::Srgb8;
 
@@ -20,4 +20,13 @@ pub(crate) fn colour(at: [u32; 2]) -> Srgb8 {
 /// The same in linear light: the numbers of both colours are nothing and everything.
 pub(crate) fn linear(at: [u32; 2]) -> [f32; 3] {
     colour(at).map(|c| f32::from(c) / 255.0)
+}
+
+/// Light and opacity of grey stripes, through which what is behind is seen: less of a warning.
+const UNKNOWN: [[f32; 2]; 2] = [[0.09, 0.45], [0.02, 0.45]];
+
+/// What is laid over a pixel of which nothing is known by the time that a picture has to be there: light, premultiplied, and opacity.
+pub(crate) fn unknown(at: [u32; 2]) -> [f32; 4] {
+    let [light, opacity] = UNKNOWN[stripe(at)];
+    [light, light, light, opacity]
 }

@@ -118,8 +118,9 @@ pub fn face_rows(
 
 /// Where rows of surfaces go: formats with quadrilaterals keep these and all points, the others have triangles.
 enum Sink {
-    Quads(SurfaceWriter),
-    Triangles(MeshRows, Box<dyn std::any::Any>),
+    Quads(Box<SurfaceWriter>),
+    /// With what is charged for rows that wait.
+    Triangles(Box<MeshRows>, Box<dyn std::any::Any>),
 }
 
 /// Writes surfaces to a .vtp or .npz as quadrilaterals, to a .ply or .glb as triangles with normals.
@@ -229,12 +230,13 @@ fn sink(
         let charged = charge_other(&session.pager, MeshRows::bytes(widest, &components), "three rows of a surface")?;
         let layout = MeshLayout { fields, positions, normals: true, ..MeshLayout::default() };
         let writer = MeshWriter::new(file, layout, provenance, share).map_err(failed)?;
-        return Ok(Sink::Triangles(MeshRows::new(writer, components), charged));
+        return Ok(Sink::Triangles(Box::new(MeshRows::new(writer, components)), charged));
     }
     let patches = faces.iter().map(|f| {
         let [ni, nj] = f.points();
         Patch { zone: f.zone as i32 + 1, ni, nj }
     });
     let layout = SurfaceLayout { patches: patches.collect(), fields, positions };
-    Ok(Sink::Quads(SurfaceWriter::new(file, layout, provenance, share).map_err(failed)?))
+    let writer = SurfaceWriter::new(file, layout, provenance, share).map_err(failed)?;
+    Ok(Sink::Quads(Box::new(writer)))
 }

@@ -258,7 +258,8 @@ def register(app: typer.Typer) -> None:
             width, height = result["size"]
             share = filled / (width * height * max(1, len(result.get("frames", [1]))))
             text.append(
-                f"partial  {filled:,} pixels ({share:.0%}) were not cast by then: they are filled from those around"
+                f"partial  {filled:,} pixels ({share:.0%}) were not cast by then: they are filled from those around,"
+                " and striped in grey where nothing is known of them"
             )
         for drawn in result["drawn"]:
             if "failure" in drawn:

@@ -189,9 +189,12 @@ def read_frames(frames: Frames | None) -> dict[str, list[int | None]]:
     return said
 
 
-def steps_of(volume: VolumeDataset, film: Film) -> Sequence[int]:
-    """The time steps that a film shows of a volume."""
+def steps_of(volume: VolumeDataset, film: Film, scene: Scene | None = None) -> Sequence[int]:
+    """The time steps that a film shows of a volume. Along a scene's path `frames` are pictures, and its keys have the steps."""
     count = len(volume._selected_steps())
+    if scene is not None and scene.path:
+        ends = [scene.step if key.step is None else key.step for key in scene.path]
+        return [step for step in range(min(ends), max(ends) + 1) if step < count]
     said = film.native()["frames"]
     if "slice" in said:
         return range(count)[slice(*said["slice"])]
@@ -201,9 +204,9 @@ def steps_of(volume: VolumeDataset, film: Film) -> Sequence[int]:
     return [n % count for n in said["list"]]
 
 
-def looked_at(volume: VolumeDataset, film: Film) -> list[int]:
+def looked_at(volume: VolumeDataset, film: Film, scene: Scene | None = None) -> list[int]:
     """The time steps of a film of a volume by which ranges and opacities are chosen: at its begin, in its middle and at its end."""
-    return ends_and_middle(steps_of(volume, film))
+    return ends_and_middle(steps_of(volume, film, scene))
 
 
 def ends_and_middle(steps: Sequence[int]) -> list[int]:

@@ -70,6 +70,11 @@ def _cut_away(drawn: Volume, volume: VolumeDataset) -> tuple[str, str] | None:
         beside = _apart(low, high, np.array(drawn.within[0]), np.array(drawn.within[1]))
         if beside or _apart(np.zeros(3), last, inside.min(axis=0), inside.max(axis=0)):
             return "within", f"the box lies outside of the volume, and nothing is drawn: {lies}"
+        if flat := [axis for axis, *ends in zip("xyz", *drawn.within, strict=True) if ends[0] == ends[1]]:
+            return "within", (
+                f"the box has no thickness along {' and '.join(flat)}, and nothing is drawn: a plane is an object of the kind "
+                "'slice'"
+            )
     for n, plane in enumerate(drawn.planes):
         along = (corners - np.array(plane.origin)) @ np.array(moderate(plane.normal))
         if along.max() < -_ROUNDING * np.abs(along).max():

@@ -29,6 +29,8 @@ fn stages(coarsest: Option<u32>) -> Vec<Stage> {
 
 /// Of a pixel that no ray was cast through.
 const NOT_CAST: u8 = u8::MAX;
+/// Of one that nothing is known of at all.
+pub(super) const UNKNOWN: u8 = u8::MAX - 1;
 /// Added to the stride of a pixel through which a ray was cast of the coarser level only.
 const COARSE: u8 = 0x40;
 
@@ -42,10 +44,13 @@ pub(super) struct Grid {
     pub(super) counts: Counts,
     /// Pixels of which a ray has only come a part of its way.
     parts: u64,
-    /// Stride of the coarsest grid, a power of two; `None`: all pixels are cast at once.
+    /// Stride of the coarsest grid that is cast next, a power of two; `None`: all pixels are cast at once.
     coarsest: Option<u32>,
-    /// Of each pixel, the stride of the grid with which it was cast, [`COARSE`] or not, or [`NOT_CAST`]. Empty where all are cast.
-    strides: Vec<u8>,
+    /// That of the first that was cast.
+    widest: u32,
+    /// Of each pixel, the stride of the grid with which it was cast, [`COARSE`] or not, or [`NOT_CAST`], and in the end [`UNKNOWN`] where no
+    /// pixel near it was. Empty where all are cast.
+    pub(super) strides: Vec<u8>,
 }
 
 /// Tiles of one grid to be cast: its share of the picture's work.
@@ -122,6 +127,7 @@ impl Grid {
             counts: Counts::default(),
             parts: 0,
             coarsest,
+            widest: coarsest.unwrap_or(1),
             strides: if coarsest.is_some() { vec![NOT_CAST; pixels] } else { Vec::new() },
         }
     }
@@ -165,7 +171,10 @@ impl Grid {
         run: impl FnMut(Share<'_>, &mut dyn FnMut(u64) -> bool) -> Result<RunStats, FieldError>,
     ) -> Result<(Self, RunStats), FieldError> {
         let stages: Vec<Stage> = stages(self.coarsest).into_iter().filter(|s| s.stride >= finest).collect();
-        self.cast_stages(&stages, true, options, ends, &|| false, watch, run)
+        let (mut grid, stats) = self.cast_stages(&stages, true, options, ends, &|| false, watch, run)?;
+        // Single pixels of the level that is shown, far apart among those of this one, would be dots and no picture.
+        grid.coarsest = grid.coarsest.map(|coarsest| coarsest.min(finest * 2));
+        Ok((grid, stats))
     }
 
     #[allow(clippy::too_many_arguments)] // how grids are cast
@@ -228,50 +237,65 @@ impl Grid {
         }
     }
 
-    /// Fills pixels that were not cast from the finest grid that is there all around them, or, where there is none, that has any pixel
-    /// near them. Rays that ended at a surface in front of what a pixel shows are no help to it. Says how many were filled.
+    /// Fills pixels that were not cast from the finest grid that is there all around them, or, where there is none, with what a coarser level
+    /// shows, or from a grid that has any pixel near them. Rays that ended at a surface in front of what a pixel shows are no help to it. Says
+    /// how many were filled.
     fn fill(&mut self, depth: Option<&Depth<'_>>) -> u64 {
-        let mut filled = 0;
-        let coarsest = self.coarsest.unwrap_or(1);
+        let (mut filled, mut unknown) = (0, Vec::new());
         // Of a megapixel each look at a grid of which there is nothing costs some hundredths of a second.
-        let cast = self.strides.iter().copied().filter(|s| *s != NOT_CAST);
-        let Some(finest) = cast.map(|s| u32::from(s & !COARSE)).min() else { return self.strides.len() as u64 };
+        let least = |is: fn(u8) -> bool| self.strides.iter().filter(|s| is(**s)).map(|s| u32::from(s & !COARSE)).min();
+        let Some(finest) = least(|s| s != NOT_CAST) else {
+            self.strides.fill(UNKNOWN);
+            return self.strides.len() as u64;
+        };
+        let exact = least(|s| s < COARSE).unwrap_or(self.widest * 2);
+        let is_coarse = self.strides.iter().any(|s| *s != NOT_CAST && *s >= COARSE);
+        let widest = self.widest.ilog2();
+        let strides = |from: u32| (from.ilog2()..=widest).map(|n| 1 << n);
         for n in 0..self.strides.len() {
             if self.strides[n] < COARSE {
                 continue;
             }
             filled += 1;
-            if self.strides[n] != NOT_CAST {
-                continue;
-            }
             let (x, y) = ((n % self.width as usize) as u32, self.rows.start + (n / self.width as usize) as u32);
-            let strides = || (finest.ilog2()..=coarsest.ilog2()).map(|n| 1 << n);
             let own = depth.map(|d| d(x, y));
             let ended = |x, y| depth.zip(own).is_some_and(|(d, own)| d(x, y) < own * (1.0 - SAME_DEPTH));
-            let found = strides().find_map(|s| self.between(x, y, s, true, &ended));
-            let found = found.or_else(|| strides().find_map(|s| self.between(x, y, s, false, &ended)));
-            let found = found.or_else(|| strides().find_map(|s| self.between(x, y, s, false, &|_, _| false)));
-            if let Some(found) = found {
-                (self.rgba[n], self.gaps[n]) = found;
+            let found = strides(exact).find_map(|s| self.between(x, y, s, |s| s < COARSE, true, &ended));
+            if found.is_none() && self.strides[n] != NOT_CAST {
+                continue;
+            }
+            let any = |s| s != NOT_CAST;
+            let found = found.or_else(|| {
+                strides(finest).filter(|_| is_coarse).find_map(|s| self.between(x, y, s, any, true, &ended))
+            });
+            let found = found.or_else(|| strides(finest).find_map(|s| self.between(x, y, s, any, false, &ended)));
+            let found =
+                found.or_else(|| strides(finest).find_map(|s| self.between(x, y, s, any, false, &|_, _| false)));
+            match found {
+                Some(found) => (self.rgba[n], self.gaps[n]) = found,
+                None => unknown.push(n),
             }
         }
+        unknown.into_iter().for_each(|n| self.strides[n] = UNKNOWN);
         filled
     }
 
-    /// Straight between the corners of the square of a grid in which a pixel lies, as far as they were cast and lie in the picture.
-    /// Those that `ended` before are left out. `None` if none is left, or, where `all` is asked for, one was not cast. What is made of
-    /// any that has a gap has one.
+    /// Straight between the corners of the square of a grid in which a pixel lies, as far as they were cast as `is` has it and lie in the
+    /// picture. Those that `ended` before are left out. `None` if none is left, or more is unknown than known, or, where `all` is asked for,
+    /// one was not cast so. What is made of any that has a gap has one.
     fn between(
         &self,
         x: u32,
         y: u32,
         stride: u32,
+        is: fn(u8) -> bool,
         all: bool,
         ended: &dyn Fn(u32, u32) -> bool,
     ) -> Option<([f32; 4], bool)> {
         let (x0, y0) = (x - x % stride, y - (y - self.rows.start) % stride);
         let (fx, fy) = ((x - x0) as f32 / stride as f32, (y - y0) as f32 / stride as f32);
         let (mut sum, mut weights, mut gap) = ([0.0; 4], 0.0, false);
+        let (mut known, mut lacks) = (0.0, 0.0);
         for c in 0..4u32 {
             let (on_x, on_y) = (c & 1, c >> 1);
             let weight = if on_x == 1 { fx } else { 1.0 - fx } * if on_y == 1 { fy } else { 1.0 - fy };
@@ -281,12 +305,14 @@ impl Grid {
             }
             let n = self.number([x, y]);
             // Those that were filled are no pixels of a grid.
-            if self.strides[n] == NOT_CAST {
+            if !is(self.strides[n]) {
                 if all {
                     return None;
                 }
+                lacks += weight;
                 continue;
             }
+            known += weight;
             if ended(x, y) {
                 continue;
             }
@@ -294,7 +320,7 @@ impl Grid {
             weights += weight;
             gap |= self.gaps[n];
         }
-        (weights > 0.0).then(|| (sum.map(|v| v / weights), gap))
+        (weights > 0.0 && known >= lacks).then(|| (sum.map(|v| v / weights), gap))
     }
 }
 
@@ -332,12 +358,15 @@ mod tests {
         for (y, x) in (0..9).step_by(2).flat_map(|y| (0..17).step_by(2).map(move |x| (y, x))) {
             grid.put([x, y], [0.5; 4], false, COARSE + 2);
         }
-        for (y, x) in [(0, 0), (0, 8), (0, 16), (8, 0)] {
+        for (y, x) in [(0, 0), (0, 8), (8, 0), (8, 8), (0, 16)] {
             grid.put([x, y], [1.0; 4], false, 8);
         }
-        assert_eq!(grid.fill(None), 17 * 9 - 4);
+        assert_eq!(grid.fill(None), 17 * 9 - 5);
         let at = |x, y| grid.rgba[grid.number([x, y])][0];
-        assert_eq!([at(0, 0), at(1, 0), at(2, 0), at(8, 8), at(9, 7), at(16, 0)], [1.0, 0.75, 0.5, 0.5, 0.5, 1.0]);
+        // Where what is shown is there all around, nothing is seen of it.
+        assert_eq!([at(0, 0), at(1, 0), at(2, 2), at(7, 7)], [1.0; 4]);
+        assert_eq!([at(9, 4), at(10, 8), at(12, 6), at(16, 8)], [0.75, 0.5, 0.5, 0.5]);
+        assert_eq!([at(9, 8), at(15, 0), at(16, 0)], [0.75, 1.0, 1.0]);
     }
 
     #[test]

@@ -75,6 +75,8 @@ pub struct Image {
     pub gaps: Vec<bool>,
     /// Pixels that were not cast, since it was time.
     pub filled: u64,
+    /// Of each pixel by which grid it was cast, if it had to be there by a time; see [`Self::is_unknown`].
+    marks: Vec<u8>,
     /// What was done.
     pub counts: Counts,
     /// What the run took.
@@ -83,6 +85,11 @@ pub struct Image {
 }
 
 impl Image {
+    /// Whether a pixel could not be filled, since no ray near it was cast in time.
+    pub fn is_unknown(&self, n: usize) -> bool {
+        self.marks.get(n) == Some(&hurry::UNKNOWN)
+    }
+
     /// Pixels that lack something.
     pub fn gap_count(&self) -> u64 {
         self.gaps.iter().filter(|g| **g).count() as u64
@@ -208,8 +215,8 @@ pub fn cast_until(
     if let Some(kept) = kept {
         kept.put(own);
     }
-    let Grid { rgba, gaps, counts, .. } = grid;
-    Ok(Image { width, rows, rgba, gaps, filled, counts, stats, _charge: charge })
+    let Grid { rgba, gaps, strides: marks, counts, .. } = grid;
+    Ok(Image { width, rows, rgba, gaps, filled, marks, counts, stats, _charge: charge })
 }
 
 /// What a picture's tiles may take of a memory limit.

@@ -3,7 +3,7 @@
 use super::looks::{least_pixel, shading, PLAIN_OPACITY};
 use super::maps::Settled;
 use super::objects::{VolumeLook, VolumeTint};
-use super::passes::{lay, Budget, Lack, Ready};
+use super::passes::{lay, Budget, Lack, Rays, Ready};
 use super::pieces::Range;
 use super::volumes::UNITS;
 use super::Document;
@@ -296,13 +296,21 @@ impl Haze for CellFog<'_> {
             CellScene::new(Setting { camera: *camera, size, ..self.setting.clone() }, self.looks.clone())
         })?;
         let (pager, workers) = (&self.session.pager, self.session.means.threads());
-        let lack = lay(pager, depths, size[1], self.budget.as_ref(), None, light, &mut |ends, deadline| {
-            let options =
-                CastOptions { workers, rows: Some(depths.rows()), deadline, next: None, kept: None, coarse: None };
-            let image = cast_cells(pager, &self.source, &scene, &options, Some(ends), &mut |_, _| go_on())?;
-            self.session.add_wait(image.stats.wait_s);
-            Ok(image)
-        })?;
+        let lack = lay(
+            pager,
+            depths,
+            size[1],
+            self.budget.as_ref(),
+            Rays { stop: false, between: None },
+            light,
+            &mut |ends, deadline| {
+                let options =
+                    CastOptions { workers, rows: Some(depths.rows()), deadline, next: None, kept: None, coarse: None };
+                let image = cast_cells(pager, &self.source, &scene, &options, Some(ends), &mut |_, _| go_on())?;
+                self.session.add_wait(image.stats.wait_s);
+                Ok(image)
+            },
+        )?;
         *pager::patient::lock(&self.lack) += lack;
         Ok(())
     }

@@ -108,8 +108,20 @@ impl Frames {
     /// # Errors
     /// [`FieldError::Usage`] for steps that there are not, and for none at all.
     pub fn of(&self, count: usize) -> Result<Vec<usize>, FieldError> {
+        self.chosen(count, "dataset", "time step")
+    }
+
+    /// The pictures of a camera's path that has `count`.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn of_path(&self, count: usize) -> Result<Vec<usize>, FieldError> {
+        self.chosen(count, "path", "picture")
+    }
+
+    fn chosen(&self, count: usize, owner: &str, what: &str) -> Result<Vec<usize>, FieldError> {
         let n = i64::try_from(count).unwrap_or(i64::MAX);
-        let have = || format!("the dataset has {count} time step{}, counted from 0", if count == 1 { "" } else { "s" });
+        let have = || format!("the {owner} has {count} {what}{}, counted from 0", if count == 1 { "" } else { "s" });
         let steps: Vec<usize> = match self {
             Self::Slice([_, _, Some(every)]) if *every < 1 => {
                 return Err(usage(format!("frames: every {every} steps makes no sense; it must be 1 or more")))
@@ -126,7 +138,7 @@ impl Frames {
                     if (0..n).contains(&at) {
                         Ok(at as usize)
                     } else {
-                        Err(usage(format!("frames: there is no time step {v}; {}", have())))
+                        Err(usage(format!("frames: there is no {what} {v}; {}", have())))
                     }
                 };
                 let steps = steps.iter().map(place).collect::<Result<Vec<_>, _>>()?;
@@ -140,7 +152,7 @@ impl Frames {
             }
         };
         if steps.is_empty() {
-            return Err(usage(format!("frames: no time step is meant; {}", have())));
+            return Err(usage(format!("frames: no {what} is meant; {}", have())));
         }
         Ok(steps)
     }

@@ -100,9 +100,35 @@ pub(super) type Cast<'a> = dyn FnMut(Ends<'_>, Option<Instant>) -> Result<Image,
 /// Of the pixel at a column and row: between which depths its ray gathers anything.
 pub(super) type Between<'a> = dyn Fn(u32, u32) -> Option<[f64; 2]> + 'a;
 
+/// What is laid of a pixel that was not cast in time: what it was filled with, or stripes where nothing is known of what its ray goes through.
+fn seen_of(image: &Image, n: usize, at: [u32; 2], rays: &Rays<'_>) -> Gathered {
+    if image.is_unknown(n) && rays.between(at).is_some() {
+        (hatch::unknown(at), false)
+    } else {
+        (image.rgba[n], image.gaps[n])
+    }
+}
+
+/// What is known of rays before they are cast.
+#[derive(Copy, Clone)]
+pub(super) struct Rays<'a> {
+    /// They can stop on their way.
+    pub(super) stop: bool,
+    /// Where they gather anything; `None`: nobody knows.
+    pub(super) between: Option<&'a Between<'a>>,
+}
+
+impl Rays<'_> {
+    /// Between which depths a pixel's ray gathers anything.
+    fn between(&self, [x, y]: [u32; 2]) -> Option<[f64; 2]> {
+        self.between.and_then(|between| between(x, y))
+    }
+}
+
 /// Has rays cast for the rows of `depths` of a picture of `height`, and lays what they gather into `light`. Rays that can stop on their
-/// way (`stopping` between some depths) are cast once, others as often as the pixel with the most depths has depths. When it is time edges are
-/// left: what is seen at one depth is taken for the others of a pixel, too, or a share of it. Pixels that lack something are hatched.
+/// way are cast once, others as often as the pixel with the most depths has depths. When it is time edges are left: what is seen at one depth
+/// is taken for the others of a pixel, too, or a share of it. Pixels that lack something are hatched, and so are those of which nothing is
+/// known by then.
 ///
 /// # Errors
 /// Those of `cast`; [`FieldError::LimitTooSmall`].
@@ -111,16 +137,17 @@ pub(super) fn lay(
     depths: &Depths<'_>,
     height: u32,
     budget: Option<&Budget>,
-    stopping: Option<&Between<'_>>,
+    rays: Rays<'_>,
     light: &mut HazeRows,
     cast: &mut Cast<'_>,
 ) -> Result<Lack, FieldError> {
     let pixels = depths.rows().len() * depths.columns() as usize;
     let _marks = charge_other(pager, pixels as u64, "marks of pixels that lack something")?;
     let deadline = budget.map(|b| b.deadline(depths, height));
-    match stopping.filter(|_| light.most() > 1) {
-        Some(between) => at_stops(depths, deadline, between, light, cast),
-        None => in_passes(depths, deadline, light, cast),
+    if rays.stop && light.most() > 1 {
+        at_stops(depths, deadline, rays, light, cast)
+    } else {
+        in_passes(depths, deadline, rays, light, cast)
     }
 }
 
@@ -142,11 +169,11 @@ fn share([r, g, b, through]: [f32; 4], between: [f64; 2], depth: f64) -> [f32; 4
     [r * part, g * part, b * part, 1.0 - (1.0 - through) * part]
 }
 
-/// Each pixel's ray stops at all its depths, and gathers `between` two.
+/// Each pixel's ray stops at all its depths.
 fn at_stops(
     depths: &Depths<'_>,
     deadline: Option<Instant>,
-    between: &Between<'_>,
+    rays: Rays<'_>,
     light: &mut HazeRows,
     cast: &mut Cast<'_>,
 ) -> Result<Lack, FieldError> {
@@ -180,7 +207,7 @@ fn at_stops(
     let (light, mut marks) = to.into_inner().unwrap_or_else(PoisonError::into_inner);
     for (n, mark) in marks.iter_mut().enumerate().filter(|(_, mark)| **mark == Mark::NotCast) {
         let at = [n as u32 % columns, rows.start + n as u32 / columns];
-        let seen = laid((image.rgba[n], image.gaps[n]), at);
+        let seen = laid(seen_of(&image, n, at, &rays), at);
         if image.gaps[n] {
             light.pixel_mut(at[1], at[0]).fill(seen);
             *mark = Mark::Lacks;
@@ -189,7 +216,7 @@ fn at_stops(
         let mut each = [0.0; MOST_SAMPLES];
         let count = of(at[0], at[1], &mut each);
         let deepest = each[..count].iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let all = between(at[0], at[1]).map(|[near, far]| [near, far.min(deepest)]).filter(|[near, far]| near < far);
+        let all = rays.between(at).map(|[near, far]| [near, far.min(deepest)]).filter(|[near, far]| near < far);
         let to = light.pixel_mut(at[1], at[0]);
         match all.filter(|_| to.len() == count) {
             Some(all) => to.iter_mut().zip(each).for_each(|(to, depth)| *to = share(seen, all, depth)),
@@ -204,6 +231,7 @@ fn at_stops(
 fn in_passes(
     depths: &Depths<'_>,
     deadline: Option<Instant>,
+    rays: Rays<'_>,
     light: &mut HazeRows,
     cast: &mut Cast<'_>,
 ) -> Result<Lack, FieldError> {
@@ -241,7 +269,8 @@ fn in_passes(
         late |= image.filled > 0;
         light.at_depth(pass, |n, to| {
             lack[n] |= image.gaps[n];
-            *to = laid((image.rgba[n], image.gaps[n]), [n as u32 % columns, rows.start + n as u32 / columns]);
+            let at = [n as u32 % columns, rows.start + n as u32 / columns];
+            *to = laid(seen_of(&image, n, at, &rays), at);
         });
     }
     let gaps = lack.iter().filter(|l| **l).count() as u64;

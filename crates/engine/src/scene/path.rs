@@ -34,7 +34,7 @@ pub(super) fn on_path(document: &Document, times: usize) -> Result<Vec<Picture>,
         (from + (to - from) * t).round() as usize
     };
     let numbers = match &document.film {
-        Some(film) => film.frames.of(last + 1)?,
+        Some(film) => film.frames.of_path(last + 1)?,
         None => vec![0],
     };
     Ok(numbers.into_iter().map(|number| Picture { number, step: step(number) }).collect())

@@ -3,7 +3,7 @@
 use super::looks::{coarser, level_shown, look};
 use super::maps::Settled;
 use super::objects::VolumeLook;
-use super::passes::{lay, Between, Budget, Lack, Ready};
+use super::passes::{lay, Budget, Lack, Rays, Ready};
 use super::Document;
 use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows};
 use crate::raycast::{cast_until, CastOptions, Coarse, KeptBricks};
@@ -164,8 +164,8 @@ impl Haze for Fog<'_> {
         let (rows, kept) = (Some(depths.rows()), Some(self.kept.clone()));
         let options = CastOptions { workers: self.workers, rows, deadline: None, next: self.next, kept, coarse };
         let between = |x, y| scene.depths(x, y);
-        let between: Option<&Between<'_>> = if scene.projects() { None } else { Some(&between) };
-        let lack = lay(&self.pager, depths, size[1], self.budget.as_ref(), between, light, &mut |ends, deadline| {
+        let rays = Rays { stop: !scene.projects(), between: Some(&between) };
+        let lack = lay(&self.pager, depths, size[1], self.budget.as_ref(), rays, light, &mut |ends, deadline| {
             let options = CastOptions { deadline, ..options.clone() };
             let image = cast_until(&self.pager, &scene, &options, Some(ends), &mut |_, _| go_on())?;
             self.waited.add(image.stats.wait_s);

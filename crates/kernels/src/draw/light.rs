@@ -69,7 +69,8 @@ pub(crate) struct Material {
 pub struct Effects {
     /// Contact shadows, 0 (none) to 1.
     pub occlusion: f32,
-    /// How much of the background the farthest point of the scene takes on, 0 to 1.
+    /// How much of the background lines and points take on that are as far as the farthest point of the scene, 0 to 1. Surfaces keep the
+    /// colours that a bar gives them, and light gives them depth.
     pub depth_cue: f32,
 }
 
@@ -213,7 +214,7 @@ impl Shader<'_> {
                 colour += Vec3::splat(0.22 * s * s * open);
             }
         }
-        if !material.gizmo {
+        if !material.gizmo && material.finish != Finish::Matte {
             let span = self.range[1] - self.range[0];
             if span > 0.0 {
                 let t = ((depth - self.range[0]) / span).clamp(0.0, 1.0);

@@ -165,17 +165,23 @@ pub(crate) fn march(
     }
 }
 
-/// A ray is at its end: projections lie behind what was gathered.
+/// A ray is at its end: projections lie behind what was gathered. Those of several channels add up, as light does: laid one over the
+/// other, the first would hide the others where it is brightest.
 pub(super) fn finish(scene: &Scene, tallies: &[Tally], lane: &mut Lane) {
     lane.done = true;
+    let (mut light, mut through) = ([0.0f32; 3], 1.0f32);
     for (source, t) in scene.sources.iter().zip(tallies) {
         let v = match source.projection {
             Projection::Maximum if t.best > f32::NEG_INFINITY => t.best,
             Projection::Mean if t.steps > 0.0 => (t.sum / t.steps) as f32,
             _ => continue,
         };
-        lane.add(source.table.entries[source.table.index(v)]);
+        let Entry([r, g, b, opacity]) = source.table.entries[source.table.index(v)];
+        light = [light[0] + r, light[1] + g, light[2] + b];
+        through *= 1.0 - opacity;
     }
+    let [r, g, b] = light.map(|v| v.min(1.0));
+    lane.add(Entry([r, g, b, 1.0 - through]));
 }
 
 /// Blocks that nothing is seen in are jumped over from this distance to the next on.
