@@ -317,7 +317,7 @@ class Volume(_Part):
     unit: Length | None = None
     """Null: a hundredth of the diagonal of the volume, or of the box of the zones."""
     samples_per_voxel: Annotated[float, Field(gt=0.1, le=16)] = 1.0
-    """Samples of a ray in the length of a voxel, or of a cell of a flow."""
+    """Samples of a ray in the length of a voxel, or of a cell of a flow; 2 or more find the largest values of narrow peaks."""
     level: Annotated[int, Field(ge=0)] | None = None
     """Of resolution, 0 the finest; null: as fine as pixels are. A flow has none."""
     within: tuple[Place, Place] | None = None

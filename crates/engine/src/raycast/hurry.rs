@@ -208,6 +208,8 @@ impl Grid {
             match ended {
                 Ok(run) => stats.add(&run),
                 Err(FieldError::Interrupted) if late() && !stopped => break,
+                // Its pages may be larger: the picture does without.
+                Err(FieldError::LimitTooSmall { .. }) if coarse => break,
                 Err(e) => return Err(e),
             }
             if late() {
@@ -241,7 +243,7 @@ impl Grid {
     /// shows, or from a grid that has any pixel near them. Rays that ended at a surface in front of what a pixel shows are no help to it. Says
     /// how many were filled.
     fn fill(&mut self, depth: Option<&Depth<'_>>) -> u64 {
-        let (mut filled, mut unknown) = (0, Vec::new());
+        let mut filled = 0;
         // Of a megapixel each look at a grid of which there is nothing costs some hundredths of a second.
         let least = |is: fn(u8) -> bool| self.strides.iter().filter(|s| is(**s)).map(|s| u32::from(s & !COARSE)).min();
         let Some(finest) = least(|s| s != NOT_CAST) else {
@@ -250,8 +252,10 @@ impl Grid {
         };
         let exact = least(|s| s < COARSE).unwrap_or(self.widest * 2);
         let is_coarse = self.strides.iter().any(|s| *s != NOT_CAST && *s >= COARSE);
-        let widest = self.widest.ilog2();
-        let strides = |from: u32| (from.ilog2()..=widest).map(|n| 1 << n);
+        let between = |from: u32, to: u32| (from.ilog2()..=to.ilog2()).map(|n| 1 << n);
+        let strides = |from| between(from, self.widest);
+        // Over what a coarser level shows no grid is laid that is coarser than those that were cast: all of its pixels may lie beside it.
+        let laid = between(exact, if is_coarse { self.coarsest.unwrap_or(1) } else { self.widest });
         for n in 0..self.strides.len() {
             if self.strides[n] < COARSE {
                 continue;
@@ -260,11 +264,11 @@ impl Grid {
             let (x, y) = ((n % self.width as usize) as u32, self.rows.start + (n / self.width as usize) as u32);
             let own = depth.map(|d| d(x, y));
             let ended = |x, y| depth.zip(own).is_some_and(|(d, own)| d(x, y) < own * (1.0 - SAME_DEPTH));
-            let found = strides(exact).find_map(|s| self.between(x, y, s, |s| s < COARSE, true, &ended));
+            let found = laid.clone().find_map(|s| self.between(x, y, s, |s| s < COARSE, true, &ended));
             if found.is_none() && self.strides[n] != NOT_CAST {
                 continue;
             }
-            let any = |s| s != NOT_CAST;
+            let any = |s| s != NOT_CAST && s != UNKNOWN;
             let found = found.or_else(|| {
                 strides(finest).filter(|_| is_coarse).find_map(|s| self.between(x, y, s, any, true, &ended))
             });
@@ -273,10 +277,9 @@ impl Grid {
                 found.or_else(|| strides(finest).find_map(|s| self.between(x, y, s, any, false, &|_, _| false)));
             match found {
                 Some(found) => (self.rgba[n], self.gaps[n]) = found,
-                None => unknown.push(n),
+                None => self.strides[n] = UNKNOWN,
             }
         }
-        unknown.into_iter().for_each(|n| self.strides[n] = UNKNOWN);
         filled
     }
 

@@ -295,13 +295,15 @@ impl Haze for CellFog<'_> {
         let scene = self.scene.of(camera, size, || {
             CellScene::new(Setting { camera: *camera, size, ..self.setting.clone() }, self.looks.clone())
         })?;
+        let ends = [self.bounds.min.to_array(), self.bounds.max.to_array()];
+        let between = |x, y| scene.depths(x, y, ends);
         let (pager, workers) = (&self.session.pager, self.session.means.threads());
         let lack = lay(
             pager,
             depths,
             size[1],
             self.budget.as_ref(),
-            Rays { stop: false, between: None },
+            Rays { stop: false, between: &between },
             light,
             &mut |ends, deadline| {
                 let options =

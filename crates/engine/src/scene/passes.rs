@@ -101,8 +101,8 @@ pub(super) type Cast<'a> = dyn FnMut(Ends<'_>, Option<Instant>) -> Result<Image,
 pub(super) type Between<'a> = dyn Fn(u32, u32) -> Option<[f64; 2]> + 'a;
 
 /// What is laid of a pixel that was not cast in time: what it was filled with, or stripes where nothing is known of what its ray goes through.
-fn seen_of(image: &Image, n: usize, at: [u32; 2], rays: &Rays<'_>) -> Gathered {
-    if image.is_unknown(n) && rays.between(at).is_some() {
+fn seen_of(image: &Image, n: usize, at: [u32; 2], rays: Rays<'_>) -> Gathered {
+    if image.is_unknown(n) && (rays.between)(at[0], at[1]).is_some() {
         (hatch::unknown(at), false)
     } else {
         (image.rgba[n], image.gaps[n])
@@ -114,15 +114,8 @@ fn seen_of(image: &Image, n: usize, at: [u32; 2], rays: &Rays<'_>) -> Gathered {
 pub(super) struct Rays<'a> {
     /// They can stop on their way.
     pub(super) stop: bool,
-    /// Where they gather anything; `None`: nobody knows.
-    pub(super) between: Option<&'a Between<'a>>,
-}
-
-impl Rays<'_> {
-    /// Between which depths a pixel's ray gathers anything.
-    fn between(&self, [x, y]: [u32; 2]) -> Option<[f64; 2]> {
-        self.between.and_then(|between| between(x, y))
-    }
+    /// Where they may gather anything.
+    pub(super) between: &'a Between<'a>,
 }
 
 /// Has rays cast for the rows of `depths` of a picture of `height`, and lays what they gather into `light`. Rays that can stop on their
@@ -207,7 +200,7 @@ fn at_stops(
     let (light, mut marks) = to.into_inner().unwrap_or_else(PoisonError::into_inner);
     for (n, mark) in marks.iter_mut().enumerate().filter(|(_, mark)| **mark == Mark::NotCast) {
         let at = [n as u32 % columns, rows.start + n as u32 / columns];
-        let seen = laid(seen_of(&image, n, at, &rays), at);
+        let seen = laid(seen_of(&image, n, at, rays), at);
         if image.gaps[n] {
             light.pixel_mut(at[1], at[0]).fill(seen);
             *mark = Mark::Lacks;
@@ -216,7 +209,8 @@ fn at_stops(
         let mut each = [0.0; MOST_SAMPLES];
         let count = of(at[0], at[1], &mut each);
         let deepest = each[..count].iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let all = rays.between(at).map(|[near, far]| [near, far.min(deepest)]).filter(|[near, far]| near < far);
+        let all =
+            (rays.between)(at[0], at[1]).map(|[near, far]| [near, far.min(deepest)]).filter(|[near, far]| near < far);
         let to = light.pixel_mut(at[1], at[0]);
         match all.filter(|_| to.len() == count) {
             Some(all) => to.iter_mut().zip(each).for_each(|(to, depth)| *to = share(seen, all, depth)),
@@ -270,7 +264,7 @@ fn in_passes(
         light.at_depth(pass, |n, to| {
             lack[n] |= image.gaps[n];
             let at = [n as u32 % columns, rows.start + n as u32 / columns];
-            *to = laid(seen_of(&image, n, at, &rays), at);
+            *to = laid(seen_of(&image, n, at, rays), at);
         });
     }
     let gaps = lack.iter().filter(|l| **l).count() as u64;

@@ -164,7 +164,7 @@ impl Haze for Fog<'_> {
         let (rows, kept) = (Some(depths.rows()), Some(self.kept.clone()));
         let options = CastOptions { workers: self.workers, rows, deadline: None, next: self.next, kept, coarse };
         let between = |x, y| scene.depths(x, y);
-        let rays = Rays { stop: !scene.projects(), between: Some(&between) };
+        let rays = Rays { stop: !scene.projects(), between: &between };
         let lack = lay(&self.pager, depths, size[1], self.budget.as_ref(), rays, light, &mut |ends, deadline| {
             let options = CastOptions { deadline, ..options.clone() };
             let image = cast_until(&self.pager, &scene, &options, Some(ends), &mut |_, _| go_on())?;

@@ -111,10 +111,17 @@ impl Owned {
         }
     }
 
-    /// What projections have come to of a ray that is at its end, behind what it has gathered.
+    /// What projections have come to of a ray that is at its end, behind what it has gathered. Those of several fields add up: laid one over
+    /// the other, the first would hide the others where it is brightest.
     pub fn project(&self, looks: &[Shown], ray: usize, light: &mut [f32; 3], through: &mut f32) {
         let tallies = self.tallies.get(ray * self.looks..(ray + 1) * self.looks).unwrap_or(&[]);
-        looks.iter().zip(tallies).for_each(|(look, tally)| look.project(tally, light, through));
+        let (mut sum, mut left) = ([0.0; 3], 1.0);
+        for [r, g, b, a] in looks.iter().zip(tallies).filter_map(|(look, tally)| look.projected(tally)) {
+            sum = [sum[0] + r, sum[1] + g, sum[2] + b];
+            left *= 1.0 - a;
+        }
+        let [r, g, b] = sum.map(|v: f32| v.min(1.0));
+        blend([r, g, b, 1.0 - left], light, through);
     }
 }
 
@@ -229,15 +236,15 @@ impl Shown {
         blend([r * by, g * by, b * by, share as f32], light, through);
     }
 
-    /// What its projection has come to lies behind what was composited.
-    fn project(&self, tally: &Tally, light: &mut [f32; 3], through: &mut f32) {
+    /// The light and the opacity of what its projection has come to, if it is one.
+    fn projected(&self, tally: &Tally) -> Option<[f32; 4]> {
         let value = match self.look.projection {
-            _ if !(tally.length > 0.0) => return,
+            _ if !(tally.length > 0.0) => return None,
             Projection::Maximum => tally.value,
             Projection::Mean => tally.value / tally.length,
-            _ => return,
+            _ => return None,
         };
-        blend(self.table.entries[self.table.index(value as f32)].0, light, through);
+        Some(self.table.entries[self.table.index(value as f32)].0)
     }
 }
 

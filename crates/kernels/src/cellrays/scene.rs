@@ -126,6 +126,14 @@ impl CellScene {
         ray
     }
 
+    /// Between which depths along the line of sight the ray of a pixel may meet cells that are shown, which lie in a box; none where it misses it.
+    pub fn depths(&self, x: u32, y: u32, [low, high]: [[f64; 3]; 2]) -> Option<[f64; 2]> {
+        let mut ray = self.ray(x, y);
+        ray.cut(ray.within(low, high));
+        let cosine = DVec3::from_array(ray.d).dot(self.view.forward());
+        (ray.low < ray.high).then(|| [ray.low, ray.high].map(|t| t * cosine))
+    }
+
     /// A ray without what is farther than a depth along the line of sight.
     pub(super) fn ending(&self, mut ray: Ray, depth: f64) -> Ray {
         let t = depth / DVec3::from_array(ray.d).dot(self.view.forward());
