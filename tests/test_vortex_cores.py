@@ -69,7 +69,9 @@ def test_files_of_all_kinds_hold_the_same(source: str, tmp_path: Path, ff_json: 
     assert len({(f["lines"], f["points"]) for f in found}) == 1 and found[0]["lines"] == 1
     held = np.load(tmp_path / "a.npz")
     rows = np.genfromtxt(tmp_path / "a.csv", delimiter=",", names=True)
-    for axis, name in enumerate(n for n in rows.dtype.names if n.split("_")[0] in ("x", "y", "z")):
+    places = [n for n in rows.dtype.names if n.split("_")[0] in ("x", "y", "z")]
+    assert len(places) == 3, rows.dtype.names
+    for axis, name in enumerate(places):
         assert np.allclose(rows[name], held["points"][:, axis], rtol=1e-6)
     assert np.allclose(held["density"], 1.2) and from_axis(held["points"]).max() < 0.02
 

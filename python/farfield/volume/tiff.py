@@ -111,9 +111,8 @@ def _volume(path: str, file: Any, asked: str | None, means: Means) -> Volume:
     levels = [level for level in levels if _is_level(first, level.arrays[0])]
     _place_levels(levels, about)
     kind, channels = _channels(stem(path), first, series.keyframe, about)
-    none = None if coloured else tiff_pages.no_data(series.keyframe)
-    for channel in channels:
-        channel.missing = none
+    if not coloured:
+        _note_missing(channels, series.keyframe)
     steps = first.length("t")
     return Volume(
         path=path,
@@ -128,6 +127,12 @@ def _volume(path: str, file: Any, asked: str | None, means: Means) -> Volume:
         tables=tables,
         reads=list(dict.fromkeys(reads)),
     )
+
+
+def _note_missing(channels: list[Channel], page: TiffPage) -> None:
+    none = tiff_pages.no_data(page)
+    for channel in channels:
+        channel.missing = none
 
 
 def _left_out(series: Sequence[TiffPageSeries], shown: TiffPageSeries) -> str:
@@ -219,8 +224,7 @@ def _array(
     array = Array(name, dtype, shape, axes, {}, list(range(samples)), big_endian=big and np.dtype(dtype).itemsize > 1)
     array.channels = list(range(array.length("c")))
     if lacking:
-        # What GDAL and libtiff give for them.
-        array.fill = tiff_pages.no_data(page) or 0
+        array.fill = tiff_pages.fill_of(page, array.dtype)
     if math.prod(n for _, n in leading) != len(parts) * deep and start is None:
         raise DataError(
             f"{path}: its {text_of(shape)} numbers are in {len(parts)} pages, which do not go together; write it again"
@@ -564,8 +568,7 @@ def read_slices(
     for file, one in zip(files, parts, strict=True):
         one.check(file, "it")
     lacking = sum(one.never_written for one in parts)
-    none = None if coloured else tiff_pages.no_data(first)
-    array.fill = (none or 0) if lacking else None
+    array.fill = tiff_pages.fill_of(first, array.dtype) if lacking else None
     if why is None:
         _chunked(path, array, first, parts, means, tables, reads)
     else:
@@ -586,6 +589,6 @@ def read_slices(
         reads += [*files, made.path]
     about = tiff_about.About("TIFF images")
     kind, channels = _channels(name, array, first, about)
-    for channel in channels:
-        channel.missing = none
+    if not coloured:
+        _note_missing(channels, first)
     return Volume(path, about.format, [Level([array])], channels, kind, guessed, tables=tables, reads=reads)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from farfield.errors import DataError
 from farfield.volume import tiff_decoded
 
@@ -49,6 +51,8 @@ class Part:
     @property
     def never_written(self) -> int:
         """How many are nowhere and of no length: those of GDAL's sparse files. One that is only one of these was lost."""
+        if 0 not in self.counts:
+            return 0
         return sum(not offset and not count for offset, count in zip(self.offsets, self.counts, strict=False))
 
     def check(self, path: str, what: str) -> None:
@@ -57,6 +61,8 @@ class Part:
         Raises:
             DataError: naming the file, and the page if `what` does.
         """
+        if 0 not in self.counts and 0 not in self.offsets:
+            return
         if any(bool(offset) != bool(count) for offset, count in zip(self.offsets, self.counts, strict=False)):
             raise DataError(f"{path}: {what} has a strip or tile without a place or a length; write it again")
 
@@ -74,6 +80,15 @@ def no_data(page: Any) -> float | None:
     except ValueError:  # none, or no number
         return None
     return int(found) if found.is_integer() else found
+
+
+def fill_of(page: Any, dtype: str) -> float:
+    """What stands where nothing was written, as GDAL has it: the number for a missing value, if the type has it, or 0."""
+    found, kind = no_data(page), np.dtype(dtype)
+    if found is None or kind.kind == "f":
+        return found or 0
+    least, most = np.iinfo(kind).min, np.iinfo(kind).max
+    return found if isinstance(found, int) and least <= found <= most else 0
 
 
 def coloured_of(page: Any, asked: str | None, guessed: list[str], *, measured: bool, leading: str = "") -> bool:

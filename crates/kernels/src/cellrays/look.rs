@@ -111,17 +111,11 @@ impl Owned {
         }
     }
 
-    /// What projections have come to of a ray that is at its end, behind what it has gathered. Those of several fields add up: laid one over
-    /// the other, the first would hide the others where it is brightest.
+    /// What projections have come to of a ray that is at its end, behind what it has gathered: those of several fields together.
     pub fn project(&self, looks: &[Shown], ray: usize, light: &mut [f32; 3], through: &mut f32) {
         let tallies = self.tallies.get(ray * self.looks..(ray + 1) * self.looks).unwrap_or(&[]);
-        let (mut sum, mut left) = ([0.0; 3], 1.0);
-        for [r, g, b, a] in looks.iter().zip(tallies).filter_map(|(look, tally)| look.projected(tally)) {
-            sum = [sum[0] + r, sum[1] + g, sum[2] + b];
-            left *= 1.0 - a;
-        }
-        let [r, g, b] = sum.map(|v: f32| v.min(1.0));
-        blend([r, g, b, 1.0 - left], light, through);
+        let each = looks.iter().zip(tallies).filter_map(|(look, tally)| look.projected(tally));
+        blend(Entry::sum(each).0, light, through);
     }
 }
 
@@ -237,14 +231,14 @@ impl Shown {
     }
 
     /// The light and the opacity of what its projection has come to, if it is one.
-    fn projected(&self, tally: &Tally) -> Option<[f32; 4]> {
+    fn projected(&self, tally: &Tally) -> Option<Entry> {
         let value = match self.look.projection {
             _ if !(tally.length > 0.0) => return None,
             Projection::Maximum => tally.value,
             Projection::Mean => tally.value / tally.length,
             _ => return None,
         };
-        Some(self.table.entries[self.table.index(value as f32)].0)
+        Some(self.table.entries[self.table.index(value as f32)])
     }
 }
 

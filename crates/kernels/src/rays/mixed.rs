@@ -165,23 +165,18 @@ pub(crate) fn march(
     }
 }
 
-/// A ray is at its end: projections lie behind what was gathered. Those of several channels add up, as light does: laid one over the
-/// other, the first would hide the others where it is brightest.
+/// A ray is at its end: projections lie behind what was gathered, those of several channels together.
 pub(super) fn finish(scene: &Scene, tallies: &[Tally], lane: &mut Lane) {
     lane.done = true;
-    let (mut light, mut through) = ([0.0f32; 3], 1.0f32);
-    for (source, t) in scene.sources.iter().zip(tallies) {
+    let each = scene.sources.iter().zip(tallies).filter_map(|(source, t)| {
         let v = match source.projection {
             Projection::Maximum if t.best > f32::NEG_INFINITY => t.best,
             Projection::Mean if t.steps > 0.0 => (t.sum / t.steps) as f32,
-            _ => continue,
+            _ => return None,
         };
-        let Entry([r, g, b, opacity]) = source.table.entries[source.table.index(v)];
-        light = [light[0] + r, light[1] + g, light[2] + b];
-        through *= 1.0 - opacity;
-    }
-    let [r, g, b] = light.map(|v| v.min(1.0));
-    lane.add(Entry([r, g, b, 1.0 - through]));
+        Some(source.table.entries[source.table.index(v)])
+    });
+    lane.add(Entry::sum(each));
 }
 
 /// Blocks that nothing is seen in are jumped over from this distance to the next on.

@@ -154,6 +154,18 @@ pub(crate) struct Entry(pub [f32; 4]);
 impl Entry {
     pub(crate) const NOTHING: Self = Self([0.0; 4]);
 
+    /// Light of several things in one place: it adds up, and no light comes through that any of them stops. Laid one over the other, the first
+    /// would hide the others where it is brightest.
+    pub(crate) fn sum(each: impl Iterator<Item = Self>) -> Self {
+        let (mut light, mut through) = ([0.0f32; 3], 1.0f32);
+        for Self([r, g, b, opacity]) in each {
+            light = [light[0] + r, light[1] + g, light[2] + b];
+            through *= 1.0 - opacity;
+        }
+        let [r, g, b] = light.map(|v| v.min(1.0));
+        Self([r, g, b, 1.0 - through])
+    }
+
     /// In lanes.
     #[inline(always)]
     pub(crate) fn light(self) -> F4 {

@@ -6,18 +6,19 @@
 
 use super::{MeshPiece, MeshPoints, MeshStats, MeshWriter};
 use crate::output::{FieldValues, OutputError};
+use glam::DVec3;
 
 /// What waits of a row.
 #[derive(Default)]
 struct Row {
-    points: Vec<[f64; 3]>,
+    points: Vec<DVec3>,
     /// Values of each field, components of a point together.
     fields: Vec<Vec<f64>>,
     usable: Vec<bool>,
     /// Whether a drawn quadrilateral has the point.
     used: Vec<bool>,
     /// The sum of the areas of these, as vectors.
-    area: Vec<[f64; 3]>,
+    area: Vec<DVec3>,
     /// Whether the quadrilateral that begins at the point is drawn between the row before and this one.
     cells: Vec<bool>,
     /// The number that the point has in the mesh.
@@ -36,28 +37,15 @@ pub struct MeshRows {
     here: Option<Row>,
 }
 
-fn less(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    [a[0] - b[0], a[1] - b[1], a[2] - b[2]]
-}
-
-fn cross(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
-}
-
-fn square(a: [f64; 3]) -> f64 {
-    a.iter().map(|v| v * v).sum()
-}
-
 /// A vector of length 1 along another. Where that has none (all cells at a point have collapsed) every direction is as good, and z is taken.
-fn unit(of: [f64; 3]) -> [f32; 3] {
+fn unit(of: DVec3) -> [f32; 3] {
     // The largest component first: areas of small things, squared, are too small for a number.
-    let largest = of.iter().fold(0.0f64, |most, v| most.max(v.abs()));
-    if largest.is_nan() || largest <= 0.0 || largest.is_infinite() {
-        return [0.0, 0.0, 1.0];
+    let largest = of.abs().max_element();
+    if largest > 0.0 && largest.is_finite() {
+        (of / largest).normalize().as_vec3().to_array()
+    } else {
+        [0.0, 0.0, 1.0]
     }
-    let of = of.map(|v| v / largest);
-    let length = square(of).sqrt();
-    of.map(|v| (v / length) as f32)
 }
 
 impl MeshRows {
@@ -93,11 +81,11 @@ impl MeshRows {
         // No format of these holds a position that is no number of single precision; what has one is no cell.
         let whole = |p: &[f64; 3]| p.iter().all(|v| (*v as f32).is_finite());
         let mut next = Row {
-            points: points.to_vec(),
+            points: points.iter().copied().map(DVec3::from_array).collect(),
             fields,
             usable: points.iter().zip(usable).map(|(p, usable)| *usable && whole(p)).collect(),
             used: vec![false; n],
-            area: vec![[0.0; 3]; n],
+            area: vec![DVec3::ZERO; n],
             cells: vec![false; n],
             numbers: vec![0; n],
         };
@@ -107,12 +95,11 @@ impl MeshRows {
                     continue;
                 }
                 next.cells[i - 1] = true;
-                let d = [less(next.points[i], here.points[i - 1]), less(next.points[i - 1], here.points[i])];
-                let area = cross(d[0], d[1]).map(|v| 0.5 * v);
+                let area = (next.points[i] - here.points[i - 1]).cross(next.points[i - 1] - here.points[i]) * 0.5;
                 for row in [&mut *here, &mut next] {
                     for p in [i - 1, i] {
                         row.used[p] = true;
-                        (0..3).for_each(|a| row.area[p][a] += area[a]);
+                        row.area[p] += area;
                     }
                 }
             }
@@ -130,7 +117,7 @@ impl MeshRows {
         for (at, i) in used.iter().enumerate() {
             here.numbers[*i] = first + at as u64;
         }
-        let points: Vec<[f64; 3]> = used.iter().map(|i| here.points[*i]).collect();
+        let points: Vec<[f64; 3]> = used.iter().map(|i| here.points[*i].to_array()).collect();
         let normals: Vec<[f32; 3]> = used.iter().map(|i| unit(here.area[*i])).collect();
         let picked = here.fields.iter().zip(&self.components).map(|(values, components)| {
             let of = |i: &usize| &values[i * components..(i + 1) * components];
@@ -167,12 +154,12 @@ fn triangles(below: &Row, above: &Row) -> Vec<[u64; 3]> {
     for i in (1..above.points.len()).filter(|i| above.cells[*i - 1]) {
         let corner = |row: &Row, i: usize| (row.points[i], row.numbers[i]);
         let [a, b, c, d] = [corner(below, i - 1), corner(below, i), corner(above, i), corner(above, i - 1)];
-        let of = if square(less(c.0, a.0)) <= square(less(d.0, b.0)) {
+        let of = if c.0.distance_squared(a.0) <= d.0.distance_squared(b.0) {
             [[a, b, c], [a, c, d]]
         } else {
             [[a, b, d], [b, c, d]]
         };
-        let has_area = |t: &[([f64; 3], u64); 3]| t[0].0 != t[1].0 && t[1].0 != t[2].0 && t[2].0 != t[0].0;
+        let has_area = |t: &[(DVec3, u64); 3]| t[0].0 != t[1].0 && t[1].0 != t[2].0 && t[2].0 != t[0].0;
         found.extend(of.iter().filter(|t| has_area(t)).map(|t| t.map(|(_, number)| number)));
     }
     found
@@ -236,10 +223,10 @@ mod tests {
     #[test]
     fn normals_are_of_length_one_however_small_the_cells() {
         for scale in [1e-30, 1.0, 1e30] {
-            assert_eq!(unit([0.0, 0.0, -scale * scale]), [0.0, 0.0, -1.0]);
+            assert_eq!(unit(DVec3::NEG_Z * scale * scale), [0.0, 0.0, -1.0]);
         }
-        assert_eq!(unit([0.0; 3]), [0.0, 0.0, 1.0]);
-        assert_eq!(unit([3.0, 4.0, 0.0]), [0.6, 0.8, 0.0]);
+        assert_eq!(unit(DVec3::ZERO), [0.0, 0.0, 1.0]);
+        assert_eq!(unit(DVec3::new(3.0, 4.0, 0.0)), [0.6, 0.8, 0.0]);
     }
 
     #[test]
