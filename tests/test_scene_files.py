@@ -116,6 +116,12 @@ def test_an_error_names_the_scene_and_its_folder(gone: str, case: Path, ff: Comm
         farfield.render("scenes/sc.json", "p.png", progress=False)
 
 
+def test_a_scene_is_not_its_own_source(tmp_path: Path, ff: Command) -> None:
+    (tmp_path / "s.json").write_text('{"source": "s.json", "objects": [{"kind": "volume"}]}')
+    said = ff("render", str(tmp_path / "s.json"), "-o", str(tmp_path / "p.png"), ok=(2,)).stderr
+    assert "s.json: source: this is the scene itself; name the data" in said and said.count("\n") == 1, said
+
+
 def test_a_dictionary_is_a_scene_of_the_working_folder(case: Path) -> None:
     document: dict[str, Any] = scene_of("../data").model_dump(mode="json")
     drawn = farfield.render(document, "a.png", progress=False)

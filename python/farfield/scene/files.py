@@ -117,6 +117,8 @@ def files_of(
     """
     read = [] if scene_file is None else [scene_file]
     try:
+        if scene.source is not None and scene_file is not None and _is_same(scene.source, scene_file):
+            raise UsageError("source: this is the scene itself; name the data that it shows")
         of_volume = scene.source is not None and known is None and is_volume(scene.source, volume)
         if of_volume and scene.source is not None:
             path = split_variable(os.path.expanduser(scene.source))[0]
@@ -142,6 +144,14 @@ def files_of(
         hint = f"; paths in a scene are relative to its folder, {folder}" if isinstance(error, DataError) else ""
         raise type(error)(f"{scene_file}: {error}{hint}") from error
     return source, read if source is None else [*read, *source.reads()]
+
+
+def _is_same(a: str, b: str) -> bool:
+    """Whether both are there, and are one file."""
+    try:
+        return os.path.samefile(os.path.expanduser(a), b)
+    except (OSError, ValueError):
+        return False
 
 
 _PLACE = re.compile(
