@@ -4,7 +4,7 @@ use super::chain::{At, Chain};
 use super::place::{Chunks, Entry};
 use super::ranges::write_ranges;
 use super::shape::{C, T, X, Y, Z};
-use super::spread::{frame_strides, put_fill, spread, swap_all, Box4, Elements};
+use super::spread::{frame_strides, put_fill, repeat, spread, swap_all, Box4, Elements};
 use super::voxel::Brick;
 use crate::translate::Translation;
 use pager::error::{PageError, PageErrorKind};
@@ -92,8 +92,7 @@ impl Common {
 
     pub(super) fn fill(&self, page: PageId, frame: &mut [u8]) {
         if let Some(element) = &self.fill {
-            let voxels = &mut frame[..self.brick.voxel_bytes()];
-            voxels.chunks_exact_mut(element.len()).for_each(|v| v.copy_from_slice(element));
+            repeat(element, &mut frame[..self.brick.voxel_bytes()]);
         }
         self.finish(page, frame);
     }

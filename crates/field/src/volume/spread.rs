@@ -121,18 +121,29 @@ fn copy<const N: usize, const M: usize>(
     Some(())
 }
 
+/// Writes one element over and over: what there is of it is copied behind itself. (Element by element a page of 64^3 bytes that was never
+/// written took half a millisecond, two thirds of the time of drawing a volume that is mostly empty.)
+pub(super) fn repeat(element: &[u8], to: &mut [u8]) {
+    let mut there = element.len().min(to.len());
+    to[..there].copy_from_slice(&element[..there]);
+    while there > 0 && there < to.len() {
+        let more = there.min(to.len() - there);
+        to.copy_within(..more, there);
+        there += more;
+    }
+}
+
 /// Puts one number in a box of a frame.
 pub(super) fn put_fill(brick: &Brick, to: Box4, frame: &mut [u8], element: &[u8]) {
     let strides = frame_strides(brick);
-    let size = element.len();
+    // Of voxels all components of which are meant rows are of one piece.
+    let (apart, together) =
+        if to.size[C] == brick.components { (1, to.size[X] * to.size[C]) } else { (to.size[X], to.size[C]) };
     for k in 0..to.size[Z] {
         for j in 0..to.size[Y] {
-            for i in 0..to.size[X] {
-                for c in 0..to.size[C] {
-                    let at: usize = (0..4).map(|d| ([i, j, k, c][d] + to.low[d]) * strides[d]).sum();
-                    let at = at * size;
-                    frame[at..at + size].copy_from_slice(element);
-                }
+            for i in 0..apart {
+                let at: usize = (0..4).map(|d| ([i, j, k, 0][d] + to.low[d]) * strides[d]).sum();
+                repeat(element, &mut frame[at * element.len()..][..together * element.len()]);
             }
         }
     }
@@ -145,5 +156,42 @@ pub(super) fn swap_all(size: usize, voxels: &mut [u8]) {
         4 => voxels.as_chunks_mut::<4>().0.iter_mut().for_each(|e| e.reverse()),
         8 => voxels.as_chunks_mut::<8>().0.iter_mut().for_each(|e| e.reverse()),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::volume::VoxelType;
+
+    #[test]
+    fn a_box_is_filled_and_nothing_beside_it() {
+        let brick = Brick { page: [7, 5, 4], components: 3, voxel: VoxelType::Uint16 };
+        let boxes = [
+            Box4 { low: [0; 4], size: [7, 5, 4, 3] },
+            Box4 { low: [2, 1, 3, 0], size: [5, 3, 1, 3] },
+            Box4 { low: [1, 0, 2, 1], size: [4, 5, 2, 2] },
+            Box4 { low: [6, 4, 0, 2], size: [1, 1, 4, 1] },
+            Box4 { low: [0; 4], size: [0, 5, 4, 3] },
+        ];
+        for to in boxes {
+            let mut frame = vec![9u8; 7 * 5 * 4 * 3 * 2];
+            put_fill(&brick, to, &mut frame, &[1, 2]);
+            for (n, element) in frame.as_chunks::<2>().0.iter().enumerate() {
+                let at = [n / 3 % 7, n / 21 % 5, n / 105, n % 3];
+                let within = (0..4).all(|d| (to.low[d]..to.low[d] + to.size[d]).contains(&at[d]));
+                assert_eq!(*element, if within { [1, 2] } else { [9, 9] }, "{at:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_element_is_there_over_and_over() {
+        for (length, of) in [(0, 1), (1, 1), (37, 1), (40, 8), (24, 8), (8, 8)] {
+            let element: Vec<u8> = (1..=of).collect();
+            let mut to = vec![0; length];
+            repeat(&element, &mut to);
+            assert!(to.iter().enumerate().all(|(n, v)| *v == element[n % element.len()]), "{length} of {of}: {to:?}");
+        }
     }
 }

@@ -24,8 +24,10 @@ impl<T: Voxel> Cell<T> {
     /// The worker has let go of no pages since, and the voxels have it.
     #[inline(always)]
     pub(crate) unsafe fn of(&self, component: usize) -> [T; 8] {
+        let [a, b, c, d, e, f, g, h] = self.0;
         // SAFETY: the caller's.
-        core::array::from_fn(|c| unsafe { *self.0[c].add(component) })
+        let of = |p: *const T| unsafe { *p.add(component) };
+        [of(a), of(b), of(c), of(d), of(e), of(f), of(g), of(h)]
     }
 }
 
@@ -45,11 +47,13 @@ pub(crate) fn cell<T: Voxel>(source: &Source, slot: usize, voxel: [i32; 4], cx: 
     if apart != 0 {
         beyond(source, slot, apart, &mut bases, cx)?;
     }
-    Ok(Cell(core::array::from_fn(|c| {
+    let mut corners = [core::ptr::null(); 8];
+    for (c, corner) in corners.iter_mut().enumerate() {
         let element = at[0][c & 1].wrapping_add(at[1][c >> 1 & 1]).wrapping_add(at[2][c >> 2]);
         // SAFETY: the corner lies in that page, which is pinned while the context is borrowed.
-        unsafe { bases[c & apart].cast::<T>().offset(element as isize) }
-    })))
+        *corner = unsafe { bases[c & apart].cast::<T>().offset(element as isize) };
+    }
+    Ok(Cell(corners))
 }
 
 /// Finds the pages that follow in the directions of `apart`.

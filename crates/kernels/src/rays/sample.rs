@@ -312,10 +312,11 @@ unsafe fn apart<T: Sampled>(p: *const T, at: &[i32; 8], stride: i32, x: &Along) 
 /// The value between eight corners (bit 0 for i, 1 for j, 2 for k), at a place in parts of [`ONE`].
 #[inline(always)]
 pub(crate) fn between<T: Sampled>(corners: [T; 8], p: [i32; 3]) -> f32 {
-    let f = p.map(|p| p & (ONE - 1));
-    let row = |n: usize| T::mix(corners[2 * n], corners[2 * n + 1], f[0]);
-    let (y, z) = (f[1] as f32 * PART, f[2] as f32 * PART);
-    let near = y.mul_add(row(1) - row(0), row(0));
-    let far = y.mul_add(row(3) - row(2), row(2));
+    let [a, b, c, d, e, f, g, h] = corners;
+    let [x, y, z] = [p[0] & (ONE - 1), p[1] & (ONE - 1), p[2] & (ONE - 1)];
+    let rows = [T::mix(a, b, x), T::mix(c, d, x), T::mix(e, f, x), T::mix(g, h, x)];
+    let (y, z) = (y as f32 * PART, z as f32 * PART);
+    let near = y.mul_add(rows[1] - rows[0], rows[0]);
+    let far = y.mul_add(rows[3] - rows[2], rows[2]);
     z.mul_add(far - near, near)
 }

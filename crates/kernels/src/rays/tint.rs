@@ -41,7 +41,7 @@ impl Colour {
     /// Stored numbers as parts of 0..1.
     #[inline(always)]
     pub(crate) fn parts(&self, stored: [f32; 4]) -> [f32; 4] {
-        core::array::from_fn(|c| {
+        let part = |c: usize| {
             let v = stored[c].mul_add(self.scale[c], self.offset[c]);
             // What is no number is black and clear.
             if v > 0.0 {
@@ -49,7 +49,8 @@ impl Colour {
             } else {
                 0.0
             }
-        })
+        };
+        [part(0), part(1), part(2), part(3)]
     }
 
     /// Whether voxels have an opacity of their own.
