@@ -99,14 +99,10 @@ pub(crate) fn march(
     until: i64,
     cx: &mut Context,
 ) {
-    if let ([source], [ray]) = (&scene.sources[..], rays) {
-        let tally = tallies.first_mut();
-        return with_voxel!(source.array.brick.voxel, T => alone::<T>(scene, (ray, forward), tally, lane, until, cx));
-    }
     let last = rays.iter().map(|r| r.last).max().unwrap_or(0);
     let until = until.min(last);
     let mut walks = [Walk { segment: None, until: i64::MIN }; MOST_SOURCES];
-    // Made once: of each sample only those that are counted are looked at.
+    // Half a kilobyte, made once: of each sample only those that are counted are looked at.
     let mut found = [(0, Shown::Need); MOST_SOURCES];
     let projects = scene.projects();
     while lane.n < until {
@@ -168,64 +164,6 @@ pub(crate) fn march(
     }
     if lane.n >= last {
         finish(scene, tallies, lane);
-    }
-}
-
-/// The same through one source. (With what sixteen may need made ready for it, a picture of 384^3 voxels in colours took 10.2 s of the
-/// processor's time and not 6.8.)
-fn alone<T: Sampled>(
-    scene: &Scene,
-    (ray, forward): (&Ray, Vec3),
-    mut tally: Option<&mut Tally>,
-    lane: &mut Lane,
-    until: i64,
-    cx: &mut Context,
-) {
-    let source = &scene.sources[0];
-    let projects = scene.projects();
-    let (last, until) = (ray.last, until.min(ray.last));
-    let mut segment = None;
-    while lane.n < until {
-        let n = lane.n;
-        if n < ray.first {
-            lane.n = ray.first.min(last);
-            continue;
-        }
-        let best = tally.as_ref().map_or(f32::NEG_INFINITY, |t| t.best);
-        let shown = sample::<T>(&Asked { source, ray, forward, best, n }, cx, &mut segment);
-        if matches!(shown, Shown::Need) {
-            return;
-        }
-        if n == last - 1 && ray.ends[1] != 0.0 {
-            lane.remember(n);
-        }
-        match shown {
-            Shown::Light(e) => {
-                lane.add(e.over(ray.length(n)));
-                cx.counts.samples += 1;
-                if !projects && opaque(lane.colour, lane.through) {
-                    lane.done = true;
-                    return;
-                }
-                lane.n = n + 1;
-            }
-            Shown::Number(v) => {
-                if let Some(tally) = &mut tally {
-                    tally.add(v, ray.length(n));
-                }
-                cx.counts.samples += 1;
-                lane.n = n + 1;
-            }
-            Shown::Nothing(next) => lane.n = next.min(last),
-            Shown::Lost(next) => {
-                lane.gap = true;
-                lane.n = next.min(last);
-            }
-            Shown::Need => {}
-        }
-    }
-    if lane.n >= last {
-        finish(scene, tally.as_deref().map_or(&[], core::slice::from_ref), lane);
     }
 }
 
