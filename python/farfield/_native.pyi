@@ -26,7 +26,7 @@ Arguments that many calls share
 -------------------------------
 `q`, `function`   paths in order of time (several: one a step), or None.
 `memory_limit`    bytes, at least 1. Shares (50 %) are resolved in Python.
-`workers`         threads that compute; 0: as many as there are cores.
+`workers`         threads that compute at most; 0: as many as there are cores.
 `readers`         reads in flight; 0: the default for the source.
 `replacement`     "clock", "lru", "sieve", "s3-fifo" or "2q".
 `events`          file that receives the log of events, or None; .json and .parquet are made of it when the dataset is closed

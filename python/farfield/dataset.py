@@ -87,7 +87,7 @@ def open(
         function: Function files, likewise.
         memory_limit: Bytes, `"2GiB"`, or a share of the machine or its cgroup, `"50%"`; of this dataset: each that is open has its
             own.
-        workers: Threads that compute; 0 for one a core.
+        workers: Threads that compute; 0 for one a core. A small limit has fewer of them: one for each 2 MiB, two at least.
         readers: Reads in flight; 0 for what suits the source.
         replacement: Which page goes: `"clock"`, `"lru"`, `"sieve"`, `"s3-fifo"` or `"2q"`.
         events: A file that gets a log of what happens, for `farfield report` and `replay`; of a name that ends in .json a

@@ -112,7 +112,7 @@ SETTINGS = {
     s.name: s
     for s in (
         Setting("memory_limit", _limit, "50%", "bytes (2GiB, 64KiB) or a share of the machine or its cgroup (50%)"),
-        Setting("workers", _whole, "0", "threads that compute; 0: one a core"),
+        Setting("workers", _whole, "0", "threads that compute at most; 0: one a core"),
         Setting("readers", _whole, "0", "reads in flight; 0: what suits the source"),
         Setting("replacement", _one_of(*REPLACEMENT), REPLACEMENT[0], f"which page goes: {', '.join(REPLACEMENT)}"),
         Setting("progress", _yes, "yes", "show progress on a terminal"),

@@ -32,7 +32,7 @@ mod work;
 
 use ahead::Ahead;
 pub(crate) use ahead::Nobody;
-use charging::{too_small, Refused};
+use charging::{stacks, too_small, Refused};
 use field::error::FieldError;
 use field::space::LANES;
 use kernels::streamline::Progress;
@@ -81,7 +81,8 @@ where
     W::Task: 'static,
 {
     let began = Instant::now();
-    let workers = load.workers.max(1);
+    let (workers, _stacks) = stacks(pager, load.workers.max(1));
+    let load = Load { workers, ..load };
     let nobody: Arc<dyn Wake> = Arc::new(Nobody);
     let ahead = if work.has_units() { 0 } else { AHEAD };
     let ready = Ready::new(W::WINDOWED, ahead, Records::new(work.record_bytes(), pager));

@@ -54,6 +54,16 @@ pub(crate) fn give_back_freed() {
     }
 }
 
+/// From here on threads share what the allocator keeps of freed small blocks, as far as they have none of their own yet, and as long as this
+/// process lives: what each keeps for itself was 1.9 MiB of two threads that cast 1024^3 bytes, 0.4 more than is left free for it at 12 MiB.
+pub(crate) fn share_freed() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: may be called at any time, from any thread.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
 /// Processor seconds of all threads, user and system.
 pub fn cpu_seconds() -> f64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,7 +1,7 @@
 //! An open dataset with its pager: what a command or a Python object holds.
 
 use crate::convert::{self, ArraySource, ConvertInput};
-use crate::limits::{charge_other, check_limit, pager_error, Unseen};
+use crate::limits::{charge_other, check_limit, most_threads, pager_error, Unseen};
 use field::catalog::Role;
 use field::dataset::{Dataset, Origin};
 use field::derive::Definitions;
@@ -83,7 +83,7 @@ impl SourceSpec {
 pub struct Means {
     /// Memory limit in bytes.
     pub memory_limit: u64,
-    /// Threads that compute; 0: one a core.
+    /// Threads that compute at most; 0: one a core.
     pub workers: usize,
     /// Reads in flight; 0: [`DEFAULT_READERS`].
     pub readers: usize,
@@ -94,12 +94,13 @@ pub struct Means {
 }
 
 impl Means {
-    /// Threads that compute.
+    /// Threads that compute: as many as were asked for, but no more than the [limit has room for](most_threads).
     pub fn threads(&self) -> usize {
-        match self.workers {
+        let asked = match self.workers {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             n => n,
-        }
+        };
+        asked.min(most_threads(self.memory_limit))
     }
     /// Reads in flight at most.
     pub fn reads_in_flight(&self) -> usize {
@@ -112,6 +113,9 @@ impl Means {
     /// A pager with these means.
     pub(crate) fn pager(&self) -> Result<Arc<Pager>, FieldError> {
         check_limit(self.memory_limit)?;
+        if self.memory_limit < LITTLE {
+            crate::process::share_freed();
+        }
         let readers = self.reads_in_flight();
         let config = PagerConfig {
             limit: self.memory_limit,
@@ -123,6 +127,9 @@ impl Means {
         Pager::new(config).map_err(pager_error)
     }
 }
+
+/// Below this limit what threads keep of freed memory counts: two MiB of it.
+const LITTLE: u64 = 64 << 20;
 
 /// Reads in flight where nobody says otherwise. A local disk is saturated by fewer, but reads that are done wait for a worker to
 /// take them, and meanwhile the disk has only the rest: all of 1.8 GB through the page cache took 1.5 s with 128 and 1.8 s with 64.

@@ -150,7 +150,7 @@ _RUN: dict[str, Any] = {
     "memory_limit": Annotated[
         str | None, _option("--memory-limit", metavar="SIZE", help="2GiB, 64KiB, or a share: 50% (default)")
     ],
-    "workers": Annotated[int | None, _option("--workers", min=0, help="threads that compute; 0: one a core")],
+    "workers": Annotated[int | None, _option("--workers", min=0, help="threads that compute at most; 0: one a core")],
     "readers": Annotated[int | None, _option("--readers", min=0, help="reads in flight; 0: what suits the source")],
     "replacement": Annotated[
         str | None,

@@ -2,17 +2,26 @@
 
 use super::records::Waiting;
 use super::{Thread, Work};
+use crate::limits::{stack_bytes, WITHOUT_CHARGE};
 use field::error::FieldError;
 use field::space::LANES;
 use kernels::streamline::Progress;
-use pager::{Full, Pager};
+use pager::{Charge, ChargeKind, Full, Pager};
 use std::sync::atomic::Ordering::*;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A refused charge is tried again for this long: pins are let go within microseconds, reads over a network take a part of a second.
 const CHARGE_PATIENCE: Duration = Duration::from_secs(2);
 /// Tasks that nobody steps make way for a charge that was refused for this long, and then for twice as long each time.
 const MAKE_WAY: Duration = Duration::from_millis(10);
+
+/// Threads for a run, and the charge of their stacks: fewer than are asked for where memory is held for something else.
+pub(super) fn stacks(pager: &Arc<Pager>, asked: usize) -> (usize, Option<Charge>) {
+    let with = |n: usize| Some((n, pager.charge(ChargeKind::Other, stack_bytes(n)).ok()?));
+    let found = (1..=asked).rev().take_while(|n| stack_bytes(*n) > 0).find_map(with);
+    found.map_or((asked.min(WITHOUT_CHARGE), None), |(n, charge)| (n, Some(charge)))
+}
 
 impl<W: Work> Thread<'_, W>
 where

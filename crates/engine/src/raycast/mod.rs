@@ -13,7 +13,7 @@ use field::error::FieldError;
 use field::space::LANES;
 use hurry::{Grid, Share, To};
 pub use kept::KeptBricks;
-use kept::{Lent, Own};
+use kept::{Few, Lent, Own};
 use kernels::rays::{Counts, Gathered, RayTile, Scene, MOST_STOPS};
 use kernels::streamline::Progress;
 use next::Next;
@@ -179,12 +179,13 @@ pub fn cast_until(
     kept.inspect(|kept| kept.heed(limit));
     let bytes = Grid::bytes(pixels, options.deadline.is_some());
     let charge = pager.charge(ChargeKind::Tiles, bytes).map_err(|_| short(bytes, "a picture of volumes"))?;
-    let workers = options.workers.max(1);
+    let few = Few::of(limit, bytes, scene, options.workers.max(1));
+    let workers = few.threads;
     let mut grid = Grid::new(width, rows.clone(), options.deadline.map(|_| COARSEST));
     let mut before = RunStats::default();
     if let Some(Coarse { scene, stride }) = options.coarse.as_ref().filter(|_| options.deadline.is_some()) {
         // It is there to help: where memory is too little for both, the picture does without.
-        if let Ok(own) = Own::new(pager, scene, workers) {
+        if let Ok(own) = Own::new(pager, scene, few) {
             let ends = ends.map(|e| Ends { stops: None, ..e });
             let means = Means::of(pager, scene, workers, 0);
             (grid, before) = grid.cast_coarse(*stride, options, ends, watch, |share, told| {
@@ -195,8 +196,8 @@ pub fn cast_until(
         }
     }
     let own = match kept {
-        Some(kept) => kept.take(pager, scene, workers),
-        None => Own::new(pager, scene, workers),
+        Some(kept) => kept.take(pager, scene, few),
+        None => Own::new(pager, scene, few),
     };
     let own = own.map_err(|bytes| short(bytes, "maps of a volume's blocks"))?;
     let next = match options.next {

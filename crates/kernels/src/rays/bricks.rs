@@ -32,7 +32,7 @@ pub(crate) const EDGE_BITS: u32 = EDGE.trailing_zeros();
 /// Blocks of a brick along each axis.
 pub(crate) const SIDE: usize = EDGE / BLOCK;
 pub(crate) const BLOCKS: usize = SIDE * SIDE * SIDE;
-/// Fewer bricks would make room for each other before the rays of a tile are through.
+/// Fewer bricks make room for each other before the rays of a tile are through, even of a tile that is narrower than a brick.
 const LEAST: usize = 20;
 /// More than neighbouring tiles have in common are of no use to one picture.
 const MOST: usize = 1024;
@@ -145,11 +145,16 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Bricks; none where there is too little room.
-    fn slots(&self) -> usize {
+    /// As many bricks are of use.
+    fn most(&self) -> usize {
         let all = self.cells.iter().fold(1usize, |n, cells| n.saturating_mul((*cells as usize).div_ceil(EDGE).max(1)));
         // Corners are numbered in 32 bits.
-        let most = all.min(if self.all { i32::MAX as usize / EACH - CODES } else { MOST });
+        all.min(if self.all { i32::MAX as usize / EACH - CODES } else { MOST })
+    }
+
+    /// Bricks; none where there is too little room.
+    fn slots(&self) -> usize {
+        let most = self.most();
         let slots = self.bytes.saturating_sub(self.fixed()) / Bricks::with_map(self.element);
         if slots < LEAST.min(most) {
             0
@@ -164,6 +169,11 @@ impl Room {
             0 => 0,
             slots => slots * Bricks::with_map(self.element) + self.fixed(),
         }
+    }
+
+    /// The least `bytes` with which there are so many, if there are so many at all.
+    pub(crate) fn bytes_for(&self, bricks: usize) -> usize {
+        bricks.max(LEAST).min(self.most()) * Bricks::with_map(self.element) + self.fixed()
     }
 
     /// Bytes that do not grow with the number of bricks.

@@ -91,22 +91,34 @@ pub struct Rooms {
     pub bytes: usize,
     /// Bricks are kept for further pictures, so as many as a volume has are of use.
     pub for_more: bool,
+    /// There are enough for bricks to be of use.
+    pub bricks: bool,
 }
 
 impl Rooms {
     /// Bytes of the maps of each source, and the room for the bricks of one that stands alone.
     fn shares(self, sources: &[Source]) -> (usize, Room) {
         let share = self.bytes / sources.len().max(1);
-        let room = |bytes| match sources {
-            [s] if s.by_bricks() => {
-                Room { element: s.array.brick.voxel.size(), bytes, cells: s.cells, all: self.for_more }
-            }
-            _ => Room { element: 1, bytes: 0, cells: [0; 3], all: false },
-        };
+        let none = Room { element: 1, bytes: 0, cells: [0; 3], all: false };
+        let room = |bytes| self.room(sources, bytes).filter(|_| self.bricks).unwrap_or(none);
         let bricks = room(share - share / 8);
         let any = bricks.taken() > 0;
         let maps = if any { share / 8 } else { share };
         (maps.min(MAPS_MOST / sources.len().max(1)), if any { bricks } else { room(0) })
+    }
+
+    /// The bricks that fit into so many bytes, of sources that have bricks.
+    fn room(self, sources: &[Source], bytes: usize) -> Option<Room> {
+        let [s] = sources else { return None };
+        let element = s.array.brick.voxel.size();
+        s.by_bricks().then_some(Room { element, bytes, cells: s.cells, all: self.for_more })
+    }
+
+    /// The least [`Rooms::bytes`] with which there are so many bricks, of sources that have any.
+    pub(super) fn bytes_for(sources: &[Source], bricks: usize) -> Option<usize> {
+        let room = Self { bytes: 0, for_more: false, bricks: true }.room(sources, 0)?;
+        // Of which an eighth goes to maps.
+        Some((room.bytes_for(bricks) * 8).div_ceil(7))
     }
 
     /// Room for the bricks of sources: only one channel alone goes by bricks, where there is room for some.

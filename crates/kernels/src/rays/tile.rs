@@ -1,6 +1,6 @@
 //! A tile of rays as a restartable task.
 
-use super::bricks::EDGE_BITS;
+use super::bricks::{EDGE, EDGE_BITS};
 use super::kept::Kept;
 use super::march::{march, Lane};
 use super::mixed::{self, Tally};
@@ -28,6 +28,8 @@ const MOST_LOOKED: i64 = 256;
 
 /// Pixels of a tile along each edge.
 pub const TILE: u32 = 16;
+/// A tile at each of the corners that divide a picture into so many parts across and down is looked at for how many bricks it shares.
+const LOOKED_AT: u32 = 6;
 
 /// Rays of neighbouring pixels, or of pixels a stride apart.
 pub struct RayTile {
@@ -393,6 +395,34 @@ impl Scene {
     /// Bytes that [`Scene::context`] takes.
     pub fn context_bytes(&self, rooms: Rooms) -> usize {
         Context::bytes(&self.sources, rooms)
+    }
+
+    /// The least [`Rooms::bytes`] with which a thread has so many bricks, of a picture whose rays go by bricks where there are enough.
+    pub fn room_for(&self, bricks: usize) -> Option<usize> {
+        Rooms::bytes_for(&self.sources, bricks)
+    }
+
+    /// Bricks that the rays of a tile share, more or less, where they are most: those along the way of one, times those side by side. As many
+    /// as come to be used; of all that a tile goes through they are about a third, since rays end early and most volumes are nothing for
+    /// the most part.
+    pub fn bricks_of_a_tile(&self) -> usize {
+        let [source] = &self.sources[..] else { return 0 };
+        let of = |n: f64| 1.0 + n / EDGE as f64;
+        let tile = |[x, y]: [u32; 2]| {
+            let (a, b) = (self.ray(source, x, y), self.ray(source, x + TILE, y + TILE));
+            if a.first >= a.last {
+                return 0.0;
+            }
+            let way: f64 = a.step.iter().map(|s| s.abs()).sum::<f64>() * (a.last - a.first) as f64;
+            let middle = (a.first + a.last) as f64 / 2.0;
+            let (p, q) = (a.at(middle), b.at(middle));
+            let mut apart: [f64; 3] = core::array::from_fn(|n| if b == Ray::NONE { 0.0 } else { (p[n] - q[n]).abs() });
+            apart.sort_by(f64::total_cmp);
+            of(way) * of(apart[1]) * of(apart[2])
+        };
+        let places = (1..LOOKED_AT).flat_map(|j| (1..LOOKED_AT).map(move |i| [i, j]));
+        let most = places.map(|at| tile([0, 1].map(|n| self.setting.size[n] * at[n] / LOOKED_AT))).fold(0.0, f64::max);
+        (most / 3.0) as usize
     }
 }
 
