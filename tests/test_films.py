@@ -126,6 +126,14 @@ def test_what_steps_are_meant(series: str, tmp_path: Path, ff: Command) -> None:
     assert sorted(all_of(folder)) == ["frame_0001.png", "frame_0002.png"] and "2 steps, 1 to 2" in done.stdout
 
 
+def test_a_flight_around_one_step_is_told_as_its_pictures(series: str, tmp_path: Path, ff: Command) -> None:
+    path = [{"frame": n, "step": 0, "camera": {"direction": d}} for n, d in ((0, [1, 0, 0]), (2, [0, 1, 0]))]
+    scene = {"source": series, "size": [60, 40], "objects": [{"kind": "outline"}], "path": path}
+    (tmp_path / "s.json").write_text(json.dumps(scene))
+    done = ff("render", tmp_path / "s.json", "-o", tmp_path / "f_%d.png")
+    assert "f_%d.png of step 0, 3 pictures" in done.stdout
+
+
 def test_lines_are_drawn_up_to_the_time_of_the_picture(series: str, tmp_path: Path) -> None:
     """Each picture of a series is that of its step alone, with the same camera and range."""
     for kind, color, more in (

@@ -279,7 +279,10 @@ def _written(result: dict[str, Any], target: str) -> str:
         return ", ".join(names)
     steps = [frame["step"] for frame in result["frames"]]
     kept = sum(frame["was_there"] for frame in result["frames"])
-    of = f"step {steps[0]}" if len(steps) == 1 else f"{len(steps)} steps, {steps[0]} to {steps[-1]}"
+    count = len(set(steps))
+    of = f"step {steps[0]}" if count == 1 else f"{count} steps, {steps[0]} to {steps[-1]}"
+    if len(steps) > count:
+        of += f", {len(steps)} pictures"
     return f"{', '.join(names)} of {of}" + (f"; {kept} were there" if kept else "")
 
 

@@ -15,7 +15,7 @@ const SHARE_OF_LITTLE: u64 = 8;
 const MOST_NEEDED: usize = 128;
 /// Below this limit there are bricks only if there are as many as a tile may need: 1024^3 bytes at 800 x 450, two threads of 20 bricks each
 /// in the place of none, took 6.4 s in the place of 4.0 within 32 MiB. Above it, rays that end early gain by few, too: a body in 68 MB
-/// 0.7 to 0.9 s a view without, and 0.3 to 0.5 with 40.
+/// 0.7 to 0.9 s a view without, and 0.3 to 0.6 with 40.
 const LITTLE: u64 = 48 << 20;
 /// What a thread has where there are no bricks.
 const WITHOUT: u64 = 512 << 10;
