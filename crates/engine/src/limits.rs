@@ -65,7 +65,7 @@ const OF_THREAD: u64 = 2 << 20;
 const OF_STACK: u64 = 192 << 10;
 
 /// For so many threads a session keeps memory free as it is, and any limit has room for them.
-pub(crate) const WITHOUT_CHARGE: usize = 2;
+const WITHOUT_CHARGE: usize = 2;
 
 /// Threads that compute under a limit at most.
 pub fn most_threads(limit: u64) -> usize {

@@ -2,13 +2,12 @@
 
 use super::records::Waiting;
 use super::{Thread, Work};
-use crate::limits::{stack_bytes, WITHOUT_CHARGE};
+use crate::limits::{most_threads, stack_bytes};
 use field::error::FieldError;
 use field::space::LANES;
 use kernels::streamline::Progress;
 use pager::{Charge, ChargeKind, Full, Pager};
 use std::sync::atomic::Ordering::*;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A refused charge is tried again for this long: pins are let go within microseconds, reads over a network take a part of a second.
@@ -16,11 +15,20 @@ const CHARGE_PATIENCE: Duration = Duration::from_secs(2);
 /// Tasks that nobody steps make way for a charge that was refused for this long, and then for twice as long each time.
 const MAKE_WAY: Duration = Duration::from_millis(10);
 
-/// Threads for a run, and the charge of their stacks: fewer than are asked for where memory is held for something else.
-pub(super) fn stacks(pager: &Arc<Pager>, asked: usize) -> (usize, Option<Charge>) {
-    let with = |n: usize| Some((n, pager.charge(ChargeKind::Other, stack_bytes(n)).ok()?));
-    let found = (1..=asked).rev().take_while(|n| stack_bytes(*n) > 0).find_map(with);
-    found.map_or((asked.min(WITHOUT_CHARGE), None), |(n, charge)| (n, Some(charge)))
+/// Threads for a run, and the charge of their stacks: fewer than are asked for where memory is held for something else. Of more threads
+/// than a limit has room for, which no session asks for, it is not held against the run what they take.
+pub(super) fn stacks(pager: &Pager, asked: usize) -> (usize, Option<Charge>) {
+    let most = most_threads(pager.ledger().limit());
+    for n in (1..=asked).rev() {
+        let bytes = stack_bytes(n.min(most));
+        if bytes == 0 {
+            return (n, None);
+        }
+        if let Ok(charge) = pager.charge(ChargeKind::Other, bytes) {
+            return (n, Some(charge));
+        }
+    }
+    (1, None)
 }
 
 impl<W: Work> Thread<'_, W>

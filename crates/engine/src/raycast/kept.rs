@@ -69,7 +69,7 @@ impl Few {
         let some = 2 * needs(0);
         let each = usual.max((room / threads).min(some));
         let needed = needs(scene.bricks_of_a_tile().min(MOST_NEEDED));
-        let bricks = each >= if limit < LITTLE { needed } else { needed.min(some) };
+        let bricks = each >= if limit < LITTLE { needed } else { needs(0) };
         let bytes = if bricks { each } else { usual }.min(MOST);
         let rooms = Rooms { bytes: bytes as usize, for_more: false, bricks };
         Self { threads: threads as usize, rooms }
