@@ -11,7 +11,7 @@ const MOST: u64 = 64 << 20;
 /// But up to this share of what a picture leaves of it, if each thread needs that for some bricks: with a thirty-second of 65 MiB there were
 /// none, and pictures took half as long again.
 const SHARE_OF_LITTLE: u64 = 8;
-/// A tile does not need more bricks than these.
+/// Nobody is refused bricks who has room for so many, whatever a tile may need: what is said of that is a guess.
 const MOST_NEEDED: usize = 128;
 /// Below this limit there are bricks only if there are as many as a tile may need: 1024^3 bytes at 800 x 450, two threads of 20 bricks each
 /// in the place of none, took 6.4 s in the place of 4.0 within 32 MiB. Above it, rays that end early gain by few, too: a body in 68 MB
