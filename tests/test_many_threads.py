@@ -40,7 +40,7 @@ def _within(found: dict[str, int], limit: int) -> bool:
 
 @pytest.mark.parametrize("limit", [8, 16])
 def test_cores_by_many_threads_stay_within_a_limit(flow: Path, limit: int, tmp_path: Path, ff_json: Json) -> None:
-    """Of a flow of six zones 32 threads took 3 to 4 MiB more than limit and base: each has a stack, and what the allocator keeps for it."""
+    """Of a flow of six zones 32 threads took 3 to 4 MiB more than limit and base, for stacks and the allocator."""
     outs = {}
     for workers in (2, 32):
         outs[workers] = tmp_path / f"{workers}.vtp"
