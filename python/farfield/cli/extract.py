@@ -144,10 +144,10 @@ def register(app: typer.Typer) -> None:
         nearest: Annotated[bool, _plane("--nearest", help="of a volume the nearest voxel, nothing in between")] = False,
         step: Annotated[int, typer.Option("--step", min=0, help="time step, counted from 0")] = 0,
     ) -> int | None:
-        """Sample a plane at pixels: a picture, or an array of numbers.
+        """Cut along a plane: a picture, an array of numbers, or triangles.
 
-        Pixels are square in space; outside of the data they are transparent (not numbers in an array). Colours, labels and
-        several channels of a volume are shown as such. Exit code 3: some cannot be read.
+        Pixels of a picture are square in space; outside of the data they are transparent (not numbers in an array). Colours,
+        labels and several channels of a volume are shown as such. Exit code 3: some cannot be read.
         """
         from farfield import runs
         from farfield.cli import contour, sliceimage
