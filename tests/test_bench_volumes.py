@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from farfield.bench import Recorder, arms, registry, rights, volumes
+from farfield.bench import Recorder, arms, registry, rights, volume_arms, volumes
 from farfield.bench import volume_reference as reference
 from farfield.bench.plots import points
 from farfield.bench.plotted import PLOTS
@@ -135,6 +135,16 @@ def test_memory_shrinks_for_a_body_in_colours(tmp_path: Path, monkeypatch: pytes
     names = {arm.name for arm in result.arms}
     bounded = next(c.here for c in result.conditions if c.what == "memory cgroup")
     assert "in core" in names and ("49 %: mmap" in names) == bounded == ("49 %: Farfield" in names)
+
+
+@pytest.mark.parametrize("beside", [0.5, 0.0])
+def test_reading_never_takes_nothing(beside: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of a second each second is taken without any reading: less than that beside the reading says nothing of it."""
+    said = iter([0.0, 0.1, 0.1 + beside])
+    monkeypatch.setattr(volume_arms, "_beside_users", lambda: next(said))
+    monkeypatch.setattr(volume_arms, "fio", lambda *_: volume_arms.Fio(wall_s=0.1, cpu_s=0.25, bytes=1000.0))
+    takes = volume_arms.reading_takes(tmp_path, 1, 1)
+    assert takes is None if beside == 0 else takes == pytest.approx(0.75e-3, rel=0.1)
 
 
 def test_a_series_is_cast_overlapped(tmp_path: Path) -> None:

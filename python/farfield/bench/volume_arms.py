@@ -201,7 +201,8 @@ def fio(path: Path, page_bytes: int, most_bytes: int) -> Fio | None:
 
 def reading_takes(path: Path, page_bytes: int, most_bytes: int) -> float | None:
     """Processor seconds that reading a byte as `fio` does takes from a machine whose cores are all busy: of the system, of `fio`,
-    and of the machine's host, where it is a virtual one (what is stolen). None where `fio` is not installed, or it cannot be told.
+    and of the machine's host, where it is a virtual one (what is stolen). None where `fio` is not installed, or it cannot be told:
+    less taken beside the reading than without any says what others did meanwhile, and not that reading takes nothing.
 
     Raises:
         DataError: if it fails.
@@ -224,7 +225,8 @@ def reading_takes(path: Path, page_bytes: int, most_bytes: int) -> float | None:
     if found is None or alone[0] is None or before[0] is None or after[0] is None:
         return None
     anyway = (before[0] - alone[0]) / (before[1] - alone[1]) * (after[1] - before[1])
-    return max(after[0] - before[0] - anyway + found.cpu_s, 0.0) / found.bytes
+    beside = after[0] - before[0] - anyway
+    return (beside + found.cpu_s) / found.bytes if beside >= 0 else None
 
 
 def _beside_users() -> float | None:

@@ -19,16 +19,15 @@ const MAKE_WAY: Duration = Duration::from_millis(10);
 /// than a limit has room for, which no session asks for, it is not held against the run what they take.
 pub(super) fn stacks(pager: &Pager, asked: usize) -> (usize, Option<Charge>) {
     let most = most_threads(pager.ledger().limit());
-    for n in (1..=asked).rev() {
-        let bytes = stack_bytes(n.min(most));
-        if bytes == 0 {
-            return (n, None);
-        }
-        if let Ok(charge) = pager.charge(ChargeKind::Other, bytes) {
+    let mut n = asked;
+    while stack_bytes(n.min(most)) > 0 {
+        if let Ok(charge) = pager.charge(ChargeKind::Other, stack_bytes(n.min(most))) {
             return (n, Some(charge));
         }
+        // As many as take less.
+        n = n.min(most) - 1;
     }
-    (1, None)
+    (n, None)
 }
 
 impl<W: Work> Thread<'_, W>

@@ -280,6 +280,7 @@ def _against(recorder: Recorder, shares: tuple[int, ...], takes: float | None) -
         least = max(core_s, read_s, both)
         rows.append([share, core_s, read_s, both, wall, wall / max(core_s, read_s), wall / least])
     if takes is None:
+        recorder.note("What reading takes of the processors could not be told.")
         return
     titles = [
         "memory, %", "in core, s", "fio, s", "processors of both, s", "Farfield, s", "over the longer of the first two",
