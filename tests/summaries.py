@@ -94,7 +94,7 @@ def summary(steps: int = 200, zones: int = 4, bins: int = 400) -> Summary:
     grid_bytes, solution_bytes = zones * 250 * 16_384, zones * 60 * 16_384
     moved = [1.0 + 0.4 * math.sin(n / 9.0) for n in range(steps)]
     return {
-        "file": "run.events", "form": "log", "events": 456_789, "unknown": 0, "lost_bytes": 0, "whole": True,
+        "file": "run.events", "form": "log", "events": 456_789, "unknown": 0, "lost_bytes": 0, "whole": True, "damaged": False,
         "run": copy.deepcopy(RUN), "stats": copy.deepcopy(STATS), "wall_s": 45.0,
         "kinds": {"fault": 10_000, "read": 9_000, "read end": 9_000, "task": 30_000},
         "threads": [
@@ -184,7 +184,8 @@ def empty() -> Summary:
     )
     keys = ["thread_s", "compute_s", "wait_reads_s", "wait_memory_s", "wait_other_s", "decode_s", "derive_s", "other_s"]
     return {
-        "file": "none.events", "form": "log", "events": 0, "unknown": 0, "lost_bytes": 0, "whole": True, "run": None,
+        "file": "none.events", "form": "log", "events": 0, "unknown": 0, "lost_bytes": 0, "whole": True, "damaged": False,
+        "run": None,
         "stats": None, "wall_s": 0.0, "kinds": {}, "threads": [], "where": {**dict.fromkeys(keys, 0.0), "spans": {}},
         "bins": {"width_s": 0.0001, "count": 1},
         "series": {name: [None if name == "used_bytes" else 0] for name in SERIES},

@@ -579,7 +579,8 @@ def replay_events(path: str, *, options: str = "{}", progress: _Progress | None 
     """A log's pages against other means. options: {"limits": [bytes], "policies": [names, with "+executor", or "optimum"],
     "coarser": [pages along each axis that become one], "latencies_s": [seconds], "readers": [int], "workers": [int]}, all optional.
 
-    Result: {"file", "policy", "limit_bytes", "uses", "touched", "touched_bytes", "run": {"faults", "evictions", "published"},
+    Result: {"file", "policy", "limit_bytes", "uses", "touched", "touched_bytes", "whole": bool, "damaged": bool, "lost_bytes",
+             "run": {"faults", "evictions", "published"},
              "mirror": {"faults", "evictions", "again"}: the same of the run done again under its own means,
              "curves": [{"policy", "limit_bytes", "frame_bytes", "uses", "misses", "again", "evictions", "bytes"}],
              "optimum": bool, false where the log is too long for it,

@@ -157,6 +157,7 @@ def open_source(
             progress=report,
         )
     dataset = Dataset(native, source)
+    dataset._known.given = settings.flags
     dataset._known.events = None if events is None else os.path.abspath(events)
     return dataset
 
@@ -170,10 +171,25 @@ class _Known:
     """What was defined since it was opened."""
     events: str | None = None
     """The log of events, if one is kept."""
+    given: dict[str, Any] = field(default_factory=dict)
+    """Settings that it was opened with: they win over those of another machine."""
+
+
+def _reopened(
+    source: sources.Source, given: Mapping[str, Any], defined: Mapping[str, str], steps: range | None, one: bool
+) -> Dataset:
+    """What a pickled dataset becomes where it is loaded."""
+    dataset = open_source(source.there(), Settings(given), progress=False)
+    for name, expression in defined.items():
+        dataset.define(name, expression)
+    return dataset if steps is None else dataset._with(steps, one=one)
 
 
 class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
     """A dataset, or one time step of it. Nothing is read before it is needed; a `repr` reads nothing.
+
+    Pickled, it is the names of its files and how it was opened: where it is loaded it is opened again, with pages, memory limit
+    and threads of its own, and without a log of events. A process that was forked opens it again, too.
 
     >>> import farfield as ff
     >>> print(ff.open("demo:box"))
@@ -189,6 +205,10 @@ class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
         self._native = native
         self._source = source
         self._known = _Known()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        known = self._known
+        return _reopened, (self._source.elsewhere(), known.given, dict(known.defined), self._steps, self._one)
 
     def __setattr__(self, name: str, value: Any) -> None:
         # What is misspelt would be without effect, and nobody told.

@@ -14,11 +14,15 @@ DIR/flow.q: this output is an input of this run; name another output
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from typing import IO
 
-from farfield.errors import DataError, UsageError
+from farfield.errors import AccessError, DataError, UsageError
 
 Path = str | os.PathLike[str]
 _Identity = tuple[int, int]
@@ -97,6 +101,81 @@ def _identity(name: str) -> _Identity | None:
     except OSError:  # not there yet, as most outputs
         return None
     return found.st_dev, found.st_ino
+
+
+@contextlib.contextmanager
+def replacing(name: str) -> Iterator[IO[bytes]]:
+    """A file that takes the place of `name` when it is whole: an older one stays until then, and stays if this fails.
+
+    Until then it has a hidden name, `.NAME.part-N`, and a lock; what a killed run has left without one is written over.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in (".page.html.part-0", "page.html"):
+    ...         _ = open(os.path.join(folder, name), "w").write("old")
+    ...     with replacing(os.path.join(folder, "page.html")) as file:
+    ...         _ = file.write(b"new")
+    ...     os.listdir(folder), open(os.path.join(folder, "page.html")).read()
+    (['page.html'], 'new')
+
+    Raises:
+        AccessError: if it may not be written.
+        DataError: if the system refuses for another reason.
+    """
+    place = os.path.realpath(name)  # a link stays one
+    temporary = None
+    try:
+        temporary, file = _hidden(place)
+        with file:
+            yield file
+            file.flush()
+            os.replace(temporary, place)
+    except BaseException as error:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.remove(temporary)
+        if isinstance(error, PermissionError):
+            raise AccessError(f"{name}: not allowed to write here; name another output") from error
+        if isinstance(error, OSError):
+            raise DataError(f"{name}: {error.strerror or error}; name another output, or make room") from error
+        raise
+
+
+def _hidden(place: str) -> tuple[str, IO[bytes]]:
+    """An empty file beside a place, locked. The names are those that the extension's outputs have until they are whole."""
+    folder, base = os.path.split(place)
+    for number in range(1000):
+        path = os.path.join(folder, f".{os.fsdecode(os.fsencode(base)[:200])}.part-{number}")
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                continue
+            raise
+        try:
+            locked = _locked(handle)
+            ours, there = os.fstat(handle), os.stat(path, follow_symlinks=False)
+            if locked and (ours.st_ino, ours.st_dev, ours.st_nlink) == (there.st_ino, there.st_dev, 1):
+                os.ftruncate(handle, 0)
+                return path, os.fdopen(handle, "wb")
+        except FileNotFoundError:  # it got its name since
+            pass
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+    raise DataError(f"{place}: too many temporary files beside it; remove the files .{base}.part-*")
+
+
+def _locked(handle: int) -> bool:
+    """Whether nobody else holds it; a file system without locks cannot tell."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def not_there(path: str) -> DataError:

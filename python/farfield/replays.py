@@ -94,6 +94,7 @@ def replay(
     with reporting(progress) as report:
         text = _core.replay_events(os.fspath(events), options=json.dumps(options), progress=report)
     found: dict[str, Any] = json.loads(text)
+    found["warnings"] = unsound(found)
     if target is not None:
         draw_curves(found, target)
         found["output"] = target
@@ -116,7 +117,24 @@ def export(events: Path, output: Path, *, progress: bool | Report | None = None)
         found: dict[str, Any] = json.loads(
             _core.export_events(os.fspath(events), target, progress=report),
         )
-    return found
+    return {**found, "warnings": unsound(found)}
+
+
+def unsound(found: Mapping[str, Any]) -> list[str]:
+    """What keeps a log from being all that its run did, as a warning.
+
+    >>> unsound({"whole": False, "damaged": True, "lost_bytes": 2048})
+    ['the log is damaged: a checksum is wrong, and 2.0 KiB are left out; copy it again from where the run wrote it']
+    """
+    if found["whole"]:
+        return []
+    lost = format_bytes(found["lost_bytes"])
+    if found["damaged"]:
+        out = f"and {lost} are left out" if found["lost_bytes"] else "so that any number in it may be"
+        return [f"the log is damaged: a checksum is wrong, {out}; copy it again from where the run wrote it"]
+    return [
+        f"the log ends before its run did: the run was killed, or goes on; {lost} behind its last whole block are left out"
+    ]
 
 
 def by_policy(found: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:

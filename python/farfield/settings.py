@@ -199,6 +199,15 @@ class Settings:
         self._files = [PROJECT_FILE, user_file(environ)] if files is None else list(files)
         self._tables: list[dict[str, str]] | None = None
 
+    @property
+    def flags(self) -> dict[str, Any]:
+        """What was given with the call or the command itself.
+
+        >>> Settings({"workers": 3, "readers": None}).flags
+        {'workers': 3}
+        """
+        return dict(self._flags)
+
     def _find(self, name: str) -> tuple[Any, str]:
         known = setting(name)
         if known.name in self._flags:

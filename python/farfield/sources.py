@@ -69,6 +69,28 @@ class Source:
         ]
         return [self.path, *self.options.get("grids", ()), *self.q, *self.function, *listed, *beside, *self.made_of]
 
+    def elsewhere(self) -> Source:
+        """The same source for another process, whose working folder and cache may be others."""
+        options = {key: value for key, value in self.options.items() if key != "cache_dir"}
+        if "grids" in options:
+            options["grids"] = [*map(os.path.abspath, options["grids"])]
+        return replace(
+            self,
+            path=os.path.abspath(self.path),
+            q=tuple(map(os.path.abspath, self.q)),
+            function=tuple(map(os.path.abspath, self.function)),
+            text=elsewhere(self.text) if self.text else "",
+            options=options,
+        )
+
+    def there(self) -> Source:
+        """What `elsewhere` gave, in that process: what was made in a cache is found, or made, in this one's."""
+        if not self.made_of and not self.text.startswith("demo:"):
+            return self
+        made = parse(self.text)
+        said = {key: value for key, value in self.options.items() if key != "grids"}
+        return replace(made, options={**made.options, **said})
+
     def described(self) -> dict[str, Any]:
         """What `info` says of files that others in the cache were made of; nothing of others."""
         if not self.made_of:
@@ -140,6 +162,15 @@ def moved(text: str, move: Callable[[str], str]) -> str:
     head, *parts = _PART.split(text)
     pairs = [part.partition("=") for part in parts]
     return move(head) + "".join(f"+{key}={move(pattern)}" for key, _, pattern in pairs)
+
+
+def elsewhere(text: str) -> str:
+    """A source string that means the same in any working folder.
+
+    >>> elsewhere("/data/flow.xyz+q=/data/sol_*.q"), elsewhere("demo:box")
+    ('/data/flow.xyz+q=/data/sol_*.q', 'demo:box')
+    """
+    return moved(text, lambda path: os.path.abspath(os.path.expanduser(path)))
 
 
 def natural(text: str) -> list[tuple[int, int, str]]:

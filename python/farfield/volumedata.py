@@ -25,6 +25,7 @@ from farfield.errors import FarfieldError, UnknownName, UsageError
 from farfield.indexing import Index, bounds_of
 from farfield.progress import Report, reporting
 from farfield.settings import Settings
+from farfield.sources import elsewhere
 from farfield.timesteps import TimeSteps
 from farfield.volume import Means, Options, VolumeDescription, known, read, valued
 from farfield.volume.files import bytes_of_chunks
@@ -37,6 +38,10 @@ Path = str | os.PathLike[str]
 Triple = tuple[int, int, int]
 _SLAB = 64 << 20
 """Bytes that are read at a time into an array of the caller."""
+
+
+_VIEW = ("_level", "_channel", "_steps", "_one")
+"""What a view is of."""
 
 
 class Native(Protocol):
@@ -90,7 +95,14 @@ def open_volume(
             progress=report,
         )
     opened = VolumeDataset(native, described, settings["cache_dir"])
-    opened._source, opened._options = os.fspath(source), chosen
+    opened._source, opened._options, opened._given = os.fspath(source), chosen, settings.flags
+    return opened
+
+
+def _reopened(source: str, given: Mapping[str, Any], options: Options, view: Mapping[str, Any]) -> VolumeDataset:
+    """What a pickled volume becomes where it is loaded."""
+    opened = open_volume(source, Settings(given), options=options, progress=False, quiet=True)
+    vars(opened).update(view)
     return opened
 
 
@@ -106,6 +118,9 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
       channels: phantom
     >>> volume[28, 40, 30:34]
     array([80, 80, 80, 80], dtype=uint8)
+
+    Pickled, it is its name and how it was opened: where it is loaded it is opened again, with pages and a memory limit of its own.
+    A process that was forked opens it again, too.
     """
 
     def __init__(self, native: Native, description: VolumeDescription, cache_dir: pathlib.Path) -> None:
@@ -120,6 +135,18 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
         """What was opened, as it was named."""
         self._options = Options()
         """What was said of it then."""
+        self._given: dict[str, Any] = {}
+        """Settings that it was opened with: they win over those of another machine."""
+
+    def __copy__(self) -> Self:
+        # A view, not what pickling makes: files, pages and memory limit are those of the whole.
+        view = type(self).__new__(type(self))
+        vars(view).update(vars(self))
+        return view
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        view = {name: vars(self)[name] for name in _VIEW if name in vars(self)}
+        return _reopened, (elsewhere(self._source), self._given, self._options, view)
 
     def _view(self) -> Self:
         return copy.copy(self)

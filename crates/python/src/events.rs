@@ -51,7 +51,7 @@ pub fn export_events(
         let ended = Events::open(Path::new(path))?.export(output, Form::of(output), watch)?;
         Ok(json!({
             "output": output, "events": ended.events, "unknown": ended.unknown, "lost_bytes": ended.lost_bytes,
-            "whole": ended.whole,
+            "whole": ended.whole, "damaged": ended.damaged,
         })
         .to_string())
     })

@@ -25,13 +25,15 @@ def register(app: typer.Typer) -> None:
         png: Annotated[
             str | None, typer.Option("--png", metavar="OUT.png", help="a picture of all figures besides")
         ] = None,
-    ) -> None:
+    ) -> int:
         """Say what waited for what in a run, as a page.
 
         Prints the verdict: where the time went, and what would help. The page needs no other file and no network.
+        Exit code 3 if the log ends before its run did, or is damaged.
         """
         from farfield.report import write
 
         said, result = write(run, output, png, progress=common.progress(common.settings()))
         wrote = ", ".join(filter(None, (result["output"], result["png"])))
         common.show(result, [str(said), "", f"  wrote {wrote}"])
+        return 0 if result["whole"] else 3

@@ -6,15 +6,15 @@ summed up by the extension, in bounded memory; figures are Matplotlib's.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
-from typing import IO, TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from farfield import outputs
-from farfield.errors import AccessError, DataError, Interrupted
+from farfield.errors import Interrupted
 from farfield.progress import Report, reporting
+from farfield.replays import unsound
 from farfield.runs import PICTURES, output_path
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _write(
     if picture is not None:
         files[picture] = png(found, said.title, said.lines)
     for name, content in files.items():
-        with _replacing(name) as file:
+        with outputs.replacing(name) as file:
             file.write(content)
     return said, {
         "output": target,
@@ -125,28 +125,11 @@ def _write(
         "advice": said.advice,
         "wall_s": summary["wall_s"],
         "whole": summary["whole"],
+        "damaged": summary["damaged"],
+        "warnings": unsound(summary),
     }
 
 
 def _tell(told: Report | None, done: int, total: int) -> None:
     if told is not None and not told("drawing", done, total):
         raise Interrupted("interrupted")
-
-
-@contextlib.contextmanager
-def _replacing(name: str) -> Iterator[IO[bytes]]:
-    """A file that takes the place of `name` when it is whole: an older report stays until then, and stays if this fails."""
-    place = os.path.realpath(name)  # a link stays one
-    temporary = f"{place}.{os.getpid()}.part"
-    try:
-        with open(temporary, "wb") as file:
-            yield file
-        os.replace(temporary, place)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.remove(temporary)
-        if isinstance(error, PermissionError):
-            raise AccessError(f"{name}: not allowed to write here; name another output") from error
-        if isinstance(error, OSError):
-            raise DataError(f"{name}: {error.strerror or error}; name another output, or make room") from error
-        raise

@@ -166,7 +166,9 @@ def _phases(summary: Summary) -> list[Part]:
 
 
 def _cut_off(summary: Summary) -> Iterator[str]:
-    if not summary["whole"]:
+    if summary["damaged"]:
+        yield "The log is damaged: a checksum is wrong. Copy it again from where the run wrote it."
+    elif not summary["whole"]:
         yield f"The run was killed or is still going on: this is what it did up to {seconds(summary['wall_s'] or 0.0)}."
     if summary["lost_bytes"]:
         yield f"{format_bytes(summary['lost_bytes'])} of the log could not be read and are left out."

@@ -8,6 +8,7 @@ mod parquet;
 pub mod replay;
 mod summary;
 
+use crate::output::{directory_of, hidden};
 use field::error::FieldError;
 use pager::event::Pick;
 use pager::log::{write_chrome, Ended};
@@ -240,9 +241,11 @@ impl Events {
     ) -> Result<Ended, FieldError> {
         // A link stays one.
         let place = std::fs::canonicalize(to).unwrap_or_else(|_| to.to_owned());
-        let mut temporary = place.as_os_str().to_owned();
-        temporary.push(format!(".{}.part", std::process::id()));
-        let temporary = PathBuf::from(temporary);
+        let failed = |e| FieldError::output(format!("{}: {e}", to.display()), &e);
+        let (temporary, lock) =
+            hidden::file(&directory_of(&place), place.file_name().unwrap_or_default()).map_err(failed)?;
+        // A log locks its file itself.
+        let _lock = (form != Form::Log).then_some(lock);
         let written = self.write(&temporary, form, watch).and_then(|ended| {
             std::fs::rename(&temporary, &place).map_err(|e| FieldError::io(to, e))?;
             Ok(ended)

@@ -2,6 +2,7 @@
 //!
 //! Columns: `at_us` int64, `thread` int32, `event` and `array` (its name) text, and one int64 column for each name that a field of
 //! any kind has, null where the kind has none; an array's number is `array_id`. `text` is the one text that a kind may have.
+//! The file's metadata has, under `farfield_crc32c`, how many bytes its row groups end at, and the crc32c of these.
 
 use super::{Events, Named};
 use crate::output::parquet::error as parquet_error;
@@ -12,14 +13,16 @@ use pager::Event;
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::column::reader::{get_typed_column_reader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 use std::collections::HashMap;
 use std::fs::File;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Events of a row group: some three dozen columns of them are about 10 MiB at most.
 const GROUP: usize = 1 << 16;
@@ -35,6 +38,43 @@ fn columns() -> Vec<&'static str> {
         }
     }
     names
+}
+
+/// The key of the checksum: `BYTES:CRC`.
+const CHECKSUM: &str = "farfield_crc32c";
+
+/// A file in the making, and the checksum of what was written.
+struct Summed {
+    file: File,
+    /// Bytes, and their crc32c: shared, since the writer of tables keeps the file to itself.
+    sum: Arc<Mutex<(u64, u32)>>,
+}
+
+impl Write for Summed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        let mut sum = self.sum.lock().unwrap_or_else(PoisonError::into_inner);
+        *sum = (sum.0 + written as u64, crc32c::crc32c_append(sum.1, &bytes[..written]));
+        Ok(written)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// The crc32c of the first `bytes` of a file; none where it has fewer.
+fn checksum(file: &mut File, bytes: u64) -> io::Result<Option<u32>> {
+    let (mut part, mut left, mut crc) = (vec![0; 1 << 16], bytes, 0);
+    while left > 0 {
+        let most = usize::try_from(left).unwrap_or(usize::MAX).min(part.len());
+        let got = file.read(&mut part[..most])?;
+        if got == 0 {
+            return Ok(None);
+        }
+        crc = crc32c::crc32c_append(crc, &part[..got]);
+        left -= got as u64;
+    }
+    Ok(Some(crc))
 }
 
 fn column_name(field: &str) -> &str {
@@ -119,9 +159,9 @@ impl Rows {
         self.array.push(array);
     }
 
-    fn write(&mut self, writer: &mut SerializedFileWriter<File>) -> Result<(), parquet::errors::ParquetError> {
+    fn write(&mut self, writer: &mut SerializedFileWriter<Summed>) -> Result<(), parquet::errors::ParquetError> {
         fn put<T: DataType>(
-            group: &mut parquet::file::writer::SerializedRowGroupWriter<'_, File>,
+            group: &mut parquet::file::writer::SerializedRowGroupWriter<'_, Summed>,
             values: &[T::T],
             levels: Option<&[i16]>,
         ) -> Result<(), parquet::errors::ParquetError> {
@@ -178,6 +218,8 @@ pub(super) fn write(
 ) -> Result<Ended, FieldError> {
     let failed = |e| FieldError::from(parquet_error(path, e));
     let properties = Arc::new(WriterProperties::builder().build());
+    let sum = Arc::new(Mutex::new((0, 0)));
+    let file = Summed { file, sum: Arc::clone(&sum) };
     let mut writer = SerializedFileWriter::new(file, schema().map_err(failed)?, properties).map_err(failed)?;
     let (mut rows, mut arrays, mut wrong) = (Rows::new(), HashMap::new(), None);
     let (size, mut told, mut stopped, mut last_us) = (events.size() as f64, 0, false, 0);
@@ -208,6 +250,9 @@ pub(super) fn write(
     if !rows.at.is_empty() {
         rows.write(&mut writer).map_err(failed)?;
     }
+    writer.flush().map_err(|e| FieldError::io(path, e))?;
+    let (bytes, crc) = *sum.lock().unwrap_or_else(PoisonError::into_inner);
+    writer.append_key_value_metadata(KeyValue::new(CHECKSUM.to_owned(), format!("{bytes}:{crc:08x}")));
     writer.close().map_err(failed)?;
     Ok(ended)
 }
@@ -237,6 +282,18 @@ impl Table {
         SerializedFileReader::new(file).map_err(|e| FieldError::format(path, e.to_string()))
     }
 
+    /// Whether the checksum of its rows is wrong; a table without one, such as another program writes, vouches for nothing.
+    fn is_damaged(&self, reader: &SerializedFileReader<File>) -> Result<bool, FieldError> {
+        let pairs = reader.metadata().file_metadata().key_value_metadata();
+        let Some(said) = pairs.into_iter().flatten().find(|pair| pair.key == CHECKSUM) else { return Ok(false) };
+        let parts = said.value.as_deref().and_then(|v| v.split_once(':'));
+        let Some((Ok(bytes), Ok(crc))) = parts.map(|(b, c)| (b.parse(), u32::from_str_radix(c, 16))) else {
+            return Ok(true);
+        };
+        let failed = |e| FieldError::io(&self.path, e);
+        Ok(checksum(&mut File::open(&self.path).map_err(failed)?, bytes).map_err(failed)? != Some(crc))
+    }
+
     pub(super) fn rows(&self) -> u64 {
         self.rows
     }
@@ -248,7 +305,8 @@ impl Table {
         let place = |name: &str| schema.columns().iter().position(|c| c.name() == name);
         let numbers: Vec<(&'static str, usize)> =
             columns().into_iter().filter_map(|name| Some((name, place(column_name(name))?))).collect();
-        let (mut ended, mut row) = (Ended { whole: true, ..Ended::default() }, 0);
+        let damaged = self.is_damaged(&reader)?;
+        let (mut ended, mut row) = (Ended { whole: !damaged, damaged, ..Ended::default() }, 0);
         for g in 0..reader.num_row_groups() {
             let group = reader.get_row_group(g).map_err(failed)?;
             let count = usize::try_from(group.metadata().num_rows()).unwrap_or(0);

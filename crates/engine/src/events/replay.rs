@@ -131,7 +131,7 @@ pub fn replay(path: &Path, spec: &ReplaySpec, watch: &mut Watch<'_>) -> Result<V
     let choices = choices(spec, own.policy)?;
     let (mut survey, mut recording, mut mirror) =
         (Survey::new(1), Recording::default(), Mirror::new(own.policy, own.readers));
-    events.each_watched("reading", watch, &mut |at, thread, event| {
+    let ended = events.each_watched("reading", watch, &mut |at, thread, event| {
         survey.event(event);
         recording.event(at, thread, event);
         mirror.event(event);
@@ -177,6 +177,7 @@ pub fn replay(path: &Path, spec: &ReplaySpec, watch: &mut Watch<'_>) -> Result<V
     Ok(json!({
         "file": path, "policy": own.policy.name(), "limit_bytes": limit, "uses": survey.uses,
         "touched": survey.touched(), "touched_bytes": survey.touched_bytes,
+        "whole": ended.whole, "damaged": ended.damaged, "lost_bytes": ended.lost_bytes,
         "run": {"faults": survey.faults, "evictions": survey.evictions, "published": survey.published},
         "mirror": {"faults": c.faults, "evictions": c.evictions, "again": c.again},
         "optimum": !choices.contains(&Choice::Optimal) || curves.iter().any(|c| c["policy"] == "optimum"),

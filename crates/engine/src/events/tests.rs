@@ -73,6 +73,40 @@ fn a_log_whose_end_is_interrupted_is_of_the_form_that_its_name_says() {
     }
 }
 
+/// In every form: the checksum tells a log that was changed from one that was cut off, which a killed run leaves.
+#[test]
+fn a_log_with_a_flipped_bit_is_said_to_be_damaged() {
+    for ending in ["events", "json", "parquet"] {
+        let path = std::env::temp_dir().join(format!("farfield-flipped-{}.{ending}", std::process::id()));
+        let log = RunLog::create(&path).unwrap();
+        one_task().iter().for_each(|(at, event)| log.log.add(*at, 1, event));
+        log.finish(&mut |_, _, _| true).unwrap();
+        let read = || Events::open(&path).and_then(|events| events.each(&mut |_, _, _, _| true));
+        let ended = read().unwrap();
+        assert_eq!((ended.whole, ended.damaged), (true, false), "{ending}");
+        let bytes = std::fs::read(&path).unwrap();
+        // A digit of a time: no form but a checksum tells it from another.
+        let at = match ending {
+            "json" => bytes.windows(6).rposition(|w| w.starts_with(b"\"at\":")).unwrap() + 5,
+            "parquet" => 40,
+            _ => bytes.len() - 6,
+        };
+        let mut changed = bytes.clone();
+        changed[at] ^= 1;
+        std::fs::write(&path, &changed).unwrap();
+        match read() {
+            Ok(ended) => assert_eq!((ended.whole, ended.damaged), (false, true), "{ending}"),
+            Err(e) => assert!(ending == "parquet", "{e}"),
+        }
+        if ending == "events" {
+            std::fs::write(&path, &bytes[..bytes.len() - 6]).unwrap();
+            let ended = read().unwrap();
+            assert_eq!((ended.whole, ended.damaged), (false, false), "cut off");
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
 /// Each part by a thread of its own, as each run has.
 fn recorded(parts: &[&[(u64, Event)]]) -> Recording {
     let mut recording = Recording::default();

@@ -13,14 +13,13 @@
 use super::columns::ColumnWriter;
 use super::spool::{numbers, Entry, Lines};
 use super::vtp::{self, active, data_array, vtk_type, Blocks, FieldData, APPENDED, HEAD};
-use super::{LineSpool, Moments, OutputError, OutputFile, Provenance};
+use super::{directory_of, hidden, LineSpool, Moments, OutputError, OutputFile, Provenance};
 // Into strings, which take everything: what `write!` answers is always Ok.
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Files that are written at a time, at most: each is an open file with its buffers.
 const AT_A_TIME: usize = 32;
@@ -35,6 +34,8 @@ pub(crate) struct FrameFolder {
     target: PathBuf,
     /// Where its files lie now; none after the commit.
     temporary: Option<PathBuf>,
+    /// Of that folder: who finds it free knows that the run is gone.
+    _lock: fs::File,
     /// What the files' names begin with.
     stem: String,
 }
@@ -47,18 +48,15 @@ impl FrameFolder {
         let stem = target.file_name().and_then(|n| n.to_str()).map(str::to_owned);
         let stem = stem.ok_or_else(|| refused("its name must be text, for the list holds it".into()))?;
         check_replaceable(&target, &stem, path)?;
-        static COUNTER: AtomicU64 = AtomicU64::new(0);
-        for _ in 0..1000 {
-            let n = COUNTER.fetch_add(1, Ordering::Relaxed);
-            let short: String = stem.chars().take(40).collect();
-            let temporary = target.with_file_name(format!(".{short}.part-{}-{n}", std::process::id()));
-            match fs::create_dir(&temporary) {
-                Ok(()) => return Ok(Self { target, temporary: Some(temporary), stem }),
-                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => continue,
-                Err(e) => return Err(OutputError::io(path, "write", e)),
+        let name = target.file_name().unwrap_or_default();
+        match hidden::folder(&directory_of(&target), name) {
+            Ok((temporary, lock)) => {
+                put_back(&replaced(&temporary), &target).map_err(|e| OutputError::io(path, "write", e))?;
+                Ok(Self { target, temporary: Some(temporary), _lock: lock, stem })
             }
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Err(refused(e.to_string())),
+            Err(e) => Err(OutputError::io(path, "write", e)),
         }
-        Err(refused("too many temporary folders beside it".into()))
     }
 
     fn file_name(&self, frame: usize) -> String {
@@ -96,8 +94,7 @@ impl FrameFolder {
             _ => {}
         }
         if self.target.is_dir() {
-            let mut old = temporary.clone().into_os_string();
-            old.push("-old");
+            let old = replaced(temporary);
             fs::rename(&self.target, &old).map_err(failed)?;
             fs::rename(temporary, &self.target).map_err(failed)?;
             fs::remove_dir_all(&old).map_err(failed)?;
@@ -115,6 +112,22 @@ impl Drop for FrameFolder {
             // Nothing can be done if it is gone already.
             let _gone = fs::remove_dir_all(temporary);
         }
+    }
+}
+
+/// Where the folder is put that is replaced, until it is removed.
+fn replaced(temporary: &Path) -> PathBuf {
+    let mut old = temporary.to_path_buf().into_os_string();
+    old.push("-old");
+    old.into()
+}
+
+/// Puts right what a run has left that was killed while it replaced a folder: the old one gets its name back where there is no new one.
+fn put_back(old: &Path, target: &Path) -> std::io::Result<()> {
+    match (old.is_dir(), target.symlink_metadata().is_ok()) {
+        (true, true) => fs::remove_dir_all(old),
+        (true, false) => fs::rename(old, target),
+        (false, _) => Ok(()),
     }
 }
 

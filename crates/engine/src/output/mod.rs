@@ -53,6 +53,7 @@ mod error;
 mod finished;
 pub(crate) mod frames;
 mod gather;
+pub(crate) mod hidden;
 mod index;
 mod log;
 mod mesh;
@@ -87,7 +88,7 @@ pub use read::{fuzz_lines, LineArrayInfo, LineArrayOn, LineChunk, LineFile, Read
 pub use reason::Reason;
 pub use spool::{FinishedLine, LineLayout, LineSpool, SpoolOptions, SpoolStats};
 pub use surface::{Patch, SurfaceLayout, SurfaceStats, SurfaceWriter};
-pub(crate) use target::{anonymous, NewFile};
+pub(crate) use target::{anonymous, directory_of, NewFile};
 pub use target::{OutputFile, OutputFormat};
 
 /// Who is asked before memory is held, and told when it is given back.

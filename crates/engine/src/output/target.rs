@@ -1,10 +1,9 @@
 //! The file that a result is written to: it appears under its name when it is whole, or not at all.
 
 use super::frames::FrameFolder;
-use super::OutputError;
+use super::{hidden, OutputError};
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,7 +81,7 @@ fn extension(path: &Path) -> Option<String> {
 pub(crate) struct NewFile {
     /// Where it will lie; links are followed, so that a link stays one.
     target: PathBuf,
-    /// Where it lies now, in the same directory so that the rename is atomic; none after the commit.
+    /// Where it lies now, in the same directory so that the rename is atomic; none after the commit. See [`hidden`].
     temporary: Option<PathBuf>,
     file: Arc<File>,
 }
@@ -105,22 +104,11 @@ impl NewFile {
             return Err(refused(format!("its folder does not exist: there is no directory {}", directory.display())));
         }
         let name = target.file_name().ok_or_else(|| refused("it has no file name".into()))?;
-        // Names are unique within the process by the counter and between processes by the id; a leftover of a killed process
-        // that had the same id is passed over.
-        static COUNTER: AtomicU64 = AtomicU64::new(0);
-        for _ in 0..1000 {
-            let mut temporary = std::ffi::OsString::from(".");
-            // A name may have 255 bytes on most file systems; the suffix has to fit too.
-            temporary.push(std::ffi::OsStr::from_bytes(&name.as_bytes()[..name.len().min(200)]));
-            temporary.push(format!(".part-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
-            let temporary = directory.join(temporary);
-            match OpenOptions::new().read(true).write(true).create_new(true).open(&temporary) {
-                Ok(file) => return Ok(Self { target, temporary: Some(temporary), file: Arc::new(file) }),
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
-                Err(e) => return Err(OutputError::io(path, "write", e)),
-            }
+        match hidden::file(&directory, name) {
+            Ok((temporary, file)) => Ok(Self { target, temporary: Some(temporary), file: Arc::new(file) }),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(refused(e.to_string())),
+            Err(e) => Err(OutputError::io(path, "write", e)),
         }
-        Err(refused("too many temporary files beside it".into()))
     }
 
     /// The path it will have.
@@ -228,7 +216,8 @@ impl OutputFile {
     }
 }
 
-fn directory_of(path: &Path) -> PathBuf {
+/// The folder that a path lies in.
+pub(crate) fn directory_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
         _ => PathBuf::from("."),
@@ -275,6 +264,18 @@ mod tests {
         output.commit().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(dir.names(), ["a.npz"]);
+    }
+
+    #[test]
+    fn what_a_killed_run_left_goes_with_the_next_result_of_that_name() {
+        let dir = TestDir::new("target-left");
+        fs::write(dir.path(".a.npz.part-0"), b"left").unwrap();
+        fs::write(dir.path(".a.npz.part-1"), b"left").unwrap();
+        let output = OutputFile::create(&dir.path("a.npz")).unwrap();
+        output.file().as_ref().write_all(b"new").unwrap();
+        output.commit().unwrap();
+        assert_eq!(dir.names(), ["a.npz"]);
+        assert_eq!(fs::read(dir.path("a.npz")).unwrap(), b"new");
     }
 
     #[test]

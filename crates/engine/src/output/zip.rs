@@ -145,6 +145,8 @@ pub(crate) struct ZipEntry {
     pub(crate) data_at: u64,
     pub(crate) compressed_bytes: u64,
     pub(crate) bytes: u64,
+    /// Checksum (crc32 of zip) of the bytes when they are not compressed.
+    pub(crate) crc: u32,
 }
 
 /// Bytes of directory that are read at most; ours have some hundred bytes an array.
@@ -216,7 +218,7 @@ fn entry(source: &dyn ReadAt, record: &[u8], name_bytes: usize, extra_bytes: usi
     if method == ZipMethod::Stored && compressed != bytes {
         return Err(damaged());
     }
-    Ok(ZipEntry { name, method, data_at, compressed_bytes: compressed, bytes })
+    Ok(ZipEntry { name, method, data_at, compressed_bytes: compressed, bytes, crc: u32_at(record, 16) })
 }
 
 /// Place and size of the directory.

@@ -1,9 +1,8 @@
 //! A video, made by the system's `ffmpeg`, which gets the pictures through a pipe.
 
-use super::target::number;
-use crate::output::OutputError;
+use crate::output::{directory_of, hidden, OutputError};
 use field::error::FieldError;
-use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -17,6 +16,8 @@ pub(crate) struct Video {
     target: PathBuf,
     /// Beside the target, so that the last change of name is atomic.
     temporary: PathBuf,
+    /// Of that file: who finds it free knows that the run is gone.
+    _lock: File,
     child: Child,
     pipe: Option<ChildStdin>,
     said: Option<JoinHandle<String>>,
@@ -31,10 +32,8 @@ impl Video {
         let name = target
             .file_name()
             .ok_or_else(|| FieldError::Usage(format!("{}: this names no file for a video", target.display())))?;
-        let mut temporary = OsString::from(".");
-        temporary.push(name);
-        temporary.push(format!(".part-{}", number()));
-        let temporary = target.with_file_name(temporary);
+        let (temporary, lock) =
+            hidden::file(&directory_of(target), name).map_err(|e| OutputError::io(target, "write", e))?;
         let mut command = Command::new("ffmpeg");
         command.args(["-nostdin", "-loglevel", "error", "-y", "-f", "rawvideo", "-pix_fmt", "rgb24"]);
         command.args(["-s", &format!("{width}x{height}"), "-r", &fps.to_string(), "-i", "pipe:0", "-an"]);
@@ -42,8 +41,8 @@ impl Video {
         command.args(["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-pix_fmt", "yuv420p", "-movflags", "+faststart"]);
         command.args(["-f", "mp4"]).arg(&temporary);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => FieldError::Usage(format!(
+        let mut child = command.spawn().map_err(|e| match (std::fs::remove_file(&temporary), e.kind()) {
+            (_, io::ErrorKind::NotFound) => FieldError::Usage(format!(
                 "{}: this system has no ffmpeg, which makes videos; install it, or write numbered pictures: -o {}",
                 target.display(),
                 target.with_extension("").display().to_string() + "_%04d.png"
@@ -61,7 +60,7 @@ impl Video {
             })
         });
         let pipe = child.stdin.take();
-        Ok(Self { target: target.to_owned(), temporary, child, pipe, said })
+        Ok(Self { target: target.to_owned(), temporary, _lock: lock, child, pipe, said })
     }
 
     /// The next rows of pixels.

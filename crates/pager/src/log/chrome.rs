@@ -2,7 +2,8 @@
 //!
 //! Reads, tasks and pictures are asynchronous spans, which may overlap; what a thread does is a span on it, the rest are instants.
 //! `memory` is a counter of the bytes in the ledger. One row in the JSON array for each event carries `args` with all that the log
-//! says of it, so that the trace can be read back; rows beside it (ends of spans, counters) carry no `kind`.
+//! says of it, so that the trace can be read back; rows beside it (ends of spans, counters) carry no `kind`. The last row, metadata
+//! named `farfield_checksum` that viewers pass over, has the crc32c of all bytes before it.
 
 use super::read::Ended;
 use crate::event::{Event, Pick, Sink};
@@ -10,6 +11,26 @@ use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::io::{self, BufRead, Read, Write};
 use std::sync::Arc;
+
+/// The row that says what all bytes before it add up to.
+const CHECKSUM: &str = "farfield_checksum";
+
+/// Writes on, and keeps the checksum of what was written.
+struct Summed<'a, W> {
+    to: &'a mut W,
+    crc: u32,
+}
+
+impl<W: Write> Write for Summed<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.to.write(bytes)?;
+        self.crc = crc32c::crc32c_append(self.crc, &bytes[..written]);
+        Ok(written)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
 
 /// Names of arrays or sources, as JSON has them.
 type Names = HashMap<u64, String>;
@@ -106,6 +127,7 @@ pub fn write_chrome<E>(
 ) -> Result<Ended, E> {
     let (mut arrays, mut sources, mut args) = (Names::new(), Names::new(), Vec::new());
     let (mut failed, mut told, mut last_us) = (None, 0, 0);
+    let to = &mut Summed { to, crc: 0 };
     to.write_all(b"[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{\"name\":\"farfield\"}}")
         .map_err(&wrong)?;
     let ended = each(&mut |at_us, thread, event, read| {
@@ -130,7 +152,14 @@ pub fn write_chrome<E>(
     }
     match failed {
         Some(e) => Err(wrong(e)),
-        None => to.write_all(b"\n]\n").map(|()| ended).map_err(wrong),
+        None => {
+            let mut end = || {
+                to.write_all(b",\n")?;
+                let crc = to.crc;
+                write!(to, "{{\"name\":\"{CHECKSUM}\",\"ph\":\"M\",\"pid\":1,\"args\":{{\"crc32c\":{crc}}}}}\n]\n")
+            };
+            end().map(|()| ended).map_err(wrong)
+        }
     }
 }
 
@@ -201,10 +230,12 @@ fn write_event(
     }
 }
 
-/// Tells the events of a Chrome trace that [`write_chrome`] has made. Rows that are none of its are passed over.
+/// Tells the events of a Chrome trace that [`write_chrome`] has made. Rows that are none of its are passed over. A trace without a
+/// checksum, such as one that somebody has edited and written anew, is told as it is.
 pub(super) fn read(mut from: impl BufRead, tell: &mut Tell<'_>) -> io::Result<Ended> {
-    let (mut ended, mut at, mut line) = (Ended::default(), 0, Vec::new());
+    let (mut ended, mut at, mut line, mut crc) = (Ended::default(), 0, Vec::new(), 0);
     loop {
+        let before = crc;
         line.clear();
         // A row of ours is some hundred bytes; a trace of others may be one line of any length, of which no more is kept.
         let got = from.by_ref().take(super::MOST_BYTES as u64).read_until(b'\n', &mut line)?;
@@ -212,11 +243,12 @@ pub(super) fn read(mut from: impl BufRead, tell: &mut Tell<'_>) -> io::Result<En
             return Ok(ended);
         }
         at += got as u64;
+        crc = crc32c::crc32c_append(crc, &line);
         let text = line.trim_ascii();
         match text.strip_suffix(b",").unwrap_or(text) {
             b"[" | b"" => continue,
             b"]" => {
-                ended.whole = true;
+                ended.whole = !ended.damaged;
                 continue;
             }
             row => {
@@ -224,6 +256,10 @@ pub(super) fn read(mut from: impl BufRead, tell: &mut Tell<'_>) -> io::Result<En
                     ended.lost_bytes += got as u64;
                     continue;
                 };
+                if row.get("name").is_some_and(|name| name == CHECKSUM) {
+                    ended.damaged |= row.get("args").and_then(|a| a["crc32c"].as_u64()) != Some(u64::from(before));
+                    continue;
+                }
                 let Some(Value::Object(args)) = row.remove("args").filter(|a| a["kind"].is_string()) else { continue };
                 let mut args = Args(args);
                 let kind = Pick::text(&mut args, "kind");

@@ -17,8 +17,17 @@ pub struct Ended {
     pub unknown: u64,
     /// Bytes behind the last whole block that are not.
     pub lost_bytes: u64,
-    /// Whether the log was ended by the run. If not, the run was killed, or is still going on.
+    /// Whether the log was ended by the run. If not, the run was killed, is still going on, or the log is damaged.
     pub whole: bool,
+    /// Whether a checksum is wrong, or bytes stand where a block should: the log is not what was written.
+    pub damaged: bool,
+}
+
+impl Ended {
+    /// As a log that is not what was written.
+    pub(super) fn damaged(self) -> Self {
+        Self { whole: false, damaged: true, ..self }
+    }
 }
 
 /// A log that can be read again and again: always the same bytes, although its run may go on writing, or put another file in its place.
@@ -131,21 +140,27 @@ impl EventReader {
                 return Ok(ended);
             }
             ended.lost_bytes = size.saturating_sub(at);
-            let whole = got == 4 && head.starts_with(BLOCK) && read_up_to(&mut file, &mut head[4..])? == BLOCK_HEAD - 4;
-            if !whole {
+            if got == 4 && !head.starts_with(BLOCK) {
+                return Ok(ended.damaged());
+            }
+            if got < 4 || read_up_to(&mut file, &mut head[4..])? < BLOCK_HEAD - 4 {
                 return Ok(ended);
             }
             let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
             let (bytes, events, crc) = (number(4) as usize, number(8), number(20));
             let first_us = u64::from(number(12)) | u64::from(number(16)) << 32;
-            if bytes > MOST_BYTES || bytes as u64 > size.saturating_sub(at) {
+            if bytes > MOST_BYTES {
+                return Ok(ended.damaged());
+            }
+            if bytes as u64 > size.saturating_sub(at) {
                 return Ok(ended);
             }
             block.resize(bytes, 0);
-            let whole = read_up_to(&mut file, &mut block)? == bytes
-                && crc32c::crc32c_append(crc32c::crc32c(&head[4..20]), &block) == crc;
-            if !whole {
+            if read_up_to(&mut file, &mut block)? < bytes {
                 return Ok(ended);
+            }
+            if crc32c::crc32c_append(crc32c::crc32c(&head[4..20]), &block) != crc {
+                return Ok(ended.damaged());
             }
             ended.lost_bytes = 0;
             at += (BLOCK_HEAD + bytes) as u64;

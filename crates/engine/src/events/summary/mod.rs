@@ -65,7 +65,7 @@ pub fn summarise(path: &Path, watch: &mut dyn FnMut(&str, f64, f64) -> bool) -> 
     let (advice, model) = super::replay::advise(&events, (survey, recording), cores, deepest, watch)?;
     Ok(json!({
         "file": path, "form": form, "events": ended.events, "unknown": ended.unknown, "lost_bytes": ended.lost_bytes,
-        "whole": ended.whole, "run": scan.run, "stats": scan.stats, "wall_s": seconds(scan.last_us), "kinds": kinds,
+        "whole": ended.whole, "damaged": ended.damaged, "run": scan.run, "stats": scan.stats, "wall_s": seconds(scan.last_us), "kinds": kinds,
         "threads": threads.threads(), "where": threads.sums(),
         "bins": {"width_s": seconds(bins.width_us), "count": bins.count}, "series": series,
         "latency": flows.latency.json(), "waiting": flows.waiting.json(),

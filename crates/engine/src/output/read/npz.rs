@@ -47,6 +47,7 @@ pub(crate) fn open(source: &Arc<dyn ReadAt>) -> Result<Vec<Piece>, String> {
         };
         let bytes = header.data_bytes().filter(|bytes| bytes.checked_add(header.data_at) == Some(entry.bytes));
         let bytes = bytes.ok_or_else(|| about("has another size than its shape says".into()))?;
+        check(source.as_ref(), &entry).map_err(about)?;
         let (decoded, at) = match entry.method {
             ZipMethod::Stored => (false, entry.data_at + header.data_at),
             ZipMethod::Deflated => {
@@ -112,6 +113,21 @@ pub(crate) fn open(source: &Arc<dyn ReadAt>) -> Result<Vec<Piece>, String> {
         arrays,
         ..Piece::default()
     }])
+}
+
+/// Holds the bytes of an entry against its checksum, in one pass before any of them is used.
+fn check(source: &dyn ReadAt, entry: &ZipEntry) -> Result<(), String> {
+    let (mut from, mut part, mut crc) = (stream(source, entry), vec![0; 1 << 16], crc32fast::Hasher::new());
+    loop {
+        match from.read(&mut part).map_err(|e| super::decode::said(&e))? {
+            0 => break,
+            got => crc.update(&part[..got]),
+        }
+    }
+    match crc.finalize() == entry.crc {
+        true => Ok(()),
+        false => Err("is damaged: its checksum is wrong; make the file again, or copy it again".into()),
+    }
 }
 
 fn stream<'a>(source: &'a dyn ReadAt, entry: &ZipEntry) -> Box<dyn Read + 'a> {

@@ -392,6 +392,23 @@ fn a_partial_result_says_so() {
 }
 
 #[test]
+fn an_archive_with_a_flipped_bit_is_not_read() {
+    let dir = TestDir::new("spool-flipped");
+    let mut spool = spool(&dir, 20, 1 << 20, false);
+    (0..20).for_each(|seed| add(&mut spool, seed).unwrap());
+    let archive = written(&mut spool, &dir.path("a.npz"), false);
+    for name in ["points", "offsets"] {
+        let entries = zip::list(&archive).unwrap();
+        let entry = entries.iter().find(|entry| entry.name == format!("{name}.npy")).unwrap();
+        let mut bytes = archive.clone();
+        bytes[(entry.data_at + entry.bytes - 3) as usize] ^= 1;
+        fs::write(dir.path("b.npz"), bytes).unwrap();
+        let refused = LineFile::open(&dir.path("b.npz")).map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains(&format!("b.npz: array '{name}' is damaged: its checksum is wrong")), "{refused}");
+    }
+}
+
+#[test]
 fn wrong_lines_are_refused() {
     let dir = TestDir::new("spool-wrong");
     let mut spool = spool(&dir, 5, 1 << 20, false);
