@@ -1,9 +1,9 @@
-"""VTK XML grids that are no volumes: `.vts`, and `.vtr` whose coordinates are uneven; `.pvts` and `.pvtr` of such pieces. They are
-zones, as PLOT3D has them.
+"""VTK grids that are zones, as PLOT3D has them: `.vts`, and `.vtr` whose coordinates are uneven; `.vti` and even `.vtr` that hold a
+flow, or are blocks of several; `.pvts`, `.pvtr`, `.pvti` of such pieces.
 
 All components of a point lie together there, mostly compressed, so that no part of them can be had by itself. So each file is
-converted into the cache once, into what is paged where it lies: a grid, and a function file with everything else. Memory that this
-takes does not depend on how large the file is.
+converted into the cache once, into what is paged where it lies: a grid, and a function file with everything else, of all blocks of
+a time step together. Memory that this takes does not depend on how large the file is.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,12 +28,25 @@ from farfield.volume.description import Array
 from farfield.volume.files import unreadable
 from farfield.volume.options import Means
 from farfield.volume.vtk_arrays import TYPES, Reader
+from farfield.volume.vtk_legacy import is_legacy, is_legacy_grid
+from farfield.volume.vtk_multiblock import Block, names_of
+from farfield.volume.vtk_names import Arrayed, is_flow, variables_of
 from farfield.volume.vtk_outline import GHOSTS, Outline, dims_of, encoding_of, extent_of
 from farfield.volume.vtk_parallel import whole_outline
-from farfield.volume.vtk_pieces import Part, coordinates_of, files_of, is_even, is_whole, parts_of, scatter
+from farfield.volume.vtk_pieces import (
+    Part,
+    coordinates_of,
+    files_of,
+    image_placed,
+    is_even,
+    is_whole,
+    parts_of,
+    scatter,
+    time_of,
+)
 
 _HEAD = 4096
-_KIND = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*["\']P?(StructuredGrid|RectilinearGrid)["\']')
+_KIND = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*["\']P?(StructuredGrid|RectilinearGrid|ImageData)["\']')
 _SINGLE = ("int8", "uint8", "int16", "uint16", "float32")
 """Types whose numbers single precision holds."""
 _HIDDEN = {"PointData": 2, "CellData": 32}
@@ -59,6 +73,7 @@ class _Grid:
     path: str
     found: Outline
     reader: Reader
+    """Reads while the file is open (`_reading`)."""
     scratch: Path
     """A folder for files on the way."""
     whole: list[int]
@@ -66,6 +81,9 @@ class _Grid:
     points: list[_Column]
     fields: list[_Column] = field(default_factory=list)
     ghosts: list[_Column] = field(default_factory=list)
+    time: float | None = None
+    plane: float | None = None
+    """Where z is, of a grid one point thick in a plane of one z."""
 
     @property
     def nodes(self) -> int:
@@ -75,19 +93,28 @@ class _Grid:
 
 @dataclass(frozen=True)
 class ZoneFiles:
-    """A file as PLOT3D: its grid, and its fields if it has any."""
+    """Files of a time step as PLOT3D: the grid, and the fields if there are any."""
 
     grid: str
     function: str | None
     names: tuple[str, ...]
     of_cells: tuple[str, ...] = ()
-    """Fields that the file has for cells."""
+    """Fields that files have for cells."""
     made_of: tuple[str, ...] = ()
-    """The file, and those of its pieces where they have their own."""
+    """The files, and those of their pieces where they have their own."""
+    time: float | None = None
+    """The time that the first file gives."""
+    dims: tuple[tuple[int, int, int], ...] = ()
+    """Points of each zone."""
+    define: dict[str, str] = field(default_factory=dict)
+    """Fields that go by other names too."""
+    remarks: tuple[str, ...] = ()
+    format: str = "VTK XML"
 
 
 def is_zone(path: str, start: bytes | None = None) -> bool:
-    """Whether a file is VTK XML of a grid that is no volume. `start` are its first bytes, where they are known.
+    """Whether a file is a VTK grid that is a zone by itself: no volume, or a volume with a flow in it. `start` are its first bytes,
+    where they are known.
 
     What is damaged is left to the reader of volumes, which says what is wrong.
     """
@@ -95,66 +122,153 @@ def is_zone(path: str, start: bytes | None = None) -> bool:
         if start is None:
             with open(path, "rb") as file:
                 start = file.read(_HEAD)
+        if not is_grid(start):
+            return False
         kind = _KIND.search(start)
-        if kind is None or kind[1] == b"StructuredGrid":
-            return kind is not None
+        if kind is not None and kind[1] == b"StructuredGrid":
+            return True
         with open(path, "rb") as file:
             length = os.path.getsize(path)
             found = whole_outline(path, file, length)
-            if not found.pieces or any(len(p.arrays.get("Coordinates", [])) != 3 for p in found.pieces):
+            if found.kind == "StructuredGrid":
+                return True
+            if not found.pieces:
                 return False
-            reader = Reader(path, file, length, encoding_of(found))
             whole = extent_of(path, "WholeExtent", found.grid.get("WholeExtent", ""))
-            return not all(map(is_even, coordinates_of(found, reader, whole)))
+            if found.kind == "RectilinearGrid":
+                if any(len(p.arrays.get("Coordinates", [])) != 3 for p in found.pieces):
+                    return False
+                reader = Reader(path, file, length, encoding_of(found))
+                if not all(map(is_even, coordinates_of(found, reader, whole))):
+                    return True
+            held = [a for data in ("PointData", "CellData") for a in found.pieces[0].arrays.get(data, [])]
+            return is_flow([(a.name, a.components, a.dtype) for a in held], planar=1 in dims_of(whole, cells=False))
     except (OSError, DataError):
         return False
 
 
-def as_plot3d(path: str, means: Means) -> ZoneFiles:
-    """The files of the cache that hold what a file holds, made now if they are not there.
-
-    Raises:
-        DataError: if the file is damaged, or the disk is full.
-        Interrupted: if the report function says so.
-    """
-    length = os.path.getsize(path)
+def is_flow_image(path: str) -> bool:
+    """Whether a file is a volume, too: an image, or a rectilinear grid of even spacing."""
     try:
         with open(path, "rb") as file:
-            grid = _grid_of(path, file, length, means.cache_dir / "data")
-            return _converted(grid, means)
-    except OSError as error:
-        if isinstance(error, DataError):
-            raise
-        raise unreadable(path, error) from error
+            length = os.path.getsize(path)
+            found = whole_outline(path, file, length)
+            if found.kind != "RectilinearGrid":
+                return found.kind == "ImageData"
+            whole = extent_of(path, "WholeExtent", found.grid.get("WholeExtent", ""))
+            return all(map(is_even, coordinates_of(found, Reader(path, file, length, encoding_of(found)), whole)))
+    except (OSError, DataError):
+        return False
 
 
-def _grid_of(path: str, file: BinaryIO, length: int, scratch: Path) -> _Grid:
-    found = whole_outline(path, file, length)
-    if not found.pieces:
-        raise DataError(f"{path}: it holds no <Piece>, and so no numbers; write it again")
-    whole = extent_of(path, "WholeExtent", found.grid.get("WholeExtent", ""))
-    dims = dims_of(whole, cells=False)
-    reader = Reader(path, file, length, encoding_of(found))
-    where = "Points" if found.kind == "StructuredGrid" else "Coordinates"
-    first = found.pieces[0].arrays.get(where, [])
-    if len(first) != (1 if where == "Points" else 3) or (where == "Points" and first[0].components != 3):
-        raise DataError(f"{path}: it says of no point where it is; write it again")
-    grid = _Grid(path, found, reader, scratch, whole, dims, [_column(found, where, n) for n in range(len(first))])
-    taken: set[str] = set()
-    for data in ("PointData", "CellData"):
-        for n, array in enumerate(found.pieces[0].arrays.get(data, [])):
-            if array.dtype not in TYPES.values():
-                continue
-            column = _column(found, data, n)
-            if column.name == GHOSTS:
-                grid.ghosts.append(column)
-                continue
-            column.name = column.name or f"{'points' if data == 'PointData' else 'cells'} {n + 1}"
-            # Points and cells may have arrays of one name.
-            column.name = column.name if column.name not in taken else f"{column.name} of cells"
-            taken.add(column.name)
-            grid.fields.append(column)
+def is_grid(start: bytes) -> bool:
+    """Whether a file that begins so is a VTK grid of points in rows, planes and layers."""
+    return _KIND.search(start) is not None or is_legacy_grid(start)
+
+
+def as_plot3d(blocks: Sequence[Block], means: Means) -> ZoneFiles:
+    """The files of the cache that hold what the files of a time step hold, made now if they are not there.
+
+    Raises:
+        DataError: if a file is damaged, or the disk is full.
+        Interrupted: if the report function says so.
+    """
+    grids = []
+    for block in blocks:
+        try:
+            grids.append(_grid_of(block.file, means.cache_dir / "data"))
+        except OSError as error:
+            if isinstance(error, DataError):
+                raise
+            raise unreadable(block.file, error) from error
+    return _converted(grids, blocks, means)
+
+
+@contextmanager
+def _reading(grid: _Grid) -> Iterator[None]:
+    """The file is open meanwhile, and `grid.reader` reads it: of thousands of blocks not all are open at once."""
+    length = os.path.getsize(grid.path)
+    with open(grid.path, "rb") as file:
+        grid.reader = Reader(grid.path, file, length, encoding_of(grid.found))
+        yield
+
+
+def _grid_of(path: str, scratch: Path) -> _Grid:
+    length = os.path.getsize(path)
+    with open(path, "rb") as file:
+        found = whole_outline(path, file, length)
+        if not found.pieces:
+            raise DataError(f"{path}: it holds no <Piece>, and so no numbers; write it again")
+        if found.kind not in ("StructuredGrid", "RectilinearGrid", "ImageData"):
+            raise DataError(f"{path}: this is VTK's kind '{found.kind}', and no grid of points in rows and planes")
+        whole = extent_of(path, "WholeExtent", found.grid.get("WholeExtent", ""))
+        dims = dims_of(whole, cells=False)
+        reader = Reader(path, file, length, encoding_of(found))
+        where = {"StructuredGrid": "Points", "RectilinearGrid": "Coordinates"}.get(found.kind, "")
+        first = found.pieces[0].arrays.get(where, [])
+        if (where == "Points" and (len(first) != 1 or first[0].components != 3)) or (
+            where == "Coordinates" and len(first) != 3
+        ):
+            raise DataError(f"{path}: it says of no point where it is; write it again")
+        grid = _Grid(path, found, reader, scratch, whole, dims, [_column(found, where, n) for n in range(len(first))])
+        if where == "Coordinates":
+            _refuse_folds(path, coordinates_of(found, reader, whole))
+        taken: set[str] = set()
+        for data in ("PointData", "CellData"):
+            for n, array in enumerate(found.pieces[0].arrays.get(data, [])):
+                if array.dtype not in TYPES.values():
+                    continue
+                column = _column(found, data, n)
+                if column.name == GHOSTS:
+                    grid.ghosts.append(column)
+                    continue
+                column.name = column.name or f"{'points' if data == 'PointData' else 'cells'} {n + 1}"
+                # Points and cells may have arrays of one name.
+                column.name = column.name if column.name not in taken else f"{column.name} of cells"
+                taken.add(column.name)
+                grid.fields.append(column)
+        grid.time = time_of(found, reader)
+        grid.plane = _plane_of(grid)
     return grid
+
+
+def _refuse_folds(path: str, lines: Sequence[NDArray[np.float64]]) -> None:
+    """Raises where coordinates go up and down again: a place would lie in several cells. Those that are the same twice are a cell
+    of no volume."""
+    for axis, line in zip("xyz", lines, strict=True):
+        steps = np.sign(np.diff(line))
+        if (steps > 0).any() and (steps < 0).any():
+            rising = steps[np.flatnonzero(steps)[0]]
+            at = int(np.flatnonzero(steps == -rising)[0])
+            raise DataError(
+                f"{path}: its {axis} coordinates go back and forth ({line[at + 1]:g} follows {line[at]:g}), so that a place lies "
+                "in several cells; sort them with their values, or cut the grid there"
+            )
+
+
+def _plane_of(grid: _Grid) -> float | None:
+    """The z of a grid that is one point thick and lies in a plane of one z."""
+    if sorted(n > 1 for n in grid.dims) != [False, True, True]:
+        return None
+    if grid.found.kind == "StructuredGrid":
+        seen: set[float] = set()
+        for values in _of_points(grid, grid.points[0]):
+            seen |= {float(values[:, 2].min()), float(values[:, 2].max())}
+            if len(seen) > 1:
+                return None
+        return seen.pop() if seen else None
+    if grid.found.kind == "RectilinearGrid":
+        return float(coordinates_of(grid.found, grid.reader, grid.whole)[2][0]) if grid.dims[2] == 1 else None
+    origin, columns = _image_of(grid)
+    along = [n for n in range(3) if grid.dims[n] > 1]
+    return float(origin[2]) if not any(columns[n][2] for n in along) else None
+
+
+def _image_of(grid: _Grid) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Where an image's first point is, and what lies between points along each axis, [axis, xyz]."""
+    origin, spacing, direction = image_placed(grid.found)
+    columns = np.array([[direction[r][n] * spacing[n] for r in range(3)] for n in range(3)])
+    return np.array(origin) + sum(columns[n] * grid.whole[2 * n] for n in range(3)), columns
 
 
 def _column(found: Outline, where: str, number: int) -> _Column:
@@ -166,48 +280,108 @@ def _column(found: Outline, where: str, number: int) -> _Column:
     return _Column(first.name, where, parts, first.dtype, first.components)
 
 
-def _converted(grid: _Grid, means: Means) -> ZoneFiles:
-    nodes = grid.nodes
-    places = 4 if all(c.dtype in _SINGLE for c in grid.points) else 8
-    numbers = 4 if all(c.dtype in _SINGLE for c in grid.fields) else 8
-    what = "curvilinear grid" if grid.found.kind == "StructuredGrid" else "rectilinear grid of uneven spacing"
-    why = f"is a {what} in VTK's XML"
-    blanks = 4 * nodes if grid.ghosts else 0
+def _shape_of(grid: _Grid, *, planar: bool) -> tuple[int, ...]:
+    """Points along the axes, as the grid file says them: two of a plane."""
+    return tuple(n for n in grid.dims if n > 1) if planar else grid.dims
+
+
+def _fields_of(grids: Sequence[_Grid]) -> tuple[list[Arrayed], list[str]]:
+    """The arrays of all zones, and what is to be said of those that not all have."""
+    found: dict[str, Arrayed] = {}
+    lacking: dict[str, int] = {}
+    for grid in grids:
+        for column in grid.fields:
+            there = found.setdefault(column.name, Arrayed(column.name, column.components))
+            if there.components != column.components:
+                raise DataError(
+                    f"{grid.path}: its array '{column.name}' has {column.components} numbers a point, and another block "
+                    f"{there.components}; the blocks of a dataset are alike"
+                )
+    for name in found:
+        without = [grid for grid in grids if all(column.name != name for column in grid.fields)]
+        if without:
+            lacking[name] = len(without)
+    remarks = [
+        f"Of the {len(grids)} zones {count} lack{'s' if count == 1 else ''} {name}: there it is no number (NaN)."
+        for name, count in lacking.items()
+    ]
+    return list(found.values()), remarks
+
+
+def _converted(grids: list[_Grid], blocks: Sequence[Block], means: Means) -> ZoneFiles:
+    planar = all(grid.plane is not None for grid in grids)
+    single = len(grids) == 1
+    coordinates = 2 if planar else 3
+    nodes = sum(grid.nodes for grid in grids)
+    places = 4 if all(c.dtype in _SINGLE for grid in grids for c in grid.points) and grids[0].points else 8
+    numbers = 4 if all(c.dtype in _SINGLE for grid in grids for c in grid.fields) else 8
+    what = {
+        "StructuredGrid": "a curvilinear grid",
+        "RectilinearGrid": "a rectilinear grid",
+        "ImageData": "a uniform grid with vectors",
+    }[grids[0].found.kind]
+    what = what if single else f"the first of {len(grids):,} blocks, {what}"
+    legacy = is_legacy(grids[0].found)
+    why = f"is {what} in " + ("a legacy VTK file" if legacy else "VTK's XML")
+    blanks = 4 if any(grid.ghosts for grid in grids) else 0
+    files = list(dict.fromkeys(file for grid in grids for file in files_of(grid.found)))
+    head = (0 if single else 4) + 4 * coordinates * len(grids)
     of_grid = converted(
-        grid.path,
+        grids[0].path,
         means,
-        count=12 + 3 * places * nodes + blanks,
+        count=head + (coordinates * places + blanks) * nodes,
         why=why,
-        how=f"zone 1 grid {places} {bool(blanks)}",
-        files=files_of(grid.found),
-        write=partial(_write_grid, grid, places),
+        how=f"zones {len(grids)} grid {places} {bool(blanks)} {coordinates}",
+        files=files,
+        write=partial(_write_grids, grids, places, planar=planar, blanked=bool(blanks)),
     )
-    names = _names(grid)
+    arrays, remarks = _fields_of(grids)
+    variables = variables_of(arrays, planar=planar)
+    names = variables.lines
     function = None
     if names:
+        by_name = {array.name: array for array in arrays}
+        ordered = [by_name[name] for name in variables.order]
         function = converted(
-            grid.path,
+            grids[0].path,
             means,
-            count=16 + len(names) * numbers * nodes,
+            count=head + 4 * len(grids) + len(names) * numbers * nodes,
             why=f"{why}, with fields",
-            how=f"zone 1 fields {numbers} {names}",
-            files=files_of(grid.found),
-            write=partial(_write_fields, grid, numbers, len(names)),
+            how=f"zones {len(grids)} fields {numbers} {names} {coordinates}",
+            files=files,
+            write=partial(_write_functions, grids, ordered, numbers, len(names), planar=planar),
         ).path
+    zone_names = names_of(blocks)
     settings: dict[str, Any] = {
         "format": "binary",
         "byte-order": "little",
-        "dimension": "3",
+        "dimension": str(coordinates),
         "order": "whole",
-        "plot3d-zones": "single",
+        "plot3d-zones": "single" if single else "multi",
         "iblank": "yes" if blanks else "no",
         "grid": {"precision": str(8 * places)},
         "function": {"precision": str(8 * numbers)},
         "names": names,
+        **({"zone-names": zone_names} if zone_names else {}),
     }
     _put(Path(of_grid.path + ".p3d.json"), json.dumps(settings))
-    of_cells = tuple(column.name for column in grid.fields if column.where == "CellData")
-    return ZoneFiles(of_grid.path, function, tuple(names), of_cells, tuple(files_of(grid.found)))
+    planes = sorted({grid.plane for grid in grids if grid.plane is not None})
+    if planar:
+        at = f"z = {planes[0]:g}" if len(planes) == 1 else f"z = {planes[0]:g} to {planes[-1]:g}"
+        remarks.append(f"It is flat ({at}), and so two-dimensional: lines stay in its plane, and z counts for nothing.")
+    of_cells = tuple(dict.fromkeys(c.name for grid in grids for c in grid.fields if c.where == "CellData"))
+    return ZoneFiles(
+        of_grid.path,
+        function,
+        tuple(names),
+        of_cells,
+        tuple(files),
+        grids[0].time,
+        tuple(grid.dims for grid in grids),
+        variables.define,
+        (*remarks, *variables.remarks),
+        "legacy VTK" if legacy else "VTK XML",
+    )
 
 
 def _put(path: Path, text: str) -> None:
@@ -219,35 +393,44 @@ def _put(path: Path, text: str) -> None:
     os.replace(file.name, path)
 
 
-def _names(grid: _Grid) -> list[str]:
-    """A line for each variable, as PLOT3D's files of names have it: three of an array are a vector."""
-    lines: list[str] = []
-    for column in grid.fields:
-        name = column.name.replace(";", ",").replace("\n", " ").strip()
-        if column.components == 3:
-            lines += [f"{name} x ; {name}", f"{name} y", f"{name} z"]
-        elif column.components == 1:
-            lines.append(name)
-        else:
-            lines += [f"{name} {n}" for n in range(column.components)]
-    return lines
-
-
 def _header(*numbers: int) -> bytes:
     return np.array(numbers, "<i4").tobytes()
 
 
-def _write_grid(grid: _Grid, item: int, file: BinaryIO, tell: Tell) -> None:
-    file.write(_header(*grid.dims))
-    tell(12)
+def _heads(grids: Sequence[_Grid], *more: int, planar: bool) -> bytes:
+    """How many zones there are, if several, and what each is: its size, and what stands behind that."""
+    zones = [_header(*_shape_of(grid, planar=planar), *more) for grid in grids]
+    return b"".join(zones) if len(grids) == 1 else _header(len(grids)) + b"".join(zones)
+
+
+def _write_grids(grids: Sequence[_Grid], item: int, file: BinaryIO, tell: Tell, *, planar: bool, blanked: bool) -> None:
+    heads = _heads(grids, planar=planar)
+    file.write(heads)
+    tell(len(heads))
+    start, coordinates = len(heads), 2 if planar else 3
+    for grid in grids:
+        with _reading(grid):
+            _write_grid(grid, item, file, tell, start, coordinates=coordinates, blanked=blanked)
+        start += (coordinates * item + (4 if blanked else 0)) * grid.nodes
+
+
+def _write_grid(
+    grid: _Grid, item: int, file: BinaryIO, tell: Tell, start: int, *, coordinates: int, blanked: bool
+) -> None:
+    """Writes a zone's numbers from byte `start` on."""
     nodes, dtype = grid.nodes, f"<f{item}"
+    file.seek(start)
     if grid.found.kind == "StructuredGrid":
-        _deinterleave(grid, grid.points[0], dtype, file, 12, tell)
+        _deinterleave(grid, grid.points[0], dtype, file, start, tell, most=coordinates)
+    elif grid.found.kind == "RectilinearGrid":
+        lines = [line.astype(dtype) for line in coordinates_of(grid.found, grid.reader, grid.whole)]
+        _expand(grid, lambda n, x: lines[n][x[n]], dtype, file, tell, coordinates)
     else:
-        _expand(grid, dtype, file, tell)
-    if not grid.ghosts:
+        origin, columns = _image_of(grid)
+        _expand(grid, partial(_affine, origin, columns), dtype, file, tell, coordinates)
+    if not blanked:
         return
-    at = 12 + 3 * item * nodes
+    at = start + coordinates * item * nodes
     for start in range(0, nodes, PIECE // 4):
         file.seek(at + 4 * start)
         file.write(np.ones(min(PIECE // 4, nodes - start), "<i4").tobytes())
@@ -264,39 +447,87 @@ def _write_grid(grid: _Grid, item: int, file: BinaryIO, tell: Tell) -> None:
     tell(4 * nodes)
 
 
-def _expand(grid: _Grid, dtype: str, file: BinaryIO, tell: Tell) -> None:
-    """Three lines of coordinates as the places of all points, plane by plane."""
+def _affine(
+    origin: NDArray[np.float64], columns: NDArray[np.float64], n: int, x: Sequence[NDArray[np.int64]]
+) -> NDArray[np.float64]:
+    """Coordinate `n` of the points with indices `x`. Of an axis that adds nothing nothing is added: so what is uniform stays so to
+    the last bit."""
+    found: Any = origin[n]
+    for axis in range(3):
+        if columns[axis][n] != 0:
+            found = found + columns[axis][n] * x[axis]
+    return np.asarray(found)
+
+
+def _expand(
+    grid: _Grid,
+    place: Callable[[int, Sequence[NDArray[np.int64]]], NDArray[Any]],
+    dtype: str,
+    file: BinaryIO,
+    tell: Tell,
+    coordinates: int,
+) -> None:
+    """The places of all points, coordinate by coordinate and plane by plane; `place` gives one of indices along i, j, k."""
     nx, ny, nz = grid.dims
-    lines = [line.astype(dtype) for line in coordinates_of(grid.found, grid.reader, grid.whole)]
-    rows = max(1, PIECE // (nx * lines[0].itemsize))
-    for n in range(3):
+    rows = max(1, PIECE // (nx * 8))
+    i = np.arange(nx)[None, :]
+    for n in range(coordinates):
         for k in range(nz):
             for j in range(0, ny, rows):
                 count = min(rows, ny - j)
                 block = np.empty((count, nx), dtype)
-                block[:] = (lines[0][None, :], lines[1][j : j + count, None], lines[2][k])[n]
+                block[:] = place(n, (i, np.arange(j, j + count)[:, None], np.array(k)))
                 file.write(block.tobytes())
                 tell(block.nbytes)
 
 
-def _write_fields(grid: _Grid, item: int, variables: int, file: BinaryIO, tell: Tell) -> None:
-    file.write(_header(*grid.dims, variables))
-    tell(16)
-    at = 16
-    for column in grid.fields:
-        _deinterleave(grid, column, f"<f{item}", file, at, tell)
-        at += column.components * item * grid.nodes
+def _write_functions(
+    grids: Sequence[_Grid],
+    arrays: Sequence[Arrayed],
+    item: int,
+    variables: int,
+    file: BinaryIO,
+    tell: Tell,
+    *,
+    planar: bool,
+) -> None:
+    heads = _heads(grids, variables, planar=planar)
+    file.write(heads)
+    tell(len(heads))
+    at = len(heads)
+    for grid in grids:
+        columns = {column.name: column for column in grid.fields}
+        with _reading(grid):
+            for array in arrays:
+                column = columns.get(array.name)
+                if column is None:
+                    _write_missing(file, at, f"<f{item}", array.components * grid.nodes, tell)
+                else:
+                    _deinterleave(grid, column, f"<f{item}", file, at, tell)
+                at += array.components * item * grid.nodes
 
 
-def _deinterleave(grid: _Grid, column: _Column, dtype: str, file: BinaryIO, at: int, tell: Tell) -> None:
-    """Writes the components of an array one after the other from a byte on."""
+def _write_missing(file: BinaryIO, at: int, dtype: str, count: int, tell: Tell) -> None:
+    """Numbers that are none, where a zone does not have an array."""
+    file.seek(at)
+    for start in range(0, count, PIECE // 8):
+        block = np.full(min(PIECE // 8, count - start), np.nan, dtype)
+        file.write(block.tobytes())
+        tell(block.nbytes)
+
+
+def _deinterleave(
+    grid: _Grid, column: _Column, dtype: str, file: BinaryIO, at: int, tell: Tell, most: int | None = None
+) -> None:
+    """Writes the components of an array one after the other from a byte on, the first `most` of them."""
     item, done = np.dtype(dtype).itemsize, 0
+    count = column.components if most is None else min(most, column.components)
     for values in _of_points(grid, column):
-        for c in range(column.components):
+        for c in range(count):
             file.seek(at + (c * grid.nodes + done) * item)
             file.write(values[:, c].astype(dtype).tobytes())
         done += len(values)
-        tell(values.size * item)
+        tell(len(values) * count * item)
 
 
 def _of_points(

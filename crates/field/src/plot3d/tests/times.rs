@@ -17,7 +17,7 @@ fn series(folder: &Folder, spec: &Spec, times: &[f64]) -> (PathBuf, Vec<PathBuf>
 fn opened(spec: &Spec, times: &[f64], dt: Option<f64>) -> Catalog {
     let folder = Folder::new();
     let (grid, q) = series(&folder, spec, times);
-    let given = Given { grids: &[grid], q: &q, function: &[], dt };
+    let given = Given { grids: &[grid], q: &q, function: &[], times: &[], dt };
     let cache = folder.0.join("cache");
     Plot3d::open_with_progress(given, &Plot3dOptions::default(), &cache, &mut |_, _| true).unwrap().catalog
 }
