@@ -226,6 +226,10 @@ def parse(
     paths = {key: tuple(f for p in listed for f in expand(p, check=check)) for key, listed in patterns.items()}
     if not head:
         raise UsageError(f"{whole}: the grid file is missing before '+'")
+    if check and not (parts or q or function) and _is_volume(head):
+        from farfield.volumeflows import flow_in
+
+        return flow_in(os.path.expanduser(head), quiet=quiet)
     grid, *grids = expand(head, check=check) or [head]
     if check and (made := converted_zones([grid, *grids], head, quiet=quiet)) is not None:
         if parts or q or function:
@@ -371,6 +375,12 @@ def numbers_of(files: Iterable[str]) -> list[int] | None:
     vary = [n for n, column in enumerate(zip(*numbers, strict=True)) if len(set(column)) > 1]
     found = [row[vary[0]] for row in numbers] if len(vary) == 1 else []
     return found if found and len(set(found)) == len(found) else None
+
+
+def _is_volume(source: str) -> bool:
+    from farfield.volume.sniffing import is_volume
+
+    return is_volume(source)
 
 
 def _readable(name: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 VELOCITY = "velocity"
 """The field that lines follow unless another one is named."""
 _AXES = "xyz"
-_SPELLINGS = (
+SPELLINGS = (
     "u v w", "ux uy uz", "u_x u_y u_z", "vx vy vz", "v_x v_y v_z", "velx vely velz", "vel_x vel_y vel_z",
     "velocityx velocityy velocityz", "velocity_x velocity_y velocity_z", "x_velocity y_velocity z_velocity",
     "x-velocity y-velocity z-velocity", "velocity_0 velocity_1 velocity_2", "velocity:0 velocity:1 velocity:2",
@@ -52,7 +52,7 @@ def components_of_velocity(names: Sequence[str], *, planar: bool = False) -> lis
     (['U', 'V', 'W'], ['u', 'v'])
     """
     by_small = {name.lower(): name for name in reversed(names)}
-    for spelling in _SPELLINGS:
+    for spelling in SPELLINGS:
         words = spelling.split()[: 2 if planar else 3]
         if all(word in by_small for word in words):
             return [by_small[word] for word in words]

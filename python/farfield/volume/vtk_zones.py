@@ -364,7 +364,7 @@ def _converted(grids: list[_Grid], blocks: Sequence[Block], means: Means) -> Zon
         "names": names,
         **({"zone-names": zone_names} if zone_names else {}),
     }
-    _put(Path(of_grid.path + ".p3d.json"), json.dumps(settings))
+    put_text(Path(of_grid.path + ".p3d.json"), json.dumps(settings))
     planes = sorted({grid.plane for grid in grids if grid.plane is not None})
     if planar:
         at = f"z = {planes[0]:g}" if len(planes) == 1 else f"z = {planes[0]:g} to {planes[-1]:g}"
@@ -384,7 +384,7 @@ def _converted(grids: list[_Grid], blocks: Sequence[Block], means: Means) -> Zon
     )
 
 
-def _put(path: Path, text: str) -> None:
+def put_text(path: Path, text: str) -> None:
     """Writes a small file that is there whole or not at all."""
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return
@@ -539,6 +539,7 @@ def _of_points(
     array = Array(column.name, column.dtype, (*reversed(dims), column.components), "zyxc", {})
     array.big_endian = grid.reader.big_endian and column.parts[0][1].format != "ascii"
     dtype = np.dtype(column.dtype).newbyteorder(">" if array.big_endian else "<")
+    grid.scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=grid.scratch) as scratch:
         _raw(grid, column, array, scratch)
         take = partial(_take, scratch, dtype, column.components, change)
