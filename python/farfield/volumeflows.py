@@ -197,7 +197,7 @@ def _converted(source: str, parts: Sequence[_Part], said: str, means: Means) -> 
         f"It is a volume, of which {said} are taken as the vector {VELOCITY}, along x, y and z of its positions."
     ]
     if planar:
-        remarks.append("It is flat, and so two-dimensional: lines stay in its plane, and z counts for nothing.")
+        remarks.append("It is flat, and so two-dimensional: lines stay in its plane, and positions are x,y.")
     times = [float(t) for t in first.times]
     more = {"times": times} if times and all(a < b for a, b in itertools.pairwise(times)) else {}
     path = split_variable(source)[0]

@@ -104,6 +104,7 @@ class _Walk:
                 kind = words[1].upper().encode()
                 if kind not in _GRIDS:
                     refuse_legacy(self.path, _MARK + b"\nDATASET " + kind)
+                    raise self._wrong(f"its DATASET is '{words[1][:40]}'")
                 found.kind = _GRIDS[kind]
             elif key in ("DIMENSIONS", "EXTENT"):
                 size = [self._whole(w) for w in words[1:]]

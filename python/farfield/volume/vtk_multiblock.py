@@ -81,7 +81,10 @@ def blocks_of(path: str, name: str = "", depth: int = 0) -> list[Block]:
 
 def distinct(blocks: Iterable[Block]) -> list[Block]:
     """Blocks without those whose file came before."""
-    return list({os.path.realpath(block.file): block for block in reversed(list(blocks))}.values())[::-1]
+    found: dict[str, Block] = {}
+    for block in blocks:
+        found.setdefault(os.path.realpath(block.file), block)
+    return list(found.values())
 
 
 def names_of(blocks: Sequence[Block]) -> list[str]:

@@ -368,7 +368,7 @@ def _converted(grids: list[_Grid], blocks: Sequence[Block], means: Means) -> Zon
     planes = sorted({grid.plane for grid in grids if grid.plane is not None})
     if planar:
         at = f"z = {planes[0]:g}" if len(planes) == 1 else f"z = {planes[0]:g} to {planes[-1]:g}"
-        remarks.append(f"It is flat ({at}), and so two-dimensional: lines stay in its plane, and z counts for nothing.")
+        remarks.append(f"It is flat ({at}), and so two-dimensional: lines stay in its plane, and positions are x,y.")
     of_cells = tuple(dict.fromkeys(c.name for grid in grids for c in grid.fields if c.where == "CellData"))
     return ZoneFiles(
         of_grid.path,
