@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import filecmp
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from farfield.errors import DataError
 from farfield.progress import reporting
 from farfield.settings import Settings
-from farfield.volume.options import Means, to_stderr
+from farfield.volume.options import Means, sparing, to_stderr
 from farfield.volume.vtk_collection import Step, are_rising
 from farfield.volume.vtk_zones import ZoneFiles, as_plot3d, is_flow_image
 
@@ -44,7 +44,10 @@ def series_of(steps: Sequence[Step], *, quiet: bool = False) -> Series:
         Interrupted: if the report function says so.
     """
     with reporting(False if quiet else None) as report:
-        means = Means(Settings()["cache_dir"], report, None if quiet else to_stderr)
+        say: Callable[[str], None] | None = None if quiet else to_stderr
+        if len(steps) > 1:
+            say = sparing(steps[0].file, len(steps), say)
+        means = Means(Settings()["cache_dir"], report, say)
         made = [as_plot3d(step.parts, means) for step in steps]
     _check(steps, made)
     times, order, notes = _times(steps, made)

@@ -51,6 +51,24 @@ fn steps_that_are_counted_by_the_user_are_decimal() {
     assert!(!found.times_counted);
 }
 
+/// Whoever names the files may know when the steps are: uneven times stay what they are, and `dt` is above them.
+#[test]
+fn times_beside_the_files() {
+    let folder = Folder::new();
+    let (grid, q) = series(&folder, &plain(), &[3.25; 3]);
+    let cache = folder.0.join("cache");
+    let open = |times: &[f64], dt| {
+        let given = Given { grids: std::slice::from_ref(&grid), q: &q, function: &[], times, dt };
+        Plot3d::open_with_progress(given, &Plot3dOptions::default(), &cache, &mut |_, _| true).map(|p| p.catalog)
+    };
+    let found = open(&[2.0, 2.5, 4.0], None).unwrap();
+    assert!(found.times == [2.0, 2.5, 4.0] && !found.times_counted && found.untimed().is_none());
+    assert_eq!(open(&[2.0, 2.5, 4.0], Some(0.5)).unwrap().times, [0.0, 0.5, 1.0]);
+    for wrong in [&[2.0, 2.5][..], &[2.0, 2.0, 4.0][..], &[2.0, f64::NAN, 4.0][..]] {
+        assert!(open(wrong, None).unwrap_err().to_string().contains("times for 3 steps"), "{wrong:?}");
+    }
+}
+
 #[test]
 fn headers_that_only_count_are_no_times() {
     let single = Spec { precision: Precision::Single, ..plain() };
