@@ -204,3 +204,27 @@ def test_vectors_of_other_volumes_are_traced(
         assert np.allclose(end_of(f"{path}::u", seed), np.array(END) * spacing / 0.2, atol=1e-3)
         with pytest.raises(UsageError, match=r"heat: this is a volume of 1 number a voxel"):
             parse(f"{path}::heat")
+
+
+def test_raw_numbers_that_are_said_to_be_vectors_are_a_flow(tmp_path: Path) -> None:
+    flow, _ = bent_flow()
+    flow.tofile(tmp_path / "v.raw")
+    about = {"shape": (11, 6, 6), "dtype": "float32", "components": 3, "spacing": (0.2, 0.2, 0.2)}
+    with ff.open(tmp_path / "v.raw", volume=about) as volume, volume.flow() as ds:
+        assert np.allclose(ds.streamlines(seeds=[SEED]).points[-1], END, atol=1e-4)
+    with pytest.raises(UsageError, match=r"raw numbers .* convert them first, as in farfield convert v\.raw v\.zarr"):
+        parse(tmp_path / "v.raw")
+    ff.convert(tmp_path / "v.raw", tmp_path / "v.zarr", volume=about)
+    assert np.allclose(end_of(tmp_path / "v.zarr"), END, atol=1e-4)
+
+
+def test_steps_of_a_volume_are_steps_of_its_flow(tmp_path: Path) -> None:
+    """u = 1 + t: x goes from 0.1 to 0.1 + t + t^2 / 2."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "v.h5", "w") as file:
+        for name, speed in (("u", 1.0), ("v", 0.0), ("w", 0.0)):
+            file[name] = np.ones((3, 4, 5, 6)) * np.array([1.0, 1.5, 2.0])[:, None, None, None] * speed
+    with ff.open(tmp_path / "v.h5::u") as volume, volume.flow() as ds:
+        assert len(ds.times) == 3
+        probed = ds.isel(time=2).probe((1.0, 1.0, 1.0))
+        assert probed is not None and probed.values["velocity"] == pytest.approx((2, 0, 0))

@@ -283,7 +283,7 @@ def converted_zones(files: Sequence[str], text: str, *, quiet: bool) -> Source |
     from farfield.volume.files import head
     from farfield.volume.sniffing import is_vtk
     from farfield.volume.vtk_collection import is_collection
-    from farfield.volume.vtk_multiblock import is_multiblock
+    from farfield.volume.vtk_multiblock import is_multiblock, refuse_unread
 
     def is_of_vtk(name: str) -> bool:
         start = head(name, 4096) if os.path.isfile(name) else b""
@@ -298,12 +298,15 @@ def converted_zones(files: Sequence[str], text: str, *, quiet: bool) -> Source |
     steps = steps_named(files, remarks)
     parts = [part.file for step in steps for part in step.parts]
     if not any(os.path.isfile(name) and is_vtk(name) for name in parts):
+        if len(files) == 1 and os.path.isfile(parts[0]) and b'type="UnstructuredGrid"' in head(parts[0], 4096):
+            refuse_unread(text, parts[0], "part")
         return None
     # What is volumes alone, one a step, is left to those who read them.
     if all(len(step.parts) == 1 for step in steps) and not any(map(is_zone, parts)):
         return None
     others = [name for name in parts if not is_vtk(name)]
     if others:
+        refuse_unread(text, others[0], "part")
         raise DataError(
             f"{text}: {others[0]} is no grid of VTK, as others of its files are; name those that go together"
         )

@@ -24,7 +24,7 @@ from farfield.settings import Settings
 from farfield.sources import Source
 from farfield.volume import Means
 from farfield.volume.conversion import PIECE, converted
-from farfield.volume.options import to_stderr
+from farfield.volume.options import Options, to_stderr
 from farfield.volume.patterns import is_pattern
 from farfield.volume.sniffing import split_variable
 from farfield.volume.vtk_names import SPELLINGS, VELOCITY, components_of_velocity
@@ -49,8 +49,10 @@ class _Part:
         return self.volume.channels[self.channel]
 
 
-def flow_in(source: str, *, quiet: bool = False, settings: Settings | None = None) -> Source:
-    """The zone that a volume is made into, whose field `velocity` is its vector.
+def flow_in(
+    source: str, *, quiet: bool = False, settings: Settings | None = None, options: Options | None = None
+) -> Source:
+    """The zone that a volume is made into, whose field `velocity` is its vector. `options` are what is said of the volume.
 
     Raises:
         DataError: if the volume cannot be read, or the disk is full.
@@ -61,7 +63,8 @@ def flow_in(source: str, *, quiet: bool = False, settings: Settings | None = Non
         means = Means(settings["cache_dir"], report, None if quiet else to_stderr, settings.memory_limit())
 
         def opened(name: str) -> VolumeDataset:
-            return open_until.enter_context(open_volume(name, settings, quiet=quiet))
+            own = options if name == source else None
+            return open_until.enter_context(open_volume(name, settings, options=own, quiet=quiet))
 
         parts, said = _vector(source, opened)
         return _converted(source, parts, said, means)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from farfield.errors import DataError, UsageError
 from farfield.volume.files import document, head, json_object, local_name, xml
-from farfield.volume.vtk_multiblock import Block, blocks_of, distinct
+from farfield.volume.vtk_multiblock import Block, beside, blocks_of, distinct
 
 _KIND = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*["\']Collection["\']')
 _SERIES = re.compile(rb'^(?:\xef\xbb\xbf)?\s*\{.*"file-series-version"', re.DOTALL)
@@ -98,7 +98,7 @@ def _of_xml(path: str) -> list[_Entry]:
         if not name:
             raise DataError(f"{path}: one of its data sets names no file; write it again")
         part = f"{element.get('group') or ''}/{(element.get('part') or '0').strip()}"
-        file = os.path.join(os.path.dirname(path), name)
+        file = beside(path, name)
         found.append(_Entry(file, _time(path, name, said), part, (element.get("name") or "").strip()))
     return found
 
@@ -114,7 +114,7 @@ def _of_json(path: str) -> list[_Entry]:
             raise DataError(f"{path}: one of its files has no name; write it again")
         said = entry.get("time")
         time = None if said is None else _time(path, name, str(said))
-        found.append(_Entry(os.path.join(os.path.dirname(path), name), time, "", ""))
+        found.append(_Entry(beside(path, name), time, "", ""))
     return found
 
 

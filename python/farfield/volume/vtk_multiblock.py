@@ -72,11 +72,21 @@ def blocks_of(path: str, name: str = "", depth: int = 0) -> list[Block]:
             raise DataError(
                 f"{path}: its block {block.file} is not there; copy it here too, or take it out of {os.path.basename(path)}"
             )
-        _refuse_unread(path, block.file)
+        refuse_unread(path, block.file)
         found += blocks_of(block.file, block.name, depth + 1)
     if not found:
         raise DataError(f"{path}: it lists no block with a file, and so no numbers; write it again")
     return distinct(found)
+
+
+def beside(path: str, name: str) -> str:
+    r"""The file that another one names, from its own folder; as it is written on Windows, too.
+
+    >>> beside("run/a.pvd", "parts/b.vts"), beside("run/a.pvd", "no\\such.vts")
+    ('run/parts/b.vts', 'run/no/such.vts')
+    """
+    found = os.path.join(os.path.dirname(path), name)
+    return found if os.path.exists(found) else os.path.join(os.path.dirname(path), name.replace("\\", "/"))
 
 
 def distinct(blocks: Iterable[Block]) -> list[Block]:
@@ -115,18 +125,21 @@ def _listed(path: str, root: Element, name: str) -> list[Block]:
         tag, said = local_name(element.tag), (element.get("name") or "").strip()
         inner = ".".join(part for part in (outer, said) if part)
         if tag == "DataSet" and element.get("file"):
-            found.append(Block(os.path.join(os.path.dirname(path), element.get("file", "")), inner))
+            found.append(Block(beside(path, element.get("file", "")), inner))
         elif depth > _DEEPEST:
             raise DataError(f"{path}: its blocks are nested too deeply; write it again")
         waiting += [(child, inner, depth + 1) for child in reversed(list(element))]
     return found
 
 
-def _refuse_unread(path: str, file: str) -> None:
+def refuse_unread(path: str, file: str, part: str = "block") -> None:
+    """Raises for a file, listed in another one as a part of it, that is no grid in rows and planes, with what to do."""
     kind = _TYPE.search(head(file, 4096))
     named = kind[1].decode() if kind is not None else ""
     plain = named.removeprefix("P")
     if named in _UNREAD or plain in _UNREAD:
-        raise DataError(f"{file}: this block of {path} is {_UNREAD.get(named) or _UNREAD[plain]}")
+        raise DataError(f"{file}: this {part} of {path} is {_UNREAD.get(named) or _UNREAD[plain]}")
     if kind is None and not head(file, 26).startswith(b"# vtk DataFile"):
-        raise DataError(f"{file}: this block of {path} is no VTK file of a grid ({', '.join(_GRIDS)}); write it as one")
+        raise DataError(
+            f"{file}: this {part} of {path} is no VTK file of a grid ({', '.join(_GRIDS)}); write it as one"
+        )

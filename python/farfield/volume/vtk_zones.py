@@ -14,7 +14,7 @@ import re
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import DataError
-from farfield.volume.conversion import PIECE, converted
+from farfield.volume.conversion import PIECE, converted, identity
 from farfield.volume.files import unreadable
 from farfield.volume.options import Means
 from farfield.volume.vtk_arrays import Reader
@@ -82,8 +82,15 @@ def is_zone(path: str, start: bytes | None = None) -> bool:
         if not is_grid(start):
             return False
         kind = _KIND.search(start)
-        if kind is not None and kind[1] == b"StructuredGrid":
-            return True
+        return (kind is not None and kind[1] == b"StructuredGrid") or _is_zone(path, identity(path))
+    except (OSError, DataError):
+        return False
+
+
+@lru_cache(maxsize=1024)
+def _is_zone(path: str, _identity: str) -> bool:
+    """As `is_zone`; asked for several times a command, and numbers in the text of a file are passed over each time."""
+    try:
         with open(path, "rb") as file:
             length = os.path.getsize(path)
             found = whole_outline(path, file, length)
