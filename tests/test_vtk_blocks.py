@@ -148,6 +148,13 @@ def test_times_in_files(tmp_path: Path) -> None:
         assert "s_3.vts gives none" in " ".join(ds.info()["guessed"])
 
 
+def test_a_time_that_is_none_is_said(tmp_path: Path) -> None:
+    path = box(tmp_path / "a.vts", 0.0, time=1.5)
+    path.write_text(path.read_text().replace(">1.5<", ">1.5 2.5<"))
+    with ff.open(path) as ds:
+        assert list(ds.times) == [0] and "TimeValue of a.vts is not one number" in ds.info()["guessed"][0]
+
+
 def test_file_series_of_paraview(tmp_path: Path) -> None:
     for n in range(3):
         box(tmp_path / f"s_{n}.vts", 0.0, n)

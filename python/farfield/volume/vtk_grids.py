@@ -58,6 +58,7 @@ class Grid:
     fields: list[Column] = field(default_factory=list)
     ghosts: list[Column] = field(default_factory=list)
     time: float | None = None
+    remarks: list[str] = field(default_factory=list)
     plane: float | None = None
     """Where z is, of a grid one point thick in a plane of one z."""
 
@@ -116,7 +117,10 @@ def grid_of(path: str, scratch: Path) -> Grid:
                 column.name = column.name if column.name not in taken else f"{column.name} of cells"
                 taken.add(column.name)
                 grid.fields.append(column)
-        grid.time = time_of(found, reader)
+        try:
+            grid.time = time_of(found, reader)
+        except DataError:  # its numbers are as good as without
+            grid.remarks.append(f"The TimeValue of {os.path.basename(path)} is not one number: it has no time.")
         grid.plane = _plane_of(grid)
     return grid
 

@@ -247,7 +247,7 @@ def _converted(grids: list[Grid], blocks: Sequence[Block], means: Means) -> Zone
         grids[0].time,
         tuple(grid.dims for grid in grids),
         variables.define,
-        (*remarks, *variables.remarks),
+        (*grids[0].remarks, *remarks, *variables.remarks),
         "legacy VTK" if legacy else "VTK XML",
     )
 
