@@ -49,6 +49,11 @@ class Source:
     """What was taken for granted then."""
     made_steps: int = field(default=1, repr=False)
     """Time steps that they are."""
+    made_zones: int = field(default=1, repr=False)
+    """Zones of each step."""
+    notes: tuple[str, ...] = field(default=(), repr=False)
+    """Those of the remarks that whoever uses the data should hear."""
+    made_format: str = field(default="VTK XML", repr=False)
 
     def native(self) -> dict[str, Any]:
         """Keyword arguments that the extension's calls share."""
@@ -91,13 +96,25 @@ class Source:
         said = {key: value for key, value in self.options.items() if key != "grids"}
         return replace(made, options={**made.options, **said})
 
-    def described(self) -> dict[str, Any]:
-        """What `info` says of files that others in the cache were made of; nothing of others."""
+    def described(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """What `info` says of files that others in the cache were made of, over what was `found` in those; nothing of others."""
         if not self.made_of:
             return {}
-        steps = f" ({self.made_steps:,} files, a time step each)" if self.made_steps > 1 else ""
-        made = f"VTK XML{steps}, converted into the cache"
-        return {"source": self.text, "format": made, "guessed": list(self.remarks)}
+        steps = f"{self.made_steps:,} files, a time step each" if self.made_steps > 1 else ""
+        if self.made_zones > 1:
+            each = f"{self.made_steps:,} time steps of " if self.made_steps > 1 else ""
+            steps = f"{each}{self.made_zones:,} blocks"
+        made = f"{self.made_format}{f' ({steps})' if steps else ''}, converted into the cache"
+        # How the files in the cache are read is no guess, and of no interest.
+        cached = [os.path.basename(name) for name in (self.path, *self.options.get("grids", ()), *self.function)]
+        rest = [said for said in found.get("guessed", ()) if not any(name in said for name in cached)]
+        guessed = [*self.remarks, *rest]
+        return {
+            "source": self.text,
+            "format": made,
+            "guessed": guessed,
+            "notes": [*self.notes, *found.get("notes", ())],
+        }
 
     def with_options(
         self, *, plot3d: Mapping[str, Any] | None = None, zone_order: Iterable[str] | None = None, **options: Any
@@ -115,13 +132,21 @@ class Source:
             raise UsageError(f"no PLOT3D option '{wrong[0]}'; there are: {', '.join(PLOT3D)}")
         given = {
             "dt": words.pop("dt", None),
-            "define": words.pop("define", None),
+            "define": _defined(self.options.get("define"), words.pop("define", None)),
             "plot3d": words,
             "zone_order": list(zone_order or ()),
             **options,
         }
         said = {key: value for key, value in given.items() if value not in (None, {}, [])}
         return replace(self, options={**self.options, **said})
+
+
+def _defined(own: Any, given: Any) -> Any:
+    """Definitions of a user with those that the files come with before them."""
+    from farfield.definitions import beneath
+
+    found = beneath({"define": given} if given else None, own)
+    return None if found is None else found["define"]
 
 
 def _plain(key: str) -> str:
@@ -232,6 +257,10 @@ def parse(
     paths = {key: tuple(f for p in listed for f in expand(p, check=check)) for key, listed in patterns.items()}
     if not head:
         raise UsageError(f"{whole}: the grid file is missing before '+'")
+    if check and not (parts or q or function) and _is_volume(head):
+        from farfield.volumeflows import flow_in
+
+        return flow_in(os.path.expanduser(head), quiet=quiet)
     grid, *grids = expand(head, check=check) or [head]
     if check and (made := converted_zones([grid, *grids], head, quiet=quiet)) is not None:
         if parts or q or function:
@@ -275,42 +304,64 @@ def _elsewhere(address: str) -> str:
 
 
 def converted_zones(files: Sequence[str], text: str, *, quiet: bool) -> Source | None:
-    """Files of VTK XML whose grids are zones, or a collection of them, as what is made of them in the cache; a file is a time step.
+    """VTK files whose grids are zones, or a collection of them, as what is made of them in the cache; a file is a time step.
     None of other files.
 
     Raises:
         DataError: if one is damaged, some are of another kind, or have other fields.
         Interrupted: if the report function says so.
     """
+    from farfield.volume.files import head
     from farfield.volume.sniffing import is_vtk
-    from farfield.volume.vtk_collection import times_of
+    from farfield.volume.vtk_collection import is_collection
+    from farfield.volume.vtk_multiblock import is_multiblock, refuse_unread
 
-    files, times = times_of(files)
-    if not any(os.path.isfile(name) and is_vtk(name) for name in files):
+    def is_of_vtk(name: str) -> bool:
+        start = head(name, 4096) if os.path.isfile(name) else b""
+        return bool(start) and (is_collection(start) or is_multiblock(start) or is_vtk(name))
+
+    if not any(is_of_vtk(name) for name in files):
         return None
+    from farfield.volume.vtk_collection import steps_named
     from farfield.volume.vtk_zones import is_zone
 
-    others = [name for name in files if not is_zone(name)]
+    remarks: list[str] = []
+    steps = steps_named(files, remarks)
+    parts = [part.file for step in steps for part in step.parts]
+    if not any(os.path.isfile(name) and is_vtk(name) for name in parts):
+        if len(files) == 1 and os.path.isfile(parts[0]) and b'type="UnstructuredGrid"' in head(parts[0], 4096):
+            refuse_unread(text, parts[0], "part")
+        return None
+    # What is volumes alone, one a step, is left to those who read them.
+    if all(len(step.parts) == 1 for step in steps) and not any(map(is_zone, parts)):
+        return None
+    others = [name for name in parts if not is_vtk(name)]
     if others:
-        if len(others) == len(files):
-            return None
+        refuse_unread(text, others[0], "part")
         raise DataError(
-            f"{text}: {others[0]} is no grid of VTK XML, as others of this pattern are; name those that go together"
+            f"{text}: {others[0]} is no grid of VTK, as others of its files are; name those that go together"
         )
-    from farfield.volume.vtk_series import dt_of, series_of
+    from farfield.volume.vtk_series import series_of
 
-    made = series_of(list(files), quiet=quiet)
-    remarks = list(made.remarks)
+    made = series_of(steps, quiet=quiet)
     more: dict[str, Any] = {"grids": list(made.grids[1:])} if made.grids[1:] else {}
-    if times is not None:
-        dt = dt_of(times)
-        if dt is not None:
-            more["dt"] = dt
-        else:
-            remarks.append(
-                "Its times are not evenly apart from 0 on: steps are numbered, and --dt says how far apart they are."
-            )
-    return Source(made.grids[0], (), made.functions, more, text, made.made_of, tuple(remarks), len(files))
+    if made.times:
+        more["times"] = list(made.times)
+    if made.define:
+        more["define"] = [f"{name} = {of}" for name, of in made.define.items()]
+    return Source(
+        made.grids[0],
+        (),
+        made.functions,
+        more,
+        text,
+        made.made_of,
+        (*remarks, *made.remarks),
+        len(steps),
+        made.zones,
+        (*remarks, *made.notes),
+        made.format,
+    )
 
 
 def _pair(
@@ -358,6 +409,12 @@ def numbers_of(files: Iterable[str]) -> list[int] | None:
     vary = [n for n, column in enumerate(zip(*numbers, strict=True)) if len(set(column)) > 1]
     found = [row[vary[0]] for row in numbers] if len(vary) == 1 else []
     return found if found and len(set(found)) == len(found) else None
+
+
+def _is_volume(source: str) -> bool:
+    from farfield.volume.sniffing import is_volume
+
+    return is_volume(source)
 
 
 def _readable(name: str) -> None:

@@ -14,7 +14,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,9 @@ from farfield.volume.options import to_stderr
 from farfield.volumeslices import VolumeSlices
 from farfield.volumespace import Space
 from farfield.volumevalues import VolumeChannel, VolumeProbe, between, in_memory, pair
+
+if TYPE_CHECKING:
+    from farfield.dataset import Dataset
 
 Path = str | os.PathLike[str]
 Triple = tuple[int, int, int]
@@ -431,6 +434,24 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
         return VolumeProbe(
             (ijk[0], ijk[1], ijk[2]), (place[0], place[1], place[2]), values, units, "; ".join(notes) or None
         )
+
+    def flow(self) -> Dataset:
+        """The vector of the volume as a flow: a dataset of one zone, whose field `velocity` is made of three numbers a voxel, or of
+        the variables u, v and w of its file. It is converted into the cache first.
+
+        Raises:
+            UsageError: if there is no vector in it.
+
+        >>> import farfield as ff
+        >>> ff.open("demo:phantom").flow()
+        Traceback (most recent call last):
+        farfield.errors.UsageError: ...: this is a volume of 1 number a voxel, ...
+        """
+        from farfield.dataset import open_source
+        from farfield.volumeflows import flow_in
+
+        settings = Settings({"memory_limit": self.memory_limit})
+        return open_source(flow_in(self._source, settings=settings, options=self._options), settings)
 
     def info(self, *, ranges: bool = False, progress: bool | Report | None = None) -> dict[str, Any]:
         """What `farfield info --json` prints.

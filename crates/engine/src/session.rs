@@ -30,6 +30,8 @@ pub struct SourceSpec {
     pub q: Vec<PathBuf>,
     /// Function files, one a step.
     pub function: Vec<PathBuf>,
+    /// When the steps of files are, where whoever names them knows it: rising, one a step, or none.
+    pub times: Vec<f64>,
     /// How far apart the steps of files are, where their own times are not to be used.
     pub dt: Option<f64>,
     /// How PLOT3D files are to be read.
@@ -489,7 +491,7 @@ fn open_plot3d(spec: &SourceSpec, watch: &mut Watch<'_>) -> Result<Plot3d, Field
     let folder = spec.cache_dir.join("data");
     let mut progress = |done: u64, total: u64| watch("converting text", done as f64, total as f64);
     let grids: Vec<PathBuf> = std::iter::once(&spec.path).chain(&spec.grids).cloned().collect();
-    let given = Given { grids: &grids, q: &spec.q, function: &spec.function, dt: spec.dt };
+    let given = Given { grids: &grids, q: &spec.q, function: &spec.function, times: &spec.times, dt: spec.dt };
     Plot3d::open_with_progress(given, &spec.plot3d, &folder, &mut progress)
 }
 

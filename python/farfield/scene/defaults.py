@@ -185,7 +185,11 @@ def first_scalar(info: Mapping[str, Any]) -> str | None:
     names = [f["name"] for f in fields]
     if "pressure" in names:
         return "pressure"
-    return next((f["name"] for f in fields if f["components"] == 1), names[0] if names else None)
+    # What a vector has across the plane of a flat dataset is mostly nothing.
+    across = {f"{name}_z" for name in names} if info["dimension"] == 2 else set()
+    scalars: list[str] = [f["name"] for f in fields if f["components"] == 1]
+    shown = [name for name in scalars if name not in across] or scalars or names
+    return shown[0] if shown else None
 
 
 def _planes(zones: Sequence[Mapping[str, Any]], *, middle: bool) -> list[str]:

@@ -113,6 +113,22 @@ def to_stderr(text: str) -> None:
     print(f"farfield: note: {text}", file=sys.stderr, flush=True)
 
 
+def sparing(path: str, files: int, say: Callable[[str], None] | None) -> Callable[[str], None] | None:
+    """Tells of the first conversion of a series, and that there are others: a line for each would be hundreds."""
+    if say is None:
+        return None
+    told: list[str] = []
+
+    def tell(text: str) -> None:
+        told.append(text)
+        if len(told) == 1:
+            say(text)
+        elif len(told) == 2:
+            say(f"{path}: others of its {files:,} files are converted likewise")
+
+    return tell
+
+
 def _words(value: Any) -> list[Any]:
     if isinstance(value, str):
         return [w for w in re.split(r"[\s,xX*]+", value.strip()) if w]

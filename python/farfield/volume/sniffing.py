@@ -6,7 +6,7 @@ import os
 import re
 
 from farfield.errors import DataError
-from farfield.volume import foreign, patterns, tiff_set, vtk_collection
+from farfield.volume import foreign, patterns, tiff_set, vtk_collection, vtk_legacy, vtk_multiblock
 from farfield.volume.files import head, json_object
 from farfield.volume.options import Options
 from farfield.volumes import flow_map
@@ -87,12 +87,14 @@ def format_of(path: str, options: Options | None = None) -> str | None:
     start = head(path, _HEAD)
     if _is_nrrd(start):
         return "nrrd"
-    if _is_vtk(start):
-        from farfield.volume.vtk_zones import is_zone
-
-        return None if is_zone(path, start) else "vtk"
+    if is_vtk_grid(start):
+        return None if _is_zone(path, options) else "vtk"
     if vtk_collection.is_collection(start):
-        return _format_of_collection(path)
+        return _format_of_collection(path, options)
+    if vtk_multiblock.is_multiblock(start):
+        return None
+    vtk_multiblock.refuse_levels(path, start)
+    vtk_legacy.refuse_legacy(path, start)
     if start[:4] in _TIFF or tiff_set.is_companion(start):
         return "tiff"
     if _is_hdf5(path, start):
@@ -167,12 +169,20 @@ def _format_of_pattern(pattern: str, options: Options) -> str | None:
     raise patterns.alone(pattern, files, str(kind))
 
 
-def _format_of_collection(path: str) -> str | None:
+def _format_of_collection(path: str, options: Options) -> str | None:
     """Of a `.pvd`: a series of volumes; None for one of zones, and for one of lines or surfaces."""
-    from farfield.volume.vtk_zones import is_zone
+    first = vtk_collection.steps_of(path)[0]
+    if len(first.parts) > 1:
+        return None
+    return "vtk_steps" if is_vtk(first.file) and not _is_zone(first.file, options) else None
 
-    first = vtk_collection.steps_of(path)[0].file
-    return "vtk_steps" if is_vtk(first) and not is_zone(first) else None
+
+def _is_zone(path: str, options: Options) -> bool:
+    """Whether a VTK grid is a zone: that with a flow is none where something is said of it as a volume, such as which of its arrays
+    is meant."""
+    from farfield.volume.vtk_zones import is_flow_image, is_zone
+
+    return is_zone(path) and (options == Options() or not is_flow_image(path))
 
 
 def is_volume(source: str | os.PathLike[str], options: Options | None = None) -> bool:
@@ -184,9 +194,11 @@ def is_volume(source: str | os.PathLike[str], options: Options | None = None) ->
     >>> is_volume("demo:box"), is_volume("demo:phantom"), is_volume("no/such/file.nii")
     (False, True, False)
     """
-    path, _ = split_variable(os.path.expanduser(os.fspath(source)))
+    path, variable = split_variable(os.path.expanduser(os.fspath(source)))
     if path.startswith("demo:"):
         return path == DEMO
+    if variable is not None:
+        options = Options(**{**(options or Options()).given(), "variable": variable})
     return format_of(path, options) is not None
 
 
@@ -234,13 +246,14 @@ def _is_nrrd(start: bytes) -> bool:
 
 
 def is_vtk(path: str) -> bool:
-    """Whether a file is VTK XML of a structured grid."""
-    return _is_vtk(head(path, _HEAD))
+    """Whether a file is VTK of a grid in rows and planes."""
+    return is_vtk_grid(head(path, _HEAD))
 
 
-def _is_vtk(start: bytes) -> bool:
+def is_vtk_grid(start: bytes) -> bool:
+    """Whether a file that begins so is."""
     found = re.search(rb'type\s*=\s*["\']P?(ImageData|RectilinearGrid|StructuredGrid)["\']', start)
-    return b"<VTKFile" in start and found is not None
+    return (b"<VTKFile" in start and found is not None) or vtk_legacy.is_legacy_grid(start)
 
 
 def _is_hdf5(path: str, start: bytes) -> bool:

@@ -49,7 +49,7 @@ class DataArray:
     dtype: str
     components: int
     format: str
-    """`ascii`, `binary` (base64 in its place), `raw` or `base64` (appended)."""
+    """`ascii`, `binary` (base64 in its place), `raw` or `base64` (appended), `bare` (of legacy files: without a header)."""
     start: int = 0
     """First byte: of the text, or of the numbers' header."""
     end: int = 0
@@ -92,6 +92,9 @@ class Reader:
         Raises:
             DataError: if it is not as long as it should be.
         """
+        if array.format == "bare":
+            self._check(array, array.end - array.start, count)
+            return array.start
         (said,) = self._header(self._segment(array), array.start, 1)
         self._check(array, said, count)
         at = array.start + np.dtype(self._encoding.header).itemsize
@@ -144,6 +147,10 @@ class Reader:
         """The bytes of an array, in pieces of bounded size, in the file's byte order (text: the machine's)."""
         if array.format == "ascii":
             yield from text_numbers(self.path, self._file, array.start, array.end, array.dtype)
+            return
+        if array.format == "bare":
+            self._check(array, array.end - array.start, count)
+            yield from raw_segment(self.path, self._file, array.start, count)
             return
         if self._encoding.compressor is None:
             yield from self._plain(array, count)

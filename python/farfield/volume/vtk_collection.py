@@ -1,4 +1,4 @@
-"""Collections of VTK files (`.pvd`): which file is which time step."""
+"""Collections of VTK files (`.pvd`, and the JSON of ParaView's file series): which files are which time step."""
 
 from __future__ import annotations
 
@@ -10,71 +10,159 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from farfield.errors import DataError, UsageError
-from farfield.volume.files import document, head, local_name, xml
+from farfield.volume.files import document, head, json_object, local_name, xml
+from farfield.volume.vtk_multiblock import Block, beside, blocks_of, distinct
 
 _KIND = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*["\']Collection["\']')
+_SERIES = re.compile(rb'^(?:\xef\xbb\xbf)?\s*\{.*"file-series-version"', re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Step:
-    """A time step: its file, and its time if the collection says it."""
+    """A time step: its parts, and its time if the collection says it."""
+
+    parts: tuple[Block, ...]
+    time: float | None
+
+    @property
+    def file(self) -> str:
+        """Its first file."""
+        return self.parts[0].file
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A file of a collection, with what the collection says of it."""
 
     file: str
     time: float | None
+    part: str
+    name: str
 
 
 def is_collection(start: bytes) -> bool:
-    """Whether a file that begins so is a collection."""
-    return _KIND.search(start) is not None
+    """Whether a file that begins so is a collection.
+
+    >>> is_collection(b'{"file-series-version": "1.0", "files": []}'), is_collection(b'{"a": 1}')
+    (True, False)
+    """
+    return _KIND.search(start) is not None or _SERIES.search(start) is not None
 
 
-def steps_of(path: str) -> list[Step]:
-    """The files of a collection in order of time.
+def steps_of(path: str, remarks: list[str] | None = None) -> list[Step]:
+    """The time steps of a collection in order of time. Files of one time and different parts are a step together; of two files of
+    one time and part the later one is taken, as those of a run that was started again are. `remarks` gets what was passed over.
 
     Raises:
         DataError: if it is damaged, names no file, or one that is not there.
-        UsageError: if a time step is several files.
     """
-    found: list[Step] = []
+    entries = _of_json(path) if _SERIES.search(head(path, 4096)) else _of_xml(path)
+    if not entries:
+        raise DataError(f"{path}: this collection names no files; write it again")
+    missing = next((e.file for e in entries if not os.path.isfile(e.file)), None)
+    if missing is not None:
+        raise DataError(f"{path}: its file {missing} is not there; copy it here too, or take it out of the collection")
+    if any(e.time is None for e in entries):
+        parts = {e.part for e in entries}
+        if len(parts) == len(entries) > 1:
+            return [_step(None, entries)]
+        return [_step(None, [e]) for e in entries]
+    taken: dict[float, dict[str, _Entry]] = {}
+    passed: list[str] = []
+    for entry in entries:
+        assert entry.time is not None
+        there = taken.setdefault(entry.time, {})
+        before = there.get(entry.part)
+        if before is not None and os.path.realpath(before.file) != os.path.realpath(entry.file):
+            passed.append(f"{os.path.basename(before.file)} at {entry.time:g}")
+        there[entry.part] = entry
+    if passed and remarks is not None:
+        more = f" and {len(passed) - 3} more" if len(passed) > 3 else ""
+        remarks.append(
+            f"Of two files of one time the later one in {os.path.basename(path)} is taken; passed over: "
+            f"{', '.join(passed[:3])}{more}."
+        )
+    return [_step(time, list(taken[time].values())) for time in sorted(taken)]
+
+
+def _step(time: float | None, entries: Sequence[_Entry]) -> Step:
+    return Step(tuple(distinct(Block(e.file, e.name) for e in entries)), time)
+
+
+def _of_xml(path: str) -> list[_Entry]:
+    found = []
     for element in xml(path, document(path)).iter():
         if local_name(element.tag) != "DataSet":
             continue
         name, said = element.get("file", ""), element.get("timestep")
         if not name:
             raise DataError(f"{path}: one of its data sets names no file; write it again")
-        try:
-            time = None if said is None else float(said)
-        except ValueError:
-            time = math.nan
-        if time is not None and not math.isfinite(time):
-            raise DataError(f"{path}: the timestep of {name} is '{said}', which is no time; write it again")
-        found.append(Step(os.path.join(os.path.dirname(path), name), time))
-    if not found:
-        raise DataError(f"{path}: this collection names no files; write it again")
-    missing = next((s.file for s in found if not os.path.isfile(s.file)), None)
-    if missing is not None:
-        raise DataError(f"{path}: its file {missing} is not there; copy it here too, or take it out of the collection")
-    if any(s.time is None for s in found):
-        return [Step(s.file, None) for s in found]
-    found.sort(key=lambda s: s.time or 0.0)
-    for one, other in itertools.pairwise(found):
-        if one.time == other.time:
-            raise UsageError(
-                f"{path}: at the time {one.time:g} it names {one.file} and {other.file}, and a time step is one file; open one of "
-                "them, or write the parts as one .pvti, .pvtr or .pvts"
-            )
+        part = f"{element.get('group') or ''}/{(element.get('part') or '0').strip()}"
+        file = beside(path, name)
+        found.append(_Entry(file, _time(path, name, said), part, (element.get("name") or "").strip()))
     return found
 
 
-def times_of(files: Sequence[str]) -> tuple[list[str], list[float] | None]:
-    """The files of a collection and their times, where it says them; other files as they are.
+def _of_json(path: str) -> list[_Entry]:
+    files = json_object(path).get("files")
+    if not isinstance(files, list):
+        raise DataError(f"{path}: this file series has no list of files; write it again")
+    found = []
+    for entry in files:
+        name = entry.get("name") if isinstance(entry, dict) else None
+        if not isinstance(name, str) or not name:
+            raise DataError(f"{path}: one of its files has no name; write it again")
+        said = entry.get("time")
+        time = None if said is None else _time(path, name, str(said))
+        found.append(_Entry(beside(path, name), time, "", ""))
+    return found
+
+
+def _time(path: str, name: str, said: str | None) -> float | None:
+    try:
+        time = None if said is None else float(said)
+    except ValueError:
+        time = math.nan
+    if time is not None and not math.isfinite(time):
+        raise DataError(f"{path}: the timestep of {name} is '{said}', which is no time; write it again")
+    return time
+
+
+def single_files(path: str, steps: Sequence[Step]) -> list[Step]:
+    """Steps of volumes, each of which is one file.
 
     Raises:
-        DataError: if the collection is damaged, or a file of it is not there.
-        UsageError: if a time step is several files.
+        UsageError: if one is several files.
     """
-    if len(files) != 1 or not os.path.isfile(files[0]) or not is_collection(head(files[0], 4096)):
-        return list(files), None
-    steps = steps_of(files[0])
-    times = [step.time for step in steps if step.time is not None]
-    return [step.file for step in steps], times if len(times) == len(steps) > 1 else None
+    several = next((step for step in steps if len(step.parts) > 1), None)
+    if several is not None:
+        one, other = several.parts[:2]
+        when = "" if several.time is None else f"at the time {several.time:g} "
+        raise UsageError(
+            f"{path}: {when}it names the volumes {one.file} and {other.file}, and a time step of a volume is one file; open one of "
+            "them, or write the parts as one .pvti or .pvtr"
+        )
+    return list(steps)
+
+
+def steps_named(files: Sequence[str], remarks: list[str]) -> list[Step]:
+    """The time steps that files are: those of a collection, else a step each. Files of several blocks become their blocks.
+
+    Raises:
+        DataError: if a collection or a file of blocks is damaged, or one of its files is not there.
+    """
+    single = len(files) == 1 and os.path.isfile(files[0]) and is_collection(head(files[0], 4096))
+    steps = steps_of(files[0], remarks) if single else [Step((Block(file),), None) for file in files]
+    if not all(os.path.isfile(part.file) for step in steps for part in step.parts):
+        return steps
+    whole = [[b for part in step.parts for b in blocks_of(part.file, part.name)] for step in steps]
+    return [Step(tuple(distinct(blocks)), step.time) for blocks, step in zip(whole, steps, strict=True)]
+
+
+def are_rising(times: Sequence[float]) -> bool:
+    """Whether each time is later than the one before.
+
+    >>> are_rising([2, 2.5, 4]), are_rising([1, 1])
+    (True, False)
+    """
+    return all(a < b for a, b in itertools.pairwise(times))

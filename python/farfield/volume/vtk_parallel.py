@@ -7,8 +7,10 @@ from typing import BinaryIO
 
 from farfield.errors import DataError
 from farfield.volume.files import unreadable
+from farfield.volume.vtk_legacy import is_legacy_grid, legacy_outline
 from farfield.volume.vtk_outline import Outline, Piece, encoding_of, outline, settle
 
+_HEAD = 4096
 _SAME = ("Origin", "Spacing", "Direction")
 
 
@@ -18,6 +20,9 @@ def whole_outline(path: str, file: BinaryIO, length: int) -> Outline:
     Raises:
         DataError: naming the file, or the piece, that is damaged, missing, or unlike the others.
     """
+    file.seek(0)
+    if is_legacy_grid(file.read(_HEAD)):
+        return legacy_outline(path, file, length)
     found = outline(path, file, length)
     if not found.kind.startswith("P"):
         return found

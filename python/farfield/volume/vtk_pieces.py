@@ -20,7 +20,7 @@ from farfield.volume.conversion import PIECE
 from farfield.volume.description import Array, planes, text_of
 from farfield.volume.files import unreadable
 from farfield.volume.vtk_arrays import TYPES, DataArray, Reader
-from farfield.volume.vtk_outline import Outline, Piece, dims_of, encoding_of, settle
+from farfield.volume.vtk_outline import Outline, Piece, dims_of, encoding_of, extent_of, settle
 
 Part = tuple[Piece, DataArray]
 _LONGEST_LINE = 1 << 20
@@ -134,6 +134,41 @@ def is_even(values: NDArray[np.float64]) -> bool:
     return bool(step > 0 and np.abs(values - (values[0] + step * np.arange(count))).max() <= slack)
 
 
+def image_placed(
+    found: Outline, spacing: Sequence[float] | None = None
+) -> tuple[list[float], list[float], list[list[float]]]:
+    """Origin of index 0 of an image, spacing and direction (columns are axes); `spacing` is taken where the file has none that
+    makes sense.
+
+    Raises:
+        DataError: if they are not finite numbers, or a spacing is not positive.
+    """
+    path = found.path
+    whole = extent_of(path, "WholeExtent", found.grid.get("WholeExtent", ""))
+    origin = _floats(path, "Origin", found.grid.get("Origin", "0 0 0"), 3)
+    said = _floats(path, "Spacing", found.grid.get("Spacing", "1 1 1"), 3)
+    matrix = _floats(path, "Direction", found.grid.get("Direction", "1 0 0 0 1 0 0 0 1"), 9)
+    for n in range(3):
+        # An axis of one voxel has no distance between voxels, and some writers say 0.
+        if said[n] == 0 and whole[2 * n] == whole[2 * n + 1]:
+            said[n] = 1.0
+    if spacing is not None and not all(0 < v < math.inf for v in said):
+        said = list(spacing)
+    if not all(0 < v < math.inf for v in said):
+        raise DataError(f"{path}: its Spacing is {said}, and should be positive; correct it, or give --spacing X,Y,Z")
+    return origin, said, [matrix[0:3], matrix[3:6], matrix[6:9]]
+
+
+def _floats(path: str, what: str, text: str, count: int) -> list[float]:
+    try:
+        found = [float(w) for w in text.split()]
+    except ValueError as error:
+        raise DataError(f"{path}: its {what} is '{text}', which is not numbers; write it again") from error
+    if len(found) != count or not all(map(math.isfinite, found)):
+        raise DataError(f"{path}: its {what} is '{text}', which is not {count} finite numbers; write it again")
+    return found
+
+
 def coordinates_of(found: Outline, reader: Reader, whole: list[int]) -> list[NDArray[np.float64]]:
     """The coordinates along the three axes of a rectilinear grid, of all its pieces together.
 
@@ -193,7 +228,7 @@ def in_planes(
     """Pages an array where it lies, if pieces hold whole planes of it, appended as they are in memory."""
     cells = where == "CellData"
     nx, ny, nz = array.dims
-    if any(part.format != "raw" for _, part in parts):
+    if any(part.format not in ("raw", "bare") for _, part in parts):
         return False
     names: list[str | None] = [None] * nz
     offsets = [0] * nz

@@ -1,16 +1,18 @@
-"""Files of VTK XML whose grids are zones, one a time step, as files that are paged where they lie."""
+"""VTK files whose grids are zones, as files that are paged where they lie: a time step is a file, or several blocks."""
 
 from __future__ import annotations
 
 import filecmp
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from farfield.errors import DataError
 from farfield.progress import reporting
 from farfield.settings import Settings
-from farfield.volume.options import Means, to_stderr
-from farfield.volume.vtk_zones import as_plot3d
+from farfield.volume.options import Means, sparing, to_stderr
+from farfield.volume.vtk_collection import Step, are_rising
+from farfield.volume.vtk_zones import ZoneFiles, as_plot3d, is_flow_image
 
 
 @dataclass(frozen=True)
@@ -24,44 +26,111 @@ class Series:
     remarks: tuple[str, ...]
     made_of: tuple[str, ...]
     """The series' files, and those of their pieces."""
+    times: tuple[float, ...] = ()
+    """When the steps are; none where nothing says it."""
+    zones: int = 1
+    define: dict[str, str] = field(default_factory=dict)
+    """Fields that go by other names too."""
+    notes: tuple[str, ...] = ()
+    """Those of the remarks that whoever uses several steps should hear."""
+    format: str = "VTK XML"
 
 
-def dt_of(times: Sequence[float]) -> float | None:
-    """How far times are apart that begin at 0; None where they do not, or are uneven.
-
-    >>> dt_of([0, 0.5, 1.0]), dt_of([0, 1, 3]), dt_of([1, 2])
-    (0.5, None, None)
-    """
-    if len(times) < 2 or times[0] != 0:
-        return None
-    dt = times[-1] / (len(times) - 1)
-    return dt if all(abs(t - n * dt) <= 1e-9 * times[-1] for n, t in enumerate(times)) else None
-
-
-def series_of(files: list[str], *, quiet: bool = False) -> Series:
-    """What a series becomes: a file is a time step.
+def series_of(steps: Sequence[Step], *, quiet: bool = False) -> Series:
+    """What time steps become, in order of time where files say their times.
 
     Raises:
-        DataError: if a file is damaged, or has other fields than the first one.
+        DataError: if a file is damaged, or a step has other fields or another number of blocks than the first one.
         Interrupted: if the report function says so.
     """
     with reporting(False if quiet else None) as report:
-        means = Means(Settings()["cache_dir"], report, None if quiet else to_stderr)
-        made = [as_plot3d(name, means) for name in files]
+        say: Callable[[str], None] | None = None if quiet else to_stderr
+        if len(steps) > 1:
+            say = sparing(steps[0].file, len(steps), say)
+        means = Means(Settings()["cache_dir"], report, say)
+        made = [as_plot3d(step.parts, means) for step in steps]
+    _check(steps, made)
+    times, order, notes = _times(steps, made)
+    made = [made[n] for n in order]
     first = made[0]
-    for name, zone in zip(files, made, strict=True):
-        if zone.names != first.names:
-            here, there = (", ".join(of.names) or "none" for of in (zone, first))
-            raise DataError(
-                f"{name}: its arrays are {here}, and those of {files[0]} {there}; the files of a series have the same"
-            )
     grids = [zone.grid for zone in made]
     # Files may have the same size and other points.
     if all(filecmp.cmp(first.grid, grid, shallow=False) for grid in grids[1:]):
         grids = grids[:1]
-    remarks = []
+    remarks = [*notes, *first.remarks]
     if first.of_cells:
         remarks.append(f"Of cells are {', '.join(first.of_cells)}: each point has the mean of the cells around it.")
+    single = steps[0].parts[0].file
+    if len(steps) == len(steps[0].parts) == 1 and is_flow_image(single):
+        name = os.path.basename(single)
+        remarks.append(
+            f"It holds a flow, and opens as one: {name}::NAME opens one of its arrays as a volume, where it lies."
+        )
     functions = tuple(zone.function for zone in made if zone.function is not None)
     made_of = tuple(dict.fromkeys(file for zone in made for file in zone.made_of))
-    return Series(tuple(grids), functions, tuple(remarks), made_of)
+    return Series(
+        tuple(grids),
+        functions,
+        tuple(remarks),
+        made_of,
+        times,
+        len(first.dims),
+        first.define,
+        tuple(notes),
+        first.format,
+    )
+
+
+def _check(steps: Sequence[Step], made: Sequence[ZoneFiles]) -> None:
+    first = made[0]
+    for step, zone in zip(steps, made, strict=True):
+        if len(zone.dims) != len(first.dims):
+            raise DataError(
+                f"{step.file}: its time step has {len(zone.dims)} blocks, and that of {steps[0].file} {len(first.dims)}; the steps "
+                "of a series have the same"
+            )
+        if zone.names != first.names:
+            here, there = (", ".join(of.names) or "none" for of in (zone, first))
+            raise DataError(
+                f"{step.file}: its arrays are {here}, and those of {steps[0].file} {there}; the files of a series have the same"
+            )
+        if zone.dims != first.dims:
+            raise DataError(
+                f"{step.file}: its zones have {_sizes(zone)} points, and those of {steps[0].file} {_sizes(first)}; the files of a "
+                "series are of one size"
+            )
+
+
+def _sizes(zone: ZoneFiles) -> str:
+    listed = [" x ".join(map(str, dims)) for dims in zone.dims]
+    return ", ".join(listed[:3]) + (", ..." if len(listed) > 3 else "")
+
+
+def _times(steps: Sequence[Step], made: Sequence[ZoneFiles]) -> tuple[tuple[float, ...], list[int], list[str]]:
+    """When steps are, by the collection or else by the files; the order of the steps; and what is to be said of it."""
+    order = list(range(len(steps)))
+    said = [step.time for step in steps]
+    if None not in said:
+        return tuple(time for time in said if time is not None), order, []
+    times = [zone.time for zone in made]
+    known = [time for time in times if time is not None]
+    if not known:
+        return (), order, []
+    if len(known) < len(steps):
+        without = next(step.file for step, time in zip(steps, times, strict=True) if time is None)
+        return (), order, [f"Not all files give a time (TimeValue): {without} gives none."]
+    order.sort(key=lambda n: known[n])
+    ordered = [known[n] for n in order]
+    if not are_rising(ordered):
+        n = next(n for n in range(len(ordered) - 1) if ordered[n] == ordered[n + 1])
+        one, other = steps[order[n]].file, steps[order[n + 1]].file
+        return (), list(range(len(steps))), [f"{one} and {other} both give the time {ordered[n]:g}."]
+    notes = []
+    if order != list(range(len(steps))):
+        n = next(n for n in range(len(order) - 1) if order[n] > order[n + 1])
+        a, b = order[n], order[n + 1]
+        notes.append(
+            f"The steps are sorted by the times in the files, not by the names: {os.path.basename(steps[a].file)} ({known[a]:g}) "
+            f"comes before {os.path.basename(steps[b].file)} ({known[b]:g})."
+        )
+    return tuple(ordered), order, notes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +13,10 @@ import numpy as np
 from farfield.errors import DataError, UnknownName
 from farfield.volume import vtk_xml
 from farfield.volume.description import Array, Level, Volume, in_table, table_of, text_of
-from farfield.volume.options import Means, Options
+from farfield.volume.options import Means, Options, sparing
 from farfield.volume.patterns import files_of, is_pattern
-from farfield.volume.vtk_collection import Step, steps_of
+from farfield.volume.vtk_collection import Step, single_files, steps_of
+from farfield.volume.vtk_multiblock import Block
 
 _ROWS_BYTES = 256 << 10
 """About so many bytes of rows are a chunk of numbers that are not compressed."""
@@ -28,8 +29,10 @@ def read(path: str, options: Options, means: Means) -> Volume:
         DataError: naming the file that is unlike the first one, damaged or missing.
         UnknownName: if `options.variable` names no array.
     """
-    steps = [Step(file, None) for file in files_of(path)] if is_pattern(path) else steps_of(path)
-    means = replace(means, say=_sparing(path, len(steps), means.say))
+    remarks: list[str] = []
+    named = [Step((Block(file),), None) for file in files_of(path)] if is_pattern(path) else steps_of(path, remarks)
+    steps = single_files(path, named)
+    means = replace(means, say=sparing(path, len(steps), means.say))
     first = vtk_xml.read(steps[0].file, options, means)
     options = replace(options, variable=first.levels[0].arrays[0].name)
     found = [first]
@@ -52,25 +55,10 @@ def read(path: str, options: Options, means: Means) -> Volume:
         format=f"{first.format}, {len(steps):,} files" if len(steps) > 1 else first.format,
         levels=[Level([array], level.origin, level.spacing)],
         times=_times(steps, found),
+        guessed=[*first.guessed, *remarks],
         tables=tables,
         reads=list(dict.fromkeys([*([] if is_pattern(path) else [path]), *(r for v in found for r in v.reads)])),
     )
-
-
-def _sparing(path: str, files: int, say: Callable[[str], None] | None) -> Callable[[str], None] | None:
-    """Tells of the first conversion, and that there are others: a line for each would be hundreds."""
-    if say is None:
-        return None
-    told: list[str] = []
-
-    def tell(text: str) -> None:
-        told.append(text)
-        if len(told) == 1:
-            say(text)
-        elif len(told) == 2:
-            say(f"{path}: others of its {files:,} files are converted likewise")
-
-    return tell
 
 
 def _check(name: str, first: Volume, other_name: str, other: Volume) -> None:

@@ -10,7 +10,6 @@ All else is converted into the cache.
 
 from __future__ import annotations
 
-import math
 import os
 from functools import partial
 from typing import BinaryIO
@@ -24,11 +23,13 @@ from farfield.volume.description import Array, Channel, Level, Volume, colour_ch
 from farfield.volume.files import stem, unreadable
 from farfield.volume.options import Means, Options
 from farfield.volume.vtk_arrays import TYPES, DataArray, Encoding, Reader
+from farfield.volume.vtk_legacy import is_legacy
 from farfield.volume.vtk_outline import GHOSTS, Outline, dims_of, encoding_of, extent_of
 from farfield.volume.vtk_parallel import whole_outline
 from farfield.volume.vtk_pieces import (
     coordinates_of,
     files_of,
+    image_placed,
     in_planes,
     is_even,
     is_whole,
@@ -87,7 +88,7 @@ def _volume(found: Outline, file: BinaryIO, length: int, options: Options, means
         guessed.append("it does not say how far voxels are apart: 1")
     return Volume(
         path=path,
-        format=f"VTK XML {'P' if found.pieces[0].file is not None else ''}{found.kind}",
+        format=_format_of(found),
         levels=[Level(arrays, geometry.origin, (spacing[0], spacing[1], spacing[2]))],
         channels=channels,
         kind=kind,
@@ -97,6 +98,12 @@ def _volume(found: Outline, file: BinaryIO, length: int, options: Options, means
         tables=tables,
         reads=[*files_of(found), *reads],
     )
+
+
+def _format_of(found: Outline) -> str:
+    if is_legacy(found):
+        return f"legacy VTK {found.kind}"
+    return f"VTK XML {'P' if found.pieces[0].file is not None else ''}{found.kind}"
 
 
 def _refuse_others(found: Outline) -> None:
@@ -133,20 +140,7 @@ def _placed(
     """Origin of index 0, spacing and direction (columns are axes)."""
     path = found.path
     if found.kind == "ImageData":
-        origin = _floats(path, "Origin", found.grid.get("Origin", "0 0 0"), 3)
-        spacing = _floats(path, "Spacing", found.grid.get("Spacing", "1 1 1"), 3)
-        matrix = _floats(path, "Direction", found.grid.get("Direction", "1 0 0 0 1 0 0 0 1"), 9)
-        for n in range(3):
-            # An axis of one voxel has no distance between voxels, and some writers say 0.
-            if spacing[n] == 0 and whole[2 * n] == whole[2 * n + 1]:
-                spacing[n] = 1.0
-        if options.spacing is not None and not all(0 < v < math.inf for v in spacing):
-            spacing = list(options.spacing)
-        if not all(0 < v < math.inf for v in spacing):
-            raise DataError(
-                f"{path}: its Spacing is {spacing}, and should be positive; correct it, or give --spacing X,Y,Z"
-            )
-        return origin, spacing, [matrix[0:3], matrix[3:6], matrix[6:9]]
+        return image_placed(found, options.spacing)
     start, step = [0.0] * 3, [1.0] * 3
     for n, values in enumerate(coordinates_of(found, reader, whole)):
         if not is_even(values):
@@ -157,16 +151,6 @@ def _placed(
         step[n] = float(values[-1] - values[0]) / (len(values) - 1) if len(values) > 1 else 1.0
         start[n] = float(values[0]) - step[n] * whole[2 * n]
     return start, step, np.eye(3).tolist()
-
-
-def _floats(path: str, what: str, text: str, count: int) -> list[float]:
-    try:
-        found = [float(w) for w in text.split()]
-    except ValueError as error:
-        raise DataError(f"{path}: its {what} is '{text}', which is not numbers; write it again") from error
-    if len(found) != count or not all(map(math.isfinite, found)):
-        raise DataError(f"{path}: its {what} is '{text}', which is not {count} finite numbers; write it again")
-    return found
 
 
 def _arrays(
@@ -193,7 +177,7 @@ def _arrays(
         array.big_endian = encoding.big_endian and array.item > 1 and first.format != "ascii"
         only = is_whole(found, whole)
         if only:
-            in_place = first.format == "raw" and _in_place(found, reader, array, first, encoding, tables)
+            in_place = first.format in ("raw", "bare") and _in_place(found, reader, array, first, encoding, tables)
         else:
             in_place = in_planes(found, reader, array, parts, whole, where)
         if not in_place:

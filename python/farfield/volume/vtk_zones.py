@@ -1,9 +1,9 @@
-"""VTK XML grids that are no volumes: `.vts`, and `.vtr` whose coordinates are uneven; `.pvts` and `.pvtr` of such pieces. They are
-zones, as PLOT3D has them.
+"""VTK grids that are zones, as PLOT3D has them: `.vts`, and `.vtr` whose coordinates are uneven; `.vti` and even `.vtr` that hold a
+flow, or are blocks of several; `.pvts`, `.pvtr`, `.pvti` of such pieces.
 
 All components of a point lie together there, mostly compressed, so that no part of them can be had by itself. So each file is
-converted into the cache once, into what is paged where it lies: a grid, and a function file with everything else. Memory that this
-takes does not depend on how large the file is.
+converted into the cache once, into what is paged where it lies: a grid, and a function file with everything else, of all blocks of
+a time step together. Memory that this takes does not depend on how large the file is.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,17 +22,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import DataError
-from farfield.volume.conversion import PIECE, converted
-from farfield.volume.description import Array
+from farfield.volume.conversion import PIECE, converted, identity
 from farfield.volume.files import unreadable
 from farfield.volume.options import Means
-from farfield.volume.vtk_arrays import TYPES, Reader
-from farfield.volume.vtk_outline import GHOSTS, Outline, dims_of, encoding_of, extent_of
+from farfield.volume.vtk_arrays import Reader
+from farfield.volume.vtk_grids import Column, Grid, grid_of, image_of, of_points, reading
+from farfield.volume.vtk_legacy import is_legacy, is_legacy_grid
+from farfield.volume.vtk_multiblock import Block, names_of
+from farfield.volume.vtk_names import Arrayed, is_flow, variables_of
+from farfield.volume.vtk_outline import dims_of, encoding_of, extent_of
 from farfield.volume.vtk_parallel import whole_outline
-from farfield.volume.vtk_pieces import Part, coordinates_of, files_of, is_even, is_whole, parts_of, scatter
+from farfield.volume.vtk_pieces import (
+    coordinates_of,
+    files_of,
+    is_even,
+)
 
 _HEAD = 4096
-_KIND = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*["\']P?(StructuredGrid|RectilinearGrid)["\']')
+_KIND = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*["\']P?(StructuredGrid|RectilinearGrid|ImageData)["\']')
 _SINGLE = ("int8", "uint8", "int16", "uint16", "float32")
 """Types whose numbers single precision holds."""
 _HIDDEN = {"PointData": 2, "CellData": 32}
@@ -41,53 +48,30 @@ _HIDDEN = {"PointData": 2, "CellData": 32}
 Tell = Callable[[int], None]
 
 
-@dataclass
-class _Column:
-    """What becomes a variable, or several: an array of points or of cells."""
-
-    name: str
-    where: str
-    parts: list[Part]
-    dtype: str
-    components: int
-
-
-@dataclass
-class _Grid:
-    """What a file holds, as far as it becomes a zone."""
-
-    path: str
-    found: Outline
-    reader: Reader
-    scratch: Path
-    """A folder for files on the way."""
-    whole: list[int]
-    dims: tuple[int, int, int]
-    points: list[_Column]
-    fields: list[_Column] = field(default_factory=list)
-    ghosts: list[_Column] = field(default_factory=list)
-
-    @property
-    def nodes(self) -> int:
-        """Points of the grid."""
-        return self.dims[0] * self.dims[1] * self.dims[2]
-
-
 @dataclass(frozen=True)
 class ZoneFiles:
-    """A file as PLOT3D: its grid, and its fields if it has any."""
+    """Files of a time step as PLOT3D: the grid, and the fields if there are any."""
 
     grid: str
     function: str | None
     names: tuple[str, ...]
     of_cells: tuple[str, ...] = ()
-    """Fields that the file has for cells."""
+    """Fields that files have for cells."""
     made_of: tuple[str, ...] = ()
-    """The file, and those of its pieces where they have their own."""
+    """The files, and those of their pieces where they have their own."""
+    time: float | None = None
+    """The time that the first file gives."""
+    dims: tuple[tuple[int, int, int], ...] = ()
+    """Points of each zone."""
+    define: dict[str, str] = field(default_factory=dict)
+    """Fields that go by other names too."""
+    remarks: tuple[str, ...] = ()
+    format: str = "VTK XML"
 
 
 def is_zone(path: str, start: bytes | None = None) -> bool:
-    """Whether a file is VTK XML of a grid that is no volume. `start` are its first bytes, where they are known.
+    """Whether a file is a VTK grid that is a zone by itself: no volume, or a volume with a flow in it. `start` are its first bytes,
+    where they are known.
 
     What is damaged is left to the reader of volumes, which says what is wrong.
     """
@@ -95,122 +79,180 @@ def is_zone(path: str, start: bytes | None = None) -> bool:
         if start is None:
             with open(path, "rb") as file:
                 start = file.read(_HEAD)
+        if not is_grid(start):
+            return False
         kind = _KIND.search(start)
-        if kind is None or kind[1] == b"StructuredGrid":
-            return kind is not None
-        with open(path, "rb") as file:
-            length = os.path.getsize(path)
-            found = whole_outline(path, file, length)
-            if not found.pieces or any(len(p.arrays.get("Coordinates", [])) != 3 for p in found.pieces):
-                return False
-            reader = Reader(path, file, length, encoding_of(found))
-            whole = extent_of(path, "WholeExtent", found.grid.get("WholeExtent", ""))
-            return not all(map(is_even, coordinates_of(found, reader, whole)))
+        return (kind is not None and kind[1] == b"StructuredGrid") or _is_zone(path, identity(path))
     except (OSError, DataError):
         return False
 
 
-def as_plot3d(path: str, means: Means) -> ZoneFiles:
-    """The files of the cache that hold what a file holds, made now if they are not there.
-
-    Raises:
-        DataError: if the file is damaged, or the disk is full.
-        Interrupted: if the report function says so.
-    """
-    length = os.path.getsize(path)
+@lru_cache(maxsize=1024)
+def _is_zone(path: str, _identity: str) -> bool:
+    """As `is_zone`; asked for several times a command, and numbers in the text of a file are passed over each time."""
     try:
         with open(path, "rb") as file:
-            grid = _grid_of(path, file, length, means.cache_dir / "data")
-            return _converted(grid, means)
-    except OSError as error:
-        if isinstance(error, DataError):
-            raise
-        raise unreadable(path, error) from error
+            length = os.path.getsize(path)
+            found = whole_outline(path, file, length)
+            if found.kind == "StructuredGrid":
+                return True
+            if not found.pieces:
+                return False
+            whole = extent_of(path, "WholeExtent", found.grid.get("WholeExtent", ""))
+            if found.kind == "RectilinearGrid":
+                if any(len(p.arrays.get("Coordinates", [])) != 3 for p in found.pieces):
+                    return False
+                reader = Reader(path, file, length, encoding_of(found))
+                if not all(map(is_even, coordinates_of(found, reader, whole))):
+                    return True
+            held = [a for data in ("PointData", "CellData") for a in found.pieces[0].arrays.get(data, [])]
+            return is_flow([(a.name, a.components, a.dtype) for a in held], planar=1 in dims_of(whole, cells=False))
+    except (OSError, DataError):
+        return False
 
 
-def _grid_of(path: str, file: BinaryIO, length: int, scratch: Path) -> _Grid:
-    found = whole_outline(path, file, length)
-    if not found.pieces:
-        raise DataError(f"{path}: it holds no <Piece>, and so no numbers; write it again")
-    whole = extent_of(path, "WholeExtent", found.grid.get("WholeExtent", ""))
-    dims = dims_of(whole, cells=False)
-    reader = Reader(path, file, length, encoding_of(found))
-    where = "Points" if found.kind == "StructuredGrid" else "Coordinates"
-    first = found.pieces[0].arrays.get(where, [])
-    if len(first) != (1 if where == "Points" else 3) or (where == "Points" and first[0].components != 3):
-        raise DataError(f"{path}: it says of no point where it is; write it again")
-    grid = _Grid(path, found, reader, scratch, whole, dims, [_column(found, where, n) for n in range(len(first))])
-    taken: set[str] = set()
-    for data in ("PointData", "CellData"):
-        for n, array in enumerate(found.pieces[0].arrays.get(data, [])):
-            if array.dtype not in TYPES.values():
-                continue
-            column = _column(found, data, n)
-            if column.name == GHOSTS:
-                grid.ghosts.append(column)
-                continue
-            column.name = column.name or f"{'points' if data == 'PointData' else 'cells'} {n + 1}"
-            # Points and cells may have arrays of one name.
-            column.name = column.name if column.name not in taken else f"{column.name} of cells"
-            taken.add(column.name)
-            grid.fields.append(column)
-    return grid
+def is_flow_image(path: str) -> bool:
+    """Whether a file is a volume, too: an image, or a rectilinear grid of even spacing."""
+    try:
+        with open(path, "rb") as file:
+            length = os.path.getsize(path)
+            found = whole_outline(path, file, length)
+            if found.kind != "RectilinearGrid":
+                return found.kind == "ImageData"
+            whole = extent_of(path, "WholeExtent", found.grid.get("WholeExtent", ""))
+            return all(map(is_even, coordinates_of(found, Reader(path, file, length, encoding_of(found)), whole)))
+    except (OSError, DataError):
+        return False
 
 
-def _column(found: Outline, where: str, number: int) -> _Column:
-    """An array with its parts in all pieces."""
-    first = found.pieces[0].arrays[where][number]
-    parts = parts_of(found, where, first.name)
-    if first.dtype not in TYPES.values():
-        raise DataError(f"{found.path}: '{first.name}' holds no numbers ({first.dtype}); write it again")
-    return _Column(first.name, where, parts, first.dtype, first.components)
+def is_grid(start: bytes) -> bool:
+    """Whether a file that begins so is a VTK grid of points in rows, planes and layers."""
+    return _KIND.search(start) is not None or is_legacy_grid(start)
 
 
-def _converted(grid: _Grid, means: Means) -> ZoneFiles:
-    nodes = grid.nodes
-    places = 4 if all(c.dtype in _SINGLE for c in grid.points) else 8
-    numbers = 4 if all(c.dtype in _SINGLE for c in grid.fields) else 8
-    what = "curvilinear grid" if grid.found.kind == "StructuredGrid" else "rectilinear grid of uneven spacing"
-    why = f"is a {what} in VTK's XML"
-    blanks = 4 * nodes if grid.ghosts else 0
+def as_plot3d(blocks: Sequence[Block], means: Means) -> ZoneFiles:
+    """The files of the cache that hold what the files of a time step hold, made now if they are not there.
+
+    Raises:
+        DataError: if a file is damaged, or the disk is full.
+        Interrupted: if the report function says so.
+    """
+    grids = []
+    for block in blocks:
+        try:
+            grids.append(grid_of(block.file, means.cache_dir / "data"))
+        except OSError as error:
+            if isinstance(error, DataError):
+                raise
+            raise unreadable(block.file, error) from error
+    return _converted(grids, blocks, means)
+
+
+def _shape_of(grid: Grid, *, planar: bool) -> tuple[int, ...]:
+    """Points along the axes, as the grid file says them: two of a plane."""
+    return tuple(n for n in grid.dims if n > 1) if planar else grid.dims
+
+
+def _fields_of(grids: Sequence[Grid]) -> tuple[list[Arrayed], list[str]]:
+    """The arrays of all zones, and what is to be said of those that not all have."""
+    found: dict[str, Arrayed] = {}
+    lacking: dict[str, int] = {}
+    for grid in grids:
+        for column in grid.fields:
+            there = found.setdefault(column.name, Arrayed(column.name, column.components))
+            if there.components != column.components:
+                raise DataError(
+                    f"{grid.path}: its array '{column.name}' has {column.components} numbers a point, and another block "
+                    f"{there.components}; the blocks of a dataset are alike"
+                )
+    for name in found:
+        without = [grid for grid in grids if all(column.name != name for column in grid.fields)]
+        if without:
+            lacking[name] = len(without)
+    remarks = [
+        f"Of the {len(grids)} zones {count} lack{'s' if count == 1 else ''} {name}: there it is no number (NaN)."
+        for name, count in lacking.items()
+    ]
+    return list(found.values()), remarks
+
+
+def _converted(grids: list[Grid], blocks: Sequence[Block], means: Means) -> ZoneFiles:
+    planar = all(grid.plane is not None for grid in grids)
+    single = len(grids) == 1
+    coordinates = 2 if planar else 3
+    nodes = sum(grid.nodes for grid in grids)
+    places = 4 if all(c.dtype in _SINGLE for grid in grids for c in grid.points) and grids[0].points else 8
+    numbers = 4 if all(c.dtype in _SINGLE for grid in grids for c in grid.fields) else 8
+    what = {
+        "StructuredGrid": "a curvilinear grid",
+        "RectilinearGrid": "a rectilinear grid",
+        "ImageData": "a uniform grid with vectors",
+    }[grids[0].found.kind]
+    what = what if single else f"the first of {len(grids):,} blocks, {what}"
+    legacy = is_legacy(grids[0].found)
+    why = f"is {what} in " + ("a legacy VTK file" if legacy else "VTK's XML")
+    blanks = 4 if any(grid.ghosts for grid in grids) else 0
+    files = list(dict.fromkeys(file for grid in grids for file in files_of(grid.found)))
+    head = (0 if single else 4) + 4 * coordinates * len(grids)
     of_grid = converted(
-        grid.path,
+        grids[0].path,
         means,
-        count=12 + 3 * places * nodes + blanks,
+        count=head + (coordinates * places + blanks) * nodes,
         why=why,
-        how=f"zone 1 grid {places} {bool(blanks)}",
-        files=files_of(grid.found),
-        write=partial(_write_grid, grid, places),
+        how=f"zones {len(grids)} grid {places} {bool(blanks)} {coordinates}",
+        files=files,
+        write=partial(_write_grids, grids, places, planar=planar, blanked=bool(blanks)),
     )
-    names = _names(grid)
+    arrays, remarks = _fields_of(grids)
+    variables = variables_of(arrays, planar=planar)
+    names = variables.lines
     function = None
     if names:
+        by_name = {array.name: array for array in arrays}
+        ordered = [by_name[name] for name in variables.order]
         function = converted(
-            grid.path,
+            grids[0].path,
             means,
-            count=16 + len(names) * numbers * nodes,
+            count=head + 4 * len(grids) + len(names) * numbers * nodes,
             why=f"{why}, with fields",
-            how=f"zone 1 fields {numbers} {names}",
-            files=files_of(grid.found),
-            write=partial(_write_fields, grid, numbers, len(names)),
+            how=f"zones {len(grids)} fields {numbers} {names} {coordinates}",
+            files=files,
+            write=partial(_write_functions, grids, ordered, numbers, len(names), planar=planar),
         ).path
+    zone_names = names_of(blocks)
     settings: dict[str, Any] = {
         "format": "binary",
         "byte-order": "little",
-        "dimension": "3",
+        "dimension": str(coordinates),
         "order": "whole",
-        "plot3d-zones": "single",
+        "plot3d-zones": "single" if single else "multi",
         "iblank": "yes" if blanks else "no",
         "grid": {"precision": str(8 * places)},
         "function": {"precision": str(8 * numbers)},
         "names": names,
+        **({"zone-names": zone_names} if zone_names else {}),
     }
-    _put(Path(of_grid.path + ".p3d.json"), json.dumps(settings))
-    of_cells = tuple(column.name for column in grid.fields if column.where == "CellData")
-    return ZoneFiles(of_grid.path, function, tuple(names), of_cells, tuple(files_of(grid.found)))
+    put_text(Path(of_grid.path + ".p3d.json"), json.dumps(settings))
+    planes = sorted({grid.plane for grid in grids if grid.plane is not None})
+    if planar:
+        at = f"z = {planes[0]:g}" if len(planes) == 1 else f"z = {planes[0]:g} to {planes[-1]:g}"
+        remarks.append(f"It is flat ({at}), and so two-dimensional: lines stay in its plane, and positions are x,y.")
+    of_cells = tuple(dict.fromkeys(c.name for grid in grids for c in grid.fields if c.where == "CellData"))
+    return ZoneFiles(
+        of_grid.path,
+        function,
+        tuple(names),
+        of_cells,
+        tuple(files),
+        grids[0].time,
+        tuple(grid.dims for grid in grids),
+        variables.define,
+        (*grids[0].remarks, *remarks, *variables.remarks),
+        "legacy VTK" if legacy else "VTK XML",
+    )
 
 
-def _put(path: Path, text: str) -> None:
+def put_text(path: Path, text: str) -> None:
     """Writes a small file that is there whole or not at all."""
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return
@@ -219,42 +261,51 @@ def _put(path: Path, text: str) -> None:
     os.replace(file.name, path)
 
 
-def _names(grid: _Grid) -> list[str]:
-    """A line for each variable, as PLOT3D's files of names have it: three of an array are a vector."""
-    lines: list[str] = []
-    for column in grid.fields:
-        name = column.name.replace(";", ",").replace("\n", " ").strip()
-        if column.components == 3:
-            lines += [f"{name} x ; {name}", f"{name} y", f"{name} z"]
-        elif column.components == 1:
-            lines.append(name)
-        else:
-            lines += [f"{name} {n}" for n in range(column.components)]
-    return lines
-
-
 def _header(*numbers: int) -> bytes:
     return np.array(numbers, "<i4").tobytes()
 
 
-def _write_grid(grid: _Grid, item: int, file: BinaryIO, tell: Tell) -> None:
-    file.write(_header(*grid.dims))
-    tell(12)
+def _heads(grids: Sequence[Grid], *more: int, planar: bool) -> bytes:
+    """How many zones there are, if several, and what each is: its size, and what stands behind that."""
+    zones = [_header(*_shape_of(grid, planar=planar), *more) for grid in grids]
+    return b"".join(zones) if len(grids) == 1 else _header(len(grids)) + b"".join(zones)
+
+
+def _write_grids(grids: Sequence[Grid], item: int, file: BinaryIO, tell: Tell, *, planar: bool, blanked: bool) -> None:
+    heads = _heads(grids, planar=planar)
+    file.write(heads)
+    tell(len(heads))
+    start, coordinates = len(heads), 2 if planar else 3
+    for grid in grids:
+        with reading(grid):
+            _write_grid(grid, item, file, tell, start, coordinates=coordinates, blanked=blanked)
+        start += (coordinates * item + (4 if blanked else 0)) * grid.nodes
+
+
+def _write_grid(
+    grid: Grid, item: int, file: BinaryIO, tell: Tell, start: int, *, coordinates: int, blanked: bool
+) -> None:
+    """Writes a zone's numbers from byte `start` on."""
     nodes, dtype = grid.nodes, f"<f{item}"
+    file.seek(start)
     if grid.found.kind == "StructuredGrid":
-        _deinterleave(grid, grid.points[0], dtype, file, 12, tell)
+        _deinterleave(grid, grid.points[0], dtype, file, start, tell, most=coordinates)
+    elif grid.found.kind == "RectilinearGrid":
+        lines = [line.astype(dtype) for line in coordinates_of(grid.found, grid.reader, grid.whole)]
+        _expand(grid, lambda n, x: lines[n][x[n]], dtype, file, tell, coordinates)
     else:
-        _expand(grid, dtype, file, tell)
-    if not grid.ghosts:
+        origin, columns = image_of(grid)
+        _expand(grid, partial(_affine, origin, columns), dtype, file, tell, coordinates)
+    if not blanked:
         return
-    at = 12 + 3 * item * nodes
+    at = start + coordinates * item * nodes
     for start in range(0, nodes, PIECE // 4):
         file.seek(at + 4 * start)
         file.write(np.ones(min(PIECE // 4, nodes - start), "<i4").tobytes())
     for column in grid.ghosts:
         bit = _HIDDEN[column.where]
         start = 0
-        for values in _of_points(grid, column, lambda raw, bit=bit: (raw.astype(np.int64) & bit != 0).astype(float)):  # type: ignore[misc]
+        for values in of_points(grid, column, lambda raw, bit=bit: (raw.astype(np.int64) & bit != 0).astype(float)):  # type: ignore[misc]
             # A point of which all cells are hidden is; where one is to be seen, so is the point.
             file.seek(at + 4 * start)
             kept = np.frombuffer(file.read(4 * len(values)), "<i4") * (values[:, 0] < 1.0)
@@ -264,112 +315,84 @@ def _write_grid(grid: _Grid, item: int, file: BinaryIO, tell: Tell) -> None:
     tell(4 * nodes)
 
 
-def _expand(grid: _Grid, dtype: str, file: BinaryIO, tell: Tell) -> None:
-    """Three lines of coordinates as the places of all points, plane by plane."""
+def _affine(
+    origin: NDArray[np.float64], columns: NDArray[np.float64], n: int, x: Sequence[NDArray[np.int64]]
+) -> NDArray[np.float64]:
+    """Coordinate `n` of the points with indices `x`. Of an axis that adds nothing nothing is added: so what is uniform stays so to
+    the last bit."""
+    found: Any = origin[n]
+    for axis in range(3):
+        if columns[axis][n] != 0:
+            found = found + columns[axis][n] * x[axis]
+    return np.asarray(found)
+
+
+def _expand(
+    grid: Grid,
+    place: Callable[[int, Sequence[NDArray[np.int64]]], NDArray[Any]],
+    dtype: str,
+    file: BinaryIO,
+    tell: Tell,
+    coordinates: int,
+) -> None:
+    """The places of all points, coordinate by coordinate and plane by plane; `place` gives one of indices along i, j, k."""
     nx, ny, nz = grid.dims
-    lines = [line.astype(dtype) for line in coordinates_of(grid.found, grid.reader, grid.whole)]
-    rows = max(1, PIECE // (nx * lines[0].itemsize))
-    for n in range(3):
+    rows = max(1, PIECE // (nx * 8))
+    i = np.arange(nx)[None, :]
+    for n in range(coordinates):
         for k in range(nz):
             for j in range(0, ny, rows):
                 count = min(rows, ny - j)
                 block = np.empty((count, nx), dtype)
-                block[:] = (lines[0][None, :], lines[1][j : j + count, None], lines[2][k])[n]
+                block[:] = place(n, (i, np.arange(j, j + count)[:, None], np.array(k)))
                 file.write(block.tobytes())
                 tell(block.nbytes)
 
 
-def _write_fields(grid: _Grid, item: int, variables: int, file: BinaryIO, tell: Tell) -> None:
-    file.write(_header(*grid.dims, variables))
-    tell(16)
-    at = 16
-    for column in grid.fields:
-        _deinterleave(grid, column, f"<f{item}", file, at, tell)
-        at += column.components * item * grid.nodes
+def _write_functions(
+    grids: Sequence[Grid],
+    arrays: Sequence[Arrayed],
+    item: int,
+    variables: int,
+    file: BinaryIO,
+    tell: Tell,
+    *,
+    planar: bool,
+) -> None:
+    heads = _heads(grids, variables, planar=planar)
+    file.write(heads)
+    tell(len(heads))
+    at = len(heads)
+    for grid in grids:
+        columns = {column.name: column for column in grid.fields}
+        with reading(grid):
+            for array in arrays:
+                column = columns.get(array.name)
+                if column is None:
+                    _write_missing(file, at, f"<f{item}", array.components * grid.nodes, tell)
+                else:
+                    _deinterleave(grid, column, f"<f{item}", file, at, tell)
+                at += array.components * item * grid.nodes
 
 
-def _deinterleave(grid: _Grid, column: _Column, dtype: str, file: BinaryIO, at: int, tell: Tell) -> None:
-    """Writes the components of an array one after the other from a byte on."""
+def _write_missing(file: BinaryIO, at: int, dtype: str, count: int, tell: Tell) -> None:
+    """Numbers that are none, where a zone does not have an array."""
+    file.seek(at)
+    for start in range(0, count, PIECE // 8):
+        block = np.full(min(PIECE // 8, count - start), np.nan, dtype)
+        file.write(block.tobytes())
+        tell(block.nbytes)
+
+
+def _deinterleave(
+    grid: Grid, column: Column, dtype: str, file: BinaryIO, at: int, tell: Tell, most: int | None = None
+) -> None:
+    """Writes the components of an array one after the other from a byte on, the first `most` of them."""
     item, done = np.dtype(dtype).itemsize, 0
-    for values in _of_points(grid, column):
-        for c in range(column.components):
+    count = column.components if most is None else min(most, column.components)
+    for values in of_points(grid, column):
+        for c in range(count):
             file.seek(at + (c * grid.nodes + done) * item)
             file.write(values[:, c].astype(dtype).tobytes())
         done += len(values)
-        tell(values.size * item)
-
-
-def _of_points(
-    grid: _Grid, column: _Column, change: Callable[[NDArray[Any]], NDArray[Any]] | None = None
-) -> Iterator[NDArray[Any]]:
-    """Values at the points in their order, [point, component], some at a time; of cells the mean of those around."""
-    cells = column.where == "CellData"
-    dims = dims_of(grid.whole, cells=cells)
-    array = Array(column.name, column.dtype, (*reversed(dims), column.components), "zyxc", {})
-    array.big_endian = grid.reader.big_endian and column.parts[0][1].format != "ascii"
-    dtype = np.dtype(column.dtype).newbyteorder(">" if array.big_endian else "<")
-    with tempfile.TemporaryFile(dir=grid.scratch) as scratch:
-        _raw(grid, column, array, scratch)
-        take = partial(_take, scratch, dtype, column.components, change)
-        if not cells:
-            step = max(1, PIECE // (dtype.itemsize * column.components))
-            for start in range(0, grid.nodes, step):
-                yield take(start, min(step, grid.nodes - start))
-            return
-        yield from _mean_of_cells(grid.dims, dims, take, max(1, PIECE // (16 * dims[0] * column.components)))
-
-
-def _raw(grid: _Grid, column: _Column, array: Array, scratch: BinaryIO) -> None:
-    """The bytes of an array, in a file, as those of one piece."""
-    if not is_whole(grid.found, grid.whole):
-        scratch.truncate(array.bytes)
-        write = scatter(grid.found, grid.reader, array, column.parts, grid.whole, column.where)
-        write(scratch, lambda _: None)
-        return
-    done = 0
-    for piece in grid.reader.pieces(column.parts[0][1], array.bytes):
-        scratch.write(piece)
-        done += len(piece)
-    if done != array.bytes:
-        raise DataError(
-            f"{grid.path}: '{column.name}' has {done:,} bytes, and its extent asks for {array.bytes:,}; copy or write it again"
-        )
-
-
-def _take(
-    scratch: BinaryIO,
-    dtype: np.dtype[Any],
-    components: int,
-    change: Callable[[NDArray[Any]], NDArray[Any]] | None,
-    start: int,
-    count: int,
-) -> NDArray[Any]:
-    """[number, component] of some numbers."""
-    scratch.seek(start * components * dtype.itemsize)
-    found = np.frombuffer(scratch.read(count * components * dtype.itemsize), dtype).reshape(count, components)
-    return found if change is None else change(found)
-
-
-def _mean_of_cells(
-    nodes: Sequence[int], cells: Sequence[int], take: Callable[[int, int], NDArray[Any]], rows: int
-) -> Iterator[NDArray[Any]]:
-    """Of each point the mean of the cells around it, rows of a plane at a time."""
-    nx, ny, nz = nodes
-    mx, my, mz = cells
-    for k in range(nz):
-        layers = [n for n in dict.fromkeys((max(k - 1, 0), min(k, mz - 1))) if n < mz]
-        for j in range(0, ny, rows):
-            count = min(rows, ny - j)
-            low, high = max(j - 1, 0), min(j + count, my)
-            low = min(low, my - 1)
-            total: Any = 0.0
-            for layer in layers:
-                found = take((layer * my + low) * mx, (high - low) * mx).astype(np.float64)
-                total = total + found.reshape(high - low, mx, -1)
-            block = total / len(layers)
-            above = np.clip(np.arange(j, j + count), 0, my - 1) - low
-            below = np.clip(np.arange(j - 1, j + count - 1), 0, my - 1) - low
-            block = (block[above] + block[below]) / 2
-            right, left = np.clip(np.arange(nx), 0, mx - 1), np.clip(np.arange(-1, nx - 1), 0, mx - 1)
-            block = (block[:, right] + block[:, left]) / 2
-            yield block.reshape(count * nx, -1)
+        tell(len(values) * count * item)

@@ -79,6 +79,8 @@ pub struct Given<'a> {
     pub q: &'a [PathBuf],
     /// Function files: none, one, or one a step.
     pub function: &'a [PathBuf],
+    /// When the steps are, where whoever names the files knows it: rising, one a step, or none.
+    pub times: &'a [f64],
     /// How far apart the steps are, where the files' times are not to be used: the first is at 0.
     pub dt: Option<f64>,
 }
@@ -98,7 +100,7 @@ impl Plot3d {
         options: &Plot3dOptions,
         cache_dir: &Path,
     ) -> Result<Self, FieldError> {
-        let given = Given { grids: &[grid.to_owned()], q, function, dt: None };
+        let given = Given { grids: &[grid.to_owned()], q, function, times: &[], dt: None };
         Self::open_with_progress(given, options, cache_dir, &mut |_, _| true)
     }
 

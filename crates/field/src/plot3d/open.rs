@@ -218,7 +218,14 @@ pub(super) fn open(
     let names = opener.function_names()?;
     let (guessed, order_assumed) = (opener.guessed, opener.order_assumed);
     let steps = plan.steps()?;
-    let (times, settings) = (plan.times, plan.settings);
+    let said = given.times;
+    let rises = said.windows(2).all(|w| w[0] < w[1]) && said.iter().all(|t| t.is_finite());
+    if !said.is_empty() && !(said.len() == steps && rises) {
+        let message = format!("{} times for {steps} steps, and they should rise from one to the next", said.len());
+        return Err(FieldError::Usage(message));
+    }
+    let times = plan.times.or_else(|| (!said.is_empty()).then(|| said.to_vec()));
+    let settings = plan.settings;
     let settings_path = plan.settings_path.unwrap_or_else(|| plan.grids[0].clone());
     assemble(Parts { grids, q, functions, names, steps, times, dt, settings, settings_path, guessed, order_assumed })
 }

@@ -17,7 +17,7 @@ fn series(folder: &Folder, spec: &Spec, times: &[f64]) -> (PathBuf, Vec<PathBuf>
 fn opened(spec: &Spec, times: &[f64], dt: Option<f64>) -> Catalog {
     let folder = Folder::new();
     let (grid, q) = series(&folder, spec, times);
-    let given = Given { grids: &[grid], q: &q, function: &[], dt };
+    let given = Given { grids: &[grid], q: &q, function: &[], times: &[], dt };
     let cache = folder.0.join("cache");
     Plot3d::open_with_progress(given, &Plot3dOptions::default(), &cache, &mut |_, _| true).unwrap().catalog
 }
@@ -49,6 +49,24 @@ fn steps_that_are_counted_by_the_user_are_decimal() {
     let found = opened(&plain(), &[3.25; 10], Some(0.1));
     assert_eq!(found.times, (0..10).map(|n| f64::from(n) / 10.0).collect::<Vec<_>>());
     assert!(!found.times_counted);
+}
+
+/// Whoever names the files may know when the steps are: uneven times stay what they are, and `dt` is above them.
+#[test]
+fn times_beside_the_files() {
+    let folder = Folder::new();
+    let (grid, q) = series(&folder, &plain(), &[3.25; 3]);
+    let cache = folder.0.join("cache");
+    let open = |times: &[f64], dt| {
+        let given = Given { grids: std::slice::from_ref(&grid), q: &q, function: &[], times, dt };
+        Plot3d::open_with_progress(given, &Plot3dOptions::default(), &cache, &mut |_, _| true).map(|p| p.catalog)
+    };
+    let found = open(&[2.0, 2.5, 4.0], None).unwrap();
+    assert!(found.times == [2.0, 2.5, 4.0] && !found.times_counted && found.untimed().is_none());
+    assert_eq!(open(&[2.0, 2.5, 4.0], Some(0.5)).unwrap().times, [0.0, 0.5, 1.0]);
+    for wrong in [&[2.0, 2.5][..], &[2.0, 2.0, 4.0][..], &[2.0, f64::NAN, 4.0][..]] {
+        assert!(open(wrong, None).unwrap_err().to_string().contains("times for 3 steps"), "{wrong:?}");
+    }
 }
 
 #[test]

@@ -1,0 +1,182 @@
+"""VTK datasets of several files: blocks that are zones, collections and series that are time steps, and their times."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import farfield as ff
+from farfield.errors import DataError
+from farfield.sources import parse
+from farfield.volume.sniffing import is_volume
+from test_vtk_flows import LINES, bent_flow, image
+from test_vtk_zones import Array, element, write
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FARFIELD_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def box(path: Path, low: float, speed: float = 1.0, *, time: float | None = None, **more: Array) -> Path:
+    """A unit cube from x = low on, with a flow along x."""
+    k, j, i = np.meshgrid(*[np.linspace(0, 1, 4)] * 3, indexing="ij")
+    x = np.stack([low + i, j, k], axis=-1)
+    flow = np.zeros_like(x)
+    flow[..., 0] = speed
+    write(path, "StructuredGrid", {"Points": x}, {"velocity": flow, **more}, text=True)
+    if time is not None:
+        text = path.read_text()
+        said = element("TimeValue", np.array([time]), repr(time), format="ascii", NumberOfTuples="1")
+        path.write_text(text.replace("<Piece ", f"<FieldData>{said}</FieldData><Piece ", 1))
+    return path
+
+
+def listed(path: Path, body: str, kind: str = "vtkMultiBlockDataSet") -> Path:
+    path.write_text(f'<?xml version="1.0"?><VTKFile type="{kind}" version="1.0"><{kind}>{body}</{kind}></VTKFile>')
+    return path
+
+
+def block(name: str, *files: str) -> str:
+    inside = "".join(f'<DataSet index="{n}" file="{file}"/>' for n, file in enumerate(files))
+    return f'<Block index="0" name="{name}">{inside}</Block>'
+
+
+def pvd(path: Path, entries: list[tuple[float, int, str]]) -> Path:
+    rows = "".join(f'<DataSet timestep="{time}" part="{part}" file="{file}"/>' for time, part, file in entries)
+    path.write_text(f'<?xml version="1.0"?><VTKFile type="Collection"><Collection>{rows}</Collection></VTKFile>')
+    return path
+
+
+def test_blocks_are_zones_with_their_names(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    for n in range(3):
+        box(tmp_path / f"parts/b{n}.vts", float(n))
+    inner = block("wing", "parts/b1.vts") + '<DataSet index="1" name="tail" file="parts/b2.vts"/>'
+    path = listed(
+        tmp_path / "m.vtm",
+        '<DataSet index="0" name="fuse lage" file="parts/b0.vts"/><DataSet index="1"/>'
+        f'<Block index="2" name="outer">{inner}</Block><DataSet index="3" file="parts/b0.vts"/>',
+    )
+    assert not is_volume(path)
+    with ff.open(path) as ds:
+        assert list(ds.zones) == ["fuse_lage", "outer.wing", "outer.tail"]
+        assert [float(zone["xyz"][0, 0, 0, 0]) for zone in ds.zones.values()] == [0, 1, 2]
+        lines = ds.streamlines(seeds=[(0.1, 0.5, 0.5)])
+        assert np.allclose(lines.points[-1], (3, 0.5, 0.5), atol=1e-4)
+        assert ds.info()["format"] == "VTK XML (3 blocks), converted into the cache"
+        assert str(tmp_path / "parts/b2.vts") in ds._source.made_of
+    # A block may be a file of blocks, and an image or a rectilinear grid.
+    flow, _ = bent_flow("float64")
+    image(tmp_path / "i.vti", {"velocity": flow}, 'Origin="5 0 0" Spacing="0.2 0.2 0.2"')
+    write(tmp_path / "r.vtr", "RectilinearGrid", {**LINES, "x": LINES["x"] + 9}, {"velocity": flow})
+    whole = listed(tmp_path / "w.vtm", block("all", "m.vtm", "i.vti") + block("more", "r.vtr"))
+    with ff.open(whole) as ds:
+        assert list(ds.zones) == ["all.fuse_lage", "all.outer.wing", "all.outer.tail", "all", "more"]
+        for x in (1.5, 5.5, 9.5):
+            assert ds.probe((x, 0.5, 0.5)) is not None
+
+
+def test_arrays_that_some_blocks_lack_are_no_numbers_there(tmp_path: Path) -> None:
+    box(tmp_path / "b0.vts", 0.0, heat=np.full((4, 4, 4), 7.0))
+    box(tmp_path / "b1.vts", 1.0)
+    path = listed(tmp_path / "m.vtm", block("", "b1.vts", "b0.vts"))
+    with ff.open(path) as ds:
+        assert np.isnan(ds.zones["zone1"]["heat"][...]).all() and (ds.zones["zone2"]["heat"][...] == 7).all()
+        assert "Of the 2 zones 1 lacks heat" in " ".join(ds.info()["guessed"])
+
+
+def test_blocks_that_are_not_read_are_named(tmp_path: Path) -> None:
+    box(tmp_path / "b0.vts", 0.0)
+    kinds = {"a.vtu": "UnstructuredGrid", "b.vtp": "PolyData", "c.pvtu": "PUnstructuredGrid"}
+    for name, kind in kinds.items():
+        (tmp_path / name).write_text(f'<VTKFile type="{kind}" version="1.0"><{kind}/></VTKFile>')
+    (tmp_path / "d.txt").write_text("no grid")
+    for name, says in {
+        "a.vtu": r"a\.vtu: this block of .*m\.vtm is an unstructured grid, .* Resample To Image",
+        "b.vtp": r"b\.vtp: this block of .* is lines or surfaces.*take it out",
+        "c.pvtu": r"c\.pvtu: .* an unstructured grid",
+        "d.txt": r"d\.txt: this block of .* is no VTK file of a grid",
+        "gone.vts": r"its block .*gone\.vts is not there",
+        "m.vtm": "nested too deeply",
+    }.items():
+        with pytest.raises(DataError, match=says):
+            ff.open(listed(tmp_path / "m.vtm", block("x", "b0.vts", name)))
+    with pytest.raises(DataError, match="lists no block with a file"):
+        ff.open(listed(tmp_path / "m.vtm", '<DataSet index="0"/>'))
+    with pytest.raises(DataError, match="vtkOverlappingAMR, grids of several levels"):
+        ff.open(listed(tmp_path / "a.vth", "", "vtkOverlappingAMR"))
+
+
+def test_parts_of_a_time_are_zones_and_times_are_exact(tmp_path: Path) -> None:
+    times = [2.0, 2.5, 4.0]
+    for n, time in enumerate(times):
+        for part in (0, 1):
+            box(tmp_path / f"t{n}p{part}.vts", float(part), time)
+    entries = [(time, part, f"t{n}p{part}.vts") for n, time in enumerate(times) for part in (0, 1)]
+    with ff.open(pvd(tmp_path / "a.pvd", entries[::-1] + entries[2:3])) as ds:
+        assert list(ds.times) == times and ds.info()["times_why"] is None and len(ds.zones) == 2
+        assert ds.sel(time=2.5).probe((0.5, 0.5, 0.5)).values["velocity"] == pytest.approx((2.5, 0, 0))
+        # dx/dt = t from one part into the other.
+        paths = ds.pathlines(seeds=[(0.5, 0.5, 0.5)], t0=2.0, t1=2.4)
+        assert paths.points[-1][0] == pytest.approx(0.5 + (2.4**2 - 4) / 2, abs=1e-6)
+        assert ds.info()["format"].startswith("VTK XML (3 time steps of 2 blocks)")
+    with pytest.raises(DataError, match=r"its time step has 1 blocks, and that of .*t0p\d\.vts 2"):
+        ff.open(pvd(tmp_path / "b.pvd", entries[:3]))
+
+
+def test_times_in_files(tmp_path: Path) -> None:
+    for n, time in enumerate([4.0, 2.0, 2.5]):
+        box(tmp_path / f"s_{n}.vts", 0.0, time, time=time)
+    with ff.open(tmp_path / "s_*.vts") as ds:
+        info = ds.info()
+        assert info["times"] == [2, 2.5, 4] and info["times_why"] is None
+        assert "sorted by the times in the files" in info["notes"][0] and "s_0.vts (4) comes" not in info["notes"][0]
+        assert ds.isel(time=-1).probe((0.5, 0.5, 0.5)).values["velocity"] == pytest.approx((4, 0, 0))
+    with ff.open(tmp_path / "s_1.vts") as ds:
+        assert list(ds.times) == [2]
+    with ff.open(tmp_path / "s_*.vts", plot3d={"dt": 0.5}) as ds:
+        assert list(ds.times) == [0, 0.5, 1]
+    box(tmp_path / "s_3.vts", 0.0, time=4.0)
+    with ff.open(tmp_path / "s_*.vts") as ds:
+        assert list(ds.times) == [0, 1, 2, 3] and "both give the time 4" in " ".join(ds.info()["guessed"])
+    box(tmp_path / "s_3.vts", 0.0)
+    with ff.open(tmp_path / "s_*.vts") as ds:
+        assert "s_3.vts gives none" in " ".join(ds.info()["guessed"])
+
+
+def test_a_time_that_is_none_is_said(tmp_path: Path) -> None:
+    path = box(tmp_path / "a.vts", 0.0, time=1.5)
+    path.write_text(path.read_text().replace(">1.5<", ">1.5 2.5<"))
+    with ff.open(path) as ds:
+        assert list(ds.times) == [0] and "TimeValue of a.vts is not one number" in ds.info()["guessed"][0]
+
+
+def test_file_series_of_paraview(tmp_path: Path) -> None:
+    for n in range(3):
+        box(tmp_path / f"s_{n}.vts", 0.0, n)
+    files = [{"name": f"s_{n}.vts", "time": time} for n, time in ((2, 7.5), (0, 1.0), (1, 2.0))]
+    path = tmp_path / "s.vts.series"
+    path.write_text(json.dumps({"file-series-version": "1.0", "files": files}, indent=2))
+    assert not is_volume(path)
+    with ff.open(path) as ds:
+        assert list(ds.times) == [1, 2, 7.5]
+        assert ds.isel(time=2).probe((0.5, 0.5, 0.5)).values["velocity"] == pytest.approx((2, 0, 0))
+    path.write_text(json.dumps({"file-series-version": "1.0", "files": [{"time": 1}]}))
+    with pytest.raises(DataError, match="one of its files has no name"):
+        parse(path)
+
+
+def test_a_store_keeps_names_and_times(tmp_path: Path) -> None:
+    for n in range(2):
+        for part in (0, 1):
+            box(tmp_path / f"t{n}p{part}.vts", float(part), n + 1.0)
+    for n in range(2):
+        listed(tmp_path / f"t{n}.vtm", block("left", f"t{n}p0.vts") + block("right", f"t{n}p1.vts"))
+    path = pvd(tmp_path / "a.pvd", [(0.1, 0, "t0.vtm"), (0.7, 0, "t1.vtm")])
+    ff.convert(path, tmp_path / "a.zarr")
+    with ff.open(tmp_path / "a.zarr") as ds:
+        assert list(ds.times) == [0.1, 0.7] and list(ds.zones) == ["left", "right"]
