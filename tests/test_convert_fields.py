@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -154,3 +155,20 @@ def test_steps_are_not_added_to_a_store_of_other_fields(tmp_path: Path, ff: Comm
     ff("convert", source_of(grid, first), store, "--fields", "density,vorticity")
     said = ff("convert", "--append", source_of(grid, second), store, ok=(1,)).stderr
     assert "the arrays" in said and "vorticity" in said
+
+
+def test_buffers_leave_little_room_for_the_pages_that_are_made(tmp_path: Path) -> None:
+    source = source_of(*write(tmp_path, cut(box(191, 48, 48), 2), real=4))
+    how = {"fields": ["vorticity", "q_criterion"], "workers": 32, "progress": False}
+    # The least limit, which the refusal names: all but a few pages of it are the conversion's own buffers.
+    with pytest.raises(farfield.MemoryLimitError) as refused:
+        farfield.convert(source, tmp_path / "a.zarr", memory_limit="4MiB", **how)
+    least = re.search(r"needs about ([\d.]+) MiB", str(refused.value))
+    assert least, refused.value
+    done = farfield.convert(source, tmp_path / "a.zarr", memory_limit=f"{float(least[1]) + 0.1:.1f}MiB", **how)
+    # It took three seconds for each of some dozen boxes.
+    assert done["stats"]["wall_s"] < 25 and done["stats"]["pages"]["derived"] > 0
+    farfield.convert(source, tmp_path / "b.zarr", memory_limit="256MiB", **how)
+    with farfield.open(tmp_path / "a.zarr") as little, farfield.open(tmp_path / "b.zarr") as ample:
+        for name in ("vorticity", "q_criterion"):
+            assert np.array_equal(little.zones["zone2"][name][...], ample.zones["zone2"][name][...], equal_nan=True)

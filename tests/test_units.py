@@ -176,3 +176,35 @@ def test_mistakes_name_the_settings(blocks: list[Block], tmp_path: Path, ff: Any
     # A grid alone has no flow: its length is enough.
     settings(grid, reference={"length": 1.0})
     assert "positions in m" in ff("info", grid).stdout and "[m]" in ff("probe", grid, 0.5, 0.5, 0.5).stdout
+
+
+@pytest.mark.parametrize("si", [False, True])
+def test_velocities_divided_by_that_of_the_free_stream(tmp_path: Path, si: bool) -> None:
+    """Uniform flow at Mach 0.5, once divided by a_inf and once by U_inf, as `reference` says: what is made of it is the same."""
+    mach, gamma = 0.5, 1.4
+    reference: dict[str, object] = {"length": 2.0, "density": 1.2, "sound_speed": 300.0} if si else {}
+    found = []
+    for name, by in (("a", 1.0), ("u", mach)):
+        block = box(5, 4, 4)
+        one = np.ones_like(block.xyz[0])
+        energy = 1 / (gamma * (gamma - 1)) + 0.5 * mach**2
+        block.q = [one, one * mach / by, 0 * one, 0 * one, one * energy / by**2]
+        (tmp_path / name).mkdir()
+        grid, solution = write(tmp_path / name, [block], time=3.0 * by)
+        said = {"reference": {**reference, **({"velocity": "freestream"} if name == "u" else {})}}
+        grid.with_name("flow.p3d.json").write_text(json.dumps(said))
+        with ff.open(source_of(grid, solution)) as ds:
+            values = ds.probe((0.5, 0.5, 0.5) if not si else (1.0, 1.0, 1.0)).values
+            assert values["mach"] == pytest.approx(mach) and values["pressure_coefficient"] == pytest.approx(
+                0, abs=1e-9
+            )
+            scale = 1.2 * 300.0**2 if si else 1.0
+            assert values["pressure"] == pytest.approx(scale / gamma) and values["energy"] == pytest.approx(
+                scale * energy
+            )
+            assert values["velocity"][0] == pytest.approx(mach * (300.0 if si else 1.0))
+            assert values["entropy"] == pytest.approx(0, abs=1e-9)
+            assert ds.time_values[0] == pytest.approx(3.0 * (2.0 / 300.0 if si else 1.0))
+            assert not ds.stats()["warnings"]
+            found.append(values)
+    assert found[0].keys() == found[1].keys()

@@ -80,6 +80,7 @@ INFO = {"source": path, "format": text, "guessed": [sentence], "order_assumed": 
                                                                      # and of files paged in place until their boxes are made
         "fields": [{"name", "components", "dtype", "units", "standard_name", "long_name",
                     "derived": bool, "definition": text | null,      # formula of a derived field
+                    "defined": bool,                                 # whether a user has defined it
                     "range": [low, high] | null,                     # of the magnitude where components > 1
                     "not_numbers": int | null,                       # usable points of all steps at which it is NaN or infinite;
                                                                      # null without ranges

@@ -409,7 +409,7 @@ class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
         max_length: float | None = None,
         max_time: float | None = None,
         tolerance: float = 1e-6,
-        terminal_speed: float = 1e-12,
+        terminal_speed: float | None = None,
         scalars: Sequence[str] = (),
         stop: str | None = None,
         steps: str | slice | Sequence[int] | None = None,
@@ -433,7 +433,8 @@ class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
             max_length: Length of a line in one direction; None for no bound.
             max_time: Integration time in one direction; None for no bound.
             tolerance: Local error that a step may make.
-            terminal_speed: A line stops where the speed is below it.
+            terminal_speed: A line stops where the speed is below it. None: a millionth of a millionth of the largest speed that the
+                line has had, whatever the units of the flow.
             scalars: Fields sampled along the lines (vectors too).
             stop: A condition of fields, such as `"mach > 1 and x < 2"`, that ends a line: it ends at the first point, the seed or
                 the end of a step, where the condition holds, keeps that point, and says `stopped`. The sides of a comparison are

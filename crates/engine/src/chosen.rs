@@ -159,34 +159,7 @@ impl MadeRows {
             put(n, v);
             true
         };
-        match visit_box(session, dataset, at, &[self.quantity], &mut |_, _, _| true, &mut each) {
-            // Not so many pages at once, then: a box of one page is the least.
-            Err(FieldError::LimitTooSmall { .. }) if self.pages(&at).len() > 1 => {}
-            done => return done.map(|_| ()),
-        }
-        for page in self.pages(&at) {
-            visit_box(session, dataset, page, &[self.quantity], &mut |_, _, _| true, &mut each)?;
-        }
-        Ok(())
-    }
-
-    /// The parts of a box that lie in one page each.
-    fn pages(&self, at: &NodeBox) -> Vec<NodeBox> {
-        let edge = self.dataset.zones[self.zone].translation.page;
-        let mut parts = vec![*at];
-        for (a, edge) in edge.into_iter().enumerate() {
-            let cut = |part: NodeBox| {
-                let first = part.lo[a] / edge;
-                (first..part.hi[a].div_ceil(edge)).map(move |n| {
-                    let mut one = part;
-                    one.lo[a] = part.lo[a].max(n * edge);
-                    one.hi[a] = part.hi[a].min((n + 1) * edge);
-                    one
-                })
-            };
-            parts = parts.into_iter().flat_map(cut).collect();
-        }
-        parts
+        visit_box(session, dataset, at, &[self.quantity], &mut |_, _, _| true, &mut each).map(|_| ())
     }
 
     fn put(&self, value: f64, n: usize, out: &mut [u8]) {

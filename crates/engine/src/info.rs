@@ -80,7 +80,7 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
             "definition": d.map(|d| if d.number > 0 { format!("{} (PLOT3D function {})", d.formula, d.number) } else { d.formula.to_owned() }),
             "range": found.ranges.get(&name).unwrap_or(&null), "not_numbers": found.not_numbers.get(&name).map(|n| n.points),
             "not_numbers_steps": bad, "not_numbers_files": bad.and_then(|steps| files(&dataset, first, &name, steps)),
-            "pages_skipped": null, "center": d.and_then(|d| d.centre),
+            "pages_skipped": null, "center": d.and_then(|d| d.centre), "defined": false,
             "zones": if zones == c.zones.len() { Value::Null } else { holders(&dataset, &name).into() },
         }));
     }
@@ -181,7 +181,7 @@ fn derived_fields(session: &Session, dataset: &Dataset, ranges: &[Ranged]) -> Ve
             "name": made.name, "components": components, "dtype": dtype.name(), "units": made.units(), "standard_name": "",
             "long_name": made.long_name, "derived": true, "definition": definition, "range": null, "not_numbers": null,
             "not_numbers_steps": null, "not_numbers_files": null,
-            "pages_skipped": null, "center": centre, "zones": held(of),
+            "pages_skipped": null, "center": centre, "zones": held(of), "defined": false,
         })
     };
     let mut rows = Vec::new();
@@ -195,6 +195,7 @@ fn derived_fields(session: &Session, dataset: &Dataset, ranges: &[Ranged]) -> Ve
         let made = made.or_else(|| dataset.preview(&name, &definitions, &session.pager));
         if let Some((made, components, dtype)) = made {
             let mut found = row(&made, components, dtype, text, None, &name);
+            found["defined"] = json!(true);
             if !known {
                 let zones = dataset.previews(&name, &definitions, &session.pager);
                 let names: Vec<&str> = zones.iter().map(|n| dataset.zones[*n].name.as_str()).collect();

@@ -172,6 +172,16 @@ pub(crate) fn fetch_error(pager: &Pager, e: PagerError, bytes: u64, making: u64)
     }
 }
 
+/// Bytes of pages that may be held together where `making` bytes are needed to make, or to read, one of them: an eighth of the limit,
+/// and half of what all else (buffers of a conversion, say) leaves to pages. Of more than that the last ones would find no room, since
+/// those before them are held.
+pub(crate) fn held_together(pager: &Pager, making: u64) -> u64 {
+    let ledger = pager.ledger();
+    let pages = ledger.of(ChargeKind::Frames) + ledger.of(ChargeKind::Cached);
+    let room = ledger.limit().saturating_sub(ledger.used().saturating_sub(pages));
+    (ledger.limit() / 8).min(room.saturating_sub(making) / 2)
+}
+
 /// A refusal of the outputs, which know neither limit nor ledger, as one that says what would do.
 pub(crate) fn refused(pager: &Pager, e: FieldError) -> FieldError {
     match e {

@@ -21,6 +21,7 @@ use field::error::FieldError;
 use field::nodes::Zone;
 use field::paged::PagedNodes;
 use field::space::LANES;
+use field::uses::Use;
 use kernels::flow::ZoneOrder;
 use kernels::line::Reason;
 use kernels::particle::{Particle, ParticleOptions};
@@ -124,6 +125,7 @@ impl March {
         let Sampled { names: sampled, stop } = Sampled::of(session, spec)?;
         session.dataset().fields(Some(&spec.field), &sampled, 0)?;
         let dataset = session.located(watch)?;
+        dataset.uses.note(Use::Time);
         let Course { series, options, held } =
             crate::pathlines::series(&dataset, &session.pager, spec, path, (&sampled, stop))?;
         let at_once = if series.linear { series.times.len().min(2) } else { 1 };

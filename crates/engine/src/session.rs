@@ -159,6 +159,8 @@ pub struct Session {
     opened: Instant,
     cpu_at_open_s: f64,
     waited_s: Mutex<f64>,
+    /// Bytes of pages of which it was found out that no more can be held together.
+    held_most: AtomicU64,
     /// Bytes and reads that did not go through the pager.
     read: Mutex<[u64; 2]>,
     /// What the ledger cannot see, kept free: stacks, the allocator's own.
@@ -200,6 +202,7 @@ impl Session {
             opened,
             cpu_at_open_s,
             waited_s: Mutex::new(0.0),
+            held_most: AtomicU64::new(u64::MAX),
             read: Mutex::default(),
             unseen,
         };
@@ -304,6 +307,16 @@ impl Session {
         *sum = [sum[0] + read[0], sum[1] + read[1]];
     }
 
+    /// Bytes of pages that were not too many to be held together, as far as is known.
+    pub(crate) fn held_most(&self) -> u64 {
+        self.held_most.load(Relaxed)
+    }
+
+    /// Takes note that more than so many bytes of pages cannot be held together.
+    pub(crate) fn hold_fewer(&self, bytes: u64) {
+        self.held_most.fetch_min(bytes, Relaxed);
+    }
+
     /// The numbers that every run reports.
     pub fn stats(&self) -> serde_json::Value {
         let c = self.pager.counters();
@@ -329,7 +342,7 @@ impl Session {
             "readers": self.pager.readers(),
             "replacement": self.means.replacement.name(),
             "transport": self.pager.reader_name(),
-            "warnings": self.dataset().catalog.doubts().collect::<Vec<_>>(),
+            "warnings": self.dataset().warnings(),
         })
     }
 }

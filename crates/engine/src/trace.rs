@@ -32,7 +32,7 @@ use field::nodes::Zone;
 use field::space::ZoneFields;
 use kernels::pathline::Pathline;
 use kernels::streakline::{StreakOptions, Streakline, OF_PARTICLES};
-use kernels::streamline::Options;
+use kernels::streamline::{Options, TerminalSpeed};
 use kernels::timeline::{TimelineOptions, OF_POINTS};
 use pager::Pager;
 use std::iter::once;
@@ -111,8 +111,7 @@ pub fn trace(
         Destination::Memory => None,
     };
     session.dataset().check_step(spec.step)?;
-    let wrong = |o: &f64| !(*o >= 0.0);
-    if wrong(&spec.options.terminal_speed) {
+    if matches!(spec.options.terminal_speed, TerminalSpeed::Absolute(speed) if !(speed >= 0.0)) {
         return Err(FieldError::Usage("the terminal speed must be 0 or more".into()));
     }
     let Sampled { names: sampled, stop } = Sampled::of(session, spec)?;

@@ -2,7 +2,7 @@
 //! place, where there are no checksums and lengths and shapes are what can be held.
 
 use crate::convert::Charge;
-use crate::limits::{charge_other, fetch_error};
+use crate::limits::{charge_other, fetch_error, held_together};
 use crate::session::{Bare, Means, Session, Watch};
 use field::error::FieldError;
 use field::store::{Buffers, Checked, Problem, ShardId, ShardSeal, Store, Validation};
@@ -230,9 +230,10 @@ pub fn read_all(session: &Session, watch: &mut Watch<'_>) -> Result<ReadAll, Fie
     let total: u64 = arrays().map(|(z, a)| z.translation.count() * u64::from(if a.steady { 1 } else { steps })).sum();
     let mut found = ReadAll::default();
     for (z, a) in arrays() {
-        // Enough at once to keep the readers busy, within an eighth of the limit.
+        // Enough at once to keep the readers busy, as far as they can be held together.
         let page_bytes = (z.translation.component * a.components * a.dtype.size()).max(1) as u64;
-        let batch = (session.pager.ledger().limit() / 8 / page_bytes).clamp(1, 4 * session.pager.readers() as u64);
+        let together = held_together(&session.pager, page_bytes);
+        let batch = (together / page_bytes).clamp(1, 4 * session.pager.readers() as u64);
         for step in 0..if a.steady { 1 } else { steps } {
             let mut next = 0;
             while next < z.translation.count() {

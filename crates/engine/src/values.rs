@@ -2,15 +2,14 @@
 
 use crate::blocking::{blocking_flow, until_here};
 use crate::gridface::{GridFace, AXES};
-use crate::limits::fetch_error;
-use crate::limits::{enough_limit, more_than};
+use crate::limits::{enough_limit, fetch_error, held_together, more_than};
 use crate::session::{Session, Watch};
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::nodes::{ArraySlot, Zone};
 use field::quantity::{Columns, Derived, Quantity};
 use field::space::{Blank, CellId, Spot, ZoneFields};
-use pager::{Lookup, PageId};
+use pager::{Lookup, PageId, PagerError};
 use std::ops::Range;
 
 /// A box of nodes of a zone, 0-based, half open, along i, j, k.
@@ -95,13 +94,16 @@ pub fn visit_box(
     }
     let page_bytes: u64 =
         reader.arrays.iter().map(|a| (t.component * z.arrays[*a].components * z.arrays[*a].dtype.size()) as u64).sum();
-    // Enough at once to keep the readers busy, within an eighth of the limit.
-    let batch =
-        (session.pager.ledger().limit() / 8 / page_bytes.max(1)).clamp(1, 4 * session.pager.readers() as u64) as usize;
+    // Enough at once to keep the readers busy, as far as they can be held together.
+    let making = reader.arrays.iter().map(|a| z.arrays[*a].making as u64).max().unwrap_or(0);
+    let together = held_together(&session.pager, making + page_bytes).min(session.held_most());
+    let mut batch = (together / page_bytes.max(1)).clamp(1, 4 * session.pager.readers() as u64) as usize;
     let mut values = vec![0.0; fields.iter().map(|q| q.components()).sum()];
     let mut worker = session.pager.worker();
-    for (n, some) in boxes.chunks(batch).enumerate() {
-        if !watch("reading", (n * batch) as f64, boxes.len() as f64) {
+    let mut next = 0;
+    while next < boxes.len() {
+        let some = &boxes[next..(next + batch).min(boxes.len())];
+        if !watch("reading", next as f64, boxes.len() as f64) {
             return Err(FieldError::Interrupted);
         }
         let ids: Vec<PageId> = some.iter().flat_map(|b| reader.arrays.iter().map(|a| reader.page(z, *a, *b))).collect();
@@ -114,7 +116,17 @@ pub fn visit_box(
             let pages = dataset.zones.iter().map(of_zone).fold(bytes, u64::max);
             fetch_error(&session.pager, e, pages, dataset.zones.iter().map(making).max().unwrap_or(0))
         };
-        let _hold = session.pager.fetch(&ids).map_err(short)?;
+        let _hold = match session.pager.fetch(&ids) {
+            Ok(hold) => hold,
+            // Fewer then, and from now on: each time that it is found out takes some seconds.
+            Err(PagerError::Full(_)) if some.len() > 1 => {
+                batch = some.len() / 2;
+                session.hold_fewer(batch as u64 * page_bytes);
+                continue;
+            }
+            Err(e) => return Err(short(e)),
+        };
+        next += some.len();
         for b in some {
             let mut pages: Vec<Option<&[u8]>> = vec![None; z.arrays.len()];
             for a in &reader.arrays {
@@ -172,6 +184,7 @@ pub(crate) struct NodeReader<'a> {
 
 impl<'a> NodeReader<'a> {
     fn new(dataset: &Dataset, at: NodeBox, fields: &'a [Quantity]) -> Result<Self, FieldError> {
+        dataset.uses.quantities(fields);
         Ok(Self::of(dataset.zone_fields(at.zone, at.step)?, at.step, fields))
     }
 

@@ -123,6 +123,14 @@ pub struct Catalog {
 
 /// What a remark says about a file whose sizes add up, but whose values make no sense.
 pub(crate) const DOUBT: &str = "most of its numbers do not look like";
+/// ... about a file whose records may be planes as well as arrays.
+pub(crate) const EITHER: &str = "has as many records as planes and as arrays";
+/// ... about numbers that only some runs use: these are about the Mach number, ...
+pub(crate) const OF_FREE_STREAM: &str = "What is made of the free stream (pressure_coefficient)";
+/// ... energy or the ratio of specific heats, ...
+pub(crate) const OF_ENERGY: &str = "What is made of energy (pressure, mach, temperature, ...)";
+/// ... and times.
+pub(crate) const OF_TIME: &str = "The times of the steps are those of";
 /// ... about steps of which nothing says when they are.
 pub(crate) const NUMBERED: &str = "are numbered from 0";
 /// ... about steps that are not in the order of their names.
@@ -138,7 +146,7 @@ impl Catalog {
 
     /// The remarks that whoever uses the data should hear, not only who asks what it is.
     pub fn doubts(&self) -> impl Iterator<Item = &str> {
-        self.guessed.iter().map(String::as_str).filter(|s| s.contains(DOUBT))
+        self.guessed.iter().map(String::as_str).filter(|s| s.contains(DOUBT) || s.contains(EITHER))
     }
 
     /// The remarks about the order of files and about missing ones, which whoever uses several steps should hear.

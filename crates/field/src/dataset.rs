@@ -3,16 +3,18 @@
 use crate::catalog::{Catalog, Role, Rows, ZoneInfo};
 use crate::derive::fields::Made;
 use crate::error::FieldError;
+use crate::freestream::FlowUnits;
 use crate::held;
 use crate::inplace::{page_box, InPlace};
 use crate::nodes::{ArraySlot, BoxLevel, Zone};
-use crate::plot3d::{Plot3d, Reference, DENSITY_UNITS};
-use crate::quantity::{Definition, Derived, FreeStream, Quantity, DEFINITIONS};
+use crate::plot3d::Plot3d;
+use crate::quantity::{Definition, Derived, Quantity, DEFINITIONS};
 use crate::space::ZoneFields;
 use crate::store::layout::box_pages;
 use crate::store::{LevelId, Register, Store};
 use crate::translate::Translation;
 use crate::uniform::Uniform;
+use crate::uses::Uses;
 use pager::id::{ArrayId, SourceId};
 use pager::map::PageMap;
 use pager::{Charge, Pager};
@@ -46,6 +48,8 @@ pub struct Dataset {
     pub catalog: Catalog,
     /// Found once: it takes a look through all zones.
     pub(crate) units: FlowUnits,
+    /// What runs have used of it.
+    pub uses: Uses,
     /// Where it comes from.
     pub origin: Origin,
     /// Zones as the accessors see them.
@@ -165,6 +169,7 @@ impl Dataset {
         let ranges = ids.into_iter().map(|z| z.ranges).collect();
         Ok(Self {
             units: FlowUnits::of(&catalog),
+            uses: Uses::default(),
             catalog,
             origin: Origin::Store(Arc::new(store)),
             zones: zones.into(),
@@ -205,7 +210,8 @@ impl Dataset {
         }
         let origin = Origin::Plot3d(Arc::new(files));
         let units = FlowUnits::of(&catalog);
-        Ok(Self { catalog, units, origin, zones: zones.into(), ranges: Vec::new(), made: Arc::new([]), charges })
+        let (ranges, made, uses) = (Vec::new(), Arc::new([]), Uses::default());
+        Ok(Self { catalog, units, uses, origin, zones: zones.into(), ranges, made, charges })
     }
 
     /// PLOT3D files with the boxes of an index, which is made of geometry alone and knows no ranges. Arrays keep their
@@ -234,6 +240,7 @@ impl Dataset {
         Ok(Self {
             catalog: self.catalog.clone(),
             units: self.units,
+            uses: self.uses.clone(),
             origin: Origin::Plot3d(files.clone()),
             zones: zones.collect(),
             ranges: Vec::new(),
@@ -247,6 +254,7 @@ impl Dataset {
         Self {
             catalog: self.catalog.clone(),
             units: self.units,
+            uses: self.uses.clone(),
             origin: self.origin.clone(),
             zones: zones.into(),
             ranges: self.ranges.clone(),
@@ -430,16 +438,9 @@ impl Dataset {
         step: usize,
     ) -> Result<ZoneFields, FieldError> {
         let (gamma, free) = self.gas(zone, step);
-        ZoneFields::named(&self.zones[zone], vector, sampled, gamma, free)
-    }
-
-    /// Ratio of specific heats and free stream of a zone at a step, as its header says.
-    pub(crate) fn gas(&self, zone: usize, step: usize) -> (f64, FreeStream) {
-        let info = &self.catalog.zones[zone];
-        let header = info.headers.get(step).or(info.headers.last());
-        let gamma = header.map(|h| h.gamma).filter(|g| g.is_finite()).unwrap_or(1.4);
-        let mach = header.map(|h| h.mach).unwrap_or(f64::NAN);
-        (gamma, free_stream(&self.units, mach, gamma))
+        let fields = ZoneFields::named(&self.zones[zone], vector, sampled, gamma, free)?;
+        self.uses.quantities(&fields.sampled);
+        Ok(fields)
     }
 
     /// The error for a name that a line needs and that not every zone has.
@@ -567,34 +568,4 @@ impl Dataset {
     pub fn checked(&self) -> bool {
         matches!(self.origin, Origin::Store(_))
     }
-}
-
-/// In what the conserved variables are.
-#[derive(Copy, Clone, Debug)]
-pub(crate) struct FlowUnits {
-    /// In SI, or without dimensions.
-    pub(crate) si: bool,
-    reference: Reference,
-}
-
-impl FlowUnits {
-    /// Looks through all zones and through the settings.
-    fn of(catalog: &Catalog) -> Self {
-        let si = catalog.array_named("density").is_some_and(|a| a.units == DENSITY_UNITS);
-        Self { si, reference: Reference::of(&catalog.settings) }
-    }
-}
-
-/// The free stream in the units of the data, which are SI or none.
-fn free_stream(FlowUnits { si, reference }: &FlowUnits, mach: f64, gamma: f64) -> FreeStream {
-    let or_one = |v: Option<f64>| v.filter(|_| *si).unwrap_or(1.0);
-    let (density, sound_speed) = (or_one(reference.density), or_one(reference.sound_speed));
-    let gas_constant = match (reference.temperature, reference.gas_constant) {
-        // Of a perfect gas with that temperature where the speed of sound is a_inf.
-        (Some(t), _) => sound_speed * sound_speed / (gamma * t),
-        (None, Some(r)) => r,
-        // Nothing says which gas it is, so temperature is what it is without dimensions.
-        (None, None) => sound_speed * sound_speed,
-    };
-    FreeStream { mach, density, sound_speed, gas_constant }
 }

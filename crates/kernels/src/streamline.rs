@@ -15,7 +15,7 @@ use field::nodes::{Miss, Nodes};
 use field::simd::V4;
 use field::space::{Blank, CellId, Shape, Spot};
 pub use lanes::step_lanes;
-pub use options::{Direction, Integrator, Options, Seed};
+pub use options::{Direction, Integrator, Options, Seed, TerminalSpeed};
 use walls::{is_wall, rests_on_wall};
 
 /// What a step came to.
@@ -71,6 +71,8 @@ pub struct Streamline {
     stood: u8,
     /// Step that the error control allows, in time.
     h: f64,
+    /// The largest speed of the half so far, at ends of steps.
+    fastest: f64,
     /// It is to stop where it is.
     stopped: bool,
     /// It was to stop at the seed: both halves do.
@@ -106,6 +108,7 @@ impl Streamline {
             x: [0.0; 3],
             stood: 0,
             h: f64::INFINITY,
+            fastest: 0.0,
             stopped: false,
             seed_stops: false,
             line: Line::new(fields),
@@ -213,10 +216,11 @@ impl Streamline {
         self.stood = 0;
         self.stopped = self.seed_stops;
         self.line.begin(if self.sign < 0.0 { Half::Backward } else { Half::Forward });
-        self.state = if v.length3() > options.terminal_speed {
-            Self::running(options, place, v)
-        } else {
+        self.fastest = v.length3();
+        self.state = if options.terminal_speed.rests(self.fastest, self.fastest) {
             State::Rest(place, None)
+        } else {
+            Self::running(options, place, v)
         };
         Ok(())
     }
@@ -381,7 +385,7 @@ impl Streamline {
             ended = Some(Reason::Steps);
         }
         let spot = Spot { cell, rst };
-        let slow = !(vector.at(rst).length3() > options.terminal_speed);
+        let speed = vector.at(rst).length3();
         if let Some(reason) = ended {
             // The second half needs the seed's cell: that is asked for before anything changes.
             if let (Some((seed, _)), true) = (self.origin, self.sign < 0.0 && options.direction == Direction::Both) {
@@ -407,8 +411,9 @@ impl Streamline {
         self.line.advance(chord);
         self.x = x;
         self.h = h_next;
+        self.fastest = self.fastest.max(speed);
         let next = Place { spot, kept_fringe: settled.kept_fringe };
-        if slow {
+        if options.terminal_speed.rests(speed, self.fastest) {
             self.state = State::Rest(next, face);
         } else {
             self.go_over(flow, next, face);

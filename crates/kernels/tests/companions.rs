@@ -9,7 +9,7 @@ use field::simd::V4;
 use kernels::flow::GridFlow;
 use kernels::line::Joined;
 use kernels::rk::Method;
-use kernels::streamline::{step_lanes, Direction, Integrator, Options, Progress, Seed, Streamline};
+use kernels::streamline::{step_lanes, Direction, Integrator, Options, Progress, Seed, Streamline, TerminalSpeed};
 use pager::error::PageError;
 use pager::id::{ArrayId, PageId};
 use std::collections::BTreeSet;
@@ -104,7 +104,12 @@ fn options(random: &mut Random, scale: f64) -> Options {
         max_length: maybe(random, 3, length).unwrap_or(f64::INFINITY),
         max_time: maybe(random, 3, 0.7).unwrap_or(f64::INFINITY),
         max_steps: random.pick(&[1, 2, 7, 40]),
-        terminal_speed: random.pick(&[0.0, 1e-12, 1e-12, 0.2]) * scale,
+        terminal_speed: random.pick(&[
+            TerminalSpeed::Absolute(0.0),
+            TerminalSpeed::default(),
+            TerminalSpeed::Absolute(0.2 * scale),
+            TerminalSpeed::Relative(0.2),
+        ]),
         initial_step: maybe(random, 5, scale * 0.01),
         max_step: maybe(random, 4, scale * 0.03),
         step_cells: 0.25,

@@ -6,7 +6,7 @@ use field::space::{Space, ZoneFields};
 use kernels::flow::{GridFlow, ZoneOrder};
 use kernels::line::{Joined, Reason};
 use kernels::rk::Method;
-use kernels::streamline::{Direction, Integrator, Options, Progress, Seed, Streamline};
+use kernels::streamline::{Direction, Integrator, Options, Progress, Seed, Streamline, TerminalSpeed};
 
 type Map = dyn Fn(f64, f64, f64) -> [f64; 3];
 type Vector = dyn Fn([f64; 3]) -> [f64; 3];
@@ -318,11 +318,59 @@ fn walls_holes_and_rest() {
     assert!((l.points.last().unwrap()[0] - 0.5).abs() < 1e-12);
     // No slip: the velocity vanishes at i = max, the particle slows down for ever.
     let mut f = flow(vec![zone("s", [11, 5, 5], [0.0; 3], [1.0; 3], &cube, &|x| [1.0 - x[0], 0.0, 0.0], None)]);
-    let l = trace(&mut f, [0.33, 0.4, 0.4], &Options { terminal_speed: 1e-6, ..Options::default() });
+    let l = trace(
+        &mut f,
+        [0.33, 0.4, 0.4],
+        &Options { terminal_speed: TerminalSpeed::Absolute(1e-6), ..Options::default() },
+    );
     assert_eq!(l.reason, Some(Reason::Speed));
     // Outside from the start.
     let l = trace(&mut f, [3.0, 0.4, 0.4], &o);
     assert_eq!((l.points.len(), l.reason), (0, Some(Reason::Left)));
+}
+
+/// Powers of two change no digit: in a flow that is so much slower or faster a line is the same, point for point, and it ends for the
+/// same reason, whatever its speeds are in.
+#[test]
+fn a_line_does_not_depend_on_the_unit_of_speed() {
+    let cube = |r: f64, s: f64, t: f64| [r, s, t];
+    fn stagnation(x: [f64; 3]) -> [f64; 3] {
+        [x[0], -x[1], 0.0]
+    }
+    /// No slip on both walls of a corner.
+    fn corner(x: [f64; 3]) -> [f64; 3] {
+        [-x[0] * x[1], 0.5 * x[0] * x[1], 0.0]
+    }
+    let flows: [(fn([f64; 3]) -> [f64; 3], [f64; 3], Reason); 3] = [
+        (stagnation, [0.0, 0.9, 0.4], Reason::Speed),
+        (stagnation, [0.1, 0.9, 0.4], Reason::Left),
+        (corner, [0.62, 0.33, 0.4], Reason::Wall),
+    ];
+    for (v, seed, wanted) in flows {
+        for method in [Integrator::Rk45, Integrator::Rk45Physical] {
+            let mut one: Option<Joined> = None;
+            for by in [1.0, 2f64.powi(-47), 2f64.powi(-300), 2f64.powi(60)] {
+                let scaled = move |x: [f64; 3]| v(x).map(|c| c * by);
+                let mut f = flow(vec![zone("s", [11, 9, 5], [0.0; 3], [1.0; 3], &cube, &scaled, None)]);
+                let l = trace(&mut f, seed, &Options { method, ..Options::default() });
+                // A line into a corner ends long before it has made all its steps.
+                assert!(l.points.len() > 5 && l.points.len() < 400, "{wanted:?} {method:?} {by}: {}", l.points.len());
+                if method == Integrator::Rk45 {
+                    assert_eq!(l.reason, Some(wanted), "{by}");
+                }
+                let first = one.get_or_insert_with(|| l.clone());
+                assert_eq!((&l.points, l.reason), (&first.points, first.reason), "{wanted:?} {method:?} {by}");
+            }
+        }
+    }
+    // Who gives a speed means a speed.
+    let mut f = flow(vec![zone("s", [11, 9, 5], [0.0; 3], [1.0; 3], &cube, &stagnation, None)]);
+    let given = Options { terminal_speed: TerminalSpeed::Absolute(0.5), ..Options::default() };
+    let l = trace(&mut f, [0.0, 0.9, 0.4], &given);
+    assert_eq!(l.reason, Some(Reason::Speed));
+    assert!(l.points.last().unwrap()[1] <= 0.5 && l.points[l.points.len() - 2][1] > 0.5);
+    let none = trace(&mut f, [0.0, 0.0, 0.4], &Options::default());
+    assert_eq!(none.reason, Some(Reason::Speed));
 }
 
 #[test]

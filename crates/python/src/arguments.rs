@@ -8,7 +8,7 @@ use engine::session::{Means, Session, Settled, SourceSpec, Watch};
 use engine::trace::{LedgerShare, PathSpec, ReadAhead, Releases, TraceSpec};
 use field::error::FieldError;
 use kernels::rk::Method;
-use kernels::streamline::{Direction, Integrator, Options};
+use kernels::streamline::{Direction, Integrator, Options, TerminalSpeed};
 use pager::{Pager, PolicyKind};
 use serde_json::{json, Map, Value};
 use std::path::{Path, PathBuf};
@@ -257,7 +257,7 @@ pub fn trace_object(
         max_length: o.positive("max_length")?.unwrap_or(f64::INFINITY),
         max_time: o.positive("max_time")?.unwrap_or(f64::INFINITY),
         max_steps: o.whole("max_steps")?.map_or(d.max_steps, |n| u32::try_from(n).unwrap_or(u32::MAX)),
-        terminal_speed: o.number("terminal_speed")?.unwrap_or(d.terminal_speed),
+        terminal_speed: o.number("terminal_speed")?.map_or(d.terminal_speed, TerminalSpeed::Absolute),
         initial_step: o.positive("initial_step")?,
         max_step: o.positive("max_step")?,
         step_cells: d.step_cells,

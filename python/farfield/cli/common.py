@@ -420,7 +420,7 @@ def stats_lines(stats: Mapping[str, Any]) -> list[str]:
         f"pages    {pages['touched']:,} of {pages['total']:,} touched ({share:.1f} %), {pages['faults']:,} faults; "
         f"{format_bytes(stats['bytes_read'])} in {stats['reads']:,} reads",
         f"memory   peak {format_bytes(stats['peak_bytes'])} of a limit of {format_bytes(stats['limit_bytes'])} "
-        f"(base {format_bytes(stats['base_bytes'])})",
+        f"(base, the program itself before the data, beside it: {format_bytes(stats['base_bytes'])})",
         f"time     {stats['wall_s']:.2f} s, {stats['cpu_s']:.2f} s of it computing on all cores, "
         f"{stats['wait_s']:.2f} s waiting",
     ]

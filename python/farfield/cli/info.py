@@ -24,8 +24,9 @@ def register(app: typer.Typer) -> None:
     ) -> int:
         """Say what a dataset or a volume is.
 
-        Its zones or levels, fields, pages and ranges, what it would cost, and what was guessed about its files. Exit code 3: ranges
-        of a volume are asked for, and some pages cannot be read.
+        Its zones or levels, the fields that it holds and those that can be made of them, bounds, free stream, times, pages, and
+        what was guessed about its files. -v says more: how fields are made, how zones are paged, what all of it would cost. Exit
+        code 3: ranges of a volume are asked for, and some pages cannot be read.
         """
         from farfield.cli import PARTIAL
         from farfield.volumes import flow_map
@@ -51,7 +52,9 @@ def register(app: typer.Typer) -> None:
             found = dict(dataset.info(ranges=ranges, progress=common.progress(settings)))
             if ranges:
                 found["stats"] = dataset.stats()
-        common.show(flat(found), describe(found))
+                # They stand among what was guessed.
+                found["stats"]["warnings"] = [w for w in found["stats"]["warnings"] if w not in found["guessed"]]
+        common.show(flat(found), describe(found, verbose=common.verbose > 0))
         return 0
 
 
@@ -75,7 +78,11 @@ def describe_flow_map(found: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def describe(info: Mapping[str, Any]) -> list[str]:
+MOST_ZONES = 16
+"""Zones that are listed where nobody asks for more."""
+
+
+def describe(info: Mapping[str, Any], *, verbose: bool = False) -> list[str]:
     """The catalog for people."""
     from farfield.sizes import format_bytes
 
@@ -87,25 +94,37 @@ def describe(info: Mapping[str, Any]) -> list[str]:
     unit = info.get("length_unit", "grid unit")
     length = "" if unit == "grid unit" else f", positions in {unit}"
     lines.append(f"zones    {len(zones)}, {points:,} points, {info['dimension']}-D{length}")
-    width = max((len(z["name"]) for z in zones), default=0)
-    for z in zones:
+    shown = zones if verbose or len(zones) <= MOST_ZONES else zones[: MOST_ZONES - 1]
+    width = max((len(z["name"]) for z in shown), default=0)
+    for z in shown:
         dims = " x ".join(str(n) for n in z["dims"])
-        page = f"  pages {' x '.join(map(str, z['page']))}: {z['pages']:,}" if z.get("page") else ""
+        page = f"  pages {' x '.join(map(str, z['page']))}: {z['pages']:,}" if verbose and z.get("page") else ""
         # A zone whose kind was looked at and that has no box holds no number.
         empty = "  no point has coordinates that are numbers" if z.get("kind") else ""
         box = f"  {_box(z['box'])}" if z.get("box") else empty
         kind = f"  {z['kind']}" if z.get("kind") else ""
         lines.append(f"  {z['name']:<{width}}  {dims}{kind}{'  iblank' if z['iblank'] else ''}{page}{box}")
         lines += [f"  {'':<{width}}  {text}" for text in _uniform(z) + _blanks(z)]
+    if len(shown) < len(zones):
+        lines.append(f"  ... and {len(zones) - len(shown):,} more zones; -v lists them")
+    lines += _bounds(zones, unit) + _flow(zones)
+    # Of those that can be made the names do, but where there is more to say of one than how it is made.
+    brief = [
+        f for f in info["fields"] if not verbose and f.get("derived") and not f.get("defined") and not f.get("range")
+    ]
+    listed = [f for f in info["fields"] if f not in brief]
     lines.append(f"fields   {len(info['fields'])}")
-    width = max((len(f["name"]) for f in info["fields"]), default=0)
-    for f in info["fields"]:
+    width = max((len(f["name"]) for f in listed), default=0)
+    for f in listed:
         kind = f"{f['components']} x {f['dtype']}" if f["components"] > 1 else f["dtype"]
         span = f"  {f['range'][0]:.6g} to {f['range'][1]:.6g}" if f.get("range") else ""
-        made = f"  derived: {f['definition']}" if f.get("definition") else ("  derived" if f.get("derived") else "")
+        how = f": {f['definition']}" if f.get("definition") and (verbose or f.get("defined")) else ""
+        made = f"  derived{how}" if f.get("derived") else ""
         held = f"  in {_few(f['zones'])}" if f.get("zones") is not None else ""
         bad = _not_numbers(f, info)
         lines.append(f"  {f['name']:<{width}}  {kind:<12} [{f['units']}]{span}{bad}{held}{made}")
+    if brief:
+        lines.append(f"  derived: {', '.join(f['name'] for f in brief)}")
     lines += _what_ranges_are(info)
     lines.append(f"times    {_times(info)}")
     walls = info.get("walls")
@@ -115,13 +134,45 @@ def describe(info: Mapping[str, Any]) -> list[str]:
         f"pages    {info['pages']['total']:,} of about {format_bytes(info['pages']['bytes'])}, "
         f"{'with checksums' if info.get('checked') else 'unchecked (the format has no checksums)'}"
     )
-    lines.append(
-        f"cost     {format_bytes(info['bytes_disk'])} on disk, {format_bytes(info['bytes_memory'])} if all were loaded; "
-        f"traces run within {format_bytes(info['limit_least_bytes'])} or more"
-    )
+    if verbose:
+        lines.append(
+            f"cost     {format_bytes(info['bytes_disk'])} on disk, {format_bytes(info['bytes_memory'])} if all were loaded; "
+            f"traces run within {format_bytes(info['limit_least_bytes'])} or more"
+        )
     if any(z.get("box") is None and not z.get("kind") for z in zones):
         lines.append("ranges   not known yet; --ranges finds them")
     return lines
+
+
+def _bounds(zones: Sequence[Mapping[str, Any]], unit: str) -> list[str]:
+    """The box around all zones, where their boxes are known and there are several."""
+    boxes = [z["box"] for z in zones if z.get("box")]
+    if len(zones) < 2 or not boxes or any(not z.get("box") and not z.get("kind") for z in zones):
+        return []
+    low, high = (
+        [choose(axis) for axis in zip(*ends, strict=True)]
+        for choose, ends in zip((min, max), zip(*boxes, strict=True), strict=True)
+    )
+    return [f"bounds   {_box([low, high])} [{unit}]"]
+
+
+def _flow(zones: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The free stream that the headers of q files give, of the first time step."""
+    headers = [z["header"] for z in zones if z.get("header")]
+    if not headers:
+        return []
+    said = []
+    for key, what, behind in (
+        ("mach", "Mach number", ""),
+        ("alpha", "angle of attack", " deg"),
+        ("reynolds", "Reynolds number", ""),
+        ("gamma", "gamma", ""),
+    ):
+        values = [h[key] for h in headers if h.get(key) is not None]
+        if values:
+            low, high = min(values), max(values)
+            said.append(f"{what} {low:.7g}" + (f" to {high:.7g}" if low != high else "") + behind)
+    return [f"flow     {', '.join(said)}"] if said else []
 
 
 def _uniform(zone: Mapping[str, Any]) -> list[str]:

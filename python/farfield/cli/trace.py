@@ -56,7 +56,8 @@ def register(app: typer.Typer) -> None:
         max_time: Annotated[float | None, typer.Option("--max-time", help="time in one direction")] = None,
         max_steps: Annotated[int, typer.Option("--max-steps", min=1, help="steps in one direction")] = 2000,
         terminal_speed: Annotated[
-            float | None, typer.Option("--terminal-speed", help="streamlines stop below this speed  [default: 1e-12]")
+            float | None,
+            typer.Option("--terminal-speed", help="streamlines stop below it  [default: 1e-12 of a line's largest]"),
         ] = None,
         scalars: Annotated[
             str | None, typer.Option("--scalars", metavar="A,B,...", help="fields sampled along the lines")

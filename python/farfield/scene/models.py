@@ -103,8 +103,8 @@ class Trace(_Part):
     """Time along a line in one direction."""
     max_steps: Annotated[int, Field(gt=0)] | None = 2000
     """Null, here as above: no bound."""
-    terminal_speed: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1e-12
-    """Slower than this a line ends."""
+    terminal_speed: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """Slower than this a line ends. Null: than 1e-12 of the largest speed that it has had."""
     scalars: list[str] = []
     """Fields that are sampled along them."""
     stop: str | None = None

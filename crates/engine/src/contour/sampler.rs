@@ -36,6 +36,7 @@ impl Sampler {
     pub fn new(dataset: &Dataset, zone: usize, step: usize, quantities: Vec<Quantity>) -> Result<Self, FieldError> {
         let mut info = dataset.zone_fields(zone, step)?;
         info.sampled.clone_from(&quantities);
+        dataset.uses.quantities(&quantities);
         let mut arrays = info.arrays();
         arrays.sort_unstable();
         arrays.dedup();

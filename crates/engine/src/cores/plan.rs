@@ -160,6 +160,7 @@ impl Plan {
             set.extend(named(&names.set)?);
             let info = dataset.zone_fields(zone, spec.step)?;
             let scalars = named(&spec.scalars)?;
+            dataset.uses.quantities(&scalars);
             let blocks = z.cells().map(|n| n.div_ceil(BLOCK));
             let sum: usize = scalars.iter().map(|q| q.components()).sum();
             if *components.get_or_insert(sum) != sum {

@@ -348,6 +348,9 @@ impl<'a> Film<'a> {
         let catalog = &dataset.catalog;
         let many = catalog.times.len() > 1;
         let wanted = self.studio.document.time.unwrap_or(many) && !catalog.times.is_empty();
+        if wanted {
+            dataset.uses.note(field::uses::Use::Time);
+        }
         let time = wanted.then(|| match catalog.times_counted {
             true => format!("step {}", frame.step),
             false => {

@@ -6,7 +6,7 @@ use crate::catalog::DType;
 use crate::dataset::Dataset;
 use crate::error::FieldError;
 use crate::expression::bounds::{bounds, Interval};
-use crate::expression::compile::{compile, Checked, Names};
+use crate::expression::compile::{compile, Checked, Given, Names, Node, Program};
 use crate::expression::parse::is_plain;
 use crate::expression::run::Parts;
 use crate::expression::{Expression, Kind, Wrong};
@@ -15,6 +15,7 @@ use crate::nodes::{ArraySlot, Zone};
 use crate::quantity::{Quantity, DEFINITIONS};
 use crate::store::layout::SYSTEM_PAGE;
 use crate::units::{Dimension, Unit};
+use crate::uses::Use;
 use pager::Pager;
 use std::sync::Arc;
 
@@ -105,6 +106,9 @@ impl Making<'_> {
             }
         }
         let Checked { program, dimension, shown } = self.names(name, |n| compile(&whole, n))?;
+        if !self.steps.is_empty() {
+            self.note_uses(&program);
+        }
         let parts = Parts::of(&program).ok_or_else(|| Wrong::at(e.column, "a derivative of a derivative"))?;
         let dtype = if hidden { DType::Float64 } else { self.dtype(&parts) };
         let pages =
@@ -127,6 +131,18 @@ impl Making<'_> {
         self.pages.push((self.zone.arrays.len(), Arc::new(pages)));
         self.zone.arrays.push(slot);
         Ok(())
+    }
+
+    /// Takes note of what a field that is to have pages is made of.
+    fn note_uses(&self, program: &Program) {
+        for node in &program.nodes {
+            match node {
+                Node::Given(Given::Mach) => self.dataset.uses.note(Use::FreeStream),
+                Node::Given(Given::Gamma) => self.dataset.uses.note(Use::Energy),
+                Node::Given(Given::Time) => self.dataset.uses.note(Use::Time),
+                _ => {}
+            }
+        }
     }
 
     /// float32 where all that it is made of is float32.

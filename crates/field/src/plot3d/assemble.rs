@@ -1,5 +1,6 @@
 //! From readings to a catalog and layouts.
 
+use super::headers::{self, flow_headers, velocity};
 use super::layout::{ArrayLayout, Block, Files};
 use super::measure::{Measure, Scales};
 use super::names::{group, none_taken, plain};
@@ -11,7 +12,6 @@ use super::Plot3d;
 use crate::catalog::{ArrayInfo, Catalog, DType, FlowHeader, Role, ZoneInfo, COUNTED, NUMBERED, SORTED};
 use crate::decimal::Multiples;
 use crate::error::FieldError;
-use crate::file::FileBytes;
 use crate::series::SeriesFiles;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -177,11 +177,18 @@ pub(super) fn assemble(mut parts: Parts) -> Result<Plot3d, FieldError> {
     }
     let scales = Scales::new(&parts.settings.reference, !parts.q.is_empty()).map_err(|e| parts.in_settings(e))?;
     let mut headers = flow_headers(&parts)?;
+    let velocity = velocity(&parts, &headers).map_err(|e| parts.in_settings(e))?;
+    let scales = scales.of_velocity(velocity);
     let Timing { mut times, order, physical } = timing(&mut parts, &headers);
+    let said = headers::remarks(&parts, &headers, physical, velocity)?;
+    parts.guessed.extend(said);
     let seconds = scales.time().filter(|_| physical);
-    if let Some(seconds) = seconds {
-        times.iter_mut().for_each(|t| *t *= seconds);
-        headers.iter_mut().flatten().for_each(|h| h.time *= seconds);
+    // OVERFLOW's times are in L / a_inf when they are read, whatever its velocities are in.
+    let of_velocity = parts.q.first().is_some_and(|q| !q.part.reading.encoding.overflow) && physical;
+    let unit_of_time = seconds.unwrap_or(1.0) / if of_velocity { velocity } else { 1.0 };
+    if unit_of_time != 1.0 {
+        times.iter_mut().for_each(|t| *t *= unit_of_time);
+        headers.iter_mut().flatten().for_each(|h| h.time *= unit_of_time);
     }
     if (scales.has_flow() || scales.time().is_some()) && !parts.functions.is_empty() {
         parts.guessed.push(
@@ -258,28 +265,6 @@ fn format_words(e: &Encoding) -> String {
             format!("PLOT3D, {how}, {}-endian, {}", e.byte_order.word(), dtype(e).name())
         }
     }
-}
-
-/// Header numbers by step and zone.
-fn flow_headers(parts: &Parts) -> Result<Vec<Vec<FlowHeader>>, FieldError> {
-    let reference = &parts.settings.reference;
-    let mut steps = Vec::with_capacity(parts.q.len());
-    for file in &parts.q {
-        let path = &file.part.path;
-        let source = FileBytes::open(path).map_err(|e| FieldError::io(path, e))?;
-        let mut zones = Vec::with_capacity(file.part.reading.zones.len());
-        for n in 0..file.part.reading.zones.len() {
-            let mut header = file.part.reading.header(&source, n).map_err(|e| FieldError::io(path, e))?;
-            header.gamma = reference.gamma.unwrap_or(header.gamma);
-            header.mach = reference.mach.unwrap_or(header.mach);
-            zones.push(header);
-        }
-        steps.push(zones);
-    }
-    if steps.len() == 1 && parts.steps > 1 {
-        steps = vec![steps.remove(0); parts.steps];
-    }
-    Ok(steps)
 }
 
 /// What to do where nobody says when steps are.

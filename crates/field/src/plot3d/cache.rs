@@ -176,7 +176,7 @@ fn parse_reading(note: &Value, kind: Kind) -> Option<Reading> {
         zones: options.zones.unwrap_or(ZoneCount::Multi),
         iblank: options.iblank.unwrap_or(false),
         order: options.order.unwrap_or(Order::Whole),
-        plane_records: false,
+        records: super::records::Records::Zone,
         overflow: note.get("overflow")?.as_bool()?,
     };
     let species = u32::try_from(note.get("species")?.as_u64()?).ok()?;

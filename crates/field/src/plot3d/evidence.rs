@@ -71,7 +71,7 @@ fn starts_well(source: &dyn ByteSource, reading: &Reading) -> io::Result<bool> {
 /// noise in the other; without it both orders hold the same numbers.
 fn likely_order(source: &dyn ByteSource, reading: &Reading, options: &Plot3dOptions) -> io::Result<Order> {
     let e = &reading.encoding;
-    if e.order == Order::Planes || options.order.is_some() || !e.iblank {
+    if options.order.is_some() || !e.iblank || !reading.order_is_open() {
         return Ok(e.order);
     }
     Ok(ordering::order(source, reading)?.unwrap_or(e.order))

@@ -41,11 +41,19 @@ impl Measure {
 pub(crate) const DENSITY_UNITS: &str = "kg m-3";
 
 /// What makes SI units of a dataset's numbers.
-#[derive(Copy, Clone, Debug, Default, PartialEq)]
+#[derive(Copy, Clone, Debug, PartialEq)]
 pub(super) struct Scales {
     length: Option<f64>,
     /// rho_inf and a_inf.
     flow: Option<[f64; 2]>,
+    /// By what the file's velocities are divided, in a_inf.
+    velocity: f64,
+}
+
+impl Default for Scales {
+    fn default() -> Self {
+        Self { length: None, flow: None, velocity: 1.0 }
+    }
 }
 
 impl Scales {
@@ -61,9 +69,9 @@ impl Scales {
         match given.map(|g| g.1) {
             [None, None, None] => Ok(Self::default()),
             [Some(length), Some(density), Some(speed)] => {
-                Ok(Self { length: Some(length), flow: Some([density, speed]) })
+                Ok(Self { length: Some(length), flow: Some([density, speed]), ..Self::default() })
             }
-            [length, ..] if !flow => Ok(Self { length, flow: None }),
+            [length, ..] if !flow => Ok(Self { length, ..Self::default() }),
             _ => Err(format!(
                 "'reference' gives {} but not {}: a flow gets SI units from length, density and sound_speed together, \
                  or from none of them (write \"length\": 1 for a grid that is in metres)",
@@ -71,6 +79,11 @@ impl Scales {
                 names(false)
             )),
         }
+    }
+
+    /// These, of files whose velocities are divided by so many a_inf.
+    pub const fn of_velocity(self, velocity: f64) -> Self {
+        Self { velocity, ..self }
     }
 
     /// Whether the flow is made dimensional.
@@ -86,21 +99,28 @@ impl Scales {
 
     /// What numbers of a measure are multiplied by, their units, a label, and their CF standard name.
     pub fn apply(&self, measure: Measure, plain_label: &str) -> (f64, &'static str, String, &'static str) {
-        let factor = match (measure, self.length, self.flow) {
-            (Measure::Length, length, _) => length,
-            (Measure::Density, _, Some([d, _])) => Some(d),
-            (Measure::Momentum, _, Some([d, a])) => Some(d * a),
-            (Measure::Energy, _, Some([d, a])) => Some(d * a * a),
-            (Measure::DensitySquared, _, Some([d, _])) => Some(d * d),
-            (Measure::VelocitySquared, _, Some([_, a])) => Some(a * a),
-            (Measure::PressureSquared, _, Some([d, a])) => Some((d * a * a) * (d * a * a)),
-            _ => None,
+        let [d, a] = self.flow.unwrap_or([1.0, 1.0]);
+        let u = a * self.velocity;
+        let factor = match measure {
+            Measure::Length => self.length.unwrap_or(1.0),
+            Measure::Density => d,
+            Measure::Momentum => d * u,
+            Measure::Energy => d * u * u,
+            Measure::DensitySquared => d * d,
+            Measure::VelocitySquared => u * u,
+            Measure::PressureSquared => (d * u * u) * (d * u * u),
+            Measure::Plain => 1.0,
+        };
+        let si = match measure {
+            Measure::Length => self.length.is_some(),
+            Measure::Plain => false,
+            _ => self.flow.is_some(),
         };
         let (units, divided_by, standard_name) = measure.words();
-        match factor {
-            Some(factor) => (factor, units, plain_label.to_owned(), standard_name),
-            None if divided_by.is_empty() => (1.0, "1", plain_label.to_owned(), ""),
-            None => (1.0, "1", format!("{plain_label} / {divided_by}"), ""),
+        match si {
+            true => (factor, units, plain_label.to_owned(), standard_name),
+            false if divided_by.is_empty() => (factor, "1", plain_label.to_owned(), ""),
+            false => (factor, "1", format!("{plain_label} / {divided_by}"), ""),
         }
     }
 }
@@ -120,6 +140,12 @@ mod tests {
         let plain = Scales::new(&Reference::default(), true).unwrap();
         assert_eq!(plain.apply(Measure::Density, "density"), (1.0, "1", "density / rho_inf".to_owned(), ""));
         assert_eq!(plain.time(), None);
+        // Divided by U_inf, of half a_inf: still in a_inf once read.
+        let half = plain.of_velocity(0.5);
+        assert_eq!(half.apply(Measure::Energy, "energy").0, 0.25);
+        assert_eq!(half.apply(Measure::Momentum, "momentum"), (0.5, "1", "momentum / (rho_inf a_inf)".to_owned(), ""));
+        assert_eq!(si.of_velocity(0.5).apply(Measure::Momentum, "momentum").0, 1.25 * 160.0);
+        assert_eq!(half.apply(Measure::Density, "density").0, 1.0);
         r.density = None;
         let e = Scales::new(&r, true).unwrap_err();
         assert!(e.contains("gives length and sound_speed but not density"), "{e}");

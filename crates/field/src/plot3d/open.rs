@@ -14,9 +14,10 @@ use super::sniff::{self, file_name, Sniffed};
 use super::walk::Why;
 use super::Given;
 use super::Plot3d;
-use crate::catalog::DOUBT;
+use crate::catalog::{DOUBT, EITHER};
 use crate::error::FieldError;
 use crate::file::FileBytes;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// Coordinates and conserved variables of which fewer than this share look like such are remarked upon.
@@ -215,8 +216,10 @@ pub(super) fn open(
     let mut opener =
         Opener { plan: &plan, cache_dir, progress, guessed: Vec::new(), order_assumed: Vec::new(), order: None };
     let [grids, q, functions] = opener.all(first).map_err(|e| plan.blame(e))?;
-    let names = opener.function_names()?;
-    let (guessed, order_assumed) = (opener.guessed, opener.order_assumed);
+    let functions_named = opener.function_names()?;
+    let names = [&plan.grids, &plan.q, &plan.functions].into_iter().flatten().map(|p| file_name(p));
+    let guessed = merged(opener.guessed, &names.collect());
+    let order_assumed = opener.order_assumed;
     let steps = plan.steps()?;
     let said = given.times;
     let rises = said.windows(2).all(|w| w[0] < w[1]) && said.iter().all(|t| t.is_finite());
@@ -227,6 +230,7 @@ pub(super) fn open(
     let times = plan.times.or_else(|| (!said.is_empty()).then(|| said.to_vec()));
     let settings = plan.settings;
     let settings_path = plan.settings_path.unwrap_or_else(|| plan.grids[0].clone());
+    let names = functions_named;
     assemble(Parts { grids, q, functions, names, steps, times, dt, settings, settings_path, guessed, order_assumed })
 }
 
@@ -313,8 +317,9 @@ impl Opener<'_> {
                 let remarks = self.guessed.len();
                 match self.file(&file, Asked { kind, options: &as_last, expected: Some(expected) }) {
                     Ok(found) => {
-                        if found.text == last.text {
-                            self.guessed.truncate(remarks);
+                        if found.text == last.text && self.guessed.len() > remarks {
+                            // How it is written has been said of another; what else there is to say of it has not.
+                            self.guessed.remove(remarks);
                         }
                         opened.push(found);
                         continue;
@@ -376,21 +381,23 @@ impl Opener<'_> {
         let mut text = sniffed.reading.encoding;
         let mut sentence = text.describe();
         let several = part.reading.dims().any(|d| d[2] > 1);
-        if text.order == Order::Whole && options.order.is_none() && several {
-            let io = |e| FieldError::io(&part.path, e);
+        let io = |e| FieldError::io(path, e);
+        if part.reading.order_is_open() && options.order.is_none() && several {
             let told = match text.format {
                 // What was made of the text, which the pages come from.
                 Format::Ascii => ordering::order(&FileBytes::open(&part.path).map_err(io)?, &part.reading),
                 _ => ordering::order(&file.source, &part.reading),
             };
             let told = told.map_err(io)?;
+            let by_records = part.reading.also.is_some();
             // Records that hold a zone each are how WHOLE is written, so there the grid proves nothing.
-            let grid = self.order.filter(|g| g.0 == text.format && text.format != Format::Fortran).map(|g| g.1);
-            text.order = told.or(grid).unwrap_or(Order::Whole);
-            part.reading.encoding.order = text.order;
+            let proves = by_records || text.format != Format::Fortran;
+            let grid = self.order.filter(|g| proves && g.0 == text.format).map(|g| g.1);
+            part.reading.put_in(told.or(grid).unwrap_or(text.order));
+            (text.order, text.records) = (part.reading.encoding.order, part.reading.encoding.records);
             sentence = text.describe();
             match (told, grid) {
-                (Some(Order::Whole), _) if text.format == Format::Fortran => {}
+                (Some(Order::Whole), _) if text.format == Format::Fortran && !by_records => {}
                 (Some(Order::Whole), _) => {
                     sentence.push_str(", WHOLE order (planes follow each other smoothly in it alone)")
                 }
@@ -398,6 +405,10 @@ impl Opener<'_> {
                 (None, Some(order)) => {
                     sentence.push_str(&format!(", {} order as the grid", order.word().to_uppercase()))
                 }
+                (None, None) if by_records => sentence.push_str(&format!(
+                    " assumed: it {EITHER}, and its values do not tell which they are; --plot3d-order whole takes them for arrays, \
+                     --plot3d-order planes ends this warning"
+                )),
                 (None, None) if text.format == Format::Fortran => {}
                 (None, None) => {
                     self.order_assumed.push(file_name(path));
@@ -409,8 +420,22 @@ impl Opener<'_> {
             if text.kind == Kind::Grid {
                 self.order = told.map(|o| (text.format, o));
             }
-        } else if text.kind == Kind::Grid && several {
-            self.order = Some((text.format, text.order));
+        } else if several {
+            if text.kind == Kind::Grid {
+                self.order = Some((text.format, text.order));
+            }
+            // What records and sizes say is held against the values.
+            let told = ordering::order(&file.source, &part.reading).map_err(io)?;
+            if let Some(other) = told.filter(|o| options.order.is_none() && *o != text.order) {
+                let word = |o: Order| o.word().to_uppercase();
+                sentence.push_str(&format!(
+                    ", though its planes follow each other smoothly in {} order alone: {DOUBT} those of {} order (--plot3d-order {} \
+                     chooses the other)",
+                    word(other),
+                    word(text.order),
+                    other.word()
+                ));
+            }
         }
         self.guessed.push(format!("{}: {sentence}.", file_name(path)));
         self.guessed.extend(sniffed.remarks.iter().cloned());
@@ -448,6 +473,25 @@ impl Opener<'_> {
         }
         Ok(Vec::new())
     }
+}
+
+/// Sentences that say the same of several files are one.
+fn merged(sentences: Vec<String>, names: &HashSet<String>) -> Vec<String> {
+    let mut all: Vec<(String, Vec<String>)> = Vec::new();
+    for sentence in sentences {
+        let of_file = sentence.split_once(": ").filter(|(name, _)| names.contains(*name));
+        let (name, text) = of_file.map_or((None, sentence.as_str()), |(name, text)| (Some(name.to_owned()), text));
+        match all.iter_mut().find(|(t, files)| t == text && !files.is_empty() && name.is_some()) {
+            Some((_, files)) => files.extend(name),
+            None => all.push((text.to_owned(), name.into_iter().collect())),
+        }
+    }
+    let said = |(text, files): (String, Vec<String>)| match &files[..] {
+        [] => text,
+        [one] => format!("{one}: {text}"),
+        [first, ..] => format!("In {} of {} files ({first}, ...): {text}", files.len(), names.len()),
+    };
+    all.into_iter().map(said).collect()
 }
 
 /// The error of a file of a series that is shorter than the first one: of a run that goes on, the last file may still be written.

@@ -22,8 +22,10 @@ const VARIABLES: u64 = 8;
 /// Points of a plane looked at: pieces of this many in a row, spread over the plane.
 const PIECE: u64 = 32;
 const PIECES: u64 = 8;
-/// A plane of fewer points says nothing.
+/// A plane of fewer points says nothing, ...
 const LEAST: u64 = 16;
+/// ... but where records leave both orders open no other thing says more.
+const LEAST_OPEN: u64 = 4;
 /// An order loses if planes that it calls neighbours have at least this much of their variance unexplained by each other, ...
 const ROUGH: f64 = 0.05;
 /// ... and this many times as much as those of the other order.
@@ -32,7 +34,8 @@ const CLEARLY: f64 = 5.0;
 /// The order of a file's numbers, where the values tell.
 pub(super) fn order(source: &dyn ByteSource, reading: &Reading) -> io::Result<Option<Order>> {
     let mut sums = [(0.0, 0_u32); 2];
-    let zones = reading.zones.iter().filter(|z| z.dims[2] > 1 && plane_points(z) >= LEAST && z.variables > 1);
+    let least = if reading.also.is_some() { LEAST_OPEN } else { LEAST };
+    let zones = reading.zones.iter().filter(|z| z.dims[2] > 1 && plane_points(z) >= least && z.variables > 1);
     for zone in zones.take(ZONES) {
         for (order, sum) in [Order::Whole, Order::Planes].into_iter().zip(&mut sums) {
             for (variable, k) in places(reading, zone, order) {

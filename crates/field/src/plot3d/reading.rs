@@ -14,6 +14,7 @@
 
 use super::bytes::{real, ByteSource};
 use super::options::{ByteOrder, Dimension, Format, Kind, Order, Plot3dOptions, Precision, ZoneCount};
+use super::records::Records;
 use super::spans::Spans;
 use super::walk::{read_spans, Stop, Walk};
 use crate::catalog::FlowHeader;
@@ -48,8 +49,8 @@ pub struct Encoding {
     pub iblank: bool,
     /// Order within a zone.
     pub order: Order,
-    /// Fortran: each plane is a record of its own.
-    pub plane_records: bool,
+    /// Fortran: what of a zone stands in a record of its own.
+    pub records: Records,
     /// q files: OVERFLOW's longer headers.
     pub overflow: bool,
 }
@@ -64,7 +65,7 @@ impl Encoding {
             && options.dimension.is_none_or(|d| d == self.dimension)
             && options.zones.is_none_or(|z| z == self.zones)
             && options.iblank.is_none_or(|i| self.kind != Kind::Grid || i == self.iblank)
-            && options.order.map_or(self.order == Order::Whole || self.plane_records, |o| o == self.order)
+            && options.order.map_or(self.order == Order::Whole || self.records != Records::Zone, |o| o == self.order)
     }
 
     /// The options that choose this encoding.
@@ -101,6 +102,9 @@ impl Encoding {
         }
         if self.order == Order::Planes {
             words.push("PLANES order".to_owned());
+        }
+        if let Some(text) = self.records.describe() {
+            words.push(text.to_owned());
         }
         if self.overflow {
             words.push("OVERFLOW headers".to_owned());
@@ -150,9 +154,25 @@ pub struct Reading {
     pub species: u32,
     /// What stands after the last zone, in words; empty if nothing.
     pub tail: &'static str,
+    /// Another order, and the records that go with it, of which the file would have the very same ones.
+    pub also: Option<(Order, Records)>,
 }
 
 impl Reading {
+    /// Whether only the values tell in which order the numbers are: one record a zone, or none, says nothing of it.
+    pub(super) fn order_is_open(&self) -> bool {
+        self.also.is_some() || self.encoding.order == Order::Whole && self.encoding.records == Records::Zone
+    }
+
+    /// Takes the numbers in this order, and the records as those that go with it.
+    pub(super) fn put_in(&mut self, order: Order) {
+        if let Some(other) = self.also.filter(|other| other.0 == order && self.encoding.order != order) {
+            self.also = Some((self.encoding.order, self.encoding.records));
+            self.encoding.records = other.1;
+        }
+        self.encoding.order = order;
+    }
+
     /// The zones' dimensions.
     pub fn dims(&self) -> impl Iterator<Item = [u32; 3]> + '_ {
         self.zones.iter().map(|z| z.dims)
@@ -331,8 +351,13 @@ pub fn check(source: &dyn ByteSource, encoding: Encoding, expected: Option<&Expe
         }
         walk.rank += 30;
     }
-    let mut reading =
-        Reading { encoding, zones: Vec::with_capacity(header.zones.len()), species: header.species, tail: "" };
+    let mut reading = Reading {
+        encoding,
+        zones: Vec::with_capacity(header.zones.len()),
+        species: header.species,
+        tail: "",
+        also: None,
+    };
     for (n, &(dims, variables)) in header.zones.iter().enumerate() {
         let zone = zone_data(&mut walk, n, dims, variables, header.species)?;
         reading.zones.push(zone);
@@ -431,20 +456,16 @@ fn zone_data(walk: &mut Walk<'_>, n: usize, dims: [u32; 3], variables: u32, spec
     }
     let plane = u64::from(dims[0]) * u64::from(dims[1]);
     let planes = u64::from(dims[2]);
-    let bytes = e.point_bytes(u64::from(variables)).and_then(|b| b.checked_mul(plane));
+    let bytes = e.point_bytes(u64::from(variables)).and_then(|b| b.checked_mul(plane)?.checked_mul(planes));
     let mut data = Spans::new();
-    let too_large = |walk: &Walk<'_>| walk.stop(format!("zone {} is too large for any file", n + 1));
-    let Some(bytes) = bytes else { return Err(too_large(walk)) };
-    if e.plane_records {
-        for k in 0..planes {
-            walk.section(bytes, &|| format!("plane {} of zone {}", k + 1, n + 1), &mut data)?;
-            if k == 0 {
-                walk.rank += 5;
-            }
+    if bytes.is_none() {
+        return Err(walk.stop(format!("zone {} is too large for any file", n + 1)));
+    }
+    for part in e.records.parts(&e, plane, planes, u64::from(variables)) {
+        walk.section(part.bytes, &|| part.words(&e, n), &mut data)?;
+        if e.records != Records::Zone && part.number == 0 {
+            walk.rank += 5;
         }
-    } else {
-        let Some(bytes) = bytes.checked_mul(planes) else { return Err(too_large(walk)) };
-        walk.section(bytes, &|| format!("zone {}", n + 1), &mut data)?;
     }
     walk.rank = walk.rank.saturating_add(10);
     Ok(Zone { dims, variables, header, data })
@@ -479,8 +500,13 @@ pub(super) fn converted(text: &Encoding, header: &Header) -> Option<(Reading, u6
     };
     let (per_zone, extra) = header_words(&encoding);
     let mut pos = (header.zones.len() as u64).checked_mul(per_zone)?.checked_add(extra + 1)?.checked_mul(4)?;
-    let mut reading =
-        Reading { encoding, zones: Vec::with_capacity(header.zones.len()), species: header.species, tail: "" };
+    let mut reading = Reading {
+        encoding,
+        zones: Vec::with_capacity(header.zones.len()),
+        species: header.species,
+        tail: "",
+        also: None,
+    };
     for &(dims, variables) in &header.zones {
         let flow_len = flow_header_bytes(&encoding, header.species);
         let mut flow = Spans::new();

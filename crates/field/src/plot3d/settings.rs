@@ -13,13 +13,14 @@
 //!
 //! `length`, `density` and `sound_speed` together make everything SI: coordinates, the q file's arrays, what is derived from
 //! them, times. A grid without q file takes `length` alone. `temperature` (K) or `gas_constant` (J/(kg K)) makes temperatures
-//! Kelvin; without them they stay non-dimensional, because nothing else tells the gas. `scale` multiplies the coordinates of
+//! Kelvin; without them they stay non-dimensional, because nothing else tells the gas. `"velocity": "freestream"` says that
+//! velocities of the q file are divided by U_inf and not by a_inf (energies by its square, times by L / U_inf). `scale` multiplies the coordinates of
 //! a zone, before `length` does, so that zones in other units than the first ones fit them.
 //!
 //! Option keys are those of `--plot3d-KEY`, with or without `plot3d-`; in `grid`, `q` and `function` they hold for those
 //! files only. `zones` as a word is the option, as an object it holds settings (to have both, write `plot3d-zones`).
 
-use super::options::{plain_key, Plot3dOptions};
+use super::options::{plain_key, words, Plot3dOptions};
 use crate::error::FieldError;
 use serde_json::{json, Map, Value};
 use std::path::{Path, PathBuf};
@@ -45,6 +46,18 @@ pub struct Reference {
     /// R of temperature = pressure / (density R), where there is no T_inf: J/(kg K) with a flow in SI (287.05 for air), else
     /// non-dimensional, 1 if nothing says otherwise.
     pub gas_constant: Option<f64>,
+    /// By what the file's velocities are divided, and energies by its square, times rho_inf; a_inf if nothing says otherwise.
+    pub velocity: Option<VelocityScale>,
+}
+
+words! {
+    /// By what a solution's velocities are divided.
+    VelocityScale {
+        /// By a_inf, as PLOT3D has it.
+        SoundSpeed = "sound_speed",
+        /// By U_inf, as many incompressible solvers have it: times in L / U_inf, energies in rho_inf U_inf^2.
+        FreeStream = "freestream",
+    }
 }
 
 impl Reference {
@@ -71,6 +84,7 @@ impl Reference {
             "gamma" => &mut self.gamma,
             "mach" => &mut self.mach,
             "gas_constant" => &mut self.gas_constant,
+            // `velocity` is a word.
             _ => return None,
         })
     }
@@ -158,10 +172,13 @@ impl Plot3dSettings {
             }
         }
         let mut numbers = self.reference;
-        let reference: Map<String, Value> = Reference::KEYS
+        let mut reference: Map<String, Value> = Reference::KEYS
             .iter()
             .filter_map(|k| numbers.slot(k).and_then(|s| *s).map(|v| ((*k).to_owned(), json!(v))))
             .collect();
+        if let Some(velocity) = self.reference.velocity {
+            reference.insert("velocity".to_owned(), json!(velocity.word()));
+        }
         if !reference.is_empty() {
             map.insert("reference".to_owned(), Value::Object(reference));
         }
@@ -218,6 +235,12 @@ fn reference(value: &Value) -> Result<Reference, String> {
     let Value::Object(map) = value else { return Err("'reference' must be an object".to_owned()) };
     let mut reference = Reference::default();
     for (key, value) in map {
+        if key == "velocity" {
+            let word = value.as_str().and_then(VelocityScale::from_word);
+            let there = VelocityScale::WORDS.join(", ");
+            reference.velocity = Some(word.ok_or_else(|| format!("'velocity' is {value}; it can be {there}"))?);
+            continue;
+        }
         let number = positive(key, value);
         match reference.slot(&key.replace('-', "_")) {
             // Of a gas with gamma of 1 or less the pressure has no sign.
@@ -226,7 +249,7 @@ fn reference(value: &Value) -> Result<Reference, String> {
             }
             Some(slot) => *slot = Some(number?),
             None => {
-                let known = Reference::KEYS.join(", ");
+                let known = [&Reference::KEYS[..], &["velocity"]].concat().join(", ");
                 return Err(format!("unknown key '{key}' in 'reference'; there are: {known}"));
             }
         }
@@ -266,7 +289,7 @@ mod tests {
     #[test]
     fn settings_in_and_out() {
         let text = r#"{"plot3d-zones": "multi", "iblank": true, "q": {"precision": 64},
-            "reference": {"length": 0.1, "sound-speed": 340}, "zones": {"zone2": {"scale": 0.001}},
+            "reference": {"length": 0.1, "sound-speed": 340, "velocity": "freestream"}, "zones": {"zone2": {"scale": 0.001}},
             "zone_names": ["a", "b"], "names": ["cp"]}"#;
         let s = Plot3dSettings::parse(Path::new("x"), text).unwrap();
         assert_eq!(s.options.zones, Some(ZoneCount::Multi));
@@ -283,6 +306,8 @@ mod tests {
             (r#"{"colour": 1}"#, "unknown key 'colour'"),
             (r#"{"reference": {"mass": 1}}"#, "unknown key 'mass' in 'reference'"),
             (r#"{"reference": {"length": -1}}"#, "positive"),
+            (r#"{"reference": {"velocity": "fast"}}"#, "sound_speed, freestream"),
+            (r#"{"reference": {"velocity": 3}}"#, "sound_speed, freestream"),
             (r#"{"reference": {"gamma": 0.5}}"#, "above 1"),
             (r#"{"zones": {"a": {"size": 1}}}"#, "unknown key 'size' in 'zones.a'"),
             (r#"{"precision": 16}"#, "32, 64"),

@@ -7,8 +7,9 @@
 use super::ascii;
 use super::bytes::ByteSource;
 use super::evidence;
-use super::options::{ByteOrder, Dimension, Format, Kind, Order, Plot3dOptions, Precision, ZoneCount};
-use super::reading::{check, Asked, Encoding, Expected, Reading};
+use super::options::{ByteOrder, Dimension, Format, Kind, Plot3dOptions, Precision, ZoneCount};
+use super::reading::{check, Asked, Encoding, Expected, Reading, Zone};
+use super::records::Records;
 use super::walk::{Stop, Why};
 use crate::error::FieldError;
 use std::path::Path;
@@ -39,12 +40,7 @@ pub(super) fn encodings(kind: Kind) -> Vec<Encoding> {
                     for &overflow in overflows {
                         for &iblank in iblanks {
                             for precision in [Precision::Single, Precision::Double] {
-                                let orders: &[(Order, bool)] = if format == Format::Fortran {
-                                    &[(Order::Whole, false), (Order::Planes, true), (Order::Planes, false)]
-                                } else {
-                                    &[(Order::Whole, false), (Order::Planes, false)]
-                                };
-                                for &(order, plane_records) in orders {
+                                for &(order, records) in Records::all(format, iblank) {
                                     all.push(Encoding {
                                         kind,
                                         format,
@@ -55,7 +51,7 @@ pub(super) fn encodings(kind: Kind) -> Vec<Encoding> {
                                         zones,
                                         iblank,
                                         order,
-                                        plane_records,
+                                        records,
                                         overflow,
                                     });
                                 }
@@ -85,15 +81,17 @@ pub(super) fn binary_candidates(
         }
         match check(source, encoding, asked.expected) {
             Ok(reading) => {
-                // Where every zone is one plane thick, WHOLE and PLANES are the same bytes.
-                let again = fits.iter().any(|r| {
-                    r.zones == reading.zones
-                        && Encoding { order: Order::Whole, plane_records: false, ..r.encoding }
-                            == Encoding { order: Order::Whole, plane_records: false, ..encoding }
-                        && (r.encoding.order == encoding.order || r.dims().all(|d| d[2] == 1))
+                let same = fits.iter_mut().find(|r| {
+                    let like = Encoding { order: encoding.order, records: encoding.records, ..r.encoding };
+                    r.zones == reading.zones && like == encoding
                 });
-                if !again {
-                    fits.push(reading);
+                match same {
+                    None => fits.push(reading),
+                    // Where every zone is one plane thick, or has one array, WHOLE and PLANES are the same bytes.
+                    Some(r)
+                        if r.encoding.order == encoding.order || r.zones.iter().all(|z| one_order(z, &encoding)) => {}
+                    // Three planes of x, y and z, or x, y and z: the records are the same, the numbers are not.
+                    Some(r) => r.also = r.also.or(Some((encoding.order, encoding.records))),
                 }
             }
             Err(Stop::Why(why)) => not.push(why),
@@ -102,6 +100,11 @@ pub(super) fn binary_candidates(
         }
     }
     Ok((fits, not))
+}
+
+/// Whether both orders put a zone's numbers in the same places.
+fn one_order(zone: &Zone, e: &Encoding) -> bool {
+    zone.dims[2] == 1 || zone.variables == 1 && !e.iblank
 }
 
 /// Whether a file is taken for text: what the options say, else what it starts like.

@@ -1,6 +1,7 @@
 //! Writes PLOT3D files, plane by plane, in every variant that the reader knows. For generators and tests.
 
 use super::options::{ByteOrder, Dimension, Format, Kind, Order, Precision, ZoneCount};
+use super::records::Records;
 use crate::catalog::FlowHeader;
 use std::io::{self, Write};
 
@@ -24,8 +25,10 @@ pub struct Spec {
     pub zones: ZoneCount,
     /// Grids: whether iblank follows the coordinates.
     pub iblank: bool,
-    /// Order within a zone; in Fortran files with PLANES each plane is a record.
+    /// Order within a zone.
     pub order: Order,
+    /// Fortran: what of a zone is a record. With [`Records::Zone`] in PLANES order each plane is one.
+    pub records: Records,
     /// Points of each zone; the third is 1 in 2-D.
     pub dims: Vec<[usize; 3]>,
     /// Function files: number of functions.
@@ -52,6 +55,7 @@ impl Spec {
             zones: ZoneCount::Multi,
             iblank: false,
             order: Order::Whole,
+            records: Records::Zone,
             dims,
             functions: 1,
             overflow: None,
@@ -93,8 +97,7 @@ pub type Plane<'a> = &'a mut dyn FnMut(usize, usize, usize, &mut [f64]);
 /// # Errors
 /// What `out` says.
 pub fn write(out: &mut dyn Write, spec: &Spec, plane: Plane<'_>) -> io::Result<()> {
-    let mut w =
-        Records { out: io::BufWriter::with_capacity(1 << 18, out), spec, left: 0, len: 0, room: 0, first: true };
+    let mut w = Marked { out: io::BufWriter::with_capacity(1 << 18, out), spec, left: 0, len: 0, room: 0, first: true };
     let word = |n: usize| i32::try_from(n).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
     if spec.zones == ZoneCount::Multi {
         w.begin(4)?;
@@ -128,7 +131,7 @@ pub fn write(out: &mut dyn Write, spec: &Spec, plane: Plane<'_>) -> io::Result<(
 }
 
 /// Record marks around what is written.
-struct Records<'a> {
+struct Marked<'a> {
     out: io::BufWriter<&'a mut dyn Write>,
     spec: &'a Spec,
     /// Bytes of the record that are in no sub-record yet.
@@ -141,7 +144,7 @@ struct Records<'a> {
     first: bool,
 }
 
-impl Records<'_> {
+impl Marked<'_> {
     fn big(&self) -> bool {
         self.spec.byte_order == ByteOrder::Big
     }
@@ -255,9 +258,18 @@ impl Records<'_> {
         let spec = self.spec;
         let [ni, nj, nk] = dims;
         let variables = spec.variables();
-        let point = variables as u64 * spec.precision.bytes() + if spec.iblank { 4 } else { 0 };
-        let per_plane = point * (ni * nj) as u64;
         let all = variables + usize::from(spec.iblank);
+        // Bytes of a plane of an array, and of some of them.
+        let array = |v: usize| (ni * nj) as u64 * if v == variables { 4 } else { spec.precision.bytes() };
+        let arrays = |from: usize, to: usize| (from..to).map(array).sum::<u64>();
+        let (records, planes) = (spec.records, spec.order == Order::Planes);
+        // The arrays that are in one record: of the zone, or of a plane.
+        let cut = |v: usize| match records {
+            Records::Zone | Records::Plane => (v == 0).then_some(all),
+            Records::Array | Records::ArrayPlane => Some(v + 1),
+            Records::Coordinates if v == 0 => Some(variables),
+            Records::Coordinates => (v == variables).then_some(all),
+        };
         let mut values = vec![0.0; ni * nj];
         let mut put = |w: &mut Self, v: usize, k: usize| -> io::Result<()> {
             plane(zone, v, k, &mut values);
@@ -270,18 +282,32 @@ impl Records<'_> {
             }
             Ok(())
         };
-        if spec.order == Order::Planes {
-            for k in 0..nk {
-                self.begin(per_plane)?;
-                (0..all).try_for_each(|v| put(self, v, k))?;
-                self.end()?;
+        if planes {
+            for (k, v) in (0..nk).flat_map(|k| (0..all).map(move |v| (k, v))) {
+                if let Some(end) = cut(v) {
+                    self.between(k + v > 0)?;
+                    self.begin(arrays(v, end))?;
+                }
+                put(self, v, k)?;
             }
-            return Ok(());
+            return self.end();
         }
-        self.begin(per_plane * nk as u64)?;
-        for v in 0..all {
-            (0..nk).try_for_each(|k| put(self, v, k))?;
+        for (v, k) in (0..all).flat_map(|v| (0..nk).map(move |k| (v, k))) {
+            let end = cut(v).filter(|_| k == 0 || records == Records::ArrayPlane);
+            if let Some(end) = end {
+                self.between(v + k > 0)?;
+                self.begin(arrays(v, end) * if records == Records::ArrayPlane { 1 } else { nk as u64 })?;
+            }
+            put(self, v, k)?;
         }
         self.end()
+    }
+
+    /// Ends the record before, where there is one.
+    fn between(&mut self, one: bool) -> io::Result<()> {
+        if one {
+            return self.end();
+        }
+        Ok(())
     }
 }

@@ -143,10 +143,11 @@ impl Streamline {
         self.stood = 0;
         let face = (ends.axis[n] >= 0.0).then(|| Face { cell, axis: ends.axis[n] as usize, side: ends.side[n] as u32 });
         let next = Place { spot, kept_fringe: place.kept_fringe };
-        if ends.speed[n] > options.terminal_speed {
-            self.go_over(flow, next, face);
-        } else {
+        self.fastest = self.fastest.max(ends.speed[n]);
+        if options.terminal_speed.rests(ends.speed[n], self.fastest) {
             self.state = State::Rest(next, face);
+        } else {
+            self.go_over(flow, next, face);
         }
         Ok(true)
     }

@@ -34,7 +34,7 @@ pub struct Options {
     /// Steps of each half at which it ends.
     pub max_steps: u32,
     /// Speed below which a line ends.
-    pub terminal_speed: f64,
+    pub terminal_speed: TerminalSpeed,
     /// First step, length; `None`: from the cell.
     pub initial_step: Option<f64>,
     /// Longest step, length; the step of methods without step control. `None`: from the cell.
@@ -55,12 +55,49 @@ impl Default for Options {
             max_length: f64::INFINITY,
             max_time: f64::INFINITY,
             max_steps: 2000,
-            terminal_speed: 1e-12,
+            terminal_speed: TerminalSpeed::default(),
             initial_step: None,
             max_step: None,
             step_cells: 0.25,
             stop: None,
         }
+    }
+}
+
+/// The speed at which a particle counts as one at rest. Nothing but the line itself enters, so that it does not depend on what else is
+/// known of the flow, and a line is the same in a flow that is a thousand times as slow.
+///
+/// ```
+/// # use kernels::streamline::TerminalSpeed;
+/// assert!(TerminalSpeed::default().rests(1e-25, 1e-12) && !TerminalSpeed::default().rests(1e-25, 1e-14));
+/// assert!(TerminalSpeed::Absolute(0.1).rests(0.05, 1.0) && TerminalSpeed::default().rests(0.0, 0.0));
+/// ```
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum TerminalSpeed {
+    /// A speed in the units of the data.
+    Absolute(f64),
+    /// A share of the largest speed that the line has had since its seed.
+    Relative(f64),
+}
+
+impl Default for TerminalSpeed {
+    fn default() -> Self {
+        Self::Relative(Self::SHARE)
+    }
+}
+
+impl TerminalSpeed {
+    /// The share where nobody says anything: what is left of a speed that doubles have cancelled has some 1e-16 of it.
+    pub const SHARE: f64 = 1e-12;
+
+    /// Whether a particle of this speed rests, whose line has been as fast as `fastest`. One whose speed is no number does.
+    #[inline(always)]
+    pub fn rests(self, speed: f64, fastest: f64) -> bool {
+        let least = match self {
+            Self::Absolute(least) => least,
+            Self::Relative(share) => share * fastest,
+        };
+        !(speed > least)
     }
 }
 

@@ -114,7 +114,8 @@ impl Streamline {
             return self.end_half(flow, options, reason);
         }
         let speed = V4::from_xyz(v1).length3();
-        self.state = if !(speed > options.terminal_speed) {
+        self.fastest = self.fastest.max(speed);
+        self.state = if options.terminal_speed.rests(speed, self.fastest) {
             State::Rest(end, None)
         } else {
             Self::running(options, end, V4::from_xyz(v1))

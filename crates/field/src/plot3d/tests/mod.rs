@@ -6,6 +6,7 @@
 mod bad;
 mod kept;
 mod real;
+mod records;
 mod times;
 mod variants;
 

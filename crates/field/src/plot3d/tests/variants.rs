@@ -9,12 +9,34 @@ fn header(time: f64) -> FlowHeader {
     FlowHeader { mach: 0.5, alpha: 2.0, reynolds: 1e5, time, gamma: 1.375 }
 }
 
+/// Whether another order would have the same records, so that only the values tell.
+fn either(s: &Spec) -> bool {
+    let arrays = s.variables() + usize::from(s.iblank);
+    let alike = !s.iblank || s.precision == Precision::Single;
+    let as_many = s.dims.iter().all(|d| d[2] == 1 || d[2] == arrays);
+    s.format == Format::Fortran
+        && match (s.records, s.order) {
+            (Records::ArrayPlane, _) => alike || as_many,
+            (Records::Array, _) | (Records::Zone, Order::Planes) => alike && as_many,
+            _ => false,
+        }
+}
+
 /// Opens the files of a grid, a q file and a function file and compares every number.
 fn round_trip(grid: &Spec, q: Option<&Spec>, f: Option<&Spec>) {
     let folder = Folder::new();
     let g = folder.file("a.xyz", &bytes(grid));
     let qs: Vec<PathBuf> = q.iter().map(|s| folder.file("a.q", &bytes(s))).collect();
     let fs: Vec<PathBuf> = f.iter().map(|s| folder.file("a.f", &bytes(s))).collect();
+    let mut settings = serde_json::Map::new();
+    for (key, spec) in [("grid", Some(grid)), ("q", q), ("function", f)] {
+        if let Some(spec) = spec.filter(|s| either(s)) {
+            settings.insert(key.to_owned(), serde_json::json!({"order": spec.order.word()}));
+        }
+    }
+    if !settings.is_empty() {
+        folder.file("a.p3d.json", serde_json::Value::Object(settings).to_string().as_bytes());
+    }
     let open = folder.open(&g, &qs, &fs).unwrap_or_else(|e| panic!("{grid:?}\n{q:?}\n{f:?}\n{e}"));
     check_dataset(&open, grid, q, f);
 }
@@ -74,6 +96,9 @@ prop_compose! {
         count in any::<bool>(),
         iblank in any::<bool>(),
         planes in any::<bool>(),
+        records in prop_oneof![
+            4 => Just(Records::Zone), 2 => Just(Records::Array), 2 => Just(Records::ArrayPlane), 1 => Just(Records::Coordinates)
+        ],
         mark8 in prop::bool::weighted(0.15),
         subrecord in prop_oneof![Just(super::super::write::MAX_SUBRECORD), 61_u64..400],
         functions in 1_usize..6,
@@ -86,6 +111,12 @@ prop_compose! {
         s.zones = if count || s.dims.len() > 1 { ZoneCount::Multi } else { ZoneCount::Single };
         s.iblank = iblank && kind == Kind::Grid;
         s.order = if planes && format == Format::Fortran { Order::Planes } else { Order::Whole };
+        s.records = match records {
+            Records::Array if s.order == Order::Planes => Records::ArrayPlane,
+            Records::Coordinates if !s.iblank => Records::Zone,
+            _ if format != Format::Fortran => Records::Zone,
+            records => records,
+        };
         s.mark = if mark8 { 8 } else { 4 };
         s.max_subrecord = subrecord;
         s.functions = functions;
