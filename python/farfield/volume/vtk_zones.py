@@ -13,6 +13,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,7 @@ from farfield.volume.description import Array
 from farfield.volume.files import unreadable
 from farfield.volume.options import Means
 from farfield.volume.vtk_arrays import TYPES, Reader
+from farfield.volume.vtk_hidden import HIDDEN, of_cells
 from farfield.volume.vtk_outline import GHOSTS, Outline, dims_of, encoding_of, extent_of
 from farfield.volume.vtk_parallel import whole_outline
 from farfield.volume.vtk_pieces import Part, coordinates_of, files_of, is_even, is_whole, parts_of, scatter
@@ -35,8 +37,6 @@ _HEAD = 4096
 _KIND = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*["\']P?(StructuredGrid|RectilinearGrid)["\']')
 _SINGLE = ("int8", "uint8", "int16", "uint16", "float32")
 """Types whose numbers single precision holds."""
-_HIDDEN = {"PointData": 2, "CellData": 32}
-"""The bit of a ghost that says that it is not to be seen."""
 
 Tell = Callable[[int], None]
 
@@ -178,7 +178,7 @@ def _converted(grid: _Grid, means: Means) -> ZoneFiles:
         means,
         count=12 + 3 * places * nodes + blanks,
         why=why,
-        how=f"zone 1 grid {places} {bool(blanks)}",
+        how=f"zone {2 if blanks else 1} grid {places} {bool(blanks)}",
         files=files_of(grid.found),
         write=partial(_write_grid, grid, places),
     )
@@ -190,7 +190,7 @@ def _converted(grid: _Grid, means: Means) -> ZoneFiles:
             means,
             count=16 + len(names) * numbers * nodes,
             why=f"{why}, with fields",
-            how=f"zone 1 fields {numbers} {names}",
+            how=f"zone {2 if blanks else 1} fields {numbers} {names}",
             files=files_of(grid.found),
             write=partial(_write_fields, grid, numbers, len(names)),
         ).path
@@ -252,16 +252,32 @@ def _write_grid(grid: _Grid, item: int, file: BinaryIO, tell: Tell) -> None:
         file.seek(at + 4 * start)
         file.write(np.ones(min(PIECE // 4, nodes - start), "<i4").tobytes())
     for column in grid.ghosts:
-        bit = _HIDDEN[column.where]
         start = 0
-        for values in _of_points(grid, column, lambda raw, bit=bit: (raw.astype(np.int64) & bit != 0).astype(float)):  # type: ignore[misc]
-            # A point of which all cells are hidden is; where one is to be seen, so is the point.
+        for blank in _blanks(grid, column):
             file.seek(at + 4 * start)
-            kept = np.frombuffer(file.read(4 * len(values)), "<i4") * (values[:, 0] < 1.0)
+            before = np.frombuffer(file.read(4 * len(blank)), "<i4")
+            # A hidden point hides what begins at it, too.
+            kept = np.where(before == 0, 0, np.where(blank == 1, before, blank))
             file.seek(at + 4 * start)
             file.write(kept.astype("<i4").tobytes())
-            start += len(values)
+            start += len(blank)
     tell(4 * nodes)
+
+
+def _is_hidden(bits: int, raw: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.asarray(raw.astype(np.int64) & bits != 0)
+
+
+def _blanks(grid: _Grid, column: _Column) -> Iterator[NDArray[np.int32]]:
+    """What an array of ghosts makes of the points, as iblank, some at a time."""
+    is_hidden = partial(_is_hidden, HIDDEN[column.where])
+    if column.where == "PointData":
+        for hidden in _of_points(grid, column, is_hidden):
+            yield np.where(hidden[:, 0], 0, 1).astype(np.int32)
+        return
+    dims = dims_of(grid.whole, cells=True)
+    with _scratch(grid, column) as take:
+        yield from of_cells(grid.dims, dims, partial(take, is_hidden), max(1, PIECE // (16 * dims[0])))
 
 
 def _expand(grid: _Grid, dtype: str, file: BinaryIO, tell: Tell) -> None:
@@ -299,24 +315,48 @@ def _deinterleave(grid: _Grid, column: _Column, dtype: str, file: BinaryIO, at: 
         tell(values.size * item)
 
 
-def _of_points(
-    grid: _Grid, column: _Column, change: Callable[[NDArray[Any]], NDArray[Any]] | None = None
-) -> Iterator[NDArray[Any]]:
-    """Values at the points in their order, [point, component], some at a time; of cells the mean of those around."""
-    cells = column.where == "CellData"
-    dims = dims_of(grid.whole, cells=cells)
+@contextmanager
+def _scratch(grid: _Grid, column: _Column) -> Iterator[Callable[..., NDArray[Any]]]:
+    """What gives the numbers of an array that lie in a file meanwhile: changed by a function, from one on, so many."""
+    dims = dims_of(grid.whole, cells=column.where == "CellData")
     array = Array(column.name, column.dtype, (*reversed(dims), column.components), "zyxc", {})
     array.big_endian = grid.reader.big_endian and column.parts[0][1].format != "ascii"
     dtype = np.dtype(column.dtype).newbyteorder(">" if array.big_endian else "<")
     with tempfile.TemporaryFile(dir=grid.scratch) as scratch:
         _raw(grid, column, array, scratch)
-        take = partial(_take, scratch, dtype, column.components, change)
-        if not cells:
-            step = max(1, PIECE // (dtype.itemsize * column.components))
+        yield partial(_take, scratch, dtype, column.components)
+
+
+def _of_points(
+    grid: _Grid, column: _Column, change: Callable[[NDArray[Any]], NDArray[Any]] | None = None
+) -> Iterator[NDArray[Any]]:
+    """Values at the points in their order, [point, component], some at a time; of cells the mean of those around."""
+    with _scratch(grid, column) as read:
+        take = partial(read, change)
+        if column.where != "CellData":
+            step = max(1, PIECE // (np.dtype(column.dtype).itemsize * column.components))
             for start in range(0, grid.nodes, step):
                 yield take(start, min(step, grid.nodes - start))
             return
-        yield from _mean_of_cells(grid.dims, dims, take, max(1, PIECE // (16 * dims[0] * column.components)))
+        dims = dims_of(grid.whole, cells=True)
+        rows = max(1, PIECE // (16 * dims[0] * column.components))
+        ghosts = next((g for g in grid.ghosts if g.where == "CellData" and g is not column), None)
+        if ghosts is None:
+            yield from _mean_of_cells(grid.dims, dims, take, rows)
+            return
+        # What stands in hidden cells is of no account, where there are others.
+        with _scratch(grid, ghosts) as of_ghosts:
+            hidden = partial(of_ghosts, partial(_is_hidden, HIDDEN["CellData"]))
+
+            def seen(start: int, count: int) -> NDArray[Any]:
+                return np.where(hidden(start, count), 0, take(start, count))
+
+            def weight(start: int, count: int) -> NDArray[Any]:
+                return np.where(hidden(start, count), 0.0, 1.0)
+
+            means = (_mean_of_cells(grid.dims, dims, of, rows) for of in (seen, weight, take))
+            for of_seen, share, of_all in zip(*means, strict=True):
+                yield np.where(share > 0, of_seen / np.where(share > 0, share, 1.0), of_all)
 
 
 def _raw(grid: _Grid, column: _Column, array: Array, scratch: BinaryIO) -> None:
